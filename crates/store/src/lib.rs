@@ -10,6 +10,7 @@ mod error;
 mod location;
 pub mod migration;
 mod options;
+mod outage;
 mod poison;
 mod prefix;
 mod traits;
@@ -35,6 +36,7 @@ pub use location::Location;
 #[cfg(feature = "memory")]
 pub use memory::Memory;
 pub use options::{Durability, Options};
+pub use outage::{Outage, OutageKind};
 pub use prefix::executions_by_prefix;
 pub use traits::{
     DefinitionStore, ExecutionStore, GenerationStore, MaintenanceStore, PeerStore, SecretStore,
@@ -44,10 +46,11 @@ pub use types::{
     Accept, AcceptOutcome, Address, Append, AwaitedEvent, BucketKind, Capacity, DedupHit, DedupRecord,
     Definition, DefinitionUse, DeployOutcome, DeployedFile, EventKey, EventWaiter, ExecutionFilter,
     ExecutionRow, Generation, GenerationSource, HandedExecution, Info, InitialEvents, Letter, LetterState,
-    Listening, Load, Metrics, NewCapture, NewExecution, NewGeneration, NewListening, News, Node, NodeId,
-    OutcomeFilter, Page, PollEntry, PollState, PollWrite, PruneFilter, PruneRule, Recipient, ReplayLog,
-    RunningGeneration, ServerTime, Shard, ShardSet, Snapshot, SnapshotChange, StateEntry, StateRow,
-    StateWrite, Subscription, SuspendedExecution, TokenGrant, TokenRequest, Wait, Watermark,
+    Listening, Load, Metrics, NewCapture, NewExecution, NewGeneration, NewListening, News, Node, NodeDetails,
+    NodeId, OutcomeFilter, Page, PollEntry, PollState, PollWrite, PruneFilter, PruneRule, Recipient,
+    ReplayLog, RunningGeneration, ServerTime, Shard, ShardSet, SharedSettings, Snapshot, SnapshotChange,
+    StateEntry, StateRow, StateWrite, Subscription, SuspendedExecution, TokenGrant, TokenRequest, Wait,
+    Watermark,
 };
 
 /// Opens the store at `location`. Creates it if it is missing, and migrates its tables to the current version.

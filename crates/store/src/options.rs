@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 
+use model::automation::Retention;
 use model::failpoint::Failpoints;
 
 /// The point at which a write counts as durable.
@@ -25,6 +26,8 @@ pub struct Options {
     /// A write beyond it returns [`crate::Error::Full`]; accepting an execution does so when less than a twentieth is
     /// left. The write-ahead log, up to 32 MiB, is not counted.
     pub max_bytes: Option<u64>,
+    /// The retention of the daemon, which nodes that share a store compare. The store deletes nothing by itself.
+    pub retention: Option<Retention>,
     /// Values of an event that take this many bytes or more as JSON are stored as blobs.
     pub blob_bytes: usize,
     /// The folder on this machine of a store on a server: files that arrive, and the identity of the daemon, by which a restarted
@@ -44,6 +47,7 @@ impl Default for Options {
         Self {
             durability: Durability::default(),
             max_bytes: None,
+            retention: None,
             blob_bytes: Self::BLOB_BYTES,
             local: None,
             failpoints: Failpoints::default(),

@@ -15,11 +15,11 @@ use model::{AutomationId, DefinitionHash};
 use store::{
     Accept, AcceptOutcome, Address, Append, Capacity, DedupHit, Definition, DefinitionStore, DefinitionUse,
     Error, EventWaiter, ExecutionFilter, ExecutionRow, ExecutionStore, GenerationStore, Info,
-    MaintenanceStore, Metrics, Page, PeerStore, PollEntry, PollState, PruneFilter, ReplayLog, SecretStore,
+    MaintenanceStore, Metrics, Outage, Page, PeerStore, PollEntry, PollState, PruneFilter, ReplayLog, SecretStore,
     SharedTriggerStore, StateEntry, StateRow, StateStore, StateWrite, Store, Subscription,
     SuspendedExecution, TriggerStore, Wait, WaitStore, Watermark,
 };
-use tokio::sync::Notify;
+use tokio::sync::{Notify, watch};
 
 /// Detector of quiescence. Cheap to clone.
 #[derive(Clone, Default)]
@@ -279,6 +279,14 @@ impl Store for TrackedStore {
 
     fn capacity(&self) -> Capacity {
         self.store.capacity()
+    }
+
+    fn outages(&self) -> watch::Receiver<Option<Outage>> {
+        self.store.outages()
+    }
+
+    fn outage(&self) -> Option<Outage> {
+        self.store.outage()
     }
 
     async fn info(&self) -> Result<Info, Error> {

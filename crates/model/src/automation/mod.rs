@@ -242,7 +242,8 @@ pub enum ConcurrencyPolicy {
 }
 
 /// The retention of finished executions. A `None` leaves the setting to the daemon.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
 pub struct Retention {
     /// The number of days.
     pub days: Option<u32>,

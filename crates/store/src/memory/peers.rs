@@ -8,7 +8,7 @@ use tokio::sync::mpsc;
 
 use super::data::{Data, StoredExecution};
 use crate::types::{
-    HandedExecution, Letter, LetterState, Load, NewExecution, News, Node, NodeId, Recipient,
+    HandedExecution, Letter, LetterState, Load, NewExecution, News, Node, NodeDetails, NodeId, Recipient,
     RunningGeneration, Shard, ShardSet,
 };
 
@@ -71,6 +71,7 @@ impl Cluster {
             shards: self.shards_of(*id),
             load: row.load,
             running: RunningGeneration::default(),
+            details: NodeDetails::default(),
         };
         self.nodes.iter().map(node).collect()
     }

@@ -8,11 +8,13 @@ use jiff::Timestamp;
 use tokio::time::MissedTickBehavior;
 use tokio_postgres::Client;
 
-use super::connect::{Session, in_time};
+use super::connect::{Session, Trouble, in_time};
 use super::exchange::{Request, Requests};
 use super::lane::Shared;
 use super::node::fence_off;
 use super::schema;
+use super::usage::Usage;
+use crate::outage::Source;
 use crate::types::{Load, News, NodeId, RunningGeneration, ServerTime};
 
 /// The time between two beats.
@@ -20,7 +22,7 @@ const BEAT: Duration = Duration::from_secs(2);
 /// The time without a beat after which another daemon counts as dead, by the steady clock of the observer.
 pub(super) const SILENCE: Duration = Duration::from_secs(10);
 const BEAT_ON: &str = "WITH b AS (UPDATE nodes SET beat = beat + 1, in_flight = $2, queued = $3, resting = $4, \
-      generation = $5, problem = $6, pid = pg_backend_pid() WHERE id = $1 AND NOT dead RETURNING id) \
+      generation = $5, problem = $6, details = coalesce($7, details), pid = pg_backend_pid() WHERE id = $1 AND NOT dead RETURNING id) \
     SELECT n.id, n.beat, n.dead, n.host, EXISTS (SELECT 1 FROM b), \
       (SELECT max(generation) FROM deployments), \
       (SELECT convert_from(value, 'UTF8')::int4 FROM meta WHERE name = 'oldest'), \
@@ -93,8 +95,8 @@ impl Observer {
 
 /// Beats, watches the other nodes, exchanges news with them and takes locks until the task is aborted. Poisons the store once another node has
 /// declared this one dead, or a later release has changed the tables.
-pub(super) async fn keep_alive(shared: Arc<Shared>, mut requests: Requests) {
-    let mut observer = Observer::default();
+pub(super) async fn keep_alive(shared: Arc<Shared>, mut requests: Requests, usage: Usage) {
+    let (mut observer, mut is_late) = (Observer::default(), false);
     let mut link: Option<Link> = None;
     let mut ticks = tokio::time::interval(BEAT);
     ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
@@ -102,20 +104,29 @@ pub(super) async fn keep_alive(shared: Arc<Shared>, mut requests: Requests) {
         let result = tokio::select! {
             biased;
             // An answer that something swallows on the way must not keep the node from beating on another connection.
-            _ = ticks.tick() => match in_time(beat(&shared, &mut link, &mut observer)).await {
-                Ok(Beat::Alive) => Ok(()),
+            _ = ticks.tick() => match in_time(beat(&shared, &mut link, &mut observer, &usage)).await {
+                Ok(Beat::Alive) => {
+                    shared.outages.end(Source::Beat);
+                    is_late = false;
+                    Ok(())
+                }
                 Ok(Beat::Dead) => return shared.poison.set("another daemon has taken over"),
                 Ok(Beat::TooOld(oldest)) => return shared.poison.set(&schema::too_old(oldest)),
-                Err(reason) => Err(reason),
+                Err(trouble) => Err(trouble),
             },
             Some(request) = requests.recv(), if link.is_some() => match &link {
                 Some(link) => in_time(link.handle(request)).await,
                 None => Ok(()),
             },
         };
-        if let Err(reason) = result {
-            tracing::warn!(reason, "the beat of this daemon is late");
-            link = None;
+        if let Err(Trouble { kind, reason }) = result {
+            // A session that was lost is opened with the next beat: only if that beat fails too, the database has an outage.
+            if link.take().is_none() || is_late {
+                shared.outages.begin(Source::Beat, kind, &reason, Instant::now());
+            }
+            if !std::mem::replace(&mut is_late, true) {
+                tracing::warn!(reason, "the beat of this daemon is late");
+            }
         }
     }
 }
@@ -134,6 +145,7 @@ async fn beat(
     shared: &Arc<Shared>,
     link: &mut Option<Link>,
     observer: &mut Observer,
+    usage: &Usage,
 ) -> Result<Beat, tokio_postgres::Error> {
     let session = match link {
         Some(open) => &mut open.session,
@@ -146,10 +158,12 @@ async fn beat(
     let (number, problem) =
         (number.and_then(|number| i64::try_from(number).ok()), problem.map(String::into_bytes));
     let (in_flight, queued, resting) = (count(in_flight), count(queued), count(resting));
+    let details = exchange.details();
+    let told = details.as_ref().and_then(|details| serde_json::to_vec(details).ok());
     let sent = Instant::now();
     let rows = session
         .client
-        .query(BEAT_ON, &[&shared.node, &in_flight, &queued, &resting, &number, &problem])
+        .query(BEAT_ON, &[&shared.node, &in_flight, &queued, &resting, &number, &problem, &told])
         .await?;
     if let Some(row) = rows.first() {
         exchange.set_server_time(server_time(row.try_get(7)?, sent));
@@ -163,6 +177,7 @@ async fn beat(
         return Ok(Beat::Dead);
     }
     exchange.confirm(sent);
+    exchange.confirm_details(&details);
     let newest: Option<i64> = rows.first().map(|row| row.try_get(5)).transpose()?.flatten();
     if std::mem::replace(&mut observer.newest, newest) != newest {
         exchange.receive(News::Deployed);
@@ -189,6 +204,7 @@ async fn beat(
         }
     }
     if has_changed {
+        usage.note_nodes();
         exchange.receive(News::Nodes);
     }
     Ok(Beat::Alive)

@@ -2,7 +2,7 @@
 
 use tokio_postgres::{Client, SimpleQueryMessage};
 
-use super::connect::in_time;
+use super::connect::{Trouble, in_time};
 use crate::Durability;
 
 /// The oldest server version, as `server_version_num`.
@@ -93,9 +93,10 @@ pub(super) async fn look(client: &Client) -> Result<Server, String> {
 
 /// Returns an error if a session of the server is not that of one connection: a pooler gives it to whichever has a transaction.
 async fn check_pooling(client: &Client, second: &Client) -> Result<(), String> {
+    let reason = |trouble: Trouble| trouble.reason;
     let pid = async |client: &Client| {
         // Without a statement that is prepared, which some poolers refuse.
-        let rows = in_time(client.simple_query("SELECT pg_backend_pid()")).await?;
+        let rows = in_time(client.simple_query("SELECT pg_backend_pid()")).await.map_err(reason)?;
         let pid = rows.iter().find_map(|row| match row {
             SimpleQueryMessage::Row(row) => row.get(0).map(str::to_owned),
             _ => None,
@@ -105,11 +106,11 @@ async fn check_pooling(client: &Client, second: &Client) -> Result<(), String> {
     let first = pid(client).await?;
     // A pooler that takes its sessions in turn gives another one each time.
     let second_time = pid(client).await?;
-    in_time(second.batch_execute("BEGIN")).await?;
+    in_time(second.batch_execute("BEGIN")).await.map_err(reason)?;
     // While this transaction is open, the pooler has to give the other connection another session, or this one has its session.
     let others = pid(second).await?;
     let again = pid(client).await?;
-    in_time(second.batch_execute("COMMIT")).await?;
+    in_time(second.batch_execute("COMMIT")).await.map_err(reason)?;
     if others == first || second_time != first || again != first {
         return Err("a pooler in transaction mode is between this daemon and the server; give a direct or \
             session-pooled address"

@@ -9,7 +9,7 @@ use tokio_postgres::error::SqlState;
 use tokio_postgres::{AsyncMessage, Client, Config};
 use tokio_postgres_rustls::MakeRustlsConnect;
 
-use crate::Error;
+use crate::{Error, OutageKind};
 
 /// The settings of a session that writes batches. The plans are made once: for arrays of any length the primary key is the way
 /// to the rows, and a scan or a hash join would read all of a table.
@@ -22,13 +22,36 @@ pub(super) const LANE_SESSION: &str = "SET plan_cache_mode = force_generic_plan;
 /// The time after which a request that no transaction can hold up has no answer any more: something on the way swallows it.
 pub(super) const ANSWER_TIMEOUT: Duration = Duration::from_secs(5);
 
+/// The reason why the database cannot be used at the moment.
+#[derive(Clone, Debug)]
+pub(super) struct Trouble {
+    pub(super) kind: OutageKind,
+    pub(super) reason: String,
+}
+
+impl Trouble {
+    pub(super) fn unreachable(reason: String) -> Self {
+        Self { kind: OutageKind::Unreachable, reason }
+    }
+}
+
+impl From<&tokio_postgres::Error> for Trouble {
+    fn from(error: &tokio_postgres::Error) -> Self {
+        let kind = outage_kind(error).unwrap_or(OutageKind::Refused);
+        Self { kind, reason: message(error) }
+    }
+}
+
 /// Waits for the answer to a request that no transaction can hold up. Returns the reason if there is none.
 pub(super) async fn in_time<T>(
     request: impl Future<Output = Result<T, tokio_postgres::Error>>,
-) -> Result<T, String> {
+) -> Result<T, Trouble> {
     match tokio::time::timeout(ANSWER_TIMEOUT, request).await {
-        Ok(answer) => answer.map_err(|error| message(&error)),
-        Err(_) => Err(format!("there is no answer within {} s", ANSWER_TIMEOUT.as_secs())),
+        Ok(answer) => answer.map_err(|error| Trouble::from(&error)),
+        Err(_) => {
+            let reason = format!("there is no answer within {} s", ANSWER_TIMEOUT.as_secs());
+            Err(Trouble::unreachable(reason))
+        }
     }
 }
 
@@ -64,7 +87,8 @@ impl Session {
             while let Some(Ok(message)) = poll_fn(|context| connection.poll_message(context)).await {
                 match message {
                     AsyncMessage::Notice(notice) if notice.severity() == "WARNING" => {
-                        tracing::warn!(message = notice.message(), "the database warns");
+                        // A commit with a warning is looked at by the lane; a terminated backend that is gone is no news.
+                        tracing::debug!(message = notice.message(), "the database warns");
                         count.fetch_add(1, Ordering::Relaxed);
                     }
                     AsyncMessage::Notification(notification) => receive(notification.payload()),
@@ -130,6 +154,29 @@ pub(super) fn message(error: &tokio_postgres::Error) -> String {
     }
 }
 
+/// Returns the kind of the outage that an error of a write tells of; `None` if the write itself is at fault, so that others succeed.
+pub(super) fn outage_kind(error: &tokio_postgres::Error) -> Option<OutageKind> {
+    let Some(code) = error.code() else {
+        let denied = std::error::Error::source(error)
+            .and_then(|cause| cause.downcast_ref::<std::io::Error>())
+            .is_some_and(|cause| cause.kind() == std::io::ErrorKind::PermissionDenied);
+        // With this kind the client says that no server of the address takes writes.
+        return Some(if denied { OutageKind::ReadOnly } else { OutageKind::Unreachable });
+    };
+    if is_lost(error) {
+        let is_read_only = *code == SqlState::READ_ONLY_SQL_TRANSACTION;
+        return Some(if is_read_only { OutageKind::ReadOnly } else { OutageKind::Unreachable });
+    }
+    match code.code().get(..2) {
+        _ if *code == SqlState::DISK_FULL => Some(OutageKind::Full),
+        // Data exceptions, violated constraints, limits of the server, and the codes of its own functions.
+        Some("22" | "23" | "54" | "CW") => None,
+        // The login is refused, or there is no such database.
+        Some("28" | "3D") => Some(OutageKind::Unreachable),
+        _ => Some(OutageKind::Refused),
+    }
+}
+
 /// Converts an error of a read.
 pub(super) fn read_error(error: &tokio_postgres::Error) -> Error {
     match error.code() {
@@ -140,13 +187,14 @@ pub(super) fn read_error(error: &tokio_postgres::Error) -> Error {
     }
 }
 
-/// Converts an error of a write that was rolled back.
+/// Converts an error of a write that was rolled back. One with [`Error::Invalid`] would fail again whenever it is sent.
 pub(super) fn write_error(error: &tokio_postgres::Error) -> Error {
     match error.code() {
         Some(code) if *code == SqlState::DISK_FULL => Error::Full,
         Some(code) if *code == SqlState::DATA_CORRUPTED || *code == SqlState::INDEX_CORRUPTED => {
             Error::DatabaseDamaged { detail: message(error) }
         }
+        _ if outage_kind(error).is_none() => Error::Invalid { reason: message(error) },
         _ => Error::Write { reason: message(error) },
     }
 }

@@ -8,7 +8,7 @@ use tokio::sync::mpsc::error::TrySendError;
 use tokio::sync::{mpsc, oneshot, watch};
 
 use crate::Error;
-use crate::types::{Load, News, NodeId, RunningGeneration, ServerTime};
+use crate::types::{Load, News, NodeDetails, NodeId, RunningGeneration, ServerTime};
 
 /// The time after its last confirmed beat was sent in which no other node can have declared this one dead. The rest of
 /// the silence after which it counts as dead is the time between the look of the observer and that of this node, and the delay of a beat.
@@ -22,6 +22,8 @@ const NEWS: usize = 1024;
 pub(super) struct Exchange {
     load: Mutex<Load>,
     running: Mutex<RunningGeneration>,
+    /// The details for the next beat; `None` if it has told them.
+    details: Mutex<Option<NodeDetails>>,
     begun: Instant,
     /// When the last confirmed beat was sent, in milliseconds after `begun`.
     confirmed: AtomicU64,
@@ -50,11 +52,14 @@ impl Exchange {
     pub(super) fn new(server_time: ServerTime) -> (Self, Requests) {
         let (requests, waiting) = mpsc::channel(NEWS);
         let (incoming, received) = mpsc::channel(NEWS);
-        let (load, running, confirmed) = (Mutex::default(), Mutex::default(), AtomicU64::new(0));
+        let (load, running, details) = (Mutex::default(), Mutex::default(), Mutex::default());
+        let confirmed = AtomicU64::new(0);
         let received = tokio::sync::Mutex::new(received);
         let server_time = watch::Sender::new(server_time);
         let begun = Instant::now();
-        (Self { load, running, begun, confirmed, server_time, requests, incoming, received }, waiting)
+        let own =
+            Self { load, running, details, begun, confirmed, server_time, requests, incoming, received };
+        (own, waiting)
     }
 
     /// Returns true if no other node can have declared this one dead yet.
@@ -76,6 +81,24 @@ impl Exchange {
     /// Returns the generation that the next beat reports.
     pub(super) fn running(&self) -> RunningGeneration {
         self.running.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// Sets what the next beat tells about this node.
+    pub(super) fn report_details(&self, details: NodeDetails) {
+        *self.details.lock().unwrap_or_else(PoisonError::into_inner) = Some(details);
+    }
+
+    /// Returns what the next beat tells about this node; `None` if the beats before have told it.
+    pub(super) fn details(&self) -> Option<NodeDetails> {
+        self.details.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// Notes that a beat has told these details.
+    pub(super) fn confirm_details(&self, told: &Option<NodeDetails>) {
+        let mut details = self.details.lock().unwrap_or_else(PoisonError::into_inner);
+        if *details == *told {
+            *details = None;
+        }
     }
 
     /// Sends news, which are lost while too many wait.

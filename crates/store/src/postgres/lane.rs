@@ -8,14 +8,17 @@ use tokio::time::Instant;
 
 use super::access::{Access, Late, Lost, PID};
 use super::attempt::{Failure, Prepared, Verdict, lacks_partition, refusal};
-use super::connect::{LANE_SESSION, in_time, is_lost, message};
+use super::connect::{LANE_SESSION, Trouble, in_time, is_lost, message, outage_kind};
 use super::exchange::Exchange;
 use super::op::Item;
 use super::partitions::Partitions;
 use super::queue::{Batch, Queue};
-use super::reader::Outage;
+use super::reader::Closing;
 use super::recall::recall;
+use super::refusals::Refusals;
+use crate::OutageKind;
 use crate::counters::Counters;
+use crate::outage::{Outages, Source};
 use crate::poison::Poison;
 
 /// The pauses between attempts to connect.
@@ -41,7 +44,9 @@ pub(super) struct Shared {
     pub(super) queue: Queue,
     pub(super) poison: Poison,
     pub(super) counters: Counters,
-    pub(super) outage: Outage,
+    pub(super) outages: Outages,
+    pub(super) refusals: Refusals,
+    pub(super) closing: Closing,
     pub(super) partitions: Partitions,
     pub(super) exchange: Exchange,
 }
@@ -77,14 +82,17 @@ impl Lane {
     async fn write(&mut self, mut batch: Batch) -> Result<(), Stopped> {
         let mut pending = VecDeque::from([batch.take()]);
         let mut has_retried = false;
-        while let Some(items) = pending.pop_front() {
-            match self.commit(&items).await? {
+        while let Some(mut items) = pending.pop_front() {
+            match self.commit(&mut items).await? {
                 Ok(verdicts) => {
                     let mut again = Vec::new();
                     for (mut item, verdict) in items.into_iter().zip(verdicts) {
                         // A caller that went away needs no result.
                         match verdict {
-                            Verdict::Done(done) => drop(item.reply.send(Ok(done))),
+                            Verdict::Done(done) => {
+                                self.shared.outages.end(Source::Write(item.op.kind()));
+                                drop(item.reply.send(Ok(done)));
+                            }
                             Verdict::Refused(error) => drop(item.reply.send(Err(error))),
                             Verdict::Again => {
                                 item.slow = true;
@@ -102,13 +110,7 @@ impl Lane {
                     pending.push_front(items);
                 }
                 Err(error) => match <[Item; 1]>::try_from(items) {
-                    Ok([item]) => {
-                        let error = refusal(&item.op, &error);
-                        if error.outcome_unknown() {
-                            self.shared.poison.set(&error.to_string());
-                        }
-                        drop(item.reply.send(Err(error)));
-                    }
+                    Ok([item]) => self.refuse(item, &error),
                     Err(items) => {
                         pending.extend(items.into_iter().map(|item| vec![Item { alone: true, ..item }]))
                     }
@@ -118,10 +120,28 @@ impl Lane {
         Ok(())
     }
 
-    /// Commits a batch under the next number. Returns the error of a statement if one failed, and nothing is written then.
+    /// Answers a write that failed by itself, and notes the outage if others fail too.
+    fn refuse(&self, item: Item, error: &tokio_postgres::Error) {
+        let kind = outage_kind(error);
+        let refusal = refusal(&item.op, error);
+        if refusal.outcome_unknown() {
+            self.shared.poison.set(&refusal.to_string());
+        } else if let Some(kind) = kind {
+            let (source, begun) = (Source::Write(item.op.kind()), std::time::Instant::now());
+            self.shared.outages.begin(source, kind, &message(error), begun);
+        }
+        let Item { op, reply, .. } = item;
+        if kind.is_some() {
+            self.shared.refusals.note(op);
+        }
+        drop(reply.send(Err(refusal)));
+    }
+
+    /// Commits a batch under the next number, without the writes that were withdrawn before they were sent. Returns the error of a
+    /// statement if one failed, and nothing is written then.
     async fn commit(
         &mut self,
-        items: &[Item],
+        items: &mut Vec<Item>,
     ) -> Result<Result<Vec<Verdict>, tokio_postgres::Error>, Stopped> {
         let (mut contentions, number) = (0, self.number + 1);
         loop {
@@ -149,6 +169,11 @@ impl Lane {
                     prepared
                 }
             };
+            items.retain_mut(Item::claim);
+            if items.is_empty() {
+                self.prepared = Some(prepared);
+                return Ok(Ok(Vec::new()));
+            }
             let begun = Instant::now();
             let pid = prepared.pid;
             let attempt = prepared.attempt((self.shared.node, self.index), number, items);
@@ -172,12 +197,12 @@ impl Lane {
                     }
                     tokio::time::sleep(Duration::from_millis(contentions.into())).await;
                 }
-                Err(Failure::Unknown(reason)) if self.shared.outage.is_closing() => {
+                Err(Failure::Unknown(reason)) if self.shared.closing.is_over() => {
                     return Err(self.stop(&reason));
                 }
                 // A new connection finds out if it is committed.
                 Err(Failure::Unknown(reason)) => {
-                    tracing::warn!(lane = self.index, reason, "a connection to the database is lost")
+                    tracing::info!(lane = self.index, reason, "a connection to the database is lost")
                 }
                 Err(Failure::Fenced) => {}
             }
@@ -190,13 +215,13 @@ impl Lane {
         loop {
             match self.resume().await {
                 Ok((prepared, batch, false)) => {
-                    self.shared.outage.ended();
+                    self.shared.outages.end(Source::Lane(self.index));
                     return Ok((prepared, batch));
                 }
                 Ok((_, _, true)) => return Err(self.stop("another daemon has taken over")),
-                Err(reason) => {
-                    self.shared.outage.began(&reason, Instant::now());
-                    if self.shared.outage.is_closing() {
+                Err(Trouble { kind, reason }) => {
+                    self.begin_outage(kind, &reason, Instant::now());
+                    if self.shared.closing.is_over() {
                         return Err(self.stop(&format!("the database does not answer: {reason}")));
                     }
                     tokio::time::sleep(pause).await;
@@ -206,20 +231,25 @@ impl Lane {
         }
     }
 
-    async fn resume(&self) -> Result<(Prepared, i64, bool), String> {
+    fn begin_outage(&self, kind: OutageKind, reason: &str, since: Instant) {
+        self.shared.outages.begin(Source::Lane(self.index), kind, reason, since.into_std());
+    }
+
+    async fn resume(&self) -> Result<(Prepared, i64, bool), Trouble> {
         let settings = format!("{LANE_SESSION}; {}", self.shared.session);
         let session = in_time(self.shared.access.open(&settings)).await?;
         let pid = in_time(session.client.query_one(PID, &[])).await?;
-        let pid = pid.try_get(0).map_err(|error| message(&error))?;
+        let pid = pid.try_get(0).map_err(|error| Trouble::from(&error))?;
         // Without the right to do so, the new connection waits until the server notices that the old one is gone.
         let _ = in_time(session.client.query(TERMINATE, &[&self.shared.node, &self.index])).await;
         let resumed =
-            self.watch(pid, session.client.query_opt(RESUME, &[&self.shared.node, &self.index])).await?;
-        let row = resumed.map_err(|error| message(&error))?;
+            self.watch(pid, session.client.query_opt(RESUME, &[&self.shared.node, &self.index])).await;
+        let resumed = resumed.map_err(Trouble::unreachable)?;
+        let row = resumed.map_err(|error| Trouble::from(&error))?;
         let (batch, dead) = match row {
             Some(row) => {
                 let read = row.try_get(0).and_then(|batch| Ok((batch, row.try_get(1)?)));
-                read.map_err(|error| message(&error))?
+                read.map_err(|error| Trouble::from(&error))?
             }
             None => (0, true),
         };
@@ -234,26 +264,31 @@ impl Lane {
         let mut is_out = false;
         let mut lost = "the answer to a write is lost".to_owned();
         let late = |late: Late, begun: Instant| {
-            let reason = match late {
-                Late::WaitsForStandby => "commits wait for the synchronous standby".to_owned(),
-                Late::Unreachable(reason) => reason,
-                Late::Active(event) if self.shared.outage.is_closing() => {
+            let (kind, reason) = match late {
+                Late::WaitsForStandby => {
+                    (OutageKind::Stalled, "commits wait for the synchronous standby".to_owned())
+                }
+                Late::Unreachable(reason) => (OutageKind::Unreachable, reason),
+                Late::Active(event) if self.shared.closing.is_over() => {
                     lost = format!("a write has not ended; the server waits for {event}");
                     return Err(Lost);
                 }
                 Late::Active(event) if begun.elapsed() >= LONG => {
-                    format!("a write takes longer than {} s; the server waits for {event}", LONG.as_secs())
+                    let seconds = LONG.as_secs();
+                    let reason =
+                        format!("a write takes longer than {seconds} s; the server waits for {event}");
+                    (OutageKind::Stalled, reason)
                 }
                 Late::Active(_) => return Ok(()),
             };
             is_out = true;
-            self.shared.outage.began(&reason, begun);
+            self.begin_outage(kind, &reason, begun);
             Ok(())
         };
         let answer = self.shared.access.watch(pid, write, late).await;
         let answer = answer.map_err(|Lost| lost)?;
         if is_out {
-            self.shared.outage.ended();
+            self.shared.outages.end(Source::Lane(self.index));
         }
         Ok(answer)
     }

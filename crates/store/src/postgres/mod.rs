@@ -19,7 +19,9 @@ mod arrange;
 mod attempt;
 mod lane;
 mod recall;
+mod refusals;
 
+mod agreement;
 mod beat;
 mod checks;
 mod exchange;

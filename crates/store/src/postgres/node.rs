@@ -6,13 +6,14 @@ use std::path::Path;
 use tokio_postgres::error::SqlState;
 use tokio_postgres::{Client, Transaction};
 
+use super::agreement::Agreement;
 use super::beat::{channel, send};
 use super::lane::Shared;
 use super::migration;
 use super::peers::{PAGE, TAKE_OVER};
 use super::schema::explain;
 use crate::Error;
-use crate::types::News;
+use crate::types::{News, NodeDetails};
 
 /// The number of lanes of a node.
 pub(super) const LANES: i16 = 2;
@@ -27,8 +28,8 @@ const TERMINATE: &str = "SELECT pg_terminate_backend(pid) FROM ( \
     SELECT pid FROM lanes WHERE node = $1 UNION ALL SELECT pid FROM nodes WHERE id = $1) p WHERE pid IS NOT NULL";
 /// From here on, nothing of the node is committed any more.
 const FENCE_OFF: &str = "UPDATE lanes SET dead = true WHERE node = $1";
-const JOIN: &str = "INSERT INTO nodes (id, name, host, release, joined_ns) \
-    VALUES (nextval('node_id'), $1, $2, $3, (extract(epoch FROM clock_timestamp()) * 1e9)::int8) RETURNING id";
+const JOIN: &str = "INSERT INTO nodes (id, name, host, release, details, joined_ns) \
+    VALUES (nextval('node_id'), $1, $2, $3, $4, (extract(epoch FROM clock_timestamp()) * 1e9)::int8) RETURNING id";
 const ADD_LANE: &str = "INSERT INTO lanes (node, lane) VALUES ($1, $2)";
 /// Confirms the executions that it took over when it joined: it finds them like those that it owned before.
 const CONFIRM_ALL: &str = "UPDATE live SET handed = false WHERE owner = $1 AND handed";
@@ -86,9 +87,14 @@ impl Identity {
 ///
 /// # Errors
 /// [`Error::Connect`] if the database fails. [`Error::Moved`] and [`Error::HalfMoved`] if no daemon may start on it.
-pub(super) async fn join(client: &mut Client, identity: &Identity, location: &str) -> Result<i64, Error> {
+pub(super) async fn join(
+    client: &mut Client,
+    identity: &Identity,
+    agreement: &Agreement,
+    location: &str,
+) -> Result<i64, Error> {
     let failed = |reason: String| Error::Connect { location: location.to_owned(), reason };
-    match enter(client, identity, location).await {
+    match enter(client, identity, agreement, location).await {
         Ok(joined) => joined,
         Err(error) if error.code() == Some(&SqlState::LOCK_NOT_AVAILABLE) => {
             Err(failed("it is being moved by `cogwork migrate`; wait for its end".to_owned()))
@@ -100,6 +106,7 @@ pub(super) async fn join(client: &mut Client, identity: &Identity, location: &st
 async fn enter(
     client: &mut Client,
     identity: &Identity,
+    agreement: &Agreement,
     location: &str,
 ) -> Result<Result<i64, Error>, tokio_postgres::Error> {
     let mut transaction = client.transaction().await?;
@@ -116,11 +123,14 @@ async fn enter(
         }
     }
     let release = env!("CARGO_PKG_VERSION");
-    let joined = transaction.query_one(JOIN, &[&identity.name, &host(), &release]).await?;
+    let details = NodeDetails { settings: Some(agreement.own()), ..NodeDetails::default() };
+    let details = serde_json::to_vec(&details).unwrap_or_default();
+    let joined = transaction.query_one(JOIN, &[&identity.name, &host(), &release, &details]).await?;
     let node: i64 = joined.try_get(0)?;
     for lane in 0..LANES {
         transaction.execute(ADD_LANE, &[&node, &lane]).await?;
     }
+    agreement.join(&transaction).await?;
     transaction.commit().await?;
     Ok(Ok(node))
 }

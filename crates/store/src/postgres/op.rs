@@ -1,5 +1,8 @@
 //! Writes, as they wait for a lane.
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
 use tokio::sync::oneshot;
 use tokio_postgres::Row;
 use tokio_postgres::types::ToSql;
@@ -78,7 +81,27 @@ pub(super) struct Item {
     pub(super) alone: bool,
     /// True if an append is written by the function that takes every append.
     pub(super) slow: bool,
+    /// The claim of a write that its caller may withdraw; `None` if it may not, or the write has been sent.
+    pub(super) claim: Option<Claim>,
     pub(super) reply: oneshot::Sender<Result<Done, Error>>,
+}
+
+/// The right to send a write or to withdraw it, which the first of the lane and the caller gets.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Claim(Arc<AtomicBool>);
+
+impl Claim {
+    /// Takes the right. Returns false if the other side has it.
+    pub(super) fn take(&self) -> bool {
+        !self.0.swap(true, Ordering::AcqRel)
+    }
+}
+
+impl Item {
+    /// Takes the right to send the write. Returns false if its caller has withdrawn it.
+    pub(super) fn claim(&mut self) -> bool {
+        self.claim.take().is_none_or(|claim| claim.take())
+    }
 }
 
 impl AcceptOp {
@@ -100,6 +123,19 @@ impl Op {
             Self::Append(row) => row.bytes(),
             Self::State(changes) => state_bytes(changes),
             Self::Statements(list) => 256 * list.len(),
+        }
+    }
+
+    /// Returns the kind of write: two of one kind use the same tables.
+    pub(super) fn kind(&self) -> &'static str {
+        match self {
+            Self::Accept(accept) if accept.executions.is_empty() => "progress of a trigger",
+            Self::Accept(accept) if accept.is_plain() => "start",
+            Self::Accept(_) => "start with a key",
+            Self::Append(_) if self.is_simple_append() => "append",
+            Self::Append(_) => "append with more than events",
+            Self::State(_) => "state",
+            Self::Statements(list) => list.first().map_or("", |(sql, _)| sql),
         }
     }
 

@@ -10,6 +10,7 @@ use tokio::runtime::Handle;
 use tokio::sync::watch;
 
 use super::access::Access;
+use super::agreement::Agreement;
 use super::beat;
 use super::blobs::Blobs;
 use super::checks::{self, Server};
@@ -21,13 +22,16 @@ use super::lane::{Lane, Shared};
 use super::node::{self, Identity, LANES};
 use super::partitions::Partitions;
 use super::queue::Queue;
-use super::reader::{Outage, Reader};
+use super::reader::{Closing, Reader};
+use super::refusals::{self, Refusals};
 use super::schema::{self, explain};
 use super::store::PostgresStore;
 use super::usage::Usage;
 use super::{Address, usage};
 use crate::counters::Counters;
+use crate::outage::Outages;
 use crate::poison::Poison;
+use crate::types::SharedSettings;
 use crate::{Error, Options};
 
 /// The name of the connections in the views of the server.
@@ -46,6 +50,8 @@ pub(super) struct Opened {
     /// `None` if the store is open only for reading.
     pub(super) lanes: Option<Arc<Shared>>,
     pub(super) poison: Poison,
+    pub(super) outages: Outages,
+    pub(super) agreement: Agreement,
     pub(super) counters: Counters,
 }
 
@@ -104,7 +110,7 @@ fn drive(
             Err(error) => return drop(opened.send(Err(error))),
         };
         let (lanes, reader) = (store.lanes.clone(), store.reader.clone());
-        let Some(Tasks { mut running, beat, measure, identity }) = tasks else {
+        let Some(Tasks { mut running, beat, measure, probe, identity }) = tasks else {
             drop(opened.send(Ok(store)));
             let _ = stopped.wait_for(|is_stopped| *is_stopped).await;
             return reader.close();
@@ -113,6 +119,7 @@ fn drive(
         while running.join_next().await.is_some() {}
         beat.abort();
         measure.abort();
+        probe.abort();
         if let Some(shared) = lanes.filter(|shared| shared.poison.reason().is_none()) {
             node::leave(&shared).await;
         }
@@ -129,6 +136,7 @@ struct Tasks {
     running: tokio::task::JoinSet<()>,
     beat: tokio::task::JoinHandle<()>,
     measure: tokio::task::JoinHandle<()>,
+    probe: tokio::task::JoinHandle<()>,
     identity: Identity,
 }
 
@@ -141,7 +149,7 @@ async fn connect(
     let location = address.to_string();
     let failed = |reason: String| Error::Connect { location: location.clone(), reason };
     let encryption = address.encryption()?;
-    let (poison, counters) = (Poison::default(), Counters::default());
+    let (poison, counters, outages) = (Poison::default(), Counters::default(), Outages::default());
     let (config, settings) = if is_read_only {
         (address.reading(APPLICATION), "SET default_transaction_read_only = on")
     } else {
@@ -165,9 +173,17 @@ async fn connect(
         schema::migrate(&mut session.client).await.map_err(&failed)?;
         Some(identity)
     };
-    let reader = Reader::new(config.clone(), encryption.clone(), handle, poison.clone(), is_read_only)?;
+    let reader = Reader::new(
+        config.clone(),
+        encryption.clone(),
+        handle,
+        (poison.clone(), outages.clone()),
+        is_read_only,
+    )?;
     let partitions = Partitions::new(reader.clone());
-    let usage = Usage::new(options.max_bytes);
+    let agreement =
+        Agreement::new(SharedSettings { store_size: options.max_bytes, retention: options.retention });
+    let usage = Usage::new(agreement.clone());
     let mut opened = Opened {
         blobs: Blobs::new(reader.clone(), options.blob_bytes),
         definitions: Definitions::new(reader.clone()),
@@ -176,14 +192,16 @@ async fn connect(
         usage: usage.clone(),
         lanes: None,
         poison: poison.clone(),
+        outages: outages.clone(),
+        agreement: agreement.clone(),
         counters: counters.clone(),
         address,
         server,
         reader: reader.clone(),
     };
     let Some(identity) = identity else { return Ok((opened, None)) };
+    let node = node::join(&mut session.client, &identity, &agreement, &location).await?;
     usage::measure(&reader, &usage).await?;
-    let node = node::join(&mut session.client, &identity, &location).await?;
     let server_time = beat::read_server_time(&session.client).await;
     let (exchange, requests) = Exchange::new(server_time.map_err(|error| failed(explain(&error)))?);
     let shared = Arc::new(Shared {
@@ -193,7 +211,9 @@ async fn connect(
         queue: Queue::new(poison.clone()),
         poison,
         counters,
-        outage: Outage::default(),
+        outages,
+        refusals: Refusals::default(),
+        closing: Closing::default(),
         partitions,
         exchange,
     });
@@ -202,11 +222,12 @@ async fn connect(
         running.spawn(Lane::new(shared.clone(), index).run());
     }
     // It beats from here on, so that a long takeover is no silence.
-    let beat = tokio::spawn(beat::keep_alive(shared.clone(), requests));
+    let beat = tokio::spawn(beat::keep_alive(shared.clone(), requests, usage.clone()));
     node::take_over(&session.client, node, &identity).await.map_err(|error| failed(explain(&error)))?;
-    let measure = tokio::spawn(usage::keep_measuring(reader, usage));
+    let measure = tokio::spawn(usage::keep_measuring(reader, usage, shared.queue.clone()));
+    let probe = tokio::spawn(refusals::keep_probing(shared.clone()));
     opened.lanes = Some(shared);
-    Ok((opened, Some(Tasks { running, beat, measure, identity })))
+    Ok((opened, Some(Tasks { running, beat, measure, probe, identity })))
 }
 
 fn spool(options: &Options, is_read_only: bool) -> Result<Option<Spool>, Error> {

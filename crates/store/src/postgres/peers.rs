@@ -4,6 +4,7 @@ use model::ExecutionId;
 use tokio_postgres::Row;
 use uuid::Uuid;
 
+use super::agreement::details;
 use super::forms::{execution_of, id_of};
 use super::list::{MAX_PAGE, timestamp};
 use super::op::{Done, Op, Params, params};
@@ -17,7 +18,7 @@ pub(super) const PAGE: i32 = 1000;
 
 pub(super) const TAKE_OVER: &str = "SELECT take_over($1, $2, $3, $4)";
 const NODES: &str = "SELECT n.id, n.host, n.release, n.joined_ns, n.dead, n.in_flight, n.queued, n.resting, n.generation, n.problem, \
-      coalesce(array_agg(s.id) FILTER (WHERE s.id IS NOT NULL), '{}') \
+      coalesce(array_agg(s.id) FILTER (WHERE s.id IS NOT NULL), '{}'), n.details \
     FROM nodes n LEFT JOIN shards s ON s.owner = n.id GROUP BY n.id ORDER BY n.id";
 const OWNER: &str = "SELECT owner FROM live WHERE id = $1";
 const CONFIRM: &str = "UPDATE live SET handed = false WHERE id = ANY ($1) AND owner = $2 AND handed";
@@ -65,6 +66,7 @@ fn node(row: &Row) -> Result<Node, Error> {
             problem: optional_text(row, 9)?,
         },
         shards: shards(&get::<Vec<i16>>(row, 10)?)?,
+        details: details(row, 11)?,
     })
 }
 

@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore, oneshot};
 
-use super::op::{Done, Item, Op};
+use super::op::{Claim, Done, Item, Op};
 use crate::Error;
 use crate::poison::Poison;
 
@@ -76,6 +76,30 @@ impl Queue {
 
     /// Queues a write and waits for its result.
     pub(super) async fn write(&self, op: Op) -> Result<Done, Error> {
+        self.send(op, None).await
+    }
+
+    /// Queues a write and waits for its result. Withdraws it with the error of `refusal` once that completes, unless a lane has begun
+    /// to send it.
+    pub(super) async fn write_unless(
+        &self,
+        op: Op,
+        refusal: impl Future<Output = Error>,
+    ) -> Result<Done, Error> {
+        let claim = Claim::default();
+        let written = self.send(op, Some(claim.clone()));
+        tokio::pin!(written);
+        tokio::select! {
+            biased;
+            written = &mut written => return written,
+            error = refusal => if claim.take() {
+                return Err(error);
+            }
+        }
+        written.await
+    }
+
+    async fn send(&self, op: Op, claim: Option<Claim>) -> Result<Done, Error> {
         let bytes = op.bytes();
         if bytes > QUEUE_BYTES {
             return Err(Error::TooLarge { bytes, limit: QUEUE_BYTES });
@@ -93,7 +117,7 @@ impl Queue {
                 return Err(Error::Closed);
             }
             let slow = !op.is_simple_append();
-            let queued = Queued { item: Item { op, alone: false, slow, reply }, bytes, room };
+            let queued = Queued { item: Item { op, alone: false, slow, claim, reply }, bytes, room };
             if is_shared { waiting.shared.push_back(queued) } else { waiting.any.push_back(queued) }
         }
         self.0.first.notify_one();

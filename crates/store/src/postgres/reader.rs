@@ -1,7 +1,7 @@
 //! Reads, on a pool of connections.
 
 use std::borrow::Cow;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use deadpool::Runtime;
@@ -15,8 +15,9 @@ use tokio_postgres_rustls::MakeRustlsConnect;
 use super::access::{Access, Late, Lost, PID};
 use super::connect::{is_lost, message, read_error};
 use super::op::{Params, borrowed};
-use crate::Error;
+use crate::outage::{Outages, Source};
 use crate::poison::Poison;
+use crate::{Error, OutageKind};
 
 /// The number of connections that read.
 const READERS: usize = 4;
@@ -29,58 +30,23 @@ const NO_ANSWER: Duration = Duration::from_secs(10);
 /// The pauses between attempts.
 const FIRST_PAUSE: Duration = Duration::from_millis(50);
 const LONGEST_PAUSE: Duration = Duration::from_secs(1);
-/// The time without a connection after which starts are refused instead of waiting.
-const GRACE: Duration = Duration::from_secs(2);
+
 /// The time that queued writes get when the store is closed while the database does not answer.
 const CLOSING: Duration = Duration::from_secs(10);
 
-/// The reachability of the database.
+/// The state of a store that closes.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Outage(Arc<Mutex<State>>);
+pub(super) struct Closing(Arc<OnceLock<Instant>>);
 
-#[derive(Debug, Default)]
-struct State {
-    since: Option<(Instant, String)>,
-    closing_since: Option<Instant>,
-}
-
-impl Outage {
-    /// Notes that a connection could not be opened, or that a write has had no response since then.
-    pub(super) fn began(&self, reason: &str, since: Instant) {
-        let mut state = self.state();
-        if state.since.is_none() {
-            tracing::error!(reason, "writes wait for the database");
-        }
-        let since = state.since.as_ref().map_or(since, |(since, _)| *since);
-        state.since = Some((since, reason.to_owned()));
-    }
-
-    /// Notes that a connection is open, or that a write was answered.
-    pub(super) fn ended(&self) {
-        if let Some((since, _)) = self.state().since.take() {
-            tracing::info!(seconds = since.elapsed().as_secs(), "the database answers again");
-        }
-    }
-
-    /// Returns the error for a start while the database has not answered for some time.
-    pub(super) fn refusal(&self) -> Option<Error> {
-        let state = self.state();
-        let (since, reason) = state.since.as_ref()?;
-        (since.elapsed() >= GRACE).then(|| Error::Unreachable { reason: reason.clone() })
-    }
-
+impl Closing {
     /// Notes that the store closes: lanes no longer wait for the database without end.
-    pub(super) fn close(&self) {
-        self.state().closing_since.get_or_insert_with(Instant::now);
+    pub(super) fn begin(&self) {
+        self.0.get_or_init(Instant::now);
     }
 
     /// Returns true if the store has been closing for longer than queued writes may take.
-    pub(super) fn is_closing(&self) -> bool {
-        self.state().closing_since.is_some_and(|since| since.elapsed() >= CLOSING)
-    }
-
-    fn state(&self) -> MutexGuard<'_, State> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    pub(super) fn is_over(&self) -> bool {
+        self.0.get().is_some_and(|since| since.elapsed() >= CLOSING)
     }
 }
 
@@ -91,6 +57,7 @@ pub(super) struct Reader {
     access: Access,
     handle: Handle,
     poison: Poison,
+    outages: Outages,
 }
 
 /// Opens the connections of the pool.
@@ -139,7 +106,7 @@ impl Reader {
         config: Config,
         encryption: MakeRustlsConnect,
         handle: Handle,
-        poison: Poison,
+        (poison, outages): (Poison, Outages),
         is_read_only: bool,
     ) -> Result<Self, Error> {
         let recycling = ManagerConfig { recycling_method: RecyclingMethod::Fast };
@@ -153,7 +120,7 @@ impl Reader {
             .wait_timeout(Some(PATIENCE))
             .build()
             .map_err(|error| Error::Read { reason: error.to_string() })?;
-        Ok(Self { pool, access, handle, poison })
+        Ok(Self { pool, access, handle, poison, outages })
     }
 
     /// Runs a query and returns its rows. Tries again while the database does not answer.
@@ -185,18 +152,26 @@ impl Reader {
         let mut pause = FIRST_PAUSE;
         loop {
             let reason = match self.once(sql, params).await {
-                Ok(rows) => return Ok(rows),
+                Ok(rows) => {
+                    self.outages.end(Source::Reader);
+                    return Ok(rows);
+                }
                 Err(PoolError::Backend(error)) if is_lost(&error) => message(&error),
                 Err(PoolError::Backend(error)) => return Err(read_error(&error)),
                 Err(PoolError::Closed) => return Err(Error::Closed),
                 Err(PoolError::Timeout(TimeoutType::Recycle)) => "the answer to a read is lost".to_owned(),
                 Err(PoolError::Timeout(_)) => {
-                    return Err(Error::Read { reason: "the database does not answer".to_owned() });
+                    let reason = "all connections that read are in use".to_owned();
+                    return Err(Error::Unreachable { reason });
                 }
                 Err(error) => return Err(Error::Read { reason: error.to_string() }),
             };
+            if pause > FIRST_PAUSE {
+                // The first failure can be that of a connection that was lost while nobody used it.
+                self.outages.begin(Source::Reader, OutageKind::Unreachable, &reason, begun.into_std());
+            }
             if begun.elapsed() + pause > PATIENCE {
-                return Err(Error::Read { reason: format!("the database does not answer: {reason}") });
+                return Err(Error::Unreachable { reason });
             }
             tokio::time::sleep(pause).await;
             pause = (pause * 2).min(LONGEST_PAUSE);

@@ -7,17 +7,18 @@ use tokio_postgres::error::SqlState;
 use super::connect::{is_transient, message};
 
 /// The migrations, oldest first. A released one never changes.
-const MIGRATIONS: [(&str, &str); 6] = [
+const MIGRATIONS: [(&str, &str); 7] = [
     ("V1__initial", include_str!("../../migrations/postgres/V1__initial.sql")),
     ("V2__buckets", include_str!("../../migrations/postgres/V2__buckets.sql")),
     ("V3__shard_letters", include_str!("../../migrations/postgres/V3__shard_letters.sql")),
     ("V4__listening", include_str!("../../migrations/postgres/V4__listening.sql")),
     ("V5__expandable", include_str!("../../migrations/postgres/V5__expandable.sql")),
     ("V6__handovers_and_pairings", include_str!("../../migrations/postgres/V6__handovers_and_pairings.sql")),
+    ("V7__node_details", include_str!("../../migrations/postgres/V7__node_details.sql")),
 ];
 
 /// The version that this release reads and writes.
-pub(super) const CURRENT: i32 = 6;
+pub(super) const CURRENT: i32 = 7;
 
 /// The oldest version that a release must know to use the tables of [`CURRENT`]. Daemons of two releases run beside each other during a
 /// rolling update, so a migration only adds what the release before does not mind. What that release still needs goes later, together

@@ -6,18 +6,23 @@ use model::AutomationId;
 
 use super::store::PostgresStore;
 use super::{buckets, listening, pairings, triggers};
-use crate::Error;
 use crate::traits::SharedTriggerStore;
 use crate::types::{Listening, NewCapture, NewListening, TokenGrant, TokenRequest};
+use crate::{Error, Outage};
 
 #[async_trait]
 impl SharedTriggerStore for PostgresStore {
     async fn take_tokens(&self, request: TokenRequest) -> Result<TokenGrant, Error> {
         let lanes = self.lanes()?;
-        if let Some(refusal) = lanes.outage.refusal() {
-            return Err(refusal);
+        if let Some(outage) = lanes.outages.current().filter(Outage::refuses_starts) {
+            return Err(outage.error());
         }
-        buckets::take(&self.opened.reader, lanes.node, request).await
+        let waits = Outage::keeps_writes_for(lanes.outages.subscribe(), Outage::GRACE);
+        tokio::select! {
+            biased;
+            taken = buckets::take(&self.opened.reader, lanes.node, request) => taken,
+            outage = waits => Err(outage.error()),
+        }
     }
 
     async fn open_pairing(&self, automation: &AutomationId, until: Timestamp) -> Result<(), Error> {
@@ -48,7 +53,7 @@ impl SharedTriggerStore for PostgresStore {
     }
 
     async fn listening(&self, automation: &AutomationId) -> Result<Option<Listening>, Error> {
-        listening::state(&self.opened.reader, automation).await
+        self.unless_unreachable(listening::state(&self.opened.reader, automation)).await
     }
 
     async fn end_listening(&self, automation: &AutomationId, now: Timestamp) -> Result<(), Error> {

@@ -20,7 +20,6 @@ use super::{
     buckets, events, generations, list, listening, pairings, peers, prune, schema, state, triggers, usage,
     waits,
 };
-use crate::Error;
 use crate::codec::{
     AppendRow, CutEvents, CutValue, HistoryBytes, LargeTexts, NewExecutionRow, PollRow, state_changes,
 };
@@ -31,10 +30,11 @@ use crate::traits::{
 use crate::types::{
     Accept, AcceptOutcome, Address, Append, Capacity, DedupHit, Definition, DefinitionUse, DeployOutcome,
     DeployedFile, EventWaiter, ExecutionFilter, ExecutionRow, Generation, HandedExecution, Info, Letter,
-    LetterState, Load, Metrics, NewGeneration, News, Node, NodeId, Page, PollEntry, PollState, PollWrite,
-    PruneFilter, ReplayLog, RunningGeneration, ServerTime, Shard, ShardSet, StateEntry, StateRow, StateWrite,
-    Subscription, SuspendedExecution, Wait, Watermark,
+    LetterState, Load, Metrics, NewGeneration, News, Node, NodeDetails, NodeId, Page, PollEntry, PollState,
+    PollWrite, PruneFilter, ReplayLog, RunningGeneration, ServerTime, Shard, ShardSet, SharedSettings,
+    StateEntry, StateRow, StateWrite, Subscription, SuspendedExecution, Wait, Watermark,
 };
+use crate::{Error, Outage};
 
 /// A handle to a store on PostgreSQL. Dropping it commits the queued writes and closes the connections; [`Store::close`] does the
 /// same without blocking a thread.
@@ -42,11 +42,18 @@ pub(crate) struct PostgresStore {
     pub(super) opened: Opened,
     large_texts: LargeTexts,
     driver: Mutex<Option<Driver>>,
+    /// The size of the tables, that of the large values, and what makes the store weaker, as they were read last.
+    last_read: Mutex<(u64, u64, Option<String>)>,
 }
 
 impl PostgresStore {
     pub(super) fn new(opened: Opened, driver: Driver) -> Self {
-        Self { opened, large_texts: LargeTexts::new(), driver: Mutex::new(Some(driver)) }
+        Self {
+            opened,
+            large_texts: LargeTexts::new(),
+            driver: Mutex::new(Some(driver)),
+            last_read: Mutex::default(),
+        }
     }
 
     pub(super) fn lanes(&self) -> Result<&Arc<Shared>, Error> {
@@ -56,6 +63,20 @@ impl PostgresStore {
     /// The number of this node; `None` if the store is open only for reading.
     fn number(&self) -> Option<i64> {
         self.opened.lanes.as_ref().map(|lanes| lanes.node)
+    }
+
+    /// Runs a read, unless the database does not answer for [`Outage::GRACE`].
+    pub(super) async fn unless_unreachable<T>(
+        &self,
+        read: impl Future<Output = Result<T, Error>>,
+    ) -> Result<T, Error> {
+        tokio::select! {
+            biased;
+            result = read => result,
+            outage = Outage::is_unreachable_for(self.opened.outages.subscribe(), Outage::GRACE) => {
+                Err(outage.error())
+            }
+        }
     }
 
     fn queue(&self) -> Result<&Queue, Error> {
@@ -91,7 +112,7 @@ impl PostgresStore {
     /// Stops the tasks; the thread ends once the queued writes are committed.
     fn stop(&self, driver: &Driver) {
         if let Some(lanes) = &self.opened.lanes {
-            lanes.outage.close();
+            lanes.closing.begin();
             lanes.queue.close();
         }
         let _ = driver.stop.send(true);
@@ -137,13 +158,25 @@ impl ExecutionStore for PostgresStore {
                 return Err(Error::Full);
             }
             // A caller can try again elsewhere or later; what was accepted waits.
-            if let Some(refusal) = lanes.outage.refusal() {
-                return Err(refusal);
+            let outage = lanes.outages.current();
+            if let Some(outage) = outage.filter(|outage| outage.keeps_writes() && outage.refuses_starts()) {
+                return Err(outage.error());
             }
         }
-        let _held = self.opened.definitions.hold().await;
-        let op = self.encode_accept(accept).await?;
-        match lanes.queue.write(Op::Accept(op)).await? {
+        // Nothing is sent as long as the write can be withdrawn.
+        let refusal =
+            async { Outage::keeps_writes_for(lanes.outages.subscribe(), Outage::GRACE).await.error() };
+        tokio::pin!(refusal);
+        let prepared = async {
+            let held = self.opened.definitions.hold().await;
+            Ok::<_, Error>((held, self.encode_accept(accept).await?))
+        };
+        let (_held, op) = tokio::select! {
+            biased;
+            prepared = prepared => prepared?,
+            error = &mut refusal => return Err(error),
+        };
+        match lanes.queue.write_unless(Op::Accept(op), refusal).await? {
             Done::Accepted(accepted) => Ok(accepted),
             _ => Ok(Vec::new()),
         }
@@ -307,7 +340,7 @@ impl TriggerStore for PostgresStore {
         key: [u8; 32],
         now: Timestamp,
     ) -> Result<Option<DedupHit>, Error> {
-        triggers::find_dedup(&self.opened.reader, automation, key, now).await
+        self.unless_unreachable(triggers::find_dedup(&self.opened.reader, automation, key, now)).await
     }
 }
 
@@ -321,7 +354,10 @@ impl SecretStore for PostgresStore {
 #[async_trait]
 impl MaintenanceStore for PostgresStore {
     async fn prune(&self, filter: PruneFilter, limit: u32) -> Result<u64, Error> {
-        prune::prune(self.queue()?, &self.opened.reader, &filter, limit).await
+        let (queue, opened) = (self.queue()?, &self.opened);
+        let deleted = prune::prune(queue, &opened.reader, &filter, limit).await?;
+        opened.usage.note_deleted(&opened.reader, queue, deleted).await?;
+        Ok(deleted)
     }
 
     async fn prune_keys(&self, before: Timestamp, limit: u32) -> Result<u64, Error> {
@@ -373,8 +409,19 @@ impl PeerStore for PostgresStore {
         }
     }
 
+    fn report_details(&self, details: NodeDetails) {
+        if let Some(lanes) = &self.opened.lanes {
+            let settings = Some(self.opened.agreement.own());
+            lanes.exchange.report_details(NodeDetails { settings, ..details });
+        }
+    }
+
+    fn shared_settings(&self) -> Option<SharedSettings> {
+        self.opened.lanes.as_ref().map(|_| self.opened.agreement.in_force())
+    }
+
     async fn nodes(&self) -> Result<Vec<Node>, Error> {
-        peers::nodes(&self.opened.reader).await
+        self.unless_unreachable(peers::nodes(&self.opened.reader)).await
     }
 
     async fn owner(&self, execution: ExecutionId) -> Result<Option<NodeId>, Error> {
@@ -471,23 +518,44 @@ impl Store for PostgresStore {
         self.opened.usage.capacity()
     }
 
+    fn outages(&self) -> watch::Receiver<Option<Outage>> {
+        self.opened.outages.subscribe()
+    }
+
+    fn outage(&self) -> Option<Outage> {
+        self.opened.outages.current()
+    }
+
     async fn info(&self) -> Result<Info, Error> {
         let opened = &self.opened;
-        let bytes = usage::measure(&opened.reader, &opened.usage).await?;
-        let sql = "SELECT coalesce(sum(stored) FILTER (WHERE stored > 0), 0)::int8 FROM blobs";
-        let blobs = opened.reader.row(sql, Vec::new()).await?;
-        let blob_bytes: i64 = blobs.map(|row: Row| get(&row, 0)).transpose()?.unwrap_or_default();
+        let read = async {
+            let bytes = usage::measure(&opened.reader, &opened.usage).await?;
+            let sql = "SELECT coalesce(sum(stored) FILTER (WHERE stored > 0), 0)::int8 FROM blobs";
+            let blobs = opened.reader.row(sql, Vec::new()).await?;
+            let blob_bytes: i64 = blobs.map(|row: Row| get(&row, 0)).transpose()?.unwrap_or_default();
+            let blob_bytes = u64::try_from(blob_bytes).unwrap_or_default();
+            Ok((bytes, blob_bytes, generations::weakness(&opened.reader).await?))
+        };
+        let mut last = self.last_read.lock().await;
+        match self.unless_unreachable(read).await {
+            Ok(read) => *last = read,
+            // The last figures, so that the outage can be reported.
+            Err(_) if opened.outages.current().is_some() => {}
+            Err(error) => return Err(error),
+        }
+        let (bytes, blob_bytes, weakness) = last.clone();
         let mut weakened = opened.server.weakened.clone();
-        weakened.extend(generations::weakness(&opened.reader).await?);
+        weakened.extend(weakness);
+        weakened.extend(opened.agreement.weakness());
         Ok(Info {
             engine: format!("PostgreSQL {}", opened.server.version),
             location: opened.address.to_string(),
             schema: u32::try_from(schema::CURRENT).unwrap_or_default(),
             bytes,
-            used: bytes,
-            blob_bytes: u64::try_from(blob_bytes).unwrap_or_default(),
+            used: opened.usage.used(),
+            blob_bytes,
             max_bytes: opened.usage.most(),
-            capacity: opened.usage.capacity(),
+            capacity: opened.outages.limit(opened.usage.capacity()),
             weakened,
         })
     }

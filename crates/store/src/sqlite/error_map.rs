@@ -4,6 +4,8 @@ use std::borrow::Cow;
 
 use rusqlite::{ErrorCode, ffi};
 
+use crate::{Error, OutageKind};
+
 /// The meaning of a SQLite error for the writer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum ErrorClass {
@@ -13,6 +15,8 @@ pub(super) enum ErrorClass {
     Busy,
     /// The disk or the file is not reliable.
     Fatal,
+    /// The system or the file refuses every write, such as a file that may only be read.
+    Refused,
     /// The write itself is at fault.
     Other,
 }
@@ -24,7 +28,25 @@ pub(super) fn classify(error: &rusqlite::Error) -> ErrorClass {
         Some(ErrorCode::SystemIoFailure | ErrorCode::DatabaseCorrupt | ErrorCode::NotADatabase) => {
             ErrorClass::Fatal
         }
+        Some(
+            ErrorCode::ReadOnly
+            | ErrorCode::PermissionDenied
+            | ErrorCode::CannotOpen
+            | ErrorCode::OutOfMemory
+            | ErrorCode::AuthorizationForStatementDenied
+            | ErrorCode::FileLockingProtocolFailed,
+        ) => ErrorClass::Refused,
         _ => ErrorClass::Other,
+    }
+}
+
+/// Returns the kind of the outage of which an error of a write tells; `None` if other writes can succeed.
+pub(super) fn outage_kind(error: &Error) -> Option<OutageKind> {
+    match error {
+        Error::Full => Some(OutageKind::Full),
+        Error::Busy => Some(OutageKind::Refused),
+        Error::Write { .. } => Some(OutageKind::Refused),
+        _ => None,
     }
 }
 

@@ -35,6 +35,7 @@ mod read;
 
 mod backup;
 mod migration;
+mod probe;
 mod prune;
 mod restore;
 

@@ -8,6 +8,7 @@ use std::cell::Cell;
 use std::mem;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use tokio::runtime;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot};
@@ -141,12 +142,22 @@ impl Drop for Queue {
 }
 
 impl Receiver {
-    /// Waits for writes, and moves all of them into the empty `writes`, and the callers of `close` into `closers`. Returns
-    /// false once the queue is closed and empty.
-    pub(super) fn receive(&self, writes: &mut Vec<Write>, closers: &mut Vec<oneshot::Sender<()>>) -> bool {
+    /// Waits for writes, at most for `longest`, and moves all of them into the empty `writes`, and the callers of `close` into
+    /// `closers`. Returns false once the queue is closed and empty.
+    pub(super) fn receive(
+        &self,
+        writes: &mut Vec<Write>,
+        closers: &mut Vec<oneshot::Sender<()>>,
+        longest: Option<Duration>,
+    ) -> bool {
         let idle = |waiting: &mut Pending| !waiting.is_due && !waiting.is_closed;
-        let waiting = self.0.woken.wait_while(self.0.lock(), idle);
-        let mut waiting = waiting.unwrap_or_else(PoisonError::into_inner);
+        let mut waiting = match longest {
+            None => self.0.woken.wait_while(self.0.lock(), idle).unwrap_or_else(PoisonError::into_inner),
+            Some(longest) => {
+                let waiting = self.0.woken.wait_timeout_while(self.0.lock(), longest, idle);
+                waiting.unwrap_or_else(PoisonError::into_inner).0
+            }
+        };
         waiting.is_due = false;
         waiting.round = next_round();
         closers.append(&mut waiting.closers);
@@ -300,7 +311,7 @@ mod tests {
         assert!(!is_due(&receiver), "others may come in this turn");
         yield_now().await;
         let (mut writes, mut closers) = (Vec::new(), Vec::new());
-        assert!(is_due(&receiver) && receiver.receive(&mut writes, &mut closers));
+        assert!(is_due(&receiver) && receiver.receive(&mut writes, &mut closers, None));
         assert_eq!(writes.len(), 20);
         assert!(!is_due(&receiver), "nothing is left");
     }
@@ -338,7 +349,7 @@ mod tests {
         let (queue, receiver) = queue();
         assert!(queue.write(work(1)).now_or_never().is_none());
         assert!(is_due(&receiver));
-        receiver.receive(&mut Vec::new(), &mut Vec::new());
+        receiver.receive(&mut Vec::new(), &mut Vec::new(), None);
         let runtime = runtime::Builder::new_current_thread().build().expect("a runtime");
         runtime.block_on(async {
             assert!(queue.write(work(1)).now_or_never().is_none());
@@ -356,9 +367,9 @@ mod tests {
         assert!(poll!(&mut write).is_pending() && poll!(&mut close).is_pending());
         assert!(matches!(queue.write(work(1)).await, Err(Error::Closed)));
         let (mut writes, mut closers) = (Vec::new(), Vec::new());
-        assert!(receiver.receive(&mut writes, &mut closers));
+        assert!(receiver.receive(&mut writes, &mut closers, None));
         assert_eq!((writes.drain(..).count(), closers.len()), (1, 1));
-        assert!(!receiver.receive(&mut writes, &mut closers));
+        assert!(!receiver.receive(&mut writes, &mut closers, None));
         drop(closers);
         close.await;
     }

@@ -9,7 +9,7 @@ use jiff::Timestamp;
 use model::value::{FileStorage, MemoryFiles};
 use model::{AutomationId, DefinitionHash, Event, ExecutionId, LogLine, Value};
 use rusqlite::Connection;
-use tokio::sync::Mutex;
+use tokio::sync::{Mutex, watch};
 
 use super::blobs::{BlobFiles, Externalizer, Folder};
 use super::checkpoint::Checkpointer;
@@ -24,6 +24,7 @@ use super::writer::Writer;
 use super::{check, dedup, migration, polls, pool, prune, read, replay, schema, state, waits};
 use crate::codec::{CutEvents, CutValue, HistoryBytes, LargeTexts, TextRoom};
 use crate::counters::Counters;
+use crate::outage::Outages;
 use crate::poison::Poison;
 use crate::traits::{
     DefinitionStore, ExecutionStore, GenerationStore, MaintenanceStore, PeerStore, SecretStore,
@@ -34,7 +35,7 @@ use crate::types::{
     ExecutionFilter, ExecutionRow, Info, Metrics, Page, PollEntry, PollState, PollWrite, PruneFilter,
     ReplayLog, StateEntry, StateRow, StateWrite, Subscription, SuspendedExecution, Wait, Watermark,
 };
-use crate::{Durability, Error, Options};
+use crate::{Durability, Error, Options, Outage};
 
 /// A cheap handle to a store in one SQLite file. Dropping the last handle commits the queued writes and closes the file;
 /// [`Store::close`] does the same without blocking a thread.
@@ -55,6 +56,7 @@ struct Inner {
     thread: Mutex<Option<JoinHandle<()>>>,
     counters: Counters,
     poison: Poison,
+    outages: Outages,
 }
 
 impl SqliteStore {
@@ -71,7 +73,7 @@ impl SqliteStore {
         paths.check_before_opening()?;
         paths.make_file()?;
         let connection = open_file(&paths, &options).map_err(|error| paths.refine_error(error))?;
-        let (poison, counters) = (Poison::default(), Counters::default());
+        let (poison, counters, outages) = (Poison::default(), Counters::default(), Outages::default());
         let checkpointer = Checkpointer::start(&paths.file, &options, poison.clone())?;
         let usage = Usage::new(options.max_bytes);
         let opened = |reason: String| Error::Open { path: paths.file.clone(), reason };
@@ -86,6 +88,7 @@ impl SqliteStore {
             checkpointer,
             readahead: Readahead::new(&paths.file),
             poison: poison.clone(),
+            outages: outages.clone(),
             counters: counters.clone(),
             folder: folder.clone(),
             usage: usage.clone(),
@@ -108,6 +111,7 @@ impl SqliteStore {
             thread,
             counters,
             poison,
+            outages,
         })))
     }
 
@@ -131,6 +135,7 @@ impl SqliteStore {
             thread: Mutex::new(None),
             counters: Counters::default(),
             poison,
+            outages: Outages::default(),
         })))
     }
 
@@ -408,9 +413,18 @@ impl Store for SqliteStore {
         self.0.usage.capacity()
     }
 
+    fn outages(&self) -> watch::Receiver<Option<Outage>> {
+        self.0.outages.subscribe()
+    }
+
+    fn outage(&self) -> Option<Outage> {
+        self.0.outages.current()
+    }
+
     async fn info(&self) -> Result<Info, Error> {
         let (file, weakened) = (self.0.file.clone(), self.0.weakened.clone());
-        let (max_bytes, capacity) = (self.0.usage.most(), self.0.usage.capacity());
+        let max_bytes = self.0.usage.most();
+        let capacity = self.0.outages.limit(self.0.usage.capacity());
         self.0
             .pool
             .read(move |connection| {

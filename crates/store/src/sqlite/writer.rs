@@ -17,14 +17,16 @@ use super::checkpoint::{self, CheckpointLog, Checkpointer, Due, Schedule};
 use super::encode::WriteResult;
 use super::error_map::{self, ErrorClass, classify};
 use super::paths::Lock;
+use super::probe::Probe;
 use super::queue::{Receiver, Write};
 use super::readahead::Readahead;
 use super::statements::Statements;
 use super::usage::{UnmeasuredBytes, Usage};
 use super::write::{self, Uses, WriteError};
-use crate::Error;
 use crate::counters::Counters;
+use crate::outage::Outages;
 use crate::poison::Poison;
+use crate::{Error, OutageKind};
 
 /// The most writes in a transaction.
 const BATCH_WRITES: usize = 512;
@@ -43,6 +45,7 @@ pub(super) struct Writer {
     pub(super) checkpointer: Checkpointer,
     pub(super) readahead: Readahead,
     pub(super) poison: Poison,
+    pub(super) outages: Outages,
     pub(super) counters: Counters,
     pub(super) folder: Arc<Folder>,
     pub(super) usage: Usage,
@@ -84,6 +87,8 @@ impl Writer {
                     readahead: &mut self.readahead,
                     pages,
                     poison: &self.poison,
+                    outages: &self.outages,
+                    probe: Probe::default(),
                     counters: &self.counters,
                     folder: &self.folder,
                     usage: &self.usage,
@@ -128,6 +133,8 @@ struct Session<'writer> {
     readahead: &'writer mut Readahead,
     pages: Arc<AtomicU32>,
     poison: &'writer Poison,
+    outages: &'writer Outages,
+    probe: Probe,
     counters: &'writer Counters,
     folder: &'writer Folder,
     usage: &'writer Usage,
@@ -138,10 +145,15 @@ struct Session<'writer> {
 impl Session<'_> {
     fn serve(&mut self, receiver: &Receiver, closers: &mut Vec<oneshot::Sender<()>>) {
         let mut writes = Vec::new();
-        while receiver.receive(&mut writes, closers) {
+        while receiver.receive(&mut writes, closers, self.probe.pause()) {
+            if writes.is_empty() {
+                self.probe();
+            }
             while !writes.is_empty() {
                 self.readahead.before_commit(self.pages.load(Ordering::Relaxed));
-                let results = self.commit(&writes[..batch_length(&writes)]);
+                let batch = &writes[..batch_length(&writes)];
+                let results = self.commit(batch);
+                self.note_outage(batch, &results);
                 for (write, result) in writes.drain(..results.len()).zip(results) {
                     // The caller may have stopped waiting.
                     let _ = write.reply.send(result);
@@ -214,8 +226,9 @@ impl Session<'_> {
                 }
                 Err(WriteError::Refused(error) | WriteError::Undo(error)) => error,
                 Err(WriteError::Sqlite(error)) => match classify(&error) {
+                    // It would fail again whenever it is sent.
                     ErrorClass::Other if !self.connection.is_autocommit() => {
-                        Error::Write { reason: error.to_string() }
+                        Error::Invalid { reason: error.to_string() }
                     }
                     _ => return Err(self.fail(&error)),
                 },
@@ -257,7 +270,9 @@ impl Session<'_> {
             // The frame that marks a commit is the last one it writes. If it found no space, there is no commit, and the
             // next one overwrites the other frames.
             ErrorClass::Full | ErrorClass::Busy => Err(self.fail(&error)),
-            ErrorClass::Fatal | ErrorClass::Other => Err(self.poisoned("commit", &error)),
+            ErrorClass::Refused | ErrorClass::Fatal | ErrorClass::Other => {
+                Err(self.poisoned("commit", &error))
+            }
         }
     }
 
@@ -290,6 +305,7 @@ impl Session<'_> {
             ErrorClass::Fatal => return self.poisoned("write", error),
             ErrorClass::Full => BatchFailure::All(Error::Full),
             ErrorClass::Busy => BatchFailure::All(Error::Busy),
+            ErrorClass::Refused => BatchFailure::All(Error::Write { reason: error_map::describe(error) }),
             ErrorClass::Other => BatchFailure::Isolate,
         };
         self.roll_back();
@@ -328,6 +344,26 @@ impl Session<'_> {
         }
     }
 
+    /// Notes the beginning or the end of an outage from the results of a batch.
+    fn note_outage(&mut self, batch: &[Write], results: &Results) {
+        let failed = results.iter().find_map(|result| result.as_ref().err().and_then(kind_of));
+        let bytes = batch.iter().map(|item| item.work.bytes()).sum();
+        self.probe.note(self.outages, failed, bytes);
+    }
+
+    /// Writes as many bytes as the last batch that was refused, and deletes them: nobody may send writes during an outage.
+    fn probe(&mut self) {
+        if !self.probe.is_due() || self.poison.reason().is_some() {
+            return;
+        }
+        let result = self.reach(Failpoint::BeforeCommit).and_then(|()| self.probe.run(self.connection));
+        let failed = result.err().and_then(|error| match self.fail(&error) {
+            BatchFailure::All(error) => kind_of(&error),
+            BatchFailure::Isolate => None,
+        });
+        self.probe.note(self.outages, failed, 0);
+    }
+
     fn checkpoint_if_due(&mut self) {
         match self.schedule.after_commit(self.pages.load(Ordering::Relaxed)) {
             Due::Nothing => {}
@@ -335,6 +371,11 @@ impl Session<'_> {
             Due::Now => self.checkpointer.checkpoint_here(self.connection, self.poison),
         }
     }
+}
+
+/// Returns the kind of the outage of which an error tells, with its message.
+fn kind_of(error: &Error) -> Option<(OutageKind, String)> {
+    error_map::outage_kind(error).map(|kind| (kind, error.to_string()))
 }
 
 /// Returns the number of writes for the next transaction: at least one, and about [`BATCH_BYTES`].

@@ -11,15 +11,15 @@ use model::value::{FileStorage, MemoryFiles};
 use model::{AutomationId, DefinitionHash, Event, ExecutionId, LogLine, Value};
 use tokio::sync::watch;
 
-use crate::Error;
 use crate::codec::{CutEvents, CutValue, EncodedEvents, HistoryBytes, event_text, read_cut, read_value};
 use crate::types::{
     Accept, AcceptOutcome, Address, Append, Capacity, DedupHit, Definition, DefinitionUse, DeployOutcome,
     DeployedFile, EventWaiter, ExecutionFilter, ExecutionRow, Generation, HandedExecution, Info, Letter,
-    LetterState, Load, Metrics, NewGeneration, News, Node, NodeId, Page, PollEntry, PollState, PruneFilter,
-    ReplayLog, RunningGeneration, ServerTime, Shard, ShardSet, StateEntry, StateRow, StateWrite,
-    Subscription, SuspendedExecution, Wait, Watermark,
+    LetterState, Load, Metrics, NewGeneration, News, Node, NodeDetails, NodeId, Page, PollEntry, PollState,
+    PruneFilter, ReplayLog, RunningGeneration, ServerTime, Shard, ShardSet, SharedSettings, StateEntry,
+    StateRow, StateWrite, Subscription, SuspendedExecution, Wait, Watermark,
 };
+use crate::{Error, Outage};
 pub use shared::SharedTriggerStore;
 
 /// Durable storage of executions, their definitions, the state of triggers, and shared values.
@@ -62,6 +62,16 @@ pub trait Store:
 
     /// Returns how much of the size limit is left. Cheap: reads a counter.
     fn capacity(&self) -> Capacity;
+
+    /// Returns the outages of the store: the one that lasts, and each change.
+    fn outages(&self) -> watch::Receiver<Option<Outage>> {
+        watch::channel(None).1
+    }
+
+    /// Returns the outage that lasts; `None` if the store takes writes. Cheap.
+    fn outage(&self) -> Option<Outage> {
+        None
+    }
 
     /// Returns the location, version and size of the store.
     async fn info(&self) -> Result<Info, Error>;
@@ -399,6 +409,14 @@ pub trait PeerStore: Send + Sync {
 
     /// Sets the generation that the next beat of this node reports. A node with a problem gets no shards while others have none.
     fn report_running(&self, _running: RunningGeneration) {}
+
+    /// Sets what the next beat of this node tells about it.
+    fn report_details(&self, _details: NodeDetails) {}
+
+    /// Returns the settings that are in force for all nodes; `None` if those of this process are.
+    fn shared_settings(&self) -> Option<SharedSettings> {
+        None
+    }
 
     /// Returns the nodes, in the order in which they joined; none if this process is alone.
     async fn nodes(&self) -> Result<Vec<Node>, Error> {

@@ -24,7 +24,8 @@ pub use generation::{
 };
 pub use listening::{Listening, NewCapture, NewListening};
 pub use peer::{
-    HandedExecution, Letter, LetterState, Load, News, Node, NodeId, Recipient, ServerTime, Shard, ShardSet,
+    HandedExecution, Letter, LetterState, Load, News, Node, NodeDetails, NodeId, Recipient, ServerTime,
+    Shard, ShardSet, SharedSettings,
 };
 pub use poll::{PollEntry, PollState, PollWrite, Subscription};
 pub use prune::{Capacity, OutcomeFilter, PruneFilter, PruneRule};

@@ -4,6 +4,7 @@ use std::fmt;
 use std::time::{Duration, Instant};
 
 use jiff::Timestamp;
+use model::automation::Retention;
 use model::{AutomationId, ExecutionId};
 use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
@@ -40,6 +41,62 @@ pub struct Node {
     pub load: Load,
     /// The generation of definitions that it ran when it beat last.
     pub running: RunningGeneration,
+    /// What it told about itself.
+    pub details: NodeDetails,
+}
+
+/// What a node tells about itself. Empty for a node of an earlier release.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct NodeDetails {
+    /// The address of its admin listener.
+    pub address: Option<String>,
+    /// Its data folder.
+    pub data_dir: Option<String>,
+    /// The ids of the keys with which it reads secrets, the one that encrypts first.
+    pub keys: Vec<String>,
+    /// The reasons why it cannot run everything, such as another key, as sentences for people.
+    pub problems: Vec<String>,
+    /// Its settings for the store; the store fills them in.
+    pub settings: Option<SharedSettings>,
+}
+
+/// The settings that act on a store which several nodes share. One set of them is in force for all.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct SharedSettings {
+    /// The limit of the size, in bytes.
+    pub store_size: Option<u64>,
+    /// The retention of Automations that have none of their own.
+    pub retention: Option<Retention>,
+}
+
+impl SharedSettings {
+    /// Returns a text for each setting that has another value in `in_force`.
+    #[must_use]
+    pub fn differences(&self, in_force: &Self) -> Vec<String> {
+        let (own, other) = (self.retention.unwrap_or_default(), in_force.retention.unwrap_or_default());
+        let size = |bytes: Option<u64>| bytes.map(|bytes| format!("{bytes} bytes"));
+        let number = |value: Option<u32>| value.map(|value| value.to_string());
+        let yes = |value: Option<bool>| value.map(|value| value.to_string());
+        let all = [
+            ("limits.storeSize", size(self.store_size), size(in_force.store_size)),
+            ("retention.days", number(own.days), number(other.days)),
+            ("retention.failedDays", number(own.failed_days), number(other.failed_days)),
+            ("retention.keepFailed", yes(own.keep_failed), yes(other.keep_failed)),
+            ("retention.count", number(own.count), number(other.count)),
+        ];
+        let unset = || "not set".to_owned();
+        let differs = all.into_iter().filter(|(_, own, other)| own != other);
+        let told = differs.map(|(name, own, other)| {
+            format!(
+                "`{name}` is {} here, and {} is in force",
+                own.unwrap_or_else(unset),
+                other.map_or_else(|| "no value".to_owned(), |value| value)
+            )
+        });
+        told.collect()
+    }
 }
 
 /// The load of a node, in executions.

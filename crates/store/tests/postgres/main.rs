@@ -4,6 +4,7 @@
 
 mod handover;
 mod listening;
+mod outage;
 mod pairing;
 mod releases;
 mod shared;

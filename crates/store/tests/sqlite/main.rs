@@ -12,6 +12,8 @@ mod damage;
 #[cfg(debug_assertions)]
 mod faults;
 mod files;
+#[cfg(debug_assertions)]
+mod outage;
 mod referenced_files;
 mod restore;
 mod upgrade;

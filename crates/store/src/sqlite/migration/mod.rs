@@ -260,7 +260,9 @@ pub(super) fn write_error(error: rusqlite::Error) -> Error {
     match classify(&error) {
         ErrorClass::Full => Error::Full,
         ErrorClass::Busy => Error::Busy,
-        ErrorClass::Fatal | ErrorClass::Other => Error::Write { reason: describe(&error) },
+        ErrorClass::Refused | ErrorClass::Fatal | ErrorClass::Other => {
+            Error::Write { reason: describe(&error) }
+        }
     }
 }
 
