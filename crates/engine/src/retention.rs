@@ -7,15 +7,23 @@ use std::time::Duration;
 use jiff::Timestamp;
 use model::AutomationId;
 use model::automation::Retention;
-use store::{Capacity, OutcomeFilter, PruneFilter, PruneRule, Store};
+use model::execution::Status;
+use store::{Capacity, ExecutionFilter, OutcomeFilter, PruneFilter, PruneRule, Store};
 
-use runtime::Runtime;
+use runtime::{MonotonicTime, Runtime};
 
 /// Interval of the periodic deletion, and maximum number of executions per batch.
 const PRUNE_EVERY: Duration = Duration::from_secs(3600);
 const PRUNE_BATCH: u32 = 1000;
 /// Batch size when space is needed; the free space is checked after each batch.
 const ROOM_BATCH: u32 = 100;
+/// One clean-up for space deletes at most a fourth of the ended executions, of which at most this many are counted.
+const ROOM_SHARE: u32 = 4;
+const MOST_COUNTED: u32 = 100_000;
+/// The newest ended executions that no clean-up for space deletes: if they do not fit, something else fills the store.
+const ROOM_FLOOR: u32 = 20;
+/// The time between two clean-ups for space, if the first did not make enough room: the store measures its size again meanwhile.
+const ROOM_PAUSE: Duration = Duration::from_secs(45);
 /// The lock of the node that deletes.
 const LOCK: &str = "retention";
 /// Retention of the idempotency keys of deleted executions. Longer than any sender retries; the watermarks of schedules
@@ -27,7 +35,7 @@ const EXPIRED_RETENTION: Duration = Duration::from_secs(3600);
 /// Deletes old data until the engine stops.
 pub(crate) async fn run(runtime: Arc<Runtime>) {
     let mut due = runtime.clock.monotonic_now();
-    let mut is_full = false;
+    let mut room = RoomMaker::default();
     loop {
         if runtime.clock.monotonic_now() >= due {
             // One node at a time: what it deletes is gone for all.
@@ -41,12 +49,13 @@ pub(crate) async fn run(runtime: Arc<Runtime>) {
             }
             due = runtime.clock.monotonic_now().after(PRUNE_EVERY);
         }
-        is_full = !make_room(&runtime, is_full).await;
+        room.make(&runtime).await;
+        let next = room.not_before.map_or(due, |not_before| due.min(not_before));
         tokio::select! {
             biased;
             () = runtime.closing.cancelled() => return,
             () = runtime.room_wanted.notified() => {}
-            () = runtime.clock.sleep_until_monotonic(due) => {}
+            () = runtime.clock.sleep_until_monotonic(next) => {}
         }
     }
 }
@@ -115,7 +124,9 @@ async fn apply_rules(runtime: &Runtime) {
 /// others.
 fn rules(runtime: &Runtime) -> Vec<PruneFilter> {
     let (catalog, now) = (runtime.catalog.load_full(), runtime.clock.now());
-    let daemon = runtime.settings.retention;
+    // Of nodes that share a store, one set of rules is in force for all.
+    let shared = runtime.store.shared_settings();
+    let daemon = shared.map_or(runtime.settings.retention, |shared| shared.retention);
     let own: Vec<(AutomationId, Retention)> = catalog
         .automations()
         .filter_map(|deployment| Some((deployment.automation.id.clone(), deployment.automation.retention?)))
@@ -158,36 +169,87 @@ fn prunes_of(rule: Retention, now: Timestamp) -> Vec<PruneFilter> {
     prunes.into_iter().flatten().collect()
 }
 
-/// Deletes the oldest ended executions regardless of the rules until the store has enough room. Returns true if it has
-/// room. A full store is logged unless `was_full`, so that the message appears once.
-async fn make_room(runtime: &Runtime, was_full: bool) -> bool {
-    let mut deleted = 0;
-    while runtime.store.capacity() != Capacity::Ample && !runtime.closing.is_cancelled() {
-        match runtime.store.prune(PruneFilter::new(PruneRule::Oldest), ROOM_BATCH).await {
-            Ok(0) => {
-                if runtime.store.capacity() == Capacity::Exhausted && !was_full {
-                    tracing::warn!(
-                        "the store is full and nothing in it has ended; new executions are refused until some have, \
-                         or `limits.storeSize` is raised"
-                    );
-                }
-                break;
-            }
-            Ok(count) => deleted += count,
+/// Deletes the oldest ended executions regardless of the rules while the store has little room.
+///
+/// A clean-up is bounded, and measures after each batch: nothing is deleted in vain if something else fills the store.
+#[derive(Default)]
+struct RoomMaker {
+    /// The earliest time of the next clean-up, if the last one did not make enough room.
+    not_before: Option<MonotonicTime>,
+    /// True if the last clean-up could not delete anything, so that this is logged once.
+    is_stuck: bool,
+}
+
+impl RoomMaker {
+    async fn make(&mut self, runtime: &Runtime) {
+        let now = runtime.clock.monotonic_now();
+        if runtime.store.capacity() == Capacity::Ample {
+            *self = Self::default();
+            return;
+        }
+        if self.not_before.is_some_and(|not_before| now < not_before) {
+            return;
+        }
+        match self.make_once(runtime).await {
+            Ok(()) if runtime.store.capacity() == Capacity::Ample => *self = Self::default(),
+            // While nothing can be deleted, each execution that ends is a reason to look again.
+            Ok(()) => self.not_before = (!self.is_stuck).then(|| now.after(ROOM_PAUSE)),
             Err(error) => {
                 runtime.lost(&error);
-                break;
+                self.not_before = Some(now.after(ROOM_PAUSE));
             }
         }
     }
-    if deleted > 0 {
-        runtime.forget_stored_definitions();
-        tracing::warn!(
-            executions = deleted,
-            "deleted the oldest executions, since the store's size runs out"
-        );
+
+    /// Deletes batches until there is enough room, or the bound of a clean-up is reached.
+    async fn make_once(&mut self, runtime: &Runtime) -> Result<(), store::Error> {
+        let store = &runtime.store;
+        if !store.try_lock(LOCK).await? {
+            // Another node makes room.
+            return Ok(());
+        }
+        let cleaned = delete_oldest(runtime).await;
+        store.unlock(LOCK);
+        let (deleted, has_more) = cleaned?;
+        let capacity = store.capacity();
+        let is_stuck = deleted == 0 && !has_more && capacity != Capacity::Ample;
+        if deleted > 0 {
+            runtime.forget_stored_definitions();
+            tracing::warn!(
+                executions = deleted,
+                is_enough = capacity == Capacity::Ample,
+                "deleted the oldest executions, since the store's size runs out"
+            );
+        } else if is_stuck && !self.is_stuck {
+            tracing::warn!(
+                "the store's size runs out, and what has ended does not fill it; raise `limits.storeSize`. New executions are \
+                 refused while less than a twentieth of it is left"
+            );
+        }
+        self.is_stuck = is_stuck;
+        Ok(())
     }
-    runtime.store.capacity() != Capacity::Exhausted
+}
+
+/// Deletes the oldest ended executions until the store has enough room, at most a share of them. Returns the number of deleted ones,
+/// and true if another clean-up could delete more.
+async fn delete_oldest(runtime: &Runtime) -> Result<(u64, bool), store::Error> {
+    let store = &runtime.store;
+    let status = Status::ALL.into_iter().filter(|status| status.is_terminal()).collect();
+    let ended = ExecutionFilter { status, ..ExecutionFilter::default() };
+    let ended = store.count_executions(&ended, MOST_COUNTED).await?;
+    let deletable = ended.saturating_sub(ROOM_FLOOR);
+    let most = u64::from(deletable.min((ended / ROOM_SHARE).max(1)));
+    let mut deleted = 0;
+    while deleted < most && store.capacity() != Capacity::Ample && !runtime.closing.is_cancelled() {
+        let batch = u32::try_from(most - deleted).unwrap_or(u32::MAX).min(ROOM_BATCH);
+        let count = store.prune(PruneFilter::new(PruneRule::Oldest), batch).await?;
+        deleted += count;
+        if count < u64::from(batch) {
+            break;
+        }
+    }
+    Ok((deleted, u64::from(deletable) > deleted))
 }
 
 #[cfg(test)]

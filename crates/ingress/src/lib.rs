@@ -8,6 +8,7 @@ mod hooks;
 mod ingress;
 mod listen;
 mod manual;
+mod persist;
 mod poll;
 mod scheduler;
 mod subscribe;

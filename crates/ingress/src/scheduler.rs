@@ -14,6 +14,7 @@ use store::{Accept, AcceptOutcome, Watermark};
 
 use crate::changes::CatalogListener;
 use crate::ingress::Ingress;
+use crate::persist::until_done;
 use catalog::{Catalog, Deployment};
 use runtime::AcceptOptions;
 use runtime::Error;
@@ -25,17 +26,19 @@ const ON_TIME: Duration = Duration::from_secs(30);
 /// Maximum number of concurrent ticks, which share commits.
 const MAX_CONCURRENT: usize = 256;
 
-/// Delay before an instant is retried that found the queue full.
+/// The first and the longest delay before an instant is retried that the queue or the store did not take.
 const RETRY_DELAY: SignedDuration = SignedDuration::from_secs(1);
+const MAX_RETRY_DELAY: SignedDuration = SignedDuration::from_secs(8);
+
+/// The fingerprint in the watermark of a schedule that is not in force. No schedule has it, so that one which is enabled or comes back
+/// begins then, and the instants before are not made up for.
+const NOT_IN_FORCE: &str = "";
 
 /// Fires schedules until the engine stops.
 pub(crate) async fn run(ingress: Arc<Ingress>) {
     let timer = ingress.runtime.timer();
-    match Timetable::read(ingress).await {
-        Ok(timetable) => timer.run(timetable).await,
-        Err(error) => {
-            tracing::error!(%error, "schedules cannot be armed: their watermarks cannot be read");
-        }
+    if let Some(timetable) = Timetable::read(ingress).await {
+        timer.run(timetable).await;
     }
 }
 
@@ -46,6 +49,8 @@ struct Timetable {
     order: BTreeSet<(Timestamp, AutomationId)>,
     /// Stored watermarks of schedules that are not in force yet.
     stored: HashMap<AutomationId, Watermark>,
+    /// False until the automations in force at the start are known.
+    is_adopted: bool,
 }
 
 struct Entry {
@@ -55,8 +60,8 @@ struct Entry {
     done: Timestamp,
     /// The next due time: the next instant, or a retry. `None` if the schedule has no further instant.
     next: Option<Timestamp>,
-    /// True during retries, so that missed instants are logged once.
-    is_retry: bool,
+    /// The number of retries in a row; missed instants are logged before the first of them.
+    retries: u32,
 }
 
 impl Timed for Timetable {
@@ -64,7 +69,8 @@ impl Timed for Timetable {
         let pending = self.ingress.changes.take(CatalogListener::Schedules);
         self.forget(&pending.moved).await;
         let catalog = self.ingress.runtime.catalog.load_full();
-        self.apply(&catalog, pending.automations).await;
+        let ids = self.with_removed(&catalog, pending.automations);
+        self.apply(&catalog, ids).await;
     }
 
     fn next(&self) -> Option<Due> {
@@ -84,18 +90,20 @@ impl Timed for Timetable {
             })
         });
         let unfinished: Vec<Unfinished> = fired.filter_map(std::future::ready).collect().await;
-        let again = after(self.ingress.runtime.clock.now(), RETRY_DELAY);
-        for Unfinished { automation, done } in unfinished {
-            self.retry_from(&automation, done, again);
+        let now = self.ingress.runtime.clock.now();
+        for unfinished in unfinished {
+            self.retry(unfinished, now);
         }
     }
 }
 
 impl Timetable {
-    async fn read(ingress: Arc<Ingress>) -> Result<Self, store::Error> {
-        let stored = ingress.runtime.store.watermarks().await?.into_iter();
+    async fn read(ingress: Arc<Ingress>) -> Option<Self> {
+        let runtime = &ingress.runtime;
+        let stored = until_done(runtime, || runtime.store.watermarks()).await?.into_iter();
         let stored = stored.map(|watermark| (watermark.automation.clone(), watermark)).collect();
-        Ok(Self { ingress, entries: HashMap::new(), order: BTreeSet::new(), stored })
+        let (entries, order) = (HashMap::new(), BTreeSet::new());
+        Some(Self { ingress, entries, order, stored, is_adopted: false })
     }
 
     /// Reads the watermarks of schedules again that another node may have fired.
@@ -108,13 +116,21 @@ impl Timetable {
                 self.order.remove(&(at, id.clone()));
             }
         }
-        match self.ingress.runtime.store.watermarks().await {
-            Ok(stored) => {
-                let stored = stored.into_iter().filter(|watermark| moved.contains(&watermark.automation));
-                self.stored.extend(stored.map(|watermark| (watermark.automation.clone(), watermark)));
-            }
-            Err(error) => self.ingress.runtime.lost(&error),
+        let runtime = &self.ingress.runtime;
+        // Without its watermark a schedule would begin now, and lose the instants before.
+        let stored = until_done(runtime, || runtime.store.watermarks()).await;
+        let stored = stored.into_iter().flatten().filter(|watermark| moved.contains(&watermark.automation));
+        self.stored.extend(stored.map(|watermark| (watermark.automation.clone(), watermark)));
+    }
+
+    /// Adds the schedules whose file is gone since the last run of the daemon, so that they do not come back with the instants of
+    /// the time between. A file that does not load is not gone, and neither are those of a project that cannot be read at all.
+    fn with_removed(&mut self, catalog: &Catalog, mut ids: BTreeSet<AutomationId>) -> BTreeSet<AutomationId> {
+        let is_read = catalog.automations().len() > 0;
+        if !std::mem::replace(&mut self.is_adopted, true) && is_read && catalog.invalid_files().is_empty() {
+            ids.extend(self.stored.keys().filter(|id| catalog.get(id).is_none()).cloned());
         }
+        ids
     }
 
     /// Applies the schedules of these Automations from a snapshot. An unchanged schedule keeps its watermark.
@@ -127,14 +143,20 @@ impl Timetable {
             if let Some(at) = before.as_ref().and_then(|entry| entry.next) {
                 self.order.remove(&(at, id.clone()));
             }
-            let Some(deployment) = catalog.get(&id).filter(|deployment| deployment.automation.enabled) else {
-                continue;
-            };
-            let Some(schedule) = &deployment.schedule else { continue };
             if !ingress.runtime.peers.shards.has(&id) {
                 // Another node fires it.
                 continue;
             }
+            let deployment = catalog.get(&id).filter(|deployment| deployment.automation.enabled);
+            let in_force = deployment.and_then(|found| Some((found, found.schedule.as_ref()?)));
+            let Some((deployment, schedule)) = in_force else {
+                let stored = self.stored.remove(&id);
+                if before.is_some() || stored.is_some_and(|stored| stored.schedule != NOT_IN_FORCE) {
+                    let (automation, schedule) = (id, NOT_IN_FORCE.to_owned());
+                    fresh.push(Watermark { automation, schedule, instant: now });
+                }
+                continue;
+            };
             let fingerprint = schedule.fingerprint();
             let before = before.filter(|entry| entry.fingerprint == fingerprint);
             let stored = self.stored.remove(&id).filter(|watermark| watermark.schedule == fingerprint);
@@ -152,18 +174,15 @@ impl Timetable {
             };
             let next = schedule.next_after(done);
             self.order.extend(next.map(|at| (at, id.clone())));
-            self.entries.insert(
-                id,
-                Entry { deployment: deployment.clone(), fingerprint, done, next, is_retry: false },
-            );
+            self.entries
+                .insert(id, Entry { deployment: deployment.clone(), fingerprint, done, next, retries: 0 });
         }
         // The start of a new schedule must survive a restart, or instants missed before its first tick are lost.
         stream::iter(fresh)
             .for_each_concurrent(MAX_CONCURRENT, |watermark| async {
                 let accept = Accept { watermark: Some(watermark), ..Accept::default() };
-                if let Err(error) = ingress.runtime.store.accept(&accept).await {
-                    ingress.runtime.lost(&error);
-                }
+                let runtime = &ingress.runtime;
+                until_done(runtime, || runtime.store.accept(&accept)).await;
             })
             .await;
     }
@@ -188,13 +207,16 @@ impl Timetable {
         ticks
     }
 
-    /// Sets a schedule back to `done` and retries it at `again`.
-    fn retry_from(&mut self, id: &AutomationId, done: Timestamp, again: Timestamp) {
-        let Some(entry) = self.entries.get_mut(id) else { return };
+    /// Sets a schedule back to the last processed instant and retries it.
+    fn retry(&mut self, unfinished: Unfinished, now: Timestamp) {
+        let Unfinished { automation: id, done, retries, is_refused } = unfinished;
+        let Some(entry) = self.entries.get_mut(&id) else { return };
         if let Some(next) = entry.next {
             self.order.remove(&(next, id.clone()));
         }
-        (entry.done, entry.next, entry.is_retry) = (done, Some(again), true);
+        let doublings = if is_refused { retries.min(8) } else { 0 };
+        let again = after(now, RETRY_DELAY.saturating_mul(1 << doublings).min(MAX_RETRY_DELAY));
+        (entry.done, entry.next, entry.retries) = (done, Some(again), retries.saturating_add(1));
         self.order.insert((again, id.clone()));
     }
 }
@@ -215,6 +237,8 @@ struct Tick {
     before: Timestamp,
     /// The last instant processed after this tick.
     done: Timestamp,
+    /// The number of retries in a row before this tick.
+    retries: u32,
 }
 
 /// A schedule with unprocessed instants, because the queue or the store is full or the previous execution still runs.
@@ -222,6 +246,10 @@ struct Unfinished {
     automation: AutomationId,
     /// The last processed instant.
     done: Timestamp,
+    /// The number of retries in a row before this one.
+    retries: u32,
+    /// True if the store took no write, so that the delays grow.
+    is_refused: bool,
 }
 
 impl Entry {
@@ -242,20 +270,21 @@ impl Entry {
         let late = Duration::try_from(at.duration_until(now)).unwrap_or_default();
         let alone = following.is_none_or(|following| following > now);
         // Retried instants of `misfire: all` stay missed ones, even if the last of them is recent.
-        let is_made_up = self.is_retry && *misfire == Misfire::All;
+        let retries = std::mem::take(&mut self.retries);
+        let is_retry = retries > 0;
+        let is_made_up = is_retry && *misfire == Misfire::All;
         let on_time = alone && late <= ON_TIME && !is_made_up;
         let (instants, missed, done) = if on_time {
             (vec![at], 0, at)
         } else {
             let missed = schedule.missed(before, now, *misfire);
             let automation = &self.deployment.automation.id;
-            if !self.is_retry {
+            if !is_retry {
                 tracing::warn!(%automation, runs = missed.due.len(), passed_over = missed.dropped, "instants of its schedule were missed");
             }
             (missed.due, missed.dropped, now)
         };
         let waits = !on_time && *misfire == Misfire::All;
-        self.is_retry = false;
         self.done = done;
         self.next = schedule.next_after(done);
         // Instants skipped now must not be skipped again after a retry.
@@ -271,6 +300,7 @@ impl Entry {
             missed,
             before,
             done,
+            retries,
         })
     }
 }
@@ -286,6 +316,10 @@ impl Tick {
             schedule: self.fingerprint.clone(),
             instant,
         };
+        let unfinished = |done, is_refused| {
+            let (automation, retries) = (automation.id.clone(), self.retries);
+            Some(Unfinished { automation, done, retries, is_refused })
+        };
         let mut done = self.before;
         let mut recorded = None;
         for instant in &self.instants {
@@ -293,7 +327,7 @@ impl Tick {
             let busy =
                 self.overlap == Overlap::Skip && ingress.runtime.admission.schedule_is_busy(&automation.id);
             if busy && self.waits {
-                return Some(Unfinished { automation: automation.id.clone(), done: reached });
+                return unfinished(reached, false);
             }
             if busy {
                 ingress.runtime.rejections.count(Some(&automation.id), "overlap");
@@ -317,14 +351,12 @@ impl Tick {
                 ..AcceptOptions::default()
             };
             let accepted = ingress.runtime.accept(&self.deployment, start, options).await;
-            if matches!(
-                accepted,
-                Err(Error::Busy { .. } | Error::Store(store::Error::Full | store::Error::Unreachable { .. }))
-            ) {
-                // Nothing was stored, so the instant is still due.
-                return Some(Unfinished { automation: automation.id.clone(), done: reached });
-            }
             match accepted {
+                // Nothing is known to be stored, so the instant is still due. If it is stored, its key makes the retry a duplicate.
+                Err(Error::Store(_)) => return unfinished(reached, true),
+                Err(Error::Busy { .. } | Error::Recovering { .. } | Error::Closing) => {
+                    return unfinished(reached, false);
+                }
                 Ok(accepted) if accepted.accepted == AcceptOutcome::New => {
                     recorded = Some(*instant);
                     let late = instant.duration_until(ingress.runtime.clock.now());
@@ -340,10 +372,9 @@ impl Tick {
         // An acceptance commits the watermark of its instant; instants without one leave none.
         if recorded != Some(self.done) {
             let accept = Accept { watermark: Some(watermark(self.done)), ..Accept::default() };
-            if ingress.runtime.accepting()
-                && let Err(error) = ingress.runtime.store.accept(&accept).await
-            {
-                ingress.runtime.lost(&error);
+            let runtime = &ingress.runtime;
+            if runtime.accepting() {
+                until_done(runtime, || runtime.store.accept(&accept)).await;
             }
         }
         None

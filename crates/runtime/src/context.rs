@@ -1,13 +1,14 @@
 //! The runtime: the state that all executions of one engine share.
 
+use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Weak};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError, Weak};
 
 use arc_swap::ArcSwap;
 use catalog::{Catalog, ReloadSummary};
 use connector::Registry;
 use jiff::Timestamp;
-use store::Store;
+use store::{Capacity, NodeDetails, Store};
 use tokio::sync::{Notify, broadcast, watch};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
@@ -29,6 +30,7 @@ use crate::metrics::Metrics;
 use crate::peers::{Peers, StoreGate};
 use crate::random::random;
 use crate::refusals::RefusalLog;
+use crate::refused_writes::RefusedWrites;
 use crate::rejections::RejectionCounters;
 use crate::run::Secret;
 use crate::secrets::Secrets;
@@ -66,6 +68,8 @@ pub struct Runtime {
     pub secret: Secret,
     /// Serialises writers of a state value.
     pub(crate) state_locks: KeyedLocks,
+    /// The pauses of executions whose writes were refused.
+    pub(crate) refused_writes: RefusedWrites,
     /// The catalog in force.
     pub catalog: ArcSwap<Catalog>,
     /// Sends engine events to subscribers.
@@ -109,6 +113,10 @@ pub struct Runtime {
     store_lost: AtomicBool,
     pub(crate) fatal: watch::Sender<Option<String>>,
     pub(crate) started_at: Timestamp,
+    /// The address of the admin listener, once it listens.
+    admin_address: OnceLock<SocketAddr>,
+    /// The last known reason why this node cannot read secrets that others stored.
+    key_conflict: Mutex<Option<String>>,
     /// Test doubles; `None` outside of tests.
     pub doubles: Option<Arc<dyn Doubles>>,
 }
@@ -195,6 +203,7 @@ impl Runtime {
             connections: Connections::default(),
             secret,
             state_locks: KeyedLocks::default(),
+            refused_writes: RefusedWrites::default(),
             catalog: ArcSwap::new(catalog),
             notices,
             admission: Admission::new(
@@ -223,6 +232,8 @@ impl Runtime {
             store_lost: AtomicBool::new(false),
             fatal,
             started_at: clock.now(),
+            admin_address: OnceLock::new(),
+            key_conflict: Mutex::default(),
             clock,
             settings,
             doubles,
@@ -249,6 +260,51 @@ impl Runtime {
         !self.closing.is_cancelled() && !self.store_lost.load(Ordering::Relaxed)
     }
 
+    /// Returns true if a start would be accepted now: the engine runs, and the store has room and takes writes.
+    #[must_use]
+    pub fn accepts_starts(&self) -> bool {
+        self.accepting()
+            && self.store.capacity() != Capacity::Exhausted
+            && !self.store.outage().is_some_and(|outage| outage.refuses_starts())
+    }
+
+    /// Tells the other nodes the address of the admin listener.
+    pub fn report_address(self: &Arc<Self>, address: SocketAddr) {
+        let _ = self.admin_address.set(address);
+        let runtime = self.clone();
+        self.tracker.spawn(async move { runtime.report_details().await });
+    }
+
+    /// Compares the keys of this node with those of the others, and tells them about it.
+    pub(crate) async fn report_details(&self) {
+        if self.store.node().is_none() {
+            return;
+        }
+        let Some(vault) = &self.vault else { return };
+        let conflict = vault.conflict().await;
+        self.store.report_details(NodeDetails {
+            address: self.admin_address.get().map(ToString::to_string),
+            data_dir: Some(self.settings.data_dir.display().to_string()),
+            keys: vault.key_ids(),
+            problems: conflict.iter().cloned().collect(),
+            settings: None,
+        });
+        let mut known = self.key_conflict.lock().unwrap_or_else(PoisonError::into_inner);
+        if *known != conflict {
+            if let Some(problem) = &conflict {
+                tracing::error!(problem, "this daemon and the others have different keys for secrets");
+            }
+            *known = conflict;
+        }
+    }
+
+    /// Returns the reason why this node cannot read secrets of the store, or the others could not read those that are stored here.
+    #[must_use]
+    pub fn key_conflict(&self) -> Option<String> {
+        let of_others = self.key_conflict.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        of_others.or_else(|| self.vault.as_ref()?.key_problem())
+    }
+
     /// Stops the engine when the store reports a fatal error, also one found by a read.
     pub async fn watch_store(self: Arc<Self>) {
         tokio::select! {
@@ -265,6 +321,13 @@ impl Runtime {
             // Logged once by the task that makes room, not for every request.
             store::Error::Full => return self.room_wanted.notify_one(),
             error if error.outcome_unknown() => {}
+            // The store itself logs the beginning and the end of an outage, not each write in it.
+            store::Error::Unreachable { .. } | store::Error::Closed => {
+                return tracing::debug!(%error, "the store took no write");
+            }
+            error if self.store.outage().is_some() || !self.accepting() => {
+                return tracing::debug!(%error, "the store took no write");
+            }
             error => return tracing::error!(%error, "the store refused a write"),
         }
         if !self.store_lost.swap(true, Ordering::Relaxed) {

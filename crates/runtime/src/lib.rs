@@ -31,6 +31,7 @@ mod operations;
 mod peers;
 mod random;
 mod refusals;
+mod refused_writes;
 mod rejections;
 mod rerun;
 mod run;

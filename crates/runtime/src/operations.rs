@@ -126,7 +126,7 @@ impl Runtime {
             in_flight: runtime.admission.in_flight(),
             resting: runtime.admission.suspended_count(),
             queued: runtime.admission.queued(),
-            accepting: runtime.accepting(),
+            accepting: runtime.accepts_starts(),
             generation: runtime.catalog.load().generation(),
             refused: runtime.rejections.all(),
             started_at: runtime.started_at,

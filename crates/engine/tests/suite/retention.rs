@@ -120,3 +120,57 @@ async fn where_nothing_can_go_new_ones_are_refused_until_something_has_ended() {
     .await;
     stop(engine).await;
 }
+
+/// A body of about [`BODY`] bytes that cannot be compressed much.
+fn random_body(number: u64) -> String {
+    let mut state = number.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
+    let mut text = String::with_capacity(BODY);
+    while text.len() < BODY {
+        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        text.push_str(&format!("{:016x}", state ^ (state >> 29)));
+    }
+    format!(r#"{{"n": {number}, "text": "{text}"}}"#)
+}
+
+#[cfg(unix)]
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_nearly_full_database_loses_what_it_has_to_and_keeps_most_of_its_history() {
+    const SENT: u64 = 300;
+    let server = store::conformance::PostgresServer::start().expect("PostgreSQL is installed");
+    let space = server.space();
+    let project = Project::with("trigger: {webhook: {verify: none}}\nsteps: []\n");
+    let open = |max_bytes| {
+        let local = Some(project.settings.data_dir.clone());
+        let options = Options { max_bytes, local, ..Options::default() };
+        let location = Location::parse(&space.url(), std::path::Path::new("")).expect("an address");
+        store::open(&location, options).expect("it opens")
+    };
+    let engine = project.start_on(open(None)).await;
+    let (live, _) = tokens(&engine);
+    for number in 0..SENT {
+        let answer = soon(Box::pin(engine.ingress().receive(&live, post(&random_body(number))))).await;
+        assert_eq!(answer.status, 200, "{}", text(&answer));
+    }
+    let bytes = engine.store().info().await.expect("it is measured").bytes;
+    stop(engine).await;
+    // 92 % of the limit.
+    let engine = project.start_on(open(Some(bytes * 100 / 92))).await;
+    let store = engine.store().clone();
+    soon(async {
+        while store.capacity() != Capacity::Ample {
+            tokio::task::yield_now().await;
+        }
+    })
+    .await;
+    let left = kept(&engine).await.0;
+    assert!((200..300).contains(&left), "{left} of {SENT} are left");
+    // The next executions that end delete no more than a few, also when the size is measured again.
+    for number in SENT..SENT + 5 {
+        let answer = soon(Box::pin(engine.ingress().receive(&live, post(&random_body(number))))).await;
+        assert_eq!(answer.status, 200, "{}", text(&answer));
+        store.info().await.expect("it is measured");
+    }
+    let left = kept(&engine).await.0;
+    assert!(left >= 190, "{left} are left");
+    stop(engine).await;
+}

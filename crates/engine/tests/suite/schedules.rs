@@ -1,11 +1,14 @@
 //! Instants: each one once, over restarts, changes and outages.
 
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use engine::Engine;
 use store::{ExecutionFilter, Page};
 
 use crate::common::{Peer, Project, call, settled, show, soon, steps_of, stop};
+use crate::watched::Watched;
 
 /// The instants that were started, oldest first.
 async fn instants(engine: &Engine) -> Vec<String> {
@@ -88,6 +91,76 @@ async fn a_disabled_or_removed_schedule_does_not_fire() {
     project.clock.advance(Duration::from_secs(4 * 60));
     settled(&project, "2026-03-02T08:11:00Z").await;
     assert_eq!(instants(&engine).await, ["2026-03-02T08:04:00Z"]);
+    stop(engine).await;
+}
+
+/// Waits until the store knows that the schedule is not in force.
+async fn not_in_force(engine: &Engine) {
+    soon(async {
+        loop {
+            let watermarks = engine.store().watermarks().await.expect("they are read");
+            if watermarks.iter().any(|watermark| watermark.schedule.is_empty()) {
+                return;
+            }
+            tokio::task::yield_now().await;
+        }
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn instants_of_the_time_in_which_a_schedule_was_disabled_or_gone_are_not_made_up_for() {
+    let yaml = EVERY.replace("1m", "1m, misfire: all, overlap: allow");
+    let disabled = format!("enabled: false\n{yaml}");
+    for (is_removed, is_running) in [(false, true), (true, true), (false, false), (true, false)] {
+        let project = Project::with(&yaml);
+        // The project has another file, so that it is not empty.
+        project.write("automations/other.yaml", "trigger: {manual: {}}\nsteps: []\n");
+        let engine = project.start().await;
+        settled(&project, "2026-03-02T08:01:00Z").await;
+        let change = || match is_removed {
+            true => std::fs::remove_file(project.path("automations/test.yaml")).expect("it is removed"),
+            false => project.write("automations/test.yaml", &disabled),
+        };
+        let engine = if is_running {
+            change();
+            engine.reload().await;
+            engine
+        } else {
+            stop(engine).await;
+            change();
+            project.start().await
+        };
+        not_in_force(&engine).await;
+        project.clock.advance(Duration::from_secs(5 * 60));
+        stop(engine).await;
+        project.write("automations/test.yaml", &yaml);
+        let engine = project.start().await;
+        settled(&project, "2026-03-02T08:06:00Z").await;
+        assert_eq!(instants(&engine).await.len(), 0, "removed: {is_removed}, running: {is_running}");
+        project.clock.advance(Duration::from_secs(60));
+        settled(&project, "2026-03-02T08:07:00Z").await;
+        assert_eq!(instants(&engine).await, ["2026-03-02T08:06:00Z"], "it fires again");
+        stop(engine).await;
+    }
+}
+
+#[tokio::test]
+async fn an_instant_that_the_store_refuses_stays_due_and_is_tried_again_after_growing_pauses() {
+    let project = Project::with(&EVERY.replace("1m", "1m, misfire: all, overlap: allow"));
+    let store = Arc::new(Watched::new(project.open_store()));
+    let engine = project.start_on(store.clone()).await;
+    settled(&project, "2026-03-02T08:01:00Z").await;
+    store.refused.store(3, Ordering::SeqCst);
+    project.clock.advance(Duration::from_secs(60));
+    for (next, pause) in [("08:01:01Z", 1), ("08:01:03Z", 2), ("08:01:07Z", 4)] {
+        settled(&project, &format!("2026-03-02T{next}")).await;
+        assert_eq!(instants(&engine).await.len(), 0);
+        project.clock.advance(Duration::from_secs(pause));
+    }
+    settled(&project, "2026-03-02T08:02:00Z").await;
+    assert_eq!(instants(&engine).await, ["2026-03-02T08:01:00Z"]);
+    assert_eq!(store.refused.load(Ordering::SeqCst), 0);
     stop(engine).await;
 }
 

@@ -10,11 +10,11 @@ use model::{AutomationId, DefinitionHash, Event, ExecutionId, LogLine};
 use store::{
     Accept, AcceptOutcome, Address, Append, Capacity, DedupHit, Definition, DefinitionStore, DefinitionUse,
     Error, EventWaiter, ExecutionFilter, ExecutionRow, ExecutionStore, GenerationStore, Info,
-    MaintenanceStore, Metrics, Page, PeerStore, PollEntry, PollState, PruneFilter, ReplayLog, SecretStore,
-    SharedTriggerStore, StateEntry, StateRow, StateStore, StateWrite, Store, Subscription,
+    MaintenanceStore, Metrics, Outage, Page, PeerStore, PollEntry, PollState, PruneFilter, ReplayLog,
+    SecretStore, SharedTriggerStore, StateEntry, StateRow, StateStore, StateWrite, Store, Subscription,
     SuspendedExecution, TriggerStore, Wait, WaitStore, Watermark,
 };
-use tokio::sync::{Notify, Semaphore};
+use tokio::sync::{Notify, Semaphore, watch};
 
 use crate::common::soon;
 
@@ -31,6 +31,8 @@ pub(crate) struct Watched {
     pub(crate) fail: AtomicU64,
     /// How many writes find no room.
     pub(crate) full: AtomicU64,
+    /// How many writes are refused for another reason.
+    pub(crate) refused: AtomicU64,
     pub(crate) gate: Semaphore,
     /// As `gate`, for the reads of logs.
     pub(crate) reading: Semaphore,
@@ -55,6 +57,7 @@ impl Watched {
             waiting: zero(),
             fail: zero(),
             full: zero(),
+            refused: zero(),
             gate: open(),
             reading: open(),
             searching: open(),
@@ -99,6 +102,9 @@ impl Watched {
         }
         if self.full.fetch_update(Ordering::SeqCst, Ordering::SeqCst, |left| left.checked_sub(1)).is_ok() {
             return Err(Error::Full);
+        }
+        if self.refused.fetch_update(Ordering::SeqCst, Ordering::SeqCst, |left| left.checked_sub(1)).is_ok() {
+            return Err(Error::Write { reason: "permission denied".to_owned() });
         }
         self.waiting.fetch_add(1, Ordering::SeqCst);
         let permit = self.gate.acquire().await.expect("the gate stays");
@@ -323,6 +329,14 @@ impl Store for Watched {
 
     fn capacity(&self) -> Capacity {
         self.inner.capacity()
+    }
+
+    fn outages(&self) -> watch::Receiver<Option<Outage>> {
+        self.inner.outages()
+    }
+
+    fn outage(&self) -> Option<Outage> {
+        self.inner.outage()
     }
 
     async fn info(&self) -> Result<Info, Error> {

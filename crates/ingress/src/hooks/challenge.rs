@@ -80,8 +80,8 @@ impl Ingress {
         let name = webhook.verify.as_ref().and_then(Verify::secret_name);
         let is_open =
             self.hooks.close_pairing(&*self.runtime.store, automation, now).await.map_err(|error| {
-                tracing::error!(%automation, %error, "the store cannot tell if a pairing is open");
-                Rejection::unverified()
+                tracing::debug!(%automation, %error, "the store cannot tell if a pairing is open");
+                super::rejection_for(&error.into(), false)
             })?;
         let name = name.filter(|_| is_open).ok_or_else(|| {
             tracing::warn!(%automation, "a sender wants to pair, but no pairing is open; run `cogwork pair {automation}`");

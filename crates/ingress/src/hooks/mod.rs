@@ -26,7 +26,7 @@ use model::expression::EvaluationError;
 use model::failpoint::Failpoint;
 use model::payload::{HttpResponse, Payload};
 use model::value::{FileStorage, Map, Value};
-use store::AcceptOutcome;
+use store::{AcceptOutcome, Outage};
 use trigger::Rejection;
 use trigger::dedup::{DedupKey, dedup_keys};
 use trigger::response;
@@ -239,6 +239,10 @@ impl Ingress {
         names: Vec<DedupKey>,
     ) -> Result<HttpResponse, Rejection> {
         let is_sync = webhook.mode == WebhookMode::Sync;
+        let outage = self.runtime.store.outage();
+        if let Some(outage) = outage.filter(|outage| outage.keeps_writes() && outage.refuses_starts()) {
+            return Err(rejection_for(&outage.error().into(), is_sync));
+        }
         // A synchronous caller is accepted at once or rejected. The lock serialises identical requests, so that a
         // duplicate is not rejected because the first request took the last slot.
         let dedup_lock = match names.first().filter(|_| is_sync) {
@@ -276,7 +280,14 @@ impl Ingress {
             results: Some(received.results),
             ..AcceptOptions::default()
         };
-        let accepted = self.runtime.accept(&route.deployment, start, options).await;
+        let accepted = tokio::select! {
+            biased;
+            accepted = self.runtime.accept(&route.deployment, start, options) => accepted,
+            // It goes on by itself: it was sent before the outage, and only the database knows if it is stored.
+            _ = Outage::keeps_writes_for(self.runtime.store.outages(), UNCONFIRMED) => {
+                return Err(unconfirmed());
+            }
+        };
         drop(dedup_lock);
         match accepted.map_err(|error| rejection_for(&error, is_sync))? {
             Acceptance { id, accepted: AcceptOutcome::New, progress } => match answer {
@@ -413,11 +424,21 @@ pub(crate) fn rejection_for(error: &Error, is_sync: bool) -> Rejection {
         Error::Busy { retry_after } => {
             Rejection::unavailable("too many executions are waiting", *retry_after)
         }
-        Error::Closing => Rejection::unavailable("the daemon is stopping", RETRY_AFTER),
+        Error::Recovering { retry_after } => {
+            Rejection::unavailable("executions that were accepted before are being started", *retry_after)
+        }
+        Error::Closing | Error::Store(store::Error::Poisoned { .. } | store::Error::Closed) => {
+            Rejection::unavailable("the daemon is stopping", RETRY_AFTER)
+        }
         Error::Store(store::Error::Unreachable { .. }) => {
             Rejection::unavailable("the database does not answer", RETRY_AFTER)
         }
         Error::Store(store::Error::Full) => Rejection::unavailable("the store is full", RETRY_AFTER),
+        // The log has one line for the outage, not one for each request.
+        Error::Store(error) => {
+            tracing::debug!(%error, "a request could not be made durable");
+            Rejection::unavailable("the request could not be stored; try again", RETRY_AFTER)
+        }
         other => {
             tracing::error!(error = %other, "a request could not be made durable");
             Rejection::unavailable("the request could not be stored; try again", RETRY_AFTER)
@@ -433,6 +454,16 @@ const LARGE_BODY: usize = 64 << 10;
 
 /// `Retry-After` of a request that could not be stored.
 const RETRY_AFTER: Duration = Duration::from_secs(5);
+
+/// The time in an outage after which the caller of a request that was sent to the database, and has no answer, gets a response.
+const UNCONFIRMED: Duration = Outage::GRACE.saturating_add(Duration::from_millis(500));
+
+/// Rejection of a request of which only the database knows if it was stored.
+fn unconfirmed() -> Rejection {
+    let message = "the database does not answer, and the request may have been accepted; send it again with the same \
+        `Idempotency-Key`";
+    Rejection::unavailable(message, RETRY_AFTER)
+}
 
 /// Response if the trigger's condition is false.
 fn filtered() -> HttpResponse {

@@ -80,7 +80,9 @@ impl SharedBuckets {
             Ok(grant) => share.receive(grant, now),
             Err(error) => {
                 let automation = &route.deployment.automation.id;
-                tracing::warn!(%automation, error, "requests are refused: the store cannot be asked for their rate");
+                if runtime.store.outage().is_none() {
+                    tracing::warn!(%automation, error, "requests are refused: the store cannot be asked for their rate");
+                }
                 share.refusal = Some(Refusal::Failed(runtime.clock.monotonic_now().after(PAUSE)));
                 Err(unavailable(PAUSE))
             }

@@ -17,6 +17,7 @@ use super::dedup::{NewItems, dedup_items};
 use super::request::request_items;
 use crate::ingress::Ingress;
 use catalog::{Catalog, Deployment};
+use runtime::Error;
 use runtime::Start;
 use runtime::random;
 
@@ -44,7 +45,7 @@ impl Ingress {
         };
         let result = match self.runtime.tracker.spawn(cycle.run()).await {
             Ok(result) => result,
-            Err(_) => Err("the poll was aborted".to_owned()),
+            Err(_) => Err(Failure::Poll("the poll was aborted".to_owned())),
         };
         let metrics = &self.runtime.metrics;
         match result {
@@ -56,7 +57,12 @@ impl Ingress {
                 entry
             }
             Err(_) if !self.runtime.accepting() => None,
-            Err(error) => {
+            Err(Failure::Store) => {
+                // Nothing was recorded: the same items are found again.
+                self.polls.postpone(id, self.runtime.clock.monotonic_now());
+                None
+            }
+            Err(Failure::Poll(error)) => {
                 metrics.polls_failed.increment();
                 self.poll_failed(&deployment, poll_state, error).await
             }
@@ -95,6 +101,20 @@ impl Ingress {
     }
 }
 
+/// The reason why a cycle has no result.
+enum Failure {
+    /// The application, the request or its answer.
+    Poll(String),
+    /// The store did not take the result.
+    Store,
+}
+
+impl From<String> for Failure {
+    fn from(reason: String) -> Self {
+        Self::Poll(reason)
+    }
+}
+
 /// One poll cycle. Owns its inputs so that it can run as a task.
 struct PollCycle {
     ingress: Arc<Ingress>,
@@ -104,7 +124,7 @@ struct PollCycle {
 }
 
 impl PollCycle {
-    async fn run(self) -> Result<Option<PollEntry>, String> {
+    async fn run(self) -> Result<Option<PollEntry>, Failure> {
         let Self { ingress, catalog, deployment, poll_state } = self;
         let automation = &deployment.automation;
         let Some(request) = PollRequest::for_deployed(&deployment, catalog.registry()) else {
@@ -118,18 +138,17 @@ impl PollCycle {
             biased;
             answer = request_items(&ingress, &catalog, automation, &request, &poll_state) => answer?,
             () = ingress.runtime.clock.sleep_for(DEADLINE) => {
-                return Err(format!("there was no answer within {}", model::units::format_duration(DEADLINE)));
+                let most = model::units::format_duration(DEADLINE);
+                return Err(Failure::Poll(format!("there was no answer within {most}")));
             }
-            () = ingress.runtime.closing.cancelled() => return Err("the daemon is stopping".to_owned()),
+            () = ingress.runtime.closing.cancelled() => return Err(Failure::Poll("the daemon is stopping".to_owned())),
         };
         let answer = answer.mask_secrets(&ingress.runtime.settings.redactor)?;
         let keys: Vec<String> = answer.items.iter().map(|item| item.key.clone()).collect();
-        let seen = ingress
-            .runtime
-            .store
-            .known_poll_keys(&automation.id, &keys)
-            .await
-            .map_err(|error| error.to_string())?;
+        let seen = ingress.runtime.store.known_poll_keys(&automation.id, &keys).await.map_err(|error| {
+            ingress.runtime.lost(&error);
+            Failure::Store
+        })?;
         let is_silent = poll_state.polled_at.is_none() && request.start() == PollStart::New;
         let new_items = dedup_items(answer, &seen, is_silent, &poll_state.cursor);
         let now = ingress.runtime.clock.now();
@@ -159,7 +178,11 @@ impl PollCycle {
             keys: new_items.keys,
             entry: Some(entry.clone()),
         };
-        ingress.runtime.accept_polled(&deployment, starts, write).await.map_err(|error| error.to_string())?;
+        let accepted = ingress.runtime.accept_polled(&deployment, starts, write).await;
+        accepted.map_err(|error| match error {
+            Error::Store(_) => Failure::Store,
+            error => Failure::Poll(error.to_string()),
+        })?;
         ingress.polls.update(&automation.id, poll_state, ingress.runtime.clock.wall_offset());
         Ok(Some(entry))
     }

@@ -19,6 +19,7 @@ use tokio::sync::{Notify, Semaphore};
 
 use crate::changes::CatalogListener;
 use crate::ingress::Ingress;
+use crate::persist::until_done;
 use catalog::Deployment;
 use catalog::canonical_text;
 use runtime::KeyedLocks;
@@ -28,6 +29,9 @@ use runtime::{Due, Timed};
 pub(crate) use view::PollOperation;
 pub use view::{PollError, PollView};
 
+/// The first and the longest delay of a poll whose result the store did not take.
+const MIN_STORE_DELAY: Duration = Duration::from_secs(1);
+const MAX_STORE_DELAY: Duration = Duration::from_secs(30);
 /// Maximum number of concurrent polls.
 const MAX_CONCURRENT: usize = 32;
 
@@ -55,6 +59,8 @@ struct Entry {
     /// Time of the last successful poll on the monotonic clock. `poll_state` has the wall-clock times.
     last_success: Option<MonotonicTime>,
     next: MonotonicTime,
+    /// The last delay after a result that the store did not take; zero if it took the last one.
+    store_delay: Duration,
     /// True while the poll runs; it is not in `order` then.
     busy: bool,
     /// True if this node polls, and no other one. Otherwise it is not in `order`.
@@ -170,13 +176,9 @@ impl<'a> PollRequest<'a> {
 
 /// Runs all polls until the engine stops.
 pub(crate) async fn run(ingress: Arc<Ingress>) {
-    match ingress.runtime.store.poll_states().await {
-        Ok(stored) => ingress.polls.state().stored = stored.into_iter().collect(),
-        Err(error) => {
-            tracing::error!(%error, "polling cannot start: the stored progress cannot be read");
-            return;
-        }
-    }
+    let runtime = &ingress.runtime;
+    let Some(stored) = until_done(runtime, || runtime.store.poll_states()).await else { return };
+    ingress.polls.state().stored = stored.into_iter().collect();
     ingress.runtime.timer().run(PollTimer(ingress)).await;
 }
 
@@ -188,9 +190,11 @@ impl Timed for PollTimer {
         let ingress = &self.0;
         let pending = ingress.changes.take(CatalogListener::Polls);
         if !pending.moved.is_empty() {
-            match ingress.runtime.store.poll_states().await {
-                Ok(stored) => ingress.polls.forget(&pending.moved, stored),
-                Err(error) => ingress.runtime.lost(&error),
+            // Without its progress a poll would begin anew, and take the items of the time between for old ones.
+            let runtime = &ingress.runtime;
+            let stored = until_done(runtime, || runtime.store.poll_states()).await;
+            if let Some(stored) = stored {
+                ingress.polls.forget(&pending.moved, stored);
             }
         }
         ingress.polls.adopt(&ingress.runtime, pending.automations);
@@ -288,7 +292,9 @@ impl Polls {
                 state.order.insert((progress.next, id.clone()));
             }
             let Progress { poll_state, last_success, next } = progress;
-            state.entries.insert(id, Entry { every, poll_state, last_success, next, busy, is_here });
+            let entry =
+                Entry { every, poll_state, last_success, next, store_delay: Duration::ZERO, busy, is_here };
+            state.entries.insert(id, entry);
         }
     }
 
@@ -321,6 +327,16 @@ impl Polls {
         self.wake.notify_one();
     }
 
+    /// Sets the next time of a running poll whose result the store did not take. Its progress stays: the delay doubles with each
+    /// time in a row, and ends with the next result.
+    fn postpone(&self, id: &AutomationId, now: MonotonicTime) {
+        let mut state = self.state();
+        let Some(entry) = state.entries.get_mut(id) else { return };
+        let longest = MAX_STORE_DELAY.min(entry.every);
+        entry.store_delay = (entry.store_delay * 2).max(MIN_STORE_DELAY).min(longest);
+        entry.next = now.after(entry.store_delay);
+    }
+
     /// Progress of an Automation's poll; `None` if it has no poll in force.
     fn poll_state(&self, id: &AutomationId) -> Option<PollState> {
         self.state().entries.get(id).map(|entry| entry.poll_state.clone())
@@ -345,7 +361,7 @@ impl Polls {
         if poll_state.failures == 0 {
             entry.last_success = poll_state.polled_at.map(|at| MonotonicTime::from_wall(at, ahead));
         }
-        (entry.next, entry.poll_state) = (next, poll_state);
+        (entry.next, entry.poll_state, entry.store_delay) = (next, poll_state, Duration::ZERO);
         if waits {
             state.order.remove(&(before, id.clone()));
             state.order.insert((next, id.clone()));

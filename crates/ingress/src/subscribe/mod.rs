@@ -20,6 +20,7 @@ use tokio::sync::{Notify, Semaphore};
 
 use crate::changes::CatalogListener;
 use crate::ingress::Ingress;
+use crate::persist::until_done;
 use catalog::canonical_text;
 use catalog::{Catalog, Deployment, trigger_hook};
 use runtime::KeyedLocks;
@@ -67,16 +68,14 @@ impl Default for Subscriptions {
 pub(crate) async fn run(ingress: Arc<Ingress>) {
     // A capture session may have been started already. The lock ensures that its subscription is either in the list
     // read here or added later.
-    let changing = ingress.subscriptions.changing.lock().await;
-    let stored = ingress.runtime.store.subscriptions().await;
-    let pending = stored.map(|stored| ingress.subscriptions.load(stored, &*ingress.runtime.clock));
-    drop(changing);
-    match pending {
-        Ok(pending) => ingress.runtime.timer().run(Reconciler { ingress, pending }).await,
-        Err(error) => {
-            tracing::error!(%error, "events cannot be subscribed to: the stored subscriptions cannot be read");
-        }
-    }
+    let (runtime, subscriptions) = (&ingress.runtime, &ingress.subscriptions);
+    let read = || async move {
+        let _changing = subscriptions.changing.lock().await;
+        let stored = runtime.store.subscriptions().await?;
+        Ok(subscriptions.load(stored, &*runtime.clock))
+    };
+    let Some(pending) = until_done(runtime, read).await else { return };
+    ingress.runtime.timer().run(Reconciler { ingress, pending }).await;
 }
 
 /// Timer that reconciles the subscriptions and processes due changes.
@@ -121,15 +120,16 @@ impl Timed for Reconciler {
 impl Ingress {
     /// Reads the subscriptions of Automations again that another node may have changed.
     async fn read_moved(&self, moved: &BTreeSet<AutomationId>) {
-        let _changing = self.subscriptions.changing.lock().await;
-        match self.runtime.store.subscriptions().await {
-            Ok(stored) => {
-                self.subscriptions.table().forget_automations(moved);
-                let stored = stored.into_iter().filter(|one| moved.contains(&one.automation)).collect();
-                self.subscriptions.load(stored, &*self.runtime.clock);
-            }
-            Err(error) => self.runtime.lost(&error),
-        }
+        let (runtime, subscriptions) = (&self.runtime, &self.subscriptions);
+        let read = || async move {
+            let _changing = subscriptions.changing.lock().await;
+            let stored = runtime.store.subscriptions().await?;
+            subscriptions.table().forget_automations(moved);
+            let stored = stored.into_iter().filter(|one| moved.contains(&one.automation)).collect();
+            subscriptions.load(stored, &*runtime.clock);
+            Ok(())
+        };
+        until_done(runtime, read).await;
     }
 
     /// Compares the subscriptions of an Automation with the wanted one and schedules the changes.
@@ -235,8 +235,10 @@ impl Ingress {
 
     /// Stores a subscription, then updates it in memory.
     async fn store_subscription(&self, subscription: Subscription) {
-        if let Err(error) = self.runtime.store.put_subscription(subscription.clone()).await {
-            return self.runtime.lost(&error);
+        // Without the id at the other application a subscription could not be taken back.
+        let store = &self.runtime.store;
+        if until_done(&self.runtime, || store.put_subscription(subscription.clone())).await.is_none() {
+            return;
         }
         self.subscriptions.update(subscription, self.runtime.clock.wall_offset());
     }
@@ -291,8 +293,9 @@ impl Ingress {
     }
 
     async fn forget_subscription(&self, id: &str) {
-        if let Err(error) = self.runtime.store.delete_subscription(id).await {
-            return self.runtime.lost(&error);
+        let store = &self.runtime.store;
+        if until_done(&self.runtime, || store.delete_subscription(id)).await.is_none() {
+            return;
         }
         self.subscriptions.table().forget(id);
     }

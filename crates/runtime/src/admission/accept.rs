@@ -31,6 +31,9 @@ use catalog::Deployment;
 /// The `Retry-After` of a rejected start.
 const RETRY_AFTER: Duration = Duration::from_secs(1);
 
+/// The maximum time that an execution that must begin at once waits for the backlog to get its slots.
+const BACKLOG_GRACE: Duration = Duration::from_millis(500);
+
 /// The maximum time that an acceptance waits for code, if the caller waits for the end of the execution.
 const CODE_GRACE: Duration = Duration::from_millis(50);
 
@@ -125,7 +128,7 @@ impl Runtime {
             return Err(Error::Closing);
         }
         let permit = match options.slot {
-            Slot::Own => self.admit(options.at_once).inspect_err(|_| {
+            Slot::Own => self.admit(options.at_once).await.inspect_err(|_| {
                 // Rejected webhook requests are counted by their error code.
                 if !matches!(start.origin, Origin::Webhook | Origin::Test | Origin::Event) {
                     self.rejections.count(Some(&deployment.automation.id), "busy");
@@ -383,22 +386,38 @@ impl Runtime {
         self.peers.backlog.notify_one();
     }
 
-    /// Acquires a slot if one is free and the backlog is empty.
+    /// Acquires a slot if one is free and the backlog is empty. An execution that must begin at once waits up to
+    /// [`BACKLOG_GRACE`] while the backlog gets the free slots, as after a start or a takeover.
     ///
     /// # Errors
-    /// Returns [`Error::Busy`] if the execution would have to wait and may not.
-    fn admit(&self, at_once: bool) -> Result<Option<OwnedSemaphorePermit>, Error> {
-        let queued = self.admission.queued();
-        let full = queued >= self.settings.limits.queue;
-        let permit = if self.admission.table().waiting_count(Lane::Slot) == 0 {
-            self.admission.slots.clone().try_acquire_owned().ok()
-        } else {
-            None
-        };
-        if permit.is_none() && (full || at_once) {
-            return Err(Error::Busy { retry_after: RETRY_AFTER });
+    /// Returns [`Error::Busy`] if the execution would have to wait and may not, and [`Error::Recovering`] if that is not for lack of
+    /// slots.
+    async fn admit(&self, at_once: bool) -> Result<Option<OwnedSemaphorePermit>, Error> {
+        let give_up = self.clock.monotonic_now().after(BACKLOG_GRACE);
+        loop {
+            let moved = self.admission.moved();
+            tokio::pin!(moved);
+            moved.as_mut().enable();
+            let full = self.admission.queued() >= self.settings.limits.queue;
+            let permit = if self.admission.table().waiting_count(Lane::Slot) == 0 {
+                self.admission.slots.clone().try_acquire_owned().ok()
+            } else {
+                None
+            };
+            if permit.is_some() || !(full || at_once) {
+                return Ok(permit);
+            }
+            if full || self.admission.slots.available_permits() == 0 {
+                return Err(Error::Busy { retry_after: RETRY_AFTER });
+            }
+            tokio::select! {
+                biased;
+                () = moved => {}
+                () = self.clock.sleep_until_monotonic(give_up) => {
+                    return Err(Error::Recovering { retry_after: RETRY_AFTER });
+                }
+            }
         }
-        Ok(permit)
     }
 
     /// Reserves memory for the large data of a trigger. Returns false if there is none and the execution may wait for it later.

@@ -125,6 +125,9 @@ impl RunGuard {
 
     /// Ends the run. The execution leaves memory.
     pub(super) fn end(mut self, disposition: Disposition) {
+        if !matches!(disposition, Disposition::Refused) {
+            self.runtime.refused_writes.forget(self.run.journal.id());
+        }
         match disposition {
             Disposition::Finished => self.finish(),
             Disposition::Suspended(rest) => self.suspend(rest),

@@ -1,6 +1,7 @@
 //! Recovery: executions that are accepted and not in memory are read from the store when their turn comes.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use jiff::SignedDuration;
 use model::automation::{AutomationId, DefinitionHash};
@@ -23,6 +24,9 @@ use catalog::{Catalog, Deployment};
 const OLD_DEFINITIONS: usize = 1024;
 /// The page size when unfinished executions are read at startup.
 const PAGE: u32 = 5000;
+/// The first and the longest pause before an execution is loaded again that could not be read in an outage.
+const FIRST_PAUSE: Duration = Duration::from_millis(250);
+const LONGEST_PAUSE: Duration = Duration::from_secs(5);
 
 impl Runtime {
     /// Loads a claimed execution and runs it on.
@@ -33,7 +37,7 @@ impl Runtime {
         permit: Option<OwnedSemaphorePermit>,
         memory: Share,
     ) {
-        match self.load(id, queued.source, queued.wall_offset).await {
+        match self.load_when_readable(id, &queued).await {
             Ok(Some(live)) => {
                 queued.notes.into_iter().for_each(|note| live.journal.note(note));
                 if queued.source == ReplaySource::Suspended {
@@ -51,6 +55,19 @@ impl Runtime {
                 self.give_up(id);
                 tracing::error!(%id, message, "an accepted execution cannot be read back; it is left as it is")
             }
+        }
+    }
+
+    /// Loads an execution, and tries again with growing pauses while the store has an outage.
+    async fn load_when_readable(&self, id: ExecutionId, queued: &Queued) -> Result<Option<RunParts>, String> {
+        let mut pause = FIRST_PAUSE;
+        loop {
+            let loaded = self.load(id, queued.source, queued.wall_offset).await;
+            if loaded.is_ok() || self.store.outage().is_none() || !self.accepting() {
+                return loaded;
+            }
+            self.closing.run_until_cancelled(self.clock.sleep_for(pause)).await;
+            pause = (pause * 2).min(LONGEST_PAUSE);
         }
     }
 

@@ -76,7 +76,7 @@ impl Runtime {
         if self.store.node().is_none() {
             return;
         }
-        let mut due = self.clock.monotonic_now();
+        let (mut due, mut is_failing) = (self.clock.monotonic_now(), false);
         loop {
             let result = tokio::select! {
                 biased;
@@ -88,9 +88,13 @@ impl Runtime {
                 news = self.store.next_news() => self.take_news(news).await,
             };
             match result {
-                Ok(()) => {}
+                Ok(()) => is_failing = false,
                 Err(Error::Store(error)) if error.outcome_unknown() => return self.lost(&error),
-                Err(error) => tracing::warn!(%error, "this daemon cannot follow the others; it tries again"),
+                Err(error) => {
+                    if !std::mem::replace(&mut is_failing, true) && self.store.outage().is_none() {
+                        tracing::warn!(%error, "this daemon cannot follow the others; it tries again");
+                    }
+                }
             }
         }
     }
@@ -127,7 +131,10 @@ impl Runtime {
             News::Deployed => self.peers.generations.notify_one(),
             News::Listening => self.peers.listening.notify_waiters(),
             News::Addresses => self.peers.addresses.notify_one(),
-            News::Secrets => self.reread_secrets().await?,
+            News::Secrets => {
+                self.reread_secrets().await?;
+                self.report_details().await;
+            }
             News::Backlog { node, count } => self.offer_room(node, count),
             News::Room { node, count } => self.give_to(node, count).await?,
         }
@@ -137,6 +144,7 @@ impl Runtime {
     /// Takes over what dead nodes had, and sees to it that each node has its part of the shards.
     async fn take_over_and_balance(self: &Arc<Self>) -> Result<(), Error> {
         let nodes = self.store.nodes().await?;
+        self.report_details().await;
         self.balance_shards(&nodes).await?;
         if nodes.iter().all(|node| !node.dead) {
             return Ok(());

@@ -206,6 +206,9 @@ impl Run {
                 self.runtime.lost(&error);
                 let is_over = error.is_untrusted() || matches!(*error, store::Error::Closed);
                 if !is_over && self.runtime.accepting() {
+                    let (runtime, id) = (&self.runtime, self.journal.id());
+                    let pause = runtime.clock.sleep_for(runtime.refused_writes.pause(id));
+                    runtime.closing.run_until_cancelled(pause).await;
                     return Disposition::Refused;
                 }
                 Disposition::StoreFailed

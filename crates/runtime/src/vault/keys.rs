@@ -28,6 +28,28 @@ pub struct KeySource {
 }
 
 impl KeySource {
+    /// Returns the place of the keys, for messages.
+    pub(super) fn describe(&self) -> String {
+        match &self.given {
+            Some(_) => "COGWORK_MASTER_KEY".to_owned(),
+            None => format!("`{}`", self.file.display()),
+        }
+    }
+
+    /// Returns the way to the key that the store needs, for messages.
+    pub(super) fn way_out(&self) -> String {
+        match &self.given {
+            Some(_) => {
+                "set COGWORK_MASTER_KEY to the key that the other daemons have, or add it behind a comma"
+                    .to_owned()
+            }
+            None => format!(
+                "put the key of the other daemons in `{}`, or restore the file; values whose key is lost are to be removed and set again",
+                self.file.display()
+            ),
+        }
+    }
+
     /// The file `master.key` of this data folder.
     #[must_use]
     pub fn in_folder(data_dir: &Path) -> Self {
@@ -89,6 +111,11 @@ impl KeyRing {
     /// The key that encrypts.
     pub(super) fn current(&self) -> Option<&Key> {
         self.keys.first()
+    }
+
+    /// The ids of the keys.
+    pub(super) fn ids(&self) -> Vec<String> {
+        self.keys.iter().map(|key| key.id.clone()).collect()
     }
 
     /// Finds a key by id.

@@ -117,15 +117,80 @@ impl Vault {
             read_only: false,
         };
         vault.read_rows().await?;
-        let unreadable = vault.secrets().iter().filter(|secret| !secret.readable).count();
-        if unreadable > 0 {
-            tracing::error!(
-                secrets = unreadable,
-                file = %vault.source.file.display(),
-                "the key that encrypts these secrets is missing; restore the key file, or set them again"
-            );
+        if let Some(problem) = vault.key_problem() {
+            tracing::error!(problem, "the secrets of the store cannot be read here");
         }
         Ok(vault)
+    }
+
+    /// Returns the ids of the keys of this process, the one that encrypts first.
+    pub(crate) fn key_ids(&self) -> Vec<String> {
+        self.ring.read().unwrap_or_else(PoisonError::into_inner).as_ref().map_or_else(Vec::new, KeyRing::ids)
+    }
+
+    /// Returns the reason why this node and the others that share the store cannot read each other's values; `None` if they can, or
+    /// this process has the store to itself.
+    pub(crate) async fn conflict(&self) -> Option<String> {
+        self.store.node()?;
+        match self.key_problem() {
+            Some(problem) => Some(problem),
+            None => self.foreign_key().await,
+        }
+    }
+
+    /// Returns the reason why no other node could read what this one stores: it can read nothing of what is stored, or another node
+    /// has not its key. `None` if this process has the store to itself.
+    async fn foreign_key(&self) -> Option<String> {
+        let own = self.store.node()?;
+        if self.reads_nothing() {
+            return self.key_problem();
+        }
+        let key = self.key_ids().into_iter().next()?;
+        // A failure of the store is reported elsewhere.
+        let nodes = self.store.nodes().await.unwrap_or_default();
+        let other = nodes.into_iter().find(|node| {
+            let keys = &node.details.keys;
+            node.id != own && !node.dead && !keys.is_empty() && !keys.contains(&key)
+        })?;
+        let place = other.details.address.unwrap_or(other.host);
+        Some(format!(
+            "the daemon {} ({place}) has the key {}, and {} has the key {key}; {}",
+            other.id,
+            other.details.keys.first().map_or("", String::as_str),
+            self.source.describe(),
+            self.source.way_out()
+        ))
+    }
+
+    fn reads_nothing(&self) -> bool {
+        let ring = self.ring.read().unwrap_or_else(PoisonError::into_inner);
+        let rows = self.rows.read().unwrap_or_else(PoisonError::into_inner);
+        let is_readable = |row: &Row| ring.as_ref().is_some_and(|ring| ring.find(&row.sealed.key).is_some());
+        !rows.is_empty() && !rows.values().any(is_readable)
+    }
+
+    /// Returns the reason why this process cannot read values that the store has; `None` if it can, or there are none.
+    #[must_use]
+    pub fn key_problem(&self) -> Option<String> {
+        let ring = self.ring.read().unwrap_or_else(PoisonError::into_inner);
+        let rows = self.rows.read().unwrap_or_else(PoisonError::into_inner);
+        let is_unreadable =
+            |row: &&Row| ring.as_ref().is_none_or(|ring| ring.find(&row.sealed.key).is_none());
+        let unreadable: Vec<&Row> = rows.values().filter(is_unreadable).collect();
+        let needed = &unreadable.first()?.sealed.key;
+        let has = ring.as_ref().and_then(KeyRing::current).map(|key| key.id.as_str());
+        let source = self.source.describe();
+        let way_out = self.source.way_out();
+        Some(match has {
+            Some(has) => format!(
+                "{} values of the store are encrypted with the key {needed}, and {source} has the key {has}; {way_out}",
+                unreadable.len()
+            ),
+            None => format!(
+                "{} values of the store are encrypted with the key {needed}, and {source} is missing; {way_out}",
+                unreadable.len()
+            ),
+        })
     }
 
     /// Makes the vault read-only, for a process that does not own the store.
@@ -249,6 +314,9 @@ impl Vault {
             rows.get(&row).map(|row| (row.sealed.version, row.stored))
         };
         self.ensure_key()?;
+        if let Some(problem) = self.foreign_key().await {
+            return Err(Error::Vault(format!("nothing was stored: {problem}")));
+        }
         let sealed = {
             let ring = self.ring.read().unwrap_or_else(PoisonError::into_inner);
             let key = ring.as_ref().and_then(KeyRing::current);

@@ -16,7 +16,7 @@ use crate::clock::Clock;
 use crate::locks::StoreLock;
 use crate::run::Exit;
 
-/// The first and the longest delay before an append to a full store is tried again.
+/// The first and the longest delay before an append is tried again that the store did not take.
 const FIRST_DELAY: Duration = Duration::from_millis(250);
 const LONGEST_DELAY: Duration = Duration::from_secs(5);
 
@@ -69,9 +69,19 @@ fn ends_a_try(event: &Event) -> bool {
     )
 }
 
-/// Appends events, and retries while the store is full: the effects have happened, and nothing that depends on them may go on
-/// before they are recorded. If the engine stops before there is room, the effects are repeated at the next start.
-async fn append_when_room(
+/// Returns true for an error that says nothing about the write itself, which was not stored and can be sent again.
+fn may_pass(error: &store::Error) -> bool {
+    use store::Error;
+    matches!(
+        error,
+        Error::Full | Error::Busy | Error::Unreachable { .. } | Error::Write { .. } | Error::Read { .. }
+    )
+}
+
+/// Appends events, and retries with growing pauses while the store takes no writes: the effects have happened, and nothing that
+/// depends on them may go on before they are recorded. If the engine stops before it takes them, the effects are repeated at the
+/// next start.
+async fn append_until_taken(
     store: &dyn Store,
     append: Append,
     clock: &dyn Clock,
@@ -80,7 +90,7 @@ async fn append_when_room(
     let mut pause = FIRST_DELAY;
     loop {
         match store.append(&append).await {
-            Err(store::Error::Full) if !closing.is_cancelled() => {}
+            Err(error) if may_pass(&error) && !closing.is_cancelled() => {}
             result => return result,
         }
         closing.run_until_cancelled(clock.sleep_for(pause)).await;
@@ -230,7 +240,7 @@ impl CommitState {
         let (count, status) = (u32::try_from(append.events.len()).unwrap_or(u32::MAX), append.status);
         let (store, clock, closing) = (journal.store.clone(), journal.clock.clone(), journal.closing.clone());
         let write = Box::pin(async move {
-            append_when_room(&*store, append, &*clock, &closing).await.map(|()| WriteResult::Appended)
+            append_until_taken(&*store, append, &*clock, &closing).await.map(|()| WriteResult::Appended)
         });
         self.in_flight =
             Some(InFlightCommit { events: count, effects, status, passes, published, _locks: locks, write });
