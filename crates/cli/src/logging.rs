@@ -47,13 +47,19 @@ pub(crate) fn start(
 /// The crates that `engine` in a log level includes.
 const ENGINE: [&str; 5] = ["engine", "catalog", "runtime", "ingress", "testing"];
 
+/// The libraries whose messages are left out unless the level names them.
+const QUIET: [&str; 2] = ["deadpool", "tokio_postgres"];
+
 /// A list of levels in which the part `engine` names each crate of the engine.
 fn by_crate(level: &str) -> String {
+    // These libraries report each lost connection without saying of what; the store reports the outage.
+    let quiet = QUIET.iter().filter(|name| !level.contains(**name)).map(|name| format!(",{name}=off"));
+    let quiet: String = quiet.collect();
     let directives = level.split(',').map(|directive| match directive.trim().strip_prefix("engine=") {
         Some(level) => ENGINE.map(|name| format!("{name}={level}")).join(","),
         None => directive.to_owned(),
     });
-    directives.collect::<Vec<_>>().join(",")
+    directives.collect::<Vec<_>>().join(",") + &quiet
 }
 
 /// Writes to stderr without the secrets that were read. Each line comes in one piece.
@@ -92,8 +98,9 @@ mod tests {
     fn the_level_of_the_engine_is_that_of_its_crates() {
         assert_eq!(
             by_crate("info,engine=debug"),
-            "info,engine=debug,catalog=debug,runtime=debug,ingress=debug,testing=debug"
+            "info,engine=debug,catalog=debug,runtime=debug,ingress=debug,testing=debug,deadpool=off,tokio_postgres=off"
         );
-        assert_eq!(by_crate("store=trace"), "store=trace");
+        assert_eq!(by_crate("store=trace"), "store=trace,deadpool=off,tokio_postgres=off");
+        assert_eq!(by_crate("deadpool=warn"), "deadpool=warn,tokio_postgres=off", "one that is asked for");
     }
 }

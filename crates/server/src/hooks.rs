@@ -77,7 +77,7 @@ impl Respond for Hooks {
 
 impl Hooks {
     fn is_ready(&self) -> bool {
-        !self.closing.is_cancelled() && self.engine.runtime().status().accepting
+        !self.closing.is_cancelled() && self.engine.runtime().accepts_starts()
     }
 
     async fn trigger(

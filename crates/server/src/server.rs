@@ -124,6 +124,7 @@ impl Bound {
         let Self { options, hooks, admin, addresses, token } = self;
         let daemon = Daemon { pid: std::process::id(), admin: addresses.admin, hooks: addresses.hooks };
         let announcement = Announcement::write(&options.data_dir, daemon)?;
+        engine.runtime().report_address(addresses.admin);
         let (closing, tasks) = (CancellationToken::new(), TaskTracker::new());
         let audit = Arc::new(AuditLog::new(&options.data_dir));
         let budget = Budget::new(options.body_budget, Some(Spool::new(engine.ingress().files())));

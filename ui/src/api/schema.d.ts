@@ -3153,6 +3153,10 @@ export interface components {
             id: number;
             /** @description The name of its machine. */
             host: string;
+            /** @description The address of its admin listener; absent for a daemon of an earlier release. */
+            address?: string;
+            /** @description Its data folder. */
+            dataDir?: string;
             /** @description The release of Cogwork that it runs. */
             release: string;
             /**
@@ -3188,6 +3192,8 @@ export interface components {
             deployment?: number;
             /** @description Why it does not run the newest generation; absent if it does. */
             problem?: string;
+            /** @description What differs from the other daemons and must not: another key, or other settings for the store. Empty if nothing does. */
+            differences: string[];
         };
         /** @description The daemons that share the store. */
         Nodes: {
@@ -3263,6 +3269,22 @@ export interface components {
             original: components["schemas"]["Json"];
             /** @enum {string} */
             kind: "imported";
+        };
+        /** @description The time in which the store takes no writes. */
+        Outage: {
+            /**
+             * @description `unreachable`: the database does not answer; `stalled`: a write does not end; `readOnly`; `full`: there is no space;
+             *     `refused`: for another reason.
+             * @example unreachable
+             */
+            kind: string;
+            /** @description The message of the database or the system. */
+            reason: string;
+            /**
+             * Format: date-time
+             * @description The time of the first failure.
+             */
+            since: string;
         };
         /** @description The end of an execution. */
         Outcome: {
@@ -4214,6 +4236,8 @@ export interface components {
             startedAt: string;
             /** @description True if new executions are accepted. */
             accepting: boolean;
+            /** @description The outage of the store that lasts; absent if it takes writes. New executions are refused meanwhile. */
+            outage?: components["schemas"]["Outage"];
             /** @description Executions whose steps are running. */
             inFlight: number;
             /** @description Executions that are accepted and have not begun. */
@@ -4394,7 +4418,7 @@ export interface components {
             maxBytes: number | null;
             /**
              * @description How much room is left of that: `enough`; `little`, and the oldest executions are deleted; `none`, and new ones are
-             *     refused.
+             *     refused. `none` also if the disk is full.
              * @example enough
              */
             room: string;

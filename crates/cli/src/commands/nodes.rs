@@ -47,7 +47,8 @@ fn print(found: &Value) -> anyhow::Result<()> {
         return Ok(());
     }
     let mut table = Table::new(&[
-        "NODE", "HOST", "RELEASE", "JOINED", "STATE", "DEPLOYED", "SHARDS", "RUNNING", "QUEUED", "RESTING",
+        "NODE", "HOST", "ADDRESS", "DATA", "RELEASE", "JOINED", "STATE", "DEPLOYED", "SHARDS", "RUNNING",
+        "QUEUED", "RESTING",
     ]);
     let now = time::now();
     for node in nodes {
@@ -66,6 +67,8 @@ fn print(found: &Value) -> anyhow::Result<()> {
         table.row([
             &id,
             text("host"),
+            text("address"),
+            text("dataDir"),
             text("release"),
             &joined,
             state,
@@ -80,6 +83,12 @@ fn print(found: &Value) -> anyhow::Result<()> {
     for node in nodes.iter().filter(|node| node["problem"].is_string()) {
         let problem = plain(node["problem"].as_str().unwrap_or_default());
         output::warn(format_args!("node {} is behind: {problem}", node["id"]));
+    }
+    for node in nodes {
+        for difference in node["differences"].as_array().into_iter().flatten() {
+            let difference = plain(difference.as_str().unwrap_or_default());
+            output::warn(format_args!("node {}: {difference}", node["id"]));
+        }
     }
     Ok(())
 }

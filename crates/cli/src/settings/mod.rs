@@ -234,6 +234,7 @@ impl Config {
         store::Options {
             durability: self.durability,
             max_bytes: self.store_size,
+            retention: Some(self.retention),
             blob_bytes: self.inline_size,
             local: Some(self.data_dir.clone()),
             ..store::Options::default()

@@ -37,7 +37,7 @@ async fn problems(engine: &Engine, is_there: impl Fn(&store::Node) -> bool) -> s
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_daemon_with_another_key_is_named_and_stores_no_secret_that_others_cannot_read() {
-    let server = PostgresServer::start().expect("PostgreSQL is installed");
+    let server = PostgresServer::start();
     let space = server.space();
     let (_first, one) = daemon(&space, KEYS[0]).await;
     problems(&one, |node| !node.details.keys.is_empty()).await;

@@ -136,7 +136,7 @@ fn random_body(number: u64) -> String {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_nearly_full_database_loses_what_it_has_to_and_keeps_most_of_its_history() {
     const SENT: u64 = 300;
-    let server = store::conformance::PostgresServer::start().expect("PostgreSQL is installed");
+    let server = store::conformance::PostgresServer::start();
     let space = server.space();
     let project = Project::with("trigger: {webhook: {verify: none}}\nsteps: []\n");
     let open = |max_bytes| {

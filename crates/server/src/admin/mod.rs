@@ -75,6 +75,7 @@ use http::{HeaderMap, HeaderName, HeaderValue, Method, Request, Response, Status
 use http_body_util::BodyExt as _;
 use hyper::body::{Body as HttpBody, Incoming};
 use model::Secret;
+use store::{Outage, Store};
 use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
@@ -223,6 +224,7 @@ pub(crate) struct Admin {
     access: Arc<Access>,
     audit: Arc<AuditLog>,
     clock: Arc<dyn Clock>,
+    store: Arc<dyn Store>,
     limits: Limits,
     deadlines: Deadlines,
     budget: Arc<Budget>,
@@ -240,6 +242,7 @@ impl Admin {
             )),
             audit: Arc::clone(&api.audit),
             clock: api.engine.clock().clone(),
+            store: api.engine.store().clone(),
             router: routes::router().with_state(Arc::new(api)),
             limits: options.admin_limits.clone(),
             deadlines: options.deadlines.clone(),
@@ -326,7 +329,12 @@ impl Respond for Admin {
 
     async fn respond(&self, request: Request<Incoming>, seen: &FramingState) -> Response<Body> {
         let (method, path) = (request.method().clone(), request.uri().path().to_owned());
-        let mut response = self.kept_for_sending(self.answer(request, seen).await).await;
+        let answer = tokio::select! {
+            biased;
+            answer = self.answer(request, seen) => answer,
+            () = unreachable_store(&*self.store) => unanswered(&method).into_response(),
+        };
+        let mut response = self.kept_for_sending(answer).await;
         secure(response.headers_mut());
         let status = response.status().as_u16();
         // Requests that change something are logged at `info`, others at `debug`.
@@ -336,6 +344,26 @@ impl Respond for Admin {
             tracing::info!(%method, path, status, "answered the API");
         }
         response
+    }
+}
+
+/// Completes once a request has waited for [`Outage::GRACE`] and the database has not answered for as long.
+async fn unreachable_store(store: &dyn Store) {
+    tokio::time::sleep(Outage::GRACE).await;
+    Outage::is_unreachable_for(store.outages(), Outage::GRACE).await;
+}
+
+/// The answer to a request that waited for the database in vain.
+fn unanswered(method: &Method) -> Problem {
+    let detail = match *method {
+        Method::GET | Method::HEAD => "the database does not answer; try again",
+        _ => {
+            "the database does not answer, and the change may have been made or not; look when it answers again"
+        }
+    };
+    Problem {
+        retry_after: Some(5),
+        ..Problem::new(StatusCode::SERVICE_UNAVAILABLE, "store_unreachable", detail)
     }
 }
 

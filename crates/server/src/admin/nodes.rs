@@ -4,7 +4,7 @@
 use axum::extract::State;
 use jiff::Timestamp;
 use serde::Serialize;
-use store::Node;
+use store::{Node, SharedSettings};
 use utoipa::ToSchema;
 
 use super::extract::Answer;
@@ -19,6 +19,12 @@ struct NodeView {
     id: i64,
     /// The name of its machine.
     host: String,
+    /// The address of its admin listener; absent for a daemon of an earlier release.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    address: Option<String>,
+    /// Its data folder.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    data_dir: Option<String>,
     /// The release of Cogwork that it runs.
     release: String,
     /// When it joined.
@@ -42,6 +48,8 @@ struct NodeView {
     /// Why it does not run the newest generation; absent if it does.
     #[serde(skip_serializing_if = "Option::is_none")]
     problem: Option<String>,
+    /// What differs from the other daemons and must not: another key, or other settings for the store. Empty if nothing does.
+    differences: Vec<String>,
 }
 
 /// The daemons that share the store.
@@ -52,6 +60,11 @@ pub(crate) struct Nodes {
     nodes: Vec<NodeView>,
 }
 
+fn differences(node: &Node, in_force: &SharedSettings) -> Vec<String> {
+    let settings = node.details.settings.map(|settings| settings.differences(in_force));
+    node.details.problems.iter().cloned().chain(settings.into_iter().flatten()).collect()
+}
+
 /// The daemons that share the store
 #[utoipa::path(
     get, path = "/api/v1/nodes", tag = "daemon",
@@ -60,7 +73,11 @@ pub(crate) struct Nodes {
 pub(crate) async fn list(State(api): Shared) -> Result<Answer<Nodes>, Problem> {
     let store = api.engine.store();
     let own = store.node();
+    let in_force = store.shared_settings().unwrap_or_default();
     let view = |node: Node| NodeView {
+        differences: differences(&node, &in_force),
+        address: node.details.address,
+        data_dir: node.details.data_dir,
         id: node.id.0,
         host: node.host,
         release: node.release,

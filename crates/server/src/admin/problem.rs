@@ -122,6 +122,10 @@ impl From<engine::Error> for Problem {
                 retry_after: Some(retry_after.as_secs().max(1)),
                 ..Self::new(StatusCode::SERVICE_UNAVAILABLE, "busy", detail)
             },
+            Error::Recovering { retry_after } => Self {
+                retry_after: Some(retry_after.as_secs().max(1)),
+                ..Self::new(StatusCode::SERVICE_UNAVAILABLE, "busy", detail)
+            },
             Error::Store(store::Error::Unreachable { .. }) => Self {
                 retry_after: Some(5),
                 ..Self::new(StatusCode::SERVICE_UNAVAILABLE, "store_unreachable", detail)
@@ -130,6 +134,19 @@ impl From<engine::Error> for Problem {
                 retry_after: Some(1),
                 ..Self::new(StatusCode::SERVICE_UNAVAILABLE, "store_full", detail)
             },
+            // The log has one line for the outage, not one for each request.
+            Error::Store(store::Error::Write { .. } | store::Error::Busy) => Self {
+                retry_after: Some(5),
+                ..Self::new(
+                    StatusCode::SERVICE_UNAVAILABLE,
+                    "store_refused",
+                    "the store refused the write, and nothing was changed; the daemon's log says why",
+                )
+            },
+            Error::Store(store::Error::Poisoned { .. } | store::Error::Closed) => {
+                let detail = "the daemon is stopping";
+                Self { retry_after: Some(1), ..Self::new(StatusCode::SERVICE_UNAVAILABLE, "closing", detail) }
+            }
             Error::Unanswered => Self {
                 retry_after: Some(5),
                 ..Self::new(StatusCode::SERVICE_UNAVAILABLE, "unanswered", detail)
@@ -150,7 +167,7 @@ impl From<engine::CatalogError> for Problem {
 
 impl From<store::Error> for Problem {
     fn from(error: store::Error) -> Self {
-        Self::internal(&error)
+        engine::Error::from(error).into()
     }
 }
 

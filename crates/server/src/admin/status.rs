@@ -30,6 +30,9 @@ pub(crate) struct StatusView {
     started_at: Timestamp,
     /// True if new executions are accepted.
     accepting: bool,
+    /// The outage of the store that lasts; absent if it takes writes. New executions are refused meanwhile.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    outage: Option<OutageView>,
     /// Executions whose steps are running.
     in_flight: usize,
     /// Executions that are accepted and have not begun.
@@ -59,6 +62,29 @@ pub(crate) struct StatusView {
     store: StoreView,
 }
 
+/// The time in which the store takes no writes.
+#[derive(Debug, Serialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+#[schema(as = Outage)]
+struct OutageView {
+    /// `unreachable`: the database does not answer; `stalled`: a write does not end; `readOnly`; `full`: there is no space;
+    /// `refused`: for another reason.
+    #[schema(example = "unreachable")]
+    kind: &'static str,
+    /// The message of the database or the system.
+    reason: String,
+    /// The time of the first failure.
+    #[schema(value_type = String, format = DateTime)]
+    since: Timestamp,
+}
+
+fn outage_view(api: &Api) -> Option<OutageView> {
+    let outage = api.engine.store().outage()?;
+    let ago = jiff::SignedDuration::try_from(outage.since.elapsed()).unwrap_or_default();
+    let since = api.engine.runtime().clock.now().checked_sub(ago).unwrap_or(Timestamp::MIN);
+    Some(OutageView { kind: outage.kind.as_str(), reason: outage.reason, since })
+}
+
 /// The store.
 #[derive(Debug, Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
@@ -80,7 +106,7 @@ struct StoreView {
     #[schema(required = true)]
     max_bytes: Option<u64>,
     /// How much room is left of that: `enough`; `little`, and the oldest executions are deleted; `none`, and new ones are
-    /// refused.
+    /// refused. `none` also if the disk is full.
     #[schema(example = "enough")]
     room: &'static str,
     /// The reasons why a guarantee is weakened.
@@ -108,6 +134,7 @@ pub(crate) async fn status(State(api): Shared) -> Result<Answer<StatusView>, Pro
         version: env!("CARGO_PKG_VERSION"),
         started_at: status.started_at,
         accepting: status.accepting && info.capacity != store::Capacity::Exhausted,
+        outage: outage_view(&api),
         in_flight: status.in_flight,
         queued: status.queued,
         generation: status.generation,
@@ -133,7 +160,7 @@ pub(crate) async fn status(State(api): Shared) -> Result<Answer<StatusView>, Pro
                 store::Capacity::Low => "little",
                 store::Capacity::Exhausted => "none",
             },
-            weakened: info.weakened,
+            weakened: info.weakened.into_iter().chain(api.engine.runtime().key_conflict()).collect(),
         },
     }))
 }

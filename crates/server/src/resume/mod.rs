@@ -275,6 +275,10 @@ fn failure(error: &engine::Error) -> ResumeError {
             let message = "the daemon is stopping; try again in a moment";
             ResumeError::new(StatusCode::SERVICE_UNAVAILABLE, "unavailable", message)
         }
+        engine::Error::Store(store::Error::Unreachable { .. } | store::Error::Full) => {
+            let message = "this cannot be stored at the moment; try again";
+            ResumeError::new(StatusCode::SERVICE_UNAVAILABLE, "unavailable", message)
+        }
         error => {
             // Errors of the store or a file go to the log of the daemon only.
             tracing::error!(%error, "a resume address cannot be answered");

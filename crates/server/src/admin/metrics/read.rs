@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use engine::{ConnectionState, Engine, Workers};
 use model::metric::HistogramSnapshot;
-use store::{Capacity, Info, Subscription};
+use store::{Capacity, Info, OutageKind, Subscription};
 
 use super::super::Problem;
 use super::family::{Family, Labels, Samples, float};
@@ -61,7 +61,11 @@ fn daemon(engine: &Engine, info: &Info) -> Vec<Family> {
 /// The daemons that share the store; one if this one has it to itself.
 async fn nodes(engine: &Engine) -> Result<Vec<Family>, Problem> {
     let (store, runtime) = (engine.store(), engine.runtime());
-    let all = store.nodes().await.map_err(engine::Error::from)?;
+    let all = match store.nodes().await {
+        // The outage itself is to be seen.
+        Err(_) if store.outage().is_some() => Vec::new(),
+        all => all.map_err(engine::Error::from)?,
+    };
     let dead = all.iter().filter(|node| node.dead).count();
     let running = engine.running_definitions();
     let states = [("alive", (all.len() - dead).max(1)), ("dead", dead)];
@@ -189,7 +193,15 @@ fn store(engine: &Engine, info: &Info) -> Vec<Family> {
     let metrics = engine.store().metrics();
     let sizes = [("file", info.bytes), ("used", info.used), ("values", info.blob_bytes)];
     let rooms = [("enough", Capacity::Ample), ("little", Capacity::Low), ("none", Capacity::Exhausted)];
+    let outage = engine.store().outage().map(|outage| outage.kind);
+    let outages = OutageKind::ALL.map(|kind| (kind.as_str(), usize::from(outage == Some(kind))));
     let mut families = vec![
+        gauges(
+            "store_outage",
+            "1 for the kind of the outage in which the store takes no writes",
+            "kind",
+            outages,
+        ),
         counter("store_commits", "Commits, each of one batch of writes", metrics.commits),
         counter("store_writes", "Writes that were made durable", metrics.writes),
         counter("store_written_bytes", "Approximate size of the durable writes", metrics.bytes),
