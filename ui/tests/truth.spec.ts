@@ -222,12 +222,12 @@ test("a replay from a step with an edited request says what is kept from the old
   await open.getByRole("button", { name: "Replay…" }).click();
   const sheet = open.getByRole("dialog");
   await expect(sheet).toContainText(/1 step keeps its result and does not run again:\s+items\./);
-  await expect(sheet.getByText("These results were made from the recorded request")).toBeHidden();
+  await expect(sheet.getByText(/The result that step items\s+keeps was made from the recorded request/)).toBeHidden();
   await sheet.getByText("Edit the request").click();
   await sheet.locator("textarea").last().fill('{"n": 2}');
-  await expect(sheet.getByText("These results were made from the recorded request")).toBeVisible();
+  await expect(sheet.getByText(/The result that step items\s+keeps was made from the recorded request/)).toBeVisible();
   await sheet.getByRole("button", { name: "Begin at the start" }).click();
-  await expect(sheet.getByText("These results were made from the recorded request")).toBeHidden();
+  await expect(sheet.getByText(/The result that step items\s+keeps was made from the recorded request/)).toBeHidden();
 });
 
 test("the verdict names the cause behind the circuit breaker", async ({ open, daemon }) => {
