@@ -2,6 +2,7 @@
 
 use std::io::{BufRead, Read as _};
 use std::sync::Arc;
+use std::time::Duration;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -20,6 +21,9 @@ const AT_ONCE: usize = 64;
 const AT_ONCE_BYTES: usize = 8 << 20;
 /// The refusals that are named.
 const NAMED: usize = 20;
+/// The most by which the time in an id differs from that of the first event. The trigger's code and a wait for memory lie between
+/// the two, and the wall clock can be set meanwhile.
+const MAX_ID_SKEW: Duration = Duration::from_secs(3600);
 /// The reason of the end of an execution that had not ended.
 const NOT_ENDED: &str = "imported: it had not ended when it was exported";
 
@@ -264,8 +268,8 @@ fn prepare(line: ExecutionLine, now: Timestamp) -> Result<(NewExecution, Timesta
     let Some(Event::Started { at, automation, definition, origin, payload }) = events.next() else {
         return Err("its first event must be `started`".to_owned());
     };
-    // Lists and retention find it by the time in its id.
-    if id.created_at().is_none_or(|created| created.as_millisecond() != at.as_millisecond()) {
+    // Lists and retention find it by the time in its id, which is made before the first event.
+    if id.created_at().is_none_or(|created| at.duration_since(created).unsigned_abs() > MAX_ID_SKEW) {
         return Err("the time in its id is not that of its first event".to_owned());
     }
     let origin = match origin {

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use engine::Engine;
 use engine::transfer::{Exported, Imported, TransferError, export_executions, import_executions};
-use jiff::Timestamp;
+use jiff::{SignedDuration, Timestamp};
 use model::value::{CHUNK_SIZE, Reserved};
 use model::{Event, ExecutionId, Origin, Outcome, Status};
 use pretty_assertions::assert_eq;
@@ -169,6 +169,27 @@ async fn an_export_has_the_executions_of_its_filter() {
     let since = ExecutionFilter { since: Some(newest), ..ExecutionFilter::default() };
     assert_eq!(export(&**engine.store(), &since).await.1.executions, 1);
     stop(engine).await;
+}
+
+#[tokio::test]
+async fn an_execution_whose_id_is_older_than_its_first_event_is_imported() {
+    let project = Project::with(&crate::common::manual(STEPS));
+    let engine = project.start().await;
+    let id = start_with(&engine, "{\"name\": \"Ada\"}").await;
+    end(&engine, id).await;
+    let (text, _) = export(&**engine.store(), &ExecutionFilter::default()).await;
+    stop(engine).await;
+    let created = id.created_at().expect("a time");
+    // The trigger's code, or a wait for memory, lies between the two.
+    for (earlier, imported) in [(1, 1), (35_000, 1), (7_200_000, 0)] {
+        let at = created.checked_sub(SignedDuration::from_millis(earlier)).expect("a time");
+        let other = text.replace(&id.to_string(), &ExecutionId::new(at, [7; 10]).to_string());
+        let folder = tempfile::tempdir().expect("a folder");
+        let store = open_store(folder.path());
+        let found = import(&store, &other).await.expect("it is read");
+        assert_eq!((found.executions, found.refused), (imported, 1 - imported), "{earlier} ms");
+        store.close().await.expect("it closes");
+    }
 }
 
 #[tokio::test]
