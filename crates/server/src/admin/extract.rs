@@ -31,9 +31,7 @@ impl<T: DeserializeOwned, S: Send + Sync> OptionalFromRequest<S> for Body<T> {
 
     async fn from_request(request: Request, state: &S) -> Result<Option<Self>, Problem> {
         let is_json = is_json(request.headers());
-        let bytes = Bytes::from_request(request, state).await;
-        let bytes =
-            bytes.map_err(|_| Problem::bad_request("broken_body", "the body did not arrive whole"))?;
+        let RawBody(bytes) = RawBody::from_request(request, state).await?;
         if bytes.is_empty() {
             return Ok(None);
         }
@@ -43,6 +41,18 @@ impl<T: DeserializeOwned, S: Send + Sync> OptionalFromRequest<S> for Body<T> {
             return Err(Problem::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, "unsupported_media_type", detail));
         }
         parse(&bytes).map(|body| Some(Self(body)))
+    }
+}
+
+/// The bytes of a body.
+pub(crate) struct RawBody(pub(crate) Bytes);
+
+impl<S: Send + Sync> FromRequest<S> for RawBody {
+    type Rejection = Problem;
+
+    async fn from_request(request: Request, state: &S) -> Result<Self, Problem> {
+        let bytes = Bytes::from_request(request, state).await;
+        bytes.map(Self).map_err(|error| Problem::new(error.status(), "broken_body", error.body_text()))
     }
 }
 

@@ -4,14 +4,13 @@
 use std::io::Cursor;
 
 use axum::extract::State;
-use bytes::Bytes;
 use engine::transfer::{Imported, TransferError, import_executions};
 use http::StatusCode;
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
-use super::extract::Answer;
+use super::extract::{Answer, RawBody};
 use super::{Problem, Shared};
 
 /// The path of the route, whose body may be larger than others.
@@ -63,7 +62,10 @@ impl From<Imported> for ImportedView {
     request_body(content = String, content_type = "application/x-ndjson"),
     responses((status = 200, description = "What was imported and what was refused", body = ImportedView)),
 )]
-pub(crate) async fn import(State(api): Shared, body: Bytes) -> Result<Answer<ImportedView>, Problem> {
+pub(crate) async fn import(
+    State(api): Shared,
+    RawBody(body): RawBody,
+) -> Result<Answer<ImportedView>, Problem> {
     let (store, now) = (api.engine.store().clone(), api.engine.clock().now());
     // On a thread of its own, since it reads and checks megabytes; to its end, since every execution is stored apart.
     let runtime = tokio::runtime::Handle::current();

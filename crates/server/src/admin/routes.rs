@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use axum::extract::Request;
+use axum::extract::{DefaultBodyLimit, Request};
 use axum::handler::Handler;
 use axum::middleware::{Next, from_fn};
 use axum::routing::{MethodFilter, MethodRouter, on};
@@ -231,7 +231,8 @@ pub(crate) fn router() -> axum::Router<Arc<Api>> {
     // as they are.
     let worth_it = DefaultPredicate::new().and(SizeAbove::new(COMPRESSED_FROM));
     let compression = CompressionLayer::new().quality(CompressionLevel::Fastest).compress_when(worth_it);
-    routed().fallback(ui::serve).layer(compression)
+    // The listener has read the body within the limit of the route; that of axum, 2 MB, would refuse larger ones.
+    routed().fallback(ui::serve).layer(compression).layer(DefaultBodyLimit::disable())
 }
 
 /// The table of its routes.

@@ -230,6 +230,28 @@ async fn files_of_another_folder_are_planned_and_not_taken() {
 }
 
 #[tokio::test]
+async fn a_plan_and_an_import_take_bodies_up_to_their_documented_size() {
+    let daemon = daemon(&[]).await;
+    let text = format!("{MANUAL}# {}\n", "x".repeat(400_000));
+    let files = |count: u32| {
+        let file = |index| json!({"path": format!("automations/m{index}.yaml"), "text": text});
+        json!({"files": (0..count).map(file).collect::<Vec<_>>()})
+    };
+    let planned: Value = daemon.client().post("/api/v1/plan", &files(60)).await.unwrap();
+    assert_eq!(planned["changes"].as_array().map(Vec::len), Some(60));
+    // The reason for a refusal comes through, though the daemon reads no more of the body.
+    let (status, code, detail) = refused(daemon.client().post("/api/v1/plan", &files(90)).await);
+    assert_eq!((status, code.as_str()), (413, "payload_too_large"));
+    assert!(detail.contains(&(32 << 20).to_string()), "{detail}");
+    let lines = vec![b' '; 31 << 20];
+    let imported = daemon.client().post_lines("/api/v1/executions/import", lines).await;
+    assert_eq!(refused(imported).1, "bad_export");
+    let lines = vec![b' '; 33 << 20];
+    let imported = daemon.client().post_lines("/api/v1/executions/import", lines).await;
+    assert_eq!(refused(imported).1, "payload_too_large");
+}
+
+#[tokio::test]
 async fn a_payload_of_an_earlier_start_can_be_given_again() {
     let daemon = daemon(&[("m", MANUAL)]).await;
     let payload = json!({"payload": {"kind": "manual", "inputs": {"name": "Eve"}}});
