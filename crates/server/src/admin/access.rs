@@ -1,7 +1,7 @@
 //! Access control of the API: the token, the accepted host names, and no requests from pages of other sites.
 
 use std::collections::HashSet;
-use std::net::{IpAddr, SocketAddr};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::sync::Arc;
 
 use http::header::{AUTHORIZATION, HOST, ORIGIN};
@@ -23,7 +23,17 @@ pub(crate) struct Access {
     sessions: Arc<Sessions>,
     tokens: Arc<Tokens>,
     hosts: HashSet<String>,
+    /// True if the listener is on all addresses of the machine, so that any of them is its own.
+    on_all_addresses: bool,
     open_metrics: bool,
+}
+
+/// True if the host is written as an address: `10.0.0.7`, `[fd00::7]`.
+fn is_address(host: &str) -> bool {
+    match host.strip_prefix('[').and_then(|host| host.strip_suffix(']')) {
+        Some(address) => address.parse::<Ipv6Addr>().is_ok(),
+        None => host.parse::<Ipv4Addr>().is_ok(),
+    }
 }
 
 impl Access {
@@ -42,7 +52,8 @@ impl Access {
             IpAddr::V6(address) => format!("[{address}]"),
         });
         let hosts = loopback.chain(configured).chain(own).collect();
-        Self { token, sessions, tokens, hosts, open_metrics: options.open_metrics }
+        let on_all_addresses = address.ip().is_unspecified();
+        Self { token, sessions, tokens, hosts, on_all_addresses, open_metrics: options.open_metrics }
     }
 
     /// True if a request needs no credential: the files of the web UI, the routes that begin a session, and the metrics if
@@ -105,7 +116,8 @@ impl Access {
 
     fn is_ours(&self, host: &str) -> bool {
         let name = split_host(host).map(|(name, _)| name.to_ascii_lowercase());
-        name.is_some_and(|name| self.hosts.contains(&name))
+        // No name resolves to an address as it is written, so that such a host cannot be one that points at us since a moment ago.
+        name.is_some_and(|name| self.hosts.contains(&name) || (self.on_all_addresses && is_address(&name)))
     }
 
     /// The credential of a bearer token: the admin token, or one that was created.
@@ -156,15 +168,31 @@ mod tests {
 
     const TOKEN: &str = "0123456789abcdef";
 
-    async fn check(method: &str, path: &str, fields: &[(&str, &str)], expected: Result<(), &str>) {
-        let address = SocketAddr::from(([192, 0, 2, 7], 7071));
+    fn access(address: [u8; 4]) -> Access {
+        let address = SocketAddr::from((address, 7071));
         let store = store::Memory::default().open();
         let clock = Arc::new(engine::SystemClock);
         let tokens = Tokens::new(store.clone(), clock.clone());
         let sessions = Sessions::new(store, clock, tokens.clone(), 7071, None);
         let mut options = ServerOptions::new("");
         options.admin_hosts = vec!["Cogwork.Example".to_owned()];
-        let access = Access::new(Secret::new(TOKEN), address, &options, sessions, tokens);
+        Access::new(Secret::new(TOKEN), address, &options, sessions, tokens)
+    }
+
+    #[tokio::test]
+    async fn a_listener_on_all_addresses_answers_under_each_of_them() {
+        let all = access([0, 0, 0, 0]);
+        for host in ["10.244.1.7:7071", "10.244.1.7", "[fd00::7]:7071", "cogwork.example"] {
+            assert!(all.is_ours(host), "{host}");
+        }
+        for host in ["evil.example", "10.244.1.7.evil.example", "[fd00::7", "fd00::7", "0x0a000001", "1"] {
+            assert!(!all.is_ours(host), "{host}");
+        }
+        assert!(!access([192, 0, 2, 7]).is_ours("10.244.1.7:7071"));
+    }
+
+    async fn check(method: &str, path: &str, fields: &[(&str, &str)], expected: Result<(), &str>) {
+        let access = access([192, 0, 2, 7]);
         let mut request = Request::builder().method(method).uri(path);
         for (name, value) in fields {
             request = request.header(*name, *value);
