@@ -79,6 +79,34 @@ pub fn open_read_only(location: &Location) -> Result<Arc<dyn Store>, Error> {
     }
 }
 
+/// The result of [`examine`].
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Examination {
+    /// There is no store; a daemon creates it.
+    Missing,
+    /// A daemon could open the store.
+    Usable {
+        /// The version of the tables if an earlier release wrote them, which a daemon migrates when it starts.
+        older: Option<u32>,
+        /// The wall clock of the server; `None` for a file.
+        server_time: Option<Timestamp>,
+        /// The guarantees that the server weakens, as sentences for people.
+        weakened: Vec<String>,
+    },
+}
+
+/// Checks that a daemon could open the store at `location` with this durability, and changes nothing. A daemon may have it open. Blocks.
+///
+/// # Errors
+/// The errors of [`open`], except that another daemon has it open.
+pub fn examine(location: &Location, durability: Durability) -> Result<Examination, Error> {
+    match location {
+        Location::File(path) => sqlite::examine(path),
+        #[cfg(feature = "postgres")]
+        Location::Postgres(address) => postgres::examine(address, durability),
+    }
+}
+
 /// Copies a snapshot of the store at `location` to the new folder `to`; a daemon may have the store open and go on
 /// writing. The copy is a store of its own. Blocks until the copy is on disk; after a crash there is no folder `to`.
 ///

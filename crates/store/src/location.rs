@@ -57,10 +57,12 @@ impl Location {
         }
     }
 
-    /// Returns true if there is a store. Of a database on a server, only a connection can tell.
-    #[must_use]
-    pub fn exists(&self) -> bool {
-        self.path().is_none_or(sqlite::exists)
+    /// Returns true if there is a store, false if nothing was ever stored there. Of a database on a server, only a connection can tell.
+    ///
+    /// # Errors
+    /// The place cannot be read, or the database file is missing beside other files of a store.
+    pub fn exists(&self) -> Result<bool, Error> {
+        self.path().map_or(Ok(true), sqlite::exists)
     }
 }
 

@@ -54,7 +54,7 @@ pub async fn migrate(
     if from == to {
         return Err(refused("source and target are the same store".to_owned()));
     }
-    if !from.exists() {
+    if !from.exists()? {
         return Err(refused(format!("there is no store at `{from}`")));
     }
     let mut source = open(from, Use::Source, failpoints.clone(), progress).await?;
@@ -106,7 +106,7 @@ pub async fn undo(
     location: &Location,
     progress: &mut (dyn FnMut(Progress) + Send),
 ) -> Result<Option<String>, Error> {
-    if !location.exists() {
+    if !location.exists()? {
         return Err(refused(format!("there is no store at `{location}`")));
     }
     let mut store = open(location, Use::Source, Failpoints::default(), progress).await?;

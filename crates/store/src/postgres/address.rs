@@ -38,6 +38,10 @@ impl Address {
     /// [`Error::InvalidAddress`] if it is not a URL of a database. The message contains no part of the URL.
     pub(crate) fn parse(text: &str) -> Result<Self, Error> {
         let invalid = |reason: String| Error::InvalidAddress { reason };
+        if has_raw_at_sign(text) {
+            let reason = "its user, its password or its database has an `@` or a `/` as it is, which must be `%40` or `%2F`";
+            return Err(invalid(reason.to_owned()));
+        }
         let (base, query) = text.split_once('?').unwrap_or((text, ""));
         let (mut mode, mut authorities) = (None, None);
         let mut others = Vec::new();
@@ -128,6 +132,14 @@ impl Address {
     }
 }
 
+/// Returns true if an `@` stands elsewhere than between the password and the host. The parser would take a part of the password for
+/// a host or for the database, which messages show.
+fn has_raw_at_sign(text: &str) -> bool {
+    let rest = text.split_once("://").map_or(text, |(_, rest)| rest);
+    let authority = rest.split(['/', '?', '#']).next().unwrap_or_default();
+    rest.matches('@').count() > 1 || authority.contains('@') != rest.contains('@')
+}
+
 fn is_local(host: &Host) -> bool {
     match host {
         Host::Tcp(name) => {
@@ -184,6 +196,24 @@ mod tests {
             let message = Address::parse(wrong).expect_err("it is refused").to_string();
             assert!(!message.contains("hunter2"), "{message}");
         }
+    }
+
+    #[test]
+    fn a_password_with_an_at_sign_or_a_slash_is_refused_without_a_part_of_it() {
+        for wrong in [
+            "postgres://u:hun@ter2@db.example.com/x",
+            "postgres://u:hun@ter2@db.example.com:5432/x?sslmode=disable",
+            "postgres://u:12/hunter2@db/x",
+            "postgres://u:12?hunter2@db/x",
+            "postgres://hunter2@x@db/y",
+            "postgres://u:p@db/hunter2@x",
+        ] {
+            let message = Address::parse(wrong).expect_err("it is refused").to_string();
+            assert!(message.contains("%40") && message.contains("percent-encoding"), "{message}");
+            assert!(!message.contains("hun") && !message.contains("ter2"), "{message}");
+        }
+        let address = parse("postgres://u:hun%40ter%2F2@db/x%40y");
+        assert_eq!(address.to_string(), "postgres://db:5432/x@y");
     }
 
     #[test]

@@ -35,6 +35,7 @@ mod blobs;
 mod buckets;
 mod definitions;
 mod events;
+mod examine;
 mod files;
 mod generations;
 mod list;
@@ -53,5 +54,6 @@ mod shared;
 mod store;
 
 pub(crate) use address::Address;
+pub(crate) use examine::examine;
 pub(crate) use migration::{TABLES, open_side};
 pub(crate) use open::{open, open_read_only};

@@ -47,16 +47,24 @@ const UNLOCK: &str =
 /// Makes the tables, or migrates them to the current version in one transaction. Returns what to tell people if that fails.
 pub(super) async fn migrate(client: &mut Client) -> Result<(), String> {
     let failed = |error: tokio_postgres::Error| explain(&error);
-    let schema = client.query_one("SELECT current_schema()", &[]).await.map_err(failed)?;
-    if schema.try_get::<_, Option<String>>(0).map_err(failed)?.is_none() {
-        return Err(
-            "the database has no schema that its user may use; create one, or set `search_path`".to_owned()
-        );
-    }
+    check_schema(client).await?;
     client.query_one(LOCK, &[]).await.map_err(failed)?;
     let migrated = migrate_locked(client).await;
     client.query_one(UNLOCK, &[]).await.map_err(failed)?;
     migrated
+}
+
+/// Returns what to tell people if there is no schema in which tables could be.
+pub(super) async fn check_schema(client: &Client) -> Result<(), String> {
+    let failed = |error: tokio_postgres::Error| explain(&error);
+    let schema = client.query_one("SELECT current_schema()", &[]).await.map_err(failed)?;
+    match schema.try_get::<_, Option<String>>(0).map_err(failed)? {
+        Some(_) => Ok(()),
+        None => {
+            Err("the database has no schema that its user may use; create one, or set `search_path`"
+                .to_owned())
+        }
+    }
 }
 
 async fn migrate_locked(client: &mut Client) -> Result<(), String> {
@@ -115,6 +123,16 @@ pub(super) fn too_old(oldest: i32) -> String {
     )
 }
 
+/// Returns the version of the tables, or what to tell people if this release can neither use nor migrate them; `None` if there are
+/// none.
+pub(super) async fn readable_version(client: &Client) -> Result<Option<i32>, String> {
+    let found = version(client).await?;
+    if let Some(found) = found.filter(|found| *found > CURRENT) {
+        check_later(client, found).await?;
+    }
+    Ok(found)
+}
+
 /// Returns what to tell people if this release cannot read the tables. A read-only store cannot migrate.
 pub(super) async fn check(client: &Client) -> Result<(), String> {
     match version(client).await? {
@@ -169,24 +187,78 @@ fn database_error(error: &refinery::Error) -> Option<&tokio_postgres::Error> {
     None
 }
 
-/// Returns the message of an error, with the way out if it is known.
+/// Returns what to tell people if the user lacks a right.
+pub(super) fn may_not(what: &str) -> String {
+    format!(
+        "the user {what}; make it the owner of the database and of the tables, or `GRANT CREATE, USAGE ON SCHEMA public TO <user>` and \
+         `GRANT SELECT, INSERT, UPDATE, DELETE ON ALL TABLES IN SCHEMA public TO <user>`"
+    )
+}
+
+/// Returns the message of an error, with the way out after a semicolon if it is known.
 pub(super) fn explain(error: &tokio_postgres::Error) -> String {
     let said = message(error);
-    match error.code() {
-        Some(&SqlState::INSUFFICIENT_PRIVILEGE) => format!(
-            "{said}; the user needs the right to create tables: make it the owner of the database, or `GRANT CREATE, USAGE ON \
+    let way_out = match error.code() {
+        Some(&SqlState::INSUFFICIENT_PRIVILEGE) if said.contains("for table") => {
+            return may_not("has no right to its tables");
+        }
+        Some(&SqlState::INSUFFICIENT_PRIVILEGE) => {
+            "the user needs the right to create tables: make it the owner of the database, or `GRANT CREATE, USAGE ON \
              SCHEMA public TO <user>`"
-        ),
-        Some(&SqlState::INVALID_CATALOG_NAME) => {
-            format!("{said}; create it, or correct the name at the end of the address")
+        }
+        Some(&SqlState::INVALID_CATALOG_NAME) => "create it, or correct the name at the end of the address",
+        Some(&SqlState::INVALID_AUTHORIZATION_SPECIFICATION) if said.contains("no encryption") => {
+            "the server takes encrypted connections only: add `?sslmode=verify-full` to the address"
+        }
+        Some(&SqlState::INVALID_AUTHORIZATION_SPECIFICATION) if said.contains("pg_hba.conf") => {
+            "let the user in from this machine in `pg_hba.conf` of the server, or correct the address"
         }
         Some(&SqlState::INVALID_PASSWORD | &SqlState::INVALID_AUTHORIZATION_SPECIFICATION) => {
-            format!("{said}; correct the user and the password in the address")
+            "correct the user and the password in the address"
         }
+        Some(&SqlState::TOO_MANY_CONNECTIONS) => {
+            "raise `max_connections` of the server, or the limit of the user or the database"
+        }
+        Some(&SqlState::CANNOT_CONNECT_NOW) => "wait until the server has started, and look at its log",
+        Some(_) => return said,
         // The client has looked for a server that takes writes.
         None if said.contains("does not allow writes") => {
-            "the server is a standby, which takes no writes; give the address of the primary".to_owned()
+            return "the server takes no writes: it is a standby, or `default_transaction_read_only` is on; give the address of the \
+                primary, or switch that setting off"
+                .to_owned();
         }
-        _ => said,
-    }
+        None => match connection_way_out(&said) {
+            Some(way_out) => way_out,
+            None => return said,
+        },
+    };
+    format!("{said}; {way_out}")
+}
+
+/// Returns the way out of a failure to connect, by its message: neither the library nor the system gives it a code.
+fn connection_way_out(said: &str) -> Option<&'static str> {
+    let said = said.to_lowercase();
+    let ways = [
+        (
+            &["does not support tls", "tls not supported"][..],
+            "switch encryption on at the server, or allow an open connection with `?sslmode=disable`",
+        ),
+        (
+            &["certificate"],
+            "name the authorities that signed the certificate with `?sslrootcert=FILE`, and the host as in the certificate",
+        ),
+        (&["tls", "ssl"], "check the encryption of the server, and `sslmode` in the address"),
+        (
+            &["lookup", "resolve", "not known"],
+            "correct the host in the address, or the name service of this machine",
+        ),
+        (
+            &["refused", "no such file", "closed", "reset", "unreachable", "timed out", "timeout", "expired"],
+            "start the database server, or correct the host and the port in the address",
+        ),
+        (&["password missing"], "give the password in the address: `postgres://USER:PASSWORD@HOST/DATABASE`"),
+    ];
+    ways.into_iter()
+        .find(|(words, _)| words.iter().any(|word| said.contains(word)))
+        .map(|(_, way_out)| way_out)
 }

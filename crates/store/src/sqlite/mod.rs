@@ -34,6 +34,7 @@ mod pool;
 mod read;
 
 mod backup;
+mod examine;
 mod migration;
 mod probe;
 mod prune;
@@ -42,6 +43,7 @@ mod restore;
 mod store;
 
 pub(crate) use backup::back_up;
+pub(crate) use examine::examine;
 pub(crate) use migration::open_side;
 pub(crate) use paths::exists;
 pub(crate) use restore::restore;

@@ -135,10 +135,20 @@ impl StorePaths {
 
     /// Returns an error if the database file is missing or empty, but there was a store.
     pub(super) fn check_before_opening(&self) -> Result<(), Error> {
+        self.has_content().map(drop)
+    }
+
+    /// Returns true if the database file has content, and false if there was never a store.
+    ///
+    /// # Errors
+    /// The place cannot be read, or the file is missing or empty, but there was a store.
+    fn has_content(&self) -> Result<bool, Error> {
         match std::fs::metadata(&self.file) {
-            Ok(found) if found.len() > 0 => Ok(()),
-            Ok(_) => self.check_not_emptied(false, true),
-            Err(error) if error.kind() == std::io::ErrorKind::NotFound => self.check_not_emptied(true, true),
+            Ok(found) if found.len() > 0 => Ok(true),
+            Ok(_) => self.check_not_emptied(false, true).map(|()| false),
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
+                self.check_not_emptied(true, true).map(|()| false)
+            }
             Err(error) => Err(self.error(&self.file, &error)),
         }
     }
@@ -188,13 +198,19 @@ impl StorePaths {
     }
 
     fn error(&self, path: &Path, error: &std::io::Error) -> Error {
-        Error::Open { path: path.to_owned(), reason: error.to_string() }
+        let way_out = match error.kind() {
+            std::io::ErrorKind::PermissionDenied => {
+                "; run this as the user of the daemon, or give this user the right to the folder"
+            }
+            _ => "",
+        };
+        Error::Open { path: path.to_owned(), reason: format!("{error}{way_out}") }
     }
 }
 
-/// Returns true if `path` names a store: its file exists.
-pub(crate) fn exists(path: &Path) -> bool {
-    path.is_file() || path.join(FILE_NAME).is_file()
+/// Returns true if `path` names a store, as [`crate::Location::exists`] documents.
+pub(crate) fn exists(path: &Path) -> Result<bool, Error> {
+    StorePaths::new(path).has_content()
 }
 
 /// Returns true if the folder has blobs. Incomplete files do not count.

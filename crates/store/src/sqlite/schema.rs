@@ -94,6 +94,12 @@ pub(super) fn check_not_newer(connection: &Connection, file: &Path) -> Result<()
     }
 }
 
+/// Returns the version of the tables if the daemon migrates them when it starts; `None` if this release reads them.
+pub(super) fn older(connection: &Connection, file: &Path) -> Result<Option<u32>, Error> {
+    check_not_newer(connection, file)?;
+    Ok(version(connection, file)?.filter(|found| *found < CURRENT))
+}
+
 /// Returns the version of the tables; `None` if there are none.
 fn version(connection: &Connection, file: &Path) -> Result<Option<u32>, Error> {
     let failed = |error: rusqlite::Error| open_error(file, &error);
