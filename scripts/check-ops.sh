@@ -54,6 +54,33 @@ caddy=$(program caddy usr/bin/caddy)
 HOME=$work "$caddy" validate --adapter caddyfile --config ops/proxy/Caddyfile >"$work/caddy" 2>&1 || { cat "$work/caddy" >&2; exit 1; }
 cp ops/proxy/Caddyfile "$work/Caddyfile"
 "$caddy" fmt "$work/Caddyfile" | cmp - ops/proxy/Caddyfile
+# A request without a body waits for a daemon that is started meanwhile, as the manual says.
+waits_for_daemon() {
+	local upstream proxy started
+	upstream=$(python3 -c 'import socket; s = socket.socket(); s.bind(("127.0.0.1", 0)); print(s.getsockname()[1])')
+	proxy=$(python3 -c 'import socket; s = socket.socket(); s.bind(("127.0.0.1", 0)); print(s.getsockname()[1])')
+	{
+		printf '{\n\tadmin off\n\tauto_https off\n}\nhttp://127.0.0.1:%s {\n' "$proxy"
+		sed -n '/^\treverse_proxy 127.0.0.1:7070/,/^\t}/p' ops/proxy/Caddyfile | sed "s/127.0.0.1:7070/127.0.0.1:$upstream/"
+		echo '}'
+	} >"$work/Caddyfile"
+	HOME=$work "$caddy" run --adapter caddyfile --config "$work/Caddyfile" >"$work/caddy" 2>&1 &
+	started=$!
+	for _ in $(seq 100); do
+		curl -s --max-time 0.1 -o /dev/null "http://127.0.0.1:$proxy/" || [ $? = 28 ] && break
+		sleep 0.1
+	done
+	curl -s --max-time 30 -o /dev/null -w '%{http_code}' "http://127.0.0.1:$proxy/healthz" >"$work/answer" &
+	local asked=$!
+	"$binaries/cogwork" init "$work/second" >/dev/null 2>&1
+	"$binaries/cogwork" --dir "$work/second" serve --hooks "$upstream" --admin 0 >/dev/null 2>&1 &
+	local second=$!
+	wait "$asked" || true
+	kill "$second" "$started"
+	wait "$second" "$started" 2>/dev/null || true
+	[ "$(cat "$work/answer")" = 200 ] || { cat "$work/caddy" >&2; echo 'Caddy does not wait for the daemon' >&2; exit 1; }
+}
+waits_for_daemon
 nginx=$(program nginx usr/sbin/nginx)
 openssl req -x509 -newkey rsa:2048 -nodes -days 1 -subj /CN=test -keyout "$work/test.key" -out "$work/test.pem" 2>/dev/null
 sed "s#/etc/ssl/cogwork/[a-z]*#$work/test#" ops/proxy/nginx.conf >"$work/site.conf"
@@ -74,6 +101,12 @@ ln -s "$binaries/cogwork" "$work/program" # Its path has no spaces.
 sed "s#/usr/bin/cogwork#$work/program#; /^User=/d; /^Group=/d" ops/systemd/cogwork.service >"$work/cogwork.service"
 systemd-analyze verify --man=no "$work/cogwork.service"
 systemd-analyze security --offline=yes --no-pager --threshold=20 ops/systemd/cogwork.service >"$work/security" ||
+	{ tail -n 1 "$work/security" >&2; exit 1; }
+ln -s "$PWD/ops/backup/drill.sh" "$work/drill"
+sed "s#/usr/bin/cogwork-backup#$work/drill#; /^User=/d; /^Group=/d" ops/backup/cogwork-backup.service >"$work/cogwork-backup.service"
+cp ops/backup/cogwork-backup.timer "$work"
+systemd-analyze verify --man=no "$work/cogwork-backup.service" "$work/cogwork-backup.timer"
+systemd-analyze security --offline=yes --no-pager --threshold=20 ops/backup/cogwork-backup.service >"$work/security" ||
 	{ tail -n 1 "$work/security" >&2; exit 1; }
 
 # The Debian package has the program, which runs, and scripts that a shell can read.

@@ -51,12 +51,33 @@ start() {
 }
 start
 inside env "${variables[@]}" cogwork doctor --ready >/dev/null 2>&1 || fail 'the daemon is not ready'
+
+# The commands of the manual, typed by root outside of a project, mean the service.
+typed() { inside sh -c 'cd /root && "$@"' sh "$@" >"$layers/log" 2>&1 || { cat "$layers/log" >&2; fail "\`$*\` does not work"; }; }
+typed cogwork executions list
+typed cogwork doctor --ready
+typed cogwork backup /var/backups/cogwork/before
+typed cogwork-backup /var/backups/cogwork
+[ "$(inside stat -c '%U %a' /var/backups/cogwork/before)" = 'cogwork 700' ] || fail 'a backup of root is not the daemon'"'"'s'
+[ "$(inside stat -c '%U:%G %a' /etc/default/cogwork)" = 'root:cogwork 640' ] || fail 'others can read the settings'
+if inside setpriv --reuid nobody --regid nogroup --clear-groups sh -c 'cd /tmp && cogwork executions list' >"$layers/log" 2>&1; then
+	fail 'somebody else gets a list of nothing'
+fi
+grep -q 'the settings of the service' "$layers/log" || fail 'somebody else is not told why'
+for file in man/man1/cogwork.1.gz bash-completion/completions/cogwork zsh/vendor-completions/_cogwork fish/vendor_completions.d/cogwork.fish; do
+	[ -s "$root/usr/share/$file" ] || fail "$file is missing"
+done
 # A second installation is an upgrade: settings and data stay.
 echo 'COGWORK_LOG_FORMAT=json' >>"$root/etc/default/cogwork"
 inside dpkg -i /root/cogwork.deb >"$layers/log" 2>&1 || { cat "$layers/log" >&2; exit 1; }
 grep -q LOG_FORMAT "$root/etc/default/cogwork" || fail 'an upgrade takes the settings away'
 kill -TERM "$daemon"
 wait "$daemon" || fail 'the daemon does not stop in order'
+typed cogwork restore /var/backups/cogwork/before --replace
+[ -z "$(inside find /var/lib/cogwork ! -user cogwork)" ] || fail 'a restore by root leaves files that the daemon cannot write'
+start
+kill -TERM "$daemon"
+wait "$daemon" || fail 'the daemon does not start on what was restored'
 
 inside dpkg -P cogwork >"$layers/log" 2>&1 || { cat "$layers/log" >&2; exit 1; }
 [ -f "$root/var/lib/cogwork/cogwork.db" ] || fail 'its removal deletes the data'

@@ -9,8 +9,17 @@ trap 'rm -rf "$root"' EXIT
 chmod 0755 "$root"
 
 install -D -m 0755 "$binary" "$root/usr/bin/cogwork"
-install -D -m 0644 ops/systemd/cogwork.service "$root/lib/systemd/system/cogwork.service"
-install -D -m 0644 ops/debian/default "$root/etc/default/cogwork"
+install -D -m 0755 ops/backup/drill.sh "$root/usr/bin/cogwork-backup"
+for unit in ops/systemd/cogwork.service ops/backup/cogwork-backup.service ops/backup/cogwork-backup.timer; do
+	install -D -m 0644 "$unit" "$root/lib/systemd/system/${unit##*/}"
+done
+install -D -m 0640 ops/debian/default "$root/etc/default/cogwork"
+# The page names the commands; each of them describes itself.
+install -D -m 0644 ops/debian/cogwork.1 "$root/usr/share/man/man1/cogwork.1"
+gzip -n -9 "$root/usr/share/man/man1/cogwork.1"
+install -D -m 0644 ops/debian/completions/cogwork.bash "$root/usr/share/bash-completion/completions/cogwork"
+install -D -m 0644 ops/debian/completions/_cogwork "$root/usr/share/zsh/vendor-completions/_cogwork"
+install -D -m 0644 ops/debian/completions/cogwork.fish "$root/usr/share/fish/vendor_completions.d/cogwork.fish"
 install -D -m 0644 ops/debian/copyright "$root/usr/share/doc/cogwork/copyright"
 for file in README.md CHANGELOG.md; do
 	install -D -m 0644 "$file" "$root/usr/share/doc/cogwork/$file"
