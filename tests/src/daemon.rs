@@ -73,7 +73,13 @@ pub fn cogwork(project: &Project) -> Result<Command, Error> {
 
 fn command(project: &Project, program: &Path) -> Command {
     let mut command = Command::new(program);
-    command.env_clear().current_dir(project.path()).stdin(Stdio::null()).kill_on_drop(true);
+    // Nor the service of this machine.
+    command
+        .env_clear()
+        .env("COGWORK_SERVICE_FILE", "")
+        .current_dir(project.path())
+        .stdin(Stdio::null())
+        .kill_on_drop(true);
     command.envs(PASSED_ON.iter().filter_map(|name| Some((*name, std::env::var_os(name)?))));
     command
 }

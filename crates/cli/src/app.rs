@@ -5,12 +5,15 @@ use std::path::PathBuf;
 
 use clap::builder::Styles;
 use clap::builder::styling::AnsiColor;
-use clap::{Args, Command, FromArgMatches as _};
+use clap::parser::ValueSource;
+use clap::{ArgMatches, Args, Command, FromArgMatches as _};
 
 use crate::commands::COMMANDS;
 use crate::context::{Context, NAME};
 use crate::exit::{self, CommandError, Exit};
-use crate::output;
+use crate::mask::GivenText;
+use crate::output::{self, Messages};
+use crate::service;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -72,18 +75,35 @@ pub(crate) fn command() -> Command {
 
 /// Does what the arguments ask for and says how the process ends.
 pub(crate) fn run(arguments: impl IntoIterator<Item = OsString>) -> Exit {
-    let matches = match command().try_get_matches_from(arguments) {
+    let arguments: Vec<OsString> = arguments.into_iter().collect();
+    let matches = match command().try_get_matches_from(&arguments) {
         Ok(matches) => matches,
-        Err(error) => {
-            // `--help` and `--version` come this way too, and are no errors.
+        // `--help` and `--version` come this way too, and are no errors.
+        Err(error) if !error.use_stderr() => {
             let _ = error.print();
-            return if error.use_stderr() { Exit::Usage } else { Exit::Done };
+            return Exit::Done;
+        }
+        Err(error) => {
+            // It repeats arguments, of which one can be the address of a database.
+            let urls = arguments.iter().filter_map(|argument| argument.to_str()).filter(|text| text.contains("://"));
+            let text = urls.fold(error.render().ansi().to_string(), |text, url| {
+                text.replace(url, &GivenText::new(url).to_string())
+            });
+            output::say(text.trim_end());
+            return Exit::Usage;
         }
     };
+    if wants_json(&matches) {
+        output::set_messages(Messages::Json);
+    }
     let Some((name, chosen)) = matches.subcommand() else { return Exit::Usage };
     let Some(entry) = COMMANDS.iter().find(|entry| entry.name == name) else { return Exit::Usage };
-    let result = Shared::from_arg_matches(&matches)
-        .map_err(|error| CommandError::usage(error.to_string()))
+    let names_place = matches.value_source("dir").is_some_and(|source| source != ValueSource::DefaultValue);
+    let taken_over = if names_place { Ok(()) } else { service::take_over(name, &arguments) };
+    let result = taken_over
+        .and_then(|()| {
+            Shared::from_arg_matches(&matches).map_err(|error| CommandError::usage(error.to_string()))
+        })
         .and_then(|shared| (entry.run)(chosen, &context(shared)));
     match result {
         Ok(exit) => exit,
@@ -95,6 +115,12 @@ pub(crate) fn run(arguments: impl IntoIterator<Item = OsString>) -> Exit {
             exit::exit_of(&error)
         }
     }
+}
+
+/// True if the chosen command prints JSON.
+fn wants_json(matches: &ArgMatches) -> bool {
+    let own = matches.try_get_one::<bool>("json").ok().flatten().copied().unwrap_or_default();
+    own || matches.subcommand().is_some_and(|(_, chosen)| wants_json(chosen))
 }
 
 fn context(shared: Shared) -> Context {
@@ -111,6 +137,19 @@ mod tests {
     #[test]
     fn the_command_line_is_sound() {
         command().debug_assert();
+    }
+
+    #[test]
+    fn the_man_page_names_every_command() {
+        let path = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../ops/debian/cogwork.1");
+        let mut page = Vec::new();
+        clap_mangen::Man::new(command()).render(&mut page).expect("a page");
+        let page = String::from_utf8(page).expect("text");
+        if std::env::var_os("COGWORK_REGENERATE").is_some() {
+            std::fs::write(&path, &page).expect("written");
+        }
+        // `COGWORK_REGENERATE=1 cargo nextest run -p cli the_man_page` writes it anew.
+        assert_eq!(std::fs::read_to_string(&path).unwrap_or_default(), page);
     }
 
     #[test]

@@ -7,7 +7,7 @@ use telemetry::Telemetry;
 use crate::exit::CommandError;
 use crate::logging;
 use crate::output;
-use crate::settings::{Config, Environment, FlagValues, Setting};
+use crate::settings::{self, Config, Environment, FlagValues, LogFormat, Setting};
 
 /// The name of the binary.
 pub(crate) const NAME: &str = "cogwork";
@@ -59,6 +59,18 @@ impl Context {
         Config::load(&self.dir, &self.environment, flags)
     }
 
+    /// The format of the log as far as it is known before the settings are loaded, which can fail.
+    pub(crate) fn log_format(&self) -> LogFormat {
+        let flag =
+            self.flags.iter().find(|(key, _)| *key == LogFormat::KEY).and_then(|(_, values)| values.first());
+        let given = flag.cloned().or_else(|| self.environment.log_format());
+        match given {
+            Some(word) if word == LogFormat::JSON => LogFormat::Json,
+            Some(_) => LogFormat::Text,
+            None => settings::log_format(&self.dir),
+        }
+    }
+
     /// Variables that are probably meant as settings, each with the name that it is near.
     pub(crate) fn unknown_variables(&self) -> Vec<(String, String)> {
         self.environment.unknown_variables()
@@ -103,6 +115,9 @@ impl Context {
         logging::start(level, config.log_format, &config.redactor, telemetry)?;
         for (name, near) in self.environment.unknown_variables() {
             output::warn(format_args!("the variable `{name}` is no setting; did you mean `{near}`?"));
+        }
+        for sentence in config.without_effect() {
+            output::warn(sentence);
         }
         for sentence in config.deprecated_uses() {
             output::warn(sentence);

@@ -1,5 +1,8 @@
 //! Asking the daemon that runs on a project's data, if one does.
 
+use std::io::ErrorKind;
+use std::time::Duration;
+
 use anyhow::Context as _;
 use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
 use serde::Serialize;
@@ -7,6 +10,9 @@ use serde::de::DeserializeOwned;
 use server::{Client, Events};
 
 use crate::settings::Config;
+
+/// The time for an answer that needs no work.
+const QUICK: Duration = Duration::from_secs(4);
 
 /// The path of something of the API: its segments may be any texts.
 pub(crate) fn path(segments: &[&str]) -> String {
@@ -34,6 +40,22 @@ pub(crate) async fn get<T: DeserializeOwned>(config: &Config, path: &str) -> any
     }
 }
 
+/// As [`get`], for an answer that needs no work: a daemon that takes longer waits for something itself, such as its store.
+///
+/// # Errors
+/// A daemon runs and refuses or does not answer in time, or its files cannot be read.
+pub(crate) async fn get_quickly<T: DeserializeOwned>(
+    config: &Config,
+    path: &str,
+) -> anyhow::Result<Option<T>> {
+    let Some(client) = client(config)? else { return Ok(None) };
+    match client.within(QUICK).get(path).await {
+        Ok(answer) => Ok(Some(answer)),
+        Err(server::Error::Unreachable { .. }) => Ok(None),
+        Err(error) => Err(error.into()),
+    }
+}
+
 /// True if a daemon runs on the project's data.
 ///
 /// # Errors
@@ -48,6 +70,20 @@ pub(crate) async fn runs(config: &Config) -> anyhow::Result<bool> {
 /// No daemon runs, or it refuses.
 pub(crate) async fn fetch<T: DeserializeOwned>(config: &Config, path: &str) -> anyhow::Result<T> {
     heard(config, require(config)?.get(path).await)
+}
+
+/// As [`fetch`], for an answer that needs no work.
+///
+/// # Errors
+/// No daemon runs, it refuses, or it does not answer in time.
+pub(crate) async fn fetch_quickly<T: DeserializeOwned>(config: &Config, path: &str) -> anyhow::Result<T> {
+    let answer = require(config)?.within(QUICK).get(path).await;
+    if let Err(error @ server::Error::Slow { .. }) = answer {
+        return Err(anyhow::anyhow!(
+            "{error}: it waits, perhaps for its store; `cogwork doctor` finds the cause"
+        ));
+    }
+    heard(config, answer)
 }
 
 /// The daemon's response to `POST path`.
@@ -153,7 +189,16 @@ fn none(config: &Config) -> String {
 }
 
 fn client(config: &Config) -> anyhow::Result<Option<Client>> {
-    Ok(Client::of_folder(&config.data_dir, config.admin_token.as_ref())?)
+    match Client::of_folder(&config.data_dir, config.admin_token.as_ref()) {
+        Err(error @ server::Error::File { .. }) if is_forbidden(&error) => Err(anyhow::anyhow!(
+            "{error}; run this as the user of the daemon, or give its token with COGWORK_ADMIN_TOKEN"
+        )),
+        found => Ok(found?),
+    }
+}
+
+fn is_forbidden(error: &server::Error) -> bool {
+    matches!(error, server::Error::File { source, .. } if source.kind() == ErrorKind::PermissionDenied)
 }
 
 /// A runtime for a command that waits for one thing after the other.

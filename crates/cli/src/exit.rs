@@ -105,6 +105,14 @@ pub(crate) fn message(error: &anyhow::Error) -> String {
     text
 }
 
+/// Divides a message into the problem and the way out, which stands behind the last semicolon if the message has one.
+pub(crate) fn split_way_out(message: &str) -> (&str, Option<&str>) {
+    match message.rsplit_once("; ") {
+        Some((problem, way_out)) => (problem, Some(way_out)),
+        None => (message, None),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -135,10 +135,11 @@ pub(crate) fn describe(error: &ActionError) -> String {
 /// The store of a project, to read only; `None` where nothing has been kept yet.
 ///
 /// # Errors
-/// It is there and cannot be opened.
+/// It is there and cannot be opened, its place cannot be read, or a part of it is missing.
 pub(crate) fn open(config: &Config) -> anyhow::Result<Option<Arc<dyn Store>>> {
     let location = config.store_location();
-    if !location.exists() {
+    let exists = location.exists().with_context(|| format!("cannot read the store `{location}`"))?;
+    if !exists {
         return Ok(None);
     }
     let store =
@@ -151,8 +152,16 @@ pub(crate) fn open(config: &Config) -> anyhow::Result<Option<Arc<dyn Store>>> {
 /// # Errors
 /// Nothing has, or it cannot be opened.
 pub(crate) fn require(config: &Config) -> anyhow::Result<Arc<dyn Store>> {
-    let none = || format!("nothing has run yet: there is no store in `{}`", config.store_location());
-    open(config)?.with_context(none)
+    open(config)?.with_context(|| no_store(config))
+}
+
+/// The message that there is no store, with the ways to name another place.
+pub(crate) fn no_store(config: &Config) -> String {
+    format!(
+        "there is no store at `{}`, so nothing has run there; name the project with --dir, or the place of the store with --data-dir or \
+         --store",
+        config.store_location()
+    )
 }
 
 /// The events of an execution without their large values, which are read when they are printed.

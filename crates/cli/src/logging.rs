@@ -11,6 +11,7 @@ use tracing_subscriber::layer::{Layer as _, SubscriberExt as _};
 use tracing_subscriber::util::SubscriberInitExt as _;
 
 use crate::exit::CommandError;
+use crate::mask;
 use crate::settings::LogFormat;
 
 /// Starts the log of this process. With `telemetry` it is also sent to a collector, if that takes logs.
@@ -69,7 +70,8 @@ struct Hiding(Redactor);
 impl io::Write for Hiding {
     fn write(&mut self, line: &[u8]) -> io::Result<usize> {
         // A line is UTF-8, and may name a text that was cut.
-        let hidden = match std::str::from_utf8(line) {
+        let masked = std::str::from_utf8(line).map(mask::mask);
+        let hidden = match &masked {
             Ok(text) => match self.0.redact_message(text) {
                 Cow::Borrowed(text) => Cow::Borrowed(text.as_bytes()),
                 Cow::Owned(text) => Cow::Owned(text.into_bytes()),

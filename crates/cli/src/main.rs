@@ -6,6 +6,7 @@ mod app;
 mod context;
 mod exit;
 mod logging;
+mod mask;
 mod output;
 
 mod settings;
@@ -19,6 +20,7 @@ mod paths;
 mod progress;
 mod project;
 mod secrets;
+mod service;
 mod signals;
 mod time;
 mod waiting;

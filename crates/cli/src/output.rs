@@ -3,10 +3,14 @@
 use std::borrow::Cow;
 use std::fmt::Display;
 use std::io::{self, IsTerminal as _, Write};
+use std::sync::atomic::{AtomicU8, Ordering};
 
 use anstyle::{AnsiColor, Style};
-use model::diagnostic::Report;
+use model::diagnostic::{Report, Severity};
 use serde::Serialize;
+use tracing::Level;
+
+use crate::mask;
 
 /// Colours by meaning.
 pub(crate) const GOOD: Style = AnsiColor::Green.on_default();
@@ -57,26 +61,102 @@ pub(crate) fn is_seen() -> bool {
     io::stdout().is_terminal()
 }
 
-/// Prints a message about the work. Errors of a closed stderr are ignored.
+/// Prints a message about the work, without credentials in its URLs. Errors of a closed stderr are ignored.
 pub(crate) fn say(text: impl Display) {
+    let text = text.to_string();
+    let text = mask::mask(&text);
+    if messages() == Messages::Log {
+        return log(Level::INFO, &text);
+    }
     let mut out = anstream::stderr().lock();
     let _ = writeln!(out, "{text}");
 }
 
 /// Says that something failed.
 pub(crate) fn error(text: impl Display) {
-    say(format_args!("{}: {text}", paint(BAD.bold(), "error")));
+    match messages() {
+        Messages::Text => say(format_args!("{}: {text}", paint(BAD.bold(), "error"))),
+        Messages::Json => say(serde_json::json!({"error": {"message": text.to_string()}})),
+        Messages::Log => log(Level::ERROR, &mask::mask(&text.to_string())),
+    }
 }
 
 /// Says that something is not as it should be.
 pub(crate) fn warn(text: impl Display) {
-    say(format_args!("{}: {text}", paint(WARN.bold(), "warning")));
+    match messages() {
+        Messages::Log => log(Level::WARN, &mask::mask(&text.to_string())),
+        _ => say(format_args!("{}: {text}", paint(WARN.bold(), "warning"))),
+    }
 }
 
 /// Says what there is to say of files, as the compiler of Rust does.
 pub(crate) fn reports<'a>(reports: impl IntoIterator<Item = &'a Report>) {
     for report in reports {
-        say(format_args!("{}\n", report.render(true).trim_end()));
+        if messages() != Messages::Log {
+            say(format_args!("{}\n", report.render(true).trim_end()));
+            continue;
+        }
+        for entry in report.entries() {
+            let text = format!("{}:{}: {}", entry.file, entry.line, entry.message);
+            match entry.severity {
+                Severity::Error => error(text),
+                Severity::Warning => warn(text),
+                Severity::Hint => say(text),
+            }
+        }
+    }
+}
+
+/// The form of the messages on stderr.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub(crate) enum Messages {
+    /// For people.
+    Text,
+    /// Errors are JSON, for a program that reads the JSON on stdout.
+    Json,
+    /// All of them are JSON lines of the log, as those of a daemon whose log is JSON.
+    Log,
+}
+
+static MESSAGES: AtomicU8 = AtomicU8::new(Messages::Text as u8);
+
+fn messages() -> Messages {
+    match MESSAGES.load(Ordering::Relaxed) {
+        1 => Messages::Json,
+        2 => Messages::Log,
+        _ => Messages::Text,
+    }
+}
+
+/// Sets the form of all messages from now on.
+pub(crate) fn set_messages(form: Messages) {
+    MESSAGES.store(form as u8, Ordering::Relaxed);
+    if form == Messages::Log {
+        std::panic::set_hook(Box::new(|panic| error(panic)));
+    }
+}
+
+/// True if messages are JSON lines of the log.
+pub(crate) fn is_log() -> bool {
+    messages() == Messages::Log
+}
+
+/// Writes a message to the log; by hand as long as that has not started.
+fn log(level: Level, text: &str) {
+    let text = anstream::adapter::strip_str(text).to_string();
+    let text = text.trim();
+    if !tracing::dispatcher::has_been_set() {
+        let line = serde_json::json!({
+            "timestamp": crate::time::now(), "level": level.as_str(), "message": text, "target": "cogwork",
+        });
+        let _ = writeln!(io::stderr().lock(), "{line}");
+        return;
+    }
+    match level {
+        Level::ERROR => tracing::error!("{text}"),
+        Level::WARN => tracing::warn!("{text}"),
+        _ => tracing::info!("{text}"),
     }
 }
 

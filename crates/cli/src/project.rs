@@ -1,5 +1,6 @@
 //! Loading the files of a project without a daemon.
 
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
 use anyhow::Context as _;
@@ -23,15 +24,39 @@ pub(crate) fn check(dir: &Path, paths: &[PathBuf]) -> anyhow::Result<ProjectChec
 /// That the folder holds a project.
 ///
 /// # Errors
-/// It does not; the message says how to make one.
+/// It does not, or it cannot be read; the message says how to make one.
 pub(crate) fn require(dir: &Path) -> anyhow::Result<()> {
-    let is_project = FOLDERS.iter().any(|folder| dir.join(folder).is_dir()) || crate::settings::exists(dir);
     anyhow::ensure!(
-        is_project,
+        is_project(dir)?,
         "`{}` is no project: it has no folder `automations`; make one with `cogwork init`, or name another with --dir",
         dir.display()
     );
     Ok(())
+}
+
+/// Returns true if the folder holds a project.
+///
+/// # Errors
+/// The folder, or a folder of the project in it, cannot be read.
+pub(crate) fn is_project(dir: &Path) -> anyhow::Result<bool> {
+    let mut is_project = crate::settings::exists(dir);
+    readable(dir)?;
+    for folder in FOLDERS {
+        is_project |= readable(&dir.join(folder))?;
+    }
+    Ok(is_project)
+}
+
+/// Returns true if the folder is there and can be read, false if there is none.
+fn readable(folder: &Path) -> anyhow::Result<bool> {
+    match folder.read_dir() {
+        Ok(_) => Ok(true),
+        Err(error) if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory) => Ok(false),
+        Err(error) => Err(anyhow::anyhow!(
+            "cannot read `{}`: {error}; correct the permissions, or run this as the user of the daemon",
+            folder.display()
+        )),
+    }
 }
 
 /// The name of an automation on the command line: its id, or its file.

@@ -1,9 +1,12 @@
 //! The secrets that this machine has, by name: for what is said of files that name others.
 
-use std::collections::BTreeSet;
+use std::collections::BTreeMap;
+use std::io::ErrorKind;
+use std::sync::Arc;
 
 use engine::{Catalog, Vault};
 use model::diagnostic::Report;
+use store::Store;
 
 use crate::settings::Config;
 use crate::{daemon, exit, history};
@@ -11,8 +14,9 @@ use crate::{daemon, exit, history};
 /// The secrets of a project, wherever they are kept.
 pub(crate) struct Known<'c> {
     config: &'c Config,
-    /// Those of the store; `None` where it cannot be read, so that nothing is said of secrets at all.
-    kept: Option<BTreeSet<String>>,
+    /// Those of the store, with true if the key that encrypts them is here; `None` where it cannot be read, so that nothing is said of
+    /// secrets at all.
+    kept: Option<BTreeMap<String, bool>>,
     /// Why it cannot be read.
     error: Option<String>,
 }
@@ -21,17 +25,31 @@ impl<'c> Known<'c> {
     /// Reads the names of the secrets in the store; those in the folder and in the environment are looked for as they are
     /// asked for.
     pub(crate) fn new(config: &'c Config) -> Self {
+        let read = async || kept(config, history::open(config)?).await;
         let runtime = daemon::runtime().ok();
-        let kept = runtime.and_then(|runtime| runtime.block_on(kept(config)).ok());
+        let kept = runtime.and_then(|runtime| runtime.block_on(read()).ok());
         Self { config, kept, error: None }
     }
 
     /// As [`Known::new`], in a runtime.
-    pub(crate) async fn read(config: &'c Config) -> Self {
-        match kept(config).await {
+    pub(crate) async fn read_own(config: &'c Config) -> Self {
+        match history::open(config) {
+            Ok(store) => Self::read(config, store).await,
+            Err(error) => Self { config, kept: None, error: Some(exit::message(&error)) },
+        }
+    }
+
+    /// As [`Known::new`], in a runtime, from this store; `None` if there is none.
+    pub(crate) async fn read(config: &'c Config, store: Option<Arc<dyn Store>>) -> Self {
+        match kept(config, store).await {
             Ok(kept) => Self { config, kept: Some(kept), error: None },
             Err(error) => Self { config, kept: None, error: Some(exit::message(&error)) },
         }
+    }
+
+    /// As [`Known::read`] if the store cannot be read: its secrets are not known.
+    pub(crate) fn without_store(config: &'c Config) -> Self {
+        Self { config, kept: None, error: None }
     }
 
     /// The reason why the secrets of the store cannot be read, if they cannot.
@@ -39,9 +57,15 @@ impl<'c> Known<'c> {
         self.error.as_deref()
     }
 
+    /// The names of the secrets in the store that no key here decrypts.
+    pub(crate) fn locked(&self) -> Vec<&str> {
+        let kept = self.kept.iter().flatten();
+        kept.filter(|(_, is_readable)| !**is_readable).map(|(name, _)| name.as_str()).collect()
+    }
+
     /// Returns true if a secret of this name exists, or its existence is unknown.
     pub(crate) fn has(&self, name: &str) -> bool {
-        let is_kept = || self.kept.as_ref().is_none_or(|kept| kept.contains(name));
+        let is_kept = || self.kept.as_ref().is_none_or(|kept| kept.contains_key(name));
         engine::is_secret_set(&self.config.secrets_dir, name) || is_kept()
     }
 
@@ -51,8 +75,25 @@ impl<'c> Known<'c> {
     }
 }
 
-async fn kept(config: &Config) -> anyhow::Result<BTreeSet<String>> {
-    let Some(store) = history::open(config)? else { return Ok(BTreeSet::new()) };
+/// Checks that the folder of secrets can be read, if there is one.
+///
+/// # Errors
+/// It is there and cannot be read.
+pub(crate) fn check_folder(config: &Config) -> anyhow::Result<()> {
+    match std::fs::read_dir(&config.secrets_dir) {
+        Err(error) if error.kind() != ErrorKind::NotFound => {
+            let folder = config.secrets_dir.display();
+            anyhow::bail!(
+                "cannot read the folder of secrets `{folder}`: {error}; correct its permissions, or name another with `secrets.dir`"
+            )
+        }
+        _ => Ok(()),
+    }
+}
+
+async fn kept(config: &Config, store: Option<Arc<dyn Store>>) -> anyhow::Result<BTreeMap<String, bool>> {
+    check_folder(config)?;
+    let Some(store) = store else { return Ok(BTreeMap::new()) };
     let vault = Vault::open(store, config.keys()).await?;
-    Ok(vault.secrets().into_iter().map(|kept| kept.name).collect())
+    Ok(vault.secrets().into_iter().map(|kept| (kept.name, kept.readable)).collect())
 }

@@ -20,6 +20,8 @@ mod cluster_triggers;
 #[cfg(unix)]
 mod cluster_work;
 mod deployments;
+#[cfg(unix)]
+mod doctor;
 mod failures;
 mod github;
 mod listening;

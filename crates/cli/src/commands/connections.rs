@@ -204,8 +204,11 @@ fn table(told: &Value) -> anyhow::Result<()> {
 
 /// The connections of the files, where no daemon knows how they are doing.
 async fn without_daemon(config: &Config) -> anyhow::Result<Value> {
-    let catalog = engine::check_project(&config.dir, &[])?.catalog;
-    let known = secrets::Known::read(config).await;
+    let catalog = crate::project::check(&config.dir, &[])?.catalog;
+    let known = secrets::Known::read_own(config).await;
+    if let Some(error) = known.error() {
+        anyhow::bail!("the secrets of the store cannot be read: {error}");
+    }
     let rows: Vec<Value> = catalog
         .connections()
         .map(|connection| {

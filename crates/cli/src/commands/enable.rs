@@ -5,10 +5,10 @@ use clap_complete::engine::ArgValueCandidates;
 use serde_json::{Value, json};
 
 use super::Subcommand;
-use crate::context::{Context, LogProfile};
+use super::common::DaemonOptions;
+use crate::context::Context;
 use crate::exit::Exit;
-use crate::output::{self, plain};
-use crate::settings::{Flags, PLACE};
+use crate::output::plain;
 use crate::{candidates, daemon};
 
 const ENABLE_EXAMPLES: &str = "\
@@ -29,7 +29,7 @@ pub(crate) struct Enable {
     #[arg(add = ArgValueCandidates::new(candidates::automations))]
     id: String,
     #[command(flatten)]
-    settings: Flags<PLACE>,
+    shown: DaemonOptions,
 }
 
 /// Unmount the trigger of an automation
@@ -42,14 +42,14 @@ pub(crate) struct Disable {
     #[arg(add = ArgValueCandidates::new(candidates::automations))]
     id: String,
     #[command(flatten)]
-    settings: Flags<PLACE>,
+    shown: DaemonOptions,
 }
 
 impl Subcommand for Enable {
     const NAME: &'static str = "enable";
 
     fn run(self, context: &Context) -> anyhow::Result<Exit> {
-        set(context, self.settings, &self.id, "enable")
+        set(context, &self.shown, &self.id, "enable")
     }
 }
 
@@ -57,14 +57,14 @@ impl Subcommand for Disable {
     const NAME: &'static str = "disable";
 
     fn run(self, context: &Context) -> anyhow::Result<Exit> {
-        set(context, self.settings, &self.id, "disable")
+        set(context, &self.shown, &self.id, "disable")
     }
 }
 
-fn set(context: &Context, settings: Flags<PLACE>, id: &str, word: &str) -> anyhow::Result<Exit> {
-    let config = context.config(settings.given(), LogProfile::Tool)?;
+fn set(context: &Context, shown: &DaemonOptions, id: &str, word: &str) -> anyhow::Result<Exit> {
+    let config = shown.config(context)?;
     let path = daemon::path(&["automations", id, word]);
-    let _: Value = daemon::runtime()?.block_on(daemon::post(&config, &path, &json!({})))?;
-    output::say(format_args!("{word}d {}", plain(id)));
+    let changed: Value = daemon::runtime()?.block_on(daemon::post(&config, &path, &json!({})))?;
+    shown.say(&changed, format_args!("{word}d {}", plain(id)))?;
     Ok(Exit::Done)
 }

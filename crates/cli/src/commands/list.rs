@@ -116,6 +116,9 @@ async fn list(config: &Config, what: &List) -> anyhow::Result<Exit> {
         true => output::json(&listing)?,
         false => print(&listing, what.addresses)?,
     }
+    if store.is_none() {
+        output::say(history::no_store(config));
+    }
     Ok(Exit::Done)
 }
 

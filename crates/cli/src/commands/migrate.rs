@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use anyhow::Context as _;
 use clap::Args;
+use model::Secret;
 use serde_json::json;
 use store::Location;
 use store::migration::{self, Migrated, Progress};
@@ -39,8 +40,8 @@ const PAUSE: Duration = Duration::from_secs(2);
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Migrate {
     /// The new place: `postgres://USER:PASSWORD@HOST/DATABASE`, or the path of a file or a folder; it must be empty
-    #[arg(long, value_name = "URL", required_unless_present = "undo")]
-    to: Option<String>,
+    #[arg(long, value_name = "URL", required_unless_present = "undo", value_parser = secret)]
+    to: Option<Secret>,
     /// Remove the mark of a store that was moved: daemons start on it again, without what happened since on the new one
     #[arg(long, conflicts_with = "to")]
     undo: bool,
@@ -49,6 +50,11 @@ pub(crate) struct Migrate {
     json: bool,
     #[command(flatten)]
     settings: Flags<PLACE>,
+}
+
+/// A text that is never shown: the address has a password.
+fn secret(text: &str) -> Result<Secret, std::convert::Infallible> {
+    Ok(Secret::new(text))
 }
 
 impl Subcommand for Migrate {
@@ -60,7 +66,7 @@ impl Subcommand for Migrate {
         let runtime = daemon::runtime()?;
         match &self.to {
             Some(to) => {
-                let to = Location::parse(to, &config.dir)
+                let to = Location::parse(to.expose(), &config.dir)
                     .map_err(|error| CommandError::usage(error.to_string()))?;
                 runtime.block_on(self.migrate(&config, &from, &to))
             }

@@ -34,7 +34,7 @@ impl Subcommand for Nodes {
 
     fn run(self, context: &Context) -> anyhow::Result<Exit> {
         let config = self.shown.config(context)?;
-        let found: Value = daemon::runtime()?.block_on(daemon::fetch(&config, "/api/v1/nodes"))?;
+        let found: Value = daemon::runtime()?.block_on(daemon::fetch_quickly(&config, "/api/v1/nodes"))?;
         self.shown.print(&found, || print(&found))?;
         Ok(Exit::Done)
     }

@@ -10,10 +10,11 @@ use serde::Deserialize;
 use serde_json::json;
 
 use super::Subcommand;
-use crate::context::{Context, LogProfile};
+use super::common::DaemonOptions;
+use crate::context::Context;
 use crate::exit::{CommandError, Exit};
 use crate::output::{self, plain};
-use crate::settings::{Config, Flags, PLACE};
+use crate::settings::Config;
 use crate::{candidates, daemon, time};
 
 const EXAMPLES: &str = "\
@@ -37,7 +38,7 @@ pub(crate) struct Pair {
     #[arg(add = ArgValueCandidates::new(candidates::automations))]
     id: String,
     #[command(flatten)]
-    settings: Flags<PLACE>,
+    shown: DaemonOptions,
 }
 
 /// Until when a secret is waited for, as the API says it.
@@ -52,12 +53,12 @@ impl Subcommand for Pair {
     const NAME: &'static str = "pair";
 
     fn run(self, context: &Context) -> anyhow::Result<Exit> {
-        let config = context.config(self.settings.given(), LogProfile::Tool)?;
-        daemon::runtime()?.block_on(pair(&config, &self.id))
+        let config = self.shown.config(context)?;
+        daemon::runtime()?.block_on(pair(&config, &self.id, &self.shown))
     }
 }
 
-async fn pair(config: &Config, id: &str) -> anyhow::Result<Exit> {
+async fn pair(config: &Config, id: &str, shown: &DaemonOptions) -> anyhow::Result<Exit> {
     let id = AutomationId::parse(id)
         .ok_or_else(|| CommandError::usage(format!("`{}` is no automation's id", plain(id))))?;
     let path = format!("/api/v1/automations/{id}/pair");
@@ -70,7 +71,7 @@ async fn pair(config: &Config, id: &str) -> anyhow::Result<Exit> {
         match pairing {
             Some(Pairing { open_until: Some(_) }) => {}
             Some(Pairing { open_until: None }) if time::now() < until => {
-                output::say("paired: the sender's secret is kept");
+                shown.say(&json!({ "paired": true }), "paired: the sender's secret is kept")?;
                 return Ok(Exit::Done);
             }
             Some(_) => anyhow::bail!("no sender came in time; run it again"),

@@ -16,7 +16,7 @@ use crate::context::Context;
 use crate::exit::{CommandError, Exit};
 use crate::output::{self, Table, count};
 use crate::settings::Config;
-use crate::{daemon, history, time};
+use crate::{daemon, history, secrets, time};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -156,7 +156,10 @@ fn table(told: &Value) -> anyhow::Result<()> {
 /// The secrets as the API would list them, of a store that no daemon has.
 async fn without_daemon(config: &Config) -> anyhow::Result<Vec<Value>> {
     let mut rows = Vec::new();
-    if let Some(store) = history::open(config)? {
+    secrets::check_folder(config)?;
+    let store = history::open(config)?;
+    let is_missing = store.is_none();
+    if let Some(store) = store {
         let vault = Vault::open(store, config.keys()).await?;
         for kept in vault.secrets() {
             let mut row = serde_json::to_value(&kept)?;
@@ -168,6 +171,11 @@ async fn without_daemon(config: &Config) -> anyhow::Result<Vec<Value>> {
         if rows.iter().all(|row| row["name"] != name.as_str()) {
             rows.push(json!({ "name": name, "source": "folder", "readable": true }));
         }
+    }
+    if is_missing {
+        // Without a store only those of the folder are known.
+        anyhow::ensure!(!rows.is_empty(), history::no_store(config));
+        output::warn(history::no_store(config));
     }
     Ok(rows)
 }
@@ -191,7 +199,7 @@ async fn remove(config: &Config, what: &Remove) -> anyhow::Result<Exit> {
         let told: Value = daemon::delete(config, &daemon::path(&["secrets", &what.name])).await?;
         told["removed"].as_bool().unwrap_or_default()
     } else {
-        let vault = LocalSecrets::open(config).await?;
+        let vault = LocalSecrets::open_existing(config).await?;
         let removed = vault.vault.remove_secret(&what.name).await?;
         vault.close().await?;
         removed
@@ -208,7 +216,7 @@ async fn rotate(config: &Config, what: &Rotate) -> anyhow::Result<Exit> {
     let told: Value = if daemon::runs(config).await? {
         daemon::post(config, "/api/v1/secret-keys", &json!({})).await?
     } else {
-        let vault = LocalSecrets::open(config).await?;
+        let vault = LocalSecrets::open_existing(config).await?;
         let rotation = vault.vault.rotate().await?;
         vault.close().await?;
         serde_json::to_value(rotation)?
@@ -240,6 +248,12 @@ struct LocalSecrets {
 }
 
 impl LocalSecrets {
+    /// Opens the store, which is not made if there is none.
+    async fn open_existing(config: &Config) -> anyhow::Result<Self> {
+        anyhow::ensure!(config.store_location().exists()?, history::no_store(config));
+        Self::open(config).await
+    }
+
     async fn open(config: &Config) -> anyhow::Result<Self> {
         let location = config.store_location();
         let store = store::open(&location, config.store())

@@ -15,7 +15,7 @@ use telemetry::Telemetry;
 use super::Subcommand;
 use crate::context::Context;
 use crate::exit::{CommandError, Exit};
-use crate::output::{self, BAD, GOOD, QUIET, STRONG, count, paint, plain};
+use crate::output::{self, BAD, GOOD, Messages, QUIET, STRONG, count, paint, plain};
 use crate::settings::{Config, Flags, LogFormat, SERVE};
 use crate::signals::Signals;
 use crate::{daemon, failpoint, project, time};
@@ -27,7 +27,7 @@ Examples:
   cogwork serve --hooks 0 --admin 0                free ports, which are printed
   COGWORK_OUTBOUND_ALLOW=127.0.0.1 cogwork serve   allow calls to this machine
 
-Changed files are reloaded at once. Ctrl-C or SIGTERM stops gracefully: requests are
+Changed files are reloaded at once. Ctrl-C, SIGTERM or SIGHUP stops gracefully: requests are
 answered, running steps get a grace period, and the rest continues at the next start.
 A second signal stops at once. The daemon exits with 3 if the store cannot be trusted
 any more; a supervisor may start it again.";
@@ -53,6 +53,9 @@ impl Subcommand for Serve {
     const NAME: &'static str = "serve";
 
     fn run(self, context: &Context) -> anyhow::Result<Exit> {
+        if context.log_format() == LogFormat::Json {
+            output::set_messages(Messages::Log);
+        }
         let (config, telemetry) = context.daemon_config(self.settings.given())?;
         if !config.store_location().is_shared() {
             // With a shared store, the definitions can come from there.
@@ -146,9 +149,21 @@ async fn banner(
     shows_addresses: bool,
 ) -> anyhow::Result<()> {
     let catalog = engine.catalog();
+    let info = store.info().await?;
+    if output::is_log() {
+        tracing::info!(
+            version = env!("CARGO_PKG_VERSION"),
+            hooks = %format_args!("http://{}", addresses.hooks),
+            admin = %format_args!("http://{}", addresses.admin),
+            store = %format_args!("{} ({})", info.location, info.engine),
+            loaded = %anstream::adapter::strip_str(&loaded(&catalog, engine)),
+            "the daemon serves"
+        );
+        warn_of_weakness(addresses, &info.weakened);
+        return Ok(());
+    }
     // An address is a credential: outside of a terminal it would end in a journal.
     let base = shows_addresses.then(|| config.base(addresses.hooks));
-    let info = store.info().await?;
     let version = env!("CARGO_PKG_VERSION");
     output::data(format_args!("{} {version}", paint(STRONG, "Cogwork")))?;
     let fact = |name: &str, value: &str| {
@@ -162,14 +177,7 @@ async fn banner(
     }
     fact("store", &format!("{} ({})", info.location, info.engine))?;
     fact("loaded", &loaded(&catalog, engine))?;
-    if !addresses.admin.ip().is_loopback() {
-        output::warn(
-            "the API can be reached from other machines, unencrypted; put a proxy with TLS before it",
-        );
-    }
-    for weakness in &info.weakened {
-        output::warn(plain(weakness));
-    }
+    warn_of_weakness(addresses, &info.weakened);
     let now = time::now();
     let width =
         catalog.automations().map(|deployed| deployed.automation.id.as_str().len()).max().unwrap_or_default();
@@ -191,6 +199,18 @@ async fn banner(
         output::data(format_args!("  {} {}  does not load", paint(BAD, "✗"), plain(&broken.path)))?;
     }
     Ok(())
+}
+
+/// Warns of an API that other machines reach, and of weakened guarantees of the store.
+fn warn_of_weakness(addresses: Addresses, weakened: &[String]) {
+    if !addresses.admin.ip().is_loopback() {
+        output::warn(
+            "the API can be reached from other machines, unencrypted; put a proxy with TLS before it",
+        );
+    }
+    for weakness in weakened {
+        output::warn(plain(weakness));
+    }
 }
 
 /// Warns of files of secrets that others than the daemon's user can read.

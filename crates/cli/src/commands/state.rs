@@ -137,14 +137,13 @@ async fn list(config: &Config, what: &List) -> anyhow::Result<Exit> {
     let scope = scope(&what.scope, what.common.test)?.name();
     let now = time::now();
     let mut found = Vec::new();
-    if let Some(store) = history::open(config)? {
-        let mut after: Option<String> = None;
-        loop {
-            let page = store.list_state(&scope, after.as_deref(), PAGE).await?;
-            let Some(last) = page.last() else { break };
-            after = Some(last.key.clone());
-            found.extend(page.into_iter().filter(|row| is_alive(&row.entry, now)));
-        }
+    let store = history::require(config)?;
+    let mut after: Option<String> = None;
+    loop {
+        let page = store.list_state(&scope, after.as_deref(), PAGE).await?;
+        let Some(last) = page.last() else { break };
+        after = Some(last.key.clone());
+        found.extend(page.into_iter().filter(|row| is_alive(&row.entry, now)));
     }
     if what.common.shown.json {
         let values = found.into_iter().map(|row| told(&row.key, &row.entry)).collect::<Vec<_>>();

@@ -1,5 +1,7 @@
 //! `cogwork ui`
 
+use std::net::IpAddr;
+
 use anyhow::Context as _;
 use clap::Args;
 use serde::{Deserialize, Serialize};
@@ -40,6 +42,8 @@ struct Link {
 #[serde(rename_all = "camelCase")]
 struct Printed {
     url: String,
+    /// For a browser on the machine of the daemon.
+    local: String,
     expires_at: String,
 }
 
@@ -62,8 +66,16 @@ impl Subcommand for Ui {
                 std::net::SocketAddr::V6(_) => std::net::Ipv6Addr::LOCALHOST.into(),
             });
         }
-        let printed = Printed { url: format!("http://{admin}{}", link.path), expires_at: link.expires_at };
+        let local = format!("http://{admin}{}", link.path);
+        // The name of a proxy with TLS before the API; addresses are for programs inside of the network.
+        let name =
+            config.admin_hosts.iter().find(|name| name.parse::<IpAddr>().is_err() && !name.starts_with('['));
+        let url = name.map_or_else(|| local.clone(), |name| format!("https://{name}{}", link.path));
+        let printed = Printed { url, local, expires_at: link.expires_at };
         self.shown.print(&printed, || Ok(output::data(&printed.url)?))?;
+        if !self.shown.json && printed.url != printed.local {
+            output::say(format_args!("or, in a browser on this machine, {}", printed.local));
+        }
         Ok(Exit::Done)
     }
 }

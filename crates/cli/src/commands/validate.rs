@@ -46,6 +46,9 @@ pub(crate) struct Validate {
     /// The output format
     #[arg(long, value_name = "FORMAT", default_value = "text")]
     format: Format,
+    /// Print JSON, as `--format json` does
+    #[arg(long, conflicts_with = "format")]
+    json: bool,
     /// Exit with 1 on warnings too, except for secrets that are not set on this machine
     #[arg(long)]
     strict: bool,
@@ -102,7 +105,8 @@ impl Subcommand for Validate {
                 "these paths hold no automation, connection or connector of the project",
             ));
         }
-        findings.show(self.format, &above(dir))?;
+        let format = if self.json { Format::Json } else { self.format };
+        findings.show(format, &above(dir))?;
         Ok(if findings.fails(self.strict) { Exit::Failed } else { Exit::Done })
     }
 }

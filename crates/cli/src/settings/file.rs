@@ -11,6 +11,7 @@ use model::yaml::{Kind, MapReader, Node, parse};
 use super::deprecated::Deprecated;
 use super::table::{SETTINGS, Setting};
 use super::{Config, FILE, Origin};
+use crate::mask;
 
 /// The most bytes of the file that are read; the parser's own limit is below and tells of itself.
 const MAX_BYTES: u64 = 512 << 10;
@@ -37,7 +38,9 @@ pub(super) fn apply_text(text: &str, dir: &Path, config: &mut Config) -> Report 
     if let Some(node) = parse(&diagnostics).filter(|node| !node.is_null()) {
         read_keys(&node, dir, config, &diagnostics);
     }
-    diagnostics.into_report()
+    let report = diagnostics.into_report();
+    // A report shows lines of the file, also beside the mistake, and prints them where people copy from.
+    Report::new(Source::new(FILE, mask::blank(text)), report.diagnostics().to_vec())
 }
 
 fn read(path: &Path) -> io::Result<String> {

@@ -16,7 +16,7 @@ pub(crate) const SERVE: u8 = Scope::Serve as u8;
 pub(crate) type FlagValues = (&'static Setting, Vec<String>);
 
 /// The flags of the settings up to a scope: [`PLACE`], [`RUN`] or [`SERVE`].
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Default)]
 pub(crate) struct Flags<const SCOPE: u8>(Vec<FlagValues>);
 
 impl<const SCOPE: u8> Flags<SCOPE> {
@@ -27,6 +27,13 @@ impl<const SCOPE: u8> Flags<SCOPE> {
 
     fn settings() -> impl Iterator<Item = &'static Setting> {
         SETTINGS.iter().filter(|setting| setting.scope != Scope::Everywhere && setting.scope as u8 <= SCOPE)
+    }
+}
+
+impl<const SCOPE: u8> std::fmt::Debug for Flags<SCOPE> {
+    /// Names the settings alone: their values can hold a password.
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        formatter.debug_list().entries(self.0.iter().map(|(setting, _)| setting.key)).finish()
     }
 }
 

@@ -3,6 +3,7 @@
 //! Each setting is one row of [`SETTINGS`]; its key in the file, its variable, its flag, its help and its line in a
 //! new project's `cogwork.yaml` come from there.
 
+mod check;
 mod deprecated;
 mod file;
 mod files_dir;
@@ -25,6 +26,7 @@ use model::diagnostic::Report;
 use model::redact::Redactor;
 
 use crate::exit::{CommandError, Exit};
+use crate::mask::GivenText;
 use crate::output;
 
 pub(crate) use deprecated::Deprecated;
@@ -46,6 +48,13 @@ pub(crate) enum LogFormat {
     Text,
     /// One JSON object a line.
     Json,
+}
+
+impl LogFormat {
+    /// The key of the setting.
+    pub(crate) const KEY: &str = "log.format";
+    /// The word for [`LogFormat::Json`].
+    pub(crate) const JSON: &str = "json";
 }
 
 /// The source of a setting's value.
@@ -114,7 +123,7 @@ pub(crate) struct Config {
     /// line, which a list of processes shows.
     pub(crate) admin_token: Option<Secret>,
     /// The settings that were given, by key, with their source and their values as text.
-    pub(crate) given: BTreeMap<&'static str, (Origin, Vec<String>)>,
+    pub(crate) given: BTreeMap<&'static str, (Origin, Vec<GivenText>)>,
 }
 
 impl Config {
@@ -175,7 +184,13 @@ impl Config {
         }
         files_dir::check(&config).map_err(CommandError::usage)?;
         oidc::check(&config).map_err(CommandError::usage)?;
+        check::check(&config).map_err(CommandError::usage)?;
         Ok(config)
+    }
+
+    /// The settings that have no effect because of others, each as a sentence.
+    pub(crate) fn without_effect(&self) -> Vec<String> {
+        check::without_effect(self)
     }
 
     /// Where the store is.
@@ -250,6 +265,13 @@ pub(crate) fn check(dir: &Path) -> anyhow::Result<Option<Report>> {
     file::apply(dir, &mut Config::new(dir))
 }
 
+/// The format of the log that the settings file of a project folder names, also if the file has mistakes.
+pub(crate) fn log_format(dir: &Path) -> LogFormat {
+    let mut config = Config::new(dir);
+    let _ = file::apply(dir, &mut config);
+    config.log_format
+}
+
 /// True if a project folder has a settings file.
 pub(crate) fn exists(dir: &Path) -> bool {
     dir.join(FILE).is_file()
@@ -271,18 +293,23 @@ fn credential() -> anyhow::Result<Option<Secret>> {
 
 /// The `COGWORK_…` variables of the process.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Environment(BTreeMap<String, String>);
+pub(crate) struct Environment(BTreeMap<String, Secret>);
 
 impl Environment {
     /// Variables that are no settings.
-    const OTHERS: [&str; 4] =
-        ["COGWORK_DIR", "COGWORK_ADMIN_TOKEN", "COGWORK_MASTER_KEY", "COGWORK_REGENERATE"];
+    const OTHERS: [&str; 5] = [
+        "COGWORK_DIR",
+        "COGWORK_ADMIN_TOKEN",
+        "COGWORK_MASTER_KEY",
+        "COGWORK_REGENERATE",
+        "COGWORK_SERVICE_FILE",
+    ];
 
     /// Those of this process.
     pub(crate) fn of_process() -> Self {
         let ours = std::env::vars_os().filter_map(|(name, value)| {
             let name = name.into_string().ok().filter(|name| name.starts_with(PREFIX))?;
-            Some((name, value.into_string().ok()?))
+            Some((name, Secret::new(value.into_string().ok()?)))
         });
         Self(ours.collect())
     }
@@ -291,7 +318,7 @@ impl Environment {
         for setting in SETTINGS {
             let name = setting.variable();
             // An empty variable is how a shell unsets one for a command.
-            let Some(value) = self.0.get(&name).filter(|value| !value.is_empty()) else { continue };
+            let Some(value) = self.value(&name).filter(|value| !value.is_empty()) else { continue };
             let values = setting.split(value);
             let origin = Origin::Variable(name.clone());
             setting
@@ -299,13 +326,24 @@ impl Environment {
                 .map_err(CommandError::usage)
                 .context(name)?;
         }
-        let given = self.0.get("COGWORK_MASTER_KEY").filter(|key| !key.is_empty());
+        let given = self.0.get("COGWORK_MASTER_KEY").filter(|key| !key.expose().is_empty());
         config.master_key = match given {
-            Some(key) => Some(Secret::new(key.as_str())),
+            Some(key) => Some(key.clone()),
             None => credential()?,
         };
-        config.admin_token = self.0.get("COGWORK_ADMIN_TOKEN").map(|token| Secret::new(token.as_str()));
+        config.admin_token = self.0.get("COGWORK_ADMIN_TOKEN").cloned();
         Ok(())
+    }
+
+    /// The format of the log, if a variable gives one.
+    pub(crate) fn log_format(&self) -> Option<String> {
+        let setting = Setting::find(LogFormat::KEY)?;
+        self.value(&setting.variable()).filter(|value| !value.is_empty()).map(str::to_owned)
+    }
+
+    /// The value of a variable, if it is set.
+    fn value(&self, name: &str) -> Option<&str> {
+        self.0.get(name).map(Secret::expose)
     }
 
     /// Variables that are probably meant as settings and are none, each with the name that it is near.

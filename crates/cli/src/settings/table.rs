@@ -4,6 +4,7 @@ use std::path::Path;
 
 use super::values::{self, Values};
 use super::{Config, LogFormat, Origin, oidc};
+use crate::mask::GivenText;
 
 /// Which commands a setting matters to; those of a later one take the flags of the earlier ones too.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -449,7 +450,7 @@ pub(crate) const SETTINGS: &[Setting] = &[
         list: false,
         about: "The log level: error, warn, info, debug or trace, also by part (info,engine=debug)",
         sample: Sample::Default("info"),
-        set: |config, values| values::text(values).map(|level| config.log_level = Some(level)),
+        set: |config, values| values::log_level(values).map(|level| config.log_level = Some(level)),
     },
     Setting {
         key: "log.format",
@@ -459,7 +460,7 @@ pub(crate) const SETTINGS: &[Setting] = &[
         about: "The format of the log",
         sample: Sample::Default("text"),
         set: |config, values| {
-            let words = [("text", LogFormat::Text), ("json", LogFormat::Json)];
+            let words = [("text", LogFormat::Text), (LogFormat::JSON, LogFormat::Json)];
             values::word(values, &words).map(|format| config.log_format = format)
         },
     },
@@ -498,8 +499,15 @@ impl Setting {
         base: &Path,
         origin: Origin,
     ) -> Result<(), String> {
-        (self.set)(config, &Values { items, base })?;
-        config.given.insert(self.key, (origin, items.to_vec()));
+        let given: Vec<GivenText> = items.iter().map(GivenText::new).collect();
+        // A message that repeats a value does so without its credentials.
+        let masked = |message: String| {
+            let values =
+                items.iter().map(|item| item.trim()).zip(&given).filter(|(item, _)| !item.is_empty());
+            values.fold(message, |message, (item, given)| message.replace(item, &given.to_string()))
+        };
+        (self.set)(config, &Values { items, base }).map_err(masked)?;
+        config.given.insert(self.key, (origin, given));
         Ok(())
     }
 

@@ -7,6 +7,11 @@ fn read(text: &str) -> (Config, Report) {
     (config, report)
 }
 
+/// The environment with these variables.
+fn variables_of<const N: usize>(variables: [(&str, &str); N]) -> Environment {
+    Environment(variables.map(|(name, value)| (name.to_owned(), Secret::new(value))).into())
+}
+
 fn shown(text: &str) -> String {
     read(text).1.render(false)
 }
@@ -93,8 +98,7 @@ fn a_variable_lies_over_the_file_and_a_flag_over_both() {
     let dir = tempfile::tempdir().expect("a folder");
     std::fs::write(dir.path().join(FILE), "admin: 127.0.0.1:1\nhooks: 127.0.0.1:1\nlimits: {queue: 1}\n")
         .expect("written");
-    let environment =
-        Environment([("COGWORK_HOOKS".into(), "2".into()), ("COGWORK_ADMIN".into(), "2".into())].into());
+    let environment = variables_of([("COGWORK_HOOKS", "2"), ("COGWORK_ADMIN", "2")]);
     let flags = [(Setting::find("hooks").expect("a setting"), vec!["localhost:3".to_owned()])];
     let config = Config::load(dir.path(), &environment, &flags).expect("settings");
     assert_eq!((config.hooks.port(), config.admin.port(), config.limits.queue), (3, 2, 1));
@@ -102,18 +106,18 @@ fn a_variable_lies_over_the_file_and_a_flag_over_both() {
 
 #[test]
 fn a_variable_holds_a_list_with_commas() {
-    let environment = Environment([("COGWORK_OUTBOUND_ALLOW".into(), "127.0.0.1, 10.0.0.0/8".into())].into());
+    let environment = variables_of([("COGWORK_OUTBOUND_ALLOW", "127.0.0.1, 10.0.0.0/8")]);
     let mut config = Config::new(Path::new("."));
     environment.apply(&mut config).expect("settings");
     assert_eq!(config.outbound_allow, ["127.0.0.1", "10.0.0.0/8"]);
-    let environment = Environment([("COGWORK_OUTBOUND_ALLOW".into(), "10.0.0.0/99".into())].into());
+    let environment = variables_of([("COGWORK_OUTBOUND_ALLOW", "10.0.0.0/99")]);
     assert!(environment.apply(&mut config).is_err());
 }
 
 #[test]
 fn a_variable_that_is_nearly_one_is_told() {
     let variables = [("COGWORK_HOOK", "1"), ("COGWORK_ADMIN_TOKEN", "x"), ("COGWORK_ORDER_DESK", "y")];
-    let environment = Environment(variables.map(|(name, value)| (name.into(), value.into())).into());
+    let environment = variables_of(variables);
     assert_eq!(environment.unknown_variables(), [("COGWORK_HOOK".to_owned(), "COGWORK_HOOKS".to_owned())]);
 }
 
@@ -158,7 +162,7 @@ fn the_folder_of_files_is_relative_to_the_project_wherever_it_is_given() {
         Config::load(dir.path(), environment, flags).expect("settings").files_dir
     };
     assert_eq!(load(&none, &[]), Some(dir.path().join("one")));
-    let environment = Environment([("COGWORK_FILES_DIR".into(), "two".into())].into());
+    let environment = variables_of([("COGWORK_FILES_DIR", "two")]);
     assert_eq!(load(&environment, &[]), Some(dir.path().join("two")));
     let flags = [(Setting::find("filesDir").expect("a setting"), vec!["three".to_owned()])];
     assert_eq!(load(&none, &flags), Some(dir.path().join("three")));
@@ -173,7 +177,7 @@ fn a_deprecated_setting_works_and_is_reported() {
     assert!(shown.contains("deprecated-setting") && shown.contains("use `limits.inFlight`"), "{shown}");
 
     let dir = tempfile::tempdir().expect("a folder");
-    let environment = Environment([("COGWORK_CONCURRENCY".into(), "3".into())].into());
+    let environment = variables_of([("COGWORK_CONCURRENCY", "3")]);
     let config = Config::load(dir.path(), &environment, &[]).expect("settings");
     let [sentence] = config.deprecated_uses().try_into().expect("one");
     assert!(sentence.contains("`COGWORK_CONCURRENCY`"), "{sentence}");
@@ -227,4 +231,64 @@ fn the_schema_accepts_what_the_program_accepts() {
         let file: serde_json::Value = serde_yaml::from_str(text).expect("it is YAML");
         assert_eq!((schema.is_valid(&file), !read(text).1.has_errors()), (valid, valid), "{text}");
     }
+}
+
+#[test]
+fn settings_that_contradict_each_other_are_refused() {
+    let refused = |text: &str| {
+        let dir = tempfile::tempdir().expect("a folder");
+        std::fs::write(dir.path().join(FILE), text).expect("written");
+        Config::load(dir.path(), &Environment::default(), &[]).map(drop).map_err(|error| error.to_string())
+    };
+    for (text, says) in [
+        ("retention: {keepFailed: true, failedDays: 90}\n", "give one of them"),
+        (
+            "limits: {connections: 10, connectionsPerAddress: 11}\n",
+            "more than the 10 of `limits.connections`",
+        ),
+        ("limits: {memory: 1MiB, resultSize: 2MiB}\n", "raise it, or lower `limits.resultSize`"),
+    ] {
+        let message = refused(text).expect_err("it is refused");
+        assert!(message.contains(says), "{message}");
+    }
+    for text in [
+        "retention: {keepFailed: false, failedDays: 90}\n",
+        "limits: {connections: 10}\n",
+        "limits: {memory: 128MiB, resultSize: 2MiB}\n",
+    ] {
+        assert_eq!(refused(text), Ok(()), "{text}");
+    }
+}
+
+#[test]
+fn a_word_that_is_no_level_of_the_log_is_refused_with_the_nearest_one() {
+    for (word, near) in [
+        ("inof", "`info`"),
+        ("engine=debgu", "`debug`"),
+        ("warn,store=", "error, warn"),
+        ("verbose", "error, warn"),
+    ] {
+        let text = shown(&format!("log: {{level: '{word}'}}\n"));
+        assert!(text.contains("is no log level") && text.contains(near), "{text}");
+    }
+    for word in ["error", "INFO", "info,engine=debug", "store=trace", "off"] {
+        assert_eq!(shown(&format!("log: {{level: '{word}'}}\n")), "", "{word}");
+    }
+}
+
+#[test]
+fn a_mistake_in_the_file_shows_no_password_of_the_file() {
+    for text in [
+        "store: postgres://u:canary@x@db/x\n",
+        "stor: postgres://u:canary@db/x\n",
+        "store: postgres://u:canary@db/x\nhook: 1\n",
+        "store: [postgres://u:canary@db/x]\n",
+        "oidc: {issuer: 'https://u:canary@id.example.com'}\n",
+        "store: postgres://u:can%61ry@db:canary/x\n",
+    ] {
+        let shown = shown(text);
+        assert!(shown.contains("error") && !shown.contains("canary"), "{shown}");
+    }
+    let (config, _) = read("store: postgres://u:canary@db/x\n");
+    assert!(!format!("{config:?}").contains("canary"), "{config:?}");
 }

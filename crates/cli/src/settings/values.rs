@@ -85,6 +85,26 @@ pub(super) fn word<T: Copy>(values: &Values<'_>, words: &[(&str, T)]) -> Result<
     })
 }
 
+/// The words for the levels of the log.
+const LEVELS: [&str; 6] = ["error", "warn", "info", "debug", "trace", "off"];
+
+/// Levels of the log: one, or a list of `part=level`. A word that is none would be taken for the name of a part, and switch the rest
+/// off.
+pub(super) fn log_level(values: &Values<'_>) -> Result<String, String> {
+    let text = values.one()?;
+    for directive in text.split(',').map(str::trim) {
+        let (part, level) = directive.rsplit_once('=').unwrap_or(("part", directive));
+        if part.is_empty() || !LEVELS.contains(&level.to_ascii_lowercase().as_str()) {
+            let near =
+                nearest(level, LEVELS).map_or_else(String::new, |near| format!("; did you mean `{near}`?"));
+            return Err(format!(
+                "`{directive}` is no log level; write error, warn, info, debug or trace, also by part (`info,engine=debug`){near}"
+            ));
+        }
+    }
+    Ok(text.to_owned())
+}
+
 /// `true` or `false`.
 pub(super) fn truth(values: &Values<'_>) -> Result<bool, String> {
     word(values, &[("true", true), ("false", false)])

@@ -133,6 +133,74 @@ fn post_with(url: &str, fields: &str, body: &str) -> String {
 }
 
 #[test]
+fn every_line_of_a_daemon_whose_log_is_json_is_json() {
+    let project = Project::with(&[("automations/bad.yaml", BAD), ("automations/hello.yaml", HELLO)]);
+    project.write("secrets/open", "x");
+    let variables =
+        [("COGWORK_LOG_FORMAT", "json"), ("COGWORK_LIMITS_QUEU", "7"), ("COGWORK_CONCURRENCY", "9")];
+    let mut command = project.command(&["serve", "--hooks", "0", "--admin", "0", "--durability", "relaxed"]);
+    let mut child =
+        command.envs(variables).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("it starts");
+    let mut talk = BufReader::new(child.stderr.take().expect("a pipe"));
+    let mut log = String::new();
+    assert!(read_to(&mut talk, &mut log, "the daemon serves"), "{log}");
+    project.write("automations/bad.yaml", &BAD.replace("stepz", "stepx"));
+    assert!(read_to(&mut talk, &mut log, "stepx"), "{log}");
+    signal(&child, "-TERM");
+    talk.read_to_string(&mut log).expect("its log");
+    assert_eq!(child.wait().expect("it ends").code(), Some(0), "{log}");
+    let mut banner = String::new();
+    child.stdout.take().expect("a pipe").read_to_string(&mut banner).expect("text");
+    assert_eq!(banner, "", "the banner is a line of the log");
+    for line in log.lines() {
+        let entry: serde_json::Value =
+            serde_json::from_str(line).unwrap_or_else(|error| panic!("{error}: {line}"));
+        assert!(entry["timestamp"].is_string() && entry["level"].is_string(), "{line}");
+        assert!(!line.contains("\\u001b"), "a colour in {line}");
+    }
+    for part in [
+        "\"admin\":\"http://127.0.0.1:",
+        "stopping",
+        "COGWORK_LIMITS_QUEUE",
+        "durability is relaxed",
+        "deprecated",
+        "bad.yaml",
+    ] {
+        assert!(log.contains(part), "`{part}` is missing in:\n{log}");
+    }
+    for (arguments, code) in
+        [(&["serve", "--limits-queue", "none"][..], 2), (&["serve", "--data-dir", "/proc/self"], 1)]
+    {
+        let ran = project.cogwork_with(arguments, &variables, "").exits(code);
+        for line in ran.stderr.lines().chain(ran.stdout.lines()) {
+            assert!(serde_json::from_str::<serde_json::Value>(line).is_ok(), "{line}");
+        }
+    }
+}
+
+#[test]
+fn a_hangup_stops_the_daemon_in_order_unless_it_is_ignored() {
+    let project = Project::with(&[("automations/hello.yaml", HELLO)]);
+    let daemon = Daemon::start(&project, &[], "hello");
+    signal(&daemon.child, "-HUP");
+    let (code, log) = daemon.end();
+    assert!(code == Some(0) && log.contains("stopping"), "{code:?} {log}");
+    // As `nohup cogwork serve &`, whose terminal closes.
+    let mut command = Command::new("nohup");
+    command
+        .arg(crate::support::BINARY)
+        .args(["serve", "--hooks", "0", "--admin", "0"])
+        .current_dir(project.path());
+    let mut child =
+        command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null()).spawn().expect("it starts");
+    let (mut out, mut banner) = (BufReader::new(child.stdout.take().expect("a pipe")), String::new());
+    assert!(read_to(&mut out, &mut banner, "hello"), "{banner}");
+    signal(&child, "-HUP");
+    signal(&child, "-TERM");
+    assert_eq!(child.wait().expect("it ends").code(), Some(0), "only the second signal counts");
+}
+
+#[test]
 fn a_daemon_serves_what_the_banner_says_and_stops_in_order() {
     let project = Project::with(&[
         ("automations/bad.yaml", BAD),
@@ -340,20 +408,6 @@ fn an_execution_is_started_in_the_daemon_and_followed_to_its_end() {
     let listed = project.cogwork(&["executions", "list", "--json"]).exits(0).json();
     assert_eq!(listed["executions"].as_array().map(Vec::len), Some(5));
     assert_eq!(daemon.stop().0, Some(0));
-}
-
-#[test]
-fn a_log_for_programs_is_json_alone() {
-    let project = Project::with(&[("automations/bad.yaml", BAD)]);
-    let daemon = Daemon::start(&project, &["--log-format", "json"], "does not load");
-    let (code, log) = daemon.stop();
-    assert_eq!(code, Some(0), "{log}");
-    let lines: Vec<serde_json::Value> = log
-        .lines()
-        .filter(|line| !line.starts_with("stopping"))
-        .map(|line| serde_json::from_str(line).expect(line))
-        .collect();
-    assert!(lines.iter().any(|line| line["file"] == "automations/bad.yaml"), "{log}");
 }
 
 #[test]

@@ -141,6 +141,55 @@ fn missing_secrets_open_files_of_secrets_and_a_lost_key_are_found() {
     assert!(of(&examine(&project, &FREE, &[], 0), "secrets", "missing").is_empty());
     project.write(".cogwork/master.key", "bm90IHRoZSBrZXkgdGhhdCBzZWFsZWQgdGhlIHZhbHVlcw\n");
     check(&examine(&project, &FREE, &[], 1), "secrets", "stored", "error", "secrets.keyFile");
+    // A key, but not the one: as on a new machine whose drill began without the key of the old one.
+    let other = [("COGWORK_MASTER_KEY", "YW5vdGhlciBrZXkgb2YgdGhpcnR5LXR3byBieXRlcy4=")];
+    check(&examine(&project, &FREE, &other, 1), "secrets", "stored", "error", "decrypts `wikiToken`");
+    fs::remove_file(project.file(".cogwork/master.key")).expect("removed");
+    let report = examine(&project, &FREE, &[], 1);
+    check(&report, "secrets", "stored", "error", "decrypts `wikiToken`");
+    assert!(of(&report, "secrets", "set").is_empty(), "{report:#}");
+}
+
+#[test]
+fn a_store_that_a_daemon_would_refuse_is_an_error_with_the_words_of_the_daemon() {
+    let project = hello();
+    project.cogwork(&["run", "hello"]).exits(0);
+    project.cogwork(&["migrate", "--to", "elsewhere.db"]).exits(0);
+    let report = examine(&project, &FREE, &[], 1);
+    check(&report, "store", "database", "error", "was moved to");
+    check(&report, "store", "database", "error", "cogwork migrate --undo");
+    project.cogwork(&["migrate", "--undo"]).exits(0);
+    // As a restore of a backup that left the database out.
+    project.cogwork_with(&["secrets", "set", "token"], &[], "canary-7731-desk\n").exits(0);
+    fs::remove_file(project.file(".cogwork/cogwork.db")).expect("removed");
+    let report = examine(&project, &FREE, &[], 3);
+    check(&report, "store", "database", "error", "`master.key` beside it belong to a store");
+    check(&report, "store", "database", "error", "restore the file from a backup");
+    let refused = project.cogwork(&["serve", "--hooks", "0", "--admin", "0"]).exits(3).stderr;
+    assert!(refused.contains("restore the file from a backup"), "{refused}");
+}
+
+#[test]
+fn a_place_that_cannot_be_read_is_an_error_and_not_an_empty_one() {
+    let project = hello();
+    std::os::unix::fs::symlink(project.file("loop"), project.file("loop")).expect("a link");
+    let report = examine(&project, &[&FREE[..], &["--data-dir", "loop"]].concat(), &[], 1);
+    check(&report, "store", "database", "error", "loop");
+    check(&report, "daemon", "running", "error", "loop");
+    let report = examine(&project, &[&FREE[..], &["--dir", "loop"]].concat(), &[], 1);
+    check(&report, "project", "files", "error", "correct the permissions");
+    std::os::unix::fs::symlink(project.file("secrets"), project.file("secrets")).expect("a link");
+    check(&examine(&project, &FREE, &[], 1), "secrets", "folder", "error", "folder of secrets");
+}
+
+#[test]
+fn a_contradiction_of_settings_is_found() {
+    let project = hello();
+    project.write("cogwork.yaml", "retention: {keepFailed: true, failedDays: 90}\n");
+    check(&examine(&project, &FREE, &[], 1), "project", "settings", "error", "give one of them");
+    project.write("cogwork.yaml", "secrets: {keyFile: other.key}\n");
+    let key = [("COGWORK_MASTER_KEY", "YW5vdGhlciBrZXkgb2YgdGhpcnR5LXR3byBieXRlcy4=")];
+    check(&examine(&project, &FREE, &key, 0), "project", "settings", "warning", "has no effect");
 }
 
 #[test]

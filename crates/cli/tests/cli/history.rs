@@ -63,8 +63,8 @@ fn steady(text: &str) -> String {
 #[test]
 fn a_project_in_which_nothing_ran_has_no_history() {
     let project = project();
-    project.cogwork(&["executions", "list"]).exits(0).says("no execution");
-    project.cogwork(&["executions", "show", "latest"]).exits(1).says("nothing has run yet");
+    project.cogwork(&["executions", "list"]).exits(1).says("there is no store");
+    project.cogwork(&["executions", "show", "latest"]).exits(1).says("there is no store");
     assert!(!project.file(".cogwork").exists());
 }
 

@@ -11,6 +11,8 @@ mod daemon;
 mod damage;
 mod diagnostics;
 mod doctor;
+#[cfg(unix)]
+mod every;
 mod generated;
 mod help;
 mod history;

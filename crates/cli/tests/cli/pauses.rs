@@ -203,7 +203,7 @@ fn values_of_the_state_are_looked_at_and_set_right() {
         let all: Vec<&str> = ["state"].iter().chain(arguments).copied().collect();
         project.cogwork(&all)
     };
-    state(&["list", "keeps"]).exits(0).says("no value");
+    state(&["list", "keeps"]).exits(1).says("there is no store");
     project.cogwork(&["run", "keeps"]).exits(0);
     assert_eq!(state(&["get", "keeps", "count"]).exits(0).json(), json!(1));
     state(&["set", "keeps", "count", "41"]).exits(1).says("no daemon runs");

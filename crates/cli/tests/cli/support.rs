@@ -110,6 +110,8 @@ impl Project {
             .args(arguments)
             .current_dir(self.path())
             .env_remove("GITHUB_WORKSPACE")
+            // Not the service of this machine.
+            .env("COGWORK_SERVICE_FILE", "")
             .env("TZ", "UTC")
             .env("NO_COLOR", "1")
             .stdin(Stdio::null());

@@ -56,6 +56,12 @@ impl Client {
         Ok(Self { authority: authority.to_owned(), bearer, deadline })
     }
 
+    /// The same client, which waits only this long for an answer.
+    #[must_use]
+    pub fn within(self, deadline: Duration) -> Self {
+        Self { deadline, ..self }
+    }
+
     /// A client of the daemon that runs on this data folder, with `token` or else the folder's own; `None` where no
     /// daemon says that it runs there. Whether it still does, the first request shows: [`Error::Unreachable`].
     ///

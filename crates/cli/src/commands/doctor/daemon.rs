@@ -65,10 +65,27 @@ struct Subscription {
     error: Option<String>,
 }
 
-/// The status of the daemon that runs on the data folder; `None` if none runs.
-pub(super) async fn running(config: &Config, findings: &mut Findings) -> Option<Status> {
-    match daemon::get::<Status>(config, "/api/v1/status").await {
-        Ok(Some(status)) => Some(status),
+/// A daemon on the data folder.
+pub(super) enum Found {
+    /// None runs.
+    Nothing,
+    /// One runs, and does not give its status; the finding says why.
+    Silent,
+    /// One runs.
+    Running(Status),
+}
+
+impl Found {
+    /// True if a daemon runs, so that its listeners are open.
+    pub(super) fn is_running(&self) -> bool {
+        !matches!(self, Self::Nothing)
+    }
+}
+
+/// Asks the daemon that runs on the data folder for its status. With `store_fails` its store was found to be unusable.
+pub(super) async fn running(config: &Config, store_fails: bool, findings: &mut Findings) -> Found {
+    let error = match daemon::get_quickly::<Status>(config, "/api/v1/status").await {
+        Ok(Some(status)) => return Found::Running(status),
         Ok(None) => {
             match Daemon::find(&config.data_dir) {
                 Ok(Some(gone)) => {
@@ -83,23 +100,45 @@ pub(super) async fn running(config: &Config, findings: &mut Findings) -> Option<
                 }
                 _ => findings.skipped(SECTION, "running", "no daemon runs on the data folder"),
             }
-            None
+            return Found::Nothing;
         }
-        Err(error) => {
-            let help =
-                "the token in `admin-token` or COGWORK_ADMIN_TOKEN must be the one of the running daemon";
-            findings.error(SECTION, "running", exit::message(&error), help);
-            None
+        Err(error) => error,
+    };
+    let message = exit::message(&error);
+    let (problem, way_out) = exit::split_way_out(&message);
+    let help = match error.downcast_ref::<server::Error>() {
+        Some(server::Error::Refused(problem)) if matches!(problem.status, 401 | 403) => {
+            "the token in `admin-token` or COGWORK_ADMIN_TOKEN must be the one of the running daemon"
         }
+        Some(server::Error::Refused(_) | server::Error::Slow { .. }) if store_fails => {
+            "mend the store, as above; the daemon goes on by itself then"
+        }
+        Some(server::Error::Refused(_) | server::Error::Slow { .. }) => "read its log",
+        Some(server::Error::Answer { .. }) => {
+            "another program listens at the address in `daemon.json`: stop it, or delete that file if no daemon runs"
+        }
+        _ => way_out.unwrap_or("correct what the message names"),
+    };
+    findings.error(SECTION, "running", problem, help);
+    // Without its files nothing is known of a daemon.
+    match error.downcast_ref::<server::Error>() {
+        Some(server::Error::Refused(_) | server::Error::Slow { .. }) => Found::Silent,
+        _ => Found::Nothing,
     }
 }
 
 /// Checks that a daemon runs and accepts starts.
 pub(super) async fn ready(config: &Config, findings: &mut Findings) {
-    match running(config, findings).await {
-        Some(status) if status.accepting => findings.ok(SECTION, "accepting", "it accepts starts"),
-        Some(_) => findings.error(SECTION, "accepting", "it accepts no starts", "read its log"),
-        None => findings.error(SECTION, "ready", "no daemon runs", "start it with `cogwork serve`"),
+    match running(config, false, findings).await {
+        Found::Running(status) if status.accepting => {
+            findings.ok(SECTION, "accepting", "it accepts starts");
+        }
+        Found::Running(_) => findings.error(SECTION, "accepting", "it accepts no starts", "read its log"),
+        Found::Silent => {}
+        Found::Nothing if findings.has_error(SECTION) => {}
+        Found::Nothing => {
+            findings.error(SECTION, "ready", "no daemon runs", "start it with `cogwork serve`");
+        }
     }
 }
 
@@ -163,7 +202,11 @@ pub(super) async fn check(config: &Config, status: &Status, findings: &mut Findi
 }
 
 async fn connections(config: &Config, findings: &mut Findings) {
-    let Ok(Some(found)) = daemon::get::<Connections>(config, "/api/v1/connections").await else { return };
+    let found = match daemon::get_quickly::<Connections>(config, "/api/v1/connections").await {
+        Ok(Some(found)) => found,
+        Ok(None) => return,
+        Err(error) => return unknown(CONNECTIONS, "state", &error, findings),
+    };
     let mut healthy = true;
     for connection in found.connections {
         let name = &connection.name;
@@ -191,22 +234,36 @@ async fn connections(config: &Config, findings: &mut Findings) {
 
 /// Polls and subscriptions.
 async fn sources(config: &Config, findings: &mut Findings) {
-    if let Ok(Some(found)) = daemon::get::<Polls>(config, "/api/v1/polls").await {
-        for poll in found.polls.iter().filter(|poll| poll.failures > 0) {
-            let detail = format!("the poll of `{}` failed {} times in a row", poll.automation, poll.failures);
-            findings.warning(SECTION, "polls", detail, format!("`cogwork polls show {}`", poll.automation));
+    match daemon::get_quickly::<Polls>(config, "/api/v1/polls").await {
+        Ok(found) => {
+            for poll in found.iter().flat_map(|found| &found.polls).filter(|poll| poll.failures > 0) {
+                let detail =
+                    format!("the poll of `{}` failed {} times in a row", poll.automation, poll.failures);
+                findings.warning(
+                    SECTION,
+                    "polls",
+                    detail,
+                    format!("`cogwork polls show {}`", poll.automation),
+                );
+            }
         }
+        Err(error) => unknown(SECTION, "polls", &error, findings),
     }
-    if let Ok(Some(found)) = daemon::get::<Subscriptions>(config, "/api/v1/subscriptions").await {
-        for subscription in found.subscriptions {
-            let Some(error) = subscription.error else { continue };
-            let detail = format!("the subscription of `{}` cannot be made: {error}", subscription.automation);
-            findings.warning(
-                SECTION,
-                "subscriptions",
-                detail,
-                "`cogwork subscriptions` shows the next attempt",
-            );
+    match daemon::get_quickly::<Subscriptions>(config, "/api/v1/subscriptions").await {
+        Ok(found) => {
+            for subscription in found.into_iter().flat_map(|found| found.subscriptions) {
+                let Some(error) = subscription.error else { continue };
+                let detail =
+                    format!("the subscription of `{}` cannot be made: {error}", subscription.automation);
+                let help = "`cogwork subscriptions` shows the next attempt";
+                findings.warning(SECTION, "subscriptions", detail, help);
+            }
         }
+        Err(error) => unknown(SECTION, "subscriptions", &error, findings),
     }
+}
+
+/// Adds the finding that the daemon did not tell a part of its state.
+fn unknown(section: &'static str, name: &'static str, error: &anyhow::Error, findings: &mut Findings) {
+    findings.error(section, name, exit::message(error), "read its log, and look at `store` above");
 }

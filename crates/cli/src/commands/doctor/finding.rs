@@ -2,6 +2,8 @@
 
 use serde::{Serialize, Serializer};
 
+use crate::mask;
+
 /// The result of one check.
 #[derive(Debug, Serialize)]
 pub(super) struct Finding {
@@ -82,6 +84,9 @@ impl Findings {
     ) {
         let rank = |section: &str| SECTIONS.iter().position(|known| *known == section);
         let place = self.all.partition_point(|other| rank(other.section) <= rank(section));
+        // Messages of libraries can repeat an address.
+        let masked = |text: String| mask::mask(&text).into_owned();
+        let (detail, help) = (masked(detail), help.map(masked));
         self.all.insert(place, Finding { section, name, state, detail, help });
     }
 
@@ -92,6 +97,11 @@ impl Findings {
     /// True if a check of this section found an error.
     pub(super) fn has_error(&self, section: &str) -> bool {
         self.iter().any(|finding| finding.section == section && finding.state == State::Error)
+    }
+
+    /// True if a check found this.
+    pub(super) fn has_detail(&self, detail: &str) -> bool {
+        self.iter().any(|finding| finding.detail == detail)
     }
 
     pub(super) fn errors(&self) -> usize {

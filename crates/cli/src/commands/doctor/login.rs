@@ -1,8 +1,11 @@
 //! Checks of the identity provider at which people log in to the web UI.
 
+use std::sync::Arc;
+
 use connector::oidc::{OidcClient, OidcSettings};
 use connector::{AllowList, Http, HttpOptions};
 use server::LoginOptions;
+use store::Store;
 
 use super::finding::Findings;
 use crate::secrets::Known;
@@ -11,10 +14,10 @@ use crate::settings::Config;
 const SECTION: &str = "login";
 
 /// Checks that the client secret is set, and that the provider can be reached and describes itself correctly.
-pub(super) async fn check(config: &Config, findings: &mut Findings) {
+pub(super) async fn check(config: &Config, store: Option<Arc<dyn Store>>, findings: &mut Findings) {
     let Some(options) = config.oidc.options() else { return };
     if let Some(name) = &options.client_secret
-        && !Known::read(config).await.has(name)
+        && !Known::read(config, store).await.has(name)
     {
         let detail = format!("the secret `{name}` of `oidc.clientSecret` is not set");
         findings.error(SECTION, "secret", detail, format!("cogwork secrets set {name}"));

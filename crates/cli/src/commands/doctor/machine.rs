@@ -5,9 +5,10 @@ use std::time::{Duration, SystemTime};
 
 use engine::Workers;
 use jiff::Timestamp;
-use store::{Durability, ExecutionFilter, Page, Store};
+use store::{Durability, ExecutionFilter, Page};
 
 use super::finding::{Findings, size};
+use super::stored::Found;
 use crate::settings::Config;
 use crate::time;
 
@@ -68,16 +69,26 @@ fn existing(folder: &Path) -> PathBuf {
 }
 
 /// Checks the wall clock against the store, the file system and the first release.
-pub(super) async fn clock(config: &Config, store: Option<&dyn Store>, findings: &mut Findings) {
+pub(super) async fn clock(config: &Config, found: &Found, findings: &mut Findings) {
     let now = time::now();
-    let newest = match store {
-        Some(store) => {
-            let page = Page { before: None, limit: 1 };
-            let newest = store.executions(&ExecutionFilter::default(), page).await;
-            newest.ok().and_then(|rows| rows.first().map(|row| row.started_at))
+    let mut newest = None;
+    if let Some(store) = &found.store {
+        let page = Page { before: None, limit: 1 };
+        match store.executions(&ExecutionFilter::default(), page).await {
+            Ok(rows) => newest = rows.first().map(|row| row.started_at),
+            Err(error) => findings.error(
+                SECTION,
+                "clock",
+                format!("the newest execution, with which it is compared, cannot be read: {error}"),
+                "look at `store` above",
+            ),
         }
-        None => None,
-    };
+    }
+    if let Some(server_time) = found.server_time {
+        // The server gives the time to daemons that share a store: executions of the store say nothing of this clock.
+        newest = None;
+        compare_with_server(now, server_time, findings);
+    }
     let on_disk = file_time(&existing(&config.data_dir));
     compare_clock(now, newest, on_disk, findings);
     let zone = std::env::var("TZ").ok().filter(|zone| !zone.is_empty());
@@ -93,6 +104,16 @@ pub(super) async fn clock(config: &Config, store: Option<&dyn Store>, findings: 
                 "set TZ to a name such as `Europe/Berlin`, or install tzdata",
             );
         }
+    }
+}
+
+/// Compares the wall clock with that of the database server, by which all daemons of a store go.
+fn compare_with_server(now: Timestamp, server_time: Timestamp, findings: &mut Findings) {
+    let skew = now.duration_until(server_time).unsigned_abs();
+    if skew > MAX_FILE_SKEW {
+        let detail = format!("it shows {now}, and the database server {server_time}");
+        let help = "set both clocks, and let NTP keep them (`timedatectl set-ntp true`): schedules go by the one of the server";
+        findings.warning(SECTION, "clock", detail, help);
     }
 }
 

@@ -111,27 +111,33 @@ impl Subcommand for Doctor {
 
 /// Makes all checks.
 async fn examine(config: &Config, findings: &mut Findings) {
-    let catalog = project::files(config, findings);
-    let store = stored::store(config, findings).await;
-    machine::disk(config, findings);
-    machine::clock(config, store.as_deref(), findings).await;
-    machine::sandbox(config, findings).await;
-    if let Some(catalog) = &catalog {
-        stored::secrets(config, catalog, findings).await;
+    let files = project::files(config, findings);
+    let found = stored::store(config, findings).await;
+    if let (project::Files::Deployed, Some(store)) = (&files, &found.store) {
+        stored::deployed(&**store, findings).await;
     }
-    let status = daemon::running(config, findings).await;
-    listeners::check(config, status.is_some(), findings);
-    if let Some(status) = status {
+    machine::disk(config, findings);
+    machine::clock(config, &found, findings).await;
+    machine::sandbox(config, findings).await;
+    if let project::Files::Loaded(catalog) = &files {
+        stored::secrets(config, catalog, &found, findings).await;
+    }
+    let running = daemon::running(config, found.is_unreadable, findings).await;
+    listeners::check(config, running.is_running(), findings);
+    if let daemon::Found::Running(status) = running {
         daemon::check(config, &status, findings).await;
     }
-    login::check(config, findings).await;
+    login::check(config, found.store.clone(), findings).await;
     machine::weakened(config, findings);
 }
 
 fn settings(config: &Config) -> Vec<SettingView> {
     let view = |setting: &crate::settings::Setting| {
         let (value, source) = match config.given.get(setting.key) {
-            Some((origin, values)) => (Some(values.join(", ")), origin.to_string()),
+            Some((origin, values)) => {
+                let values: Vec<String> = values.iter().map(ToString::to_string).collect();
+                (Some(values.join(", ")), origin.to_string())
+            }
             None => (setting.sample.default().map(str::to_owned), Origin::DEFAULT.to_owned()),
         };
         SettingView { key: setting.key, value, source }

@@ -23,6 +23,9 @@ pub(super) fn settings(context: &Context, loaded: anyhow::Result<Config>, findin
     match loaded {
         Ok(config) => {
             findings.ok(SECTION, "settings", format!("{} given", count(config.given.len(), "setting")));
+            for sentence in config.without_effect() {
+                findings.warning(SECTION, "settings", sentence, "take one of them away");
+            }
             let deprecated = config.given.keys().filter_map(|key| Deprecated::find(key));
             for row in deprecated {
                 findings.warning(SECTION, "settings", row.message(), row.help());
@@ -32,7 +35,9 @@ pub(super) fn settings(context: &Context, loaded: anyhow::Result<Config>, findin
         Err(error) => {
             let help = "correct the setting; until then the defaults are checked";
             let detail = file_error(context.dir()).unwrap_or_else(|| exit::message(&error));
-            findings.error(SECTION, "settings", detail, help);
+            let (problem, way_out) = exit::split_way_out(&detail);
+            let help = way_out.map_or_else(|| help.to_owned(), |way_out| format!("{way_out}; {help}"));
+            findings.error(SECTION, "settings", problem, help);
             Config::new(context.dir())
         }
     }
@@ -45,13 +50,35 @@ fn file_error(dir: &Path) -> Option<String> {
     Some(format!("{}:{}: {}", error.file, error.line, error.message))
 }
 
-/// Checks the files as `cogwork validate` does. Returns what would be in force; `None` if there is no project.
-pub(super) fn files(config: &Config, findings: &mut Findings) -> Option<Catalog> {
-    let checked = match project::check(&config.dir, &[]) {
+/// The definitions of the project.
+pub(super) enum Files {
+    /// Those of the project folder.
+    Loaded(Box<Catalog>),
+    /// The project folder has none; daemons that share a store take those that are deployed into it.
+    Deployed,
+    /// There is no project, or it cannot be read.
+    Missing,
+}
+
+/// Checks the files as `cogwork validate` does.
+pub(super) fn files(config: &Config, findings: &mut Findings) -> Files {
+    let checked = match project::is_project(&config.dir) {
+        Ok(false) if config.store_location().is_shared() => {
+            let detail =
+                format!("`{}` has none: the definitions that are deployed count", config.dir.display());
+            findings.ok(SECTION, "files", detail);
+            return Files::Deployed;
+        }
+        Ok(_) => project::check(&config.dir, &[]),
+        Err(error) => Err(error),
+    };
+    let checked = match checked {
         Ok(checked) => checked,
         Err(error) => {
-            findings.error(SECTION, "files", exit::message(&error), "run it in a project folder");
-            return None;
+            let message = exit::message(&error);
+            let (problem, way_out) = exit::split_way_out(&message);
+            findings.error(SECTION, "files", problem, way_out.unwrap_or("correct what the message names"));
+            return Files::Missing;
         }
     };
     let warnings: usize = checked.reports.iter().map(model::diagnostic::Report::warning_count).sum();
@@ -67,5 +94,5 @@ pub(super) fn files(config: &Config, findings: &mut Findings) -> Option<Catalog>
         (0, _) => findings.warning(SECTION, "files", found, help),
         _ => findings.error(SECTION, "files", found, help),
     }
-    Some(checked.catalog)
+    Files::Loaded(Box::new(checked.catalog))
 }

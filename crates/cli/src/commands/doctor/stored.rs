@@ -3,40 +3,73 @@
 use std::sync::Arc;
 
 use engine::Catalog;
-use store::{Capacity, Store};
+use jiff::Timestamp;
+use store::{Capacity, Examination, Store};
 
 use super::finding::{Findings, size};
 use crate::exit;
 use crate::history;
 use crate::output::count;
-use crate::secrets::Known;
+use crate::secrets::{self, Known};
 use crate::settings::Config;
 
 const STORE: &str = "store";
 const SECRETS: &str = "secrets";
 
-/// Opens the store for reading. `None` if there is none yet, or it cannot be read.
-pub(super) async fn store(config: &Config, findings: &mut Findings) -> Option<Arc<dyn Store>> {
+/// The help for an error that names no way out.
+const READ: &str = "correct what the message names, or give another place with `store` or `dataDir`";
+/// The help for a store that has no room.
+const ROOM: &str = "raise `limits.storeSize`, or keep executions for fewer days (`retention.days`)";
+
+/// The store as far as the other checks need it.
+pub(super) struct Found {
+    /// `None` if there is none yet, or it cannot be read.
+    pub(super) store: Option<Arc<dyn Store>>,
+    /// The wall clock of its server.
+    pub(super) server_time: Option<Timestamp>,
+    /// True if there is a store that cannot be read.
+    pub(super) is_unreadable: bool,
+}
+
+impl Found {
+    const NOTHING: Self = Self { store: None, server_time: None, is_unreadable: false };
+    const UNREADABLE: Self = Self { store: None, server_time: None, is_unreadable: true };
+}
+
+/// Checks that a daemon could open the store, and opens it for reading.
+pub(super) async fn store(config: &Config, findings: &mut Findings) -> Found {
     let location = config.store_location();
+    let (older, server_time, weakened) = match store::examine(&location, config.durability) {
+        Ok(Examination::Usable { older, server_time, weakened }) => (older, server_time, weakened),
+        Ok(Examination::Missing) => {
+            findings.ok(STORE, "database", format!("there is none at `{location}` yet; the daemon makes it"));
+            return Found::NOTHING;
+        }
+        Err(error) => {
+            unusable(&error.into(), findings);
+            return Found::UNREADABLE;
+        }
+    };
+    warn_of(&weakened, findings);
+    if let Some(version) = older {
+        let detail = format!(
+            "`{location}` has tables of version {version}, which this release migrates when the daemon starts"
+        );
+        let help =
+            "make a backup (`cogwork backup` of the release before), then start the daemon with this release";
+        findings.warning(STORE, "database", detail, help);
+        return Found { store: None, server_time, is_unreadable: true };
+    }
     let opened = match history::open(config) {
         Ok(Some(store)) => store.info().await.map(|info| (store, info)).map_err(anyhow::Error::from),
-        Ok(None) => {
-            findings.ok(STORE, "database", format!("there is none at `{location}` yet; the daemon makes it"));
-            return None;
-        }
+        Ok(None) => Err(anyhow::anyhow!(history::no_store(config))),
         Err(error) => Err(error),
     };
     let (store, info) = match opened {
         Ok(opened) => opened,
         Err(error) => {
-            findings.store_is_lost = exit::exit_of(&error) == exit::Exit::StoreLost;
-            let help = if findings.store_is_lost {
-                "keep the files, and restore a backup: the manual's page on storage has the steps"
-            } else {
-                "a store of another release, or one that this user may not read: start the daemon once with this release, or correct the permissions"
-            };
-            findings.error(STORE, "database", exit::message(&error), help);
-            return None;
+            unusable(&error, findings);
+            return Found::UNREADABLE;
         }
     };
     findings.ok(STORE, "database", format!("{}, {}, version {}", info.location, info.engine, info.schema));
@@ -47,23 +80,41 @@ pub(super) async fn store(config: &Config, findings: &mut Findings) -> Option<Ar
         Some(most) => {
             let used = info.used.saturating_add(info.blob_bytes);
             let detail = format!("{found} of {}", size(most));
-            let help = "raise `limits.storeSize`, or keep executions for fewer days (`retention.days`)";
             match used {
-                used if used >= most - most / 20 => findings.error(STORE, "size", detail, help),
-                used if used >= most - most / 10 => findings.warning(STORE, "size", detail, help),
+                used if used >= most - most / 20 => findings.error(STORE, "size", detail, ROOM),
+                used if used >= most - most / 10 => findings.warning(STORE, "size", detail, ROOM),
                 _ => findings.ok(STORE, "size", detail),
             }
         }
     }
-    for weakness in &info.weakened {
-        findings.warning(
-            "weakened",
-            "store",
-            weakness.clone(),
-            "put the store on a local disk, or accept it",
-        );
+    warn_of(&info.weakened, findings);
+    Found { store: Some(store), server_time, is_unreadable: false }
+}
+
+/// Adds the finding of a store that no daemon can open, with the way out that its error names.
+fn unusable(error: &anyhow::Error, findings: &mut Findings) {
+    findings.store_is_lost = exit::exit_of(error) == exit::Exit::StoreLost;
+    let message = exit::message(error);
+    let (problem, way_out) = exit::split_way_out(&message);
+    let help = way_out.unwrap_or(if findings.store_is_lost {
+        "keep the files, and restore a backup: the manual's page on storage has the steps"
+    } else {
+        READ
+    });
+    findings.error(STORE, "database", problem, help);
+}
+
+fn warn_of(weakened: &[String], findings: &mut Findings) {
+    for weakness in
+        weakened.iter().filter(|weakness| !findings.has_detail(weakness)).cloned().collect::<Vec<_>>()
+    {
+        let help = if weakness.contains("database") || weakness.contains("server") {
+            "change the settings of the database server, or accept it"
+        } else {
+            "put the store on a local disk, or accept it"
+        };
+        findings.warning("weakened", "store", weakness, help);
     }
-    Some(store)
 }
 
 /// The words for the room that a daemon's store has.
@@ -76,13 +127,31 @@ pub(super) fn room(capacity: &str) -> Option<Capacity> {
     }
 }
 
-/// Checks that the secrets which the connections name exist, and that only their owner can read their files.
-pub(super) async fn secrets(config: &Config, catalog: &Catalog, findings: &mut Findings) {
-    let known = Known::read(config).await;
-    let store_fails = findings.has_error(STORE);
-    if let Some(error) = known.error().filter(|_| !store_fails) {
-        let help = "give the key that sealed them: `secrets.keyFile`, `COGWORK_MASTER_KEY` or the systemd credential";
+/// Checks that the secrets which the connections name exist and can be decrypted, and that only their owner can read their files.
+pub(super) async fn secrets(config: &Config, catalog: &Catalog, found: &Found, findings: &mut Findings) {
+    let known = match found.is_unreadable {
+        true => Known::without_store(config),
+        false => Known::read(config, found.store.clone()).await,
+    };
+    let help =
+        "give the key that sealed them: `secrets.keyFile`, `COGWORK_MASTER_KEY` or the systemd credential";
+    if let Err(error) = secrets::check_folder(config) {
+        let message = exit::message(&error);
+        let (problem, way_out) = exit::split_way_out(&message);
+        findings.error(SECRETS, "folder", problem, way_out.unwrap_or(READ));
+    } else if let Some(error) = known.error() {
         findings.error(SECRETS, "stored", error, help);
+    }
+    let locked = known.locked();
+    if !locked.is_empty() {
+        let names = locked.iter().map(|name| format!("`{name}`")).collect::<Vec<_>>().join(", ");
+        let detail = format!("the key that decrypts {names} of the store is not here");
+        findings.error(
+            SECRETS,
+            "stored",
+            detail,
+            format!("{help}; or set them again with `cogwork secrets set NAME`"),
+        );
     }
     let missing: Vec<String> = known
         .missing(catalog)
@@ -98,8 +167,29 @@ pub(super) async fn secrets(config: &Config, catalog: &Catalog, findings: &mut F
         let detail = format!("other users can read `{path}`");
         findings.warning(SECRETS, "permissions", detail, format!("chmod 600 {path}"));
     }
-    if missing.is_empty() && known.error().is_none() {
+    if found.is_unreadable {
+        let detail = "the secrets of the store are not known, since the store cannot be read";
+        findings.skipped(SECRETS, "set", detail);
+    } else if missing.is_empty() && locked.is_empty() && known.error().is_none() {
         let connections = count(catalog.connections().len(), "connection");
         findings.ok(SECRETS, "set", format!("{connections}, all secrets are set"));
+    }
+}
+
+/// Checks that a daemon that shares its store has definitions: those that are deployed, where the project folder has none.
+pub(super) async fn deployed(store: &dyn Store, findings: &mut Findings) {
+    match store.generations(1).await {
+        Ok(found) => match found.first() {
+            Some(generation) => {
+                findings.ok("project", "deployed", format!("generation {} is deployed", generation.number));
+            }
+            None => findings.warning(
+                "project",
+                "deployed",
+                "the project folder is empty, and nothing is deployed: the daemon has no definitions",
+                "deploy the project with `cogwork push`, or name its folder with --dir",
+            ),
+        },
+        Err(error) => findings.error("project", "deployed", error.to_string(), READ),
     }
 }

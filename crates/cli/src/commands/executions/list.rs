@@ -7,7 +7,7 @@ use std::time::Duration;
 use clap::Args;
 use clap_complete::engine::ArgValueCandidates;
 use engine::{Pauses, Search, StepAttempt, SystemClock};
-use model::{AutomationId, Status};
+use model::{AutomationId, ExecutionId, Status};
 use serde_json::json;
 use server::TotalView;
 use store::{ExecutionFilter, ExecutionRow, Page, Store};
@@ -25,8 +25,12 @@ Examples:
   cogwork executions list --text ord-4711 --since 7d
   cogwork executions list --failed-step createPage --min-took 5s
   cogwork executions list --status failed --since 1d --count --attempts
-  cogwork executions list --since 2026-11-21 --limit 1000 --json";
+  cogwork executions list --since 2026-11-21 --limit 50000 --json
+  cogwork executions list --before 019a2b3c-4d5e-7f60-8a9b-0c1d2e3f4a5b";
 
+/// The most executions of a list, which is in memory, and those that are read at one time.
+const MAX_ROWS: u32 = 100_000;
+const PAGE: u32 = 1000;
 /// The longest that a search takes.
 const SEARCH_TIME: Duration = Duration::from_secs(30);
 /// The most characters of an error, or of what is waited for.
@@ -64,8 +68,11 @@ pub(super) struct List {
     #[arg(long)]
     text: Option<String>,
     /// The largest number of executions
-    #[arg(long, default_value_t = 20, value_parser = clap::value_parser!(u32).range(1..=1000))]
+    #[arg(long, default_value_t = 20, value_parser = clap::value_parser!(u32).range(1..=i64::from(MAX_ROWS)))]
     limit: u32,
+    /// Only executions that were accepted before this one, such as the last of an earlier list
+    #[arg(long, value_name = "ID", value_parser = str::parse::<ExecutionId>)]
+    before: Option<ExecutionId>,
     /// Count all executions that match too, up to 10,000
     #[arg(long, conflicts_with_all = ["origin", "definition", "failed_step", "waiting_for", "min_took", "text"])]
     count: bool,
@@ -83,29 +90,12 @@ impl List {
     pub(super) async fn run(&self, config: &Config) -> anyhow::Result<Exit> {
         let filter = self.filter()?;
         let mut total = None;
-        let rows = match history::open(config)? {
-            Some(store) => {
-                if self.count {
-                    total = Some(TotalView::read(&*store, &filter).await?);
-                }
-                let page = Page { before: None, limit: self.limit };
-                let search = self.search();
-                let rows = if search.is_empty() {
-                    store.executions(&filter, page).await?
-                } else {
-                    let found = search.run(&*store, &SystemClock, filter, page, SEARCH_TIME).await?;
-                    if let Some((_, at)) = found.next.filter(|_| found.is_timed_out) {
-                        output::say(format_args!(
-                            "searched back to {}; --since narrows the search",
-                            time::local(at)
-                        ));
-                    }
-                    found.rows
-                };
-                listed(&*store, rows, self.attempts).await?
-            }
-            None => Vec::new(),
-        };
+        let store = history::require(config)?;
+        if self.count {
+            total = Some(TotalView::read(&*store, &filter).await?);
+        }
+        let rows = self.read(&*store, filter).await?;
+        let rows = listed(&*store, rows, self.attempts).await?;
         if self.json {
             let rows: Vec<_> = rows
                 .into_iter()
@@ -127,10 +117,39 @@ impl List {
                     false => format!("{count} in all"),
                 });
             } else if rows.len() == self.limit as usize {
-                output::say(format_args!("the newest {}; --limit shows more", self.limit));
+                let which = if self.before.is_some() { "the next" } else { "the newest" };
+                output::say(format_args!(
+                    "{which} {}; --limit shows more, and --before the ID goes on after it",
+                    self.limit
+                ));
             }
         }
         Ok(Exit::Done)
+    }
+
+    /// Reads the rows, page by page.
+    async fn read(&self, store: &dyn Store, filter: ExecutionFilter) -> anyhow::Result<Vec<ExecutionRow>> {
+        let search = self.search();
+        if !search.is_empty() {
+            let page = Page { before: self.before, limit: self.limit };
+            let found = search.run(store, &SystemClock, filter, page, SEARCH_TIME).await?;
+            if let Some((_, at)) = found.next.filter(|_| found.is_timed_out) {
+                output::say(format_args!("searched back to {}; --since narrows the search", time::local(at)));
+            }
+            return Ok(found.rows);
+        }
+        let (mut rows, mut before): (Vec<ExecutionRow>, _) = (Vec::new(), self.before);
+        loop {
+            let left = self.limit.saturating_sub(u32::try_from(rows.len()).unwrap_or(u32::MAX));
+            let limit = left.min(PAGE);
+            let page = store.executions(&filter, Page { before, limit }).await?;
+            let is_last = page.len() < limit as usize || limit == left;
+            before = page.last().map(|row| row.id).or(before);
+            rows.extend(page);
+            if is_last {
+                return Ok(rows);
+            }
+        }
     }
 
     fn filter(&self) -> anyhow::Result<ExecutionFilter> {

@@ -1,0 +1,176 @@
+//! Hides credentials in the URLs of a text, such as the password in the address of a database.
+
+use std::borrow::Cow;
+use std::fmt;
+use std::ops::Range;
+
+use serde::{Serialize, Serializer};
+
+/// The text in place of credentials.
+const MASK: &str = "***";
+/// The parameters of a database's address that hold a password.
+const PASSWORDS: [&str; 2] = ["password=", "sslpassword="];
+
+/// A text as a person gave it. It is shown, also by `Debug` and as JSON, without the credentials in it.
+#[derive(Clone, PartialEq, Eq)]
+pub(crate) struct GivenText(String);
+
+impl GivenText {
+    pub(crate) fn new(text: impl Into<String>) -> Self {
+        Self(text.into())
+    }
+}
+
+impl fmt::Display for GivenText {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str(&mask_given(&self.0))
+    }
+}
+
+impl fmt::Debug for GivenText {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, formatter)
+    }
+}
+
+impl Serialize for GivenText {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(self)
+    }
+}
+
+/// Replaces the user and the password in each URL of a message, up to the last `@`, so that a password with an `@` is hidden whole.
+pub(crate) fn mask(text: &str) -> Cow<'_, str> {
+    replace(text, &find(text, Rule::Message), |_| MASK.into())
+}
+
+/// As [`mask`], and hides all of a database's address that is not valid: any part of it can be the password.
+fn mask_given(text: &str) -> Cow<'_, str> {
+    match store::Location::parse(text, std::path::Path::new("")) {
+        Ok(location) if location.is_shared() => Cow::Owned(location.to_string()),
+        _ => replace(text, &find(text, Rule::Given), |_| MASK.into()),
+    }
+}
+
+/// As [`mask_given`], for a text that keeps its length, so that positions in it stay right.
+pub(crate) fn blank(text: &str) -> Cow<'_, str> {
+    replace(text, &find(text, Rule::Given), |hidden| "*".repeat(hidden.len()).into())
+}
+
+/// The origin of a text, which decides how much of a database's address is hidden.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Rule {
+    /// A message, whose addresses have no credentials unless a person gave them.
+    Message,
+    /// A text from a person.
+    Given,
+}
+
+fn replace<'t>(
+    text: &'t str,
+    ranges: &[Range<usize>],
+    by: impl Fn(&str) -> Cow<'static, str>,
+) -> Cow<'t, str> {
+    if ranges.is_empty() {
+        return Cow::Borrowed(text);
+    }
+    let (mut out, mut after) = (String::with_capacity(text.len()), 0);
+    for range in ranges {
+        out.push_str(&text[after..range.start]);
+        out.push_str(&by(&text[range.clone()]));
+        after = range.end;
+    }
+    out.push_str(&text[after..]);
+    Cow::Owned(out)
+}
+
+/// The ranges of credentials, in order.
+fn find(text: &str, rule: Rule) -> Vec<Range<usize>> {
+    let (mut ranges, mut from) = (Vec::new(), 0);
+    while let Some(found) = text[from..].find("://") {
+        let start = from + found + 3;
+        let length = text[start..].find(|c: char| c.is_whitespace() || matches!(c, '"' | '\'' | '`'));
+        let end = length.map_or(text.len(), |length| start + length);
+        let is_database =
+            text[..from + found].ends_with("postgres") || text[..from + found].ends_with("postgresql");
+        hide(text, start..end, is_database, rule, &mut ranges);
+        from = end;
+    }
+    ranges
+}
+
+/// Adds the ranges of the credentials in a URL without its scheme.
+fn hide(text: &str, url: Range<usize>, is_database: bool, rule: Rule, ranges: &mut Vec<Range<usize>>) {
+    let rest = &text[url.clone()];
+    if is_database && rule == Rule::Given {
+        return ranges.push(url);
+    }
+    let authority = rest.split(['/', '?', '#']).next().unwrap_or_default();
+    // A user with a password that has a `/` as it is: what follows the colon is no port.
+    let has_password =
+        authority.split_once(':').is_some_and(|(_, port)| !port.bytes().all(|byte| byte.is_ascii_digit()));
+    let mut start = url.start;
+    if let Some(at) = rest.rfind('@').filter(|_| authority.contains('@') || has_password || is_database) {
+        ranges.push(url.start..url.start + at);
+        start += at;
+    }
+    if is_database {
+        let rest = &text[start..url.end];
+        let value = PASSWORDS.iter().find_map(|name| rest.find(name).map(|found| start + found + name.len()));
+        ranges.extend(value.map(|value| {
+            let length = text[value..url.end].find('&').unwrap_or(url.end - value);
+            value..value + length
+        }));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_url_in_a_message_has_no_credentials() {
+        for (text, shown) in [
+            ("at `postgres://u:p@ss@db/x`, again", "at `postgres://***@db/x`, again"),
+            ("postgresql://u:a/b?c#d@db/x and http://u:p@h/", "postgresql://***@db/x and http://***@h/"),
+            (
+                "postgres://db/x?user=u&password=pw&sslmode=disable",
+                "postgres://db/x?user=u&password=***&sslmode=disable",
+            ),
+            ("https://u:p/w@h/y", "https://***@h/y"),
+        ] {
+            assert_eq!(mask(text), shown);
+        }
+        for plain in [
+            "postgres://db:5432/x",
+            "https://h/people/@ann",
+            "http://127.0.0.1:7071/x@y",
+            "ann@example.com",
+            "://",
+        ] {
+            assert_eq!(mask(plain), plain);
+        }
+    }
+
+    #[test]
+    fn a_given_address_that_is_not_valid_is_hidden_whole() {
+        let shown = |text: &str| GivenText::new(text).to_string();
+        assert_eq!(shown("postgres://u:pw@db/x"), "postgres://db:5432/x");
+        assert_eq!(shown("postgres://u:p@w@db/x"), "postgres://***");
+        assert_eq!(shown("postgres://u:pw"), "postgres://***");
+        assert_eq!(shown("mysql://u:p@w@db/x"), "mysql://***@db/x");
+        assert_eq!(shown("127.0.0.1:7070"), "127.0.0.1:7070");
+        let text = GivenText::new("postgres://u:pw@db/x");
+        assert_eq!(format!("{text:?}"), "postgres://db:5432/x");
+        assert_eq!(serde_json::to_value(&text).expect("JSON"), "postgres://db:5432/x");
+    }
+
+    #[test]
+    fn a_blanked_text_keeps_its_length() {
+        let text = "stor: postgres://u:größe@db/x # https://a:b@c/d\nx: 1\n";
+        let blanked = blank(text);
+        assert_eq!(blanked.len(), text.len());
+        assert!(blanked.starts_with("stor: postgres://*") && blanked.ends_with("*@c/d\nx: 1\n"), "{blanked}");
+        assert!(!blanked.contains("größe"), "{blanked}");
+    }
+}
