@@ -50,6 +50,7 @@ describe("fold", () => {
     expect(bars(2)).toEqual([[[18, 22]]]);
     expect(bars(3)).toEqual([[[18, 22]], [[24, 30]]]);
     expect(bars(4)).toEqual(bars(3));
+    expect(fold(events).steps.map(({ startedAt }) => startedAt)).toEqual([micro(18), micro(24)]);
   });
 
   it("names who ended a pause", () => {
