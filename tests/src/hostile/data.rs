@@ -4,7 +4,7 @@
 use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use futures_util::future::join_all;
@@ -44,7 +44,7 @@ pub async fn run_data(
     amounts: Amounts,
     arguments: &[String],
 ) -> Result<Vec<(&'static str, Findings)>, daemon::Error> {
-    let slow = slow_host().await?;
+    let (slow, called) = slow_host().await?;
     let project = Project::new()?;
     write_automations(&project, slow)?;
     let builder = Daemon::builder(&project).argument("--outbound-allow").argument("127.0.0.1");
@@ -62,7 +62,7 @@ pub async fn run_data(
         (0..BODY).map(|at| u8::try_from(at * 7919 % 251).unwrap_or_default() | 0x80).collect::<Vec<_>>(),
     );
     let (call, answer) = (address("call"), address("answer"));
-    let calls = rig.row(send_bodies(&rig.client, &call, &body, amounts.bodies)).await?;
+    let calls = rig.row(send_bodies(&rig.client, &call, &body, amounts.bodies, &called)).await?;
     rows.push(("binary bodies into a call", calls));
     let answers = read_slowly(&answer, &body, amounts.bodies);
     rows.push(("binary bodies into an answer that is read slowly", rig.row(answers).await?));
@@ -161,6 +161,7 @@ async fn send_bodies(
     address: &str,
     body: &bytes::Bytes,
     count: usize,
+    called: &AtomicUsize,
 ) -> Vec<Result<u16, String>> {
     let send = || {
         let request =
@@ -170,7 +171,18 @@ async fn send_bodies(
             Ok(answer.status().as_u16())
         }
     };
-    join_all((0..count).map(|_| send())).await
+    let mut answers = join_all((0..count).map(|_| send())).await;
+    let accepted = answers.iter().filter(|answer| answer.as_ref().is_ok_and(|status| *status < 400)).count();
+    let calls = async {
+        while called.load(Ordering::Relaxed) < accepted {
+            sleep(SLOW).await;
+        }
+    };
+    if timeout(PATIENCE, calls).await.is_err() {
+        let made = called.load(Ordering::Relaxed);
+        answers.push(Err(format!("{made} of {accepted} calls were made")));
+    }
+    answers
 }
 
 /// Sends binary bodies, and reads the answers late.
@@ -203,20 +215,22 @@ async fn read_late(url: &reqwest::Url, body: &bytes::Bytes) -> io::Result<u16> {
     status.ok_or_else(|| io::Error::other("the answer has no status"))
 }
 
-/// A host that answers late. It ends with the process.
-async fn slow_host() -> io::Result<SocketAddr> {
+/// A host that answers late, with the number of its answers. It ends with the process.
+async fn slow_host() -> io::Result<(SocketAddr, Arc<AtomicUsize>)> {
     let listener = TcpListener::bind(("127.0.0.1", 0)).await?;
     let address = listener.local_addr()?;
+    let called = Arc::new(AtomicUsize::new(0));
+    let counter = called.clone();
     tokio::spawn(async move {
         while let Ok((stream, _)) = listener.accept().await {
-            tokio::spawn(answer_late(stream));
+            tokio::spawn(answer_late(stream, counter.clone()));
         }
     });
-    Ok(address)
+    Ok((address, called))
 }
 
 /// Reads requests with their bodies, and answers each late.
-async fn answer_late(mut stream: TcpStream) -> io::Result<()> {
+async fn answer_late(mut stream: TcpStream, called: Arc<AtomicUsize>) -> io::Result<()> {
     let mut received = Vec::new();
     let mut buffer = vec![0; 64 << 10];
     loop {
@@ -239,6 +253,7 @@ async fn answer_late(mut stream: TcpStream) -> io::Result<()> {
         }
         received.clear();
         sleep(SLOW).await;
+        called.fetch_add(1, Ordering::Relaxed);
         stream
             .write_all(b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\ncontent-type: application/json\r\n\r\n{}")
             .await?;
@@ -247,7 +262,10 @@ async fn answer_late(mut stream: TcpStream) -> io::Result<()> {
 
 fn write_automations(project: &Project, slow: SocketAddr) -> io::Result<()> {
     let write = |name: &str, mode: &str, steps: Value| {
-        let webhook = json!({"mode": mode, "verify": "none", "timeout": "100s", "maxBody": "8MiB"});
+        let mut webhook = json!({"mode": mode, "verify": "none", "maxBody": "8MiB"});
+        if mode == "sync" {
+            webhook["timeout"] = json!("100s");
+        }
         project.automation(name, &json!({"trigger": {"webhook": webhook}, "steps": steps}).to_string())
     };
     let data = "${{ trigger.results.body.data }}";
@@ -259,6 +277,6 @@ fn write_automations(project: &Project, slow: SocketAddr) -> io::Result<()> {
     write("lists", "sync", lists.collect())?;
     write("received", "sync", json!([{"set": {"a": 1}}]))?;
     let twice = json!({"set": {"s": "${{ [vars.s, vars.s] }}"}});
-    write("shared", "sync", json!([{"set": {"s": [1]}}, {"repeat": {"max": 100, "steps": [twice]}}]))?;
+    write("shared", "sync", json!([{"set": {"s": [1]}}, {"repeat": {"max": 100}, "steps": [twice]}]))?;
     write("others", "sync", json!([{"respond": {"json": {"ok": true}}}]))
 }

@@ -677,7 +677,7 @@ export interface paths {
          * @description With `after` or `limit`, or `Accept: application/json`: a page in JSON. Otherwise server-sent events. `event`: one event of the execution with its `index`; a step that begins is told at once,
          *     without an index, and again with one when it is stored. `log`: one log line. `end`: the `status` it ended with;
          *     the stream ends. `closing`: the daemon stops, and the stream ends. The `id` of an event, sent back as
-         *     `Last-Event-ID`, goes on after it.
+         *     `Last-Event-ID`, goes on after it. A value of an event over 64 KiB is `{"$large": {at, bytes, type, start}}`.
          */
         get: operations["get-executions-id-events"];
         put?: never;

@@ -71,8 +71,8 @@ fn replace_markers(value: &mut Value, at: &str, cuts: &Cuts) {
                 // The body of an answer is the JSON of a result.
                 let bytes = (data.len() - marker.len()).saturating_add(cut.bytes);
                 let start = format!("{}{}", &data[..marker.start], cut.start).chars().take(START).collect();
-                let cut =
-                    CutValue { kind: "file", bytes, start, encoding: Some("utf8".to_owned()), ..cut.clone() };
+                let (kind, encoding, length) = ("file", Some("utf8".to_owned()), None);
+                let cut = CutValue { kind, bytes, start, encoding, length, ..cut.clone() };
                 entries.insert("size".to_owned(), bytes.into());
                 *value = placeholder_for_cut(value, at, &cut);
             }
