@@ -11,7 +11,7 @@ use std::sync::{Arc, Mutex};
 use connector::{
     AllowList, Call, Http, HttpOptions, LogSink, Lookup, Registry, ResolvedConnection, check_inputs,
 };
-use model::value::JsonLimits;
+use model::value::{JsonLimits, Reserved};
 use model::{ActionError, ErrorKind, LogLevel, Map, ResultType, Value};
 use pretty_assertions::assert_eq;
 use serde_json::json;
@@ -70,12 +70,13 @@ impl Wiki {
         self.called.lock().expect("not poisoned").insert(format!("wiki.{action}"));
         let action = self.registry.action(&format!("wiki.{action}")).expect("an action");
         let inputs = Value::from_json(inputs.to_string().as_bytes(), JsonLimits::default()).expect("JSON");
-        let inputs = check_inputs(action.spec(), inputs.as_map().expect("a map"))?;
+        let inputs = check_inputs(action.spec(), inputs.as_map().expect("a map"), &Reserved::nothing())?;
         let result = action
             .call(Call {
                 inputs: &inputs,
                 connection: Some(connection),
                 idempotency_key: "execution.step",
+                memory: &Reserved::nothing(),
                 http: &self.http,
                 debug: false,
                 log: &Quiet,

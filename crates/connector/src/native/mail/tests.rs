@@ -87,7 +87,7 @@ async fn send_with(allow: &str, connection: serde_json::Value, inputs: Map) -> R
     let kind = registry.connection_type("mail.smtp").expect("a type");
     let connection = kind.resolve("office", connection.as_map().expect("a map"))?;
     let action = registry.action("mail.send").expect("an action");
-    let inputs = check_inputs(action.spec(), &inputs)?;
+    let inputs = check_inputs(action.spec(), &inputs, &model::value::Reserved::nothing())?;
     let allow = AllowList::parse([allow]).expect("an entry");
     let http = testing::http(HttpOptions { allow, ..HttpOptions::default() });
     action.call(testing::call(&http, &inputs, Some(&connection), &Lines::default())).await

@@ -53,7 +53,7 @@ async fn call_with(
     let waits = Arc::new(Waits::default());
     let http = testing::http(HttpOptions { timer: waits.clone(), ..options });
     let lines = Lines::default();
-    let result = match check_inputs(action.spec(), &inputs) {
+    let result = match check_inputs(action.spec(), &inputs, &model::value::Reserved::nothing()) {
         Ok(inputs) => {
             let mut call = testing::call(&http, &inputs, connection, &lines);
             call.debug = debug;
