@@ -17,8 +17,33 @@ pub(super) fn min_prefix_len(encoding: &str) -> usize {
     encoding.len().div_ceil(2).min(MIN_SECRET_BYTES)
 }
 
-/// Returns the usual encodings of a secret, without those that are too short to match.
+/// The most lines of a secret that are searched for one by one.
+const MAX_LINES: usize = 200;
+
+/// Returns the usual encodings of a secret, and of its lines if it has several, without those that are too short to match.
 pub(super) fn encodings_of(secret: &str) -> Vec<String> {
+    if !secret.contains('\n') {
+        return encodings_of_text(secret);
+    }
+    // Forms, mails and many servers change the ends of lines, and errors quote single lines.
+    let unix = secret.replace("\r\n", "\n");
+    let lines = unix.lines().map(str::trim).filter(|line| is_secret_line(line)).take(MAX_LINES);
+    let whole = [secret, &unix, &unix.replace('\n', "\r\n")].map(encodings_of_text);
+    let mut encodings: Vec<String> =
+        whole.into_iter().chain(lines.map(encodings_of_text)).flatten().collect();
+    encodings.sort_unstable();
+    encodings.dedup();
+    encodings
+}
+
+/// Returns true if a line of a secret may be secret itself: the frame of a key and lone brackets are not.
+fn is_secret_line(line: &str) -> bool {
+    line.len() >= MIN_SECRET_BYTES
+        && !line.starts_with("-----")
+        && line.bytes().filter(u8::is_ascii_alphanumeric).count() >= MIN_SECRET_BYTES / 2
+}
+
+fn encodings_of_text(secret: &str) -> Vec<String> {
     let escaped = serde_json::Value::from(secret).to_string();
     let escaped = &escaped[1..escaped.len() - 1];
     let encoded = utf8_percent_encode(secret, UNRESERVED).to_string();

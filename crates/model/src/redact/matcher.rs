@@ -7,9 +7,10 @@ use std::sync::{Arc, OnceLock};
 use aho_corasick::{AhoCorasick, FindIter, MatchKind};
 
 use super::encodings::{encodings_of, min_prefix_len};
-use super::{MASK, MIN_SECRET_BYTES, TRUNCATION_MARK};
+use super::unescape::{Escapes, Unescaped};
+use super::walk::Mask;
+use super::{MASK, TRUNCATION_MARK};
 use crate::connection::Secret;
-use crate::value::{File, List, Map, Value};
 
 /// An automaton that matches every encoding of some secrets.
 pub(super) struct SecretAutomaton {
@@ -84,96 +85,104 @@ impl SecretMatcher {
         (!automata.is_empty()).then(|| Arc::new(Self(automata)))
     }
 
-    pub(super) fn is_match(&self, text: impl AsRef<[u8]>) -> bool {
-        self.0.iter().any(|automaton| automaton.whole.is_match(text.as_ref()))
+    fn is_match(&self, text: &[u8]) -> bool {
+        self.0.iter().any(|automaton| automaton.whole.is_match(text))
     }
 
-    /// Returns the ranges of secrets. In a text they are at character boundaries.
-    pub(super) fn matches<'t>(&self, text: &'t (impl AsRef<[u8]> + ?Sized)) -> Matches<'_, 't> {
-        Matches(self.0.iter().map(|automaton| automaton.whole.find_iter(text.as_ref()).peekable()).collect())
+    fn plain_matches<'t>(&self, text: &'t [u8]) -> Matches<'_, 't> {
+        Matches(self.0.iter().map(|automaton| automaton.whole.find_iter(text).peekable()).collect())
+    }
+
+    /// Returns the ranges of secrets, in order and without overlaps. In a text they are at character boundaries.
+    pub(super) fn matches(&self, text: &[u8]) -> Vec<Range<usize>> {
+        let mut found: Vec<Range<usize>> = self.plain_matches(text).collect();
+        self.each_unescaped(text, |decoded, source| {
+            found.extend(self.plain_matches(decoded).map(|range| source(&range)));
+        });
+        merged(found)
+    }
+
+    /// Calls `look` with the text without its escapes, for each kind, if it has a secret then; with the escapes of a text inside of JSON
+    /// too. The second argument converts a range of the decoded text to one of `text`.
+    fn each_unescaped(
+        &self,
+        text: &[u8],
+        mut look: impl FnMut(&[u8], &dyn Fn(&Range<usize>) -> Range<usize>),
+    ) {
+        for kind in Escapes::ALL {
+            // The places of escapes in JSON are needed for those inside of them too.
+            let may_nest = |text: &[u8]| kind == Escapes::Json && text.contains(&b'\\');
+            let Some(outer) = Unescaped::new(text, kind, |text| self.is_wanted(text) || may_nest(text))
+            else {
+                continue;
+            };
+            if self.is_wanted(&outer.text) {
+                look(&outer.text, &|range| outer.source(range));
+            }
+            if kind != Escapes::Json {
+                continue;
+            }
+            for kind in Escapes::ALL {
+                let Some(inner) = Unescaped::new(&outer.text, kind, |text| self.is_wanted(text)) else {
+                    continue;
+                };
+                if self.is_wanted(&inner.text) {
+                    look(&inner.text, &|range| outer.source(&inner.source(range)));
+                }
+            }
+        }
+    }
+
+    /// Returns true if a text has a secret, or may have the beginning of one.
+    fn is_wanted(&self, text: &[u8]) -> bool {
+        let mut mark = [0; 4];
+        let mark = TRUNCATION_MARK.encode_utf8(&mut mark).as_bytes();
+        self.is_match(text) || text.windows(mark.len()).any(|window| window == mark)
     }
 
     /// Masks secrets, and prefixes of secrets before [`TRUNCATION_MARK`]; `None` if there are none.
     pub(super) fn masked_message(&self, text: &str) -> Option<String> {
-        let mut hidden: Vec<Range<usize>> = self.matches(text).collect();
+        let mut hidden = self.matches(text.as_bytes());
         if text.contains(TRUNCATION_MARK) {
-            hidden.extend(self.0.iter().flat_map(|automaton| automaton.truncated_secrets(text)));
-            hidden.sort_unstable_by_key(|range| range.start);
+            hidden.extend(self.truncated(text));
+            self.each_unescaped(text.as_bytes(), |decoded, source| {
+                if let Ok(decoded) = std::str::from_utf8(decoded) {
+                    hidden.extend(self.truncated(decoded).map(|range| source(&range)));
+                }
+            });
+            hidden = merged(hidden);
         }
         (!hidden.is_empty()).then(|| mask(text, hidden))
     }
 
-    pub(super) fn masked(&self, text: &str) -> String {
-        mask(text, self.matches(text))
+    fn truncated<'t>(&'t self, text: &'t str) -> impl Iterator<Item = Range<usize>> + 't {
+        self.0.iter().flat_map(|automaton| automaton.truncated_secrets(text))
+    }
+}
+
+impl Mask for SecretMatcher {
+    fn masked_text(&self, text: &str) -> Option<String> {
+        let found = self.matches(text.as_bytes());
+        (!found.is_empty()).then(|| mask(text, found))
     }
 
-    pub(super) fn masked_bytes(&self, bytes: &[u8]) -> Vec<u8> {
-        let (mut out, mut done) = (Vec::with_capacity(bytes.len()), 0);
-        for range in self.matches(bytes) {
-            out.extend_from_slice(bytes.get(done..range.start).unwrap_or_default());
-            out.extend_from_slice(MASK.as_bytes());
-            done = range.end;
-        }
-        out.extend_from_slice(bytes.get(done..).unwrap_or_default());
-        out
+    fn masked_bytes(&self, bytes: &[u8]) -> Option<Vec<u8>> {
+        let found = self.matches(bytes);
+        (!found.is_empty()).then(|| mask_bytes(bytes, found))
     }
+}
 
-    /// Masks secrets in a value; `None` if it contains none, so that nothing is copied.
-    pub(super) fn masked_value(&self, value: &Value) -> Option<Value> {
-        match value {
-            Value::Null | Value::Bool(_) => None,
-            Value::Number(number) => {
-                let text = number.to_string();
-                (text.len() >= MIN_SECRET_BYTES && self.is_match(&text))
-                    .then(|| Value::from(self.masked(&text)))
-            }
-            Value::String(text) => self.is_match(text).then(|| Value::from(self.masked(text))),
-            Value::List(list) => {
-                let changed: Vec<Option<Value>> = list.0.iter().map(|item| self.masked_value(item)).collect();
-                changed.iter().any(Option::is_some).then(|| {
-                    let items = list.0.iter().zip(changed);
-                    let items = items.map(|(item, changed)| changed.unwrap_or_else(|| item.clone()));
-                    Value::List(Arc::new(List(items.collect())))
-                })
-            }
-            Value::Map(map) => self.masked_map(map).map(|map| Value::Map(Arc::new(map))),
-            Value::File(file) => {
-                let filename = file.filename.as_deref().filter(|name| self.is_match(name));
-                // Bytes outside of memory stay unchanged, as the body of a request does.
-                let data = file.data.in_memory().filter(|bytes| self.is_match(&bytes[..]));
-                let data = data.map(|bytes| self.masked_bytes(bytes));
-                (filename.is_some() || data.is_some()).then(|| {
-                    Value::File(Arc::new(File {
-                        content_type: file.content_type.clone(),
-                        filename: match filename {
-                            Some(name) => Some(self.masked(name).into()),
-                            None => file.filename.clone(),
-                        },
-                        data: data.map_or_else(|| file.data.clone(), Into::into),
-                    }))
-                })
-            }
+/// Sorts ranges, and joins those that overlap.
+fn merged(mut ranges: Vec<Range<usize>>) -> Vec<Range<usize>> {
+    ranges.sort_unstable_by_key(|range| range.start);
+    let mut merged: Vec<Range<usize>> = Vec::with_capacity(ranges.len());
+    for range in ranges {
+        match merged.last_mut() {
+            Some(last) if range.start < last.end => last.end = last.end.max(range.end),
+            _ => merged.push(range),
         }
     }
-
-    fn masked_map(&self, map: &Map) -> Option<Map> {
-        let changed: Vec<(bool, Option<Value>)> =
-            map.iter().map(|(key, value)| (self.is_match(key), self.masked_value(value))).collect();
-        if !changed.iter().any(|(key, value)| *key || value.is_some()) {
-            return None;
-        }
-        let mut masked_map = map.clone();
-        for ((key, old), (key_changed, value)) in map.iter().zip(changed) {
-            let value = value.unwrap_or_else(|| old.clone());
-            if key_changed {
-                masked_map.remove(key);
-                masked_map.insert(self.masked(key), value);
-            } else if let Some(slot) = masked_map.get_mut(key) {
-                *slot = value;
-            }
-        }
-        Some(masked_map)
-    }
+    merged
 }
 
 /// Replaces the ranges, which are sorted by their start. Overlapping ranges share one mask.
@@ -187,5 +196,17 @@ fn mask(text: &str, ranges: impl IntoIterator<Item = Range<usize>>) -> String {
         done = done.max(range.end);
     }
     out.push_str(text.get(done..).unwrap_or_default());
+    out
+}
+
+/// Replaces the ranges, which are in order and do not overlap.
+fn mask_bytes(bytes: &[u8], ranges: impl IntoIterator<Item = Range<usize>>) -> Vec<u8> {
+    let (mut out, mut done) = (Vec::with_capacity(bytes.len()), 0);
+    for range in ranges {
+        out.extend_from_slice(bytes.get(done..range.start).unwrap_or_default());
+        out.extend_from_slice(MASK.as_bytes());
+        done = range.end;
+    }
+    out.extend_from_slice(bytes.get(done..).unwrap_or_default());
     out
 }

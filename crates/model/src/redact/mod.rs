@@ -10,6 +10,8 @@
 mod encodings;
 mod matcher;
 mod names;
+mod unescape;
+mod walk;
 
 use std::borrow::Cow;
 use std::collections::{HashMap, HashSet};
@@ -18,6 +20,7 @@ use std::sync::{Arc, OnceLock, PoisonError, RwLock};
 
 use matcher::{SecretAutomaton, SecretMatcher};
 pub use names::{is_credential_name, query_without_credentials};
+pub use walk::{Mask, masked_value};
 
 use crate::action::ActionError;
 use crate::connection::Secret;
@@ -184,8 +187,8 @@ impl Redactor {
     #[must_use]
     pub fn redact_text<'t>(&self, text: &'t str) -> Cow<'t, str> {
         match self.matcher() {
-            Some(matcher) if matcher.is_match(text) => Cow::Owned(matcher.masked(text)),
-            _ => Cow::Borrowed(text),
+            Some(matcher) => matcher.masked_text(text).map_or(Cow::Borrowed(text), Cow::Owned),
+            None => Cow::Borrowed(text),
         }
     }
 
@@ -208,7 +211,7 @@ impl Redactor {
         let mut out = Excerpt { text: String::new(), limit, is_full: false };
         let mut done = 0;
         if let Some(matcher) = self.matcher() {
-            for found in matcher.matches(text) {
+            for found in matcher.matches(text.as_bytes()) {
                 out.push(text.get(done..found.start).unwrap_or_default());
                 if out.is_full {
                     break;
@@ -225,14 +228,14 @@ impl Redactor {
     #[must_use]
     pub fn redact_bytes(&self, bytes: &[u8]) -> Option<Vec<u8>> {
         let matcher = self.matcher()?;
-        matcher.is_match(bytes).then(|| matcher.masked_bytes(bytes))
+        matcher.masked_bytes(bytes)
     }
 
     /// Redacts a value: its texts, numbers, map keys and files in memory.
     #[must_use]
     pub fn redact_value(&self, value: Value) -> Value {
         let Some(matcher) = self.matcher() else { return value };
-        matcher.masked_value(&value).unwrap_or(value)
+        masked_value(&value, &*matcher).unwrap_or(value)
     }
 
     /// Redacts an error: its message, code, request ids and body.
@@ -256,7 +259,7 @@ impl Redactor {
             }
         }
         if let Some(body) = &error.body
-            && let Some(masked) = matcher.masked_value(body)
+            && let Some(masked) = masked_value(body, &*matcher)
         {
             error.body = Some(masked);
         }

@@ -59,6 +59,87 @@ fn a_secret_with_control_characters_is_hidden_in_log_lines() {
 }
 
 #[test]
+fn a_secret_is_hidden_whatever_characters_of_it_an_encoder_escapes() {
+    let secret = "Grüße&<key>='x'/ä+😀";
+    let redactor = Redactor::default();
+    redactor.add_secret(secret);
+    let unicode = |escaped: &dyn Fn(char) -> bool| -> String {
+        let mut units = [0; 2];
+        let escape = |unit: &mut u16| format!("\\u{unit:04x}");
+        let one = |letter: char| match escaped(letter) {
+            true => letter.encode_utf16(&mut units).iter_mut().map(escape).collect::<String>(),
+            false => letter.to_string(),
+        };
+        secret.chars().map(one).collect()
+    };
+    let python = unicode(&|letter| !letter.is_ascii());
+    let entities = |escaped: &dyn Fn(char) -> bool| -> String {
+        secret
+            .chars()
+            .map(|letter| if escaped(letter) { format!("&#{};", letter as u32) } else { letter.into() })
+            .collect()
+    };
+    for text in [
+        python.clone(),
+        python.replace('/', "\\/"),
+        unicode(&|letter| matches!(letter, '&' | '<' | '>')),
+        unicode(&|letter| !letter.is_ascii() || "&<>='+".contains(letter)),
+        unicode(&|_| true),
+        unicode(&|_| true).to_uppercase().replace("\\U", "\\u"),
+        serde_json::Value::from(format!(r#"{{"key": "{python}"}}"#)).to_string(),
+        secret.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;").replace('\'', "&#39;"),
+        secret.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;").replace('ü', "&uuml;"),
+        entities(&|letter| !letter.is_ascii_alphanumeric()),
+        entities(&|_| true),
+        secret.replace('&', "%26").replace('ü', "%c3%BC"),
+    ] {
+        let text = format!("<before>{text}&after;");
+        assert_eq!(redactor.redact_text(&text), "<before>***&after;", "{text}");
+        assert_eq!(redactor.redact_message(&text), "<before>***&after;", "{text}");
+        let bytes = redactor.redact_bytes(text.as_bytes()).expect("it has the secret");
+        assert_eq!(bytes, b"<before>***&after;", "{text}");
+    }
+    let cut = r"key: Gr\u00fc\u00dfe\u0026\u003ckey\u00…";
+    assert_eq!(redactor.redact_message(cut), "key: ***…");
+    assert!(matches!(redactor.redact_text(r"Gr\u00fcn & \u003c%20"), Cow::Borrowed(_)));
+}
+
+#[test]
+fn a_secret_of_several_lines_is_hidden_with_other_line_ends_and_line_by_line() {
+    let lines = ["MIIEvQIBADANBgkqhkiG9w0BAQEF", "AASCBKcwggSjAgEAAoIBAQC7VJTU", "t9Us8cKj"];
+    let secret = format!("-----BEGIN PRIVATE KEY-----\n{}\n-----END PRIVATE KEY-----\n", lines.join("\n"));
+    let redactor = Redactor::default();
+    redactor.add_secret(&secret);
+    let crlf = secret.replace('\n', "\r\n");
+    for text in [
+        secret.clone(),
+        crlf.clone(),
+        secret.replace('\n', "\r"),
+        secret.replace('\n', ""),
+        secret.replace('\n', "\\n"),
+        serde_json::Value::from(crlf.as_str()).to_string(),
+        STANDARD.encode(&crlf),
+        hex::encode(&crlf),
+        format!("  {}  ", lines[0]),
+        format!("bad line {}: {}", 2, lines[1]),
+        STANDARD.encode(lines[1]),
+        hex::encode(lines[2]),
+        utf8_percent_encode(&crlf, UNRESERVED).to_string(),
+    ] {
+        let hidden = redactor.redact_text(&text);
+        for line in lines {
+            for shown in [line.to_owned(), STANDARD.encode(line), hex::encode(line)] {
+                assert!(!hidden.contains(&shown), "{text}: {hidden}");
+            }
+        }
+        assert!(hidden.contains(MASK), "{text}");
+    }
+    // The frame of a key and lone brackets are in other texts too.
+    redactor.add_secret("{\n  \"id\": \"77aab8\"\n}\n");
+    assert_eq!(redactor.redact_text("-----BEGIN PRIVATE KEY----- {}"), "-----BEGIN PRIVATE KEY----- {}");
+}
+
+#[test]
 fn a_short_secret_is_not_looked_for() {
     let redactor = Redactor::default();
     redactor.add_secret("1234567");
