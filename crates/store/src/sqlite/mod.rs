@@ -27,6 +27,7 @@ mod writer;
 
 mod checkpoint;
 mod readahead;
+mod regular;
 
 mod list;
 mod polls;

@@ -4,6 +4,7 @@ use std::fs::{File, OpenOptions, TryLockError};
 use std::io::{Read as _, Seek as _, Write as _};
 use std::path::{Path, PathBuf};
 
+use super::regular;
 use crate::Error;
 
 /// The name of the database file in a directory.
@@ -24,8 +25,15 @@ pub(super) struct StorePaths {
 }
 
 /// The lock against a second daemon. Dropping it releases the lock.
+///
+/// The lock file has the process id for the error of a second daemon. The database file is locked too, since the lock file can be deleted,
+/// and the database file can have another name in another directory.
 #[derive(Debug)]
-pub(super) struct Lock(#[expect(dead_code, reason = "the lock is released when the file is closed")] File);
+#[expect(dead_code, reason = "the locks are released when the files are closed")]
+pub(super) struct Lock {
+    file: File,
+    database: Option<File>,
+}
 
 impl StorePaths {
     /// Creates the paths for a file, if `path` is one or ends in `.db`, `.sqlite` or `.sqlite3`, else for a directory
@@ -35,6 +43,9 @@ impl StorePaths {
         let names_file =
             path.is_file() || (!path.is_dir() && matches!(extension, "db" | "sqlite" | "sqlite3"));
         if names_file {
+            // Of a link, the directory of the file that it leads to: the log and the lock are there.
+            let resolved = path.is_symlink().then(|| path.canonicalize().ok()).flatten();
+            let path = resolved.as_deref().unwrap_or(path);
             let parent = path.parent().filter(|parent| !parent.as_os_str().is_empty());
             let directory = parent.unwrap_or(Path::new(".")).to_owned();
             Self { directory, file: path.to_owned(), own_directory: false }
@@ -68,7 +79,7 @@ impl StorePaths {
         options.read(true).write(true).create(true).truncate(false);
         #[cfg(unix)]
         std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
-        let mut file = options.open(&path).map_err(|error| self.error(&path, &error))?;
+        let mut file = regular::open(&path, &mut options).map_err(|error| self.error(&path, &error))?;
         match file.try_lock() {
             Ok(()) => {}
             Err(TryLockError::WouldBlock) => {
@@ -84,7 +95,36 @@ impl StorePaths {
             .and_then(|()| writeln!(file, "{}", std::process::id()))
             .and_then(|()| file.flush());
         written.map_err(|error| self.error(&path, &error))?;
-        Ok(Lock(file))
+        let database = match regular::open_to_read(&self.file) {
+            Ok(database) => Some(self.lock_database(database)?),
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => None,
+            Err(error) => return Err(self.error(&self.file, &error)),
+        };
+        Ok(Lock { file, database })
+    }
+
+    /// Locks the database file. SQLite has locks of another kind on it.
+    fn lock_database(&self, database: File) -> Result<File, Error> {
+        // Elsewhere both kinds can exclude each other.
+        if !cfg!(target_os = "linux") {
+            return Ok(database);
+        }
+        match database.try_lock() {
+            Ok(()) => Ok(database),
+            Err(TryLockError::WouldBlock) => Err(Error::Locked { path: self.file.clone(), pid: None }),
+            Err(TryLockError::Error(error)) => Err(self.error(&self.file, &error)),
+        }
+    }
+
+    /// Creates the file if it is missing, and locks it. As [`StorePaths::make_file`].
+    pub(super) fn make_locked_file(&self, lock: &mut Lock) -> Result<(), Error> {
+        self.make_file()?;
+        if lock.database.is_none() {
+            let database =
+                regular::open_to_read(&self.file).map_err(|error| self.error(&self.file, &error))?;
+            lock.database = Some(self.lock_database(database)?);
+        }
+        Ok(())
     }
 
     /// Creates the file if it is missing, with access for its owner only; SQLite gives its log the same permissions.
@@ -98,7 +138,9 @@ impl StorePaths {
         match options.open(&self.file) {
             // The name of the file must be as durable as its content.
             Ok(file) => file.sync_all().and_then(|()| sync_directory(&self.directory)),
-            Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => restrict(&self.file, 0o600),
+            Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => {
+                regular::open_to_read(&self.file).and_then(|file| regular::make_private(&file))
+            }
             Err(error) => Err(error),
         }
         .map_err(|error| self.error(&self.file, &error))
@@ -220,14 +262,19 @@ fn holds_blobs(folder: &Path) -> bool {
     parts.any(|part| std::fs::read_dir(part.path()).is_ok_and(|mut files| files.next().is_some()))
 }
 
-/// Removes the permissions of group and others that `mode` does not have.
+/// Removes the permissions of group and others that `mode` does not have from a directory.
 fn restrict(path: &Path, mode: u32) -> std::io::Result<()> {
     #[cfg(unix)]
     {
         use std::os::unix::fs::PermissionsExt as _;
-        let found = std::fs::metadata(path)?.permissions().mode();
-        if found & 0o077 & !mode != 0 {
-            std::fs::set_permissions(path, std::fs::Permissions::from_mode(mode))?;
+        // A directory may be reached through a link; a file in its place is none of ours.
+        let directory = File::open(path)?;
+        let found = directory.metadata()?;
+        if !found.is_dir() {
+            return Err(std::io::ErrorKind::NotADirectory.into());
+        }
+        if found.permissions().mode() & 0o077 & !mode != 0 {
+            directory.set_permissions(std::fs::Permissions::from_mode(mode))?;
         }
     }
     #[cfg(not(unix))]
@@ -318,5 +365,42 @@ mod tests {
         paths.make_file().expect("it is restricted");
         let mode = |path: &Path| std::fs::metadata(path).expect("it is there").permissions().mode() & 0o777;
         assert_eq!((mode(&own), mode(&paths.file)), (0o700, 0o600));
+    }
+
+    #[cfg(target_os = "linux")]
+    #[test]
+    fn a_second_daemon_is_refused_without_the_lock_file_and_by_another_name_of_the_database() {
+        let outer = tempfile::tempdir().expect("a directory");
+        let paths = StorePaths::of_directory(outer.path());
+        let mut lock = paths.lock().expect("it is free");
+        paths.make_locked_file(&mut lock).expect("it is made");
+        std::fs::remove_file(paths.beside(".lock")).expect("it is deleted");
+        assert!(matches!(paths.lock(), Err(Error::Locked { .. })));
+        let other = tempfile::tempdir_in(outer.path()).expect("a directory");
+        let other = StorePaths::of_directory(other.path());
+        std::fs::hard_link(&paths.file, &other.file).expect("a link");
+        assert!(matches!(other.lock(), Err(Error::Locked { .. })));
+        let link = outer.path().join("link.db");
+        std::os::unix::fs::symlink(&paths.file, &link).expect("a link");
+        assert!(matches!(StorePaths::new(&link).lock(), Err(Error::Locked { .. })));
+        drop(lock);
+        let _lock = paths.lock().expect("it is free");
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn permissions_are_never_changed_through_a_link() {
+        use std::os::unix::fs::PermissionsExt as _;
+        let outer = tempfile::tempdir().expect("a directory");
+        let theirs = outer.path().join("theirs");
+        std::fs::write(&theirs, "x").expect("it is written");
+        std::fs::set_permissions(&theirs, std::fs::Permissions::from_mode(0o644)).expect("it is set");
+        let paths = StorePaths::of_directory(&outer.path().join("data"));
+        paths.make_directory().expect("it is made");
+        std::os::unix::fs::symlink(&theirs, &paths.file).expect("a link");
+        let refused = paths.lock().expect_err("it is a link").to_string();
+        assert!(refused.contains("it is a link"), "{refused}");
+        assert!(paths.make_file().is_err());
+        assert_eq!(std::fs::metadata(&theirs).expect("it is there").permissions().mode() & 0o777, 0o644);
     }
 }

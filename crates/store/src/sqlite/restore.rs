@@ -15,6 +15,7 @@ use rusqlite::{Connection, OpenFlags};
 use super::backup::{Tables, copy_store};
 use super::paths::{StorePaths, sync_directory};
 use super::pool::read_error;
+use super::regular;
 use super::{schema, settings};
 use crate::{Error, Restored};
 
@@ -206,6 +207,7 @@ fn link(from: &Path, to: &Path) -> IoResult<()> {
     if fs::hard_link(from, to).is_ok() {
         return Ok(());
     }
+    regular::check(from)?;
     fs::copy(from, to)?;
     fs::File::open(to)?.sync_all()
 }

@@ -6,6 +6,7 @@ use std::time::Duration;
 use rusqlite::config::DbConfig;
 use rusqlite::{Connection, OpenFlags};
 
+use super::regular;
 use crate::{Durability, Error, Options};
 
 /// The oldest supported SQLite. Earlier versions could damage a file when a checkpoint ran while the write-ahead log
@@ -38,6 +39,7 @@ pub(super) fn check_version(number: i32, text: &str) -> Result<(), Error> {
 
 /// Opens the writing connection, and verifies each setting on which durability depends.
 pub(super) fn open_writer(file: &Path, options: &Options) -> Result<Connection, Error> {
+    check_regular(file)?;
     let failed = |error: rusqlite::Error| open_error(file, &error);
     let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
     let connection = Connection::open_with_flags(file, flags).map_err(failed)?;
@@ -64,6 +66,7 @@ pub(super) fn open_writer(file: &Path, options: &Options) -> Result<Connection, 
 
 /// Opens the connection of the checkpointer.
 pub(super) fn open_checkpointer(file: &Path, options: &Options) -> Result<Connection, Error> {
+    check_regular(file)?;
     let failed = |error: rusqlite::Error| open_error(file, &error);
     let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
     let connection = Connection::open_with_flags(file, flags).map_err(failed)?;
@@ -78,6 +81,7 @@ pub(super) fn open_checkpointer(file: &Path, options: &Options) -> Result<Connec
 
 /// Opens a reading connection.
 pub(super) fn open_reader(file: &Path) -> Result<Connection, Error> {
+    check_regular(file)?;
     let failed = |error: rusqlite::Error| open_error(file, &error);
     let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
     let connection = Connection::open_with_flags(file, flags).map_err(failed)?;
@@ -85,6 +89,11 @@ pub(super) fn open_reader(file: &Path) -> Result<Connection, Error> {
     connection.pragma_update(None, "query_only", true).map_err(failed)?;
     common(&connection, READER_CACHE_KIB).map_err(failed)?;
     Ok(connection)
+}
+
+/// Refuses a link, a pipe or another file that is none of a store.
+fn check_regular(file: &Path) -> Result<(), Error> {
+    regular::check(file).map_err(|error| Error::Open { path: file.to_owned(), reason: error.to_string() })
 }
 
 /// Applies the settings of every connection.

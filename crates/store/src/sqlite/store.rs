@@ -69,9 +69,9 @@ impl SqliteStore {
         if options.durability == Durability::Relaxed {
             weakened.push("durability is relaxed: a loss of power may take the last writes along".to_owned());
         }
-        let lock = paths.lock()?;
+        let mut lock = paths.lock()?;
         paths.check_before_opening()?;
-        paths.make_file()?;
+        paths.make_locked_file(&mut lock)?;
         let connection = open_file(&paths, &options).map_err(|error| paths.refine_error(error))?;
         let (poison, counters, outages) = (Poison::default(), Counters::default(), Outages::default());
         let checkpointer = Checkpointer::start(&paths.file, &options, poison.clone())?;

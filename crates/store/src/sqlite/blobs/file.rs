@@ -13,6 +13,7 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use model::value::{Blob, BlobSource, Data, ExternalBytes, FileStorage, FileWriter, damaged};
 use sha2::{Digest as _, Sha256};
 
+use super::super::regular;
 use super::folder::{Folder, Hash, Pin};
 use crate::Error;
 
@@ -99,7 +100,7 @@ impl FileBlob {
         if let Some(file) = self.opened.get() {
             return Ok(file);
         }
-        let file = File::open(self.folder.file(&self.pin.hash))?;
+        let file = regular::open_to_read(&self.folder.file(&self.pin.hash))?;
         if file.metadata()?.len() != self.length() {
             return Err(damaged());
         }

@@ -14,6 +14,7 @@ use std::time::{Duration, SystemTime};
 use sha2::{Digest as _, Sha256};
 
 use super::super::paths::{StorePaths, sync_directory};
+use super::super::regular;
 use super::super::usage::Usage;
 use super::file::FileBlob;
 use crate::Error;
@@ -362,7 +363,7 @@ fn is_pinned(pins: &HashMap<Hash, Weak<Pin>>, hash: &Hash) -> bool {
 fn read_at_most(path: &Path, length: usize) -> std::io::Result<Vec<u8>> {
     let mut stored = Vec::new();
     let most = u64::try_from(length).unwrap_or(u64::MAX).saturating_add(1);
-    File::open(path)?.take(most).read_to_end(&mut stored)?;
+    regular::open_to_read(path)?.take(most).read_to_end(&mut stored)?;
     Ok(stored)
 }
 
@@ -393,7 +394,7 @@ fn lock_file(path: &Path) -> std::io::Result<File> {
     options.read(true).write(true).create(true).truncate(false);
     #[cfg(unix)]
     std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
-    options.open(path)
+    regular::open(path, &mut options)
 }
 
 fn hex(bytes: impl AsRef<[u8]>) -> String {

@@ -84,7 +84,7 @@ pub(crate) fn open_side(path: &Path, purpose: Use, failpoints: Failpoints) -> Re
         paths.make_directory()?;
     }
     paths.check_file_system()?;
-    let lock = paths.lock()?;
+    let mut lock = paths.lock()?;
     let folder = Arc::new(Folder::new(&paths, Usage::default()));
     let connection = match purpose {
         Use::Source => {
@@ -92,19 +92,19 @@ pub(crate) fn open_side(path: &Path, purpose: Use, failpoints: Failpoints) -> Re
             schema::check(&connection, &paths.file)?;
             connection
         }
-        Use::Target => open_target(&paths, &folder)?,
+        Use::Target => open_target(&paths, &folder, &mut lock)?,
     };
     let stored = HashMap::new();
     Ok(SqliteSide { connection, paths, folder, failpoints, value: None, writing: None, stored, _lock: lock })
 }
 
-fn open_target(paths: &StorePaths, folder: &Folder) -> Result<Connection, Error> {
+fn open_target(paths: &StorePaths, folder: &Folder, lock: &mut Lock) -> Result<Connection, Error> {
     let has_content = paths.file.metadata().as_ref().map(Metadata::len).is_ok_and(|bytes| bytes > 0);
     if !has_content && paths.is_occupied() {
         let place = paths.directory.display();
         return Err(refused(format!("there are parts of a store in `{place}`; give another place")));
     }
-    paths.make_file()?;
+    paths.make_locked_file(lock)?;
     let mut connection = settings::open_writer(&paths.file, &Options::default())?;
     if schema::is_new(&connection, &paths.file)? {
         schema::migrate(&mut connection, &paths.file)?;
