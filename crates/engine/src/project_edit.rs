@@ -1,13 +1,15 @@
 //! Changes of project files by people: a file is replaced as a whole or not at all, and only in the version that they have read.
 
-use std::io::{self, Write as _};
+use std::io;
 use std::path::{Component, Path};
 
-use catalog::{FileKind, ProjectFileError, ReloadSummary, check_project_target, read_project_file};
+use catalog::{FileKind, MAX_FOLDERS, ProjectFileError, ProjectTarget, ReloadSummary, read_project_file};
 use sha2::{Digest as _, Sha256};
 
 use crate::{DeployError, Engine};
 
+/// The permissions of new files: those of project files that others make.
+const MODE: u32 = 0o644;
 /// Maximum size of a project file, in bytes.
 const MAX_BYTES: usize = 512 << 10;
 
@@ -34,7 +36,9 @@ pub enum ExpectedVersion {
 pub enum EditError {
     /// The path is none of a project file.
     #[error(
-        "`{0}` is not the path of a project file: name a `.yaml` file or a code file in `automations/`, `connections/` or `connectors/`"
+        "`{}` is not the path of a project file: name a `.yaml` file or a code file in `automations/`, `connections/` or `connectors/`, in its \
+         shortest form, in folders up to 8 deep, without control characters",
+        .0.escape_debug()
     )]
     Path(String),
     /// There is no such file.
@@ -134,17 +138,27 @@ pub(crate) fn version_of(text: &str) -> String {
     Sha256::digest(text.as_bytes())[..16].iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
-/// Refuses every path but those of project files and their tests: relative, without `..` and without hidden names.
+/// The most bytes of a name in a path, as most file systems have it.
+const MAX_NAME: usize = 255;
+
+/// Refuses every path but those of project files and their tests, in the one form that the loader has for them: relative, without `.`, `..`,
+/// empty and hidden names, and no deeper than the loader reads.
 pub(crate) fn check_path(path: &str) -> Result<(), EditError> {
     let parts = Path::new(path).components();
     let mut plain = parts.map(|part| match part {
-        Component::Normal(name) => name.to_str().is_some_and(|name| !name.starts_with('.')),
+        Component::Normal(name) => {
+            name.to_str().is_some_and(|name| !name.starts_with('.') && name.len() <= MAX_NAME)
+        }
         _ => false,
     });
+    // Components leave out what does not change the meaning.
+    let names = path.split('/');
+    let is_shortest = names.clone().all(|name| !matches!(name, "" | "." | ".."));
+    let is_listed = names.count() <= MAX_FOLDERS + 1 && !path.contains(|c: char| c.is_control() || c == '\\');
     let is_yaml = [".yaml", ".yml"].iter().any(|suffix| path.ends_with(suffix));
     let is_test = path.starts_with("automations/") && is_yaml && model::test_suite::is_test_file(path);
     let is_file = is_test || FileKind::from_path(Path::new(path)).is_some();
-    if plain.all(|part| part) && is_file && !path.contains('\\') && !path.contains("//") {
+    if plain.all(|part| part) && is_file && is_shortest && is_listed {
         return Ok(());
     }
     Err(EditError::Path(path.to_owned()))
@@ -179,47 +193,13 @@ fn write(
         return Err(EditError::Changed(found));
     }
     let failed = |error| io_error(path, error);
-    check_project_target(root, Path::new(path)).map_err(|error| failed(error.into()))?;
-    let target = &root.join(path);
-    // A rename would put a file in the place of the link.
-    if std::fs::symlink_metadata(target).is_ok_and(|found| found.file_type().is_symlink()) {
-        return Err(failed(io::Error::other("this is a link; change the file that it leads to")));
+    let target =
+        ProjectTarget::open(root, Path::new(path), text.is_some()).map_err(|error| failed(error.into()))?;
+    match text {
+        Some(text) => target.replace(text.as_bytes(), MODE).map_err(failed)?,
+        None => drop(target.remove().map_err(failed)?),
     }
-    let Some(text) = text else {
-        std::fs::remove_file(target).map_err(failed)?;
-        return Ok(None);
-    };
-    replace(target, text).map_err(failed)?;
-    Ok(Some(version_of(text)))
-}
-
-/// Writes a temporary file, syncs it and renames it, so that readers see the old text or the new one.
-fn replace(target: &Path, text: &str) -> io::Result<()> {
-    let folder = target.parent().unwrap_or(target);
-    std::fs::create_dir_all(folder)?;
-    let mut draft = tempfile::Builder::new();
-    draft.prefix(".draft-");
-    let mut draft = draft.tempfile_in(folder)?;
-    draft.write_all(text.as_bytes())?;
-    match std::fs::metadata(target) {
-        Ok(found) => draft.as_file().set_permissions(found.permissions())?,
-        Err(_) => make_readable(draft.as_file())?,
-    }
-    draft.as_file().sync_all()?;
-    draft.persist(target).map_err(|error| error.error)?;
-    if cfg!(unix) { std::fs::File::open(folder)?.sync_all() } else { Ok(()) }
-}
-
-/// Gives a new file the permissions of other project files: temporary files are readable for their owner alone.
-fn make_readable(file: &std::fs::File) -> io::Result<()> {
-    #[cfg(unix)]
-    {
-        use std::os::unix::fs::PermissionsExt as _;
-        file.set_permissions(std::fs::Permissions::from_mode(0o644))?;
-    }
-    #[cfg(not(unix))]
-    let _ = file;
-    Ok(())
+    Ok(text.map(version_of))
 }
 
 #[cfg(test)]
@@ -235,6 +215,8 @@ mod tests {
             "automations/a.test.yml",
             "automations/x.js",
             "connections/c.yaml",
+            &format!("automations/{}.yaml", "a".repeat(250)),
+            &format!("automations/{}a.yaml", "x/".repeat(8)),
         ] {
             assert!(check_path(path).is_ok(), "{path}");
         }
@@ -253,6 +235,13 @@ mod tests {
             "connections/x.js",
             ".cogwork/admin-token",
             "automations\\a.yaml",
+            "automations/./a.yaml",
+            "automations/a.yaml/",
+            "automations/a\nb.yaml",
+            "automations/a\r.yaml",
+            "automations/a\0.yaml",
+            &format!("automations/{}.yaml", "a".repeat(251)),
+            &format!("automations/{}a.yaml", "x/".repeat(9)),
         ] {
             assert!(matches!(check_path(path), Err(EditError::Path(_))), "{path}");
         }
@@ -278,6 +267,23 @@ mod tests {
         assert!(matches!(put("three", ExpectedVersion::Is(second)), Err(EditError::Changed(None))));
         let drafts = std::fs::read_dir(root.path().join("automations/sub")).expect("it lists").count();
         assert_eq!(drafts, 0, "no draft is left");
+    }
+
+    #[test]
+    fn a_folder_that_is_swapped_with_a_link_after_its_check_leads_nowhere() {
+        let (root, outside) = (tempfile::tempdir().expect("a folder"), tempfile::tempdir().expect("another"));
+        let folder = root.path().join("automations/sub");
+        std::fs::create_dir_all(&folder).expect("folders");
+        let target =
+            ProjectTarget::open(root.path(), Path::new("automations/sub/a.yaml"), true).expect("opened");
+        std::fs::rename(&folder, root.path().join("moved")).expect("moved");
+        std::os::unix::fs::symlink(outside.path(), &folder).expect("a link");
+        target.replace(b"mine", MODE).expect("written");
+        assert_eq!(std::fs::read_dir(outside.path()).expect("a folder").count(), 0);
+        assert_eq!(std::fs::read_to_string(root.path().join("moved/a.yaml")).expect("read"), "mine");
+        std::fs::write(outside.path().join("a.yaml"), "theirs").expect("written");
+        assert!(target.remove().expect("removed"));
+        assert!(outside.path().join("a.yaml").exists());
     }
 
     #[cfg(unix)]

@@ -402,7 +402,9 @@ impl<'a> Check<'a> {
     fn cassette(&mut self, case: &Case) {
         let (Some(name), Some(dir)) = (&case.cassette, self.dir) else { return };
         let path = crate::cassette_path(self.suite, &name.name);
-        if let Err(error @ ProjectFileError::LeadsOut(_)) = check_project_target(dir, &path) {
+        if let Err(error @ (ProjectFileError::LeadsOut(_) | ProjectFileError::NotProject { .. })) =
+            check_project_target(dir, &path)
+        {
             self.found.push(Diagnostic::error("unreadable-file", error.to_string(), name.span));
         } else if !dir.join(path).is_file() {
             let message = format!("there is no recording `{}` yet", name.name);

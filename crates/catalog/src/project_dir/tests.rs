@@ -31,13 +31,13 @@ fn link(root: &Path, target: impl AsRef<Path>, path: &str) {
 }
 
 #[test]
-fn a_link_to_a_place_inside_the_project_is_followed() {
+fn a_link_to_a_file_of_the_project_is_followed() {
     let (_kept, root) = project();
-    fs::create_dir(root.join("common")).expect("a folder");
-    fs::write(root.join("common/b.yaml"), "beside").expect("written");
+    fs::create_dir(root.join("connectors")).expect("a folder");
+    fs::write(root.join("connectors/b.yaml"), "beside").expect("written");
     link(&root, "a.yaml", "same.yaml");
-    link(&root, "../common/b.yaml", "above.yaml");
-    link(&root, "../common", "folder");
+    link(&root, "../connectors/b.yaml", "above.yaml");
+    link(&root, "../connectors", "folder");
     link(&root, "same.yaml", "twice.yaml");
     link(&root, root.join("automations/a.yaml"), "absolute.yaml");
     link(&root, "sub/../../automations/a.yaml", "about.yaml");
@@ -82,6 +82,70 @@ fn a_link_that_leads_out_of_the_project_is_named_and_never_read() {
     assert!(check_project_target(&root, Path::new("automations/relative.yaml")).is_err());
     assert!(check_project_target(&root, Path::new("automations/folder/new.yaml")).is_err());
     assert!(check_project_target(&root, Path::new("automations/new/new.yaml")).is_ok());
+}
+
+#[test]
+fn nothing_inside_the_project_folder_is_read_but_files_of_the_project() {
+    let (_kept, root) = project();
+    for path in [
+        ".cogwork/master.key",
+        ".cogwork/x.yaml",
+        "secrets/wiki.yaml",
+        "data/cogwork.db",
+        "cogwork.yaml",
+        ".git/config",
+        "notes/x.yaml",
+        "automations/.env",
+        "automations/.hidden/x.yaml",
+        "automations/server.key",
+        "payloads/test/x.json",
+    ] {
+        let path = root.join(path);
+        fs::create_dir_all(path.parent().expect("a folder")).expect("a folder");
+        fs::write(path, SECRET).expect("written");
+    }
+    let refused = |path: &str, words: &str| {
+        let error = read(&root, path).expect_err(path);
+        assert!(error.contains(words) && !error.contains(SECRET), "{path}: {error}");
+        assert!(check_project_target(&root, Path::new(path)).is_err(), "{path}");
+    };
+    for (number, target) in [
+        "../.cogwork/master.key",
+        "../secrets/wiki.yaml",
+        "../data/cogwork.db",
+        "../cogwork.yaml",
+        "../.git/config",
+        "../notes/x.yaml",
+        ".env",
+        ".hidden/x.yaml",
+        "server.key",
+        "sub/../../.cogwork/x.yaml",
+        "../payloads/test/x.json",
+    ]
+    .into_iter()
+    .enumerate()
+    {
+        let name = format!("{number}.yaml");
+        link(&root, target, &name);
+        refused(&format!("automations/{name}"), &format!("the link `automations/{name}` leads to `"));
+    }
+    link(&root, "../.cogwork", "folder");
+    link(&root, "0.yaml", "twice.yaml");
+    refused("automations/folder/x.yaml", "the link `automations/folder/x.yaml` leads to `.cogwork/x.yaml`");
+    refused("automations/twice.yaml", "leads to `.cogwork/master.key`");
+    symlink("../../.cogwork/master.key", root.join("payloads/test/k.json")).expect("a link");
+    refused("payloads/test/k.json", "the link `payloads/test/k.json` leads to `.cogwork/master.key`");
+    for path in
+        [".cogwork/master.key", "automations/../secrets/wiki.yaml", "cogwork.yaml", "automations/.env"]
+    {
+        refused(path, "is not a project file");
+    }
+    let entries = list(&root, Path::new("automations")).expect("a list");
+    let followed =
+        entries.iter().filter(|entry| entry.kind.is_ok()).map(|entry| entry.name.to_string_lossy());
+    let mut followed: Vec<_> = followed.collect();
+    followed.sort();
+    assert_eq!(followed, [".env", ".hidden", "a.yaml", "server.key", "sub"]);
 }
 
 #[test]

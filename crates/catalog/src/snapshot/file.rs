@@ -102,7 +102,11 @@ pub(crate) struct Dependencies {
 impl File {
     /// Reads and loads a file.
     pub(super) fn read(root: &Path, path: &str, kind: Option<FileKind>, stamp: Stamp) -> Self {
-        let Some(kind) = kind else { return Self::link(path, stamp) };
+        let Some(kind) = kind else {
+            let refused = project_dir::read_start(root, Path::new(path), 0).err();
+            let refused = refused.unwrap_or(ProjectFileError::LeadsOut(path.into()));
+            return Self::link(path, refused.to_string(), stamp);
+        };
         let (text, problem) = match read_text(root, path) {
             Ok(text) => (text, None),
             Err(message) => (String::new(), Some(message)),
@@ -111,9 +115,8 @@ impl File {
     }
 
     /// Creates the entry for a link that leads out of the project and has no file kind.
-    fn link(path: &str, stamp: Stamp) -> Self {
+    fn link(path: &str, message: String, stamp: Stamp) -> Self {
         let source = Arc::new(Source::new(path, String::new()));
-        let message = ProjectFileError::LeadsOut(path.into()).to_string();
         let content = Content::Link(Arc::new(unreadable_report(message, &source)));
         Self { stamp, is_read: false, content, source }
     }
@@ -126,11 +129,11 @@ impl File {
     /// Loads a file that a client read, or failed to read because of `problem`. Returns `None` if the path has no
     /// file kind and there is no problem.
     pub(crate) fn from_text(path: &str, text: String, problem: Option<String>) -> Option<Self> {
-        match (FileKind::from_path(Path::new(path)), &problem) {
-            (Some(kind), _) => {
+        match (FileKind::from_path(Path::new(path)), problem) {
+            (Some(kind), problem) => {
                 Some(Self::load(Arc::new(Source::new(path, text)), stem(path), kind, Stamp::NONE, problem))
             }
-            (None, Some(_)) => Some(Self::link(path, Stamp::NONE)),
+            (None, Some(problem)) => Some(Self::link(path, problem, Stamp::NONE)),
             (None, None) => None,
         }
     }

@@ -13,6 +13,8 @@ use crate::project_dir::{self, EntryKind, Node, ProjectFileError};
 
 /// Maximum folder depth below `automations/`.
 const MAX_DEPTH: usize = 8;
+/// Maximum number of folders in the path of a project file.
+pub const MAX_FOLDERS: usize = MAX_DEPTH + 1;
 /// Maximum number of project files (interfaces, "Limits").
 pub(crate) const MAX_FILES: usize = 12_000;
 
@@ -217,7 +219,7 @@ fn list_folder(root: &Path, below: &Path, depth: usize, found: &mut Candidates) 
     let entries = match project_dir::list(root, below) {
         Ok(entries) => entries,
         // The top-level folder itself is a link. Links at lower levels are entries of their parent folder.
-        Err(ProjectFileError::LeadsOut(link)) => {
+        Err(ProjectFileError::LeadsOut(link) | ProjectFileError::NotProject { path: link, .. }) => {
             found.extend(slash_path(&link).map(|name| (name, (None, Stamp::NONE))));
             return;
         }
@@ -235,6 +237,8 @@ fn list_folder(root: &Path, below: &Path, depth: usize, found: &mut Candidates) 
                 continue;
             }
             Ok(EntryKind::File(stat)) if kind.is_some() => (kind, Stamp::from_stat(&stat)),
+            // A link to a file that has no use in a project, such as a text for people.
+            Err(ProjectFileError::NotProject { is_folder: false, .. }) if kind.is_none() => continue,
             Err(_) if kind.is_some() || is_reported_link(&path) => (kind, Stamp::NONE),
             _ => continue,
         };
@@ -265,7 +269,7 @@ fn can_be_listed(path: &Path) -> bool {
     let folders =
         path.parent().into_iter().flat_map(Path::ancestors).filter(|folder| folder.parent().is_some());
     let mut deep = 0;
-    folders.inspect(|_| deep += 1).all(|folder| !is_hidden(folder)) && deep <= MAX_DEPTH + 1
+    folders.inspect(|_| deep += 1).all(|folder| !is_hidden(folder)) && deep <= MAX_FOLDERS
 }
 
 fn is_hidden(path: &Path) -> bool {

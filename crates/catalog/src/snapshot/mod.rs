@@ -35,7 +35,7 @@ pub(crate) use diff::count_by_definition;
 pub use diff::{Change, ChangeKind, Detail, DiffKind, FileChange, InFlightExecutions};
 pub use file::{File, FileKind, stem};
 pub(crate) use folder::MAX_FILES;
-pub use folder::{Folder, ScanScope};
+pub use folder::{Folder, MAX_FOLDERS, ScanScope};
 use relations::Relations;
 pub use trigger_hook::trigger_hook;
 

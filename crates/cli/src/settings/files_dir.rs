@@ -44,6 +44,31 @@ pub(super) fn check(config: &Config) -> Result<(), String> {
     }
 }
 
+/// Checks that neither the data folder nor that of secrets is in a folder of project files, in which a link or a file name would show what
+/// is in them.
+///
+/// # Errors
+/// One of them is; says what to write instead.
+pub(super) fn check_private(config: &Config) -> Result<(), String> {
+    let key = config.key_file.as_deref();
+    let private = [
+        ("dataDir", Some(config.data_dir.as_path())),
+        ("secrets.dir", Some(config.secrets_dir.as_path())),
+        ("secrets.keyFile", key),
+    ];
+    for (setting, path) in private.into_iter().filter_map(|(setting, path)| Some((setting, path?))) {
+        for folder in engine::PROJECT_FOLDERS {
+            if resolve(path).starts_with(resolve(&config.dir.join(folder))) {
+                return Err(format!(
+                    "{setting}: `{}` is inside `{folder}/`, whose files are shown to readers of the project; name a place beside it",
+                    path.display()
+                ));
+            }
+        }
+    }
+    Ok(())
+}
+
 fn parent(path: &Path) -> &Path {
     path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."))
 }
@@ -98,6 +123,31 @@ mod tests {
         }
         for files in ["files", "new", "../beside", "files/deep", "automations2", "/srv/files"] {
             assert_eq!(said(&dir, files), Ok(()), "{files}");
+        }
+    }
+
+    #[test]
+    fn data_and_secrets_inside_a_folder_of_project_files_are_refused() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let set: [fn(&mut Config, PathBuf); 3] = [
+            |config, path| config.data_dir = path,
+            |config, path| config.secrets_dir = path,
+            |config, path| config.key_file = Some(path),
+        ];
+        for set in set {
+            for (place, expected) in [
+                ("automations/x", false),
+                ("payloads", false),
+                ("other/../connections/x", false),
+                ("automations2", true),
+                (".cogwork", true),
+            ] {
+                let mut config = Config::new(folder.path());
+                fs::create_dir_all(folder.path().join("other")).expect("a folder");
+                fs::create_dir_all(folder.path().join("connections")).expect("a folder");
+                set(&mut config, folder.path().join(place));
+                assert_eq!(check_private(&config).is_ok(), expected, "{place}");
+            }
         }
     }
 

@@ -77,6 +77,9 @@ pub enum DeployError {
     /// A path is none of a project file.
     #[error(transparent)]
     Path(#[from] EditError),
+    /// Two files have one path, or a file has the path of the folder of another.
+    #[error("`{0}` and another file have one path, or one is in the place of the folder of the other")]
+    Twice(String),
     /// A file could not be read where it comes from.
     #[error("`{path}` could not be read: {reason}")]
     Unreadable {
@@ -202,7 +205,13 @@ fn checked(deploy: &Deploy) -> Result<Vec<DeployedFile>, DeployError> {
             return Err(DeployError::Unreadable { path: file.path.clone(), reason: reason.clone() });
         }
         check_path(&file.path)?;
-        files.insert(file.path.clone(), file.text.clone());
+        if files.insert(file.path.clone(), file.text.clone()).is_some() {
+            return Err(DeployError::Twice(file.path.clone()));
+        }
+    }
+    let is_folder = |folder: &Path| folder.to_str().is_some_and(|folder| files.contains_key(folder));
+    if let Some(path) = files.keys().find(|path| Path::new(path).ancestors().skip(1).any(is_folder)) {
+        return Err(DeployError::Twice(path.clone()));
     }
     Ok(files.into_iter().map(|(path, text)| DeployedFile { path, text }).collect())
 }

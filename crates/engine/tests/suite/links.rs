@@ -77,6 +77,49 @@ fn a_folder_that_is_a_link_out_is_reported_and_not_looked_into() {
     }
 }
 
+/// Files beside the project's own, with a line of which nothing may be shown.
+const PRIVATE: [&str; 5] =
+    [".cogwork/master.key", ".cogwork/sub/x.yaml", "secrets/x.yaml", "secrets/wikiToken", "cogwork.yaml"];
+
+#[test]
+fn a_link_to_what_lies_beside_the_project_files_is_reported_and_nothing_of_its_target_is_shown() {
+    for target in PRIVATE {
+        for path in [
+            "automations/k.yaml",
+            "automations/k.js",
+            "automations/k.test.yaml",
+            "connections/k.yaml",
+            "connectors/k.yaml",
+        ] {
+            let project = Project::with(AUTOMATION);
+            std::fs::create_dir_all(project.path(".cogwork/sub")).expect("a folder");
+            std::fs::create_dir_all(project.path("secrets")).expect("a folder");
+            project.write(target, OUTSIDE);
+            link(&project, format!("../{target}"), path);
+            let reports = reports(&project);
+            assert_eq!(reports.len(), 1, "{path} -> {target}: {reports:#?}");
+            let named = format!("the link `{path}` leads to `{target}`, which is not a project file");
+            assert!(reports[0].contains(&named), "{path}: {}", reports[0]);
+            assert!(!reports[0].contains("hunter2"), "{path}: {}", reports[0]);
+        }
+    }
+}
+
+#[test]
+fn a_body_of_a_test_is_a_file_of_the_project() {
+    let project = Project::with("trigger: {webhook: {verify: none}}\nsteps: [{set: {a: 1}}]\n");
+    std::fs::create_dir_all(project.path("secrets")).expect("a folder");
+    project.write("secrets/x", OUTSIDE);
+    project
+        .write("automations/test.test.yaml", "tests:\n  - {name: one, payload: {bodyFile: ../secrets/x}}\n");
+    let checked = engine::check_project(project.dir.path(), &[]).expect("checked");
+    let runner = TestRunner::new(Arc::new(checked.catalog), project.dir.path());
+    let files = find_test_files(project.dir.path(), runner.catalog(), &[]);
+    let suite = files[0].suite.as_ref().unwrap_or_else(|| panic!("{}", files[0].report.render(false)));
+    let told = runner.run(suite, &suite.cases[0], None).report.render(false);
+    assert!(told.contains("is not a project file") && !told.contains("hunter2"), "{told}");
+}
+
 #[test]
 fn a_link_inside_the_project_and_a_folder_of_links_as_orchestrators_mount_them_are_followed() {
     let project = Project::new();

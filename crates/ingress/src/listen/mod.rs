@@ -17,11 +17,10 @@ use tokio::sync::watch;
 use trigger::Rejection;
 use trigger::webhook::Request;
 
-use crate::credentials::remove_credentials;
 use crate::ingress::Ingress;
 use catalog::{Route, trigger_hook};
 use runtime::Error;
-use runtime::{Clock, MonotonicTime};
+use runtime::{Clock, MonotonicTime, remove_credentials};
 
 pub use capture::{Capture, NonTrigger, Verdict};
 pub(crate) use capture::{CaptureOutcome, RequestPreview};

@@ -2,7 +2,7 @@
 //! and run them again.
 
 use std::convert::Infallible;
-use std::io::{self, Write as _};
+use std::io::{self, Read as _};
 use std::path::Path;
 
 use jiff::Timestamp;
@@ -13,10 +13,14 @@ use model::value::Reserved;
 use sha2::{Digest as _, Sha256};
 
 use super::payload_head::{HEAD_BYTES, PayloadHead};
-use crate::credentials::remove_credentials;
 use crate::ingress::Ingress;
-use catalog::{EntryKind, check_project_target, list_project_folder, read_project_file, read_start};
+use catalog::{
+    EntryKind, ProjectFileError, ProjectTarget, list_project_folder, open_project_file, read_project_file,
+};
+use runtime::remove_credentials;
 
+/// The permissions of new files, which have data of other people.
+const MODE: u32 = 0o600;
 /// Maximum size of a saved payload, in bytes.
 const MAX_BYTES: u64 = 64 << 20;
 /// Maximum length of a name, in characters.
@@ -85,6 +89,14 @@ pub enum PayloadError {
     /// The new name is taken.
     #[error("there is a payload `{0}` already; choose another name, or delete that one first")]
     Taken(String),
+    /// The path is that of a link, a pipe or another thing that is no file of the project.
+    #[error("`{path}`: {error}")]
+    Refused {
+        /// The path.
+        path: String,
+        /// The reason.
+        error: ProjectFileError,
+    },
     /// An error of the file system.
     #[error("`{path}`: {error}")]
     Io {
@@ -127,8 +139,8 @@ impl Ingress {
             let failed = |error| io_error(shown, error);
             check_version(root, shown, expected.as_deref())?;
             let payload = without_secrets(with_file_contents(payload, &memory).map_err(failed)?, &redactor);
-            write(root, Path::new(shown), &payload).map_err(failed)?;
-            describe(root, shown, name).map_err(failed)
+            write(root, shown, &payload)?;
+            describe(root, shown, name)
         })
         .await
     }
@@ -144,14 +156,14 @@ impl Ingress {
         expected: Option<String>,
     ) -> Result<bool, PayloadError> {
         self.on_file(automation, name, move |root, shown| {
-            // Refuses a folder that is a link out of the project.
-            check_project_target(root, Path::new(shown)).map_err(|error| io_error(shown, error.into()))?;
+            let target = match ProjectTarget::open(root, Path::new(shown), false) {
+                Err(ProjectFileError::Io(error)) if error.kind() == io::ErrorKind::NotFound => {
+                    return Ok(false);
+                }
+                target => target.map_err(|error| refused(shown, error))?,
+            };
             check_version(root, shown, expected.as_deref())?;
-            match std::fs::remove_file(root.join(shown)) {
-                Ok(()) => Ok(true),
-                Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(false),
-                Err(error) => Err(io_error(shown, error)),
-            }
+            target.remove().map_err(|error| io_error(shown, error))
         })
         .await
     }
@@ -170,22 +182,22 @@ impl Ingress {
         let (name, to) = (name.to_owned(), to.to_owned());
         let target = payload_path(automation, &to)?;
         self.on_file(automation, &name.clone(), move |root, shown| {
-            for path in [shown, target.as_str()] {
-                check_project_target(root, Path::new(path)).map_err(|error| io_error(path, error.into()))?;
-            }
-            // A link fails if the target exists, while a rename would overwrite it.
-            match std::fs::hard_link(root.join(shown), root.join(&target)) {
+            let missing = || PayloadError::Missing { name: name.clone(), path: shown.to_owned() };
+            let open = |path: &str| match ProjectTarget::open(root, Path::new(path), false) {
+                Err(ProjectFileError::Io(error)) if error.kind() == io::ErrorKind::NotFound => Err(missing()),
+                opened => opened.map_err(|error| refused(path, error)),
+            };
+            match open(shown)?.move_to(&open(&target)?) {
                 Ok(()) => {}
                 Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
                     return Err(PayloadError::Taken(to));
                 }
                 Err(error) if error.kind() == io::ErrorKind::NotFound => {
-                    return Err(PayloadError::Missing { name, path: shown.to_owned() });
+                    return Err(missing());
                 }
                 Err(error) => return Err(io_error(&target, error)),
             }
-            std::fs::remove_file(root.join(shown)).map_err(|error| io_error(shown, error))?;
-            describe(root, &target, to).map_err(|error| io_error(&target, error))
+            describe(root, &target, to)
         })
         .await
     }
@@ -222,7 +234,7 @@ impl Ingress {
                 let Some(name) = file.strip_suffix(".json").filter(|name| is_name(name)) else { continue };
                 let Ok(EntryKind::File(_)) = entry.kind else { continue };
                 // A file that is deleted meanwhile is left out.
-                found.extend(describe(&root, &format!("{listed}/{file}"), name.to_owned()));
+                found.extend(describe(&root, &format!("{listed}/{file}"), name.to_owned()).ok());
             }
             found.sort_by(|one, other| one.name.cmp(&other.name));
             Ok(found)
@@ -242,11 +254,12 @@ impl Ingress {
     ) -> Result<VersionedPayload, PayloadError> {
         let name = name.to_owned();
         self.on_file(automation, &name.clone(), move |root, shown| {
-            let bytes = read_project_file(root, Path::new(shown), MAX_BYTES).map_err(io::Error::from);
-            let bytes = bytes.map_err(|error| match error.kind() {
-                io::ErrorKind::NotFound => PayloadError::Missing { name, path: shown.to_owned() },
-                _ => io_error(shown, error),
-            })?;
+            let bytes = match read_project_file(root, Path::new(shown), MAX_BYTES) {
+                Err(ProjectFileError::Io(error)) if error.kind() == io::ErrorKind::NotFound => {
+                    return Err(PayloadError::Missing { name, path: shown.to_owned() });
+                }
+                bytes => bytes.map_err(|error| refused(shown, error))?,
+            };
             let payload = serde_json::from_slice(&bytes).map_err(|error| PayloadError::Malformed {
                 path: shown.to_owned(),
                 reason: error.to_string(),
@@ -259,6 +272,13 @@ impl Ingress {
 
 fn io_error(path: &str, error: io::Error) -> PayloadError {
     PayloadError::Io { path: path.to_owned(), error }
+}
+
+fn refused(path: &str, error: ProjectFileError) -> PayloadError {
+    match error {
+        ProjectFileError::Io(error) => io_error(path, error),
+        error => PayloadError::Refused { path: path.to_owned(), error },
+    }
 }
 
 fn version_of(bytes: &[u8]) -> String {
@@ -276,10 +296,13 @@ fn check_version(root: &Path, path: &str, expected: Option<&str>) -> Result<(), 
 }
 
 /// Describes the file of a payload.
-fn describe(root: &Path, path: &str, name: String) -> io::Result<SavedPayload> {
-    let PayloadHead { kind, method, content_type } =
-        PayloadHead::read(&read_start(root, Path::new(path), HEAD_BYTES).map_err(io::Error::from)?);
-    let found = std::fs::metadata(root.join(path))?;
+fn describe(root: &Path, path: &str, name: String) -> Result<SavedPayload, PayloadError> {
+    let file = open_project_file(root, Path::new(path)).map_err(|error| refused(path, error))?;
+    let failed = |error| io_error(path, error);
+    let found = file.metadata().map_err(failed)?;
+    let mut head = Vec::new();
+    file.take(HEAD_BYTES).read_to_end(&mut head).map_err(failed)?;
+    let PayloadHead { kind, method, content_type } = PayloadHead::read(&head);
     let saved_at = found.modified().ok().and_then(|at| Timestamp::try_from(at).ok());
     Ok(SavedPayload { name, path: path.to_owned(), bytes: found.len(), saved_at, kind, method, content_type })
 }
@@ -293,21 +316,15 @@ fn payload_path(automation: &AutomationId, name: &str) -> Result<String, Payload
 }
 
 /// Writes a payload to a file. `path` is relative to the project folder `root`.
-fn write(root: &Path, path: &Path, payload: &Payload) -> io::Result<()> {
-    let text = serde_json::to_vec_pretty(payload).map_err(io::Error::other)?;
-    check_project_target(root, path)?;
-    let path = &root.join(path);
-    let folder = path.parent().unwrap_or(path);
-    std::fs::create_dir_all(folder)?;
-    if !path.exists() && std::fs::read_dir(folder)?.take(MAX_SAVED).count() >= MAX_SAVED {
+fn write(root: &Path, path: &str, payload: &Payload) -> Result<(), PayloadError> {
+    let failed = |error| io_error(path, error);
+    let text = serde_json::to_vec_pretty(payload).map_err(|error| failed(io::Error::other(error)))?;
+    let target = ProjectTarget::open(root, Path::new(path), true).map_err(|error| refused(path, error))?;
+    if !target.exists().map_err(failed)? && target.siblings(MAX_SAVED).map_err(failed)? >= MAX_SAVED {
         let told = format!("there are {MAX_SAVED} payloads in this folder; delete some first");
-        return Err(io::Error::other(told));
+        return Err(failed(io::Error::other(told)));
     }
-    // A temporary file and a rename make the write atomic for readers.
-    let mut draft = tempfile::NamedTempFile::new_in(folder)?;
-    draft.write_all(&text)?;
-    draft.persist(path).map_err(|error| error.error)?;
-    Ok(())
+    target.replace(&text, MODE).map_err(failed)
 }
 
 /// The bytes of a payload that are in files.

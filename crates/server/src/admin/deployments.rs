@@ -229,6 +229,7 @@ pub(super) fn problem(error: DeployError) -> Problem {
         DeployError::Unknown(_) => Problem::not_found("unknown_deployment", detail),
         DeployError::Empty => of(StatusCode::UNPROCESSABLE_ENTITY, "empty_project"),
         DeployError::TooLarge => of(StatusCode::PAYLOAD_TOO_LARGE, "deployment_too_large"),
+        DeployError::Twice(_) => of(StatusCode::UNPROCESSABLE_ENTITY, "duplicate_file"),
         DeployError::Path(error) => files::problem(error),
         DeployError::Unreadable { .. } => of(StatusCode::UNPROCESSABLE_ENTITY, "unreadable_file"),
         DeployError::Checking(_) => Problem::internal(&error),

@@ -32,10 +32,27 @@ pub(super) fn read(given: Json, deployment: &Deployment, now: Timestamp) -> Resu
 /// As [`read`], with the errors one by one.
 pub(super) fn read_all(given: Json, deployment: &Deployment, now: Timestamp) -> Result<Payload, Vec<String>> {
     let mut wrong = Vec::new();
+    if has_kept_file(&given) {
+        let way =
+            "leave it out to take that of the recorded payload, or give its `data` with `encoding: base64`";
+        return Err(vec![format!("a file that is `kept` has no bytes here; {way}")]);
+    }
     let payload = Reader { deployment, now, wrong: &mut wrong }.payload(given);
     match payload {
         Some(payload) if wrong.is_empty() => Ok(payload),
         _ => Err(wrong),
+    }
+}
+
+/// Returns true if a value has a file whose bytes are in the store of a daemon: a client can name none of them.
+fn has_kept_file(given: &Json) -> bool {
+    match given {
+        Json::Array(items) => items.iter().any(has_kept_file),
+        Json::Object(entries) => {
+            entries.get("$file").is_some_and(|file| file["encoding"] == "kept")
+                || entries.values().any(has_kept_file)
+        }
+        _ => false,
     }
 }
 

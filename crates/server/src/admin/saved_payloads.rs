@@ -140,7 +140,7 @@ impl From<PayloadError> for Problem {
             }
             PayloadError::Taken(_) => Self::new(StatusCode::CONFLICT, "name_taken", detail),
             PayloadError::Name(_) => Self::new(StatusCode::UNPROCESSABLE_ENTITY, "bad_name", detail),
-            PayloadError::Malformed { .. } => {
+            PayloadError::Malformed { .. } | PayloadError::Refused { .. } => {
                 Self::new(StatusCode::UNPROCESSABLE_ENTITY, "bad_payload", detail)
             }
             PayloadError::Io { .. } => Self::internal(&error),

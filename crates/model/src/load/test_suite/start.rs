@@ -48,7 +48,7 @@ pub(super) static PAYLOAD: Object = Object {
         Key::new(
             "bodyFile",
             Shape::NonBlankText,
-            "The body as the bytes of a file, by its path from the tests' folder.",
+            "The body as the bytes of a file in `automations/` or `payloads/`, by its path from the tests' folder.",
         ),
     ],
     choice: Choice::AtMostOne(&["body", "bodyBase64", "bodyFile"]),
