@@ -1,6 +1,7 @@
 //! The memory allocator of the program, and the return of freed memory to the system.
 //!
-//! This is the only crate with `unsafe` code: the functions of mimalloc are those of a C library.
+//! This is the only crate with `unsafe` code: the functions of mimalloc are those of a C library, and a change of the environment is
+//! safe only while no other thread runs.
 
 use std::ffi::{c_int, c_long};
 use std::sync::OnceLock;
@@ -78,6 +79,14 @@ fn set(option: c_int, value: c_long) {
 fn get(option: c_int) -> c_long {
     // SAFETY: `mi_option_get` may be called at any time; it returns 0 for numbers that are no option.
     unsafe { libmimalloc_sys::mi_option_get(option) }
+}
+
+/// Removes a variable from the environment, so that neither a library nor a process that is started later finds it. To be called before
+/// any thread is started.
+#[expect(unsafe_code, reason = "a change of the environment")]
+pub fn remove_variable(name: &str) {
+    // SAFETY: the caller is the only thread of the process, so that nobody reads the environment meanwhile.
+    unsafe { std::env::remove_var(name) }
 }
 
 /// The thread that purges. `None` if the system refused to start it.

@@ -40,6 +40,7 @@ fn main() -> ExitCode {
     if std::env::args_os().nth(1).is_some_and(|first| first == engine::CODE_WORKER) {
         return engine::serve_code();
     }
+    settings::Environment::take();
     // Where a shell asks for completions, this answers and ends the process.
     candidates::answer(app::command);
     // Before anything makes a client for calls, which would fail without it.

@@ -198,7 +198,8 @@ impl Runtime {
                 settings.secrets_dir.clone(),
                 settings.redactor.clone(),
                 doubles.clone(),
-            ),
+            )
+            .with_allowed_variables(settings.env_allow.clone()),
             vault,
             connections: Connections::default(),
             secret,

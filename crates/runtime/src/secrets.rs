@@ -18,7 +18,7 @@ use zeroize::Zeroizing;
 use crate::doubles::Doubles;
 use crate::error::Error;
 use crate::vault::{self, RowKind, StoredSecret, Vault};
-use catalog::{Catalog, how_to_set_secret, secret_variable};
+use catalog::{Catalog, how_to_set_secret, is_own_variable, secret_variable};
 
 /// Reads secrets from the store, then from a folder of files, then from the environment. They are read at each use, so
 /// that a changed secret applies at once. In a test, only the secrets of the test exist.
@@ -26,6 +26,8 @@ pub struct Secrets {
     vault: Option<Arc<Vault>>,
     folder: PathBuf,
     redactor: Redactor,
+    /// The variables of the environment that files may read; `None` if all but those of Cogwork itself.
+    allowed: Option<Vec<String>>,
     doubles: Option<Arc<dyn Doubles>>,
 }
 
@@ -68,7 +70,13 @@ impl Secrets {
         redactor: Redactor,
         doubles: Option<Arc<dyn Doubles>>,
     ) -> Self {
-        Self { vault, folder, redactor, doubles }
+        Self { vault, folder, redactor, allowed: None, doubles }
+    }
+
+    /// Restricts the variables of the environment that files may read to these; `None` allows all but those of Cogwork itself.
+    #[must_use]
+    pub fn with_allowed_variables(self, allowed: Option<Vec<String>>) -> Self {
+        Self { allowed, ..self }
     }
 
     /// Reads a secret; `None` if it is not set.
@@ -142,11 +150,38 @@ impl Secrets {
         listed
     }
 
-    /// Reads an environment variable; `None` if it is not set.
+    /// Reads an environment variable; `None` if it is not set, or files may not read it.
     pub fn variable(&self, name: &str) -> Option<String> {
         match &self.doubles {
             Some(doubles) => doubles.variable(name),
-            None => std::env::var(name).ok(),
+            None if self.is_allowed(name) => std::env::var(name).ok(),
+            None => None,
+        }
+    }
+
+    /// Returns true if files may read a variable of the environment.
+    fn is_allowed(&self, name: &str) -> bool {
+        let is_named = |allowed: &String| match allowed.strip_suffix('*') {
+            Some(prefix) => name.starts_with(prefix),
+            None => allowed == name,
+        };
+        !is_own_variable(name) && self.allowed.as_ref().is_none_or(|allowed| allowed.iter().any(is_named))
+    }
+
+    /// Explains why an expression has no value, as far as variables of the environment are the reason.
+    fn why_no_value(&self, references: &[Reference]) -> String {
+        let denied = references.iter().find_map(|reference| match &*reference.path {
+            [root, name, ..] if root == "env" && self.doubles.is_none() && !self.is_allowed(name) => {
+                Some(name)
+            }
+            _ => None,
+        });
+        match denied {
+            Some(name) if is_own_variable(name) => {
+                format!("`env` does not have `{name}`, which belongs to Cogwork itself")
+            }
+            Some(name) => format!("the setting `env.allow` does not name `{name}`"),
+            None => "is the variable set?".to_owned(),
         }
     }
 
@@ -273,7 +308,8 @@ impl Secrets {
         let scope = Value::Map(Arc::new(Map::from_iter([("secrets", secrets), ("env", env)])));
         // The scope contains secrets, so the evaluation error itself is not shown.
         template.evaluate(&scope, &model::Budget::default()).map_err(|error| {
-            let message = format!("{place}: `{}` has no value; is the variable set?", error.expression);
+            let why = self.why_no_value(&references);
+            let message = format!("{place}: `{}` has no value; {why}", error.expression);
             ActionError::new(ErrorKind::Connection, message)
         })
     }
@@ -354,5 +390,26 @@ mod tests {
         assert_eq!(secret("token").as_deref(), Some("s3cret"));
         assert_eq!(secret("../token"), None);
         assert_eq!(secret(""), None);
+    }
+
+    #[test]
+    fn files_read_no_variable_of_the_daemon_and_only_allowed_ones() {
+        let secrets = || Secrets::new(None, PathBuf::from("/none"), Redactor::default(), None);
+        let all = secrets();
+        assert!(all.variable("PATH").is_some());
+        for own in
+            ["COGWORK_MASTER_KEY", "COGWORK_SECRET_X", "OTEL_EXPORTER_OTLP_HEADERS", "CREDENTIALS_DIRECTORY"]
+        {
+            assert!(!all.is_allowed(own) && all.variable(own).is_none(), "{own}");
+        }
+        let some = |names: &[&str]| {
+            secrets().with_allowed_variables(Some(names.iter().map(|name| (*name).to_owned()).collect()))
+        };
+        assert!(some(&["PATH"]).variable("PATH").is_some());
+        assert!(some(&["PA*"]).variable("PATH").is_some());
+        for names in [&[][..], &["HOME"], &["PATH_"], &["P"]] {
+            assert_eq!(some(names).variable("PATH"), None, "{names:?}");
+        }
+        assert!(!some(&["*", "COGWORK_MASTER_KEY"]).is_allowed("COGWORK_MASTER_KEY"));
     }
 }

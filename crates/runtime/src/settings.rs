@@ -30,6 +30,8 @@ pub struct Settings {
     pub public_url: Option<String>,
     /// Private hosts and networks that outgoing calls may reach.
     pub outbound_allow: Vec<String>,
+    /// The variables of the environment that files may read, with `*` at the end for a prefix; `None` if all but those of Cogwork itself.
+    pub env_allow: Option<Vec<String>>,
     /// The addresses of the daemon's own listeners, which outgoing calls never reach.
     pub own_addresses: Vec<SocketAddr>,
     /// True if a Raw GraphQL request with Debug Request on logs its credentials, as its specification says.
@@ -101,6 +103,7 @@ impl Settings {
             files_dir: None,
             public_url: None,
             outbound_allow: Vec::new(),
+            env_allow: None,
             own_addresses: Vec::new(),
             allow_credential_debug: true,
             retention: Some(Retention { days: Some(14), keep_failed: Some(false), ..Retention::default() }),

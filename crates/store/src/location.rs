@@ -57,6 +57,16 @@ impl Location {
         }
     }
 
+    /// Returns the password of a database on a server, so that it can be kept out of logs.
+    #[must_use]
+    pub fn password(&self) -> Option<String> {
+        match self {
+            Self::File(_) => None,
+            #[cfg(feature = "postgres")]
+            Self::Postgres(address) => address.password(),
+        }
+    }
+
     /// Returns true if there is a store, false if nothing was ever stored there. Of a database on a server, only a connection can tell.
     ///
     /// # Errors

@@ -4,6 +4,7 @@ mod actions;
 mod calls;
 mod cases;
 mod code;
+mod environment;
 mod loose_filters;
 mod masked;
 mod members;
@@ -29,6 +30,7 @@ use crate::plan::Plan;
 
 pub use actions::connection;
 pub(crate) use calls::{Callee, Signature};
+pub use environment::is_own_variable;
 pub use members::{Member, describe_type, members};
 pub(crate) use results::saved_body;
 pub use secrets::{MissingSecret, how_to_set_secret, secret_variable};

@@ -17,6 +17,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
+use std::sync::OnceLock;
 
 use anyhow::Context as _;
 use engine::KeySource;
@@ -108,6 +109,7 @@ pub(crate) struct Config {
     pub(crate) durability: store::Durability,
     pub(crate) files_dir: Option<PathBuf>,
     pub(crate) outbound_allow: Vec<String>,
+    pub(crate) env_allow: Option<Vec<String>>,
     pub(crate) allow_credential_debug: bool,
     pub(crate) retention: Retention,
     pub(crate) limits: engine::Limits,
@@ -149,6 +151,7 @@ impl Config {
             durability: store::Durability::Full,
             files_dir: None,
             outbound_allow: Vec::new(),
+            env_allow: None,
             allow_credential_debug: engine.allow_credential_debug,
             retention: engine.retention.unwrap_or_default(),
             limits: engine.limits,
@@ -182,7 +185,11 @@ impl Config {
             let wrong = |message| CommandError::usage(format!("--{}: {message}", setting.flag()));
             setting.apply(&mut config, values, here, Origin::Flag(setting.flag())).map_err(wrong)?;
         }
+        if let Some(password) = config.store.as_ref().and_then(store::Location::password) {
+            config.redactor.add_secret(&password);
+        }
         files_dir::check(&config).map_err(CommandError::usage)?;
+        files_dir::check_private(&config).map_err(CommandError::usage)?;
         oidc::check(&config).map_err(CommandError::usage)?;
         check::check(&config).map_err(CommandError::usage)?;
         Ok(config)
@@ -221,6 +228,7 @@ impl Config {
         settings.files_dir.clone_from(&self.files_dir);
         settings.public_url.clone_from(&self.public_url);
         settings.outbound_allow.clone_from(&self.outbound_allow);
+        settings.env_allow.clone_from(&self.env_allow);
         settings.allow_credential_debug = self.allow_credential_debug;
         settings.retention = Some(self.retention);
         settings.limits = self.limits.clone();
@@ -291,6 +299,9 @@ fn credential() -> anyhow::Result<Option<Secret>> {
     }
 }
 
+/// The `COGWORK_…` variables with which the process was started.
+static VARIABLES: OnceLock<BTreeMap<String, Secret>> = OnceLock::new();
+
 /// The `COGWORK_…` variables of the process.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Environment(BTreeMap<String, Secret>);
@@ -305,13 +316,26 @@ impl Environment {
         "COGWORK_SERVICE_FILE",
     ];
 
+    /// Variables with a secret of the daemon, which stay in the environment no longer than it takes to read them.
+    const SECRET: [&str; 3] = ["COGWORK_ADMIN_TOKEN", "COGWORK_MASTER_KEY", "COGWORK_STORE"];
+
     /// Those of this process.
     pub(crate) fn of_process() -> Self {
+        Self(VARIABLES.get_or_init(Self::read).clone())
+    }
+
+    /// Reads the variables, and takes those with a secret of the daemon out of the environment. Before any thread is started.
+    pub(crate) fn take() {
+        VARIABLES.get_or_init(Self::read);
+        Self::SECRET.iter().for_each(|name| allocator::remove_variable(name));
+    }
+
+    fn read() -> BTreeMap<String, Secret> {
         let ours = std::env::vars_os().filter_map(|(name, value)| {
             let name = name.into_string().ok().filter(|name| name.starts_with(PREFIX))?;
             Some((name, Secret::new(value.into_string().ok()?)))
         });
-        Self(ours.collect())
+        ours.collect()
     }
 
     fn apply(&self, config: &mut Config) -> anyhow::Result<()> {
@@ -332,6 +356,10 @@ impl Environment {
             None => credential()?,
         };
         config.admin_token = self.0.get("COGWORK_ADMIN_TOKEN").cloned();
+        let own = [&config.master_key, &config.admin_token].into_iter().flatten();
+        // The variable of the master key holds several keys while they are changed.
+        own.flat_map(|secret| secret.expose().split([',', '\n']))
+            .for_each(|secret| config.redactor.add_secret(secret.trim()));
         Ok(())
     }
 

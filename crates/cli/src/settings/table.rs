@@ -280,6 +280,15 @@ pub(crate) const SETTINGS: &[Setting] = &[
         set: |config, values| values::allow_list(values).map(|list| config.outbound_allow = list),
     },
     Setting {
+        key: "env.allow",
+        scope: Scope::Run,
+        value: "NAME",
+        list: true,
+        about: "Variables of the environment that files may read as env.NAME; default: all but those of Cogwork",
+        sample: Sample::Example("[SERVICE_URL, 'SHOP_*']"),
+        set: |config, values| values::variables(values).map(|names| config.env_allow = Some(names)),
+    },
+    Setting {
         key: "allowCredentialDebug",
         scope: Scope::Run,
         value: "true|false",

@@ -139,6 +139,24 @@ pub(super) fn names(values: &Values<'_>) -> Result<Vec<String>, String> {
     }
 }
 
+/// Names of environment variables, or prefixes with `*` at the end.
+pub(super) fn variables(values: &Values<'_>) -> Result<Vec<String>, String> {
+    let plain = |c: char| c.is_ascii_alphanumeric() || c == '_';
+    let is_wrong = |name: &&String| {
+        let name = name.strip_suffix('*').unwrap_or(name);
+        name.is_empty() || !name.chars().all(plain)
+    };
+    if let Some(name) = values.items.iter().find(is_wrong) {
+        return Err(format!(
+            "`{name}` is no name of a variable; write `SERVICE_URL`, or `SHOP_*` for a prefix"
+        ));
+    }
+    match values.items.iter().find(|name| engine::is_own_variable(name)) {
+        Some(name) => Err(format!("`{name}` belongs to Cogwork itself, and files never read it")),
+        None => Ok(values.items.to_vec()),
+    }
+}
+
 /// Addresses, networks and names of hosts.
 pub(super) fn allow_list(values: &Values<'_>) -> Result<Vec<String>, String> {
     connector::AllowList::parse(values.items.iter().map(String::as_str))

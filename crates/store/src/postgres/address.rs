@@ -31,6 +31,11 @@ pub struct Address {
 }
 
 impl Address {
+    /// Returns the password.
+    pub(crate) fn password(&self) -> Option<String> {
+        self.config.get_password().map(|password| String::from_utf8_lossy(password).into_owned())
+    }
+
     /// Parses a URL. The connection is encrypted and the server's certificate verified, unless all hosts are local, or
     /// `sslmode=disable` says otherwise.
     ///

@@ -30,6 +30,7 @@ pub(super) use self::names::{ALWAYS as ROOTS, AUTOMATION, ERROR, EVENT, EXECUTIO
 use self::names::{ErrorName, Names, Scope};
 use self::races::Reading;
 use self::step_order::{Attachment, Availability, StepOrder, Uncertainty};
+use super::environment::own_variable;
 use crate::plan::Plan;
 
 /// Checks all expressions of the file. Where the order of steps is unknown (`needs` is circular or unreadable),
@@ -66,6 +67,9 @@ pub(super) fn connection(connection: &Connection) -> Vec<Diagnostic> {
         template.expressions(&mut |expression| {
             found.extend(nondeterministic(expression, VARIABLE));
             for reference in expression.references() {
+                found.extend(own_variable(reference, |index| {
+                    NamePosition::locate(&connection.source, expression, &reference.path, index).span
+                }));
                 let Some(root) = reference.path.first().filter(|root| !names::OUTSIDE.contains(&root.as_str())) else {
                     continue;
                 };
@@ -272,6 +276,7 @@ impl<'a> Checker<'a> {
                         .help("write `{value: …, secret: true}`: it is then never shown, logged or stored"),
                 )
             }
+            "env" => own_variable(reference, |index| read.position(index).span),
             "steps" => {
                 if let Some(diagnostic) = self.step_member(read) {
                     self.report(diagnostic, site);

@@ -132,7 +132,7 @@ impl List {
         let search = self.search();
         if !search.is_empty() {
             let page = Page { before: self.before, limit: self.limit };
-            let found = search.run(store, &SystemClock, filter, page, SEARCH_TIME).await?;
+            let found = search.run(store, &SystemClock, filter, page, SEARCH_TIME, None).await?;
             if let Some((_, at)) = found.next.filter(|_| found.is_timed_out) {
                 output::say(format_args!("searched back to {}; --since narrows the search", time::local(at)));
             }
