@@ -7,6 +7,7 @@ use std::time::Duration;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use jiff::Timestamp;
+use model::redact::Redactor;
 use model::value::with_source;
 use model::{DefinitionHash, Event, Execution, ExecutionId, Origin, Outcome};
 use store::{Accept, AcceptOutcome, Definition, InitialEvents, NewExecution, Store};
@@ -282,7 +283,10 @@ fn prepare(line: ExecutionLine, now: Timestamp) -> Result<(NewExecution, Timesta
         let outcome = Outcome::Cancelled { reason: NOT_ENDED.to_owned() };
         events.push(Event::Finished { at: last, outcome });
     }
-    let started = Event::Started { at, automation, definition, origin, payload };
+    // The daemon that exported it may have stored what its senders showed.
+    let mut payload = Arc::unwrap_or_clone(payload);
+    runtime::mask_credentials(&mut payload, None, false, &Redactor::default());
+    let started = Event::Started { at, automation, definition, origin, payload: Arc::new(payload) };
     let initial = InitialEvents { events, logs };
     let new = NewExecution {
         id,

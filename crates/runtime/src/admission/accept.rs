@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use jiff::{SignedDuration, Timestamp};
 use model::action::ActionError;
-use model::automation::Automation;
+use model::automation::{Automation, Trigger};
 use model::execution::{Event, ExecutionId, Origin};
 use model::payload::Payload;
 use model::value::Value;
@@ -21,6 +21,7 @@ use super::concurrency::{RunGuard, concurrency, is_gated};
 use super::table::Queued;
 use crate::api::Start;
 use crate::context::Runtime;
+use crate::credentials::mask_credentials;
 use crate::detached::spawn_on_drop;
 use crate::error::Error;
 use crate::memory::{Share, trigger_memory};
@@ -150,10 +151,13 @@ impl Runtime {
     ) -> Result<Acceptance, Error> {
         let (now, wall_offset) = (self.clock.now(), self.clock.wall_offset());
         let id = options.id.unwrap_or_else(|| self.admission.next_id(now));
+        let Start { mut payload, origin } = start;
+        let AcceptOptions { key, dedup_records, watermark, at_once, mut results, fails, kept, slot, .. } =
+            options;
         // An execution with initial events is read back from the store, which has them.
-        let has_events = options.fails.is_some() || !options.kept.is_empty();
-        let begins = !has_events && (permit.is_some() || options.slot == Slot::Shared);
-        let Start { payload, origin } = start;
+        let has_events = fails.is_some() || !kept.is_empty();
+        let begins = !has_events && (permit.is_some() || slot == Slot::Shared);
+        self.mask_credentials(&deployment.automation, &mut payload, results.as_mut());
         let payload = Arc::new(payload);
         let started = Event::Started {
             at: now,
@@ -162,8 +166,6 @@ impl Runtime {
             origin: origin.clone(),
             payload: payload.clone(),
         };
-        let AcceptOptions { key, dedup_records, watermark, at_once, results, fails, kept, slot, .. } =
-            options;
         let already = initial_events(now, kept, fails);
         let gated = is_gated(&deployment.automation, &origin);
         // One that another node gets waits there.
@@ -216,6 +218,12 @@ impl Runtime {
             self.enqueue([(id, &new_run.origin)], gated, wall_offset, trigger_memory);
         }
         Ok(Acceptance { id, accepted: AcceptOutcome::New, progress: None })
+    }
+
+    /// Masks the credentials in the payload of a start, before anything of it is stored or read.
+    fn mask_credentials(&self, automation: &Automation, payload: &mut Payload, results: Option<&mut Value>) {
+        let verifies = matches!(&automation.trigger, Trigger::Webhook(webhook) if webhook.verify.is_some());
+        mask_credentials(payload, results, verifies, &self.settings.redactor);
     }
 
     /// Appends a gated execution to the backlog once this node has read the other ones of its shard, which it has just got. One
@@ -336,7 +344,8 @@ impl Runtime {
         let (automation, now, wall_offset) =
             (&deployment.automation, self.clock.now(), self.clock.wall_offset());
         let origins: Vec<Origin> = starts.iter().map(|(start, _)| start.origin.clone()).collect();
-        let new = |(start, fails): (Start, Option<ActionError>)| {
+        let new = |(mut start, fails): (Start, Option<ActionError>)| {
+            self.mask_credentials(automation, &mut start.payload, None);
             let started = Event::Started {
                 at: now,
                 automation: automation.id.clone(),

@@ -1,22 +1,22 @@
-//! Removes the credentials of senders from requests before they are stored.
+//! Removes the credentials of senders from requests before they are stored, saved or shown.
 
 use std::borrow::Cow;
 use std::sync::Arc;
 
-use model::automation::WebhookTrigger;
-use model::payload::WebhookPayload;
+use model::payload::{Payload, WebhookPayload};
 use model::redact::{self, Redactor};
-use model::value::{Map, Value};
-use trigger::webhook::ReceivedRequest;
+use model::value::{Key, Map, Value};
 
-/// Masks the credentials in a verified request. Steps read the masked values at once, so that they read the same after
-/// a restart.
-pub(crate) fn mask_credentials(
-    webhook: &WebhookTrigger,
-    mut received: ReceivedRequest,
+/// Masks the credentials in the request that starts an execution, whatever its origin: a sender, a person, a replay or an import. Steps read
+/// the masked values at once, so that they read the same after a restart. `results` is `trigger.results`, if the payload has been parsed
+/// already; `verifies` is true if the webhook verifies requests.
+pub fn mask_credentials(
+    payload: &mut Payload,
+    results: Option<&mut Value>,
+    verifies: bool,
     redactor: &Redactor,
-) -> ReceivedRequest {
-    let payload = &mut received.payload;
+) {
+    let Payload::Webhook(payload) = payload else { return };
     let mut headers = Vec::new();
     for (name, value) in &mut payload.headers {
         let masked = match redact::is_credential_name(name) {
@@ -32,48 +32,54 @@ pub(crate) fn mask_credentials(
         }
     }
     // Secrets in the query are searched only if the webhook verifies requests: the query may contain a token.
-    let query = mask_query(payload, webhook.verify.is_some().then_some(redactor));
+    let query = mask_query(payload, verifies.then_some(redactor));
     if let Some((parameters, raw)) = &query {
         payload.query_parameters.clone_from(parameters);
         payload.raw_query.clone_from(raw);
     }
     if let Some(decided) = &mut payload.code_result
-        && let Some(results) = decided.results.take()
+        && let Some(decided_results) = decided.results.take()
     {
         // The payload returned by the trigger's code replaces the one of the request.
-        let results = redactor.redact_value(results);
-        received.results.clone_from(&results);
-        decided.results = Some(results);
-        return received;
-    }
-    if headers.is_empty() && query.is_none() {
-        return received;
-    }
-    if let Value::Map(results) = &mut received.results {
-        let results = Arc::make_mut(results);
-        if let Some(Value::Map(map)) = results.get_mut("headers") {
-            let map = Arc::make_mut(map);
-            for (name, masked) in headers {
-                map.insert(name, masked);
-            }
+        let masked = redactor.redact_value(decided_results);
+        if let Some(results) = results {
+            results.clone_from(&masked);
         }
-        if let Some((parameters, raw)) = query {
-            results.insert("queryParameters", parameters);
-            results.insert("rawQuery", raw);
+        decided.results = Some(masked);
+        return;
+    }
+    let Some(Value::Map(results)) = results.filter(|_| !headers.is_empty() || query.is_some()) else {
+        return;
+    };
+    let results = Arc::make_mut(results);
+    if let Some(Value::Map(map)) = results.get_mut("headers") {
+        let map = Arc::make_mut(map);
+        for (name, masked) in headers {
+            map.insert(name, masked);
         }
     }
-    received
+    if let Some((parameters, raw)) = query {
+        results.insert("queryParameters", parameters);
+        results.insert("rawQuery", raw);
+    }
 }
 
 /// Masks credentials and known secrets in the query of a request. Returns the parameters and the raw text; `None` if
 /// there was nothing to mask.
 fn mask_query(payload: &WebhookPayload, redactor: Option<&Redactor>) -> Option<(Map, String)> {
-    if payload.raw_query.is_empty() {
+    if payload.raw_query.is_empty() && payload.query_parameters.is_empty() {
         return None;
     }
     let redactor = redactor.filter(|redactor| !redactor.is_empty());
     let raw = redact::query_without_credentials(&payload.raw_query);
-    if redactor.is_none() && matches!(raw, Cow::Borrowed(_)) {
+    // A person may give the parameters without the raw text.
+    let is_credential = |(name, value): (&Key, &Value)| {
+        redact::is_credential_name(name) && value.as_str() != Some(redact::MASK)
+    };
+    if redactor.is_none()
+        && matches!(raw, Cow::Borrowed(_))
+        && !payload.query_parameters.iter().any(is_credential)
+    {
         return None;
     }
     let parameters = payload.query_parameters.iter().map(|(name, value)| {
@@ -93,7 +99,8 @@ fn mask_query(payload: &WebhookPayload, redactor: Option<&Redactor>) -> Option<(
 
 /// Prepares a request for display, saving and export. Removes headers with credentials or signatures, masks credentials
 /// in the query, and masks every known secret.
-pub(crate) fn remove_credentials(mut payload: WebhookPayload, redactor: &Redactor) -> WebhookPayload {
+#[must_use]
+pub fn remove_credentials(mut payload: WebhookPayload, redactor: &Redactor) -> WebhookPayload {
     payload.headers.retain(|name, _| !redact::is_credential_name(name));
     if let Some((parameters, raw)) = mask_query(&payload, Some(redactor)) {
         (payload.query_parameters, payload.raw_query) = (parameters, raw);
