@@ -19,7 +19,7 @@ mod snapshot;
 
 pub use check::{
     Member, MissingSecret, builtin, connection as check_connection, describe_type, how_to_set_secret,
-    members, merge as check_merge, secret_variable,
+    is_own_variable, members, merge as check_merge, secret_variable,
 };
 pub use code::{
     AnalysisResult, CodeLimits, WORKER as CODE_WORKER, Workers, module, serve_code, set_code_limits,
@@ -31,8 +31,8 @@ pub use native::{FilesAction, NativeAction, StateAction, find as find_native};
 pub use plan::{BlockGraph, CodePlan, Loop, Plan, ReadSet};
 pub use preview::{PreviewFiles, ProjectFile, ReloadPreview, automation_ids, preview_project, project_files};
 pub use project_dir::{
-    Entry, EntryKind, ProjectFileError, check_project_target, list as list_project_folder, read_project_file,
-    read_start,
+    Entry, EntryKind, FOLDERS as PROJECT_FOLDERS, ProjectFileError, ProjectTarget, check_project_target,
+    list as list_project_folder, open_project_file, read_project_file, read_start,
 };
 pub use reload::{AddressKind, Assembled, Loader, Move, Successor};
 
@@ -40,6 +40,6 @@ pub use canonical::canonical_text;
 pub use schemas::schema_context;
 pub use snapshot::{
     AssembleInput, AwaitedEvents, Catalog, Change, ChangeKind, Deployment, Detail, DiffKind, File,
-    FileChange, FileKind, Folder, InFlightExecutions, InvalidFile, ReloadSummary, Route, ScanScope, assemble,
-    stem, trigger_hook,
+    FileChange, FileKind, Folder, InFlightExecutions, InvalidFile, MAX_FOLDERS, ReloadSummary, Route,
+    ScanScope, assemble, stem, trigger_hook,
 };

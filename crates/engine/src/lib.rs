@@ -31,8 +31,8 @@ pub use bulk::{
 pub use catalog::{
     AddressKind, BlockGraph, CODE_WORKER, Catalog, Change, ChangeKind, Deployment, Detail, DiffKind,
     Error as CatalogError, FileChange, Graph, GraphBlock, GraphStep, GraphTrigger, InFlightExecutions,
-    InvalidFile, LineRange, MissingSecret, Plan, ProjectFile, ProjectFileError, ReloadPreview, ReloadSummary,
-    Workers, automation_ids, check_project_target, preview_project, project_files, read_project_file,
+    InvalidFile, LineRange, MissingSecret, PROJECT_FOLDERS, Plan, ProjectFile, ProjectFileError,
+    ReloadPreview, ReloadSummary, Workers, automation_ids, check_project_target, is_own_variable, preview_project, project_files, read_project_file,
     schema_context, serve_code, set_code_limits, set_code_program,
 };
 pub use engine::Engine;
@@ -50,7 +50,7 @@ pub use runtime::{
     ConnectionState, ConnectionTest, DerivedInput, EngineEvent, Error, ExpressionValue, Health, KeySource,
     Limits, ListedSecret, LoginCallback, LoginState, MAX_WINDOW_HOURS, ManualClock, Metrics, MissingSource,
     MonotonicTime, Outcomes, Pause, Pauses, Pending, QueueStatus, ReadMemory, Refusal, RefusedRequest,
-    RepeatedCall, ReplayPlan, ReplayRequest, Rotation, Runtime, SecretSource, Settings, SignalError, Start,
+    RepeatedCall, ReplayPlan, ReplayRequest, ResumeTokens, Rotation, Runtime, SecretSource, Settings, SignalError, Start,
     StartedLogin, StateScope, StateValue, Status, StepAttempt, StoredSecret, StreamingBody, SystemClock,
     Vault, Version, exposed_secret_files, is_secret_name, is_secret_set, read_definition, secret_files,
 };

@@ -7,8 +7,9 @@ use std::time::Duration;
 use jiff::Timestamp;
 use model::automation::DefinitionHash;
 use model::execution::{Event, ExecutionId, Outcome};
+use model::redact::Mask as _;
 use model::{Automation, Status};
-use runtime::{Clock, Pauses};
+use runtime::{Clock, Pauses, ResumeTokens};
 use store::{ExecutionFilter, ExecutionRow, Page, SMALL_VALUE, Store};
 
 /// The number of rows read at once.
@@ -61,7 +62,8 @@ impl Search {
         filter
     }
 
-    /// Looks at executions after `page.before` until `page.limit` of them match or `time` is over.
+    /// Looks at executions after `page.before` until `page.limit` of them match or `time` is over. `hidden` are not found by their text: a
+    /// search would tell them letter by letter.
     ///
     /// # Errors
     /// The store cannot be read.
@@ -72,9 +74,11 @@ impl Search {
         filter: ExecutionFilter,
         page: Page,
         time: Duration,
+        hidden: Option<ResumeTokens>,
     ) -> Result<SearchResult, store::Error> {
         let (filter, deadline) = (self.narrow(filter), clock.monotonic_now().after(time));
-        let mut scan = Scan { search: Arc::new(self), store, now: clock.now(), definitions: HashMap::new() };
+        let (now, definitions) = (clock.now(), HashMap::new());
+        let mut scan = Scan { search: Arc::new(self), store, now, definitions, hidden };
         let (mut found, mut before) = (SearchResult::default(), page.before);
         loop {
             let rows = store.executions(&filter, Page { before, limit: PAGE }).await?;
@@ -107,6 +111,7 @@ struct Scan<'a> {
     now: Timestamp,
     /// The definitions of waiting executions.
     definitions: HashMap<DefinitionHash, Option<Automation>>,
+    hidden: Option<ResumeTokens>,
 }
 
 impl Scan<'_> {
@@ -164,7 +169,11 @@ impl Scan<'_> {
 
     async fn contains(&self, row: &ExecutionRow, text: &str) -> Result<bool, store::Error> {
         let text = text.to_lowercase();
-        let has = |place: &str| place.to_lowercase().contains(&text);
+        let hidden = self.hidden.clone();
+        let has = move |place: &str| {
+            let masked = hidden.as_ref().and_then(|hidden| hidden.masked_text(place));
+            masked.as_deref().unwrap_or(place).to_lowercase().contains(&text)
+        };
         let plain = [row.id.to_string(), row.automation.to_string(), row.error.clone().unwrap_or_default()];
         if plain.iter().any(|place| has(place)) {
             return Ok(true);
@@ -176,9 +185,7 @@ impl Scan<'_> {
         let Some(events) = self.store.events(row.id).await? else { return Ok(false) };
         // Values of several megabytes are possible, and take longer than a thread of the runtime may be held.
         let found = tokio::task::spawn_blocking(move || {
-            events.iter().any(|event| {
-                serde_json::to_string(event).is_ok_and(|event| event.to_lowercase().contains(&text))
-            })
+            events.iter().any(|event| serde_json::to_string(event).is_ok_and(|event| has(&event)))
         });
         Ok(found.await.unwrap_or_default())
     }

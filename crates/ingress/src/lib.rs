@@ -2,7 +2,6 @@
 //! checks each start and hands it to the runtime.
 
 mod changes;
-mod credentials;
 mod forward;
 mod hooks;
 mod ingress;

@@ -11,6 +11,7 @@ mod attempt_listing;
 mod clock;
 mod connections;
 mod context;
+mod credentials;
 mod deployment_times;
 mod detached;
 mod doubles;
@@ -34,6 +35,7 @@ mod refusals;
 mod refused_writes;
 mod rejections;
 mod rerun;
+mod resume_tokens;
 mod run;
 mod secrets;
 mod settings;
@@ -52,6 +54,7 @@ pub use connections::{
 };
 pub use connector::http::StreamingBody;
 pub use context::{Runtime, RuntimeParts};
+pub use credentials::{mask_credentials, remove_credentials};
 pub use deployment_times::DeploymentTimes;
 pub use detached::{SpawnOnDrop, spawn_on_drop};
 pub use doubles::{CallTarget, Doubles, StubRequest};
@@ -73,6 +76,7 @@ pub use random::random;
 pub use refusals::{MAX_REFUSALS, Refusal, RefusalLog, RefusedRequest};
 pub use rejections::RejectionCounters;
 pub use rerun::{RepeatedCall, ReplayPlan, ReplayRequest};
+pub use resume_tokens::ResumeTokens;
 pub use run::{
     DerivedInput, ExpressionValue, MissingSource, Progress, Secret, expression_error, level, to_action_error,
 };

@@ -16,6 +16,7 @@ use crate::api::Pending;
 use crate::context::Runtime;
 use crate::error::Error;
 use crate::inputs::check_declared;
+use crate::resume_tokens::ResumeTokens;
 use crate::run::{Delivery, ReplaySource, Taken};
 
 /// A person's answer to an approval.
@@ -87,26 +88,25 @@ impl Runtime {
     #[must_use]
     pub fn resume_url(&self, id: ExecutionId) -> String {
         let base = self.settings.public_url.as_deref().unwrap_or("http://127.0.0.1:7070");
-        format!("{}/resume/{}", base.trim_end_matches('/'), self.resume_token(id))
+        format!("{}/resume/{}", base.trim_end_matches('/'), self.resume_tokens().token(id))
     }
 
-    fn resume_token(&self, id: ExecutionId) -> String {
-        let mut bytes = id.as_bytes().to_vec();
-        bytes.extend(self.secret.derive(&[b"resume", id.as_bytes()]));
-        URL_SAFE_NO_PAD.encode(bytes)
+    /// The tokens of resume addresses.
+    #[must_use]
+    pub fn resume_tokens(&self) -> ResumeTokens {
+        ResumeTokens::new(self.secret.clone())
+    }
+
+    /// Derives an unguessable text from another with the secret of the store, the same on each node. No two labels give the same.
+    #[must_use]
+    pub fn derived_text(&self, label: &str, text: &str) -> String {
+        URL_SAFE_NO_PAD.encode(self.secret.derive(&[b"text", label.as_bytes(), text.as_bytes()]))
     }
 
     /// The execution of a resume token.
     #[must_use]
     pub fn resumed_by(&self, token: &str) -> Option<ExecutionId> {
-        let bytes = URL_SAFE_NO_PAD.decode(token).ok()?;
-        let (id, mac) = bytes.split_at_checked(16)?;
-        let id = ExecutionId::from_bytes(id.try_into().ok()?);
-        let right = self.secret.derive(&[b"resume", id.as_bytes()]);
-        // Compared in constant time.
-        let same =
-            mac.len() == right.len() && mac.iter().zip(right).fold(0, |sum, (a, b)| sum | (a ^ b)) == 0;
-        same.then_some(id)
+        self.resume_tokens().execution(token.as_bytes())
     }
 
     /// The waiting steps of an execution; empty once it has ended.

@@ -10,6 +10,7 @@ use model::automation::Automation;
 use model::execution::ExecutionId;
 use model::expression::EvalClock;
 use model::payload::Payload;
+use model::redact::{MASK, Mask, masked_value};
 use model::value::{Key, Map, Value};
 
 use super::Run;
@@ -50,6 +51,7 @@ impl Scope {
             id: run.journal.id(),
             started_at: run.started_at,
             attempt: run.journal.attempt(),
+            is_derived: false,
         };
         Self::at_start(
             &run.runtime,
@@ -111,6 +113,13 @@ impl Scope {
     /// Replaces the step's clock and returns the previous one.
     pub(super) fn set_moment(&mut self, moment: Option<Arc<dyn EvalClock>>) -> Option<Arc<dyn EvalClock>> {
         std::mem::replace(&mut self.moment, moment)
+    }
+
+    /// Masks the variables.
+    pub(super) fn mask(&mut self, mask: &impl Mask) {
+        if let Some(masked) = masked_value(&self.root, mask) {
+            self.root = masked;
+        }
     }
 
     /// Returns the variables for expressions.
@@ -271,6 +280,8 @@ pub(super) struct ExecutionFacts {
     pub(super) id: ExecutionId,
     pub(super) started_at: Timestamp,
     pub(super) attempt: u32,
+    /// True if the variables are derived for people, who do not get the resume address.
+    pub(super) is_derived: bool,
 }
 
 impl ExecutionFacts {
@@ -282,7 +293,8 @@ impl ExecutionFacts {
             ("attempt", Value::from(self.attempt)),
         ]);
         if plan.reads_resume_url() {
-            execution.insert("resumeUrl", runtime.resume_url(self.id));
+            let url = if self.is_derived { MASK.to_owned() } else { runtime.resume_url(self.id) };
+            execution.insert("resumeUrl", url);
         }
         execution
     }

@@ -195,7 +195,7 @@ pub(crate) async fn list(
     Query(query): Query<ListQuery>,
 ) -> Result<Answer<Executions>, Problem> {
     let (mut filter, search, (limit, before)) = (query.filter()?, query.search()?, query.page()?);
-    let (store, clock) = (api.engine.store(), api.engine.clock());
+    let (store, clock, runtime) = (api.engine.store(), api.engine.clock(), api.engine.runtime());
     let wanted = open_statuses(&mut filter);
     let total = match query.count {
         Some(true) if search.is_empty() && wanted.is_none() => {
@@ -208,13 +208,13 @@ pub(crate) async fn list(
         (rows, next, None)
     } else {
         let page = Page { before, limit };
-        let found = search.run(&**store, &**clock, filter, page, SEARCH_TIME).await?;
+        let found =
+            search.run(&**store, &**clock, filter, page, SEARCH_TIME, Some(runtime.resume_tokens())).await?;
         let searched_to = found.next.map(|(_, at)| at).filter(|_| found.is_timed_out);
         (found.rows, found.next.map(|(id, _)| id), searched_to)
     };
     let next = next.map(cursor);
     let mut executions = Vec::with_capacity(rows.len());
-    let runtime = api.engine.runtime();
     for row in &mut rows {
         row.status = runtime.admission.shown_status(row);
     }

@@ -21,7 +21,6 @@ use super::described::{LogLineInfo, OriginInfo, OutcomeInfo, PayloadInfo, Respon
 use super::extract::{Answer, Body, Query, Segment, outside};
 use super::history::{self, StepView};
 use super::recorded::{Cuts, Recorded, on_thread};
-use super::scope::Scope;
 use super::turns::{self, TurnsView};
 use super::{Api, Problem, Shared, large, waiting};
 
@@ -205,16 +204,10 @@ pub(crate) async fn show(
     Segment(id): Segment,
     Query(query): Query<ShowQuery>,
 ) -> Result<Response, Problem> {
-    let (mut detail, cuts) = api.detail(&id).await?;
+    let (mut detail, cuts) = api.detail(&id, &credential).await?;
     let is_cut = query.large.is_some();
     if is_cut {
         detail.cut(&cuts);
-    }
-    // The resume address lets everyone answer who knows it.
-    if let Some(waiting) = detail.waiting.as_mut().and_then(serde_json::Value::as_object_mut)
-        && !credential.scopes.allow(Scope::Run)
-    {
-        waiting.remove("resumeUrl");
     }
     if is_cut {
         let mut value = serde_json::to_value(detail).map_err(|error| Problem::internal(&error))?;
@@ -225,11 +218,15 @@ pub(crate) async fn show(
 }
 
 impl Api {
-    /// One execution, with markers in place of its large values.
-    pub(crate) async fn detail(&self, id: &str) -> Result<(ExecutionDetail, Cuts), Problem> {
+    /// One execution, as the holder of a credential may see it, with markers in place of its large values.
+    pub(crate) async fn detail(
+        &self,
+        id: &str,
+        credential: &Credential,
+    ) -> Result<(ExecutionDetail, Cuts), Problem> {
         let Recorded { mut row, events, cuts } = self.recorded(id).await?;
         row.status = self.engine.runtime().admission.shown_status(&row);
-        let waiting = if row.status.is_terminal() { None } else { self.waiting(row.id).await? };
+        let waiting = if row.status.is_terminal() { None } else { self.waiting(row.id, credential).await? };
         let automation = self.engine.runtime().automation_of(&row).await;
         let replays = self.replays(row.id).await?;
         on_thread(move || {

@@ -8,7 +8,7 @@ use axum::body::Body;
 use axum::extract::Request;
 use axum::middleware::Next;
 use axum::response::{IntoResponse as _, Response};
-use engine::Clock;
+use engine::{Clock, ResumeTokens};
 use futures_util::StreamExt as _;
 use http::HeaderMap;
 use http::header::{CONTENT_TYPE, LOCATION};
@@ -16,7 +16,7 @@ use http::header::{CONTENT_TYPE, LOCATION};
 use super::access::Access;
 use super::credential::Credential;
 use super::scope::Scope;
-use super::{Problem, executions};
+use super::{Problem, executions, hidden};
 use crate::audit::{AuditLog, Entry};
 
 /// The time between two checks of the credential of an open event stream, beside those after a revocation.
@@ -57,6 +57,8 @@ pub(super) struct Visit {
     pub(super) audit: Arc<AuditLog>,
     pub(super) clock: Arc<dyn Clock>,
     pub(super) peer: Option<IpAddr>,
+    /// Recognises resume addresses in answers.
+    pub(super) resume_tokens: ResumeTokens,
     /// True if the listener let the request through without a credential.
     pub(super) is_public: bool,
 }
@@ -83,6 +85,12 @@ pub(super) async fn check(rule: Rule, request: Request, next: Next) -> Response 
     if let Some(record) = &mut record {
         record.finish(&response);
     }
+    let response = match &credential {
+        Some(credential) if !credential.scopes.allow(Scope::Run) => {
+            hidden::masked(response, visit.resume_tokens.clone())
+        }
+        _ => response,
+    };
     match credential {
         Some(credential) if is_stream(response.headers()) => until_over(response, visit.access, credential),
         _ => response,
@@ -128,6 +136,7 @@ impl Record {
             path: request.uri().path().to_owned(),
             status: None,
             execution: None,
+            count: None,
         };
         Self { audit: Arc::clone(&visit.audit), clock: Arc::clone(&visit.clock), entry: Some(entry) }
     }

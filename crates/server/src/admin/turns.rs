@@ -3,10 +3,12 @@
 
 use std::collections::HashMap;
 
+use axum::Extension;
 use axum::extract::State;
 use serde::{Deserialize, Serialize};
 use utoipa::{IntoParams, ToSchema};
 
+use super::credential::Credential;
 use super::extract::{Answer, Query, Segment};
 use super::history::StepView;
 use super::{Problem, Shared, large};
@@ -109,6 +111,7 @@ pub(crate) struct Turns {
 )]
 pub(crate) async fn turns(
     State(api): Shared,
+    Extension(credential): Extension<Credential>,
     Segment(id): Segment,
     Query(query): Query<TurnsQuery>,
 ) -> Result<Answer<serde_json::Value>, Problem> {
@@ -116,7 +119,7 @@ pub(crate) async fn turns(
     if !(1..=PAGE).contains(&limit) {
         return Err(Problem::bad_request("bad_query", format!("`limit` goes from 1 to {PAGE}")));
     }
-    let (detail, cuts) = api.detail(&id).await?;
+    let (detail, cuts) = api.detail(&id, &credential).await?;
     let mut steps = detail.into_steps();
     steps.retain(|step| {
         step.id() == query.step && query.status.as_ref().is_none_or(|status| step.status() == status)

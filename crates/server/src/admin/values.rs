@@ -3,18 +3,23 @@
 
 use std::io;
 
+use axum::Extension;
 use axum::extract::State;
 use axum::response::{IntoResponse as _, Response};
 use http::header::CONTENT_TYPE;
+use engine::ResumeTokens;
+use model::redact::masked_value;
 use model::value::{Map, PublicForm, Value};
 use serde::{Deserialize, Serialize, Serializer};
 use serde_json::Value as Json;
 use utoipa::{IntoParams, ToSchema};
 
+use super::credential::Credential;
 use super::described::AnyJson;
 use super::extract::{Query, Segment};
 use super::recorded::{Cuts, Recorded, on_thread};
-use super::{Problem, Shared, history, large};
+use super::scope::Scope;
+use super::{Problem, Shared, hidden, history, large};
 
 /// Which value, and how much of it.
 #[derive(Debug, Deserialize, IntoParams)]
@@ -56,6 +61,7 @@ pub(crate) struct ValueView {
 )]
 pub(crate) async fn values(
     State(api): Shared,
+    Extension(credential): Extension<Credential>,
     Segment(id): Segment,
     Query(query): Query<ValuesQuery>,
 ) -> Result<Response, Problem> {
@@ -68,15 +74,21 @@ pub(crate) async fn values(
             (event, rest.to_owned(), cuts)
         }
         None => {
-            let (detail, cuts) = api.detail(&id).await?;
+            let (detail, cuts) = api.detail(&id, &credential).await?;
             let detail = serde_json::to_value(detail).map_err(|error| Problem::internal(&error))?;
             let at = by_position(&detail, &query.at).ok_or_else(unknown)?;
             (detail, at, cuts)
         }
     };
     let (missing, memory) = (unknown(), cuts.memory());
+    // Before the value is cut: two slices would be the parts of one token.
+    let tokens = (!credential.scopes.allow(Scope::Run)).then(|| api.engine.runtime().resume_tokens());
     let body = on_thread(move || {
         let found = find(&tree, &at, &cuts).map_err(|error| Problem::internal(&error))?.ok_or(missing)?;
+        let found = match &tokens {
+            Some(tokens) => found.masked(tokens),
+            None => found,
+        };
         let (bytes, kind) = (found.bytes(), found.kind());
         let (value, total) = found.slice(query.from.unwrap_or(0), query.to);
         let view = ValueView { at: query.at, r#type: kind, bytes, total, value };
@@ -105,6 +117,17 @@ impl Serialize for Found {
 }
 
 impl Found {
+    /// Masks the tokens of resume addresses.
+    fn masked(self, tokens: &ResumeTokens) -> Self {
+        match self {
+            Self::Marked(mut value, cuts) => {
+                hidden::mask(&mut value, tokens);
+                Self::Marked(value, cuts)
+            }
+            Self::Large(value) => Self::Large(masked_value(&value, tokens).unwrap_or(value)),
+        }
+    }
+
     fn bytes(&self) -> usize {
         match self {
             Self::Marked(value, cuts) => large::size(value) + cuts.missing_bytes(value),

@@ -12,8 +12,10 @@ use serde_json::json;
 use store::Wait;
 use utoipa::ToSchema;
 
+use super::credential::Credential;
 use super::described::{AnyJson, InputInfo, PauseInfo, WaitReasonInfo};
 use super::extract::{Answer, Body, Segment};
+use super::scope::Scope;
 use super::{Api, Problem, Shared};
 
 /// The default sender of a signal, for the history.
@@ -103,8 +105,13 @@ pub(crate) struct StepAttemptView {
 }
 
 impl Api {
-    /// The reasons why an execution waits; `None` if it does not wait.
-    pub(crate) async fn waiting(&self, id: model::ExecutionId) -> Result<Option<serde_json::Value>, Problem> {
+    /// The reasons why an execution waits; `None` if it does not wait. The resume address lets everyone answer who knows it, so a
+    /// credential without `run` does not get it.
+    pub(crate) async fn waiting(
+        &self,
+        id: model::ExecutionId,
+        credential: &Credential,
+    ) -> Result<Option<serde_json::Value>, Problem> {
         let queue_status = self.engine.runtime().queue_status(id).await?;
         if queue_status.pauses.is_empty()
             && queue_status.turn.is_none()
@@ -113,7 +120,7 @@ impl Api {
             return Ok(None);
         }
         let mut told = serde_json::to_value(&queue_status).map_err(|error| Problem::internal(&error))?;
-        if is_answered_from_outside(&queue_status) {
+        if credential.scopes.allow(Scope::Run) && is_answered_from_outside(&queue_status) {
             told["resumeUrl"] = self.engine.runtime().resume_url(id).into();
         }
         Ok(Some(told))

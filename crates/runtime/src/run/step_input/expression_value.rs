@@ -82,7 +82,7 @@ impl Derivation<'_> {
             });
         }
         let redactor = &self.runtime.settings.redactor;
-        let scope = match (known, at) {
+        let mut scope = match (known, at) {
             (Some(step), Some((key, began))) => {
                 let replay = Replay::new(self.runtime, self.deployment, self.id, &self.events[..began.index]);
                 let mut scope = replay.with_all_results().scope_at(step, key, budget)?;
@@ -100,6 +100,7 @@ impl Derivation<'_> {
                 replay.with_all_results().scope_at_end()?
             }
         };
+        scope.mask(&self.runtime.resume_tokens());
         let (root, clock) = scope.names();
         let value = expression.evaluate_with_clock(root, clock, budget);
         value

@@ -219,6 +219,7 @@ impl Derivation<'_> {
                 None => missing.push(MissingSource::State),
             }
         }
+        scope.mask(&self.runtime.resume_tokens());
         if reads.is_none_or(|reads| !reads.is_nondeterministic) {
             return self.inputs(step, &scope, budget);
         }

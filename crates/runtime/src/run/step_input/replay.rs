@@ -113,7 +113,7 @@ impl<'a> Replay<'a> {
         };
         let retried = self.events.iter().filter(|event| matches!(event, Event::Retried { .. })).count();
         let attempt = u32::try_from(retried).unwrap_or(u32::MAX).saturating_add(1);
-        let facts = ExecutionFacts { id: self.id, started_at: *at, attempt };
+        let facts = ExecutionFacts { id: self.id, started_at: *at, attempt, is_derived: true };
         Scope::at_start(self.runtime, self.deployment, payload, None, config_vars, &facts)
     }
 

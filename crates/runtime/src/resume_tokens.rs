@@ -1,0 +1,142 @@
+//! Tokens of resume addresses: everyone who knows one can answer a waiting execution, so they are masked for readers who may not.
+
+use std::ops::Range;
+
+use base64::Engine as _;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use model::execution::ExecutionId;
+use model::redact::{MASK, Mask};
+
+use crate::run::Secret;
+
+/// Makes the tokens of executions, and finds them in texts. A token is the id of an execution with its HMAC, so it is recognised by
+/// itself, wherever an author has put it.
+#[derive(Clone, Debug)]
+pub struct ResumeTokens(Secret);
+
+impl ResumeTokens {
+    /// The length of a token, in characters.
+    pub const LEN: usize = 43;
+
+    pub(crate) fn new(secret: Secret) -> Self {
+        Self(secret)
+    }
+
+    pub(crate) fn token(&self, id: ExecutionId) -> String {
+        let mut bytes = id.as_bytes().to_vec();
+        bytes.extend(self.mac(id));
+        URL_SAFE_NO_PAD.encode(bytes)
+    }
+
+    /// The execution of a token.
+    pub(crate) fn execution(&self, token: &[u8]) -> Option<ExecutionId> {
+        let bytes = URL_SAFE_NO_PAD.decode(token).ok()?;
+        let (id, mac) = bytes.split_at_checked(16)?;
+        let id = ExecutionId::from_bytes(id.try_into().ok()?);
+        let right = self.mac(id);
+        // Compared in constant time.
+        let same =
+            mac.len() == right.len() && mac.iter().zip(right).fold(0, |sum, (a, b)| sum | (a ^ b)) == 0;
+        same.then_some(id)
+    }
+
+    fn mac(&self, id: ExecutionId) -> [u8; 16] {
+        self.0.derive(&[b"resume", id.as_bytes()])
+    }
+
+    /// Returns true if a byte may be part of a token.
+    #[must_use]
+    pub fn is_part(byte: u8) -> bool {
+        byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_')
+    }
+
+    /// The first token from `start` on.
+    fn next(&self, bytes: &[u8], start: usize) -> Option<Range<usize>> {
+        let mut at = start;
+        while let Some(window) = bytes.get(at..at + Self::LEN) {
+            match window.iter().rposition(|byte| !Self::is_part(*byte)) {
+                // No window with this byte is a token.
+                Some(other) => at += other + 1,
+                None if looks_like_id(window) && self.execution(window).is_some() => {
+                    return Some(at..at + Self::LEN);
+                }
+                None => at += 1,
+            }
+        }
+        None
+    }
+
+    /// Masks the tokens in bytes; `None` if there are none.
+    #[must_use]
+    pub fn masked(&self, bytes: &[u8]) -> Option<Vec<u8>> {
+        let mut next = self.next(bytes, 0)?;
+        let (mut out, mut done) = (Vec::with_capacity(bytes.len()), 0);
+        loop {
+            out.extend_from_slice(bytes.get(done..next.start).unwrap_or_default());
+            out.extend_from_slice(MASK.as_bytes());
+            done = next.end;
+            let Some(further) = self.next(bytes, done) else { break };
+            next = further;
+        }
+        out.extend_from_slice(bytes.get(done..).unwrap_or_default());
+        Some(out)
+    }
+}
+
+impl Mask for ResumeTokens {
+    fn masked_text(&self, text: &str) -> Option<String> {
+        // Tokens are ASCII, so the rest stays UTF-8.
+        self.masked(text.as_bytes()).and_then(|masked| String::from_utf8(masked).ok())
+    }
+
+    fn masked_bytes(&self, bytes: &[u8]) -> Option<Vec<u8>> {
+        self.masked(bytes)
+    }
+}
+
+/// Returns true if the version and the variant of a UUID are where a token has them. One of 64 texts passes, so long texts in base64
+/// cost little.
+fn looks_like_id(window: &[u8]) -> bool {
+    let bits = |index: usize| match window.get(index) {
+        Some(letter @ b'A'..=b'Z') => letter - b'A',
+        Some(letter @ b'a'..=b'z') => letter - b'a' + 26,
+        Some(digit @ b'0'..=b'9') => digit - b'0' + 52,
+        Some(b'-') => 62,
+        _ => 63,
+    };
+    bits(8) >> 2 == 7 && bits(10) & 3 == 2
+}
+
+#[cfg(test)]
+mod tests {
+    use jiff::Timestamp;
+    use model::Value;
+    use model::redact::masked_value;
+
+    use super::*;
+
+    fn tokens() -> (ResumeTokens, String) {
+        let tokens = ResumeTokens::new(Secret::new([7; 32]));
+        let token = tokens.token(ExecutionId::new(Timestamp::UNIX_EPOCH, [9; 10]));
+        assert_eq!(token.len(), ResumeTokens::LEN);
+        (tokens, token)
+    }
+
+    #[test]
+    fn a_token_is_masked_wherever_it_stands() {
+        let (tokens, token) = tokens();
+        let check = |text: String, expected: &str| {
+            assert_eq!(tokens.masked_text(&text).as_deref(), Some(expected), "{text}");
+        };
+        check(token.clone(), "***");
+        check(format!("http://h/resume/{token}?x=1"), "http://h/resume/***?x=1");
+        check(format!("before{token}after, {token}"), "before***after, ***");
+        check(format!("ü{token}{token}"), "ü******");
+        let other = ResumeTokens::new(Secret::new([8; 32]));
+        assert_eq!(other.masked(token.as_bytes()), None);
+        assert_eq!(tokens.masked(&token.as_bytes()[1..]), None);
+        let value = Value::from(vec![Value::from("a"), Value::from(token.as_str())]);
+        let masked = masked_value(&value, &tokens).expect("it has a token");
+        assert_eq!(masked, Value::from(vec![Value::from("a"), Value::from("***")]));
+    }
+}
