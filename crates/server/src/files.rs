@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use model::Secret;
+use rustix::fs::OFlags;
 use serde::{Deserialize, Serialize};
 
 use crate::Error;
@@ -123,8 +124,26 @@ pub(crate) fn existing_token(data_dir: &Path) -> Result<Secret, Error> {
 
 fn read_text(path: &Path) -> io::Result<String> {
     let mut text = String::new();
-    fs::File::open(path)?.take(MOST_BYTES).read_to_string(&mut text)?;
+    open_regular(path)?.take(MOST_BYTES).read_to_string(&mut text)?;
     Ok(text)
+}
+
+/// Opens a regular file, and never through a link: what is done with it would be done with a file of somebody else.
+fn open_regular(path: &Path) -> io::Result<fs::File> {
+    let mut options = OpenOptions::new();
+    options.read(true);
+    let flags = OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::NOCTTY;
+    std::os::unix::fs::OpenOptionsExt::custom_flags(
+        &mut options,
+        i32::try_from(flags.bits()).unwrap_or_default(),
+    );
+    let refused = |reason: &str| io::Error::new(io::ErrorKind::InvalidInput, reason);
+    let is_link = || path.symlink_metadata().is_ok_and(|found| found.is_symlink());
+    let file = options.open(path).map_err(|error| match is_link() {
+        true => refused("it is a link; put the file itself in its place"),
+        false => error,
+    })?;
+    if file.metadata()?.is_file() { Ok(file) } else { Err(refused("it is not a regular file")) }
 }
 
 fn create_dir(path: &Path) -> io::Result<()> {
@@ -148,14 +167,11 @@ fn create_private(path: &Path, text: &str) -> io::Result<()> {
 
 /// Takes away what others may do with a file.
 fn make_private(path: &Path) -> io::Result<()> {
-    #[cfg(unix)]
-    {
-        use std::os::unix::fs::PermissionsExt as _;
-        let mode = fs::metadata(path)?.permissions().mode();
-        if mode & 0o077 != 0 {
-            tracing::warn!(path = %path.display(), "others could read the admin token; now its owner alone can");
-            fs::set_permissions(path, fs::Permissions::from_mode(0o600))?;
-        }
+    use std::os::unix::fs::PermissionsExt as _;
+    let file = open_regular(path)?;
+    if file.metadata()?.permissions().mode() & 0o077 != 0 {
+        tracing::warn!(path = %path.display(), "others could read the admin token; now its owner alone can");
+        file.set_permissions(fs::Permissions::from_mode(0o600))?;
     }
     Ok(())
 }
@@ -183,6 +199,19 @@ mod tests {
         assert_eq!(admin_token(&data, None).expect("a token"), first);
         assert_eq!(existing_token(&data).expect("a token"), first);
         assert_ne!(admin_token(&folder.path().join("other"), None).expect("a token"), first);
+    }
+
+    #[test]
+    fn the_token_is_never_read_nor_made_private_through_a_link() {
+        let folder = folder();
+        let theirs = folder.path().join("theirs");
+        fs::write(&theirs, "a-token-of-somebody").expect("written");
+        let open = std::os::unix::fs::PermissionsExt::from_mode(0o644);
+        fs::set_permissions(&theirs, open).expect("a change");
+        std::os::unix::fs::symlink(&theirs, folder.path().join("admin-token")).expect("a link");
+        let error = admin_token(folder.path(), None).expect_err("a link");
+        assert!(format!("{error:?}").contains("it is a link"), "{error:?}");
+        assert_eq!(mode(&theirs), 0o644);
     }
 
     #[cfg(unix)]

@@ -125,6 +125,7 @@ impl Bound {
         let daemon = Daemon { pid: std::process::id(), admin: addresses.admin, hooks: addresses.hooks };
         let announcement = Announcement::write(&options.data_dir, daemon)?;
         engine.runtime().report_address(addresses.admin);
+        engine.settings().redactor.add_secret(token.expose());
         let (closing, tasks) = (CancellationToken::new(), TaskTracker::new());
         let audit = Arc::new(AuditLog::new(&options.data_dir));
         let budget = Budget::new(options.body_budget, Some(Spool::new(engine.ingress().files())));
@@ -146,7 +147,7 @@ impl Bound {
             grace: options.grace,
             on_half_close: HalfClose::Finish,
         };
-        let api = Api::new(engine, &options, addresses, audit, closing.clone(), tasks.clone())?;
+        let api = Api::new(engine, &options, &token, addresses, audit, closing.clone(), tasks.clone())?;
         let admin = Listener {
             name: "admin",
             socket: admin,

@@ -25,7 +25,13 @@ impl Identity {
         if more.get("sub").and_then(Value::as_str) != Some(self.subject.as_str()) {
             return Err(Error::Login("the user info of the provider describes another person".to_owned()));
         }
+        // An address and its verification are of one source: the token has signed the address, and not what the user info says of it.
+        let of_email = ["email", "email_verified"];
+        let has_email = of_email.iter().any(|name| self.claims.contains_key(*name));
         for (name, value) in more {
+            if has_email && of_email.contains(&name.as_str()) {
+                continue;
+            }
             self.claims.entry(name).or_insert(value);
         }
         Ok(())
@@ -139,5 +145,22 @@ mod tests {
             (person.texts("groups"), person.texts("role")),
             (HashSet::from(["a"]), HashSet::from(["c"]))
         );
+    }
+
+    #[test]
+    fn an_address_of_the_token_is_not_verified_by_the_user_info() {
+        let info = json!({"sub": "u-1", "email": "boss@example.com", "email_verified": true});
+        let Value::Object(info) = info else { panic!("claims are an object") };
+        for (token, email) in [
+            (json!({"email": "boss@example.com"}), None),
+            (json!({"email": "boss@example.com", "email_verified": false}), None),
+            (json!({"email_verified": true}), None),
+            (json!({"email": "me@example.com", "email_verified": true}), Some("me@example.com")),
+            (json!({}), Some("boss@example.com")),
+        ] {
+            let mut person = person(token.clone());
+            person.add(info.clone()).expect("the same person");
+            assert_eq!(person.email(), email, "{token}");
+        }
     }
 }

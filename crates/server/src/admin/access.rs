@@ -173,7 +173,7 @@ mod tests {
         let store = store::Memory::default().open();
         let clock = Arc::new(engine::SystemClock);
         let tokens = Tokens::new(store.clone(), clock.clone());
-        let sessions = Sessions::new(store, clock, tokens.clone(), 7071, None);
+        let sessions = Sessions::new(store, clock, tokens.clone(), 7071, None, &Secret::new(TOKEN));
         let mut options = ServerOptions::new("");
         options.admin_hosts = vec!["Cogwork.Example".to_owned()];
         Access::new(Secret::new(TOKEN), address, &options, sessions, tokens)

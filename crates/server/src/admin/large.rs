@@ -100,6 +100,7 @@ fn placeholder_for_cut(marker: &Value, at: &str, cut: &CutValue) -> Value {
 fn cut_within(value: &mut Value, at: &str, depth: usize) {
     let bytes = size(value);
     if bytes <= SMALL {
+        replace_alike(value, at);
         return;
     }
     if let Value::Object(entries) = value
@@ -115,6 +116,28 @@ fn cut_within(value: &mut Value, at: &str, depth: usize) {
         }
     }
     *value = placeholder(value, at, bytes);
+}
+
+/// Replaces objects of senders and authors that look as a large value does, so that `$large` in an answer always means one.
+fn replace_alike(value: &mut Value, at: &str) {
+    match value {
+        Value::Object(entries) if entries.contains_key("$large") => {
+            let bytes = size(value);
+            *value = placeholder(value, at, bytes);
+        }
+        Value::Object(entries) => {
+            entries
+                .iter_mut()
+                .for_each(|(name, part)| replace_alike(part, &format!("{at}/{}", escape(name))));
+        }
+        Value::Array(items) => {
+            items
+                .iter_mut()
+                .enumerate()
+                .for_each(|(index, item)| replace_alike(item, &format!("{at}/{index}")));
+        }
+        _ => {}
+    }
 }
 
 /// A name as a part of a JSON pointer.
@@ -308,6 +331,17 @@ mod tests {
             let shown = cut_whole(value.clone());
             prop_assert!(size(&shown) <= SMALL * 2);
             prop_assert!(size(&value) > SMALL || shown == value);
+        }
+    }
+
+    #[test]
+    fn a_value_of_a_sender_that_looks_as_a_large_one_does_is_replaced_by_a_true_one() {
+        for alike in [Value::Null, json!({"at": "/steps", "bytes": 1, "type": "text", "start": "forged"})] {
+            let mut value = json!({"body": [{"$large": alike}], "other": 1});
+            cut(&mut value, "/payload");
+            let large = &value["body"][0]["$large"];
+            assert_eq!(large["at"], "/payload/body/0", "{value}");
+            assert_eq!((&large["type"], &value["other"]), (&json!("object"), &json!(1)));
         }
     }
 }

@@ -1,10 +1,14 @@
 //! Logins of people at an identity provider (OpenID Connect), which begin a session of the web UI.
 //!
-//! The daemon keeps nothing of a login that has begun: its state, nonce and PKCE verifier are derived from one random value in a cookie of the
-//! browser that began it, so strangers cannot fill a table, and a login that another browser began does not end here. The time of the
+//! The daemon keeps nothing of a login that has begun: its state, nonce and PKCE verifier are derived, with the secret of the store, from one
+//! random value in a cookie of the browser that began it. The cookie has an HMAC by the same secret, so one that somebody else has made up is not taken, so strangers cannot fill a table, and a login that another browser began does not end here. The time of the
 //! beginning is part of that value. The ID token, which the provider signs, has the nonce, so nobody can change that time afterwards.
 #![allow(unused_qualifications, reason = "the macro that describes a route writes them")]
 
+use std::net::IpAddr;
+use std::sync::{Mutex, PoisonError};
+
+use axum::Extension;
 use axum::extract::State;
 use axum::response::{IntoResponse as _, Response};
 use connector::Error;
@@ -21,6 +25,7 @@ use utoipa::ToSchema;
 
 use super::credential::{Owner, encode, hash, random};
 use super::extract::{Answer, Body};
+use super::guard::{Visit, forwarded_for};
 use super::scope::{Scope, Scopes};
 use super::session::{self, Grant, SessionView};
 use super::{Api, Problem, Shared};
@@ -30,6 +35,8 @@ use crate::options::LoginOptions;
 const RETURN_WITHIN: SignedDuration = SignedDuration::from_mins(10);
 /// The most logins that wait for the provider at one time: everyone may begin one.
 const AT_ONCE: usize = 8;
+/// The most of them of one address, so that one that sends bogus codes to a slow provider leaves room for others.
+const AT_ONCE_OF_ONE: usize = 2;
 /// The page of the web UI to which the provider sends people back.
 const CALLBACK: &str = "/login/callback";
 /// The scope of ended logins in the state of the store. No scope of an automation has a colon in it.
@@ -42,6 +49,24 @@ pub(crate) struct Provider {
     /// The name of the cookie of a login.
     cookie: String,
     permits: Semaphore,
+    /// The addresses of the logins that wait for the provider.
+    waiting: Mutex<Vec<Option<IpAddr>>>,
+}
+
+/// The right to wait for the provider.
+struct Permit<'a> {
+    provider: &'a Provider,
+    address: Option<IpAddr>,
+    _permit: SemaphorePermit<'a>,
+}
+
+impl Drop for Permit<'_> {
+    fn drop(&mut self) {
+        let mut waiting = self.provider.waiting.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(index) = waiting.iter().position(|address| *address == self.address) {
+            waiting.swap_remove(index);
+        }
+    }
 }
 
 impl Provider {
@@ -56,7 +81,7 @@ impl Provider {
             scopes: options.request_scopes.clone(),
         })?;
         let cookie = format!("cogwork_login_{port}");
-        Ok(Self { client, options, cookie, permits: Semaphore::new(AT_ONCE) })
+        Ok(Self { client, options, cookie, permits: Semaphore::new(AT_ONCE), waiting: Mutex::default() })
     }
 
     /// A hash of the rules by which people are let in: a session that began by other rules is over.
@@ -67,12 +92,19 @@ impl Provider {
         encode(&hash(&rules))
     }
 
-    fn permit(&self) -> Result<SemaphorePermit<'_>, Problem> {
-        self.permits.try_acquire().map_err(|_| {
+    fn permit(&self, address: Option<IpAddr>) -> Result<Permit<'_>, Problem> {
+        let too_many = || {
             let detail = "too many people log in at this moment; try again in some seconds";
             let problem = Problem::new(StatusCode::SERVICE_UNAVAILABLE, "too_many_logins", detail);
             Problem { retry_after: Some(5), ..problem }
-        })
+        };
+        let mut waiting = self.waiting.lock().unwrap_or_else(PoisonError::into_inner);
+        if waiting.iter().filter(|other| **other == address).count() >= AT_ONCE_OF_ONE {
+            return Err(too_many());
+        }
+        let permit = self.permits.try_acquire().map_err(|_| too_many())?;
+        waiting.push(address);
+        Ok(Permit { provider: self, address, _permit: permit })
     }
 
     /// The scopes of a person; empty if they may not log in.
@@ -115,13 +147,37 @@ impl Api {
     }
 }
 
+/// The address of the browser of a request: that which a proxy on this machine or in its network names, else the other side of the connection.
+fn address(visit: &Visit, headers: &HeaderMap) -> Option<IpAddr> {
+    let is_near = |address: IpAddr| match address {
+        IpAddr::V4(address) => address.is_loopback() || address.is_private(),
+        IpAddr::V6(address) => address.is_loopback() || address.is_unique_local(),
+    };
+    let named = visit.peer.filter(|peer| is_near(*peer)).and_then(|_| forwarded_for(headers));
+    named.or(visit.peer)
+}
+
+/// Derives a text from another with the secret of the store.
+type Derive<'a> = &'a dyn Fn(&str, &str) -> String;
+
+/// The cookie of a login that begins now.
+fn new_cookie(random: &str, now: Timestamp, derive: Derive<'_>) -> String {
+    let value = format!("{random}.{}", now.as_second());
+    let mac = derive("login cookie", &value);
+    format!("{value}.{mac}")
+}
+
 /// The values of the login that a cookie belongs to; `None` if it is too old, or none of ours.
-fn values_of(cookie: &str, redirect: String, now: Timestamp) -> Option<LoginValues> {
-    let (_, begun) = cookie.split_once('.')?;
+fn values_of(cookie: &str, redirect: String, now: Timestamp, derive: Derive<'_>) -> Option<LoginValues> {
+    let (value, mac) = cookie.rsplit_once('.')?;
+    if !bool::from(derive("login cookie", value).as_bytes().ct_eq(mac.as_bytes())) {
+        return None;
+    }
+    let (_, begun) = value.split_once('.')?;
     let begun = Timestamp::from_second(begun.parse().ok()?).ok()?;
     // A clock that was set back in between makes it look as if it began later.
     let age = now.duration_since(begun);
-    let derive = |label: &str| encode(&hash(&format!("{label}:{cookie}")));
+    let derive = |label: &str| encode(&hash(&format!("{label}:{cookie}:{}", derive(label, cookie))));
     (age.abs() < RETURN_WITHIN).then(|| LoginValues {
         state: derive("state"),
         nonce: derive("nonce"),
@@ -184,12 +240,17 @@ pub(crate) struct BegunLogin {
     post, path = "/api/v1/session/provider", tag = "session", security(()),
     responses((status = 200, description = "It has begun; the answer sets a cookie that its end needs", body = BegunLogin)),
 )]
-pub(crate) async fn begin(State(api): Shared, headers: HeaderMap) -> Result<Response, Problem> {
+pub(crate) async fn begin(
+    State(api): Shared,
+    Extension(visit): Extension<Visit>,
+    headers: HeaderMap,
+) -> Result<Response, Problem> {
     let provider = api.provider()?;
-    let _permit = provider.permit()?;
+    let _permit = provider.permit(address(&visit, &headers))?;
     let now = api.engine.clock().now();
-    let cookie = format!("{}.{}", random()?, now.as_second());
-    let values = values_of(&cookie, redirect(&headers)?, now).ok_or_else(begin_again)?;
+    let derive = |label: &str, text: &str| api.engine.runtime().derived_text(label, text);
+    let cookie = new_cookie(&random()?, now, &derive);
+    let values = values_of(&cookie, redirect(&headers)?, now, &derive).ok_or_else(begin_again)?;
     let url = provider.client.authorize(&api.engine.runtime().http, &values).await;
     let url = url.map_err(|error| problem(&error))?.to_string();
     let mut response = Answer::ok(BegunLogin { url }).into_response();
@@ -225,19 +286,21 @@ pub(crate) struct Return {
 )]
 pub(crate) async fn end(
     State(api): Shared,
+    Extension(visit): Extension<Visit>,
     headers: HeaderMap,
     Body(Return { code, state, iss }): Body<Return>,
 ) -> Result<Response, Problem> {
     let provider = api.provider()?;
     let (now, redirect) = (api.engine.clock().now(), redirect(&headers)?);
-    let values =
-        session::cookie(&headers, &provider.cookie).and_then(|cookie| values_of(cookie, redirect, now));
+    let derive = |label: &str, text: &str| api.engine.runtime().derived_text(label, text);
+    let cookie = session::cookie(&headers, &provider.cookie);
+    let values = cookie.and_then(|cookie| values_of(cookie, redirect, now, &derive));
     let values = values.filter(|values| values.state.as_bytes().ct_eq(state.as_bytes()).into());
     let values = values.ok_or_else(begin_again)?;
     if api.engine.store().read_state(SCOPE, &values.state).await?.is_some() {
         return Err(begin_again());
     }
-    let _permit = provider.permit()?;
+    let _permit = provider.permit(address(&visit, &headers))?;
     let client_secret = provider.client_secret(&api)?;
     let answer = LoginAnswer { code: Secret::new(code), issuer: iss };
     let http = &api.engine.runtime().http;
@@ -326,10 +389,11 @@ mod tests {
 
     #[test]
     fn a_login_belongs_to_its_cookie_and_lasts_ten_minutes() {
-        let values = |cookie: &str, second| {
-            values_of(cookie, String::new(), Timestamp::from_second(second).expect("a time"))
-        };
-        let known = values("abc.1000", 1000).expect("values");
+        let derive = |label: &str, text: &str| encode(&hash(&format!("secret:{label}:{text}")));
+        let at = |second| Timestamp::from_second(second).expect("a time");
+        let values = |cookie: &str, second| values_of(cookie, String::new(), at(second), &derive);
+        let cookie = new_cookie("abc", at(1000), &derive);
+        let known = values(&cookie, 1000).expect("values");
         let all = [known.state.as_str(), &known.nonce, known.verifier.expose()];
         assert!(
             all.iter().all(|text| text.len() == 43)
@@ -337,11 +401,31 @@ mod tests {
                 && all[1] != all[2]
                 && all[0] != all[2]
         );
-        assert_eq!(values("abc.1000", 1599).expect("values").state, known.state);
-        assert!(values("abc.1000", 1600).is_none() && values("abc.1000", 400).is_none());
-        assert_ne!(values("abc.1001", 1000).expect("values").state, known.state);
-        for wrong in ["", "abc", "abc.", "abc.x", "abc.99999999999999999999", "abc.1000.1"] {
+        assert_eq!(values(&cookie, 1599).expect("values").state, known.state);
+        assert!(values(&cookie, 1600).is_none() && values(&cookie, 400).is_none());
+        assert_ne!(values(&new_cookie("abc", at(1001), &derive), 1000).expect("values").state, known.state);
+        let of_another = new_cookie("abc", at(1000), &|label, text| derive(label, &format!("{text}x")));
+        let later = cookie.replace(".1000.", ".1500.");
+        for wrong in
+            ["", "abc", "abc.", "abc.1000", "abc.1000.", "abc.x.y", "abc.1000.1", &of_another, &later]
+        {
             assert!(values(wrong, 1000).is_none(), "{wrong}");
         }
+    }
+
+    #[test]
+    fn one_address_leaves_room_for_the_logins_of_others() {
+        let provider = Provider::new(
+            LoginOptions { issuer: "https://id.example.com".to_owned(), ..LoginOptions::default() },
+            7071,
+        );
+        let provider = provider.expect("a provider");
+        let address = |last: u8| Some(IpAddr::from([203, 0, 113, last]));
+        let held: Vec<_> = (0..2).map(|_| provider.permit(address(1)).expect("a permit")).collect();
+        assert!(provider.permit(address(1)).is_err());
+        let others: Vec<_> = (2..8).map(|last| provider.permit(address(last)).expect("a permit")).collect();
+        assert!(provider.permit(address(9)).is_err(), "all permits are taken");
+        drop((held, others));
+        assert!(provider.permit(address(1)).is_ok());
     }
 }

@@ -27,6 +27,7 @@ mod files;
 mod follow;
 mod graph;
 mod guard;
+mod hidden;
 mod history;
 mod hosts;
 mod import;
@@ -69,7 +70,7 @@ use std::time::Duration;
 use axum::Router;
 use axum::body::Body;
 use axum::response::IntoResponse;
-use engine::{Clock, Engine};
+use engine::{Clock, Engine, ResumeTokens};
 use http::header::{self, ALLOW, CACHE_CONTROL, CONNECTION, CONTENT_TYPE};
 use http::{HeaderMap, HeaderName, HeaderValue, Method, Request, Response, StatusCode};
 use http_body_util::BodyExt as _;
@@ -156,6 +157,7 @@ impl Api {
     pub(crate) fn new(
         engine: Engine,
         options: &ServerOptions,
+        token: &Secret,
         addresses: Addresses,
         audit: Arc<AuditLog>,
         closing: CancellationToken,
@@ -169,7 +171,7 @@ impl Api {
         let port = addresses.admin.port();
         let provider = options.login.clone().map(|login| Provider::new(login, port)).transpose()?;
         let rules = provider.as_ref().map(Provider::rules);
-        let sessions = Sessions::new(store.clone(), clock.clone(), tokens.clone(), port, rules);
+        let sessions = Sessions::new(store.clone(), clock.clone(), tokens.clone(), port, rules, token);
         Ok(Self {
             engine,
             addresses,
@@ -228,6 +230,7 @@ pub(crate) struct Admin {
     limits: Limits,
     deadlines: Deadlines,
     budget: Arc<Budget>,
+    resume_tokens: ResumeTokens,
 }
 
 impl Admin {
@@ -243,6 +246,7 @@ impl Admin {
             audit: Arc::clone(&api.audit),
             clock: api.engine.clock().clone(),
             store: api.engine.store().clone(),
+            resume_tokens: api.engine.runtime().resume_tokens(),
             router: routes::router().with_state(Arc::new(api)),
             limits: options.admin_limits.clone(),
             deadlines: options.deadlines.clone(),
@@ -271,11 +275,12 @@ impl Admin {
             audit: Arc::clone(&self.audit),
             clock: Arc::clone(&self.clock),
             peer: seen.peer(),
+            resume_tokens: self.resume_tokens.clone(),
             is_public: credential.is_none(),
         };
         head.extensions.insert(visit);
         if let Some(credential) = credential {
-            seen.trust();
+            seen.trust(&credential.to_string());
             head.extensions.insert(credential);
         }
         let held = match net::read(body, most, &self.budget, &self.deadlines).await {

@@ -33,8 +33,10 @@ pub(crate) const SECRET_HEADER: &str = "x-cogwork-session";
 const LINK_FOR: SignedDuration = SignedDuration::from_mins(10);
 /// The time for which a session is valid after it was begun or renewed.
 const SESSION_FOR: SignedDuration = SignedDuration::from_hours(12);
-/// The most login links that are valid at one time. A new one takes the place of the oldest.
+/// The most login links that are valid at one time. A new one takes the place of the oldest of the credential that has the most.
 const LINKS: usize = 64;
+/// The most login links that one credential may create in the validity of one. Each of them may begin a session, which the store keeps.
+const LINKS_OF_ONE: usize = 100;
 /// The scope of sessions in the state of the store. No scope of an automation has a colon in it.
 const SCOPE: &str = "sessions:";
 
@@ -56,6 +58,23 @@ struct StoredSession {
     secret: String,
     #[serde(flatten)]
     grant: Grant,
+    /// The beginning of a hash of the admin token that began the session: another admin token ends it. Too short to find the token by it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    admin_token: Option<String>,
+}
+
+/// A login link that was not used yet.
+struct Link {
+    token: Hash,
+    until: Timestamp,
+    grant: Grant,
+}
+
+/// The login links, and when each credential has created its last ones.
+#[derive(Default)]
+struct Links {
+    open: VecDeque<Link>,
+    created: Vec<(Owner, VecDeque<Timestamp>)>,
 }
 
 /// The login links and sessions of a daemon.
@@ -67,7 +86,14 @@ pub(crate) struct Sessions {
     cookie: String,
     /// The hash of the rules by which people are let in; `None` if there is no identity provider.
     rules: Option<String>,
-    links: Mutex<VecDeque<(Hash, Timestamp, Grant)>>,
+    /// The mark of the admin token in stored sessions.
+    admin_token: String,
+    links: Mutex<Links>,
+}
+
+/// The mark of an admin token in stored sessions.
+fn mark(token: &Secret) -> String {
+    encode(&hash(&format!("session of {}", token.expose()))).chars().take(6).collect()
 }
 
 impl Sessions {
@@ -77,9 +103,18 @@ impl Sessions {
         tokens: Arc<Tokens>,
         port: u16,
         rules: Option<String>,
+        admin_token: &Secret,
     ) -> Arc<Self> {
         let cookie = format!("cogwork_{port}");
-        Arc::new(Self { store, clock, tokens, cookie, rules, links: Mutex::default() })
+        Arc::new(Self {
+            store,
+            clock,
+            tokens,
+            cookie,
+            rules,
+            admin_token: mark(admin_token),
+            links: Mutex::default(),
+        })
     }
 
     fn now(&self) -> Timestamp {
@@ -87,24 +122,50 @@ impl Sessions {
     }
 
     /// Creates a login link, and returns its token and its end.
+    ///
+    /// # Errors
+    /// 429 if the credential has created too many.
     fn new_link(&self, grant: Grant) -> Result<(String, Timestamp), Problem> {
         let (token, now) = (random()?, self.now());
-        let until = now.saturating_add(LINK_FOR).unwrap_or(Timestamp::MAX);
+        let after = |time: Timestamp| time.saturating_add(LINK_FOR).unwrap_or(Timestamp::MAX);
         let mut links = self.links.lock().unwrap_or_else(PoisonError::into_inner);
-        links.retain(|(_, until, _)| *until > now);
-        if links.len() >= LINKS {
-            links.pop_front();
+        links.open.retain(|link| link.until > now);
+        for (_, created) in &mut links.created {
+            created.retain(|at| after(*at) > now);
         }
-        links.push_back((hash(&token), until, grant));
-        Ok((token, until))
+        links.created.retain(|(_, created)| !created.is_empty());
+        match links.created.iter_mut().find(|(owner, _)| *owner == grant.owner) {
+            Some((_, created)) if created.len() >= LINKS_OF_ONE => {
+                let detail =
+                    format!("this credential has created {LINKS_OF_ONE} login links within ten minutes");
+                return Err(Problem::new(StatusCode::TOO_MANY_REQUESTS, "too_many_links", detail));
+            }
+            Some((_, created)) => created.push_back(now),
+            None => links.created.push((grant.owner.clone(), VecDeque::from([now]))),
+        }
+        if links.open.len() >= LINKS {
+            let number =
+                |link: &Link| links.open.iter().filter(|other| other.grant.owner == link.grant.owner).count();
+            let most = links.open.iter().map(number).max().unwrap_or_default();
+            let oldest = links.open.iter().position(|link| number(link) == most);
+            oldest.and_then(|index| links.open.remove(index));
+        }
+        links.open.push_back(Link { token: hash(&token), until: after(now), grant });
+        Ok((token, after(now)))
     }
 
     /// Uses up a login link. Returns the rights of its session; `None` if there is no such link.
     fn take_link(&self, token: &str) -> Option<Grant> {
         let (given, now) = (hash(token), self.now());
         let mut links = self.links.lock().unwrap_or_else(PoisonError::into_inner);
-        let found = links.iter().position(|(known, until, _)| *until > now && known.ct_eq(&given).into());
-        found.and_then(|index| links.remove(index)).map(|(_, _, grant)| grant)
+        let found = links.open.iter().position(|link| link.until > now && link.token.ct_eq(&given).into());
+        found.and_then(|index| links.open.remove(index)).map(|link| link.grant)
+    }
+
+    /// A session with these rights, as it is stored.
+    fn stored(&self, secret: &str, grant: Grant) -> StoredSession {
+        let admin_token = matches!(grant.owner, Owner::Admin).then(|| self.admin_token.clone());
+        StoredSession { secret: encode(&hash(secret)), grant, admin_token }
     }
 
     /// Writes a session that is valid from now on, and returns its end.
@@ -133,7 +194,7 @@ impl Sessions {
             return Ok(None);
         };
         let is_valid = match &session.grant.owner {
-            Owner::Admin => true,
+            Owner::Admin => session.admin_token.as_ref() == Some(&self.admin_token),
             Owner::Token { id, .. } => self.tokens.is_valid(id).await?,
             Owner::Person { rules, .. } => self.rules.as_ref() == Some(rules),
         };
@@ -341,7 +402,7 @@ pub(super) async fn begin_with(api: &Api, headers: &HeaderMap, grant: Grant) -> 
     let (cookie, secret) = (random()?, random()?);
     let (id, scopes) = (SessionId(encode(&hash(&cookie))), grant.scopes);
     let credential = Credential { owner: grant.owner.clone(), session: Some(id.clone()), scopes };
-    let session = StoredSession { secret: encode(&hash(&secret)), grant };
+    let session = api.sessions.stored(&secret, grant);
     let until = api.sessions.put(&id, &session).await?;
     let view = SessionView::new(&credential, Some(secret), Some(until));
     let mut response = with_cookie(&api.sessions, headers, &cookie, Answer(StatusCode::CREATED, view));
@@ -396,4 +457,62 @@ fn with_cookie(sessions: &Sessions, headers: &HeaderMap, value: &str, answer: im
         response.headers_mut().insert(SET_COOKIE, field);
     }
     response
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::scope::Scope;
+    use super::super::tokens::TokenId;
+    use super::*;
+
+    fn sessions(store: &Arc<dyn Store>, clock: &Arc<engine::ManualClock>, token: &str) -> Arc<Sessions> {
+        let clock: Arc<dyn Clock> = clock.clone();
+        let tokens = Tokens::new(store.clone(), clock.clone());
+        Sessions::new(store.clone(), clock, tokens, 7071, None, &Secret::new(token))
+    }
+
+    fn clock() -> Arc<engine::ManualClock> {
+        Arc::new(engine::ManualClock::new(Timestamp::UNIX_EPOCH))
+    }
+
+    fn grant(owner: Owner) -> Grant {
+        Grant { owner, scopes: std::iter::once(Scope::Metrics).collect() }
+    }
+
+    fn token(name: &str) -> Owner {
+        let id: TokenId = serde_json::from_value(serde_json::json!(name)).expect("an id");
+        Owner::Token { id, name: name.to_owned() }
+    }
+
+    #[tokio::test]
+    async fn another_admin_token_ends_the_sessions_of_the_former_one() {
+        let (store, clock) = (store::Memory::default().open(), clock());
+        let before = sessions(&store, &clock, "the-first-admin-token");
+        let id = SessionId("cookie".to_owned());
+        let session = before.stored("secret", grant(Owner::Admin));
+        before.put(&id, &session).await.expect("stored");
+        assert!(before.is_valid(&id).await.expect("read"));
+        let restarted = sessions(&store, &clock, "the-first-admin-token");
+        assert!(restarted.is_valid(&id).await.expect("read"));
+        let after = sessions(&store, &clock, "the-second-admin-token");
+        assert!(!after.is_valid(&id).await.expect("read"));
+        let stored = format!("{session:?}");
+        assert!(!stored.contains("the-first") && !stored.contains(&encode(&hash("the-first-admin-token"))));
+    }
+
+    #[test]
+    fn links_of_one_credential_push_out_its_own_alone() {
+        let (store, clock) = (store::Memory::default().open(), clock());
+        let sessions = sessions(&store, &clock, "an-admin-token-x");
+        let (link, _) = sessions.new_link(grant(Owner::Admin)).expect("a link");
+        for _ in 0..LINKS_OF_ONE {
+            sessions.new_link(grant(token("metrics"))).expect("a link");
+        }
+        let refused = sessions.new_link(grant(token("metrics"))).expect_err("too many");
+        assert_eq!((refused.status, refused.code.as_str()), (429, "too_many_links"));
+        assert!(sessions.take_link(&link).is_some(), "the link of the admin is still valid");
+        sessions.new_link(grant(token("other"))).expect("a link");
+        clock.advance(std::time::Duration::from_secs(600));
+        sessions.new_link(grant(token("metrics"))).expect("a link");
+    }
 }

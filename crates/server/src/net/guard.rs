@@ -11,7 +11,7 @@ use super::{FramingState, Refusal};
 use crate::options::Limits;
 
 /// Fields that mean one thing each: a second one is a way to have two readers disagree.
-static SINGLE: [HeaderName; 7] = [
+static SINGLE: [HeaderName; 8] = [
     HOST,
     CONTENT_LENGTH,
     TRANSFER_ENCODING,
@@ -19,6 +19,7 @@ static SINGLE: [HeaderName; 7] = [
     CONTENT_ENCODING,
     AUTHORIZATION,
     HeaderName::from_static("idempotency-key"),
+    HeaderName::from_static("x-cogwork-trace"),
 ];
 
 /// Checks a request's head.

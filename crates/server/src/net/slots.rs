@@ -1,4 +1,5 @@
-//! How many connections there may be: in all, of one peer, and of strangers, who have shown no credential.
+//! How many connections there may be: in all, of one peer, and of strangers, who have shown no credential. Where all places are taken, the
+//! owner of the most connections loses its oldest one.
 
 use std::collections::{BTreeMap, HashMap};
 use std::net::IpAddr;
@@ -26,7 +27,25 @@ struct Taken {
     by_peer: HashMap<IpAddr, usize>,
     /// By age, the oldest first: what evicts each.
     strangers: BTreeMap<u64, CancellationToken>,
+    /// By age, the oldest first: the owner of the credential that each has shown, and what evicts it.
+    known: BTreeMap<u64, (Arc<str>, CancellationToken)>,
     next: u64,
+}
+
+impl Taken {
+    /// Evicts the oldest connection of the owner that has the most, if that is more than one: no owner takes all places.
+    fn evict_of_most(&mut self) {
+        let mut counts: HashMap<&str, usize> = HashMap::new();
+        self.known.values().for_each(|(owner, _)| *counts.entry(owner).or_default() += 1);
+        let number = |owner: &str| counts.get(owner).copied().unwrap_or_default();
+        let most = self.known.values().map(|(owner, _)| number(owner)).max().filter(|most| *most > 1);
+        let oldest =
+            self.known.iter().find(|(_, (owner, _))| Some(number(owner)) == most).map(|(key, _)| *key);
+        if let Some((_, evicted)) = oldest.and_then(|oldest| self.known.remove(&oldest)) {
+            evicted.cancel();
+            self.total = self.total.saturating_sub(1);
+        }
+    }
 }
 
 /// A place, free again when it is dropped.
@@ -45,9 +64,13 @@ pub(crate) struct AnonymousSlot {
 }
 
 impl AnonymousSlot {
-    /// Notes that the connection has shown a credential: from here on it keeps its place.
-    pub(crate) fn trust(&self) {
-        self.slots.lock().strangers.remove(&self.number);
+    /// Notes that the connection has shown a credential of this owner: from here on it keeps its place, unless the owner has the most of
+    /// all and there is no other.
+    pub(crate) fn trust(&self, owner: &str) {
+        let mut taken = self.slots.lock();
+        if let Some(evicted) = taken.strangers.remove(&self.number) {
+            taken.known.insert(self.number, (owner.into(), evicted));
+        }
     }
 }
 
@@ -96,6 +119,9 @@ impl Slots {
             taken.total = taken.total.saturating_sub(1);
         }
         if taken.total >= self.total {
+            taken.evict_of_most();
+        }
+        if taken.total >= self.total {
             return None;
         }
         if let Some(peer) = peer {
@@ -127,6 +153,7 @@ impl Drop for Slot {
                 taken.total = taken.total.saturating_sub(1);
                 if let Some((number, _)) = anonymous {
                     taken.strangers.remove(number);
+                    taken.known.remove(number);
                 }
             }
         }
@@ -202,23 +229,47 @@ mod tests {
         let is_evicted =
             |slot: &Slot| slot.anonymous.as_ref().is_some_and(|(_, evicted)| evicted.is_cancelled());
         let (first, second) = (take(), take());
-        first.anonymous().expect("a stranger").trust();
+        first.anonymous().expect("a stranger").trust("a");
         let third = take();
         assert!(!is_evicted(&first) && !is_evicted(&second));
         let fourth = take();
         assert!(is_evicted(&second) && !is_evicted(&third), "the oldest that is not known");
         drop(second);
         for slot in [&third, &fourth] {
-            slot.anonymous().expect("a stranger").trust();
+            slot.anonymous().expect("a stranger").trust(if std::ptr::eq(slot, &third) { "b" } else { "c" });
         }
         let fifth = take();
         let sixth = take();
         assert!(is_evicted(&fifth) && !is_evicted(&first), "also where all places are taken");
-        sixth.anonymous().expect("a stranger").trust();
-        assert!(slots.take(ip("127.0.0.1")).is_none(), "all of them are known");
+        sixth.anonymous().expect("a stranger").trust("d");
+        assert!(slots.take(ip("127.0.0.1")).is_none(), "all of them are known, each of another owner");
         drop((first, third, fourth, fifth, sixth));
         let taken = slots.lock();
         assert_eq!((taken.total, taken.by_peer.len(), taken.strangers.len()), (0, 0, 0));
+    }
+
+    #[test]
+    fn an_owner_that_takes_all_places_loses_its_oldest_to_others() {
+        let limits = Limits { connections: 4, unauthenticated: Some(4), ..Limits::default() };
+        let slots = Slots::new(&limits);
+        let take = |owner: &str| {
+            let slot = slots.take(ip("127.0.0.1")).expect("a place");
+            slot.anonymous().expect("a stranger").trust(owner);
+            slot
+        };
+        let is_evicted =
+            |slot: &Slot| slot.anonymous.as_ref().is_some_and(|(_, evicted)| evicted.is_cancelled());
+        let admin = take("admin");
+        let held: Vec<Slot> = (0..3).map(|_| take("metrics")).collect();
+        let second = take("admin");
+        let evicted: Vec<bool> = held.iter().map(is_evicted).collect();
+        assert_eq!(
+            (evicted, is_evicted(&admin), is_evicted(&second)),
+            (vec![true, false, false], false, false)
+        );
+        drop((admin, held, second));
+        let taken = slots.lock();
+        assert_eq!((taken.total, taken.known.len(), taken.strangers.len()), (0, 0, 0));
     }
 
     #[test]

@@ -39,12 +39,12 @@ impl FramingState {
         self.peer
     }
 
-    /// Notes that a request has shown a credential.
-    pub(crate) fn trust(&self) {
+    /// Notes that a request has shown a credential of this owner.
+    pub(crate) fn trust(&self, owner: &str) {
         if !self.trusted.swap(true, Ordering::Relaxed)
             && let Some(anonymous) = &self.anonymous
         {
-            anonymous.trust();
+            anonymous.trust(owner);
         }
     }
 
