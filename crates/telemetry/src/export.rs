@@ -2,13 +2,17 @@
 
 use std::collections::HashMap;
 use std::sync::Arc;
+use std::time::Duration;
 
 use model::execution::{Event, ExecutionId};
 use model::metric::Counter;
 use opentelemetry::InstrumentationScope;
 use opentelemetry::trace::TraceId;
+use opentelemetry_http::HttpClient;
 use opentelemetry_otlp::tonic_types::transport::ClientTlsConfig;
-use opentelemetry_otlp::{ExporterBuildError, LogExporter, SpanExporter, WithTonicConfig as _};
+use opentelemetry_otlp::{
+    ExporterBuildError, LogExporter, SpanExporter, WithHttpConfig as _, WithTonicConfig as _,
+};
 use opentelemetry_sdk::Resource;
 use opentelemetry_sdk::error::OTelSdkResult;
 use opentelemetry_sdk::logs::{LogBatch, LogExporter as _, SdkLogRecord};
@@ -22,6 +26,9 @@ use crate::context::ExecutionTrace;
 use crate::error::Error;
 use crate::queue::Counts;
 use crate::spans::{self, ForeignTraces};
+
+/// The timeout of a request where the variables give none, as OpenTelemetry has it.
+const TIMEOUT: Duration = Duration::from_secs(10);
 
 /// The most traces of other executions that are remembered for links.
 const MAX_REMEMBERED: usize = 1024;
@@ -54,7 +61,7 @@ fn tls() -> ClientTlsConfig {
 pub(crate) fn span_exporter(protocol: Protocol) -> Result<SpanExporter, Error> {
     let builder = SpanExporter::builder();
     let built = match protocol {
-        Protocol::Http => builder.with_http().build(),
+        Protocol::Http => builder.with_http().with_http_client(client("TRACES")?).build(),
         Protocol::Grpc => builder.with_tonic().with_tls_config(tls()).build(),
     };
     let mut exporter = built.map_err(|error| refused("traces", &error))?;
@@ -65,12 +72,23 @@ pub(crate) fn span_exporter(protocol: Protocol) -> Result<SpanExporter, Error> {
 pub(crate) fn log_exporter(protocol: Protocol) -> Result<LogExporter, Error> {
     let builder = LogExporter::builder();
     let built = match protocol {
-        Protocol::Http => builder.with_http().build(),
+        Protocol::Http => builder.with_http().with_http_client(client("LOGS")?).build(),
         Protocol::Grpc => builder.with_tonic().with_tls_config(tls()).build(),
     };
     let mut exporter = built.map_err(|error| refused("logs", &error))?;
     exporter.set_resource(&resource());
     Ok(exporter)
+}
+
+/// The client of a signal by HTTP, with the timeout of the variables of OpenTelemetry.
+fn client(signal: &'static str) -> Result<impl HttpClient + 'static, Error> {
+    let names = [format!("OTEL_EXPORTER_OTLP_{signal}_TIMEOUT"), "OTEL_EXPORTER_OTLP_TIMEOUT".to_owned()];
+    let millis = names.iter().find_map(|name| std::env::var(name).ok()?.trim().parse().ok());
+    let timeout = millis.map_or(TIMEOUT, Duration::from_millis);
+    connector::http::collector_client(timeout).map_err(|error| Error::Exporter {
+        signal: if signal == "LOGS" { "logs" } else { "traces" },
+        message: error.to_string(),
+    })
 }
 
 fn refused(signal: &'static str, error: &ExporterBuildError) -> Error {

@@ -42,6 +42,25 @@ struct Exporter {
     log_counts: Arc<Counts>,
 }
 
+/// The values of the header fields that the variables of this process give the exporter; they are credentials for the collector.
+fn header_values() -> Vec<String> {
+    let fields = std::env::vars().filter(|(name, _)| name.starts_with("OTEL_") && name.ends_with("HEADERS"));
+    let texts: Vec<String> = fields.map(|(_, fields)| fields).collect();
+    let values = texts.iter().flat_map(|fields| fields.split(',')).filter_map(|field| field.split_once('='));
+    values
+        .map(|(_, value)| decode(value.trim()))
+        .flat_map(|value| {
+            // The scheme, such as `Bearer`, is not secret.
+            let credential = value.rsplit(' ').next().unwrap_or_default().to_owned();
+            [value, credential]
+        })
+        .collect()
+}
+
+fn decode(value: &str) -> String {
+    percent_encoding::percent_decode_str(value).decode_utf8_lossy().into_owned()
+}
+
 impl Telemetry {
     /// Reads the variables of this process; `None` if nothing is to be exported. `redactor` has the secrets that were read.
     ///
@@ -49,6 +68,7 @@ impl Telemetry {
     /// A variable has a value that is not supported.
     pub fn from_env(redactor: &Redactor) -> Result<Option<Self>, Error> {
         let Some(config) = Config::from_env()? else { return Ok(None) };
+        header_values().iter().for_each(|value| redactor.add_secret(value));
         let (span_counts, log_counts) = (Arc::<Counts>::default(), Arc::<Counts>::default());
         let (mut traces, mut logs, mut exporter) = (None, None, Exporter::new(config.sampler.into()));
         if let Some(config) = config.traces {

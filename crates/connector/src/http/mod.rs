@@ -68,6 +68,17 @@ pub fn install_crypto() {
     let _ = rustls::crypto::ring::default_provider().install_default();
 }
 
+/// A client for the collector of OpenTelemetry, whose address the operator gives: without the guard of calls, and without redirects, which
+/// would take what is sent to another host.
+///
+/// # Errors
+/// The client cannot be built.
+#[expect(clippy::disallowed_methods, reason = "its address is not chosen by automations")]
+pub fn collector_client(timeout: Duration) -> Result<reqwest::Client, reqwest::Error> {
+    install_crypto();
+    reqwest::Client::builder().redirect(reqwest::redirect::Policy::none()).timeout(timeout).build()
+}
+
 /// The limits and rules of outgoing requests.
 #[derive(Clone)]
 pub struct HttpOptions {
