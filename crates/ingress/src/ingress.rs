@@ -14,15 +14,19 @@ use crate::listen::Listeners;
 use crate::poll::Polls;
 use crate::subscribe::Subscriptions;
 
-/// Bodies of requests that are inflated at one time.
+/// Large bodies of requests that are inflated at one time.
 const INFLATING: usize = 2;
+/// Small bodies of requests that are inflated at one time.
+const INFLATING_SMALL: usize = 8;
 
 /// Everything that starts executions: webhooks, schedules, polls, subscriptions to events, and listening for tests.
 pub struct Ingress {
     pub(crate) runtime: Arc<Runtime>,
     pub(crate) hooks: RateLimits,
-    /// The right to inflate the body of a request: each may take 25 MiB.
+    /// The right to inflate a large body of a request: each may take 25 MiB.
     pub(crate) inflating: Semaphore,
+    /// The right to inflate a small body, which does not wait for large ones.
+    pub(crate) inflating_small: Semaphore,
     pub(crate) listeners: Listeners,
     pub(crate) polls: Polls,
     pub(crate) subscriptions: Subscriptions,
@@ -37,6 +41,7 @@ impl Ingress {
             runtime,
             hooks: RateLimits::default(),
             inflating: Semaphore::new(INFLATING),
+            inflating_small: Semaphore::new(INFLATING_SMALL),
             listeners: Listeners::default(),
             polls: Polls::default(),
             subscriptions: Subscriptions::default(),

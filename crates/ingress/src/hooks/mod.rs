@@ -27,12 +27,12 @@ use model::failpoint::Failpoint;
 use model::payload::{HttpResponse, Payload};
 use model::value::{FileStorage, Map, Value};
 use store::{AcceptOutcome, Outage};
+use tokio::sync::SemaphorePermit;
 use trigger::Rejection;
 use trigger::dedup::{DedupKey, dedup_keys};
 use trigger::response;
 use trigger::webhook::{ReceivedRequest, Request};
 
-use crate::credentials;
 pub use caller_answer::{AnsweredBy, Caller, CallerAnswer, caller};
 pub(crate) use limits::RateLimits;
 pub use route::RouteMatch;
@@ -182,7 +182,7 @@ impl Ingress {
         // A semaphore limits how many requests inflate their bodies at the same time.
         let is_compressed = trigger::webhook::is_compressed(&request.headers);
         let _permit = match is_compressed {
-            true => self.inflating.acquire().await.ok(),
+            true => self.inflating_permit(&request).await,
             false => None,
         };
         // Compressed bodies, bodies on disk and large ones take longer than a task may hold a thread of the runtime.
@@ -225,9 +225,23 @@ impl Ingress {
         if !trigger::webhook::is_compressed(&request.headers) {
             return trigger::webhook::receive(webhook, request);
         }
-        let _permit = self.inflating.acquire().await.ok();
+        let _permit = self.inflating_permit(&request).await;
         let webhook = webhook.clone();
         self.large_work(move || trigger::webhook::receive(&webhook, request)).await
+    }
+
+    /// Waits for the right to inflate the body of a request. A small body does not wait for large ones; its size is known only once it is
+    /// inflated.
+    async fn inflating_permit(&self, request: &Request) -> Option<SemaphorePermit<'_>> {
+        if !request.body.is_external() {
+            let small = self.inflating_small.acquire().await.ok()?;
+            let body = request.body.clone();
+            let is_small = move || trigger::webhook::inflates_within(&body, SMALL_INFLATED);
+            if self.runtime.large_work.run(is_small).await.unwrap_or_default() {
+                return Some(small);
+            }
+        }
+        self.inflating.acquire().await.ok()
     }
 
     /// Accepts an execution; a duplicate request gets the response of the first one.
@@ -271,7 +285,6 @@ impl Ingress {
         });
         let dedup_records = dedup_records.collect();
         let origin = if route.is_test { Origin::Test } else { Origin::Webhook };
-        let received = credentials::mask_credentials(webhook, received, &self.runtime.settings.redactor);
         let start = Start { payload: Payload::Webhook(received.payload), origin };
         let options = AcceptOptions {
             id: Some(id),
@@ -448,6 +461,9 @@ pub(crate) fn rejection_for(error: &Error, is_sync: bool) -> Rejection {
 
 /// Time limit for the evaluation of a trigger's condition.
 const CONDITION_TIME_LIMIT: Duration = Duration::from_secs(1);
+
+/// The most bytes of a small compressed body once it is inflated.
+const SMALL_INFLATED: usize = 1 << 20;
 
 /// The length, in bytes, above which a body is parsed on a thread for large values: parsing takes about a millisecond.
 const LARGE_BODY: usize = 64 << 10;

@@ -3,7 +3,7 @@
 //! An event that an automation in force may wait for is stored in the state, in a scope with its name and under a key that
 //! orders it. A step that starts to wait reads the events since its execution was accepted.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, VecDeque};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use jiff::{SignedDuration, Timestamp};
@@ -20,6 +20,9 @@ use crate::run::Delivery;
 const RETAINED_FOR: SignedDuration = SignedDuration::from_hours(24 * 7);
 /// The time within which another node has written and delivered an event after it gave it a key.
 const WRITTEN_WITHIN: SignedDuration = SignedDuration::from_mins(5);
+/// The bytes of events that this process retains within [`RETAINED_FOR`]: of executions, and of all other senders. Each has a share of its own,
+/// so that events from outside leave room for the events of automations.
+const SHARES: [usize; 2] = [64 << 20, 32 << 20];
 /// The page size when retained events are read.
 const PAGE: u32 = 1000;
 
@@ -32,6 +35,38 @@ fn scope(name: &str) -> String {
 #[derive(Default)]
 pub(crate) struct EventKeys {
     issued: Mutex<IssuedKeys>,
+    shares: Mutex<[Share; SHARES.len()]>,
+}
+
+/// The bytes of the retained events of some senders, by the hour in which they end.
+#[derive(Default)]
+struct Share {
+    by_hour: VecDeque<(i64, usize)>,
+    bytes: usize,
+    /// True once it was reported as used up, until there is room again.
+    is_reported: bool,
+}
+
+impl Share {
+    /// Takes `bytes` of `most` until [`RETAINED_FOR`] after `now`. Returns false if there is no room.
+    fn take(&mut self, bytes: usize, most: usize, now: Timestamp) -> bool {
+        let hour = now.as_second() / 3600;
+        while let Some((_, ended)) = self.by_hour.front().copied().filter(|(end, _)| *end <= hour) {
+            self.bytes -= ended;
+            self.by_hour.pop_front();
+        }
+        if self.bytes + bytes > most {
+            return false;
+        }
+        self.bytes += bytes;
+        // The hour after the last event of this one has ended.
+        let end = hour + RETAINED_FOR.as_hours() + 1;
+        match self.by_hour.back_mut() {
+            Some((last, taken)) if *last >= end => *taken += bytes,
+            _ => self.by_hour.push_back((end, bytes)),
+        }
+        true
+    }
 }
 
 #[derive(Default)]
@@ -64,6 +99,21 @@ impl EventKeys {
         let key = issued.next(admission, now);
         issued.under_way.insert(key);
         Retained { keys: self, key }
+    }
+
+    /// Takes room for an event in the share of its sender. Returns false, and reports it once, if there is none.
+    fn has_room(&self, share: usize, bytes: usize, now: Timestamp) -> bool {
+        let mut shares = self.shares.lock().unwrap_or_else(PoisonError::into_inner);
+        let (Some(most), Some(share)) = (SHARES.get(share), shares.get_mut(share)) else { return true };
+        let has_room = share.take(bytes, *most, now);
+        if !has_room && !std::mem::replace(&mut share.is_reported, true) {
+            tracing::warn!(
+                megabytes = most >> 20,
+                "the events that are kept for steps that wait for them later take too much room; further ones reach waiting steps only"
+            );
+        }
+        share.is_reported &= !has_room;
+        has_room
     }
 
     /// Makes all later keys greater than the id of an execution.
@@ -113,6 +163,10 @@ impl Runtime {
         }
         let now = self.clock.now();
         let keys = &self.admission.event_keys;
+        let bytes = value.estimated_size(StateWrite::MAX_VALUE_BYTES);
+        if !keys.has_room(usize::from(sender.is_none()), bytes, now) {
+            return Ok(None);
+        }
         if let Some(sender) = sender {
             keys.continue_after(sender);
         }
@@ -226,5 +280,17 @@ mod tests {
         let newest = ExecutionId::new(at(5000), [7; 10]);
         keys.continue_after(newest);
         assert!(keys.begin(&admission, at(1)).key > newest);
+    }
+
+    #[test]
+    fn events_from_outside_leave_room_for_those_of_executions_until_they_are_over() {
+        let keys = EventKeys::default();
+        let (outside, own, bytes) = (1, 0, 1 << 20);
+        let taken = (0..1000).take_while(|_| keys.has_room(outside, bytes, at(0))).count();
+        assert_eq!(taken, 32);
+        assert!(keys.has_room(own, bytes, at(0)));
+        let later = |hours: i64| at(0).checked_add(SignedDuration::from_hours(hours)).unwrap();
+        assert!(!keys.has_room(outside, bytes, later(24 * 7 - 1)));
+        assert!(keys.has_room(outside, bytes, later(24 * 7 + 1)));
     }
 }

@@ -37,6 +37,16 @@ pub(super) fn encoding(headers: &[(String, Vec<u8>)]) -> Encoding {
     }
 }
 
+/// Returns true if a body in memory has at most `most` bytes once it is inflated. Keeps nothing of it.
+#[must_use]
+pub fn inflates_within(body: &Data, most: usize) -> bool {
+    let Some(sent) = body.in_memory() else { return false };
+    let limit = u64::try_from(most).unwrap_or(u64::MAX).saturating_add(1);
+    let inflated = std::io::copy(&mut MultiGzDecoder::new(&sent[..]).take(limit), &mut std::io::sink());
+    // A body that is not gzip is refused without being inflated.
+    inflated.map_or(true, |inflated| inflated < limit)
+}
+
 /// Inflates a body to at most `max_body` bytes, and at most 25 MiB, since the result is in memory.
 ///
 /// # Errors

@@ -32,7 +32,7 @@ use crate::{Rejection, response};
 use inflate::Encoding;
 
 pub use content_type::MAX_PARSED_BYTES;
-pub use inflate::is_compressed;
+pub use inflate::{inflates_within, is_compressed};
 
 /// The methods that a trigger without a list of methods allows.
 pub const METHODS: [&str; 5] = ["POST", "PUT", "PATCH", "DELETE", "GET"];
