@@ -10,7 +10,16 @@ export function asFile(value: unknown): FileValue | undefined {
   if ("$file" in value) {
     return asFile(value.$file);
   }
-  return "encoding" in value && "contentType" in value && "size" in value ? (value as FileValue) : undefined;
+  // A sender can give an object the same members with values of any type.
+  const given = value as Partial<Record<keyof FileValue, unknown>>;
+  const isText = (member: unknown, needed = true) => typeof member === "string" || (!needed && member === undefined);
+  const fits =
+    isText(given.encoding) &&
+    isText(given.contentType) &&
+    typeof given.size === "number" &&
+    isText(given.data, false) &&
+    isText(given.filename, false);
+  return fits ? (value as FileValue) : undefined;
 }
 
 /** The members of a payload without its body, which is shown apart. */

@@ -20,6 +20,15 @@ it("a large value is a leaf until it is loaded", () => {
   expect(loaded.filter(({ key }) => key.startsWith("/big")).map(({ value: item }) => item)).toEqual([[1, 2], 1, 2]);
 });
 
+it("a value of a sender that is named as a large one is, is shown as it came", () => {
+  for (const alike of [null, 7, "x", [], {}, { at: 1, bytes: 2, type: "text", start: "" }, { at: "/x" }]) {
+    const found = rows({ body: { $large: alike } }, { opened: new Set(["/body"]), closed: new Set(), depth: 3 });
+    expect(found.map(({ key }) => key).slice(0, 3)).toEqual(["", "/body", "/body/$large"]);
+    expect(found.some(({ large }) => large)).toBe(false);
+    expect(search({ $large: alike }, "$large").hits).toContain("/$large");
+  }
+});
+
 it("a search opens the way to each hit", () => {
   const { open: needed, hits } = search(value, "A/B");
   expect(hits).toEqual(["/items/0/id"]);

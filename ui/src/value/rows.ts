@@ -41,12 +41,24 @@ export interface Row {
 export const pointer = (path: readonly (string | number)[]): string =>
   path.map((part) => `/${String(part).replaceAll("~", "~0").replaceAll("/", "~1")}`).join("");
 
-/** The value that the answer left out here; `undefined` for any other value. */
+/** The value that the answer left out here; `undefined` for any other value, such as one of a sender that has the same name. */
 export function asLarge(value: unknown): LargeValue | undefined {
-  if (typeof value !== "object" || value === null || !("$large" in value)) {
+  if (typeof value !== "object" || value === null || !("$large" in value) || Object.keys(value).length !== 1) {
     return undefined;
   }
-  return value.$large as LargeValue;
+  const large: unknown = value.$large;
+  return isLarge(large) ? large : undefined;
+}
+
+function isLarge(value: unknown): value is LargeValue {
+  const given = value as Partial<Record<keyof LargeValue, unknown>> | null;
+  return (
+    typeof given === "object" &&
+    typeof given?.at === "string" &&
+    typeof given.bytes === "number" &&
+    typeof given.type === "string" &&
+    typeof given.start === "string"
+  );
 }
 
 function entries(value: unknown): [string | number, unknown][] | undefined {
