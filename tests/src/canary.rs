@@ -29,7 +29,7 @@ const MARKS: [&str; 8] = [
 ];
 
 /// How many forms a mark has.
-const FORMS: usize = 5;
+const FORMS: usize = 8;
 
 /// Finds every mark in every form.
 static SEARCH: LazyLock<Option<AhoCorasick>> =
@@ -84,8 +84,8 @@ pub fn search(folder: &Path) -> io::Result<usize> {
     Ok(files)
 }
 
-/// The mark as it is, in base64 at each of three alignments, and in hexadecimal digits.
-fn forms(mark: &str) -> [String; FORMS] {
+/// A text as it is, in base64 at each of three alignments, in hexadecimal digits, in percent escapes and in those of JSON.
+pub fn forms(mark: &str) -> [String; FORMS] {
     let inside = |before: usize| {
         let mut bytes = vec![0; before];
         bytes.extend_from_slice(mark.as_bytes());
@@ -93,7 +93,17 @@ fn forms(mark: &str) -> [String; FORMS] {
         let (first, last) = ((before * 8).div_ceil(6), bytes.len() * 8 / 6);
         STANDARD_NO_PAD.encode(&bytes)[first..last].to_owned()
     };
-    [mark.to_owned(), inside(0), inside(1), inside(2), hex::encode(mark)]
+    let each = |form: &dyn Fn(u8) -> String| mark.bytes().map(form).collect::<String>();
+    [
+        mark.to_owned(),
+        inside(0),
+        inside(1),
+        inside(2),
+        hex::encode(mark),
+        hex::encode_upper(mark),
+        each(&|byte| format!("%{byte:02X}")),
+        each(&|byte| format!("\\u{byte:04x}")),
+    ]
 }
 
 #[cfg(test)]
@@ -112,6 +122,7 @@ mod tests {
             STANDARD.encode(format!("us:{secret}")),
             STANDARD.encode(format!("use:{secret}")),
             hex::encode(&secret),
+            secret.bytes().map(|byte| format!("\\u{byte:04x}")).collect(),
             "Bearer sim-access-0001-aa".to_owned(),
         ] {
             assert!(find(text.as_bytes()).is_some(), "{text}");

@@ -9,6 +9,7 @@
 mod site;
 
 mod backup;
+mod canaries_by_scope;
 mod canary;
 #[cfg(unix)]
 mod cluster;
@@ -24,6 +25,7 @@ mod deployments;
 mod doctor;
 mod failures;
 mod github;
+mod limits;
 mod listening;
 mod memory;
 mod metrics;

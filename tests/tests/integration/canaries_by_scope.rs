@@ -1,0 +1,372 @@
+//! Canaries in the answers of every route with every scope, in the output of commands and in all files that are written: secrets of the
+//! project, those of the daemon itself, credentials in payloads, and resume addresses, in every encoding.
+
+use std::collections::BTreeMap;
+
+use pretty_assertions::assert_eq;
+use reqwest::{Method, RequestBuilder};
+use serde_json::{Value, json};
+use tests::canary;
+use tests::recorder::Recorder;
+
+use crate::site::{Site, send};
+
+const SCOPES: [&str; 6] = ["metrics", "read", "run", "write", "secrets", "admin"];
+
+/// The key that encrypts stored secrets: 32 bytes with the mark of canaries.
+const KEY: &[u8; 32] = b"canary-4471-master-key-of-a-test";
+
+/// Puts the resume address wherever an author can put it, and waits.
+const WAITS: &str = r#"
+trigger: {webhook: {verify: none}}
+steps:
+  - {id: note, action: log.info, with: {message: "answer at ${{ execution.resumeUrl }}"}}
+  - {id: keep, set: {link: "${{ execution.resumeUrl }}", list: ["${{ execution.resumeUrl }}"]}}
+  - {id: invite, action: http.request, with: {method: POST, url: "RECORDER/invite", body: {text: "${{ vars.link }}"}}}
+  - {id: remember, action: state.set, with: {key: link, value: "${{ vars.link }}"}}
+  - id: ask
+    waitFor: {approval: {message: "Go? ${{ vars.link }}"}}
+    timeout: 1h
+"#;
+
+/// Copies a secret of several lines in the ways of forms, mails and errors.
+const LINES: &str = r#"
+trigger: {manual: {}}
+configVars:
+  pem: {value: "${{ secrets.pem }}", secret: true}
+steps:
+  - {id: forms, set: {crlf: "${{ configVars.pem | replace('\n', '\r\n') }}", one: "${{ configVars.pem | replace('\n', ' ') }}", json: "${{ configVars.pem | toJson }}"}}
+  - {id: echo, action: http.request, debug: true, with: {method: POST, url: "RECORDER/echo/x", body: {pem: "${{ configVars.pem }}"}}}
+  - {id: line, fail: "bad line: ${{ (configVars.pem | replace('\n', '|')) }}"}
+"#;
+
+/// Reads what belongs to the daemon.
+const THIEF: &str = r#"
+trigger: {manual: {}}
+configVars: {key: "${{ env.COGWORK_MASTER_KEY }}", headers: "${{ env.OTEL_EXPORTER_OTLP_HEADERS }}", secret: "${{ env.COGWORK_SECRET_OTHER }}"}
+steps: [{set: {key: "${{ configVars.key }}"}}]
+"#;
+
+/// Reads it by a name that is not written out.
+const SLY_THIEF: &str = r#"
+trigger: {manual: {}}
+configVars: {all: "${{ env | default('none') }}", key: "${{ env['COGWORK_' ~ 'MASTER_KEY'] | default('none') }}"}
+steps: [{set: {all: "${{ configVars.all }}", key: "${{ configVars.key }}"}}]
+"#;
+
+/// A site with everything that could get out, and what must not.
+struct Canaries {
+    site: Site,
+    /// A token for each scope.
+    tokens: BTreeMap<&'static str, String>,
+    /// The execution that waits, and the token of its resume address in every encoding.
+    waiting: String,
+    resume: Vec<String>,
+    /// The executions that have ended.
+    ended: Vec<String>,
+}
+
+impl Canaries {
+    async fn new(recorder: &Recorder) -> Self {
+        let mut site = Site::new(&[]);
+        for (name, yaml) in [("waits", WAITS), ("lines", LINES), ("thief", THIEF), ("sly", SLY_THIEF)] {
+            site.project.automation(name, &yaml.replace("RECORDER", recorder.url())).unwrap();
+        }
+        let lines: Vec<String> =
+            (0..3).map(|line| canary::secret(&format!("line-{line}-of-a-key"))).collect();
+        let pem = format!("-----BEGIN KEY-----\n{}\n-----END KEY-----", lines.join("\n"));
+        site.project.secret("pem", &pem).unwrap();
+        let variables = [
+            ("COGWORK_MASTER_KEY".to_owned(), base64(KEY)),
+            ("COGWORK_SECRET_OTHER".to_owned(), canary::secret("other")),
+            ("OTEL_EXPORTER_OTLP_HEADERS".to_owned(), format!("x-key={}", canary::secret("collector"))),
+            ("OTEL_EXPORTER_OTLP_ENDPOINT".to_owned(), recorder.url().to_owned()),
+            ("COGWORK_LOG_LEVEL".to_owned(), "debug".to_owned()),
+        ];
+        site.surround(variables.into());
+        site.start().await;
+        let stored =
+            site.api(Method::PUT, "/secrets/stored").json(&json!({"value": canary::secret("stored")}));
+        assert_eq!(send(stored).await.status, 200);
+        let mut tokens = BTreeMap::new();
+        for scope in SCOPES {
+            let body = json!({"name": scope, "scopes": [scope]});
+            let created = send(site.api(Method::POST, "/tokens").json(&body)).await.json();
+            tokens.insert(scope, created["token"].as_str().unwrap().to_owned());
+        }
+        let waiting = site.post("waits", &json!({"n": 1})).await.execution();
+        let mut events = site.events(&format!("/executions/{waiting}/events")).await;
+        events.next("waiting").await;
+        let shown = site.ask(&format!("/executions/{waiting}")).await;
+        let url = shown["waiting"]["resumeUrl"].as_str().unwrap_or_else(|| panic!("{shown}"));
+        let token = url.rsplit('/').next().unwrap();
+        let resume = canary::forms(token).to_vec();
+        Self { site, tokens, waiting, resume, ended: Vec::new() }
+    }
+
+    /// A request with the token of a scope.
+    fn request(&self, scope: &str, method: &Method, path: &str) -> RequestBuilder {
+        let url = format!("{}{path}", self.site.daemon().admin_url());
+        self.site.request(method.clone(), &url).bearer_auth(&self.tokens[scope])
+    }
+
+    /// Sends a request with a scope, and searches the answer for what the scope must not see.
+    async fn ask(&self, scope: &str, method: &Method, path: &str, body: Option<&Value>) -> (u16, String) {
+        let mut request = self.request(scope, method, path);
+        if let Some(body) = body {
+            request = request.json(body);
+        }
+        let mut answer = request.send().await.unwrap();
+        let (status, head) = (answer.status().as_u16(), format!("{:?}", answer.headers()));
+        let is_stream = head.contains("text/event-stream");
+        let mut bytes = Vec::new();
+        // A stream of an execution that waits does not end: what is stored comes at once, before the log of it.
+        while let Some(part) = answer.chunk().await.unwrap() {
+            bytes.extend_from_slice(&part);
+            if is_stream && (bytes.len() > 2000 || path.ends_with("/stream")) {
+                break;
+            }
+        }
+        let text = String::from_utf8_lossy(&bytes).into_owned();
+        let place = format!("{method} {path} with `{scope}`");
+        canary::look(&head, &place);
+        canary::look(&text, &place);
+        if !matches!(scope, "run" | "admin") {
+            for form in &self.resume {
+                assert!(!text.contains(form), "{place}: the resume address is in {text}");
+            }
+        }
+        (status, text)
+    }
+
+    /// The paths and bodies by which an operation is tried.
+    fn tries(&self, method: &Method, path: &str) -> Vec<(String, Option<Value>)> {
+        let execution = path.starts_with("/api/v1/executions/{id}");
+        let ids: Vec<&str> = match execution {
+            true => std::iter::once(&self.waiting).chain(&self.ended).map(String::as_str).collect(),
+            false if path.contains("/automations/{id}") => vec!["waits", "lines", "thief", "sly"],
+            false => vec!["waits"],
+        };
+        let mut tries = Vec::new();
+        for id in ids {
+            let filled = path
+                .replace("{id}", id)
+                .replace("{automation}", "waits")
+                .replace("{scope}", "waits")
+                .replace("{key}", "link")
+                .replace("{path}", "automations%2Flink.yaml")
+                .replace("{generation}", "1");
+            let filled = match path {
+                path if path.contains("/schemas/") => filled.replace("{name}", "automation"),
+                path if path.contains("/secrets/") => filled.replace("{name}", "stored"),
+                path if path.contains("/tokens/") => filled.replace("{name}", "none"),
+                _ => filled.replace("{name}", "link"),
+            };
+            let filled = filled.replace("{hash}", "00");
+            for query in queries(method, path) {
+                tries.push((format!("{filled}{query}"), None));
+            }
+            tries.extend(self.bodies(method, path, id).into_iter().map(|body| (filled.clone(), Some(body))));
+        }
+        tries
+    }
+
+    fn bodies(&self, method: &Method, path: &str, id: &str) -> Vec<Value> {
+        let hover = |expression: &str| {
+            let text =
+                format!("trigger: {{manual: {{}}}}\nsteps:\n  - set: {{a: \"${{{{ {expression} }}}}\"}}\n");
+            let offset = text.find("{{ ").map_or(0, |at| at + 4);
+            json!({"path": "automations/waits.yaml", "text": text, "offset": offset, "execution": self.waiting})
+        };
+        match (method.as_str(), path) {
+            ("POST", "/api/v1/hover") => [
+                "execution.resumeUrl",
+                "vars.link",
+                "vars.link[:60]",
+                "vars.link | base64",
+                "steps.keep.results.list",
+                "state.link",
+            ]
+            .map(hover)
+            .into(),
+            ("POST", "/api/v1/executions/{id}/replay") => {
+                vec![
+                    json!({"dryRun": true}),
+                    json!({"payload": {"headers": {"authorization": canary::secret("replay")}}}),
+                ]
+            }
+            ("POST", "/api/v1/automations/{id}/run") if id == "waits" => vec![credentials("run")],
+            ("POST", "/api/v1/tests/from-execution") => vec![json!({"execution": self.waiting})],
+            ("POST", "/api/v1/trials") => vec![json!({"automation": "waits", "executions": [self.waiting]})],
+            ("POST", "/api/v1/automations/{id}/preview-payload") => vec![credentials("preview")],
+            ("POST", "/api/v1/automations/{id}/payloads") => {
+                vec![json!({"name": "kept", "payload": credentials("saved")["payload"]})]
+            }
+            ("POST" | "PUT", _) => vec![json!({})],
+            _ => Vec::new(),
+        }
+    }
+}
+
+/// A start with credentials in its payload.
+fn credentials(name: &str) -> Value {
+    let secret = canary::secret(name);
+    json!({"payload": {
+        "method": "POST",
+        "headers": {"authorization": format!("Bearer {secret}"), "x-api-key": secret, "cookie": secret},
+        "query": {"token": secret, "a": "1"},
+        "body": {"n": 1},
+    }})
+}
+
+fn queries(method: &Method, path: &str) -> Vec<&'static str> {
+    if method != Method::GET {
+        return if method == Method::DELETE { vec![""] } else { Vec::new() };
+    }
+    match path {
+        "/api/v1/executions" => vec!["", "?attempts=true&count=true", "?text=resume"],
+        "/api/v1/executions/{id}" => vec!["", "?large=cut"],
+        "/api/v1/executions/{id}/values" => vec![
+            "?at=",
+            "?at=/waiting",
+            "?at=/payload",
+            "?at=/steps/keep/result",
+            "?at=/steps/keep/result/link",
+            "?at=/steps/keep/result/link&from=0&to=50",
+            "?at=/steps/keep/result/link&from=30&to=200",
+            "?at=/events/0",
+            "?at=/events/3",
+        ],
+        "/api/v1/executions/{id}/input" => {
+            vec!["?step=invite", "?step=note", "?step=keep", "?step=ask", "?step=echo"]
+        }
+        "/api/v1/executions/{id}/export" => vec!["?format=json", "?format=html"],
+        "/api/v1/executions/{id}/turns" => vec!["?step=keep"],
+        "/api/v1/executions/{id}/events" => vec!["", "?limit=1000"],
+        "/api/v1/events" => vec!["?topics=executions"],
+        "/api/v1/stream" => vec!["?topics=executions"],
+        _ => vec![""],
+    }
+}
+
+fn base64(bytes: &[u8]) -> String {
+    use base64::Engine as _;
+    base64::engine::general_purpose::STANDARD.encode(bytes)
+}
+
+/// Each operation of the API: those that only read first, and those that end what others read last.
+fn operations() -> Vec<(Method, String)> {
+    let api: Value = serde_json::from_str(&server::openapi()).unwrap();
+    let mut operations = Vec::new();
+    for (path, item) in api["paths"].as_object().unwrap() {
+        for method in item.as_object().unwrap().keys().filter(|key| *key != "parameters") {
+            operations.push((method.to_uppercase().parse::<Method>().unwrap(), path.clone()));
+        }
+    }
+    operations.sort_by_key(|(method, path)| {
+        let ends = ["/cancel", "/signal", "/disable", "/rotate-token", "/session"];
+        let ends = ends.iter().any(|part| path.ends_with(part)) || method == Method::DELETE;
+        (ends, method != Method::GET, path.clone())
+    });
+    operations
+}
+
+/// Links to what must not be read, in every folder of the project.
+fn link(site: &Site) {
+    let link = |target: &str, path: &str| {
+        let path = site.project.path().join(path);
+        std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+        std::os::unix::fs::symlink(target, path).unwrap();
+    };
+    link("../secrets/pem", "automations/link.yaml");
+    link("../.cogwork/admin-token", "automations/token.yaml");
+    link("../secrets/pem", "automations/code.js");
+    link("../secrets/pem", "automations/waits.test.yaml");
+    link("../secrets/pem", "connections/link.yaml");
+    link("../secrets/pem", "connectors/link.yaml");
+    link("../../secrets/pem", "payloads/waits/link.json");
+}
+
+#[tokio::test]
+async fn no_route_with_any_scope_no_command_and_no_file_shows_what_must_not_be_seen() {
+    let recorder = Recorder::start().await.unwrap();
+    let mut canaries = Canaries::new(&recorder).await;
+    link(&canaries.site);
+    send(canaries.site.api(Method::POST, "/reload")).await;
+    let broken = canaries.site.ask("/automations").await["broken"].to_string();
+    assert!(broken.contains("own-variable"), "{broken}");
+    for id in ["lines", "sly"] {
+        let execution = canaries.site.run(id).await;
+        canaries.site.end_of(&execution).await;
+        canaries.ended.push(execution);
+    }
+    let started = canaries.site.api(Method::POST, "/automations/waits/run").json(&credentials("run"));
+    let started = send(started).await.json()["executionId"].as_str().unwrap().to_owned();
+    let replayed = canaries.site.api(Method::POST, &format!("/executions/{started}/replay"));
+    let replayed = send(replayed.json(&json!({"payload": credentials("replay")["payload"]}))).await.json();
+    canaries.ended.extend([started, replayed["executionId"].as_str().unwrap().to_owned()]);
+
+    let mut shown = 0;
+    for (method, path) in operations() {
+        // The credentials of the test must stay.
+        if path.ends_with("/session") && method == Method::DELETE {
+            continue;
+        }
+        for scope in SCOPES {
+            for (path, body) in canaries.tries(&method, &path) {
+                let (status, text) = canaries.ask(scope, &method, &path, body.as_ref()).await;
+                assert!(status < 500 || status == 503, "{method} {path} with `{scope}`: {status} {text}");
+                shown += usize::from(status == 200);
+            }
+        }
+    }
+    assert!(shown > 300, "{shown} answers were searched");
+
+    let read = Method::GET;
+    let begin: String = canaries.resume[0].chars().take(20).collect();
+    let (_, found) = canaries.ask("read", &read, &format!("/api/v1/executions?text={begin}"), None).await;
+    let found: Value = serde_json::from_str(&found).unwrap();
+    assert_eq!(found["executions"], json!([]), "a search tells a resume address letter by letter");
+
+    commands_and_files(&mut canaries).await;
+}
+
+/// Searches what commands print and what is written to files.
+async fn commands_and_files(canaries: &mut Canaries) {
+    let site = &canaries.site;
+    let execution = canaries.ended[0].clone();
+    let folder = tempfile::tempdir().unwrap();
+    let out = |name: &str| folder.path().join(name).display().to_string();
+    let (backup, lines) = (out("backup"), out("lines.jsonl"));
+    for arguments in [
+        &["validate"][..],
+        &["validate", "--format", "json"],
+        &["plan"],
+        &["doctor"],
+        &["doctor", "--json"],
+        &["executions", "list"],
+        &["executions", "show", &execution],
+        &["executions", "show", &execution, "--json"],
+        &["executions", "export", "--output", &lines],
+        &["automations", "list"],
+        &["connections", "list"],
+        &["secrets", "list"],
+        &["state", "list", "waits"],
+        &["nodes"],
+        &["audit"],
+        &["test"],
+        &["backup", &backup],
+        &["run", "sly"],
+    ] {
+        site.cogwork(arguments).await;
+    }
+    canary::search(folder.path()).unwrap();
+    canary::search(&site.project.path().join(".cogwork")).unwrap();
+    let audit = std::fs::read_to_string(site.project.path().join(".cogwork/audit.jsonl")).unwrap();
+    let output = site.daemon().output();
+    for form in &canaries.resume {
+        assert!(!audit.contains(form), "the audit log has a resume address");
+        assert!(!output.contains(form), "the log of the daemon has a resume address");
+    }
+    canaries.site.kill().await;
+}
