@@ -32,8 +32,9 @@ pub use catalog::{
     AddressKind, BlockGraph, CODE_WORKER, Catalog, Change, ChangeKind, Deployment, Detail, DiffKind,
     Error as CatalogError, FileChange, Graph, GraphBlock, GraphStep, GraphTrigger, InFlightExecutions,
     InvalidFile, LineRange, MissingSecret, PROJECT_FOLDERS, Plan, ProjectFile, ProjectFileError,
-    ReloadPreview, ReloadSummary, Workers, automation_ids, check_project_target, is_own_variable, preview_project, project_files, read_project_file,
-    schema_context, serve_code, set_code_limits, set_code_program,
+    ReloadPreview, ReloadSummary, Workers, automation_ids, check_project_target, is_own_variable,
+    preview_project, project_files, read_project_file, schema_context, serve_code, set_code_limits,
+    set_code_program,
 };
 pub use engine::Engine;
 pub use generations::{Deploy, DeployError, Deployed, RunningDefinitions, deployable_files};
@@ -50,9 +51,10 @@ pub use runtime::{
     ConnectionState, ConnectionTest, DerivedInput, EngineEvent, Error, ExpressionValue, Health, KeySource,
     Limits, ListedSecret, LoginCallback, LoginState, MAX_WINDOW_HOURS, ManualClock, Metrics, MissingSource,
     MonotonicTime, Outcomes, Pause, Pauses, Pending, QueueStatus, ReadMemory, Refusal, RefusedRequest,
-    RepeatedCall, ReplayPlan, ReplayRequest, ResumeTokens, Rotation, Runtime, SecretSource, Settings, SignalError, Start,
-    StartedLogin, StateScope, StateValue, Status, StepAttempt, StoredSecret, StreamingBody, SystemClock,
-    Vault, Version, exposed_secret_files, is_secret_name, is_secret_set, read_definition, secret_files,
+    RepeatedCall, ReplayPlan, ReplayRequest, ResumeTokens, Rotation, Runtime, SecretSource, Settings,
+    SignalError, Start, StartedLogin, StateScope, StateValue, Status, StepAttempt, StoredSecret,
+    StreamingBody, SystemClock, Vault, Version, exposed_secret_files, is_secret_name, is_secret_set,
+    read_definition, secret_files,
 };
 pub use search::{Search, SearchResult};
 pub use test_draft::TestDraft;

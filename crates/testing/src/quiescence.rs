@@ -15,8 +15,8 @@ use model::{AutomationId, DefinitionHash};
 use store::{
     Accept, AcceptOutcome, Address, Append, Capacity, DedupHit, Definition, DefinitionStore, DefinitionUse,
     Error, EventWaiter, ExecutionFilter, ExecutionRow, ExecutionStore, GenerationStore, Info,
-    MaintenanceStore, Metrics, Outage, Page, PeerStore, PollEntry, PollState, PruneFilter, ReplayLog, SecretStore,
-    SharedTriggerStore, StateEntry, StateRow, StateStore, StateWrite, Store, Subscription,
+    MaintenanceStore, Metrics, Outage, Page, PeerStore, PollEntry, PollState, PruneFilter, ReplayLog,
+    SecretStore, SharedTriggerStore, StateEntry, StateRow, StateStore, StateWrite, Store, Subscription,
     SuspendedExecution, TriggerStore, Wait, WaitStore, Watermark,
 };
 use tokio::sync::{Notify, watch};
