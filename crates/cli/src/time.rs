@@ -3,9 +3,9 @@
 use std::time::Duration;
 
 use engine::Clock as _;
-use jiff::civil::{Date, DateTime};
 use jiff::tz::TimeZone;
 use jiff::{SignedDuration, Timestamp};
+use model::instant::Instant;
 
 /// This instant.
 pub(crate) fn now() -> Timestamp {
@@ -70,12 +70,7 @@ pub(crate) fn moment(text: &str, now: Timestamp) -> Result<Timestamp, String> {
         let back = SignedDuration::try_from(span).ok().and_then(|span| now.checked_sub(span).ok());
         return back.ok_or_else(|| format!("`{text}` is longer ago than time goes"));
     }
-    if let Ok(at) = text.parse::<Timestamp>() {
-        return Ok(at);
-    }
-    let civil = text.parse::<DateTime>().or_else(|_| text.parse::<Date>().map(DateTime::from));
-    let zoned = civil.and_then(|civil| civil.to_zoned(TimeZone::system()));
-    zoned.map(|zoned| zoned.timestamp()).map_err(|_| {
+    Instant::parse_in(text, &TimeZone::system()).map(Instant::to_timestamp).ok_or_else(|| {
         format!("`{text}` is no moment; write a span such as `2h` or `7d`, a day such as `2026-11-21`, or `2026-11-21T08:30:00Z`")
     })
 }

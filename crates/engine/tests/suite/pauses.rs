@@ -9,7 +9,8 @@ use model::execution::{Event, WaitReason};
 use model::value::{Map, Value};
 
 use crate::common::{
-    Peer, Project, call, crash, end, json, manual, soon, start_and_rest, start_with, steps_of, stop,
+    Peer, Project, call, crash, end, json, manual, outcome_of, soon, start_and_rest, start_with, steps_of,
+    stop,
 };
 use crate::watched::Watched;
 
@@ -390,4 +391,31 @@ async fn a_pause_of_more_than_50_ms_is_a_wait_in_the_history_and_is_written_with
     assert_eq!(waits, [("short", 51), ("longer", 2000)]);
     assert_eq!(counting.written().1, 1, "all of it is written with the end");
     stop(engine).await;
+}
+
+#[tokio::test]
+async fn a_computed_wait_has_the_limit_of_a_constant_one() {
+    let wait = |text: &str| manual(&format!("  - wait: ${{{{ '{text}' }}}}\n"));
+    let message = outcome_of(&wait("367d")).await;
+    assert_eq!(message, "failed: wait: `367d` is too long; a pause is at most 366d, or `until` an instant");
+    let project = Project::with(&wait("366d"));
+    let engine = project.start().await;
+    start_and_rest(&engine, "{}").await;
+    stop(engine).await;
+}
+
+#[tokio::test]
+async fn a_wait_until_the_end_of_the_year_9999_is_one_without_end() {
+    for until in ["'9999-12-31T23:59:59Z'", "253402300799", "'9999-12-31T23:59:59.999999999999+00:00'"] {
+        let project = Project::with(&manual(&format!("  - wait: {{until: \"{until}\"}}\n")));
+        let engine = project.start().await;
+        let id = start_and_rest(&engine, "{}").await;
+        crash(engine).await;
+        let engine = project.start().await;
+        project.clock.advance(Duration::from_secs(366 * 86_400));
+        assert_eq!(engine.runtime().status().resting, 1, "{until}");
+        assert!(engine.runtime().cancel(id, "enough").await.expect("it is asked"));
+        assert_eq!(end(&engine, id).await, "cancelled: enough");
+        stop(engine).await;
+    }
 }

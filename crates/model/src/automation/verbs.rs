@@ -83,6 +83,11 @@ pub enum WaitStep {
     Until(Expression),
 }
 
+impl WaitStep {
+    /// The longest duration, constant or computed: a year and a day.
+    pub const MAX: Duration = Duration::from_secs(366 * 86_400);
+}
+
 /// The settings of a `waitFor` step. The step's `timeout` limits the wait.
 #[derive(Clone, Debug)]
 pub struct WaitForStep {

@@ -3,10 +3,11 @@
 
 use std::time::Duration;
 
-use jiff::Timestamp;
+use jiff::{SignedDuration, Timestamp};
 use model::action::{ActionError, ErrorKind};
 use model::automation::{OnTimeout, Step, WaitForStep, WaitOn, WaitStep};
 use model::execution::{ExecutionId, LogLevel, Signal, StepWait, WaitReason};
+use model::instant::Instant;
 use model::value::Value;
 use store::Wait;
 
@@ -391,7 +392,16 @@ impl Run {
             WaitStep::For(length) => after(*length),
             WaitStep::Computed(template) => {
                 let text = self.evaluate(template, scope, "wait", context).await?.to_text();
-                after(model::units::parse_duration(&text).map_err(|error| wrong(format!("wait: {error}")))?)
+                let length = model::units::parse_duration(&text);
+                let length = length.map_err(|error| wrong(format!("wait: {error}")))?;
+                if length > WaitStep::MAX {
+                    let most = model::units::format_duration(WaitStep::MAX);
+                    let message = format!(
+                        "wait: `{text}` is too long; a pause is at most {most}, or `until` an instant"
+                    );
+                    return Err(wrong(message));
+                }
+                after(length)
             }
             WaitStep::Until(expression) => {
                 let value = self.evaluate_expression(expression, scope, "until", context).await?;
@@ -431,8 +441,9 @@ fn is_same_in_each_turn(condition: &model::Expression) -> bool {
 
 fn instant(value: &Value) -> Option<Timestamp> {
     match value {
-        Value::String(text) => text.parse().ok(),
-        Value::Number(number) => Timestamp::from_second(number.as_i64()?).ok(),
+        Value::String(text) => Instant::parse(text.trim()),
+        Value::Number(number) => Instant::from_epoch(SignedDuration::from_secs(number.as_i64()?)),
         _ => None,
     }
+    .map(Instant::to_timestamp)
 }

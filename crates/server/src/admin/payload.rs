@@ -7,6 +7,7 @@ use http::{HeaderName, HeaderValue, Method, StatusCode};
 use jiff::Timestamp;
 use model::automation::{StartForm, WebhookTrigger};
 use model::diagnostic::nearest;
+use model::instant::Instant;
 use model::{Map, Payload, Value};
 use percent_encoding::{AsciiSet, CONTROLS, NON_ALPHANUMERIC, utf8_percent_encode};
 use serde_json::Value as Json;
@@ -116,8 +117,8 @@ impl Reader<'_> {
         self.only(parts, &["scheduledAt"]);
         let at = match parts.get("scheduledAt") {
             None => self.now,
-            Some(given) => match given.as_str().and_then(|text| text.parse().ok()) {
-                Some(at) => at,
+            Some(given) => match given.as_str().and_then(Instant::parse) {
+                Some(at) => at.to_timestamp(),
                 None => {
                     let example = "`2026-03-02T08:30:00Z`";
                     return self.no(format!("`scheduledAt` is no instant; write it as {example}"));

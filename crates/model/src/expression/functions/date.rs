@@ -1,12 +1,13 @@
 //! Dates: texts of one format that can be compared, `2026-03-01T10:00:00.000Z`.
 
-use jiff::civil::DateTime;
+use jiff::SignedDuration;
+use jiff::fmt::strtime::BrokenDownTime;
 use jiff::fmt::{rfc2822, strtime};
 use jiff::tz::{self, TimeZone};
-use jiff::{SignedDuration, Timestamp, Zoned};
 
 use super::arguments::{Arguments, article, shorten};
 use crate::diagnostic::nearest;
+use crate::instant::Instant;
 use crate::units;
 use crate::value::Value;
 
@@ -30,22 +31,36 @@ pub(super) fn add_duration(arguments: &Arguments<'_>) -> Result<Value, String> {
     };
     let length = units::parse_duration(length).map_err(|error| error.to_string())?;
     let length = SignedDuration::try_from(length).map_err(|error| error.to_string())?;
-    let moved = if backwards { at.checked_sub(length) } else { at.checked_add(length) };
-    to_value(moved.map_err(|_| out_of_range())?)
+    let moved = at.checked_add(if backwards { -length } else { length });
+    to_value(moved.ok_or_else(out_of_range)?)
 }
 
 /// `formatDate(date, format=, timezone=)`: the default format is RFC 3339 with the offset of the zone, to the second.
 pub(super) fn format_date(arguments: &Arguments<'_>) -> Result<Value, String> {
     let zone = zone_argument(arguments)?;
     // A date without an offset is in this zone.
-    let at = parse(arguments.value("date"), &zone, "s")?.to_zoned(zone);
+    let at = parse(arguments.value("date"), &zone, "s")?;
     let format = arguments.text("format")?.unwrap_or(FORMAT);
     check_length(format, "the format")?;
     check_format(format)?;
-    let text = strtime::format(format, &at).map_err(|error| {
+    let text = write(at, &zone, format)?.map_err(|error| {
         format!("`{}` is not a format: {error}; it is one such as `%Y-%m-%d %H:%M`", shorten(format))
     })?;
     Ok(Value::from(text))
+}
+
+/// Writes an instant in a zone. The inner error is about the format.
+fn write(at: Instant, zone: &TimeZone, format: &str) -> Result<Result<String, jiff::Error>, String> {
+    let timestamp = at.to_timestamp();
+    if Instant::from(timestamp) == at {
+        return Ok(strtime::format(format, &timestamp.to_zoned(zone.clone())));
+    }
+    // The last day of the year 9999, which has no timestamp.
+    let (local, offset) = at.in_zone(zone).ok_or_else(out_of_range)?;
+    let mut parts = BrokenDownTime::from(local);
+    parts.set_offset(Some(offset));
+    let mut text = String::new();
+    Ok(parts.format(format, &mut text).map(|()| text))
 }
 
 /// Rejects a format without any `%`, whose output would be constant.
@@ -139,7 +154,7 @@ fn translate_format(format: &str) -> Option<String> {
 }
 
 /// The instant of the `date` argument, read with the arguments `format`, `timezone` and `unit`.
-fn instant_argument(arguments: &Arguments<'_>) -> Result<Timestamp, String> {
+fn instant_argument(arguments: &Arguments<'_>) -> Result<Instant, String> {
     let zone = zone_argument(arguments)?;
     let date = arguments.value("date");
     match (arguments.text("format")?, date) {
@@ -155,21 +170,24 @@ fn instant_argument(arguments: &Arguments<'_>) -> Result<Timestamp, String> {
     }
 }
 
-fn parse_format(format: &str, text: &str, zone: &TimeZone) -> Result<Timestamp, jiff::Error> {
+fn parse_format(format: &str, text: &str, zone: &TimeZone) -> Result<Instant, jiff::Error> {
     let parts = strtime::parse(format, text)?;
-    if parts.timestamp().is_some() || parts.offset().is_some() {
-        return parts.to_timestamp();
+    if parts.timestamp().is_some() {
+        return parts.to_timestamp().map(Instant::from);
     }
     if parts.iana_time_zone().is_some() {
-        return parts.to_zoned().map(|at| at.timestamp());
+        return parts.to_zoned().map(|at| Instant::from(at.timestamp()));
     }
     let midnight = jiff::civil::Time::midnight();
     let time = if parts.hour().is_some() { parts.to_time()? } else { midnight };
-    let at: Zoned = parts.to_date()?.to_datetime(time).to_zoned(zone.clone())?;
-    Ok(at.timestamp())
+    let local = parts.to_date()?.to_datetime(time);
+    Ok(match parts.offset() {
+        Some(offset) => Instant::at_offset(local, offset),
+        None => Instant::local(local, zone),
+    })
 }
 
-fn parse(date: &Value, zone: &TimeZone, unit: &str) -> Result<Timestamp, String> {
+fn parse(date: &Value, zone: &TimeZone, unit: &str) -> Result<Instant, String> {
     match date {
         Value::String(text) => {
             check_length(text, "the date")?;
@@ -182,31 +200,24 @@ fn parse(date: &Value, zone: &TimeZone, unit: &str) -> Result<Timestamp, String>
             })
         }
         Value::Number(number) => {
-            let per_second = if unit == "ms" { 1_000_i64 } else { 1 };
-            let at = match number.as_i64() {
-                Some(whole) => Timestamp::from_millisecond(
-                    whole.checked_mul(1_000 / per_second).ok_or_else(out_of_range)?,
-                ),
-                None => {
+            let elapsed = match (number.as_i64(), unit) {
+                (Some(whole), "ms") => Some(SignedDuration::from_millis(whole)),
+                (Some(whole), _) => Some(SignedDuration::from_secs(whole)),
+                (None, unit) => {
                     let seconds = number.as_f64().unwrap_or(f64::MAX) / if unit == "ms" { 1e3 } else { 1.0 };
-                    SignedDuration::try_from_secs_f64(seconds).and_then(Timestamp::from_duration)
+                    SignedDuration::try_from_secs_f64(seconds).ok()
                 }
             };
-            at.map_err(|_| out_of_range())
+            elapsed.and_then(Instant::from_epoch).ok_or_else(out_of_range)
         }
         other => Err(format!("`date` is {}, not a date", article(other))),
     }
 }
 
 /// Parses RFC 3339 and similar formats, with or without an offset, a date alone, and the format of HTTP and mail headers.
-fn parse_plain(text: &str, zone: &TimeZone) -> Option<Timestamp> {
-    if let Ok(at) = text.parse::<Timestamp>() {
-        return Some(at);
-    }
-    if let Ok(at) = text.parse::<DateTime>() {
-        return at.to_zoned(zone.clone()).ok().map(|at| at.timestamp());
-    }
-    rfc2822::DateTimeParser::new().parse_timestamp(text).ok()
+fn parse_plain(text: &str, zone: &TimeZone) -> Option<Instant> {
+    Instant::parse_in(text, zone)
+        .or_else(|| rfc2822::DateTimeParser::new().parse_timestamp(text).ok().map(Instant::from))
 }
 
 /// The zone of the `timezone` argument, else UTC. Uses the system's time zone database, or the built-in one if there is none.
@@ -224,12 +235,12 @@ fn zone_argument(arguments: &Arguments<'_>) -> Result<TimeZone, String> {
 }
 
 /// Formats a date as functions return it: UTC with milliseconds and a constant length, so that texts compare like instants.
-pub(super) fn to_value(at: Timestamp) -> Result<Value, String> {
-    let at = at.to_zoned(TimeZone::UTC);
+pub(super) fn to_value(at: impl Into<Instant>) -> Result<Value, String> {
+    let at = at.into().utc();
     if !(0..=9999).contains(&at.year()) {
         return Err(out_of_range());
     }
-    strtime::format("%Y-%m-%dT%H:%M:%S.%3fZ", &at).map(Value::from).map_err(|error| error.to_string())
+    strtime::format("%Y-%m-%dT%H:%M:%S.%3fZ", at).map(Value::from).map_err(|error| error.to_string())
 }
 
 fn out_of_range() -> String {

@@ -15,8 +15,6 @@ use crate::template::Template;
 use crate::units;
 use crate::yaml::{Field, Kind, Map, MapReader};
 
-/// The longest pause: a year and a day.
-const MAX_WAIT: Duration = Duration::from_secs(366 * 86_400);
 /// The most answers to choose from.
 const MAX_OPTIONS: usize = 20;
 /// The answers where none are given.
@@ -126,7 +124,7 @@ fn lower_wait(step: &mut StepReader<'_, '_, '_>) -> Option<Verb> {
             expression(node, "wait", diagnostics).unwrap_or_else(|| step.placeholder_expression("wait")),
         )),
         _ => {
-            let length = duration_within(field, "wait", &(Duration::ZERO..=MAX_WAIT), diagnostics);
+            let length = duration_within(field, "wait", &(Duration::ZERO..=WaitStep::MAX), diagnostics);
             WaitStep::For(length.unwrap_or_default())
         }
     };

@@ -19,6 +19,7 @@ use super::partial::Unreadable;
 use super::template::literal;
 use crate::automation::{AutomationId, SpannedName};
 use crate::diagnostic::{Diagnostic, Diagnostics, Source, Span};
+use crate::instant::Instant;
 use crate::test_suite::{Stub, Suite};
 use crate::value::Value;
 use crate::yaml::{Field, MapReader, Node};
@@ -183,9 +184,9 @@ fn instant(field: Field<'_, '_>, diagnostics: &Diagnostics) -> Option<Timestamp>
     if !no_expression(text, diagnostics) {
         return None;
     }
-    match text.value.parse() {
-        Ok(instant) => Some(instant),
-        Err(_) => {
+    match Instant::parse(&text.value) {
+        Some(instant) => Some(instant.to_timestamp()),
+        None => {
             let message = format!("`{}` is no instant", shorten(&text.value));
             diagnostics.push(Diagnostic::error("invalid-instant", message, inner(text)).help(
                 "write date, time and zone, like `2026-03-01T09:00:00Z` or `2026-03-01T10:00:00+01:00`",
@@ -198,7 +199,7 @@ fn instant(field: Field<'_, '_>, diagnostics: &Diagnostics) -> Option<Timestamp>
 /// The findings of a test suite without those about instants: YAML 1.1 had a type for them, but suites read them as
 /// text.
 pub(super) fn doubtful(found: Vec<Diagnostic>, source: &Source) -> Vec<Diagnostic> {
-    let is_instant = |place: Span| source.slice(place).parse::<Timestamp>().is_ok();
+    let is_instant = |place: Span| Instant::parse(source.slice(place)).is_some();
     found.into_iter().filter(|found| found.code != "yaml-surprise" || !is_instant(found.span)).collect()
 }
 

@@ -22,6 +22,44 @@ fn a_date_is_read_in_most_forms_and_written_in_one() {
 }
 
 #[test]
+fn a_zone_in_brackets_is_read_or_refused_and_never_ignored() {
+    check("parseDate('2024-01-01T10:00:00[Europe/Berlin]')", r#""2024-01-01T09:00:00.000Z""#);
+    check("formatDate('2024-07-01T10:00:00[Europe/Berlin]')", r#""2024-07-01T08:00:00+00:00""#);
+    check("addDuration('2024-01-01T10:00:00[Europe/Berlin]', '1h')", r#""2024-01-01T10:00:00.000Z""#);
+    for wrong in ["2024-01-01T10:00:00[Mars/Olympus]", "2024-01-01T10:00:00+05:00[Europe/Berlin]"] {
+        let found = evaluate_over(&format!("parseDate('{wrong}')"), &scope());
+        assert!(
+            found.starts_with(&format!("error: `parseDate`: `{wrong}` is not a date; write one")),
+            "{found}"
+        );
+    }
+}
+
+#[test]
+fn the_end_of_the_year_9999_is_a_date_like_any_other() {
+    let last = r#""9999-12-31T23:59:59.000Z""#;
+    check("parseDate('9999-12-31T23:59:59Z')", last);
+    check("parseDate(253402300799)", last);
+    check("parseDate(253402300799000, unit='ms')", last);
+    check("parseDate('31.12.9999 23:59:59', format='%d.%m.%Y %H:%M:%S')", last);
+    check("parseDate('9999-12-31 23:59:59 +0000', format='%Y-%m-%d %H:%M:%S %z')", last);
+    check("formatDate('9999-12-31T23:59:59Z')", r#""9999-12-31T23:59:59+00:00""#);
+    check("formatDate('9999-12-31T23:59:59Z', '%d.%m.%Y', timezone='America/New_York')", r#""31.12.9999""#);
+    check("addDuration('9999-12-31T23:59:59Z', '-1s')", r#""9999-12-31T23:59:58.000Z""#);
+    check("parseDate('9999-12-31T23:59:59Z') > now()", "true");
+    check(
+        "addDuration('9999-12-31T23:59:59Z', '1s')",
+        "error: `addDuration`: the date is outside the years 0 to 9999",
+    );
+}
+
+#[test]
+fn a_second_may_have_more_digits_than_are_kept() {
+    check("parseDate('2026-03-01T10:00:00.123456789012Z')", r#""2026-03-01T10:00:00.123Z""#);
+    check("parseDate('2026-03-01T10:00:00.1234567890123456')", r#""2026-03-01T10:00:00.123Z""#);
+}
+
+#[test]
 fn a_number_is_seconds_or_milliseconds_since_1970() {
     check("parseDate(1772359200)", r#""2026-03-01T10:00:00.000Z""#);
     check("parseDate(1772359200.25)", r#""2026-03-01T10:00:00.250Z""#);
