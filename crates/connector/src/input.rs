@@ -219,7 +219,7 @@ fn text(value: &Value, path: &str, problems: &mut Problems<'_>) -> Option<Value>
             Ok(loaded) => text(&Value::from(loaded), path, problems),
             Err(error) => problems.push(path, format_args!("is text: {error}")),
         },
-        Value::File(file) if file.text().is_some() => file.text().map(Value::from),
+        Value::File(file) if file.text().is_some() => file.text().map(|text| Value::from(&*text)),
         _ => wrong(&InputType::Text, value, path, problems),
     }
 }

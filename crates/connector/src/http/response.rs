@@ -3,17 +3,17 @@
 use std::borrow::Cow;
 use std::sync::Arc;
 
-use ::http::header::{CONTENT_TYPE, SET_COOKIE};
+use ::http::header::{CONTENT_DISPOSITION, CONTENT_TYPE, SET_COOKIE};
 use ::http::{HeaderMap, StatusCode};
 use bytes::Bytes;
-use encoding_rs::{Encoding, UTF_8};
+use encoding_rs::Encoding;
+use model::mime::{self, Parameters};
 use model::redact::Redactor;
 use model::value::JsonLimits;
 use model::{File, Map, Value};
 use url::Url;
 
 use super::failure::NotJson;
-use super::request::decode;
 
 /// Limits for parsing JSON responses. A page of 250 items with bodies stays far below them.
 const JSON_LIMITS: JsonLimits = JsonLimits { depth: 64, nodes: 1_000_000 };
@@ -78,7 +78,7 @@ impl Response {
     #[must_use]
     pub fn is_json(&self) -> bool {
         let media_type = self.media_type();
-        media_type == "application/json" || media_type.ends_with("+json")
+        matches!(media_type.as_str(), "application/json" | "text/json") || media_type.ends_with("+json")
     }
 
     /// Returns the headers as a map: names in lower case, repeated headers joined by `, `, cookies as a list.
@@ -87,9 +87,9 @@ impl Response {
         let mut map = Map::headers();
         for name in self.headers.keys() {
             let values =
-                self.headers.get_all(name).iter().map(|value| String::from_utf8_lossy(value.as_bytes()));
+                self.headers.get_all(name).iter().map(|value| mime::header_text(value.as_bytes(), None));
             let value = if name == SET_COOKIE {
-                values.map(|value| Value::from(value.into_owned())).collect()
+                values.map(Value::from).collect()
             } else {
                 Value::from(values.collect::<Vec<_>>().join(", "))
             };
@@ -117,24 +117,17 @@ impl Response {
     /// Invalid bytes become U+FFFD.
     #[must_use]
     pub fn text(&self) -> String {
-        self.in_utf8().map_or_else(|| String::from_utf8_lossy(&self.body).into_owned(), Cow::into_owned)
+        mime::decode(&self.body, self.charset()).into_owned()
     }
 
     /// Decodes the body to UTF-8 without byte order mark; `None` if it is not valid in its encoding.
     fn in_utf8(&self) -> Option<Cow<'_, str>> {
-        let (encoding, mark) = match Encoding::for_bom(&self.body) {
-            Some(found) => found,
-            None => (self.charset().unwrap_or(UTF_8), 0),
-        };
-        encoding.decode_without_bom_handling_and_without_replacement(self.body.get(mark..)?)
+        mime::decode_exact(&self.body, self.charset())
     }
 
     /// Returns the encoding that the content type names; `None` if it is missing or unknown.
     fn charset(&self) -> Option<&'static Encoding> {
-        let whole = self.header(CONTENT_TYPE.as_str())?;
-        let mut parameters = whole.split(';').skip(1).filter_map(|parameter| parameter.split_once('='));
-        let (_, label) = parameters.find(|(name, _)| name.trim().eq_ignore_ascii_case("charset"))?;
-        Encoding::for_label(label.trim().trim_matches('"').as_bytes())
+        mime::charset(self.header(CONTENT_TYPE.as_str())?)
     }
 
     /// Returns the body as a file with the name that the response gives.
@@ -183,14 +176,8 @@ impl Response {
     /// Returns the file name in `Content-Disposition` (RFC 6266: `filename*` before `filename`), without any folder,
     /// since it is untrusted and must not act as a path.
     fn file_name(&self) -> Option<Arc<str>> {
-        let disposition = self.header("content-disposition")?;
-        let parameter = |wanted: &str| {
-            let mut pairs = disposition.split(';').filter_map(|part| part.split_once('='));
-            pairs.find(|(name, _)| name.trim().eq_ignore_ascii_case(wanted)).map(|(_, value)| value.trim())
-        };
-        let extended = parameter("filename*").and_then(|value| value.strip_prefix("UTF-8''"));
-        let name =
-            extended.map(decode).or_else(|| Some(parameter("filename")?.trim_matches('"').to_owned()))?;
+        let disposition = self.headers.get(CONTENT_DISPOSITION)?;
+        let name = Parameters(disposition.as_bytes()).file_name(None)?;
         let name = name.rsplit(['/', '\\']).next().unwrap_or_default();
         (!name.is_empty()).then(|| name.into())
     }
@@ -225,6 +212,7 @@ mod tests {
         };
         assert_eq!(read("application/json; charset=utf-8", b"{\"a\":1}").to_json(), r#"{"a":1}"#);
         assert_eq!(read("application/problem+json", b"[1]").to_json(), "[1]");
+        assert_eq!(read("text/json", b"[1]").to_json(), "[1]");
         assert_eq!(read("text/html", b"<p>"), Value::from("<p>"));
         assert_eq!(read("image/png", b"\x89PNG").kind(), "file");
         assert_eq!(read("text/plain", b"\xff").kind(), "file");
@@ -267,5 +255,7 @@ mod tests {
         let both = "attachment; filename=\"plain\"; filename*=UTF-8''b%C3%A9ta%2F..%2F17.txt";
         assert_eq!(name(both).as_deref(), Some("17.txt"));
         assert_eq!(name("inline"), None);
+        assert_eq!(name("attachment; filename=\"a;b.pdf\"").as_deref(), Some("a;b.pdf"));
+        assert_eq!(name("attachment; filename*=iso-8859-1''caf%E9.png").as_deref(), Some("café.png"));
     }
 }

@@ -247,7 +247,7 @@ fn same(expected: &Value, found: &Value) -> bool {
             one.len() == other.len()
                 && one.iter().all(|(key, value)| other.get(key).is_some_and(|found| same(value, found)))
         }
-        (Value::String(text), Value::File(file)) => file.text() == Some(text),
+        (Value::String(text), Value::File(file)) => file.text().is_some_and(|found| found == text.as_str()),
         _ => expected == found,
     }
 }

@@ -13,6 +13,7 @@ mod map;
 mod blob_refs;
 mod sharing;
 
+use std::borrow::Cow;
 use std::fmt;
 use std::io;
 use std::sync::Arc;
@@ -29,6 +30,7 @@ pub use map::{Key, Map};
 pub use sharing::with_sharing;
 
 use crate::budget::{ENTRY_MEMORY, ITEM_MEMORY};
+use crate::mime;
 
 /// A number: an integer of 64 bits, signed or not, or a finite float. Integers never pass through a float.
 pub type Number = serde_json::Number;
@@ -69,10 +71,19 @@ pub struct File {
 }
 
 impl File {
-    /// The bytes as text; `None` if they are not UTF-8 or not in memory.
+    /// The bytes as text: for a text type in the encoding of its byte-order mark or its charset, else in UTF-8. `None` if they are
+    /// invalid in it, or not in memory.
     #[must_use]
-    pub fn text(&self) -> Option<&str> {
-        std::str::from_utf8(self.data.in_memory()?).ok()
+    pub fn text(&self) -> Option<Cow<'_, str>> {
+        let bytes = self.data.in_memory()?;
+        // Some servers name a charset for every type, so only that of a text type counts.
+        if mime::is_text(&self.content_type) {
+            let charset = mime::charset(&self.content_type);
+            if charset.is_some() || std::str::from_utf8(bytes).is_err() {
+                return mime::decode_exact(bytes, charset);
+            }
+        }
+        std::str::from_utf8(bytes).ok().map(Cow::Borrowed)
     }
 
     /// Loads the bytes into `memory`. Blocks if they are external.
@@ -224,7 +235,7 @@ impl Value {
             Self::String(text) => text.to_string(),
             Self::Null => String::new(),
             Self::File(file) => match file.data.in_memory() {
-                Some(bytes) => file.text().map_or_else(|| json::base64(bytes), str::to_owned),
+                Some(bytes) => file.text().map_or_else(|| json::base64(bytes), Cow::into_owned),
                 None => json::file_to_json(file),
             },
             other => other.to_json(),

@@ -2,14 +2,14 @@
 
 use std::error::Error as _;
 
+use encoding_rs::Encoding;
+use model::mime;
 use model::value::{JsonError, JsonLimits, Reserved};
 use model::{File, Value};
 
 use super::content_type::{self, Kind, MAX_PARSED_BYTES};
 use super::{multipart, urlencoded};
 use crate::Rejection;
-
-const BYTE_ORDER_MARK: &[u8] = b"\xef\xbb\xbf";
 
 /// Parses `body.data`. `raw` is the same body as a file value.
 pub(super) fn parse(body: &File, raw: &Value) -> Result<Value, Rejection> {
@@ -28,16 +28,17 @@ pub(super) fn parse(body: &File, raw: &Value) -> Result<Value, Rejection> {
         // The listener has reserved memory for such a body, and loaded it.
         _ => &body.data.load(MAX_PARSED_BYTES, &Reserved::new(MAX_PARSED_BYTES, ())).map_err(too_large)?,
     };
+    let charset = mime::charset(&body.content_type);
     match kind {
-        Kind::Json => json(data, "request body"),
-        Kind::Form => match urlencoded::decode(data) {
+        Kind::Json => json(data, charset, "request body"),
+        Kind::Form => match urlencoded::decode(data, charset) {
             Some(map) => Ok(Value::from(map)),
             None => Err(Rejection::bad_request("bad_form", "request body has too many form fields")),
         },
-        Kind::Text => Ok(Value::from(content_type::decode(data, &body.content_type))),
+        Kind::Text => Ok(Value::from(mime::decode(data, charset).into_owned())),
         Kind::Binary | Kind::Multipart | Kind::Unknown => {
             // Require a list or a map, so that bytes such as `1` or `null` stay a file.
-            let value = looks_like_json(data).then(|| json(data, "request body"));
+            let value = looks_like_json(data).then(|| json(data, None, "request body"));
             Ok(value.and_then(Result::ok).unwrap_or_else(|| raw.clone()))
         }
     }
@@ -53,17 +54,20 @@ pub(super) fn must_load(content_type: &str, start: &[u8]) -> bool {
 }
 
 fn looks_like_json(data: &[u8]) -> bool {
-    matches!(strip_byte_order_mark(data).trim_ascii_start().first(), Some(b'{' | b'['))
+    let data = data.strip_prefix(b"\xef\xbb\xbf").unwrap_or(data);
+    matches!(data.trim_ascii_start().first(), Some(b'{' | b'['))
 }
 
 /// Parses JSON from outside; `what` is the subject of the error message.
-pub(super) fn json(data: &[u8], what: &str) -> Result<Value, Rejection> {
-    let data = strip_byte_order_mark(data);
-    if data.is_empty() {
+pub(super) fn json(data: &[u8], charset: Option<&'static Encoding>, what: &str) -> Result<Value, Rejection> {
+    let Some(text) = mime::decode_exact(data, charset) else {
+        return Err(Rejection::bad_request("bad_json", invalid_text(data, charset, what)));
+    };
+    if text.is_empty() {
         return Ok(Value::Null);
     }
     let limits = JsonLimits::default();
-    Value::from_json(data, limits).map_err(|error| {
+    Value::from_json(text.as_bytes(), limits).map_err(|error| {
         if is_too_large(&error) {
             let JsonLimits { depth, nodes } = limits;
             let most = format!(
@@ -71,7 +75,7 @@ pub(super) fn json(data: &[u8], what: &str) -> Result<Value, Rejection> {
             );
             Rejection::bad_request("json_too_large", most)
         } else {
-            Rejection::bad_request("bad_json", format!("{what} is not valid JSON"))
+            Rejection::bad_request("bad_json", format!("{what} is not valid JSON: {error}"))
         }
     })
 }
@@ -82,6 +86,16 @@ fn is_too_large(error: &JsonError) -> bool {
     cause.is_some_and(serde_json::Error::is_data)
 }
 
-fn strip_byte_order_mark(data: &[u8]) -> &[u8] {
-    data.strip_prefix(BYTE_ORDER_MARK).unwrap_or(data)
+/// The message about bytes that are no text in their encoding.
+fn invalid_text(data: &[u8], charset: Option<&'static Encoding>, what: &str) -> String {
+    let declared = charset.or_else(|| Encoding::for_bom(data).map(|(encoding, _)| encoding));
+    match (declared, std::str::from_utf8(data)) {
+        (Some(encoding), _) => format!("{what} is not valid JSON: its bytes are not {}", encoding.name()),
+        (None, Err(error)) => format!(
+            "{what} is not valid JSON: byte {} is not UTF-8; another charset has to be named in the content-type, \
+             such as `application/json; charset=windows-1252`",
+            error.valid_up_to() + 1
+        ),
+        (None, Ok(_)) => format!("{what} is not valid JSON: its bytes are not UTF-8"),
+    }
 }

@@ -1,7 +1,5 @@
 //! The content type of a body, which selects its parser.
 
-use encoding_rs::{Encoding, UTF_8};
-
 /// The largest body that is parsed as JSON, a form or text, in bytes; such a body is in memory as a whole.
 pub const MAX_PARSED_BYTES: usize = 25 << 20;
 
@@ -23,7 +21,7 @@ const TEXT: [&str; 6] = [
 pub(crate) enum Kind {
     /// No content type was sent.
     Unknown,
-    /// `application/json` or any `+json`.
+    /// `application/json`, `text/json` or any `+json`.
     Json,
     /// `application/x-www-form-urlencoded`.
     Form,
@@ -40,7 +38,7 @@ pub(crate) fn kind(content_type: &str) -> Kind {
     let essence = essence(content_type);
     match essence.as_str() {
         "" => Kind::Unknown,
-        "application/json" => Kind::Json,
+        "application/json" | "text/json" => Kind::Json,
         "application/x-www-form-urlencoded" => Kind::Form,
         "multipart/form-data" => Kind::Multipart,
         // An image is a file even if its format is XML.
@@ -56,17 +54,6 @@ pub(crate) fn essence(content_type: &str) -> String {
     content_type.split(';').next().unwrap_or_default().trim().to_ascii_lowercase()
 }
 
-/// Decodes text by the charset of its content type. A byte-order mark overrides the charset and is not part of the text; invalid
-/// bytes become U+FFFD, as in a browser, and remain unchanged in `rawBody`.
-pub(crate) fn decode(data: &[u8], content_type: &str) -> String {
-    let charset = content_type.split(';').skip(1).find_map(|parameter| {
-        let (name, value) = parameter.split_once('=')?;
-        name.trim().eq_ignore_ascii_case("charset").then(|| value.trim().trim_matches('"'))
-    });
-    let encoding = charset.and_then(|label| Encoding::for_label(label.as_bytes())).unwrap_or(UTF_8);
-    encoding.decode(data).0.into_owned()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -77,6 +64,7 @@ mod tests {
         check("", Kind::Unknown);
         check("application/json", Kind::Json);
         check("Application/JSON ; charset=utf-8", Kind::Json);
+        check("text/json", Kind::Json);
         check("application/vnd.wiki.page+json;v=2", Kind::Json);
         check("application/x-www-form-urlencoded; charset=UTF-8", Kind::Form);
         check("multipart/form-data; boundary=x", Kind::Multipart);
@@ -88,14 +76,5 @@ mod tests {
         check("image/svg+xml", Kind::Binary);
         check("application/pdf", Kind::Binary);
         check("not a type at all", Kind::Binary);
-    }
-
-    #[test]
-    fn text_is_decoded_by_its_charset_and_utf_8_where_it_names_none() {
-        assert_eq!(decode("größe".as_bytes(), "text/plain"), "größe");
-        assert_eq!(decode(b"gr\xf6\xdfe", "text/plain; charset=iso-8859-1"), "größe");
-        assert_eq!(decode(b"gr\xf6\xdfe", "text/plain; format=flowed; Charset=\"latin1\""), "größe");
-        assert_eq!(decode(b"gr\xf6\xdfe", "text/plain"), "gr\u{fffd}\u{fffd}e");
-        assert_eq!(decode(b"\xef\xbb\xbfx", "text/plain; charset=nonsense"), "x");
     }
 }

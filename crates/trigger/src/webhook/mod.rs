@@ -5,7 +5,6 @@
 
 mod body;
 mod content_type;
-mod disposition;
 #[cfg(test)]
 mod external_body_tests;
 mod inflate;
@@ -23,6 +22,7 @@ use std::time::Duration;
 use model::automation::WebhookTrigger;
 use model::budget::Budget;
 use model::json_schema::CheckError;
+use model::mime::header_text;
 use model::payload::WebhookPayload;
 use model::value::Data;
 use model::{File, HttpResponse, Map, Value};
@@ -147,7 +147,7 @@ pub fn admit(trigger: &WebhookTrigger, request: Request) -> Result<WebhookPayloa
     if content_types.windows(2).any(|pair| pair[0].trim() != pair[1].trim()) {
         return Err(Rejection::bad_request("bad_content_type", "request has more than one content-type"));
     }
-    let Some(query_parameters) = urlencoded::decode(request.raw_query.as_bytes()) else {
+    let Some(query_parameters) = urlencoded::decode(request.raw_query.as_bytes(), None) else {
         return Err(Rejection::bad_request("bad_query", "query has too many parameters"));
     };
     let content_type = content_types.first().map_or("", |value| value.trim()).into();
@@ -157,7 +157,7 @@ pub fn admit(trigger: &WebhookTrigger, request: Request) -> Result<WebhookPayloa
 /// Converts a request to a payload for inspection, without any check. A query that cannot be decoded is kept in raw form only.
 #[must_use]
 pub fn unchecked_payload(request: Request) -> WebhookPayload {
-    let query_parameters = urlencoded::decode(request.raw_query.as_bytes()).unwrap_or_default();
+    let query_parameters = urlencoded::decode(request.raw_query.as_bytes(), None).unwrap_or_default();
     let content_types = header_values(&request.headers, "content-type");
     let content_type = content_types.first().map_or("", |value| value.trim()).into();
     into_payload(request, query_parameters, content_type)
@@ -179,13 +179,16 @@ fn into_payload(request: Request, query_parameters: Map, content_type: Arc<str>)
 /// `queryParameters`, `rawQuery`, `method`.
 ///
 /// `body.data` by content type:
-/// * JSON (`application/json`, any `+json`): the value, including scalars and lists; a byte-order mark is allowed.
+/// * JSON (`application/json`, `text/json`, any `+json`): the value, including scalars and lists.
 /// * a form: a map of its fields, a repeated one a list.
 /// * multipart: a map of its parts. A JSON part is `{data, contentType}` with the parsed value, a plain field
 ///   `{data, contentType}` with its text, a file part a file that is a range of the body; a repeated name is a list.
-/// * text, XML, CSV: the text, decoded by its charset (UTF-8 by default).
+/// * text, XML, CSV: the text.
 /// * anything else: a file. Without a content type: JSON if it begins with `{` or `[` and parses, else a file.
 /// * an empty body: `null`, for every type.
+///
+/// All of them are decoded by their byte-order mark, else their charset, else as UTF-8. The charset of a form may also be the value
+/// of its field `_charset_`.
 ///
 /// `body.contentType` is the header as sent, `null` if it is missing. `rawBody` is always the exact bytes, as a file.
 /// Look-up in `headers` ignores case.
@@ -259,7 +262,7 @@ fn header_values(headers: &[(String, Vec<u8>)], name: &str) -> Vec<String> {
     headers
         .iter()
         .filter(|(key, _)| key.eq_ignore_ascii_case(name))
-        .map(|(_, value)| header_text(value))
+        .map(|(_, value)| header_text(value, None))
         .collect()
 }
 
@@ -276,7 +279,7 @@ fn fold_headers(headers: Vec<(String, Vec<u8>)>) -> BTreeMap<String, String> {
         }
         // Cookie pairs are joined by the separator of a cookie header (RFC 9113, section 8.2.3).
         let glue = if name == "cookie" { "; " } else { ", " };
-        let value = String::from_utf8(value).unwrap_or_else(|error| header_text(error.as_bytes()));
+        let value = String::from_utf8(value).unwrap_or_else(|error| header_text(error.as_bytes(), None));
         folded
             .entry(name)
             .and_modify(|before| {
@@ -286,9 +289,4 @@ fn fold_headers(headers: Vec<(String, Vec<u8>)>) -> BTreeMap<String, String> {
             .or_insert(value);
     }
     folded
-}
-
-/// Decodes a header value as UTF-8, else as Latin-1, in which every byte sequence is valid.
-fn header_text(value: &[u8]) -> String {
-    std::str::from_utf8(value).map_or_else(|_| value.iter().copied().map(char::from).collect(), str::to_owned)
 }

@@ -1,14 +1,15 @@
 //! `multipart/form-data` (RFC 7578). The whole body is available, in memory or in a file: the parser finds the offsets of parts,
 //! so that a file part is a range of the body, of any size, and never copied.
 
+use encoding_rs::Encoding;
 use http::HeaderName;
 use memchr::memmem::Finder;
+use model::mime::{self, Parameters};
 use model::value::{CHUNK_SIZE, Data};
 use model::{File, Map, Value};
 use ring::digest::{Context, SHA256};
 
 use super::content_type::{self, Kind, MAX_PARSED_BYTES};
-use super::disposition::Disposition;
 use super::{body, urlencoded};
 use crate::Rejection;
 
@@ -29,7 +30,11 @@ pub(super) fn parse(body: &File) -> Result<Value, Rejection> {
         .filter(|boundary| (1..=MAX_BOUNDARY).contains(&boundary.len()))
         .ok_or_else(|| bad_multipart("multipart content-type has no usable boundary"))?;
     let line = format!("\r\n--{boundary}");
-    let mut reader = Reader { data: &body.data, loadable_bytes: MAX_PARSED_BYTES };
+    let mut reader = Reader {
+        data: &body.data,
+        loadable_bytes: MAX_PARSED_BYTES,
+        charset: mime::charset(&body.content_type),
+    };
     // The first boundary need not follow a line break.
     let mut at = reader.find(0, &Finder::new(&line[2..]))?.ok_or_else(invalid_multipart)? + line.len() - 2;
     let finder = Finder::new(&line);
@@ -50,7 +55,7 @@ pub(super) fn parse(body: &File) -> Result<Value, Rejection> {
 
 /// The boundary parameter of a content type.
 fn boundary(content_type: &str) -> Option<String> {
-    Disposition(content_type.as_bytes()).value("boundary")
+    Parameters(content_type.as_bytes()).text("boundary")
 }
 
 /// The parsed headers of a part.
@@ -65,6 +70,8 @@ struct Reader<'a> {
     data: &'a Data,
     /// The bytes of parts that may still be loaded to be parsed as JSON or text.
     loadable_bytes: usize,
+    /// The encoding of the parts that name none themselves: that of the form, until its part `_charset_` names another.
+    charset: Option<&'static Encoding>,
 }
 
 impl Reader<'_> {
@@ -152,17 +159,19 @@ impl Reader<'_> {
                 .find(|header| header.name.eq_ignore_ascii_case(name.as_str()))
                 .map(|header| header.value)
         };
-        let disposition = Disposition(value(http::header::CONTENT_DISPOSITION).unwrap_or_default());
-        let name = disposition.value("name").unwrap_or_default();
+        let disposition = Parameters(value(http::header::CONTENT_DISPOSITION).unwrap_or_default());
+        let charset = self.charset;
+        let name = disposition.bytes("name").unwrap_or_default();
+        let name = mime::header_text(&name, charset);
         if name.is_empty() || name.len() > MAX_NAME {
             return Err(bad_multipart(format!(
                 "multipart body has a part whose name is not 1 to {MAX_NAME} bytes long"
             )));
         }
         let content_type = value(http::header::CONTENT_TYPE)
-            .map(|value| String::from_utf8_lossy(value).trim().to_owned())
+            .map(|value| mime::header_text(value, charset).trim().to_owned())
             .filter(|sent| !sent.is_empty());
-        Ok((PartHead { name, filename: disposition.value("filename"), content_type }, start + end))
+        Ok((PartHead { name, filename: disposition.file_name(charset), content_type }, start + end))
     }
 
     /// The value of a part: JSON and plain fields as `{data, contentType}`, all others as a file.
@@ -172,11 +181,16 @@ impl Reader<'_> {
         let parsed = match (kind, &head.filename) {
             (Kind::Json, _) => {
                 let what = format!("part `{}`", head.name);
-                Some(body::json(&self.load_part(start, end)?, &what)?)
+                let charset = sent.and_then(mime::charset).or(self.charset);
+                Some(body::json(&self.load_part(start, end)?, charset, &what)?)
             }
             (Kind::Text | Kind::Unknown, None) => {
-                let text = content_type::decode(&self.load_part(start, end)?, sent.unwrap_or_default());
-                Some(Value::from(text))
+                let charset = sent.and_then(mime::charset).or(self.charset);
+                let bytes = self.load_part(start, end)?;
+                if head.name.as_bytes() == urlencoded::CHARSET_FIELD {
+                    self.charset = Encoding::for_label_no_replacement(&bytes).or(self.charset);
+                }
+                Some(Value::from(mime::decode(&bytes, charset).into_owned()))
             }
             _ => None,
         };

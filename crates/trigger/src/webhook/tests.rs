@@ -51,10 +51,95 @@ fn every_json_value_is_parsed() {
 
 #[test]
 fn malformed_json_is_refused() {
-    for body in ["{", "{'a':1}", "1 2", "{}x", " ", "\u{0}", "nul"] {
-        check("application/json", body, "400 bad_json: request body is not valid JSON");
+    for (body, reason) in [
+        ("{", "EOF while parsing an object at line 1 column 1"),
+        ("{'a':1}", "key must be a string at line 1 column 2"),
+        ("{\n\"a\": 1,}", "trailing comma at line 2 column 8"),
+        ("1 2", "trailing characters at line 1 column 3"),
+        ("{}x", "trailing characters at line 1 column 3"),
+        (" ", "EOF while parsing a value at line 1 column 1"),
+        ("\u{0}", "expected value at line 1 column 1"),
+        ("nul", "EOF while parsing a value at line 1 column 3"),
+    ] {
+        let expected = format!("400 bad_json: request body is not valid JSON: {reason}");
+        check("application/json", body, &expected);
     }
-    check("application/json", b"\"\xff\"", "400 bad_json: request body is not valid JSON");
+    let undeclared = "400 bad_json: request body is not valid JSON: byte 2 is not UTF-8; another charset has to be named in the \
+                      content-type, such as `application/json; charset=windows-1252`";
+    check("application/json", b"\"\xff\"", undeclared);
+    let declared = "400 bad_json: request body is not valid JSON: its bytes are not Shift_JIS";
+    check("application/json; charset=shift_jis", b"\"\xff\"", declared);
+}
+
+#[test]
+fn each_kind_of_body_is_decoded_in_its_charset() {
+    let expected = r#"{"a":"é"}"#;
+    check("application/json; charset=iso-8859-1", b"{\"a\":\"\xe9\"}", expected);
+    check("application/vnd.x+json; charset=\"windows-1252\"", b"{\"a\":\"\xe9\"}", expected);
+    check("text/json; charset=latin1", b"{\"a\":\"\xe9\"}", expected);
+    check("application/json", b"\xff\xfe{\0\"\0a\0\"\0:\0\"\0\xe9\0\"\0}\0", expected);
+    check("application/json; charset=utf-16le", b"{\0\"\0a\0\"\0:\0\"\0\xe9\0\"\0}\0", expected);
+    check("application/x-www-form-urlencoded; charset=iso-8859-1", "a=%E9", expected);
+    check("application/x-www-form-urlencoded; charset=shift_jis", b"a=%93%FA+\x96%7B", r#"{"a":"日 本"}"#);
+    check("application/x-www-form-urlencoded", "_charset_=gbk&a=%D6%D0", r#"{"_charset_":"gbk","a":"中"}"#);
+    check("application/x-www-form-urlencoded", "a=%C3%A9", expected);
+    check("text/csv; charset=windows-1252", b"\x80;\xe9", r#""€;é""#);
+    check("application/xml; charset=iso-8859-1", b"<a>\xe9</a>", r#""<a>é</a>""#);
+}
+
+#[test]
+fn the_parts_of_a_form_are_decoded_in_their_charset_or_that_of_the_form() {
+    let parts = |parts: &[&[u8]]| {
+        let mut body = Vec::new();
+        for part in parts {
+            body.extend_from_slice(b"--b\r\n");
+            body.extend_from_slice(part);
+            body.extend_from_slice(b"\r\n");
+        }
+        body.extend_from_slice(b"--b--\r\n");
+        body
+    };
+    let field = b"Content-Disposition: form-data; name=\"a\"\r\n\r\n\xe9";
+    let own = b"Content-Disposition: form-data; name=\"a\"\r\nContent-Type: text/plain; charset=gbk\r\n\r\n\xd6\xd0";
+    let json =
+        b"Content-Disposition: form-data; name=\"a\"\r\nContent-Type: application/json\r\n\r\n\"\xe9\"";
+    let charset = b"Content-Disposition: form-data; name=\"_charset_\"\r\n\r\nwindows-1252";
+    let (whole, plain) =
+        ("multipart/form-data; boundary=b; charset=iso-8859-1", "multipart/form-data; boundary=b");
+    check(whole, parts(&[field]), r#"{"a":{"data":"é","contentType":"text/plain"}}"#);
+    check(whole, parts(&[json]), r#"{"a":{"data":"é","contentType":"application/json"}}"#);
+    check(plain, parts(&[own]), r#"{"a":{"data":"中","contentType":"text/plain; charset=gbk"}}"#);
+    let named = concat!(
+        r#"{"_charset_":{"data":"windows-1252","contentType":"text/plain"},"#,
+        r#""a":{"data":"é","contentType":"text/plain"}}"#
+    );
+    check(plain, parts(&[charset, field]), named);
+}
+
+#[test]
+fn a_file_whose_name_is_not_utf_8_stays_a_file_with_its_bytes_and_its_name() {
+    for (disposition, charset, name) in [
+        (&b"filename=\"caf\xe9.png\""[..], "", "café.png"),
+        (b"filename=\"\xd6\xd0.png\"", "; charset=gbk", "中.png"),
+        (b"filename=\"\x93\xfa.png\"", "; charset=shift_jis", "日.png"),
+        (b"filename*=UTF-8''caf%C3%A9.png", "", "café.png"),
+        (b"filename*=iso-8859-1''caf%E9.png; filename=\"x.png\"", "", "café.png"),
+    ] {
+        for kind in ["", "Content-Type: text/plain\r\n", "Content-Type: image/png\r\n"] {
+            let mut body = b"--b\r\nContent-Disposition: form-data; name=\"f\"; ".to_vec();
+            body.extend_from_slice(disposition);
+            body.extend_from_slice(format!("\r\n{kind}\r\n").as_bytes());
+            body.extend_from_slice(b"\x89PNG\xff\r\n--b--\r\n");
+            let results = read(&format!("content-type: multipart/form-data; boundary=b{charset}"), &body);
+            let results = results.expect("it is taken");
+            let file = results.path("body.data.f").expect("the part");
+            let file = file.as_file().unwrap_or_else(|| panic!("{name} {kind:?}: {}", results.to_json()));
+            assert_eq!(
+                (file.filename.as_deref(), &*file.data.for_display()),
+                (Some(name), &b"\x89PNG\xff"[..])
+            );
+        }
+    }
 }
 
 #[test]
@@ -88,7 +173,11 @@ fn a_body_that_does_not_fit_the_schema_is_refused_with_its_place() {
     );
     check(json, "{}", "schema_mismatch: request body does not match its schema: needs `orderId`");
     check(json, "", "schema_mismatch: request body does not match its schema: must be object, found null");
-    check(json, "{", "bad_json: request body is not valid JSON");
+    check(
+        json,
+        "{",
+        "bad_json: request body is not valid JSON: EOF while parsing an object at line 1 column 1",
+    );
 }
 
 #[test]
@@ -342,7 +431,7 @@ fn a_json_part_stays_json_when_it_is_a_file_and_must_be_valid() {
     );
     check_parts(
         &[&named(r#"name="j""#, "application/json", "{")],
-        "400 bad_json: part `j` is not valid JSON",
+        "400 bad_json: part `j` is not valid JSON: EOF while parsing an object at line 1 column 1",
     );
 }
 

@@ -2,21 +2,43 @@
 
 use std::sync::Arc;
 
+use encoding_rs::{Encoding, UTF_8};
 use model::value::JsonLimits;
 use model::{Map, Value};
+use percent_encoding::percent_decode;
+
+/// The field in which a form names its own encoding.
+pub(super) const CHARSET_FIELD: &[u8] = b"_charset_";
 
 /// Decodes the fields of a query or a form body: `+` and `%XX` are decoded, a repeated name becomes a list in order, `a[]` is
-/// literal. `None` if there are more fields than the JSON limit allows.
-pub(crate) fn decode(encoded: &[u8]) -> Option<Map> {
+/// literal. The encoding of a form is that of its field `_charset_` (HTML, 4.10.21.5), else the given one, else UTF-8. `None` if there
+/// are more fields than the JSON limit allows.
+pub(crate) fn decode(encoded: &[u8], charset: Option<&'static Encoding>) -> Option<Map> {
     let most = JsonLimits::default().nodes;
     let mut map = Map::new();
-    for (count, (name, value)) in form_urlencoded::parse(encoded).enumerate() {
+    let pairs = || encoded.split(|byte| *byte == b'&').filter(|pair| !pair.is_empty()).map(split_pair);
+    let field = pairs().find(|(name, _)| *name == CHARSET_FIELD).map(|(_, label)| label);
+    let charset = field.and_then(Encoding::for_label_no_replacement).or(charset).unwrap_or(UTF_8);
+    let text = |part: &[u8]| {
+        let spaced: Vec<u8> = part.iter().map(|byte| if *byte == b'+' { b' ' } else { *byte }).collect();
+        let bytes: Vec<u8> = percent_decode(&spaced).collect();
+        charset.decode_without_bom_handling(&bytes).0.into_owned()
+    };
+    for (count, (name, value)) in pairs().enumerate() {
         if count == most {
             return None;
         }
-        add(&mut map, &name, Value::from(&*value));
+        add(&mut map, &text(name), Value::from(text(value)));
     }
     Some(map)
+}
+
+/// The name and the value of a pair, still encoded.
+fn split_pair(pair: &[u8]) -> (&[u8], &[u8]) {
+    match pair.iter().position(|byte| *byte == b'=') {
+        Some(at) => (&pair[..at], &pair[at + 1..]),
+        None => (pair, &[]),
+    }
 }
 
 /// Adds a value; a second value of the same name makes a list. No value may itself be a list.
@@ -97,7 +119,7 @@ mod tests {
     #[test]
     fn a_query_is_a_map_and_a_repeated_name_a_list() {
         let check = |raw: &str, expected: &str| {
-            let map = decode(raw.as_bytes()).map(|map| Value::from(map).to_json());
+            let map = decode(raw.as_bytes(), None).map(|map| Value::from(map).to_json());
             assert_eq!(map.as_deref(), Some(expected), "{raw}");
         };
         check("", "{}");
@@ -111,8 +133,8 @@ mod tests {
     #[test]
     fn a_form_with_more_fields_than_json_may_have_is_refused() {
         let most = JsonLimits::default().nodes;
-        assert!(decode("a&".repeat(most).as_bytes()).is_some());
-        assert!(decode("a&".repeat(most + 1).as_bytes()).is_none());
+        assert!(decode("a&".repeat(most).as_bytes(), None).is_some());
+        assert!(decode("a&".repeat(most + 1).as_bytes(), None).is_none());
     }
 
     proptest! {

@@ -6,6 +6,7 @@ use super::Function;
 use crate::budget::Budget;
 use crate::diagnostic::nearest;
 use crate::expression::evaluation::Values;
+use crate::mime;
 use crate::value::{File, MAX_LOADED_BYTES, Value};
 use bytes::Bytes;
 
@@ -88,17 +89,28 @@ impl<'a> Arguments<'a> {
         }
     }
 
-    /// A text, or a file of UTF-8, without a byte-order mark. A number is an error.
+    /// A text, or a file of text in the encoding of its byte-order mark or its content type, or else in UTF-8; without a byte-order
+    /// mark. A number is an error.
     pub(super) fn document(&self, name: &str) -> Result<Cow<'_, str>, String> {
-        let no_text = || format!("`{name}` is a file that is not UTF-8 text");
         let text: &str = match self.value(name) {
             Value::String(text) => text,
-            Value::File(file) if file.data.is_external() => {
-                let text =
-                    String::from_utf8(load_file(name, file, self.budget)?.into()).map_err(|_| no_text())?;
-                return Ok(text.strip_prefix('\u{feff}').map(str::to_owned).unwrap_or(text).into());
+            Value::File(file) => {
+                let charset = mime::charset(&file.content_type);
+                let no_text = || {
+                    let encoding = charset.map_or("UTF-8", |charset| charset.name());
+                    format!(
+                        "`{name}` is a file that is not {encoding} text; `file(data, contentType='text/csv; \
+                         charset=windows-1252')` sets another charset"
+                    )
+                };
+                return if file.data.is_external() {
+                    let loaded = load_file(name, file, self.budget)?;
+                    mime::decode_exact(&loaded, charset).map(Cow::into_owned).map(Cow::Owned)
+                } else {
+                    file.data.in_memory().and_then(|bytes| mime::decode_exact(bytes, charset))
+                }
+                .ok_or_else(no_text);
             }
-            Value::File(file) => file.text().ok_or_else(no_text)?,
             parsed @ (Value::List(_) | Value::Map(_)) => {
                 return Err(format!("`{name}` is a {}, not text: it is parsed already", parsed.kind()));
             }

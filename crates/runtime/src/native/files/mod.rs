@@ -9,6 +9,7 @@ use std::sync::Arc;
 use catalog::FilesAction;
 use jiff::Timestamp;
 use model::action::{ActionError, ErrorKind};
+use model::mime;
 use model::value::{File, JsonLimits, MAX_LOADED_BYTES, Map, Reserved, Value};
 
 use crate::run::{Context, Exit, Run};
@@ -141,11 +142,16 @@ fn read_as(form: &str, path: &str, content: Vec<u8>) -> Result<Value, ActionErro
             };
             Ok(Value::File(Arc::new(file)))
         }
-        "json" => Value::from_json(&content, JsonLimits::default())
-            .map_err(|error| wrong(format!("is not valid JSON: {error}"))),
-        _ => String::from_utf8(content)
-            .map(Value::from)
-            .map_err(|_| wrong("is not UTF-8 text; `as: file` takes anything".to_owned())),
+        "json" => {
+            // In the encoding of its byte-order mark, else in UTF-8.
+            let text = mime::decode_exact(&content, None);
+            let text = text.ok_or_else(|| wrong("is not valid JSON: it is not UTF-8".to_owned()))?;
+            Value::from_json(text.as_bytes(), JsonLimits::default())
+                .map_err(|error| wrong(format!("is not valid JSON: {error}")))
+        }
+        _ => mime::decode_exact(&content, None)
+            .map(|text| Value::from(&*text))
+            .ok_or_else(|| wrong("is not UTF-8 text; `as: file` takes anything".to_owned())),
     }
 }
 
