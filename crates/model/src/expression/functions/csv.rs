@@ -16,9 +16,7 @@ pub(super) fn parse_csv(arguments: &Arguments<'_>) -> Result<Value, String> {
     let has_header = arguments.flag("header", true)?;
     let delimiter = delimiter(arguments)?;
     // The CSV reader allocates memory for every cell of a row before it returns the row.
-    if has_more_cells(text.as_bytes(), delimiter) {
-        return Err(format!("there are more than {MAX_NODES} cells and rows"));
-    }
+    check_cells(text.as_bytes(), delimiter)?;
     let mut reader = ReaderBuilder::new()
         .has_headers(false)
         // `row` compares the lengths of rows with the header, since its message names the line.
@@ -30,8 +28,7 @@ pub(super) fn parse_csv(arguments: &Arguments<'_>) -> Result<Value, String> {
     let mut left = MAX_NODES;
     let mut record = StringRecord::new();
     while reader.read_record(&mut record).map_err(|error| error.to_string())? {
-        let over = || format!("there are more than {MAX_NODES} cells and rows");
-        left = left.checked_sub(record.len() + 1).ok_or_else(over)?;
+        left = left.checked_sub(record.len() + 1).ok_or_else(too_many)?;
         match &header {
             None if has_header => header = Some(names(&record)?),
             None => rows.push(record.iter().map(Value::from).collect()),
@@ -41,19 +38,46 @@ pub(super) fn parse_csv(arguments: &Arguments<'_>) -> Result<Value, String> {
     Ok(Value::from(rows))
 }
 
-/// True if a text has more than [`MAX_NODES`] cells.
-fn has_more_cells(text: &[u8], delimiter: u8) -> bool {
-    let (mut cells, mut quoted, mut begins) = (0_usize, false, true);
-    for byte in text {
-        match *byte {
-            // A doubled quote inside a cell closes and reopens it.
-            b'"' if quoted || begins => quoted = !quoted,
-            byte if !quoted && (byte == delimiter || byte == b'\n') => cells += 1,
-            _ => {}
+/// Checks that a text has at most [`MAX_NODES`] cells, and that each quote is closed at the end of its cell: a reader that is tolerant
+/// takes all rows after an open quote for one cell.
+fn check_cells(text: &[u8], delimiter: u8) -> Result<(), String> {
+    let is_end = |byte: u8| byte == delimiter || matches!(byte, b'\r' | b'\n');
+    let (mut cells, mut line, mut begins) = (0_usize, 1_usize, true);
+    // The line of the quote that the present cell is in.
+    let mut quoted: Option<usize> = None;
+    let mut bytes = text.iter().copied().peekable();
+    while let Some(byte) = bytes.next() {
+        line += usize::from(byte == b'\n');
+        if let Some(opened) = quoted {
+            if byte != b'"' || bytes.next_if_eq(&b'"').is_some() {
+                continue;
+            }
+            quoted = None;
+            if bytes.peek().is_some_and(|next| !is_end(*next)) {
+                return Err(format!(
+                    "the cell with a quote in line {opened} goes on after its closing quote in line {line}; a quote inside \
+                     of a cell is doubled, `\"\"`"
+                ));
+            }
+            continue;
         }
-        begins = *byte == delimiter || *byte == b'\n' || (*byte == b'"' && !quoted);
+        if byte == b'"' && begins {
+            quoted = Some(line);
+        }
+        begins = is_end(byte);
+        cells += usize::from(byte == delimiter || byte == b'\n');
+        if cells > MAX_NODES {
+            return Err(too_many());
+        }
     }
-    cells > MAX_NODES
+    match quoted {
+        Some(opened) => Err(format!("the quote that opens a cell in line {opened} is never closed")),
+        None => Ok(()),
+    }
+}
+
+fn too_many() -> String {
+    format!("there are more than {MAX_NODES} cells and rows")
 }
 
 fn names(record: &StringRecord) -> Result<Vec<Key>, String> {

@@ -140,6 +140,52 @@ fn csv_becomes_a_list_of_maps() {
 }
 
 #[test]
+fn csv_whose_quotes_do_not_match_is_an_error_and_no_cell_swallows_rows() {
+    check_text(
+        "id,x\n1,\"abc\n2,d\n3,e\n",
+        "parseCsv(x)",
+        "error: `parseCsv`: the quote that opens a cell in line 2 is never closed",
+    );
+    check_text(
+        "\"",
+        "parseCsv(x)",
+        "error: `parseCsv`: the quote that opens a cell in line 1 is never closed",
+    );
+    let goes_on = |opened: u8, closed: u8| {
+        format!(
+            "error: `parseCsv`: the cell with a quote in line {opened} goes on after its closing quote in line {closed}; a \
+             quote inside of a cell is doubled, `\"\"`"
+        )
+    };
+    check_text("id,x\n1,\"a\"b\n", "parseCsv(x)", &goes_on(2, 2));
+    check_text("id,x\n1,\"a\n\"b\n", "parseCsv(x)", &goes_on(2, 3));
+    check_text("a;b\n\"1\" ;2", "parseCsv(x, delimiter=';')", &goes_on(2, 2));
+    check_text("a,b\n5\" pipe,6\"\n", "parseCsv(x)", r#"[{"a":"5\" pipe","b":"6\""}]"#);
+    check_text("a,b\r\n\"\",\"x\"\"\"\r\n", "parseCsv(x)", r#"[{"a":"","b":"x\""}]"#);
+}
+
+#[test]
+fn csv_in_a_file_is_decoded_by_its_mark_or_its_charset() {
+    for (bytes, content_type) in [
+        (&b"a\n\xe9"[..], "text/csv; charset=windows-1252"),
+        (b"a\n\xe9", "application/octet-stream; charset=latin1"),
+        (b"\xff\xfea\0\n\0\xe9\0", "text/csv"),
+        (b"\xef\xbb\xbfa\n\xc3\xa9", "text/csv; charset=windows-1252"),
+    ] {
+        let file = File { content_type: content_type.into(), filename: None, data: bytes.to_vec().into() };
+        let scope = Value::from(Map::from_iter([("x", Value::from(file))]));
+        assert_eq!(evaluate_over("parseCsv(x)", &scope), r#"[{"a":"é"}]"#, "{content_type}");
+    }
+    let file = File { content_type: "text/csv".into(), filename: None, data: b"a\n\xe9".to_vec().into() };
+    let scope = Value::from(Map::from_iter([("x", Value::from(file))]));
+    let found = evaluate_over("parseCsv(x)", &scope);
+    assert!(
+        found.starts_with("error: `parseCsv`: `data` is a file that is not UTF-8 text; `file(data, content"),
+        "{found}"
+    );
+}
+
+#[test]
 fn csv_that_does_not_match_its_header_is_reported_with_its_line() {
     check_text(
         "a,b\n1,2\n3\n",
