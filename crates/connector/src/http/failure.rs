@@ -3,6 +3,7 @@
 use std::io;
 use std::time::Duration;
 
+use ::http::header::LOCATION;
 use jiff::Timestamp;
 use jiff::fmt::rfc2822::DateTimeParser;
 use model::redact::{LengthLimit, Redactor};
@@ -81,6 +82,10 @@ impl ErrorShape {
         }
         if let Some(words) = self.message_suffix(json.as_ref(), response) {
             message.push_str(&words);
+        }
+        if let Some(target) = redirect_target(response) {
+            let target = one_line(&target, &response.redactor);
+            message.push_str(&format!("; it redirects to `{target}`, which only GET and HEAD follow"));
         }
         let wait = retry_after(response, now);
         if let Some(wait) = wait {
@@ -220,6 +225,13 @@ fn body_excerpt(body: &Value, redactor: &Redactor) -> Option<String> {
     (!is_empty).then(|| format!(": {}", redactor.redact_excerpt(&text, MAX_BODY_EXCERPT)))
 }
 
+/// Returns the address that a redirect names; `None` for other responses.
+fn redirect_target(response: &Response) -> Option<String> {
+    let location = response.headers.get(LOCATION).filter(|_| response.status.is_redirection())?;
+    let location = std::str::from_utf8(location.as_bytes()).ok()?;
+    Some(response.url.join(location).map_or_else(|_| location.to_owned(), String::from))
+}
+
 fn is_html(response: &Response) -> bool {
     response.media_type() == "text/html" || response.body.trim_ascii_start().starts_with(b"<!")
 }
@@ -292,15 +304,10 @@ pub(super) fn client_error(subject: &str, url: &Url, error: reqwest::Error) -> A
     // The query of the address may contain secrets; host and port are enough to find the cause.
     let error = error.without_url();
     let mut cause: &(dyn std::error::Error + 'static) = &error;
-    let mut is_decoding = false;
     while let Some(source) = cause.source() {
         if let Some(reason) = source.downcast_ref::<BlockedAddress>() {
             return not_sent(blocked(reason));
         }
-        // `reqwest` reports each failure while reading a body as a decoding error; only these come from the decoder.
-        is_decoding |= source
-            .downcast_ref::<io::Error>()
-            .is_some_and(|error| error.kind() == io::ErrorKind::InvalidData);
         cause = source;
     }
     let host = url.host_str().unwrap_or_default();
@@ -313,10 +320,6 @@ pub(super) fn client_error(subject: &str, url: &Url, error: reqwest::Error) -> A
     if error.is_builder() {
         let message = format!("the request cannot be sent: {cause}");
         return not_sent(ActionError::new(ErrorKind::Input, message));
-    }
-    if error.is_decode() && is_decoding {
-        let message = format!("the answer of {subject} cannot be decoded: {cause}");
-        return ActionError::new(ErrorKind::Response, message);
     }
     if error.is_connect() {
         let message = format!("{target} cannot be reached: {cause}");

@@ -3,6 +3,7 @@
 pub mod guard;
 
 mod cassette;
+mod content_encoding;
 mod debug;
 mod failure;
 mod gated_body;

@@ -2,13 +2,16 @@
 
 use std::time::Duration;
 
-use ::http::header::{ACCEPT, ACCEPT_LANGUAGE, AUTHORIZATION, CONTENT_TYPE, LOCATION, USER_AGENT};
+use ::http::header::{
+    ACCEPT, ACCEPT_ENCODING, ACCEPT_LANGUAGE, AUTHORIZATION, CONTENT_TYPE, LOCATION, USER_AGENT,
+};
 use ::http::{HeaderMap, HeaderName, HeaderValue, Method};
-use bytes::{Bytes, BytesMut};
+use bytes::Bytes;
 use model::value::Data;
 use model::{ActionError, ErrorKind, Secret};
 use url::Url;
 
+use super::content_encoding::{self, BodyError, BodyReader};
 use super::gated_body::GatedBody;
 use super::host_health::CallOutcome;
 use super::request::{Body, Request};
@@ -204,9 +207,13 @@ impl Http {
             }
         };
         self.pass_gate().await;
+        if let Some(accepted) = content_encoding::accepted(headers) {
+            builder = builder.header(ACCEPT_ENCODING, accepted);
+        }
         let response = builder.send().await.map_err(client_error)?;
         let status = response.status();
-        let headers = response.headers().clone();
+        let sent_headers = headers;
+        let mut headers = response.headers().clone();
         let size: usize = headers.iter().map(|(name, value)| name.as_str().len() + value.len() + 4).sum();
         if size > MAX_RESPONSE_HEADERS {
             let message =
@@ -217,7 +224,7 @@ impl Http {
         let body = if request.method == Method::HEAD {
             Bytes::new()
         } else {
-            self.read_body(response, request, context).await?
+            self.read_body(response, request, (sent_headers, &mut headers), context).await?
         };
         Ok(Response { status, headers, body, url: url.clone(), redactor: self.options.redactor.clone() })
     }
@@ -227,20 +234,31 @@ impl Http {
         &self,
         mut response: reqwest::Response,
         request: &Request,
+        (sent, received): (&HeaderMap, &mut HeaderMap),
         context: &RequestContext<'_>,
     ) -> Result<Bytes, ActionError> {
         let most = request.max_response.unwrap_or(usize::MAX).min(self.options.max_response);
         let url = response.url().clone();
-        let too_large = || {
-            let most = model::units::format_size(most as u64);
-            let message =
-                format!("the answer of {} is larger than {most}, the most that is read", context.subject);
-            Err(ActionError::new(ErrorKind::Limit, message))
+        let unreadable = |error| {
+            let subject = context.subject;
+            match error {
+                BodyError::TooLarge => {
+                    let most = model::units::format_size(most as u64);
+                    let message =
+                        format!("the answer of {subject} is larger than {most}, the most that is read");
+                    ActionError::new(ErrorKind::Limit, message)
+                }
+                BodyError::Invalid(reason) => {
+                    let message = format!("the answer of {subject} cannot be decoded: {reason}");
+                    ActionError::new(ErrorKind::Response, message)
+                }
+            }
         };
         if response.content_length().is_some_and(|length| length > most as u64) {
-            return too_large();
+            return Err(unreadable(BodyError::TooLarge));
         }
-        let mut body = BytesMut::new();
+        let mut body = BodyReader::for_response(sent, received, most).map_err(unreadable)?;
+        let mut has_bytes = false;
         loop {
             let idle = self.options.idle_timeout;
             match tokio::time::timeout(idle, response.chunk()).await {
@@ -251,9 +269,11 @@ impl Http {
                     return Err(ActionError::new(ErrorKind::Timeout, message));
                 }
                 Ok(Err(error)) => return Err(failure::client_error(context.subject, &url, error)),
-                Ok(Ok(None)) => return Ok(body.freeze()),
-                Ok(Ok(Some(chunk))) if body.len() + chunk.len() > most => return too_large(),
-                Ok(Ok(Some(chunk))) => body.extend_from_slice(&chunk),
+                Ok(Ok(None)) => return body.finish(has_bytes).map(Bytes::from).map_err(unreadable),
+                Ok(Ok(Some(chunk))) => {
+                    has_bytes |= !chunk.is_empty();
+                    body.push(&chunk).map_err(unreadable)?;
+                }
             }
         }
     }

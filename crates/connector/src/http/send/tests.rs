@@ -265,6 +265,71 @@ async fn inflated_bytes_count() {
     check(send(options, &request).await, ErrorKind::Limit, "larger than");
 }
 
+fn gzip(bytes: &[u8]) -> Vec<u8> {
+    let mut encoder = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::default());
+    std::io::Write::write_all(&mut encoder, bytes).expect("written");
+    encoder.finish().expect("written")
+}
+
+#[tokio::test]
+async fn all_members_of_a_gzip_body_are_read() {
+    let whole = [gzip(b"id\n1\n"), gzip(b""), gzip(b"2\n3\n")].concat();
+    for most in [1, 7, whole.len()] {
+        let whole = whole.clone();
+        let server = Server::start(move |_, _| {
+            let pieces = whole
+                .chunks(most)
+                .flat_map(|piece| [format!("{:x}\r\n", piece.len()).as_bytes(), piece, b"\r\n"].concat());
+            let mut bytes =
+                b"HTTP/1.1 200 OK\r\ncontent-encoding: GZIP\r\ntransfer-encoding: chunked\r\n\r\n".to_vec();
+            bytes.extend(pieces);
+            bytes.extend_from_slice(b"0\r\n\r\n");
+            ServerReply::Bytes(bytes)
+        })
+        .await;
+        let response = send(local(), &request(Method::GET, &server.url("/"))).await.expect("an answer");
+        assert_eq!(&response.body[..], b"id\n1\n2\n3\n", "{most}");
+        assert_eq!(response.header("content-encoding"), None);
+        assert!(server.requests()[0].contains("accept-encoding: gzip\r\n"), "{:?}", server.requests());
+    }
+}
+
+#[tokio::test]
+async fn a_gzip_body_that_is_cut_off_or_goes_on_with_other_bytes_is_an_error() {
+    let member = gzip(&b"1234567890".repeat(100));
+    let cuts = [1, 9, 12, member.len() - 8, member.len() - 1].map(|cut| member[..cut].to_vec());
+    let second = [member.clone(), member[..member.len() - 3].to_vec()].concat();
+    let more = [member.clone(), b"more".to_vec()].concat();
+    for body in cuts.into_iter().chain([second, more]) {
+        let server = Server::start(move |_, _| reply("200 OK\r\ncontent-encoding: gzip", &body)).await;
+        check(
+            send(local(), &request(Method::GET, &server.url("/"))).await,
+            ErrorKind::Response,
+            "cannot be decoded",
+        );
+    }
+    let none = Server::start(|_, _| reply("200 OK\r\ncontent-encoding: gzip", b"")).await;
+    let response =
+        send(local(), &request(Method::GET, &none.url("/"))).await.expect("an answer without a body");
+    assert!(response.body.is_empty());
+}
+
+#[tokio::test]
+async fn a_compression_that_was_not_asked_for_is_an_error_unless_the_author_asks_for_it() {
+    let server = Server::start(|_, _| reply("200 OK\r\ncontent-encoding: br", b"\x0b\x02\x80")).await;
+    let mut plain = request(Method::GET, &server.url("/"));
+    check(
+        send(local(), &plain).await,
+        ErrorKind::Response,
+        "compressed as `br`, though only `gzip` was asked for",
+    );
+    plain.headers.insert("accept-encoding", "br".parse().expect("a value"));
+    assert_eq!(&send(local(), &plain).await.expect("an answer").body[..], b"\x0b\x02\x80");
+    let unknown = Server::start(|_, _| reply("200 OK\r\ncontent-encoding: utf-8", b"text")).await;
+    let response = send(local(), &request(Method::GET, &unknown.url("/"))).await.expect("an answer");
+    assert_eq!(&response.body[..], b"text");
+}
+
 #[tokio::test]
 async fn a_body_that_is_not_what_its_encoding_says_is_a_bad_answer() {
     let server =
