@@ -4,7 +4,7 @@
 //! page are kept. If the list is too long, the result has the cursor at which it continues.
 
 use std::collections::HashSet;
-use std::hash::{BuildHasher as _, RandomState};
+use std::hash::{BuildHasher as _, Hash as _, Hasher as _, RandomState};
 use std::time::Duration;
 
 use ::http::Method;
@@ -76,7 +76,7 @@ pub(super) async fn fetch(
     let most = most.and_then(|most| usize::try_from(most).ok()).unwrap_or(DEFAULT_ITEMS);
     let mut inputs = first_inputs(rest, paging, call.inputs);
     let (mut items, mut bytes, mut empty) = (Vec::new(), 0_usize, 0_usize);
-    let mut cursors = Cursors::default();
+    let (mut cursors, mut seen) = (Cursors::default(), SeenPages::default());
     cursors.is_new(&inputs.get(&paging.input).map(Value::to_text).unwrap_or_default());
     for _ in 0..MOST_PAGES {
         let response = patiently(rest, call, base, &inputs).await?;
@@ -93,6 +93,10 @@ pub(super) async fn fetch(
             let message = format!("{subject} answered without a list at `{at}`");
             return Err(rest.head.errors.response_error(ErrorKind::Response, message, &response));
         };
+        if page::is_counted(paging) && !seen.is_new(&found) {
+            let message = repeats_a_page(subject, &paging.input);
+            return Err(rest.head.errors.response_error(ErrorKind::Response, message, &response));
+        }
         empty = if found.is_empty() { empty + 1 } else { 0 };
         items.extend(found);
         let cursor = cursor.unwrap_or_default();
@@ -130,6 +134,39 @@ impl Cursors {
     pub(crate) fn is_new(&mut self, cursor: &str) -> bool {
         self.seen.insert(self.hasher.hash_one(cursor))
     }
+}
+
+/// Hashes of the pages of a list that is read by number or offset: a service that ignores the parameter sends the same page again.
+#[derive(Default)]
+pub(crate) struct SeenPages {
+    pages: Cursors,
+    last: Option<u64>,
+}
+
+impl SeenPages {
+    /// Adds a page; false if it repeats an earlier one. Pages of plain values, which often are equal by chance, are compared with the
+    /// page before only. An empty page is always new.
+    pub(crate) fn is_new(&mut self, items: &[Value]) -> bool {
+        if items.is_empty() {
+            return true;
+        }
+        let mut hasher = self.pages.hasher.build_hasher();
+        for item in items {
+            item.to_json().hash(&mut hasher);
+        }
+        let hash = hasher.finish();
+        let has_records = items.iter().any(|item| matches!(item, Value::Map(_) | Value::List(_)));
+        let repeats_last = self.last.replace(hash) == Some(hash);
+        !repeats_last && (self.pages.seen.insert(hash) || !has_records)
+    }
+}
+
+/// Returns the error message for a list whose pages repeat.
+pub(crate) fn repeats_a_page(subject: &str, parameter: &str) -> String {
+    format!(
+        "{}: two pages have the same items; look whether it knows the parameter `{parameter}`",
+        goes_round(subject)
+    )
 }
 
 /// Returns the warning for a list that was cut at its limit.

@@ -76,6 +76,11 @@ fn number(value: &Value) -> Option<i64> {
     value.as_i64().or_else(|| value.as_str()?.parse().ok())
 }
 
+/// True if the pages of a list have numbers or offsets, so that only their content shows if they go on.
+pub(crate) fn is_counted(paging: &Paging) -> bool {
+    matches!(paging.style, PagingStyle::NumberedPages(_))
+}
+
 /// Returns the items of a page; `None` if the response has no list there.
 pub(crate) fn items_of(paging: &Paging, body: &Value) -> Option<Vec<Value>> {
     let found = match (body, &paging.items) {

@@ -8,7 +8,7 @@ use super::{choice, defaulted, input_error, optional, text_of};
 use crate::connection::BaseUrl;
 use crate::http::{Request, Response};
 use crate::log::LogSink;
-use crate::manifest::fetch_all::{self, Cursors};
+use crate::manifest::fetch_all::{self, Cursors, SeenPages};
 use crate::manifest::page;
 use crate::manifest::{Head, Next, NextSource, NumberedPages, Paging, PagingStyle, Unit};
 
@@ -68,6 +68,8 @@ pub(super) struct Pages {
     empty: usize,
     /// The addresses requested so far.
     asked: Cursors,
+    /// The pages of numbers or offsets so far.
+    seen: SeenPages,
 }
 
 impl Pages {
@@ -95,7 +97,18 @@ impl Pages {
         let most = usize::try_from(most).unwrap_or(usize::MAX);
         let mut asked = Cursors::default();
         asked.is_new(request.url.as_str());
-        Ok(Some(Self { paging, by_address, most, items: Vec::new(), bytes: 0, count: 0, empty: 0, asked }))
+        let seen = SeenPages::default();
+        Ok(Some(Self {
+            paging,
+            by_address,
+            most,
+            items: Vec::new(),
+            bytes: 0,
+            count: 0,
+            empty: 0,
+            asked,
+            seen,
+        }))
     }
 
     /// Adds the items of a page and changes the request to the next page. Returns false after the last page.
@@ -121,6 +134,9 @@ impl Pages {
                 .map_or_else(|| "as its body".to_owned(), |path| format!("at `{path}`"));
             return wrong(ErrorKind::Response, format!("{subject} answered without a list {at}"));
         };
+        if page::is_counted(&self.paging) && !self.seen.is_new(&list) {
+            return wrong(ErrorKind::Response, fetch_all::repeats_a_page(subject, &self.paging.input));
+        }
         let is_empty = list.is_empty();
         self.empty = if is_empty { self.empty + 1 } else { 0 };
         self.items.extend(list);
@@ -134,7 +150,7 @@ impl Pages {
             return Err(ActionError::new(ErrorKind::Limit, words));
         }
         let is_full = self.items.len() >= self.most;
-        if is_empty && matches!(self.paging.style, PagingStyle::NumberedPages(_)) {
+        if is_empty && page::is_counted(&self.paging) {
             return Ok(false);
         }
         let Ok(base) = BaseUrl::parse(&request.url.origin().ascii_serialization(), None) else {

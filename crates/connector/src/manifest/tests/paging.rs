@@ -154,6 +154,19 @@ async fn cursors_that_take_turns_are_an_error() {
 }
 
 #[tokio::test]
+async fn numbered_pages_that_repeat_are_an_error() {
+    let text = listing("{input: at, style: page, first: 0, items: list}", "true");
+    let same = |_: usize, _: &str| ok(r#"{"list":[{"id":1}]}"#);
+    let (circle, lines, _) = list(&text, r#"{"fetchAll": true}"#, same).await;
+    assert!(
+        shown(circle).starts_with(
+            "Shop says that the list goes on where it already was: two pages have the same items"
+        )
+    );
+    assert_eq!(lines.len(), 2);
+}
+
+#[tokio::test]
 async fn empty_pages_with_a_fresh_cursor_each_come_to_an_end() {
     let text = listing(CURSOR, "true");
     let none = |count: usize, _: &str| ok(&format!("{{\"results\":[],\"next\":\"c{count}\"}}"));
