@@ -1,7 +1,7 @@
 //! The interpreter of manifests: builds requests from inputs, and results from responses.
 
-use ::http::Method;
-use ::http::header::ACCEPT;
+use ::http::header::{ACCEPT, IF_MODIFIED_SINCE, IF_NONE_MATCH};
+use ::http::{Method, StatusCode};
 use async_trait::async_trait;
 use model::{ActionError, ActionSpec, ErrorKind, InputType, Map, ResultType, Value};
 
@@ -78,7 +78,7 @@ impl Head {
         mode: SendMode,
     ) -> Result<Response, ActionError> {
         let response = call.send(request, subject, mode).await?;
-        if response.status.is_success() {
+        if response.status.is_success() || is_not_modified(request, &response) {
             return Ok(response);
         }
         let mut error = self.errors.status_error(subject, &response, call.http.timer().now());
@@ -112,6 +112,12 @@ impl Head {
             ActionError::new(ErrorKind::Connection, message)
         })
     }
+}
+
+/// True if the response says that nothing has changed, to a request that asked for that (RFC 9110, 13.1).
+fn is_not_modified(request: &Request, response: &Response) -> bool {
+    response.status == StatusCode::NOT_MODIFIED
+        && [IF_NONE_MATCH, IF_MODIFIED_SINCE].iter().any(|name| request.headers.contains_key(name))
 }
 
 impl Definition {

@@ -2,15 +2,15 @@
 
 use std::sync::Arc;
 
-use ::http::Method;
+use ::http::{Method, StatusCode};
 use async_trait::async_trait;
 use model::{ActionError, ActionSpec, Effect, ErrorKind, InputType, Map, Value};
 use url::Url;
 
 use super::pages::{self, Pages};
 use super::{
-    add_headers, check_credentials, check_query, choice, defaulted, effect_of, entries_of, envelope,
-    input_error, map_of, optional, request_problems, required, spec_for, text_of, timeout_of,
+    BareNumber, add_headers, check_credentials, check_query, choice, defaulted, effect_of, entries_of,
+    envelope, input_error, map_of, optional, request_problems, required, spec_for, text_of, timeout_of,
 };
 use crate::action::{Action, Call, SendMode};
 use crate::connection::BaseUrl;
@@ -32,7 +32,8 @@ pub(crate) fn build(head: &Arc<Head>, settings: &NativeSettings) -> Result<Arc<d
     }
     let spec = ActionSpec {
         description: Some(
-            "Sends an HTTP request. An answer of 4xx or 5xx is an error; redirects of GET and HEAD are followed."
+            "Sends an HTTP request. An answer of 4xx or 5xx is an error; redirects of GET and HEAD are followed. A 304 is a result \
+             if the request has `If-None-Match` or `If-Modified-Since`."
                 .to_owned(),
         ),
         inputs: vec![
@@ -46,7 +47,7 @@ pub(crate) fn build(head: &Arc<Head>, settings: &NativeSettings) -> Result<Arc<d
             optional("headers", map_of(InputType::Text), "Headers of the request."),
             optional("query", map_of(InputType::Any), "Parameters of the query; a list repeats its parameter."),
             optional("body", InputType::Any, "The body: a map or list is sent as JSON, text and files unchanged."),
-            optional("form", map_of(InputType::Any), "Fields of a form; sent as `multipart/form-data` if one of them is a file."),
+            optional("form", map_of(InputType::Any), "Fields of a form; a list repeats its field, a map is sent as JSON. Sent as `multipart/form-data` if one of them is a file."),
             optional(
                 "multipart",
                 map_of(InputType::Any),
@@ -79,12 +80,16 @@ impl Action for HttpRequest {
         effect_of(known("method").and_then(Value::as_str))
     }
 
+    fn transport_inputs(&self) -> &'static [&'static str] {
+        &["headers", "timeout"]
+    }
+
     fn prepare(&self, inputs: &Map, base: Option<&BaseUrl>) -> Option<Result<Request, ActionError>> {
         Some(self.request(inputs, base))
     }
 
     fn check_static(&self, inputs: &StaticInputs<'_>) -> Vec<InputProblem> {
-        let mut found = request_problems(inputs, "query");
+        let mut found = request_problems(inputs, "query", BareNumber::Refused);
         if let Some((text, true)) = inputs.text_prefix("url")
             && !(inputs.has_connection && text.starts_with('/'))
             && let Err(error) = address(text, None)
@@ -117,6 +122,9 @@ impl Action for HttpRequest {
         };
         loop {
             let (response, result) = self.once(&call, &request, &subject).await?;
+            if response.status == StatusCode::NOT_MODIFIED {
+                return Ok(result);
+            }
             let body = result.get("body").unwrap_or_default();
             if !pages.take(&self.head, &subject, &response, &body, &mut request, call.log)? {
                 let mut whole = result.as_map().cloned().unwrap_or_default();
@@ -148,7 +156,7 @@ impl HttpRequest {
         let method = Method::from_bytes(text_of(inputs, "method").as_bytes())
             .map_err(|_| input_error("`method` is not a method"))?;
         let mut request = Request::new(method, address(text_of(inputs, "url"), base)?);
-        request.timeout = timeout_of(inputs)?;
+        request.timeout = timeout_of(inputs, BareNumber::Refused)?;
         add_headers(&mut request, inputs)?;
         check_query(inputs, "query")?;
         if let Some(parameters) = inputs.get("query").and_then(Value::as_map) {

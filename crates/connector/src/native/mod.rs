@@ -13,6 +13,7 @@ mod pages;
 mod pure;
 mod retry;
 
+use std::borrow::Cow;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -115,14 +116,23 @@ fn entries_of<'a>(inputs: &'a Map, name: &str) -> impl Iterator<Item = (&'a Key,
     inputs.get(name).and_then(Value::as_map).into_iter().flat_map(Map::iter)
 }
 
+/// The meaning of a duration without a unit.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum BareNumber {
+    Refused,
+    Milliseconds,
+}
+
 /// Parses the input `timeout`, a duration such as `30s`, of at most [`MAX_TIMEOUT`].
-fn timeout_of(inputs: &Map) -> Result<Option<Duration>, ActionError> {
+fn timeout_of(inputs: &Map, bare: BareNumber) -> Result<Option<Duration>, ActionError> {
     let text = text_of(inputs, "timeout");
     if text.is_empty() {
         return Ok(None);
     }
-    let timeout =
-        model::units::parse_duration(text).map_err(|error| input_error(format!("`timeout`: {error}")))?;
+    let is_bare = bare == BareNumber::Milliseconds && text.bytes().all(|byte| byte.is_ascii_digit());
+    let with_unit = if is_bare { Cow::Owned(format!("{text}ms")) } else { Cow::Borrowed(text) };
+    let timeout = model::units::parse_duration(&with_unit)
+        .map_err(|error| input_error(format!("`timeout`: {error}")))?;
     if timeout.is_zero() || timeout > MAX_TIMEOUT {
         let most = model::units::format_duration(MAX_TIMEOUT);
         return Err(input_error(format!("`timeout` must be over 0s and at most {most}")));
@@ -131,9 +141,9 @@ fn timeout_of(inputs: &Map) -> Result<Option<Duration>, ActionError> {
 }
 
 /// Returns the problems that any request may have: in its timeout, its headers and its query.
-fn request_problems(inputs: &StaticInputs<'_>, query: &str) -> Vec<InputProblem> {
+fn request_problems(inputs: &StaticInputs<'_>, query: &str, bare: BareNumber) -> Vec<InputProblem> {
     let mut found = Vec::new();
-    if let Err(error) = timeout_of(&inputs.literal_text("timeout")) {
+    if let Err(error) = timeout_of(&inputs.literal_text("timeout"), bare) {
         let help = "write how long with its unit, such as `500ms` or `30s`";
         found.push(InputProblem::new("timeout", error.into_message(), help));
     }

@@ -11,8 +11,8 @@ use model::{ActionError, ActionSpec, Effect, InputSpec, InputType, LogLevel, Map
 
 use super::retry::Retry;
 use super::{
-    add_headers, check_credentials, check_query, choice, defaulted, effect_of, entries_of, envelope,
-    input_error, map_of, optional, request_problems, required, spec_for, text_of, timeout_of,
+    BareNumber, add_headers, check_credentials, check_query, choice, defaulted, effect_of, entries_of,
+    envelope, input_error, map_of, optional, request_problems, required, spec_for, text_of, timeout_of,
 };
 use crate::action::{Action, Call, SendMode};
 use crate::connection::BaseUrl;
@@ -87,7 +87,11 @@ fn inputs() -> Vec<InputSpec> {
             "json",
             "What the answer is expected to be.",
         ),
-        optional("timeout", InputType::Text, "How long to wait for the answer, such as `30s`."),
+        optional(
+            "timeout",
+            InputType::Text,
+            "How long to wait for the answer: milliseconds such as `1000`, or a duration such as `30s`; 60s if not given.",
+        ),
         defaulted(
             "retryDelayMs",
             whole(MAX_RETRY_DELAY_MS),
@@ -125,12 +129,16 @@ impl Action for RawRequest {
         effect_of(known("method").and_then(Value::as_str))
     }
 
+    fn transport_inputs(&self) -> &'static [&'static str] {
+        &["headers", "timeout", "retryDelayMs", "retryOnAllErrors", "maxRetryCount", "useExponentialBackoff"]
+    }
+
     fn prepare(&self, inputs: &Map, base: Option<&BaseUrl>) -> Option<Result<Request, ActionError>> {
         Some(self.head.address(base).and_then(|base| self.request(inputs, base)))
     }
 
     fn check_static(&self, inputs: &StaticInputs<'_>) -> Vec<InputProblem> {
-        let mut found = request_problems(inputs, "queryParameters");
+        let mut found = request_problems(inputs, "queryParameters", BareNumber::Milliseconds);
         if let Some((text, is_whole)) = inputs.text_prefix("url") {
             // A computed rest cannot repair a path that does not begin with exactly one `/`.
             let probe = if is_whole || !begins_path(text) { text } else { "/" };
@@ -228,7 +236,7 @@ impl RawRequest {
         let method = Method::from_bytes(text_of(inputs, "method").as_bytes())
             .map_err(|_| input_error("`method` is not a method"))?;
         let mut request = Request::new(method, url);
-        request.timeout = timeout_of(inputs)?;
+        request.timeout = timeout_of(inputs, BareNumber::Milliseconds)?;
         for (name, value) in &self.head.headers {
             request.set_header(name, &Value::from(value.as_str()))?;
         }

@@ -118,6 +118,54 @@ async fn a_list_never_leads_elsewhere_nor_in_a_circle() {
 }
 
 #[tokio::test]
+async fn a_service_that_ignores_the_page_or_offset_is_noticed_at_its_second_answer() {
+    let same = |_: usize, _: &str| json(r#"{"items":[{"id":1},{"id":2}]}"#);
+    for style in ["page", "offset"] {
+        let (words, lines) = pages(&format!(r#"{{"style": "{style}", "items": "items"}}"#), same).await;
+        let expected = format!(
+            "says that the list goes on where it already was: two pages have the same items; look whether it knows the \
+             parameter `{style}`"
+        );
+        assert!(words.ends_with(&expected), "{words}");
+        assert_eq!(lines.len(), 2);
+    }
+    let turns = |count: usize, _: &str| json(["[{\"id\":1}]", "[{\"id\":2}]", "[{\"id\":3}]"][count % 3]);
+    let (words, lines) = pages(r#"{"style": "page"}"#, turns).await;
+    assert!(words.contains("goes on where it already was"), "{words}");
+    assert_eq!(lines.len(), 4);
+    let plain = |count: usize, _: &str| json(["[0,0]", "[1,1]", "[0,0]", "[]"][count]);
+    let (all, _) = pages(r#"{"style": "page"}"#, plain).await;
+    assert_eq!(all, "[0,0,1,1,0,0]", "plain values are often equal by chance");
+}
+
+#[tokio::test]
+async fn an_answer_that_nothing_has_changed_is_a_result_if_the_request_asked_for_that() {
+    let server = Server::start(|_, _| reply("304 Not Modified\r\netag: v1", b"")).await;
+    let url = server.url("/x");
+    for condition in [r#""if-none-match": "v1""#, r#""If-Modified-Since": "Sat, 21 Nov 2026 08:00:30 GMT""#] {
+        let inputs =
+            format!(r#"{{"url": "{url}", "headers": {{{condition}}}, "paging": {{"style": "page"}}}}"#);
+        let result = call("http.request", &inputs, None).await.expect("a result");
+        assert_eq!(result.get("statusCode"), Some(Value::from(304)));
+        assert_eq!(result.get("body"), Some(Value::Null));
+    }
+    let error = call("http.request", &format!(r#"{{"url": "{url}"}}"#), None).await.expect_err("unasked");
+    assert_eq!(error.status, Some(304));
+}
+
+#[tokio::test]
+async fn a_redirect_that_is_not_followed_names_its_address() {
+    let server = Server::start(|_, _| reply("303 See Other\r\nlocation: /orders/17?x=1", b"")).await;
+    let inputs = format!(r#"{{"url": "{}", "method": "POST", "body": {{}}}}"#, server.url("/orders"));
+    let error = call("http.request", &inputs, None).await.expect_err("no answer");
+    let target = server.url("/orders/17?x=1");
+    assert!(
+        error.message.ends_with(&format!("; it redirects to `{target}`, which only GET and HEAD follow")),
+        "{error}"
+    );
+}
+
+#[tokio::test]
 async fn values_are_made_of_values() {
     for (action, inputs, expected) in [
         ("data.parseJson", r#"{"data": "{\"id\": 9007199254740993}"}"#, r#"{"id":9007199254740993}"#),

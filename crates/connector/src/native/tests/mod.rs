@@ -173,7 +173,8 @@ async fn contradicting_inputs_are_refused_before_sending() {
     for (inputs, words) in [
         (r#""data": "x", "formData": {"a": 1}"#, "`data` cannot be given together"),
         (r#""fileData": {"a": "x"}, "fileDataFileNames": {"b": "x"}"#, "`fileDataFileNames.b` names a file"),
-        (r#""timeout": 5000"#, "`5000` has no unit"),
+        (r#""timeout": 900001"#, "at most 15m"),
+        (r#""timeout": 0"#, "must be over 0s"),
         (r#""timeout": "16m""#, "at most 15m"),
         (r#""maxRetryCount": -1"#, "`maxRetryCount` must be"),
         (r#""responseType": "xml""#, "`responseType` must be one of json, text, binary"),
@@ -183,6 +184,21 @@ async fn contradicting_inputs_are_refused_before_sending() {
         assert!(error.kind == ErrorKind::Input && error.message.contains(words), "{}", error.message);
     }
     assert_eq!(server.requests().len(), 0);
+}
+
+#[tokio::test]
+async fn a_timeout_of_a_raw_request_without_a_unit_is_in_milliseconds() {
+    let silent = Server::start(|_, _| ServerReply::Stall(Vec::new())).await;
+    let wiki = wiki(&silent);
+    for (timeout, shown) in [("30", "30ms"), (r#""40""#, "40ms"), (r#""50ms""#, "50ms")] {
+        let inputs = format!(r#"{{"url": "/x", "method": "GET", "timeout": {timeout}}}"#);
+        let error = call("wiki.rawRequest", &inputs, Some(&wiki)).await.expect_err("no answer");
+        assert_eq!(error.kind, ErrorKind::Timeout);
+        assert!(error.message.ends_with(&format!("did not answer within {shown}")), "{}", error.message);
+    }
+    let inputs = format!(r#"{{"url": "{}", "timeout": 5000}}"#, silent.url("/"));
+    let error = call("http.request", &inputs, None).await.expect_err("no unit");
+    assert!(error.message.contains("`5000` has no unit"), "{}", error.message);
 }
 
 #[tokio::test]
