@@ -12,6 +12,7 @@ use std::time::Duration;
 
 use ::http::{HeaderValue, Method, StatusCode};
 use async_trait::async_trait;
+use jiff::Timestamp;
 use model::redact::{LengthLimit, Redactor};
 use model::{ActionError, ErrorKind, Secret, Value};
 use oauth2::basic::{BasicClient, BasicErrorResponse, BasicErrorResponseType, BasicTokenResponse};
@@ -23,7 +24,7 @@ use oauth2::{
 use url::Url;
 
 use crate::connection::BaseUrl;
-use crate::http::{HostPolicy, Http, LogDetail, Request, RequestContext, Response};
+use crate::http::{ErrorShape, HostPolicy, Http, LogDetail, Request, RequestContext, Response};
 use crate::log::NoLog;
 
 pub(crate) use config::{OAuthConfig, SitesConfig};
@@ -252,7 +253,10 @@ impl OAuthClient {
         } else {
             request.set_bytes("application/x-www-form-urlencoded", token_request.into_body());
         }
-        let response = http.send(&request, &self.context()).await?;
+        let response = http.send(&request, &self.context()).await.map_err(not_sent)?;
+        if let Some(error) = self.unusual_answer(&response, http.timer().now()) {
+            return Err(not_sent(error));
+        }
         let mut reply = ::http::Response::new(response.body.to_vec());
         *reply.status_mut() = match response.status {
             // Some providers respond with 201; the crate accepts only 200.
@@ -261,6 +265,30 @@ impl OAuthClient {
         };
         *reply.headers_mut() = response.headers;
         Ok(reply)
+    }
+
+    /// Returns the error for an answer that is no refusal of the protocol (RFC 6749, 5.2): the provider is unavailable or busy, or
+    /// something else answered. It has the status and the `Retry-After`, by which a retry decides. `None` for all other answers.
+    fn unusual_answer(&self, response: &Response, now: Timestamp) -> Option<ActionError> {
+        if response.status.is_success() {
+            return None;
+        }
+        let code = response.json().ok().and_then(|body| body.get("error")?.as_str().map(str::to_owned));
+        let status = match (response.status.as_u16(), code.as_deref()) {
+            (status @ (429 | 500..), _) => status,
+            // The codes that stand for these statuses (RFC 6749, 4.1.2.1); some providers send them with 400.
+            (_, Some("temporarily_unavailable")) => StatusCode::SERVICE_UNAVAILABLE.as_u16(),
+            (_, Some("server_error")) => StatusCode::INTERNAL_SERVER_ERROR.as_u16(),
+            (_, Some("slow_down")) => StatusCode::TOO_MANY_REQUESTS.as_u16(),
+            (_, Some(_)) => return None,
+            (status, None) => status,
+        };
+        let shape = ErrorShape { code: vec!["error".to_owned()], ..ErrorShape::default() };
+        let mut error = shape.status_error("the identity provider", response, now).with_status(status);
+        error.message = format!("the connection `{}` cannot be used: {}", self.connection, error.message);
+        // The body of a token endpoint may hold parts of credentials.
+        error.body = None;
+        Some(error)
     }
 
     fn context(&self) -> RequestContext<'static> {
@@ -341,6 +369,13 @@ impl OAuthClient {
         let message = format!("the connection `{}` cannot be used: {words}", self.connection);
         ActionError::new(ErrorKind::Connection, message)
     }
+}
+
+/// Marks a failure to obtain a token: the request that needs it was not sent.
+fn not_sent(mut error: ActionError) -> ActionError {
+    error.not_sent = true;
+    error.outcome_unknown = false;
+    error
 }
 
 impl TokenError {

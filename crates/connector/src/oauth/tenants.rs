@@ -52,6 +52,9 @@ impl OAuthClient {
         request.headers.insert(::http::header::AUTHORIZATION, bearer);
         let response = http.send(&request, &self.context()).await?;
         if !response.status.is_success() {
+            if let Some(error) = self.unusual_answer(&response, http.timer().now()) {
+                return Err(error);
+            }
             let status = response.status.as_u16();
             let message =
                 format!("the connection `{}`: the list of sites was refused with {status}", self.connection);

@@ -4,6 +4,7 @@ use std::collections::HashMap;
 use std::time::Duration;
 
 use engine::{ConnectionState, Engine, LoginCallback};
+use jiff::SignedDuration;
 use pretty_assertions::assert_eq;
 use tests::wiki::{
     Clock, DEMO_CLIENT_ID, DEMO_CLIENT_SECRET, Fault, Moment, RateLimit, Running, Simulator, When,
@@ -11,7 +12,7 @@ use tests::wiki::{
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
 
-use crate::common::{Project, show, soon, start_with, stop};
+use crate::common::{Peer, Project, end, show, soon, start_with, stop};
 
 /// Asks the wiki for its spaces.
 const LIST: &str = "\
@@ -440,4 +441,101 @@ async fn a_test_makes_the_call_that_the_manifest_names_and_notes_what_came_of_it
             .contains("did you mean `main`?")
     );
     stop(engine).await;
+}
+
+/// An execution whose step posts with tokens of a provider that answers the first token request in this way, and its result.
+async fn with_token_answer(
+    status: u16,
+    headers: &str,
+    body: &str,
+) -> (String, usize, Option<SignedDuration>) {
+    let mut peer = Peer::new().await;
+    let project = Project::with(&format!(
+        "trigger: {{manual: {{}}}}\nsteps:\n  - {{id: ask, action: http.request, connection: main, retry: 3, with: {{url: \"{}/pay\", method: POST}}}}\noutputs: ${{{{ steps.ask.results.statusCode }}}}\n",
+        peer.base
+    ));
+    std::fs::create_dir(project.path("secrets")).expect("a folder");
+    project.write("secrets/clientSecret", "s3cret-of-the-client");
+    project.write(
+        "connections/main.yaml",
+        &format!(
+            "type: http.clientCredentials\nwith: {{baseUrl: \"{0}\", tokenUrl: \"{0}/token\", clientId: c, clientSecret: \"${{{{ secrets.clientSecret }}}}\"}}\n",
+            peer.base
+        ),
+    );
+    let engine = project.start().await;
+    let id = start_with(&engine, "{}").await;
+    let (mut tokens, mut waited) = (0, None);
+    let ended = async {
+        loop {
+            let asked = peer.asked().await;
+            match (asked.line.as_str(), tokens) {
+                ("POST /token", 0) => {
+                    tokens += 1;
+                    let now = engine.clock().now();
+                    asked.answer_with(status, headers, body).await;
+                    let retry = retried_at(&engine, id).await;
+                    waited = retry.map(|at| now.duration_until(at));
+                    if let Some(at) = retry {
+                        project.clock.advance_to(at);
+                    } else {
+                        return;
+                    }
+                }
+                ("POST /token", _) => {
+                    tokens += 1;
+                    asked.answer(200, r#"{"access_token":"t","token_type":"bearer","expires_in":60}"#).await;
+                }
+                _ => return asked.answer(200, "{}").await,
+            }
+        }
+    };
+    soon(ended).await;
+    let end = end(&engine, id).await;
+    stop(engine).await;
+    (end, tokens, waited)
+}
+
+/// When the step is tried again; `None` if the execution ends instead.
+async fn retried_at(engine: &Engine, id: model::ExecutionId) -> Option<jiff::Timestamp> {
+    soon(async {
+        loop {
+            for event in engine.store().events(id).await.expect("read").unwrap_or_default() {
+                match event {
+                    model::Event::StepRetry { next_at, .. } => return Some(next_at),
+                    model::Event::Finished { .. } => return None,
+                    _ => {}
+                }
+            }
+            tokio::task::yield_now().await;
+        }
+    })
+    .await
+}
+
+#[tokio::test]
+async fn a_token_endpoint_that_is_busy_or_down_for_a_moment_is_tried_again() {
+    for (status, headers, body) in [
+        (503, "", "<html>"),
+        (500, "", r#"{"error":"server_error"}"#),
+        (502, "", ""),
+        (429, "retry-after: 7\r\n", "{}"),
+        (400, "", r#"{"error":"temporarily_unavailable"}"#),
+        (400, "", r#"{"error":"slow_down"}"#),
+    ] {
+        let (end, tokens, waited) = with_token_answer(status, headers, body).await;
+        assert_eq!((end.as_str(), tokens), ("200", 2), "{status} {body}");
+        let waited = waited.expect("it is tried again");
+        assert!(status != 429 || waited >= SignedDuration::from_secs(7), "{waited:?}");
+    }
+}
+
+#[tokio::test]
+async fn a_token_endpoint_that_refuses_the_client_is_not_tried_again() {
+    let (end, tokens, _) = with_token_answer(401, "", r#"{"error":"invalid_client"}"#).await;
+    assert_eq!(tokens, 1);
+    assert!(end.contains("the identity provider refuses: invalid_client; look at the client's id"), "{end}");
+    let (end, tokens, _) = with_token_answer(404, "", "<html>").await;
+    assert_eq!(tokens, 1);
+    assert!(end.contains("the identity provider answered 404 Not Found"), "{end}");
 }

@@ -402,7 +402,7 @@ async fn who_comes_to_watch_while_the_end_is_being_committed_is_told_of_it() {
         soon(async {
             loop {
                 let events = engine.store().events(id).await.expect("read").expect("exists");
-                if matches!(events.last(), Some(model::Event::Finished { .. })) {
+                if matches!(events.last(), Some(Event::Finished { .. })) {
                     break;
                 }
                 // Events that are not stored yet are delivered too.
