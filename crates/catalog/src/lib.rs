@@ -40,6 +40,6 @@ pub use canonical::canonical_text;
 pub use schemas::schema_context;
 pub use snapshot::{
     AssembleInput, AwaitedEvents, Catalog, Change, ChangeKind, Deployment, Detail, DiffKind, File,
-    FileChange, FileKind, Folder, InFlightExecutions, InvalidFile, MAX_FOLDERS, ReloadSummary, Route,
-    ScanScope, assemble, stem, trigger_hook,
+    FileChange, FileKind, Folder, InFlightExecutions, InvalidFile, MAX_FOLDERS, PollSource, ReloadSummary,
+    Route, ScanScope, assemble, stem, trigger_hook,
 };

@@ -50,6 +50,12 @@ pub trait Action: Send + Sync {
         Vec::new()
     }
 
+    /// Returns the names of the inputs that say how a request is sent, and not for which records: a poll keeps its position if they
+    /// change.
+    fn transport_inputs(&self) -> &'static [&'static str] {
+        &[]
+    }
+
     /// True if Debug Request of this action logs credentials (only if the settings allow it).
     fn reveals_credentials(&self) -> bool {
         false

@@ -4,6 +4,7 @@
 use std::time::Duration;
 
 use jiff::Timestamp;
+use model::instant::Instant;
 use model::{InputSpec, Map, Value};
 use serde::Serialize;
 
@@ -139,26 +140,37 @@ pub struct Record {
 }
 
 impl PolledEvent {
-    /// Returns the records in the result of the action, in its order.
+    /// Returns the records in the result of the action, in its order, and the problem of each record that was left out because it has
+    /// no usable time. A record without an id has its complete content as its key.
     ///
     /// # Errors
-    /// Returns a message if the result does not have the form that the manifest declares.
-    pub fn records(&self, result: &Value) -> Result<Vec<Record>, String> {
+    /// Returns a message if the result, or each of its records, does not have the form that the manifest declares.
+    pub fn records(&self, result: &Value) -> Result<(Vec<Record>, Vec<String>), String> {
         let list = value_at_path(result, &self.items);
         let list = list.as_ref().and_then(Value::as_list);
         let list = list.ok_or_else(|| format!("`{}` gave no list at `{}`", self.action, self.items))?;
-        list.iter().map(|record| self.record(record)).collect()
+        let (mut records, mut problems) = (Vec::with_capacity(list.len()), Vec::new());
+        for record in list {
+            match self.record(record) {
+                Ok(record) => records.push(record),
+                Err(problem) => problems.push(problem),
+            }
+        }
+        match problems.first() {
+            Some(first) if records.is_empty() => Err(first.clone()),
+            _ => Ok((records, problems)),
+        }
     }
 
     fn record(&self, record: &Value) -> Result<Record, String> {
         let missing = |path: &str| format!("`{}` gave a record without `{path}`", self.action);
         let parts = self.id.iter().map(|path| {
             let part = value_at_path(record, path).filter(|part| !part.is_null());
-            part.map(|part| part.to_text()).ok_or_else(|| missing(path))
+            part.map(|part| part.to_text())
         });
-        let key = parts.collect::<Result<Vec<_>, _>>()?.join("/");
+        let key = parts.collect::<Option<Vec<_>>>().map_or_else(|| record.to_json(), |parts| parts.join("/"));
         let at = value_at_path(record, &self.time).ok_or_else(|| missing(&self.time))?;
-        let at = at.to_text().parse().map_err(|_| {
+        let at = Instant::parse(&at.to_text()).map(Instant::to_timestamp).ok_or_else(|| {
             format!("`{}` gave a record whose `{}` is no instant: `{}`", self.action, self.time, at.to_text())
         })?;
         let is_new = self
@@ -197,7 +209,7 @@ mod tests {
 
     fn check(json: &str, expected: &str) {
         let value = Value::from_json(json.as_bytes(), JsonLimits::default()).expect("JSON");
-        let found = event().records(&value).map(|records| {
+        let found = event().records(&value).map(|(records, _)| {
             let words = records.iter().map(|one| format!("{} {} {}", one.key, one.at, one.value.to_json()));
             words.collect::<Vec<_>>().join("; ")
         });
@@ -221,9 +233,19 @@ mod tests {
     }
 
     #[test]
+    fn a_record_without_an_id_or_a_time_does_not_keep_the_others_away() {
+        let text = r#"{"results":[{"version":{"number":1,"createdAt":"2026-03-02T08:00:00.123456789012Z"}},{"id":"8"}]}"#;
+        let value = Value::from_json(text.as_bytes(), JsonLimits::default()).expect("JSON");
+        let (records, problems) = event().records(&value).expect("records");
+        let keys: Vec<&str> = records.iter().map(|record| record.key.as_str()).collect();
+        assert_eq!(keys, [r#"{"version":{"number":1,"createdAt":"2026-03-02T08:00:00.123456789012Z"}}"#]);
+        assert_eq!(problems, ["`wiki.listPages` gave a record without `version.createdAt`"]);
+    }
+
+    #[test]
     fn an_answer_of_another_form_is_told() {
         check("{}", "`wiki.listPages` gave no list at `results`");
-        check(r#"{"results":[{}]}"#, "`wiki.listPages` gave a record without `id`");
+        check(r#"{"results":[{}]}"#, "`wiki.listPages` gave a record without `version.createdAt`");
         check(
             r#"{"results":[{"id":"7","version":{"number":2}}]}"#,
             "`wiki.listPages` gave a record without `version.createdAt`",

@@ -3552,7 +3552,7 @@ export interface components {
         PlannedDetail: {
             /** @description The changed part: `trigger`, `steps`, `connections`, `calls`, or another key of the file. */
             part: string;
-            /** @description The kind of change: `mounted`, `unmounted`, `kept`, `added`, `removed`, `changed` or `moved`. */
+            /** @description The kind of change: `mounted`, `unmounted`, `kept`, `restarted`, `added`, `removed`, `changed` or `moved`. */
             how: string;
             /** @description The names of the changed steps, connections or automations. */
             names?: string[];

@@ -5,12 +5,15 @@ use std::fmt;
 use std::path::Path;
 use std::sync::Arc;
 
+use connector::Registry;
 use jiff::Timestamp;
+use model::AutomationId;
 use model::automation::{Automation, DefinitionHash, Trigger};
 use serde::{Deserialize, Serialize};
 
 use super::file::{Dependencies, FileKind};
 use super::normalized::NormalizedFile;
+use super::poll_source::PollSource;
 use super::{Catalog, Deployment, ReloadSummary};
 
 /// Number of future fire times shown.
@@ -94,6 +97,8 @@ pub enum DiffKind {
     Unmounted,
     /// The trigger is unchanged: a webhook keeps its URL, a schedule its fire times.
     Kept,
+    /// The poll loses its position and its first poll follows, or the subscription to an event is made anew.
+    Restarted,
     /// The part is new.
     Added,
     /// The part was removed.
@@ -135,8 +140,12 @@ impl Catalog {
             (ChangeKind::Restored, &reload.restored),
         ];
         let of_ids = lists.into_iter().flat_map(|(effect, ids)| ids.iter().map(move |id| (effect, id)));
-        let mut changes: Vec<Change> =
-            of_ids.filter_map(|(effect, id)| change(effect, before.get(id), self.get(id), now)).collect();
+        let version = |catalog: &'_ Catalog, id: &AutomationId| {
+            catalog.get(id).map(|deployment| (deployment.clone(), catalog.registry.clone()))
+        };
+        let mut changes: Vec<Change> = of_ids
+            .filter_map(|(effect, id)| change(effect, version(before, id), version(self, id), now))
+            .collect();
         for report in &reload.reports {
             let Some(broken) = self.invalid_files.get(report.source().path()) else { continue };
             let claimed = self.folder.get(&broken.path).and_then(|file| file.claimed_id());
@@ -196,12 +205,21 @@ impl Change {
     }
 }
 
+/// An automation in force, with the connectors that its snapshot knows.
+type Version = (Arc<Deployment>, Arc<Registry>);
+
 fn change(
     effect: ChangeKind,
-    old: Option<&Arc<Deployment>>,
-    new: Option<&Arc<Deployment>>,
+    old_version: Option<Version>,
+    new_version: Option<Version>,
     now: Timestamp,
 ) -> Option<Change> {
+    let position_kept = match (&old_version, &new_version) {
+        (Some(old), Some(new)) => position(old) == position(new),
+        _ => false,
+    };
+    let old = old_version.as_ref().map(|(deployment, _)| deployment);
+    let new = new_version.as_ref().map(|(deployment, _)| deployment);
     let one = new.or(old)?;
     let mut change = Change::new(effect, one.automation.source.path());
     change.id = one.automation.id.to_string();
@@ -210,7 +228,7 @@ fn change(
     if matches!(effect, ChangeKind::Stale | ChangeKind::Restored) {
         return Some(change);
     }
-    change.details = details(old.map(AsRef::as_ref), new.map(AsRef::as_ref));
+    change.details = details(old.map(AsRef::as_ref), new.map(AsRef::as_ref), position_kept);
     change.next_fires = new.map(|new| new.next_fires(now, NEXT_FIRES)).unwrap_or_default();
     let schedule = new.and_then(|new| new.schedule.as_ref()).filter(|_| !change.next_fires.is_empty());
     change.timezone = schedule.map(|schedule| schedule.timezone().to_owned());
@@ -222,17 +240,26 @@ pub(crate) fn short(definition: DefinitionHash) -> String {
     definition.to_string().chars().take(SHORT_HASH).collect()
 }
 
-fn details(old: Option<&Deployment>, new: Option<&Deployment>) -> Vec<Detail> {
+/// The position of a schedule or a poll: it goes on from it while this text is the same. Empty for other triggers.
+fn position((deployment, registry): &Version) -> String {
+    match &deployment.schedule {
+        Some(schedule) => schedule.fingerprint(),
+        None => PollSource::of(&deployment.automation, registry)
+            .map_or_else(String::new, |source| source.text().to_owned()),
+    }
+}
+
+fn details(old: Option<&Deployment>, new: Option<&Deployment>, position_kept: bool) -> Vec<Detail> {
     let mut details = Vec::new();
     let automation =
         |deployment: Option<&Deployment>| deployment.map(|deployment| deployment.automation.clone());
     let (Some(after), before) = (automation(new), automation(old)) else {
-        trigger(old, new, &[], &mut details);
+        trigger(old, new, &[], position_kept, &mut details);
         return details;
     };
     let normalized = before.as_deref().and_then(NormalizedFile::parse).zip(NormalizedFile::parse(&after));
     let keys = normalized.as_ref().map(|(before, after)| after.changed_trigger_keys(before));
-    trigger(old, new, &keys.unwrap_or_default(), &mut details);
+    trigger(old, new, &keys.unwrap_or_default(), position_kept, &mut details);
     if let Some(before) = before.as_deref().filter(|before| before.enabled != after.enabled) {
         let (was, is) = (Some(before.enabled.to_string()), Some(after.enabled.to_string()));
         details.push(Detail { before: was, after: is, ..Detail::new("enabled", DiffKind::Changed) });
@@ -287,6 +314,7 @@ fn trigger(
     old: Option<&Deployment>,
     new: Option<&Deployment>,
     changed_keys: &[String],
+    position_kept: bool,
     details: &mut Vec<Detail>,
 ) {
     let mounted = |deployment: Option<&Deployment>| {
@@ -307,17 +335,19 @@ fn trigger(
                 details.push(detail(DiffKind::Mounted, None, after));
                 return;
             }
-            let timeline =
-                |deployment: Option<&Deployment>| Some(deployment?.schedule.as_ref()?.fingerprint());
-            let is_kept = timeline(old) == timeline(new);
             if before != after {
                 details.push(detail(DiffKind::Changed, before, after.clone()));
             } else if !changed_keys.is_empty() {
                 let names = changed_keys.to_vec();
                 details.push(Detail { names, ..detail(DiffKind::Changed, None, after.clone()) });
             }
-            if is_kept {
+            let is_poll = |deployment: &Deployment| {
+                matches!(deployment.automation.trigger, Trigger::Poll(_) | Trigger::Event(_))
+            };
+            if position_kept {
                 details.push(detail(DiffKind::Kept, None, after));
+            } else if new.is_some_and(is_poll) {
+                details.push(detail(DiffKind::Restarted, None, after));
             }
         }
     }
@@ -343,6 +373,7 @@ impl fmt::Display for DiffKind {
             Self::Mounted => "mounted",
             Self::Unmounted => "unmounted",
             Self::Kept => "kept",
+            Self::Restarted => "starts again",
             Self::Added => "added",
             Self::Removed => "removed",
             Self::Changed => "changed",

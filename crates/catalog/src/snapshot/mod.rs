@@ -10,6 +10,7 @@ mod diff;
 mod file;
 mod folder;
 mod normalized;
+mod poll_source;
 mod relations;
 mod trigger_hook;
 
@@ -36,6 +37,7 @@ pub use diff::{Change, ChangeKind, Detail, DiffKind, FileChange, InFlightExecuti
 pub use file::{File, FileKind, stem};
 pub(crate) use folder::MAX_FILES;
 pub use folder::{Folder, MAX_FOLDERS, ScanScope};
+pub use poll_source::PollSource;
 use relations::Relations;
 pub use trigger_hook::trigger_hook;
 

@@ -265,9 +265,14 @@ impl Asked {
     }
 
     /// Answers with JSON.
-    pub(crate) async fn answer(mut self, status: u16, body: &str) {
+    pub(crate) async fn answer(self, status: u16, body: &str) {
+        self.answer_with(status, "", body).await;
+    }
+
+    /// Answers with JSON and further headers, each with its line break.
+    pub(crate) async fn answer_with(mut self, status: u16, headers: &str, body: &str) {
         let answer = format!(
-            "HTTP/1.1 {status} X\r\ncontent-type: application/json\r\ncontent-length: {}\r\nconnection: close\r\n\r\n{body}",
+            "HTTP/1.1 {status} X\r\ncontent-type: application/json\r\n{headers}content-length: {}\r\nconnection: close\r\n\r\n{body}",
             body.len()
         );
         // The caller may have given up.

@@ -288,3 +288,92 @@ async fn changed_pages_are_read_from_the_newest_to_the_first_that_is_older_than_
     assert_eq!(poll_state(&engine).cursor, Value::from("2026-03-02T08:11:40Z"));
     stop(engine).await;
 }
+
+#[tokio::test]
+async fn a_poll_keeps_its_position_when_only_the_way_of_its_request_changes() {
+    let mut peer = Peer::new().await;
+    let project = polling(&peer, "");
+    let engine = project.start().await;
+    answer(&project, &engine, &mut peer, r#"[{"id":1}]"#).await;
+    let with = |more: &str| yaml(&peer.base, "").replace("/list\"}", &format!("/list\", {more}}}"));
+    project.write("automations/test.yaml", &with("timeout: 10s, headers: {x-a: b}"));
+    let forecast = soon(engine.preview_reload()).await.expect("a forecast");
+    assert_eq!(forecast.changes[0].summary(), "poll: `with` changed; poll: kept");
+    engine.reload().await;
+    project.clock.advance(Duration::from_secs(60));
+    peer.asked().await.answer(500, "{}").await;
+    polled(&project, &engine, 2).await;
+    project.clock.advance_to(poll_state(&engine).next_at);
+    answer(&project, &engine, &mut peer, r#"[{"id":2},{"id":1}]"#).await;
+    assert_eq!(given(&engine).await, [r#"poll [{"id":2}]"#]);
+    project.write("automations/test.yaml", &with("query: {a: b}"));
+    let forecast = soon(engine.preview_reload()).await.expect("a forecast");
+    assert_eq!(forecast.changes[0].summary(), "poll: `with` changed; poll: starts again");
+    stop(engine).await;
+}
+
+#[tokio::test]
+async fn a_position_that_an_earlier_release_stored_with_all_inputs_is_kept() {
+    let mut peer = Peer::new().await;
+    let project = Project::with(&yaml(&peer.base, "").replace("/list\"}", "/list\", timeout: 10s}"));
+    let engine = project.start().await;
+    answer(&project, &engine, &mut peer, r#"[{"id":1}]"#).await;
+    let now = poll_state(&engine);
+    assert!(!now.source.contains("timeout"), "{}", now.source);
+    stop(engine).await;
+    let store = project.open_store();
+    let source = now.source.replacen(" | ", " timeout=10s | ", 1);
+    let write = store::PollWrite {
+        automation: id(),
+        state: PollState { source, ..now },
+        forgets_keys: false,
+        keys: Vec::new(),
+        entry: None,
+    };
+    store.accept(&store::Accept { poll: Some(write), ..store::Accept::default() }).await.expect("stored");
+    store.close().await.expect("closed");
+    let engine = project.start().await;
+    assert!(poll_state(&engine).polled_at.is_some(), "the position is kept");
+    stop(engine).await;
+}
+
+#[tokio::test]
+async fn an_answer_that_nothing_has_changed_is_a_poll_without_items_and_keeps_the_cursor() {
+    let mut peer = Peer::new().await;
+    let text = yaml(&peer.base, ", cursor: result.headers.etag, start: all")
+        .replace("/list\"}", "/list\", headers: {if-none-match: \"${{ cursor | default('none', true) }}\"}}");
+    let project = Project::with(&text);
+    let engine = project.start().await;
+    peer.asked().await.answer_with(200, "etag: v1\r\n", r#"[{"id":1}]"#).await;
+    polled(&project, &engine, 1).await;
+    project.clock.advance(Duration::from_secs(60));
+    let asked = peer.asked().await;
+    assert_eq!(asked.header("if-none-match"), Some("v1"));
+    asked.answer_with(304, "", "").await;
+    polled(&project, &engine, 2).await;
+    let state = poll_state(&engine);
+    assert_eq!((state.error, state.failures, state.cursor), (None, 0, Value::from("v1")));
+    project.clock.advance(Duration::from_secs(60));
+    peer.asked().await.answer_with(200, "etag: v2\r\n", r#"[{"id":2},{"id":1}]"#).await;
+    polled(&project, &engine, 3).await;
+    assert_eq!(given(&engine).await, [r#"poll [{"id":1}]"#, r#"poll [{"id":2}]"#]);
+    stop(engine).await;
+}
+
+#[tokio::test]
+async fn a_record_without_an_id_does_not_keep_the_others_away_and_is_delivered_once() {
+    let mut peer = Peer::new().await;
+    let project = polling(&peer, ", id: item.key, start: all");
+    let engine = project.start().await;
+    answer(&project, &engine, &mut peer, r#"[{"key":1},{"name":"x"},{"key":null}]"#).await;
+    assert_eq!(poll_state(&engine).error, None);
+    next_poll(&project, &engine, &mut peer, r#"[{"key":1},{"name":"x"},{"key":2}]"#).await;
+    assert_eq!(
+        given(&engine).await,
+        [r#"poll [{"key":1},{"name":"x"},{"key":null}]"#, r#"poll [{"key":2}]"#]
+    );
+    next_poll(&project, &engine, &mut peer, r#"[{"name":"x"}]"#).await;
+    let error = poll_state(&engine).error.expect("no record has an id");
+    assert!(error.starts_with("`id` of item 0"), "{error}");
+    stop(engine).await;
+}

@@ -16,7 +16,7 @@ use super::PollRequest;
 use super::dedup::{NewItems, dedup_items};
 use super::request::request_items;
 use crate::ingress::Ingress;
-use catalog::{Catalog, Deployment};
+use catalog::{Catalog, Deployment, PollSource};
 use runtime::Error;
 use runtime::Start;
 use runtime::random;
@@ -130,7 +130,8 @@ impl PollCycle {
         let Some(request) = PollRequest::for_deployed(&deployment, catalog.registry()) else {
             return Ok(None);
         };
-        if request.fingerprint() != poll_state.source {
+        let source = PollSource::of(automation, catalog.registry());
+        if source.is_none_or(|source| source.text() != poll_state.source) {
             // The request has changed; [`Polls::adopt`] updates the progress.
             return Ok(None);
         }

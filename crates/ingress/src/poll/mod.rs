@@ -21,7 +21,7 @@ use crate::changes::CatalogListener;
 use crate::ingress::Ingress;
 use crate::persist::until_done;
 use catalog::Deployment;
-use catalog::canonical_text;
+use catalog::PollSource;
 use runtime::KeyedLocks;
 use runtime::{Clock, MonotonicTime, Runtime};
 use runtime::{Due, Timed};
@@ -92,16 +92,17 @@ impl Progress {
         Self { poll_state, last_success, next }
     }
 
-    /// Goes on from this progress if it is of the same request, else from the beginning.
-    fn go_on(before: Option<Self>, source: String, every: Duration, clock: &dyn Clock) -> Self {
+    /// Goes on from this progress if it is of the same source, else from the beginning.
+    fn go_on(before: Option<Self>, source: &PollSource, every: Duration, clock: &dyn Clock) -> Self {
         let now = clock.monotonic_now();
-        let begin = |source| Self {
-            poll_state: initial_standing(source, clock.now()),
+        let begin = || Self {
+            poll_state: initial_standing(source.text().to_owned(), clock.now()),
             last_success: None,
             next: now,
         };
-        let before = before.filter(|before| before.poll_state.source == source);
-        let mut progress = before.unwrap_or_else(|| begin(source));
+        let before = before.filter(|before| source.is_of(&before.poll_state.source));
+        let mut progress = before.unwrap_or_else(begin);
+        source.text().clone_into(&mut progress.poll_state.source);
         if progress.poll_state.failures == 0
             && let Some(last_success) = progress.last_success
         {
@@ -156,21 +157,6 @@ impl<'a> PollRequest<'a> {
             Self::Action(poll) => poll.deliver,
             Self::Event(event, _) => event.deliver.map(|(deliver, _)| deliver).unwrap_or_default(),
         }
-    }
-
-    /// Identifies the request. If it changes, cursor and seen keys of the old request are invalid.
-    fn fingerprint(&self) -> String {
-        let (call, more) = match self {
-            Self::Action(poll) => (&poll.call, vec![&poll.items, &poll.id, &poll.cursor]),
-            Self::Event(event, _) => (&event.call, Vec::new()),
-        };
-        let mut words = call.action.name.clone();
-        for (name, template) in &call.with {
-            words = format!("{words} {}={}", name.name, canonical_text(template));
-        }
-        let connection = call.connection.as_ref().map_or("", |connection| &connection.name);
-        let more = more.into_iter().flatten().map(|expression| expression.text().to_owned());
-        [words, connection.to_owned()].into_iter().chain(more).collect::<Vec<_>>().join(" | ")
     }
 }
 
@@ -274,15 +260,17 @@ impl Polls {
             let deployment = catalog.get(&id).filter(|deployment| deployment.automation.enabled);
             let request =
                 deployment.and_then(|deployment| PollRequest::for_deployed(deployment, catalog.registry()));
-            let Some(request) = request else {
+            let source =
+                deployment.and_then(|deployment| PollSource::of(&deployment.automation, catalog.registry()));
+            let Some((request, source)) = request.zip(source) else {
                 // The progress is kept in case the Automation is enabled again or its file comes back.
                 state
                     .stored
                     .extend(before.map(|before| (id, with_wall_time(before.poll_state, before.next, ahead))));
                 continue;
             };
-            let (source, every) = (request.fingerprint(), request.every());
-            let mut progress = Progress::go_on(before, source, every, clock);
+            let every = request.every();
+            let mut progress = Progress::go_on(before, &source, every, clock);
             // The wall clock may have been changed while the daemon was stopped: limit the delay to the longest regular
             // one.
             let furthest = clock.monotonic_now().after(every.max(cycle::MAX_BACKOFF));

@@ -8,6 +8,7 @@ use model::Budget;
 use model::action::ActionError;
 use model::automation::{ActionStep, Automation, PollStart, PollTrigger};
 use model::execution::LogLevel;
+use model::instant::Instant;
 use model::value::{Map, Reserved, Value};
 use store::{PollState, PollWrite};
 
@@ -18,6 +19,8 @@ use catalog::Catalog;
 use runtime::is_address;
 use runtime::{Inline, inline};
 
+/// The status of an answer to a conditional request if nothing has changed.
+const NOT_MODIFIED: i64 = 304;
 /// Maximum number of pages that one poll reads.
 const MAX_PAGES: usize = 50;
 
@@ -82,6 +85,13 @@ async fn inputs(ingress: &Ingress, catalog: &Catalog, call: &ActionStep, names: 
 
 /// Extracts the items and the cursor from an action's result with the trigger's expressions.
 fn read(poll: &PollTrigger, result: Value, mut names: Map, budget: &Budget) -> Result<PollResult, String> {
+    if result.get("statusCode").and_then(|status| status.as_i64()) == Some(NOT_MODIFIED) {
+        // Nothing has changed since the cursor that the request has in its condition.
+        return Ok(PollResult {
+            items: Vec::new(),
+            cursor: names.get("cursor").cloned().unwrap_or_default(),
+        });
+    }
     names.insert("result", result.clone());
     let scope = Value::from(names.clone());
     let list = match &poll.items {
@@ -105,19 +115,42 @@ fn read(poll: &PollTrigger, result: Value, mut names: Map, budget: &Budget) -> R
         ));
     }
     let mut items = Vec::with_capacity(list.len());
+    let mut without_id: Vec<String> = Vec::new();
     for (index, item) in list.iter().enumerate() {
         let id = match &poll.id {
             Some(id) => {
                 names.insert("item", item.clone());
-                let id = id.evaluate(&Value::from(names.clone()), budget);
-                id.map_err(|error| format!("`id` of item {index}: {error}"))?
+                match id.evaluate(&Value::from(names.clone()), budget) {
+                    Ok(id) if id.is_null() => {
+                        Err(format!("`id` of item {index} is null; it must be unique for each item"))
+                    }
+                    id => id.map_err(|error| format!("`id` of item {index}: {error}")),
+                }
             }
-            None => item.get("id").filter(|id| !id.is_null()).unwrap_or_else(|| item.clone()),
+            None => Ok(item.get("id").filter(|id| !id.is_null()).unwrap_or_else(|| item.clone())),
         };
-        if id.is_null() {
-            return Err(format!("`id` of item {index} is null; it must be unique for each item"));
-        }
+        let id = match id {
+            Err(problem) if budget.exceeded().is_some() => return Err(problem),
+            Err(problem) => {
+                without_id.push(problem);
+                item.clone()
+            }
+            Ok(id) => id,
+        };
         items.push(Item { key: key(&id), value: item.clone(), cursor: None });
+    }
+    if let Some(first) = without_id.first() {
+        // If no item has an id, the expression is wrong; a single record without one must not keep the others away.
+        if without_id.len() == items.len() {
+            return Err(first.clone());
+        }
+        tracing::warn!(
+            asked = poll.call.action.name,
+            items = items.len(),
+            without_id = without_id.len(),
+            problem = first,
+            "a poll found records without an id; each is recognised by its complete content"
+        );
     }
     let cursor = poll.cursor.as_ref().map(|cursor| cursor.evaluate(&scope, budget)).transpose();
     Ok(PollResult {
@@ -181,13 +214,21 @@ impl Requester<'_> {
         poll_state: &PollState,
         start: PollStart,
     ) -> Result<PollResult, String> {
-        let newest: Option<Timestamp> = poll_state.cursor.as_str().and_then(|at| at.parse().ok());
+        let newest = poll_state.cursor.as_str().and_then(Instant::parse).map(Instant::to_timestamp);
         let mut oldest = newest.map(|at| before(at, polled.overlap));
         let mut records: Vec<Record> = Vec::new();
         let mut complete = false;
         for _ in 0..MAX_PAGES {
             let result = self.call(&polled.action, &with).await?;
-            let page = polled.records(&result)?;
+            let (page, problems) = polled.records(&result)?;
+            if let Some(problem) = problems.first() {
+                tracing::warn!(
+                    event = self.call.action.name,
+                    records = problems.len(),
+                    problem,
+                    "a poll left records out"
+                );
+            }
             let first = page.first().map(|record| record.at);
             if poll_state.polled_at.is_none() && start == PollStart::New {
                 // The first poll needs no older records. Records inside the overlap must still be known, because some

@@ -12,6 +12,7 @@ use store::{Accept, PollEntry, PollState, PollWrite};
 use super::{Entry, Progress, initial_standing, with_wall_time};
 use crate::forward::{ForwardError, Operation};
 use crate::ingress::Ingress;
+use catalog::PollSource;
 
 /// A poll in force.
 #[derive(Clone, Debug, Serialize)]
@@ -104,7 +105,7 @@ impl Ingress {
         let store = &self.runtime.store;
         let busy: BTreeSet<AutomationId> = store.polling().await?.into_iter().collect();
         let mut stored: HashMap<AutomationId, PollState> = store.poll_states().await?.into_iter().collect();
-        let clock = &*self.runtime.clock;
+        let (clock, catalog) = (&*self.runtime.clock, self.runtime.catalog.load_full());
         for view in views.iter_mut().filter(|view| !view.is_here) {
             let Some(every) = self.polls.state().entries.get(&view.automation).map(|entry| entry.every)
             else {
@@ -112,8 +113,11 @@ impl Ingress {
             };
             let ahead = clock.wall_offset();
             let before = stored.remove(&view.automation).map(|state| Progress::stored(state, ahead));
-            let source = std::mem::take(&mut view.poll_state.source);
-            let progress = Progress::go_on(before, source, every, clock);
+            let source = catalog
+                .get(&view.automation)
+                .and_then(|deployment| PollSource::of(&deployment.automation, catalog.registry()));
+            let Some(source) = source else { continue };
+            let progress = Progress::go_on(before, &source, every, clock);
             view.poll_state = with_wall_time(progress.poll_state, progress.next, ahead);
             view.busy = busy.contains(&view.automation);
         }

@@ -70,7 +70,7 @@ struct ChangeView {
 struct DetailView {
     /// The changed part: `trigger`, `steps`, `connections`, `calls`, or another key of the file.
     part: String,
-    /// The kind of change: `mounted`, `unmounted`, `kept`, `added`, `removed`, `changed` or `moved`.
+    /// The kind of change: `mounted`, `unmounted`, `kept`, `restarted`, `added`, `removed`, `changed` or `moved`.
     how: String,
     /// The names of the changed steps, connections or automations.
     names: Option<Vec<String>>,
