@@ -341,6 +341,7 @@ impl Runtime {
     pub fn put_in_force(&self, catalog: Arc<Catalog>, reload: &ReloadSummary) {
         self.deployment_times.update(reload, self.clock.now());
         self.catalog.store(catalog);
+        self.admission.follow_limits(&self.catalog.load(), &*self.clock);
         self.rejections.forget(&reload.removed);
         self.refusals.forget(&reload.removed);
         self.statistics.forget(&reload.removed);

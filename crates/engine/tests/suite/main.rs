@@ -33,6 +33,7 @@ mod hooks;
 mod kept_events;
 mod keys;
 mod large_files;
+mod limit_changes;
 mod links;
 mod listening;
 mod literals;

@@ -2,7 +2,8 @@
 
 use std::sync::Arc;
 
-use model::automation::{Automation, Concurrency, ConcurrencyPolicy, Overlap, Trigger};
+use catalog::Catalog;
+use model::automation::{Automation, AutomationId, Concurrency, ConcurrencyPolicy, Overlap, Trigger};
 use model::execution::{ExecutionId, Origin, Outcome};
 
 use super::table::{ExecutionState, ExecutionTable, GroupKey, PermitWait, Queued, Suspended};
@@ -50,6 +51,8 @@ impl RunGuard {
             return true;
         };
         let (id, runtime) = (self.run.journal.id(), self.runtime.clone());
+        let automation = &self.run.deployment.automation.id;
+        let limit = limit_in_force(&runtime.catalog.load(), automation).unwrap_or(limit as usize);
         if self.is_behind_recovered {
             let mut table = runtime.admission.table();
             if !self.is_cancelled() {
@@ -67,15 +70,16 @@ impl RunGuard {
             // The run evaluates it again and records the failure.
             Some(Err(_)) => return true,
         };
-        let key = GroupKey { automation: self.run.deployment.automation.id.clone(), key };
+        let key = GroupKey { automation: automation.clone(), key };
         let mut table = runtime.admission.table();
         let group = table.groups.entry(key.clone()).or_default();
+        group.limit = limit;
         if group.holders.contains(&id) {
             // It has kept its permit while it was suspended, or was given one while it waited.
             self.permit = Some(key);
             return true;
         }
-        if group.holders.len() < limit as usize {
+        if group.holders.len() < limit && group.waiting.is_empty() {
             group.holders.push(id);
             self.permit = Some(key);
             return true;
@@ -90,16 +94,20 @@ impl RunGuard {
             self.run.cancelled.cancel(reason);
             return true;
         }
+        let in_the_way = group.in_the_way();
         group.waiting.push_back(id);
-        let oldest = group.holders.first().copied();
         let queued = self.queued();
-        let wait = PermitWait { group: key, queued };
+        let wait = PermitWait { group: key.clone(), queued };
         self.park(&mut table, ExecutionState::WaitingForPermit(Box::new(wait)));
+        // The limit may have become larger just before.
+        table.grant_permits(&key, None, &*runtime.clock);
         drop(table);
         self.announce();
-        if let Some(oldest) = oldest.filter(|_| policy == ConcurrencyPolicy::CancelRunning) {
+        if policy == ConcurrencyPolicy::CancelRunning {
             let reason = "cancelled for a newer execution, as `concurrency.policy` says";
-            runtime.admission.cancel(&runtime, oldest, reason);
+            for older in in_the_way {
+                runtime.admission.cancel(&runtime, older, reason);
+            }
         }
         false
     }
@@ -265,6 +273,19 @@ pub(super) fn concurrency(automation: &Automation, origin: &Origin) -> Option<Co
         matches!(&automation.trigger, Trigger::Schedule(schedule) if schedule.overlap == Overlap::Queue);
     let scheduled = matches!(origin, Origin::Schedule { .. });
     (queues && scheduled).then_some(Concurrency { limit: 1, key: None, policy: ConcurrencyPolicy::Queue })
+}
+
+/// The limit that the definition in force sets, for executions of all its versions: `usize::MAX` if it sets none. `None` if the
+/// automation is not in force.
+pub(super) fn limit_in_force(catalog: &Catalog, automation: &AutomationId) -> Option<usize> {
+    let automation = &catalog.get(automation)?.automation;
+    let queues =
+        matches!(&automation.trigger, Trigger::Schedule(schedule) if schedule.overlap == Overlap::Queue);
+    Some(match &automation.concurrency {
+        Some(own) => own.limit as usize,
+        None if queues => 1,
+        None => usize::MAX,
+    })
 }
 
 /// True if an execution may have to wait for others of its automation, or be passed over for them. All of these are on one node.

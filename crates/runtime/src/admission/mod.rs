@@ -37,12 +37,13 @@ pub use signal::{Answer, SignalError};
 use table::{Cancel, ExecutionTable};
 
 use crate::api::QueueStatus;
+use crate::clock::Clock;
 use crate::context::Runtime;
 use crate::memory::Share;
 use crate::metrics::QueueWaits;
 use crate::random::RandomPool;
 use crate::run::Progress;
-use catalog::Deployment;
+use catalog::{Catalog, Deployment};
 
 /// The executions of this process that are accepted and have not ended, and the slots in which they run.
 pub struct Admission {
@@ -145,6 +146,12 @@ impl Admission {
     /// The number of executions that wait for memory for the large data of their triggers.
     pub fn waiting_for_memory(&self) -> usize {
         self.table().waiting_count(Lane::Memory)
+    }
+
+    /// Applies the limits of the definitions in force to the executions that wait for a permit.
+    pub(crate) fn follow_limits(&self, catalog: &Catalog, clock: &dyn Clock) {
+        self.table().set_limits(|automation| concurrency::limit_in_force(catalog, automation), clock);
+        self.wake_dispatchers();
     }
 
     /// Tells the tasks that dispatch that the backlog may have an execution for them.

@@ -1,8 +1,9 @@
 //! The execution table: every execution of this process that is accepted and has not ended, with its one state.
 
 mod leaving;
+mod permits;
 
-use std::collections::{BTreeSet, HashMap, HashSet, VecDeque};
+use std::collections::{BTreeSet, HashMap, HashSet};
 use std::sync::Arc;
 
 use jiff::{SignedDuration, Timestamp};
@@ -15,6 +16,7 @@ use crate::api::{ConcurrencyWait, QueueStatus};
 use crate::clock::{Clock, MonotonicTime};
 use crate::metrics::QueueWaits;
 use crate::run::{Progress, ReplaySource, Run, Wake};
+use permits::ConcurrencyGroup;
 
 /// The state of an execution that is accepted and has not ended.
 pub(super) enum ExecutionState {
@@ -122,13 +124,6 @@ impl Suspended {
 pub(super) struct GroupKey {
     pub(super) automation: AutomationId,
     pub(super) key: String,
-}
-
-/// The executions that hold a permit of a concurrency group, and those that wait for one, in order.
-#[derive(Default)]
-pub(super) struct ConcurrencyGroup {
-    pub(super) holders: Vec<ExecutionId>,
-    pub(super) waiting: VecDeque<ExecutionId>,
 }
 
 /// The result of a request to cancel.
@@ -535,36 +530,6 @@ impl ExecutionTable {
         while let Some((_, id)) = self.timers.first().copied().filter(|(after, _)| *after <= monotonic_now) {
             self.timers.pop_first();
             self.wake(id, monotonic_now);
-        }
-    }
-
-    /// Releases the permit of an execution and gives it to the next one that waits in the group.
-    pub(super) fn release_permit(&mut self, key: &GroupKey, id: ExecutionId, clock: &dyn Clock) {
-        let Some(group) = self.groups.get_mut(key) else { return };
-        group.holders.retain(|holder| *holder != id);
-        let next = group.waiting.pop_front();
-        // The next one holds it from now on, before it is read back.
-        group.holders.extend(next);
-        if group.holders.is_empty() && group.waiting.is_empty() {
-            self.groups.remove(key);
-        }
-        let Some(next) = next else { return };
-        if let Some(ExecutionState::WaitingForPermit(wait)) = self.take(next) {
-            let PermitWait { group, mut queued } = *wait;
-            queued.end_wait(DelayReason::Permit { key: group.key, holder: Some(id) }, clock, &self.waits);
-            self.enqueue(next, queued);
-        }
-    }
-
-    /// Removes an execution that cannot be read back or has ended meanwhile, with the permit that it holds.
-    pub(super) fn give_up(&mut self, id: ExecutionId, clock: &dyn Clock) {
-        self.remove(id);
-        for recovering in self.recovering.values_mut() {
-            recovering.remove(&id);
-        }
-        let held = self.groups.iter().find(|(_, group)| group.holders.contains(&id));
-        if let Some(key) = held.map(|(key, _)| key.clone()) {
-            self.release_permit(&key, id, clock);
         }
     }
 

@@ -1,0 +1,112 @@
+//! A concurrency limit that changes while executions wait.
+
+use engine::Engine;
+use model::ExecutionId;
+
+use crate::common::{Asked, Peer, Project, call, soon, start_with, stop};
+
+fn limited(peer: &Peer, concurrency: &str) -> String {
+    format!("trigger: {{manual: {{}}}}\n{concurrency}steps:\n{}", call("a", &peer.base, "/a"))
+}
+
+/// Puts another text of the file in force.
+async fn save(project: &Project, engine: &Engine, text: &str) {
+    project.write("automations/test.yaml", text);
+    engine.reload().await;
+}
+
+async fn start(engine: &Engine, count: usize) -> Vec<ExecutionId> {
+    let mut ids = Vec::new();
+    for _ in 0..count {
+        ids.push(start_with(engine, "{}").await);
+    }
+    ids
+}
+
+async fn asked(peer: &mut Peer, count: usize) -> Vec<Asked> {
+    let mut asked = Vec::new();
+    for _ in 0..count {
+        asked.push(peer.asked().await);
+    }
+    assert!(peer.asked_already().is_none(), "no more than {count} run");
+    asked
+}
+
+/// Waits until so many executions are on their way: they have a permit, and no end.
+async fn until_waiting(engine: &Engine, count: usize) {
+    soon(async {
+        while engine.runtime().admission.waiting_for_permit() != count {
+            tokio::task::yield_now().await;
+        }
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_lowered_limit_holds_as_soon_as_the_executions_of_the_wider_one_have_ended() {
+    for old_in_queue in [0, 5] {
+        let mut peer = Peer::new().await;
+        let project = Project::with(&limited(&peer, "concurrency: {limit: 3}\n"));
+        let engine = project.start().await;
+        let old = start(&engine, 3 + old_in_queue).await;
+        let first = asked(&mut peer, 3).await;
+        save(&project, &engine, &limited(&peer, "concurrency: {limit: 1}\n")).await;
+        let new = start(&engine, 4).await;
+        until_waiting(&engine, old_in_queue + 4).await;
+        for (held, id) in first.into_iter().zip(&old) {
+            assert!(peer.asked_already().is_none(), "more than one permit is taken");
+            held.answer(200, "1").await;
+            soon(engine.runtime().wait(*id)).await.expect("it ends");
+        }
+        for id in old.iter().skip(3).chain(&new) {
+            let only = asked(&mut peer, 1).await.remove(0);
+            only.answer(200, "1").await;
+            soon(engine.runtime().wait(*id)).await.expect("it ends, in the order of acceptance");
+        }
+        assert!(peer.asked_already().is_none());
+        stop(engine).await;
+    }
+}
+
+#[tokio::test]
+async fn a_raised_or_removed_limit_lets_waiting_executions_go_at_once_in_their_order() {
+    for (concurrency, free) in [("concurrency: {limit: 3}\n", 2), ("", 4)] {
+        let mut peer = Peer::new().await;
+        let project = Project::with(&limited(&peer, "concurrency: {limit: 1}\n"));
+        let engine = project.start().await;
+        let ids = start(&engine, 5).await;
+        let mut running = asked(&mut peer, 1).await;
+        save(&project, &engine, &limited(&peer, concurrency)).await;
+        running.extend(asked(&mut peer, free).await);
+        until_waiting(&engine, 4 - free).await;
+        for held in running {
+            held.answer(200, "1").await;
+        }
+        for _ in 0..4 - free {
+            peer.asked().await.answer(200, "1").await;
+        }
+        for id in ids {
+            soon(engine.runtime().wait(id)).await.expect("it ends");
+        }
+        stop(engine).await;
+    }
+}
+
+#[tokio::test]
+async fn cancel_running_cancels_all_that_a_lowered_limit_has_no_room_for() {
+    let mut peer = Peer::new().await;
+    let project = Project::with(&limited(&peer, "concurrency: {limit: 3, policy: cancelRunning}\n"));
+    let engine = project.start().await;
+    let old = start(&engine, 3).await;
+    let held = asked(&mut peer, 3).await;
+    save(&project, &engine, &limited(&peer, "concurrency: {limit: 1, policy: cancelRunning}\n")).await;
+    let newest = start_with(&engine, "{}").await;
+    for id in old {
+        let ended = crate::common::show(&soon(engine.runtime().wait(id)).await.expect("it ends"));
+        assert!(ended.starts_with("cancelled: cancelled for a newer execution"), "{ended}");
+    }
+    drop(held);
+    peer.asked().await.answer(200, "1").await;
+    soon(engine.runtime().wait(newest)).await.expect("it ends");
+    stop(engine).await;
+}

@@ -1,0 +1,97 @@
+//! The permits of concurrency groups: the executions that hold or await one, and the grants when one is free or the limit changes.
+
+use std::collections::VecDeque;
+
+use model::automation::AutomationId;
+use model::execution::{DelayReason, ExecutionId};
+
+use super::{ExecutionState, ExecutionTable, GroupKey, PermitWait};
+use crate::clock::Clock;
+
+/// The executions that hold a permit of a concurrency group, and those that wait for one, in order. None waits while a permit is
+/// free: [`ExecutionTable::grant_permits`] keeps that rule whenever a permit is released or the limit changes.
+#[derive(Default)]
+pub(in crate::admission) struct ConcurrencyGroup {
+    /// The number of permits, as the definition in force has it. After a change there may be more holders, until they have ended.
+    pub(in crate::admission) limit: usize,
+    pub(in crate::admission) holders: Vec<ExecutionId>,
+    pub(in crate::admission) waiting: VecDeque<ExecutionId>,
+}
+
+impl ConcurrencyGroup {
+    /// The executions that have to end before one that joins the queue now gets a permit, in the order of their acceptance.
+    pub(in crate::admission) fn in_the_way(&self) -> Vec<ExecutionId> {
+        let excess = (self.holders.len() + self.waiting.len() + 1).saturating_sub(self.limit);
+        self.holders.iter().chain(&self.waiting).take(excess).copied().collect()
+    }
+}
+
+impl ExecutionTable {
+    /// Releases the permit of an execution, and gives the free permits of its group to those that wait for them.
+    pub(in crate::admission) fn release_permit(
+        &mut self,
+        key: &GroupKey,
+        id: ExecutionId,
+        clock: &dyn Clock,
+    ) {
+        let Some(group) = self.groups.get_mut(key) else { return };
+        group.holders.retain(|holder| *holder != id);
+        self.grant_permits(key, Some(id), clock);
+    }
+
+    /// Sets the limits of the groups in which executions wait, by the definitions in force, and grants the permits that are free now.
+    /// `limit` returns `None` for an automation that is not in force: its executions keep the limit that they had.
+    pub(in crate::admission) fn set_limits(
+        &mut self,
+        limit: impl Fn(&AutomationId) -> Option<usize>,
+        clock: &dyn Clock,
+    ) {
+        let mut changed = Vec::new();
+        for (key, group) in &mut self.groups {
+            if let Some(limit) = limit(&key.automation).filter(|limit| *limit != group.limit) {
+                group.limit = limit;
+                changed.push(key.clone());
+            }
+        }
+        for key in changed {
+            self.grant_permits(&key, None, clock);
+        }
+    }
+
+    /// Gives the free permits of a group to the first that wait for them; `released_by` is the execution that had one of them.
+    pub(in crate::admission) fn grant_permits(
+        &mut self,
+        key: &GroupKey,
+        released_by: Option<ExecutionId>,
+        clock: &dyn Clock,
+    ) {
+        while let Some(group) = self.groups.get_mut(key) {
+            let free = group.holders.len() < group.limit;
+            let Some(next) = group.waiting.pop_front_if(|_| free) else { break };
+            // It holds the permit from now on, before it is read back.
+            group.holders.push(next);
+            let holder =
+                released_by.or_else(|| group.holders.first().copied().filter(|first| *first != next));
+            if let Some(ExecutionState::WaitingForPermit(wait)) = self.take(next) {
+                let PermitWait { group, mut queued } = *wait;
+                queued.end_wait(DelayReason::Permit { key: group.key, holder }, clock, &self.waits);
+                self.enqueue(next, queued);
+            }
+        }
+        if self.groups.get(key).is_some_and(|group| group.holders.is_empty() && group.waiting.is_empty()) {
+            self.groups.remove(key);
+        }
+    }
+
+    /// Removes an execution that cannot be read back or has ended meanwhile, with the permit that it holds.
+    pub(in crate::admission) fn give_up(&mut self, id: ExecutionId, clock: &dyn Clock) {
+        self.remove(id);
+        for recovering in self.recovering.values_mut() {
+            recovering.remove(&id);
+        }
+        let held = self.groups.iter().find(|(_, group)| group.holders.contains(&id));
+        if let Some(key) = held.map(|(key, _)| key.clone()) {
+            self.release_permit(&key, id, clock);
+        }
+    }
+}
