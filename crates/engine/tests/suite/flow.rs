@@ -3,6 +3,8 @@
 use std::time::Duration;
 
 use engine::Engine;
+use model::Event;
+use model::execution::CallRecord;
 
 use crate::common::{Peer, Project, call, end, show, soon, start_with, steps_of, stop};
 
@@ -411,5 +413,34 @@ async fn who_comes_to_watch_while_the_end_is_being_committed_is_told_of_it() {
         })
         .await;
     }
+    stop(engine).await;
+}
+
+#[tokio::test]
+async fn a_request_that_was_sent_is_in_the_history_when_another_branch_ends_its_step() {
+    let mut peer = Peer::new().await;
+    let steps = format!(
+        "  - id: both\n    parallel:\n      a:\n{}      b:\n{}        - fail: too late\n",
+        call("pay", &peer.base, "/pay").replace("  - ", "        - ").replace("\n    ", "\n          "),
+        call("look", &peer.base, "/look").replace("  - ", "        - ").replace("\n    ", "\n          "),
+    );
+    let project = Project::with(&manual(&steps));
+    let engine = project.start().await;
+    let id = start_with(&engine, "{}").await;
+    let (first, second) = (peer.asked().await, peer.asked().await);
+    let (look, _pay) = if first.line == "POST /look" { (first, second) } else { (second, first) };
+    look.answer(200, "1").await;
+    assert_eq!(show(&soon(engine.runtime().wait(id)).await.expect("it ends")), "failed: too late");
+    let events = engine.store().events(id).await.expect("the events are read").expect("it exists");
+    let called: Vec<String> = events
+        .into_iter()
+        .filter_map(|event| match event {
+            Event::StepCalled { step, call: CallRecord::Request { method, url }, .. } => {
+                Some(format!("{step} {method} {}", url.trim_start_matches(&peer.base)))
+            }
+            _ => None,
+        })
+        .collect();
+    assert_eq!(called, ["look POST /look", "pay POST /pay"]);
     stop(engine).await;
 }

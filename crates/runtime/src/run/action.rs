@@ -104,10 +104,7 @@ impl Run {
         } else {
             Ok(future.await)
         };
-        // An interrupted call was sent too, so it is recorded here.
-        if let Some(call) = log.last.into_inner().unwrap_or_else(PoisonError::into_inner) {
-            self.journal.step_called(key, call);
-        }
+        drop(log);
         let result = bounded?;
         if let Some(connection) = &connection {
             let now = self.runtime.clock.now();
@@ -279,7 +276,8 @@ fn is_outcome_unknown(error: &ActionError) -> bool {
         || error.status.is_some_and(connector::may_have_acted)
 }
 
-/// Writes an action's log lines to the log of the execution.
+/// Writes an action's log lines to the log of the execution, and its last request when the call ends, or is dropped because a
+/// parallel branch has failed: it was sent too.
 struct StepLog<'a> {
     run: &'a Run,
     key: &'a str,
@@ -287,6 +285,15 @@ struct StepLog<'a> {
     shows_credentials: bool,
     /// The last request of the call.
     last: Mutex<Option<CallRecord>>,
+}
+
+impl Drop for StepLog<'_> {
+    fn drop(&mut self) {
+        let last = self.last.get_mut().unwrap_or_else(PoisonError::into_inner).take();
+        if let Some(call) = last {
+            self.run.journal.step_called(self.key, call);
+        }
+    }
 }
 
 impl LogSink for StepLog<'_> {
