@@ -295,7 +295,8 @@ async fn a_poll_keeps_its_position_when_only_the_way_of_its_request_changes() {
     let project = polling(&peer, "");
     let engine = project.start().await;
     answer(&project, &engine, &mut peer, r#"[{"id":1}]"#).await;
-    let with = |more: &str| yaml(&peer.base, "").replace("/list\"}", &format!("/list\", {more}}}"));
+    let base = peer.base.clone();
+    let with = |more: &str| yaml(&base, "").replace("/list\"}", &format!("/list\", {more}}}"));
     project.write("automations/test.yaml", &with("timeout: 10s, headers: {x-a: b}"));
     let forecast = soon(engine.preview_reload()).await.expect("a forecast");
     assert_eq!(forecast.changes[0].summary(), "poll: `with` changed; poll: kept");

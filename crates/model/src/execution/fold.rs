@@ -140,6 +140,7 @@ impl Execution {
                 let state = unfinished(&mut self.steps, step).map_err(illegal)?;
                 state.in_flight = true;
                 state.retry_at = None;
+                self.retry_at = None;
             }
             Event::StepRetry { step, attempt, next_at, .. } => {
                 let state = unfinished(&mut self.steps, step).map_err(illegal)?;
@@ -164,6 +165,7 @@ impl Execution {
                 }
                 *state = StepState { outcome: Some(outcome), ..StepState::default() };
                 self.interruptions = 0;
+                self.retry_at = None;
             }
             Event::StepCalled { .. }
             | Event::StepContextRecorded { .. }
@@ -194,6 +196,7 @@ impl Execution {
             Event::Finished { at, outcome } => {
                 self.outcome = Some(outcome);
                 self.finished_at = Some(at);
+                self.retry_at = None;
             }
         }
         self.events += 1;

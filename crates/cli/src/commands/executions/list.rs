@@ -1,21 +1,21 @@
 //! `cogwork executions list`
 
-use std::collections::HashMap;
 use std::collections::hash_map::Entry;
+use std::collections::{HashMap, HashSet};
 use std::time::Duration;
 
 use clap::Args;
 use clap_complete::engine::ArgValueCandidates;
 use engine::{Pauses, Search, StepAttempt, SystemClock};
 use model::{AutomationId, ExecutionId, Status};
-use serde_json::json;
+use serde_json::{Value, json};
 use server::TotalView;
 use store::{ExecutionFilter, ExecutionRow, Page, Store};
 
 use crate::exit::{CommandError, Exit};
 use crate::output::{self, Table, cut};
 use crate::settings::{Config, Flags, PLACE};
-use crate::{candidates, history, time, waiting};
+use crate::{candidates, daemon, history, time, waiting};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -94,7 +94,7 @@ impl List {
         if self.count {
             total = Some(TotalView::read(&*store, &filter).await?);
         }
-        let rows = self.read(&*store, filter).await?;
+        let rows = with_queued(config, self.read(&*store, filter).await?).await;
         let rows = listed(&*store, rows, self.attempts).await?;
         if self.json {
             let rows: Vec<_> = rows
@@ -187,6 +187,23 @@ struct Listed {
     row: ExecutionRow,
     pauses: Option<Pauses>,
     step_attempt: Option<StepAttempt>,
+}
+
+/// The status of those executions that have started and wait for a slot, memory or a permit: only a daemon knows them.
+async fn with_queued(config: &Config, mut rows: Vec<ExecutionRow>) -> Vec<ExecutionRow> {
+    if rows.iter().all(|row| row.status != Status::Running) {
+        return rows;
+    }
+    let told = daemon::get::<Value>(config, "/api/v1/executions?status=queued&limit=200").await;
+    let Ok(Some(told)) = told else { return rows };
+    let queued = told["executions"].as_array().into_iter().flatten();
+    let queued: HashSet<&str> = queued.filter_map(|one| one["id"].as_str()).collect();
+    for row in rows.iter_mut().filter(|row| row.status == Status::Running) {
+        if queued.contains(&*row.id.to_string()) {
+            row.status = Status::Queued;
+        }
+    }
+    rows
 }
 
 /// Reads why each execution waits, and with `attempts` the attempt of its step.

@@ -34,10 +34,11 @@ pub(super) async fn run(config: &Config, id: &str, json: bool) -> anyhow::Result
         // Only a daemon knows the queue, the concurrency waits and the resume address. Without one, the store has the
         // rest.
         let told = daemon::get::<Value>(config, &format!("/api/v1/executions/{id}")).await;
-        if let Ok(Some(waiting)) =
-            told.map(|told| told.and_then(|mut told| told.get_mut("waiting").map(Value::take)))
+        if let Ok(Some(mut told)) = told
+            && let Some(waiting) = told.get_mut("waiting").map(Value::take)
         {
             value["waiting"] = waiting;
+            value["status"] = told["status"].take();
         }
     }
     if json {
