@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::worker_handle::WorkerFailure;
-use crate::call::{Kind, LogLine, Outcome, SequenceCall, Shape, StateChange, StateWrite};
+use crate::call::{Kind, Level, LogLine, Outcome, SequenceCall, Shape, StateChange, StateWrite};
 use crate::error::{Error, Failure, Frame};
 use crate::module::{Digest, MAX_SOURCE, Module};
 use crate::protocol::{
@@ -23,6 +23,8 @@ pub(super) struct InFlightCall {
     argument: String,
     earlier: Vec<u8>,
     files: Vec<bytes::Bytes>,
+    /// An integer that the code sees rounded.
+    rounded: Option<String>,
     nonce: Nonce,
     /// True if the text of the module is sent too.
     pub(super) has_source: bool,
@@ -48,6 +50,7 @@ impl InFlightCall {
             argument,
             earlier: encode_earlier(member.earlier.iter().map(|(_, place)| *place)),
             files: sender.files,
+            rounded: sender.rounded,
             nonce: Nonce::default(),
             has_source: true,
         })
@@ -107,7 +110,14 @@ pub(super) struct Ended {
 impl Ended {
     /// Converts it into the caller's result.
     pub(super) fn read(self, inflight: &InFlightCall, memory: usize) -> Result<Outcome, Error> {
-        let Self { answer, took, logs } = self;
+        let Self { answer, took, mut logs } = self;
+        if let Some(integer) = &inflight.rounded {
+            let message = format!(
+                "an input of the code has the integer {integer}, of which JavaScript keeps about 16 digits; give it as text \
+                 to keep all"
+            );
+            logs.insert(0, LogLine { level: Level::Warn, message });
+        }
         let deadline = inflight.deadline;
         match answer {
             Ok(Answer::Done(done)) => outcome(inflight, done, logs),

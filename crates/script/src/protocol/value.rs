@@ -8,7 +8,7 @@ use std::error::Error as _;
 use std::sync::Arc;
 
 use bytes::Bytes;
-use model::value::{Data, File, FileLoadError, JsonError, JsonLimits, List, Map, Reserved, Value};
+use model::value::{Data, File, FileLoadError, JsonError, JsonLimits, List, Map, Number, Reserved, Value};
 use serde_json::json;
 
 use crate::call::Context;
@@ -44,12 +44,14 @@ pub(crate) struct Sender {
     unread: Vec<serde_json::Value>,
     /// How many bytes came from outside of memory.
     kept: usize,
+    /// The first integer that a double cannot hold, so that the code sees another one.
+    pub(crate) rounded: Option<String>,
 }
 
 impl Sender {
     /// `value` as JSON, its files taken out; `root` is how paths into it begin.
     pub(crate) fn take(&mut self, root: &[&str], value: &Value) -> String {
-        if !holds_file(value) {
+        if !self.survey(value) {
             return value.to_json();
         }
         let mut path = root.iter().map(|key| json!(key)).collect();
@@ -89,6 +91,20 @@ impl Sender {
             members.push(format!(r#""earlier":{}"#, quoted(keys)));
         }
         if members.is_empty() { String::new() } else { format!("{{{}}}", members.join(",")) }
+    }
+
+    /// True if a value holds a file. Notes the first integer that is rounded.
+    fn survey(&mut self, value: &Value) -> bool {
+        match value {
+            Value::File(_) => true,
+            Value::Number(number) if self.rounded.is_none() && is_rounded(number) => {
+                self.rounded = Some(number.to_string());
+                false
+            }
+            Value::List(list) => list.0.iter().fold(false, |found, item| self.survey(item) || found),
+            Value::Map(map) => map.iter().fold(false, |found, (_, item)| self.survey(item) || found),
+            _ => false,
+        }
     }
 
     /// The bytes of a file. Blocks where they are kept outside of memory.
@@ -141,13 +157,10 @@ impl Sender {
 }
 
 /// True if the value contains a file. Most values have none, and need no further work.
-fn holds_file(value: &Value) -> bool {
-    match value {
-        Value::File(_) => true,
-        Value::List(list) => list.0.iter().any(holds_file),
-        Value::Map(map) => map.iter().any(|(_, item)| holds_file(item)),
-        _ => false,
-    }
+/// True if no double is equal to this integer.
+fn is_rounded(number: &Number) -> bool {
+    let exact = number.as_i64().map(i128::from).or_else(|| number.as_u64().map(i128::from));
+    exact.is_some_and(|exact| exact as f64 as i128 != exact)
 }
 
 /// As JSON. What is given is made of texts, numbers and lists of them, which are always JSON.
