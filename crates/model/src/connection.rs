@@ -39,6 +39,13 @@ impl Secret {
         Self(Arc::new(Zeroizing::new(text.as_ref().to_owned())))
     }
 
+    /// Returns the secret in the text of a file or an input: without the byte-order mark that some editors write, and without white space
+    /// at the end, which nobody sees.
+    #[must_use]
+    pub fn in_file(text: &str) -> &str {
+        text.strip_prefix('\u{feff}').unwrap_or(text).trim_end()
+    }
+
     /// Returns the text. For the request builder and the redactor only.
     #[must_use]
     pub fn expose(&self) -> &str {

@@ -5,9 +5,11 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use connector::ResolvedConnection;
+use model::Secret;
 use model::action::{ActionError, ErrorKind};
 use model::automation::{Automation, Encoding, Verify};
 use model::expression::Reference;
+use model::mime;
 use model::redact::{MASK, Redactor};
 use model::template::Template;
 use model::value::{Map, Value};
@@ -112,9 +114,12 @@ impl Secrets {
         let file = self.folder.join(name);
         let readable =
             std::fs::metadata(&file).is_ok_and(|metadata| metadata.is_file() && metadata.len() <= MAX_SECRET);
-        if readable && let Ok(text) = std::fs::read_to_string(&file) {
-            let text = Zeroizing::new(text);
-            return Ok(Some(Zeroizing::new(text.trim_end_matches(['\n', '\r']).to_owned())));
+        if readable
+            && let Ok(bytes) = std::fs::read(&file).map(Zeroizing::new)
+            && let Some(text) = mime::decode_exact(&bytes, None)
+        {
+            let text = Zeroizing::new(text.into_owned());
+            return Ok(Some(Zeroizing::new(Secret::in_file(&text).to_owned())));
         }
         Ok(std::env::var(secret_variable(name)).ok().map(Zeroizing::new))
     }

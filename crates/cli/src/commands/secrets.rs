@@ -278,7 +278,7 @@ fn read_value(name: &str) -> anyhow::Result<String> {
     } else {
         stdin.take(MAX_BYTES + 1).read_to_string(&mut value).context("cannot read stdin")?;
     }
-    let value = value.trim_end_matches(['\n', '\r']).to_owned();
+    let value = model::Secret::in_file(&value).to_owned();
     if value.is_empty() {
         return Err(CommandError::usage(format!(
             "no value; give it on stdin: `cogwork secrets set {name} < file`"
