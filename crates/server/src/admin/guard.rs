@@ -10,8 +10,8 @@ use axum::middleware::Next;
 use axum::response::{IntoResponse as _, Response};
 use engine::{Clock, ResumeTokens};
 use futures_util::StreamExt as _;
-use http::HeaderMap;
 use http::header::{CONTENT_TYPE, LOCATION};
+use http::{HeaderMap, HeaderValue};
 
 use super::access::Access;
 use super::credential::Credential;
@@ -85,12 +85,16 @@ pub(super) async fn check(rule: Rule, request: Request, next: Next) -> Response 
     if let Some(record) = &mut record {
         record.finish(&response);
     }
-    let response = match &credential {
+    let mut response = match &credential {
         Some(credential) if !credential.scopes.allow(Scope::Run) => {
             hidden::masked(response, visit.resume_tokens.clone())
         }
         _ => response,
     };
+    if is_stream(response.headers()) {
+        // nginx would hold the events back until its buffer is full.
+        response.headers_mut().insert("x-accel-buffering", HeaderValue::from_static("no"));
+    }
     match credential {
         Some(credential) if is_stream(response.headers()) => until_over(response, visit.access, credential),
         _ => response,
