@@ -14,7 +14,7 @@ use tokio::sync::oneshot;
 
 use super::blobs::Folder;
 use super::checkpoint::{self, CheckpointLog, Checkpointer, Due, Schedule};
-use super::encode::WriteResult;
+use super::encode::{WriteOp, WriteResult};
 use super::error_map::{self, ErrorClass, classify};
 use super::paths::Lock;
 use super::probe::Probe;
@@ -174,6 +174,10 @@ impl Session<'_> {
         match results {
             Ok(results) => {
                 self.checkpoint_if_due();
+                if batch.iter().any(|write| matches!(write.work, WriteOp::Vacuum)) {
+                    // The file becomes shorter with the next checkpoint, for which an idle daemon would wait long.
+                    self.checkpointer.wake();
+                }
                 self.measure_if_due(batch);
                 results
             }

@@ -1,5 +1,7 @@
 //! The database file: locking, refused files, and the return of free space.
 
+use std::time::Duration;
+
 use crate::common::{self, accept, at, end, id, prepare, step};
 use rusqlite::Connection;
 use store::{Durability, Error, ExecutionFilter, Options, Page, PruneFilter, PruneRule};
@@ -141,6 +143,32 @@ async fn pruning_gives_space_back_and_takes_long_executions_in_steps() {
     let uses: i64 =
         connection.query_row("SELECT executions FROM definitions", [], |row| row.get(0)).expect("it is read");
     assert_eq!(uses, 1);
+}
+
+#[tokio::test]
+async fn the_file_of_an_idle_store_becomes_shorter_without_a_further_write() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let inline = Options { blob_bytes: usize::MAX, ..relaxed() };
+    let store = common::open(directory.path(), inline).expect("it opens");
+    prepare(&*store).await;
+    for number in 1..=30 {
+        store.accept(&accept(number, 200_000)).await.expect("it is accepted");
+        store.append(&end(number, 1)).await.expect("it ends");
+    }
+    store.close().await.expect("it closes");
+    let file = directory.path().join("cogwork.db");
+    let size = || std::fs::metadata(&file).expect("it is there").len();
+    let before = size();
+    let store = common::open(directory.path(), relaxed()).expect("it opens");
+    let all = PruneFilter::new(PruneRule::EndedBefore(at(5000)));
+    assert_eq!(store.prune(all, 1000).await.expect("it prunes"), 30);
+    let shorter = async {
+        while size() >= before / 4 {
+            tokio::task::yield_now().await;
+        }
+    };
+    tokio::time::timeout(Duration::from_secs(20), shorter).await.expect("the file becomes shorter");
+    store.close().await.expect("it closes");
 }
 
 #[tokio::test]
