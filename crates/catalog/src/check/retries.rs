@@ -69,6 +69,7 @@ fn without_effect(automation: &Automation, unreadable: &Unreadable, registry: &R
         if unreadable.touches(&step.id) || !unreadable.is_empty() {
             return;
         }
+        found.extend(same_failure(automation, step, policy.on.contains(&RetryOn::All)));
         let failures = failures(step, registry);
         if policy.on.iter().any(|class| failures.has(*class)) {
             return;
@@ -90,6 +91,38 @@ fn without_effect(automation: &Automation, unreadable: &Unreadable, registry: &R
         );
     });
     found
+}
+
+/// Warns of a `fail` inside of a step that is tried again: the steps before it keep their results, so it fails again.
+fn same_failure(automation: &Automation, step: &Step, covers_all: bool) -> Option<Diagnostic> {
+    let mut failing = None;
+    for inner in step.verb.nested_blocks().iter().filter(|_| covers_all) {
+        inner.block.walk(&mut |step| {
+            let changes = step.guard.as_ref().is_some_and(|guard| {
+                guard.is_nondeterministic()
+                    || guard
+                        .references()
+                        .iter()
+                        .any(|read| read.path.first().is_some_and(|root| root == "state"))
+            });
+            if matches!(&step.verb, Verb::Fail { message } if !matches!(message, Template::Expression(_)))
+                && !changes
+            {
+                failing = failing.or(Some(step));
+            }
+        });
+    }
+    let fail = failing?;
+    let span = step_key_span(&automation.source, fail.span, "fail").unwrap_or(fail.span);
+    let message = format!(
+        "another try of `{}` does not help here: steps that have succeeded keep their results, so this fails again",
+        step.id
+    );
+    Some(
+        Diagnostic::warning("unused-setting", message, span)
+            .help("repeat the steps until they are done: `repeat: {until: condition, max: 5, delay: 10s}`")
+            .step(fail.id.as_ref()),
+    )
 }
 
 fn class_name(class: RetryOn) -> &'static str {
