@@ -85,7 +85,8 @@ pub(crate) fn run(arguments: impl IntoIterator<Item = OsString>) -> Exit {
         }
         Err(error) => {
             // It repeats arguments, of which one can be the address of a database.
-            let urls = arguments.iter().filter_map(|argument| argument.to_str()).filter(|text| text.contains("://"));
+            let urls =
+                arguments.iter().filter_map(|argument| argument.to_str()).filter(|text| text.contains("://"));
             let text = urls.fold(error.render().ansi().to_string(), |text, url| {
                 text.replace(url, &GivenText::new(url).to_string())
             });

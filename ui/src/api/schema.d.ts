@@ -1588,6 +1588,12 @@ export interface components {
             status?: number;
             /** @description The execution that it started, if it started one. */
             execution?: string;
+            /**
+             * Format: int64
+             * @description The number of further refused requests of the credential in the minute before, which have no entries of their own. The path and the
+             *     status are those of the last one.
+             */
+            count?: number;
         };
         /** @description An automation. */
         Automation: {
