@@ -11,6 +11,9 @@ const MASK: &str = "***";
 /// The parameters of a database's address that hold a password.
 const PASSWORDS: [&str; 2] = ["password=", "sslpassword="];
 
+/// The words for credentials in our own messages.
+const PLACEHOLDERS: [&str; 2] = ["USER", "USER:PASSWORD"];
+
 /// A text as a person gave it. It is shown, also by `Debug` and as JSON, without the credentials in it.
 #[derive(Clone, PartialEq, Eq)]
 pub(crate) struct GivenText(String);
@@ -110,7 +113,8 @@ fn hide(text: &str, url: Range<usize>, is_database: bool, rule: Rule, ranges: &m
     let has_password =
         authority.split_once(':').is_some_and(|(_, port)| !port.bytes().all(|byte| byte.is_ascii_digit()));
     let mut start = url.start;
-    if let Some(at) = rest.rfind('@').filter(|_| authority.contains('@') || has_password || is_database) {
+    let at = rest.rfind('@').filter(|at| !PLACEHOLDERS.contains(&&rest[..*at]));
+    if let Some(at) = at.filter(|_| authority.contains('@') || has_password || is_database) {
         ranges.push(url.start..url.start + at);
         start += at;
     }
@@ -142,6 +146,7 @@ mod tests {
             assert_eq!(mask(text), shown);
         }
         for plain in [
+            "postgres://USER:PASSWORD@HOST/DATABASE",
             "postgres://db:5432/x",
             "https://h/people/@ann",
             "http://127.0.0.1:7071/x@y",

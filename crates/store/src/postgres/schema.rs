@@ -208,7 +208,8 @@ pub(super) fn explain(error: &tokio_postgres::Error) -> String {
         }
         Some(&SqlState::INVALID_CATALOG_NAME) => "create it, or correct the name at the end of the address",
         Some(&SqlState::INVALID_AUTHORIZATION_SPECIFICATION) if said.contains("no encryption") => {
-            "the server takes encrypted connections only: add `?sslmode=verify-full` to the address"
+            "let the user in from this machine in `pg_hba.conf` of the server, or, if it takes encrypted connections only, add \
+             `?sslmode=verify-full` to the address"
         }
         Some(&SqlState::INVALID_AUTHORIZATION_SPECIFICATION) if said.contains("pg_hba.conf") => {
             "let the user in from this machine in `pg_hba.conf` of the server, or correct the address"
