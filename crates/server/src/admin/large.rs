@@ -21,6 +21,8 @@ const ENTRIES: usize = 64;
 ///
 /// The markers of `cuts` are replaced, too; their values stay in the store.
 pub(crate) fn cut(value: &mut Value, at: &str, cuts: Option<&Cuts>) {
+    // Before the markers: what takes their place is true.
+    replace_alike(value, at);
     if let Some(cuts) = cuts.filter(|cuts| !cuts.is_empty()) {
         replace_markers(value, at, cuts);
     }
@@ -100,7 +102,6 @@ fn placeholder_for_cut(marker: &Value, at: &str, cut: &CutValue) -> Value {
 fn cut_within(value: &mut Value, at: &str, depth: usize) {
     let bytes = size(value);
     if bytes <= SMALL {
-        replace_alike(value, at);
         return;
     }
     if let Value::Object(entries) = value
@@ -338,7 +339,7 @@ mod tests {
     fn a_value_of_a_sender_that_looks_as_a_large_one_does_is_replaced_by_a_true_one() {
         for alike in [Value::Null, json!({"at": "/steps", "bytes": 1, "type": "text", "start": "forged"})] {
             let mut value = json!({"body": [{"$large": alike}], "other": 1});
-            cut(&mut value, "/payload");
+            cut(&mut value, "/payload", None);
             let large = &value["body"][0]["$large"];
             assert_eq!(large["at"], "/payload/body/0", "{value}");
             assert_eq!((&large["type"], &value["other"]), (&json!("object"), &json!(1)));
