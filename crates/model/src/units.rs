@@ -99,6 +99,9 @@ pub fn parse_size(text: &str) -> Result<u64, Error> {
 #[must_use]
 pub fn suggest_duration(text: &str) -> Option<String> {
     let text = text.trim().to_ascii_lowercase();
+    if let Some(length) = clock_duration(&text) {
+        return Some(format_duration(length));
+    }
     let (mut rest, is_iso) = match text.strip_prefix('p') {
         Some(rest) => (rest, true),
         None => (text.as_str(), false),
@@ -138,6 +141,14 @@ pub fn suggest_duration(text: &str) -> Option<String> {
     let duration =
         Duration::try_from_secs_f64(millis.round() / 1_000.0).ok().filter(|_| any && millis <= most)?;
     Some(format_duration(duration))
+}
+
+/// A duration in the form of a clock: `00:00:10`.
+fn clock_duration(text: &str) -> Option<Duration> {
+    let parts: Vec<u64> = text.split(':').map(|part| part.parse().ok()).collect::<Option<_>>()?;
+    let [hours, minutes, seconds] = parts.as_slice() else { return None };
+    let total = hours.checked_mul(3600)?.checked_add(minutes.checked_mul(60)?)?.checked_add(*seconds)?;
+    Some(Duration::from_secs(total)).filter(|length| !length.is_zero() && *length <= MAX_DURATION)
 }
 
 /// Suggests a size for a text that [`parse_size`] rejects: `5MB` for `5 mb`. `None` if the text cannot be understood.

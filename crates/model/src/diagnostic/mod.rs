@@ -235,6 +235,15 @@ impl Diagnostic {
         self
     }
 
+    /// Sets the correction, if there is one.
+    #[must_use]
+    pub fn replacement(self, replacement: Option<(Span, String)>) -> Self {
+        match replacement {
+            Some((span, text)) => self.replace(span, text),
+            None => self,
+        }
+    }
+
     /// Marks the text at the span as a credential, which reports mask wherever they quote its line.
     #[must_use]
     pub fn concealed(mut self) -> Self {

@@ -5,9 +5,9 @@ const MAX_LENGTH: usize = 64;
 
 /// Returns the candidate closest to `name`; `None` if none is close enough.
 ///
-/// The same letters in another naming convention (`space_id` for `spaceId`) always match. Otherwise at most a third
-/// of the letters may differ (insertion, deletion, substitution, transposition of neighbours), and at least one must be
-/// equal. The first of equally close candidates wins.
+/// The same letters in another naming convention (`space_id` for `spaceId`) always match. Otherwise at most one letter of
+/// three, two of seven, three of eleven may differ (insertion, deletion, substitution, transposition of neighbours), and most
+/// letters of each word of a name must be equal: `parseUrl` is not `parseXml`. The first of equally close candidates wins.
 #[must_use]
 pub fn nearest<'a>(name: &str, candidates: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
     if name.is_empty() || name.len() > MAX_LENGTH {
@@ -20,18 +20,45 @@ pub fn nearest<'a>(name: &str, candidates: impl IntoIterator<Item = &'a str>) ->
         let other = fold(candidate);
         let other_length = other.chars().count();
         let letters = length.max(other_length);
-        let max_distance = letters.max(3) / 3;
+        let max_distance = (letters.max(3) + 1) / 4;
         if length.abs_diff(other_length) > max_distance {
             // The length difference is a lower bound of the distance: skips most of ten thousand names cheaply.
             continue;
         }
         let distance = if other == folded { 0 } else { strsim::osa_distance(&folded, &other).max(1) };
-        let close_enough = distance <= max_distance && distance < letters;
+        let close_enough = distance <= max_distance && distance < letters && !has_other_word(name, candidate);
         if close_enough && best.is_none_or(|(least, _)| distance < least) {
             best = Some((distance, candidate));
         }
     }
     best.map(|(_, candidate)| candidate)
+}
+
+/// True if two names of several words differ in one word only, and most letters of that word differ.
+fn has_other_word(name: &str, other: &str) -> bool {
+    let (names, others) = (words(name), words(other));
+    if names.len() < 2 || names.len() != others.len() {
+        return false;
+    }
+    let mut different = names.iter().zip(&others).filter(|(one, other)| one != other);
+    let (Some((one, other)), None) = (different.next(), different.next()) else { return false };
+    strsim::osa_distance(one, other) * 2 > one.chars().count().max(other.chars().count())
+}
+
+/// The words of a name in camelCase, snake_case or kebab-case, in lower case.
+fn words(name: &str) -> Vec<String> {
+    let mut words = vec![String::new()];
+    for c in name.chars() {
+        let is_separator = matches!(c, '_' | '-' | ' ' | '.');
+        if is_separator || c.is_uppercase() {
+            words.push(String::new());
+        }
+        if let Some(word) = words.last_mut().filter(|_| !is_separator) {
+            word.extend(c.to_lowercase());
+        }
+    }
+    words.retain(|word| !word.is_empty());
+    words
 }
 
 /// Removes the naming convention: separators dropped, letters in lower case.

@@ -165,6 +165,31 @@ impl Report {
         self.errors > 0
     }
 
+    /// Applies the corrections of errors and warnings, of overlapping ones the first. Returns the new text and the number of
+    /// applied corrections; `None` if there are none.
+    #[must_use]
+    pub fn apply_fixes(&self) -> Option<(String, usize)> {
+        let is_serious = |found: &&Diagnostic| found.severity != Severity::Hint;
+        let serious = self.diagnostics.iter().filter(is_serious);
+        let mut fixes: Vec<(Span, &str)> = serious.filter_map(render::correction).collect();
+        fixes.sort_by_key(|(span, _)| *span);
+        let original = self.source.text();
+        let (mut text, mut end, mut applied) = (String::with_capacity(original.len()), 0, 0);
+        for (span, replacement) in fixes {
+            let range = span.range();
+            // Two insertions at one place overlap too.
+            if range.start < end || (applied > 0 && range.start == end && range.is_empty()) {
+                continue;
+            }
+            let Some(before) = original.get(end..range.start) else { continue };
+            text.push_str(before);
+            text.push_str(replacement);
+            (end, applied) = (range.end, applied + 1);
+        }
+        text.push_str(original.get(end..)?);
+        (applied > 0).then_some((text, applied))
+    }
+
     /// Returns the number of errors, including those that were not kept.
     #[must_use]
     pub fn error_count(&self) -> usize {

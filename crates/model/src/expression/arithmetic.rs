@@ -96,6 +96,8 @@ fn apply_integers(operator: Arithmetic, a: i128, b: i128) -> Option<Numeric> {
         Arithmetic::Subtract => a.checked_sub(b)?,
         Arithmetic::Multiply => a.checked_mul(b)?,
         Arithmetic::Divide if b == 0 => return None,
+        // A whole quotient stays a whole number: `9900 / 100` is `99` in a text.
+        Arithmetic::Divide if a.checked_rem(b) == Some(0) => a.checked_div(b)?,
         Arithmetic::Divide => {
             return apply_floats(operator, Numeric::Integer(a).to_float(), Numeric::Integer(b).to_float());
         }

@@ -43,6 +43,32 @@ pub(super) fn find_comparisons(text: &str) -> Vec<ComparisonSite> {
     found
 }
 
+/// Finds the values without an `else` whose absence the expression does not handle.
+pub(super) fn values_without_else(text: &str) -> Vec<Range<usize>> {
+    fn visit(expr: &Expr<'_>, text: &str, optional: bool, found: &mut Vec<Range<usize>>) {
+        if let Expr::IfExpr(choice) = expr
+            && choice.false_expr.is_none()
+            && !optional
+        {
+            // A condition that is a path or a call ends with the span of its last part.
+            let end = operand(&choice.test_expr, text).at.end;
+            found.push(operand(expr, text).at.start..end);
+        }
+        let handles = match expr {
+            Expr::Filter(filter) => matches!(filter.name, "default" | "d"),
+            Expr::Test(test) => matches!(test.name, "defined" | "undefined"),
+            Expr::IfExpr(_) => optional,
+            _ => false,
+        };
+        visit_children(expr, &mut |part| visit(part, text, handles, found));
+    }
+    let mut found = Vec::new();
+    if let Ok(parsed) = parse_expr(text) {
+        visit(&parsed, text, false, &mut found);
+    }
+    found
+}
+
 fn visit(expr: &Expr<'_>, text: &str, found: &mut Vec<ComparisonSite>) {
     let mut compare = |left: &Expr<'_>, right: &Expr<'_>, negated: bool, is_containment: bool| {
         let operands = [operand(left, text), operand(right, text)];

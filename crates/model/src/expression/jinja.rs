@@ -18,7 +18,9 @@ use super::evaluation::{Evaluation, Failure};
 use super::functions;
 use super::other_dialects;
 use super::program::{NULL, Node};
+use super::rewrite;
 use super::symbols;
+use super::text_operations;
 use super::{Reference, SyntaxError};
 use crate::budget::Budget;
 use crate::value::Value;
@@ -124,7 +126,8 @@ impl Program {
 
 fn syntax_error(error: &Error, text: &str) -> SyntaxError {
     let at = error.range().filter(|range| range.end <= text.len()).unwrap_or(0..text.len());
-    SyntaxError { help: other_dialects::sign(text).map(Into::into), ..SyntaxError::new(describe(error), at) }
+    let fix = rewrite::foreign_syntax(text).map(|fixed| Box::new((0..text.len(), fixed)));
+    SyntaxError { help: other_dialects::sign(text).map(Into::into), fix, ..SyntaxError::new(describe(error), at) }
 }
 
 fn describe(error: &Error) -> String {
@@ -135,11 +138,11 @@ fn describe(error: &Error) -> String {
     }
 }
 
-/// Collects the references of an expression and its first unknown name.
+/// Collects the references of an expression and its first error.
 struct Analysis<'a> {
     text: &'a str,
     references: Vec<Reference>,
-    /// The error of the first unknown filter, test or function.
+    /// The first error of a name, an argument or an operation that always fails.
     unknown: Option<SyntaxError>,
     /// True if it calls `now()` or `uuid()`.
     nondeterministic: bool,
@@ -155,7 +158,8 @@ impl<'a> Analysis<'a> {
     /// Visits `expr`; `optional` is true if the enclosing expression handles an undefined value.
     fn visit(&mut self, expr: &Expr<'_>, optional: bool) {
         if self.unknown.is_none() {
-            self.unknown = symbols::check(expr, self.text);
+            self.unknown = symbols::check(expr, self.text)
+                .or_else(|| text_operations::check(expr, optional, self.text));
         }
         match expr {
             Expr::Var(var) if var.id == NULL => {}

@@ -22,8 +22,12 @@ mod other_dialects;
 mod path;
 mod predicates;
 mod program;
+mod rewrite;
+mod signature;
 mod symbols;
 mod text;
+mod text_operations;
+mod tokens;
 
 use std::borrow::Cow;
 use std::fmt;
@@ -87,6 +91,37 @@ enum Code {
     Placeholder,
 }
 
+impl Code {
+    /// Compiles a text without white space around it. The location and the fix of an error are within that text.
+    fn compile(text: &str) -> Result<(Self, Vec<Reference>), SyntaxError> {
+        if let Some((name, help)) = other_dialects::variable(text) {
+            let message = format!(
+                "`{name}` is syntax of another tool: names have no `$` here, and a JSONPath begins with `$.`"
+            );
+            let error = SyntaxError::new(message, 0..name.len());
+            return Err(SyntaxError { help: Some(help.into()), fix: rewrite::variable(text).map(Box::new), ..error });
+        }
+        Ok(if text.starts_with('$') {
+            let (query, references) = jsonpath::Query::compile(text)?;
+            (Code::JsonPath(Box::new(query)), references)
+        } else if let Some(path) = path::Path::parse(text) {
+            let reference = Reference::new(path.links(text), false);
+            let code = if reference.suffix.is_empty() { Code::Names } else { Code::Path(path) };
+            (code, vec![reference])
+        } else {
+            let (program, references) = jinja::Program::compile(text)?;
+            (Code::Jinja(Box::new(program)), references)
+        })
+    }
+}
+
+/// True if a fix leads to an expression that compiles, or has another error.
+fn is_correct(text: &str, error: &SyntaxError, (at, replacement): &(std::ops::Range<usize>, String)) -> bool {
+    let (Some(before), Some(after)) = (text.get(..at.start), text.get(at.end..)) else { return false };
+    let fixed = format!("{before}{replacement}{after}");
+    fixed.trim() == fixed && Code::compile(&fixed).err().is_none_or(|other| other.message != error.message)
+}
+
 /// An error of compiling an expression.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{message}")]
@@ -101,6 +136,8 @@ pub struct SyntaxError {
     pub code: Option<&'static str>,
     /// For an unknown filter, test or function: the most similar name.
     pub unknown: Option<UnknownName>,
+    /// A correction that leads to an expression without this error: the replacement of a range of the text.
+    pub fix: Option<Box<(std::ops::Range<usize>, String)>>,
 }
 
 /// An unknown name of a filter, test or function.
@@ -113,7 +150,7 @@ pub struct UnknownName {
 impl SyntaxError {
     /// Creates an error of the expression's syntax.
     pub(crate) fn new(message: impl Into<String>, at: std::ops::Range<usize>) -> Self {
-        Self { message: message.into(), at, help: None, code: None, unknown: None }
+        Self { message: message.into(), at, help: None, code: None, unknown: None, fix: None }
     }
 }
 
@@ -150,32 +187,21 @@ impl Expression {
         let trimmed = text.trim();
         let lead = text.len() - text.trim_start().len();
         // The parsers count bytes, and may stop in the middle of a character.
-        let shift = |mut error: SyntaxError| {
-            let (start, end) = (error.at.start.min(trimmed.len()), error.at.end.min(trimmed.len()));
-            error.at = trimmed.floor_char_boundary(start) + lead..trimmed.ceil_char_boundary(end) + lead;
-            error
+        let shift = |at: &std::ops::Range<usize>| {
+            let (start, end) = (at.start.min(trimmed.len()), at.end.min(trimmed.len()));
+            trimmed.floor_char_boundary(start) + lead..trimmed.ceil_char_boundary(end) + lead
         };
         if trimmed.is_empty() {
             return Err(SyntaxError::new("the expression is empty", 0..text.len()));
         }
-        if let Some((name, help)) = other_dialects::variable(trimmed) {
-            let message = format!(
-                "`{name}` is syntax of another tool: names have no `$` here, and a JSONPath begins with `$.`"
-            );
-            let at = lead..lead + name.len();
-            return Err(SyntaxError { help: Some(help.into()), ..SyntaxError::new(message, at) });
-        }
-        let (code, references) = if trimmed.starts_with('$') {
-            let (query, references) = jsonpath::Query::compile(trimmed).map_err(shift)?;
-            (Code::JsonPath(Box::new(query)), references)
-        } else if let Some(path) = path::Path::parse(trimmed) {
-            let reference = Reference::new(path.links(trimmed), false);
-            let code = if reference.suffix.is_empty() { Code::Names } else { Code::Path(path) };
-            (code, vec![reference])
-        } else {
-            let (program, references) = jinja::Program::compile(trimmed).map_err(shift)?;
-            (Code::Jinja(Box::new(program)), references)
-        };
+        let (code, references) = Code::compile(trimmed).map_err(|mut error| {
+            error.fix = error.fix.take().filter(|fix| is_correct(trimmed, &error, fix));
+            error.at = shift(&error.at);
+            if let Some(fix) = &mut error.fix {
+                fix.0 = shift(&fix.0);
+            }
+            error
+        })?;
         let (text, references) = (trimmed.into(), references.into());
         Ok(Self { inner: Arc::new(Inner { text, span, code, references }) })
     }
@@ -277,6 +303,15 @@ impl Expression {
         match &self.inner.code {
             Code::Jinja(_) => constant::find_constants(&self.inner.text),
             Code::Names | Code::Path(_) | Code::JsonPath(_) | Code::Placeholder => Vec::new(),
+        }
+    }
+
+    /// The locations of values without an `else` whose absence nothing handles: `'x' if flag`.
+    #[must_use]
+    pub fn values_without_else(&self) -> Vec<std::ops::Range<usize>> {
+        match &self.inner.code {
+            Code::Jinja(_) if self.inner.text.contains(" if ") => comparison::values_without_else(&self.inner.text),
+            _ => Vec::new(),
         }
     }
 

@@ -1,60 +1,127 @@
 //! Names and operators of other expression languages, with their equivalents in this one.
 
+/// A word of another language: its name, the help text, and the equivalent as a template (see [`super::rewrite`]); the template
+/// is empty if the equivalent depends on more than the call.
+type Entry = (&'static str, &'static str, &'static str);
+
 /// Functions, filters and tests of other languages.
-const NAMES: &[(&str, &str)] = &[
-    ("always", "put steps that always run under `finally`"),
-    ("addDays", "write `addDuration(x, '1d')`"),
-    ("as_datetime", "write `parseDate(x)`"),
-    ("as_timestamp", "dates are texts such as `2026-01-31T08:30:00Z`: write `parseDate(x)`"),
-    ("atob", "write `x | base64(decode=true)`"),
-    ("btoa", "write `x | base64`"),
-    ("cancelled", "put steps that always run under `finally`"),
-    ("coalesce", "write `x | default(y)`"),
-    ("contains", "write `'part' in x`"),
-    ("capitalise", "write `x | capitalize`"),
-    ("concat", "write `a ~ b` for texts, and `a + b` for lists"),
-    ("date", "write `formatDate(x, '%Y-%m-%d')`"),
-    ("dateformat", "write `formatDate(x, '%Y-%m-%d')`"),
-    ("empty", "write `x | length == 0`"),
-    ("endsWith", "write `x is endingwith('end')`"),
-    ("failure", "put steps that run on a failure under `onError`"),
-    ("fromJSON", "write `parseJson(x)`"),
-    ("from_json", "write `parseJson(x)`"),
-    ("iif", "write `a if condition else b`"),
-    ("is_state", "compare the result of a step: `steps.<id>.results.state == 'on'`"),
-    ("json", "write `x | tojson` for the text, or `parseJson(x)` for the value"),
-    ("len", "write `x | length`"),
-    ("lowercase", "write `x | lower`"),
-    ("match", "write a step `action: text.match`, which returns the matches of a regular expression"),
-    ("null", "write `is none`; to test whether a value exists, write `is defined`"),
-    ("nil", "write `is none`; to test whether a value exists, write `is defined`"),
-    ("regex_findall", "write a step `action: text.match`, which returns the matches of a regular expression"),
-    ("regex_match", "write a step `action: text.match`, which returns the matches of a regular expression"),
-    ("regex_replace", "write a step `action: text.replace`"),
-    ("regex_search", "write a step `action: text.match`, which returns the matches of a regular expression"),
-    ("regexMatch", "write a step `action: text.match`, which returns the matches of a regular expression"),
-    ("size", "write `x | length`"),
-    ("startsWith", "write `x is startingwith('start')`"),
-    ("states", "read the result of a step: `steps.<id>.results`"),
-    ("strftime", "write `formatDate(x, '%Y-%m-%d')`"),
-    ("substring", "write `x[0:5]`"),
-    ("success", "a list of steps stops at the first failure, so this is always true where it is read"),
-    ("strip", "write `x | trim`"),
-    ("toDate", "write `parseDate(x)`"),
-    ("toLowerCase", "write `x | lower`"),
-    ("toString", "write `x | string`"),
-    ("toUpperCase", "write `x | upper`"),
-    ("to_lower", "write `x | lower`"),
-    ("to_upper", "write `x | upper`"),
-    ("today", "write `now() | formatDate('%Y-%m-%d')`"),
-    ("ucfirst", "write `x | capitalize`"),
-    ("uppercase", "write `x | upper`"),
-    ("toJSON", "write `x | tojson`"),
-    ("to_json", "write `x | tojson`"),
+const NAMES: &[Entry] = &[
+    ("append", "write `x ~ y` for texts, and `x + [y]` for lists", "{x} ~ {0}"),
+    ("b64decode", "write `x | base64(decode=true)`", "{x} | base64(decode=true)"),
+    ("b64encode", "write `x | base64`", "{x} | base64"),
+    ("basename", "write `x | split('/') | last`", "{x} | split('/') | last"),
+    ("ceil", "write `x | round(0, 'ceil')`", "{x} | round(0, 'ceil')"),
+    ("combine", "write `x | chain(y)`, in which later keys win", "{x} | chain({0})"),
+    ("compact", "write `x | select | list`", "{x} | select | list"),
+    ("dict2items", "write `x | items`, which gives pairs of a key and a value", ""),
+    ("difference", "write `x | reject('in', y) | list`", "{x} | reject('in', {0}) | list"),
+    ("downcase", "write `x | lower`", "{x} | lower"),
+    ("filesizeformat", "write `(x / 1048576) | round(1) ~ ' MB'`", ""),
+    ("flatten", "write `x | sum(start=[])` for one level", "{x} | sum(start=[])"),
+    ("floor", "write `x | round(0, 'floor')`", "{x} | round(0, 'floor')"),
+    ("from_yaml", "there is no YAML in expressions; `parseJson(x)` reads JSON", ""),
+    ("if", "write `a if condition else b`", ""),
+    ("intersect", "write `x | select('in', y) | list`", "{x} | select('in', {0}) | list"),
+    ("isEmpty", "write `x | length == 0`", "{x} | length == 0"),
+    ("items2dict", "write a `code` step that builds the map", ""),
+    ("keys", "write `x | list`, which returns the keys of a map", "{x} | list"),
+    ("lookup", "files and variables of the machine are not read here: name the value under `configVars`, which may read `${{ env.NAME }}` and `${{ secrets.name }}`", ""),
+    ("md5", "write `hash(x, 'md5')`", "hash({x}, 'md5')"),
+    ("ltrim", "write `x | trim`", ""),
+    ("parseInt", "write `x | int`", "{x} | int"),
+    ("parseFloat", "write `x | float`", "{x} | float"),
+    ("parseUrl", "there is no parser of URLs in expressions: write a `code` step with `new URL(x)`", ""),
+    ("parse_url", "there is no parser of URLs in expressions: write a `code` step with `new URL(x)`", ""),
+    ("pluck", "write `x | map(attribute='name') | list`", "{x} | map(attribute={0}) | list"),
+    ("quote", "write `x | tojson` for a text in quotes", ""),
+    ("random", "there is no randomness but `uuid()`; write a `code` step", ""),
+    ("regex", "write a step `action: text.match`, which returns the matches of a regular expression", ""),
+    ("rtrim", "write `x | trim`", ""),
+    ("search", "write a step `action: text.match`, which returns the matches of a regular expression", ""),
+    ("sha256", "write `hash(x, 'sha256')`", "hash({x}, 'sha256')"),
+    ("sha1", "write `hash(x, 'sha1')`", "hash({x}, 'sha1')"),
+    ("slugify", "write `x | lower | replace(' ', '-')`, or a `code` step for other characters", "{x} | lower | replace(' ', '-')"),
+    ("sort_by", "write `x | sort(attribute='name')`", "{x} | sort(attribute={0})"),
+    ("sortBy", "write `x | sort(attribute='name')`", "{x} | sort(attribute={0})"),
+    ("split_by", "write `x | split(',')`", "{x} | split({0})"),
+    ("str", "write `x | string`", "{x} | string"),
+    ("ternary", "write `a if condition else b`", "{0} if {x} else {1}"),
+    ("timestamp", "write `formatDate(x, '%s') | int`", ""),
+    ("to_datetime", "write `parseDate(x)`", "parseDate({x})"),
+    ("to_nice_json", "write `x | tojson(indent=2)`", "{x} | tojson(indent=2)"),
+    ("to_yaml", "write `x | tojson`: JSON is YAML too", "{x} | tojson"),
+    ("toNumber", "write `x | float`, or `x | int` for a whole number", "{x} | float"),
+    ("truncate", "write `x[:20]`", "{x}[:{0}]"),
+    ("type_of", "write a test: `x is string`, `is number`, `is mapping`, `is sequence`", ""),
+    ("typeof", "write a test: `x is string`, `is number`, `is mapping`, `is sequence`", ""),
+    ("uniq", "write `x | unique`", "{x} | unique"),
+    ("unique_by", "write `x | unique(attribute='name')`", "{x} | unique(attribute={0})"),
+    ("upcase", "write `x | upper`", "{x} | upper"),
+    ("uri_encode", "write `urlencode(x)`", "urlencode({x})"),
+    ("url_encode", "write `urlencode(x)`", "urlencode({x})"),
+    ("encodeURIComponent", "write `urlencode(x)`", "urlencode({x})"),
+    ("values", "write `x | items | map('last') | list`", "{x} | items | map('last') | list"),
+    ("where", "write `x | selectattr('name', 'eq', value) | list`", "{x} | selectattr({0}, 'eq', {1}) | list"),
+    ("wordcount", "write `x | split | length`", "{x} | split | length"),
+    ("dir", "files are not read in expressions; a file of the execution is a value that a step returns", ""),
+    ("exists", "write `x is defined`", "{x} is defined"),
+    ("always", "put steps that always run under `finally`", ""),
+    ("addDays", "write `addDuration(x, '1d')`", ""),
+    ("as_datetime", "write `parseDate(x)`", "parseDate({x})"),
+    ("as_timestamp", "dates are texts such as `2026-01-31T08:30:00Z`: write `parseDate(x)`", ""),
+    ("atob", "write `x | base64(decode=true)`", "{x} | base64(decode=true)"),
+    ("btoa", "write `x | base64`", "{x} | base64"),
+    ("cancelled", "put steps that always run under `finally`", ""),
+    ("coalesce", "write `x | default(y)`", "{x} | default({0})"),
+    ("contains", "write `'part' in x`", "{0} in {x}"),
+    ("capitalise", "write `x | capitalize`", "{x} | capitalize"),
+    ("concat", "write `a ~ b` for texts, and `a + b` for lists", "{x} ~ {0}"),
+    ("date", "write `formatDate(x, '%Y-%m-%d')`", ""),
+    ("dateformat", "write `formatDate(x, '%Y-%m-%d')`", ""),
+    ("empty", "write `x | length == 0`", "{x} | length == 0"),
+    ("endsWith", "write `x is endingwith('end')`", "{x} is endingwith({0})"),
+    ("failure", "put steps that run on a failure under `onError`", ""),
+    ("fromJSON", "write `parseJson(x)`", "parseJson({x})"),
+    ("from_json", "write `parseJson(x)`", "parseJson({x})"),
+    ("iif", "write `a if condition else b`", "{0} if {x} else {1}"),
+    ("is_state", "compare the result of a step: `steps.<id>.results.state == 'on'`", ""),
+    ("json", "write `x | tojson` for the text, or `parseJson(x)` for the value", ""),
+    ("len", "write `x | length`", "{x} | length"),
+    ("lowercase", "write `x | lower`", "{x} | lower"),
+    ("match", "write a step `action: text.match`, which returns the matches of a regular expression", ""),
+    ("null", "write `is none`; to test whether a value exists, write `is defined`", "{x} is none"),
+    ("nil", "write `is none`; to test whether a value exists, write `is defined`", "{x} is none"),
+    ("regex_findall", "write a step `action: text.match`, which returns the matches of a regular expression", ""),
+    ("regex_match", "write a step `action: text.match`, which returns the matches of a regular expression", ""),
+    ("regex_replace", "write a step `action: text.replace`", ""),
+    ("regex_search", "write a step `action: text.match`, which returns the matches of a regular expression", ""),
+    ("regexMatch", "write a step `action: text.match`, which returns the matches of a regular expression", ""),
+    ("size", "write `x | length`", "{x} | length"),
+    ("startsWith", "write `x is startingwith('start')`", "{x} is startingwith({0})"),
+    ("states", "read the result of a step: `steps.<id>.results`", ""),
+    ("strftime", "write `formatDate(x, '%Y-%m-%d')`", "formatDate({x}, {0})"),
+    ("substring", "write `x[0:5]`", "{x}[{0}:{1}]"),
+    ("success", "a list of steps stops at the first failure, so this is always true where it is read", ""),
+    ("strip", "write `x | trim`", "{x} | trim"),
+    ("toDate", "write `parseDate(x)`", "parseDate({x})"),
+    ("toLowerCase", "write `x | lower`", "{x} | lower"),
+    ("toString", "write `x | string`", "{x} | string"),
+    ("toUpperCase", "write `x | upper`", "{x} | upper"),
+    ("to_lower", "write `x | lower`", "{x} | lower"),
+    ("to_upper", "write `x | upper`", "{x} | upper"),
+    ("today", "write `now() | formatDate('%Y-%m-%d')`", "now() | formatDate('%Y-%m-%d')"),
+    ("ucfirst", "write `x | capitalize`", "{x} | capitalize"),
+    ("uppercase", "write `x | upper`", "{x} | upper"),
+    ("toJSON", "write `x | tojson`", "{x} | tojson"),
+    ("to_json", "write `x | tojson`", "{x} | tojson"),
 ];
 
 /// Operators of other languages.
 const SIGNS: &[(&str, &str)] = &[
+    ("[?", "write `x | selectattr('price', 'gt', 5) | list` for `x[?price > 5]`"),
+    ("[*]", "write `x | map(attribute='name') | list` for `x[*].name`"),
+    ("[].", "write `x | map(attribute='name') | list` for `x[].name`"),
+    ("=~", "write a step `action: text.match`, which returns the matches of a regular expression"),
     ("&&", "write `and` for `&&`"),
     ("||", "write `or` for `||`"),
     ("===", "write `==` for `===`"),
@@ -71,54 +138,69 @@ const SIGNS: &[(&str, &str)] = &[
 ];
 
 /// Methods of other languages.
-const METHODS: &[(&str, &str)] = &[
-    ("append", "write `x + [item]`"),
-    ("concat", "write `a ~ b` for texts, and `a + b` for lists"),
-    ("endsWith", "write `x is endingwith('end')`"),
-    ("endswith", "write `x is endingwith('end')`"),
-    ("every", "write `x | selectattr('name') | list | length == x | length`"),
-    ("filter", "write `x | selectattr('name', 'eq', value) | list`"),
-    ("find", "write `x | selectattr('name', 'eq', value) | first`"),
-    ("flat", "write `x | sum(start=[])`"),
-    ("format", "write `formatDate(x, '%Y-%m-%d')` for a date"),
-    ("get", "write `x.name | default(y)`"),
-    ("getTime", "write `formatDate(x, '%s') | int`"),
-    ("includes", "write `'part' in x`"),
-    ("indexOf", "write `'part' in x`"),
-    ("contains", "write `'part' in x`"),
-    ("has", "write `x.name is defined`"),
-    ("hasOwnProperty", "write `x.name is defined`"),
-    ("isEmpty", "write `x | length == 0`"),
-    ("keys", "write `x | list`, which returns the keys of a map"),
-    ("lower", "write `x | lower`"),
-    ("map", "write `x | map(attribute='name') | list`"),
-    ("match", "write a step `action: text.match`, which returns the matches of a regular expression"),
-    ("matches", "write a step `action: text.match`, which returns the matches of a regular expression"),
-    ("padStart", "write `'%05d' | format(x)`, or a `code` step"),
-    ("push", "write `x + [item]`"),
-    ("replaceAll", "write `x | replace('old', 'new')`"),
-    ("reduce", "write `x | sum(attribute='name')`, or a `code` step"),
-    ("size", "write `x | length`"),
-    ("slice", "write `x[0:5]`"),
-    ("some", "write `x | selectattr('name') | list | length > 0`"),
-    ("startsWith", "write `x is startingwith('start')`"),
-    ("startswith", "write `x is startingwith('start')`"),
-    ("strftime", "write `formatDate(x, '%Y-%m-%d')`"),
-    ("strip", "write `x | trim`"),
-    ("substr", "write `x[0:5]`"),
-    ("substring", "write `x[0:5]`"),
-    ("test", "write a step `action: text.match`, which returns the matches of a regular expression"),
-    ("toFixed", "write `x | round(2)`"),
-    ("toISOString", "write `parseDate(x)`"),
-    ("toJSON", "write `x | tojson`"),
-    ("toJsonString", "write `x | tojson`"),
-    ("toLowerCase", "write `x | lower`"),
-    ("toString", "write `x | string`"),
-    ("toUpperCase", "write `x | upper`"),
-    ("trimEnd", "write `x | trim`"),
-    ("trimStart", "write `x | trim`"),
-    ("upper", "write `x | upper`"),
-    ("values", "write `x | items | map('last') | list`"),
+const METHODS: &[Entry] = &[
+    ("length", "write `x | length`", "{x} | length"),
+    ("trim", "write `x | trim`", "{x} | trim"),
+    ("split", "write `x | split(',')`", "{x} | split({0})"),
+    ("join", "write `x | join(',')`", "{x} | join({0})"),
+    ("replace", "write `x | replace('old', 'new')`", "{x} | replace({0}, {1})"),
+    ("capitalize", "write `x | capitalize`", "{x} | capitalize"),
+    ("title", "write `x | title`", "{x} | title"),
+    ("items", "write `x | items`", "{x} | items"),
+    ("reverse", "write `x | reverse`", "{x} | reverse"),
+    ("encode", "texts are UTF-8 where they become bytes: leave it out", ""),
+    ("entries", "write `x | items`", "{x} | items"),
+    ("count", "write `x | length`", "{x} | length"),
+    ("first", "write `x | first`", "{x} | first"),
+    ("last", "write `x | last`", "{x} | last"),
+    ("isoformat", "write `parseDate(x)`", "parseDate({x})"),
+    ("append", "write `x + [item]`", "{x} + [{0}]"),
+    ("concat", "write `a ~ b` for texts, and `a + b` for lists", ""),
+    ("endsWith", "write `x is endingwith('end')`", "{x} is endingwith({0})"),
+    ("endswith", "write `x is endingwith('end')`", "{x} is endingwith({0})"),
+    ("every", "write `x | selectattr('name') | list | length == x | length`", ""),
+    ("filter", "write `x | selectattr('name', 'eq', value) | list`", ""),
+    ("find", "write `x | selectattr('name', 'eq', value) | first`", ""),
+    ("flat", "write `x | sum(start=[])`", "{x} | sum(start=[])"),
+    ("format", "write `formatDate(x, '%Y-%m-%d')` for a date", ""),
+    ("get", "write `x.name | default(y)`", ""),
+    ("getTime", "write `formatDate(x, '%s') | int`", "formatDate({x}, '%s') | int"),
+    ("includes", "write `'part' in x`", "{0} in {x}"),
+    ("indexOf", "write `'part' in x`", ""),
+    ("contains", "write `'part' in x`", "{0} in {x}"),
+    ("has", "write `x.name is defined`", ""),
+    ("hasOwnProperty", "write `x.name is defined`", ""),
+    ("isEmpty", "write `x | length == 0`", "{x} | length == 0"),
+    ("keys", "write `x | list`, which returns the keys of a map", "{x} | list"),
+    ("lower", "write `x | lower`", "{x} | lower"),
+    ("map", "write `x | map(attribute='name') | list`", ""),
+    ("match", "write a step `action: text.match`, which returns the matches of a regular expression", ""),
+    ("matches", "write a step `action: text.match`, which returns the matches of a regular expression", ""),
+    ("padStart", "write `'%05d' | format(x)`, or a `code` step", ""),
+    ("push", "write `x + [item]`", "{x} + [{0}]"),
+    ("replaceAll", "write `x | replace('old', 'new')`", "{x} | replace({0}, {1})"),
+    ("reduce", "write `x | sum(attribute='name')`, or a `code` step", ""),
+    ("size", "write `x | length`", "{x} | length"),
+    ("slice", "write `x[0:5]`", "{x}[{0}:{1}]"),
+    ("some", "write `x | selectattr('name') | list | length > 0`", ""),
+    ("startsWith", "write `x is startingwith('start')`", "{x} is startingwith({0})"),
+    ("startswith", "write `x is startingwith('start')`", "{x} is startingwith({0})"),
+    ("strftime", "write `formatDate(x, '%Y-%m-%d')`", "formatDate({x}, {0})"),
+    ("strip", "write `x | trim`", "{x} | trim"),
+    ("substr", "write `x[0:5]`", ""),
+    ("substring", "write `x[0:5]`", "{x}[{0}:{1}]"),
+    ("test", "write a step `action: text.match`, which returns the matches of a regular expression", ""),
+    ("toFixed", "write `x | round(2)`", "{x} | round({0})"),
+    ("toISOString", "write `parseDate(x)`", "parseDate({x})"),
+    ("toJSON", "write `x | tojson`", "{x} | tojson"),
+    ("toJsonString", "write `x | tojson`", "{x} | tojson"),
+    ("toLowerCase", "write `x | lower`", "{x} | lower"),
+    ("toString", "write `x | string`", "{x} | string"),
+    ("toUpperCase", "write `x | upper`", "{x} | upper"),
+    ("trimEnd", "write `x | trim`", ""),
+    ("trimStart", "write `x | trim`", ""),
+    ("upper", "write `x | upper`", "{x} | upper"),
+    ("values", "write `x | items | map('last') | list`", "{x} | items | map('last') | list"),
 ];
 
 /// Variables with a `$`, and path roots, of other languages.
@@ -148,6 +230,15 @@ const VARIABLES: &[(&str, &str)] = &[
     ("parameter", "the inputs of a step are under its `with`"),
 ];
 
+/// The equivalent of a word of another language.
+#[derive(Clone, Copy)]
+pub(super) struct Equivalent {
+    /// The help text.
+    pub(super) help: &'static str,
+    /// The template; empty if there is none.
+    pub(super) template: &'static str,
+}
+
 /// The equivalent of a variable with a `$`: its name, and the help text. `None` for a JSONPath, which continues with `.` or `[`.
 pub(super) fn variable(text: &str) -> Option<(&str, &'static str)> {
     let name = text.strip_prefix('$')?;
@@ -165,17 +256,28 @@ pub(super) fn variable(text: &str) -> Option<(&str, &'static str)> {
 }
 
 /// The equivalent of a method of another language.
-pub(super) fn method(name: &str) -> Option<&'static str> {
-    METHODS.iter().find(|(known, _)| *known == name).map(|(_, help)| *help)
+pub(super) fn method(name: &str) -> Option<Equivalent> {
+    find(METHODS, name)
 }
 
 /// The equivalent of a function, filter or test of another language.
-pub(super) fn name(name: &str) -> Option<&'static str> {
-    NAMES.iter().find(|(known, _)| *known == name).map(|(_, help)| *help)
+pub(super) fn name(name: &str) -> Option<Equivalent> {
+    find(NAMES, name)
+}
+
+fn find(table: &[Entry], name: &str) -> Option<Equivalent> {
+    let (_, help, template) = table.iter().find(|(known, ..)| *known == name)?;
+    Some(Equivalent { help, template })
 }
 
 /// The equivalent of the first operator of another language in a text that does not parse.
 pub(super) fn sign(text: &str) -> Option<&'static str> {
+    if text.starts_with("[ ") && text.ends_with(" ]") {
+        return Some("write a comparison without brackets, and names without `$`: `inputs.name == 'b'`");
+    }
+    if text.starts_with(['`']) || text.starts_with("f'") || text.starts_with("f\"") {
+        return Some("write `'text ' ~ inputs.name`, or the text around `${{ inputs.name }}`");
+    }
     let mut quote = None;
     for (at, c) in text.char_indices() {
         match quote {
@@ -243,7 +345,7 @@ mod tests {
 
     #[test]
     fn names_of_other_languages_do_not_exist_here() {
-        for (name, _) in NAMES {
+        for (name, ..) in NAMES {
             let call = Expression::compile(&format!("{name}(a)"), Span::default());
             let filter = Expression::compile(&format!("a | {name}"), Span::default());
             assert!(call.is_err() || filter.is_err(), "{name}");

@@ -99,6 +99,11 @@ pub(super) fn find(name: &str) -> Option<&'static Predicate> {
 }
 
 impl Predicate {
+    /// True if the test takes an argument.
+    pub(super) fn takes_argument(&self) -> bool {
+        matches!(self.run, Run::Compare(_) | Run::Affix(_) | Run::DivisibleBy | Run::SameAs)
+    }
+
     /// Evaluates the test for `value`, which is `None` if it is undefined.
     pub(super) fn apply(
         &self,

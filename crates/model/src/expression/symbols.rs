@@ -8,6 +8,8 @@ use minijinja::machinery::Span;
 use minijinja::machinery::ast::{CallArg, Expr};
 
 use super::other_dialects;
+use super::rewrite;
+use super::signature;
 use super::{SyntaxError, UnknownName};
 use super::{filters, functions, predicates};
 use crate::diagnostic::nearest;
@@ -37,11 +39,14 @@ pub(super) fn check(expr: &Expr<'_>, text: &str) -> Option<SyntaxError> {
     match expr {
         Expr::Filter(filter) => check_name(Kind::Filter, filter.name, filter.span(), text)
             .or_else(|| check_named_argument(filter.name, &filter.args, filter.span(), text))
-            .or_else(|| check_date_format(filter.name, filter.args.first(), &filter.args, text)),
-        Expr::Test(test) => check_name(Kind::Test, test.name, test.span(), text),
+            .or_else(|| check_date_format(filter.name, filter.args.first(), &filter.args, text))
+            .or_else(|| signature::check_filter(filter.name, &filter.args, name_range(filter.name, filter.span(), text), text)),
+        Expr::Test(test) => check_name(Kind::Test, test.name, test.span(), text)
+            .or_else(|| signature::check_test(test.name, &test.args, name_range(test.name, test.span(), text))),
         Expr::Call(call) => match &call.expr {
             Expr::Var(function) => check_name(Kind::Function, function.id, call.span(), text)
-                .or_else(|| check_date_format(function.id, call.args.get(1), &call.args, text)),
+                .or_else(|| check_date_format(function.id, call.args.get(1), &call.args, text))
+                .or_else(|| signature::check_function(function.id, &call.args, name_range_before_arguments(function.id, call.span(), text), text)),
             Expr::GetAttr(method) => Some(method_error(method.name, call.span(), text)),
             _ => None,
         },
@@ -51,8 +56,9 @@ pub(super) fn check(expr: &Expr<'_>, text: &str) -> Option<SyntaxError> {
 
 /// The error for a method call: values have no methods.
 fn method_error(name: &str, span: Span, text: &str) -> SyntaxError {
-    let help: Cow<'static, str> = match other_dialects::method(name) {
-        Some(help) => help.into(),
+    let equivalent = other_dialects::method(name);
+    let help: Cow<'static, str> = match equivalent {
+        Some(equivalent) => equivalent.help.into(),
         None if filters::find(name).is_some() || functions::find(name).is_some_and(|it| it.is_filter()) => {
             format!("write `x | {name}`").into()
         }
@@ -70,10 +76,12 @@ fn method_error(name: &str, span: Span, text: &str) -> SyntaxError {
         None => name_range_before(name, start.min(text.len()), text),
     };
     let unknown = Some(UnknownName { nearest: None });
+    let fix = equivalent.and_then(|equivalent| rewrite::by_template(text, &at, rewrite::Use::Method, equivalent));
     let help = Some(help);
     SyntaxError {
         help,
         unknown,
+        fix: fix.map(Box::new),
         ..SyntaxError::new(format!("there is no method `{name}`: values have no methods"), at)
     }
 }
@@ -107,8 +115,10 @@ fn check_date_format(
     let (message, meant) = functions::foreign_format(format)?;
     let at = text.find(format).filter(|_| !format.is_empty());
     let at = at.map_or(0..text.len(), |at| at..at + format.len());
+    let fix = meant.as_ref().filter(|_| at.end - at.start == format.len());
+    let fix = fix.map(|meant| Box::new((at.clone(), meant.clone())));
     let help = meant.map(|meant| format!("write `'{meant}'`").into());
-    Some(SyntaxError { help, code: Some("date-format"), ..SyntaxError::new(message, at) })
+    Some(SyntaxError { help, fix, code: Some("date-format"), ..SyntaxError::new(message, at) })
 }
 
 /// Checks a filter or test that is the argument of another filter: `map('upper')`, `selectattr('n', 'gt', 1)`.
@@ -120,7 +130,18 @@ fn check_named_argument(filter: &str, args: &[CallArg<'_>], span: Span, text: &s
         _ => return None,
     };
     let CallArg::Pos(Expr::Const(constant)) = args.get(position)? else { return None };
-    check_name(kind, constant.value.as_str()?, span, text)
+    let name = constant.value.as_str()?;
+    let mut error = check_name(kind, name, span, text)?;
+    let is_unknown = error.help.is_none() && error.unknown.as_ref().is_some_and(|it| it.nearest.is_none());
+    if filter == "map" && is_unknown {
+        error.help = Some(format!("for a field of each item write `map(attribute='{name}')`").into());
+        let quote = error.at.start.checked_sub(1)?;
+        error.fix = Some(Box::new((quote..quote, "attribute=".to_owned())));
+    } else if error.fix.is_some() {
+        // The equivalent is written for `x | name`, not for a name in quotes.
+        error.fix = None;
+    }
+    Some(error)
 }
 
 fn check_name(kind: Kind, name: &str, span: Span, text: &str) -> Option<SyntaxError> {
@@ -138,10 +159,47 @@ fn check_name(kind: Kind, name: &str, span: Span, text: &str) -> Option<SyntaxEr
         Kind::Function => ("function", functions::names().collect()),
     };
     let message = format!("there is no {word} `{name}`");
-    let help = other_dialects::name(name).map(Cow::from);
-    let near = nearest(name, names).filter(|_| help.is_none()).map(str::to_owned);
+    let at = match kind {
+        Kind::Function => name_range_before_arguments(name, span, text),
+        Kind::Filter | Kind::Test => name_range(name, span, text),
+    };
+    // The filter or function of the same name as an unknown test, and so on, is the best equivalent.
+    let equivalent = other_dialects::name(name);
+    let near = nearest(name, names).filter(|_| equivalent.is_none()).map(str::to_owned);
     let unknown = Some(UnknownName { nearest: near });
-    Some(SyntaxError { help, unknown, ..SyntaxError::new(message, name_range(name, span, text)) })
+    let usage = match kind {
+        Kind::Filter => rewrite::Use::Filter,
+        Kind::Test => rewrite::Use::Test,
+        Kind::Function => rewrite::Use::Function,
+    };
+    let fix = equivalent.and_then(|equivalent| rewrite::by_template(text, &at, usage, equivalent));
+    let help = equivalent.map(|equivalent| Cow::from(equivalent.help)).or_else(|| other_kind(kind, name));
+    Some(SyntaxError { help, unknown, fix: fix.map(Box::new), ..SyntaxError::new(message, at) })
+}
+
+/// The help for a name that exists as another kind.
+fn other_kind(kind: Kind, name: &str) -> Option<Cow<'static, str>> {
+    let is_filter = filters::find(name).is_some();
+    let is_function = functions::find(name).is_some();
+    let is_test = predicates::find(name).is_some();
+    let text = match kind {
+        Kind::Filter if is_test => format!("`{name}` is a test: write `x is {name}`"),
+        Kind::Filter if is_function => format!("`{name}` is a function: write `{name}(x)`"),
+        Kind::Test if is_function => format!("`{name}` is a function, not a test; a test is one as `x is defined`"),
+        Kind::Test if is_filter => format!("`{name}` is a filter: write `x | {name}`"),
+        Kind::Function if is_filter => format!("`{name}` is a filter: write `x | {name}`"),
+        Kind::Function if is_test => format!("`{name}` is a test: write `x is {name}`"),
+        _ => return None,
+    };
+    Some(text.into())
+}
+
+/// The name of a function at the start of its call; the span of a call may begin after it.
+fn name_range_before_arguments(name: &str, span: Span, text: &str) -> Range<usize> {
+    let end = (span.end_offset as usize).min(text.len());
+    let start = (span.start_offset as usize).min(end);
+    let is_at = |at: usize| text.get(at..).is_some_and(|rest| rest.starts_with(name));
+    if is_at(start) { start..start + name.len() } else { name_range_before(name, start.max(1), text) }
 }
 
 /// The last occurrence of a name within its expression; the whole expression if there is none.

@@ -11,6 +11,20 @@ use crate::value::Value;
 use crate::yaml::{Entry, Field, MapReader};
 
 /// The words for the types of inputs.
+/// Types of other languages.
+const TYPE_ALIASES: [(&str, &str); 11] = [
+    ("array", "list"),
+    ("bool", "boolean"),
+    ("dict", "map"),
+    ("double", "number"),
+    ("enum", "choice"),
+    ("float", "number"),
+    ("int", "integer"),
+    ("long", "integer"),
+    ("select", "choice"),
+    ("str", "text"),
+    ("string", "text"),
+];
 const TYPES: [&str; 9] = ["text", "integer", "number", "boolean", "choice", "list", "map", "object", "any"];
 
 pub(super) static INPUT: Object = Object {
@@ -87,7 +101,7 @@ fn entries<T>(
 fn input(entry: &Entry, diagnostics: &Diagnostics) -> Option<InputSpec> {
     let name = entry_name(entry, "an input", diagnostics);
     let mut reader = INPUT.open(&entry.value, diagnostics)?;
-    let word = reader.take("type").choice(&TYPES);
+    let word = reader.take("type").choice_or_alias(&TYPES, &TYPE_ALIASES);
     let options = options(&mut reader, word, diagnostics);
     let kind = kind(word, options);
     let required = reader.take("required").bool().unwrap_or(false);

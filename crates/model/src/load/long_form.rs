@@ -10,6 +10,7 @@ pub(super) fn long_form(what: &str, node: &Node) -> Option<String> {
     let count = |key: &str| Some(format!("{{{key}: {}}}", number?));
     match what {
         "a concurrency" => count("limit"),
+        "an answer" => count("status"),
         "a retention" => count("days"),
         "a repeat" => count("max"),
         "a schedule" => schedule(text?),

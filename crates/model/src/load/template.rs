@@ -7,7 +7,7 @@ use crate::diagnostic::{Diagnostic, Diagnostics, Span};
 use crate::expression::{Expression, SyntaxError};
 use crate::template::{Part, Template, TemplateToken, tokenize, unclosed_quote};
 use crate::value::{List, Map, Value};
-use crate::yaml::{Kind, Node, Style, Text};
+use crate::yaml::{Kind, Node, Style, Text, replace_within};
 
 /// The template of a value: what stands under `with`, `set`, `body` and the like. Always gives one; where an
 /// expression is wrong, that is reported and its place is taken by one that reads nothing and has no value.
@@ -199,6 +199,14 @@ fn compile(inside: &str, offset: usize, text: &Text, diagnostics: &Diagnostics) 
                     Diagnostic::error("expression-syntax", message, place)
                 }
             };
+            let fix = error.fix.and_then(|fix| {
+                let range = offset + fix.0.start..offset + fix.0.end;
+                replace_within(diagnostics.source(), text, range, &fix.1)
+            });
+            let diagnostic = match fix {
+                Some((span, text)) => diagnostic.replace(span, text),
+                None => diagnostic,
+            };
             diagnostics.push(match help {
                 Some(help) => diagnostic.help(help),
                 None => diagnostic,
@@ -283,15 +291,17 @@ fn plain_braces(text: &Text, pieces: &[TemplateToken<'_>], diagnostics: &Diagnos
         .find(|&at| !value[..at].ends_with('$') && !is_within(&inside, at) && at <= last_close);
     let Some(at) = found else { return };
     let end = value[at..].find("}}").map_or(value.len(), |close| at + close + 2);
-    let place = text.locate_span(at, end);
+    // `={{ x }}` is a value of n8n.
+    let start = if at == 1 && value.starts_with('=') { 0 } else { at };
+    let place = text.locate_span(start, end);
     let inside = value.get(at + 2..end.saturating_sub(2)).unwrap_or_default();
     let message = "`{{ }}` without `$` is plain text";
     diagnostics.push(other_marks("braces-without-dollar", message, place, inside));
 }
 
 /// The marks of expressions elsewhere, beside `{{ }}`: what they begin and end with, and whether only a path stands between.
-const MARKS: [(&str, &str, bool); 4] =
-    [("${", "}", true), ("$(", ")", true), ("<%", "%>", false), ("{%", "%}", false)];
+const MARKS: [(&str, &str, bool); 5] =
+    [("@{", "}", true), ("${", "}", true), ("$(", ")", true), ("<%", "%>", false), ("{%", "%}", false)];
 
 /// Warns of `${x}`, `$(x)`, `<% x %>` and `{% for … %}`, which other tools replace and which are plain text here: of the
 /// first of each.

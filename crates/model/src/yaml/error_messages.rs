@@ -138,6 +138,8 @@ pub(super) fn scan_error(
         return;
     }
     let diagnostic = unquoted_expression(text, at, context)
+        .or_else(|| text_after_value(text, at))
+        .or_else(|| quote_over_lines(text, at, context))
         .or_else(|| unquoted_value(text, at, error.kind(), context))
         .or_else(|| unclosed(text, at, error.kind(), context))
         .unwrap_or_else(|| fallback(text, at, error.kind(), depth_limit));
@@ -167,6 +169,87 @@ fn unquoted_expression(text: &str, at: usize, context: &ScanContext) -> Option<D
     } else {
         diagnostic.replace(span, quote(value))
     })
+}
+
+/// Explains `key: [urgent] disk full`, `key: "urgent" disk` and `key: "He said "no""`: text behind the end of a value.
+fn text_after_value(text: &str, at: usize) -> Option<Diagnostic> {
+    let before = text.get(..at)?;
+    let start = before.rfind('\n').map_or(0, |line_break| line_break + 1);
+    // An error at the end of a line, or at the first token of the next one, may be about the line before.
+    let is_next = before.get(start..)?.trim().is_empty();
+    let previous = before.get(..start)?.trim_end().rfind('\n').map_or(0, |line_break| line_break + 1);
+    let line = |start: usize| Some((start, text.get(start..)?.split(['\n', '\r']).next()?));
+    let lines = [line(start), line(previous).filter(|_| is_next)];
+    lines.into_iter().flatten().find_map(|(start, line)| {
+        let line = line.split(" #").next()?.trim_end();
+        let key = line.find(": ")? + 2;
+        let from = key + line[key..].find(|c| c != ' ')?;
+        let value = &line[from..];
+        let first = value.chars().next()?;
+        let end = match first {
+            '[' | '{' => closing_bracket(value)?,
+            '"' | '\'' => value[1..].find(first)? + 2,
+            _ => return None,
+        };
+        let rest = value[end..].trim_start();
+        // What may follow belongs to YAML: a second value of a flow mapping, a key in quotes.
+        if rest.is_empty() || rest.starts_with([',', ']', '}', ':']) || line[..key].contains(['{', '[']) {
+            return None;
+        }
+        let span = Span::new(start + from, start + line.len());
+        let inner = value.get(1..value.len() - 1).filter(|_| value.len() > 1 && value.ends_with(first));
+        let inner = inner.filter(|inner| matches!(first, '"' | '\'') && !inner.contains('\\'));
+        let (message, meant) = match inner {
+            Some(inner) => ("this text has quotes inside its quotes".to_owned(), inner),
+            None => (format!("there is text behind the value that begins with `{first}`"), value),
+        };
+        // Both kinds of quotes inside need those of the other kind doubled, which `quote` does.
+        let diagnostic = Diagnostic::error("yaml-unquoted-value", message, span);
+        let quoted = quote(meant);
+        Some(diagnostic.help(format!("put the whole text in quotes: `{quoted}`")).replace(span, quoted))
+    })
+}
+
+/// The offset behind the bracket that closes the one at the start of a text.
+fn closing_bracket(text: &str) -> Option<usize> {
+    let mut depth = 0_usize;
+    for (at, c) in text.char_indices() {
+        match c {
+            '[' | '{' => depth += 1,
+            ']' | '}' => depth = depth.saturating_sub(1),
+            _ => {}
+        }
+        if depth == 0 {
+            return Some(at + 1);
+        }
+    }
+    None
+}
+
+/// Explains a quote that is not closed in a flow mapping, so that it ends at the next quote, lines below.
+fn quote_over_lines(text: &str, at: usize, context: &ScanContext) -> Option<Diagnostic> {
+    context.open_flow?;
+    // The parser may have failed before it returned the scalar.
+    let start = opening_quote(text, context.last_end)
+        .filter(|start| *start < at)
+        .or_else(|| context.last_scalar.map(|span| span.start as usize))?;
+    let quote = text.get(start..)?.chars().next().filter(|c| matches!(c, '"' | '\''))?;
+    let length = text.get(start + 1..)?.find(quote)? + 1;
+    let (first_line, below) = text.get(start..start + length)?.split_once('\n')?;
+    // A text of several lines that is meant has no keys in its lines.
+    if !below.contains(": ") && !below.contains("- ") {
+        return None;
+    }
+    let line = text[..start].rfind('\n').map_or(0, |line_break| line_break + 1);
+    let lead = &text[line..start];
+    let open = lead.matches(['[', '{']).count().saturating_sub(lead.matches([']', '}']).count());
+    let content = first_line.trim_end();
+    let closers = content.len() - content.trim_end_matches([']', '}']).len();
+    let end = start + content.len() - closers.min(open);
+    let diagnostic = Diagnostic::error("yaml-unclosed", "this quote is not closed on its line", Span::new(start, start + 1))
+        .label("the text goes on to the next quote, lines below")
+        .help(format!("close it with `{quote}` at the end of the text"));
+    Some(if closers > 0 && open > 0 { diagnostic.replace(Span::at(end), quote.to_string()) } else { diagnostic })
 }
 
 /// Explains a value that needs quotes.
@@ -298,6 +381,38 @@ fn colon_in_value(text: &str, line: Span) -> Option<Diagnostic> {
     Some(diagnostic.replace(Span::new(from, from + value.len()), quote(value)))
 }
 
+/// Explains `action:log.info` on the line above one that the parser did not expect.
+fn missing_space(text: &str, line: Span) -> Option<Diagnostic> {
+    let above = text.get(..line.start as usize)?.trim_end();
+    let start = above.rfind('\n').map_or(0, |line_break| line_break + 1);
+    let source = above.get(start..)?;
+    let lead = source.len() - source.trim_start_matches([' ', '-']).len();
+    let (key, value) = source.get(lead..)?.split_once(':')?;
+    let is_key = !key.is_empty() && key.chars().all(|c| c.is_ascii_alphanumeric() || c == '_');
+    if !is_key || value.is_empty() || value.starts_with([' ', '/']) {
+        return None;
+    }
+    let colon = start + lead + key.len();
+    Some(
+        Diagnostic::error("yaml-syntax", "a space is missing after this `:`", Span::new(colon, colon + 1))
+            .help(format!("write `{key}: {}`", shorten(value)))
+            .replace(Span::at(colon + 1), " "),
+    )
+}
+
+/// The text in double quotes around an offset in which a backslash begins no escape, and the same text in single quotes.
+fn backslash_in_quotes(text: &str, at: usize) -> Option<(Span, String)> {
+    let start = text.get(..at)?.rfind('\n').map_or(0, |line_break| line_break + 1);
+    let line = text.get(start..)?.split(['\n', '\r']).next()?;
+    let open = line.find('"')?;
+    let close = line.rfind('"').filter(|close| *close > open)?;
+    let inner = &line[open + 1..close];
+    let is_path = inner.contains('\\') && !inner.contains(['"']) && !inner.contains("\\\\") && !inner.contains("${{");
+    let has_drive = inner.as_bytes().get(1) == Some(&b':') || inner.starts_with('\\');
+    let span = Span::new(start + open, start + close + 1);
+    (is_path && has_drive).then(|| (span, format!("'{}'", inner.replace('\'', "''"))))
+}
+
 /// Explains a key in the column of the dash above it, which makes it part of no list item.
 fn key_under_dash(text: &str, line: Span) -> Option<Diagnostic> {
     let start = line.start as usize;
@@ -317,7 +432,28 @@ fn key_under_dash(text: &str, line: Span) -> Option<Diagnostic> {
             .help(format!(
                 "indent `{key}`, and all below it, by two columns: then it belongs to the item above"
             ))
+            .replacement(indented_block(text, start, indent))
     })
+}
+
+/// The lines from one on that have at least its indentation and begin no item of a list, indented by two more columns.
+fn indented_block(text: &str, start: usize, indent: usize) -> Option<(Span, String)> {
+    let line_start = start - indent;
+    let mut end = line_start;
+    let mut indented = String::new();
+    for line in text.get(line_start..)?.split_inclusive('\n') {
+        let content = line.trim_start_matches(' ');
+        let column = line.len() - content.len();
+        if !content.trim().is_empty() {
+            if column < indent || (column == indent && content.starts_with("- ")) {
+                break;
+            }
+            indented.push_str("  ");
+        }
+        indented.push_str(line);
+        end += line.len();
+    }
+    Some((Span::new(line_start, end), indented))
 }
 
 fn fallback(text: &str, at: usize, kind: &ErrorKind, depth_limit: usize) -> Diagnostic {
@@ -343,6 +479,12 @@ fn fallback(text: &str, at: usize, kind: &ErrorKind, depth_limit: usize) -> Diag
             Diagnostic::error("yaml-syntax", "there is text after the closing quote", here)
                 .help("put the whole value in quotes, and double or escape the quotes inside it")
         }
+        _ if backslash_in_quotes(text, at).is_some() => {
+            let (span, quoted) = backslash_in_quotes(text, at).unwrap_or((here, String::new()));
+            Diagnostic::error("yaml-syntax", "this text in double quotes has a backslash that begins no escape", span)
+                .help("write `\\\\` for a backslash, or use single quotes, in which a backslash is a backslash: `'…'`")
+                .replace(span, quoted)
+        }
         ErrorKind::UnknownQuotedScalarEscape => {
             Diagnostic::error("yaml-syntax", "there is no such escape", here).help(
                 "write `\\\\` for a backslash, or use single quotes, in which a backslash is a backslash",
@@ -356,7 +498,8 @@ fn fallback(text: &str, at: usize, kind: &ErrorKind, depth_limit: usize) -> Diag
         | ErrorKind::SimpleKeyExpected
         | ErrorKind::InvalidSimpleKey
         | ErrorKind::UnexpectedEofBlockMapping
-        | ErrorKind::UnexpectedEofBlockSequence => colon_in_value(text, line())
+        | ErrorKind::UnexpectedEofBlockSequence => missing_space(text, line())
+            .or_else(|| colon_in_value(text, line()))
             .or_else(|| key_under_dash(text, line()))
             .unwrap_or_else(|| indentation_error(line())),
         ErrorKind::BlockSequenceEntryNotAllowed => {

@@ -3,7 +3,7 @@
 
 use super::error_messages::{quote, shorten};
 use super::{Entry, Kind, Map, Node, Text};
-use crate::diagnostic::{Diagnostic, Diagnostics, Span};
+use crate::diagnostic::{Diagnostic, Diagnostics, Source, Span};
 use crate::units;
 use std::ops::RangeInclusive;
 use std::time::Duration;
@@ -17,7 +17,14 @@ pub struct ForeignKey {
     pub equivalent: Option<&'static str>,
     /// The help text: what to write in its place.
     pub help: &'static str,
+    /// Writes the entry in this language, on one line or with the given separator between its keys; `None` if its value does not
+    /// allow it.
+    pub rewrite: Option<Rewrite>,
 }
+
+/// Writes an entry with a foreign key in this language. The arguments are its value, the file, and the text between two keys of the
+/// mapping.
+pub type Rewrite = fn(&Node, &Source, &str) -> Option<String>;
 
 /// Reads a mapping key by key. Reading a key declares it as allowed.
 ///
@@ -243,11 +250,36 @@ impl<'n, 'd> MapReader<'n, 'd> {
                 .label(format!("not a key of {}", self.what))
                 .allowed(self.known.iter().copied())
                 .nearest(nearest);
-            self.diagnostics.push(match self.foreign(&entry.key) {
-                Some(foreign) => diagnostic.help(foreign.help),
+            let Some(foreign) = self.foreign(&entry.key) else {
+                self.diagnostics.push(diagnostic);
+                continue;
+            };
+            let diagnostic = diagnostic.help(foreign.help);
+            self.diagnostics.push(match self.rewritten(entry) {
+                Some((span, text)) => diagnostic.replace(span, text),
                 None => diagnostic,
             });
         }
+    }
+
+    /// The entry of a foreign key in this language, and the span that it replaces.
+    #[must_use]
+    pub fn rewritten(&self, entry: &Entry) -> Option<(Span, String)> {
+        let rewrite = self.foreign(&entry.key)?.rewrite?;
+        let text = rewrite(&entry.value, self.diagnostics.source(), &self.separator(entry))?;
+        Some((entry.key_span.cover(entry.value.span), text))
+    }
+
+    /// The text between two keys of the mapping: a comma in brackets, else a line break with the indentation of `entry`.
+    #[must_use]
+    pub fn separator(&self, entry: &Entry) -> String {
+        let text = self.diagnostics.source().text();
+        if text.get(self.node.span.start as usize..).is_some_and(|rest| rest.starts_with('{')) {
+            return ", ".to_owned();
+        }
+        let before = text.get(..entry.key_span.start as usize).unwrap_or_default();
+        let lead = before.rsplit('\n').next().unwrap_or_default();
+        format!("\n{}", " ".repeat(lead.chars().count()))
     }
 
     /// Ends the reading of a mapping that allows any other key.
@@ -439,6 +471,17 @@ impl<'n, 'd> Field<'n, 'd> {
                 .expected_names(found, words.iter().copied()),
         );
         crate::diagnostic::nearest(found, words.iter().copied())
+    }
+
+    /// As [`Field::choice`], with words of other languages for some of the words.
+    #[must_use]
+    pub fn choice_or_alias(self, words: &[&'d str], aliases: &[(&str, &'d str)]) -> Option<&'d str> {
+        let alias = self.node.and_then(Node::as_str).and_then(|found| aliases.iter().find(|(alias, _)| *alias == found));
+        let (Some((found, word)), Some(node)) = (alias, self.node) else { return self.choice(words) };
+        let message = format!("unknown value `{found}` for {}", self.subject());
+        let diagnostic = Diagnostic::error("unknown-value", message, node.span).allowed(words.iter().copied());
+        self.diagnostics.push(diagnostic.nearest(Some(*word)));
+        Some(*word)
     }
 
     /// One of several words, converted to its value.

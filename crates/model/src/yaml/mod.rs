@@ -8,6 +8,7 @@
 
 pub mod edit;
 mod error_messages;
+mod escape;
 mod map_reader;
 mod node;
 mod parse;
@@ -15,7 +16,9 @@ mod scalar;
 mod source_map;
 
 pub(crate) use error_messages::quote;
-pub use map_reader::{Field, ForeignKey, MapReader};
+pub use escape::replace_at;
+pub(crate) use escape::replace_within;
+pub use map_reader::{Field, ForeignKey, MapReader, Rewrite};
 pub use node::{Entry, Kind, Map, Node, Style, Text};
 pub use parse::{ParseLimits, parse, parse_text, parse_with_limits};
 

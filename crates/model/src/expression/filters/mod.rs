@@ -46,6 +46,13 @@ const fn variadic(name: &'static str, run: fn(&Call<'_>) -> EvalResult) -> Row {
     Row { name, parameters: &[], required: 0, variadic: true, run }
 }
 
+impl Row {
+    /// The parameters, and the number of required ones; `None` if it takes any number of arguments.
+    pub(super) fn signature(&self) -> Option<(&'static [&'static str], usize)> {
+        (!self.variadic).then_some((self.parameters, self.required))
+    }
+}
+
 /// All filters except functions, by name.
 pub(super) const TABLE: [Row; 49] = [
     row("abs", &[], 0, numbers::abs),

@@ -58,6 +58,11 @@ impl Function {
         matches!(self.run, Run::Clock(_))
     }
 
+    /// True if the function takes arguments of any name.
+    pub(super) fn takes_any(&self) -> bool {
+        matches!(self.run, Run::Dictionary)
+    }
+
     /// True if the function is also a filter.
     pub(super) fn is_filter(&self) -> bool {
         matches!(self.run, Run::Pure(_))

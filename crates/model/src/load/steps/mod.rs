@@ -368,8 +368,24 @@ fn report_beside(reader: &MapReader<'_, '_>, beside: &[&Entry]) {
             format!("{names} {stand} beside `with`, not below it"),
             first.key_span,
         )
-        .help(format!("indent {names} two columns further than `with`, which makes {them} its value")),
+        .help(format!("indent {names} two columns further than `with`, which makes {them} its value"))
+        .replacement(indented(reader, beside)),
     );
+}
+
+/// The lines of entries that follow one another, indented by two columns.
+fn indented(reader: &MapReader<'_, '_>, entries: &[&Entry]) -> Option<(Span, String)> {
+    let (first, last) = (entries.first()?, entries.last()?);
+    let within = |entry: &&Entry| {
+        entry.key_span.start >= first.key_span.start && entry.key_span.start <= last.key_span.start
+    };
+    if reader.node().as_map()?.iter().filter(within).count() != entries.len() {
+        return None;
+    }
+    let span = first.key_span.cover(last.value.span);
+    let text = reader.diagnostics().source().slice(span);
+    let is_literal = text.contains(['|', '>', '"', '\'']) && text.contains('\n');
+    (!is_literal).then(|| (span, format!("  {}", text.replace('\n', "\n  "))))
 }
 
 /// Notes the ids that the steps of a list ask for, at any depth.
@@ -486,6 +502,11 @@ fn report_none(reader: &MapReader<'_, '_>) {
     });
 }
 
+/// True for a step with an action and no `with`: its unknown keys may be inputs.
+fn is_input_beside(reader: &MapReader<'_, '_>, verb: Option<&VerbSpec>) -> bool {
+    verb.is_some_and(|verb| verb.word == "action") && !reader.has("with")
+}
+
 fn report_unknown(
     reader: &MapReader<'_, '_>,
     verb: Option<&VerbSpec>,
@@ -530,11 +551,37 @@ fn report_unknown(
             .key
             .split_once('.')
             .is_some_and(|(connector, action)| is_identifier(connector) && is_identifier(action));
+        let source = reader.diagnostics().source();
+        let value = source.slice(entry.value.span);
+        let is_one_line = !value.contains(['\n', '\r']);
+        let whole = entry.key_span.cover(entry.value.span);
         reader.diagnostics().push(match foreign {
-            Some(foreign) => diagnostic.help(foreign.help),
+            Some(foreign) => match reader.rewritten(entry) {
+                Some((span, text)) => diagnostic.help(foreign.help).replace(span, text),
+                None => diagnostic.help(foreign.help),
+            },
             None if is_action => {
                 let help = format!("write `action: {}`, with its inputs below `with`", shorten(&entry.key));
-                diagnostic.nearest(None::<String>).help(help)
+                let diagnostic = diagnostic.nearest(None::<String>).help(help);
+                let is_map = entry.value.as_map().is_some() && value.starts_with('{');
+                match is_map && is_one_line && !reader.has("with") {
+                    true => diagnostic.replace(
+                        whole,
+                        format!("action: {}{}with: {value}", entry.key, reader.separator(entry)),
+                    ),
+                    false => diagnostic,
+                }
+            }
+            None if near.is_none() && is_input_beside(reader, verb) => {
+                let key = shorten(&entry.key);
+                let diagnostic =
+                    diagnostic.help(format!("the inputs of an action stand below `with`: `with: {{{key}: …}}`"));
+                let is_plain = !value.contains([',', '[', ']', '{', '}']) || value.starts_with(['"', '\'']);
+                let is_alone = reader.undeclared_entries().count() == 1 && !value.is_empty();
+                match is_alone && is_one_line && is_plain {
+                    true => diagnostic.replace(whole, format!("with: {{{}: {value}}}", entry.key)),
+                    false => diagnostic,
+                }
             }
             None if owners.is_empty() => diagnostic,
             None => {
