@@ -246,6 +246,22 @@ impl GivenInputs<'_> {
     }
 }
 
+/// Names of inputs in other tools, each with the input that it may mean.
+const INPUT_ALIASES: [(&str, &str); 12] = [
+    ("data", "body"),
+    ("endpoint", "url"),
+    ("header", "headers"),
+    ("json", "body"),
+    ("msg", "message"),
+    ("params", "query"),
+    ("payload", "body"),
+    ("qs", "query"),
+    ("queryParameters", "query"),
+    ("text", "message"),
+    ("uri", "url"),
+    ("verb", "method"),
+];
+
 /// Returns the declared input that a name refers to. Reports an unknown name and returns the most similar unused
 /// input, so that this one is not reported as missing too.
 fn read_as<'a>(
@@ -259,7 +275,9 @@ fn read_as<'a>(
         return Some(&name.name);
     }
     let free = names.iter().copied().filter(|free| !with.iter().any(|(given, _)| given.name == **free));
-    let near = model::diagnostic::nearest(&name.name, free);
+    let alias = INPUT_ALIASES.iter().find(|(alias, meant)| *alias == name.name && names.contains(meant));
+    let alias = alias.and_then(|(_, meant)| names.iter().copied().find(|known| known == meant));
+    let near = alias.or_else(|| model::diagnostic::nearest(&name.name, free));
     let diagnostic = Diagnostic::error("unknown-input", message(), name.span);
     found.push(match near {
         Some(near) => diagnostic.allowed(names.iter().copied()).nearest(Some(near)),

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use model::InputSpec;
+use model::{InputSpec, ResultType, Template};
 use model::automation::{Automation, CallStep, SpannedName, Verb};
 use model::diagnostic::Diagnostic;
 use model::load::Unreadable;
@@ -39,6 +39,8 @@ pub(crate) struct Signature {
     pub(crate) trigger: Option<&'static str>,
     /// Declared inputs.
     pub(crate) inputs: Option<Vec<InputSpec>>,
+    /// Type of the result, if `outputs` names its fields.
+    pub(crate) results: Option<ResultType>,
 }
 
 impl Signature {
@@ -47,7 +49,27 @@ impl Signature {
         Self {
             trigger: (!unreadable.has("trigger")).then(|| automation.trigger.keyword()),
             inputs: (!unreadable.has("inputs")).then(|| automation.inputs.clone()),
+            results: result_type(automation).filter(|_| unreadable.is_empty()),
         }
+    }
+}
+
+/// Returns the type of an automation's result: the fields of `outputs`. A `stop` with a result of its own makes it unknown.
+fn result_type(automation: &Automation) -> Option<ResultType> {
+    let Some(Template::Map(_) | Template::Literal(_)) = &automation.outputs else { return None };
+    let mut stops = false;
+    automation.walk(&mut |step| {
+        stops |= matches!(&step.verb, Verb::Stop { result } if result.literal().is_none_or(|it| !it.is_null()));
+    });
+    if stops {
+        return None;
+    }
+    match automation.outputs.as_ref()? {
+        Template::Map(entries) => Some(ResultType::object(entries.iter().map(|(name, value)| {
+            (&**name, value.literal().map(ResultType::infer).unwrap_or_default())
+        }))),
+        Template::Literal(value @ model::Value::Map(_)) => Some(ResultType::infer(value)),
+        _ => None,
     }
 }
 
@@ -132,6 +154,11 @@ fn unknown(callee: &SpannedName, nearest: Option<String>) -> Diagnostic {
         Diagnostic::error("unknown-automation", format!("there is no automation `{name}`"), callee.span);
     match nearest {
         Some(near) => diagnostic.nearest(Some(near)),
+        None if name.contains(['/', '.']) => {
+            let id = name.rsplit('/').next().unwrap_or(name);
+            let id = id.strip_suffix(".yaml").or_else(|| id.strip_suffix(".yml")).unwrap_or(id);
+            diagnostic.help(format!("write the id, which is the name of the file without `.yaml`: `call: {id}`"))
+        }
         None => diagnostic
             .help(format!("create the file automations/{name}.yaml with `trigger: {{manual: {{}}}}`")),
     }

@@ -8,7 +8,7 @@ use model::load::Unreadable;
 use model::value::Key;
 
 use super::references::{AUTOMATION, ERROR, EVENT, EXECUTION, ROOTS, STEP, WAITING_STEP};
-use super::results::{Types, field_types, resolve};
+use super::results::{Surroundings, Types, field_types, resolve};
 
 /// A member of a value.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -91,7 +91,8 @@ fn type_at(
     path: &[&str],
     at: Option<&str>,
 ) -> Option<ResultType> {
-    let types = Types::new(automation, unreadable, registry, None);
+    let surroundings = Surroundings { saved: None, called: &|_| None };
+    let types = Types::new(automation, unreadable, registry, surroundings);
     let keys: Vec<Key> = path.iter().map(|name| (*name).into()).collect();
     let (kind, depth) = types.base(&keys, find(automation, at))?;
     let link = |name: &&str| {

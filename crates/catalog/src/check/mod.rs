@@ -4,6 +4,7 @@ mod actions;
 mod calls;
 mod cases;
 mod code;
+mod conditional;
 mod environment;
 mod loose_filters;
 mod masked;
@@ -15,13 +16,14 @@ mod secrets;
 mod spelling;
 mod state_use;
 mod value;
+mod waits;
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use connector::Registry;
 use model::automation::{Automation, Cadence, ScheduleTrigger, SpannedName, Trigger};
-use model::diagnostic::{Diagnostic, Report, Source};
+use model::diagnostic::{Diagnostic, Report, Source, Span};
 use model::load::{Unreadable, apply_allow_comments};
 use model::{Connection, ResultType};
 use trigger::schedule::{Schedule, ScheduleKey};
@@ -96,7 +98,7 @@ pub(crate) fn automation(
 ) -> CheckedAutomation {
     let (plan, mut diagnostics) = Plan::build_partial(automation, unreadable);
     let schedule = match &automation.trigger {
-        Trigger::Schedule(trigger) => schedule(trigger, &mut diagnostics),
+        Trigger::Schedule(trigger) => schedule(&automation.source, trigger, &mut diagnostics),
         _ => None,
     };
     diagnostics.extend(actions::check(automation, unreadable, context));
@@ -113,8 +115,16 @@ pub(crate) fn automation(
         automation,
         unreadable,
         context.registry,
-        (context.saved_body)(automation),
+        results::Surroundings {
+            saved: (context.saved_body)(automation),
+            called: &|id| match (context.automation)(id) {
+                Callee::Defined { signature, .. } => signature.results,
+                Callee::Missing { .. } => None,
+            },
+        },
     ));
+    diagnostics.extend(waits::check(automation));
+    diagnostics.extend(conditional::check(automation));
     let report = merge(load_report, diagnostics);
     let report = if report.is_empty() { report } else { report.with_paths(&automation.step_paths()) };
     let report = apply_allow_comments(report);
@@ -137,7 +147,11 @@ pub fn merge(load_report: &Report, found: Vec<Diagnostic>) -> Report {
 }
 
 /// Compiles the schedule, or reports errors in its cadence and time zone.
-fn schedule(trigger: &ScheduleTrigger, diagnostics: &mut Vec<Diagnostic>) -> Option<Schedule> {
+fn schedule(
+    source: &Source,
+    trigger: &ScheduleTrigger,
+    diagnostics: &mut Vec<Diagnostic>,
+) -> Option<Schedule> {
     let error = match Schedule::compile(trigger) {
         Ok(schedule) => return Some(schedule),
         Err(error) => error,
@@ -150,11 +164,15 @@ fn schedule(trigger: &ScheduleTrigger, diagnostics: &mut Vec<Diagnostic>) -> Opt
         ScheduleKey::Cadence => corrected.cadence = Cadence::Every(Duration::from_secs(60)),
     }
     let other = Schedule::compile(&corrected).err();
-    diagnostics.extend([Some(error), other].iter().flatten().map(|error| schedule_problem(trigger, error)));
+    diagnostics.extend([Some(error), other].iter().flatten().map(|error| schedule_problem(source, trigger, error)));
     None
 }
 
-fn schedule_problem(trigger: &ScheduleTrigger, error: &trigger::schedule::ScheduleError) -> Diagnostic {
+fn schedule_problem(
+    source: &Source,
+    trigger: &ScheduleTrigger,
+    error: &trigger::schedule::ScheduleError,
+) -> Diagnostic {
     let span = match error.key {
         ScheduleKey::Timezone => trigger.timezone.span,
         ScheduleKey::Cadence => trigger.cadence_span,
@@ -163,7 +181,28 @@ fn schedule_problem(trigger: &ScheduleTrigger, error: &trigger::schedule::Schedu
     if let Some(help) = error.help.as_ref().or(error.allowed.as_ref()) {
         diagnostic = diagnostic.help(help.as_str());
     }
-    diagnostic
+    match correction(source, error, span) {
+        Some((span, text)) => diagnostic.replace(span, text),
+        None => diagnostic,
+    }
+}
+
+/// The correction of a schedule whose help has the text to write: in place of the text that the message names.
+fn correction(
+    source: &Source,
+    error: &trigger::schedule::ScheduleError,
+    span: Span,
+) -> Option<(Span, String)> {
+    let help = error.help.as_deref()?;
+    let meant = ["write `", "did you mean `"].iter().find_map(|lead| help.split_once(lead))?.1.split_once('`')?.0;
+    let named = error.message.split('`').nth(1)?;
+    let quotes = usize::from(source.slice(span).starts_with(['"', '\'']));
+    let inner = Span::new(span.start as usize + quotes, (span.end as usize).saturating_sub(quotes));
+    let part = error.range.as_ref().map(|range| {
+        Span::new(inner.start as usize + range.start, inner.start as usize + range.end)
+    });
+    let part = [Some(inner), part].into_iter().flatten().find(|part| source.slice(*part) == named)?;
+    model::yaml::replace_at(source, part, meant)
 }
 
 /// Loads the connectors that come with Cogwork.

@@ -164,8 +164,25 @@ impl Checker<'_> {
         let diagnostic = Diagnostic::error("wrong-input", format!("{what}: {problem}"), span);
         self.found.push(match kind {
             InputType::Choice { options } => diagnostic.allowed(options.iter().cloned()),
+            InputType::Url => match self.with_scheme(span) {
+                Some((span, text)) => diagnostic
+                    .help("an address begins with its scheme: `https://…`")
+                    .replace(span, text),
+                None => diagnostic,
+            },
             _ => diagnostic,
         });
+    }
+
+    /// Returns the correction of an address that begins with its host: `example.com/orders`.
+    fn with_scheme(&self, span: Span) -> Option<(Span, String)> {
+        let text = self.source.slice(span);
+        let quotes = usize::from(text.starts_with(['"', '\'']));
+        let host = text.get(quotes..)?.split(['/', '"', '\'']).next()?;
+        let is_host = host.contains('.') && !host.starts_with('.') && !text.contains("://");
+        let is_host = is_host && host.chars().all(|c| c.is_ascii_alphanumeric() || matches!(c, '.' | '-'));
+        let start = Span::at(span.start as usize + quotes);
+        if !is_host { None } else { model::yaml::replace_at(self.source, start, "https://") }
     }
 
     fn within(&mut self, part: PathSegment, look: impl FnOnce(&mut Self)) {

@@ -2,47 +2,50 @@
 
 use model::ResultType;
 use model::automation::{StartForm, Trigger, Verb};
-use model::diagnostic::Diagnostic;
+use model::diagnostic::{Diagnostic, Span};
 
 use super::{Checker, NamePosition, PathRead, names};
 
 impl Checker<'_> {
     /// Suggests a path for one that starts with a name of another tool: `outputs.x.body`, `body.orderId`.
-    pub(super) fn elsewhere(&self, read: PathRead<'_>) -> Option<String> {
+    pub(super) fn elsewhere(&self, read: PathRead<'_>) -> Option<Elsewhere> {
         let root = read.path.first()?.as_str();
         let names: Vec<&str> = read.path.iter().map(|name| name.as_str()).collect();
         let is_step = |id: &&str| self.order.path_of(id).is_some();
         if !names::STEP_ROOTS.contains(&root) {
             let rest = names.get(1..).filter(|rest| !rest.is_empty())?.join(".");
             return match (root, self.automation.trigger.start_form()) {
-                ("body" | "payload" | "request" | "data", StartForm::Inputs)
+                (
+                    "body" | "payload" | "request" | "data" | "input" | "params" | "args" | "parameters",
+                    StartForm::Inputs,
+                )
                     if self
                         .automation
                         .inputs
                         .iter()
                         .any(|input| names.get(1) == Some(&input.name.as_str())) =>
                 {
-                    Some(format!("did you mean `inputs.{rest}`?"))
+                    Some(Elsewhere::Path(format!("inputs.{rest}")))
                 }
                 (
-                    "body" | "payload" | "request" | "data" | "json",
+                    "body" | "payload" | "request" | "data" | "json" | "event" | "input" | "params",
                     StartForm::Request(_) | StartForm::Data { .. },
                 ) => {
                     let rest = names::behind_body(&names[1..]).join(".");
                     let rest = if rest.is_empty() { rest } else { format!(".{rest}") };
-                    Some(format!("did you mean `trigger.results.body.data{rest}`?"))
+                    Some(Elsewhere::Path(format!("trigger.results.body.data{rest}")))
                 }
                 ("headers" | "query", StartForm::Request(_)) => {
                     let part = if root == "query" { "queryParameters" } else { root };
-                    Some(format!("did you mean `trigger.results.{part}.{rest}`?"))
+                    Some(Elsewhere::Path(format!("trigger.results.{part}.{rest}")))
                 }
                 _ => None,
             };
         }
         let Some(id) = names.get(1).copied().filter(is_step) else {
-            return Some("a step's result is `steps.<id>.results`".to_owned());
+            return Some(Elsewhere::Words("a step's result is `steps.<id>.results`"));
         };
-        Some(format!("did you mean `{}`?", self.result_of(id, &names[2..])))
+        Some(Elsewhere::Path(self.result_of(id, &names[2..])))
     }
 
     /// Builds the path to a step's result from the names that follow the step id.
@@ -104,8 +107,14 @@ impl Checker<'_> {
         }
         let rest: Vec<&str> =
             read.path.get(2..).unwrap_or_default().iter().map(|name| name.as_str()).collect();
+        let diagnostic = diagnostic.allowed(members.iter().copied());
+        if names::OUTCOME_WORDS.contains(&member.as_str()) {
+            return Some(diagnostic.help(format!(
+                "a step that fails ends the execution; with `onError: continue` the condition `steps.{id}.error is none` holds after a success, and `steps.{id}.error` is what failed"
+            )));
+        }
         let meant = self.result_of(id, &rest);
-        Some(diagnostic.allowed(members.iter().copied()).help(format!("did you mean `{meant}`?")))
+        Some(read.meant(diagnostic, read.path.len(), &meant))
     }
 
     /// Reports a read of `trigger.results.body.data` that gives null, since the trigger brings no such data: mostly a step that
@@ -166,18 +175,11 @@ impl Checker<'_> {
         let diagnostic =
             Diagnostic::error("unknown-member", message, position.span).allowed(members.iter().copied());
         let meant = if matches!(trigger.start_form(), StartForm::Inputs) {
-            format!("did you mean `inputs.{}`?", read.path.get(3..).unwrap_or_default().join("."))
+            format!("inputs.{}", read.path.get(3..).unwrap_or_default().join("."))
         } else {
-            format!(
-                "did you mean `trigger.results.body.data.{}`?",
-                read.path.get(3..).unwrap_or_default().join(".")
-            )
+            format!("trigger.results.body.data.{}", read.path.get(3..).unwrap_or_default().join("."))
         };
-        let diagnostic = diagnostic.help(meant);
-        Some(match position.exact {
-            true => diagnostic.replace(position.span, format!("data.{member}")),
-            false => diagnostic,
-        })
+        Some(read.meant(diagnostic, read.path.len(), &meant))
     }
 
     /// Checks `trigger.results.<name>`.
@@ -189,9 +191,8 @@ impl Checker<'_> {
             let rest: Vec<&str> =
                 read.path.get(1..).unwrap_or_default().iter().map(|name| name.as_str()).collect();
             let rest = names::behind_trigger(&rest, known).join(".");
-            return Some(
-                diagnostic.nearest(None::<String>).help(format!("did you mean `trigger.results.{rest}`?")),
-            );
+            let meant = format!("trigger.results.{rest}");
+            return Some(read.meant(diagnostic.nearest(None::<String>), read.path.len(), &meant));
         }
         if let Some(diagnostic) = self.body(read, optional) {
             return Some(diagnostic);
@@ -216,10 +217,25 @@ impl Checker<'_> {
     }
 }
 
+/// Suggestion for a path that begins with a name of another tool.
+pub(super) enum Elsewhere {
+    /// The path that is meant.
+    Path(String),
+    /// Help without a path.
+    Words(&'static str),
+}
+
 /// Part of a name with dashes, which an expression parses as a subtraction.
 pub(super) enum Dashed {
-    /// Part after the first dash, with a suggestion.
-    First(String),
+    /// Part after the first dash, with a suggestion: the help, and the path to write in place of a span.
+    First {
+        /// The help text.
+        help: String,
+        /// The path with the dashes.
+        span: Span,
+        /// The path in brackets.
+        meant: String,
+    },
     /// Part after a later dash.
     Later,
 }
@@ -247,5 +263,8 @@ pub(super) fn dashed(read: PathRead<'_>, position: &NamePosition) -> Option<Dash
     if before.get(start..).is_some_and(|before| before.matches('-').count() > 1) {
         return Some(Dashed::Later);
     }
-    Some(Dashed::First(format!("a `-` is a minus here: write the name in brackets, `{parent}['{name}']`")))
+    let meant = format!("{parent}['{name}']");
+    let help = format!("a `-` is a minus here: write the name in brackets, `{meant}`");
+    let from = read.expression.span().start as usize;
+    Some(Dashed::First { help, span: Span::new(from + path_start, from + end), meant })
 }

@@ -6,6 +6,7 @@
 //! `later-variable`, `racing-variable`, `moment-not-here`, `undeclared-input`, `undeclared-config-var`, `exposed-secret`.
 
 mod absent;
+mod failed;
 mod last_iteration;
 mod meant;
 mod names;
@@ -25,7 +26,7 @@ use model::value::Key;
 use model::{Connection, Source, Template};
 
 use self::absent::{after_stop, missing_results, predicate, uncertain_results};
-use self::meant::{Dashed, dashed};
+use self::meant::{Dashed, Elsewhere, dashed};
 pub(super) use self::names::{ALWAYS as ROOTS, AUTOMATION, ERROR, EVENT, EXECUTION, STEP, WAITING_STEP};
 use self::names::{ErrorName, Names, Scope};
 use self::races::Reading;
@@ -53,6 +54,7 @@ pub(crate) fn check(
         unreadable,
         order: StepOrder::new(automation, unreadable, plan),
         variables,
+        asked: failed::asked_steps(automation),
         reported: HashSet::new(),
         found: Vec::new(),
     };
@@ -105,6 +107,8 @@ struct Checker<'a> {
     order: StepOrder<'a>,
     /// Steps that set each variable.
     variables: BTreeMap<&'a str, Vec<&'a Step>>,
+    /// Steps whose outcome a condition of the file asks for.
+    asked: HashSet<&'a str>,
     /// Diagnostics already reported; an expression may read a path twice.
     reported: HashSet<(Span, &'static str)>,
     found: Vec<Diagnostic>,
@@ -320,16 +324,21 @@ impl<'a> Checker<'a> {
         match dashed(read, &position) {
             // Report only the first part of a name with several dashes.
             Some(Dashed::Later) => return None,
-            Some(Dashed::First(help)) => return Some(diagnostic.help(help)),
+            Some(Dashed::First { help, span, meant }) => {
+                return Some(read.replace(diagnostic.help(help), span, &meant));
+            }
             None => {}
         }
-        if let Some(help) = self.elsewhere(read).filter(|_| site.names.scope == Scope::Steps) {
-            return Some(diagnostic.allowed(allowed.iter().copied()).help(help));
+        let is_in_steps = site.names.scope == Scope::Steps;
+        if let Some(elsewhere) = self.elsewhere(read).filter(|_| is_in_steps) {
+            let diagnostic = diagnostic.allowed(allowed.iter().copied());
+            return Some(match elsewhere {
+                Elsewhere::Path(meant) => read.meant(diagnostic, read.path.len(), &meant),
+                Elsewhere::Words(help) => diagnostic.help(help),
+            });
         }
-        Some(match names::meant(self.automation, root).filter(|_| site.names.scope == Scope::Steps) {
-            Some(meant) => {
-                diagnostic.allowed(allowed.iter().copied()).help(format!("did you mean `{meant}`?"))
-            }
+        Some(match names::meant(self.automation, root).filter(|_| is_in_steps) {
+            Some(meant) => read.meant(diagnostic.allowed(allowed.iter().copied()), 1, &meant),
             None => position.nearest(diagnostic, root, allowed),
         })
     }
@@ -410,7 +419,8 @@ impl<'a> Checker<'a> {
                 let own = matches!(uncertainties.as_slice(), [Uncertainty::Condition { own: true, .. }]);
                 (!(own && read.path.len() <= 3)).then(|| uncertain_results(id, &uncertainties, position.span))
             }
-            Availability::Maybe(_) | Availability::Always | Availability::Unsure => None,
+            Availability::Always => self.may_be_null(read, optional),
+            Availability::Maybe(_) | Availability::Unsure => None,
         }
     }
 
@@ -456,9 +466,14 @@ impl<'a> Checker<'a> {
             };
             match availability {
                 Availability::Always | Availability::Maybe(_) => {
-                    let reader = reader.as_deref();
-                    let reading = Reading { name, span: position.span, reader, in_guard: site.in_guard };
-                    return self.race(&reading, setters);
+                    let path = reader.as_deref();
+                    let reading = Reading { name, span: position.span, reader: path, in_guard: site.in_guard };
+                    let race = self.race(&reading, setters);
+                    return race.or_else(|| {
+                        let is_only = setters.len() == 1 && !optional;
+                        let Availability::Maybe(reasons) = &availability else { return None };
+                        is_only.then(|| failed::unset_variable(name, setter, reasons, position.span))?
+                    });
                 }
                 Availability::Unsure => return None,
                 Availability::Never(_)
@@ -530,6 +545,27 @@ struct PathRead<'r> {
 impl PathRead<'_> {
     fn position(&self, depth: usize) -> NamePosition {
         NamePosition::locate(self.source, self.expression, self.path, depth)
+    }
+
+    /// Adds the path that the first names of this one stand for, in words and as a correction.
+    fn meant(&self, diagnostic: Diagnostic, names: usize, meant: &str) -> Diagnostic {
+        let diagnostic = diagnostic.help(format!("did you mean `{meant}`?"));
+        let Some(depth) = names.checked_sub(1) else { return diagnostic };
+        let position = self.position(depth);
+        let length = self.path.iter().take(names).map(|name| name.len() + 1).sum::<usize>() - 1;
+        let end = position.span.end as usize;
+        match position.exact {
+            true => self.replace(diagnostic, Span::new(end.saturating_sub(length), end), meant),
+            false => diagnostic,
+        }
+    }
+
+    /// Adds the correction of a part of the expression.
+    fn replace(&self, diagnostic: Diagnostic, span: Span, text: &str) -> Diagnostic {
+        match model::yaml::replace_at(self.source, span, text) {
+            Some((span, text)) => diagnostic.replace(span, text),
+            None => diagnostic,
+        }
     }
 
     /// Reports a computed state key: state is loaded before the step, so its keys must be literals.

@@ -50,6 +50,10 @@ pub(super) const STEP_ROOTS: [&str; 10] =
 /// Terms of other tools for the result of a step.
 pub(super) const RESULT_WORDS: [&str; 6] = ["outputs", "output", "result", "results", "response", "value"];
 
+/// Terms of other tools for the outcome of a step.
+pub(super) const OUTCOME_WORDS: [&str; 8] =
+    ["conclusion", "failed", "ok", "outcome", "state", "succeeded", "success", "successful"];
+
 /// Kind of position of an expression, which determines the names in scope.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Scope {

@@ -19,8 +19,9 @@ use std::collections::HashSet;
 use connector::Registry;
 use model::automation::{ActionStep, Automation, Step, Verb};
 use model::diagnostic::{Diagnostic, Span};
-use model::expression::{Link, Reference};
+use model::expression::{DirectPath, Link, Reference};
 use model::load::Unreadable;
+use model::template::Part;
 use model::{Expression, InputType, ResultType, Severity, Template};
 
 use self::resolve::Unresolved;
@@ -28,14 +29,22 @@ pub(super) use self::resolve::{field_types, resolve};
 pub(crate) use self::saved::body as saved_body;
 pub(super) use self::types::Types;
 
-/// Checks all uses of step results in the file. `saved` is the type of the webhook body inferred from saved payloads.
+/// Types from outside of the file.
+pub(super) struct Surroundings<'a> {
+    /// Type of the webhook body inferred from saved payloads.
+    pub(super) saved: Option<ResultType>,
+    /// Returns the type of the result of another automation; `None` if it is unknown.
+    pub(super) called: &'a dyn Fn(&str) -> Option<ResultType>,
+}
+
+/// Checks all uses of step results in the file.
 pub(super) fn check(
     automation: &Automation,
     unreadable: &Unreadable,
     registry: &Registry,
-    saved: Option<ResultType>,
+    surroundings: Surroundings<'_>,
 ) -> Vec<Diagnostic> {
-    let types = Types::new(automation, unreadable, registry, saved);
+    let types = Types::new(automation, unreadable, registry, surroundings);
     let mut checker = Checker { automation, registry, types, reported: HashSet::new(), found: Vec::new() };
     checker.all();
     checker.found
@@ -165,6 +174,20 @@ impl<'a> Checker<'a> {
                 near.into_iter()
                     .fold(diagnostic, |diagnostic, near| diagnostic.help(format!("did you mean `{near}`?")))
             }
+            Link::Name(name) if is_length(name) && has_length(&unresolved.parent) => {
+                let value = path_text(&links[..depth]);
+                let value = value.trim_matches('`');
+                let message = format!("{parent} is {}, which has no field `{name}`", describe(&unresolved.parent));
+                let diagnostic = error(message).help(format!("write `{value} | length`"));
+                // The correction replaces the dot and the name, which nothing may follow.
+                let dot = Span::new((span.start as usize).saturating_sub(1), span.end as usize);
+                let source = &self.automation.source;
+                let follows = source.text().get(span.end as usize..).unwrap_or_default();
+                match exact && source.slice(dot).starts_with('.') && !follows.starts_with(['.', '[', '(']) {
+                    true => diagnostic.replace(dot, " | length"),
+                    false => diagnostic,
+                }
+            }
             Link::Name(name) if is_list(&unresolved.parent) => error(format!(
                 "{parent} is a list, which has no field `{name}`"
             ))
@@ -212,6 +235,7 @@ impl<'a> Checker<'a> {
 
     fn input(&mut self, wanted: &InputType, given: &'a Template, name: &str, step: &'a Step) {
         match (wanted, given) {
+            (InputType::Url, Template::Text(parts)) => self.joined_values(parts, step),
             (_, Template::Expression(expression)) => {
                 let kind = self.types.expression(expression, Some(step));
                 if inputs::never_fits(wanted, &kind) {
@@ -241,6 +265,35 @@ impl<'a> Checker<'a> {
             }
             _ => {}
         }
+    }
+
+    /// Warns of a URL that begins with two values and nothing between them: the second is no path of several segments.
+    fn joined_values(&mut self, parts: &[Part], step: &'a Step) {
+        let [Part::Expression(base), Part::Expression(path), ..] = parts else { return };
+        let ends_with_slash = match base.direct_path() {
+            Some(DirectPath::One(reference)) => match &*reference.path {
+                [root, name] if root == "configVars" => self.automation.config_vars.iter().any(|variable| {
+                    let text = variable.value.literal().and_then(model::Value::as_str);
+                    variable.name.name == name.as_str() && text.is_some_and(|text| text.ends_with('/'))
+                }),
+                _ => false,
+            },
+            _ => false,
+        };
+        if ends_with_slash || model::url_template::is_raw(path) {
+            return;
+        }
+        let message = format!(
+            "`{}` is encoded as one segment of the path, or refused as a part of the host: nothing is between it and `{}`",
+            path.text(),
+            base.text()
+        );
+        let help = format!(
+            "for a path of several segments write `${{{{ {0} }}}}${{{{ {1} | raw }}}}`, for one segment `${{{{ {0} }}}}/${{{{ {1} }}}}`",
+            base.text(),
+            path.text()
+        );
+        self.report(Diagnostic::warning("joined-url", message, path.span()).help(help), Some(step));
     }
 
     fn report(&mut self, diagnostic: Diagnostic, at: Option<&Step>) {
@@ -287,6 +340,15 @@ fn describe(kind: &ResultType) -> String {
         kind => format!("a {}", kind.describe()),
     };
     kind.alternatives().iter().map(one).collect::<Vec<_>>().join(" or ")
+}
+
+/// Returns true for a name that other languages give to the number of items or characters.
+fn is_length(name: &str) -> bool {
+    matches!(name, "length" | "size" | "count" | "len")
+}
+
+fn has_length(kind: &ResultType) -> bool {
+    is_list(kind) || kind.alternatives().iter().any(|kind| matches!(kind, ResultType::Text | ResultType::Map { .. }))
 }
 
 fn is_list(kind: &ResultType) -> bool {

@@ -14,6 +14,7 @@ use model::load::Unreadable;
 use model::value::Key;
 use model::{Expression, ResultType, Template};
 
+use super::Surroundings;
 use super::resolve::resolve;
 
 /// Maximum depth of nested inferences. Steps are inferred in file order, so most dependencies are already known.
@@ -26,6 +27,8 @@ pub(in crate::check) struct Types<'a> {
     registry: &'a Registry,
     /// Type of the body inferred from saved payloads, for webhooks without a schema.
     saved: Option<ResultType>,
+    /// Types of the results of the called automations, by id.
+    called: HashMap<&'a str, ResultType>,
     steps: HashMap<&'a str, NestedStep<'a>>,
     /// Values assigned to each variable, each with its step.
     setters: HashMap<&'a str, Vec<(&'a Template, &'a Step)>>,
@@ -57,13 +60,21 @@ impl<'a> Types<'a> {
         automation: &'a Automation,
         unreadable: &'a Unreadable,
         registry: &'a Registry,
-        saved: Option<ResultType>,
+        surroundings: Surroundings<'_>,
     ) -> Self {
+        let mut called = HashMap::new();
+        automation.walk(&mut |step| {
+            if let Verb::Call(call) = &step.verb {
+                let id = call.automation.name.as_str();
+                called.extend((surroundings.called)(id).map(|kind| (id, kind)));
+            }
+        });
         let mut types = Self {
             automation,
             unreadable,
             registry,
-            saved,
+            saved: surroundings.saved,
+            called,
             steps: HashMap::new(),
             setters: HashMap::new(),
             cache: RefCell::default(),
@@ -264,11 +275,11 @@ impl<'a> Types<'a> {
             Verb::Repeat(repeat) => self.turn(&repeat.steps).or_null(),
             Verb::Group(block) => self.block(block),
             Verb::Call(call) if call.detached => ResultType::object([("executionId", ResultType::Text)]),
+            Verb::Call(call) => self.called.get(call.automation.name.as_str()).cloned().unwrap_or_default(),
             Verb::Respond(_) | Verb::Wait(_) => ResultType::Null,
             Verb::WaitFor(wait) => wait_result(wait),
-            // Results of calls and code have no static type; `stop` and `fail` produce none.
-            Verb::Call(_)
-            | Verb::Code(_)
+            // Results of code have no static type; `stop` and `fail` produce none.
+            Verb::Code(_)
             | Verb::Break
             | Verb::Continue
             | Verb::Stop { .. }

@@ -1,0 +1,30 @@
+//! Warns of values without an `else`: `'x' if flag` has no value where the condition does not hold.
+
+use model::automation::Automation;
+use model::diagnostic::{Diagnostic, Span};
+use model::expression::Expression;
+
+/// Checks the expressions of all steps, and of `outputs`.
+pub(super) fn check(automation: &Automation) -> Vec<Diagnostic> {
+    let mut found = Vec::new();
+    let mut look = |expression: &Expression, step: Option<&str>| {
+        for part in expression.values_without_else() {
+            let whole = expression.span();
+            let is_as_written = automation.source.slice(whole) == expression.text();
+            let start = whole.start as usize;
+            let span = if is_as_written { Span::new(start + part.start, start + part.end) } else { whole };
+            let message = "this has no value where the condition does not hold, and the step then fails";
+            let diagnostic = Diagnostic::warning("may-be-missing", message, span)
+                .help("add `else`: `a if condition else ''`, or `else none` for no value");
+            let fix = model::yaml::replace_at(&automation.source, Span::at(span.end as usize), " else ''");
+            let diagnostic = match fix.filter(|_| is_as_written) {
+                Some((span, text)) => diagnostic.replace(span, text),
+                None => diagnostic,
+            };
+            found.push(step.into_iter().fold(diagnostic, Diagnostic::step));
+        }
+    };
+    automation.walk(&mut |step| step.expressions(&mut |expression| look(expression, Some(&step.id))));
+    automation.outputs.iter().for_each(|outputs| outputs.expressions(&mut |expression| look(expression, None)));
+    found
+}
