@@ -73,11 +73,12 @@ impl Engine {
         let path = test_path(automation.source.path());
         let before = present(&dir, &path).map_err(|error| Error::NotReplayable(error.to_string()))?;
         let real = RealSecrets { vault: None, folder: settings.dir.join("secrets") };
-        let runner = TestRunner::new(catalog.clone(), &dir).with_secrets(real);
+        let variable = |name: &str| real.variable(name);
+        let runner = TestRunner::new(catalog.clone(), &dir).with_secrets(real.clone());
         let mut reason = String::new();
         // Values such as times and ids differ in each execution: then less is expected.
         for strictness in [Strictness::Full, Strictness::Endings, Strictness::Outcome] {
-            let case = |indent| case_text(recorded, catalog.registry(), &name, strictness, indent);
+            let case = |indent| case_text(recorded, catalog.registry(), &name, strictness, &variable, indent);
             let text = match &before {
                 Some(before) => append_case(&before.text, &case),
                 None => case(INDENT).map(|case| format!("tests:\n{case}")),

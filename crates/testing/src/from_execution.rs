@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 
 use connector::Registry;
 use model::action::{ActionError, Effect};
-use model::automation::Verb;
+use model::automation::{Automation, Verb};
 use model::execution::{Event, Outcome, StepOutcome};
 use model::payload::{HttpResponse, Payload, WebhookPayload};
 use model::redact::{MASK, is_credential_name};
@@ -37,7 +37,8 @@ pub enum Strictness {
     Outcome,
 }
 
-/// Writes the item of a list `tests` that repeats a recorded execution, indented by `indent` spaces.
+/// Writes the item of a list `tests` that repeats a recorded execution, indented by `indent` spaces. `variable` reads an
+/// environment variable.
 ///
 /// # Errors
 /// The execution cannot be written as a test, for this reason.
@@ -46,6 +47,7 @@ pub fn case_text(
     registry: &Registry,
     name: &str,
     strictness: Strictness,
+    variable: &dyn Fn(&str) -> Option<String>,
     indent: usize,
 ) -> Result<String, String> {
     let Some(Event::Started { at, payload, .. }) = recorded.events.first() else {
@@ -61,6 +63,10 @@ pub fn case_text(
         put("now", &Value::from(at.to_string()));
     }
     put(key, &start);
+    let env = environment(&recorded.automation.automation, variable);
+    if !env.is_empty() {
+        put("env", &Value::from(env));
+    }
     let answers = RecordedAnswers::new(&recorded.automation.automation, &recorded.events, &[]);
     let state = answers.initial_state();
     if !state.is_empty() {
@@ -81,6 +87,27 @@ pub fn case_text(
         let _ = writeln!(text, "{}{line}", " ".repeat(indent));
     }
     Ok(text)
+}
+
+/// The environment variables that `configVars` read, which a test does not take from the machine. The value of a secret one is
+/// left out of the file.
+fn environment(automation: &Automation, variable: &dyn Fn(&str) -> Option<String>) -> Map {
+    let mut env = Map::new();
+    for declared in &automation.config_vars {
+        declared.value.expressions(&mut |expression| {
+            for reference in expression.references() {
+                let [root, name] = &*reference.path else { continue };
+                if root != "env" {
+                    continue;
+                }
+                let value = if declared.secret { Some(format!("not-the-real-{name}")) } else { variable(name) };
+                if let Some(value) = value {
+                    env.insert(name.clone(), value);
+                }
+            }
+        });
+    }
+    env
 }
 
 /// A value as JSON, which is YAML too.

@@ -214,7 +214,9 @@ impl Doubles for DoubleTable {
 
     fn variable(&self, name: &str) -> Option<String> {
         let own = self.env.get(name).cloned();
-        own.or_else(|| self.is_live().then(|| self.real.variable(name)).flatten())
+        // The record has no variables, so a trial reads those of this process, as the recorded execution did.
+        let reads_real = self.is_live() || self.recorded.is_some();
+        own.or_else(|| reads_real.then(|| self.real.variable(name)).flatten())
     }
 
     fn trusts_senders(&self) -> bool {

@@ -12,6 +12,7 @@ use model::Span;
 use model::automation::Trigger;
 use model::execution::{Event, ExecutionId, LogLine};
 use model::payload::HttpResponse;
+use model::redact::Redactor;
 use model::test_suite::{Case, Start};
 use model::value::Map;
 use store::{ExecutionFilter, Location, Page, StateWrite};
@@ -23,7 +24,7 @@ use crate::trial::TrialStart;
 use catalog::{Catalog, Deployment};
 use ingress::Ingress;
 use runtime::{Clock as _, ManualClock};
-use runtime::{Isolation, Runtime, RuntimeParts, Secret, Settings, Vault};
+use runtime::{Isolation, Runtime, RuntimeParts, Secret, Secrets, Settings, Vault};
 
 /// Maximum number of executions examined per test, including called ones.
 const MAX_EXECUTIONS: u32 = 1000;
@@ -37,6 +38,14 @@ pub struct RealSecrets {
     pub vault: Option<Arc<Vault>>,
     /// Folder with one file per secret.
     pub folder: PathBuf,
+}
+
+impl RealSecrets {
+    /// Reads an environment variable of this process; `None` if it is not set.
+    #[must_use]
+    pub fn variable(&self, name: &str) -> Option<String> {
+        Secrets::new(self.vault.clone(), self.folder.clone(), Redactor::default(), None).variable(name)
+    }
 }
 
 /// Trace of a finished test.

@@ -568,3 +568,28 @@ async fn an_execution_becomes_a_test_that_passes_offline() {
     assert!(peer.asked_already().is_none(), "a test calls nothing");
     stop(engine).await;
 }
+
+#[tokio::test]
+async fn a_trial_and_a_test_of_an_execution_have_the_variables_of_the_environment() {
+    const READS: &str = "trigger: {manual: {}}\ninputs: {name: {type: text}}\nconfigVars:\n  where: ${{ env.CARGO_PKG_NAME }}\n  hidden: {value: \"${{ env.CARGO_PKG_VERSION }}\", secret: true}\nsteps:\n  - {id: a, set: {where: \"${{ configVars.where }}\", known: \"${{ configVars.hidden is defined }}\"}}\n";
+    let project = Project::with(READS);
+    let engine = project.start().await;
+    let id = start_with(&engine, r#"{"name": "x"}"#).await;
+    assert!(end(&engine, id).await.contains(env!("CARGO_PKG_NAME")));
+    let request = TrialRequest {
+        path: "automations/test.yaml".to_owned(),
+        text: READS.to_owned(),
+        executions: vec![id],
+        tests: false,
+        test_files: Vec::new(),
+    };
+    let trials = engine.try_draft(request).await.expect("it is tried");
+    let [trial] = trials.executions.as_slice() else { panic!("one trial") };
+    let verdict = trial.trial.as_ref().map(|trial| trial.verdict);
+    assert_eq!(verdict, Ok(Verdict::Same), "the text has not changed");
+    let draft = engine.test_from_execution(id, None).await.expect("it is a test");
+    let env = format!(r#"env: {{"CARGO_PKG_NAME":"{}""#, env!("CARGO_PKG_NAME"));
+    assert!(draft.text.contains(&env), "{}", draft.text);
+    assert!(draft.text.contains("not-the-real-CARGO_PKG_VERSION"), "{}", draft.text);
+    stop(engine).await;
+}
