@@ -444,3 +444,27 @@ async fn a_request_that_was_sent_is_in_the_history_when_another_branch_ends_its_
     assert_eq!(called, ["look POST /look", "pay POST /pay"]);
     stop(engine).await;
 }
+
+#[tokio::test]
+async fn a_loop_of_which_every_iteration_fails_by_an_expression_fails_in_spite_of_fail_fast() {
+    for concurrency in [1, 3] {
+        let loops = |items: &str| {
+            manual(&format!(
+                "  - forEach: {items}\n    concurrency: {concurrency}\n    failFast: false\n    steps:\n      - set: {{a: \"${{{{ item.name }}}}\"}}\n"
+            ))
+        };
+        let outcome = async |items: &str| {
+            let project = Project::with(&loops(items));
+            let engine = project.start().await;
+            let id = start_with(&engine, "{}").await;
+            let outcome = end(&engine, id).await;
+            stop(engine).await;
+            outcome
+        };
+        let failed = outcome("[{nam: x}, {nam: y}]").await;
+        assert!(failed.contains("every iteration failed by an expression"), "{failed}");
+        let mixed = outcome("[{name: x}, {nam: y}]").await;
+        assert!(mixed.contains(r#""kind":"expression""#) && !mixed.starts_with("failed"), "{mixed}");
+        assert!(outcome("[]").await.contains("[]"));
+    }
+}

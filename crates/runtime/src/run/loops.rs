@@ -13,6 +13,21 @@ use super::step::Context;
 use super::verbs::failed;
 use super::{Exit, Run};
 
+/// The error of a loop with `failFast: false` of which every iteration failed by an expression: a mistake of the file, which must
+/// not pass as a success.
+fn common_expression_error(values: &[Value]) -> Option<ActionError> {
+    let error = |value: &Value| {
+        let error = value.get("error").filter(|_| value.as_map().is_some_and(|map| map.len() == 1))?;
+        let is_mistake = error.get("kind")?.to_text() == ErrorKind::Expression.to_string();
+        is_mistake.then(|| error.get("message").map(|message| message.to_text()).unwrap_or_default())
+    };
+    let first = error(values.first()?)?;
+    values.iter().all(|value| error(value).is_some()).then(|| {
+        let message = format!("every iteration failed by an expression, in spite of `failFast: false`: {first}");
+        ActionError::new(ErrorKind::Expression, message)
+    })
+}
+
 impl Run {
     pub(super) async fn for_each(
         &self,
@@ -31,9 +46,25 @@ impl Run {
                 format!("`forEach` over {} items is beyond the limit of {limit} iterations", items.len());
             return Err(failed(ActionError::new(ErrorKind::Limit, message)));
         }
-        if each.concurrency <= 1 {
-            return self.for_each_in_turn(each, items, scope, context).await;
+        let values = if each.concurrency <= 1 {
+            self.for_each_in_turn(each, items, scope, context).await?
+        } else {
+            self.for_each_in_parallel(each, items, scope, context).await?
+        };
+        if !each.fail_fast && let Some(error) = common_expression_error(&values) {
+            return Err(failed(error));
         }
+        Ok(Value::from(values))
+    }
+
+    /// Up to `concurrency` turns at once, each on a scope of its own.
+    async fn for_each_in_parallel(
+        &self,
+        each: &ForEachStep,
+        items: &[Value],
+        scope: &mut Scope,
+        context: &Context,
+    ) -> Result<Vec<Value>, Exit> {
         let mut results: Vec<Option<(Scope, Value)>> =
             std::iter::repeat_with(|| None).take(items.len()).collect();
         let mut gathered = Gathered::new(self.runtime.settings.limits.result_bytes);
@@ -59,7 +90,7 @@ impl Run {
             scope.merge(branch);
             values.push(value);
         }
-        Ok(Value::from(values))
+        Ok(values)
     }
 
     /// Turn after turn, so that what one names the next can read.
@@ -69,7 +100,7 @@ impl Run {
         items: &[Value],
         scope: &mut Scope,
         context: &Context,
-    ) -> Result<Value, Exit> {
+    ) -> Result<Vec<Value>, Exit> {
         let outer =
             [each.item.as_ref(), "item", "index"].map(|name| (name.to_owned(), scope.root().get(name)));
         let mut gathered = Gathered::new(self.runtime.settings.limits.result_bytes);
@@ -98,7 +129,7 @@ impl Run {
                 None => scope.unbind(&name),
             }
         }
-        result.map(|()| Value::from(values))
+        result.map(|()| values)
     }
 
     async fn turn(&self, each: &ForEachStep, scope: &mut Scope, context: &Context) -> Result<Value, Exit> {
