@@ -4,6 +4,7 @@
 mod assist;
 mod bulk;
 mod engine;
+mod fix;
 mod generations;
 mod inspect;
 mod preview;
@@ -37,6 +38,7 @@ pub use catalog::{
     set_code_program,
 };
 pub use engine::Engine;
+pub use fix::{FixedText, fix_text};
 pub use generations::{Deploy, DeployError, Deployed, RunningDefinitions, deployable_files};
 pub use ingress::{
     AnsweredBy, Caller, CallerAnswer, Capture, ForwardError, Ingress, ListenError, ListenView, MAX_CAPTURES,

@@ -17,6 +17,7 @@ mod doctor;
 mod enable;
 mod events;
 mod executions;
+mod fix;
 mod import;
 mod init;
 mod list;
@@ -48,6 +49,7 @@ pub(crate) const COMMANDS: &[Entry] = &[
     Entry::new::<init::Init>(),
     Entry::new::<new::New>(),
     Entry::new::<validate::Validate>(),
+    Entry::new::<fix::Fix>(),
     Entry::new::<run::Run>(),
     Entry::new::<test::Test>(),
     Entry::new::<serve::Serve>(),

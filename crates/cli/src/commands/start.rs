@@ -9,7 +9,7 @@ use serde_json::{Map, Value, json};
 use server::{Events, ServerEvent};
 
 use super::Subcommand;
-use super::run::payload::{PayloadOptions, StartArgs};
+use super::run::payload::{PayloadOptions, SCHEDULE_TAKES_NOTHING, StartArgs};
 use crate::context::{Context, LogProfile};
 use crate::exit::{CommandError, Exit};
 use crate::history::{self, Outcome};
@@ -152,6 +152,9 @@ fn body(known: &Known, given: &PayloadOptions) -> anyhow::Result<Value> {
         }
         return Ok(json!({ "inputs": all }));
     }
+    if known.trigger == "schedule" && (!inputs.is_empty() || payload.is_some()) {
+        return Err(CommandError::usage(SCHEDULE_TAKES_NOTHING));
+    }
     if !inputs.is_empty() {
         let trigger = &known.trigger;
         return Err(CommandError::usage(format!(
@@ -161,9 +164,6 @@ fn body(known: &Known, given: &PayloadOptions) -> anyhow::Result<Value> {
     Ok(match (known.trigger.as_str(), payload) {
         (_, None) => json!({ "payload": {} }),
         ("webhook", Some(body)) => json!({ "payload": { "body": body } }),
-        ("schedule", Some(_)) => {
-            return Err(CommandError::usage("a schedule starts with the time alone; it takes no --payload"));
-        }
         (_, Some(data)) => json!({ "payload": { "data": data } }),
     })
 }

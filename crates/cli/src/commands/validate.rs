@@ -22,12 +22,15 @@ Examples:
   cogwork validate                                 every file of the project
   cogwork validate automations/order-desk.yaml
   cogwork validate /tmp/draft.yaml                 a file from elsewhere, checked as one of this project
+  cogwork validate - < draft.yaml                  a text from stdin, checked as a file of this project
   cogwork validate --strict                        fails on warnings too, for a build
   cogwork validate --format github                 annotations for a pull request
   cogwork validate --format json | jq .errors";
 
 /// The folders whose files are the project's.
 const FOLDERS: [&str; 3] = ["automations", "connections", "connectors"];
+/// The path that stands for standard input.
+const STDIN: &str = "-";
 /// The warning about a secret that is not set on this machine, which says nothing of the files.
 const OF_MACHINE: &str = "missing-secret";
 /// The most bytes that are read of a file outside the project: more than the loader takes, so that it says so itself.
@@ -40,7 +43,8 @@ const MAX_BYTES: u64 = 512 << 10;
 #[derive(Args, Debug)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Validate {
-    /// Files and folders to check; default: all files of the project. A file from elsewhere is checked as one of the project
+    /// Files and folders to check; default: all files of the project. A file from elsewhere, or `-` for stdin, is checked as
+    /// one of the project
     #[arg(value_name = "PATH")]
     paths: Vec<PathBuf>,
     /// The output format
@@ -115,6 +119,10 @@ impl Subcommand for Validate {
 fn sort_out(dir: &Path, paths: &[PathBuf]) -> anyhow::Result<(Vec<PathBuf>, Vec<PathBuf>)> {
     let (mut inside, mut outside) = (Vec::new(), Vec::new());
     for path in paths {
+        if path == Path::new(STDIN) {
+            outside.push(path.clone());
+            continue;
+        }
         match paths::resolve(dir, path)? {
             // The project folder itself: everything in it.
             Named::Inside(below) if below.as_os_str().is_empty() => {
@@ -144,6 +152,11 @@ fn is_of_project(below: &Path) -> bool {
 fn check_draft(catalog: &Catalog, path: &Path) -> anyhow::Result<Report> {
     use std::io::Read as _;
     let mut text = String::new();
+    if path == Path::new(STDIN) {
+        let read = std::io::stdin().lock().take(MAX_BYTES).read_to_string(&mut text);
+        read.context("cannot read stdin")?;
+        return Ok(engine::check_draft(catalog, "stdin", &text));
+    }
     let read = fs::File::open(path).and_then(|file| file.take(MAX_BYTES).read_to_string(&mut text));
     read.with_context(|| format!("cannot read `{}`", path.display()))?;
     Ok(engine::check_draft(catalog, &paths::shown(path).to_string(), &text))

@@ -403,6 +403,11 @@ fn an_execution_is_started_in_the_daemon_and_followed_to_its_end() {
     assert!(at["at"].is_string(), "{at}");
 
     project.cogwork(&["start", "helo"]).exits(1).says("did you mean `hello`?");
+    let nothing = "a schedule starts with the time alone; it takes no --payload and no --input";
+    project.cogwork(&["start", "tick", "--input", "a=b"]).exits(2).says(nothing);
+    project.cogwork_with(&["start", "tick", "--payload", "-"], &[], "{}").exits(2).says(nothing);
+    let ran = project.cogwork(&["run", "nope"]).exits(1);
+    assert!(ran.stderr.contains("no automation `nope`") && !ran.stderr.contains("store"), "{}", ran.stderr);
     project.cogwork(&["start", "hello", "--input", "nam=Ada"]).exits(1).says("did you mean `name`?");
     project.cogwork(&["start", "order", "--input", "id=7"]).exits(2).says("--payload");
     let listed = project.cogwork(&["executions", "list", "--json"]).exits(0).json();

@@ -18,6 +18,7 @@ fn the_help_of_every_command_is_as_it_was_agreed() {
         "init",
         "new",
         "validate",
+        "fix",
         "run",
         "start",
         "test",

@@ -204,3 +204,30 @@ fn a_file_from_elsewhere_is_checked_as_one_of_the_project() {
     assert_eq!(told("wrong.yaml"), ["\"unknown-connection\""]);
     assert_eq!(told("connection.yaml"), ["\"unknown-input\""]);
 }
+
+#[test]
+fn a_text_from_stdin_is_checked_as_a_file_of_the_project() {
+    let project = Project::with(&[("automations/hello.yaml", crate::support::HELLO)]);
+    let check = |text: &str| project.cogwork_with(&["validate", "-", "--format", "json"], &[], text);
+    let called = "trigger: {manual: {}}\nsteps: [{call: helo}]\n";
+    let told = check(called).exits(1).json();
+    let told = &told["diagnostics"][0];
+    assert_eq!((&told["file"], &told["nearest"]), (&"stdin".into(), &"hello".into()), "{told}");
+    check(&called.replace("helo", "hello")).exits(0);
+}
+
+#[test]
+fn fixes_are_applied_until_none_is_left_and_shown_without_a_change_by_a_dry_run() {
+    const WRONG: &str =
+        "trigger: {manual: {}}\ninputs: {name: {type: text, required: true}}\nstepz:\n  - action: log.inof\n    with: {message: \"${{ inputs.name.toUpperCase() }}\"}\n";
+    const RIGHT: &str =
+        "trigger: {manual: {}}\ninputs: {name: {type: text, required: true}}\nsteps:\n  - action: log.info\n    with: {message: \"${{ inputs.name | upper }}\"}\n";
+    let project = Project::with(&[("automations/wrong.yaml", WRONG)]);
+    let read = || std::fs::read_to_string(project.file("automations/wrong.yaml")).expect("the file");
+    let dry = project.cogwork(&["fix", "--dry-run"]).exits(0);
+    assert!(dry.stdout.contains("3 - stepz:") && dry.stdout.contains("3 + steps:"), "{}", dry.stdout);
+    assert_eq!(read(), WRONG);
+    project.cogwork(&["fix", "automations/wrong.yaml"]).exits(0).says("applied 3 fixes in 1 file; 0 errors left");
+    assert_eq!(read(), RIGHT);
+    project.cogwork(&["fix"]).exits(0).says("applied 0 fixes in 0 files");
+}

@@ -17,6 +17,9 @@ use crate::candidates;
 use crate::exit::CommandError;
 use crate::time;
 
+/// The error for data that are given to a schedule.
+pub(in crate::commands) const SCHEDULE_TAKES_NOTHING: &str =
+    "a schedule starts with the time alone; it takes no --payload and no --input";
 /// The most bytes of a payload: the most that any webhook can be set to take.
 const MAX_BYTES: u64 = 25 << 20;
 
@@ -81,9 +84,7 @@ impl PayloadOptions {
             StartForm::Inputs => self.manual(&automation.inputs),
             StartForm::Request(webhook) => self.webhook(webhook),
             StartForm::Instant if self.payload.is_some() || !self.inputs.is_empty() => {
-                Err(CommandError::usage(
-                    "a schedule starts with the time alone; it takes no --payload and no --input",
-                ))
+                Err(CommandError::usage(SCHEDULE_TAKES_NOTHING))
             }
             StartForm::Data { .. } if !self.inputs.is_empty() => Err(CommandError::usage(
                 "what a poll finds or an event brings has no inputs; give it as JSON with --payload",

@@ -48,6 +48,8 @@ impl Workspace {
         match store::open(&config.store_location(), config.store()) {
             Ok(store) => Ok(Self { dir, store, wanted, is_file, temporary: Vec::new() }),
             Err(store::Error::Locked { .. }) => {
+                // An automation that does not exist is the only problem worth telling of.
+                project::find(&engine::check_project(&dir, &[])?.catalog, &wanted, is_file)?;
                 output::say(beside(config, (!is_file).then_some(wanted.as_str())));
                 let (store, temporary) = temporary_store()?;
                 Ok(Self { dir, store, wanted, is_file, temporary: vec![temporary] })
