@@ -48,6 +48,7 @@ mod replays;
 mod retention;
 mod schedules;
 mod schemas;
+mod slips;
 mod snapshots;
 mod transfer;
 mod trials;
