@@ -100,7 +100,8 @@ fn environment(automation: &Automation, variable: &dyn Fn(&str) -> Option<String
                 if root != "env" {
                     continue;
                 }
-                let value = if declared.secret { Some(format!("not-the-real-{name}")) } else { variable(name) };
+                let value =
+                    if declared.secret { Some(format!("not-the-real-{name}")) } else { variable(name) };
                 if let Some(value) = value {
                     env.insert(name.clone(), value);
                 }

@@ -3,10 +3,10 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use model::{InputSpec, ResultType, Template};
 use model::automation::{Automation, CallStep, SpannedName, Verb};
 use model::diagnostic::Diagnostic;
 use model::load::Unreadable;
+use model::{InputSpec, ResultType, Template};
 
 use super::CheckContext;
 use super::actions::GivenInputs;
@@ -65,9 +65,11 @@ fn result_type(automation: &Automation) -> Option<ResultType> {
         return None;
     }
     match automation.outputs.as_ref()? {
-        Template::Map(entries) => Some(ResultType::object(entries.iter().map(|(name, value)| {
-            (&**name, value.literal().map(ResultType::infer).unwrap_or_default())
-        }))),
+        Template::Map(entries) => Some(ResultType::object(
+            entries
+                .iter()
+                .map(|(name, value)| (&**name, value.literal().map(ResultType::infer).unwrap_or_default())),
+        )),
         Template::Literal(value @ model::Value::Map(_)) => Some(ResultType::infer(value)),
         _ => None,
     }
@@ -157,7 +159,8 @@ fn unknown(callee: &SpannedName, nearest: Option<String>) -> Diagnostic {
         None if name.contains(['/', '.']) => {
             let id = name.rsplit('/').next().unwrap_or(name);
             let id = id.strip_suffix(".yaml").or_else(|| id.strip_suffix(".yml")).unwrap_or(id);
-            diagnostic.help(format!("write the id, which is the name of the file without `.yaml`: `call: {id}`"))
+            diagnostic
+                .help(format!("write the id, which is the name of the file without `.yaml`: `call: {id}`"))
         }
         None => diagnostic
             .help(format!("create the file automations/{name}.yaml with `trigger: {{manual: {{}}}}`")),

@@ -25,6 +25,9 @@ pub(super) fn check(automation: &Automation) -> Vec<Diagnostic> {
         }
     };
     automation.walk(&mut |step| step.expressions(&mut |expression| look(expression, Some(&step.id))));
-    automation.outputs.iter().for_each(|outputs| outputs.expressions(&mut |expression| look(expression, None)));
+    automation
+        .outputs
+        .iter()
+        .for_each(|outputs| outputs.expressions(&mut |expression| look(expression, None)));
     found
 }

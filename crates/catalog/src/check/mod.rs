@@ -164,7 +164,8 @@ fn schedule(
         ScheduleKey::Cadence => corrected.cadence = Cadence::Every(Duration::from_secs(60)),
     }
     let other = Schedule::compile(&corrected).err();
-    diagnostics.extend([Some(error), other].iter().flatten().map(|error| schedule_problem(source, trigger, error)));
+    diagnostics
+        .extend([Some(error), other].iter().flatten().map(|error| schedule_problem(source, trigger, error)));
     None
 }
 
@@ -194,13 +195,15 @@ fn correction(
     span: Span,
 ) -> Option<(Span, String)> {
     let help = error.help.as_deref()?;
-    let meant = ["write `", "did you mean `"].iter().find_map(|lead| help.split_once(lead))?.1.split_once('`')?.0;
+    let meant =
+        ["write `", "did you mean `"].iter().find_map(|lead| help.split_once(lead))?.1.split_once('`')?.0;
     let named = error.message.split('`').nth(1)?;
     let quotes = usize::from(source.slice(span).starts_with(['"', '\'']));
     let inner = Span::new(span.start as usize + quotes, (span.end as usize).saturating_sub(quotes));
-    let part = error.range.as_ref().map(|range| {
-        Span::new(inner.start as usize + range.start, inner.start as usize + range.end)
-    });
+    let part = error
+        .range
+        .as_ref()
+        .map(|range| Span::new(inner.start as usize + range.start, inner.start as usize + range.end));
     let part = [Some(inner), part].into_iter().flatten().find(|part| source.slice(*part) == named)?;
     model::yaml::replace_at(source, part, meant)
 }

@@ -165,9 +165,9 @@ impl Checker<'_> {
         self.found.push(match kind {
             InputType::Choice { options } => diagnostic.allowed(options.iter().cloned()),
             InputType::Url => match self.with_scheme(span) {
-                Some((span, text)) => diagnostic
-                    .help("an address begins with its scheme: `https://…`")
-                    .replace(span, text),
+                Some((span, text)) => {
+                    diagnostic.help("an address begins with its scheme: `https://…`").replace(span, text)
+                }
                 None => diagnostic,
             },
             _ => diagnostic,

@@ -41,7 +41,8 @@ fn block(steps: &Block, around: Option<&Limit>, found: &mut Vec<Diagnostic>) {
             found.push(outlasts(step, "this waits up to", own, limit));
         }
         let is_wait_for = matches!(step.verb, Verb::WaitFor(_));
-        let own = step.timeout.filter(|own| !is_wait_for && around.is_none_or(|around| *own < around.timeout));
+        let own =
+            step.timeout.filter(|own| !is_wait_for && around.is_none_or(|around| *own < around.timeout));
         let own = own.map(|timeout| Limit { timeout, owner: format!("step `{}`", step.id) });
         let limit = own.as_ref().or(around);
         if let (Verb::Wait(WaitStep::For(length)), Some(limit)) = (&step.verb, limit)

@@ -218,16 +218,17 @@ fn a_text_from_stdin_is_checked_as_a_file_of_the_project() {
 
 #[test]
 fn fixes_are_applied_until_none_is_left_and_shown_without_a_change_by_a_dry_run() {
-    const WRONG: &str =
-        "trigger: {manual: {}}\ninputs: {name: {type: text, required: true}}\nstepz:\n  - action: log.inof\n    with: {message: \"${{ inputs.name.toUpperCase() }}\"}\n";
-    const RIGHT: &str =
-        "trigger: {manual: {}}\ninputs: {name: {type: text, required: true}}\nsteps:\n  - action: log.info\n    with: {message: \"${{ inputs.name | upper }}\"}\n";
+    const WRONG: &str = "trigger: {manual: {}}\ninputs: {name: {type: text, required: true}}\nstepz:\n  - action: log.inof\n    with: {message: \"${{ inputs.name.toUpperCase() }}\"}\n";
+    const RIGHT: &str = "trigger: {manual: {}}\ninputs: {name: {type: text, required: true}}\nsteps:\n  - action: log.info\n    with: {message: \"${{ inputs.name | upper }}\"}\n";
     let project = Project::with(&[("automations/wrong.yaml", WRONG)]);
     let read = || std::fs::read_to_string(project.file("automations/wrong.yaml")).expect("the file");
     let dry = project.cogwork(&["fix", "--dry-run"]).exits(0);
     assert!(dry.stdout.contains("3 - stepz:") && dry.stdout.contains("3 + steps:"), "{}", dry.stdout);
     assert_eq!(read(), WRONG);
-    project.cogwork(&["fix", "automations/wrong.yaml"]).exits(0).says("applied 3 fixes in 1 file; 0 errors left");
+    project
+        .cogwork(&["fix", "automations/wrong.yaml"])
+        .exits(0)
+        .says("applied 3 fixes in 1 file; 0 errors left");
     assert_eq!(read(), RIGHT);
     project.cogwork(&["fix"]).exits(0).says("applied 0 fixes in 0 files");
 }

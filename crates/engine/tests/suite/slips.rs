@@ -132,10 +132,7 @@ fn tables() -> Vec<(PathBuf, String)> {
     let mut paths: Vec<PathBuf> = entries.map(|entry| entry.expect("an entry").path()).collect();
     paths.retain(|path| path.extension().is_some_and(|ending| ending == "txt"));
     paths.sort();
-    paths
-        .into_iter()
-        .map(|path| (path.clone(), std::fs::read_to_string(&path).expect("a table")))
-        .collect()
+    paths.into_iter().map(|path| (path.clone(), std::fs::read_to_string(&path).expect("a table"))).collect()
 }
 
 #[test]

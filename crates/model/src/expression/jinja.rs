@@ -127,7 +127,11 @@ impl Program {
 fn syntax_error(error: &Error, text: &str) -> SyntaxError {
     let at = error.range().filter(|range| range.end <= text.len()).unwrap_or(0..text.len());
     let fix = rewrite::foreign_syntax(text).map(|fixed| Box::new((0..text.len(), fixed)));
-    SyntaxError { help: other_dialects::sign(text).map(Into::into), fix, ..SyntaxError::new(describe(error), at) }
+    SyntaxError {
+        help: other_dialects::sign(text).map(Into::into),
+        fix,
+        ..SyntaxError::new(describe(error), at)
+    }
 }
 
 fn describe(error: &Error) -> String {
@@ -158,8 +162,8 @@ impl<'a> Analysis<'a> {
     /// Visits `expr`; `optional` is true if the enclosing expression handles an undefined value.
     fn visit(&mut self, expr: &Expr<'_>, optional: bool) {
         if self.unknown.is_none() {
-            self.unknown = symbols::check(expr, self.text)
-                .or_else(|| text_operations::check(expr, optional, self.text));
+            self.unknown =
+                symbols::check(expr, self.text).or_else(|| text_operations::check(expr, optional, self.text));
         }
         match expr {
             Expr::Var(var) if var.id == NULL => {}

@@ -99,7 +99,11 @@ impl Code {
                 "`{name}` is syntax of another tool: names have no `$` here, and a JSONPath begins with `$.`"
             );
             let error = SyntaxError::new(message, 0..name.len());
-            return Err(SyntaxError { help: Some(help.into()), fix: rewrite::variable(text).map(Box::new), ..error });
+            return Err(SyntaxError {
+                help: Some(help.into()),
+                fix: rewrite::variable(text).map(Box::new),
+                ..error
+            });
         }
         Ok(if text.starts_with('$') {
             let (query, references) = jsonpath::Query::compile(text)?;
@@ -310,7 +314,9 @@ impl Expression {
     #[must_use]
     pub fn values_without_else(&self) -> Vec<std::ops::Range<usize>> {
         match &self.inner.code {
-            Code::Jinja(_) if self.inner.text.contains(" if ") => comparison::values_without_else(&self.inner.text),
+            Code::Jinja(_) if self.inner.text.contains(" if ") => {
+                comparison::values_without_else(&self.inner.text)
+            }
             _ => Vec::new(),
         }
     }

@@ -22,7 +22,12 @@ pub(super) enum Use {
 }
 
 /// Rewrites the use of the name at `name` by a template.
-pub(super) fn by_template(text: &str, name: &Range<usize>, usage: Use, equivalent: Equivalent) -> Option<Fix> {
+pub(super) fn by_template(
+    text: &str,
+    name: &Range<usize>,
+    usage: Use,
+    equivalent: Equivalent,
+) -> Option<Fix> {
     let template = Some(equivalent.template).filter(|template| !template.is_empty())?;
     let tokens = Tokens::new(text);
     let at = tokens.index_at(name.start)?;
@@ -49,9 +54,8 @@ pub(super) fn by_template(text: &str, name: &Range<usize>, usage: Use, equivalen
         }
         let subject_end = before.checked_sub(1)?.checked_sub(usize::from(is_negated))?;
         let start = tokens.operand_start(subject_end, true)?;
-        return (!is_negated).then(|| {
-            place(&tokens, start, close, template, tokens.slice(start, subject_end), &arguments)
-        })?;
+        return (!is_negated)
+            .then(|| place(&tokens, start, close, template, tokens.slice(start, subject_end), &arguments))?;
     }
     let subject_end = before.checked_sub(1)?;
     if let (Use::Filter, Some(filters)) = (usage, template.strip_prefix("{x} | ")) {
@@ -107,7 +111,11 @@ fn operand(argument: &str, template: &str, slot: &str) -> String {
     let is_enclosed = template.split_once(slot).is_some_and(|(before, after)| {
         before.ends_with(['(', '[', ':']) || (before.ends_with(", ") && after.starts_with([')', ',']))
     });
-    if is_simple || is_enclosed || argument.is_empty() { argument.to_owned() } else { format!("({argument})") }
+    if is_simple || is_enclosed || argument.is_empty() {
+        argument.to_owned()
+    } else {
+        format!("({argument})")
+    }
 }
 
 /// Rewrites the operators and forms of other languages in an expression that does not parse.
@@ -137,7 +145,8 @@ fn template_text(tokens: &Tokens<'_>) -> Option<String> {
     let mut parts = Vec::new();
     while let Some((plain, after)) = rest.split_once(open) {
         let (inside, after) = after.split_once('}')?;
-        let is_simple = Tokens::new(inside).operand_end(0).is_some_and(|end| end + 1 == Tokens::new(inside).all.len());
+        let is_simple =
+            Tokens::new(inside).operand_end(0).is_some_and(|end| end + 1 == Tokens::new(inside).all.len());
         parts.extend((!plain.is_empty()).then(|| format!("'{plain}'")));
         parts.push(if is_simple { inside.trim().to_owned() } else { format!("({})", inside.trim()) });
         rest = after;
@@ -174,9 +183,8 @@ fn is_path(text: &str) -> bool {
 
 /// `list[?price > 5].name` of JMESPath, and `list[*].name` and `list[].name` of JMESPath and jq, as a whole expression.
 fn projection(tokens: &Tokens<'_>) -> Option<String> {
-    let open = (1..tokens.all.len()).find(|at| {
-        tokens.get(*at) == "[" && matches!(tokens.get(at + 1), "?" | "*" | "]")
-    })?;
+    let open = (1..tokens.all.len())
+        .find(|at| tokens.get(*at) == "[" && matches!(tokens.get(at + 1), "?" | "*" | "]"))?;
     let close = tokens.closing(open)?;
     let list = tokens.slice(0, open - 1);
     if tokens.operand_start(open - 1, false) != Some(0) {
@@ -247,8 +255,10 @@ fn fallback(tokens: &Tokens<'_>) -> Option<String> {
             .then(|| format!("{} | default(none)", tokens.text.trim().replace("?.", ".")));
     };
     let (start, end) = (tokens.operand_start(sign.checked_sub(1)?, true)?, tokens.operand_end(sign + 1)?);
-    let (before, after) =
-        (tokens.text.get(..tokens.all.get(start)?.at.start)?, tokens.text.get(tokens.all.get(end)?.at.end..)?);
+    let (before, after) = (
+        tokens.text.get(..tokens.all.get(start)?.at.start)?,
+        tokens.text.get(tokens.all.get(end)?.at.end..)?,
+    );
     let subject = tokens.slice(start, sign - 1).replace("?.", ".");
     Some(format!("{before}{subject} | default({}){after}", tokens.slice(sign + 1, end)))
 }
@@ -277,7 +287,8 @@ fn operators(tokens: &Tokens<'_>) -> Option<String> {
             tokens.all[..at].iter().filter(|token| token.kind == Kind::Open).count()
                 > tokens.all[..at].iter().filter(|token| token.kind == Kind::Close).count()
         };
-        let before_space = if tokens.text[..token.at.start].ends_with(char::is_whitespace) { "" } else { " " };
+        let before_space =
+            if tokens.text[..token.at.start].ends_with(char::is_whitespace) { "" } else { " " };
         let after_space = if next > token.at.end { "" } else { " " };
         let new = match tokens.get(at) {
             "&&" => format!("{before_space}and{after_space}"),
@@ -289,7 +300,8 @@ fn operators(tokens: &Tokens<'_>) -> Option<String> {
                 // `not a.b == c` is `not (a.b == c)`, as in `!(a.b == c)` but unlike `!a.b == c`.
                 let operand = tokens.operand_end(at + 1)?;
                 let follows = tokens.get(operand + 1);
-                if !matches!(follows, "" | ")" | "]" | "," | "&&" | "||" | "and" | "or" | "?" | "if" | "else") {
+                if !matches!(follows, "" | ")" | "]" | "," | "&&" | "||" | "and" | "or" | "?" | "if" | "else")
+                {
                     return None;
                 }
                 "not ".to_owned()
@@ -302,7 +314,6 @@ fn operators(tokens: &Tokens<'_>) -> Option<String> {
     }
     (end > 0).then(|| out + &tokens.text[end..])
 }
-
 
 /// `$vars.x`, `$inputs.x` and other names of this language with a `$` before them.
 pub(super) fn variable(text: &str) -> Option<Fix> {
@@ -385,7 +396,8 @@ mod tests {
 
     #[test]
     fn an_ambiguous_construct_has_no_fix() {
-        for text in ["!a == b", "a.map(x => x.y)", "a.b(", "a.get('b')", "a +", "a is not empty", "a | quote"] {
+        for text in ["!a == b", "a.map(x => x.y)", "a.b(", "a.get('b')", "a +", "a is not empty", "a | quote"]
+        {
             assert_eq!(fixed(text), None, "{text}");
         }
     }
@@ -396,7 +408,11 @@ mod tests {
             ("a | round(digits=2)", "no argument `digits`", Some("a | round(precision=2)")),
             ("a | sort(key='x')", "no argument `key`", Some("a | sort(attribute='x')")),
             ("a | join(sep=', ')", "no argument `sep`", Some("a | join(d=', ')")),
-            ("formatDate(a, '%Y', tz='UTC')", "no argument `tz`", Some("formatDate(a, '%Y', timezone='UTC')")),
+            (
+                "formatDate(a, '%Y', tz='UTC')",
+                "no argument `tz`",
+                Some("formatDate(a, '%Y', timezone='UTC')"),
+            ),
             ("a | upper('de')", "takes no arguments", None),
             ("a | replace('x')", "`new` of `replace` is missing", None),
             ("a | round(2, precision=3)", "is given twice", None),
@@ -416,11 +432,32 @@ mod tests {
             assert_eq!(fixed(text).as_deref(), expected, "{text}");
         }
         for text in [
-            "a | round(2, 'ceil')", "a | join(', ', attribute='x')", "a | default", "a | d('x', true)", "a is divisibleby(3)",
-            "a | map('replace', 'x', 'y')", "a | selectattr('x') | list", "addDuration(now(), '-1d')", "addDuration(a, b)",
-            "hash(a, b)", "dict(a, b=1)", "range(3)", "parseDate(a, '%d.%m.%Y')", "a | parseDate(format='%Y')", "now() ~ a",
-            "now().year | default(1)", "a - b", "a + '1d'", "'a' + 'b'", "f | format(1)", "a | tojson(indent=2)", "hmac(a, b)",
-            "a | dictsort(by='value')", "formatDate(now(), timezone='Europe/Berlin')", "base64(a, decode=true)", "replace(*a)",
+            "a | round(2, 'ceil')",
+            "a | join(', ', attribute='x')",
+            "a | default",
+            "a | d('x', true)",
+            "a is divisibleby(3)",
+            "a | map('replace', 'x', 'y')",
+            "a | selectattr('x') | list",
+            "addDuration(now(), '-1d')",
+            "addDuration(a, b)",
+            "hash(a, b)",
+            "dict(a, b=1)",
+            "range(3)",
+            "parseDate(a, '%d.%m.%Y')",
+            "a | parseDate(format='%Y')",
+            "now() ~ a",
+            "now().year | default(1)",
+            "a - b",
+            "a + '1d'",
+            "'a' + 'b'",
+            "f | format(1)",
+            "a | tojson(indent=2)",
+            "hmac(a, b)",
+            "a | dictsort(by='value')",
+            "formatDate(now(), timezone='Europe/Berlin')",
+            "base64(a, decode=true)",
+            "replace(*a)",
         ] {
             let compiled = Expression::compile(text, Span::default());
             let is_unknown = |error: &crate::expression::SyntaxError| error.unknown.is_some();

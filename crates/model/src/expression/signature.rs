@@ -5,13 +5,13 @@ use std::ops::Range;
 
 use minijinja::machinery::ast::{CallArg, Expr};
 
+use super::SyntaxError;
 use super::evaluation::{Evaluation, Failure, Values};
 use super::filters::{self, Filter};
 use super::functions;
 use super::predicates;
 use super::program::literal;
 use super::tokens::Tokens;
-use super::SyntaxError;
 use crate::budget::Budget;
 use crate::diagnostic::nearest;
 use crate::units;
@@ -60,7 +60,12 @@ struct Signature<'a> {
 }
 
 /// Checks the arguments of a filter. `at` is its name in `text`.
-pub(super) fn check_filter(name: &str, args: &[CallArg<'_>], at: Range<usize>, text: &str) -> Option<SyntaxError> {
+pub(super) fn check_filter(
+    name: &str,
+    args: &[CallArg<'_>],
+    at: Range<usize>,
+    text: &str,
+) -> Option<SyntaxError> {
     let found = filters::find(name)?;
     let (parameters, required) = match found {
         Filter::Builtin(row) => row.signature()?,
@@ -72,7 +77,12 @@ pub(super) fn check_filter(name: &str, args: &[CallArg<'_>], at: Range<usize>, t
 }
 
 /// Checks the arguments of a function. `at` is its name in `text`.
-pub(super) fn check_function(name: &str, args: &[CallArg<'_>], at: Range<usize>, text: &str) -> Option<SyntaxError> {
+pub(super) fn check_function(
+    name: &str,
+    args: &[CallArg<'_>],
+    at: Range<usize>,
+    text: &str,
+) -> Option<SyntaxError> {
     let function = functions::find(name)?;
     if function.takes_any() {
         return None;
@@ -80,7 +90,9 @@ pub(super) fn check_function(name: &str, args: &[CallArg<'_>], at: Range<usize>,
     let parameters = function.parameters;
     check(&Signature { name, parameters, required: function.required }, args, at.clone(), text)
         .or_else(|| check_duration(parameters, args, text))
-        .or_else(|| check_literals(Filter::Function(function), args.get(1..)?, at).filter(|_| function.is_filter()))
+        .or_else(|| {
+            check_literals(Filter::Function(function), args.get(1..)?, at).filter(|_| function.is_filter())
+        })
 }
 
 /// Checks the number of arguments of a test.
@@ -95,14 +107,20 @@ pub(super) fn check_test(name: &str, args: &[CallArg<'_>], at: Range<usize>) -> 
 }
 
 /// Checks names and numbers of arguments. Unpacked arguments are unknown, so their calls are not checked.
-fn check(signature: &Signature<'_>, args: &[CallArg<'_>], at: Range<usize>, text: &str) -> Option<SyntaxError> {
+fn check(
+    signature: &Signature<'_>,
+    args: &[CallArg<'_>],
+    at: Range<usize>,
+    text: &str,
+) -> Option<SyntaxError> {
     let Signature { name, parameters, required } = signature;
     let mut given = vec![false; parameters.len()];
     let positional = args.iter().filter(|argument| matches!(argument, CallArg::Pos(_))).count();
     if args.iter().any(|argument| matches!(argument, CallArg::PosSplat(_) | CallArg::KwargSplat(_))) {
         return None;
     }
-    let error = |message: String, at: Range<usize>| SyntaxError { code: Some(CODE), ..SyntaxError::new(message, at) };
+    let error =
+        |message: String, at: Range<usize>| SyntaxError { code: Some(CODE), ..SyntaxError::new(message, at) };
     if positional > parameters.len() {
         let message = match parameters.len() {
             0 => format!("`{name}` takes no arguments"),
@@ -110,7 +128,11 @@ fn check(signature: &Signature<'_>, args: &[CallArg<'_>], at: Range<usize>, text
         };
         let fix = parameters.is_empty().then(|| without_brackets(&at, text)).flatten();
         let help = parameters.is_empty().then(|| format!("write `{name}` without brackets").into());
-        return Some(SyntaxError { fix: fix.map(Box::new), help: help.filter(|_| !is_call(&at, text)), ..error(message, at) });
+        return Some(SyntaxError {
+            fix: fix.map(Box::new),
+            help: help.filter(|_| !is_call(&at, text)),
+            ..error(message, at)
+        });
     }
     given[..positional].fill(true);
     for argument in args {
@@ -125,10 +147,15 @@ fn check(signature: &Signature<'_>, args: &[CallArg<'_>], at: Range<usize>, text
                 let meant = meant(found, parameters);
                 let message = format!(
                     "`{name}` has no argument `{found}`; {}",
-                    if parameters.is_empty() { "it takes none".to_owned() } else { format!("it takes {}", parameters.join(", ")) }
+                    if parameters.is_empty() {
+                        "it takes none".to_owned()
+                    } else {
+                        format!("it takes {}", parameters.join(", "))
+                    }
                 );
                 let help = meant.map(|meant| format!("write `{meant}=…`").into());
-                let fix = meant.filter(|_| place != at).map(|meant| Box::new((place.clone(), meant.to_owned())));
+                let fix =
+                    meant.filter(|_| place != at).map(|meant| Box::new((place.clone(), meant.to_owned())));
                 return Some(SyntaxError { help, fix, ..error(message, place) });
             }
         }
@@ -145,7 +172,10 @@ fn check(signature: &Signature<'_>, args: &[CallArg<'_>], at: Range<usize>, text
 fn meant(name: &str, parameters: &[&'static str]) -> Option<&'static str> {
     let alias = ALIASES.iter().find(|(alias, _)| *alias == name).map_or(&[][..], |(_, meant)| meant);
     let alias = alias.iter().copied().find(|meant| parameters.contains(meant));
-    alias.or_else(|| nearest(name, parameters.iter().copied()).and_then(|near| parameters.iter().copied().find(|it| *it == near)))
+    alias.or_else(|| {
+        nearest(name, parameters.iter().copied())
+            .and_then(|near| parameters.iter().copied().find(|it| *it == near))
+    })
 }
 
 /// The name of an argument behind the name of its function.
@@ -194,7 +224,8 @@ fn check_duration(parameters: &[&'static str], args: &[CallArg<'_>], text: &str)
     let meant = units::suggest_duration(length).map(|meant| format!("'{sign}{meant}'"));
     let message = format!("`{written}` is no duration: {error}");
     let help = meant.as_ref().map(|meant| format!("write `{meant}`").into());
-    let fix = meant.filter(|_| at.end - at.start == written.len() + 2).map(|meant| Box::new((at.clone(), meant)));
+    let fix =
+        meant.filter(|_| at.end - at.start == written.len() + 2).map(|meant| Box::new((at.clone(), meant)));
     Some(SyntaxError { help, fix, code: Some(CODE), ..SyntaxError::new(message, at) })
 }
 
@@ -225,7 +256,9 @@ fn check_literals(filter: Filter, args: &[CallArg<'_>], at: Range<usize>) -> Opt
     let (budget, scope) = (Budget::inline(), Value::from(Map::new()));
     let evaluation = Evaluation { scope: &scope, clock: None, budget: &budget };
     match evaluation.filter(filter, Some(subject), values) {
-        Err(Failure::Message(message)) => Some(SyntaxError { code: Some(CODE), ..SyntaxError::new(message, at) }),
+        Err(Failure::Message(message)) => {
+            Some(SyntaxError { code: Some(CODE), ..SyntaxError::new(message, at) })
+        }
         Ok(_) | Err(Failure::Exceeded(_)) => None,
     }
 }

@@ -40,13 +40,28 @@ pub(super) fn check(expr: &Expr<'_>, text: &str) -> Option<SyntaxError> {
         Expr::Filter(filter) => check_name(Kind::Filter, filter.name, filter.span(), text)
             .or_else(|| check_named_argument(filter.name, &filter.args, filter.span(), text))
             .or_else(|| check_date_format(filter.name, filter.args.first(), &filter.args, text))
-            .or_else(|| signature::check_filter(filter.name, &filter.args, name_range(filter.name, filter.span(), text), text)),
-        Expr::Test(test) => check_name(Kind::Test, test.name, test.span(), text)
-            .or_else(|| signature::check_test(test.name, &test.args, name_range(test.name, test.span(), text))),
+            .or_else(|| {
+                signature::check_filter(
+                    filter.name,
+                    &filter.args,
+                    name_range(filter.name, filter.span(), text),
+                    text,
+                )
+            }),
+        Expr::Test(test) => check_name(Kind::Test, test.name, test.span(), text).or_else(|| {
+            signature::check_test(test.name, &test.args, name_range(test.name, test.span(), text))
+        }),
         Expr::Call(call) => match &call.expr {
             Expr::Var(function) => check_name(Kind::Function, function.id, call.span(), text)
                 .or_else(|| check_date_format(function.id, call.args.get(1), &call.args, text))
-                .or_else(|| signature::check_function(function.id, &call.args, name_range_before_arguments(function.id, call.span(), text), text)),
+                .or_else(|| {
+                    signature::check_function(
+                        function.id,
+                        &call.args,
+                        name_range_before_arguments(function.id, call.span(), text),
+                        text,
+                    )
+                }),
             Expr::GetAttr(method) => Some(method_error(method.name, call.span(), text)),
             _ => None,
         },
@@ -76,7 +91,8 @@ fn method_error(name: &str, span: Span, text: &str) -> SyntaxError {
         None => name_range_before(name, start.min(text.len()), text),
     };
     let unknown = Some(UnknownName { nearest: None });
-    let fix = equivalent.and_then(|equivalent| rewrite::by_template(text, &at, rewrite::Use::Method, equivalent));
+    let fix =
+        equivalent.and_then(|equivalent| rewrite::by_template(text, &at, rewrite::Use::Method, equivalent));
     let help = Some(help);
     SyntaxError {
         help,
@@ -185,7 +201,9 @@ fn other_kind(kind: Kind, name: &str) -> Option<Cow<'static, str>> {
     let text = match kind {
         Kind::Filter if is_test => format!("`{name}` is a test: write `x is {name}`"),
         Kind::Filter if is_function => format!("`{name}` is a function: write `{name}(x)`"),
-        Kind::Test if is_function => format!("`{name}` is a function, not a test; a test is one as `x is defined`"),
+        Kind::Test if is_function => {
+            format!("`{name}` is a function, not a test; a test is one as `x is defined`")
+        }
         Kind::Test if is_filter => format!("`{name}` is a filter: write `x | {name}`"),
         Kind::Function if is_filter => format!("`{name}` is a filter: write `x | {name}`"),
         Kind::Function if is_test => format!("`{name}` is a test: write `x is {name}`"),

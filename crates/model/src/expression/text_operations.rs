@@ -2,16 +2,32 @@
 
 use minijinja::machinery::ast::{BinOpKind, Expr};
 
-use super::comparison::operand;
 use super::SyntaxError;
+use super::comparison::operand;
 use crate::units;
 
 /// Functions and filters that return a date, which is a text.
 const DATES: [&str; 3] = ["addDuration", "now", "parseDate"];
 /// Other functions and filters that return a text.
 const TEXTS: [&str; 18] = [
-    "capitalize", "escape", "format", "formatDate", "hash", "hmac", "indent", "join", "lower", "replace", "string", "title",
-    "toCsv", "tojson", "trim", "upper", "urlencode", "uuid",
+    "capitalize",
+    "escape",
+    "format",
+    "formatDate",
+    "hash",
+    "hmac",
+    "indent",
+    "join",
+    "lower",
+    "replace",
+    "string",
+    "title",
+    "toCsv",
+    "tojson",
+    "trim",
+    "upper",
+    "urlencode",
+    "uuid",
 ];
 /// Members of dates in other languages, each with its format here; those that are numbers end with `true`.
 const PARTS: [(&str, &str, bool); 14] = [
@@ -108,7 +124,9 @@ fn subtraction(expr: &Expr<'_>, left: Option<Returned>, right: Option<Returned>,
         true => {
             "the seconds between two dates are `(formatDate(a, '%s') | int) - (formatDate(b, '%s') | int)`; an earlier date is `addDuration(a, '-1d')`"
         }
-        false => "`| int` and `| float` make a number of a text; `| replace('part', '')` removes a part of it",
+        false => {
+            "`| int` and `| float` make a number of a text; `| replace('part', '')` removes a part of it"
+        }
     };
     SyntaxError {
         help: Some(help.into()),
@@ -135,5 +153,10 @@ fn member(date: &Expr<'_>, name: &str, text: &str) -> Option<SyntaxError> {
     };
     let fix = meant.map(|meant| Box::new((range.start..at.end, meant)));
     let message = format!("a date is a text, which has no member `{name}`");
-    Some(SyntaxError { help: Some(help.into()), fix, code: Some("wrong-operand"), ..SyntaxError::new(message, at) })
+    Some(SyntaxError {
+        help: Some(help.into()),
+        fix,
+        code: Some("wrong-operand"),
+        ..SyntaxError::new(message, at)
+    })
 }

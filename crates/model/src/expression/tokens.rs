@@ -3,9 +3,8 @@
 use std::ops::Range;
 
 /// Signs of several characters, longest first. Some belong to other languages only.
-const SIGNS: [&str; 17] = [
-    "===", "!==", "&&", "||", "??", "?.", "?:", "=>", "=~", "==", "!=", "<=", ">=", "**", "//", "++", "--",
-];
+const SIGNS: [&str; 17] =
+    ["===", "!==", "&&", "||", "??", "?.", "?:", "=>", "=~", "==", "!=", "<=", ">=", "**", "//", "++", "--"];
 
 /// The kind of a token.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -118,7 +117,9 @@ impl<'t> Tokens<'t> {
                     at = self.opening(at)?;
                     // A call or a subscript belongs to the operand before it.
                     let before = at.checked_sub(1);
-                    if let Some(before) = before.filter(|before| self.ends_operand(*before) && self.get(at) != "{") {
+                    if let Some(before) =
+                        before.filter(|before| self.ends_operand(*before) && self.get(at) != "{")
+                    {
                         at = before;
                         continue;
                     }
@@ -209,6 +210,7 @@ fn quoted_length(rest: &str, quote: char) -> usize {
 fn number_length(rest: &str) -> usize {
     let digits = |text: &str| text.find(|c: char| !is_word(c)).unwrap_or(text.len());
     let whole = digits(rest);
-    let fraction = rest[whole..].strip_prefix('.').filter(|rest| rest.starts_with(|c: char| c.is_ascii_digit()));
+    let fraction =
+        rest[whole..].strip_prefix('.').filter(|rest| rest.starts_with(|c: char| c.is_ascii_digit()));
     fraction.map_or(whole, |fraction| whole + 1 + digits(fraction))
 }

@@ -49,7 +49,8 @@ fn emit(value: &Node, source: &Source, separator: &str) -> Option<String> {
 
 fn stop(value: &Node, source: &Source, _: &str) -> Option<String> {
     let is_scalar = scalar(value, source).is_some();
-    let text = if is_scalar { scalar_in_brackets(value, source)? } else { one_line(value, source)?.to_owned() };
+    let text =
+        if is_scalar { scalar_in_brackets(value, source)? } else { one_line(value, source)?.to_owned() };
     Some(format!("stop: {{result: {text}}}"))
 }
 
@@ -139,7 +140,11 @@ static AUTOMATION: &[ForeignKey] = &[
     key("defaults", None, "`retry` and `timeout` stand on a step, or on a group of steps"),
     key("permissions", None, "what an automation may do is said by its connections"),
     key("namespace", None, "`labels` sort automations into groups"),
-    rewritten("schedule", "it stands under `trigger`: `trigger: {schedule: {daily: {at: \"08:30\"}}}`", trigger_of_schedule),
+    rewritten(
+        "schedule",
+        "it stands under `trigger`: `trigger: {schedule: {daily: {at: \"08:30\"}}}`",
+        trigger_of_schedule,
+    ),
     rewritten("cron", "it stands under `trigger`: `trigger: {schedule: {cron: \"*/5 * * * *\"}}`", cron),
     rewritten("webhook", "it stands under `trigger`: `trigger: {webhook: {}}`", trigger_of_webhook),
 ];
@@ -242,7 +247,11 @@ pub(super) static STEP: &[ForeignKey] = &[
     key("block", Some("steps"), "a list of steps is `steps`"),
     key("rescue", Some("onError"), "the steps for a failure stand under `onError`"),
     key("always", None, "steps that always run stand under `finally`, at the top of the file"),
-    key("with_items", Some("forEach"), "a list to go through is `forEach`, and the steps for each item stand under `steps`"),
+    key(
+        "with_items",
+        Some("forEach"),
+        "a list to go through is `forEach`, and the steps for each item stand under `steps`",
+    ),
     key("loop_control", None, "the name of the item is `as`"),
     key("notify", None, "call another automation with `call: name`"),
     key("tags", None, "`labels` of the file sort automations into groups"),
@@ -295,7 +304,11 @@ static RETRY: &[ForeignKey] = &[
 
 /// In the settings of a loop.
 static REPEAT: &[ForeignKey] = &[
-    rewritten("while", "write `until` with the opposite, which is looked at after each turn: `until: not (…)`", until_not),
+    rewritten(
+        "while",
+        "write `until` with the opposite, which is looked at after each turn: `until: not (…)`",
+        until_not,
+    ),
     key("times", Some("max"), "how many turns there are is `max`"),
     key("count", Some("max"), "how many turns there are is `max`"),
     key("limit", Some("max"), "the most turns are `max`"),
@@ -320,11 +333,23 @@ static WAIT_FOR: &[ForeignKey] = &[
 /// In a webhook.
 static WEBHOOK: &[ForeignKey] = &[
     rewritten("method", "the methods are a list: `methods: [POST]`", methods),
-    key("path", None, "a webhook has an address of its own, which `cogwork list --addresses` shows; what follows it in a request is `trigger.results.pathFragment`"),
+    key(
+        "path",
+        None,
+        "a webhook has an address of its own, which `cogwork list --addresses` shows; what follows it in a request is `trigger.results.pathFragment`",
+    ),
     key("url", None, "a webhook has an address of its own, which `cogwork list --addresses` shows"),
     key("endpoint", None, "a webhook has an address of its own, which `cogwork list --addresses` shows"),
-    key("secret", None, "it stands under `verify`, with the kind of the check: `verify: {preset: hmac, secret: \"${{ secrets.name }}\"}`"),
-    key("token", None, "it stands under `verify`, with the kind of the check: `verify: {preset: sharedToken, secret: \"${{ secrets.name }}\"}`"),
+    key(
+        "secret",
+        None,
+        "it stands under `verify`, with the kind of the check: `verify: {preset: hmac, secret: \"${{ secrets.name }}\"}`",
+    ),
+    key(
+        "token",
+        None,
+        "it stands under `verify`, with the kind of the check: `verify: {preset: sharedToken, secret: \"${{ secrets.name }}\"}`",
+    ),
     key("auth", None, "how requests are checked stands under `verify`"),
     key("authentication", None, "how requests are checked stands under `verify`"),
     key("response", Some("respond"), "the response to the caller is `respond`"),

@@ -246,10 +246,18 @@ fn quote_over_lines(text: &str, at: usize, context: &ScanContext) -> Option<Diag
     let content = first_line.trim_end();
     let closers = content.len() - content.trim_end_matches([']', '}']).len();
     let end = start + content.len() - closers.min(open);
-    let diagnostic = Diagnostic::error("yaml-unclosed", "this quote is not closed on its line", Span::new(start, start + 1))
-        .label("the text goes on to the next quote, lines below")
-        .help(format!("close it with `{quote}` at the end of the text"));
-    Some(if closers > 0 && open > 0 { diagnostic.replace(Span::at(end), quote.to_string()) } else { diagnostic })
+    let diagnostic = Diagnostic::error(
+        "yaml-unclosed",
+        "this quote is not closed on its line",
+        Span::new(start, start + 1),
+    )
+    .label("the text goes on to the next quote, lines below")
+    .help(format!("close it with `{quote}` at the end of the text"));
+    Some(if closers > 0 && open > 0 {
+        diagnostic.replace(Span::at(end), quote.to_string())
+    } else {
+        diagnostic
+    })
 }
 
 /// Explains a value that needs quotes.
@@ -407,7 +415,8 @@ fn backslash_in_quotes(text: &str, at: usize) -> Option<(Span, String)> {
     let open = line.find('"')?;
     let close = line.rfind('"').filter(|close| *close > open)?;
     let inner = &line[open + 1..close];
-    let is_path = inner.contains('\\') && !inner.contains(['"']) && !inner.contains("\\\\") && !inner.contains("${{");
+    let is_path =
+        inner.contains('\\') && !inner.contains(['"']) && !inner.contains("\\\\") && !inner.contains("${{");
     let has_drive = inner.as_bytes().get(1) == Some(&b':') || inner.starts_with('\\');
     let span = Span::new(start + open, start + close + 1);
     (is_path && has_drive).then(|| (span, format!("'{}'", inner.replace('\'', "''"))))

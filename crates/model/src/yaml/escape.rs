@@ -36,7 +36,9 @@ pub(crate) fn replace_within(
             let all = scalar.locate_span(0, scalar.value.len());
             let mut value = scalar.value.clone();
             value.replace_range(range, text);
-            if is_plain(&value) && (!value.contains([',', '[', ']', '{', '}']) || is_block(source.text(), all)) {
+            if is_plain(&value)
+                && (!value.contains([',', '[', ']', '{', '}']) || is_block(source.text(), all))
+            {
                 return Some((span, text.to_owned()));
             }
             // The scalar needs quotes now.
@@ -47,7 +49,8 @@ pub(crate) fn replace_within(
 
 /// True if a text means the same in every style, wherever it stands in a scalar that is not empty.
 fn is_harmless(text: &str) -> bool {
-    !text.is_empty() && text.chars().all(|c| c.is_alphanumeric() || matches!(c, '_' | '.' | '|' | '(' | ')' | ' '))
+    !text.is_empty()
+        && text.chars().all(|c| c.is_alphanumeric() || matches!(c, '_' | '.' | '|' | '(' | ')' | ' '))
         && !text.starts_with('|')
 }
 
@@ -68,7 +71,9 @@ fn is_block(source: &str, scalar: Span) -> bool {
     let mut lines = after.lines();
     let rest = lines.next().unwrap_or_default().trim_start();
     let next = lines.map(str::trim_start).find(|line| !line.is_empty()).unwrap_or_default();
-    !lead.contains(['{', '[', ',']) && (rest.is_empty() || rest.starts_with('#')) && !next.starts_with(['}', ']'])
+    !lead.contains(['{', '[', ','])
+        && (rest.is_empty() || rest.starts_with('#'))
+        && !next.starts_with(['}', ']'])
 }
 
 /// The scalar that covers a span.

@@ -476,10 +476,14 @@ impl<'n, 'd> Field<'n, 'd> {
     /// As [`Field::choice`], with words of other languages for some of the words.
     #[must_use]
     pub fn choice_or_alias(self, words: &[&'d str], aliases: &[(&str, &'d str)]) -> Option<&'d str> {
-        let alias = self.node.and_then(Node::as_str).and_then(|found| aliases.iter().find(|(alias, _)| *alias == found));
+        let alias = self
+            .node
+            .and_then(Node::as_str)
+            .and_then(|found| aliases.iter().find(|(alias, _)| *alias == found));
         let (Some((found, word)), Some(node)) = (alias, self.node) else { return self.choice(words) };
         let message = format!("unknown value `{found}` for {}", self.subject());
-        let diagnostic = Diagnostic::error("unknown-value", message, node.span).allowed(words.iter().copied());
+        let diagnostic =
+            Diagnostic::error("unknown-value", message, node.span).allowed(words.iter().copied());
         self.diagnostics.push(diagnostic.nearest(Some(*word)));
         Some(*word)
     }

@@ -23,7 +23,8 @@ fn common_expression_error(values: &[Value]) -> Option<ActionError> {
     };
     let first = error(values.first()?)?;
     values.iter().all(|value| error(value).is_some()).then(|| {
-        let message = format!("every iteration failed by an expression, in spite of `failFast: false`: {first}");
+        let message =
+            format!("every iteration failed by an expression, in spite of `failFast: false`: {first}");
         ActionError::new(ErrorKind::Expression, message)
     })
 }
@@ -51,7 +52,9 @@ impl Run {
         } else {
             self.for_each_in_parallel(each, items, scope, context).await?
         };
-        if !each.fail_fast && let Some(error) = common_expression_error(&values) {
+        if !each.fail_fast
+            && let Some(error) = common_expression_error(&values)
+        {
             return Err(failed(error));
         }
         Ok(Value::from(values))

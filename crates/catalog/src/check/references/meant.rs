@@ -18,12 +18,11 @@ impl Checker<'_> {
                 (
                     "body" | "payload" | "request" | "data" | "input" | "params" | "args" | "parameters",
                     StartForm::Inputs,
-                )
-                    if self
-                        .automation
-                        .inputs
-                        .iter()
-                        .any(|input| names.get(1) == Some(&input.name.as_str())) =>
+                ) if self
+                    .automation
+                    .inputs
+                    .iter()
+                    .any(|input| names.get(1) == Some(&input.name.as_str())) =>
                 {
                     Some(Elsewhere::Path(format!("inputs.{rest}")))
                 }

@@ -467,7 +467,8 @@ impl<'a> Checker<'a> {
             match availability {
                 Availability::Always | Availability::Maybe(_) => {
                     let path = reader.as_deref();
-                    let reading = Reading { name, span: position.span, reader: path, in_guard: site.in_guard };
+                    let reading =
+                        Reading { name, span: position.span, reader: path, in_guard: site.in_guard };
                     let race = self.race(&reading, setters);
                     return race.or_else(|| {
                         let is_only = setters.len() == 1 && !optional;

@@ -177,7 +177,8 @@ impl<'a> Checker<'a> {
             Link::Name(name) if is_length(name) && has_length(&unresolved.parent) => {
                 let value = path_text(&links[..depth]);
                 let value = value.trim_matches('`');
-                let message = format!("{parent} is {}, which has no field `{name}`", describe(&unresolved.parent));
+                let message =
+                    format!("{parent} is {}, which has no field `{name}`", describe(&unresolved.parent));
                 let diagnostic = error(message).help(format!("write `{value} | length`"));
                 // The correction replaces the dot and the name, which nothing may follow.
                 let dot = Span::new((span.start as usize).saturating_sub(1), span.end as usize);
@@ -348,7 +349,8 @@ fn is_length(name: &str) -> bool {
 }
 
 fn has_length(kind: &ResultType) -> bool {
-    is_list(kind) || kind.alternatives().iter().any(|kind| matches!(kind, ResultType::Text | ResultType::Map { .. }))
+    is_list(kind)
+        || kind.alternatives().iter().any(|kind| matches!(kind, ResultType::Text | ResultType::Map { .. }))
 }
 
 fn is_list(kind: &ResultType) -> bool {

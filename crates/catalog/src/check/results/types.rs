@@ -279,11 +279,9 @@ impl<'a> Types<'a> {
             Verb::Respond(_) | Verb::Wait(_) => ResultType::Null,
             Verb::WaitFor(wait) => wait_result(wait),
             // Results of code have no static type; `stop` and `fail` produce none.
-            Verb::Code(_)
-            | Verb::Break
-            | Verb::Continue
-            | Verb::Stop { .. }
-            | Verb::Fail { .. } => ResultType::Any,
+            Verb::Code(_) | Verb::Break | Verb::Continue | Verb::Stop { .. } | Verb::Fail { .. } => {
+                ResultType::Any
+            }
         }
     }
 

@@ -574,8 +574,8 @@ fn report_unknown(
             }
             None if near.is_none() && is_input_beside(reader, verb) => {
                 let key = shorten(&entry.key);
-                let diagnostic =
-                    diagnostic.help(format!("the inputs of an action stand below `with`: `with: {{{key}: …}}`"));
+                let diagnostic = diagnostic
+                    .help(format!("the inputs of an action stand below `with`: `with: {{{key}: …}}`"));
                 let is_plain = !value.contains([',', '[', ']', '{', '}']) || value.starts_with(['"', '\'']);
                 let is_alone = reader.undeclared_entries().count() == 1 && !value.is_empty();
                 match is_alone && is_one_line && is_plain {
