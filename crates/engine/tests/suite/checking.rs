@@ -24,7 +24,7 @@ pub(crate) fn catalog() -> Catalog {
 }
 
 /// `code text` of each problem, where the text is what its place covers, with the nearest name where there is one.
-fn said(report: &Report) -> Vec<String> {
+pub(crate) fn said(report: &Report) -> Vec<String> {
     let all = report.diagnostics().iter().map(|found| {
         let near = found.nearest.as_ref().map(|near| format!(" ({near})")).unwrap_or_default();
         format!("{} {}{near}", found.code, report.source().slice(found.span))
@@ -596,38 +596,4 @@ proptest! {
             prop_assert!(is_new, "{}\n{}", text, report.render(false));
         }
     }
-}
-
-#[test]
-fn no_file_reads_a_variable_that_belongs_to_the_daemon() {
-    for name in
-        ["COGWORK_MASTER_KEY", "COGWORK_ADMIN_TOKEN", "COGWORK_SECRET_X", "OTEL_EXPORTER_OTLP_HEADERS"]
-    {
-        let expected = format!("own-variable {name}");
-        for value in
-            [format!("env.{name}"), format!("env['{name}'] | default('')"), format!("'a' ~ env.{name}")]
-        {
-            let text = format!(
-                "trigger: {{manual: {{}}}}\nconfigVars:\n  a: ${{{{ {value} }}}}\nsteps: [{{set: {{a: \"${{{{ configVars.a }}}}\"}}}}]\n"
-            );
-            let report = check_text(&catalog(), "automations/test.yaml", &text);
-            let found = said(&report);
-            assert!(found.len() == 1 && found[0].starts_with("own-variable"), "{text}{found:?}");
-            let text = format!(
-                "type: wiki.basic\nwith:\n  host: x.test\n  email: a@x.test\n  apiToken: ${{{{ {value} }}}}\n"
-            );
-            let report = check_text(&catalog(), "connections/x.yaml", &text);
-            let found = said(&report);
-            assert!(found.len() == 1 && found[0].starts_with("own-variable"), "{text}{found:?}");
-        }
-        let text = format!(
-            "trigger: {{webhook: {{verify: {{preset: sharedToken, secret: \"${{{{ env.{name} }}}}\"}}}}}}\nsteps: []\n"
-        );
-        let report = check_text(&catalog(), "automations/test.yaml", &text);
-        assert!(said(&report).contains(&expected), "{:?}", said(&report));
-    }
-    check(
-        "trigger: {manual: {}}\nconfigVars:\n  a: ${{ env.MY_COGWORK_URL }}\nsteps: [{set: {a: \"${{ configVars.a }}\"}}]\n",
-        &[],
-    );
 }

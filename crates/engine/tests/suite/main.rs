@@ -20,6 +20,7 @@ mod code;
 mod code_ahead;
 mod corpus;
 mod durability;
+mod environment;
 mod evaluations;
 mod events;
 mod executions;

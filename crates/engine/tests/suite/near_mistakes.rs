@@ -124,7 +124,9 @@ fn a_request_with_a_method_and_a_retry_that_covers_something_are_fine() {
     check_fine_steps(
         "  - action: http.request\n    retry: 1\n    with: {url: \"https://a.test\", method: GET, body: {a: 1}}\n",
     );
-    check_fine_steps("  - retry: 2\n    steps: [{if: state.ready | default(false) == false, fail: not ready}]\n");
+    check_fine_steps(
+        "  - retry: 2\n    steps: [{if: state.ready | default(false) == false, fail: not ready}]\n",
+    );
     check_fine_steps(
         "  - retry: {max: 2, on: [network, 5xx]}\n    steps: [{action: http.request, with: {url: \"https://a.test\"}}]\n",
     );

@@ -69,17 +69,15 @@ pub(super) fn connection(connection: &Connection) -> Vec<Diagnostic> {
         template.expressions(&mut |expression| {
             found.extend(nondeterministic(expression, VARIABLE));
             for reference in expression.references() {
-                found.extend(own_variable(reference, |index| {
-                    NamePosition::locate(&connection.source, expression, &reference.path, index).span
-                }));
+                let locate = |at| NamePosition::locate(&connection.source, expression, &reference.path, at);
+                found.extend(own_variable(reference, |at| locate(at).span));
                 let Some(root) = reference.path.first().filter(|root| !names::OUTSIDE.contains(&root.as_str())) else {
                     continue;
                 };
-                let position = NamePosition::locate(&connection.source, expression, &reference.path, 0);
                 let message = format!("`{root}` does not exist in a connection");
-                let diagnostic = Diagnostic::error("name-not-here", message, position.span);
+                let diagnostic = Diagnostic::error("name-not-here", message, locate(0).span);
                 found.push(
-                    position.nearest(diagnostic, root, &names::OUTSIDE)
+                    locate(0).nearest(diagnostic, root, &names::OUTSIDE)
                         .help("a connection is read before any execution; write a value, `${{ secrets.x }}` or `${{ env.X }}`"),
                 );
             }
