@@ -99,10 +99,10 @@ impl Unescaped {
     }
 
     fn at(&self, at: usize, is_end: bool) -> usize {
-        // The escapes that begin before this place.
-        let before = self
-            .escapes
-            .partition_point(|(decoded, _)| decoded.start < at || (!is_end && decoded.start == at));
+        // The escapes that begin before this place, and one at its end that was cut off.
+        let before = self.escapes.partition_point(|(decoded, _)| {
+            decoded.start < at || (decoded.start == at && (!is_end || decoded.is_empty()))
+        });
         let Some((decoded, source)) = before.checked_sub(1).and_then(|last| self.escapes.get(last)) else {
             return at;
         };
