@@ -49,6 +49,7 @@ mod replays;
 mod retention;
 mod schedules;
 mod schemas;
+mod silent_slips;
 mod slips;
 mod snapshots;
 mod transfer;
