@@ -72,7 +72,11 @@ impl Engine {
         let (settings, dir) = (self.settings(), self.project_dir());
         let path = test_path(automation.source.path());
         let before = present(&dir, &path).map_err(|error| Error::NotReplayable(error.to_string()))?;
-        let real = RealSecrets { vault: None, folder: settings.dir.join("secrets") };
+        let real = RealSecrets {
+            vault: None,
+            folder: settings.dir.join("secrets"),
+            env_allow: settings.env_allow.clone(),
+        };
         let variable = |name: &str| real.variable(name);
         let runner = TestRunner::new(catalog.clone(), &dir).with_secrets(real.clone());
         let mut reason = String::new();

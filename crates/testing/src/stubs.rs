@@ -10,7 +10,7 @@ use jiff::Timestamp;
 use model::Span;
 use model::action::{ActionError, Effect, ErrorKind};
 use model::automation::AutomationId;
-use model::redact::{MASK, Redactor};
+use model::redact::MASK;
 use model::test_suite::{Case, Start, Stub, StubError, StubOutcome, StubResponse, Target};
 use model::value::{Map, Value};
 
@@ -88,12 +88,7 @@ impl DoubleTable {
             secrets: case.secrets.clone(),
             env: case.env.clone(),
             cassette: setup.cassette.clone(),
-            real: Secrets::new(
-                setup.real.vault.clone(),
-                setup.real.folder.clone(),
-                Redactor::default(),
-                None,
-            ),
+            real: setup.real.secrets(),
             clock,
             quiescence,
             trusts_senders: !matches!(&case.start, Start::Request(request) if request.verify),

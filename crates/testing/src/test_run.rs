@@ -38,13 +38,21 @@ pub struct RealSecrets {
     pub vault: Option<Arc<Vault>>,
     /// Folder with one file per secret.
     pub folder: PathBuf,
+    /// Variables of the environment that files may read; `None` for all but those of Cogwork itself.
+    pub env_allow: Option<Vec<String>>,
 }
 
 impl RealSecrets {
+    /// Returns the reader of these secrets and variables.
+    pub(super) fn secrets(&self) -> Secrets {
+        Secrets::new(self.vault.clone(), self.folder.clone(), Redactor::default(), None)
+            .with_allowed_variables(self.env_allow.clone())
+    }
+
     /// Reads an environment variable of this process; `None` if it is not set.
     #[must_use]
     pub fn variable(&self, name: &str) -> Option<String> {
-        Secrets::new(self.vault.clone(), self.folder.clone(), Redactor::default(), None).variable(name)
+        self.secrets().variable(name)
     }
 }
 

@@ -127,7 +127,7 @@ fn secrets(config: &Config, records: bool) -> anyhow::Result<RealSecrets> {
         }
         None => None,
     };
-    Ok(RealSecrets { vault, folder: config.secrets_dir.clone() })
+    Ok(RealSecrets { vault, folder: config.secrets_dir.clone(), env_allow: config.env_allow.clone() })
 }
 
 /// Converts arguments to paths relative to the project folder: an automation selects its tests.
