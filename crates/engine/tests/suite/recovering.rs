@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use model::{Event, ExecutionId, Map, Origin, Payload};
-use store::{Accept, InitialEvents, NewExecution, Store};
+use store::{Accept, ExecutionStore as _, InitialEvents, NewExecution};
 use tokio::sync::Semaphore;
 
 use crate::common::{Project, settled, soon, stop};
