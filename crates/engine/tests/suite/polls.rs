@@ -323,7 +323,7 @@ async fn a_position_that_an_earlier_release_stored_with_all_inputs_is_kept() {
     assert!(!now.source.contains("timeout"), "{}", now.source);
     stop(engine).await;
     let store = project.open_store();
-    let source = now.source.replacen(" | ", " timeout=10s | ", 1);
+    let source = now.source.replacen(" | ", " timeout=\"10s\" | ", 1);
     let write = store::PollWrite {
         automation: id(),
         state: PollState { source, ..now },
@@ -334,6 +334,12 @@ async fn a_position_that_an_earlier_release_stored_with_all_inputs_is_kept() {
     store.accept(&store::Accept { poll: Some(write), ..store::Accept::default() }).await.expect("stored");
     store.close().await.expect("closed");
     let engine = project.start().await;
+    soon(async {
+        while engine.ingress().polls().is_empty() {
+            tokio::task::yield_now().await;
+        }
+    })
+    .await;
     assert!(poll_state(&engine).polled_at.is_some(), "the position is kept");
     stop(engine).await;
 }
