@@ -8,8 +8,8 @@ use tokio_postgres::{GenericClient, Row};
 use super::op::{Op, params};
 use super::queue::Queue;
 use super::reader::{Reader, get};
-use crate::Error;
 use crate::types::{NodeDetails, SharedSettings};
+use crate::{Error, Options};
 
 /// The settings in force, and the details of each node that is not dead.
 const READ: &str = "SELECT (SELECT value FROM meta WHERE name = 'settings'), \
@@ -28,7 +28,9 @@ struct Inner {
 }
 
 impl Agreement {
-    pub(super) fn new(own: SharedSettings) -> Self {
+    /// The agreement of a node with these options, which begins with its own settings.
+    pub(super) fn new(options: &Options) -> Self {
+        let own = SharedSettings { store_size: options.max_bytes, retention: options.retention };
         Self(Arc::new(Inner { own, in_force: Mutex::new(own) }))
     }
 

@@ -16,7 +16,7 @@ use super::blobs::Blobs;
 use super::checks::{self, Server};
 use super::connect::Session;
 use super::definitions::Definitions;
-use super::exchange::Exchange;
+use super::exchange::{Exchange, Requests};
 use super::files::Spool;
 use super::lane::{Lane, Shared};
 use super::node::{self, Identity, LANES};
@@ -31,7 +31,6 @@ use super::{Address, usage};
 use crate::counters::Counters;
 use crate::outage::Outages;
 use crate::poison::Poison;
-use crate::types::SharedSettings;
 use crate::{Error, Options};
 
 /// The name of the connections in the views of the server.
@@ -140,6 +139,26 @@ struct Tasks {
     identity: Identity,
 }
 
+impl Tasks {
+    /// Starts the tasks. The node beats from here on, so that a long takeover is no silence.
+    fn start(
+        shared: &Arc<Shared>,
+        requests: Requests,
+        reader: Reader,
+        usage: Usage,
+        identity: Identity,
+    ) -> Self {
+        let mut running = tokio::task::JoinSet::new();
+        for index in 0..LANES {
+            running.spawn(Lane::new(shared.clone(), index).run());
+        }
+        let beat = tokio::spawn(beat::keep_alive(shared.clone(), requests, usage.clone()));
+        let measure = tokio::spawn(usage::keep_measuring(reader, usage, shared.queue.clone()));
+        let probe = tokio::spawn(refusals::keep_probing(shared.clone()));
+        Self { running, beat, measure, probe, identity }
+    }
+}
+
 async fn connect(
     address: Address,
     options: Options,
@@ -173,16 +192,10 @@ async fn connect(
         schema::migrate(&mut session.client).await.map_err(&failed)?;
         Some(identity)
     };
-    let reader = Reader::new(
-        config.clone(),
-        encryption.clone(),
-        handle,
-        (poison.clone(), outages.clone()),
-        is_read_only,
-    )?;
+    let access = Access { config, encryption };
+    let reader = Reader::new(access.clone(), handle, (poison.clone(), outages.clone()), is_read_only)?;
     let partitions = Partitions::new(reader.clone());
-    let agreement =
-        Agreement::new(SharedSettings { store_size: options.max_bytes, retention: options.retention });
+    let agreement = Agreement::new(&options);
     let usage = Usage::new(agreement.clone());
     let mut opened = Opened {
         blobs: Blobs::new(reader.clone(), options.blob_bytes),
@@ -206,7 +219,7 @@ async fn connect(
     let (exchange, requests) = Exchange::new(server_time.map_err(|error| failed(explain(&error)))?);
     let shared = Arc::new(Shared {
         node,
-        access: Access { config, encryption },
+        access,
         session: opened.server.session.clone(),
         queue: Queue::new(poison.clone()),
         poison,
@@ -217,17 +230,11 @@ async fn connect(
         partitions,
         exchange,
     });
-    let mut running = tokio::task::JoinSet::new();
-    for index in 0..LANES {
-        running.spawn(Lane::new(shared.clone(), index).run());
-    }
-    // It beats from here on, so that a long takeover is no silence.
-    let beat = tokio::spawn(beat::keep_alive(shared.clone(), requests, usage.clone()));
-    node::take_over(&session.client, node, &identity).await.map_err(|error| failed(explain(&error)))?;
-    let measure = tokio::spawn(usage::keep_measuring(reader, usage, shared.queue.clone()));
-    let probe = tokio::spawn(refusals::keep_probing(shared.clone()));
+    let tasks = Tasks::start(&shared, requests, reader, usage, identity);
+    let taken = node::take_over(&session.client, node, &tasks.identity).await;
+    taken.map_err(|error| failed(explain(&error)))?;
     opened.lanes = Some(shared);
-    Ok((opened, Some(Tasks { running, beat, measure, probe, identity })))
+    Ok((opened, Some(tasks)))
 }
 
 fn spool(options: &Options, is_read_only: bool) -> Result<Option<Spool>, Error> {

@@ -9,8 +9,7 @@ use deadpool::managed::{self, Metrics, Object, Pool, PoolError, RecycleResult, T
 use deadpool_postgres::{ClientWrapper, ManagerConfig, RecyclingMethod};
 use tokio::runtime::Handle;
 use tokio::time::Instant;
-use tokio_postgres::{Config, Row};
-use tokio_postgres_rustls::MakeRustlsConnect;
+use tokio_postgres::Row;
 
 use super::access::{Access, Late, Lost, PID};
 use super::connect::{is_lost, message, read_error};
@@ -103,14 +102,13 @@ impl std::fmt::Debug for Reader {
 impl Reader {
     /// Creates the pool; it connects when it is used. `handle` is of the runtime of the store.
     pub(super) fn new(
-        config: Config,
-        encryption: MakeRustlsConnect,
+        access: Access,
         handle: Handle,
         (poison, outages): (Poison, Outages),
         is_read_only: bool,
     ) -> Result<Self, Error> {
         let recycling = ManagerConfig { recycling_method: RecyclingMethod::Fast };
-        let access = Access { config: config.clone(), encryption: encryption.clone() };
+        let Access { config, encryption } = access.clone();
         let inner = deadpool_postgres::Manager::from_config(config, encryption, recycling);
         let read_only = if is_read_only { "; SET default_transaction_read_only = on" } else { "" };
         let session = format!("{STATEMENT_TIMEOUT}{read_only}");
