@@ -112,7 +112,8 @@ pub(super) fn is_lost(error: &tokio_postgres::Error) -> bool {
         // A parameter that has no form in the database never has one on another connection either.
         None => !error.to_string().starts_with("error serializing parameter"),
         Some(code) => {
-            code.code().starts_with("08")
+            // The connection is lost, the login is refused, or there is no such database.
+            ["08", "28", "3D"].iter().any(|class| code.code().starts_with(class))
                 || [
                     &SqlState::ADMIN_SHUTDOWN,
                     &SqlState::CRASH_SHUTDOWN,
@@ -157,6 +158,9 @@ pub(super) fn message(error: &tokio_postgres::Error) -> String {
 /// Returns the kind of the outage that an error of a write tells of; `None` if the write itself is at fault, so that others succeed.
 pub(super) fn outage_kind(error: &tokio_postgres::Error) -> Option<OutageKind> {
     let Some(code) = error.code() else {
+        if !is_lost(error) {
+            return None;
+        }
         let denied = std::error::Error::source(error)
             .and_then(|cause| cause.downcast_ref::<std::io::Error>())
             .is_some_and(|cause| cause.kind() == std::io::ErrorKind::PermissionDenied);
@@ -171,8 +175,6 @@ pub(super) fn outage_kind(error: &tokio_postgres::Error) -> Option<OutageKind> {
         _ if *code == SqlState::DISK_FULL => Some(OutageKind::Full),
         // Data exceptions, violated constraints, limits of the server, and the codes of its own functions.
         Some("22" | "23" | "54" | "CW") => None,
-        // The login is refused, or there is no such database.
-        Some("28" | "3D") => Some(OutageKind::Unreachable),
         _ => Some(OutageKind::Refused),
     }
 }
