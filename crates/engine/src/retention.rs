@@ -191,9 +191,9 @@ impl RoomMaker {
             return;
         }
         match self.make_once(runtime).await {
-            Ok(()) if runtime.store.capacity() == Capacity::Ample => *self = Self::default(),
-            // While nothing can be deleted, each execution that ends is a reason to look again.
-            Ok(()) => self.not_before = (!self.is_stuck).then(|| now.after(ROOM_PAUSE)),
+            Ok(_) if runtime.store.capacity() == Capacity::Ample => *self = Self::default(),
+            // If all that may go is gone, the next execution that ends is a reason to look again.
+            Ok(has_more) => self.not_before = has_more.then(|| now.after(ROOM_PAUSE)),
             Err(error) => {
                 runtime.lost(&error);
                 self.not_before = Some(now.after(ROOM_PAUSE));
@@ -201,12 +201,13 @@ impl RoomMaker {
         }
     }
 
-    /// Deletes batches until there is enough room, or the bound of a clean-up is reached.
-    async fn make_once(&mut self, runtime: &Runtime) -> Result<(), store::Error> {
+    /// Deletes batches until there is enough room, or the bound of a clean-up is reached. Returns true if another clean-up could
+    /// delete more.
+    async fn make_once(&mut self, runtime: &Runtime) -> Result<bool, store::Error> {
         let store = &runtime.store;
         if !store.try_lock(LOCK).await? {
             // Another node makes room.
-            return Ok(());
+            return Ok(true);
         }
         let cleaned = delete_oldest(runtime).await;
         store.unlock(LOCK);
@@ -227,7 +228,7 @@ impl RoomMaker {
             );
         }
         self.is_stuck = is_stuck;
-        Ok(())
+        Ok(has_more)
     }
 }
 

@@ -85,16 +85,23 @@ impl Outage {
         loop {
             let outage = outages.borrow_and_update().clone().filter(|outage| counts(outage));
             let left = outage.as_ref().map(|outage| time.saturating_sub(outage.since.elapsed()));
+            // Without an outage there is no timer: most callers never need one.
+            let over = async {
+                match left {
+                    Some(left) => tokio::time::sleep(left).await,
+                    None => std::future::pending().await,
+                }
+            };
             match (outage, left) {
                 (Some(outage), Some(Duration::ZERO)) => return outage,
-                (_, left) => tokio::select! {
+                _ => tokio::select! {
                     biased;
                     changed = outages.changed() => {
                         if changed.is_err() {
                             std::future::pending::<()>().await;
                         }
                     }
-                    () = tokio::time::sleep(left.unwrap_or(Duration::MAX)), if left.is_some() => {}
+                    () = over => {}
                 },
             }
         }
