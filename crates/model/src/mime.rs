@@ -122,7 +122,7 @@ pub fn is_text(content_type: &str) -> bool {
     let subtype = essence.split_once('/').map_or("", |(_, subtype)| subtype);
     let names = ["json", "xml", "yaml", "csv"];
     essence.starts_with("text/")
-        || names.iter().any(|name| subtype == *name)
+        || names.contains(&subtype)
         || names.iter().any(|name| subtype.strip_suffix(name).is_some_and(|before| before.ends_with('+')))
 }
 

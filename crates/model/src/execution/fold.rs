@@ -184,15 +184,7 @@ impl Execution {
                 }
                 self.response = Some(response);
             }
-            Event::Retried { attempt, next_at, .. } => {
-                self.attempt = attempt + 1;
-                self.retry_at = Some(next_at);
-                self.interruptions = 0;
-                // The next attempt starts at the failed step: forget failed steps, keep successful ones.
-                self.steps.retain(|_, step| {
-                    !matches!(step.outcome, None | Some(StepOutcome::Failed { handled: None, .. }))
-                });
-            }
+            Event::Retried { attempt, next_at, .. } => self.retry(attempt, next_at),
             Event::Finished { at, outcome } => {
                 self.outcome = Some(outcome);
                 self.finished_at = Some(at);
@@ -201,6 +193,16 @@ impl Execution {
         }
         self.events += 1;
         Ok(())
+    }
+
+    /// The next attempt starts at the failed step: forgets failed steps, keeps successful ones.
+    fn retry(&mut self, failed_attempt: u32, next_at: Timestamp) {
+        self.attempt = failed_attempt + 1;
+        self.retry_at = Some(next_at);
+        self.interruptions = 0;
+        self.steps.retain(|_, step| {
+            !matches!(step.outcome, None | Some(StepOutcome::Failed { handled: None, .. }))
+        });
     }
 
     /// Returns the status. Waiting executions count as running here.

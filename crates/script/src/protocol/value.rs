@@ -101,8 +101,9 @@ impl Sender {
                 self.rounded = Some(number.to_string());
                 false
             }
-            Value::List(list) => list.0.iter().fold(false, |found, item| self.survey(item) || found),
-            Value::Map(map) => map.iter().fold(false, |found, (_, item)| self.survey(item) || found),
+            // Each item is visited, also behind a file.
+            Value::List(list) => list.0.iter().filter(|item| self.survey(item)).count() > 0,
+            Value::Map(map) => map.iter().filter(|(_, item)| self.survey(item)).count() > 0,
             _ => false,
         }
     }

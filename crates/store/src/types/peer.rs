@@ -92,7 +92,7 @@ impl SharedSettings {
             format!(
                 "`{name}` is {} here, and {} is in force",
                 own.unwrap_or_else(unset),
-                other.map_or_else(|| "no value".to_owned(), |value| value)
+                other.unwrap_or_else(|| "no value".to_owned())
             )
         });
         told.collect()

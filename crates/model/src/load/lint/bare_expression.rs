@@ -144,7 +144,7 @@ impl TextPlace<'_> {
             return self.request_part(part, text);
         }
         let holds = |root: &&str| text.contains(&format!("{root}.")) || text.contains(&format!("{root}["));
-        if !ROOTS.iter().chain(self.items.iter()).any(|root| holds(root)) {
+        if !ROOTS.iter().chain(self.items.iter()).any(holds) {
             return None;
         }
         let expression = Expression::compile(text, Span::default()).ok()?;

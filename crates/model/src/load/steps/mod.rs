@@ -542,53 +542,63 @@ fn report_unknown(
             .label(format!("not a key of {}", reader.what()))
             .nearest(near)
             .allowed(allowed.iter().copied());
-        let owners: Vec<String> = VERBS
-            .iter()
-            .filter(|row| row.keys.iter().any(|key| key.name == entry.key))
-            .map(|row| format!("`{}`", row.word))
-            .collect();
-        let is_action = entry
-            .key
-            .split_once('.')
-            .is_some_and(|(connector, action)| is_identifier(connector) && is_identifier(action));
-        let source = reader.diagnostics().source();
-        let value = source.slice(entry.value.span);
-        let is_one_line = !value.contains(['\n', '\r']);
-        let whole = entry.key_span.cover(entry.value.span);
-        reader.diagnostics().push(match foreign {
+        let diagnostic = match foreign {
             Some(foreign) => match reader.rewritten(entry) {
                 Some((span, text)) => diagnostic.help(foreign.help).replace(span, text),
                 None => diagnostic.help(foreign.help),
             },
-            None if is_action => {
-                let help = format!("write `action: {}`, with its inputs below `with`", shorten(&entry.key));
-                let diagnostic = diagnostic.nearest(None::<String>).help(help);
-                let is_map = entry.value.as_map().is_some() && value.starts_with('{');
-                match is_map && is_one_line && !reader.has("with") {
-                    true => diagnostic.replace(
-                        whole,
-                        format!("action: {}{}with: {value}", entry.key, reader.separator(entry)),
-                    ),
-                    false => diagnostic,
-                }
-            }
-            None if near.is_none() && is_input_beside(reader, verb) => {
-                let key = shorten(&entry.key);
-                let diagnostic = diagnostic
-                    .help(format!("the inputs of an action stand below `with`: `with: {{{key}: …}}`"));
-                let is_plain = !value.contains([',', '[', ']', '{', '}']) || value.starts_with(['"', '\'']);
-                let is_alone = reader.undeclared_entries().count() == 1 && !value.is_empty();
-                match is_alone && is_one_line && is_plain {
-                    true => diagnostic.replace(whole, format!("with: {{{}: {value}}}", entry.key)),
-                    false => diagnostic,
-                }
-            }
-            None if owners.is_empty() => diagnostic,
-            None => {
-                diagnostic.nearest(None::<String>).help(format!("it belongs to {}", owners.join(" and ")))
-            }
-        });
+            None => explain_unknown(reader, verb, entry, near.is_some(), diagnostic),
+        };
+        reader.diagnostics().push(diagnostic);
     }
+}
+
+/// Adds the way out for an unknown key that is no word of another tool: an action as a key, an input beside its action, a key of
+/// another verb.
+fn explain_unknown(
+    reader: &MapReader<'_, '_>,
+    verb: Option<&VerbSpec>,
+    entry: &Entry,
+    has_near: bool,
+    diagnostic: Diagnostic,
+) -> Diagnostic {
+    let key = shorten(&entry.key);
+    let value = reader.diagnostics().source().slice(entry.value.span);
+    let is_one_line = !value.contains(['\n', '\r']);
+    let whole = entry.key_span.cover(entry.value.span);
+    let is_action = entry
+        .key
+        .split_once('.')
+        .is_some_and(|(connector, action)| is_identifier(connector) && is_identifier(action));
+    if is_action {
+        let help = format!("write `action: {key}`, with its inputs below `with`");
+        let diagnostic = diagnostic.nearest(None::<String>).help(help);
+        let is_map = entry.value.as_map().is_some() && value.starts_with('{');
+        if is_map && is_one_line && !reader.has("with") {
+            let text = format!("action: {}{}with: {value}", entry.key, reader.separator(entry));
+            return diagnostic.replace(whole, text);
+        }
+        return diagnostic;
+    }
+    if !has_near && is_input_beside(reader, verb) {
+        let help = format!("the inputs of an action stand below `with`: `with: {{{key}: …}}`");
+        let diagnostic = diagnostic.help(help);
+        let is_plain = !value.contains([',', '[', ']', '{', '}']) || value.starts_with(['"', '\'']);
+        let is_alone = reader.undeclared_entries().count() == 1 && !value.is_empty();
+        if is_alone && is_one_line && is_plain {
+            return diagnostic.replace(whole, format!("with: {{{}: {value}}}", entry.key));
+        }
+        return diagnostic;
+    }
+    let owners: Vec<String> = VERBS
+        .iter()
+        .filter(|row| row.keys.iter().any(|key| key.name == entry.key))
+        .map(|row| format!("`{}`", row.word))
+        .collect();
+    if owners.is_empty() {
+        return diagnostic;
+    }
+    diagnostic.nearest(None::<String>).help(format!("it belongs to {}", owners.join(" and ")))
 }
 
 /// `needs`: the ids of steps, or one of them alone. Whether there are such steps is asked of the step graph.
