@@ -51,7 +51,7 @@ const ROWS: &[(&str, Tried)] = &[
     (
         "an expression",
         Tried::File(|| {
-            let text = |count| {
+            let text = |count: usize| {
                 format!(
                     "trigger: {{manual: {{}}}}\nsteps: [{{set: {{a: \"${{{{'{}'}}}}\"}}}}]\n",
                     "x".repeat(count - 2)

@@ -207,7 +207,7 @@ fn a_file_from_elsewhere_is_checked_as_one_of_the_project() {
 
 #[test]
 fn a_text_from_stdin_is_checked_as_a_file_of_the_project() {
-    let project = Project::with(&[("automations/hello.yaml", crate::support::HELLO)]);
+    let project = Project::with(&[("automations/hello.yaml", HELLO)]);
     let check = |text: &str| project.cogwork_with(&["validate", "-", "--format", "json"], &[], text);
     let called = "trigger: {manual: {}}\nsteps: [{call: helo}]\n";
     let told = check(called).exits(1).json();

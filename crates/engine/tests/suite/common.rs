@@ -114,7 +114,7 @@ fn open_on_server(dir: &Path, options: store::Options) -> Arc<dyn Store> {
 
     use store::conformance::{PostgresServer, PostgresSpace};
 
-    static SERVER: LazyLock<PostgresServer> = LazyLock::new(|| PostgresServer::start());
+    static SERVER: LazyLock<PostgresServer> = LazyLock::new(PostgresServer::start);
     static SPACES: LazyLock<Mutex<HashMap<PathBuf, PostgresSpace>>> = LazyLock::new(Mutex::default);
     let mut spaces = SPACES.lock().unwrap_or_else(PoisonError::into_inner);
     let space = spaces.entry(dir.to_owned()).or_insert_with(|| SERVER.space()).clone();

@@ -14,7 +14,7 @@ const KEYS: [&str; 2] =
 /// A daemon with a key from the environment.
 async fn daemon(space: &PostgresSpace, key: &str) -> (Project, Engine) {
     let mut project = Project::with("trigger: {manual: {}}\nsteps: []\n");
-    project.settings.keys.given = Some(Secret::new(key.to_owned()));
+    project.settings.keys.given = Some(Secret::new(key));
     let options = Options { local: Some(project.settings.data_dir.clone()), ..Options::default() };
     let location = Location::parse(&space.url(), std::path::Path::new("")).expect("an address");
     let engine = project.start_on(store::open(&location, options).expect("it opens")).await;

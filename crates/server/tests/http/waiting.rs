@@ -240,7 +240,7 @@ async fn an_execution_that_waits_its_turn_is_queued_in_the_list_and_on_its_page(
     };
     let [queued, pausing] = [(json!(second), json!("queued")), (json!(first), json!("waiting"))];
     assert_eq!(list("").await, [queued.clone(), pausing.clone()]);
-    assert_eq!(list("status=queued").await, [queued.clone()]);
+    assert_eq!(list("status=queued").await, std::slice::from_ref(&queued));
     assert_eq!(list("status=running").await, []);
     assert_eq!(list("status=queued,waiting&limit=1").await, [queued]);
 }

@@ -169,30 +169,9 @@ async fn connect(
     let failed = |reason: String| Error::Connect { location: location.clone(), reason };
     let encryption = address.encryption()?;
     let (poison, counters, outages) = (Poison::default(), Counters::default(), Outages::default());
-    let (config, settings) = if is_read_only {
-        (address.reading(APPLICATION), "SET default_transaction_read_only = on")
-    } else {
-        (address.writing(APPLICATION), "SET statement_timeout = '60s'")
-    };
-    let session = Session::open(&config, &encryption, settings).await;
-    let mut session = session.map_err(|error| failed(explain(&error)))?;
-    let mut server = if is_read_only {
-        checks::look(&session.client).await.map_err(&failed)?
-    } else {
-        let second = Session::open(&config, &encryption, settings).await;
-        let second = second.map_err(|error| failed(explain(&error)))?;
-        checks::check(&session.client, &second.client, options.durability).await.map_err(&failed)?
-    };
-    server.weakened.extend(address.weakness());
-    let identity = if is_read_only {
-        schema::check(&session.client).await.map_err(&failed)?;
-        None
-    } else {
-        let identity = Identity::of(options.local.as_deref())?;
-        schema::migrate(&mut session.client).await.map_err(&failed)?;
-        Some(identity)
-    };
+    let config = if is_read_only { address.reading(APPLICATION) } else { address.writing(APPLICATION) };
     let access = Access { config, encryption };
+    let (mut session, server, identity) = begin(&access, &address, &options, is_read_only).await?;
     let reader = Reader::new(access.clone(), handle, (poison.clone(), outages.clone()), is_read_only)?;
     let partitions = Partitions::new(reader.clone());
     let agreement = Agreement::new(&options);
@@ -235,6 +214,37 @@ async fn connect(
     taken.map_err(|error| failed(explain(&error)))?;
     opened.lanes = Some(shared);
     Ok((opened, Some(tasks)))
+}
+
+/// Opens the first session, checks the server and, unless it is only read, brings its tables up to date. There is an identity if the
+/// store is open for writing.
+async fn begin(
+    access: &Access,
+    address: &Address,
+    options: &Options,
+    is_read_only: bool,
+) -> Result<(Session, Server, Option<Identity>), Error> {
+    let failed = |reason: String| Error::Connect { location: address.to_string(), reason };
+    let settings = match is_read_only {
+        true => "SET default_transaction_read_only = on",
+        false => "SET statement_timeout = '60s'",
+    };
+    let session = access.open(settings).await;
+    let mut session = session.map_err(|error| failed(explain(&error)))?;
+    if is_read_only {
+        let mut server = checks::look(&session.client).await.map_err(failed)?;
+        server.weakened.extend(address.weakness());
+        schema::check(&session.client).await.map_err(failed)?;
+        return Ok((session, server, None));
+    }
+    let second = access.open(settings).await;
+    let second = second.map_err(|error| failed(explain(&error)))?;
+    let checked = checks::check(&session.client, &second.client, options.durability).await;
+    let mut server = checked.map_err(failed)?;
+    server.weakened.extend(address.weakness());
+    let identity = Identity::of(options.local.as_deref())?;
+    schema::migrate(&mut session.client).await.map_err(failed)?;
+    Ok((session, server, Some(identity)))
 }
 
 fn spool(options: &Options, is_read_only: bool) -> Result<Option<Spool>, Error> {

@@ -10,10 +10,15 @@ use proptest::prelude::*;
 
 static REGISTRY: LazyLock<Registry> = LazyLock::new(|| Registry::builtin().expect("the connectors load"));
 
+/// No saved payloads, and no other automation.
+fn alone() -> super::Surroundings<'static> {
+    super::Surroundings { saved: None, called: &|_| None }
+}
+
 fn report(text: &str) -> Report {
     let loaded = model::load::automation(Arc::new(Source::new("test.yaml", text)), "test");
     let Some(automation) = loaded.value else { panic!("{text}\n{}", loaded.report.render(false)) };
-    Report::new(automation.source.clone(), super::check(&automation, Unreadable::NONE, &REGISTRY, None))
+    Report::new(automation.source.clone(), super::check(&automation, Unreadable::NONE, &REGISTRY, alone()))
 }
 
 /// Formats each problem as `code text`, with the suggested name if any; the text is the marked source.
@@ -347,7 +352,7 @@ proptest! {
         let text = format!("trigger: {{manual: {{}}}}\nsteps:\n  - {{id: pages, action: wiki.listPages, connection: w}}\n  - set:\n      x: ${{{{ {} }}}}\n", parts.concat());
         let loaded = model::load::automation(Arc::new(Source::new("test.yaml", text.as_str())), "test");
         if let Some(automation) = loaded.value {
-            for found in super::check(&automation, Unreadable::NONE, &REGISTRY, None) {
+            for found in super::check(&automation, Unreadable::NONE, &REGISTRY, alone()) {
                 prop_assert!(text.get(found.span.range()).is_some_and(|slice| !slice.is_empty()), "{found:?}\n{text}");
             }
         }

@@ -205,9 +205,8 @@ impl Replay<'_> {
                 state.interrupted.remove(step);
                 state.pauses.end(step, at);
                 self.abandon(state, step, at);
-                state
-                    .tries
-                    .insert(step.clone(), Tries { failed: *attempt, next_at: Some(scale.steady(*next_at)) });
+                let tries = Tries { failed: *attempt, next_at: Some(scale.steady(*next_at)) };
+                state.tries.insert(step.clone(), tries);
                 state.interruptions = 0;
                 let inside = self.inside.get_or_insert_with(|| Inside::of_all(self.automation));
                 state.forget_failures_inside(step, inside);
