@@ -12,12 +12,17 @@ const HOOK: &str = "trigger: {webhook: {verify: none}}\nsteps: [{set: {a: 1}}]\n
 const WAITS: &str =
     "trigger: {manual: {}}\nsteps: [{id: ask, waitFor: {approval: {message: Go?}}, timeout: 1h}]\n";
 
+/// A file at the limit, the file above it, and the code of the error there.
+type Files = (String, String, &'static str);
+/// A request to the API and the status of its answer.
+type ApiRequest = (Method, String, Value, u16);
+
 /// How a row of the table is tried.
 enum Tried {
     /// A file that is checked: the text at the limit, and the one above it with the code of its error.
-    File(fn() -> (String, String, &'static str)),
+    File(fn() -> Files),
     /// Requests to the API: method, path and body, with the statuses that they must have.
-    Api(fn() -> Vec<(Method, String, Value, u16)>),
+    Api(fn() -> Vec<ApiRequest>),
     /// Bodies to a webhook with their content type, and the status of the answer.
     Hook(fn() -> Vec<(String, Vec<u8>, u16)>),
     /// Bytes to the hook listener, without the line with the host, and the status of the answer.
