@@ -41,7 +41,7 @@ NAMED = re.compile(r"^# (?P<path>(?:automations|connections|connectors)/[\w-]+(?
 # The frame of an excerpt: the lines before it, its indentation, and the lines after it.
 WRAPPERS = {
     "steps": ("trigger: {manual: {}}\nsteps:\n", 2, ""),
-    "step": ("trigger: {manual: {}}\nsteps:\n  - action: log.info\n    with: {message: here}\n", 4, ""),
+    "step": ("trigger: {manual: {}}\nsteps:\n  - action: http.request\n    with: {url: https://example.com/}\n", 4, ""),
     "top": ("trigger: {webhook: {verify: none}}\n", 0, "steps:\n  - {action: log.info, with: {message: here}}\n"),
     "trigger": ("trigger:\n", 2, "steps:\n  - {action: log.info, with: {message: here}}\n"),
 }

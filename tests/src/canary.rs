@@ -84,7 +84,7 @@ pub fn search(folder: &Path) -> io::Result<usize> {
     Ok(files)
 }
 
-/// A text as it is, in base64 at each of three alignments, in hexadecimal digits, in percent escapes and in those of JSON.
+/// A text as it is, in base64 at each of three alignments, in hexadecimal digits, in percent escapes and in JSON escapes.
 pub fn forms(mark: &str) -> [String; FORMS] {
     let inside = |before: usize| {
         let mut bytes = vec![0; before];

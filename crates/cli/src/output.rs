@@ -115,7 +115,7 @@ pub(crate) enum Messages {
     Text,
     /// Errors are JSON, for a program that reads the JSON on stdout.
     Json,
-    /// All of them are JSON lines of the log, as those of a daemon whose log is JSON.
+    /// All of them are JSON lines, as in the log of a daemon with `log.format: json`.
     Log,
 }
 

@@ -47,7 +47,7 @@ pub(crate) fn is_project(dir: &Path) -> anyhow::Result<bool> {
     Ok(is_project)
 }
 
-/// Returns true if the folder is there and can be read, false if there is none.
+/// Returns true if the folder is there and can be read, false if it does not exist.
 fn readable(folder: &Path) -> anyhow::Result<bool> {
     match folder.read_dir() {
         Ok(_) => Ok(true),

@@ -39,7 +39,7 @@ impl<'c> Known<'c> {
         }
     }
 
-    /// As [`Known::new`], in a runtime, from this store; `None` if there is none.
+    /// As [`Known::new`], in a runtime, from this store, if there is a store.
     pub(crate) async fn read(config: &'c Config, store: Option<Arc<dyn Store>>) -> Self {
         match kept(config, store).await {
             Ok(kept) => Self { config, kept: Some(kept), error: None },

@@ -52,7 +52,7 @@ fn is_project(folder: &Path) -> bool {
     project::is_project(folder).unwrap_or(true) || folder.join(".cogwork").is_dir()
 }
 
-/// Replaces this process. Variables that are set here win over those of the service.
+/// Replaces this process. Variables that are set here override the service's.
 #[cfg(unix)]
 fn run(arguments: &[OsString], variables: &[(String, String)]) -> anyhow::Result<()> {
     use std::os::unix::fs::MetadataExt as _;

@@ -8,7 +8,7 @@ use sha2::{Digest as _, Sha256};
 
 use crate::{DeployError, Engine};
 
-/// The permissions of new files: those of project files that others make.
+/// The permissions of new files, as programs usually create them.
 const MODE: u32 = 0o644;
 /// Maximum size of a project file, in bytes.
 const MAX_BYTES: usize = 512 << 10;
@@ -141,7 +141,7 @@ pub(crate) fn version_of(text: &str) -> String {
 /// The most bytes of a name in a path, as most file systems have it.
 const MAX_NAME: usize = 255;
 
-/// Refuses every path but those of project files and their tests, in the one form that the loader has for them: relative, without `.`, `..`,
+/// Refuses every path except of project files and their tests, in the one form that the loader has for them: relative, without `.`, `..`,
 /// empty and hidden names, and no deeper than the loader reads.
 pub(crate) fn check_path(path: &str) -> Result<(), EditError> {
     let parts = Path::new(path).components();

@@ -124,7 +124,7 @@ impl Timetable {
     }
 
     /// Adds the schedules whose file is gone since the last run of the daemon, so that they do not come back with the instants of
-    /// the time between. A file that does not load is not gone, and neither are those of a project that cannot be read at all.
+    /// the time between. A file that does not load is not gone, and neither are the files of a project that cannot be read at all.
     fn with_removed(&mut self, catalog: &Catalog, mut ids: BTreeSet<AutomationId>) -> BTreeSet<AutomationId> {
         let is_read = catalog.automations().len() > 0;
         if !std::mem::replace(&mut self.is_adopted, true) && is_read && catalog.invalid_files().is_empty() {

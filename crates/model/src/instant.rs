@@ -97,7 +97,7 @@ impl Instant {
         Some((local, offset))
     }
 
-    /// The timestamp, or the nearest one: the last day of the year 9999 is beyond those that clocks have.
+    /// The timestamp, or the nearest one: the last day of the year 9999 is beyond the range of clocks.
     #[must_use]
     pub fn to_timestamp(self) -> Timestamp {
         Offset::UTC

@@ -95,7 +95,7 @@ pub fn header_text(value: &[u8], charset: Option<&'static Encoding>) -> String {
     }
 }
 
-/// The encoding that a content type names; `None` if it names none, or one that is unknown.
+/// The encoding that a content type names; `None` if it names no known encoding.
 #[must_use]
 pub fn charset(content_type: &str) -> Option<&'static Encoding> {
     Encoding::for_label_no_replacement(&Parameters(content_type.as_bytes()).bytes("charset")?)

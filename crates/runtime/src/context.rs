@@ -276,7 +276,7 @@ impl Runtime {
         self.tracker.spawn(async move { runtime.report_details().await });
     }
 
-    /// Compares the keys of this node with those of the others, and tells them about it.
+    /// Compares the keys of this node with the keys of the others, and tells them about it.
     pub(crate) async fn report_details(&self) {
         if self.store.node().is_none() {
             return;
@@ -299,7 +299,7 @@ impl Runtime {
         }
     }
 
-    /// Returns the reason why this node cannot read secrets of the store, or the others could not read those that are stored here.
+    /// Returns the reason why this node cannot read secrets of the store, or the others could not read the secrets that are stored here.
     #[must_use]
     pub fn key_conflict(&self) -> Option<String> {
         let of_others = self.key_conflict.lock().unwrap_or_else(PoisonError::into_inner).clone();

@@ -82,7 +82,7 @@ pub(crate) struct Memory {
     /// The right to exceed the memory, reservation by one execution at a time. It prevents a deadlock of executions that each hold
     /// a share and wait for more.
     overdraft: Arc<Semaphore>,
-    /// The right to load files without room, one at a time. Its holder waits for no other reservation, so those that wait for it
+    /// The right to load files without room, one at a time. Its holder waits for no other reservation, so waiting for it
     /// go on in the end whatever holds the room.
     load_overdraft: Arc<Semaphore>,
 }

@@ -81,7 +81,7 @@ impl Runtime {
         self.deliver_event(Signal { id, name: name.to_owned(), data, by }, None, false).await
     }
 
-    /// The secrets that there are, by name, never with their values: those of the store, then those of the folder, then those
+    /// The existing secrets, by name, never with their values: of the store, then of the folder, then the names
     /// that files of the project require and the environment has.
     #[must_use]
     pub fn secrets(&self) -> Vec<ListedSecret> {

@@ -28,7 +28,7 @@ pub struct Secrets {
     vault: Option<Arc<Vault>>,
     folder: PathBuf,
     redactor: Redactor,
-    /// The variables of the environment that files may read; `None` if all but those of Cogwork itself.
+    /// The variables of the environment that files may read; `None` for all except Cogwork's own.
     allowed: Option<Vec<String>>,
     doubles: Option<Arc<dyn Doubles>>,
 }
@@ -75,7 +75,7 @@ impl Secrets {
         Self { vault, folder, redactor, allowed: None, doubles }
     }
 
-    /// Restricts the variables of the environment that files may read to these; `None` allows all but those of Cogwork itself.
+    /// Restricts the variables of the environment that files may read to these; `None` allows all except Cogwork's own.
     #[must_use]
     pub fn with_allowed_variables(self, allowed: Option<Vec<String>>) -> Self {
         Self { allowed, ..self }
@@ -124,7 +124,7 @@ impl Secrets {
         Ok(std::env::var(secret_variable(name)).ok().map(Zeroizing::new))
     }
 
-    /// Lists the secrets of the store, then those of the folder that are not in the store, then those of `required` that only
+    /// Lists the secrets of the store, then of the folder that are not in the store, then the `required` ones that only
     /// the environment has.
     pub(crate) fn list(&self, required: &BTreeSet<String>) -> Vec<ListedSecret> {
         let kept = self.vault.iter().flat_map(|vault| vault.secrets());

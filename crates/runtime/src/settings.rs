@@ -30,7 +30,7 @@ pub struct Settings {
     pub public_url: Option<String>,
     /// Private hosts and networks that outgoing calls may reach.
     pub outbound_allow: Vec<String>,
-    /// The variables of the environment that files may read, with `*` at the end for a prefix; `None` if all but those of Cogwork itself.
+    /// The variables of the environment that files may read, with `*` at the end for a prefix; `None` for all except Cogwork's own.
     pub env_allow: Option<Vec<String>>,
     /// The addresses of the daemon's own listeners, which outgoing calls never reach.
     pub own_addresses: Vec<SocketAddr>,

@@ -189,7 +189,7 @@ impl Outages {
         }
     }
 
-    /// Returns the outage; `None` if there is none.
+    /// Returns the current outage.
     pub(crate) fn current(&self) -> Option<Outage> {
         if self.0.is_open.load(Ordering::Relaxed) { self.0.current.borrow().clone() } else { None }
     }

@@ -209,7 +209,7 @@ impl Doubles for DoubleTable {
 
     fn variable(&self, name: &str) -> Option<String> {
         let own = self.env.get(name).cloned();
-        // The record has no variables, so a trial reads those of this process, as the recorded execution did.
+        // The record has no variables, so a trial reads this process's, as the recorded execution did.
         let reads_real = self.is_live() || self.recorded.is_some();
         own.or_else(|| reads_real.then(|| self.real.variable(name)).flatten())
     }

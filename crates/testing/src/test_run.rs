@@ -38,7 +38,7 @@ pub struct RealSecrets {
     pub vault: Option<Arc<Vault>>,
     /// Folder with one file per secret.
     pub folder: PathBuf,
-    /// Variables of the environment that files may read; `None` for all but those of Cogwork itself.
+    /// Variables of the environment that files may read; `None` for all except Cogwork's own.
     pub env_allow: Option<Vec<String>>,
 }
 

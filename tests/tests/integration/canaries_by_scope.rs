@@ -1,5 +1,5 @@
 //! Canaries in the answers of every route with every scope, in the output of commands and in all files that are written: secrets of the
-//! project, those of the daemon itself, credentials in payloads, and resume addresses, in every encoding.
+//! project, of the daemon itself, credentials in payloads, and resume addresses, in every encoding.
 
 use std::collections::BTreeMap;
 
@@ -254,7 +254,7 @@ fn base64(bytes: &[u8]) -> String {
     base64::engine::general_purpose::STANDARD.encode(bytes)
 }
 
-/// Each operation of the API: those that only read first, and those that end what others read last.
+/// Each operation of the API: reads first, and operations that end what others read last.
 fn operations() -> Vec<(Method, String)> {
     let api: Value = serde_json::from_str(&server::openapi()).unwrap();
     let mut operations = Vec::new();

@@ -257,7 +257,7 @@ const ROWS: &[(&str, Tried)] = &[
     ),
 ];
 
-/// The lines of the manual's table, without those of its parts.
+/// The lines of the manual's table, without the headings of its parts.
 fn documented() -> Vec<String> {
     let manual = std::fs::read_to_string(repository().join("docs/src/limits.md")).unwrap();
     let table = manual.split("\n## ").next().unwrap();

@@ -57,7 +57,7 @@ export function queueOf({ waiting, attempt, startedAt, steps, waits }: Execution
   if (!reason) {
     return undefined;
   }
-  // What is recorded of an execution that has begun came before its present wait.
+  // The recorded waits of an execution that has begun came before its present wait.
   const ends = [...steps.flatMap((step) => step.finishedAt ?? []), ...(waits ?? []).map(({ at }) => at)];
   const from = attempt === 1 && steps.length === 0 ? startedAt : ends.reduce((last, at) => (instant(at) > instant(last) ? at : last), startedAt);
   return { from, reason };

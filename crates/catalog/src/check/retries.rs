@@ -134,7 +134,7 @@ fn class_name(class: RetryOn) -> &'static str {
     }
 }
 
-/// Returns the errors that a step can fail with, beyond those of its own inputs.
+/// Returns the errors that a step can fail with, beyond the errors of its own inputs.
 fn failures(step: &Step, registry: &Registry) -> Failures {
     let timed = Failures { network: step.timeout.is_some(), statuses: false };
     let own = match &step.verb {
@@ -147,7 +147,7 @@ fn failures(step: &Step, registry: &Registry) -> Failures {
         }
         // Code and pauses can exceed their time.
         Verb::Code(_) | Verb::WaitFor(_) => Failures { network: true, statuses: false },
-        // The error of another execution may be any, and so may one that is passed on.
+        // The error of another execution may be any error, and so may an error that is passed on.
         Verb::Call(_) => Failures::REMOTE,
         Verb::Fail { message: Template::Expression(_) } => Failures::REMOTE,
         _ => Failures::default(),

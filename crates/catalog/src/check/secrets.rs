@@ -46,7 +46,7 @@ pub struct MissingSecret {
     pub blocks_start: bool,
 }
 
-/// Returns the unset secrets that an automation and its connections require, each once, those of the trigger first.
+/// Returns the unset secrets that an automation and its connections require, each once, the trigger's first.
 pub(crate) fn missing_secrets_of(
     catalog: &Catalog,
     automation: &Automation,

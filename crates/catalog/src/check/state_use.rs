@@ -111,7 +111,7 @@ fn lost_update(automation: &Automation, key: &str, uses: &[Access<'_>]) -> Optio
         later.map(move |write| (read, write))
     });
     let (read, write) = pairs.find(|(read, write)| match write.kind {
-        // What is added between the read and the deletion is deleted too.
+        // A value added between the read and the deletion is deleted, too.
         AccessKind::Delete => !std::ptr::eq(read.step, write.step),
         AccessKind::Set => writes_read_value(automation, key, read, write.step),
         AccessKind::Read | AccessKind::Add => false,

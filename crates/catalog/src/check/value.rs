@@ -113,7 +113,7 @@ impl Checker<'_> {
         }
     }
 
-    /// Warns of a number that becomes another text than the one that is written: `1.10`, `1e3`.
+    /// Warns of a number that becomes another text than the written one: `1.10`, `1e3`.
     fn number_as_text(&mut self, value: &Value, what: &str) {
         let span = self.position(None);
         let (written, text) = (self.source.slice(span), value.to_text());

@@ -276,7 +276,7 @@ impl Catalog {
         crate::check::secrets_of(connection).into_iter().filter(|name| !is_set(name)).collect()
     }
 
-    /// Returns the unset secrets that an automation and its connections require, those of its trigger first.
+    /// Returns the unset secrets that an automation and its connections require, its trigger's first.
     #[must_use]
     pub fn missing_secrets_of_automation(
         &self,

@@ -173,7 +173,7 @@ async fn without_daemon(config: &Config) -> anyhow::Result<Vec<Value>> {
         }
     }
     if is_missing {
-        // Without a store only those of the folder are known.
+        // Without a store only the secrets of the folder are known.
         anyhow::ensure!(!rows.is_empty(), history::no_store(config));
         output::warn(history::no_store(config));
     }
@@ -248,7 +248,7 @@ struct LocalSecrets {
 }
 
 impl LocalSecrets {
-    /// Opens the store, which is not made if there is none.
+    /// Opens the store; does not create it.
     async fn open_existing(config: &Config) -> anyhow::Result<Self> {
         anyhow::ensure!(config.store_location().exists()?, history::no_store(config));
         Self::open(config).await

@@ -52,7 +52,7 @@ fn everything_that_is_wrong_is_said_at_once_with_its_place() {
     1 | hook: 127.0.0.1:1
       | ^^^^ not a key of the settings
       |
-      = note: allowed: `hooks`, `admin`, `adminHosts`, `oidc`, `ui`, `openMetrics`, `publicUrl`, `dataDir`, `store`, `deployFolder`, `secrets`, `durability`, `filesDir`, `outbound`, `allowCredentialDebug`, `concurrency`, `retention`, `limits`, `log`
+      = note: allowed: `hooks`, `admin`, `adminHosts`, `oidc`, `ui`, `openMetrics`, `publicUrl`, `dataDir`, `store`, `deployFolder`, `secrets`, `durability`, `filesDir`, `outbound`, `env`, `allowCredentialDebug`, `concurrency`, `retention`, `limits`, `log`
     help: did you mean `hooks`?
       |
     1 | hooks: 127.0.0.1:1

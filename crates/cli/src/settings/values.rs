@@ -88,7 +88,7 @@ pub(super) fn word<T: Copy>(values: &Values<'_>, words: &[(&str, T)]) -> Result<
 /// The words for the levels of the log.
 const LEVELS: [&str; 6] = ["error", "warn", "info", "debug", "trace", "off"];
 
-/// Levels of the log: one, or a list of `part=level`. A word that is none would be taken for the name of a part, and switch the rest
+/// Levels of the log: one, or a list of `part=level`. Another word would be taken for the name of a part, and switch the rest
 /// off.
 pub(super) fn log_level(values: &Values<'_>) -> Result<String, String> {
     let text = values.one()?;

@@ -52,7 +52,7 @@ impl Write for Bounded {
 }
 
 impl BodyReader {
-    /// Chooses the decoder by the headers of the response, and removes those that do not hold for the decoded body. `request` has the
+    /// Chooses the decoder by the headers of the response, and removes the headers that do not hold for the decoded body. `request` has the
     /// author's headers.
     ///
     /// # Errors
@@ -93,7 +93,7 @@ impl BodyReader {
         .map_err(body_error)
     }
 
-    /// Returns the whole body. A compressed one that is cut off is an error; none at all is empty.
+    /// Returns the whole body. A truncated compressed body is an error; no body at all is empty.
     pub(super) fn finish(self, has_bytes: bool) -> Result<Vec<u8>, BodyError> {
         match self {
             Self::Plain(body) => Ok(body.bytes),

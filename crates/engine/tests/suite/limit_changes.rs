@@ -32,7 +32,7 @@ async fn asked(peer: &mut Peer, count: usize) -> Vec<Asked> {
     asked
 }
 
-/// Waits until so many executions are on their way: they have a permit, and no end.
+/// Waits until `count` executions hold a permit and have not ended.
 async fn until_waiting(engine: &Engine, count: usize) {
     soon(async {
         while engine.runtime().admission.waiting_for_permit() != count {

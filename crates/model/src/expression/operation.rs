@@ -1,5 +1,5 @@
 //! The operations of an expression whose meaning depends on the types of their operands: orders, arithmetic, truths. Checks
-//! with knowledge of types find those that are silently wrong: a text compared with a number, a date compared as a text.
+//! with knowledge of types find the silently wrong operations: a text compared with a number, a date compared as a text.
 
 use std::ops::Range;
 

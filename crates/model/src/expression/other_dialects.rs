@@ -263,7 +263,7 @@ const VARIABLES: &[(&str, &str)] = &[
 pub(super) struct Equivalent {
     /// The help text.
     pub(super) help: &'static str,
-    /// The template; empty if there is none.
+    /// The template, or empty.
     pub(super) template: &'static str,
 }
 

@@ -52,7 +52,7 @@ const ALIASES: [(&str, &[&str]); 28] = [
     ("limit", &["maxsplit"]),
 ];
 
-/// What a filter, test or function takes.
+/// The parameters of a filter, test or function.
 struct Signature<'a> {
     name: &'a str,
     parameters: &'a [&'static str],

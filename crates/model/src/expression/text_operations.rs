@@ -29,7 +29,7 @@ const TEXTS: [&str; 18] = [
     "urlencode",
     "uuid",
 ];
-/// Members of dates in other languages, each with its format here; those that are numbers end with `true`.
+/// Members of dates in other languages, each with its format here; numbers end with `true`.
 const PARTS: [(&str, &str, bool); 14] = [
     ("date", "%Y-%m-%d", false),
     ("day", "%d", true),

@@ -1,4 +1,4 @@
-//! Tokens of an expression, also of one that does not parse: the texts that fixes replace are found by them.
+//! Tokens of an expression, even if it does not parse: the texts that fixes replace are found by them.
 
 use std::ops::Range;
 

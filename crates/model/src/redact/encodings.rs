@@ -20,7 +20,7 @@ pub(super) fn min_prefix_len(encoding: &str) -> usize {
 /// The most lines of a secret that are searched for one by one.
 const MAX_LINES: usize = 200;
 
-/// Returns the usual encodings of a secret, and of its lines if it has several, without those that are too short to match.
+/// Returns the usual encodings of a secret, and of its lines if it has several, except encodings that are too short to match.
 pub(super) fn encodings_of(secret: &str) -> Vec<String> {
     if !secret.contains('\n') {
         return encodings_of_text(secret);

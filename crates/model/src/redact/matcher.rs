@@ -172,7 +172,7 @@ impl Mask for SecretMatcher {
     }
 }
 
-/// Sorts ranges, and joins those that overlap.
+/// Sorts ranges, and joins overlapping ranges.
 fn merged(mut ranges: Vec<Range<usize>>) -> Vec<Range<usize>> {
     ranges.sort_unstable_by_key(|range| range.start);
     let mut merged: Vec<Range<usize>> = Vec::with_capacity(ranges.len());

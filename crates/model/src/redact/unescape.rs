@@ -5,7 +5,7 @@ use std::ops::Range;
 
 use super::TRUNCATION_MARK;
 
-/// The most escapes of one character: those of a character outside of the basic plane in JSON.
+/// The maximum of escapes of one character: a surrogate pair in JSON.
 const LONGEST_ENTITY: usize = 10;
 
 /// A kind of escapes.
@@ -31,7 +31,7 @@ impl Escapes {
         }
     }
 
-    /// Decodes the escape at the beginning of `text` into `out`, and returns its length; `None` if there is none.
+    /// Decodes the escape at the beginning of `text` into `out`, and returns its length; `None` if no escape begins there.
     fn decode(self, text: &[u8], out: &mut Vec<u8>) -> Option<usize> {
         match self {
             Self::Json => decode_json(text, out),

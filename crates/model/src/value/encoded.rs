@@ -37,7 +37,7 @@ pub fn encode_json(value: &Value, max: usize) -> Result<Data, FileLoadError> {
     Ok(encoder.finish())
 }
 
-/// Encodes `fields` as `application/x-www-form-urlencoded`: an item of a list is a field of its own, `null` is none. Reads
+/// Encodes `fields` as `application/x-www-form-urlencoded`: an item of a list is a field of its own, `null` is left out. Reads
 /// external files as [`encode_json`] does.
 ///
 /// # Errors

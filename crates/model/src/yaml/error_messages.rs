@@ -192,7 +192,7 @@ fn text_after_value(text: &str, at: usize) -> Option<Diagnostic> {
             _ => return None,
         };
         let rest = value[end..].trim_start();
-        // What may follow belongs to YAML: a second value of a flow mapping, a key in quotes.
+        // The rest of the line belongs to YAML: a second value of a flow mapping, a key in quotes.
         if rest.is_empty() || rest.starts_with([',', ']', '}', ':']) || line[..key].contains(['{', '[']) {
             return None;
         }
@@ -203,7 +203,7 @@ fn text_after_value(text: &str, at: usize) -> Option<Diagnostic> {
             Some(inner) => ("this text has quotes inside its quotes".to_owned(), inner),
             None => (format!("there is text behind the value that begins with `{first}`"), value),
         };
-        // Both kinds of quotes inside need those of the other kind doubled, which `quote` does.
+        // Both kinds of quotes inside need the other kind doubled, which `quote` does.
         let diagnostic = Diagnostic::error("yaml-unquoted-value", message, span);
         let quoted = quote(meant);
         Some(diagnostic.help(format!("put the whole text in quotes: `{quoted}`")).replace(span, quoted))
@@ -389,7 +389,7 @@ fn colon_in_value(text: &str, line: Span) -> Option<Diagnostic> {
     Some(diagnostic.replace(Span::new(from, from + value.len()), quote(value)))
 }
 
-/// Explains `action:log.info` on the line above one that the parser did not expect.
+/// Explains `action:log.info` on the line above a line that the parser did not expect.
 fn missing_space(text: &str, line: Span) -> Option<Diagnostic> {
     let above = text.get(..line.start as usize)?.trim_end();
     let start = above.rfind('\n').map_or(0, |line_break| line_break + 1);

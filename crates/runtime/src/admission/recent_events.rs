@@ -101,7 +101,7 @@ impl EventKeys {
         Retained { keys: self, key }
     }
 
-    /// Takes room for an event in the share of its sender. Returns false, and reports it once, if there is none.
+    /// Takes room for an event in the share of its sender. Returns false, and reports it once, if the share is used up.
     fn has_room(&self, share: usize, bytes: usize, now: Timestamp) -> bool {
         let mut shares = self.shares.lock().unwrap_or_else(PoisonError::into_inner);
         let (Some(most), Some(share)) = (SHARES.get(share), shares.get_mut(share)) else { return true };

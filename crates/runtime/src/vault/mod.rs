@@ -123,7 +123,7 @@ impl Vault {
         Ok(vault)
     }
 
-    /// Returns the ids of the keys of this process, the one that encrypts first.
+    /// Returns the ids of the keys of this process, the encrypting key first.
     pub(crate) fn key_ids(&self) -> Vec<String> {
         self.ring.read().unwrap_or_else(PoisonError::into_inner).as_ref().map_or_else(Vec::new, KeyRing::ids)
     }

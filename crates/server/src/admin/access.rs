@@ -116,7 +116,7 @@ impl Access {
 
     fn is_ours(&self, host: &str) -> bool {
         let name = split_host(host).map(|(name, _)| name.to_ascii_lowercase());
-        // No name resolves to an address as it is written, so that such a host cannot be one that points at us since a moment ago.
+        // No name resolves to an address as it is written, so such a host cannot be a name that was just pointed at this machine.
         name.is_some_and(|name| self.hosts.contains(&name) || (self.on_all_addresses && is_address(&name)))
     }
 

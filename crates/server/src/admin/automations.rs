@@ -68,7 +68,7 @@ struct AutomationView {
     /// When each key of its `verify` last proved a request since the daemon began.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     keys_used: Vec<KeyUsed>,
-    /// The secrets that it or its connections need and that are not set, those of its trigger first.
+    /// The secrets that it or its connections need and that are not set, its trigger's first.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     missing_secrets: Vec<MissingSecretView>,
     /// How many errors its file has.

@@ -1,7 +1,7 @@
 //! Logins of people at an identity provider (OpenID Connect), which begin a session of the web UI.
 //!
 //! The daemon keeps nothing of a login that has begun: its state, nonce and PKCE verifier are derived, with the secret of the store, from one
-//! random value in a cookie of the browser that began it. The cookie has an HMAC by the same secret, so one that somebody else has made up is not taken, so strangers cannot fill a table, and a login that another browser began does not end here. The time of the
+//! random value in a cookie of the browser that began it. The cookie has an HMAC by the same secret, so an invented cookie is refused, strangers cannot fill a table, and a login that another browser began does not end here. The time of the
 //! beginning is part of that value. The ID token, which the provider signs, has the nonce, so nobody can change that time afterwards.
 #![allow(unused_qualifications, reason = "the macro that describes a route writes them")]
 
@@ -35,7 +35,7 @@ use crate::options::LoginOptions;
 const RETURN_WITHIN: SignedDuration = SignedDuration::from_mins(10);
 /// The most logins that wait for the provider at one time: everyone may begin one.
 const AT_ONCE: usize = 8;
-/// The most of them of one address, so that one that sends bogus codes to a slow provider leaves room for others.
+/// The maximum for one address: an address that sends bogus codes to a slow provider leaves room for others.
 const AT_ONCE_OF_ONE: usize = 2;
 /// The page of the web UI to which the provider sends people back.
 const CALLBACK: &str = "/login/callback";

@@ -154,7 +154,7 @@ impl Cuts {
         }
     }
 
-    /// The bytes that a value has as JSON beyond those of its markers.
+    /// The size of a value as JSON without its markers, in bytes.
     pub(crate) fn missing_bytes(&self, value: &Json) -> usize {
         if let Some(cut) = self.find(value) {
             return cut.bytes.saturating_sub(large::size(value));
@@ -226,7 +226,7 @@ impl Cuts {
         events.into()
     }
 
-    /// Replaces the markers of files by those of other values, which JSON can contain.
+    /// Replaces the markers of files by markers of other values, which JSON can contain.
     fn without_files(&self, value: &Value) -> Value {
         if let (Value::File(_), Some((marker, _))) = (value, self.cut.find_value(value)) {
             return Value::from_stored(&marker).unwrap_or_default();

@@ -20,7 +20,7 @@ use super::extract::{Answer, Body, Segment};
 use super::guard::DryRun;
 use super::{Api, Problem, Shared};
 
-/// The most steps that are named of those that keep their results.
+/// The maximum of named steps that keep their results.
 const MAX_KEPT: usize = 50;
 
 /// The version of the automation that a replay runs on.

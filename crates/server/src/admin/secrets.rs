@@ -66,7 +66,7 @@ impl From<StoredSecret> for SecretView {
 #[derive(Debug, Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct Secrets {
-    /// Those of the store, then those of the folder that the store does not have, then those of the environment.
+    /// The secrets of the store, then of the folder that the store does not have, then of the environment.
     secrets: Vec<SecretView>,
     /// The names of the secrets that files of the project need and that are not set.
     missing: Vec<String>,

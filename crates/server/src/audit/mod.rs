@@ -21,7 +21,7 @@ use utoipa::ToSchema;
 
 use series::{Bounds, Series};
 
-/// What was done: kept for 400 days, and for longer while its file is not full; at most 1 GiB.
+/// Completed changes: kept for 400 days, and for longer while its file is not full; at most 1 GiB.
 const DONE: Bounds =
     Bounds { file_bytes: 8 << 20, files: 128, keep_for: Some(SignedDuration::from_hours(400 * 24)) };
 /// Refused requests.
@@ -32,7 +32,7 @@ const REFUSALS_EACH: u64 = 10;
 const COUNTED_FOR: SignedDuration = SignedDuration::from_mins(1);
 /// The credentials whose refused requests are counted apart; those beyond it share a count.
 const COUNTED_CREDENTIALS: usize = 1000;
-/// The most bytes beyond a full file that are read: those of its last entry.
+/// The maximum of bytes read beyond a full file: its last entry.
 const LAST_BYTES: u64 = 1 << 20;
 /// The most bytes of a path in an entry.
 const PATH_BYTES: usize = 500;
@@ -71,7 +71,7 @@ pub(crate) struct Entry {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) execution: Option<String>,
     /// The number of further refused requests of the credential in the minute before, which have no entries of their own. The path and the
-    /// status are those of the last one.
+    /// status are the last entry's.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) count: Option<u64>,
 }

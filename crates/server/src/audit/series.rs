@@ -80,7 +80,7 @@ impl Series {
         Ok((file, size))
     }
 
-    /// Renames each file to the next number, and deletes those that are too many or too old.
+    /// Renames each file to the next number, and deletes the files that are too many or too old.
     fn rotate(&self, now: Timestamp) -> io::Result<()> {
         let last = (0..self.bounds.files).take_while(|number| self.path(*number).exists()).count();
         for number in (0..last.min(self.bounds.files - 1)).rev() {

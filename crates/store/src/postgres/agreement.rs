@@ -1,5 +1,5 @@
-//! The settings that act on the shared store. One set is in force for all nodes: the one that all running nodes have, and while they
-//! differ, the one that was in force before.
+//! The settings that act on the shared store. One set is in force for all nodes: the set that all running nodes have, and while they
+//! differ, the previous one.
 
 use std::sync::{Arc, Mutex, PoisonError};
 

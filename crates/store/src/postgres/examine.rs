@@ -58,7 +58,7 @@ async fn connect_and_check(address: &Address, durability: Durability) -> Result<
     })
 }
 
-/// Checks that the user may create tables, if there are none, or else read and write those that are there.
+/// Checks that the user may create tables, or read and write the existing ones.
 async fn check_rights(client: &Client, is_empty: bool) -> Result<(), String> {
     let failed = |error: tokio_postgres::Error| explain(&error);
     if is_empty {

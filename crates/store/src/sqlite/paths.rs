@@ -267,7 +267,7 @@ fn restrict(path: &Path, mode: u32) -> std::io::Result<()> {
     #[cfg(unix)]
     {
         use std::os::unix::fs::PermissionsExt as _;
-        // A directory may be reached through a link; a file in its place is none of ours.
+        // A directory may be reached through a link; a file in its place is not ours.
         let directory = File::open(path)?;
         let found = directory.metadata()?;
         if !found.is_dir() {

@@ -91,7 +91,7 @@ pub(super) fn open_reader(file: &Path) -> Result<Connection, Error> {
     Ok(connection)
 }
 
-/// Refuses a link, a pipe or another file that is none of a store.
+/// Refuses a link, a pipe or another file that cannot be a store.
 fn check_regular(file: &Path) -> Result<(), Error> {
     regular::check(file).map_err(|error| Error::Open { path: file.to_owned(), reason: error.to_string() })
 }

@@ -63,7 +63,7 @@ pub trait Store:
     /// Returns how much of the size limit is left. Cheap: reads a counter.
     fn capacity(&self) -> Capacity;
 
-    /// Returns the outages of the store: the one that lasts, and each change.
+    /// Returns the outages of the store: the current one, and each change.
     fn outages(&self) -> watch::Receiver<Option<Outage>> {
         watch::channel(None).1
     }
@@ -413,7 +413,7 @@ pub trait PeerStore: Send + Sync {
     /// Sets what the next beat of this node tells about it.
     fn report_details(&self, _details: NodeDetails) {}
 
-    /// Returns the settings that are in force for all nodes; `None` if those of this process are.
+    /// Returns the settings that are in force for all nodes; `None` if this process's own are in force.
     fn shared_settings(&self) -> Option<SharedSettings> {
         None
     }

@@ -41,11 +41,11 @@ pub struct Node {
     pub load: Load,
     /// The generation of definitions that it ran when it beat last.
     pub running: RunningGeneration,
-    /// What it told about itself.
+    /// Its description of itself.
     pub details: NodeDetails,
 }
 
-/// What a node tells about itself. Empty for a node of an earlier release.
+/// The description of a node by itself. Empty for a node of an earlier release.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct NodeDetails {
@@ -53,7 +53,7 @@ pub struct NodeDetails {
     pub address: Option<String>,
     /// Its data folder.
     pub data_dir: Option<String>,
-    /// The ids of the keys with which it reads secrets, the one that encrypts first.
+    /// The ids of the keys with which it reads secrets, the encrypting key first.
     pub keys: Vec<String>,
     /// The reasons why it cannot run everything, such as another key, as sentences for people.
     pub problems: Vec<String>,

@@ -65,7 +65,7 @@ impl<'a> Checker<'a> {
         }
     }
 
-    /// The step whose status a path reads, if its results are those of a successful call for certain.
+    /// The step whose status a path reads, if its results are certainly of a successful call.
     fn call_of(&self, path: &Reference) -> Option<&'a Step> {
         let [root, id, results, field] = &*path.path else { return None };
         if root != "steps" || results != "results" || field != "statusCode" || !path.suffix.is_empty() {

@@ -54,7 +54,7 @@ fn file_error(dir: &Path) -> Option<String> {
 pub(super) enum Files {
     /// Those of the project folder.
     Loaded(Box<Catalog>),
-    /// The project folder has none; daemons that share a store take those that are deployed into it.
+    /// The project folder has no files; daemons that share a store take the deployed files.
     Deployed,
     /// There is no project, or it cannot be read.
     Missing,

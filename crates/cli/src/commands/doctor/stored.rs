@@ -14,6 +14,7 @@ use crate::secrets::{self, Known};
 use crate::settings::Config;
 
 const STORE: &str = "store";
+const PROJECT: &str = "project";
 const SECRETS: &str = "secrets";
 
 /// The help for an error that names no way out.
@@ -23,7 +24,7 @@ const ROOM: &str = "raise `limits.storeSize`, or keep executions for fewer days 
 
 /// The store as far as the other checks need it.
 pub(super) struct Found {
-    /// `None` if there is none yet, or it cannot be read.
+    /// `None` if it does not exist yet or cannot be read.
     pub(super) store: Option<Arc<dyn Store>>,
     /// The wall clock of its server.
     pub(super) server_time: Option<Timestamp>,
@@ -176,12 +177,12 @@ pub(super) async fn secrets(config: &Config, catalog: &Catalog, found: &Found, f
     }
 }
 
-/// Checks that a daemon that shares its store has definitions: those that are deployed, where the project folder has none.
+/// Checks that a daemon that shares its store has definitions: deployed ones if the project folder is empty.
 pub(super) async fn deployed(store: &dyn Store, findings: &mut Findings) {
     match store.generations(1).await {
         Ok(found) => match found.first() {
             Some(generation) => {
-                findings.ok("project", "deployed", format!("generation {} is deployed", generation.number));
+                findings.ok(PROJECT, "deployed", format!("generation {} is deployed", generation.number));
             }
             None => findings.warning(
                 "project",
@@ -190,6 +191,6 @@ pub(super) async fn deployed(store: &dyn Store, findings: &mut Findings) {
                 "deploy the project with `cogwork push`, or name its folder with --dir",
             ),
         },
-        Err(error) => findings.error("project", "deployed", error.to_string(), READ),
+        Err(error) => findings.error(PROJECT, "deployed", error.to_string(), READ),
     }
 }

@@ -28,7 +28,7 @@ Examples:
   cogwork executions list --since 2026-11-21 --limit 50000 --json
   cogwork executions list --before 019a2b3c-4d5e-7f60-8a9b-0c1d2e3f4a5b";
 
-/// The most executions of a list, which is in memory, and those that are read at one time.
+/// The maximum of executions in a list, which is in memory, and of executions in one read.
 const MAX_ROWS: u32 = 100_000;
 const PAGE: u32 = 1000;
 /// The longest that a search takes.

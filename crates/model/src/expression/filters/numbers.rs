@@ -18,7 +18,7 @@ pub(super) fn abs(call: &Call<'_>) -> EvalResult {
     number(absolute)
 }
 
-/// The texts that `bool` converts to true, and those that it converts to false.
+/// The texts that `bool` converts to true, and the texts that it converts to false.
 const TRUTHS: [(&str, bool); 9] = [
     ("true", true),
     ("yes", true),

@@ -8,7 +8,7 @@ use model::execution::{DelayReason, ExecutionId};
 use super::{ExecutionState, ExecutionTable, GroupKey, PermitWait};
 use crate::clock::Clock;
 
-/// The executions that hold a permit of a concurrency group, and those that wait for one, in order. None waits while a permit is
+/// The executions that hold a permit of a concurrency group, and its queue, in order. No execution waits while a permit is
 /// free: [`ExecutionTable::grant_permits`] keeps that rule whenever a permit is released or the limit changes.
 #[derive(Default)]
 pub(in crate::admission) struct ConcurrencyGroup {
@@ -19,7 +19,7 @@ pub(in crate::admission) struct ConcurrencyGroup {
 }
 
 impl ConcurrencyGroup {
-    /// The executions that have to end before one that joins the queue now gets a permit, in the order of their acceptance.
+    /// The executions that have to end before an execution that joins the queue now gets a permit, in the order of their acceptance.
     pub(in crate::admission) fn in_the_way(&self) -> Vec<ExecutionId> {
         let excess = (self.holders.len() + self.waiting.len() + 1).saturating_sub(self.limit);
         self.holders.iter().chain(&self.waiting).take(excess).copied().collect()
@@ -27,7 +27,7 @@ impl ConcurrencyGroup {
 }
 
 impl ExecutionTable {
-    /// Releases the permit of an execution, and gives the free permits of its group to those that wait for them.
+    /// Releases the permit of an execution, and gives the free permits of its group to its queue.
     pub(in crate::admission) fn release_permit(
         &mut self,
         key: &GroupKey,

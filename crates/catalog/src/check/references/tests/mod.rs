@@ -175,7 +175,7 @@ fn a_possibly_skipped_step_needs_a_default() {
     check_steps(&after("steps.a is defined"), &[]);
     check_steps(
         "  - id: l\n    forEach: [1]\n    steps: [{id: a, action: log.info}]\n  - {if: steps.a.results, action: log.info}\n",
-        &[],
+        &["last-iteration a"],
     );
     check_steps(
         "  - id: l\n    forEach: trigger.results.body.data\n    steps: [{id: a, action: log.info}]\n  - {if: steps.a.results, action: log.info}\n",
