@@ -17,6 +17,9 @@ type Files = (String, String, &'static str);
 /// A request to the API and the status of its answer.
 type ApiRequest = (Method, String, Value, u16);
 
+/// The content type and the body of a request to a webhook, and the status of its answer.
+type HookRequest = (String, Vec<u8>, u16);
+
 /// How a row of the table is tried.
 enum Tried {
     /// A file that is checked: the text at the limit, and the one above it with the code of its error.
@@ -24,7 +27,7 @@ enum Tried {
     /// Requests to the API: method, path and body, with the statuses that they must have.
     Api(fn() -> Vec<ApiRequest>),
     /// Bodies to a webhook with their content type, and the status of the answer.
-    Hook(fn() -> Vec<(String, Vec<u8>, u16)>),
+    Hook(fn() -> Vec<HookRequest>),
     /// Bytes to the hook listener, without the line with the host, and the status of the answer.
     Head(fn() -> Vec<(String, u16)>),
 }

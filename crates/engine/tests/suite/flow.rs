@@ -461,9 +461,9 @@ async fn a_loop_of_which_every_iteration_fails_by_an_expression_fails_in_spite_o
             stop(engine).await;
             outcome
         };
-        let failed = outcome("[{nam: x}, {nam: y}]").await;
+        let failed = outcome(r#""'[{\"nam\": 1}, {\"nam\": 2}]' | parseJson""#).await;
         assert!(failed.contains("every iteration failed by an expression"), "{failed}");
-        let mixed = outcome("[{name: x}, {nam: y}]").await;
+        let mixed = outcome(r#""'[{\"name\": 1}, {\"nam\": 2}]' | parseJson""#).await;
         assert!(mixed.contains(r#""kind":"expression""#) && !mixed.starts_with("failed"), "{mixed}");
         assert!(outcome("[]").await.contains("[]"));
     }

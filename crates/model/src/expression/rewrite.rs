@@ -413,7 +413,7 @@ mod tests {
                 "no argument `tz`",
                 Some("formatDate(a, '%Y', timezone='UTC')"),
             ),
-            ("a | upper('de')", "takes no arguments", None),
+            ("a | upper('de')", "takes no arguments", Some("a | upper")),
             ("a | replace('x')", "`new` of `replace` is missing", None),
             ("a | round(2, precision=3)", "is given twice", None),
             ("a is startingwith", "takes an argument", None),

@@ -1,6 +1,7 @@
 //! A typed reader of mappings: takes each key once, with its type, and reports all others. The test
 //! `a_reader_takes_each_key_once_and_reports_the_rest` shows its use.
 
+use super::describe::{describe, is_expression, join_names};
 use super::error_messages::{quote, shorten};
 use super::{Entry, Kind, Map, Node, Text};
 use crate::diagnostic::{Diagnostic, Diagnostics, Source, Span};
@@ -581,31 +582,5 @@ impl<'n, 'd> Field<'n, 'd> {
     fn subject(self) -> String {
         let name = shorten(self.name);
         if self.is_item { format!("an item of `{name}`") } else { format!("`{name}`") }
-    }
-}
-
-/// Describes a value for a message.
-fn describe(node: &Node, diagnostics: &Diagnostics) -> String {
-    match &node.kind {
-        Kind::String(text) if is_expression(&text.value) => "an expression".to_owned(),
-        Kind::String(text) => format!("the text `{}`", shorten(&text.value)),
-        Kind::Integer(_) | Kind::Unsigned(_) | Kind::Float(_) => {
-            format!("the number `{}`", shorten(diagnostics.source().slice(node.span)))
-        }
-        _ => node.kind_name().to_owned(),
-    }
-}
-
-fn is_expression(text: &str) -> bool {
-    text.contains("${{")
-}
-
-/// Joins names for a message: `a`, `b` or `c`.
-fn join_names(names: &[&str]) -> String {
-    let quoted: Vec<String> = names.iter().map(|name| format!("`{name}`")).collect();
-    match quoted.split_last() {
-        Some((last, [])) => last.clone(),
-        Some((last, others)) => format!("{} or {last}", others.join(", ")),
-        None => String::new(),
     }
 }

@@ -6,6 +6,7 @@
 //! The dialect is YAML 1.2 with the core schema, restricted to avoid misreadings: keys are text and unique, a file has one
 //! document, no `<<` merge keys, no tags but the core ones, no directives. Numbers with leading zeros are text (`007`).
 
+mod describe;
 pub mod edit;
 mod error_messages;
 mod escape;

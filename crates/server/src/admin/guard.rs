@@ -87,7 +87,7 @@ pub(super) async fn check(rule: Rule, request: Request, next: Next) -> Response 
     }
     let mut response = match &credential {
         Some(credential) if !credential.scopes.allow(Scope::Run) => {
-            hidden::masked(response, visit.resume_tokens.clone())
+            hidden::masked(response, visit.resume_tokens.clone()).await
         }
         _ => response,
     };

@@ -1,7 +1,7 @@
 //! Resume addresses in answers to credentials without `run`. An author may put the address into any value, so each answer is searched
 //! for tokens before it leaves the listener.
 
-use axum::body::Body;
+use axum::body::{Body, HttpBody as _};
 use axum::response::Response;
 use bytes::Bytes;
 use engine::ResumeTokens;
@@ -30,9 +30,18 @@ pub(super) fn mask(value: &mut Value, tokens: &ResumeTokens) {
     }
 }
 
-/// Masks the tokens in a response, part by part as it is sent.
-pub(super) fn masked(mut response: Response, tokens: ResumeTokens) -> Response {
+/// Masks the tokens in a response: at once in a body in memory, which has an exact size, else part by part as it is sent.
+pub(super) async fn masked(mut response: Response, tokens: ResumeTokens) -> Response {
     response.headers_mut().remove(CONTENT_LENGTH);
+    if response.body().size_hint().exact().is_some() {
+        let (parts, body) = response.into_parts();
+        return match axum::body::to_bytes(body, usize::MAX).await {
+            Ok(bytes) => Response::from_parts(parts, tokens.masked(&bytes).map_or(bytes, Bytes::from).into()),
+            Err(error) => {
+                Response::from_parts(parts, Body::from_stream(stream::once(async { Err::<Bytes, _>(error) })))
+            }
+        };
+    }
     response.map(|body| {
         let parts = body.into_data_stream().map(Some).chain(stream::once(async { None }));
         let masked = parts.scan(Filter { tokens, rest: Vec::new() }, |filter, part| {

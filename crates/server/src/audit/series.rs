@@ -111,6 +111,8 @@ impl Series {
         for number in 0..self.bounds.files {
             match File::open(self.path(number)) {
                 Ok(file) => files.push(file),
+                // The newest file is missing between its renaming and the next entry.
+                Err(error) if error.kind() == io::ErrorKind::NotFound && number == 0 => {}
                 Err(error) if error.kind() == io::ErrorKind::NotFound => break,
                 Err(error) => return Err(error),
             }

@@ -107,7 +107,8 @@ async fn a_migration_says_which_releases_may_use_its_tables() {
     run(
         &server,
         &space,
-        "DROP FUNCTION begin_listening, add_capture; DROP TABLE listenings, captures, pairings; \
+        "ALTER TABLE nodes DROP COLUMN details; \
+         DROP FUNCTION begin_listening, add_capture; DROP TABLE listenings, captures, pairings; \
          DELETE FROM refinery_schema_history WHERE version >= 4",
     );
     open(&space, &folder()).close().await.expect("it opens");
@@ -124,7 +125,8 @@ async fn a_migration_fences_off_daemons_that_cannot_use_its_tables() {
     run(
         &server,
         &space,
-        "ALTER TABLE mail DROP COLUMN shard; ALTER TABLE mail ALTER COLUMN execution SET NOT NULL; DROP TABLE polling; \
+        "ALTER TABLE nodes DROP COLUMN details; \
+         ALTER TABLE mail DROP COLUMN shard; ALTER TABLE mail ALTER COLUMN execution SET NOT NULL; DROP TABLE polling; \
          DROP FUNCTION begin_listening, add_capture; DROP TABLE listenings, captures, pairings; \
          DELETE FROM refinery_schema_history WHERE version >= 3",
     );

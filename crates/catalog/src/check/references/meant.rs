@@ -4,7 +4,8 @@ use model::ResultType;
 use model::automation::{StartForm, Trigger, Verb};
 use model::diagnostic::{Diagnostic, Span};
 
-use super::{Checker, NamePosition, PathRead, names};
+use super::path_read::{NamePosition, PathRead};
+use super::{Checker, names};
 
 impl Checker<'_> {
     /// Suggests a path for one that starts with a name of another tool: `outputs.x.body`, `body.orderId`.

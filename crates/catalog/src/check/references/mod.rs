@@ -11,6 +11,7 @@ mod last_iteration;
 mod meant;
 mod names;
 mod own_events;
+mod path_read;
 mod races;
 mod step_order;
 
@@ -22,13 +23,13 @@ use model::automation::{Automation, Block, ConfigVar, Step, Trigger, Verb};
 use model::diagnostic::{Diagnostic, Span};
 use model::expression::{Expression, Reference};
 use model::load::Unreadable;
-use model::value::Key;
-use model::{Connection, Source, Template};
+use model::{Connection, Template};
 
 use self::absent::{after_stop, missing_results, predicate, uncertain_results};
 use self::meant::{Dashed, Elsewhere, dashed};
 pub(super) use self::names::{ALWAYS as ROOTS, AUTOMATION, ERROR, EVENT, EXECUTION, STEP, WAITING_STEP};
 use self::names::{ErrorName, Names, Scope};
+use self::path_read::{NamePosition, PathRead};
 use self::races::Reading;
 use self::step_order::{Attachment, Availability, StepOrder, Uncertainty};
 use super::environment::own_variable;
@@ -530,106 +531,6 @@ impl<'a> Checker<'a> {
 impl<'a, 's> ReadSite<'a, 's> {
     fn top(names: &'s Names<'a>) -> Self {
         Self { names, step: None, in_guard: false, after: None }
-    }
-}
-
-/// Path that an expression reads.
-#[derive(Clone, Copy)]
-struct PathRead<'r> {
-    source: &'r Source,
-    expression: &'r Expression,
-    path: &'r [Key],
-}
-
-impl PathRead<'_> {
-    fn position(&self, depth: usize) -> NamePosition {
-        NamePosition::locate(self.source, self.expression, self.path, depth)
-    }
-
-    /// Adds the path that the first names of this one stand for, in words and as a correction.
-    fn meant(&self, diagnostic: Diagnostic, names: usize, meant: &str) -> Diagnostic {
-        let diagnostic = diagnostic.help(format!("did you mean `{meant}`?"));
-        let Some(depth) = names.checked_sub(1) else { return diagnostic };
-        let position = self.position(depth);
-        let length = self.path.iter().take(names).map(|name| name.len() + 1).sum::<usize>() - 1;
-        let end = position.span.end as usize;
-        match position.exact {
-            true => self.replace(diagnostic, Span::new(end.saturating_sub(length), end), meant),
-            false => diagnostic,
-        }
-    }
-
-    /// Adds the correction of a part of the expression.
-    fn replace(&self, diagnostic: Diagnostic, span: Span, text: &str) -> Diagnostic {
-        match model::yaml::replace_at(self.source, span, text) {
-            Some((span, text)) => diagnostic.replace(span, text),
-            None => diagnostic,
-        }
-    }
-
-    /// Reports a computed state key: state is loaded before the step, so its keys must be literals.
-    fn state_key(&self) -> Option<Diagnostic> {
-        if self.path.len() > 1 {
-            return None;
-        }
-        let message = "keys of `state` must be literals";
-        Some(
-            Diagnostic::error("computed-state-key", message, self.position(0).span)
-                .help("write `state.someKey`, or read it with a step: `action: state.get`"),
-        )
-    }
-
-    /// Reports a member that is not in `known`.
-    fn member(&self, depth: usize, known: &[&str]) -> Option<Diagnostic> {
-        let name = self.path.get(depth).filter(|name| !known.contains(&name.as_str()))?;
-        let parent = self.path.get(..depth).unwrap_or_default().join(".");
-        let position = self.position(depth);
-        let diagnostic =
-            Diagnostic::error("unknown-member", format!("`{parent}` has no `{name}`"), position.span);
-        Some(position.nearest(diagnostic, name, known))
-    }
-}
-
-/// Position of a name within a path.
-struct NamePosition {
-    span: Span,
-    /// True if the span covers exactly the name; otherwise it covers the expression.
-    exact: bool,
-}
-
-impl NamePosition {
-    /// Locates the name at `depth` of a path written with dots.
-    fn locate(source: &Source, expression: &Expression, path: &[Key], depth: usize) -> Self {
-        let whole = Self { span: expression.span(), exact: false };
-        let text = source.slice(expression.span());
-        let (Some(until), Some(name)) = (path.get(..=depth), path.get(depth)) else { return whole };
-        // A text with escapes or line breaks differs from the file.
-        if text != expression.text() {
-            return whole;
-        }
-        let wanted = until.join(".");
-        let part = |c: char| c.is_ascii_alphanumeric() || c == '_';
-        let found = text.match_indices(&wanted).find(|(at, _)| {
-            let before = &text[..*at];
-            let begins = !before.ends_with(part) && (!before.ends_with('.') || before.ends_with("$."));
-            begins && !text[at + wanted.len()..].starts_with(part)
-        });
-        let Some((at, _)) = found else { return whole };
-        let end = expression.span().start as usize + at + wanted.len();
-        Self { span: Span::new(end - name.len(), end), exact: true }
-    }
-
-    /// Lists the valid names and suggests the most similar: as a quick fix if the position is exact, else in words.
-    fn nearest(&self, diagnostic: Diagnostic, found: &str, names: &[&str]) -> Diagnostic {
-        if self.exact {
-            return diagnostic.expected_names(found, names.iter().copied());
-        }
-        let near = model::diagnostic::nearest(found, names.iter().copied());
-        let diagnostic = diagnostic.allowed(names.iter().copied());
-        match near {
-            Some(near) => diagnostic.help(format!("did you mean `{near}`?")),
-            None => diagnostic,
-        }
     }
 }
 

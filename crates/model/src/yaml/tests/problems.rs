@@ -164,7 +164,7 @@ fn lines_that_do_not_fit_are_pointed_at() {
     check("a: 1\n b: 2\n", &[("yaml-indentation", 2, 2)]);
     check("a: 1\nb\nc: 2\n", &[("yaml-indentation", 2, 1)]);
     check("a: - b\n", &[("yaml-syntax", 1, 4)]);
-    check("a: \"x\" y\n", &[("yaml-syntax", 1, 8)]);
+    check("a: \"x\" y\n", &[("yaml-unquoted-value", 1, 4)]);
     check("%YAML 1.1\n---\na: 1\n", &[("yaml-directive", 1, 1)]);
 }
 

@@ -26,7 +26,10 @@ fn invalid_json_is_reported_with_its_location() {
     );
     check("parseJson(list)", "error: `parseJson`: `data` is a list, not text: it is parsed already");
     check("parseJson(5)", "error: `parseJson`: `data` is a number, not text or a file");
-    check("parseJson(latin)", "error: `parseJson`: `data` is a file that is not UTF-8 text");
+    check(
+        "parseJson(latin)",
+        "error: `parseJson`: `data` is a file that is not UTF-8 text; `file(data, contentType='text/csv; charset=windows-1252')` sets another charset",
+    );
     let deep = format!("{}{}", "[".repeat(65), "]".repeat(65));
     check_text(
         &deep,

@@ -19,7 +19,7 @@ fn hmacs_match_the_standards() {
     check(&format!("hmac({data}, algorithm='md5')"), r#""750c783e6ab0b503eaa86e310a5db738""#);
     check(&format!("hmac({data}, algorithm='sha512')[:16]"), r#""164b7a7bfcf819e2""#);
     check("hmac('x', 'k' * 200, encoding='base64') | length", "44");
-    check("hmac('x')", "error: `hmac`: `key` is missing");
+    check("hmac('x')", "error: the argument `key` of `hmac` is missing");
     check("hmac('x', '')", "error: `hmac`: `key` is empty");
 }
 
