@@ -35,7 +35,7 @@ trigger: {manual: {}}
 configVars:
   pem: {value: "${{ secrets.pem }}", secret: true}
 steps:
-  - {id: forms, set: {crlf: "${{ configVars.pem | replace('\n', '\r\n') }}", one: "${{ configVars.pem | replace('\n', ' ') }}", json: "${{ configVars.pem | toJson }}"}}
+  - {id: forms, set: {crlf: "${{ configVars.pem | replace('\n', '\r\n') }}", one: "${{ configVars.pem | replace('\n', ' ') }}", json: "${{ configVars.pem | tojson }}"}}
   - {id: echo, action: http.request, debug: true, with: {method: POST, url: "RECORDER/echo/x", body: {pem: "${{ configVars.pem }}"}}}
   - {id: line, fail: "bad line: ${{ (configVars.pem | replace('\n', '|')) }}"}
 "#;
@@ -96,7 +96,7 @@ impl Canaries {
         }
         let waiting = site.post("waits", &json!({"n": 1})).await.execution();
         let mut events = site.events(&format!("/executions/{waiting}/events")).await;
-        events.next("waiting").await;
+        while events.next("event").await["event"] != "waiting" {}
         let shown = site.ask(&format!("/executions/{waiting}")).await;
         let url = shown["waiting"]["resumeUrl"].as_str().unwrap_or_else(|| panic!("{shown}"));
         let token = url.rsplit('/').next().unwrap();

@@ -200,6 +200,7 @@ async fn a_daemon_of_a_cluster_needs_no_project_folder() {
     let mut site = Site::new(&[("work", WORK)]);
     site.start_with(&["--store", &url]).await;
     let empty = Site::new(&[]);
+    std::fs::remove_dir_all(empty.project.path().join("automations")).unwrap();
     let report = examine(&empty, &url).await;
     assert_eq!(findings(&report, &["error"]), [""; 0]);
     let warnings = findings(&report, &["warning"]);

@@ -300,9 +300,8 @@ async fn file(site: &Site, (fits, above, code): (String, String, &str)) -> Vec<S
         let body = json!({"path": "automations/x.yaml", "text": text});
         let answer = send(site.api(Method::POST, "/validate").json(&body)).await;
         assert_eq!(answer.status, 200, "{}", answer.text);
-        let files = answer.json()["files"].as_array().cloned().unwrap_or_default();
-        let found = files.iter().flat_map(|file| file["diagnostics"].as_array().cloned().unwrap_or_default());
-        let errors = found.filter(|found| found["severity"] == "error");
+        let found = answer.json()["diagnostics"].as_array().cloned().unwrap();
+        let errors = found.into_iter().filter(|found| found["severity"] == "error");
         errors.map(|found| found["code"].as_str().unwrap_or_default().to_owned()).collect::<Vec<_>>()
     };
     let (fits, above) = (codes(&fits).await, codes(&above).await);
