@@ -2,6 +2,7 @@
 //! project, of the daemon itself, credentials in payloads, and resume addresses, in every encoding.
 
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 use pretty_assertions::assert_eq;
 use reqwest::{Method, RequestBuilder};
@@ -28,6 +29,10 @@ steps:
     waitFor: {approval: {message: "Go? ${{ vars.link }}"}}
     timeout: 1h
 "#;
+
+/// The silence after which a stream has sent its stored part, and the longest time for a part of another answer.
+const SILENCE: Duration = Duration::from_millis(300);
+const PATIENCE: Duration = Duration::from_secs(30);
 
 /// Copies a secret of several lines in the ways of forms, mails and errors.
 const LINES: &str = r#"
@@ -120,11 +125,16 @@ impl Canaries {
         let (status, head) = (answer.status().as_u16(), format!("{:?}", answer.headers()));
         let is_stream = head.contains("text/event-stream");
         let mut bytes = Vec::new();
-        // A stream of an execution that waits does not end: what is stored comes at once, before the log of it.
-        while let Some(part) = answer.chunk().await.unwrap() {
-            bytes.extend_from_slice(&part);
-            if is_stream && (bytes.len() > 2000 || path.ends_with("/stream")) {
-                break;
+        // A stream does not end: its stored part comes at once, and silence follows.
+        loop {
+            let part = tokio::time::timeout(if is_stream { SILENCE } else { PATIENCE }, answer.chunk()).await;
+            match part {
+                Ok(part) => match part.unwrap() {
+                    Some(part) => bytes.extend_from_slice(&part),
+                    None => break,
+                },
+                Err(_) if is_stream => break,
+                Err(_) => panic!("{method} {path} with `{scope}` does not end"),
             }
         }
         let text = String::from_utf8_lossy(&bytes).into_owned();

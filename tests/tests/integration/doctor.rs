@@ -200,7 +200,9 @@ async fn a_daemon_of_a_cluster_needs_no_project_folder() {
     let mut site = Site::new(&[("work", WORK)]);
     site.start_with(&["--store", &url]).await;
     let empty = Site::new(&[]);
-    std::fs::remove_dir_all(empty.project.path().join("automations")).unwrap();
+    for folder in ["automations", "connections"] {
+        std::fs::remove_dir_all(empty.project.path().join(folder)).unwrap();
+    }
     let report = examine(&empty, &url).await;
     assert_eq!(findings(&report, &["error"]), [""; 0]);
     let warnings = findings(&report, &["warning"]);

@@ -38,7 +38,7 @@ const ROWS: &[(&str, Tried)] = &[
         "a YAML file",
         Tried::File(|| {
             let text = |bytes: usize| format!("{HOOK}#{}", "x".repeat(bytes - HOOK.len() - 1));
-            (text(256 << 10), text((256 << 10) + 1), "file-too-large")
+            (text(256 << 10), text((256 << 10) + 1), "yaml-too-large")
         }),
     ),
     (
@@ -65,7 +65,7 @@ const ROWS: &[(&str, Tried)] = &[
                     "x".repeat(count - 2)
                 )
             };
-            (text(4096), text(4097), "expression-too-long")
+            (text(4096), text(4097), "expression-syntax")
         }),
     ),
     (

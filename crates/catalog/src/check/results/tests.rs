@@ -120,10 +120,7 @@ fn a_misspelt_field_is_reported_at_its_position_with_a_suggestion() {
     check_expression("(steps.pages.results.results | last).titel", &["unknown-field titel (title)"]);
     check_expression("$.steps.pages.results.results[*].titel", &["unknown-field titel (title)"]);
     check_expression("$.steps.pages.results.results[0]['titel']", &["unknown-field titel (title)"]);
-    check_expression(
-        "$.steps.pages.results.results[?@.state=='current'].id",
-        &["unknown-field state (status)"],
-    );
+    check_expression("$.steps.pages.results.results[?@.state=='current'].id", &["unknown-field state"]);
     check_expression(
         "$.steps.pages.results.results[?@.id == $.steps.page.results.idd]",
         &["unknown-field idd (id)"],

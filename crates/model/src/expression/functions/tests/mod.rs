@@ -92,14 +92,14 @@ fn arguments_are_positional_or_named() {
     check("hash()", "error: the argument `data` of `hash` is missing");
     check(
         "hash(text, algorithm='md5', algoritm='x')",
-        "error: `hash`: there is no argument `algoritm`; did you mean `algorithm`?",
+        "error: `hash` has no argument `algoritm`; it takes data, algorithm, encoding",
     );
     check(
         "hash(text, colour='red')",
-        "error: `hash`: there is no argument `colour`; it takes `data`, `algorithm`, `encoding`",
+        "error: `hash` has no argument `colour`; it takes data, algorithm, encoding",
     );
-    check("hash(text, 'md5', algorithm='sha1')", "error: `hash`: `algorithm` is given twice");
-    check("parseJson(text, 1)", "error: `parseJson`: takes at most 1 arguments: `data`");
+    check("hash(text, 'md5', algorithm='sha1')", "error: `algorithm` of `hash` is given twice");
+    check("parseJson(text, 1)", "error: `parseJson` takes at most 1 arguments: data");
     check("hash(text, 5)", "error: `hash`: `algorithm` is a number, not text");
     check(
         "hash(text, algorithm='sha3')",
@@ -115,7 +115,7 @@ fn an_unknown_name_gets_the_nearest_function() {
     check("parse_json(text)", "refused: there is no function `parse_json`; did you mean `parseJson`?");
     check("text | parseJSON", "refused: there is no filter `parseJSON`; did you mean `parseJson`?");
     // Its correction is among the words of other tools.
-    check("text | url_encode", "error: there is no filter `url_encode`");
+    check("text | url_encode", "refused: there is no filter `url_encode`");
     check("formatdate(text)", "refused: there is no function `formatdate`; did you mean `formatDate`?");
 }
 
