@@ -44,7 +44,7 @@ impl Ingress {
     ) -> Result<PayloadPreview, Error> {
         let catalog = self.runtime.catalog();
         let deployment = catalog.find(id.as_str())?.clone();
-        let (checked, payload) = (deployment.clone(), payload.clone());
+        let (checked, mut masked, payload) = (deployment.clone(), payload.clone(), payload.clone());
         // Parsing a large body and checking its schema takes some tenths of a second.
         let work = tokio::task::spawn_blocking(move || check(&checked, &payload));
         let mut preview = work.await.map_err(|error| Error::Input(error.to_string()))?;
@@ -52,6 +52,10 @@ impl Ingress {
             preview.results = Some(self.evaluate_trigger(&deployment, results, &mut preview).await);
         }
         let redactor = &self.runtime.settings.redactor;
+        // As a start with this payload masks them.
+        let verifies =
+            matches!(&deployment.automation.trigger, Trigger::Webhook(webhook) if webhook.verify.is_some());
+        runtime::mask_credentials(&mut masked, preview.results.as_mut(), verifies, redactor);
         preview.results = preview.results.map(|results| redactor.redact_value(results));
         for problem in &mut preview.problems {
             problem.message = redactor.redact_text(&problem.message).into_owned();
