@@ -27,8 +27,11 @@ struct Arguments {
     #[arg(long, value_name = "N", default_value_t = 100)]
     readers: usize,
     /// Send large data alone, not the corpus.
-    #[arg(long)]
+    #[arg(long, conflicts_with = "operands")]
     data: bool,
+    /// Send the corpus alone, not large data.
+    #[arg(long)]
+    operands: bool,
     /// Send each row alone, and list the rows that take the most memory.
     #[arg(long)]
     each: bool,
@@ -58,7 +61,9 @@ async fn main() -> io::Result<ExitCode> {
         rows.push(("operands", findings));
     }
     let amounts = Amounts { bodies: arguments.bodies, readers: arguments.readers };
-    rows.extend(run_data(bounds, amounts, &arguments.daemon).await.map_err(io::Error::other)?);
+    if !arguments.operands {
+        rows.extend(run_data(bounds, amounts, &arguments.daemon).await.map_err(io::Error::other)?);
+    }
     let mut is_well = true;
     for (name, findings) in rows {
         is_well &= findings.broken.is_empty();
