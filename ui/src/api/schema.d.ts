@@ -1591,7 +1591,7 @@ export interface components {
             /**
              * Format: int64
              * @description The number of further refused requests of the credential in the minute before, which have no entries of their own. The path and the
-             *     status are those of the last one.
+             *     status are the last entry's.
              */
             count?: number;
         };
@@ -1629,7 +1629,7 @@ export interface components {
             };
             /** @description When each key of its `verify` last proved a request since the daemon began. */
             keysUsed?: components["schemas"]["KeyUsed"][];
-            /** @description The secrets that it or its connections need and that are not set, those of its trigger first. */
+            /** @description The secrets that it or its connections need and that are not set, its trigger's first. */
             missingSecrets?: components["schemas"]["MissingSecret"][];
             /** @description How many errors its file has. */
             errors: number;
@@ -3198,7 +3198,7 @@ export interface components {
             deployment?: number;
             /** @description Why it does not run the newest generation; absent if it does. */
             problem?: string;
-            /** @description What differs from the other daemons and must not: another key, or other settings for the store. Empty if nothing does. */
+            /** @description Forbidden differences from the other daemons: another key, or other settings for the store. Empty if nothing does. */
             differences: string[];
         };
         /** @description The daemons that share the store. */
@@ -4075,7 +4075,7 @@ export interface components {
         };
         /** @description The secrets. */
         Secrets: {
-            /** @description Those of the store, then those of the folder that the store does not have, then those of the environment. */
+            /** @description The secrets of the store, then of the folder that the store does not have, then of the environment. */
             secrets: components["schemas"]["Secret"][];
             /** @description The names of the secrets that files of the project need and that are not set. */
             missing: string[];
