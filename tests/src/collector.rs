@@ -52,6 +52,8 @@ struct Shared {
     requests: watch::Sender<usize>,
     /// The status of the answers over HTTP.
     status: Mutex<u16>,
+    /// Where a redirect leads.
+    redirect: Mutex<Option<String>>,
     stop: CancellationToken,
 }
 
@@ -132,6 +134,7 @@ impl Collector {
             received: Mutex::default(),
             requests: watch::Sender::new(0),
             status: Mutex::new(200),
+            redirect: Mutex::default(),
             stop: CancellationToken::new(),
         });
         tokio::spawn(serve_http(http, shared.clone()));
@@ -156,6 +159,12 @@ impl Collector {
     /// Answers requests over HTTP with this status from now on.
     pub fn answer(&self, status: u16) {
         *self.shared.status.lock().unwrap_or_else(PoisonError::into_inner) = status;
+    }
+
+    /// Redirects requests over HTTP to this address from now on.
+    pub fn redirect(&self, to: &str) {
+        *self.shared.redirect.lock().unwrap_or_else(PoisonError::into_inner) = Some(to.to_owned());
+        self.answer(307);
     }
 
     /// How many requests have come.
@@ -305,7 +314,10 @@ async fn answer(shared: &Shared, request: Request<Incoming>) -> io::Result<Respo
         }
         _ => (404, Vec::new()),
     };
-    let response = Response::builder().status(status).header("content-type", "application/x-protobuf");
+    let mut response = Response::builder().status(status).header("content-type", "application/x-protobuf");
+    if let Some(to) = &*shared.redirect.lock().unwrap_or_else(PoisonError::into_inner) {
+        response = response.header("location", to);
+    }
     response.body(Full::new(Bytes::from(body))).map_err(io::Error::other)
 }
 

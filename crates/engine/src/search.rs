@@ -9,8 +9,8 @@ use model::automation::DefinitionHash;
 use model::execution::{Event, ExecutionId, Outcome};
 use model::redact::Mask as _;
 use model::{Automation, Status};
-use runtime::{Clock, Pauses, ResumeTokens};
-use store::{ExecutionFilter, ExecutionRow, Page, SMALL_VALUE, Store};
+use runtime::{Clock, Pauses, ReadMemory, Runtime};
+use store::{CutEvents, ExecutionFilter, ExecutionRow, HistoryRow, Page, SMALL_VALUE, Store};
 
 /// The number of rows read at once.
 const PAGE: u32 = 200;
@@ -62,8 +62,8 @@ impl Search {
         filter
     }
 
-    /// Looks at executions after `page.before` until `page.limit` of them match or `time` is over. `hidden` are not found by their text: a
-    /// search would tell them letter by letter.
+    /// Looks at executions after `page.before` until `page.limit` of them match or `time` is over. A `daemon` has memory reserved for
+    /// large values, and its resume addresses are not found by their text: a search would tell them letter by letter.
     ///
     /// # Errors
     /// The store cannot be read.
@@ -74,11 +74,11 @@ impl Search {
         filter: ExecutionFilter,
         page: Page,
         time: Duration,
-        hidden: Option<ResumeTokens>,
+        daemon: Option<&Runtime>,
     ) -> Result<SearchResult, store::Error> {
         let (filter, deadline) = (self.narrow(filter), clock.monotonic_now().after(time));
         let (now, definitions) = (clock.now(), HashMap::new());
-        let mut scan = Scan { search: Arc::new(self), store, now, definitions, hidden };
+        let mut scan = Scan { search: Arc::new(self), store, now, definitions, daemon };
         let (mut found, mut before) = (SearchResult::default(), page.before);
         loop {
             let rows = store.executions(&filter, Page { before, limit: PAGE }).await?;
@@ -111,7 +111,7 @@ struct Scan<'a> {
     now: Timestamp,
     /// The definitions of waiting executions.
     definitions: HashMap<DefinitionHash, Option<Automation>>,
-    hidden: Option<ResumeTokens>,
+    daemon: Option<&'a Runtime>,
 }
 
 impl Scan<'_> {
@@ -169,11 +169,11 @@ impl Scan<'_> {
 
     async fn contains(&self, row: &ExecutionRow, text: &str) -> Result<bool, store::Error> {
         let text = text.to_lowercase();
-        let hidden = self.hidden.clone();
-        let has = move |place: &str| {
+        let hidden = self.daemon.map(Runtime::resume_tokens);
+        let has = Arc::new(move |place: &str| {
             let masked = hidden.as_ref().and_then(|hidden| hidden.masked_text(place));
             masked.as_deref().unwrap_or(place).to_lowercase().contains(&text)
-        };
+        });
         let plain = [row.id.to_string(), row.automation.to_string(), row.error.clone().unwrap_or_default()];
         if plain.iter().any(|place| has(place)) {
             return Ok(true);
@@ -182,11 +182,42 @@ impl Scan<'_> {
         if logs.iter().any(|line| has(&line.message)) {
             return Ok(true);
         }
-        let Some(events) = self.store.events(row.id).await? else { return Ok(false) };
-        // Values of several megabytes are possible, and take longer than a thread of the runtime may be held.
-        let found = tokio::task::spawn_blocking(move || {
-            events.iter().any(|event| serde_json::to_string(event).is_ok_and(|event| has(&event)))
-        });
-        Ok(found.await.unwrap_or_default())
+        let _memory = self.reserve(row.id).await?;
+        let cut = self.store.events_cut(row.id, SMALL_VALUE).await?;
+        let Some(CutEvents { events, values }) = cut else { return Ok(false) };
+        let in_json =
+            |json: serde_json::Result<String>, has: &dyn Fn(&str) -> bool| json.is_ok_and(|json| has(&json));
+        if events.iter().any(|event| in_json(serde_json::to_string(event), &*has)) {
+            return Ok(true);
+        }
+        let mut last: Option<HistoryRow> = None;
+        for value in values {
+            let row = match last.take().filter(|row| row.has(&value)) {
+                Some(row) => row,
+                None => match self.store.history_row(row.id, value.row).await? {
+                    Some(row) => row,
+                    None => return Ok(false),
+                },
+            };
+            let has = has.clone();
+            // A large value takes longer than a thread of the runtime may be held.
+            let looking = tokio::task::spawn_blocking(move || {
+                let found = row.read(&value).map(|value| in_json(serde_json::to_string(&value), &*has));
+                (row, found)
+            });
+            let Ok((row, found)) = looking.await else { return Ok(false) };
+            if found? {
+                return Ok(true);
+            }
+            last = Some(row);
+        }
+        Ok(false)
+    }
+
+    /// Reserves memory for one row, a value of it, and the JSON of this value with its copy in lower case.
+    async fn reserve(&self, id: ExecutionId) -> Result<Option<ReadMemory>, store::Error> {
+        let Some(daemon) = self.daemon else { return Ok(None) };
+        let bytes = self.store.history_bytes(id).await?.largest_row;
+        Ok(Some(daemon.reserve_to_read(bytes.saturating_mul(4)).await))
     }
 }

@@ -30,7 +30,7 @@ use std::sync::Arc;
 
 use jiff::Timestamp;
 
-pub use codec::{CutEvents, CutValue, HistoryBytes, SMALL_VALUE};
+pub use codec::{CutEvents, CutValue, HistoryBytes, HistoryRow, SMALL_VALUE};
 pub use error::Error;
 pub use location::Location;
 #[cfg(feature = "memory")]

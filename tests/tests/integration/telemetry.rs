@@ -178,6 +178,19 @@ async fn a_step_that_received_an_event_is_linked_to_the_step_that_sent_it() {
 }
 
 #[tokio::test]
+async fn a_redirect_of_the_collector_takes_no_spans_to_another_host() {
+    let (collector, other) = (Collector::start().await.unwrap(), Collector::start().await.unwrap());
+    collector.redirect(&format!("{}/v1/traces", other.http()));
+    let mut site = traced(&collector, &[("work", &format!("{HOOK}  - {{set: {{n: 1}}}}\n"))]).await;
+    let execution = site.post("work", &json!({})).await.execution();
+    assert_eq!(site.end_of(&execution).await["status"], json!("succeeded"));
+    // The daemon sends what it has before it ends.
+    assert!(site.stop().await.success());
+    assert!(collector.requests() > 0);
+    assert_eq!((other.requests(), other.received().spans.len()), (0, 0));
+}
+
+#[tokio::test]
 async fn an_execution_that_a_kill_interrupted_has_all_its_spans_and_links_over_the_restart() {
     let (collector, recorder) = (Collector::start().await.unwrap(), Recorder::start().await.unwrap());
     recorder.hold("/second");

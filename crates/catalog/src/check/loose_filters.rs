@@ -1,4 +1,7 @@
-//! Warns of filters that bind closer than they were meant to: `price * 1.19 | round(2)` rounds 1.19. Code: `loose-filter`.
+//! Warns of what an expression reads otherwise than it was meant: a filter that binds closer, as in `price * 1.19 | round(2)`, and
+//! texts that are joined for want of a comma. Codes: `loose-filter`, `joined-texts`.
+
+use std::ops::Range;
 
 use model::automation::{Automation, Step};
 use model::diagnostic::{Diagnostic, Span};
@@ -8,7 +11,7 @@ use model::expression::Expression;
 pub(super) fn check(automation: &Automation) -> Vec<Diagnostic> {
     let mut found = Vec::new();
     let mut add = |expression: &Expression, step: Option<&Step>| {
-        for diagnostic in loose(automation, expression) {
+        for diagnostic in loose(automation, expression).into_iter().chain(joined(automation, expression)) {
             found.push(match step {
                 Some(step) => diagnostic.step(step.id.as_ref()),
                 None => diagnostic,
@@ -22,14 +25,28 @@ pub(super) fn check(automation: &Automation) -> Vec<Diagnostic> {
     found
 }
 
+/// Returns the place of a part of an expression, and true if the file has its text as it is.
+fn locate(automation: &Automation, expression: &Expression, at: &Range<usize>) -> (Span, bool) {
+    let whole = expression.span();
+    let is_exact = automation.source.slice(whole) == expression.text();
+    let start = whole.range().start;
+    (if is_exact { Span::new(start + at.start, start + at.end) } else { whole }, is_exact)
+}
+
+fn joined(automation: &Automation, expression: &Expression) -> Vec<Diagnostic> {
+    let found = expression.joined_texts().into_iter().map(|between| {
+        let (span, is_exact) = locate(automation, expression, &between);
+        let diagnostic = Diagnostic::warning("joined-texts", "two texts side by side are read as one", span)
+            .help("write `,` between two items, or `~` to join them");
+        if is_exact { diagnostic.replace(span, ", ") } else { diagnostic }
+    });
+    found.collect()
+}
+
 fn loose(automation: &Automation, expression: &Expression) -> Vec<Diagnostic> {
     let text = expression.text();
-    let whole = expression.span();
-    let is_exact = automation.source.slice(whole) == text;
-    let locate = |at: &std::ops::Range<usize>| match is_exact {
-        true => Span::new(whole.range().start + at.start, whole.range().start + at.end),
-        false => whole,
-    };
+    let is_exact = automation.source.slice(expression.span()) == text;
+    let locate = |at: &Range<usize>| locate(automation, expression, at).0;
     let found = expression.loose_filters().into_iter().map(|loose| {
         let part = |at: &std::ops::Range<usize>| text.get(at.clone()).unwrap_or_default();
         let (operation, operand) = (part(&loose.operation), part(&loose.operand));

@@ -1,5 +1,5 @@
 //! Finds uses of the state that lose values: a value that is read and then written or deleted in another step, and a key that is
-//! written in one scope and read in the other. Codes: `lost-update`, `other-scope`.
+//! written in one scope and read in the other, or under another name. Codes: `lost-update`, `other-scope`, `unknown-state-key`.
 
 use std::collections::BTreeMap;
 
@@ -45,6 +45,9 @@ pub(super) fn check(automation: &Automation) -> Vec<Diagnostic> {
     let mut found = Vec::new();
     for (&(key, scope), uses) in &accesses {
         found.extend(other_scope(automation, key, scope, uses, &accesses));
+        if scope == StateScope::Own {
+            found.extend(unknown_key(automation, key, uses, &accesses));
+        }
         if !runs_alone(automation) {
             found.extend(lost_update(automation, key, uses));
         }
@@ -160,6 +163,31 @@ fn reads_value(automation: &Automation, value: &Template, key: &str, reader: &st
             _ => false,
         }
     })
+}
+
+/// Warns of a read of a key that the file writes under a similar name only.
+fn unknown_key(
+    automation: &Automation,
+    key: &str,
+    uses: &[Access<'_>],
+    all: &Accesses<'_>,
+) -> Option<Diagnostic> {
+    let is_write = |access: &Access<'_>| matches!(access.kind, AccessKind::Set | AccessKind::Add);
+    if uses.iter().any(is_write) || !automation.code_modules().is_empty() {
+        return None;
+    }
+    let read = uses.iter().find(|access| access.kind == AccessKind::Read)?;
+    let expression = read.expression?;
+    let written =
+        all.iter().filter(|((_, scope), uses)| *scope == StateScope::Own && uses.iter().any(is_write));
+    let meant = model::diagnostic::nearest(key, written.map(|((name, _), _)| *name))?;
+    let span = key_span(automation, expression, key);
+    let diagnostic =
+        Diagnostic::warning("unknown-state-key", format!("nothing in this file writes `{key}`"), span)
+            .help(format!("did you mean `state.{meant}`?"))
+            .step(read.step.id.as_ref());
+    let is_exact = automation.source.slice(span) == format!("state.{key}");
+    Some(if is_exact { diagnostic.replace(span, format!("state.{meant}")) } else { diagnostic })
 }
 
 /// Warns of a read of a key that the file writes in the other scope only.

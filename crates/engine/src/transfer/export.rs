@@ -104,13 +104,15 @@ async fn write_definition(
 }
 
 fn write_execution(execution: ExecutionLine, out: &mut impl Write) -> Result<(), TransferError> {
-    let (text, files) = collect_refs(|| serde_json::to_vec(&Line::Execution(execution)));
-    let text = text.map_err(std::io::Error::from)?;
+    // Written twice: the text of values with shared parts may be much larger than they are.
+    let line = Line::Execution(execution);
+    let (text, files) = collect_refs(|| serde_json::to_writer(std::io::sink(), &line));
+    text.map_err(std::io::Error::from)?;
     for file in files {
         write_file(file, out)?;
     }
-    out.write_all(&text)?;
-    Ok(out.write_all(b"\n")?)
+    let (text, _) = collect_refs(|| write_line(out, &line));
+    text
 }
 
 fn write_file(file: Arc<dyn Blob>, out: &mut impl Write) -> Result<(), TransferError> {

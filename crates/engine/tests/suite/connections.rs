@@ -522,3 +522,22 @@ async fn a_token_endpoint_that_refuses_the_client_is_not_tried_again() {
     assert_eq!(tokens, 1);
     assert!(end.contains("the identity provider answered 404 Not Found"), "{end}");
 }
+
+#[tokio::test]
+async fn a_token_endpoint_that_is_busy_or_down_for_a_moment_is_tried_again() {
+    for (status, headers, body, least) in [
+        (503, "", "<html>", 5),
+        (500, "", r#"{"error":"server_error"}"#, 5),
+        (502, "", "", 5),
+        (429, "retry-after: 7\r\n", "{}", 7),
+        (400, "", r#"{"error":"temporarily_unavailable"}"#, 5),
+        (400, "", r#"{"error":"slow_down"}"#, 5),
+    ] {
+        let (end, tokens, waited) = with_token_answer(status, headers, body).await;
+        assert_eq!((end.as_str(), tokens), ("200", 2), "{status} {body}");
+        assert!(
+            waited.is_some_and(|waited| waited >= SignedDuration::from_secs(least)),
+            "{status} {waited:?}"
+        );
+    }
+}

@@ -44,7 +44,7 @@ pub use dependencies::{DirectPath, Link, Reference};
 pub use equality::{RequiredEquality, equality_key};
 pub use eval_clock::EvalClock;
 pub use functions::{FUNCTIONS, Function, TABLE, apply};
-pub use operation::{Form, LooseFilter, Operation, OperationKind, TypedOperand};
+pub use operation::{Form, LateDefault, LooseFilter, Operation, OperationKind, TypedOperand};
 pub(crate) use text::interpolate;
 
 /// The operators and other syntax elements of expressions.
@@ -348,6 +348,24 @@ impl Expression {
         match &self.inner.code {
             Code::Jinja(_) => operation::find_form(&self.inner.text),
             Code::Names | Code::Path(_) | Code::JsonPath(_) | Code::Placeholder => Form::Unknown,
+        }
+    }
+
+    /// The uses of `default` that come too late for null.
+    #[must_use]
+    pub fn late_defaults(&self) -> Vec<LateDefault> {
+        match &self.inner.code {
+            Code::Jinja(_) => operation::find_late_defaults(&self.inner.text),
+            Code::Names | Code::Path(_) | Code::JsonPath(_) | Code::Placeholder => Vec::new(),
+        }
+    }
+
+    /// The locations between texts that stand side by side and are read as one, in bytes of the text.
+    #[must_use]
+    pub fn joined_texts(&self) -> Vec<std::ops::Range<usize>> {
+        match &self.inner.code {
+            Code::Jinja(_) => operation::find_joined_texts(&self.inner.text),
+            Code::Names | Code::Path(_) | Code::JsonPath(_) | Code::Placeholder => Vec::new(),
         }
     }
 

@@ -9,6 +9,7 @@ use minijinja::machinery::parse_expr;
 use super::comparison::{literal_of, visit_children};
 use super::constant::operand_start;
 use super::dependencies::{self, Reference};
+use super::tokens::{Kind, Tokens};
 use crate::value::Value;
 
 /// An operation.
@@ -288,6 +289,79 @@ pub struct LooseFilter {
     pub filter: Range<usize>,
 }
 
+/// A `default` after a filter that fails on null, so that it never applies to null: `x | upper | default('y')`.
+#[derive(Clone, Debug, PartialEq)]
+pub struct LateDefault {
+    /// The path before the filters.
+    pub path: Reference,
+    /// The name of the filter that fails.
+    pub filter: String,
+    /// The location of the path and of all filters.
+    pub at: Range<usize>,
+    /// The expression with `default` right behind the path.
+    pub meant: String,
+}
+
+/// Filters that fail on null.
+const FAILING_ON_NULL: [&str; 12] = [
+    "upper",
+    "lower",
+    "capitalize",
+    "title",
+    "trim",
+    "split",
+    "lines",
+    "replace",
+    "round",
+    "abs",
+    "formatDate",
+    "parseDate",
+];
+
+/// Finds each `default` that comes too late for null.
+pub(super) fn find_late_defaults(text: &str) -> Vec<LateDefault> {
+    let Ok(parsed) = parse_expr(text) else { return Vec::new() };
+    let mut found = Vec::new();
+    late_defaults(&parsed, text, &mut found);
+    found
+}
+
+fn late_defaults(expr: &Expr<'_>, text: &str, found: &mut Vec<LateDefault>) {
+    if let Expr::Filter(outer) = expr
+        && matches!(outer.name, "default" | "d")
+        && let Some(chain) = &outer.expr
+    {
+        let (mut subject, mut first) = (chain, None);
+        while let Expr::Filter(filter) = subject
+            && let Some(inner) = &filter.expr
+        {
+            (subject, first) = (inner, Some(filter.name));
+        }
+        let end = |expr: &Expr<'_>| (expr.span().end_offset as usize).min(text.len());
+        let [start, path, filters, whole] = [operand_start(subject), end(subject), end(chain), end(expr)];
+        if let (Some(links), Some(filter)) = (dependencies::direct_path(subject), first)
+            && FAILING_ON_NULL.contains(&filter)
+            && let (Some(subject), Some(chain), Some(default)) =
+                (text.get(start..path), text.get(path..filters), text.get(filters..whole))
+        {
+            found.push(LateDefault {
+                path: Reference::new(links, false),
+                filter: filter.to_owned(),
+                at: start..whole,
+                meant: format!("{subject}{default}{chain}"),
+            });
+        }
+    }
+    visit_children(expr, &mut |part| late_defaults(part, text, found));
+}
+
+/// Finds texts that stand side by side and are read as one: `['a' 'b']`. Returns the locations between them.
+pub(super) fn find_joined_texts(text: &str) -> Vec<Range<usize>> {
+    let tokens = Tokens::new(text);
+    let pairs = tokens.all.windows(2).filter(|pair| pair.iter().all(|token| token.kind == Kind::Quoted));
+    pairs.map(|pair| pair[0].at.end..pair[1].at.start).collect()
+}
+
 /// Finds filters that bind closer than they were meant to: `price * 1.19 | round(2)`.
 pub(super) fn find_loose_filters(text: &str) -> Vec<LooseFilter> {
     let Ok(parsed) = parse_expr(text) else { return Vec::new() };
@@ -367,6 +441,39 @@ mod tests {
         ] {
             assert_eq!(find_form(text), expected, "{text}");
         }
+    }
+
+    #[test]
+    fn a_default_behind_a_filter_that_fails_on_null_is_found() {
+        let meant = |text: &str| find_late_defaults(text).first().map(|late| late.meant.clone());
+        assert_eq!(
+            meant("inputs.a | upper | default('x')").as_deref(),
+            Some("inputs.a | default('x') | upper")
+        );
+        assert_eq!(
+            meant("(inputs.a | trim | lower | default('x', true)) ~ 'y'").as_deref(),
+            Some("inputs.a | default('x', true) | trim | lower")
+        );
+        assert_eq!(meant("inputs.a | default('x') | upper"), None);
+        assert_eq!(meant("inputs.a | string | default('x')"), None);
+        for filter in FAILING_ON_NULL {
+            let arguments = if filter == "replace" { "('a', 'b')" } else { "" };
+            let text = format!("none | {filter}{arguments}");
+            let expression = crate::Expression::compile(&text, crate::diagnostic::Span::default());
+            let expression = expression.unwrap_or_else(|error| panic!("{text}: {error:?}"));
+            assert!(
+                expression.evaluate(&crate::Value::Null, &crate::budget::Budget::default()).is_err(),
+                "{text}"
+            );
+        }
+    }
+
+    #[test]
+    fn texts_side_by_side_are_found() {
+        let found = |text: &str| find_joined_texts(text).len();
+        assert_eq!(found("a in ['x' 'y', 'z' \"w\"]"), 2);
+        assert_eq!(found("a in ['x', 'y'] and b == 'it''s'"), 1);
+        assert_eq!(found("'x' ~ 'y'"), 0);
     }
 
     #[test]

@@ -208,8 +208,7 @@ pub(crate) async fn list(
         (rows, next, None)
     } else {
         let page = Page { before, limit };
-        let found =
-            search.run(&**store, &**clock, filter, page, SEARCH_TIME, Some(runtime.resume_tokens())).await?;
+        let found = search.run(&**store, &**clock, filter, page, SEARCH_TIME, Some(runtime)).await?;
         let searched_to = found.next.map(|(_, at)| at).filter(|_| found.is_timed_out);
         (found.rows, found.next.map(|(id, _)| id), searched_to)
     };

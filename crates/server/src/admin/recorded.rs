@@ -2,7 +2,7 @@
 //! at a time.
 
 use std::io;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use axum::response::{IntoResponse as _, Response};
@@ -14,7 +14,7 @@ use model::{Event, ExecutionId};
 use serde::ser::Error as _;
 use serde::{Serialize, Serializer};
 use serde_json::Value as Json;
-use store::{CutEvents, CutValue, ExecutionRow, Store};
+use store::{CutEvents, CutValue, ExecutionRow, HistoryRow, Store};
 use tokio::runtime::Handle;
 
 use super::{Api, Problem, large};
@@ -99,6 +99,8 @@ pub struct Cuts {
     id: ExecutionId,
     /// Without events.
     cut: Arc<CutEvents>,
+    /// The row that was read last: most values are read in the order of their rows.
+    row: Arc<Mutex<Option<HistoryRow>>>,
     /// The memory that the reader of the execution has reserved; `None` in a process of its own.
     memory: Option<Arc<ReadMemory>>,
 }
@@ -108,7 +110,7 @@ impl Cuts {
     #[must_use]
     pub fn new(store: Arc<dyn Store>, id: ExecutionId, mut cut: CutEvents) -> (Vec<Event>, Self) {
         let events = std::mem::take(&mut cut.events);
-        (events, Self { store, id, cut: Arc::new(cut), memory: None })
+        (events, Self { store, id, cut: Arc::new(cut), row: Arc::default(), memory: None })
     }
 
     /// The memory that the reader has reserved.
@@ -168,9 +170,15 @@ impl Cuts {
 
     /// Reads a value. Blocks, so it needs a thread of its own.
     pub(crate) fn read(&self, value: &CutValue) -> io::Result<Value> {
-        let read = Handle::current().block_on(self.store.cut_value(self.id, value));
+        let mut last = self.row.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(row) = last.as_ref().filter(|row| row.has(value)) {
+            return row.read(value).map_err(io::Error::other);
+        }
+        *last = None;
+        let row = Handle::current().block_on(self.store.history_row(self.id, value.row));
         let gone = || io::Error::new(io::ErrorKind::NotFound, "the execution was deleted meanwhile");
-        read.map_err(io::Error::other)?.ok_or_else(gone)
+        let row = row.map_err(io::Error::other)?.ok_or_else(gone)?;
+        last.insert(row).read(value).map_err(io::Error::other)
     }
 
     /// Serializes a value with its large parts, which blocks.

@@ -149,8 +149,15 @@ mod tests {
     #[test]
     fn a_field_with_one_meaning_is_not_repeated() {
         check_head("/", &[("host", "a"), ("x-a", "1"), ("x-a", "2")], Ok(()));
-        for name in ["authorization", "content-type", "content-encoding", "content-length", "idempotency-key"]
-        {
+        let names = [
+            "authorization",
+            "content-type",
+            "content-encoding",
+            "content-length",
+            "idempotency-key",
+            "x-cogwork-trace",
+        ];
+        for name in names {
             check_head("/", &[("host", "a"), (name, "1"), (name, "1")], Err("repeated_header"));
         }
     }

@@ -7,12 +7,13 @@
 use std::borrow::Cow;
 use std::fmt::Write as _;
 use std::ops::Range;
-use std::sync::OnceLock;
+use std::sync::{Arc, OnceLock};
 
-use model::value::with_sharing;
+use model::value::{BlobSource, with_sharing, with_source};
 use model::{Event, Value};
 
 use super::events::decode_events;
+use crate::Error;
 
 /// The size in bytes up to which a value stays in its event for readers that show a history.
 pub const SMALL_VALUE: usize = 4 << 10;
@@ -60,9 +61,9 @@ impl HistoryBytes {
 /// A large value that was left out of its event.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CutValue {
-    /// The index of its event.
-    pub event: u32,
-    /// Its place in the stored text of the event.
+    /// The first event of its row.
+    pub row: u32,
+    /// Its place in the text of the row.
     pub range: Range<usize>,
     /// Its type: `text`, `list`, `object` or `file`.
     pub kind: &'static str,
@@ -160,8 +161,7 @@ pub(crate) fn cut<'t>(
         if index > 0 {
             output.push(',');
         }
-        let event = first + u32::try_from(index).unwrap_or(u32::MAX);
-        let mut cutter = Cutter { text, event, begin: item.start, min, values };
+        let mut cutter = Cutter { text, row: first, min, values };
         if item.len() <= min {
             output.push_str(&text[item]);
         } else if text[item.clone()].starts_with('[') {
@@ -174,23 +174,49 @@ pub(crate) fn cut<'t>(
     Cow::Owned(output)
 }
 
-/// The text of the event with this index in a list that begins with the event `first`.
-pub(crate) fn event_text(text: &str, first: u32, index: u32) -> Option<&str> {
-    let item = elements(text, 0..text.len()).nth(usize::try_from(index.checked_sub(first)?).ok()?)?;
-    text.get(item)
+/// A row of a history, from which its cut values are read.
+pub struct HistoryRow {
+    /// Its first event.
+    first: u32,
+    text: String,
+    /// What has the files that the text names.
+    files: Option<Arc<dyn BlobSource>>,
 }
 
-/// Reads a cut value back from the stored text of its event. Equal parts of it are shared.
-pub(crate) fn read_value(event: &str, value: &CutValue) -> Option<serde_json::Result<Value>> {
-    let text = event.get(value.range.clone())?;
-    Some(with_sharing(|| serde_json::from_str(text)))
+impl HistoryRow {
+    pub(crate) fn new(first: u32, text: String, files: Option<Arc<dyn BlobSource>>) -> Self {
+        Self { first, text, files }
+    }
+
+    /// True if `value` was cut out of this row.
+    #[must_use]
+    pub fn has(&self, value: &CutValue) -> bool {
+        value.row == self.first
+    }
+
+    /// Reads a value that was cut out of this row. Equal parts of it share their memory.
+    ///
+    /// # Errors
+    /// [`Error::RecordDamaged`] if the value is not there.
+    pub fn read(&self, value: &CutValue) -> Result<Value, Error> {
+        let damaged = |problem: &dyn std::fmt::Display| {
+            let detail = format!("a value in the row of event {} cannot be read: {problem}", self.first);
+            Error::RecordDamaged { detail }
+        };
+        let text = self.text.get(value.range.clone()).filter(|_| self.has(value));
+        let text = text.ok_or_else(|| damaged(&"it is not in its row"))?;
+        let read = || with_sharing(|| serde_json::from_str(text));
+        match &self.files {
+            Some(files) => with_source(files.clone(), read),
+            None => read(),
+        }
+        .map_err(|error| damaged(&error))
+    }
 }
 
 struct Cutter<'t, 'v> {
     text: &'t str,
-    event: u32,
-    /// The offset of the event in the text.
-    begin: usize,
+    row: u32,
     min: usize,
     values: &'v mut Vec<CutValue>,
 }
@@ -312,11 +338,10 @@ impl Cutter<'_, '_> {
 
     fn empty(&self) -> CutValue {
         let (kind, start) = ("", String::new());
-        CutValue { event: self.event, range: 0..0, kind, bytes: 0, length: None, start, encoding: None }
+        CutValue { row: self.row, range: 0..0, kind, bytes: 0, length: None, start, encoding: None }
     }
 
-    fn push(&mut self, value: Range<usize>, cut: CutValue) {
-        let range = value.start - self.begin..value.end - self.begin;
+    fn push(&mut self, range: Range<usize>, cut: CutValue) {
         self.values.push(CutValue { range, ..cut });
     }
 }
@@ -423,16 +448,15 @@ mod tests {
     const MIN: usize = 60;
 
     /// Puts the cut values of a value in the public form back, from the text of the events.
-    fn restore(value: &mut serde_json::Value, cut: &CutEvents, text: &str) {
+    fn restore(value: &mut serde_json::Value, cut: &CutEvents, row: &HistoryRow) {
         if let Some(found) = cut.find(value) {
-            let event = event_text(text, 0, found.event).expect("it is there");
-            *value = read_value(event, found).expect("it is there").expect("it is a value").to_serde();
+            *value = row.read(found).expect("it is a value").to_serde();
             return;
         }
         match value {
-            serde_json::Value::Array(items) => items.iter_mut().for_each(|item| restore(item, cut, text)),
+            serde_json::Value::Array(items) => items.iter_mut().for_each(|item| restore(item, cut, row)),
             serde_json::Value::Object(entries) => {
-                entries.values_mut().for_each(|item| restore(item, cut, text))
+                entries.values_mut().for_each(|item| restore(item, cut, row))
             }
             _ => {}
         }
@@ -450,7 +474,7 @@ mod tests {
         cut.events = read_cut(&text, 0, MIN, &mut cut.values).expect("it is read");
         assert_eq!(cut.events.len(), events.len());
         let mut whole = public(&cut.events);
-        restore(&mut whole, &cut, &text);
+        restore(&mut whole, &cut, &HistoryRow::new(0, text, None));
         assert_eq!(whole, public(events));
         cut
     }
@@ -481,14 +505,8 @@ mod tests {
             finished(file(&[0xff; 200])),
             finished(file("text ".repeat(100).as_bytes())),
         ]);
-        let kinds: Vec<_> = cut.values.iter().map(|value| (value.event, value.kind, value.length)).collect();
-        let expected = [
-            (1, "text", None),
-            (2, "list", Some(100)),
-            (3, "text", None),
-            (4, "file", None),
-            (5, "file", None),
-        ];
+        let kinds: Vec<_> = cut.values.iter().map(|value| (value.kind, value.length)).collect();
+        let expected = [("text", None), ("list", Some(100)), ("text", None), ("file", None), ("file", None)];
         assert_eq!(kinds, expected);
         assert_eq!(cut.values[0].start, "a\"ä\\\n".repeat(40));
         assert!(cut.values[4].start.starts_with("text text ") && cut.values[3].start.is_empty());

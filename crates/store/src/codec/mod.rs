@@ -12,8 +12,8 @@ mod text_room;
 
 pub(crate) use columns::{id_prefix, key_name, status_code, status_of, to_ns};
 pub(crate) use compress::{compress, decompress};
-pub use cut::{CutEvents, CutValue, HistoryBytes, SMALL_VALUE};
-pub(crate) use cut::{cut, event_text, read_cut, read_value};
+pub use cut::{CutEvents, CutValue, HistoryBytes, HistoryRow, SMALL_VALUE};
+pub(crate) use cut::{cut, read_cut};
 pub(crate) use events::{EncodedEvents, decode_events};
 pub(crate) use external::{ExternalValue, ExternalValues};
 pub(crate) use externalize::{find_large, remove, restore};

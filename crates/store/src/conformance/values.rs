@@ -103,8 +103,8 @@ pub(super) async fn cut(fixture: &dyn Fixture) {
     assert_eq!(whole[0], started);
     let cut = store.events_cut(id, SMALL_VALUE).await.expect("it is read").expect("it is there");
     assert_eq!((cut.events.len(), &cut.events[1]), (4, &small));
-    let kinds: Vec<_> = cut.values.iter().map(|value| (value.event, value.kind)).collect();
-    assert_eq!(kinds, [(0, "file"), (2, "list"), (3, "text")]);
+    let kinds: Vec<_> = cut.values.iter().map(|value| (value.row, value.kind)).collect();
+    assert_eq!(kinds, [(0, "file"), (1, "list"), (3, "text")]);
     let (mut shown, expected) = (public(&cut.events), public(&whole));
     put_back(&*store, id, &cut, &mut shown).await;
     assert!(shown == expected, "each value comes back where it was");
@@ -121,8 +121,8 @@ async fn put_back(store: &dyn Store, id: ExecutionId, cut: &CutEvents, shown: &m
     let mut open = vec![shown];
     while let Some(value) = open.pop() {
         if let Some(found) = cut.find(value) {
-            let read = store.cut_value(id, found).await.expect("it is read").expect("it is there");
-            *value = read.to_serde();
+            let row = store.history_row(id, found.row).await.expect("it is read").expect("it is there");
+            *value = row.read(found).expect("it is there").to_serde();
             continue;
         }
         match value {

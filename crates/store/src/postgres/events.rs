@@ -4,7 +4,7 @@ use std::borrow::Cow;
 use std::sync::Arc;
 
 use model::value::{BlobSource, with_sharing, with_source};
-use model::{DefinitionHash, Event, ExecutionId, LogLine, Value};
+use model::{DefinitionHash, Event, ExecutionId, LogLine};
 use tokio_postgres::Row;
 
 use super::blobs::{Blobs, Cuts};
@@ -14,8 +14,8 @@ use super::op::params;
 use super::reader::{Reader, damaged, get, optional_text, text};
 use crate::Error;
 use crate::codec::{
-    CutEvents, CutValue, HistoryBytes, LARGE_TEXT, StartColumns, cut, decode_events, event_text, read_start,
-    read_value, restore,
+    CutEvents, CutValue, HistoryBytes, HistoryRow, LARGE_TEXT, StartColumns, cut, decode_events, read_start,
+    restore,
 };
 use crate::types::{ReplayLog, Snapshot};
 
@@ -61,14 +61,14 @@ pub(super) async fn events_cut(
     Ok(log.map(|log| CutEvents { events: log.events, values }))
 }
 
-/// Returns a value that was left out of the events.
-pub(super) async fn cut_value(
+/// Returns the row of the event `first`.
+pub(super) async fn row(
     reader: &Reader,
     blobs: &Blobs,
     id: ExecutionId,
-    value: &CutValue,
-) -> Result<Option<Value>, Error> {
-    let event = i32::try_from(value.event).unwrap_or(i32::MAX);
+    first: u32,
+) -> Result<Option<HistoryRow>, Error> {
+    let event = i32::try_from(first).unwrap_or(i32::MAX);
     let Some(head) = reader.row(HEAD, params![id_of(id)]).await? else { return Ok(None) };
     let row = reader.row(ROW, params![id_of(id), event]).await?;
     let tail = get::<Option<i32>>(&head, 6)?.filter(|first| *first <= event);
@@ -80,11 +80,9 @@ pub(super) async fn cut_value(
     };
     let cuts = blobs.cuts(id_of(id), first).await?;
     let log = Log { blobs, cuts, id, events: Vec::new(), skipped: 0, cutting: None };
-    let index = u32::try_from(first).unwrap_or_default();
-    let read = |text: &str| {
-        event_text(text, index, value.event).and_then(|event| read_value(event, value)).transpose()
-    };
-    log.read(first, body, read).await
+    let text = log.text(first, body).await?.into_owned();
+    let first = u32::try_from(first).unwrap_or_default();
+    Ok(Some(HistoryRow::new(first, text, Some(Arc::new(blobs.clone())))))
 }
 
 /// Returns the sizes of the large values.
@@ -243,31 +241,34 @@ impl Log<'_> {
         Ok(())
     }
 
-    /// Decodes the text of the row of event `first`, with its removed values restored.
+    /// Decodes the text of the row of event `first`.
     async fn read<T>(
         &self,
         first: i32,
         body: &[u8],
         read: impl FnOnce(&str) -> serde_json::Result<T>,
     ) -> Result<T, Error> {
-        let unreadable = |error: &dyn std::fmt::Display| {
-            damaged(format!("event {first} of execution {} cannot be read: {error}", self.id))
-        };
-        let text = std::str::from_utf8(body).map_err(|error| unreadable(&error))?;
-        let whole = match self.cuts.get(&first) {
-            None => Cow::Borrowed(text),
-            Some(cuts) => {
-                let mut parts = Vec::with_capacity(cuts.len());
-                for (at, hash, length) in cuts {
-                    parts.push((*at, self.blobs.text(hash, *length).await?));
-                }
-                let whole = restore(text, &parts);
-                Cow::Owned(whole.ok_or_else(|| unreadable(&"the offset of a blob is not in its row"))?)
-            }
-        };
+        let whole = self.text(first, body).await?;
         let source: Arc<dyn BlobSource> = Arc::new(self.blobs.clone());
         let read = || if whole.len() < LARGE_TEXT { read(&whole) } else { with_sharing(|| read(&whole)) };
-        with_source(source, read).map_err(|error| unreadable(&error))
+        with_source(source, read).map_err(|error| self.unreadable(first, &error))
+    }
+
+    /// The text of the row of event `first`, with its removed values restored.
+    async fn text<'b>(&self, first: i32, body: &'b [u8]) -> Result<Cow<'b, str>, Error> {
+        let text = std::str::from_utf8(body).map_err(|error| self.unreadable(first, &error))?;
+        let Some(cuts) = self.cuts.get(&first) else { return Ok(Cow::Borrowed(text)) };
+        let mut parts = Vec::with_capacity(cuts.len());
+        for (at, hash, length) in cuts {
+            parts.push((*at, self.blobs.text(hash, *length).await?));
+        }
+        let whole = restore(text, &parts);
+        let whole = whole.ok_or_else(|| self.unreadable(first, &"the offset of a blob is not in its row"));
+        whole.map(Cow::Owned)
+    }
+
+    fn unreadable(&self, first: i32, error: &dyn std::fmt::Display) -> Error {
+        damaged(format!("event {first} of execution {} cannot be read: {error}", self.id))
     }
 
     fn missing(&self, event: usize) -> Error {

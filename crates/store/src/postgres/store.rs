@@ -21,7 +21,7 @@ use super::{
     waits,
 };
 use crate::codec::{
-    AppendRow, CutEvents, CutValue, HistoryBytes, LargeTexts, NewExecutionRow, PollRow, state_changes,
+    AppendRow, CutEvents, HistoryBytes, HistoryRow, LargeTexts, NewExecutionRow, PollRow, state_changes,
 };
 use crate::traits::{
     DefinitionStore, ExecutionStore, GenerationStore, MaintenanceStore, PeerStore, SecretStore, StateStore,
@@ -202,8 +202,8 @@ impl ExecutionStore for PostgresStore {
         events::events_cut(&self.opened.reader, &self.opened.blobs, id, min).await
     }
 
-    async fn cut_value(&self, id: ExecutionId, value: &CutValue) -> Result<Option<Value>, Error> {
-        events::cut_value(&self.opened.reader, &self.opened.blobs, id, value).await
+    async fn history_row(&self, id: ExecutionId, first: u32) -> Result<Option<HistoryRow>, Error> {
+        events::row(&self.opened.reader, &self.opened.blobs, id, first).await
     }
 
     async fn history_bytes(&self, id: ExecutionId) -> Result<HistoryBytes, Error> {

@@ -4,7 +4,7 @@ use std::borrow::Cow;
 use std::sync::Arc;
 
 use model::value::{BlobSource, with_sharing, with_source};
-use model::{DefinitionHash, Event, ExecutionId, Value};
+use model::{DefinitionHash, Event, ExecutionId};
 use rusqlite::{Connection, OptionalExtension as _, Row, TransactionBehavior, params};
 
 use super::blobs::{self, BlobFiles, Folder};
@@ -12,8 +12,7 @@ use super::pool::read_error;
 use super::read::{automation, corrupt, execution, origin};
 use crate::Error;
 use crate::codec::{
-    CutEvents, CutValue, HistoryBytes, LARGE_TEXT, StartColumns, cut, decode_events, event_text, read_start,
-    read_value,
+    CutEvents, HistoryBytes, HistoryRow, LARGE_TEXT, StartColumns, cut, decode_events, read_start,
 };
 use crate::types::{ReplayLog, Snapshot, SnapshotChange};
 
@@ -42,13 +41,13 @@ pub(super) fn events_cut(
     Ok(log.map(|log| CutEvents { events: log.events, values }))
 }
 
-/// Returns a value that was left out of the events.
-pub(super) fn cut_value(
+/// Returns the row of the event `first`.
+pub(super) fn row(
     connection: &mut Connection,
     folder: &Arc<Folder>,
     id: ExecutionId,
-    value: &CutValue,
-) -> Result<Option<Value>, Error> {
+    first: u32,
+) -> Result<Option<HistoryRow>, Error> {
     let transaction =
         connection.transaction_with_behavior(TransactionBehavior::Deferred).map_err(read_error)?;
     let Some(Beginning { start, .. }) = beginning(&transaction, id)? else { return Ok(None) };
@@ -56,8 +55,7 @@ pub(super) fn cut_value(
         "SELECT first, body FROM events WHERE execution = ?1 AND first <= ?2 ORDER BY first DESC LIMIT 1";
     let row = |row: &Row<'_>| Ok((row.get(0)?, row.get(1)?));
     let found = transaction.prepare_cached(sql).map_err(read_error)?;
-    let found =
-        { found }.query_row(params![id.as_bytes(), value.event], row).optional().map_err(read_error)?;
+    let found = { found }.query_row(params![id.as_bytes(), first], row).optional().map_err(read_error)?;
     let (first, body): (u32, String) = match (found, start) {
         (Some(found), _) => found,
         (None, Some((sequence, _))) => {
@@ -73,11 +71,7 @@ pub(super) fn cut_value(
         Some(cuts) => blobs::restore(folder, &body, cuts)?,
         None => body,
     };
-    let shelf: Arc<dyn BlobSource> = Arc::new(BlobFiles(folder.clone()));
-    let read = with_source(shelf, || {
-        event_text(&text, first, value.event).and_then(|event| read_value(event, value))
-    });
-    read.transpose().map_err(|error| corrupt(format!("a value of execution {id} cannot be read: {error}")))
+    Ok(Some(HistoryRow::new(first, text, Some(Arc::new(BlobFiles(folder.clone()))))))
 }
 
 /// Returns the sizes of the large values.

@@ -22,7 +22,7 @@ use super::settings;
 use super::usage::{self, Usage};
 use super::writer::Writer;
 use super::{check, dedup, migration, polls, pool, prune, read, replay, schema, state, waits};
-use crate::codec::{CutEvents, CutValue, HistoryBytes, LargeTexts, TextRoom};
+use crate::codec::{CutEvents, HistoryBytes, HistoryRow, LargeTexts, TextRoom};
 use crate::counters::Counters;
 use crate::outage::Outages;
 use crate::poison::Poison;
@@ -208,9 +208,9 @@ impl ExecutionStore for SqliteStore {
         self.0.pool.read(move |connection| replay::events_cut(connection, &folder, id, min)).await
     }
 
-    async fn cut_value(&self, id: ExecutionId, value: &CutValue) -> Result<Option<Value>, Error> {
-        let (folder, value) = (self.0.folder.clone(), value.clone());
-        self.0.pool.read(move |connection| replay::cut_value(connection, &folder, id, &value)).await
+    async fn history_row(&self, id: ExecutionId, first: u32) -> Result<Option<HistoryRow>, Error> {
+        let folder = self.0.folder.clone();
+        self.0.pool.read(move |connection| replay::row(connection, &folder, id, first)).await
     }
 
     async fn history_bytes(&self, id: ExecutionId) -> Result<HistoryBytes, Error> {

@@ -11,7 +11,7 @@ use model::value::{FileStorage, MemoryFiles};
 use model::{AutomationId, DefinitionHash, Event, ExecutionId, LogLine, Value};
 use tokio::sync::watch;
 
-use crate::codec::{CutEvents, CutValue, EncodedEvents, HistoryBytes, event_text, read_cut, read_value};
+use crate::codec::{CutEvents, EncodedEvents, HistoryBytes, HistoryRow, read_cut};
 use crate::types::{
     Accept, AcceptOutcome, Address, Append, Capacity, DedupHit, Definition, DefinitionUse, DeployOutcome,
     DeployedFile, EventWaiter, ExecutionFilter, ExecutionRow, Generation, HandedExecution, Info, Letter,
@@ -176,8 +176,8 @@ pub trait ExecutionStore: Send + Sync {
     /// Returns all events of an execution in order; `None` if there is no such execution.
     async fn events(&self, id: ExecutionId) -> Result<Option<Vec<Event>>, Error>;
 
-    /// Returns all events of an execution without their values of more than `min` bytes, which [`ExecutionStore::cut_value`]
-    /// reads; `None` if there is no such execution. One row of the history is in memory at a time.
+    /// Returns all events of an execution without their values of more than `min` bytes, which are read from
+    /// [`ExecutionStore::history_row`]; `None` if there is no such execution. One row of the history is in memory at a time.
     async fn events_cut(&self, id: ExecutionId, min: usize) -> Result<Option<CutEvents>, Error> {
         let Some(events) = self.events(id).await? else { return Ok(None) };
         let text = encode(&events)?;
@@ -186,13 +186,11 @@ pub trait ExecutionStore: Send + Sync {
         Ok(Some(cut))
     }
 
-    /// Returns a value that [`ExecutionStore::events_cut`] left out; `None` if the execution was deleted meanwhile. Equal parts
-    /// of the value share their memory.
-    async fn cut_value(&self, id: ExecutionId, value: &CutValue) -> Result<Option<Value>, Error> {
+    /// Returns the row of the event `first`, to read the values that [`ExecutionStore::events_cut`] left out; `None` if the
+    /// execution was deleted meanwhile.
+    async fn history_row(&self, id: ExecutionId, _first: u32) -> Result<Option<HistoryRow>, Error> {
         let Some(events) = self.events(id).await? else { return Ok(None) };
-        let text = encode(&events)?;
-        let value = event_text(&text, 0, value.event).and_then(|event| read_value(event, value));
-        value.transpose().map_err(|error| unreadable(&error))
+        Ok(Some(HistoryRow::new(0, encode(&events)?, None)))
     }
 
     /// Returns the sizes of the large values of an execution, from which a reader reserves its memory.

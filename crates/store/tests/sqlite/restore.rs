@@ -135,6 +135,30 @@ async fn a_damaged_backup_changes_nothing() {
     assert_holds(&data, 1..3).await;
 }
 
+#[cfg(unix)]
+#[tokio::test]
+async fn a_backup_of_pipes_and_links_is_refused_at_once() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let [data, copy, other] = ["data", "copy", "other"].map(|name| directory.path().join(name));
+    make(&data, 1..3).await;
+    common::back_up(&data, &copy).expect("it is copied");
+    let blob = blob_files(&copy).remove(0);
+    let sound = std::fs::read(&blob).expect("it is read");
+    std::fs::remove_file(&blob).expect("it is removed");
+    assert!(Command::new("mkfifo").arg(&blob).status().expect("it runs").success());
+    let refused = common::restore(&copy, &other, false).expect_err("a large value is a pipe");
+    assert!(refused.to_string().contains("not a regular file"), "{refused}");
+    std::fs::remove_file(&blob).expect("it is removed");
+    std::fs::write(&blob, sound).expect("it is repaired");
+
+    let (file, elsewhere) = (copy.join("cogwork.db"), directory.path().join("elsewhere.db"));
+    std::fs::rename(&file, &elsewhere).expect("it is moved");
+    std::os::unix::fs::symlink(&elsewhere, &file).expect("a link");
+    let refused = common::restore(&copy, &other, false).expect_err("the database is a link");
+    assert!(refused.to_string().contains("it is a link"), "{refused}");
+    assert!(!other.join("cogwork.db").exists());
+}
+
 #[tokio::test]
 async fn a_backup_of_an_earlier_version_is_migrated_and_one_of_a_later_is_refused() {
     let directory = tempfile::tempdir().expect("a directory");

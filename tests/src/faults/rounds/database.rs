@@ -8,7 +8,7 @@ use std::time::Duration;
 use super::super::oracle::Sent;
 use super::super::rig::{PROGRESS, Parts, Rig};
 use super::super::{Effort, Error, Verdict};
-use crate::daemon::Error as DaemonError;
+use crate::daemon::{self, Error as DaemonError};
 use crate::proxy::Proxy;
 use postgres_server::{Server, unprivileged};
 
@@ -127,6 +127,13 @@ pub(super) async fn pooler(effort: Effort) -> Result<Verdict, Error> {
         };
         let is_refused = said.contains("a pooler in transaction mode");
         rig.blame((!is_refused).then(|| format!("a pooler in transaction mode is not refused: {said}")));
+        let examined =
+            daemon::cogwork(rig.project())?.args(["doctor", "--store", &pool.url()]).output().await?;
+        let examined = String::from_utf8_lossy(&examined.stdout).into_owned();
+        let is_named = ["a pooler in transaction mode", "session-pooled address"]
+            .iter()
+            .all(|words| examined.contains(words));
+        rig.blame((!is_named).then(|| format!("doctor does not name the pooler: {examined}")));
         if !rig.is_well() {
             let wrong = rig.shared().oracle().violations().to_vec();
             return rig.give_up(wrong).await;

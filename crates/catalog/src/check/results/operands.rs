@@ -1,5 +1,6 @@
 //! Finds operations on texts that mean a number, a boolean or a date: `queryParameters.n > 5`, `if: queryParameters.dry`,
-//! `body.data.due < now()`. Codes: `text-as-number`, `text-as-condition`, `text-as-date`.
+//! `body.data.due < now()`. Codes: `text-as-number`, `text-as-condition`, `text-as-date`,
+//! `late-default`.
 
 use model::automation::Step;
 use model::diagnostic::Diagnostic;
@@ -16,6 +17,21 @@ impl<'a> Checker<'a> {
         is_condition: bool,
         at: Option<&'a Step>,
     ) {
+        for late in expression.late_defaults() {
+            let may_be_null = self.types.reference(&late.path, at).alternatives().contains(&ResultType::Null);
+            if may_be_null {
+                let span = part(&self.automation.source, expression, late.at.clone());
+                let message = format!(
+                    "{} may be null, on which `{}` fails before `default` applies",
+                    path_text(&links_of(&late.path)),
+                    late.filter
+                );
+                let place = TypedOperand { at: late.at, ..TypedOperand::default() };
+                let diagnostic = Diagnostic::warning("late-default", message, span);
+                let diagnostic = self.rewritten(diagnostic, expression, &place, &late.meant);
+                self.report(diagnostic, at);
+            }
+        }
         for operation in expression.operations(is_condition) {
             let found = match operation.kind {
                 OperationKind::Truth => self.truth(expression, &operation, at),
@@ -23,12 +39,36 @@ impl<'a> Checker<'a> {
                 OperationKind::Order => {
                     self.date(expression, &operation, at).or_else(|| self.number(expression, &operation, at))
                 }
-                OperationKind::Sum | OperationKind::Arithmetic => self.number(expression, &operation, at),
+                OperationKind::Sum => self
+                    .joined(expression, &operation, at)
+                    .or_else(|| self.number(expression, &operation, at)),
+                OperationKind::Arithmetic => self.number(expression, &operation, at),
             };
             if let Some(diagnostic) = found {
                 self.report(diagnostic, at);
             }
         }
+    }
+
+    /// A text of the expression itself that is added to a number.
+    fn joined(
+        &self,
+        expression: &Expression,
+        operation: &Operation,
+        at: Option<&'a Step>,
+    ) -> Option<Diagnostic> {
+        let [left, right] = operation.operands.as_slice() else { return None };
+        let is_own_text = |operand: &TypedOperand| operand.form == Form::Text && operand.path.is_none();
+        let joins = (is_own_text(left) && self.is_number(right, at))
+            || (is_own_text(right) && self.is_number(left, at));
+        if !joins {
+            return None;
+        }
+        let of = |operand: &TypedOperand| expression.text().get(operand.at.clone()).unwrap_or_default();
+        let span = part(&self.automation.source, expression, operation.at.clone());
+        let diagnostic = Diagnostic::warning("text-as-number", "`+` does not join a text and a number", span);
+        let place = TypedOperand { at: operation.at.clone(), ..TypedOperand::default() };
+        Some(self.rewritten(diagnostic, expression, &place, &format!("{} ~ {}", of(left), of(right))))
     }
 
     /// A text that is compared or calculated with a number.

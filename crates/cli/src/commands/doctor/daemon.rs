@@ -1,5 +1,6 @@
 //! Checks of the running daemon, over its API.
 
+use jiff::Timestamp;
 use serde::Deserialize;
 use server::Daemon;
 use store::Capacity;
@@ -17,9 +18,34 @@ const CONNECTIONS: &str = "connections";
 pub(super) struct Status {
     version: String,
     accepting: bool,
+    outage: Option<Outage>,
     queued: usize,
     broken: usize,
     store: StoreStatus,
+}
+
+/// An outage of the store.
+#[derive(Deserialize)]
+struct Outage {
+    kind: String,
+    reason: String,
+    since: Timestamp,
+}
+
+impl Outage {
+    fn tell(&self, findings: &mut Findings) {
+        let detail = format!("the store has taken no writes since {:.0}: {}", self.since, self.reason);
+        let help = match self.kind.as_str() {
+            "unreachable" => "start the database server, or mend the network to it",
+            "stalled" => {
+                "end the session that holds the lock (`SELECT * FROM pg_stat_activity`), or wait for it"
+            }
+            "readOnly" => "end the read-only mode of the database, or name the primary server in `store`",
+            "full" => "free space on the disk of the store",
+            _ => "correct what the message names, such as a missing right",
+        };
+        findings.error(SECTION, "outage", detail, format!("{help}; the daemon goes on by itself then"));
+    }
 }
 
 #[derive(Deserialize)]
@@ -133,6 +159,7 @@ pub(super) async fn ready(config: &Config, findings: &mut Findings) {
         Found::Running(status) if status.accepting => {
             findings.ok(SECTION, "accepting", "it accepts starts");
         }
+        Found::Running(Status { outage: Some(outage), .. }) => outage.tell(findings),
         Found::Running(_) => findings.error(SECTION, "accepting", "it accepts no starts", "read its log"),
         Found::Silent => {}
         Found::Nothing if findings.has_error(SECTION) => {}
@@ -156,12 +183,14 @@ pub(super) async fn check(config: &Config, status: &Status, findings: &mut Findi
             "restart the daemon",
         );
     }
-    match stored::room(&status.store.room) {
-        Some(Capacity::Exhausted) => {
+    match (stored::room(&status.store.room), &status.outage) {
+        // The room is none, too, if the disk is full.
+        (_, Some(outage)) => outage.tell(findings),
+        (Some(Capacity::Exhausted), None) => {
             let help = "raise `limits.storeSize`, or keep executions for fewer days (`retention.days`)";
             findings.error(SECTION, "room", "the store is full, and starts are refused", help);
         }
-        Some(Capacity::Low) => {
+        (Some(Capacity::Low), None) => {
             let help = "raise `limits.storeSize`, or keep executions for fewer days (`retention.days`)";
             findings.warning(
                 SECTION,

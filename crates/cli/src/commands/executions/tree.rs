@@ -180,7 +180,10 @@ fn leaf(step: &Step, verb: &str, inside: Vec<Branch>) -> Branch {
         text.push_str(&format!("  {}", paint(QUIET, left)));
     }
     match step.status.as_str() {
-        "left" => text.push_str(&format!("  {}", paint(WARN, "the execution ended before it"))),
+        "left" => {
+            let before = if step.request.is_some() { "its answer" } else { "it" };
+            text.push_str(&format!("  {}", paint(WARN, format_args!("the execution ended before {before}"))));
+        }
         "skipped" | "running" | "handling" => text.push_str(&format!("  {}", paint(QUIET, &step.status))),
         _ => {}
     }

@@ -79,7 +79,10 @@ pub(super) fn check(text: &Text, span: Span, place: &TextPlace<'_>) -> Option<Di
     }
     let value = text.value.trim();
     let inside = SCHEMES.iter().find_map(|scheme| value.strip_prefix(scheme)).unwrap_or(value);
-    let bare = place.meant(inside).filter(|_| place.takes_value())?;
+    if !place.takes_value() {
+        return None;
+    }
+    let Some(bare) = place.meant(inside) else { return within(text, span, place) };
     let start = text.value.len() - text.value.trim_start().len() + value.len() - inside.len();
     let told = text.locate_span(start, start + inside.len());
     let is_secret = bare.secret.is_some();
@@ -110,6 +113,47 @@ pub(super) fn check(text: &Text, span: Span, place: &TextPlace<'_>) -> Option<Di
         Style::Plain if !place.in_flow && !meant.contains([':', '#']) => diagnostic.replace(span, whole),
         _ if !meant.contains('"') => diagnostic.replace(span, format!("\"{whole}\"")),
         _ => diagnostic.replace(span, format!("'{}'", whole.replace('\'', "''"))),
+    })
+}
+
+/// Checks a text without spaces, such as an address or a key, for a path in it: `https://example.com/?k=secrets.key`.
+fn within(text: &Text, span: Span, place: &TextPlace<'_>) -> Option<Diagnostic> {
+    let value = text.value.as_str();
+    if value.contains(char::is_whitespace) {
+        return None;
+    }
+    let is_of_path = |c: char| c.is_alphanumeric() || ['_', '.'].contains(&c);
+    let mut found = ROOTS.iter().flat_map(|root| value.match_indices(root)).filter_map(|(start, _)| {
+        let before = &value[..start];
+        let path =
+            &value[start..value[start..].find(|c| !is_of_path(c)).map_or(value.len(), |end| start + end)];
+        // The name of a host is no path, nor is the end of another name.
+        let begins =
+            !before.is_empty() && !before.ends_with(|c| is_of_path(c) || c == '@') && !before.ends_with("//");
+        let bare = place.meant(path).filter(|_| begins)?;
+        Some((start, path, bare))
+    });
+    let (start, path, bare) = found.next()?;
+    let told = text.locate_span(start, start + path.len());
+    let message = format!("this is the text `{path}` itself: a value is read in `${{{{ }}}}`");
+    let diagnostic = Diagnostic::warning(CODE, message, told);
+    if let Some(help) = place.unavailable(&bare.root) {
+        return Some(diagnostic.help(help));
+    }
+    let written = format!("${{{{ {path} }}}}");
+    let diagnostic = diagnostic.help(format!(
+        "write `{written}`; if the text is meant, write `# cogwork: allow({CODE})` on the line above"
+    ));
+    let is_kept_by_yaml = match text.style {
+        Style::Literal | Style::Folded => false,
+        Style::Plain => !place.in_flow && !value.contains('#'),
+        _ => true,
+    };
+    let whole = format!("{}{written}{}", &value[..start], &value[start + path.len()..]);
+    Some(match is_kept_by_yaml {
+        true if text.style == Style::Plain => diagnostic.replace(span, whole),
+        true => diagnostic.replace(told, written),
+        false => diagnostic,
     })
 }
 

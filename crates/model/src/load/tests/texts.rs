@@ -88,6 +88,27 @@ fn a_text_that_names_nothing_stays_a_text() {
 }
 
 #[test]
+fn the_name_of_a_value_within_a_text_without_spaces_is_told() {
+    let check = |value: &str, place: &str, fixed: Option<&str>| {
+        let fixed = fixed.map(|fixed| format!("b: {fixed}"));
+        check_value("bare-expression", value, &[place], fixed.as_deref());
+    };
+    check("customer-inputs.name", "inputs.name", Some("customer-${{ inputs.name }}"));
+    check(
+        "'https://example.com/inputs.name/x'",
+        "inputs.name",
+        Some("'https://example.com/${{ inputs.name }}/x'"),
+    );
+    check("\"?n=vars.total&m=1\"", "vars.total", Some("\"?n=${{ vars.total }}&m=1\""));
+    check("{c: a/inputs.name}", "inputs.name", None);
+    check("https://example.com/?k=secrets.key", "secrets.key", None);
+    for value in ["https://inputs.name", "a.inputs.name", "x@inputs.name", "my_inputs.name", "docs/inputs.md"]
+    {
+        check_value("bare-expression", value, &[], None);
+    }
+}
+
+#[test]
 fn the_name_of_a_secret_in_the_place_of_the_secret_is_an_error() {
     let secret = |text: &str| {
         let loaded = load(text);

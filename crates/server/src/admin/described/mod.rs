@@ -43,7 +43,7 @@ words! {
     StatusWord as ExecutionStatus { Queued, Running, Waiting, Succeeded, Failed, Cancelled, Stuck }
 
     /// The state of a step: `waiting` if it pauses or its next try does, `handling` while its `onError` steps run, `left` if
-    /// the execution ended before it.
+    /// the execution ended before it, or before the answer to its `request`.
     StepWord as StepStatus { Running, Waiting, Handling, Succeeded, Failed, Skipped, Left }
 
     /// The state of an automation: `stale` if its file does not load and its last good version is in force.
