@@ -6,6 +6,7 @@ pub mod wiki;
 
 pub mod canary;
 pub mod collector;
+pub mod commands;
 pub mod daemon;
 pub mod fake_clock;
 pub mod faults;

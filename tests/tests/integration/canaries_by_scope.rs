@@ -370,6 +370,21 @@ async fn commands_and_files(canaries: &mut Canaries) {
     ] {
         site.cogwork(arguments).await;
     }
+    // Every command, with arguments of another kind than it expects, and with each form of output.
+    let program = tests::daemon::binary("cogwork").unwrap();
+    let help = |words: &[String]| {
+        let output = std::process::Command::new(&program).args(words).output().unwrap();
+        String::from_utf8(output.stdout).unwrap()
+    };
+    for command in tests::commands::all(help) {
+        let command: Vec<&str> =
+            command.iter().map(|word| if word == "hello" { "waits" } else { word }).collect();
+        for more in [&[][..], &["--json"]] {
+            // Some follow what happens without an end.
+            let asked = [&command[..], more].concat();
+            let _ = tokio::time::timeout(PATIENCE / 6, site.cogwork(&asked)).await;
+        }
+    }
     canary::search(folder.path()).unwrap();
     canary::search(&site.project.path().join(".cogwork")).unwrap();
     let audit = std::fs::read_to_string(site.project.path().join(".cogwork/audit.jsonl")).unwrap();

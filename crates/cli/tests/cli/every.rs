@@ -28,35 +28,12 @@ const WITHOUT_STORE: [&str; 14] = [
 
 /// The arguments of every command that has no further commands, with a value for each positional argument.
 fn commands(project: &Project) -> Vec<Vec<String>> {
-    let (mut found, mut open) = (Vec::new(), vec![Vec::<String>::new()]);
-    while let Some(command) = open.pop() {
-        let words: Vec<&str> = command.iter().map(String::as_str).chain(["--help"]).collect();
-        let help = project.cogwork(&words).exits(0).stdout;
-        let usage = help.lines().find_map(|line| line.strip_prefix("Usage: ")).expect("a usage");
-        if usage.contains("<COMMAND>") {
-            let names = help.lines().skip_while(|line| *line != "Commands:").skip(1);
-            let names = names.take_while(|line| !line.is_empty()).filter_map(|line| {
-                line.strip_prefix("  ").filter(|line| !line.starts_with(' '))?.split(' ').next()
-            });
-            let further = names.filter(|name| *name != "help").map(str::to_owned);
-            open.extend(further.map(|name| command.iter().cloned().chain([name]).collect()));
-            continue;
-        }
-        let values = usage.split(' ').filter(|word| word.starts_with('<')).map(|word| match word {
-            "<SHELL>" => "bash",
-            "<JSON>" => "1",
-            "<SCOPE>" => "shared",
-            "<ID|FILE>" | "<AUTOMATION>" => "hello",
-            "<ID>" if command[0] == "executions" => "latest",
-            "<ID>" => "hello",
-            "<TO>" => "made",
-            _ => "x",
-        });
-        let mut command: Vec<String> = command.iter().cloned().chain(values.map(str::to_owned)).collect();
-        if command[0] == "migrate" {
-            command.extend(["--to".to_owned(), format!("postgres://u:{CANARY}@127.0.0.1:1/y")]);
-        }
-        found.push(command);
+    let mut found = tests::commands::all(|words| {
+        let words: Vec<&str> = words.iter().map(String::as_str).collect();
+        project.cogwork(&words).exits(0).stdout
+    });
+    for command in found.iter_mut().filter(|command| command[0] == "migrate") {
+        command.extend(["--to".to_owned(), format!("postgres://u:{CANARY}@127.0.0.1:1/y")]);
     }
     assert!(found.len() > 60, "{found:?}");
     found
