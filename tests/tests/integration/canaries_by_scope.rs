@@ -378,7 +378,7 @@ async fn commands_and_files(canaries: &mut Canaries) {
     };
     for command in tests::commands::all(help) {
         let command: Vec<&str> =
-            command.iter().map(|word| if word == "hello" { "waits" } else { word }).collect();
+            command.iter().map(|word| if word == "hello" { "waits" } else { word.as_str() }).collect();
         for more in [&[][..], &["--json"]] {
             // Some follow what happens without an end.
             let asked = [&command[..], more].concat();

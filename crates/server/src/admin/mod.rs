@@ -73,7 +73,6 @@ use axum::response::IntoResponse;
 use engine::{Clock, Engine, ReadMemory, ResumeTokens};
 use http::header::{self, ALLOW, CACHE_CONTROL, CONNECTION, CONTENT_TYPE};
 use http::{HeaderMap, HeaderName, HeaderValue, Method, Request, Response, StatusCode};
-use http_body_util::BodyExt as _;
 use hyper::body::{Body as HttpBody, Incoming};
 use model::Secret;
 use store::{Outage, Store};
@@ -299,17 +298,14 @@ impl Admin {
             return response;
         }
         let (mut head, body) = response.into_parts();
-        let bytes = match body.collect().await {
-            Ok(body) => body.to_bytes(),
-            Err(error) => return Problem::internal(&error).into_response(),
-        };
-        match self.budget.outgoing(bytes.into()).await {
+        match self.budget.outgoing_parts(body).await {
             Ok(body) => {
                 // The memory of the reader of an execution is free from here on.
                 head.extensions.clear();
                 Response::from_parts(head, Body::new(body))
             }
-            Err(refusal) => Problem::from(refusal).into_response(),
+            Err(Ok(refusal)) => Problem::from(refusal).into_response(),
+            Err(Err(error)) => Problem::internal(&std::io::Error::other(error)).into_response(),
         }
     }
 

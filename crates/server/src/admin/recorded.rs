@@ -1,12 +1,15 @@
 //! Recorded executions, read within a bound of memory: large values stay in the store until they are written to an answer, one
 //! at a time.
 
-use std::io;
+use std::io::{self, Write as _};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
+use axum::body::Body;
 use axum::response::{IntoResponse as _, Response};
+use bytes::Bytes;
 use engine::ReadMemory;
+use futures_util::stream;
 use http::StatusCode;
 use http::header::CONTENT_TYPE;
 use model::value::{Map, PublicForm, Value};
@@ -16,6 +19,7 @@ use serde::{Serialize, Serializer};
 use serde_json::Value as Json;
 use store::{CutEvents, CutValue, ExecutionRow, HistoryRow, Store};
 use tokio::runtime::Handle;
+use tokio::sync::mpsc;
 
 use super::{Api, Problem, large};
 
@@ -25,6 +29,11 @@ const PATIENCE: Duration = Duration::from_secs(5);
 const EVENT: usize = 1 << 10;
 /// The memory that the values of a history take for each byte of its text.
 const EXPANSION: usize = 8;
+
+/// The bytes of a part of a body.
+const PART: usize = 64 << 10;
+/// The parts of a body that wait to be sent or kept.
+const PARTS: usize = 4;
 
 /// An execution without its large values.
 pub(crate) struct Recorded {
@@ -199,22 +208,45 @@ impl Cuts {
         Ok(written?)
     }
 
-    /// Makes an answer of a value with its large parts, on a thread of its own. The memory of the reader stays reserved until
-    /// the answer is on its way.
+    /// Makes an answer of a value with its large parts. The memory of the reader stays reserved until the answer is on its way.
     pub(crate) async fn answer(self, value: impl Serialize + Send + 'static) -> Result<Response, Problem> {
-        let memory = self.memory.clone();
-        let body = on_thread(move || {
-            if self.is_empty() {
-                return serde_json::to_vec(&value).map_err(|error| Problem::internal(&error));
-            }
-            let value = serde_json::to_value(&value).map_err(|error| Problem::internal(&error))?;
-            let mut body = Vec::new();
-            let written = self.write(&value, false, &mut body);
-            written.map(|()| body).map_err(|error| Problem::internal(&error))
-        });
-        let mut response = ([(CONTENT_TYPE, "application/json")], body.await?).into_response();
-        response.extensions_mut().insert(memory);
+        if self.is_empty() {
+            let memory = self.memory.clone();
+            let body = on_thread(move || serde_json::to_vec(&value).map_err(|error| Problem::internal(&error)));
+            let mut response = ([(CONTENT_TYPE, "application/json")], body.await?).into_response();
+            response.extensions_mut().insert(memory);
+            return Ok(response);
+        }
+        let body = self.written(move |cuts, parts| cuts.write(&serde_json::to_value(&value)?, false, parts));
+        let mut response = ([(CONTENT_TYPE, "application/json")], body).into_response();
+        response.extensions_mut().insert(self.memory);
         Ok(response)
+    }
+
+    /// A body that `write` makes on a thread of its own, part by part.
+    pub(crate) fn written(
+        &self,
+        write: impl FnOnce(&Self, &mut Parts) -> io::Result<()> + Send + 'static,
+    ) -> Body {
+        let (sender, receiver) = mpsc::channel(PARTS);
+        let cuts = self.clone();
+        let writing = tokio::task::spawn_blocking(move || {
+            let mut parts = Parts { sender, buffer: Vec::new() };
+            let written = write(&cuts, &mut parts).and_then(|()| parts.flush());
+            if let Err(error) = written {
+                // Fails if the reader has left.
+                let _ = parts.sender.blocking_send(Err(error));
+            }
+        });
+        let parts = stream::unfold((receiver, Some(writing)), async |(mut receiver, mut writing)| {
+            if let Some(part) = receiver.recv().await {
+                return Some((part, (receiver, writing)));
+            }
+            // A thread that panicked has written a part only.
+            let failed = writing.take()?.await.err()?;
+            Some((Err(io::Error::other(failed)), (receiver, None)))
+        });
+        Body::from_stream(parts)
     }
 
     /// The events from which the answer to the caller is derived: the result stands for one of its type.
@@ -262,6 +294,30 @@ impl Cuts {
             rest = &rest[range.end..];
         }
         Ok(filled + rest)
+    }
+}
+
+/// The parts of a body that is being written.
+pub(crate) struct Parts {
+    sender: mpsc::Sender<io::Result<Bytes>>,
+    buffer: Vec<u8>,
+}
+
+impl io::Write for Parts {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.buffer.extend_from_slice(bytes);
+        if self.buffer.len() >= PART {
+            self.flush()?;
+        }
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        if self.buffer.is_empty() {
+            return Ok(());
+        }
+        let part = std::mem::take(&mut self.buffer).into();
+        self.sender.blocking_send(Ok(part)).map_err(|_| io::ErrorKind::BrokenPipe.into())
     }
 }
 

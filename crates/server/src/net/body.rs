@@ -8,11 +8,11 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use bytes::{Bytes, BytesMut};
 use http_body_util::BodyExt as _;
 use hyper::body::{Body as _, Incoming};
-use model::value::{Data, Reserved};
+use model::value::{Data, MemoryFiles, Reserved};
 use tokio::sync::Notify;
 use tokio::time::{Duration, Instant, sleep_until, timeout};
 
-use super::outgoing::Outgoing;
+use super::outgoing::{KeepError, Outgoing};
 use super::spool::{Share, Spool, Spooled};
 use super::{BUFFER, Refusal};
 use crate::options::Deadlines;
@@ -67,6 +67,24 @@ impl Budget {
         Outgoing::on_disk_if_large(data, spool).await.map_err(|error| {
             tracing::warn!(%error, "the body of a response could not be kept until it is read");
             Refusal::no_room_for_response()
+        })
+    }
+
+    /// The body of a response whose length is not known; a large one is written to disk while it is made.
+    ///
+    /// # Errors
+    /// There is no room for it on the disk, or the body itself failed: then in words.
+    pub(crate) async fn outgoing_parts<B>(&self, body: B) -> Result<Outgoing, Result<Refusal, String>>
+    where
+        B: hyper::body::Body<Data = Bytes, Error: std::fmt::Display> + Unpin,
+    {
+        let spool = self.spool.clone().unwrap_or_else(|| Spool::new(Arc::new(MemoryFiles)));
+        Outgoing::kept(body, &spool).await.map_err(|error| match error {
+            KeepError::Body(error) => Err(error),
+            KeepError::Disk(error) => {
+                tracing::warn!(%error, "the body of a response could not be kept until it is read");
+                Ok(Refusal::no_room_for_response())
+            }
         })
     }
 

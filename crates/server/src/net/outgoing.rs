@@ -7,7 +7,7 @@ use std::task::{Context, Poll};
 
 use bytes::Bytes;
 use engine::StreamingBody;
-use http_body_util::Full;
+use http_body_util::{BodyExt as _, Full};
 use hyper::body::{Body, Frame, SizeHint};
 use model::value::{CHUNK_SIZE, Data};
 
@@ -39,6 +39,43 @@ impl Outgoing {
         }
         drop(bytes);
         let (data, share) = spooled.finish().await?;
+        Ok(Self::Streamed { body: StreamingBody::new([data]), _share: Some(share) })
+    }
+}
+
+/// The error of a body that cannot be kept until it is sent.
+pub(super) enum KeepError {
+    /// The body itself failed.
+    Body(String),
+    /// The disk failed or is full, or too many bodies are on it.
+    Disk(io::Error),
+}
+
+impl Outgoing {
+    /// A body of unknown length, which is written to disk part by part if it is large.
+    pub(super) async fn kept<B>(mut body: B, spool: &Arc<Spool>) -> Result<Self, KeepError>
+    where
+        B: Body<Data = Bytes, Error: std::fmt::Display> + Unpin,
+    {
+        let (mut small, mut large) = (Vec::new(), None);
+        while let Some(frame) = body.frame().await {
+            let frame = frame.map_err(|error| KeepError::Body(error.to_string()))?;
+            let Ok(part) = frame.into_data() else { continue };
+            if large.is_none() && small.len() + part.len() <= SMALL {
+                small.extend_from_slice(&part);
+                continue;
+            }
+            if large.is_none() {
+                let mut spooled = spool.begin().await.map_err(KeepError::Disk)?;
+                spooled.push(&std::mem::take(&mut small)).await.map_err(KeepError::Disk)?;
+                large = Some(spooled);
+            }
+            if let Some(spooled) = &mut large {
+                spooled.push(&part).await.map_err(KeepError::Disk)?;
+            }
+        }
+        let Some(spooled) = large else { return Ok(Bytes::from(small).into()) };
+        let (data, share) = spooled.finish().await.map_err(KeepError::Disk)?;
         Ok(Self::Streamed { body: StreamingBody::new([data]), _share: Some(share) })
     }
 }
@@ -86,7 +123,7 @@ impl Body for Outgoing {
 
 #[cfg(test)]
 mod tests {
-    use http_body_util::BodyExt as _;
+    use futures_util::TryStreamExt as _;
     use model::value::MemoryFiles;
 
     use super::*;
@@ -98,6 +135,18 @@ mod tests {
             Outgoing::on_disk_if_large(Data::from(vec![7_u8; length]), &spool).await.expect("there is room")
         };
         assert!(matches!(outgoing(SMALL).await, Outgoing::Whole(_)));
+        let kept = async |parts: Vec<Result<Vec<u8>, io::Error>>| {
+            let parts = futures_util::stream::iter(parts).map_ok(|part| Frame::data(Bytes::from(part)));
+            Outgoing::kept(http_body_util::StreamBody::new(parts), &spool).await
+        };
+        assert!(matches!(kept(vec![Ok(vec![7; SMALL / 2]), Ok(vec![7; SMALL / 2])]).await, Ok(Outgoing::Whole(_))));
+        let failed = kept(vec![Ok(vec![7; SMALL + 1]), Err(io::Error::other("gone"))]).await;
+        assert!(matches!(failed, Err(KeepError::Body(error)) if error == "gone"));
+        assert_eq!(spool.used(), 0);
+        let parts = vec![Ok(vec![7; SMALL]), Ok(vec![7; SMALL]), Ok(vec![7; SMALL + 1])];
+        let Ok(large) = kept(parts).await else { panic!("there is room") };
+        assert_eq!((large.size_hint().exact(), spool.used()), (Some(3 * SMALL as u64 + 1), 3 * SMALL + 1));
+        drop(large);
         let large = outgoing(3 * SMALL + 1).await;
         assert!(matches!(large, Outgoing::Streamed { _share: Some(_), .. }));
         assert_eq!(large.size_hint().exact(), Some(3 * SMALL as u64 + 1));

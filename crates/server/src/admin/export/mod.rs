@@ -20,7 +20,7 @@ use utoipa::{IntoParams, ToSchema};
 use super::executions::ExecutionDetail;
 use super::extract::{Query, Segment};
 use super::graph::GraphView;
-use super::recorded::{Cuts, Recorded, on_thread};
+use super::recorded::{Cuts, Recorded};
 use super::{Problem, Shared, executions};
 use crate::admin::described::AnyJson;
 
@@ -146,13 +146,11 @@ pub(crate) async fn route(
     let automation = api.engine.runtime().automation_of(&row).await;
     let logs = export_lines(&**api.engine.store(), id).await?;
     let memory = cuts.memory();
-    let text = on_thread(move || {
-        let mut text = Vec::new();
-        let written = export(row, events, &cuts, logs, automation.as_deref(), query.format, &mut text);
-        written.map(|()| text).map_err(|error| Problem::internal(&error))
+    let format = query.format;
+    let body = cuts.written(move |cuts, parts| {
+        export(row, events, cuts, logs, automation.as_deref(), format, parts)
     });
-    let text = text.await?;
-    let (kind, ending) = match query.format {
+    let (kind, ending) = match format {
         ExportFormat::Html => ("text/html; charset=utf-8", "html"),
         ExportFormat::Json => ("application/json", "json"),
     };
@@ -160,7 +158,7 @@ pub(crate) async fn route(
     let name = HeaderValue::from_str(&format!("attachment; filename=\"execution-{id}.{ending}\""));
     let name = name.map_err(|error| Problem::internal(&error))?;
     let headers = [(CONTENT_TYPE, HeaderValue::from_static(kind)), (CONTENT_DISPOSITION, name)];
-    let mut response = (StatusCode::OK, headers, text).into_response();
+    let mut response = (StatusCode::OK, headers, body).into_response();
     response.extensions_mut().insert(memory);
     Ok(response)
 }
