@@ -209,9 +209,11 @@ impl Outages {
         self.0.current.subscribe()
     }
 
-    /// Publishes the gravest outage with the earliest beginning. Returns the beginning of the one before.
+    /// Publishes the gravest outage with the earliest beginning, also if the part that noticed it first writes again. Returns the
+    /// beginning of the one before.
     fn publish(&self, open: &[(Source, Outage)]) -> Option<Instant> {
-        let since = open.iter().map(|(_, outage)| outage.since).min();
+        let began = self.0.current.borrow().as_ref().map(|outage| outage.since);
+        let since = open.iter().map(|(_, outage)| outage.since).chain(began).min();
         let rank = |outage: &Outage| OutageKind::ALL.iter().position(|kind| *kind == outage.kind);
         let first = open.iter().map(|(_, outage)| outage).min_by_key(|outage| rank(outage)).cloned();
         let next = first.zip(since).map(|(outage, since)| Outage { since, ..outage });
@@ -239,7 +241,11 @@ mod tests {
         assert_eq!((current.kind, current.reason.as_str()), (OutageKind::Unreachable, "refused"));
         outages.end(Source::Lane(0));
         assert_eq!(outages.current().expect("it goes on").kind, OutageKind::Full);
+        // A part that notices it later does not change its beginning, nor does the end of it in the first part.
+        outages.begin(Source::Beat, OutageKind::Full, "no space", begun + Duration::from_secs(3));
         outages.end(Source::Write("append"));
+        assert_eq!(outages.current().expect("it goes on").since, begun);
+        outages.end(Source::Beat);
         assert!(outages.current().is_none());
         assert!(!outages.has(Source::Lane(0)));
     }

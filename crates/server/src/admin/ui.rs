@@ -20,9 +20,10 @@ const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; c
     base-uri 'none'; form-action 'none'; frame-ancestors 'none'; require-trusted-types-for 'script'; \
     trusted-types svelte-trusted-html";
 
-/// True if a request is one for the UI: its files are public, since the pages have no data without a session.
+/// True if a request is one for the UI: its files are public, since the pages have no data without a session. The probes of the hook
+/// listener are no pages: at this port a probe would find the daemon ready whatever its state.
 pub(crate) fn is_page(method: &Method, path: &str) -> bool {
-    let apart = ["/api", "/metrics"]
+    let apart = ["/api", "/metrics", "/healthz", "/readyz"]
         .iter()
         .any(|root| path.strip_prefix(root).is_some_and(|rest| rest.is_empty() || rest.starts_with('/')));
     matches!(*method, Method::GET | Method::HEAD) && !apart
@@ -68,7 +69,7 @@ mod tests {
 
     #[test]
     fn the_api_is_no_page() {
-        for path in ["/api", "/api/v1/status", "/metrics", "/metrics/x"] {
+        for path in ["/api", "/api/v1/status", "/metrics", "/metrics/x", "/healthz", "/readyz"] {
             assert!(!is_page(&Method::GET, path), "{path}");
         }
         for path in ["/", "/executions/x", "/apis", "/assets/a.js"] {
