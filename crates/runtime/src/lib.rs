@@ -44,7 +44,9 @@ mod timer;
 mod vault;
 mod wait_listing;
 
-pub use admission::{AcceptOptions, Acceptance, Admission, Answer, SignalError, Version, read_definition};
+pub use admission::{
+    AcceptOptions, Acceptance, Admission, Answer, SentEvent, SignalError, Version, read_definition,
+};
 pub use answers::{AnswerLog, AnsweredQuestion, MAX_ANSWERS};
 pub use api::{ConcurrencyWait, EngineEvent, Pending, QueueStatus, Start, Status};
 pub use attempt_listing::StepAttempt;

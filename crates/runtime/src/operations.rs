@@ -72,11 +72,11 @@ impl Runtime {
         Ok(QueueStatus { pauses: self.pending(id).await?, ..queue_status })
     }
 
-    /// Takes an event to every execution that waits for one of its name, and gives how many there were.
+    /// Takes an event to every execution that waits for it.
     ///
     /// # Errors
     /// The store failed.
-    pub async fn emit(self: &Arc<Self>, name: &str, data: Value, by: Option<String>) -> Result<u64, Error> {
+    pub async fn emit(self: &Arc<Self>, name: &str, data: Value, by: Option<String>) -> Result<SentEvent, Error> {
         let id = uuid::Uuid::new_v4().to_string();
         self.deliver_event(Signal { id, name: name.to_owned(), data, by }, None, false).await
     }

@@ -95,10 +95,17 @@ impl Rejection {
         Self::bad_request("schema_too_costly", message)
     }
 
-    /// 429: too many requests for this trigger, or too many concurrent executions of it.
+    /// 429: too many requests for this trigger.
     #[must_use]
     pub fn rate_limited(retry_after: Duration) -> Self {
         let rejection = Self::new(429, "rate_limited", "too many requests for this trigger");
+        Self { retry_after: Some(retry_after), ..rejection }
+    }
+
+    /// 429: no slot or no memory is free for a synchronous execution.
+    #[must_use]
+    pub fn no_slot(retry_after: Duration) -> Self {
+        let rejection = Self::new(429, "rate_limited", "too many executions are running");
         Self { retry_after: Some(retry_after), ..rejection }
     }
 

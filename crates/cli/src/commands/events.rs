@@ -70,10 +70,13 @@ async fn send(config: &Config, emit: &Emit) -> anyhow::Result<Exit> {
         output::json(&told)?;
     } else {
         match told["delivered"].as_u64().unwrap_or_default() {
-            0 => output::say(format_args!(
-                "nobody waits for `{}` now; it is kept for 7 days for executions that were accepted before and wait for it later",
-                output::plain(&emit.name)
-            )),
+            0 => {
+                let later = match told["kept"].as_bool() {
+                    Some(true) => "it is kept for 7 days for executions that were accepted before and wait for it later",
+                    _ => "it is not kept: no automation in force waits for such an event, or it is too large, or too many are kept",
+                };
+                output::say(format_args!("nobody waits for `{}` now; {later}", output::plain(&emit.name)));
+            }
             steps => {
                 let steps = usize::try_from(steps).unwrap_or(usize::MAX);
                 output::say(format_args!("sent to {}", count(steps, "step")));

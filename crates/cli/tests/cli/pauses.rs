@@ -182,7 +182,7 @@ fn an_event_is_sent_to_whoever_waits_for_it() {
         let all: Vec<&str> = ["events", "emit"].iter().chain(arguments).copied().collect();
         project.cogwork(&all)
     };
-    emit(&["other"]).exits(0).says("nobody waits for `other` now; it is kept for 7 days");
+    emit(&["other"]).exits(0).says("nobody waits for `other` now; it is not kept: no automation");
     emit(&["orderPaid", "--data", "{"]).exits(2).says("no JSON");
     emit(&["orderPaid", "--data", r#"{"amount": 3}"#]).exits(0).says("sent to 1 step");
     waits(&project, &id, 1);

@@ -167,7 +167,7 @@ async fn pauses_that_began_before_and_after_a_step_end_each_in_its_time() {
         let id = start_and_rest(&engine, "{}").await;
         project.clock.advance(HOUR);
         set(&project, hours);
-        assert_eq!(engine.runtime().emit("go", json("1"), None).await.expect("it is sent"), 1);
+        assert_eq!(engine.runtime().emit("go", json("1"), None).await.expect("it is sent").delivered, 1);
         somebody_sleeps_for(&project, 3 * HOUR).await;
         is_resting(&engine).await;
         set(&project, -2 * hours);

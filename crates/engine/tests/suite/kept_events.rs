@@ -14,7 +14,7 @@ use crate::watched::Watched;
 
 /// Sends an event and gives the number of steps that it was taken to at once.
 async fn emit(engine: &Engine, name: &str, data: &str) -> u64 {
-    soon(engine.runtime().emit(name, json(data), None)).await.expect("it is sent")
+    soon(engine.runtime().emit(name, json(data), None)).await.expect("it is sent").delivered
 }
 
 /// Waits until an execution rests.

@@ -433,7 +433,7 @@ impl Ingress {
 pub(crate) fn rejection_for(error: &Error, is_sync: bool) -> Rejection {
     match error {
         // A synchronous caller gets 429, since waiting would time out anyway (semantics 3.5).
-        Error::Busy { retry_after } if is_sync => Rejection::rate_limited(*retry_after),
+        Error::Busy { retry_after } if is_sync => Rejection::no_slot(*retry_after),
         Error::Busy { retry_after } => {
             Rejection::unavailable("too many executions are waiting", *retry_after)
         }

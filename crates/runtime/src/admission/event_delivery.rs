@@ -18,15 +18,24 @@ const AT_ONCE: usize = 16;
 /// The page size when the steps that wait for an event are read.
 const PAGE: u32 = 1000;
 
+/// What became of an event.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct SentEvent {
+    /// The number of steps that received it.
+    pub delivered: u64,
+    /// True if it is retained for steps that wait for it later.
+    pub kept: bool,
+}
+
 impl Runtime {
-    /// Delivers an event to every step that waits for it, and returns their number. `sender` is the execution that sends it.
+    /// Delivers an event to every step that waits for it. `sender` is the execution that sends it.
     /// `may_repeat` is true if it may have sent the event before; then steps that have passed it know it by its key.
     pub(crate) async fn deliver_event(
         self: &Arc<Self>,
         signal: Signal,
         sender: Option<ExecutionId>,
         may_repeat: bool,
-    ) -> Result<u64, Error> {
+    ) -> Result<SentEvent, Error> {
         let runtime = self.clone();
         // The sender may stop waiting.
         spawn_on_drop(&self.tracker, async move {
@@ -36,11 +45,13 @@ impl Runtime {
             };
             // Retained before the waiting steps are looked up: a step that starts to wait meanwhile reads it there. Such a step may
             // have taken the event when it is found here. It does not forget that until the delivery is over.
-            let _retained = match key {
+            let retained = match key {
                 Some(_) => None,
                 None => runtime.retain_event(&signal, sender).await?,
             };
-            runtime.deliver_to_waiting(&Delivery { signal, key }).await
+            let kept = key.is_some() || retained.is_some();
+            let delivered = runtime.deliver_to_waiting(&Delivery { signal, key }).await?;
+            Ok(SentEvent { delivered, kept })
         })
         .await
     }

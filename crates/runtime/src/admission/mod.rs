@@ -31,6 +31,7 @@ pub(crate) use adopt::Handed;
 use backlog::Lane;
 pub(crate) use definition::StoredDefinitions;
 pub use definition::{Version, read_definition};
+pub use event_delivery::SentEvent;
 use recent_events::EventKeys;
 pub(crate) use recent_events::first_event_key;
 pub use signal::{Answer, SignalError};

@@ -22,7 +22,7 @@ impl Run {
         };
         let (sender, may_repeat) = (self.journal.id(), self.journal.may_have_begun(key));
         match self.runtime.deliver_event(signal, Some(sender), may_repeat).await {
-            Ok(delivered) => Ok(Value::from(Map::from_iter([("delivered", delivered)]))),
+            Ok(sent) => Ok(Value::from(Map::from_iter([("delivered", sent.delivered)]))),
             Err(Error::Closing) if !self.runtime.accepting() => Err(Exit::ShuttingDown),
             // The step is repeated, and the steps that have the event already know it.
             Err(Error::Store(error)) => Err(Exit::StoreFailed(Arc::new(error))),

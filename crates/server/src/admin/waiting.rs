@@ -289,6 +289,9 @@ pub(crate) struct EmitBody {
 pub(crate) struct Emitted {
     /// How many steps waited for it.
     delivered: u64,
+    /// True if it is kept for executions that were accepted before and wait for it later. An event is not kept if no automation in force
+    /// waits for its name, if it has 1 MiB or more, or if too many events are kept.
+    kept: bool,
 }
 
 /// Send an event to the executions that wait for it
@@ -307,9 +310,9 @@ pub(crate) async fn emit(
     let by = model::redact::truncate(&by.unwrap_or_else(|| BY.to_owned()), BY_CHARS).into_owned();
     let (engine, data) = (api.engine.clone(), data.map(Value::from_serde).unwrap_or_default());
     // A caller that disconnects must not leave some of the waiting executions without the event.
-    let delivered =
+    let sent =
         api.to_its_end(async move { engine.runtime().emit(&name, data, Some(by)).await }).await??;
-    Ok(Answer::ok(Emitted { delivered }))
+    Ok(Answer::ok(Emitted { delivered: sent.delivered, kept: sent.kept }))
 }
 
 impl From<SignalError> for Problem {
