@@ -5,6 +5,7 @@ use std::sync::Arc;
 use model::execution::{Event, ExecutionId, Outcome, Signal};
 use model::value::Value;
 
+use crate::admission::SentEvent;
 use crate::api::{QueueStatus, Status};
 use crate::context::Runtime;
 use crate::error::Error;
