@@ -221,8 +221,8 @@ function work(view: StepView, whole: number, offset: (at: string) => number): Se
       return view.status === "waiting" && isLast ? [{ kind: "work", from, to: from, status: view.status }] : [];
     }
     const began = one.startedAt === undefined ? to : Math.min(to, offset(one.startedAt));
-    // The recorded duration is the time that it worked: before that its start was committed.
-    const from = one.tookMs === undefined ? began : Math.max(began, Math.min(to, to - one.tookMs));
+    // The recorded duration is the time that it worked: before that its start was committed. Instants are rounded to a microsecond.
+    const from = one.tookMs === undefined ? began : Math.max(began - 0.001, Math.min(to, to - one.tookMs));
     // An attempt that failed and was followed by another one is red in a step that succeeded.
     return [{ kind: "work", from, to, status: one.error ? "failed" : view.status }];
   });
