@@ -7,7 +7,6 @@ use std::time::Duration;
 
 use axum::response::{IntoResponse as _, Response};
 use engine::ReadMemory;
-use http::StatusCode;
 use http::header::CONTENT_TYPE;
 use model::value::{Map, PublicForm, Value};
 use model::{Event, ExecutionId};
@@ -17,7 +16,7 @@ use serde_json::Value as Json;
 use store::{CutEvents, CutValue, ExecutionRow, Store};
 use tokio::runtime::Handle;
 
-use super::{Api, Problem, large};
+use super::{Api, Problem, in_turn, large};
 
 /// How long a request waits for memory.
 const PATIENCE: Duration = Duration::from_secs(5);
@@ -73,11 +72,7 @@ impl Api {
     /// Reserves memory to read a history; 503 if other readers have it for too long.
     async fn reserve_read(&self, bytes: usize) -> Result<ReadMemory, Problem> {
         let reserving = self.engine.runtime().reserve_to_read(bytes);
-        tokio::time::timeout(PATIENCE, reserving).await.map_err(|_| {
-            let detail = "other requests read large executions; try again";
-            let busy = Problem::new(StatusCode::SERVICE_UNAVAILABLE, "busy", detail);
-            Problem { retry_after: Some(PATIENCE.as_secs()), ..busy }
-        })
+        in_turn(reserving, PATIENCE, "other requests read large executions; try again").await
     }
 }
 
