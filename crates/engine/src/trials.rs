@@ -260,4 +260,17 @@ mod tests {
         drop(guard);
         assert_eq!(patience.reason().as_deref(), Some("the request was cancelled"));
     }
+
+    #[test]
+    fn no_further_trial_begins_once_the_time_of_a_request_is_over() {
+        let begun = |ago: Duration| {
+            let begun = Instant::now().checked_sub(ago).expect("an instant");
+            Patience { begun, is_dropped: Arc::default() }.reason()
+        };
+        assert_eq!(begun(MAX_TIME / 2), None);
+        assert_eq!(
+            begun(MAX_TIME + Duration::from_millis(1)).as_deref(),
+            Some("the trials took longer than 30 s")
+        );
+    }
 }

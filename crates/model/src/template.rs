@@ -228,6 +228,7 @@ fn expression_end(text: &str) -> Option<usize> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::diagnostic::Span;
 
     fn cut(text: &str) -> Vec<String> {
         let show = |stretch| match stretch {
@@ -260,5 +261,19 @@ mod tests {
     #[test]
     fn a_mark_without_its_end_is_found() {
         assert_eq!(cut("a ${{ b }"), ["text:a ", "open at 2"]);
+    }
+
+    #[test]
+    fn a_text_with_expressions_grows_up_to_its_limit() {
+        let expression = Expression::compile("x", Span::default()).expect("it compiles");
+        let template = Template::Text([Part::Text("y".into()), Part::Expression(expression)].into());
+        let evaluate = |bytes: usize| {
+            let scope = Value::from(Map::from_iter([("x", Value::from("x".repeat(bytes)))]));
+            template.evaluate(&scope, &Budget::default())
+        };
+        let whole = evaluate(MAX_TEXT - 1).expect("it fits");
+        assert_eq!(whole.to_text().len(), MAX_TEXT);
+        let error = evaluate(MAX_TEXT).expect_err("it is too long");
+        assert!(error.message.contains("grows beyond 16777216 bytes"), "{}", error.message);
     }
 }

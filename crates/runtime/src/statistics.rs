@@ -328,4 +328,21 @@ mod tests {
         statistics.forget(&[id("a")]);
         assert_eq!(statistics.state().hours, 0);
     }
+
+    #[test]
+    fn beyond_the_maximum_of_hours_the_oldest_hour_of_all_automations_goes() {
+        let statistics = Statistics::default();
+        for (automation, hour) in [("a", 1), ("b", 1), ("b", 2)] {
+            statistics.record(&id(automation), Status::Succeeded, at(hour), Duration::ZERO);
+        }
+        let total = |now| {
+            let (_, found) = statistics.within(at(now), 10, 1);
+            found.iter().map(|of| of.total.succeeded).sum::<u32>()
+        };
+        statistics.state().hours = MAX_HOURS - 1;
+        statistics.record(&id("b"), Status::Succeeded, at(3), Duration::ZERO);
+        assert_eq!(total(5), 4, "there is room for all");
+        statistics.record(&id("b"), Status::Succeeded, at(4), Duration::ZERO);
+        assert_eq!((total(5), statistics.state().hours), (3, MAX_HOURS - 1));
+    }
 }

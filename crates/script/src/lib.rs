@@ -18,7 +18,7 @@ mod worker;
 
 pub use call::{Call, Context, Kind, Level, LogLine, Outcome, SequenceCall, Shape, StateChange, StateWrite};
 pub use error::{Error, Failure, Frame};
-pub use module::{Digest, Module, Origin, Position};
+pub use module::{Digest, MAX_SOURCE, Module, Origin, Position};
 pub use module_info::{Export, ModuleInfo, Reference, StateKey, SyntaxError};
 pub use pool::{Pool, PoolSettings, PoolStatus, Sequence};
 pub use protocol::MAX_TEXT;

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
 
 /// The longest text of a module, in bytes.
-pub(crate) const MAX_SOURCE: usize = 1024 * 1024;
+pub const MAX_SOURCE: usize = 1024 * 1024;
 
 /// A module's text with where it stands.
 #[derive(Clone, Debug)]

@@ -21,6 +21,7 @@ mod trial;
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::Duration;
 
 use connector::Cassette;
 use model::automation::Automation;
@@ -45,6 +46,8 @@ pub struct TestRunner {
     dir: PathBuf,
     outbound_allow: Vec<String>,
     real: RealSecrets,
+    /// The most real time of a test.
+    time_limit: Duration,
 }
 
 /// Result of a test.
@@ -81,7 +84,7 @@ impl TestRunner {
     pub fn new(catalog: Arc<Catalog>, dir: impl Into<PathBuf>) -> Self {
         let dir = dir.into();
         let real = RealSecrets { vault: None, folder: dir.join("secrets"), env_allow: None };
-        Self { catalog, dir, outbound_allow: Vec::new(), real }
+        Self { catalog, dir, outbound_allow: Vec::new(), real, time_limit: runner::MAX_TEST_TIME }
     }
 
     /// Sets the secrets for recordings.
@@ -94,6 +97,12 @@ impl TestRunner {
     #[must_use]
     pub fn with_outbound(self, allow: Vec<String>) -> Self {
         Self { outbound_allow: allow, ..self }
+    }
+
+    /// Sets the most real time that a test takes, in the place of a minute.
+    #[must_use]
+    pub fn with_time_limit(self, time_limit: Duration) -> Self {
+        Self { time_limit, ..self }
     }
 
     /// Runs one test of a file and checks its expectations. `cassette` is the recording of a test that names one; an
@@ -122,7 +131,7 @@ impl TestRunner {
             real: self.real.clone(),
             trial: None,
         };
-        match runner::play(&setup, case, &deployment, runner::MAX_TEST_TIME) {
+        match runner::play(&setup, case, &deployment, self.time_limit) {
             Ok(trace) => {
                 let found = expectations::check_expectations(case, &deployment.automation, &trace);
                 let mut coverage = coverage::from_trace(&trace);

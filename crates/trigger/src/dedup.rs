@@ -189,6 +189,7 @@ mod tests {
         assert_ne!(first.content, other.content);
         assert_ne!(first.key, name("{}", "l").key);
         assert!(keys_of(&plain, json("{}", &[]), None).is_empty());
+        assert_eq!(keys_of(&plain, json("{}", &[("Idempotency-Key", &"k".repeat(255))]), None).len(), 1);
         let received = receive(&plain, json("{}", &[("Idempotency-Key", &"k".repeat(256))])).expect("taken");
         let refused = dedup_keys(&plain, &received, None, false).expect_err("it is too long");
         assert_eq!((refused.status, refused.code), (400, "bad_idempotency_key"));

@@ -13,8 +13,10 @@ use super::folder::Stamp;
 use crate::check::NameKind;
 use crate::project_dir::{self, ProjectFileError};
 
-/// Maximum bytes read from a file; above the loader's own limit, so that the loader reports an oversized file.
+/// Maximum bytes read from a YAML file; above the loader's own limit, so that the loader reports an oversized file.
 const MAX_BYTES: u64 = 512 << 10;
+/// The problem of a file with other bytes than those of text.
+const NOT_UTF8: &str = "the file is not UTF-8 text";
 
 /// Kind of a project file, determined by its folder.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -107,7 +109,8 @@ impl File {
             let refused = refused.unwrap_or(ProjectFileError::LeadsOut(path.into()));
             return Self::link(path, refused.to_string(), stamp);
         };
-        let (text, problem) = match read_text(root, path) {
+        let text = if kind == FileKind::Code { read_code(root, path) } else { read_text(root, path) };
+        let (text, problem) = match text {
             Ok(text) => (text, None),
             Err(message) => (String::new(), Some(message)),
         };
@@ -261,9 +264,19 @@ pub fn stem(path: &str) -> &str {
     name.strip_suffix(".yaml").or_else(|| name.strip_suffix(".yml")).unwrap_or(name)
 }
 
+/// Reads a JavaScript file. The beginning of one that is too large would be another program.
+fn read_code(root: &Path, path: &str) -> Result<String, String> {
+    let most = script::MAX_SOURCE as u64;
+    let bytes = project_dir::read_project_file(root, Path::new(path), most).map_err(unread)?;
+    String::from_utf8(bytes).map_err(|_| NOT_UTF8.to_owned())
+}
+
+fn unread(error: ProjectFileError) -> String {
+    format!("the file cannot be read: {error}")
+}
+
 fn read_text(root: &Path, path: &str) -> Result<String, String> {
-    let bytes = project_dir::read_start(root, Path::new(path), MAX_BYTES)
-        .map_err(|error| format!("the file cannot be read: {error}"))?;
+    let bytes = project_dir::read_start(root, Path::new(path), MAX_BYTES).map_err(unread)?;
     let whole = bytes.len() as u64;
     String::from_utf8(bytes).or_else(|error| {
         // The limit cut a character in half. The loader reports that the file is too large.
@@ -273,6 +286,6 @@ fn read_text(root: &Path, path: &str) -> Result<String, String> {
         );
         let mut bytes = error.into_bytes();
         bytes.truncate(at);
-        String::from_utf8(bytes).ok().filter(|_| cut).ok_or_else(|| "the file is not UTF-8 text".to_owned())
+        String::from_utf8(bytes).ok().filter(|_| cut).ok_or_else(|| NOT_UTF8.to_owned())
     })
 }

@@ -348,4 +348,28 @@ mod tests {
         fs::write(&path, "steps: {}\n").expect("written");
         assert_eq!(folder.scan(&ScanScope::Paths(BTreeSet::from(["automations/a.yaml".into()]))).len(), 1);
     }
+
+    #[test]
+    fn there_is_room_for_as_many_files_as_the_limit_and_for_no_further_one() {
+        assert!(has_room(MAX_FILES - 1));
+        assert!(!has_room(MAX_FILES));
+    }
+
+    #[test]
+    fn code_of_a_mebibyte_is_read_whole_and_a_longer_one_is_reported_instead_of_cut() {
+        let project = tempfile::tempdir().expect("a folder");
+        fs::create_dir(project.path().join("automations")).expect("a folder");
+        let text = |bytes: usize| format!("//{}", "x".repeat(bytes - 2));
+        for (name, bytes) in [("whole", script::MAX_SOURCE), ("longer", script::MAX_SOURCE + 1)] {
+            fs::write(project.path().join(format!("automations/{name}.js")), text(bytes)).expect("written");
+        }
+        let mut folder = Folder::new(project.path());
+        folder.scan(&ScanScope::Full);
+        let whole = folder.get("automations/whole.js").expect("it is there");
+        assert_eq!(whole.source.text().len(), script::MAX_SOURCE);
+        let longer = folder.get("automations/longer.js").expect("it is there");
+        assert!(!longer.is_read() && longer.code().is_none());
+        let shown = longer.report().render(false);
+        assert!(shown.contains("it is larger than 1MiB"), "{shown}");
+    }
 }

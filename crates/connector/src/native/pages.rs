@@ -142,12 +142,15 @@ impl Pages {
         self.items.extend(list);
         self.bytes = self.bytes.saturating_add(response.body.len());
         self.count += 1;
-        if self.bytes > MOST_BYTES || self.count == MOST_PAGES {
+        let too_large = || {
             let size = model::units::format_size(MOST_BYTES as u64);
             let words = format!(
                 "the list of {subject} is larger than {size} or {MOST_PAGES} pages; set `paging.maxItems`"
             );
-            return Err(ActionError::new(ErrorKind::Limit, words));
+            Err(ActionError::new(ErrorKind::Limit, words))
+        };
+        if self.bytes > MOST_BYTES {
+            return too_large();
         }
         let is_full = self.items.len() >= self.most;
         if is_empty && page::is_counted(&self.paging) {
@@ -161,6 +164,9 @@ impl Pages {
         if is_full {
             log.line(LogLevel::Warn, &fetch_all::stopped(subject, self.items.len(), "paging.maxItems"));
             return Ok(false);
+        }
+        if self.count == MOST_PAGES {
+            return too_large();
         }
         if self.by_address {
             request.url = self.address(subject, &base, response, next)?;

@@ -215,3 +215,37 @@ fn checked(deploy: &Deploy) -> Result<Vec<DeployedFile>, DeployError> {
     }
     Ok(files.into_iter().map(|(path, text)| DeployedFile { path, text }).collect())
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn deploy(texts: Vec<String>, note: usize) -> Deploy {
+        let file = |(number, text): (usize, String)| ProjectFile {
+            path: format!("automations/f{number}.yaml"),
+            text,
+            problem: None,
+        };
+        Deploy {
+            files: texts.into_iter().enumerate().map(file).collect(),
+            author: "ada".to_owned(),
+            note: "n".repeat(note),
+            follows: None,
+            source: GenerationSource::Push,
+        }
+    }
+
+    #[test]
+    fn a_deployment_has_a_maximum_of_files_of_bytes_and_of_its_note() {
+        let fits = |texts: Vec<String>, note: usize| checked(&deploy(texts, note)).is_ok();
+        let is_too_large = |texts: Vec<String>, note: usize| {
+            matches!(checked(&deploy(texts, note)), Err(DeployError::TooLarge))
+        };
+        let text = |bytes: usize| vec!["x".repeat(bytes)];
+        assert!(
+            fits(vec![String::new(); MAX_FILES], 0) && is_too_large(vec![String::new(); MAX_FILES + 1], 0)
+        );
+        assert!(fits(text(MAX_BYTES), 0) && is_too_large(text(MAX_BYTES + 1), 0));
+        assert!(fits(text(1), MAX_NOTE) && is_too_large(text(1), MAX_NOTE + 1));
+    }
+}

@@ -99,11 +99,13 @@ pub(super) struct Lines<R> {
     input: R,
     number: u64,
     text: Vec<u8>,
+    /// The most bytes of a line.
+    most: usize,
 }
 
 impl<R: BufRead> Lines<R> {
     pub(super) fn new(input: R) -> Self {
-        Self { input, number: 0, text: Vec::new() }
+        Self { input, number: 0, text: Vec::new(), most: MAX_LINE_BYTES }
     }
 
     /// The line that was read last, with its line end.
@@ -115,10 +117,10 @@ impl<R: BufRead> Lines<R> {
     pub(super) fn next(&mut self) -> Result<bool, TransferError> {
         self.text.clear();
         self.number += 1;
-        let mut bounded = (&mut self.input).take(MAX_LINE_BYTES as u64 + 1);
+        let mut bounded = (&mut self.input).take(self.most as u64 + 1);
         bounded.read_until(b'\n', &mut self.text)?;
-        if self.text.len() > MAX_LINE_BYTES {
-            return Err(self.error(format_args!("it has more than {MAX_LINE_BYTES} bytes")));
+        if self.text.len() > self.most {
+            return Err(self.error(format_args!("it has more than {} bytes", self.most)));
         }
         Ok(!self.text.is_empty())
     }
@@ -298,4 +300,17 @@ fn prepare(line: ExecutionLine, now: Timestamp) -> Result<(NewExecution, Timesta
         gated: false,
     };
     Ok((new, last, cancelled))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_line_has_a_maximum_of_bytes() {
+        let mut lines = Lines { most: 4, ..Lines::new(&b"abc\nabcd\n"[..]) };
+        assert!(lines.next().expect("it fits"));
+        let error = lines.next().expect_err("it is longer").to_string();
+        assert!(error.contains("more than 4 bytes"), "{error}");
+    }
 }

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::time::Duration;
 
-use engine::{ConnectionState, Engine, LoginCallback};
+use engine::{Clock as _, ConnectionState, Engine, LoginCallback};
 use jiff::SignedDuration;
 use pretty_assertions::assert_eq;
 use tests::wiki::{
@@ -540,4 +540,23 @@ async fn a_token_endpoint_that_is_busy_or_down_for_a_moment_is_tried_again() {
             "{status} {waited:?}"
         );
     }
+}
+
+#[tokio::test]
+async fn a_hundred_consents_are_pending_at_one_time_each_for_ten_minutes() {
+    let world = World::new().await;
+    let text = std::fs::read_to_string(world.project.path("connections/main.yaml")).expect("it is there");
+    for number in 0..101 {
+        world.project.write(&format!("connections/c{number}.yaml"), &text);
+    }
+    let engine = world.project.start().await;
+    let begin = |number: usize| engine.runtime().begin_login(&format!("c{number}"));
+    for number in 0..100 {
+        let begun = begin(number).expect("it begins");
+        assert_eq!(begun.expires_at, engine.clock().now() + Duration::from_secs(600));
+    }
+    assert!(begin(100).is_err(), "too many are pending");
+    world.pass(Duration::from_secs(600));
+    assert!(begin(100).is_ok(), "the others are over");
+    stop(engine).await;
 }

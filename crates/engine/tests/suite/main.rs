@@ -35,6 +35,7 @@ mod kept_events;
 mod keys;
 mod large_files;
 mod limit_changes;
+mod limits;
 mod links;
 mod listening;
 mod literals;

@@ -7,7 +7,7 @@ use jiff::SignedDuration;
 use model::{AutomationId, Event, Payload, Value};
 use store::{ExecutionFilter, Page, PollState};
 
-use crate::common::{Peer, Project, settled, soon, stop};
+use crate::common::{Asked, Peer, Project, settled, soon, stop};
 
 fn id() -> AutomationId {
     AutomationId::parse("test").expect("an id")
@@ -383,4 +383,74 @@ async fn a_record_without_an_id_does_not_keep_the_others_away_and_is_delivered_o
     let error = poll_state(&engine).error.expect("no record has an id");
     assert!(error.starts_with("`id` of item 0"), "{error}");
     stop(engine).await;
+}
+
+#[tokio::test]
+async fn a_poll_reads_a_maximum_of_items() {
+    let mut peer = Peer::new().await;
+    let project = polling(&peer, "");
+    let engine = project.start().await;
+    let items = |count: u32| {
+        let items: Vec<String> = (0..count).map(|number| format!(r#"{{"id":{number}}}"#)).collect();
+        format!("[{}]", items.join(","))
+    };
+    answer(&project, &engine, &mut peer, &items(10_000)).await;
+    assert_eq!(poll_state(&engine).error, None);
+    next_poll(&project, &engine, &mut peer, &items(10_001)).await;
+    let expected = "the result has 10001 items, but a poll reads at most 10000; request fewer";
+    assert_eq!(poll_state(&engine).error.as_deref(), Some(expected));
+    stop(engine).await;
+}
+
+#[tokio::test]
+async fn a_poll_of_an_event_reads_a_maximum_of_pages() {
+    let mut peer = Peer::new().await;
+    let project = Project::with(
+        "trigger: {event: wiki.pageChanged, connection: wiki, with: {spaceId: [\"7\"]}, every: 1m, start: all, deliver: each}\nsteps: []\n",
+    );
+    let connection =
+        format!("type: wiki.basic\nwith: {{host: \"{}\", email: a@example.com, apiToken: t}}\n", peer.base);
+    project.write("connections/wiki.yaml", &connection);
+    let engine = project.start().await;
+    for number in 1..=50 {
+        let cursor = format!("p{number}");
+        peer.asked().await.answer(200, &pages(&[(number, 1, 600 - number)], Some(&cursor))).await;
+    }
+    polled(&project, &engine, 1).await;
+    assert!(peer.asked_already().is_none(), "no further page is read");
+    stop(engine).await;
+}
+
+#[tokio::test]
+async fn polls_run_in_parallel_up_to_a_limit() {
+    // Of one host so many are called at one time as well.
+    let mut peers = [Peer::new().await, Peer::new().await, Peer::new().await];
+    let project = Project::new();
+    for number in 0..33 {
+        let text = yaml(&peers[number % peers.len()].base, "");
+        project.write(&format!("automations/p{number}.yaml"), &text);
+    }
+    let engine = project.start().await;
+    let mut held = Vec::new();
+    until_asked(&mut peers, &mut held, 32).await;
+    for _ in 0..1000 {
+        tokio::task::yield_now().await;
+    }
+    assert!(peers.iter_mut().all(|peer| peer.asked_already().is_none()), "the last one waits");
+    assert_eq!(held.len(), 32);
+    held.remove(0).answer(200, "[]").await;
+    until_asked(&mut peers, &mut held, 32).await;
+    drop(held);
+    stop(engine).await;
+}
+
+/// Holds the requests that come until there are so many.
+async fn until_asked(peers: &mut [Peer], held: &mut Vec<Asked>, count: usize) {
+    soon(async {
+        while held.len() < count {
+            held.extend(peers.iter_mut().filter_map(Peer::asked_already));
+            tokio::task::yield_now().await;
+        }
+    })
+    .await;
 }

@@ -1,6 +1,7 @@
 //! Tests of Automations: how they are played and judged.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use engine::testing::{TestResult, TestRunner, find_test_files};
 use pretty_assertions::assert_eq;
@@ -243,4 +244,17 @@ fn a_sender_is_verified_where_the_test_asks_for_it() {
     ];
     let tests = format!("secrets: {{hook: s3cret-key}}\ntests:\n{}", tests.concat());
     assert_eq!(play(automation, &tests), ["passes"; 4]);
+}
+
+#[test]
+fn a_test_that_does_not_end_in_its_time_is_stopped_and_fails() {
+    let project = Project::with("trigger: {manual: {}}\nsteps: [{set: {a: 1}}]\n");
+    project
+        .write("automations/test.test.yaml", "tests:\n  - {name: it ends, expect: {outcome: succeeded}}\n");
+    let catalog = engine::check_project(project.dir.path(), &[]).expect("the connectors load").catalog;
+    let runner = TestRunner::new(Arc::new(catalog), project.dir.path()).with_time_limit(Duration::ZERO);
+    let files = find_test_files(project.dir.path(), runner.catalog(), &[]);
+    let suite = files[0].suite.as_ref().expect("a file of tests");
+    let told = told(&runner.run(suite, &suite.cases[0], None));
+    assert!(told.contains("did not finish and was stopped after 0s"), "{told}");
 }

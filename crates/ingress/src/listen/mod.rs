@@ -403,3 +403,29 @@ fn unavailable(error: &store::Error) -> Rejection {
     tracing::warn!(%error, "it is not known whether somebody listens at a test address");
     Rejection::unavailable("the database does not answer; try again", Duration::from_secs(1))
 }
+
+#[cfg(test)]
+mod tests {
+    use jiff::SignedDuration;
+
+    use super::*;
+
+    #[test]
+    fn of_more_sessions_than_are_kept_the_one_that_ends_first_goes() {
+        let listeners = Listeners::default();
+        let now = MonotonicTime::from_wall(Timestamp::UNIX_EPOCH, SignedDuration::ZERO);
+        let sessions: Vec<(AutomationId, Duration)> = (1..)
+            .take(MAX_SESSIONS + 1)
+            .map(|number| {
+                let id = AutomationId::parse(&format!("a{number}")).expect("an id");
+                (id, Duration::from_secs(number))
+            })
+            .collect();
+        let listening = || sessions.iter().filter(|(id, _)| listeners.is_listening(id, now)).count();
+        for (count, (id, time)) in (1..).zip(&sessions) {
+            listeners.begin(id, now, now.after(*time), 1);
+            assert_eq!(listening(), MAX_SESSIONS.min(count));
+        }
+        assert!(!listeners.is_listening(&sessions[0].0, now));
+    }
+}

@@ -417,4 +417,14 @@ mod tests {
             assert_eq!(ResultType::infer(&value).type_mismatches(&value), Vec::<String>::new(), "{json}");
         }
     }
+
+    #[test]
+    fn a_type_with_the_maximum_number_of_parts_is_bounded_and_one_with_another_part_is_not() {
+        let with_fields = |count: usize| {
+            ResultType::object((0..count).map(|number| (format!("f{number}"), ResultType::Text)))
+        };
+        // The object itself is a part.
+        assert!(with_fields(ResultType::MAX_PARTS - 1).is_bounded());
+        assert!(!with_fields(ResultType::MAX_PARTS).is_bounded());
+    }
 }

@@ -226,6 +226,13 @@ pub struct StaticResponse {
     pub body: Option<String>,
 }
 
+impl StaticResponse {
+    /// The maximum number of headers that an author may set on a response.
+    pub const MAX_HEADERS: usize = 64;
+    /// Their maximum size in bytes, names and values together.
+    pub const MAX_HEADER_BYTES: usize = 16 << 10;
+}
+
 /// A schedule. The trigger crate compiles it and validates cron fields and time zones.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ScheduleTrigger {

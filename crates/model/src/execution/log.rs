@@ -63,3 +63,18 @@ impl LogLine {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_line_has_a_maximum_of_characters() {
+        let line = |count: usize| {
+            LogLine::new(Timestamp::UNIX_EPOCH, LogLevel::Info, None, &"ä".repeat(count)).message
+        };
+        assert_eq!(line(LogLine::MAX_CHARS), "ä".repeat(LogLine::MAX_CHARS));
+        let cut = line(LogLine::MAX_CHARS + 1);
+        assert_eq!((cut.chars().count(), cut.ends_with(TRUNCATION_MARK)), (LogLine::MAX_CHARS + 1, true));
+    }
+}

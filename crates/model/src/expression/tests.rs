@@ -1,5 +1,5 @@
 use super::*;
-use crate::value::JsonLimits;
+use crate::value::{JsonLimits, Map};
 
 fn scope() -> Value {
     let text = br#"{
@@ -243,4 +243,18 @@ proptest::proptest! {
             let _ = compiled.evaluate(&scope(), &Budget::default());
         }
     }
+}
+
+#[test]
+fn a_pattern_of_jsonpath_that_is_too_large_once_compiled_matches_nothing() {
+    let text = Value::from("a".repeat(100_000));
+    let scope = Value::from(Map::from_iter([("x", Value::from(vec![text]))]));
+    let matches = |pattern: &str| {
+        let query = format!("$.x[?match(@, '{pattern}')]");
+        let compiled = Expression::compile(&query, Span::default()).expect("it compiles");
+        let found = compiled.evaluate(&scope, &Budget::default()).expect("it is evaluated");
+        found.as_list().map(<[Value]>::len)
+    };
+    assert_eq!(matches("(aaaaaaaaaa)*"), Some(1));
+    assert_eq!(matches("((a{100}){100}){10}"), Some(0), "of 100,000 states");
 }

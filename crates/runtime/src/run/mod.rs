@@ -247,6 +247,13 @@ impl Run {
         if self.payload.code_result().is_some_and(|decided| decided.declined) {
             return self.finish(Outcome::Cancelled { reason: DECLINED.to_owned() }).await;
         }
+        let key = self.deployment.automation.concurrency.as_ref().and_then(|own| own.key.as_ref());
+        if self.journal.closing().is_none()
+            && let Some(Err(error)) = key.map(|key| self.concurrency_key(key))
+        {
+            // It has no place in any group, so its steps could run beside those of another execution.
+            return self.finish(Outcome::Failed { error }).await;
+        }
         loop {
             let paused = match self.journal.retry_at() {
                 Some(next_at) => self.pause_before_try("", next_at, None).await,

@@ -200,3 +200,17 @@ async fn no_second_key_is_made_while_the_store_holds_what_a_missing_one_has_seal
     anew.set_secret("other", "two", NOW).await.expect("it is a person's decision");
     assert_eq!(value(&anew, "other").as_deref(), Some("two"));
 }
+
+#[tokio::test]
+async fn a_vault_has_a_maximum_of_secrets_and_of_the_bytes_of_one() {
+    let dir = tempfile::tempdir().expect("a folder");
+    let store: Arc<dyn Store> = store::Memory::default().open();
+    let vault = vault(&store, dir.path()).await;
+    vault.set_secret("s0", &"x".repeat(MAX_BYTES), NOW).await.expect("it fits");
+    for number in 1..MAX_ROWS {
+        vault.set_secret(&format!("s{number}"), "value", NOW).await.expect("there is room");
+    }
+    let refused = vault.set_secret("further", "value", NOW).await.expect_err("there is no room").to_string();
+    assert!(refused.contains("the maximum of 1000 secrets"), "{refused}");
+    vault.set_secret("s1", "another", NOW).await.expect("one that is there may change");
+}

@@ -6,7 +6,7 @@ use model::value::JsonLimits;
 use proptest::collection::vec;
 use proptest::prelude::*;
 
-use super::{Answer, Inbox, MAX_MESSAGE, Message, Nonce, Request, Sender, Tag, encode, restore};
+use super::{Answer, Inbox, MAX_MESSAGE, Message, Nonce, Request, Sender, Tag, Unreadable, encode, restore};
 
 fn any_tag() -> impl Strategy<Value = Tag> {
     (1_u8..=11).prop_map(|byte| Tag::from_byte(byte).expect("these are all"))
@@ -117,4 +117,14 @@ fn files_are_taken_out_with_where_they_were() {
     assert_eq!(sent, r#"[null,{"contentType":"a/b","filename":null,"size":3,"data":null}]"#);
     assert_eq!(sender.paths, [serde_json::json!(["argument", 1])]);
     assert_eq!(sender.files, [Bytes::from_static(b"xyz")]);
+}
+
+#[test]
+fn a_result_has_64_levels_and_a_million_items() {
+    let deep = |levels: usize| format!("{}1{}", "[".repeat(levels), "]".repeat(levels));
+    assert!(restore(deep(64).as_bytes(), None).is_ok());
+    assert_eq!(restore(deep(65).as_bytes(), None), Err(Unreadable::Large));
+    let wide = |items: usize| format!("[{}1]", "1,".repeat(items - 1));
+    assert!(restore(wide(1_000_000).as_bytes(), None).is_ok());
+    assert_eq!(restore(wide(1_000_001).as_bytes(), None), Err(Unreadable::Large));
 }

@@ -54,3 +54,23 @@ impl Sequence {
         !request.head.is_followed || self.must_end || is_late
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn results_wake_the_pool_after_the_quiet_time_and_no_call_begins_after_the_time_of_all() {
+        let together = Duration::from_millis(20);
+        let (first, mut next) = (Request::for_module("1"), Request::for_module("2"));
+        next.head.follows = Some(together);
+        next.head.is_followed = true;
+        let (began, moment) = (Instant::now(), Duration::from_nanos(1));
+        let mut sequence = Sequence::default();
+        assert!(sequence.begin(&first, began).is_some());
+        assert!(!sequence.must_wake_pool(&next, began + QUIET - moment));
+        assert!(sequence.must_wake_pool(&next, began + QUIET));
+        assert!(sequence.begin(&next, began + together - moment).is_some());
+        assert!(sequence.begin(&next, began + together).is_none());
+    }
+}

@@ -279,3 +279,15 @@ async fn a_look_that_blocks_may_come_from_within_a_runtime() {
     pool.warm().expect("a worker starts");
     assert!(pool.check_blocking(&module).expect("it is looked at").is_ok());
 }
+
+#[tokio::test]
+async fn a_run_writes_a_thousand_keys_of_the_state() {
+    let write = |count: usize| {
+        format!(
+            "export default ({{ state }}) => {{ for (let n = 0; n < {count}; n++) state.set('k' + n, n) }}"
+        )
+    };
+    let outcome = step(&write(1000)).on(&pool()).await.expect("there is room");
+    assert_eq!(outcome.state.len(), 1000);
+    assert!(error(&pool(), &write(1001)).await.contains("1,000 keys"));
+}

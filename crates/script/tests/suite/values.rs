@@ -169,3 +169,26 @@ async fn what_is_too_large_or_too_deep_is_refused_in_words() {
     assert_eq!(given, format!("what the code is given {large}"));
     assert_eq!(result(&pool, "export default () => 1").await, "1");
 }
+
+#[tokio::test]
+async fn a_result_has_a_thousand_files() {
+    let pool = pool();
+    let files = |count: usize| {
+        format!("export default () => Array.from({{ length: {count} }}, () => new Uint8Array(1))")
+    };
+    let outcome = step(&files(1000)).on(&pool).await.expect("it has room");
+    assert_eq!(outcome.value.as_list().map(<[Value]>::len), Some(1000));
+    assert!(step(&files(1001)).on(&pool).await.is_err());
+}
+
+#[tokio::test]
+async fn a_module_has_a_text_of_a_mebibyte() {
+    let pool = pool();
+    let code = |bytes: usize| {
+        let begin = "export default () => 1 //";
+        format!("{begin}{}", "x".repeat(bytes - begin.len()))
+    };
+    assert_eq!(result(&pool, &code(script::MAX_SOURCE)).await, "1");
+    let longer = step(&code(script::MAX_SOURCE + 1)).on(&pool).await;
+    assert!(matches!(longer, Err(script::Error::TooLarge { limit: script::MAX_SOURCE, .. })), "{longer:?}");
+}

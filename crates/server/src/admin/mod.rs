@@ -194,12 +194,9 @@ impl Api {
         &self,
         work: impl FnOnce() -> T + Send + 'static,
     ) -> Result<T, Problem> {
-        let turn = tokio::time::timeout(CHECK_PATIENCE, Arc::clone(&self.checks).acquire_owned()).await;
-        let Ok(Ok(turn)) = turn else {
-            let busy =
-                Problem::new(StatusCode::SERVICE_UNAVAILABLE, "busy", "other texts are checked; try again");
-            return Err(Problem { retry_after: Some(CHECK_PATIENCE.as_secs()), ..busy });
-        };
+        let turn = Arc::clone(&self.checks).acquire_owned();
+        let turn = in_turn(turn, CHECK_PATIENCE, "other texts are checked; try again").await?;
+        let turn = turn.map_err(|error| Problem::internal(&error))?;
         let work = move || {
             let _turn = turn;
             work()
@@ -214,6 +211,18 @@ impl Api {
     ) -> Result<T, Problem> {
         self.tasks.spawn(work).await.map_err(|error| Problem::internal(&error))
     }
+}
+
+/// Waits for a turn; 503 with this detail if it does not come within `patience`.
+async fn in_turn<T>(
+    turn: impl Future<Output = T>,
+    patience: Duration,
+    detail: &'static str,
+) -> Result<T, Problem> {
+    tokio::time::timeout(patience, turn).await.map_err(|_| {
+        let busy = Problem::new(StatusCode::SERVICE_UNAVAILABLE, "busy", detail);
+        Problem { retry_after: Some(patience.as_secs()), ..busy }
+    })
 }
 
 /// The state that axum hands to every route.
@@ -384,5 +393,21 @@ fn secure(headers: &mut HeaderMap) {
     }
     if !headers.contains_key(CONTENT_TYPE) {
         headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/octet-stream"));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn a_request_that_gets_no_turn_in_time_is_refused_for_now() {
+        let turns = Arc::new(Semaphore::new(1));
+        let turn = |patience| in_turn(Arc::clone(&turns).acquire_owned(), patience, "others are first");
+        let held = turn(CHECK_PATIENCE).await.expect("it is free");
+        let refused = turn(Duration::ZERO).await.expect_err("it is taken");
+        assert_eq!((refused.status, refused.code.as_str()), (503, "busy"));
+        drop(held);
+        assert!(turn(Duration::ZERO).await.is_ok());
     }
 }

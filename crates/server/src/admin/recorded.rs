@@ -10,7 +10,6 @@ use axum::response::{IntoResponse as _, Response};
 use bytes::Bytes;
 use engine::ReadMemory;
 use futures_util::stream;
-use http::StatusCode;
 use http::header::CONTENT_TYPE;
 use model::value::{Map, PublicForm, Value};
 use model::{Event, ExecutionId};
@@ -21,7 +20,7 @@ use store::{CutEvents, CutValue, ExecutionRow, HistoryRow, Store};
 use tokio::runtime::Handle;
 use tokio::sync::mpsc;
 
-use super::{Api, Problem, large};
+use super::{Api, Problem, in_turn, large};
 
 /// How long a request waits for memory.
 const PATIENCE: Duration = Duration::from_secs(5);
@@ -82,11 +81,7 @@ impl Api {
     /// Reserves memory to read a history; 503 if other readers have it for too long.
     async fn reserve_read(&self, bytes: usize) -> Result<ReadMemory, Problem> {
         let reserving = self.engine.runtime().reserve_to_read(bytes);
-        tokio::time::timeout(PATIENCE, reserving).await.map_err(|_| {
-            let detail = "other requests read large executions; try again";
-            let busy = Problem::new(StatusCode::SERVICE_UNAVAILABLE, "busy", detail);
-            Problem { retry_after: Some(PATIENCE.as_secs()), ..busy }
-        })
+        in_turn(reserving, PATIENCE, "other requests read large executions; try again").await
     }
 }
 

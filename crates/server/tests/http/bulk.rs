@@ -164,3 +164,20 @@ async fn four_operations_run_at_once_and_a_fifth_is_refused_for_now() {
     let fifth = begin(&daemon, body).await;
     assert_eq!((refusal(&fifth), fifth.header("retry-after")), ((503, "busy".to_owned()), Some("1")));
 }
+
+#[tokio::test]
+async fn the_last_fifty_operations_are_listed() {
+    let daemon = daemon(&[("m", MANUAL)]).await;
+    let id = run(&daemon, "m", json!({"name": "a"})).await;
+    let mut begun = Vec::new();
+    for _ in 0..51 {
+        let operation = begin(&daemon, json!({"action": "replay", "ids": [id]})).await;
+        ended(&daemon, &operation).await;
+        begun.push(operation.json()["id"].clone());
+    }
+    let listed = daemon.api("GET", PATH, "", "").await.json();
+    let listed: Vec<&Value> =
+        listed["operations"].as_array().unwrap().iter().map(|operation| &operation["id"]).collect();
+    assert_eq!(listed.len(), 50);
+    assert!(!listed.contains(&&begun[0]) && listed.contains(&&begun[1]) && listed.contains(&&begun[50]));
+}

@@ -381,6 +381,8 @@ async fn an_address_that_is_not_ours_leads_nowhere() {
 #[tokio::test]
 async fn a_body_beyond_64_kib_is_refused_before_it_is_read() {
     let pausing = pausing(ASK, 1).await;
+    let fits = " ".repeat((64 << 10) - 2);
+    is_refused(&pausing.post("", JSON, &format!("{{{fits}}}")).await, 400, "bad_answer");
     let body = format!("option=approve&form.reason={}", "x".repeat(64 << 10));
     is_refused(&pausing.post("", FORM, &body).await, 413, "payload_too_large");
 }
@@ -419,4 +421,19 @@ async fn the_history_says_where_an_answer_came_from() {
     assert_eq!(signals.len(), 2);
     assert!(signals.iter().all(|(by, _)| *by == Some("the resume address")), "{signals:?}");
     assert_eq!(signals[1].1, &Value::from(7));
+}
+
+#[tokio::test]
+async fn a_page_shows_fifty_approvals_at_one_time() {
+    let open = |count: usize| {
+        format!(
+            "trigger: {{manual: {{}}}}\nsteps:\n  - forEach: range({count})\n    concurrency: {count}\n    steps:\n      \
+             - {{id: ask, waitFor: {{approval: {{message: Go on?}}}}, timeout: 1h}}\n"
+        )
+    };
+    let further = "1 more question will be shown";
+    is_page(&pausing(&open(51), 51).await.get("", "").await, 200, &["51 questions", further]);
+    let page = pausing(&open(50), 50).await.get("", "").await;
+    is_page(&page, 200, &["50 questions"]);
+    assert!(!page.body.contains("will be shown"), "{}", page.body);
 }

@@ -366,3 +366,21 @@ async fn an_execution_is_ended_once() {
     let second: Value = daemon.client().post(&path, &json!({})).await.unwrap();
     assert_eq!(second, json!({"cancelled": false}));
 }
+
+#[tokio::test]
+async fn a_capture_with_a_large_body_is_listed_without_its_results() {
+    let daemon = daemon(&[("echo", crate::support::ECHO)]).await;
+    let base = "/api/v1/automations/echo";
+    let begun: Value = daemon.client().post(&format!("{base}/listen"), &json!({})).await.unwrap();
+    let address = begun["testUrl"].as_str().unwrap();
+    let path = format!("/trigger/{}", address.split_once("/trigger/").unwrap().1);
+    for bytes in [256 << 10, (256 << 10) + 1] {
+        let body = format!("\"{}\"", "x".repeat(bytes - 2));
+        let answer = daemon.hook("POST", &path, "content-type: application/json\r\n", body.as_bytes()).await;
+        assert_eq!(answer.status, 200, "{answer:?}");
+    }
+    let found: Value = daemon.client().get(&format!("{base}/listen")).await.unwrap();
+    let has_results = |capture: &Value| capture.get("results").is_some_and(|results| !results.is_null());
+    let captures = found["captures"].as_array().unwrap();
+    assert_eq!(captures.iter().map(has_results).collect::<Vec<_>>(), [true, false]);
+}

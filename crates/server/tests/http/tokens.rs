@@ -358,3 +358,24 @@ async fn a_resume_address_is_hidden_without_run_and_its_answers_are_audited_with
     assert_eq!(entries[0]["path"], format!("{path}/signal"));
     assert!(!audit.body.contains(&address), "{audit:?}");
 }
+
+#[tokio::test]
+async fn there_is_a_maximum_of_tokens() {
+    const SCOPE: &str = "tokens:";
+    let daemon = daemon(&[]).await;
+    assert_eq!(create(&daemon, "first", &["read"]).await.status, 201);
+    let store = daemon.engine.store();
+    let first = store.list_state(SCOPE, None, 1).await.unwrap().remove(0);
+    // The others are stored as the first one was.
+    let other = |number: u32| store::StateWrite {
+        scope: SCOPE.to_owned(),
+        key: format!("other-{number}"),
+        expected: None,
+        value: Some(first.entry.value.clone()),
+        expires_at: first.entry.expires_at,
+    };
+    store.write_state((2..500).map(other).collect()).await.unwrap();
+    assert_eq!(create(&daemon, "last", &["read"]).await.status, 201);
+    let refused = create(&daemon, "further", &["read"]).await;
+    assert_eq!((refused.status, refused.code().as_str()), (409, "too_many_tokens"));
+}

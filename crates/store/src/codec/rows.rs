@@ -333,3 +333,18 @@ fn invalid(reason: String) -> Error {
 fn too_many() -> Error {
     Error::Invalid { reason: format!("an execution has at most {} events and log lines", u32::MAX) }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_execution_has_a_maximum_of_open_waits() {
+        let waits = |count: usize| -> Vec<Wait> {
+            let wait = |number| Wait { step: format!("w[{number}]"), until: None, event: None, child: None };
+            (0..count).map(wait).collect()
+        };
+        assert!(check_waits(&waits(Wait::MAX)).is_ok());
+        assert!(matches!(check_waits(&waits(Wait::MAX + 1)), Err(Error::Invalid { .. })));
+    }
+}

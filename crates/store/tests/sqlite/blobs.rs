@@ -156,3 +156,13 @@ async fn a_value_that_only_together_with_others_is_large_stays_where_it_is() {
     let found = store.events(id(1)).await.expect("it is read").expect("it is there");
     assert_eq!(found[1..], events);
 }
+
+#[tokio::test]
+async fn a_value_is_in_the_file_of_the_store_below_the_usual_limit_alone() {
+    for (bytes, files) in [(Options::BLOB_BYTES - 1024, 0), (Options::BLOB_BYTES + 1024, 1)] {
+        let directory = tempfile::tempdir().expect("a directory");
+        let store = open(directory.path(), options()).await;
+        store.accept(&accept(1, bytes)).await.expect("it is accepted");
+        assert_eq!(blob_files(directory.path()).len(), files, "{bytes} bytes");
+    }
+}

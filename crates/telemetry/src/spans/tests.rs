@@ -242,3 +242,27 @@ fn an_execution_of_any_length_has_a_bounded_number_of_spans() {
     let omitted = KeyValue::new("cogwork.omitted_spans", 5);
     assert!(spans.last().is_some_and(|root| root.attributes.contains(&omitted)));
 }
+
+#[test]
+fn a_span_has_a_maximum_of_events_and_an_execution_of_links() {
+    let step = "call".to_owned();
+    let delay = |_| Event::Waited { at: at(1), step: Some(step.clone()), reason: DelayReason::Commit, ms: 1 };
+    let mut events = vec![started(Origin::Manual)];
+    events.extend((0..MAX_PARTS + 5).map(delay));
+    events.extend([finished_step(2, "call", 1, success()), finished(3)]);
+    let spans = spans_of(&events);
+    let call = spans.iter().find(|span| span.name == "call").expect("the span of the step");
+    assert_eq!(call.events.len(), MAX_PARTS);
+    let signal = |number: u8| {
+        let by = id(number);
+        let signal = model::execution::Signal {
+            id: format!("{by}.send"),
+            name: "paid".to_owned(),
+            data: Value::Null,
+            by: Some(format!("execution {by}")),
+        };
+        Event::Signalled { at: at(1), step: step.clone(), signal }
+    };
+    let signals: Vec<Event> = (0..=u8::MAX).map(signal).collect();
+    assert_eq!(linked(&signals).len(), MAX_PARTS);
+}

@@ -176,3 +176,25 @@ fn an_expired_key_signs_nothing() {
     let answer = respond(&x, &asked, &ask, &[key], now);
     assert!(matches!(answer, Err((Rejection { status: 401, .. }, Reason::Wrong))));
 }
+
+#[test]
+fn a_challenge_is_answered_up_to_its_limits() {
+    let graph = challenge("{verify: none, challenge: microsoftGraph}");
+    let echo = |bytes: usize| request("POST", &format!("validationToken={}", "a".repeat(bytes)), &[], "");
+    check(&graph, &echo(MAX_ECHO), &format!("{TEXT} {}", "a".repeat(MAX_ECHO)));
+    check(&graph, &echo(MAX_ECHO + 1), "400 Form");
+    let slack = challenge("{verify: {preset: slack, secret: '${{ secrets.x }}'}}");
+    let body = |bytes: usize| {
+        let begin = r#"{"type":"url_verification","challenge":"3eZb""#;
+        request("POST", "", &[], &format!("{begin}{}}}", " ".repeat(bytes - begin.len() - 1)))
+    };
+    check(&slack, &body(MAX_BODY), &format!("{TEXT} 3eZb"));
+    check(&slack, &body(MAX_BODY + 1), "-");
+    let x = challenge("{verify: {preset: x, secret: '${{ secrets.x }}'}}");
+    let signed = |bytes: usize| {
+        let asked = request("GET", &format!("crc_token={}", "a".repeat(bytes)), &[], "");
+        challenge_response(&x, &asked, "test-secret")
+    };
+    assert!(signed(MAX_SIGNED).starts_with("200 application/json "), "{}", signed(MAX_SIGNED));
+    assert_eq!(signed(MAX_SIGNED + 1), "400 Form");
+}

@@ -2,13 +2,14 @@
 
 use http::HeaderName;
 use model::HttpResponse;
+use model::automation::StaticResponse;
 use model::payload::HeaderText;
 use model::value::Data;
 
 /// The maximum number of headers that an author may set on a response.
-pub(super) const MAX_HEADERS: usize = 64;
+pub(super) const MAX_HEADERS: usize = StaticResponse::MAX_HEADERS;
 /// Their maximum size in bytes, names and values together.
-pub(super) const MAX_HEADER_BYTES: usize = 16 * 1024;
+pub(super) const MAX_HEADER_BYTES: usize = StaticResponse::MAX_HEADER_BYTES;
 
 /// Headers that authors may not set but Cogwork's own responses have. [`seal`] keeps them.
 const INTERNAL_HEADERS: [&str; 3] = ["content-type", super::DUPLICATE, super::EXECUTION_ID];

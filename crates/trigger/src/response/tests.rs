@@ -345,3 +345,15 @@ fn the_response_to_a_start_is_sealed() {
     let made = finish(HttpResponse::json(200, &execution_id(&id)), &id);
     assert_eq!(started(&id), made);
 }
+
+#[test]
+fn a_response_has_a_maximum_of_headers_and_of_their_bytes() {
+    let is_sent = |headers: &str| respond(&parts(200, headers, Body::Empty), &id()).is_ok();
+    let many = |count: usize| {
+        let headers: Vec<String> = (0..count).map(|number| format!(r#""x-{number}":1"#)).collect();
+        format!("{{{}}}", headers.join(","))
+    };
+    assert!(is_sent(&many(64)) && !is_sent(&many(65)));
+    let long = |bytes: usize| format!(r#"{{"x-a":"{}"}}"#, "v".repeat(bytes - 3));
+    assert!(is_sent(&long(16 << 10)) && !is_sent(&long((16 << 10) + 1)));
+}

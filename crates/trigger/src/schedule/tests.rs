@@ -396,6 +396,13 @@ fn of_many_missed_instants_the_latest_hundred_run() {
     assert_eq!((due, dropped), (vec!["2024-02-29T00:00:00Z".into()], 6));
 }
 
+#[test]
+fn no_local_time_fires_after_the_last_year() {
+    let yearly = cron("0 0 1 1 *", "UTC");
+    assert_eq!(yearly.next_after(instant("2099-06-01T00:00:00Z")), Some(instant("2100-01-01T00:00:00Z")));
+    assert_eq!(yearly.next_after(instant("2100-01-01T00:00:00Z")), None);
+}
+
 proptest! {
     #[test]
     fn no_expression_breaks_the_parser(text in "(?s).{0,30}|[0-9a-z*/,? #@-]{0,40}|([0-9*/,-]{1,6} ){5}") {

@@ -251,3 +251,17 @@ async fn where_nothing_goes_out_every_request_is_refused() {
         (ErrorKind::Blocked, "the other is not called: nothing goes out here")
     );
 }
+
+#[tokio::test]
+async fn a_recording_has_a_maximum_of_exchanges() {
+    let server = Server::start(|_, _| reply("200 OK", b"")).await;
+    let cassette = Arc::new(Cassette::for_recording());
+    let request = get(&server.url("/a"));
+    send(&cassette, &request, &server.url("")).await.expect("it answers");
+    let exchange = cassette.state().exchanges[0].clone();
+    cassette.state().exchanges.resize(MAX_EXCHANGES - 1, exchange);
+    for expected in [MAX_EXCHANGES, MAX_EXCHANGES] {
+        send(&cassette, &request, &server.url("")).await.expect("it answers");
+        assert_eq!(cassette.recording().exchanges.len(), expected);
+    }
+}

@@ -581,3 +581,16 @@ async fn json_and_forms_with_files_are_sent_without_the_files_in_memory() {
     assert!(bodies[0] == loaded.to_json() && bodies[1].as_bytes() == &form.for_display()[..]);
     assert!(bodies[2].contains(&format!("application/json\r\n\r\n{}\r\n", loaded.to_json())));
 }
+
+#[tokio::test]
+async fn an_answer_has_a_hundred_header_fields_in_http_1_1() {
+    let server = Server::start(|count, _| {
+        // With the connection and the length.
+        let fields: String = (0..98 + count).map(|number| format!("\r\nx-{number}: 1")).collect();
+        reply(&format!("200 OK{fields}"), b"")
+    })
+    .await;
+    let response = send(local(), &request(Method::GET, &server.url("/"))).await.expect("an answer");
+    assert_eq!(response.headers.len(), 100);
+    assert!(send(local(), &request(Method::GET, &server.url("/"))).await.is_err());
+}

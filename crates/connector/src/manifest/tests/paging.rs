@@ -218,3 +218,17 @@ async fn a_page_that_fails_is_asked_for_again_and_the_others_are_not() {
         list(&text, r#"{"fetchAll": true}"#, |_, _| testing::reply("500 Oops", b"")).await;
     assert_eq!((error.expect_err("an error").status, lines.len()), (Some(500), 1));
 }
+
+#[tokio::test]
+async fn a_list_has_a_maximum_of_bytes_and_each_of_its_pages_of_attempts() {
+    let text = listing(CURSOR, "true");
+    let large = |count: usize, _: &str| {
+        ok(&format!("{{\"results\":[\"{}\"],\"next\":\"n{count}\"}}", "x".repeat(6 << 20)))
+    };
+    let (result, lines, _) = list(&text, r#"{"fetchAll": true}"#, large).await;
+    assert_eq!(shown(result), "the list of Shop is larger than 16MiB; filter it, or set `maxItems`");
+    assert_eq!(lines.len(), 3);
+    let busy = |_: usize, _: &str| testing::reply("503 Service Unavailable", b"");
+    let (error, lines, _) = list(&text, r#"{"fetchAll": true}"#, busy).await;
+    assert_eq!((error.expect_err("an error").status, lines.len()), (Some(503), 4));
+}

@@ -180,3 +180,26 @@ async fn a_password_never_travels_for_everybody_to_read() {
     let error = send_with("127.0.0.1", connection, inputs(MAIL)).await.expect_err("refused");
     assert!(error.message.contains("security: none"), "{}", error.message);
 }
+
+#[tokio::test]
+async fn a_mail_has_a_maximum_of_recipients_and_of_attached_bytes() {
+    let double = Double::start(None).await;
+    let to = |count: usize| {
+        let mut mail = inputs(MAIL);
+        mail.remove("bcc");
+        let address = |number| Value::from(format!("u{number}@example.com"));
+        mail.insert("to", (0..count).map(address).collect::<Vec<_>>());
+        mail
+    };
+    let result = send_with("127.0.0.1", plain(double.port), to(100)).await.expect("it is sent");
+    assert_eq!(result.get("recipients").and_then(|all| all.as_list().map(<[Value]>::len)), Some(100));
+    let error = send_with("127.0.0.1", plain(double.port), to(101)).await.expect_err("too many");
+    assert!(error.message.contains("takes at most 100"), "{}", error.message);
+    let mut mail = to(1);
+    let file = |bytes: usize| {
+        Value::from(File { content_type: "a/b".into(), filename: None, data: vec![0_u8; bytes].into() })
+    };
+    mail.insert("attachments", vec![file(12 << 20), file((13 << 20) + 1)]);
+    let error = send_with("127.0.0.1", plain(double.port), mail).await.expect_err("too large");
+    assert!(error.message.contains("more than 25MiB together"), "{}", error.message);
+}

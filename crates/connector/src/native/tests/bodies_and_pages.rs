@@ -218,3 +218,14 @@ async fn the_examples_of_pure_actions_give_what_is_declared() {
     }
     assert!(tried >= 16, "{tried}");
 }
+
+#[tokio::test]
+async fn a_list_of_pages_has_a_maximum_of_bytes() {
+    let large = |count: usize, _: &str| {
+        let body = format!("[\"{}\"]", "x".repeat(6 << 20));
+        reply(&format!("{JSON}\r\nlink: </items?after={count}>; rel=\"next\""), body.as_bytes())
+    };
+    let (words, lines) = pages("{}", large).await;
+    assert!(words.contains("is larger than 16MiB or 10000 pages"), "{}", words.len());
+    assert_eq!(lines.len(), 3);
+}

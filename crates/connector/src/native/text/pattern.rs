@@ -197,4 +197,28 @@ mod tests {
         let inputs = json!({"text": "a".repeat(50_000), "pattern": "(a+)+$x|(a|a)*b"});
         check(matched, inputs, r#"{"matches":[],"count":0}"#);
     }
+
+    #[test]
+    fn a_text_has_a_maximum_of_matches_and_a_pattern_a_compiled_size() {
+        let matches = |count: usize, pattern: &str| {
+            let inputs = Value::from_serde(json!({"text": "a".repeat(count), "pattern": pattern}));
+            matched(inputs.as_map().expect("a map"))
+                .map(|found| found.get("count").map(|count| count.to_json()))
+        };
+        assert_eq!(matches(MAX_MATCHES, "a"), Ok(Some("100000".to_owned())));
+        assert_eq!(matches(MAX_MATCHES + 1, "a"), Err("there are more than 100000 matches".to_owned()));
+        assert!(matches(1, "(a{100}){10}").is_ok());
+        let words = matches(1, "((a{100}){100}){10}").expect_err("100,000 states take more than 1 MiB");
+        assert!(words.starts_with("`pattern` is not a regular expression that can be used: "), "{words}");
+    }
+
+    #[test]
+    fn a_text_may_be_as_large_as_its_limit() {
+        let text_of = |bytes: usize| {
+            let inputs = Value::from_serde(json!({"text": "a", "find": "a", "with": "b".repeat(bytes)}));
+            replaced(inputs.as_map().expect("a map"))
+        };
+        assert!(text_of(MAX_OUTPUT).is_ok());
+        assert_eq!(text_of(MAX_OUTPUT + 1), Err("the text is larger than 16 MiB".to_owned()));
+    }
 }

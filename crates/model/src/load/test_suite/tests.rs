@@ -259,3 +259,14 @@ fn what_the_schema_refuses_the_loader_refuses_too() {
         assert!(!validator.is_valid(&tree), "{text}");
     }
 }
+
+#[test]
+fn a_file_has_a_maximum_of_tests() {
+    let tests = |count: usize| -> String {
+        let test = |number| format!("  - {{name: t{number}, expect: {{outcome: succeeded}}}}\n");
+        format!("tests:\n{}", (0..count).map(test).collect::<String>())
+    };
+    assert_eq!(said(&tests(1000)), Vec::<String>::new());
+    let above = said(&tests(1001));
+    assert!(above.len() == 1 && above[0].starts_with("out-of-range "), "{above:?}");
+}

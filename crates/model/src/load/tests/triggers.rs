@@ -133,6 +133,12 @@ fn some_headers_are_the_servers_own() {
         check_response(&format!("headers: {{{name}: x}}"), &["forbidden-header 11"]);
     }
     check_response("headers: {X-Request-Id: x, cache-control: no-cache}", &[]);
+    let many = |count| (0..count).map(|number| format!("x-{number}: a")).collect::<Vec<_>>().join(", ");
+    check_response(&format!("headers: {{{}}}", many(64)), &[]);
+    check_response(&format!("headers: {{{}}}", many(65)), &["out-of-range 11"]);
+    let long = |bytes: usize| format!("headers: {{x: {}}}", "a".repeat(bytes - 1));
+    check_response(&long(16 << 10), &[]);
+    check_response(&long((16 << 10) + 1), &["out-of-range 11"]);
 }
 
 #[test]

@@ -262,5 +262,12 @@ fn headers(field: Field<'_, '_>, diagnostics: &Diagnostics) -> Vec<(String, Stri
             && response_headers::value(&text.value, entry.value.span, diagnostics);
         (name && fine).then(|| (entry.key.clone(), text.value.clone()))
     });
-    read.collect()
+    let read: Vec<(String, String)> = read.collect();
+    let bytes: usize = read.iter().map(|(name, value)| name.len() + value.len()).sum();
+    let (most, most_bytes) = (StaticResponse::MAX_HEADERS, StaticResponse::MAX_HEADER_BYTES);
+    if read.len() > most || bytes > most_bytes {
+        let message = format!("a response has at most {most} headers, of {most_bytes} bytes together");
+        field.error("out-of-range", message);
+    }
+    read
 }

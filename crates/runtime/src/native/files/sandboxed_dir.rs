@@ -47,7 +47,7 @@ pub(super) fn path_components(path: &str) -> Result<Vec<&str>, String> {
         return Err("`path` begins with `/`; it is a path inside the folder of files".to_owned());
     }
     if names.len() > MAX_DEPTH {
-        return Err(format!("`path` is deeper than {MAX_DEPTH} folders"));
+        return Err(format!("`path` has more than {MAX_DEPTH} names"));
     }
     for name in &names {
         let words = match *name {
@@ -219,5 +219,12 @@ mod tests {
         root.write(&["file"], b"x", Existing::Replace).expect("written");
         assert_eq!(std::fs::read(kept.path().join("secret")).expect("it is there"), b"s");
         assert!(!kept.path().join("new").exists());
+    }
+
+    #[test]
+    fn a_path_has_a_maximum_of_names() {
+        let path = |names: usize| vec!["a"; names].join("/");
+        assert!(path_components(&path(MAX_DEPTH)).is_ok());
+        assert_eq!(path_components(&path(MAX_DEPTH + 1)), Err("`path` has more than 32 names".to_owned()));
     }
 }

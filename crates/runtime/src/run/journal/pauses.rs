@@ -518,3 +518,27 @@ impl Replayed {
         pauses.changed = false;
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use model::Value;
+
+    use super::*;
+
+    #[test]
+    fn a_wait_takes_a_maximum_of_events_that_do_not_end_it() {
+        let (since, name) = (Timestamp::UNIX_EPOCH, "paid");
+        let waiting = StepWait { since, until: None, on: WaitReason::Event { name: name.to_owned() } };
+        let since = MonotonicTime::from_wall(since, SignedDuration::ZERO);
+        let times = Times { since, due: None, limit: None, stays_in_memory: false };
+        let mut pauses = Pauses::default();
+        pauses.begin("pay", waiting, times, None);
+        let mut take = |number: usize| {
+            let id = number.to_string();
+            pauses.take("pay", Signal { id, name: name.to_owned(), data: Value::Null, by: None })
+        };
+        assert!((0..MAX_SIGNALS).all(|number| take(number) == Taken::New));
+        assert_eq!(take(MAX_SIGNALS), Taken::TooMany);
+        assert_eq!(take(0), Taken::Known);
+    }
+}

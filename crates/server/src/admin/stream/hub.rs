@@ -304,4 +304,16 @@ mod tests {
         assert_eq!(found.statuses, BTreeMap::from([("running", 3), ("succeeded", 1)]));
         assert_eq!(found.changed.len(), 3);
     }
+
+    #[test]
+    fn a_thousand_messages_are_kept_until_nobody_has_wanted_any_for_a_minute() {
+        let hub = Hub::new();
+        (1..=MOST_MESSAGES + 1).for_each(|_| hub.publish(News::Catalog { generation: 1 }));
+        assert_eq!(hub.state().kept.len(), MOST_MESSAGES);
+        assert_eq!(PACE * IDLE_TICKS, Duration::from_secs(60));
+        let mut idle = 0;
+        assert!((1..IDLE_TICKS).all(|_| !hub.rests(&mut idle)));
+        assert!(hub.rests(&mut idle));
+        assert_eq!(hub.state().kept.len(), 0);
+    }
 }

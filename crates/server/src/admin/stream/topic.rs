@@ -86,6 +86,7 @@ mod tests {
             found,
             [Topic::Catalog, Topic::Execution(id), listen, Topic::Bulk(id), Topic::Subscriptions]
         );
+        assert_eq!(Topic::parse_list(&"polls,".repeat(MOST)).map(|topics| topics.len()).ok(), Some(MOST));
         let many = "polls,".repeat(MOST + 1);
         for wrong in [
             "",

@@ -226,3 +226,17 @@ fn csv_is_written_from_maps_or_lists() {
     check("toCsv([[1], {'a': 1}])", "error: `toCsv`: row 2 is a map, not a list");
     check("toCsv('a')", "error: `toCsv`: `rows` is text, not a list of maps or lists");
 }
+
+#[test]
+fn a_generated_csv_has_a_limit() {
+    let rows = |count: usize| format!("toCsv([[x]] * {count}) | length");
+    // A row of 1 MiB: each of its quotes is written twice, and a line break and two quotes are around it.
+    let cell = format!("x{}", "\"".repeat((1 << 19) - 2));
+    check_text(&cell, &rows(16), "16777216");
+    check_text(&cell, &rows(17), "error: `toCsv`: the CSV is larger than 16 MiB");
+}
+
+#[test]
+fn a_parsed_csv_has_a_maximum_of_cells_and_rows() {
+    check_text(&"1\n".repeat(125_000), "parseCsv(x, header=false) | length", "125000");
+}

@@ -1,39 +1,14 @@
-//! The manual's table of limits at a real daemon: what is at a documented value passes, and what is just above it is refused with the reason.
+//! The rows that are tried at a real daemon.
 
 use reqwest::Method;
 use serde_json::{Value, json};
-use tests::project::repository;
-use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
-use tokio::net::TcpStream;
 
-use crate::site::{Site, send};
+use super::{HOOK, Tried};
 
-const HOOK: &str = "trigger: {webhook: {verify: none}}\nsteps: [{set: {a: 1}}]\n";
-const WAITS: &str =
-    "trigger: {manual: {}}\nsteps: [{id: ask, waitFor: {approval: {message: Go?}}, timeout: 1h}]\n";
+/// The beginning of an automation whose one step sets a variable.
+const SET: &str = "trigger: {manual: {}}\nsteps: [{set: {a:";
 
-/// A file at the limit, the file above it, and the code of the error there.
-type Files = (String, String, &'static str);
-/// A request to the API and the status of its answer.
-type ApiRequest = (Method, String, Value, u16);
-
-/// The content type and the body of a request to a webhook, and the status of its answer.
-type HookRequest = (String, Vec<u8>, u16);
-
-/// How a row of the table is tried.
-enum Tried {
-    /// A file that is checked: the text at the limit, and the one above it with the code of its error.
-    File(fn() -> Files),
-    /// Requests to the API: method, path and body, with the statuses that they must have.
-    Api(fn() -> Vec<ApiRequest>),
-    /// Bodies to a webhook with their content type, and the status of the answer.
-    Hook(fn() -> Vec<HookRequest>),
-    /// Bytes to the hook listener, without the line with the host, and the status of the answer.
-    Head(fn() -> Vec<(String, u16)>),
-}
-
-/// The rows that are tried, by the first words of the row.
-const ROWS: &[(&str, Tried)] = &[
+pub(super) const ROWS: &[(&str, Tried)] = &[
     (
         "a YAML file",
         Tried::File(|| {
@@ -255,104 +230,141 @@ const ROWS: &[(&str, Tried)] = &[
             vec![fields(64, 200), fields(65, 431)]
         }),
     ),
+    (
+        "an expression",
+        Tried::File(|| {
+            let text =
+                |operations: usize| format!("{SET} \"${{{{ 1{} }}}}\"}}}}]\n", " + 1".repeat(operations));
+            (text(200), text(201), "expression-syntax")
+        }),
+    ),
+    (
+        "an expression",
+        Tried::File(|| {
+            let text = |brackets: usize| {
+                format!("{SET} \"${{{{ {}1{} }}}}\"}}}}]\n", "(".repeat(brackets), ")".repeat(brackets))
+            };
+            (text(50), text(51), "expression-syntax")
+        }),
+    ),
+    (
+        "retries",
+        Tried::File(|| {
+            let text = |hours| {
+                format!(
+                    "trigger: {{manual: {{}}}}\nsteps: [{{set: {{a: 1}}, retry: {{max: 1, delay: {hours}h, maxDelay: {hours}h}}}}]\n"
+                )
+            };
+            (text(24), text(25), "out-of-range")
+        }),
+    ),
+    (
+        "iterations of a loop",
+        Tried::File(|| {
+            let text = |count| {
+                format!(
+                    "trigger: {{manual: {{}}}}\nsteps: [{{forEach: range(3), concurrency: {count}, steps: [{{set: {{a: 1}}}}]}}]\n"
+                )
+            };
+            (text(100), text(101), "out-of-range")
+        }),
+    ),
+    (
+        "iterations of a `repeat`",
+        Tried::File(|| (repeat(1_000_000, 24), repeat(1_000_001, 24), "out-of-range")),
+    ),
+    ("iterations of a `repeat`", Tried::File(|| (repeat(2, 24), repeat(2, 25), "out-of-range"))),
+    (
+        "finished executions of one automation",
+        Tried::File(|| {
+            let text = |count| {
+                format!(
+                    "trigger: {{manual: {{}}}}\nretention: {{count: {count}}}\nsteps: [{{set: {{a: 1}}}}]\n"
+                )
+            };
+            (text(1_000_000), text(1_000_001), "out-of-range")
+        }),
+    ),
+    (
+        "body | 6 MiB",
+        Tried::File(|| (webhook("maxBody: 512MiB"), webhook("maxBody: 513MiB"), "out-of-range")),
+    ),
+    (
+        "records of deduplication",
+        Tried::File(|| {
+            let text = |days| webhook(&format!("dedup: {{by: {{header: X-Id}}, window: {days}d}}"));
+            (text(30), text(31), "out-of-range")
+        }),
+    ),
+    (
+        "time that a synchronous caller waits",
+        Tried::File(|| {
+            (webhook("mode: sync, timeout: 15m"), webhook("mode: sync, timeout: 16m"), "out-of-range")
+        }),
+    ),
+    (
+        "headers of an answer",
+        Tried::File(|| {
+            let text = |count: usize| {
+                let headers: Vec<String> = (0..count).map(|number| format!("x-{number}: a")).collect();
+                webhook(&format!("respond: {{headers: {{{}}}}}", headers.join(", ")))
+            };
+            (text(64), text(65), "out-of-range")
+        }),
+    ),
+    // Of schedules, and of polls.
+    (
+        "period of `every`",
+        Tried::File(|| {
+            let text = |period: &str| {
+                format!("trigger: {{schedule: {{every: {period}}}}}\nsteps: [{{set: {{a: 1}}}}]\n")
+            };
+            (text("1s"), text("999ms"), "out-of-range")
+        }),
+    ),
+    (
+        "period of `every`",
+        Tried::File(|| {
+            let text = |period: &str| {
+                format!(
+                    "trigger: {{poll: {{action: http.request, with: {{url: \"http://a.example\"}}, every: {period}, items: result.body}}}}\nsteps: [{{set: {{a: 1}}}}]\n"
+                )
+            };
+            (text("1s"), text("999ms"), "out-of-range")
+        }),
+    ),
+    (
+        "connecting, the whole call",
+        Tried::File(|| {
+            let text = |minutes| {
+                format!(
+                    "trigger: {{manual: {{}}}}\nsteps: [{{action: http.request, with: {{method: GET, url: \"http://a.example\", timeout: {minutes}m}}}}]\n"
+                )
+            };
+            (text(15), text(16), "wrong-input")
+        }),
+    ),
+    (
+        "`fetchAll`, `paging` of `http.request`",
+        Tried::File(|| {
+            let text = |items| {
+                format!(
+                    "trigger: {{manual: {{}}}}\nsteps: [{{action: http.request, with: {{method: GET, url: \"http://a.example\", paging: {{maxItems: {items}}}}}}}]\n"
+                )
+            };
+            (text(100_000), text(100_001), "wrong-input")
+        }),
+    ),
 ];
 
-/// The lines of the manual's table, without the headings of its parts.
-fn documented() -> Vec<String> {
-    let manual = std::fs::read_to_string(repository().join("docs/src/limits.md")).unwrap();
-    let table = manual.split("\n## ").next().unwrap();
-    let rows = table.lines().filter_map(|line| line.strip_prefix("| "));
-    rows.filter(|row| !row.starts_with("**")).skip(1).map(str::to_owned).collect()
+/// A loop with a bound and a delay.
+fn repeat(max: u32, hours: u32) -> String {
+    format!(
+        "trigger: {{manual: {{}}}}\nsteps: [{{repeat: {{max: {max}, delay: {hours}h}}, steps: [{{set: {{a: 1}}}}]}}]\n"
+    )
 }
 
-#[test]
-fn every_row_that_is_tried_is_in_the_manual_once() {
-    let rows = documented();
-    assert!(rows.len() > 100, "{}", rows.len());
-    for (name, _) in ROWS {
-        let found = rows.iter().filter(|row| row.starts_with(name)).count();
-        assert_eq!(found, 1, "`{name}` is {found} times in docs/src/limits.md");
-    }
-}
-
-#[tokio::test]
-async fn every_limit_holds_at_its_documented_value() {
-    let site = Site::serving(&[("hook", HOOK), ("waits", WAITS)]).await;
-    let mut wrong = Vec::new();
-    for (name, tried) in ROWS {
-        let found = match tried {
-            Tried::File(texts) => file(&site, texts()).await,
-            Tried::Api(requests) => api(&site, requests()).await,
-            Tried::Hook(bodies) => hook(&site, bodies()).await,
-            Tried::Head(heads) => head(&site, heads()).await,
-        };
-        wrong.extend(found.into_iter().map(|found| format!("{name}: {found}")));
-    }
-    assert!(wrong.is_empty(), "{wrong:#?}");
-}
-
-/// Checks a text at the limit and one above it.
-async fn file(site: &Site, (fits, above, code): (String, String, &str)) -> Vec<String> {
-    let codes = async |text: &str| {
-        let body = json!({"path": "automations/x.yaml", "text": text});
-        let answer = send(site.api(Method::POST, "/validate").json(&body)).await;
-        assert_eq!(answer.status, 200, "{}", answer.text);
-        let found = answer.json()["diagnostics"].as_array().cloned().unwrap();
-        let errors = found.into_iter().filter(|found| found["severity"] == "error");
-        errors.map(|found| found["code"].as_str().unwrap_or_default().to_owned()).collect::<Vec<_>>()
-    };
-    let (fits, above) = (codes(&fits).await, codes(&above).await);
-    let mut wrong = Vec::new();
-    if !fits.is_empty() {
-        wrong.push(format!("at the limit: {fits:?}"));
-    }
-    if !above.iter().any(|found| found == code) {
-        wrong.push(format!("above the limit: {above:?}, not `{code}`"));
-    }
-    wrong
-}
-
-async fn api(site: &Site, requests: Vec<(Method, String, Value, u16)>) -> Vec<String> {
-    let mut wrong = Vec::new();
-    for (method, path, body, expected) in requests {
-        let answer = send(site.api(method, &path).json(&body)).await;
-        if answer.status != expected {
-            let text: String = answer.text.chars().take(300).collect();
-            wrong.push(format!("{path} is answered with {}, not {expected}: {text}", answer.status));
-        }
-    }
-    wrong
-}
-
-async fn hook(site: &Site, bodies: Vec<(String, Vec<u8>, u16)>) -> Vec<String> {
-    let url = site.url("hook").await;
-    let mut wrong = Vec::new();
-    for (kind, body, expected) in bodies {
-        let bytes = body.len();
-        let answer = send(site.request(Method::POST, &url).header("content-type", kind).body(body)).await;
-        if answer.status != expected {
-            wrong.push(format!(
-                "{bytes} bytes are answered with {}, not {expected}: {}",
-                answer.status, answer.text
-            ));
-        }
-    }
-    wrong
-}
-
-async fn head(site: &Site, heads: Vec<(String, u16)>) -> Vec<String> {
-    let address = site.daemon().hooks_url();
-    let address = address.trim_start_matches("http://");
-    let mut wrong = Vec::new();
-    for (head, expected) in heads {
-        let mut stream = TcpStream::connect(address).await.unwrap();
-        let bytes = format!("{head}host: {address}\r\nconnection: close\r\n\r\n");
-        stream.write_all(bytes.as_bytes()).await.unwrap();
-        let mut answer = String::new();
-        stream.read_to_string(&mut answer).await.unwrap();
-        if !answer.starts_with(&format!("HTTP/1.1 {expected}")) {
-            wrong.push(format!("answered with {:?}, not {expected}", answer.lines().next()));
-        }
-    }
-    wrong
+/// A webhook with further settings.
+fn webhook(settings: &str) -> String {
+    format!("trigger: {{webhook: {{verify: none, {settings}}}}}\nsteps: [{{set: {{a: 1}}}}]\n")
 }

@@ -1,0 +1,464 @@
+//! Executions: the rows that tests elsewhere try.
+
+use super::{Tried, elsewhere};
+
+pub(super) const ROWS: &[(&str, Tried)] = &[
+    (
+        "running at the same time",
+        elsewhere(
+            &[(
+                "crates/engine/tests/suite/hooks.rs",
+                "over_the_limits_a_caller_is_refused_before_anything_is_accepted",
+            )],
+            &[("crates/runtime/src/settings.rs", "in_flight: 1000,")],
+        ),
+    ),
+    (
+        "accepted and waiting to start",
+        elsewhere(
+            &[(
+                "crates/engine/tests/suite/hooks.rs",
+                "over_the_limits_a_caller_is_refused_before_anything_is_accepted",
+            )],
+            &[("crates/runtime/src/settings.rs", "queue: 100_000,")],
+        ),
+    ),
+    (
+        "an execution |",
+        elsewhere(
+            &[("crates/engine/tests/suite/limits.rs", "a_file_without_a_timeout_has_a_quarter_of_an_hour")],
+            &[(
+                "crates/model/src/automation/mod.rs",
+                "pub const DEFAULT_TIMEOUT: Duration = Duration::from_secs(15 * 60);",
+            )],
+        ),
+    ),
+    (
+        "`onError` and `finally` of the file",
+        elsewhere(
+            &[("crates/engine/tests/suite/limits.rs", "the_closing_steps_have_five_minutes")],
+            &[(
+                "crates/runtime/src/run/mod.rs",
+                "const CLOSING_TIMEOUT: Duration = Duration::from_secs(300);",
+            )],
+        ),
+    ),
+    (
+        "result of a step, of a `set`",
+        elsewhere(
+            &[(
+                "crates/engine/tests/suite/evaluations.rs",
+                "the_results_that_a_loop_gathers_are_held_to_the_limit_of_one_result",
+            )],
+            &[("crates/runtime/src/settings.rs", "result_bytes: 16 << 20,")],
+        ),
+    ),
+    (
+        "values of `set` that an execution holds",
+        elsewhere(
+            &[(
+                "crates/engine/tests/suite/evaluations.rs",
+                "variables_that_together_take_more_than_four_results_fail_the_step",
+            )],
+            &[
+                ("crates/runtime/src/run/verbs.rs", "const HELD_RESULTS: usize = 4;"),
+                ("crates/runtime/src/settings.rs", "result_bytes: 16 << 20,"),
+            ],
+        ),
+    ),
+    (
+        "[large values]",
+        elsewhere(
+            &[
+                (
+                    "crates/engine/tests/suite/evaluations.rs",
+                    "an_execution_waits_until_there_is_room_for_its_large_values",
+                ),
+                (
+                    "tests/tests/integration/memory.rs",
+                    "executions_with_large_data_wait_for_memory_and_hold_up_no_small_one",
+                ),
+            ],
+            &[
+                ("crates/runtime/src/settings.rs", "memory: 64 << 20,"),
+                ("crates/runtime/src/context.rs", "memory: Memory::new(settings.limits.memory / 2),"),
+            ],
+        ),
+    ),
+    (
+        "iterations of a loop",
+        elsewhere(
+            &[("crates/engine/tests/suite/limits.rs", "a_loop_has_a_maximum_of_iterations")],
+            &[("crates/runtime/src/settings.rs", "loop_turns: 1_000_000,")],
+        ),
+    ),
+    (
+        "nested `call` steps",
+        elsewhere(&[("crates/engine/tests/suite/limits.rs", "calls_nest_32_levels_deep")], &[]),
+    ),
+    (
+        "[spans]",
+        elsewhere(
+            &[
+                (
+                    "crates/telemetry/src/spans/tests.rs",
+                    "an_execution_of_any_length_has_a_bounded_number_of_spans",
+                ),
+                (
+                    "crates/telemetry/src/spans/tests.rs",
+                    "a_span_has_a_maximum_of_events_and_an_execution_of_links",
+                ),
+            ],
+            &[
+                ("crates/telemetry/src/spans/mod.rs", "const MAX_SPANS: usize = 10_000;"),
+                ("crates/telemetry/src/spans/mod.rs", "const MAX_PARTS: usize = 128;"),
+            ],
+        ),
+    ),
+    (
+        "ended executions, and log records, that wait for a collector",
+        elsewhere(
+            &[
+                (
+                    "crates/telemetry/src/logs.rs",
+                    "what_does_not_fit_into_the_queue_is_counted_and_what_the_export_itself_logs_is_left_out",
+                ),
+                ("crates/telemetry/src/config.rs", "an_endpoint_turns_signals_on_and_none_turns_one_off"),
+            ],
+            &[("crates/telemetry/src/config.rs", ".unwrap_or(2048);")],
+        ),
+    ),
+    (
+        "the page of an approval",
+        elsewhere(
+            &[
+                ("crates/server/src/resume/page/strings.rs", "the_first_line_of_a_message_is_its_heading"),
+                ("crates/server/tests/http/resume.rs", "a_page_shows_fifty_approvals_at_one_time"),
+            ],
+            &[("crates/server/src/resume/page/strings.rs", "const MAX_SHOWN: usize = 10_000;")],
+        ),
+    ),
+    (
+        "event streams at one time",
+        elsewhere(
+            &[
+                ("crates/server/tests/http/streams.rs", "there_are_only_so_many_streams"),
+                ("crates/server/src/admin/stream/topic.rs", "topics_are_read_and_what_is_none_is_a_problem"),
+            ],
+            &[
+                ("crates/server/src/admin/mod.rs", "const STREAMS: usize = 64;"),
+                ("crates/server/src/admin/stream/topic.rs", "const MOST: usize = 32;"),
+            ],
+        ),
+    ),
+    (
+        "news kept for streams that come back",
+        elsewhere(
+            &[
+                (
+                    "crates/server/src/admin/stream/hub.rs",
+                    "a_thousand_messages_are_kept_until_nobody_has_wanted_any_for_a_minute",
+                ),
+                (
+                    "crates/server/src/admin/stream/hub.rs",
+                    "what_is_kept_is_bounded_and_a_slow_stream_learns_what_it_missed",
+                ),
+            ],
+            &[
+                ("crates/server/src/admin/stream/hub.rs", "const MOST_MESSAGES: usize = 1000;"),
+                ("crates/server/src/admin/stream/hub.rs", "const MOST_WEIGHT: usize = 20_000;"),
+            ],
+        ),
+    ),
+    (
+        "search for executions by what has no index",
+        elsewhere(
+            &[("crates/engine/tests/suite/limits.rs", "a_search_ends_when_its_time_is_over")],
+            &[
+                (
+                    "crates/server/src/admin/execution_list.rs",
+                    "const SEARCH_TIME: Duration = Duration::from_secs(1);",
+                ),
+                (
+                    "crates/cli/src/commands/executions/list.rs",
+                    "const SEARCH_TIME: Duration = Duration::from_secs(30);",
+                ),
+            ],
+        ),
+    ),
+    (
+        "answers of people that the inbox shows",
+        elsewhere(
+            &[("crates/runtime/src/answers.rs", "the_answers_that_are_kept_are_bounded_and_newest_first")],
+            &[("crates/runtime/src/answers.rs", "pub const MAX_ANSWERS: usize = 100;")],
+        ),
+    ),
+    (
+        "refused requests that are shown",
+        elsewhere(
+            &[
+                ("crates/runtime/src/refusals.rs", "the_latest_hundred_are_kept_newest_first"),
+                ("crates/runtime/src/refusals.rs", "the_refusals_of_all_automations_are_bounded"),
+            ],
+            &[("crates/runtime/src/refusals.rs", "const MAX_TOTAL: usize = 20_000;")],
+        ),
+    ),
+    (
+        "statistics of executions",
+        elsewhere(
+            &[
+                (
+                    "crates/runtime/src/statistics.rs",
+                    "old_hours_and_automations_that_are_gone_take_no_memory",
+                ),
+                (
+                    "crates/runtime/src/statistics.rs",
+                    "beyond_the_maximum_of_hours_the_oldest_hour_of_all_automations_goes",
+                ),
+            ],
+            &[
+                ("crates/runtime/src/statistics.rs", "pub const MAX_WINDOW_HOURS: u32 = 7 * 24;"),
+                ("crates/runtime/src/statistics.rs", "const MAX_HOURS: usize = 250_000;"),
+                ("crates/runtime/src/statistics.rs", "const RESTORED_HOURS: i64 = 24;"),
+                ("crates/runtime/src/statistics.rs", "const MAX_RESTORED: usize = 50_000;"),
+            ],
+        ),
+    ),
+    (
+        "requests to a resume address",
+        elsewhere(
+            &[
+                ("crates/server/tests/http/resume.rs", "a_body_beyond_64_kib_is_refused_before_it_is_read"),
+                ("crates/server/tests/http/resume.rs", "whoever_asks_too_often_is_told_to_wait"),
+                (
+                    "crates/server/src/resume/rate_limit.rs",
+                    "after_a_burst_one_request_each_tenth_of_a_second_is_let_through",
+                ),
+            ],
+            &[],
+        ),
+    ),
+    (
+        "events that the `if` of one pause rejects",
+        elsewhere(
+            &[(
+                "crates/runtime/src/run/journal/pauses.rs",
+                "a_wait_takes_a_maximum_of_events_that_do_not_end_it",
+            )],
+            &[("crates/runtime/src/run/journal/pauses.rs", "const MAX_SIGNALS: usize = 1000;")],
+        ),
+    ),
+    (
+        "events that are kept for later waits",
+        elsewhere(
+            &[
+                (
+                    "crates/runtime/src/admission/recent_events.rs",
+                    "events_from_outside_leave_room_for_those_of_executions_until_they_are_over",
+                ),
+                (
+                    "crates/engine/tests/suite/limits.rs",
+                    "only_an_event_below_a_mebibyte_is_kept_for_later_waits",
+                ),
+            ],
+            &[
+                (
+                    "crates/runtime/src/admission/recent_events.rs",
+                    "const SHARES: [usize; 2] = [64 << 20, 32 << 20];",
+                ),
+                ("crates/store/src/types/state.rs", "pub const MAX_VALUE_BYTES: usize = 1 << 20;"),
+            ],
+        ),
+    ),
+    (
+        "daemon crashes while one execution",
+        elsewhere(
+            &[(
+                "crates/engine/tests/suite/durability.rs",
+                "a_step_that_computed_whenever_the_process_died_is_set_aside_as_stuck",
+            )],
+            &[("crates/runtime/src/settings.rs", "interruptions: 5,")],
+        ),
+    ),
+    (
+        "line of an execution's log",
+        elsewhere(
+            &[
+                ("crates/script/tests/suite/contract.rs", "the_log_is_cut_in_length_and_in_number"),
+                ("crates/model/src/execution/log.rs", "a_line_has_a_maximum_of_characters"),
+                (
+                    "crates/engine/tests/suite/hiding.rs",
+                    "what_code_logs_and_throws_is_cut_after_secrets_are_hidden_in_it",
+                ),
+            ],
+            &[("crates/model/src/execution/log.rs", "pub const MAX_CHARS: usize = 4096;")],
+        ),
+    ),
+    (
+        "address of a call in the history",
+        elsewhere(
+            &[("crates/engine/tests/suite/limits.rs", "an_address_in_the_history_has_300_characters")],
+            &[],
+        ),
+    ),
+    (
+        "open waits of an execution",
+        elsewhere(
+            &[("crates/store/src/codec/rows.rs", "an_execution_has_a_maximum_of_open_waits")],
+            &[("crates/store/src/types/wait.rs", "pub const MAX: usize = 10_000;")],
+        ),
+    ),
+    (
+        "a value of the state",
+        elsewhere(
+            &[
+                ("crates/store/src/conformance/state.rs", "bounded"),
+                ("crates/store/tests/conformance.rs", "sqlite_keeps_every_rule"),
+            ],
+            &[("crates/store/src/types/state.rs", "pub const MAX_VALUE_BYTES: usize = 1 << 20;")],
+        ),
+    ),
+    (
+        "values of the state changed in one write",
+        elsewhere(
+            &[
+                ("crates/store/src/conformance/state.rs", "bounded"),
+                ("crates/store/tests/conformance.rs", "sqlite_keeps_every_rule"),
+            ],
+            &[("crates/store/src/types/state.rs", "pub const MAX_AT_ONCE: usize = 1000;")],
+        ),
+    ),
+    (
+        "pending OAuth consents",
+        elsewhere(
+            &[(
+                "crates/engine/tests/suite/connections.rs",
+                "a_hundred_consents_are_pending_at_one_time_each_for_ten_minutes",
+            )],
+            &[],
+        ),
+    ),
+    (
+        "secrets that are [redacted]",
+        elsewhere(
+            &[
+                ("crates/model/src/redact/tests.rs", "a_short_secret_is_not_looked_for"),
+                (
+                    "crates/model/src/redact/tests.rs",
+                    "a_secret_that_is_read_again_is_not_displaced_by_newer_ones",
+                ),
+            ],
+            &[
+                ("crates/model/src/redact/mod.rs", "const MIN_SECRET_BYTES: usize = 8;"),
+                ("crates/model/src/redact/mod.rs", "const MAX_SECRETS: usize = 1000;"),
+            ],
+        ),
+    ),
+    (
+        "stored secrets, including tokens of connections",
+        elsewhere(
+            &[(
+                "crates/runtime/src/vault/tests.rs",
+                "a_vault_has_a_maximum_of_secrets_and_of_the_bytes_of_one",
+            )],
+            &[("crates/runtime/src/vault/mod.rs", "const MAX_ROWS: usize = StateWrite::MAX_AT_ONCE;")],
+        ),
+    ),
+    (
+        "retention of finished executions",
+        elsewhere(
+            &[
+                (
+                    "crates/engine/tests/suite/retention.rs",
+                    "a_file_says_how_long_and_how_many_of_its_executions_are_kept",
+                ),
+                ("crates/engine/src/retention.rs", "age_count_and_outcome_each_have_their_say"),
+            ],
+            &[("crates/runtime/src/settings.rs", "days: Some(14)")],
+        ),
+    ),
+    (
+        "the store |",
+        elsewhere(
+            &[
+                (
+                    "crates/engine/tests/suite/retention.rs",
+                    "where_the_size_runs_out_the_oldest_that_ended_go_and_new_ones_are_taken",
+                ),
+                (
+                    "crates/engine/tests/suite/retention.rs",
+                    "where_nothing_can_go_new_ones_are_refused_until_something_has_ended",
+                ),
+                (
+                    "crates/store/tests/sqlite/budget.rs",
+                    "new_executions_are_refused_while_there_is_room_for_the_others_to_end",
+                ),
+            ],
+            &[
+                ("crates/store/src/sqlite/usage.rs", "if used >= most - most / 20 {"),
+                ("crates/store/src/sqlite/usage.rs", "if used >= most - most / 10 {"),
+                ("crates/store/src/postgres/usage.rs", "if used >= most - most / 20 {"),
+                ("crates/store/src/postgres/usage.rs", "if used >= most - most / 10 {"),
+            ],
+        ),
+    ),
+    (
+        "the log of the store, in addition",
+        elsewhere(
+            &[("crates/store/tests/sqlite/files.rs", "the_log_stays_bounded_under_a_load_without_a_pause")],
+            &[
+                ("crates/store/src/sqlite/settings.rs", "const WAL_SIZE_LIMIT: i64 = 32 << 20;"),
+                ("crates/store/src/sqlite/checkpoint.rs", "const CEILING: u32 = 2 * Self::STEP;"),
+                ("crates/store/src/sqlite/checkpoint.rs", "const STEP: u32 = 4096;"),
+            ],
+        ),
+    ),
+    (
+        "a store on PostgreSQL",
+        elsewhere(
+            &[
+                (
+                    "crates/store/tests/postgres/main.rs",
+                    "new_executions_are_refused_while_a_write_waits_for_the_lock_of_another_session",
+                ),
+                (
+                    "crates/store/tests/postgres/main.rs",
+                    "a_batch_reads_the_rows_of_its_executions_only_whatever_the_statistics_say",
+                ),
+                ("crates/store/src/outage.rs", "only_a_database_that_does_not_answer_has_a_moment_of_grace"),
+            ],
+            &[
+                ("crates/store/src/postgres/node.rs", "const LANES: i16 = 2;"),
+                ("crates/store/src/postgres/reader.rs", "const READERS: usize = 4;"),
+                ("crates/store/src/postgres/queue.rs", "const BATCH_WRITES: usize = 512;"),
+                ("crates/store/src/postgres/queue.rs", "const BATCH_BYTES: usize = 8 << 20;"),
+                ("crates/store/src/postgres/queue.rs", "const QUEUE_BYTES: usize = 64 << 20;"),
+                ("crates/store/src/outage.rs", "pub const GRACE: Duration = Duration::from_secs(2);"),
+                (
+                    "crates/store/src/postgres/reader.rs",
+                    "const PATIENCE: Duration = Duration::from_secs(30);",
+                ),
+            ],
+        ),
+    ),
+    (
+        "a value inside the file of the store",
+        elsewhere(
+            &[(
+                "crates/store/tests/sqlite/blobs.rs",
+                "a_value_is_in_the_file_of_the_store_below_the_usual_limit_alone",
+            )],
+            &[("crates/store/src/options.rs", "pub const BLOB_BYTES: usize = 64 << 10;")],
+        ),
+    ),
+    (
+        "events, log lines and state in one write",
+        elsewhere(
+            &[("crates/store/src/sqlite/queue.rs", "a_write_that_the_queue_could_never_hold_is_refused")],
+            &[
+                ("crates/store/src/sqlite/queue.rs", "const QUEUE_BYTES: usize = 64 << 20;"),
+                ("crates/store/src/postgres/queue.rs", "const QUEUE_BYTES: usize = 64 << 20;"),
+            ],
+        ),
+    ),
+];

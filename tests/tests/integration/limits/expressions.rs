@@ -1,0 +1,169 @@
+//! Expressions and tests: the rows that tests elsewhere try.
+
+use super::{Tried, elsewhere};
+
+pub(super) const ROWS: &[(&str, Tried)] = &[
+    (
+        "an evaluation: all expressions",
+        elsewhere(
+            &[
+                ("crates/model/src/budget.rs", "a_whole_budget_and_an_inline_one_have_the_documented_limits"),
+                (
+                    "crates/model/src/expression/tests.rs",
+                    "an_expression_that_would_grow_without_bound_is_stopped",
+                ),
+                (
+                    "crates/model/tests/hostile.rs",
+                    "no_expression_over_a_hostile_body_takes_more_than_its_budget",
+                ),
+            ],
+            &[],
+        ),
+    ),
+    (
+        "an evaluation on a shared thread",
+        elsewhere(
+            &[
+                ("crates/model/src/budget.rs", "a_whole_budget_and_an_inline_one_have_the_documented_limits"),
+                ("crates/runtime/src/large_work.rs", "large_work_takes_no_more_threads_than_it_may"),
+            ],
+            &[("crates/runtime/src/evaluator.rs", "let count = processors.saturating_sub(1).max(1);")],
+        ),
+    ),
+    (
+        "the condition of a trigger",
+        elsewhere(
+            &[
+                ("crates/engine/tests/suite/limits.rs", "the_condition_of_a_trigger_has_a_second"),
+                (
+                    "crates/engine/tests/suite/evaluations.rs",
+                    "a_condition_over_its_budget_refuses_the_request_with_a_code_of_its_own",
+                ),
+            ],
+            &[],
+        ),
+    ),
+    (
+        "the `key` of `concurrency`",
+        elsewhere(
+            &[(
+                "crates/engine/tests/suite/limits.rs",
+                "the_key_of_a_concurrency_group_has_the_work_of_a_short_evaluation",
+            )],
+            &[],
+        ),
+    ),
+    (
+        "consecutive pure steps before a commit",
+        elsewhere(
+            &[
+                ("crates/engine/tests/suite/evaluations.rs", "many_short_steps_let_others_have_their_turn"),
+                ("crates/engine/tests/suite/durability.rs", "an_execution_of_pure_steps_is_one_write"),
+            ],
+            &[("crates/runtime/src/run/evaluate.rs", "const YIELD_WORK: u64 = 2_000_000;")],
+        ),
+    ),
+    (
+        "text with expressions",
+        elsewhere(&[("crates/model/src/template.rs", "a_text_with_expressions_grows_up_to_its_limit")], &[]),
+    ),
+    (
+        "a [file on disk]",
+        elsewhere(
+            &[
+                (
+                    "crates/server/tests/http/uploads.rs",
+                    "bytes_that_are_needed_whole_are_had_up_to_a_limit_that_is_told",
+                ),
+                (
+                    "crates/engine/tests/suite/large_files.rs",
+                    "code_is_given_the_bytes_of_a_file_up_to_a_limit_that_it_is_told_where_it_looks",
+                ),
+            ],
+            &[
+                ("crates/model/src/value/data.rs", "pub const MAX_LOADED_BYTES: usize = 16 << 20;"),
+                ("crates/script/src/protocol/value.rs", "const MOST_KEPT: usize = 6 << 20;"),
+            ],
+        ),
+    ),
+    (
+        "a JSON, XML or CSV text parsed by a function",
+        elsewhere(
+            &[
+                (
+                    "crates/model/src/expression/functions/tests/data.rs",
+                    "invalid_json_is_reported_with_its_location",
+                ),
+                (
+                    "crates/model/src/expression/functions/tests/data.rs",
+                    "invalid_xml_is_reported_with_its_line",
+                ),
+                (
+                    "crates/model/src/expression/functions/tests/data.rs",
+                    "csv_that_does_not_match_its_header_is_reported_with_its_line",
+                ),
+                (
+                    "crates/model/src/expression/functions/tests/data.rs",
+                    "a_parsed_csv_has_a_maximum_of_cells_and_rows",
+                ),
+            ],
+            &[
+                ("crates/model/src/expression/functions/mod.rs", "const MAX_NODES: usize = 250_000;"),
+                ("crates/model/src/expression/functions/mod.rs", "const MAX_DEPTH: usize = 64;"),
+            ],
+        ),
+    ),
+    (
+        "the [functions]",
+        elsewhere(
+            &[
+                ("crates/model/src/expression/functions/tests/data.rs", "a_generated_csv_has_a_limit"),
+                (
+                    "crates/model/src/expression/functions/tests/mod.rs",
+                    "the_work_of_all_functions_of_an_expression_is_bounded",
+                ),
+            ],
+            &[],
+        ),
+    ),
+    (
+        "a pattern of `match` and `search`",
+        elsewhere(
+            &[(
+                "crates/model/src/expression/tests.rs",
+                "a_pattern_of_jsonpath_that_is_too_large_once_compiled_matches_nothing",
+            )],
+            &[(
+                "crates/model/src/expression/jsonpath/evaluation.rs",
+                "const PATTERN_MEMORY: usize = 1 << 20;",
+            )],
+        ),
+    ),
+    (
+        "tests of a file",
+        elsewhere(&[("crates/model/src/load/test_suite/tests.rs", "a_file_has_a_maximum_of_tests")], &[]),
+    ),
+    (
+        "real time that one test may take",
+        elsewhere(
+            &[(
+                "crates/engine/tests/suite/trials.rs",
+                "a_test_that_does_not_end_in_its_time_is_stopped_and_fails",
+            )],
+            &[("crates/testing/src/runner.rs", "const MAX_TEST_TIME: Duration = Duration::from_secs(60);")],
+        ),
+    ),
+    (
+        "a recording",
+        elsewhere(
+            &[
+                ("crates/connector/src/http/cassette/tests.rs", "a_recording_has_a_maximum_of_exchanges"),
+                ("crates/catalog/src/project_dir/tests.rs", "a_file_larger_than_is_read_is_an_error"),
+            ],
+            &[
+                ("crates/connector/src/http/cassette/mod.rs", "const MAX_EXCHANGES: usize = 10_000;"),
+                ("crates/cli/src/commands/test/cassettes.rs", "const MAX_BYTES: u64 = 64 << 20;"),
+            ],
+        ),
+    ),
+];

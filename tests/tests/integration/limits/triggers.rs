@@ -1,0 +1,455 @@
+//! Webhooks, schedules and polls: the rows that tests elsewhere try.
+
+use super::{Tried, elsewhere};
+
+pub(super) const ROWS: &[(&str, Tried)] = &[
+    (
+        "body | 6 MiB",
+        elsewhere(
+            &[(
+                "crates/server/tests/http/uploads.rs",
+                "a_document_is_read_whole_whatever_its_size_up_to_its_limit",
+            )],
+            &[(
+                "crates/trigger/src/webhook/content_type.rs",
+                "pub const MAX_PARSED_BYTES: usize = 25 << 20;",
+            )],
+        ),
+    ),
+    (
+        "all bodies in memory, with their read buffers",
+        elsewhere(
+            &[
+                ("crates/server/src/net/body.rs", "large_bodies_leave_room_for_small_ones"),
+                ("crates/server/src/net/body.rs", "a_large_body_takes_no_memory_while_it_arrives"),
+                ("crates/server/src/net/body.rs", "small_items_count_as_the_values_that_they_become"),
+                (
+                    "crates/server/src/net/body.rs",
+                    "a_body_that_has_arrived_waits_for_room_and_one_that_never_has_any_does_not",
+                ),
+                ("crates/server/tests/http/limits.rs", "bodies_share_a_budget_of_memory"),
+            ],
+            &[
+                ("crates/server/src/options.rs", "body_budget: 32 << 20,"),
+                ("crates/server/src/net/body.rs", "for_small: bytes / 4,"),
+                ("crates/server/src/net/body.rs", "const SMALL: usize = 256 << 10;"),
+                ("crates/server/src/net/body.rs", "const PATIENCE: Duration = Duration::from_secs(30);"),
+            ],
+        ),
+    ),
+    (
+        "a body in gzip, decompressed",
+        elsewhere(
+            &[("crates/trigger/src/webhook/tests.rs", "a_body_in_gzip_is_inflated_within_the_limit")],
+            &[
+                (
+                    "crates/trigger/src/webhook/content_type.rs",
+                    "pub const MAX_PARSED_BYTES: usize = 25 << 20;",
+                ),
+                ("crates/ingress/src/ingress.rs", "const INFLATING: usize = 2;"),
+                ("crates/ingress/src/ingress.rs", "const INFLATING_SMALL: usize = 8;"),
+                ("crates/ingress/src/hooks/mod.rs", "const SMALL_INFLATED: usize = 1 << 20;"),
+            ],
+        ),
+    ),
+    (
+        "text and JSON in a form whose files are on disk",
+        elsewhere(
+            &[(
+                "crates/trigger/src/webhook/external_body_tests.rs",
+                "text_of_a_form_whose_files_are_outside_is_limited",
+            )],
+            &[(
+                "crates/trigger/src/webhook/content_type.rs",
+                "pub const MAX_PARSED_BYTES: usize = 25 << 20;",
+            )],
+        ),
+    ),
+    (
+        "the body of a response",
+        elsewhere(
+            &[
+                (
+                    "crates/server/src/net/outgoing.rs",
+                    "a_large_body_is_on_disk_until_it_is_sent_and_a_small_one_is_not",
+                ),
+                (
+                    "crates/server/tests/memory.rs",
+                    "uploads_and_answers_take_no_memory_by_their_size_and_slow_readers_hold_none",
+                ),
+            ],
+            &[("crates/server/src/net/body.rs", "const SMALL: usize = 256 << 10;")],
+        ),
+    ),
+    (
+        "all bodies on disk",
+        elsewhere(
+            &[
+                ("crates/server/src/net/spool.rs", "no_more_is_on_disk_than_may_be"),
+                (
+                    "crates/server/src/net/spool.rs",
+                    "a_body_comes_back_as_it_came_and_gives_its_share_back_when_it_goes",
+                ),
+            ],
+            &[("crates/server/src/net/spool.rs", "const MOST_BYTES: usize = 1 << 30;")],
+        ),
+    ),
+    (
+        "validation of a body by its `schema`",
+        elsewhere(
+            &[
+                (
+                    "crates/trigger/src/webhook/tests.rs",
+                    "a_body_that_takes_too_much_to_check_is_refused_as_that",
+                ),
+                (
+                    "crates/model/src/json_schema/tests/cost.rs",
+                    "subschemas_too_deep_inside_one_another_end_the_check_and_overflow_no_stack",
+                ),
+                (
+                    "crates/model/src/json_schema/tests/cost.rs",
+                    "patterns_are_charged_by_text_and_by_their_own_size",
+                ),
+                ("crates/model/src/budget.rs", "a_whole_budget_and_an_inline_one_have_the_documented_limits"),
+            ],
+            &[
+                ("crates/model/src/json_schema/evaluate.rs", "const MAX_DEPTH: u32 = 500;"),
+                ("crates/model/src/json_schema/pattern.rs", "const BYTES_PER_UNIT: usize = 64 << 10;"),
+            ],
+        ),
+    ),
+    (
+        "a challenge",
+        elsewhere(
+            &[
+                ("crates/trigger/src/challenge/tests.rs", "a_challenge_is_answered_up_to_its_limits"),
+                (
+                    "crates/engine/tests/suite/admission.rs",
+                    "a_challenge_is_answered_whatever_methods_start_the_automation_and_not_without_end",
+                ),
+            ],
+            &[
+                ("crates/trigger/src/challenge/mod.rs", "const MAX_BODY: usize = 4 << 10;"),
+                ("crates/trigger/src/challenge/mod.rs", "const MAX_ECHO: usize = 1 << 10;"),
+                ("crates/trigger/src/challenge/mod.rs", "const MAX_SIGNED: usize = 256;"),
+                (
+                    "crates/ingress/src/hooks/limits.rs",
+                    "RateLimit { max: 5, per: Duration::from_secs(1), burst: 20 };",
+                ),
+            ],
+        ),
+    ),
+    (
+        "records of deduplication",
+        elsewhere(
+            &[("crates/trigger/src/dedup.rs", "a_callers_key_is_for_one_request_only")],
+            &[
+                (
+                    "crates/model/src/load/trigger/limits.rs",
+                    "const WINDOW: Duration = Duration::from_secs(7 * 86_400);",
+                ),
+                (
+                    "crates/trigger/src/dedup.rs",
+                    "const KEY_WINDOW: Duration = Duration::from_secs(24 * 3600);",
+                ),
+                ("crates/trigger/src/dedup.rs", "const MAX_KEY: usize = 255;"),
+            ],
+        ),
+    ),
+    (
+        "requests of a webhook",
+        elsewhere(
+            &[(
+                "crates/engine/tests/suite/admission.rs",
+                "beyond_its_rate_a_webhook_is_refused_and_says_when_to_come_again",
+            )],
+            &[("crates/model/src/load/trigger/webhook.rs", "rate_limit: None,")],
+        ),
+    ),
+    (
+        "executions that start each other's webhooks",
+        elsewhere(
+            &[(
+                "crates/engine/tests/suite/admission.rs",
+                "executions_that_start_one_another_in_a_circle_come_to_an_end",
+            )],
+            &[("crates/runtime/src/loop_guard.rs", "const MAX_CHAIN_DEPTH: u32 = 10;")],
+        ),
+    ),
+    (
+        "multipart",
+        elsewhere(
+            &[("crates/trigger/src/webhook/tests.rs", "parts_and_their_headers_are_limited")],
+            &[("crates/trigger/src/webhook/multipart.rs", "const MAX_PART_HEADERS: usize = 16 * 1024;")],
+        ),
+    ),
+    (
+        "headers | 64 fields",
+        elsewhere(
+            &[
+                ("crates/server/tests/http/framing.rs", "heads_have_a_size"),
+                ("crates/server/src/net/guard.rs", "the_header_section_has_a_size"),
+            ],
+            &[("crates/server/src/options.rs", "header_bytes: 16 << 10,")],
+        ),
+    ),
+    (
+        "header section",
+        elsewhere(
+            &[
+                (
+                    "crates/server/tests/http/limits.rs",
+                    "a_head_that_does_not_come_in_time_ends_the_connection",
+                ),
+                ("crates/server/tests/http/limits.rs", "a_connection_that_idles_is_closed"),
+            ],
+            &[
+                ("crates/server/src/options.rs", "head: Duration::from_secs(10),"),
+                ("crates/server/src/options.rs", "keep_alive: Duration::from_secs(15),"),
+            ],
+        ),
+    ),
+    (
+        "time for a body to arrive",
+        elsewhere(
+            &[
+                (
+                    "crates/server/src/net/body.rs",
+                    "each_byte_buys_time_at_the_least_pace_up_to_the_deadline_of_the_whole",
+                ),
+                ("crates/server/tests/http/limits.rs", "a_body_that_does_not_come_in_time_is_refused"),
+                ("crates/server/tests/http/limits.rs", "a_body_that_comes_too_slowly_is_refused"),
+            ],
+            &[
+                ("crates/server/src/options.rs", "body: Duration::from_secs(30),"),
+                ("crates/server/src/options.rs", "body_grace: Duration::from_secs(5),"),
+                ("crates/server/src/options.rs", "body_pace: 1024,"),
+                ("crates/server/src/net/body.rs", "const GOOD_PACE: f64 = (256 << 10) as f64;"),
+            ],
+        ),
+    ),
+    (
+        "connections | 1,024",
+        elsewhere(
+            &[
+                ("crates/server/tests/http/limits.rs", "connections_over_the_limit_are_turned_away"),
+                (
+                    "crates/server/src/net/slots.rs",
+                    "a_peer_over_its_limit_gets_no_place_until_it_gives_one_back",
+                ),
+                ("crates/server/src/net/slots.rs", "this_machine_counts_only_towards_the_total"),
+            ],
+            &[
+                ("crates/server/src/options.rs", "connections: 1024,"),
+                ("crates/server/src/options.rs", "connections_per_peer: 64,"),
+                ("crates/server/src/options.rs", "loopback_exempt: true,"),
+            ],
+        ),
+    ),
+    (
+        "time that a synchronous caller waits",
+        elsewhere(
+            &[(
+                "crates/engine/tests/suite/hooks.rs",
+                "a_synchronous_caller_waits_its_time_and_the_execution_goes_on",
+            )],
+            &[(
+                "crates/model/src/automation/mod.rs",
+                "pub const DEFAULT_SYNC_TIMEOUT: Duration = Duration::from_secs(30);",
+            )],
+        ),
+    ),
+    (
+        "headers of an answer",
+        elsewhere(
+            &[
+                (
+                    "crates/trigger/src/response/tests.rs",
+                    "a_response_has_a_maximum_of_headers_and_of_their_bytes",
+                ),
+                ("crates/model/src/load/tests/triggers.rs", "some_headers_are_the_servers_own"),
+            ],
+            &[],
+        ),
+    ),
+    (
+        "one `listen` at a test address",
+        elsewhere(
+            &[(
+                "crates/engine/tests/suite/listening.rs",
+                "listening_ends_when_its_time_is_up_or_it_is_told_to",
+            )],
+            &[],
+        ),
+    ),
+    (
+        "the body of a capture that is listed",
+        elsewhere(
+            &[(
+                "crates/server/tests/http/runs.rs",
+                "a_capture_with_a_large_body_is_listed_without_its_results",
+            )],
+            &[],
+        ),
+    ),
+    (
+        "all captured requests in memory",
+        elsewhere(
+            &[
+                (
+                    "crates/ingress/src/listen/mod.rs",
+                    "of_more_sessions_than_are_kept_the_one_that_ends_first_goes",
+                ),
+                ("crates/store/tests/postgres/listening.rs", "sessions_and_captures_are_bounded"),
+            ],
+            &[
+                ("crates/ingress/src/listen/mod.rs", "const MAX_BYTES: usize = 64 << 20;"),
+                ("crates/ingress/src/listen/mod.rs", "const MAX_SESSIONS: usize = 16;"),
+            ],
+        ),
+    ),
+    (
+        "saved payloads",
+        elsewhere(
+            &[
+                ("crates/engine/tests/suite/limits.rs", "an_automation_has_a_maximum_of_saved_payloads"),
+                ("crates/catalog/src/project_dir/tests.rs", "a_file_larger_than_is_read_is_an_error"),
+            ],
+            &[("crates/ingress/src/listen/saved.rs", "const MAX_BYTES: u64 = 64 << 20;")],
+        ),
+    ),
+    (
+        "missed instants that run with `misfire: all`",
+        elsewhere(
+            &[("crates/trigger/src/schedule/tests.rs", "of_many_missed_instants_the_latest_hundred_run")],
+            &[],
+        ),
+    ),
+    (
+        "last year",
+        elsewhere(
+            &[("crates/trigger/src/schedule/tests.rs", "no_local_time_fires_after_the_last_year")],
+            &[],
+        ),
+    ),
+    (
+        "one poll",
+        elsewhere(
+            &[
+                (
+                    "crates/engine/tests/suite/polls.rs",
+                    "a_poll_that_is_not_answered_ends_at_its_deadline_and_one_that_is_cut_off_is_made_again",
+                ),
+                ("crates/engine/tests/suite/polls.rs", "a_poll_reads_a_maximum_of_items"),
+                ("crates/engine/tests/suite/polls.rs", "a_poll_of_an_event_reads_a_maximum_of_pages"),
+            ],
+            &[],
+        ),
+    ),
+    (
+        "results that a replay from a step keeps",
+        elsewhere(
+            &[(
+                "crates/engine/tests/suite/limits.rs",
+                "a_replay_from_a_step_and_a_trial_have_a_maximum_of_events",
+            )],
+            &[],
+        ),
+    ),
+    (
+        "recorded executions of one trial",
+        elsewhere(
+            &[
+                (
+                    "crates/engine/tests/suite/replays.rs",
+                    "a_trial_needs_a_text_without_errors_and_at_most_fifty_executions",
+                ),
+                (
+                    "crates/engine/tests/suite/limits.rs",
+                    "a_replay_from_a_step_and_a_trial_have_a_maximum_of_events",
+                ),
+                ("crates/engine/tests/suite/replays.rs", "a_trial_waits_for_the_end_of_one_that_was_dropped"),
+                ("crates/engine/src/trials.rs", "no_further_trial_begins_once_the_time_of_a_request_is_over"),
+                (
+                    "crates/engine/tests/suite/trials.rs",
+                    "a_test_that_does_not_end_in_its_time_is_stopped_and_fails",
+                ),
+            ],
+            &[
+                (
+                    "crates/testing/src/trial/mod.rs",
+                    "const MAX_TRIAL_TIME: Duration = Duration::from_secs(10);",
+                ),
+                ("crates/engine/src/trials.rs", "const MAX_TIME: Duration = Duration::from_secs(30);"),
+            ],
+        ),
+    ),
+    (
+        "executions of one operation",
+        elsewhere(
+            &[
+                ("crates/server/tests/http/bulk.rs", "a_selection_that_is_none_or_too_large_is_refused"),
+                (
+                    "crates/server/tests/http/bulk.rs",
+                    "four_operations_run_at_once_and_a_fifth_is_refused_for_now",
+                ),
+                ("crates/server/tests/http/bulk.rs", "the_last_fifty_operations_are_listed"),
+                (
+                    "crates/engine/tests/suite/replays.rs",
+                    "many_executions_are_replayed_at_a_limited_rate_until_the_operation_is_stopped",
+                ),
+            ],
+            &[("crates/engine/src/bulk.rs", "pub const BULK_PER_SECOND: u32 = 10;")],
+        ),
+    ),
+    (
+        "records of one poll that start executions",
+        elsewhere(
+            &[("crates/ingress/src/poll/dedup.rs", "what_is_too_much_stays_new_for_the_next_poll")],
+            &[
+                ("crates/ingress/src/poll/dedup.rs", "const MAX_NEW: usize = 1000;"),
+                (
+                    "crates/ingress/src/poll/cycle.rs",
+                    "const NEXT_BATCH_DELAY: Duration = Duration::from_secs(1);",
+                ),
+            ],
+        ),
+    ),
+    (
+        "remembered ids of one automation",
+        elsewhere(
+            &[
+                ("crates/store/src/conformance/polls.rs", "keys_are_bounded"),
+                ("crates/store/tests/conformance.rs", "sqlite_keeps_every_rule"),
+            ],
+            &[
+                ("crates/store/src/types/poll.rs", "pub const MAX_KEYS: usize = 10_000;"),
+                ("crates/store/src/types/poll.rs", "pub const MAX_KEY_BYTES: usize = 200;"),
+            ],
+        ),
+    ),
+    (
+        "interval after failed polls",
+        elsewhere(
+            &[(
+                "crates/ingress/src/poll/cycle.rs",
+                "polls_that_fail_come_further_and_further_apart_up_to_an_hour",
+            )],
+            &[],
+        ),
+    ),
+    (
+        "parallel polls, recorded results",
+        elsewhere(
+            &[
+                ("crates/store/src/conformance/polls.rs", "log_is_bounded"),
+                ("crates/store/tests/conformance.rs", "sqlite_keeps_every_rule"),
+                ("crates/engine/tests/suite/polls.rs", "polls_run_in_parallel_up_to_a_limit"),
+            ],
+            &[
+                ("crates/store/src/types/poll.rs", "pub const MAX_ENTRIES: u32 = 100;"),
+                ("crates/ingress/src/poll/mod.rs", "const MAX_CONCURRENT: usize = 32;"),
+            ],
+        ),
+    ),
+];
