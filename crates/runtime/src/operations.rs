@@ -77,7 +77,12 @@ impl Runtime {
     ///
     /// # Errors
     /// The store failed.
-    pub async fn emit(self: &Arc<Self>, name: &str, data: Value, by: Option<String>) -> Result<SentEvent, Error> {
+    pub async fn emit(
+        self: &Arc<Self>,
+        name: &str,
+        data: Value,
+        by: Option<String>,
+    ) -> Result<SentEvent, Error> {
         let id = uuid::Uuid::new_v4().to_string();
         self.deliver_event(Signal { id, name: name.to_owned(), data, by }, None, false).await
     }

@@ -289,14 +289,31 @@ impl Rig {
         Ok(self.daemon()?.freeze()?)
     }
 
-    /// True if the daemon has ended, or is about to: it accepts no more, and only finishes its responses.
+    /// True if the daemon has ended, or is about to: it accepts no more, and only finishes its responses. In an outage of its store it
+    /// accepts nothing either, and lives.
     pub(super) async fn is_ending(&mut self) -> Result<bool, Error> {
         if self.has_ended()? {
             return Ok(true);
         }
         let url = format!("{}/readyz", self.daemon()?.hooks_url().trim_end_matches('/'));
         let answer = self.http().get(url).send().await;
-        Ok(!answer.is_ok_and(|answer| answer.status() == reqwest::StatusCode::OK))
+        if answer.is_ok_and(|answer| answer.status() == reqwest::StatusCode::OK) {
+            return Ok(false);
+        }
+        Ok(!self.has_outage().await)
+    }
+
+    /// Waits for the end of an outage of the store. True if the daemon has ended, or is about to.
+    pub(super) async fn ends_after_outage(&mut self, patience: Duration) -> Result<bool, Error> {
+        let deadline = Instant::now() + patience;
+        while self.has_outage().await && Instant::now() < deadline {
+            tokio::time::sleep(LOOK).await;
+        }
+        self.is_ending().await
+    }
+
+    async fn has_outage(&self) -> bool {
+        self.ask("/status").await.is_ok_and(|status| !status["outage"].is_null())
     }
 
     /// True if the daemon has ended by itself.

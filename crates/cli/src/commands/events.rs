@@ -72,8 +72,12 @@ async fn send(config: &Config, emit: &Emit) -> anyhow::Result<Exit> {
         match told["delivered"].as_u64().unwrap_or_default() {
             0 => {
                 let later = match told["kept"].as_bool() {
-                    Some(true) => "it is kept for 7 days for executions that were accepted before and wait for it later",
-                    _ => "it is not kept: no automation in force waits for such an event, or it is too large, or too many are kept",
+                    Some(true) => {
+                        "it is kept for 7 days for executions that were accepted before and wait for it later"
+                    }
+                    _ => {
+                        "it is not kept: no automation in force waits for such an event, or it is too large, or too many are kept"
+                    }
                 };
                 output::say(format_args!("nobody waits for `{}` now; {later}", output::plain(&emit.name)));
             }

@@ -207,7 +207,8 @@ impl Cuts {
     pub(crate) async fn answer(self, value: impl Serialize + Send + 'static) -> Result<Response, Problem> {
         if self.is_empty() {
             let memory = self.memory.clone();
-            let body = on_thread(move || serde_json::to_vec(&value).map_err(|error| Problem::internal(&error)));
+            let body =
+                on_thread(move || serde_json::to_vec(&value).map_err(|error| Problem::internal(&error)));
             let mut response = ([(CONTENT_TYPE, "application/json")], body.await?).into_response();
             response.extensions_mut().insert(memory);
             return Ok(response);

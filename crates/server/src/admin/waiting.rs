@@ -310,8 +310,7 @@ pub(crate) async fn emit(
     let by = model::redact::truncate(&by.unwrap_or_else(|| BY.to_owned()), BY_CHARS).into_owned();
     let (engine, data) = (api.engine.clone(), data.map(Value::from_serde).unwrap_or_default());
     // A caller that disconnects must not leave some of the waiting executions without the event.
-    let sent =
-        api.to_its_end(async move { engine.runtime().emit(&name, data, Some(by)).await }).await??;
+    let sent = api.to_its_end(async move { engine.runtime().emit(&name, data, Some(by)).await }).await??;
     Ok(Answer::ok(Emitted { delivered: sent.delivered, kept: sent.kept }))
 }
 

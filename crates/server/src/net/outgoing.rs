@@ -139,7 +139,10 @@ mod tests {
             let parts = futures_util::stream::iter(parts).map_ok(|part| Frame::data(Bytes::from(part)));
             Outgoing::kept(http_body_util::StreamBody::new(parts), &spool).await
         };
-        assert!(matches!(kept(vec![Ok(vec![7; SMALL / 2]), Ok(vec![7; SMALL / 2])]).await, Ok(Outgoing::Whole(_))));
+        assert!(matches!(
+            kept(vec![Ok(vec![7; SMALL / 2]), Ok(vec![7; SMALL / 2])]).await,
+            Ok(Outgoing::Whole(_))
+        ));
         let failed = kept(vec![Ok(vec![7; SMALL + 1]), Err(io::Error::other("gone"))]).await;
         assert!(matches!(failed, Err(KeepError::Body(error)) if error == "gone"));
         assert_eq!(spool.used(), 0);

@@ -65,7 +65,7 @@ pub(super) async fn full(effort: Effort) -> Result<Verdict, Error> {
             drop(strace);
         } else {
             strace.detach().await?;
-            ends = rig.is_ending().await?;
+            ends = rig.ends_after_outage(PATIENCE).await?;
         }
         // A call in the midst of which strace lets go comes back with ENOSYS, which is no full disk but one that fails.
         ended += u32::from(ends);
@@ -99,7 +99,7 @@ pub(super) async fn space(effort: Effort) -> Result<Verdict, Error> {
         }
         rig.verdict().rounds += 1;
         disk.make_room()?;
-        let ends = rig.is_ending().await?;
+        let ends = rig.ends_after_outage(PATIENCE).await?;
         rig.blame(ends.then(|| "it ended over a full disk".to_owned()));
         goes_on(&mut rig, ends, &answers).await?;
         if !rig.is_well() {

@@ -14,8 +14,8 @@ use crate::recorder::Recorder;
 const EACH: usize = 40;
 /// The interval at which the history is read.
 const LOOK: Duration = Duration::from_millis(10);
-/// Computes for 50 ms.
-const COMPUTE: &str = "export default () => { const end = Date.now() + 50; while (Date.now() < end); };";
+/// Computes for 150 ms, so that ends of calls are seen before the ends of executions also on a busy machine.
+const COMPUTE: &str = "export default () => { const end = Date.now() + 150; while (Date.now() < end); };";
 
 /// The steps behind the call, by the name of the automation.
 fn behind() -> [(&'static str, String); 3] {

@@ -147,9 +147,8 @@ pub(crate) async fn route(
     let logs = export_lines(&**api.engine.store(), id).await?;
     let memory = cuts.memory();
     let format = query.format;
-    let body = cuts.written(move |cuts, parts| {
-        export(row, events, cuts, logs, automation.as_deref(), format, parts)
-    });
+    let body = cuts
+        .written(move |cuts, parts| export(row, events, cuts, logs, automation.as_deref(), format, parts));
     let (kind, ending) = match format {
         ExportFormat::Html => ("text/html; charset=utf-8", "html"),
         ExportFormat::Json => ("application/json", "json"),
