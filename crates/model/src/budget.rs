@@ -242,11 +242,15 @@ mod tests {
     #[test]
     fn a_whole_budget_and_an_inline_one_have_the_documented_limits() {
         let whole = Budget::default();
-        assert_eq!((whole.charge(MAX_WORK), whole.charge(1)), (Ok(()), Err(Exceeded::Work(50_000_000))));
+        let units = |units: u64| usize::try_from(units).expect("it fits");
+        assert_eq!(
+            (whole.charge(units(MAX_WORK)), whole.charge(1)),
+            (Ok(()), Err(Exceeded::Work(50_000_000)))
+        );
         assert_eq!(Budget::default().allocate(MAX_MEMORY), Ok(()));
         assert_eq!(Budget::default().allocate(MAX_MEMORY + 1), Err(Exceeded::Memory(32 << 20)));
         let inline = Budget::inline();
-        assert_eq!(inline.charge(INLINE_WORK), Ok(()));
+        assert_eq!(inline.charge(units(INLINE_WORK)), Ok(()));
         assert!(!inline.exceeded_inline_work());
         assert_eq!(inline.charge(1), Err(Exceeded::Work(200_000)));
         assert!(inline.exceeded_inline_work());

@@ -461,10 +461,7 @@ mod tests {
             let text = format!("none | {filter}{arguments}");
             let expression = crate::Expression::compile(&text, crate::diagnostic::Span::default());
             let expression = expression.unwrap_or_else(|error| panic!("{text}: {error:?}"));
-            assert!(
-                expression.evaluate(&crate::Value::Null, &crate::budget::Budget::default()).is_err(),
-                "{text}"
-            );
+            assert!(expression.evaluate(&Value::Null, &crate::budget::Budget::default()).is_err(), "{text}");
         }
     }
 
