@@ -7,7 +7,7 @@ use catalog::{
     AddressKind, Catalog, Loader, PreviewFiles, ProjectFile, ReloadPreview, ReloadSummary, ScanScope,
 };
 use ingress::Ingress;
-use model::AutomationId;
+use model::{AutomationId, Backoff};
 use runtime::{Clock, EngineEvent, Error, Runtime, Settings, Vault};
 use store::{News, Store};
 use tokio::sync::{broadcast, watch};
@@ -16,9 +16,8 @@ use crate::bulk::Bulk;
 use crate::generations::Generations;
 use crate::{retention, watch as watcher};
 
-/// The first and the longest pause before changed addresses are read again that could not be read.
-const FIRST_PAUSE: Duration = Duration::from_secs(1);
-const LONGEST_PAUSE: Duration = Duration::from_secs(30);
+/// The pauses before changed addresses are read again that could not be read.
+const PAUSES: Backoff = Backoff::new(Duration::from_secs(1), Duration::from_secs(30));
 
 /// Handle of a running engine: the runtime, what starts executions in it, and the loader of the project. Cheap to clone.
 #[derive(Clone)]
@@ -111,7 +110,7 @@ impl Engine {
 
     /// Puts addresses in force that other nodes have replaced, until the engine stops.
     async fn follow_addresses(self) {
-        let mut pause = FIRST_PAUSE;
+        let mut pauses = PAUSES;
         loop {
             tokio::select! {
                 biased;
@@ -124,11 +123,10 @@ impl Engine {
             if let Err(error) = self.loader.reread_addresses(store, || self.catalog(), put_in_force).await {
                 self.runtime.lost(&error);
                 // Nobody tells of the same change again.
-                self.runtime.closing.run_until_cancelled(self.runtime.clock.sleep_for(pause)).await;
+                self.runtime.closing.run_until_cancelled(self.runtime.clock.sleep_for(pauses.pause())).await;
                 self.runtime.peers.addresses.notify_one();
-                pause = (pause * 2).min(LONGEST_PAUSE);
             } else {
-                pause = FIRST_PAUSE;
+                pauses.reset();
             }
         }
     }

@@ -174,7 +174,7 @@ fn prunes_of(rule: Retention, now: Timestamp) -> Vec<PruneFilter> {
 /// A clean-up is bounded, and measures after each batch: nothing is deleted in vain if something else fills the store.
 #[derive(Default)]
 struct RoomMaker {
-    /// The earliest time of the next clean-up, if the last one did not make enough room.
+    /// The earliest time of the next clean-up: the last one did not make enough room.
     not_before: Option<MonotonicTime>,
     /// True if the last clean-up could not delete anything, so that this is logged once.
     is_stuck: bool,
@@ -190,26 +190,30 @@ impl RoomMaker {
         if self.not_before.is_some_and(|not_before| now < not_before) {
             return;
         }
-        match self.make_once(runtime).await {
-            Ok(_) if runtime.store.capacity() == Capacity::Ample => *self = Self::default(),
-            // If all that may go is gone, the next execution that ends is a reason to look again.
-            Ok(has_more) => self.not_before = has_more.then(|| now.after(ROOM_PAUSE)),
-            Err(error) => {
-                runtime.lost(&error);
-                self.not_before = Some(now.after(ROOM_PAUSE));
-            }
+        if let Err(error) = self.make_once(runtime).await {
+            runtime.lost(&error);
+        }
+        if runtime.store.capacity() == Capacity::Ample {
+            *self = Self::default();
+        } else {
+            // Each start asks for room meanwhile.
+            self.not_before = Some(now.after(ROOM_PAUSE));
         }
     }
 
-    /// Deletes batches until there is enough room, or the bound of a clean-up is reached. Returns true if another clean-up could
-    /// delete more.
-    async fn make_once(&mut self, runtime: &Runtime) -> Result<bool, store::Error> {
+    /// Deletes batches until there is enough room, or the bound of a clean-up is reached.
+    async fn make_once(&mut self, runtime: &Runtime) -> Result<(), store::Error> {
         let store = &runtime.store;
         if !store.try_lock(LOCK).await? {
             // Another node makes room.
-            return Ok(true);
+            return Ok(());
         }
-        let cleaned = delete_oldest(runtime).await;
+        let cleaned = match store.measure().await {
+            // Another node has made room since this one measured.
+            Ok(Capacity::Ample) => Ok((0, true)),
+            Ok(_) => delete_oldest(runtime).await,
+            Err(error) => Err(error),
+        };
         store.unlock(LOCK);
         let (deleted, has_more) = cleaned?;
         let capacity = store.capacity();
@@ -228,7 +232,7 @@ impl RoomMaker {
             );
         }
         self.is_stuck = is_stuck;
-        Ok(has_more)
+        Ok(())
     }
 }
 
@@ -255,7 +259,60 @@ async fn delete_oldest(runtime: &Runtime) -> Result<(u64, bool), store::Error> {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::atomic::{AtomicU32, Ordering};
+
+    use runtime::{Isolation, ManualClock, RuntimeParts, Secret, Settings};
+    use store::memory::{FaultPlan, Faults, Operation};
+
     use super::*;
+
+    /// A store that has little room, and counts its reads.
+    #[derive(Default)]
+    struct LittleRoom(AtomicU32);
+
+    impl Faults for LittleRoom {
+        fn plan(&self, operation: Operation<'_>) -> FaultPlan {
+            if matches!(operation, Operation::Read) {
+                self.0.fetch_add(1, Ordering::Relaxed);
+            }
+            FaultPlan::NONE
+        }
+
+        fn capacity(&self) -> Capacity {
+            Capacity::Low
+        }
+    }
+
+    #[tokio::test]
+    async fn a_clean_up_that_did_not_make_enough_room_is_repeated_only_after_a_pause() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let clock = ManualClock::new(Timestamp::UNIX_EPOCH);
+        let little = Arc::new(LittleRoom::default());
+        let options = connector::HttpOptions::default();
+        let runtime = Runtime::from_parts(RuntimeParts {
+            settings: Settings::new(folder.path()),
+            store: store::Memory::default().join(little.clone()).1,
+            secret: Secret::new([7; 32]),
+            clock: Arc::new(clock.clone()),
+            http: connector::Http::new(options).expect("HTTP is set up"),
+            catalog: Arc::new(catalog::Catalog::empty(Arc::new(
+                catalog::builtin().expect("the connectors load"),
+            ))),
+            isolation: Isolation::none(),
+            vault: None,
+            doubles: None,
+        });
+        let (mut room, reads) = (RoomMaker::default(), || little.0.load(Ordering::Relaxed));
+        room.make(&runtime).await;
+        let of_one = reads();
+        assert!(of_one > 0, "it looked what may go");
+        // As after each start.
+        room.make(&runtime).await;
+        assert_eq!(reads(), of_one);
+        clock.advance(ROOM_PAUSE);
+        room.make(&runtime).await;
+        assert_eq!(reads(), 2 * of_one);
+    }
 
     /// Compares the deletions of a rule, as text, 100 days after the epoch.
     fn check(rule: Retention, expected: &[&str]) {

@@ -1,33 +1,33 @@
-//! Reads and writes of the store that are tried again, with growing pauses, until they succeed: without them a trigger would lose its
-//! progress.
+//! Reads and writes of the store that are tried again, with growing pauses, until the store takes them: without them a trigger would
+//! lose its progress.
 
 use std::time::Duration;
 
+use model::Backoff;
 use runtime::Runtime;
 
-/// The first and the longest pause between attempts.
-const FIRST_PAUSE: Duration = Duration::from_millis(250);
-const LONGEST_PAUSE: Duration = Duration::from_secs(10);
+/// The pauses between attempts.
+const PAUSES: Backoff = Backoff::new(Duration::from_millis(250), Duration::from_secs(10));
 
-/// Runs `operation` until it succeeds. Returns `None` if the engine stops before, or the store has failed for good.
+/// Runs `operation` until it succeeds. Returns `None` if the engine stops before, the store has failed for good, or it refuses the
+/// operation itself: then other triggers go on.
 pub(crate) async fn until_done<T, F>(runtime: &Runtime, mut operation: impl FnMut() -> F) -> Option<T>
 where
     F: Future<Output = Result<T, store::Error>>,
 {
-    let mut pause = FIRST_PAUSE;
+    let mut pauses = PAUSES;
     loop {
         match operation().await {
             Ok(done) => return Some(done),
             Err(error) => {
-                if pause == FIRST_PAUSE || error.is_untrusted() {
+                if pauses.is_fresh() || !error.may_pass() {
                     runtime.lost(&error);
                 }
-                if error.is_untrusted() {
+                if !error.may_pass() {
                     return None;
                 }
             }
         }
-        runtime.closing.run_until_cancelled(runtime.clock.sleep_for(pause)).await?;
-        pause = (pause * 2).min(LONGEST_PAUSE);
+        runtime.closing.run_until_cancelled(runtime.clock.sleep_for(pauses.pause())).await?;
     }
 }

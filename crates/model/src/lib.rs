@@ -14,6 +14,7 @@ pub mod value;
 
 pub mod action;
 pub mod automation;
+pub mod backoff;
 pub mod connection;
 pub mod execution;
 pub mod failpoint;
@@ -35,6 +36,7 @@ pub mod schema;
 
 pub use action::{ActionError, ActionSpec, Effect, ErrorKind, InputSpec, InputType, ResultType};
 pub use automation::{Automation, AutomationId, Block, DefinitionHash, OnError, Step, Trigger, Verb};
+pub use backoff::Backoff;
 pub use budget::Budget;
 pub use connection::{Connection, Secret};
 pub use diagnostic::{Diagnostic, Severity, Source, Span};

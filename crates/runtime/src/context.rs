@@ -8,7 +8,7 @@ use arc_swap::ArcSwap;
 use catalog::{Catalog, ReloadSummary};
 use connector::Registry;
 use jiff::Timestamp;
-use store::{Capacity, NodeDetails, Store};
+use store::{Capacity, Node, NodeDetails, Store};
 use tokio::sync::{Notify, broadcast, watch};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
@@ -273,16 +273,23 @@ impl Runtime {
     pub fn report_address(self: &Arc<Self>, address: SocketAddr) {
         let _ = self.admin_address.set(address);
         let runtime = self.clone();
-        self.tracker.spawn(async move { runtime.report_details().await });
+        self.tracker.spawn(async move { runtime.report_details_now().await });
+    }
+
+    /// Reads the other nodes, and reports the details of this one to them.
+    pub(crate) async fn report_details_now(&self) {
+        // A failure of the store is reported elsewhere, and the next look at the nodes reports the details.
+        if self.store.node().is_some()
+            && let Ok(nodes) = self.store.nodes().await
+        {
+            self.report_details(&nodes);
+        }
     }
 
     /// Compares the keys of this node with the keys of the others, and tells them about it.
-    pub(crate) async fn report_details(&self) {
-        if self.store.node().is_none() {
-            return;
-        }
+    pub(crate) fn report_details(&self, nodes: &[Node]) {
         let Some(vault) = &self.vault else { return };
-        let conflict = vault.conflict().await;
+        let conflict = vault.conflict(nodes);
         self.store.report_details(NodeDetails {
             address: self.admin_address.get().map(ToString::to_string),
             data_dir: Some(self.settings.data_dir.display().to_string()),

@@ -4,6 +4,7 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::time::Duration;
 
+use model::Backoff;
 use store::Store;
 use tokio::sync::OwnedMutexGuard;
 
@@ -41,8 +42,7 @@ impl KeyedLocks {
 /// has read.
 const PATIENCE: Duration = Duration::from_secs(30);
 /// The pauses between two attempts.
-const FIRST_PAUSE: Duration = Duration::from_millis(1);
-const LONGEST_PAUSE: Duration = Duration::from_millis(50);
+const PAUSES: Backoff = Backoff::new(Duration::from_millis(1), Duration::from_millis(50));
 
 /// A lock of a key, in this process and among the nodes that share the store. It is free again when it is dropped.
 pub(crate) struct StoreLock {
@@ -66,7 +66,7 @@ impl StoreLock {
         }
         let name = format!("{kind}:{key}");
         let give_up = clock.monotonic_now().after(PATIENCE);
-        let mut pause = FIRST_PAUSE;
+        let mut pauses = PAUSES;
         loop {
             match store.try_lock(&name).await {
                 Ok(true) => return Self { _local: local, shared: Some((store.clone(), name)) },
@@ -76,8 +76,7 @@ impl StoreLock {
                     return Self { _local: local, shared: None };
                 }
             }
-            clock.sleep_for(pause).await;
-            pause = (pause * 2).min(LONGEST_PAUSE);
+            clock.sleep_for(pauses.pause()).await;
         }
     }
 }

@@ -5,23 +5,18 @@ use std::collections::HashMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use model::ExecutionId;
+use model::{Backoff, ExecutionId};
 
-/// The first and the longest pause.
-const FIRST: Duration = Duration::from_millis(250);
-const LONGEST: Duration = Duration::from_secs(60);
+const PAUSES: Backoff = Backoff::new(Duration::from_millis(250), Duration::from_secs(60));
 
-/// The last pause of each execution whose last write was refused.
+/// The pauses of each execution whose last write was refused.
 #[derive(Debug, Default)]
-pub(crate) struct RefusedWrites(Mutex<HashMap<ExecutionId, Duration>>);
+pub(crate) struct RefusedWrites(Mutex<HashMap<ExecutionId, Backoff>>);
 
 impl RefusedWrites {
     /// Notes a refused write. Returns the pause before the execution is repeated, which doubles each time.
     pub(crate) fn pause(&self, id: ExecutionId) -> Duration {
-        let mut pauses = self.pauses();
-        let pause = pauses.get(&id).map_or(FIRST, |last| (*last * 2).min(LONGEST));
-        pauses.insert(id, pause);
-        pause
+        self.pauses().entry(id).or_insert(PAUSES).pause()
     }
 
     /// Notes that a run of an execution ended otherwise.
@@ -29,7 +24,7 @@ impl RefusedWrites {
         self.pauses().remove(&id);
     }
 
-    fn pauses(&self) -> MutexGuard<'_, HashMap<ExecutionId, Duration>> {
+    fn pauses(&self) -> MutexGuard<'_, HashMap<ExecutionId, Backoff>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -44,6 +39,6 @@ mod tests {
         let pauses: Vec<u128> = (0..10).map(|_| refused.pause(id).as_millis()).collect();
         assert_eq!(pauses, [250, 500, 1000, 2000, 4000, 8000, 16000, 32000, 60000, 60000]);
         refused.forget(id);
-        assert_eq!(refused.pause(id), FIRST);
+        assert_eq!(refused.pause(id).as_millis(), 250);
     }
 }

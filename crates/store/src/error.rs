@@ -273,6 +273,15 @@ impl Error {
         matches!(self, Self::Commit { .. } | Self::Poisoned { .. } | Self::DatabaseDamaged { .. })
     }
 
+    /// True if the error says nothing about the read or the write itself, which can succeed when it is sent again.
+    #[must_use]
+    pub fn may_pass(&self) -> bool {
+        matches!(
+            self,
+            Self::Full | Self::Busy | Self::Unreachable { .. } | Self::Write { .. } | Self::Read { .. }
+        )
+    }
+
     /// True if the store, or a part of it, is not reliable: it must be reopened or restored.
     #[must_use]
     pub fn is_untrusted(&self) -> bool {
@@ -289,6 +298,28 @@ mod tests {
         let error = Error::Locked { path: "data/cogwork.db.lock".into(), pid: Some(41) };
         let text = error.to_string();
         assert!(text.starts_with("another daemon (process 41) holds `data/cogwork.db.lock`;"), "{text}");
+    }
+
+    #[test]
+    fn what_the_database_says_of_itself_may_pass_and_what_it_says_of_a_write_does_not() {
+        let reason = || "permission denied".to_owned();
+        for error in [
+            Error::Full,
+            Error::Busy,
+            Error::Unreachable { reason: reason() },
+            Error::Write { reason: reason() },
+        ] {
+            assert!(error.may_pass(), "{error}");
+        }
+        for error in [
+            Error::Invalid { reason: reason() },
+            Error::TooLarge { bytes: 2, limit: 1 },
+            Error::RecordDamaged { detail: reason() },
+            Error::Commit { reason: reason() },
+            Error::Closed,
+        ] {
+            assert!(!error.may_pass(), "{error}");
+        }
     }
 
     #[test]

@@ -254,6 +254,10 @@ impl MaintenanceStore for TrackedStore {
         self.track(self.store.prune(filter, limit)).await
     }
 
+    async fn measure(&self) -> Result<Capacity, Error> {
+        self.track(self.store.measure()).await
+    }
+
     async fn prune_keys(&self, before: Timestamp, limit: u32) -> Result<u64, Error> {
         self.track(self.store.prune_keys(before, limit)).await
     }

@@ -1,41 +1,76 @@
 //! Starts while executions of an earlier run of the daemon are read back.
 
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use model::{Event, ExecutionId, Map, Origin, Payload};
-use store::{Accept, ExecutionStore as _, InitialEvents, NewExecution};
+use engine::Engine;
+use model::{Automation, Event, ExecutionId, Map, Origin, Payload};
+use store::{Accept, ExecutionStore as _, InitialEvents, NewExecution, Store as _};
 use tokio::sync::Semaphore;
 
 use crate::common::{Project, settled, soon, stop};
 use crate::hooks::{post, text, tokens};
 use crate::watched::Watched;
 
+fn automation(engine: &Engine) -> Arc<Automation> {
+    engine.catalog().find("test").expect("it is in force").automation.clone()
+}
+
+/// Accepts an execution without an engine, as an earlier run of the daemon did.
+async fn accept(store: &Watched, automation: &Automation, number: u8) -> ExecutionId {
+    let at = "2026-03-02T08:00:00Z".parse().expect("an instant");
+    let started = Event::Started {
+        at,
+        automation: automation.id.clone(),
+        definition: automation.definition,
+        origin: Origin::Manual,
+        payload: Payload::manual(Map::new()).into(),
+    };
+    let id = ExecutionId::new(at, [number; 10]);
+    let (initial, dedup) = (InitialEvents::default(), Vec::new());
+    let new = NewExecution { id, started, key: None, dedup, starts_running: false, initial, gated: false };
+    store.accept(&Accept { executions: vec![new], ..Accept::default() }).await.expect("it is accepted");
+    id
+}
+
 #[tokio::test]
-async fn a_synchronous_start_waits_a_moment_for_the_backlog_and_is_then_refused_with_503_not_429() {
+async fn an_accepted_execution_that_a_read_did_not_reach_is_read_again_although_there_is_no_outage() {
     let project = Project::with("trigger: {webhook: {verify: none, mode: sync}}\nsteps: []\n");
     let engine = project.start().await;
-    let deployment = engine.catalog().find("test").expect("it is in force").clone();
-    let automation = deployment.automation.clone();
+    let automation = automation(&engine);
     // Stores the definition.
     let answer = soon(Box::pin(engine.ingress().receive(&tokens(&engine).0, post("{}")))).await;
     assert_eq!(answer.status, 200, "{}", text(&answer));
     stop(engine).await;
     let store = Arc::new(Watched::new(project.open_store()));
-    let at = "2026-03-02T08:00:00Z".parse().expect("an instant");
+    let id = accept(&store, &automation, 1).await;
+    store.unanswered.store(2, Ordering::SeqCst);
+    let engine = project.start_on(store.clone()).await;
+    assert!(store.outage().is_none());
+    let ended = async {
+        while store.execution(id).await.expect("it is read").is_none_or(|row| !row.status.is_terminal()) {
+            project.clock.advance(Duration::from_millis(50));
+            tokio::task::yield_now().await;
+        }
+    };
+    soon(ended).await;
+    assert_eq!(store.unanswered.load(Ordering::SeqCst), 0);
+    stop(engine).await;
+}
+
+#[tokio::test]
+async fn a_synchronous_start_waits_a_moment_for_the_backlog_and_is_then_refused_with_503_not_429() {
+    let project = Project::with("trigger: {webhook: {verify: none, mode: sync}}\nsteps: []\n");
+    let engine = project.start().await;
+    let automation = automation(&engine);
+    // Stores the definition.
+    let answer = soon(Box::pin(engine.ingress().receive(&tokens(&engine).0, post("{}")))).await;
+    assert_eq!(answer.status, 200, "{}", text(&answer));
+    stop(engine).await;
+    let store = Arc::new(Watched::new(project.open_store()));
     for number in 1..=2 {
-        let started = Event::Started {
-            at,
-            automation: automation.id.clone(),
-            definition: automation.definition,
-            origin: Origin::Manual,
-            payload: Payload::manual(Map::new()).into(),
-        };
-        let id = ExecutionId::new(at, [number; 10]);
-        let (initial, dedup) = (InitialEvents::default(), Vec::new());
-        let new =
-            NewExecution { id, started, key: None, dedup, starts_running: false, initial, gated: false };
-        store.accept(&Accept { executions: vec![new], ..Accept::default() }).await.expect("it is accepted");
+        accept(&store, &automation, number).await;
     }
     // The first is being read, and the second waits for its turn.
     store.reading.forget_permits(Semaphore::MAX_PERMITS);

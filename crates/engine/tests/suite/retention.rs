@@ -64,10 +64,11 @@ async fn send(engine: &Engine, number: usize) -> HttpResponse {
     soon(Box::pin(engine.ingress().receive(&live, request))).await
 }
 
-/// Sends it until it is taken.
-async fn send_until_taken(engine: &Engine, number: usize) {
+/// Sends it until it is taken, while the pauses between clean-ups pass.
+async fn send_until_taken(project: &Project, engine: &Engine, number: usize) {
     soon(async {
         while send(engine, number).await.status != 200 {
+            project.clock.advance(Duration::from_secs(1));
             tokio::task::yield_now().await;
         }
     })
@@ -81,7 +82,7 @@ async fn where_the_size_runs_out_the_oldest_that_ended_go_and_new_ones_are_taken
     let first = soon(engine.ingress().receive(&tokens(&engine).0, post("{}"))).await;
     // Four times as much as there is room for.
     for number in 0..400 {
-        send_until_taken(&engine, number).await;
+        send_until_taken(&project, &engine, number).await;
     }
     let info = store.info().await.expect("it is told");
     let file = std::fs::metadata(project.settings.data_dir.join("cogwork.db")).expect("it is there").len();
@@ -111,7 +112,7 @@ async fn where_nothing_can_go_new_ones_are_refused_until_something_has_ended() {
     assert_eq!(store.unfinished_count().await.expect("it is counted"), taken as u64, "none of them went");
     // They come to their end in the room that is kept for that, and make room for others.
     project.clock.advance(DAY);
-    send_until_taken(&engine, taken).await;
+    send_until_taken(&project, &engine, taken).await;
     soon(async {
         while store.unfinished_count().await.expect("it is counted") > 1 {
             tokio::task::yield_now().await;

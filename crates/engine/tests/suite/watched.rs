@@ -33,6 +33,8 @@ pub(crate) struct Watched {
     pub(crate) full: AtomicU64,
     /// How many writes are refused for another reason.
     pub(crate) refused: AtomicU64,
+    /// How many reads of logs the database does not answer.
+    pub(crate) unanswered: AtomicU64,
     pub(crate) gate: Semaphore,
     /// As `gate`, for the reads of logs.
     pub(crate) reading: Semaphore,
@@ -58,6 +60,7 @@ impl Watched {
             fail: zero(),
             full: zero(),
             refused: zero(),
+            unanswered: zero(),
             gate: open(),
             reading: open(),
             searching: open(),
@@ -152,6 +155,10 @@ impl ExecutionStore for Watched {
         self.reading.acquire().await.expect("the gate stays").forget();
         if *self.hidden.lock().expect("nobody panicked") == Some(id) {
             return Ok(None);
+        }
+        let one_less = |left: u64| left.checked_sub(1);
+        if self.unanswered.fetch_update(Ordering::SeqCst, Ordering::SeqCst, one_less).is_ok() {
+            return Err(Error::Unreachable { reason: "all connections that read are in use".to_owned() });
         }
         self.inner.replay_log(id).await
     }
@@ -302,6 +309,10 @@ impl GenerationStore for Watched {}
 impl MaintenanceStore for Watched {
     async fn prune(&self, filter: PruneFilter, limit: u32) -> Result<u64, Error> {
         self.inner.prune(filter, limit).await
+    }
+
+    async fn measure(&self) -> Result<Capacity, Error> {
+        self.inner.measure().await
     }
 
     async fn prune_keys(&self, before: Timestamp, limit: u32) -> Result<u64, Error> {

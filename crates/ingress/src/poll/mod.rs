@@ -13,6 +13,7 @@ use std::time::Duration;
 
 use connector::{EventSource, EventSpec, Registry};
 use jiff::{SignedDuration, Timestamp};
+use model::Backoff;
 use model::automation::{AutomationId, Delivery, EventTrigger, PollStart, PollTrigger, Trigger};
 use store::PollState;
 use tokio::sync::{Notify, Semaphore};
@@ -29,9 +30,8 @@ use runtime::{Due, Timed};
 pub(crate) use view::PollOperation;
 pub use view::{PollError, PollView};
 
-/// The first and the longest delay of a poll whose result the store did not take.
-const MIN_STORE_DELAY: Duration = Duration::from_secs(1);
-const MAX_STORE_DELAY: Duration = Duration::from_secs(30);
+/// The delays of a poll whose result the store did not take.
+const STORE_DELAYS: Backoff = Backoff::new(Duration::from_secs(1), Duration::from_secs(30));
 /// Maximum number of concurrent polls.
 const MAX_CONCURRENT: usize = 32;
 
@@ -60,7 +60,7 @@ struct Entry {
     last_success: Option<MonotonicTime>,
     next: MonotonicTime,
     /// The last delay after a result that the store did not take; zero if it took the last one.
-    store_delay: Duration,
+    store_delays: Backoff,
     /// True while the poll runs; it is not in `order` then.
     busy: bool,
     /// True if this node polls, and no other one. Otherwise it is not in `order`.
@@ -281,7 +281,7 @@ impl Polls {
             }
             let Progress { poll_state, last_success, next } = progress;
             let entry =
-                Entry { every, poll_state, last_success, next, store_delay: Duration::ZERO, busy, is_here };
+                Entry { every, poll_state, last_success, next, store_delays: STORE_DELAYS, busy, is_here };
             state.entries.insert(id, entry);
         }
     }
@@ -320,9 +320,7 @@ impl Polls {
     fn postpone(&self, id: &AutomationId, now: MonotonicTime) {
         let mut state = self.state();
         let Some(entry) = state.entries.get_mut(id) else { return };
-        let longest = MAX_STORE_DELAY.min(entry.every);
-        entry.store_delay = (entry.store_delay * 2).max(MIN_STORE_DELAY).min(longest);
-        entry.next = now.after(entry.store_delay);
+        entry.next = now.after(entry.store_delays.pause().min(entry.every));
     }
 
     /// Progress of an Automation's poll; `None` if it has no poll in force.
@@ -349,7 +347,7 @@ impl Polls {
         if poll_state.failures == 0 {
             entry.last_success = poll_state.polled_at.map(|at| MonotonicTime::from_wall(at, ahead));
         }
-        (entry.next, entry.poll_state, entry.store_delay) = (next, poll_state, Duration::ZERO);
+        (entry.next, entry.poll_state, entry.store_delays) = (next, poll_state, STORE_DELAYS);
         if waits {
             state.order.remove(&(before, id.clone()));
             state.order.insert((next, id.clone()));

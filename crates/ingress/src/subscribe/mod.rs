@@ -233,14 +233,15 @@ impl Ingress {
         self.store_subscription(subscription).await;
     }
 
-    /// Stores a subscription, then updates it in memory.
-    async fn store_subscription(&self, subscription: Subscription) {
+    /// Stores a subscription, then updates it in memory. Returns false if the store did not take it.
+    async fn store_subscription(&self, subscription: Subscription) -> bool {
         // Without the id at the other application a subscription could not be taken back.
         let store = &self.runtime.store;
         if until_done(&self.runtime, || store.put_subscription(subscription.clone())).await.is_none() {
-            return;
+            return false;
         }
         self.subscriptions.update(subscription, self.runtime.clock.wall_offset());
+        true
     }
 
     /// Creates or removes a subscription remotely and records the result.
@@ -285,7 +286,13 @@ impl Ingress {
                 now.next_at = Some(retry_at(self.runtime.clock.now(), now.failures));
             }
         }
-        self.store_subscription(now).await;
+        if !self.store_subscription(now.clone()).await {
+            // In memory alone: it knows the id at the other application, and is not due again at once.
+            now.failures = now.failures.saturating_add(1);
+            now.error = Some("its state could not be stored; see the log of the daemon".to_owned());
+            now.next_at = Some(retry_at(self.runtime.clock.now(), now.failures));
+            self.subscriptions.update(now, self.runtime.clock.wall_offset());
+        }
         drop(alone);
         // Only now: an entry that is still due in memory would be processed a second time.
         self.subscriptions.release(&id);

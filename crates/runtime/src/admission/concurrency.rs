@@ -1,6 +1,7 @@
 //! The end of a run: an execution leaves memory with a disposition, and gives up the permit of its concurrency group.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use catalog::Catalog;
 use model::automation::{Automation, AutomationId, Concurrency, ConcurrencyPolicy, Overlap, Trigger};
@@ -133,13 +134,13 @@ impl RunGuard {
 
     /// Ends the run. The execution leaves memory.
     pub(super) fn end(mut self, disposition: Disposition) {
-        if !matches!(disposition, Disposition::Refused) {
+        if !matches!(disposition, Disposition::Refused(_)) {
             self.runtime.refused_writes.forget(self.run.journal.id());
         }
         match disposition {
             Disposition::Finished => self.finish(),
             Disposition::Suspended(rest) => self.suspend(rest),
-            Disposition::Refused => self.repeat(),
+            Disposition::Refused(pause) => self.repeat(pause),
             // The execution keeps its permit, so that no other gets in between; waiters are not told of an end.
             Disposition::NotAccepted | Disposition::StoreFailed | Disposition::ShuttingDown => {
                 self.has_ended = true;
@@ -154,12 +155,14 @@ impl RunGuard {
         }
     }
 
-    /// Moves the execution to the backlog. It is read back, and repeats what was not recorded, as after a crash. It keeps its permit.
-    fn repeat(&mut self) {
+    /// Moves the execution out of memory for a pause. Then it is read back, and repeats what was not recorded, as after a crash. It
+    /// keeps its permit.
+    fn repeat(&mut self, pause: Duration) {
         let queued = Queued { source: ReplaySource::AnotherProcess, ..self.queued() };
+        let until = self.runtime.clock.monotonic_now().after(pause);
         let admission = &self.runtime.clone().admission;
         let mut table = admission.table();
-        self.park(&mut table, ExecutionState::Queued(queued));
+        self.park(&mut table, ExecutionState::Paused { until, queued: Box::new(queued) });
         drop(table);
         self.announce();
     }

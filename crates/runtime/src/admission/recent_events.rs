@@ -20,9 +20,6 @@ use crate::run::Delivery;
 const RETAINED_FOR: SignedDuration = SignedDuration::from_hours(24 * 7);
 /// The time within which another node has written and delivered an event after it gave it a key.
 const WRITTEN_WITHIN: SignedDuration = SignedDuration::from_mins(5);
-/// The bytes of events that this process retains within [`RETAINED_FOR`]: of executions, and of all other senders. Each has a share of its own,
-/// so that events from outside leave room for the events of automations.
-const SHARES: [usize; 2] = [64 << 20, 32 << 20];
 /// The page size when retained events are read.
 const PAGE: u32 = 1000;
 
@@ -35,7 +32,42 @@ fn scope(name: &str) -> String {
 #[derive(Default)]
 pub(crate) struct EventKeys {
     issued: Mutex<IssuedKeys>,
-    shares: Mutex<[Share; SHARES.len()]>,
+    shares: Mutex<Shares>,
+}
+
+/// The room of the retained events. Events from outside leave room for the events of automations.
+#[derive(Default)]
+struct Shares {
+    /// The events of executions.
+    executions: Share,
+    /// The events of all other senders.
+    outside: Share,
+}
+
+/// The sender of an event, as far as its share depends on it.
+#[derive(Clone, Copy)]
+enum Sender {
+    Execution,
+    Outside,
+}
+
+impl Sender {
+    /// Returns the bytes of events that this process retains within [`RETAINED_FOR`].
+    fn most(self) -> usize {
+        match self {
+            Self::Execution => 64 << 20,
+            Self::Outside => 32 << 20,
+        }
+    }
+}
+
+impl Shares {
+    fn of(&mut self, sender: Sender) -> &mut Share {
+        match sender {
+            Sender::Execution => &mut self.executions,
+            Sender::Outside => &mut self.outside,
+        }
+    }
 }
 
 /// The bytes of the retained events of some senders, by the hour in which they end.
@@ -59,14 +91,28 @@ impl Share {
             return false;
         }
         self.bytes += bytes;
-        // The hour after the last event of this one has ended.
-        let end = hour + RETAINED_FOR.as_hours() + 1;
+        let end = end_of(now);
         match self.by_hour.back_mut() {
             Some((last, taken)) if *last >= end => *taken += bytes,
             _ => self.by_hour.push_back((end, bytes)),
         }
         true
     }
+
+    /// Gives back what an event took at `now` that was not stored.
+    fn give_back(&mut self, bytes: usize, now: Timestamp) {
+        let end = end_of(now);
+        let taken = self.by_hour.iter_mut().find(|(last, taken)| *last >= end && *taken >= bytes);
+        if let Some((_, taken)) = taken {
+            *taken -= bytes;
+            self.bytes -= bytes;
+        }
+    }
+}
+
+/// Returns the hour in which every event of the hour of `now` has ended.
+fn end_of(now: Timestamp) -> i64 {
+    now.as_second() / 3600 + RETAINED_FOR.as_hours() + 1
 }
 
 #[derive(Default)]
@@ -102,10 +148,10 @@ impl EventKeys {
     }
 
     /// Takes room for an event in the share of its sender. Returns false, and reports it once, if the share is used up.
-    fn has_room(&self, share: usize, bytes: usize, now: Timestamp) -> bool {
-        let mut shares = self.shares.lock().unwrap_or_else(PoisonError::into_inner);
-        let (Some(most), Some(share)) = (SHARES.get(share), shares.get_mut(share)) else { return true };
-        let has_room = share.take(bytes, *most, now);
+    fn take_room(&self, sender: Sender, bytes: usize, now: Timestamp) -> bool {
+        let (mut shares, most) = (self.shares(), sender.most());
+        let share = shares.of(sender);
+        let has_room = share.take(bytes, most, now);
         if !has_room && !std::mem::replace(&mut share.is_reported, true) {
             tracing::warn!(
                 megabytes = most >> 20,
@@ -114,6 +160,15 @@ impl EventKeys {
         }
         share.is_reported &= !has_room;
         has_room
+    }
+
+    /// Gives back the room of an event that was not stored.
+    fn give_room_back(&self, sender: Sender, bytes: usize, now: Timestamp) {
+        self.shares().of(sender).give_back(bytes, now);
+    }
+
+    fn shares(&self) -> MutexGuard<'_, Shares> {
+        self.shares.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Makes all later keys greater than the id of an execution.
@@ -164,7 +219,8 @@ impl Runtime {
         let now = self.clock.now();
         let keys = &self.admission.event_keys;
         let bytes = value.estimated_size(StateWrite::MAX_VALUE_BYTES);
-        if !keys.has_room(usize::from(sender.is_none()), bytes, now) {
+        let share = if sender.is_some() { Sender::Execution } else { Sender::Outside };
+        if !keys.take_room(share, bytes, now) {
             return Ok(None);
         }
         if let Some(sender) = sender {
@@ -178,7 +234,11 @@ impl Runtime {
             value: Some(value),
             expires_at: now.checked_add(RETAINED_FOR).ok(),
         };
-        self.store.write_state(vec![write]).await.inspect_err(|error| self.lost(error))?;
+        if let Err(error) = self.store.write_state(vec![write]).await {
+            keys.give_room_back(share, bytes, now);
+            self.lost(&error);
+            return Err(error.into());
+        }
         Ok(Some(retained))
     }
 
@@ -285,12 +345,23 @@ mod tests {
     #[test]
     fn events_from_outside_leave_room_for_those_of_executions_until_they_are_over() {
         let keys = EventKeys::default();
-        let (outside, own, bytes) = (1, 0, 1 << 20);
-        let taken = (0..1000).take_while(|_| keys.has_room(outside, bytes, at(0))).count();
+        let bytes = 1 << 20;
+        let taken = (0..1000).take_while(|_| keys.take_room(Sender::Outside, bytes, at(0))).count();
         assert_eq!(taken, 32);
-        assert!(keys.has_room(own, bytes, at(0)));
+        assert!(keys.take_room(Sender::Execution, bytes, at(0)));
         let later = |hours: i64| at(0).checked_add(SignedDuration::from_hours(hours)).unwrap();
-        assert!(!keys.has_room(outside, bytes, later(24 * 7 - 1)));
-        assert!(keys.has_room(outside, bytes, later(24 * 7 + 1)));
+        assert!(!keys.take_room(Sender::Outside, bytes, later(24 * 7 - 1)));
+        assert!(keys.take_room(Sender::Outside, bytes, later(24 * 7 + 1)));
+    }
+
+    #[test]
+    fn an_event_that_was_not_stored_takes_no_room() {
+        let keys = EventKeys::default();
+        let bytes = Sender::Outside.most();
+        let later = at(0).checked_add(SignedDuration::from_hours(2)).unwrap();
+        assert!(keys.take_room(Sender::Outside, bytes, at(0)));
+        assert!(!keys.take_room(Sender::Outside, bytes, later));
+        keys.give_room_back(Sender::Outside, bytes, at(0));
+        assert!(keys.take_room(Sender::Outside, bytes, later));
     }
 }

@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use jiff::SignedDuration;
+use model::Backoff;
 use model::automation::{AutomationId, DefinitionHash};
 use model::execution::{ExecutionId, Status};
 use model::payload::Payload;
@@ -24,9 +25,8 @@ use catalog::{Catalog, Deployment};
 const OLD_DEFINITIONS: usize = 1024;
 /// The page size when unfinished executions are read at startup.
 const PAGE: u32 = 5000;
-/// The first and the longest pause before an execution is loaded again that could not be read in an outage.
-const FIRST_PAUSE: Duration = Duration::from_millis(250);
-const LONGEST_PAUSE: Duration = Duration::from_secs(5);
+/// The pauses before an execution is loaded again that the store could not read.
+const PAUSES: Backoff = Backoff::new(Duration::from_millis(250), Duration::from_secs(5));
 
 impl Runtime {
     /// Loads a claimed execution and runs it on.
@@ -51,23 +51,26 @@ impl Runtime {
                 self.spawn(self.register(RunParts { memory, ..live }), permit);
             }
             Ok(None) => self.give_up(id),
-            Err(message) => {
+            Err(error) => {
                 self.give_up(id);
-                tracing::error!(%id, message, "an accepted execution cannot be read back; it is left as it is")
+                tracing::error!(%id, %error, "an accepted execution cannot be read back; it is left as it is")
             }
         }
     }
 
-    /// Loads an execution, and tries again with growing pauses while the store has an outage.
-    async fn load_when_readable(&self, id: ExecutionId, queued: &Queued) -> Result<Option<RunParts>, String> {
-        let mut pause = FIRST_PAUSE;
+    /// Loads an execution, and tries again with growing pauses if the store could not be read at the moment.
+    async fn load_when_readable(&self, id: ExecutionId, queued: &Queued) -> Result<Option<RunParts>, Error> {
+        let mut pauses = PAUSES;
         loop {
-            let loaded = self.load(id, queued.source, queued.wall_offset).await;
-            if loaded.is_ok() || self.store.outage().is_none() || !self.accepting() {
-                return loaded;
+            match self.load(id, queued.source, queued.wall_offset).await {
+                Err(Error::Store(error)) if error.may_pass() && self.accepting() => {
+                    if pauses.is_fresh() {
+                        tracing::warn!(%id, %error, "an accepted execution cannot be read back now; it is tried again");
+                    }
+                }
+                loaded => return loaded,
             }
-            self.closing.run_until_cancelled(self.clock.sleep_for(pause)).await;
-            pause = (pause * 2).min(LONGEST_PAUSE);
+            self.closing.run_until_cancelled(self.clock.sleep_for(pauses.pause())).await;
         }
     }
 
@@ -95,26 +98,26 @@ impl Runtime {
         id: ExecutionId,
         mut source: ReplaySource,
         wall_offset: SignedDuration,
-    ) -> Result<Option<RunParts>, String> {
+    ) -> Result<Option<RunParts>, Error> {
         if source == ReplaySource::ThisProcess && self.isolation.is_suspect(id) {
             // It has waited here since it was interrupted, and has not run.
             source = ReplaySource::AnotherProcess;
         }
         // Its events are needed until the journal has their values.
-        let bytes = self.store.history_bytes(id).await.map_err(|error| error.to_string())?;
+        let bytes = self.store.history_bytes(id).await?;
         let _memory = self.reserve_to_read(bytes.all).await;
-        let log = self.store.replay_log(id).await.map_err(|error| error.to_string())?;
+        let log = self.store.replay_log(id).await?;
         let Some(ReplayLog { snapshot, mut events, mut count }) = log else { return Ok(None) };
         let stored = snapshot.as_ref();
         let snapshot = stored.and_then(SnapshotState::read);
         if stored.is_some() && snapshot.is_none() {
             // Another version of the engine wrote it.
-            let all = self.store.events(id).await.map_err(|error| error.to_string())?;
+            let all = self.store.events(id).await?;
             let Some(all) = all else { return Ok(None) };
             count = u32::try_from(all.len()).unwrap_or(u32::MAX);
             events = all;
         }
-        let execution = crate::run::folded(id, &events)?;
+        let execution = crate::run::folded(id, &events).map_err(Error::Input)?;
         if execution.outcome.is_some() {
             return Ok(None);
         }
@@ -148,7 +151,7 @@ impl Runtime {
         &self,
         id: &AutomationId,
         hash: DefinitionHash,
-    ) -> Result<Arc<Deployment>, String> {
+    ) -> Result<Arc<Deployment>, Error> {
         let catalog = self.catalog.load_full();
         if let Some(found) = catalog.get(id).filter(|found| found.automation.definition == hash) {
             return Ok(found.clone());
@@ -156,14 +159,14 @@ impl Runtime {
         if let Some(found) = self.admission.old().get(&hash) {
             return Ok(found.clone());
         }
-        let kept = self.store.definition(hash).await.map_err(|error| error.to_string())?;
-        let kept = kept.ok_or_else(|| format!("its definition {hash} is not in the store"))?;
+        let kept = self.store.definition(hash).await?;
+        let kept = kept.ok_or_else(|| Error::Input(format!("its definition {hash} is not in the store")))?;
         let loaded = super::definition::unpack(kept);
         let automation = loaded.value.ok_or_else(|| {
-            format!(
+            Error::Input(format!(
                 "its definition does not load with this version of Cogwork:\n{}",
                 loaded.report.render(false)
-            )
+            ))
         })?;
         let deployment = Arc::new(Deployment::old(Arc::new(automation), loaded.report));
         let mut old = self.admission.old();

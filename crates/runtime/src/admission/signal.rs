@@ -120,7 +120,7 @@ impl Runtime {
                     return Err(Error::NoSuchExecution(id));
                 }
                 Ok(None) => return Ok(Vec::new()),
-                Err(message) => return Err(Error::Input(message)),
+                Err(error) => return Err(error),
             },
         };
         // Pauses of loop turns cannot be answered.
@@ -229,7 +229,7 @@ impl Runtime {
         step: &str,
         delivery: Delivery,
     ) -> Result<bool, SignalError> {
-        let live = self.load(id, source, *wall_offset).await.map_err(Error::Input)?;
+        let live = self.load(id, source, *wall_offset).await?;
         let Some(live) = live else { return Err(SignalError::NotWaiting) };
         let new = taken(live.journal.signal(step, delivery))?;
         self.committed(&live.journal).await?;

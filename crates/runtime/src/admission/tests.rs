@@ -8,7 +8,7 @@ use model::execution::{DelayReason, Event, ExecutionId, Origin};
 use super::backlog::Lane;
 use super::table::{Cancel, Claim, ExecutionState, ExecutionTable, Queued, Suspended};
 use crate::clock::{Clock, ManualClock};
-use crate::run::Wake;
+use crate::run::{ReplaySource, Wake};
 
 fn id(number: u8) -> ExecutionId {
     ExecutionId::from_bytes([number; 16])
@@ -136,4 +136,42 @@ fn an_execution_of_a_schedule_or_a_gate_stays() {
     table.enqueue(id(2), queued(&clock).movable(&Origin::Webhook, true));
     assert!(table.begin_leaving(9).is_empty());
     assert_eq!(table.backlog_len(), 2);
+}
+
+/// Pauses an execution for 9 seconds, since the store has refused a write of it.
+fn pause(table: &mut ExecutionTable, clock: &ManualClock, number: u8) {
+    let until = clock.monotonic_now().after(Duration::from_secs(9));
+    let queued = Queued { source: ReplaySource::AnotherProcess, ..queued(clock) };
+    table.park(id(number), ExecutionState::Paused { until, queued: Box::new(queued) }, None);
+}
+
+#[test]
+fn an_execution_whose_write_was_refused_waits_out_its_pause_outside_the_backlog() {
+    let (clock, mut table) = (clock(), ExecutionTable::default());
+    pause(&mut table, &clock, 1);
+    table.enqueue(id(2), queued(&clock));
+    assert_eq!(
+        table.claim_next(Lane::Slot, &clock).map(|(next, _)| next),
+        Some(id(2)),
+        "others get the slot"
+    );
+    assert_eq!((table.backlog_len(), table.is_parked(id(1))), (0, true));
+    let end = table.next_wake().after.expect("a timer");
+    table.wake_due(clock.now(), clock.monotonic_now());
+    assert_eq!(table.backlog_len(), 0, "the pause goes on");
+    table.wake_due(clock.now(), end);
+    let (next, queued) = table.claim_next(Lane::Slot, &clock).expect("the pause is over");
+    assert_eq!((next, queued.source), (id(1), ReplaySource::AnotherProcess));
+    assert_eq!(table.next_wake(), Wake::default());
+}
+
+#[test]
+fn a_cancellation_or_a_signal_ends_the_pause_after_a_refused_write() {
+    let (clock, mut table) = (clock(), ExecutionTable::default());
+    pause(&mut table, &clock, 1);
+    pause(&mut table, &clock, 2);
+    assert!(matches!(table.cancel(id(1), "why", &clock), Cancel::Claimed(_)));
+    let Claim::Queued(claimed) = table.claim(id(2)) else { panic!("it is paused") };
+    table.release(id(2), ExecutionState::Queued(claimed), clock.monotonic_now());
+    assert_eq!((table.backlog_len(), table.next_wake()), (1, Wake::default()));
 }

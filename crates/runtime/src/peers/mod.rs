@@ -133,7 +133,7 @@ impl Runtime {
             News::Addresses => self.peers.addresses.notify_one(),
             News::Secrets => {
                 self.reread_secrets().await?;
-                self.report_details().await;
+                self.report_details_now().await;
             }
             News::Backlog { node, count } => self.offer_room(node, count),
             News::Room { node, count } => self.give_to(node, count).await?,
@@ -144,7 +144,7 @@ impl Runtime {
     /// Takes over what dead nodes had, and sees to it that each node has its part of the shards.
     async fn take_over_and_balance(self: &Arc<Self>) -> Result<(), Error> {
         let nodes = self.store.nodes().await?;
-        self.report_details().await;
+        self.report_details(&nodes);
         self.balance_shards(&nodes).await?;
         if nodes.iter().all(|node| !node.dead) {
             return Ok(());

@@ -151,8 +151,8 @@ pub(crate) enum Disposition {
     NotAccepted,
     /// The store has failed: the next start of the daemon finds out how far the execution has come.
     StoreFailed,
-    /// The store has refused a write, and goes on: the execution repeats what was not recorded, as after a crash.
-    Refused,
+    /// The store has refused a write, and goes on: after this pause the execution repeats what was not recorded, as after a crash.
+    Refused(Duration),
     /// The daemon is stopping: the execution goes on at its next start.
     ShuttingDown,
 }
@@ -206,10 +206,7 @@ impl Run {
                 self.runtime.lost(&error);
                 let is_over = error.is_untrusted() || matches!(*error, store::Error::Closed);
                 if !is_over && self.runtime.accepting() {
-                    let (runtime, id) = (&self.runtime, self.journal.id());
-                    let pause = runtime.clock.sleep_for(runtime.refused_writes.pause(id));
-                    runtime.closing.run_until_cancelled(pause).await;
-                    return Disposition::Refused;
+                    return Disposition::Refused(self.runtime.refused_writes.pause(self.journal.id()));
                 }
                 Disposition::StoreFailed
             }

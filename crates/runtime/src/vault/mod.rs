@@ -14,7 +14,7 @@ use std::sync::{Arc, PoisonError, RwLock};
 
 use jiff::Timestamp;
 use serde::Serialize;
-use store::{News, StateWrite, Store};
+use store::{News, Node, StateWrite, Store};
 use zeroize::Zeroizing;
 
 use crate::error::Error;
@@ -130,29 +130,30 @@ impl Vault {
 
     /// Returns the reason why this node and the others that share the store cannot read each other's values; `None` if they can, or
     /// this process has the store to itself.
-    pub(crate) async fn conflict(&self) -> Option<String> {
-        self.store.node()?;
-        match self.key_problem() {
-            Some(problem) => Some(problem),
-            None => self.foreign_key().await,
-        }
+    pub(crate) fn conflict(&self, nodes: &[Node]) -> Option<String> {
+        self.key_problem().or_else(|| self.foreign_key(nodes))
     }
 
     /// Returns the reason why no other node could read what this one stores: it can read nothing of what is stored, or another node
     /// has not its key. `None` if this process has the store to itself.
-    async fn foreign_key(&self) -> Option<String> {
-        let own = self.store.node()?;
+    async fn obstacle(&self) -> Option<String> {
+        self.store.node()?;
         if self.reads_nothing() {
             return self.key_problem();
         }
-        let key = self.key_ids().into_iter().next()?;
         // A failure of the store is reported elsewhere.
-        let nodes = self.store.nodes().await.unwrap_or_default();
-        let other = nodes.into_iter().find(|node| {
+        self.foreign_key(&self.store.nodes().await.unwrap_or_default())
+    }
+
+    /// Returns the reason why another node cannot read what this one encrypts.
+    fn foreign_key(&self, nodes: &[Node]) -> Option<String> {
+        let own = self.store.node()?;
+        let key = self.key_ids().into_iter().next()?;
+        let other = nodes.iter().find(|node| {
             let keys = &node.details.keys;
             node.id != own && !node.dead && !keys.is_empty() && !keys.contains(&key)
         })?;
-        let place = other.details.address.unwrap_or(other.host);
+        let place = other.details.address.as_ref().unwrap_or(&other.host);
         Some(format!(
             "the daemon {} ({place}) has the key {}, and {} has the key {key}; {}",
             other.id,
@@ -314,7 +315,7 @@ impl Vault {
             rows.get(&row).map(|row| (row.sealed.version, row.stored))
         };
         self.ensure_key()?;
-        if let Some(problem) = self.foreign_key().await {
+        if let Some(problem) = self.obstacle().await {
             return Err(Error::Vault(format!("nothing was stored: {problem}")));
         }
         let sealed = {

@@ -379,6 +379,10 @@ impl MaintenanceStore for MemoryStore {
         self.write(Operation::Write, |data| Ok(data.prune(&filter, limit))).await
     }
 
+    async fn measure(&self) -> Result<Capacity, Error> {
+        Ok(self.capacity())
+    }
+
     async fn prune_keys(&self, before: Timestamp, limit: u32) -> Result<u64, Error> {
         self.write(Operation::Write, |data| Ok(data.prune_keys(before, limit))).await
     }

@@ -142,7 +142,9 @@ impl Address {
 fn has_raw_at_sign(text: &str) -> bool {
     let rest = text.split_once("://").map_or(text, |(_, rest)| rest);
     let authority = rest.split(['/', '?', '#']).next().unwrap_or_default();
-    rest.matches('@').count() > 1 || authority.contains('@') != rest.contains('@')
+    // The value of an option may have one, such as the name of a file.
+    let before_options = rest.split('?').next().unwrap_or_default();
+    before_options.matches('@').count() > 1 || authority.contains('@') != rest.contains('@')
 }
 
 fn is_local(host: &Host) -> bool {
@@ -217,6 +219,8 @@ mod tests {
             assert!(message.contains("%40") && message.contains("percent-encoding"), "{message}");
             assert!(!message.contains("hun") && !message.contains("ter2"), "{message}");
         }
+        let address = parse("postgres://u@db/x?sslrootcert=/etc/a@b.pem&sslmode=verify-full");
+        assert_eq!(address.authorities.as_deref(), Some(std::path::Path::new("/etc/a@b.pem")));
         let address = parse("postgres://u:hun%40ter%2F2@db/x%40y");
         assert_eq!(address.to_string(), "postgres://db:5432/x@y");
     }

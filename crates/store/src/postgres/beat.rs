@@ -12,6 +12,7 @@ use super::connect::{Session, Trouble, in_time};
 use super::exchange::{Request, Requests};
 use super::lane::Shared;
 use super::node::fence_off;
+use super::reader::Reader;
 use super::schema;
 use super::usage::Usage;
 use crate::outage::Source;
@@ -95,7 +96,7 @@ impl Observer {
 
 /// Beats, watches the other nodes, exchanges news with them and takes locks until the task is aborted. Poisons the store once another node has
 /// declared this one dead, or a later release has changed the tables.
-pub(super) async fn keep_alive(shared: Arc<Shared>, mut requests: Requests, usage: Usage) {
+pub(super) async fn keep_alive(shared: Arc<Shared>, mut requests: Requests, reader: Reader, usage: Usage) {
     let (mut observer, mut is_late) = (Observer::default(), false);
     let mut link: Option<Link> = None;
     let mut ticks = tokio::time::interval(BEAT);
@@ -107,6 +108,10 @@ pub(super) async fn keep_alive(shared: Arc<Shared>, mut requests: Requests, usag
             _ = ticks.tick() => match in_time(beat(&shared, &mut link, &mut observer, &usage)).await {
                 Ok(Beat::Alive) => {
                     shared.outages.end(Source::Beat);
+                    // Nobody may read for long: without a read that still fails, the answer to a beat is the end of their outage too.
+                    if !reader.is_failing() {
+                        shared.outages.end(Source::Reader);
+                    }
                     is_late = false;
                     Ok(())
                 }

@@ -155,17 +155,22 @@ pub(super) fn message(error: &tokio_postgres::Error) -> String {
     }
 }
 
+/// Returns true if the client says that no server of the address takes writes. The system uses the same kind of error for a socket
+/// that may not be opened.
+fn is_read_only(cause: &std::io::Error) -> bool {
+    cause.kind() == std::io::ErrorKind::PermissionDenied
+        && cause.to_string().contains("does not allow writes")
+}
+
 /// Returns the kind of the outage that an error of a write tells of; `None` if the write itself is at fault, so that others succeed.
 pub(super) fn outage_kind(error: &tokio_postgres::Error) -> Option<OutageKind> {
     let Some(code) = error.code() else {
         if !is_lost(error) {
             return None;
         }
-        let denied = std::error::Error::source(error)
-            .and_then(|cause| cause.downcast_ref::<std::io::Error>())
-            .is_some_and(|cause| cause.kind() == std::io::ErrorKind::PermissionDenied);
-        // With this kind the client says that no server of the address takes writes.
-        return Some(if denied { OutageKind::ReadOnly } else { OutageKind::Unreachable });
+        let cause = std::error::Error::source(error).and_then(|cause| cause.downcast_ref::<std::io::Error>());
+        let is_read_only = cause.is_some_and(is_read_only);
+        return Some(if is_read_only { OutageKind::ReadOnly } else { OutageKind::Unreachable });
     };
     if is_lost(error) {
         let is_read_only = *code == SqlState::READ_ONLY_SQL_TRANSACTION;
@@ -198,5 +203,18 @@ pub(super) fn write_error(error: &tokio_postgres::Error) -> Error {
         }
         _ if outage_kind(error).is_none() => Error::Invalid { reason: message(error) },
         _ => Error::Write { reason: message(error) },
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::{Error, ErrorKind};
+
+    use super::is_read_only;
+
+    #[test]
+    fn a_socket_that_may_not_be_opened_is_no_database_that_takes_reads_only() {
+        assert!(is_read_only(&Error::new(ErrorKind::PermissionDenied, "database does not allow writes")));
+        assert!(!is_read_only(&Error::from(ErrorKind::PermissionDenied)));
     }
 }

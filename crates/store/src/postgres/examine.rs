@@ -11,11 +11,15 @@ use crate::{Durability, Error, Examination};
 /// The name of the connections in the views of the server.
 const APPLICATION: &str = "cogwork doctor";
 
-/// The first table of the schema that its user may not read and write.
-const FORBIDDEN: &str = "SELECT relname::text FROM pg_class \
-    WHERE relnamespace = current_schema()::regnamespace AND relkind IN ('r', 'p') \
-    AND NOT (has_table_privilege(oid, 'SELECT') AND has_table_privilege(oid, 'INSERT') \
-        AND has_table_privilege(oid, 'UPDATE') AND has_table_privilege(oid, 'DELETE')) ORDER BY relname LIMIT 1";
+/// The first table of the schema that its user may not read and write, or the first sequence that it may not use. That of an identity
+/// column needs no right.
+const FORBIDDEN: &str = "SELECT relname::text, relkind = 'S' FROM pg_class c \
+    WHERE relnamespace = current_schema()::regnamespace AND CASE \
+      WHEN relkind IN ('r', 'p') THEN NOT (has_table_privilege(oid, 'SELECT') AND has_table_privilege(oid, 'INSERT') \
+        AND has_table_privilege(oid, 'UPDATE') AND has_table_privilege(oid, 'DELETE')) \
+      WHEN relkind = 'S' THEN NOT has_sequence_privilege(oid, 'USAGE') \
+        AND NOT EXISTS (SELECT 1 FROM pg_depend d WHERE d.objid = c.oid AND d.deptype = 'i') \
+      ELSE false END ORDER BY 2, 1 LIMIT 1";
 const MAY_CREATE: &str = "SELECT has_schema_privilege(current_schema(), 'CREATE')";
 
 /// Checks the database at `address`, as [`crate::examine`] documents.
@@ -58,7 +62,7 @@ async fn connect_and_check(address: &Address, durability: Durability) -> Result<
     })
 }
 
-/// Checks that the user may create tables, or read and write the existing ones.
+/// Checks that the user may create tables, or read and write the existing ones and use their sequences.
 async fn check_rights(client: &Client, is_empty: bool) -> Result<(), String> {
     let failed = |error: tokio_postgres::Error| explain(&error);
     if is_empty {
@@ -71,8 +75,10 @@ async fn check_rights(client: &Client, is_empty: bool) -> Result<(), String> {
     }
     match client.query_opt(FORBIDDEN, &[]).await.map_err(failed)? {
         Some(row) => {
-            let table: String = row.try_get(0).map_err(failed)?;
-            Err(schema::may_not(&format!("may not read and write the table `{table}`")))
+            let (name, is_sequence): (String, bool) =
+                (row.try_get(0).map_err(failed)?, row.try_get(1).map_err(failed)?);
+            let what = if is_sequence { "use the sequence" } else { "read and write the table" };
+            Err(schema::may_not(&format!("may not {what} `{name}`")))
         }
         None => Ok(()),
     }

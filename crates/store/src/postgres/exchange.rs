@@ -22,8 +22,7 @@ const NEWS: usize = 1024;
 pub(super) struct Exchange {
     load: Mutex<Load>,
     running: Mutex<RunningGeneration>,
-    /// The details for the next beat; `None` if it has told them.
-    details: Mutex<Option<NodeDetails>>,
+    details: Mutex<Details>,
     begun: Instant,
     /// When the last confirmed beat was sent, in milliseconds after `begun`.
     confirmed: AtomicU64,
@@ -31,6 +30,15 @@ pub(super) struct Exchange {
     requests: mpsc::Sender<Request>,
     incoming: mpsc::Sender<News>,
     received: tokio::sync::Mutex<mpsc::Receiver<News>>,
+}
+
+/// What this node tells about itself.
+#[derive(Debug, Default)]
+struct Details {
+    /// Those for the next beat; `None` if the others know them.
+    waiting: Option<NodeDetails>,
+    /// Those that a beat has told last.
+    told: Option<NodeDetails>,
 }
 
 /// A request to the task that beats, whose session it uses.
@@ -83,21 +91,26 @@ impl Exchange {
         self.running.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// Sets what the next beat tells about this node.
-    pub(super) fn report_details(&self, details: NodeDetails) {
-        *self.details.lock().unwrap_or_else(PoisonError::into_inner) = Some(details);
+    /// Sets what the next beat tells about this node, unless a beat has told the same.
+    pub(super) fn report_details(&self, reported: NodeDetails) {
+        let mut details = self.details.lock().unwrap_or_else(PoisonError::into_inner);
+        let is_new = details.told.as_ref() != Some(&reported);
+        details.waiting = is_new.then_some(reported);
     }
 
     /// Returns what the next beat tells about this node; `None` if the beats before have told it.
     pub(super) fn details(&self) -> Option<NodeDetails> {
-        self.details.lock().unwrap_or_else(PoisonError::into_inner).clone()
+        self.details.lock().unwrap_or_else(PoisonError::into_inner).waiting.clone()
     }
 
     /// Notes that a beat has told these details.
     pub(super) fn confirm_details(&self, told: &Option<NodeDetails>) {
         let mut details = self.details.lock().unwrap_or_else(PoisonError::into_inner);
-        if *details == *told {
-            *details = None;
+        if details.waiting == *told {
+            details.waiting = None;
+        }
+        if told.is_some() {
+            details.told.clone_from(told);
         }
     }
 
@@ -158,5 +171,33 @@ impl Exchange {
     pub(super) fn confirm(&self, sent: Instant) {
         let at = u64::try_from(sent.saturating_duration_since(self.begun).as_millis()).unwrap_or(u64::MAX);
         self.confirmed.fetch_max(at, Ordering::Relaxed);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn details_are_told_once_and_again_when_they_change() {
+        let now = ServerTime {
+            told: jiff::Timestamp::UNIX_EPOCH,
+            received: Instant::now(),
+            round_trip: Duration::ZERO,
+        };
+        let (exchange, _requests) = Exchange::new(now);
+        let details =
+            |address: &str| NodeDetails { address: Some(address.to_owned()), ..NodeDetails::default() };
+        exchange.report_details(details("one"));
+        let told = exchange.details();
+        assert_eq!(told, Some(details("one")));
+        // It changes while the beat is under way, and back again.
+        exchange.report_details(details("two"));
+        exchange.confirm_details(&told);
+        assert_eq!(exchange.details(), Some(details("two")));
+        exchange.report_details(details("one"));
+        assert_eq!(exchange.details(), None);
+        exchange.report_details(details("two"));
+        assert_eq!(exchange.details(), Some(details("two")));
     }
 }

@@ -4,6 +4,7 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Duration;
 
+use model::Backoff;
 use tokio::time::Instant;
 
 use super::access::{Access, Late, Lost, PID};
@@ -12,18 +13,17 @@ use super::connect::{LANE_SESSION, Trouble, in_time, is_lost, message, outage_ki
 use super::exchange::Exchange;
 use super::op::Item;
 use super::partitions::Partitions;
+use super::probes::WriteProbes;
 use super::queue::{Batch, Queue};
 use super::reader::Closing;
 use super::recall::recall;
-use super::refusals::Refusals;
 use crate::OutageKind;
 use crate::counters::Counters;
 use crate::outage::{Outages, Source};
 use crate::poison::Poison;
 
 /// The pauses between attempts to connect.
-const FIRST_PAUSE: Duration = Duration::from_millis(50);
-const LONGEST_PAUSE: Duration = Duration::from_secs(1);
+const PAUSES: Backoff = Backoff::new(Duration::from_millis(50), Duration::from_secs(1));
 /// The time after which a write on which the server still works counts as an outage.
 const LONG: Duration = Duration::from_secs(10);
 /// The most attempts for a batch that other transactions are in the way of.
@@ -45,7 +45,7 @@ pub(super) struct Shared {
     pub(super) poison: Poison,
     pub(super) counters: Counters,
     pub(super) outages: Outages,
-    pub(super) refusals: Refusals,
+    pub(super) probes: WriteProbes,
     pub(super) closing: Closing,
     pub(super) partitions: Partitions,
     pub(super) exchange: Exchange,
@@ -90,7 +90,7 @@ impl Lane {
                         // A caller that went away needs no result.
                         match verdict {
                             Verdict::Done(done) => {
-                                self.shared.outages.end(Source::Write(item.op.kind()));
+                                self.shared.outages.end(item.op.source());
                                 drop(item.reply.send(Ok(done)));
                             }
                             Verdict::Refused(error) => drop(item.reply.send(Err(error))),
@@ -127,12 +127,12 @@ impl Lane {
         if refusal.outcome_unknown() {
             self.shared.poison.set(&refusal.to_string());
         } else if let Some(kind) = kind {
-            let (source, begun) = (Source::Write(item.op.kind()), std::time::Instant::now());
-            self.shared.outages.begin(source, kind, &message(error), begun);
+            let begun = std::time::Instant::now();
+            self.shared.outages.begin(item.op.source(), kind, &message(error), begun);
         }
         let Item { op, reply, .. } = item;
-        if kind.is_some() {
-            self.shared.refusals.note(op);
+        if let Some(kind) = kind {
+            self.shared.probes.note(op, kind);
         }
         drop(reply.send(Err(refusal)));
     }
@@ -211,7 +211,7 @@ impl Lane {
 
     /// Connects, waits for what the lost connection may still do, and returns the number of the last batch that is committed.
     async fn connect(&mut self) -> Result<(Prepared, i64), Stopped> {
-        let mut pause = FIRST_PAUSE;
+        let mut pauses = PAUSES;
         loop {
             match self.resume().await {
                 Ok((prepared, batch, false)) => {
@@ -224,8 +224,7 @@ impl Lane {
                     if self.shared.closing.is_over() {
                         return Err(self.stop(&format!("the database does not answer: {reason}")));
                     }
-                    tokio::time::sleep(pause).await;
-                    pause = (pause * 2).min(LONGEST_PAUSE);
+                    tokio::time::sleep(pauses.pause()).await;
                 }
             }
         }

@@ -18,8 +18,8 @@ mod statements;
 mod arrange;
 mod attempt;
 mod lane;
+mod probes;
 mod recall;
-mod refusals;
 
 mod agreement;
 mod beat;

@@ -10,6 +10,7 @@ use uuid::Uuid;
 
 use super::forms::{Hash, id_of};
 use crate::codec::{AppendRow, NewExecutionRow, PollRow, StateChange, state_bytes};
+use crate::outage::Source;
 use crate::types::Watermark;
 use crate::{AcceptOutcome, Error};
 
@@ -127,7 +128,7 @@ impl Op {
     }
 
     /// Returns the kind of write: two of one kind use the same tables.
-    pub(super) fn kind(&self) -> &'static str {
+    fn kind(&self) -> &'static str {
         match self {
             Self::Accept(accept) if accept.executions.is_empty() => "progress of a trigger",
             Self::Accept(accept) if accept.is_plain() => "start",
@@ -136,6 +137,14 @@ impl Op {
             Self::Append(_) => "append with more than events",
             Self::State(_) => "state",
             Self::Statements(list) => list.first().map_or("", |(sql, _)| sql),
+        }
+    }
+
+    /// Returns the part of the store that an outage of this kind of write is noted for.
+    pub(super) fn source(&self) -> Source {
+        match self {
+            Self::Accept(accept) if !accept.executions.is_empty() => Source::Start(self.kind()),
+            _ => Source::Write(self.kind()),
         }
     }
 

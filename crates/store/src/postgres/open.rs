@@ -21,9 +21,9 @@ use super::files::Spool;
 use super::lane::{Lane, Shared};
 use super::node::{self, Identity, LANES};
 use super::partitions::Partitions;
+use super::probes::{self, WriteProbes};
 use super::queue::Queue;
 use super::reader::{Closing, Reader};
-use super::refusals::{self, Refusals};
 use super::schema::{self, explain};
 use super::store::PostgresStore;
 use super::usage::Usage;
@@ -152,9 +152,9 @@ impl Tasks {
         for index in 0..LANES {
             running.spawn(Lane::new(shared.clone(), index).run());
         }
-        let beat = tokio::spawn(beat::keep_alive(shared.clone(), requests, usage.clone()));
+        let beat = tokio::spawn(beat::keep_alive(shared.clone(), requests, reader.clone(), usage.clone()));
         let measure = tokio::spawn(usage::keep_measuring(reader, usage, shared.queue.clone()));
-        let probe = tokio::spawn(refusals::keep_probing(shared.clone()));
+        let probe = tokio::spawn(probes::keep_probing(shared.clone()));
         Self { running, beat, measure, probe, identity }
     }
 }
@@ -192,8 +192,9 @@ async fn connect(
         reader: reader.clone(),
     };
     let Some(identity) = identity else { return Ok((opened, None)) };
-    let node = node::join(&mut session.client, &identity, &agreement, &location).await?;
+    // Before the node joins: from then on it has to beat.
     usage::measure(&reader, &usage).await?;
+    let node = node::join(&mut session.client, &identity, &agreement, &location).await?;
     let server_time = beat::read_server_time(&session.client).await;
     let (exchange, requests) = Exchange::new(server_time.map_err(|error| failed(explain(&error)))?);
     let shared = Arc::new(Shared {
@@ -204,7 +205,7 @@ async fn connect(
         poison,
         counters,
         outages,
-        refusals: Refusals::default(),
+        probes: WriteProbes::default(),
         closing: Closing::default(),
         partitions,
         exchange,

@@ -1,12 +1,14 @@
 //! Reads, on a pool of connections.
 
 use std::borrow::Cow;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use deadpool::Runtime;
 use deadpool::managed::{self, Metrics, Object, Pool, PoolError, RecycleResult, TimeoutType};
 use deadpool_postgres::{ClientWrapper, ManagerConfig, RecyclingMethod};
+use model::Backoff;
 use tokio::runtime::Handle;
 use tokio::time::Instant;
 use tokio_postgres::Row;
@@ -27,8 +29,7 @@ const STATEMENT_TIMEOUT: &str = "SET statement_timeout = '60s'; SET jit = off";
 /// The time after which a connection is given up while the server cannot be asked if it works on the read.
 const NO_ANSWER: Duration = Duration::from_secs(10);
 /// The pauses between attempts.
-const FIRST_PAUSE: Duration = Duration::from_millis(50);
-const LONGEST_PAUSE: Duration = Duration::from_secs(1);
+const PAUSES: Backoff = Backoff::new(Duration::from_millis(50), Duration::from_secs(1));
 
 /// The time that queued writes get when the store is closed while the database does not answer.
 const CLOSING: Duration = Duration::from_secs(10);
@@ -57,6 +58,24 @@ pub(super) struct Reader {
     handle: Handle,
     poison: Poison,
     outages: Outages,
+    /// The number of reads that the database does not answer at the moment.
+    failing: Arc<AtomicUsize>,
+}
+
+/// A read that the database does not answer, until it is dropped.
+struct Failing(Arc<AtomicUsize>);
+
+impl Failing {
+    fn begin(count: &Arc<AtomicUsize>) -> Self {
+        count.fetch_add(1, Ordering::Relaxed);
+        Self(count.clone())
+    }
+}
+
+impl Drop for Failing {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::Relaxed);
+    }
 }
 
 /// Opens the connections of the pool.
@@ -118,7 +137,7 @@ impl Reader {
             .wait_timeout(Some(PATIENCE))
             .build()
             .map_err(|error| Error::Read { reason: error.to_string() })?;
-        Ok(Self { pool, access, handle, poison, outages })
+        Ok(Self { pool, access, handle, poison, outages, failing: Arc::default() })
     }
 
     /// Runs a query and returns its rows. Tries again while the database does not answer.
@@ -147,7 +166,8 @@ impl Reader {
 
     async fn retry(&self, sql: &str, params: &Params) -> Result<Vec<Row>, Error> {
         let begun = Instant::now();
-        let mut pause = FIRST_PAUSE;
+        let mut pauses = PAUSES;
+        let mut failing = None;
         loop {
             let reason = match self.once(sql, params).await {
                 Ok(rows) => {
@@ -164,15 +184,16 @@ impl Reader {
                 }
                 Err(error) => return Err(Error::Read { reason: error.to_string() }),
             };
-            if pause > FIRST_PAUSE {
+            if !pauses.is_fresh() {
                 // The first failure can be that of a connection that was lost while nobody used it.
+                failing.get_or_insert_with(|| Failing::begin(&self.failing));
                 self.outages.begin(Source::Reader, OutageKind::Unreachable, &reason, begun.into_std());
             }
+            let pause = pauses.pause();
             if begun.elapsed() + pause > PATIENCE {
                 return Err(Error::Unreachable { reason });
             }
             tokio::time::sleep(pause).await;
-            pause = (pause * 2).min(LONGEST_PAUSE);
         }
     }
 
@@ -202,6 +223,11 @@ impl Reader {
         let reader = self.clone();
         self.handle.spawn(async move { drop(send.send(reader.retry(sql, &params).await)) });
         crate::codec::in_place(|| receive.recv()).map_err(|_| Error::Closed)?
+    }
+
+    /// Returns true if the database does not answer a read at the moment.
+    pub(super) fn is_failing(&self) -> bool {
+        self.failing.load(Ordering::Relaxed) > 0
     }
 
     /// Closes the connections. Later reads return [`Error::Closed`].

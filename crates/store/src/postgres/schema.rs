@@ -190,8 +190,9 @@ fn database_error(error: &refinery::Error) -> Option<&tokio_postgres::Error> {
 /// Returns what to tell people if the user lacks a right.
 pub(super) fn may_not(what: &str) -> String {
     format!(
-        "the user {what}; make it the owner of the database and of the tables, or `GRANT CREATE, USAGE ON SCHEMA public TO <user>` and \
-         `GRANT SELECT, INSERT, UPDATE, DELETE ON ALL TABLES IN SCHEMA public TO <user>`"
+        "the user {what}; make it the owner of the database and of the tables, or `GRANT CREATE, USAGE ON SCHEMA public TO <user>`, \
+         `GRANT SELECT, INSERT, UPDATE, DELETE ON ALL TABLES IN SCHEMA public TO <user>` and \
+         `GRANT USAGE ON ALL SEQUENCES IN SCHEMA public TO <user>`"
     )
 }
 
@@ -199,8 +200,10 @@ pub(super) fn may_not(what: &str) -> String {
 pub(super) fn explain(error: &tokio_postgres::Error) -> String {
     let said = message(error);
     let way_out = match error.code() {
-        Some(&SqlState::INSUFFICIENT_PRIVILEGE) if said.contains("for table") => {
-            return may_not("has no right to its tables");
+        Some(&SqlState::INSUFFICIENT_PRIVILEGE)
+            if said.contains("for table") || said.contains("for sequence") =>
+        {
+            return may_not("has no right to its tables or their sequences");
         }
         Some(&SqlState::INSUFFICIENT_PRIVILEGE) => {
             "the user needs the right to create tables: make it the owner of the database, or `GRANT CREATE, USAGE ON \

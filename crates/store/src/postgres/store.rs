@@ -1,6 +1,6 @@
 //! The handle: closing, and the methods of the traits, each in a line or two.
 
-use std::sync::Arc;
+use std::sync::{Arc, PoisonError};
 
 use async_trait::async_trait;
 use jiff::Timestamp;
@@ -42,8 +42,8 @@ pub(crate) struct PostgresStore {
     pub(super) opened: Opened,
     large_texts: LargeTexts,
     driver: Mutex<Option<Driver>>,
-    /// The size of the tables, that of the large values, and what makes the store weaker, as they were read last.
-    last_read: Mutex<(u64, u64, Option<String>)>,
+    /// The size of the large values, and what makes the store weaker, as they were read last.
+    last_read: std::sync::Mutex<(u64, Option<String>)>,
 }
 
 impl PostgresStore {
@@ -52,7 +52,7 @@ impl PostgresStore {
             opened,
             large_texts: LargeTexts::new(),
             driver: Mutex::new(Some(driver)),
-            last_read: Mutex::default(),
+            last_read: std::sync::Mutex::default(),
         }
     }
 
@@ -356,8 +356,15 @@ impl MaintenanceStore for PostgresStore {
     async fn prune(&self, filter: PruneFilter, limit: u32) -> Result<u64, Error> {
         let (queue, opened) = (self.queue()?, &self.opened);
         let deleted = prune::prune(queue, &opened.reader, &filter, limit).await?;
-        opened.usage.note_deleted(&opened.reader, queue, deleted).await?;
+        if let Err(error) = opened.usage.note_deleted(&opened.reader, queue, deleted).await {
+            tracing::warn!(%error, "the space that a deletion freed cannot be noted; the database counts as fuller than it is");
+        }
         Ok(deleted)
+    }
+
+    async fn measure(&self) -> Result<Capacity, Error> {
+        usage::measure(&self.opened.reader, &self.opened.usage).await?;
+        Ok(self.opened.usage.capacity())
     }
 
     async fn prune_keys(&self, before: Timestamp, limit: u32) -> Result<u64, Error> {
@@ -529,21 +536,23 @@ impl Store for PostgresStore {
     async fn info(&self) -> Result<Info, Error> {
         let opened = &self.opened;
         let read = async {
-            let bytes = usage::measure(&opened.reader, &opened.usage).await?;
+            usage::measure_if_idle(&opened.reader, &opened.usage).await?;
             let sql = "SELECT coalesce(sum(stored) FILTER (WHERE stored > 0), 0)::int8 FROM blobs";
             let blobs = opened.reader.row(sql, Vec::new()).await?;
             let blob_bytes: i64 = blobs.map(|row: Row| get(&row, 0)).transpose()?.unwrap_or_default();
             let blob_bytes = u64::try_from(blob_bytes).unwrap_or_default();
-            Ok((bytes, blob_bytes, generations::weakness(&opened.reader).await?))
+            Ok((blob_bytes, generations::weakness(&opened.reader).await?))
         };
-        let mut last = self.last_read.lock().await;
-        match self.unless_unreachable(read).await {
+        let read = self.unless_unreachable(read).await;
+        let mut last = self.last_read.lock().unwrap_or_else(PoisonError::into_inner);
+        match read {
             Ok(read) => *last = read,
             // The last figures, so that the outage can be reported.
-            Err(_) if opened.outages.current().is_some() => {}
+            Err(error) if !error.is_untrusted() && opened.outages.current().is_some() => {}
             Err(error) => return Err(error),
         }
-        let (bytes, blob_bytes, weakness) = last.clone();
+        let (blob_bytes, weakness) = last.clone();
+        drop(last);
         let mut weakened = opened.server.weakened.clone();
         weakened.extend(weakness);
         weakened.extend(opened.agreement.weakness());
@@ -551,7 +560,7 @@ impl Store for PostgresStore {
             engine: format!("PostgreSQL {}", opened.server.version),
             location: opened.address.to_string(),
             schema: u32::try_from(schema::CURRENT).unwrap_or_default(),
-            bytes,
+            bytes: opened.usage.bytes(),
             used: opened.usage.used(),
             blob_bytes,
             max_bytes: opened.usage.most(),

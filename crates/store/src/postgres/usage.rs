@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use tokio::sync::Notify;
+use tokio::sync::{Mutex, Notify};
 
 use super::agreement::Agreement;
 use super::op::{Op, params};
@@ -27,8 +27,18 @@ const MEASURE: &str = "SELECT (SELECT coalesce(sum(pg_total_relation_size(c.oid)
     (SELECT convert_from(value, 'UTF8') FROM meta WHERE name = 'freed')";
 const COUNT: &str = "SELECT (SELECT count(*) FROM (SELECT 1 FROM executions LIMIT $1) e) \
     + (SELECT count(*) FROM (SELECT 1 FROM live LIMIT $1) l)";
-const PUT_FREED: &str = "INSERT INTO meta (name, value) VALUES ('freed', convert_to($1, 'UTF8')) \
-    ON CONFLICT (name) DO UPDATE SET value = excluded.value";
+/// Adds the bytes that a deletion freed, beside those of other nodes. The value has the size of the tables, the bytes that were free
+/// then, and the id of the last deletion, whose statement may be sent twice.
+const ADD_FREED: &str = "INSERT INTO meta AS m (name, value) \
+    VALUES ('freed', convert_to($1::int8 || ' ' || $2::int8 || ' ' || $3::text, 'UTF8')) \
+    ON CONFLICT (name) DO UPDATE SET value = (SELECT convert_to( \
+      split_part(v, ' ', 1) || ' ' || split_part(v, ' ', 2)::int8 + $2 || ' ' || $3, 'UTF8') \
+      FROM convert_from(m.value, 'UTF8') v) \
+    WHERE split_part(convert_from(m.value, 'UTF8'), ' ', 3) <> $3";
+/// Takes over a measurement. Where the tables grew, free space was not there or is used up; where they shrank, it was given back.
+const MEASURED: &str = "UPDATE meta SET value = (SELECT convert_to( \
+      $1::int8 || ' ' || greatest(0, split_part(v, ' ', 2)::int8 - abs($1 - split_part(v, ' ', 1)::int8)) \
+      || ' ' || split_part(v, ' ', 3), 'UTF8') FROM convert_from(value, 'UTF8') v) WHERE name = 'freed'";
 
 /// The size of the tables, and their limit.
 #[derive(Clone, Debug)]
@@ -42,6 +52,8 @@ struct Inner {
     /// The number of executions at the last measurement, without those deleted since; 0 if they are not counted.
     executions: AtomicU64,
     agreement: Agreement,
+    /// Held while a measurement or a deletion is noted here and in the database.
+    noting: Mutex<()>,
     /// Notified when nodes have joined or left, so that other settings may be in force.
     nodes_changed: Notify,
 }
@@ -53,6 +65,7 @@ impl Usage {
             freed: AtomicU64::default(),
             executions: AtomicU64::default(),
             agreement,
+            noting: Mutex::default(),
             nodes_changed: Notify::new(),
         }))
     }
@@ -62,9 +75,14 @@ impl Usage {
         self.0.agreement.in_force().store_size
     }
 
+    /// Returns the bytes of the last measurement.
+    pub(super) fn bytes(&self) -> u64 {
+        self.0.bytes.load(Ordering::Relaxed)
+    }
+
     /// Returns the bytes that hold something, by the last measurement and the deletions since.
     pub(super) fn used(&self) -> u64 {
-        self.0.bytes.load(Ordering::Relaxed).saturating_sub(self.0.freed.load(Ordering::Relaxed))
+        self.bytes().saturating_sub(self.0.freed.load(Ordering::Relaxed))
     }
 
     /// Returns how much of the limit is left, by the last measurement and the deletions since.
@@ -95,7 +113,8 @@ impl Usage {
         if deleted == 0 || self.most().is_none() {
             return Ok(());
         }
-        let (bytes, used) = (self.0.bytes.load(Ordering::Relaxed), self.used());
+        let _noting = self.0.noting.lock().await;
+        let (bytes, used) = (self.bytes(), self.used());
         let mut executions = self.0.executions.load(Ordering::Relaxed);
         if executions == 0 {
             let row = reader.row(COUNT, params![MOST_COUNTED]).await?;
@@ -105,30 +124,47 @@ impl Usage {
         let share = u128::from(used) * u128::from(deleted) / u128::from(executions.max(1));
         let share = u64::try_from(share).unwrap_or(u64::MAX).min(used);
         self.0.executions.store(executions.saturating_sub(deleted), Ordering::Relaxed);
-        let freed = self.0.freed.fetch_add(share, Ordering::Relaxed).saturating_add(share);
-        put_freed(queue, bytes, freed).await
+        self.0.freed.fetch_add(share, Ordering::Relaxed);
+        let deletion = uuid::Uuid::new_v4().to_string();
+        let statement = (ADD_FREED, params![stored(bytes), stored(share), deletion]);
+        queue.write(Op::Statements(vec![statement])).await.map(drop)
     }
 }
 
-async fn put_freed(queue: &Queue, bytes: u64, freed: u64) -> Result<(), Error> {
-    let statement = (PUT_FREED, params![format!("{bytes} {freed}")]);
-    queue.write(Op::Statements(vec![statement])).await.map(drop)
+fn stored(bytes: u64) -> i64 {
+    i64::try_from(bytes).unwrap_or(i64::MAX)
+}
+
+/// Measures the size of the tables, unless that or a deletion is being noted already, which takes as long as an outage.
+pub(super) async fn measure_if_idle(reader: &Reader, usage: &Usage) -> Result<(), Error> {
+    match usage.0.noting.try_lock() {
+        Ok(_noting) => measure_alone(reader, usage).await.map(drop),
+        Err(_) => Ok(()),
+    }
 }
 
 /// Measures the size of the tables. Returns it in bytes.
 pub(super) async fn measure(reader: &Reader, usage: &Usage) -> Result<u64, Error> {
+    let _noting = usage.0.noting.lock().await;
+    measure_alone(reader, usage).await
+}
+
+async fn measure_alone(reader: &Reader, usage: &Usage) -> Result<u64, Error> {
     let Some(row) = reader.row(MEASURE, Vec::new()).await? else { return Ok(0) };
     let (bytes, stored): (i64, Option<String>) = (get(&row, 0)?, get(&row, 1)?);
     let bytes = u64::try_from(bytes).unwrap_or_default();
-    let numbers = stored.as_deref().and_then(|stored| stored.split_once(' '));
-    let numbers =
-        numbers.and_then(|(then, freed)| Some((then.parse::<u64>().ok()?, freed.parse::<u64>().ok()?)));
-    // Where the tables grow, free space was not there or is used up; where they shrink, it was given back.
-    let freed = numbers.map_or(0, |(then, freed)| freed.saturating_sub(bytes.abs_diff(then)));
+    let freed = stored.map_or(0, |stored| still_free(&stored, bytes));
     usage.0.bytes.store(bytes, Ordering::Relaxed);
     usage.0.freed.store(freed, Ordering::Relaxed);
     usage.0.executions.store(0, Ordering::Relaxed);
     Ok(bytes)
+}
+
+/// Returns the bytes that are still free in tables of this size, by the value that is stored. [`MEASURED`] computes the same.
+fn still_free(stored: &str, bytes: u64) -> u64 {
+    let mut numbers = stored.split(' ').map_while(|number| number.parse::<u64>().ok());
+    let (Some(then), Some(freed)) = (numbers.next(), numbers.next()) else { return 0 };
+    freed.saturating_sub(bytes.abs_diff(then))
 }
 
 /// Measures the size again and again, if it has a limit, and agrees with the other nodes on the settings for the store.
@@ -142,11 +178,12 @@ pub(super) async fn keep_measuring(reader: Reader, usage: Usage, queue: Queue) {
         let result = async {
             usage.0.agreement.refresh(&reader, &queue).await?;
             if usage.most().is_some() {
-                let bytes = measure(&reader, &usage).await?;
-                let freed = usage.0.freed.load(Ordering::Relaxed);
-                if freed > 0 {
+                let _noting = usage.0.noting.lock().await;
+                let bytes = measure_alone(&reader, &usage).await?;
+                if usage.0.freed.load(Ordering::Relaxed) > 0 {
                     // The growth that was counted is not counted again.
-                    put_freed(&queue, bytes, freed).await?;
+                    let statement = (MEASURED, params![stored(bytes)]);
+                    queue.write(Op::Statements(vec![statement])).await?;
                 }
             }
             Ok::<(), Error>(())
@@ -158,5 +195,19 @@ pub(super) async fn keep_measuring(reader: Reader, usage: Usage, queue: Queue) {
             tracing::warn!(%error, "the size of the database cannot be measured; it is tried again");
         }
         is_failing = result.is_err();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn free_space_is_used_up_where_the_tables_grew_and_gone_where_they_shrank() {
+        assert_eq!(still_free("1000 300 a-deletion", 1000), 300);
+        assert_eq!(still_free("1000 300 a-deletion", 1100), 200);
+        assert_eq!(still_free("1000 300", 900), 200, "as a release before wrote it");
+        assert_eq!(still_free("1000 300 a-deletion", 2000), 0);
+        assert_eq!(still_free("", 2000), 0);
     }
 }

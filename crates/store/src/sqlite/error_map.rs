@@ -15,7 +15,9 @@ pub(super) enum ErrorClass {
     Busy,
     /// The disk or the file is not reliable.
     Fatal,
-    /// The system or the file refuses every write, such as a file that may only be read.
+    /// The file may only be read.
+    ReadOnly,
+    /// The system refuses every write for another reason.
     Refused,
     /// The write itself is at fault.
     Other,
@@ -28,9 +30,9 @@ pub(super) fn classify(error: &rusqlite::Error) -> ErrorClass {
         Some(ErrorCode::SystemIoFailure | ErrorCode::DatabaseCorrupt | ErrorCode::NotADatabase) => {
             ErrorClass::Fatal
         }
+        Some(ErrorCode::ReadOnly) => ErrorClass::ReadOnly,
         Some(
-            ErrorCode::ReadOnly
-            | ErrorCode::PermissionDenied
+            ErrorCode::PermissionDenied
             | ErrorCode::CannotOpen
             | ErrorCode::OutOfMemory
             | ErrorCode::AuthorizationForStatementDenied
@@ -40,11 +42,13 @@ pub(super) fn classify(error: &rusqlite::Error) -> ErrorClass {
     }
 }
 
-/// Returns the kind of the outage of which an error of a write tells; `None` if other writes can succeed.
-pub(super) fn outage_kind(error: &Error) -> Option<OutageKind> {
+/// Returns the kind of the outage of which an error of a write tells, on a file that may only be read or not; `None` if other writes
+/// can succeed.
+pub(super) fn outage_kind(error: &Error, is_read_only: bool) -> Option<OutageKind> {
     match error {
         Error::Full => Some(OutageKind::Full),
-        Error::Busy => Some(OutageKind::Refused),
+        Error::Busy => Some(OutageKind::Stalled),
+        Error::Write { .. } if is_read_only => Some(OutageKind::ReadOnly),
         Error::Write { .. } => Some(OutageKind::Refused),
         _ => None,
     }
@@ -108,5 +112,15 @@ mod tests {
             assert_eq!(classify(&failure(code)), ErrorClass::Fatal, "{code}");
         }
         assert_eq!(classify(&failure(ffi::SQLITE_CONSTRAINT)), ErrorClass::Other);
+    }
+
+    #[test]
+    fn an_outage_has_the_kind_that_the_same_failure_has_on_a_server() {
+        assert_eq!(classify(&failure(ffi::SQLITE_READONLY)), ErrorClass::ReadOnly);
+        let write = Error::Write { reason: String::new() };
+        assert_eq!(outage_kind(&write, true), Some(OutageKind::ReadOnly));
+        assert_eq!(outage_kind(&write, false), Some(OutageKind::Refused));
+        assert_eq!(outage_kind(&Error::Busy, false), Some(OutageKind::Stalled));
+        assert_eq!(outage_kind(&Error::Invalid { reason: String::new() }, false), None);
     }
 }

@@ -3,33 +3,28 @@
 
 use std::time::{Duration, Instant};
 
+use model::Backoff;
 use rusqlite::Connection;
 
 use crate::OutageKind;
-use crate::outage::{Outages, Source};
+use crate::outage::{Outages, PROBE_PAUSES, Source};
 
-/// The pauses between probes.
-const FIRST_PAUSE: Duration = Duration::from_millis(500);
-const LONGEST_PAUSE: Duration = Duration::from_secs(15);
 /// The bytes that a probe writes: as many as the last batch that failed, within these bounds.
 const LEAST_BYTES: usize = 64 << 10;
 const MOST_BYTES: usize = 8 << 20;
-
-/// The source of the outages that the writer notices.
-const SOURCE: Source = Source::Write("write");
 
 /// The probes of one writer.
 #[derive(Debug)]
 pub(super) struct Probe {
     /// The instant of the next probe; `None` if there is no outage.
     due: Option<Instant>,
-    pause: Duration,
+    pauses: Backoff,
     bytes: usize,
 }
 
 impl Default for Probe {
     fn default() -> Self {
-        Self { due: None, pause: FIRST_PAUSE, bytes: 0 }
+        Self { due: None, pauses: PROBE_PAUSES, bytes: 0 }
     }
 }
 
@@ -44,23 +39,26 @@ impl Probe {
         self.due.is_some_and(|due| due <= Instant::now())
     }
 
-    /// Notes how a batch of `bytes`, or a probe, ended: with an outage of this kind and reason, or with success.
-    pub(super) fn note(&mut self, outages: &Outages, failed: Option<(OutageKind, String)>, bytes: usize) {
-        match failed {
-            Some((kind, reason)) => {
-                let now = Instant::now();
-                outages.begin(SOURCE, kind, &reason, now);
-                // A write of a caller is a probe too.
-                self.due = Some(now + self.pause);
-                self.pause = (self.pause * 2).min(LONGEST_PAUSE);
-                self.bytes = self.bytes.max(bytes).clamp(LEAST_BYTES, MOST_BYTES);
-            }
-            None if self.due.is_some() => {
-                outages.end(SOURCE);
-                *self = Self::default();
-            }
-            None => {}
+    /// Notes that a batch of `bytes`, or a probe, failed.
+    pub(super) fn failed(&mut self, outages: &Outages, kind: OutageKind, reason: &str, bytes: usize) {
+        let now = Instant::now();
+        outages.begin(Source::Writer, kind, reason, now);
+        // A write of a caller is a probe too.
+        self.due = Some(now + self.pauses.pause());
+        self.bytes = self.bytes.max(bytes).clamp(LEAST_BYTES, MOST_BYTES);
+    }
+
+    /// Notes that a write or a probe succeeded.
+    pub(super) fn succeeded(&mut self, outages: &Outages) {
+        if self.due.is_some() {
+            outages.end(Source::Writer);
+            *self = Self::default();
         }
+    }
+
+    /// Makes no further probe.
+    pub(super) fn stop(&mut self) {
+        self.due = None;
     }
 
     /// Commits bytes and deletes them again.
@@ -68,5 +66,30 @@ impl Probe {
         let sql = "INSERT OR REPLACE INTO meta (name, value) VALUES ('probe', randomblob(?1))";
         connection.execute(sql, [i64::try_from(self.bytes).unwrap_or(i64::MAX)])?;
         connection.execute("DELETE FROM meta WHERE name = 'probe'", []).map(drop)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_probe_is_planned_from_the_first_failure_to_the_first_success() {
+        let (outages, mut probe) = (Outages::default(), Probe::default());
+        probe.succeeded(&outages);
+        assert!(probe.pause().is_none());
+        probe.failed(&outages, OutageKind::Full, "no space", 1);
+        assert!(probe.pause().is_some() && outages.current().is_some());
+        probe.succeeded(&outages);
+        assert!(probe.pause().is_none() && outages.current().is_none());
+    }
+
+    #[test]
+    fn a_probe_that_is_stopped_is_not_due_and_ends_no_outage() {
+        let (outages, mut probe) = (Outages::default(), Probe::default());
+        probe.failed(&outages, OutageKind::Full, "no space", 1);
+        probe.stop();
+        assert!(!probe.is_due() && probe.pause().is_none());
+        assert!(outages.current().is_some());
     }
 }

@@ -376,6 +376,10 @@ impl MaintenanceStore for SqliteStore {
         prune::prune(self.queue()?, &self.0.pool, &self.0.folder, filter, limit).await
     }
 
+    async fn measure(&self) -> Result<Capacity, Error> {
+        Ok(self.capacity())
+    }
+
     async fn prune_keys(&self, before: Timestamp, limit: u32) -> Result<u64, Error> {
         prune::prune_keys(self.queue()?, before, limit).await
     }

@@ -89,6 +89,7 @@ impl Writer {
                     poison: &self.poison,
                     outages: &self.outages,
                     probe: Probe::default(),
+                    is_read_only: false,
                     counters: &self.counters,
                     folder: &self.folder,
                     usage: &self.usage,
@@ -135,6 +136,8 @@ struct Session<'writer> {
     poison: &'writer Poison,
     outages: &'writer Outages,
     probe: Probe,
+    /// True if the last failure was that the file may only be read.
+    is_read_only: bool,
     counters: &'writer Counters,
     folder: &'writer Folder,
     usage: &'writer Usage,
@@ -167,6 +170,7 @@ impl Session<'_> {
         if let Some(reason) = self.poison.reason() {
             return all(batch, &Error::Poisoned { reason: reason.to_owned() });
         }
+        self.is_read_only = false;
         let results = match self.together(batch) {
             Err(BatchFailure::Isolate) => self.isolated(batch),
             other => other,
@@ -274,7 +278,7 @@ impl Session<'_> {
             // The frame that marks a commit is the last one it writes. If it found no space, there is no commit, and the
             // next one overwrites the other frames.
             ErrorClass::Full | ErrorClass::Busy => Err(self.fail(&error)),
-            ErrorClass::Refused | ErrorClass::Fatal | ErrorClass::Other => {
+            ErrorClass::ReadOnly | ErrorClass::Refused | ErrorClass::Fatal | ErrorClass::Other => {
                 Err(self.poisoned("commit", &error))
             }
         }
@@ -305,13 +309,17 @@ impl Session<'_> {
 
     /// Rolls the transaction back after an error, and classifies the error.
     fn fail(&mut self, error: &rusqlite::Error) -> BatchFailure {
-        let meaning = match classify(error) {
+        let class = classify(error);
+        let meaning = match class {
             ErrorClass::Fatal => return self.poisoned("write", error),
             ErrorClass::Full => BatchFailure::All(Error::Full),
             ErrorClass::Busy => BatchFailure::All(Error::Busy),
-            ErrorClass::Refused => BatchFailure::All(Error::Write { reason: error_map::describe(error) }),
+            ErrorClass::ReadOnly | ErrorClass::Refused => {
+                BatchFailure::All(Error::Write { reason: error_map::describe(error) })
+            }
             ErrorClass::Other => BatchFailure::Isolate,
         };
+        self.is_read_only = class == ErrorClass::ReadOnly;
         self.roll_back();
         match self.poison.reason() {
             Some(reason) => BatchFailure::All(Error::Commit { reason: reason.to_owned() }),
@@ -348,24 +356,40 @@ impl Session<'_> {
         }
     }
 
-    /// Notes the beginning or the end of an outage from the results of a batch.
+    /// Notes the beginning or the end of an outage from the results of a batch. Writes that were refused for their content say nothing.
     fn note_outage(&mut self, batch: &[Write], results: &Results) {
-        let failed = results.iter().find_map(|result| result.as_ref().err().and_then(kind_of));
-        let bytes = batch.iter().map(|item| item.work.bytes()).sum();
-        self.probe.note(self.outages, failed, bytes);
+        if self.poison.reason().is_some() {
+            return self.probe.stop();
+        }
+        match verdict(results, self.is_read_only) {
+            Some(Ok(())) => self.probe.succeeded(self.outages),
+            Some(Err((kind, reason))) => {
+                let bytes = batch.iter().map(|item| item.work.bytes()).sum();
+                self.probe.failed(self.outages, kind, &reason, bytes);
+            }
+            None => {}
+        }
     }
 
     /// Writes as many bytes as the last batch that was refused, and deletes them: nobody may send writes during an outage.
     fn probe(&mut self) {
-        if !self.probe.is_due() || self.poison.reason().is_some() {
+        if self.poison.reason().is_some() {
+            // The checkpointer may have found the failure meanwhile.
+            return self.probe.stop();
+        }
+        if !self.probe.is_due() {
             return;
         }
-        let result = self.reach(Failpoint::BeforeCommit).and_then(|()| self.probe.run(self.connection));
-        let failed = result.err().and_then(|error| match self.fail(&error) {
-            BatchFailure::All(error) => kind_of(&error),
-            BatchFailure::Isolate => None,
-        });
-        self.probe.note(self.outages, failed, 0);
+        let probed = self.reach(Failpoint::BeforeCommit).and_then(|()| self.probe.run(self.connection));
+        let Err(error) = probed else { return self.probe.succeeded(self.outages) };
+        let failure = match self.fail(&error) {
+            BatchFailure::All(error) => error,
+            BatchFailure::Isolate => Error::Write { reason: error_map::describe(&error) },
+        };
+        match error_map::outage_kind(&failure, self.is_read_only) {
+            Some(kind) => self.probe.failed(self.outages, kind, &failure.to_string(), 0),
+            None => self.probe.stop(),
+        }
     }
 
     fn checkpoint_if_due(&mut self) {
@@ -377,9 +401,17 @@ impl Session<'_> {
     }
 }
 
-/// Returns the kind of the outage of which an error tells, with its message.
-fn kind_of(error: &Error) -> Option<(OutageKind, String)> {
-    error_map::outage_kind(error).map(|kind| (kind, error.to_string()))
+/// Returns what the results of a batch say about the file: it takes writes, or has an outage of this kind for this reason. `None` if all
+/// writes were refused for their content.
+fn verdict(results: &Results, is_read_only: bool) -> Option<Result<(), (OutageKind, String)>> {
+    let failed = results.iter().filter_map(|result| result.as_ref().err()).find_map(|error| {
+        let kind = error_map::outage_kind(error, is_read_only)?;
+        Some((kind, error.to_string()))
+    });
+    match failed {
+        Some(failed) => Some(Err(failed)),
+        None => results.iter().any(Result::is_ok).then_some(Ok(())),
+    }
 }
 
 /// Returns the number of writes for the next transaction: at least one, and about [`BATCH_BYTES`].
@@ -394,4 +426,19 @@ fn batch_length(writes: &[Write]) -> usize {
 
 fn all(batch: &[Write], error: &Error) -> Results {
     batch.iter().map(|_| Err(error.clone())).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_a_write_that_is_stored_says_that_the_file_takes_writes() {
+        let invalid = || Err(Error::Invalid { reason: "too long".to_owned() });
+        let kind = |results: Results| verdict(&results, false).map(|said| said.map_err(|(kind, _)| kind));
+        assert_eq!(kind(vec![invalid()]), None, "its transaction was empty");
+        assert_eq!(kind(vec![invalid(), Ok(WriteResult::Nothing)]), Some(Ok(())));
+        assert_eq!(kind(vec![invalid(), Err(Error::Full)]), Some(Err(OutageKind::Full)));
+        assert_eq!(kind(vec![Err(Error::Poisoned { reason: String::new() })]), None);
+    }
 }

@@ -358,6 +358,9 @@ pub trait MaintenanceStore: Send + Sync {
     /// the middle leaves each execution whole or deleted.
     async fn prune(&self, filter: PruneFilter, limit: u32) -> Result<u64, Error>;
 
+    /// Measures the size of the store again, and returns how much room is left. Several nodes may have deleted since the last time.
+    async fn measure(&self) -> Result<Capacity, Error>;
+
     /// Deletes at most `limit` keys of deleted executions that were taken before `before`, and returns their number.
     ///
     /// An execution with such a key would be accepted again. A crash in the middle leaves some of the keys.

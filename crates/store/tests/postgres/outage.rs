@@ -94,12 +94,13 @@ async fn a_start_that_was_not_sent_is_withdrawn_after_the_grace_and_a_read_of_a_
     let (writer, sent) = (store.clone(), new(&definition, 1));
     let first = tokio::spawn(async move { accept(&*writer, sent).await });
     until_kind(&*store, OutageKind::Unreachable).await;
-    let begun = std::time::Instant::now();
-    let refused = accept(&*store, new(&definition, 2)).await.expect_err("nobody can log in");
+    let refused = tokio::time::timeout(PATIENCE, accept(&*store, new(&definition, 2))).await;
+    let refused = refused.expect("it is withdrawn").expect_err("nobody can log in");
     assert!(matches!(refused, Error::Unreachable { .. }), "{refused}");
-    let read = store.find_dedup(&definition.automation, [1; 32], at()).await.expect_err("nobody can log in");
+    let read = store.find_dedup(&definition.automation, [1; 32], at());
+    let read =
+        tokio::time::timeout(PATIENCE, read).await.expect("it gives up").expect_err("nobody can log in");
     assert!(matches!(read, Error::Unreachable { .. }), "{read}");
-    assert!(begun.elapsed() < Duration::from_secs(10), "not the 30 seconds of other reads");
     store.info().await.expect("the outage itself can be reported");
     server.run("ALTER ROLE least LOGIN");
     until_over(&*store).await;

@@ -39,6 +39,12 @@ pub(super) enum ExecutionState {
     Running(Arc<Run>),
     /// Nothing but pauses is left; it is not in memory.
     Suspended(Suspended),
+    /// The store has refused a write of it. It goes to the backlog after a pause.
+    Paused {
+        /// The end of the pause.
+        until: MonotonicTime,
+        queued: Box<Queued>,
+    },
 }
 
 impl ExecutionState {
@@ -150,7 +156,7 @@ pub(super) enum Claim {
 ///
 /// Invariants, kept by [`ExecutionTable::set`] and [`ExecutionTable::take`]: `running`, `waiting_for_permit`, `suspended` and `movable`
 /// count the states;
-/// an execution has timers only while it is suspended. The backlog and the groups hold ids alone: an id in the backlog is
+/// an execution has timers only while it is suspended or paused. The backlog and the groups hold ids alone: an id in the backlog is
 /// `Queued`, or `Claimed` with `is_in_backlog`; an id that waits in a group is `WaitingForPermit` with the key of that group.
 #[derive(Default)]
 pub(super) struct ExecutionTable {
@@ -158,7 +164,7 @@ pub(super) struct ExecutionTable {
     /// Waiting for memory or a slot, in order.
     backlog: Backlog,
     pub(super) groups: HashMap<GroupKey, ConcurrencyGroup>,
-    /// When suspended executions wake by the wall clock, and by the monotonic one. An execution may be in both.
+    /// When suspended and paused executions wake by the wall clock, and by the monotonic one. An execution may be in both.
     wall_timers: BTreeSet<(Timestamp, ExecutionId)>,
     timers: BTreeSet<(MonotonicTime, ExecutionId)>,
     /// The progress channels of executions that callers wait for and that are not in memory.
@@ -196,6 +202,7 @@ impl ExecutionTable {
                 self.suspended += 1;
                 Some(suspended.wake)
             }
+            ExecutionState::Paused { until, .. } => Some(Wake { at: None, after: Some(*until) }),
             ExecutionState::Queued(queued) => {
                 self.movable += usize::from(queued.is_movable);
                 None
@@ -231,6 +238,9 @@ impl ExecutionTable {
                 if let Some(after) = suspended.wake.after {
                     self.timers.remove(&(after, id));
                 }
+            }
+            Some(ExecutionState::Paused { until, .. }) => {
+                self.timers.remove(&(*until, id));
             }
             Some(ExecutionState::Queued(queued)) => self.movable -= usize::from(queued.is_movable),
             _ => {}
@@ -276,13 +286,14 @@ impl ExecutionTable {
         }
     }
 
-    /// True if the execution is suspended, or waits for a slot or a permit.
+    /// True if the execution is suspended or paused, or waits for a slot or a permit.
     pub(super) fn is_parked(&self, id: ExecutionId) -> bool {
         match self.executions.get(&id) {
             Some(
                 ExecutionState::Queued(_)
                 | ExecutionState::WaitingForPermit(_)
-                | ExecutionState::Suspended(_),
+                | ExecutionState::Suspended(_)
+                | ExecutionState::Paused { .. },
             ) => true,
             Some(ExecutionState::Claimed { is_in_backlog, .. }) => *is_in_backlog,
             Some(ExecutionState::Running(_)) | None => false,
@@ -438,21 +449,23 @@ impl ExecutionTable {
             Some(ExecutionState::Suspended(suspended)) => {
                 Cancel::Claimed(suspended.into_queued(clock.monotonic_now()))
             }
+            Some(ExecutionState::Paused { queued, .. }) => Cancel::Claimed(*queued),
             _ => Cancel::Unknown,
         }
     }
 
-    /// Claims a suspended or queued execution; a queued one keeps its position in the backlog.
+    /// Claims a suspended, paused or queued execution. A queued one keeps its position in the backlog, a paused one goes there.
     pub(super) fn claim(&mut self, id: ExecutionId) -> Claim {
         let is_in_backlog = match self.executions.get(&id) {
             Some(ExecutionState::Running(run)) => return Claim::Running(run.clone()),
             Some(ExecutionState::Queued(_)) => true,
-            Some(ExecutionState::Suspended(_)) => false,
+            Some(ExecutionState::Suspended(_) | ExecutionState::Paused { .. }) => false,
             _ => return Claim::Unavailable,
         };
         match self.set(id, ExecutionState::claimed(is_in_backlog, None)) {
             Some(ExecutionState::Queued(queued)) => Claim::Queued(queued),
             Some(ExecutionState::Suspended(suspended)) => Claim::Suspended(suspended),
+            Some(ExecutionState::Paused { queued, .. }) => Claim::Queued(*queued),
             _ => Claim::Unavailable,
         }
     }
@@ -485,30 +498,33 @@ impl ExecutionTable {
         pending_cancel
     }
 
-    /// Notes an event of the history for an execution that waits for a slot or a permit. Returns the event if the
-    /// execution does neither.
+    /// Notes an event of the history for an execution that is paused or waits for a slot or a permit. Returns the event for any
+    /// other.
     pub(super) fn note(&mut self, id: ExecutionId, event: Event) -> Option<Event> {
         match self.executions.get_mut(&id) {
             Some(ExecutionState::Queued(queued)) => queued.notes.push(event),
             Some(ExecutionState::WaitingForPermit(wait)) => wait.queued.notes.push(event),
+            Some(ExecutionState::Paused { queued, .. }) => queued.notes.push(event),
             _ => return Some(event),
         }
         None
     }
 
-    /// Moves a suspended execution to the backlog. Returns false if it is not suspended; one that is claimed goes there when
+    /// Moves a suspended or paused execution to the backlog. Returns false if it is neither; one that is claimed goes there when
     /// it is released.
     pub(super) fn wake(&mut self, id: ExecutionId, now: MonotonicTime) -> bool {
         match self.executions.get_mut(&id) {
-            Some(ExecutionState::Suspended(_)) => {}
+            Some(ExecutionState::Suspended(_) | ExecutionState::Paused { .. }) => {}
             Some(ExecutionState::Claimed { is_woken, .. }) => {
                 *is_woken = true;
                 return false;
             }
             _ => return false,
         }
-        if let Some(ExecutionState::Suspended(suspended)) = self.take(id) {
-            self.enqueue(id, suspended.into_queued(now));
+        match self.take(id) {
+            Some(ExecutionState::Suspended(suspended)) => self.enqueue(id, suspended.into_queued(now)),
+            Some(ExecutionState::Paused { queued, .. }) => self.enqueue(id, Queued { since: now, ..*queued }),
+            _ => {}
         }
         true
     }
@@ -521,7 +537,7 @@ impl ExecutionTable {
         }
     }
 
-    /// Moves every suspended execution to the backlog that is due.
+    /// Moves every suspended or paused execution to the backlog that is due.
     pub(super) fn wake_due(&mut self, now: Timestamp, monotonic_now: MonotonicTime) {
         while let Some((_, id)) = self.wall_timers.first().copied().filter(|(at, _)| *at <= now) {
             self.wall_timers.pop_first();

@@ -5,6 +5,7 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use futures_util::future::BoxFuture;
+use model::Backoff;
 use model::action::Effect;
 use model::execution::{Event, LogLine, Outcome, Status};
 use store::{AcceptOutcome, Append, InitialEvents, Store};
@@ -16,9 +17,8 @@ use crate::clock::Clock;
 use crate::locks::StoreLock;
 use crate::run::Exit;
 
-/// The first and the longest delay before an append is tried again that the store did not take.
-const FIRST_DELAY: Duration = Duration::from_millis(250);
-const LONGEST_DELAY: Duration = Duration::from_secs(5);
+/// The delays before an append is tried again that the store did not take.
+const DELAYS: Backoff = Backoff::new(Duration::from_millis(250), Duration::from_secs(5));
 
 /// The time that results of calls that only read wait for others to be committed with them: longer than a commit takes on
 /// most disks, and short compared with a restart, after which the calls are made again.
@@ -69,15 +69,6 @@ fn ends_a_try(event: &Event) -> bool {
     )
 }
 
-/// Returns true for an error that says nothing about the write itself, which was not stored and can be sent again.
-fn may_pass(error: &store::Error) -> bool {
-    use store::Error;
-    matches!(
-        error,
-        Error::Full | Error::Busy | Error::Unreachable { .. } | Error::Write { .. } | Error::Read { .. }
-    )
-}
-
 /// Appends events, and retries with growing pauses while the store takes no writes: the effects have happened, and nothing that
 /// depends on them may go on before they are recorded. If the engine stops before it takes them, the effects are repeated at the
 /// next start.
@@ -87,14 +78,13 @@ async fn append_until_taken(
     clock: &dyn Clock,
     closing: &CancellationToken,
 ) -> Result<(), store::Error> {
-    let mut pause = FIRST_DELAY;
+    let mut delays = DELAYS;
     loop {
         match store.append(&append).await {
-            Err(error) if may_pass(&error) && !closing.is_cancelled() => {}
+            Err(error) if error.may_pass() && !closing.is_cancelled() => {}
             result => return result,
         }
-        closing.run_until_cancelled(clock.sleep_for(pause)).await;
-        pause = (pause * 2).min(LONGEST_DELAY);
+        closing.run_until_cancelled(clock.sleep_for(delays.pause())).await;
     }
 }
 

@@ -260,7 +260,7 @@ pub(super) fn write_error(error: rusqlite::Error) -> Error {
     match classify(&error) {
         ErrorClass::Full => Error::Full,
         ErrorClass::Busy => Error::Busy,
-        ErrorClass::Refused | ErrorClass::Fatal | ErrorClass::Other => {
+        ErrorClass::ReadOnly | ErrorClass::Refused | ErrorClass::Fatal | ErrorClass::Other => {
             Error::Write { reason: describe(&error) }
         }
     }
