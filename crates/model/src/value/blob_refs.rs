@@ -11,7 +11,7 @@ use std::sync::Arc;
 use super::data::{Blob, ExternalBytes};
 
 /// Looks up blobs by hash.
-pub trait BlobSource {
+pub trait BlobSource: Send + Sync {
     /// A handle to the blob with this SHA-256 and length. A missing blob is reported only when it is read.
     fn blob(&self, digest: [u8; 32], length: u64) -> Arc<dyn Blob>;
 }
