@@ -101,8 +101,7 @@ impl Runtime {
             source = ReplaySource::AnotherProcess;
         }
         // Its events are needed until the journal has their values.
-        let bytes = self.store.history_bytes(id).await.map_err(|error| error.to_string())?;
-        let _memory = self.reserve_to_read(bytes.all).await;
+        let _memory = self.reserve_to_load_events(id).await.map_err(|error| error.to_string())?;
         let log = self.store.replay_log(id).await.map_err(|error| error.to_string())?;
         let Some(ReplayLog { snapshot, mut events, mut count }) = log else { return Ok(None) };
         let stored = snapshot.as_ref();
