@@ -14,6 +14,7 @@ use crate::exit::{self, CommandError, Exit};
 use crate::mask::GivenText;
 use crate::output::{self, Messages};
 use crate::service;
+use crate::settings::{Environment, Setting};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -99,7 +100,7 @@ pub(crate) fn run(arguments: impl IntoIterator<Item = OsString>) -> Exit {
     }
     let Some((name, chosen)) = matches.subcommand() else { return Exit::Usage };
     let Some(entry) = COMMANDS.iter().find(|entry| entry.name == name) else { return Exit::Usage };
-    let names_place = matches.value_source("dir").is_some_and(|source| source != ValueSource::DefaultValue);
+    let names_place = names_place(&matches, &Environment::of_process());
     let taken_over = if names_place { Ok(()) } else { service::take_over(name, &arguments) };
     let result = taken_over
         .and_then(|()| {
@@ -116,6 +117,23 @@ pub(crate) fn run(arguments: impl IntoIterator<Item = OsString>) -> Exit {
             exit::exit_of(&error)
         }
     }
+}
+
+/// True if an option or its variable names the project, its data or its store.
+fn names_place(matches: &ArgMatches, environment: &Environment) -> bool {
+    let has_dir = matches.value_source("dir").is_some_and(|source| source != ValueSource::DefaultValue);
+    let data = ["dataDir", "store"].into_iter().filter_map(Setting::find);
+    let mut variables = data.clone().filter_map(|setting| environment.value(&setting.variable()));
+    // An empty variable is how a shell unsets one for a command.
+    has_dir
+        || variables.any(|value| !value.is_empty())
+        || data.into_iter().any(|setting| is_given(matches, setting.key))
+}
+
+/// True if the chosen command, or one below it, has this option.
+fn is_given(matches: &ArgMatches, option: &str) -> bool {
+    matches!(matches.try_contains_id(option), Ok(true))
+        || matches.subcommand().is_some_and(|(_, chosen)| is_given(chosen, option))
 }
 
 /// True if the chosen command prints JSON.
@@ -138,6 +156,27 @@ mod tests {
     #[test]
     fn the_command_line_is_sound() {
         command().debug_assert();
+    }
+
+    #[test]
+    fn each_option_and_variable_that_names_a_place_is_one() {
+        let names_place = |options: &[&str], variables| {
+            let line = ["cogwork", "executions", "list"].iter().chain(options);
+            let matches = command().try_get_matches_from(line).expect("a command line");
+            names_place(&matches, &variables)
+        };
+        let none = || Environment::with([]);
+        assert!(!names_place(&[], none()));
+        assert!(!names_place(
+            &["--limit", "3"],
+            Environment::with([("COGWORK_HOOKS", "1"), ("COGWORK_STORE", "")])
+        ));
+        for options in [["--dir", "x"], ["--data-dir", "x"], ["--store", "postgres://a"]] {
+            assert!(names_place(&options, none()), "{options:?}");
+        }
+        for name in ["COGWORK_DATA_DIR", "COGWORK_STORE"] {
+            assert!(names_place(&[], Environment::with([(name, "x")])), "{name}");
+        }
     }
 
     #[test]

@@ -8,8 +8,8 @@ use serde::{Serialize, Serializer};
 
 /// The text in place of credentials.
 const MASK: &str = "***";
-/// The parameters of a database's address that hold a password.
-const PASSWORDS: [&str; 2] = ["password=", "sslpassword="];
+/// The end of each parameter of a database's address that holds a password.
+const PASSWORD: &str = "password=";
 
 /// The words for credentials in our own messages.
 const PLACEHOLDERS: [&str; 2] = ["USER", "USER:PASSWORD"];
@@ -119,12 +119,11 @@ fn hide(text: &str, url: Range<usize>, is_database: bool, rule: Rule, ranges: &m
         start += at;
     }
     if is_database {
-        let rest = &text[start..url.end];
-        let value = PASSWORDS.iter().find_map(|name| rest.find(name).map(|found| start + found + name.len()));
-        ranges.extend(value.map(|value| {
-            let length = text[value..url.end].find('&').unwrap_or(url.end - value);
-            value..value + length
-        }));
+        while let Some(found) = text[start..url.end].find(PASSWORD) {
+            let value = start + found + PASSWORD.len();
+            start = text[value..url.end].find('&').map_or(url.end, |length| value + length);
+            ranges.push(value..start);
+        }
     }
 }
 
@@ -140,6 +139,10 @@ mod tests {
             (
                 "postgres://db/x?user=u&password=pw&sslmode=disable",
                 "postgres://db/x?user=u&password=***&sslmode=disable",
+            ),
+            (
+                "postgres://db/x?sslpassword=a&password=b&user=u&my_password=c",
+                "postgres://db/x?sslpassword=***&password=***&user=u&my_password=***",
             ),
             ("https://u:p/w@h/y", "https://***@h/y"),
         ] {

@@ -4,13 +4,65 @@ use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
 use anyhow::Context as _;
-use engine::{Catalog, Deployment, InvalidFile, ProjectCheck};
+use engine::{Catalog, Deployment, FileKind, InvalidFile, ProjectCheck};
 
-use crate::output;
+use crate::exit::CommandError;
 use crate::paths::{self, Named};
+use crate::{output, settings};
 
-/// The folders of a project whose files count.
-const FOLDERS: [&str; 3] = ["automations", "connections", "connectors"];
+/// The path that stands for standard input.
+pub(crate) const STDIN: &str = "-";
+/// The complaint about paths without any file that counts.
+pub(crate) const NO_FILE: &str = "these paths hold no automation, connection or connector of the project";
+
+/// Paths that a person named.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(crate) struct SortedPaths {
+    /// Files and folders of the project, relative to it.
+    pub(crate) inside: Vec<PathBuf>,
+    /// Files that the daemon would not load, as they were given.
+    pub(crate) outside: Vec<PathBuf>,
+}
+
+/// Sorts paths by whether they belong to the project `dir`.
+///
+/// # Errors
+/// A path does not exist, or is a folder outside of the project.
+pub(crate) fn sort_paths(dir: &Path, paths: &[PathBuf]) -> anyhow::Result<SortedPaths> {
+    let mut sorted = SortedPaths::default();
+    for path in paths {
+        if path == Path::new(STDIN) {
+            sorted.outside.push(path.clone());
+            continue;
+        }
+        match paths::resolve(dir, path)? {
+            // The project folder itself: everything in it.
+            Named::Inside(below) if below.as_os_str().is_empty() => {
+                sorted
+                    .inside
+                    .extend(FileKind::FOLDERS.into_iter().chain([settings::FILE]).map(PathBuf::from));
+            }
+            // A draft somewhere in the project.
+            Named::Inside(below) if path.is_file() && !is_of_project(&below) => {
+                sorted.outside.push(path.clone())
+            }
+            Named::Inside(below) => sorted.inside.push(below),
+            Named::Outside(path) if path.is_file() => sorted.outside.push(path),
+            Named::Outside(path) => return Err(outside(&path)),
+        }
+    }
+    Ok(sorted)
+}
+
+/// The error about a path outside of the project.
+pub(crate) fn outside(path: &Path) -> anyhow::Error {
+    CommandError::usage(format!("`{}` is outside the project; name the project with --dir", path.display()))
+}
+
+/// True if the daemon would load this path below the project folder.
+fn is_of_project(below: &Path) -> bool {
+    below == Path::new(settings::FILE) || FileKind::FOLDERS.iter().any(|folder| below.starts_with(folder))
+}
 
 /// Checks the project folder, or only the files at or below `paths`, which are relative to it.
 ///
@@ -39,9 +91,9 @@ pub(crate) fn require(dir: &Path) -> anyhow::Result<()> {
 /// # Errors
 /// The folder, or a folder of the project in it, cannot be read.
 pub(crate) fn is_project(dir: &Path) -> anyhow::Result<bool> {
-    let mut is_project = crate::settings::exists(dir);
+    let mut is_project = settings::exists(dir);
     readable(dir)?;
-    for folder in FOLDERS {
+    for folder in FileKind::FOLDERS {
         is_project |= readable(&dir.join(folder))?;
     }
     Ok(is_project)
@@ -130,4 +182,35 @@ pub(crate) fn find<'c>(catalog: &'c Catalog, wanted: &str, is_file: bool) -> any
 pub(crate) fn stem(path: &str) -> &str {
     let name = path.rsplit('/').next().unwrap_or(path);
     name.strip_suffix(".yaml").or_else(|| name.strip_suffix(".yml")).unwrap_or(name)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_path_belongs_to_the_project_if_the_daemon_loads_it() {
+        let dir = tempfile::tempdir().expect("a folder");
+        let project = dir.path().join("project");
+        std::fs::create_dir_all(project.join("automations")).expect("folders");
+        let draft = project.join("draft.yaml");
+        for path in [&project.join("automations/a.yaml"), &draft] {
+            std::fs::write(path, "").expect("written");
+        }
+        let sorted = |path: &Path| sort_paths(&project, &[path.to_owned()]).ok();
+        let inside = |paths: &[&str]| SortedPaths {
+            inside: paths.iter().map(PathBuf::from).collect(),
+            outside: Vec::new(),
+        };
+        let outside = |path: &Path| SortedPaths { inside: Vec::new(), outside: vec![path.to_owned()] };
+        assert_eq!(sorted(&project.join("automations/a.yaml")), Some(inside(&["automations/a.yaml"])));
+        assert_eq!(
+            sorted(&project),
+            Some(inside(&["connectors", "connections", "automations", "cogwork.yaml"]))
+        );
+        assert_eq!(sorted(&draft), Some(outside(&draft)));
+        assert_eq!(sorted(Path::new(STDIN)), Some(outside(Path::new(STDIN))));
+        assert_eq!(sorted(dir.path()), None, "a folder outside");
+        assert_eq!(sorted(&project.join("missing.yaml")), None);
+    }
 }

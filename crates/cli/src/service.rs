@@ -9,6 +9,7 @@ use std::process::Command;
 use crate::exit::CommandError;
 use crate::output;
 use crate::project;
+use crate::settings::Environment;
 
 /// The file of variables of the service, as the unit of the package reads it.
 const FILE: &str = "/etc/default/cogwork";
@@ -60,7 +61,7 @@ fn run(arguments: &[OsString], variables: &[(String, String)]) -> anyhow::Result
 
     let mut command = Command::new(std::env::current_exe()?);
     command.args(arguments.iter().skip(1)).env(VARIABLE, "");
-    command.envs(variables.iter().filter(|(name, _)| std::env::var_os(name).is_none()).cloned());
+    command.envs(added(variables, &Environment::of_process()));
     let place =
         |name: &str| variables.iter().find(|(other, _)| other == name).map(|(_, value)| value.as_str());
     let folder = place("COGWORK_DATA_DIR").or_else(|| place("COGWORK_DIR")).unwrap_or(".");
@@ -82,6 +83,17 @@ fn run(_arguments: &[OsString], _variables: &[(String, String)]) -> anyhow::Resu
     Ok(())
 }
 
+/// The variables that the process gets beside those that are in the environment: the service's that are not set here, and the ones that
+/// were taken out of the environment.
+fn added<'v>(
+    service: &'v [(String, String)],
+    own: &'v Environment,
+) -> impl Iterator<Item = (&'v str, &'v str)> {
+    let is_set = |name: &str| own.value(name).is_some() || std::env::var_os(name).is_some();
+    let service = service.iter().map(|(name, value)| (name.as_str(), value.as_str()));
+    service.filter(move |(name, _)| !is_set(name)).chain(own.taken())
+}
+
 /// The variables of a file as systemd reads it: a line each, with or without quotes.
 fn parse(text: &str) -> Vec<(String, String)> {
     let lines = text.lines().map(str::trim).filter(|line| !line.starts_with(['#', ';']));
@@ -97,6 +109,15 @@ fn parse(text: &str) -> Vec<(String, String)> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn variables_that_are_set_here_override_those_of_the_service() {
+        let service = parse("COGWORK_STORE=postgres://service\nCOGWORK_HOOKS=1\nCOGWORK_ADMIN_TOKEN=service");
+        let own = Environment::with([("COGWORK_STORE", "postgres://own"), ("COGWORK_HOOKS", "2")]);
+        let added: Vec<_> = added(&service, &own).collect();
+        // `COGWORK_HOOKS` is still in the environment.
+        assert_eq!(added, [("COGWORK_ADMIN_TOKEN", "service"), ("COGWORK_STORE", "postgres://own")]);
+    }
 
     #[test]
     fn the_file_of_the_service_is_read_as_systemd_reads_it() {

@@ -330,9 +330,14 @@ impl Work {
             BulkAction::Replay(request) => request,
         };
         loop {
-            let plan = runtime.plan_replay(id, ReplayRequest::clone(request)).await?;
-            match self.ingress.replay(plan).await {
-                Err(Error::Busy { retry_after }) if !stop.is_cancelled() => {
+            let replayed = match runtime.plan_replay(id, ReplayRequest::clone(request)).await {
+                Ok(plan) => self.ingress.replay(plan).await,
+                Err(error) => Err(error),
+            };
+            match replayed {
+                Err(Error::Busy { retry_after } | Error::ReadersBusy { retry_after })
+                    if !stop.is_cancelled() =>
+                {
                     tokio::select! {
                         biased;
                         () = stop.cancelled() => {}

@@ -31,11 +31,11 @@ pub use bulk::{
 };
 pub use catalog::{
     AddressKind, BlockGraph, CODE_WORKER, Catalog, Change, ChangeKind, Deployment, Detail, DiffKind,
-    Error as CatalogError, FileChange, Graph, GraphBlock, GraphStep, GraphTrigger, InFlightExecutions,
-    InvalidFile, LineRange, MissingSecret, PROJECT_FOLDERS, Plan, ProjectFile, ProjectFileError,
-    ReloadPreview, ReloadSummary, Workers, automation_ids, check_project_target, is_own_variable,
-    preview_project, project_files, read_project_file, schema_context, serve_code, set_code_limits,
-    set_code_program,
+    Error as CatalogError, FileChange, FileKind, Graph, GraphBlock, GraphStep, GraphTrigger,
+    InFlightExecutions, InvalidFile, LineRange, MissingSecret, PROJECT_FOLDERS, Plan, ProjectFile,
+    ProjectFileError, ReloadPreview, ReloadSummary, Workers, automation_ids, check_project_target,
+    is_own_variable, preview_project, project_files, read_project_file, schema_context, serve_code,
+    set_code_limits, set_code_program,
 };
 pub use engine::Engine;
 pub use fix::{FixedText, fix_text};
@@ -47,7 +47,7 @@ pub use ingress::{
 };
 pub use inspect::{Inspection, StepPlace, Structure, inspect_text};
 pub use preview::{ScheduleWords, preview_schedule, schema};
-pub use project_edit::{EditError, ExpectedVersion, ProjectText};
+pub use project_edit::{EditError, ExpectedVersion, ProjectText, replace_text};
 pub use runtime::{
     Answer, AnsweredQuestion, AutomationStatistics, Clock, ClusterClock, ConcurrencyWait, ConnectionReport,
     ConnectionState, ConnectionTest, DerivedInput, EngineEvent, Error, ExpressionValue, Health, KeySource,

@@ -177,6 +177,14 @@ pub(crate) fn present(root: &Path, path: &str) -> Result<Option<ProjectText>, Ed
     }
 }
 
+/// Replaces the text `before` of a project file on disk with `after`, without a daemon.
+///
+/// # Errors
+/// The file has another text or is a link, or it cannot be written. Nothing changed then.
+pub fn replace_text(root: &Path, path: &str, before: &str, after: &str) -> Result<(), EditError> {
+    write(root, path, Some(after), &ExpectedVersion::Is(version_of(before))).map(drop)
+}
+
 fn write(
     root: &Path,
     path: &str,
@@ -245,6 +253,20 @@ mod tests {
         ] {
             assert!(matches!(check_path(path), Err(EditError::Path(_))), "{path}");
         }
+    }
+
+    #[test]
+    fn a_text_is_replaced_in_the_file_itself_and_never_in_the_place_of_a_link() {
+        let root = tempfile::tempdir().expect("a folder");
+        let file = root.path().join("automations/a.yaml");
+        std::fs::create_dir(root.path().join("automations")).expect("a folder");
+        std::fs::write(&file, "one").expect("written");
+        std::os::unix::fs::symlink("a.yaml", root.path().join("automations/b.yaml")).expect("a link");
+        let replace = |path: &str, before| replace_text(root.path(), path, before, "two");
+        assert!(matches!(replace("automations/a.yaml", "other"), Err(EditError::Changed(Some(_)))));
+        assert!(matches!(replace("automations/b.yaml", "one"), Err(EditError::Io { .. })));
+        assert!(replace("automations/a.yaml", "one").is_ok());
+        assert_eq!(std::fs::read_to_string(root.path().join("automations/b.yaml")).expect("a link"), "two");
     }
 
     #[test]

@@ -1,6 +1,6 @@
 //! Finds executions by what no index of the store knows: a scan, newest first, for a limited time.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -9,7 +9,7 @@ use model::automation::DefinitionHash;
 use model::execution::{Event, ExecutionId, Outcome};
 use model::redact::Mask as _;
 use model::{Automation, Status};
-use runtime::{Clock, Pauses, ReadMemory, Runtime};
+use runtime::{Clock, Error, Pauses, ReadMemory, Runtime};
 use store::{CutEvents, ExecutionFilter, ExecutionRow, HistoryRow, Page, SMALL_VALUE, Store};
 
 /// The number of rows read at once.
@@ -32,6 +32,10 @@ pub struct Search {
     pub min_took: Option<Duration>,
     /// A text in its id, automation, error, payload, results or log lines, in any case.
     pub text: Option<String>,
+    /// The statuses as people are shown them, where the stored status does not tell; empty for any.
+    pub shown: Vec<Status>,
+    /// The executions that wait for their turn, as a daemon in another process tells.
+    pub queued: HashSet<ExecutionId>,
 }
 
 /// The result of a search.
@@ -52,6 +56,21 @@ impl Search {
         *self == Self::default()
     }
 
+    /// Searches for the statuses that people are shown, if `filter` has exactly one of queued and running: the row of an execution that
+    /// waits for its turn may say running. The filter then has both.
+    #[must_use]
+    pub fn with_shown_statuses(mut self, filter: &mut ExecutionFilter) -> Self {
+        let has = |status| filter.status.contains(&status);
+        let other = match (has(Status::Queued), has(Status::Running)) {
+            (true, false) => Status::Running,
+            (false, true) => Status::Queued,
+            _ => return self,
+        };
+        self.shown.clone_from(&filter.status);
+        filter.status.push(other);
+        self
+    }
+
     /// The filter with the statuses that can match.
     fn narrow(&self, mut filter: ExecutionFilter) -> ExecutionFilter {
         if filter.status.is_empty() && self.waiting_for.is_some() {
@@ -62,11 +81,20 @@ impl Search {
         filter
     }
 
+    /// The status of an execution that people are shown, by what another process has told.
+    #[must_use]
+    pub fn shown_status(&self, row: &ExecutionRow) -> Status {
+        match row.status {
+            Status::Running if self.queued.contains(&row.id) => Status::Queued,
+            status => status,
+        }
+    }
+
     /// Looks at executions after `page.before` until `page.limit` of them match or `time` is over. A `daemon` has memory reserved for
-    /// large values, and its resume addresses are not found by their text: a search would tell them letter by letter.
+    /// large values, knows which executions wait for their turn, and its resume addresses are not found by their text: a search would tell them letter by letter.
     ///
     /// # Errors
-    /// The store cannot be read.
+    /// The store cannot be read, or other readers have the memory for too long.
     pub async fn run(
         self,
         store: &dyn Store,
@@ -75,7 +103,7 @@ impl Search {
         page: Page,
         time: Duration,
         daemon: Option<&Runtime>,
-    ) -> Result<SearchResult, store::Error> {
+    ) -> Result<SearchResult, Error> {
         let (filter, deadline) = (self.narrow(filter), clock.monotonic_now().after(time));
         let (now, definitions) = (clock.now(), HashMap::new());
         let mut scan = Scan { search: Arc::new(self), store, now, definitions, daemon };
@@ -84,9 +112,10 @@ impl Search {
             let rows = store.executions(&filter, Page { before, limit: PAGE }).await?;
             let is_last_page = rows.len() < PAGE as usize;
             let count = rows.len();
-            for (index, row) in rows.into_iter().enumerate() {
+            for (index, mut row) in rows.into_iter().enumerate() {
                 let here = (row.id, row.started_at);
                 before = Some(row.id);
+                row.status = scan.shown_status(&row);
                 if scan.matches(&row).await? {
                     found.rows.push(row);
                 }
@@ -115,10 +144,18 @@ struct Scan<'a> {
 }
 
 impl Scan<'_> {
-    async fn matches(&mut self, row: &ExecutionRow) -> Result<bool, store::Error> {
+    fn shown_status(&self, row: &ExecutionRow) -> Status {
+        match self.daemon {
+            Some(daemon) => daemon.admission.shown_status(row),
+            None => self.search.shown_status(row),
+        }
+    }
+
+    async fn matches(&mut self, row: &ExecutionRow) -> Result<bool, Error> {
         let search = Arc::clone(&self.search);
         let took = row.started_at.duration_until(row.finished_at.unwrap_or(self.now));
-        let fits = search.origin.as_deref().is_none_or(|origin| origin == row.origin.as_str())
+        let fits = (search.shown.is_empty() || search.shown.contains(&row.status))
+            && search.origin.as_deref().is_none_or(|origin| origin == row.origin.as_str())
             && search.definition.as_deref().is_none_or(|hash| row.definition.to_string().starts_with(hash))
             && search.min_took.is_none_or(|least| Duration::try_from(took).unwrap_or_default() >= least);
         if !fits {
@@ -140,7 +177,7 @@ impl Scan<'_> {
         }
     }
 
-    async fn waits_for(&mut self, row: &ExecutionRow, kind: &str) -> Result<bool, store::Error> {
+    async fn waits_for(&mut self, row: &ExecutionRow, kind: &str) -> Result<bool, Error> {
         if row.status != Status::Waiting {
             return Ok(false);
         }
@@ -153,10 +190,11 @@ impl Scan<'_> {
         Ok(pauses.first.iter().any(|pause| pause.kind == kind))
     }
 
-    async fn failed_at(&self, row: &ExecutionRow, step: &str) -> Result<bool, store::Error> {
+    async fn failed_at(&self, row: &ExecutionRow, step: &str) -> Result<bool, Error> {
         if !matches!(row.status, Status::Failed | Status::Stuck) {
             return Ok(false);
         }
+        let _memory = self.reserve(row).await?;
         let events = self.store.events_cut(row.id, SMALL_VALUE).await?.unwrap_or_default().events;
         let failed = match events.last() {
             Some(Event::Finished {
@@ -167,7 +205,7 @@ impl Scan<'_> {
         Ok(failed.strip_prefix(step).is_some_and(|rest| rest.is_empty() || rest.starts_with('[')))
     }
 
-    async fn contains(&self, row: &ExecutionRow, text: &str) -> Result<bool, store::Error> {
+    async fn contains(&self, row: &ExecutionRow, text: &str) -> Result<bool, Error> {
         let text = text.to_lowercase();
         let hidden = self.daemon.map(Runtime::resume_tokens);
         let has = Arc::new(move |place: &str| {
@@ -182,7 +220,7 @@ impl Scan<'_> {
         if logs.iter().any(|line| has(&line.message)) {
             return Ok(true);
         }
-        let _memory = self.reserve(row.id).await?;
+        let _memory = self.reserve(row).await?;
         let cut = self.store.events_cut(row.id, SMALL_VALUE).await?;
         let Some(CutEvents { events, values }) = cut else { return Ok(false) };
         let in_json =
@@ -214,10 +252,32 @@ impl Scan<'_> {
         Ok(false)
     }
 
-    /// Reserves memory for one row, a value of it, and the JSON of this value with its copy in lower case.
-    async fn reserve(&self, id: ExecutionId) -> Result<Option<ReadMemory>, store::Error> {
-        let Some(daemon) = self.daemon else { return Ok(None) };
-        let bytes = self.store.history_bytes(id).await?.largest_row;
-        Ok(Some(daemon.reserve_to_read(bytes.saturating_mul(4)).await))
+    /// Reserves memory for the events of an execution and one large value at a time.
+    async fn reserve(&self, row: &ExecutionRow) -> Result<Option<ReadMemory>, Error> {
+        match self.daemon {
+            Some(daemon) => daemon.reserve_for_cut_events(row).await.map(Some),
+            None => Ok(None),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn exactly_one_of_the_open_statuses_is_looked_for_among_the_rows_of_both() {
+        use Status::{Failed, Queued, Running};
+        let check = |status: &[Status], expected: &[Status], shown: &[Status]| {
+            let mut filter = ExecutionFilter { status: status.to_vec(), ..ExecutionFilter::default() };
+            let search = Search::default().with_shown_statuses(&mut filter);
+            assert_eq!((&filter.status[..], &search.shown[..]), (expected, shown), "{status:?}");
+            assert_eq!(search.is_empty(), shown.is_empty());
+        };
+        check(&[], &[], &[]);
+        check(&[Failed], &[Failed], &[]);
+        check(&[Queued, Running], &[Queued, Running], &[]);
+        check(&[Queued], &[Queued, Running], &[Queued]);
+        check(&[Failed, Running], &[Failed, Running, Queued], &[Failed, Running]);
     }
 }

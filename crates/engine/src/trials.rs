@@ -134,11 +134,12 @@ impl Engine {
 
     /// Reserves memory for the values of these executions together.
     pub(crate) async fn reserve_for_histories(&self, ids: &[ExecutionId]) -> Result<ReadMemory, Error> {
-        let mut bytes = 0_usize;
+        let mut rows = Vec::with_capacity(ids.len());
         for id in ids {
-            bytes = bytes.saturating_add(self.store().history_bytes(*id).await?.all);
+            rows.push(self.store().execution(*id).await?.ok_or(Error::NoSuchExecution(*id))?);
         }
-        Ok(self.runtime().reserve_to_read(bytes.saturating_mul(8)).await)
+        rows.retain(|row| row.events <= MAX_EVENTS);
+        self.runtime().reserve_for_events(&rows).await
     }
 
     /// Reads a recorded execution with the version that it ran on; an error if it cannot be tried.

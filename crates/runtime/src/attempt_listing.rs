@@ -116,6 +116,7 @@ impl Runtime {
             return Ok(None);
         }
         let Some(automation) = self.automation_of(row).await else { return Ok(None) };
+        let _memory = self.reserve_for_cut_events(row).await?;
         Ok(StepAttempt::read(&*self.store, row, &automation, pauses).await?)
     }
 }

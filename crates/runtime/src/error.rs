@@ -36,6 +36,12 @@ pub enum Error {
         /// The delay before the next try.
         retry_after: Duration,
     },
+    /// Other requests have the memory for large executions.
+    #[error("other requests read large executions; try again in {} s", .retry_after.as_secs())]
+    ReadersBusy {
+        /// The delay before the next try.
+        retry_after: Duration,
+    },
     /// Executions that were accepted before are being started, so that this one cannot begin at once.
     #[error("executions that were accepted before are being started; try again in {} s", .retry_after.as_secs())]
     Recovering {

@@ -36,9 +36,11 @@ impl Runtime {
                     Err(_) => {}
                 }
             }
-            let (events, _memory) = self.read_events(id).await?.ok_or(Error::NoSuchExecution(id))?;
-            match events.last() {
-                Some(Event::Finished { outcome, .. }) => return Ok(outcome.clone()),
+            let loaded = self.load_events(id).await?;
+            // The memory is free before the next wait.
+            let last = loaded.map(|(events, _memory)| events.into_iter().next_back());
+            match last.ok_or(Error::NoSuchExecution(id))? {
+                Some(Event::Finished { outcome, .. }) => return Ok(outcome),
                 _ if !self.accepting() => return Err(Error::Closing),
                 // It is on its way into memory, or to rest, or another node has it.
                 _ => self.next_move_of(id, moved).await,

@@ -265,7 +265,34 @@ pub enum Error {
     Closed,
 }
 
+/// The failures of a store that callers are told apart.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum FailureKind {
+    /// The database does not answer. Nothing was written.
+    Unreachable,
+    /// There is no room. Nothing was written.
+    Full,
+    /// The write was refused. Nothing was written. The log has one line for the outage.
+    Refused,
+    /// The store takes no more writes, and the process ends.
+    Closing,
+    /// Anything else, which the log has to explain.
+    Other,
+}
+
 impl Error {
+    /// The kind of failure.
+    #[must_use]
+    pub fn kind(&self) -> FailureKind {
+        match self {
+            Self::Unreachable { .. } => FailureKind::Unreachable,
+            Self::Full => FailureKind::Full,
+            Self::Write { .. } | Self::Busy => FailureKind::Refused,
+            Self::Poisoned { .. } | Self::Closed => FailureKind::Closing,
+            _ => FailureKind::Other,
+        }
+    }
+
     /// True if only reopening the store shows what is stored. The caller must stop accepting and end the process.
     /// Also true for a write that is refused because of an earlier such error.
     #[must_use]
@@ -319,6 +346,23 @@ mod tests {
             Error::Closed,
         ] {
             assert!(!error.may_pass(), "{error}");
+        }
+    }
+
+    #[test]
+    fn a_failure_in_an_outage_is_told_from_one_that_the_log_has_to_explain() {
+        let reason = || "x".to_owned();
+        assert_eq!(Error::Unreachable { reason: reason() }.kind(), FailureKind::Unreachable);
+        assert_eq!(Error::Full.kind(), FailureKind::Full);
+        for error in [Error::Write { reason: reason() }, Error::Busy] {
+            assert_eq!(error.kind(), FailureKind::Refused, "{error}");
+        }
+        for error in [Error::Poisoned { reason: reason() }, Error::Closed] {
+            assert_eq!(error.kind(), FailureKind::Closing, "{error}");
+        }
+        for error in [Error::Commit { reason: reason() }, Error::Read { reason: reason() }, Error::NotShared]
+        {
+            assert_eq!(error.kind(), FailureKind::Other, "{error}");
         }
     }
 

@@ -31,7 +31,7 @@ use std::sync::Arc;
 use jiff::Timestamp;
 
 pub use codec::{CutEvents, CutValue, HistoryBytes, HistoryRow, SMALL_VALUE};
-pub use error::Error;
+pub use error::{Error, FailureKind};
 pub use location::Location;
 #[cfg(feature = "memory")]
 pub use memory::Memory;

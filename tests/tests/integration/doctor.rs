@@ -2,7 +2,7 @@
 
 use std::io::{Read as _, Write as _};
 use std::net::TcpListener;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use serde_json::Value;
 use store::conformance::PostgresServer;
@@ -10,6 +10,14 @@ use store::conformance::PostgresServer;
 use crate::site::Site;
 
 const WORK: &str = "trigger: {manual: {}}\nsteps: [{set: {done: true}}]\n";
+
+/// The time within which a command ends, also on a slow machine.
+const PATIENCE: Duration = Duration::from_secs(120);
+
+/// The result of a command that must not wait for as long as its database is down.
+async fn in_time<T>(command: impl Future<Output = T>) -> T {
+    tokio::time::timeout(PATIENCE, command).await.expect("the command ends")
+}
 
 fn server() -> PostgresServer {
     PostgresServer::start()
@@ -221,8 +229,7 @@ async fn a_database_that_is_down_is_the_only_cause_beside_a_running_daemon() {
     let mut site = Site::new(&[("work", WORK)]);
     site.start_with(&["--store", &url]).await;
     drop(server);
-    let begun = Instant::now();
-    let output = site.cogwork(&["doctor", "--json", "--store", &url]).await;
+    let output = in_time(site.cogwork(&["doctor", "--json", "--store", &url])).await;
     let report: Value = serde_json::from_slice(&output.stdout).unwrap();
     assert_eq!(output.status.code(), Some(1));
     let errors = findings(&report, &["error"]);
@@ -237,10 +244,12 @@ async fn a_database_that_is_down_is_the_only_cause_beside_a_running_daemon() {
     );
     let skipped = findings(&report, &["skipped"]);
     assert!(skipped.iter().any(|line| line.starts_with("listeners hooks")), "{skipped:#?}");
-    let nodes = site.cogwork(&["nodes"]).await;
+    let nodes = in_time(site.cogwork(&["nodes"])).await;
     let said = String::from_utf8_lossy(&nodes.stderr).into_owned();
-    assert!(!nodes.status.success() && !said.is_empty(), "{said}");
-    let took = begun.elapsed();
-    assert!(took < Duration::from_secs(25), "both took {took:?}");
+    // What it says depends on whether the daemon has noticed the outage.
+    let is_explained = ["it waits, perhaps for its store", "the database does not answer"]
+        .iter()
+        .any(|cause| said.contains(cause));
+    assert!(!nodes.status.success() && is_explained, "{said}");
     site.kill().await;
 }

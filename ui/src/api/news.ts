@@ -2,13 +2,17 @@
 
 import type { ExecutionsNews, PollsNews } from "./types";
 
-/** True if executions of an automation may be among those that went on. */
-export const ofAutomation =
-  (automation: string) =>
+/** True if executions of some automations may be among those that went on. */
+export const ofAutomations =
+  (automations: () => string[]) =>
   (news: unknown): boolean => {
     const { executions, more, uncounted } = news as ExecutionsNews;
-    return more > 0 || uncounted || executions.some((one) => one.automation === automation);
+    const wanted = new Set(automations());
+    return more > 0 || uncounted || executions.some((one) => wanted.has(one.automation));
   };
+
+/** True if executions of an automation may be among those that went on. */
+export const ofAutomation = (automation: string) => ofAutomations(() => [automation]);
 
 /** True if an execution may have begun to wait; those that wait already may have ended with any news. */
 export const ofWaiting =

@@ -304,7 +304,11 @@ impl Walk<'_> {
         let folder = self.folders.last().map_or(&self.top, |(_, folder)| folder);
         let stat = match statat(folder, &name, AtFlags::SYMLINK_NOFOLLOW) {
             Err(Errno::NOENT) if self.create && is_project_place(&self.place(Some(&name))) => {
-                mkdirat(folder, &name, Mode::from_raw_mode(0o777))?;
+                match mkdirat(folder, &name, Mode::from_raw_mode(0o777)) {
+                    // Another request has created it meanwhile.
+                    Ok(()) | Err(Errno::EXIST) => {}
+                    Err(error) => return Err(error.into()),
+                }
                 statat(folder, &name, AtFlags::SYMLINK_NOFOLLOW)?
             }
             found => found?,

@@ -180,3 +180,23 @@ fn a_file_larger_than_is_read_is_an_error() {
     assert_eq!(io::Error::from(error).kind(), io::ErrorKind::FileTooLarge);
     assert_eq!(read_start(&root, Path::new("automations/a.yaml"), 2).expect("read"), b"in");
 }
+
+#[test]
+fn files_of_a_new_folder_are_created_at_once() {
+    let (_kept, root) = project();
+    for round in 0..50 {
+        let start = std::sync::Barrier::new(4);
+        let create = |number: usize| {
+            let path = format!("payloads/x{round}/{number}.json");
+            start.wait();
+            ProjectTarget::open(&root, Path::new(&path), true).map(drop)
+        };
+        std::thread::scope(|scope| {
+            let create = &create;
+            let threads = [0, 1, 2, 3].map(|number| scope.spawn(move || create(number)));
+            for thread in threads {
+                thread.join().expect("no panic").expect("opened");
+            }
+        });
+    }
+}

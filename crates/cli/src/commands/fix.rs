@@ -1,8 +1,6 @@
 //! `cogwork fix`
 
-use std::fs;
-use std::io::Write as _;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use anyhow::Context as _;
 use clap::Args;
@@ -11,7 +9,7 @@ use super::Subcommand;
 use crate::context::Context;
 use crate::exit::{CommandError, Exit};
 use crate::output::{self, BAD, GOOD, count, paint, plain};
-use crate::paths::{self, Named};
+use crate::project::{self, SortedPaths};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -39,21 +37,14 @@ impl Subcommand for Fix {
 
     fn run(self, context: &Context) -> anyhow::Result<Exit> {
         let dir = context.dir();
-        let mut paths = Vec::new();
-        for path in &self.paths {
-            match paths::resolve(dir, path)? {
-                Named::Inside(below) if below.as_os_str().is_empty() => {
-                    paths.extend(["automations", "connections", "connectors"].map(PathBuf::from));
-                }
-                Named::Inside(below) => paths.push(below),
-                Named::Outside(path) => {
-                    let message =
-                        format!("`{}` is outside the project; name the project with --dir", path.display());
-                    return Err(CommandError::usage(message));
-                }
-            }
+        let SortedPaths { inside, outside } = project::sort_paths(dir, &self.paths)?;
+        if let Some(path) = outside.first() {
+            return Err(project::outside(path));
         }
-        let checked = engine::check_project(dir, &paths)?;
+        let checked = engine::check_project(dir, &inside)?;
+        if checked.files == 0 && !self.paths.is_empty() {
+            return Err(CommandError::usage(project::NO_FILE));
+        }
         let (mut files, mut fixes, mut errors) = (0, 0, 0);
         for report in &checked.reports {
             let path = report.source().path();
@@ -63,10 +54,17 @@ impl Subcommand for Fix {
             if fixed.fixes == 0 {
                 continue;
             }
+            if dir.join(path).is_symlink() {
+                output::say(format_args!(
+                    "`{path}` is a link, which stays as it is; fix the file that it leads to"
+                ));
+                continue;
+            }
             (files, fixes) = (files + 1, fixes + fixed.fixes);
             show(path, report.source().text(), &fixed.text)?;
             if !self.dry_run {
-                write(&dir.join(path), report.source().text(), &fixed.text)?;
+                engine::replace_text(dir, path, report.source().text(), &fixed.text)
+                    .with_context(|| format!("cannot fix `{path}`"))?;
             }
         }
         let done = if self.dry_run { "would apply" } else { "applied" };
@@ -103,18 +101,4 @@ fn show(path: &str, before: &str, after: &str) -> anyhow::Result<()> {
     let rest = old[first..].iter().rev().zip(new[first..].iter().rev());
     let last = rest.take_while(|(old, new)| old == new).count();
     print(first, &old[first..old.len() - last], &new[first..new.len() - last])
-}
-
-/// Replaces a file that still has the text that was checked.
-fn write(path: &Path, before: &str, after: &str) -> anyhow::Result<()> {
-    let current = fs::read_to_string(path).with_context(|| format!("cannot read `{}`", path.display()))?;
-    anyhow::ensure!(current == before, "`{}` has changed meanwhile; run `cogwork fix` again", path.display());
-    let folder = path.parent().context("a file has a folder")?;
-    let draft = || -> std::io::Result<()> {
-        let mut draft = tempfile::NamedTempFile::new_in(folder)?;
-        draft.write_all(after.as_bytes())?;
-        draft.as_file().set_permissions(fs::metadata(path)?.permissions())?;
-        draft.persist(path).map(drop).map_err(|error| error.error)
-    };
-    draft().with_context(|| format!("cannot write `{}`", path.display()))
 }

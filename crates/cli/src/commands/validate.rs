@@ -13,9 +13,10 @@ use super::Subcommand;
 use crate::context::{Context, LogProfile};
 use crate::exit::{CommandError, Exit};
 use crate::output::{self, count};
-use crate::paths::{self, Named};
+use crate::paths;
+use crate::project::{self, STDIN, SortedPaths};
 use crate::secrets::Known;
-use crate::{project, settings};
+use crate::settings;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -27,10 +28,6 @@ Examples:
   cogwork validate --format github                 annotations for a pull request
   cogwork validate --format json | jq .errors";
 
-/// The folders whose files are the project's.
-const FOLDERS: [&str; 3] = ["automations", "connections", "connectors"];
-/// The path that stands for standard input.
-const STDIN: &str = "-";
 /// The warning about a secret that is not set on this machine, which says nothing of the files.
 const OF_MACHINE: &str = "missing-secret";
 /// The most bytes that are read of a file outside the project: more than the loader takes, so that it says so itself.
@@ -82,7 +79,7 @@ impl Subcommand for Validate {
     fn run(self, context: &Context) -> anyhow::Result<Exit> {
         let dir = context.dir();
         let mut findings = Findings::default();
-        let (inside, outside) = sort_out(dir, &self.paths)?;
+        let SortedPaths { inside, outside } = project::sort_paths(dir, &self.paths)?;
         let everything = self.paths.is_empty();
         if (everything || inside.iter().any(|path| path == Path::new(settings::FILE)))
             && settings::exists(dir)
@@ -105,47 +102,12 @@ impl Subcommand for Validate {
             findings.reports.push(check_draft(&checked.catalog, path)?);
         }
         if findings.files == 0 && !everything {
-            return Err(CommandError::usage(
-                "these paths hold no automation, connection or connector of the project",
-            ));
+            return Err(CommandError::usage(project::NO_FILE));
         }
         let format = if self.json { Format::Json } else { self.format };
         findings.show(format, &above(dir))?;
         Ok(if findings.fails(self.strict) { Exit::Failed } else { Exit::Done })
     }
-}
-
-/// Which paths are of the project, relative to it, and which are files somewhere else.
-fn sort_out(dir: &Path, paths: &[PathBuf]) -> anyhow::Result<(Vec<PathBuf>, Vec<PathBuf>)> {
-    let (mut inside, mut outside) = (Vec::new(), Vec::new());
-    for path in paths {
-        if path == Path::new(STDIN) {
-            outside.push(path.clone());
-            continue;
-        }
-        match paths::resolve(dir, path)? {
-            // The project folder itself: everything in it.
-            Named::Inside(below) if below.as_os_str().is_empty() => {
-                inside
-                    .extend(["automations", "connections", "connectors", settings::FILE].map(PathBuf::from));
-            }
-            // A draft somewhere in the project.
-            Named::Inside(below) if path.is_file() && !is_of_project(&below) => outside.push(path.clone()),
-            Named::Inside(below) => inside.push(below),
-            Named::Outside(path) if path.is_file() => outside.push(path),
-            Named::Outside(path) => {
-                let message =
-                    format!("`{}` is outside the project; name the project with --dir", path.display());
-                return Err(CommandError::usage(message));
-            }
-        }
-    }
-    Ok((inside, outside))
-}
-
-/// True if the daemon would load this path below the project folder.
-fn is_of_project(below: &Path) -> bool {
-    below == Path::new(settings::FILE) || FOLDERS.iter().any(|folder| below.starts_with(folder))
 }
 
 /// Checks a file that is none of the project as one of it.

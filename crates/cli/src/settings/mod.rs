@@ -369,9 +369,14 @@ impl Environment {
         self.value(&setting.variable()).filter(|value| !value.is_empty()).map(str::to_owned)
     }
 
-    /// The value of a variable, if it is set.
-    fn value(&self, name: &str) -> Option<&str> {
+    /// The value of a variable with which the process was started, if it was set.
+    pub(crate) fn value(&self, name: &str) -> Option<&str> {
         self.0.get(name).map(Secret::expose)
+    }
+
+    /// The variables that [`take`](Self::take) takes out of the environment, with their values.
+    pub(crate) fn taken(&self) -> impl Iterator<Item = (&str, &str)> {
+        Self::SECRET.into_iter().filter_map(|name| Some((name, self.value(name)?)))
     }
 
     /// Variables that are probably meant as settings and are none, each with the name that it is near.
@@ -389,6 +394,14 @@ impl Environment {
             Some((name.clone(), format!("{PREFIX}{near}")))
         });
         near.collect()
+    }
+}
+
+#[cfg(test)]
+impl Environment {
+    /// The environment with these variables.
+    pub(crate) fn with<const N: usize>(variables: [(&str, &str); N]) -> Self {
+        Self(variables.map(|(name, value)| (name.to_owned(), Secret::new(value))).into())
     }
 }
 

@@ -7,11 +7,6 @@ fn read(text: &str) -> (Config, Report) {
     (config, report)
 }
 
-/// The environment with these variables.
-fn variables_of<const N: usize>(variables: [(&str, &str); N]) -> Environment {
-    Environment(variables.map(|(name, value)| (name.to_owned(), Secret::new(value))).into())
-}
-
 fn shown(text: &str) -> String {
     read(text).1.render(false)
 }
@@ -98,7 +93,7 @@ fn a_variable_lies_over_the_file_and_a_flag_over_both() {
     let dir = tempfile::tempdir().expect("a folder");
     std::fs::write(dir.path().join(FILE), "admin: 127.0.0.1:1\nhooks: 127.0.0.1:1\nlimits: {queue: 1}\n")
         .expect("written");
-    let environment = variables_of([("COGWORK_HOOKS", "2"), ("COGWORK_ADMIN", "2")]);
+    let environment = Environment::with([("COGWORK_HOOKS", "2"), ("COGWORK_ADMIN", "2")]);
     let flags = [(Setting::find("hooks").expect("a setting"), vec!["localhost:3".to_owned()])];
     let config = Config::load(dir.path(), &environment, &flags).expect("settings");
     assert_eq!((config.hooks.port(), config.admin.port(), config.limits.queue), (3, 2, 1));
@@ -106,18 +101,18 @@ fn a_variable_lies_over_the_file_and_a_flag_over_both() {
 
 #[test]
 fn a_variable_holds_a_list_with_commas() {
-    let environment = variables_of([("COGWORK_OUTBOUND_ALLOW", "127.0.0.1, 10.0.0.0/8")]);
+    let environment = Environment::with([("COGWORK_OUTBOUND_ALLOW", "127.0.0.1, 10.0.0.0/8")]);
     let mut config = Config::new(Path::new("."));
     environment.apply(&mut config).expect("settings");
     assert_eq!(config.outbound_allow, ["127.0.0.1", "10.0.0.0/8"]);
-    let environment = variables_of([("COGWORK_OUTBOUND_ALLOW", "10.0.0.0/99")]);
+    let environment = Environment::with([("COGWORK_OUTBOUND_ALLOW", "10.0.0.0/99")]);
     assert!(environment.apply(&mut config).is_err());
 }
 
 #[test]
 fn a_variable_that_is_nearly_one_is_told() {
     let variables = [("COGWORK_HOOK", "1"), ("COGWORK_ADMIN_TOKEN", "x"), ("COGWORK_ORDER_DESK", "y")];
-    let environment = variables_of(variables);
+    let environment = Environment::with(variables);
     assert_eq!(environment.unknown_variables(), [("COGWORK_HOOK".to_owned(), "COGWORK_HOOKS".to_owned())]);
 }
 
@@ -162,7 +157,7 @@ fn the_folder_of_files_is_relative_to_the_project_wherever_it_is_given() {
         Config::load(dir.path(), environment, flags).expect("settings").files_dir
     };
     assert_eq!(load(&none, &[]), Some(dir.path().join("one")));
-    let environment = variables_of([("COGWORK_FILES_DIR", "two")]);
+    let environment = Environment::with([("COGWORK_FILES_DIR", "two")]);
     assert_eq!(load(&environment, &[]), Some(dir.path().join("two")));
     let flags = [(Setting::find("filesDir").expect("a setting"), vec!["three".to_owned()])];
     assert_eq!(load(&none, &flags), Some(dir.path().join("three")));
@@ -177,7 +172,7 @@ fn a_deprecated_setting_works_and_is_reported() {
     assert!(shown.contains("deprecated-setting") && shown.contains("use `limits.inFlight`"), "{shown}");
 
     let dir = tempfile::tempdir().expect("a folder");
-    let environment = variables_of([("COGWORK_CONCURRENCY", "3")]);
+    let environment = Environment::with([("COGWORK_CONCURRENCY", "3")]);
     let config = Config::load(dir.path(), &environment, &[]).expect("settings");
     let [sentence] = config.deprecated_uses().try_into().expect("one");
     assert!(sentence.contains("`COGWORK_CONCURRENCY`"), "{sentence}");

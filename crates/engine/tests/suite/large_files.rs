@@ -107,7 +107,7 @@ async fn a_file_in_json_or_text_is_whole_or_an_error() {
     let engine = project.start().await;
     let (live, _) = tokens(&engine);
     let answer = soon(engine.ingress().receive(&live, sent(&engine, "image/png", &bytes(1000)))).await;
-    let body = answer.body.load(1 << 20, &Reserved::new(1 << 20, ())).expect("the body is loaded");
+    let body = answer.body.load(1 << 20, &Reserved::uncounted(1 << 20)).expect("the body is loaded");
     let body = String::from_utf8_lossy(&body);
     assert!(answer.status == 200 && body.contains(r#""encoding":"base64","data":"#), "{body}");
     stop(engine).await;

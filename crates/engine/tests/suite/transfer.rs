@@ -138,7 +138,7 @@ async fn files_are_exported_in_parts_and_imported_whole() {
     let model::Payload::Webhook(request) = &**payload else { panic!("it is a request") };
     assert!(request.body.data.is_external());
     assert!(
-        request.body.data.load(1 << 20, &Reserved::new(1 << 20, ())).expect("it is there")[..] == body[..],
+        request.body.data.load(1 << 20, &Reserved::uncounted(1 << 20)).expect("it is there")[..] == body[..],
         "not a byte is lost"
     );
     store.close().await.expect("it closes");

@@ -139,7 +139,7 @@ impl Ingress {
         &self,
         id: ExecutionId,
     ) -> Result<(Option<HttpResponse>, Option<Outcome>), Error> {
-        let (events, _memory) = self.runtime.read_events(id).await?.ok_or(Error::NoSuchExecution(id))?;
+        let (events, _memory) = self.runtime.load_events(id).await?.ok_or(Error::NoSuchExecution(id))?;
         let (mut response, mut outcome) = (None, None);
         for event in events {
             match event {

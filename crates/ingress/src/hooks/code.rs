@@ -113,7 +113,7 @@ impl Ingress {
         if webhook.code.is_none() {
             return Ok(None);
         }
-        let Some((events, _memory)) = self.runtime.read_events(id).await? else { return Ok(None) };
+        let Some((events, _memory)) = self.runtime.load_events(id).await? else { return Ok(None) };
         Ok(events.into_iter().find_map(|event| match event {
             model::Event::Started { payload, .. } => response_from_code(webhook, payload.code_result()?, &id),
             _ => None,

@@ -26,7 +26,7 @@ use model::expression::EvaluationError;
 use model::failpoint::Failpoint;
 use model::payload::{HttpResponse, Payload};
 use model::value::{FileStorage, Map, Value};
-use store::{AcceptOutcome, Outage};
+use store::{AcceptOutcome, FailureKind, Outage};
 use tokio::sync::SemaphorePermit;
 use trigger::Rejection;
 use trigger::dedup::{DedupKey, dedup_keys};
@@ -440,17 +440,17 @@ pub(crate) fn rejection_for(error: &Error, is_sync: bool) -> Rejection {
         Error::Recovering { retry_after } => {
             Rejection::unavailable("executions that were accepted before are being started", *retry_after)
         }
-        Error::Closing | Error::Store(store::Error::Poisoned { .. } | store::Error::Closed) => {
-            Rejection::unavailable("the daemon is stopping", RETRY_AFTER)
-        }
-        Error::Store(store::Error::Unreachable { .. }) => {
-            Rejection::unavailable("the database does not answer", RETRY_AFTER)
-        }
-        Error::Store(store::Error::Full) => Rejection::unavailable("the store is full", RETRY_AFTER),
-        // The log has one line for the outage, not one for each request.
+        Error::Closing => Rejection::unavailable("the daemon is stopping", RETRY_AFTER),
         Error::Store(error) => {
+            // The log has one line for the outage, not one for each request.
             tracing::debug!(%error, "a request could not be made durable");
-            Rejection::unavailable("the request could not be stored; try again", RETRY_AFTER)
+            let message = match error.kind() {
+                FailureKind::Closing => "the daemon is stopping",
+                FailureKind::Unreachable => "the database does not answer",
+                FailureKind::Full => "the store is full",
+                FailureKind::Refused | FailureKind::Other => "the request could not be stored; try again",
+            };
+            Rejection::unavailable(message, RETRY_AFTER)
         }
         other => {
             tracing::error!(error = %other, "a request could not be made durable");

@@ -128,6 +128,13 @@ impl Reserved {
         Self(Some(Arc::new(Reservation { left: AtomicUsize::new(bytes), _hold: Box::new(hold) })))
     }
 
+    /// Creates a reservation of `bytes` that counts for no bound. Right where something else bounds the memory, such as the limit of one
+    /// body beside a limit of bodies at a time, or in a process that does one thing.
+    #[must_use]
+    pub fn uncounted(bytes: usize) -> Self {
+        Self::new(bytes, ())
+    }
+
     /// A reservation of no memory.
     #[must_use]
     pub const fn nothing() -> Self {

@@ -104,8 +104,7 @@ impl Runtime {
             source = ReplaySource::AnotherProcess;
         }
         // Its events are needed until the journal has their values.
-        let bytes = self.store.history_bytes(id).await?;
-        let _memory = self.reserve_to_read(bytes.all).await;
+        let _memory = self.reserve_to_load_events(id).await?;
         let log = self.store.replay_log(id).await?;
         let Some(ReplayLog { snapshot, mut events, mut count }) = log else { return Ok(None) };
         let stored = snapshot.as_ref();

@@ -238,7 +238,7 @@ impl Runtime {
 
     /// The outcome of an execution that has ended.
     async fn ended(&self, id: ExecutionId) -> Result<Outcome, Error> {
-        let (events, _memory) = self.read_events(id).await?.ok_or(Error::NoSuchExecution(id))?;
+        let (events, _memory) = self.load_events(id).await?.ok_or(Error::NoSuchExecution(id))?;
         match events.into_iter().next_back() {
             Some(Event::Finished { outcome, .. }) => Ok(outcome),
             _ => Err(Error::NoSuchExecution(id)),

@@ -209,3 +209,18 @@ async fn nodes_without_a_free_slot_keep_what_they_have() {
     one.closing.cancel();
     other.closing.cancel();
 }
+
+#[tokio::test]
+async fn a_reader_gives_up_where_others_have_the_memory_for_too_long() {
+    let stage = Stage::new("steps:\n  - wait: 1h\n");
+    let node = stage.node(1).await;
+    let all = node.reserve_to_read(usize::MAX).await.expect("it is free");
+    let mut second = Box::pin(node.reserve_to_read(1 << 20));
+    assert!(second.as_mut().now_or_never().is_none(), "it waits");
+    assert!(node.reserve_to_read(1 << 10).await.is_ok(), "a small history needs no memory");
+    stage.clock.advance(Duration::from_secs(5));
+    assert!(matches!(second.await, Err(Error::ReadersBusy { .. })));
+    drop(all);
+    assert!(node.reserve_to_read(1 << 20).await.is_ok());
+    node.closing.cancel();
+}

@@ -20,6 +20,7 @@ use store::ExecutionRow;
 
 use crate::context::Runtime;
 use crate::error::Error;
+use crate::memory::ReadMemory;
 
 /// The options of a replay.
 #[derive(Clone, Debug, Default)]
@@ -53,6 +54,8 @@ pub struct ReplayPlan {
     pub kept_steps: u32,
     /// The steps that call other systems again, or may do so.
     pub calls: Vec<RepeatedCall>,
+    /// The memory of the kept events; `None` if there are none, or if another reader has reserved it.
+    pub memory: Option<Arc<ReadMemory>>,
 }
 
 /// A step that calls another system in a replay.
@@ -81,7 +84,8 @@ impl Runtime {
     /// There is no such execution, its version or its automation is not available, the replay cannot begin at the step, or
     /// the store failed.
     pub async fn plan_replay(&self, id: ExecutionId, request: ReplayRequest) -> Result<ReplayPlan, Error> {
-        let (log, _memory) = self.read_events(id).await?.ok_or(Error::NoSuchExecution(id))?;
+        let row = self.store.execution(id).await?.ok_or(Error::NoSuchExecution(id))?;
+        let (log, memory) = self.read_events(&row).await?.ok_or(Error::NoSuchExecution(id))?;
         let Some(Event::Started { automation, definition, origin, payload, .. }) = log.first() else {
             return Err(Error::NoSuchExecution(id));
         };
@@ -117,6 +121,7 @@ impl Runtime {
             payload,
             decides_anew,
             origin,
+            memory: (!kept.events.is_empty()).then(|| Arc::new(memory)),
             kept: kept.events,
             kept_steps,
             calls,

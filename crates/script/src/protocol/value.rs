@@ -112,7 +112,7 @@ impl Sender {
     fn bytes(&mut self, data: &Data) -> Result<Bytes, FileLoadError> {
         let room = MOST_KEPT - self.kept;
         // The caller of the run reserves the memory of these files.
-        let bytes = data.load(room, &Reserved::new(room, ()))?;
+        let bytes = data.load(room, &Reserved::uncounted(room))?;
         self.kept += if data.is_external() { bytes.len() } else { 0 };
         Ok(bytes)
     }

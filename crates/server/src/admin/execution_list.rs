@@ -157,6 +157,7 @@ impl ListQuery {
             waiting_for: one_of("waitingFor", &self.waiting_for, &PAUSES)?,
             min_took: min_took.transpose()?,
             text: given(&self.text),
+            ..Search::default()
         })
     }
 
@@ -194,17 +195,15 @@ pub(crate) async fn list(
     State(api): Shared,
     Query(query): Query<ListQuery>,
 ) -> Result<Answer<Executions>, Problem> {
-    let (mut filter, search, (limit, before)) = (query.filter()?, query.search()?, query.page()?);
+    let (mut filter, (limit, before)) = (query.filter()?, query.page()?);
+    let search = query.search()?.with_shown_statuses(&mut filter);
     let (store, clock, runtime) = (api.engine.store(), api.engine.clock(), api.engine.runtime());
-    let wanted = open_statuses(&mut filter);
     let total = match query.count {
-        Some(true) if search.is_empty() && wanted.is_none() => {
-            Some(TotalView::read(&**store, &filter).await?)
-        }
+        Some(true) if search.is_empty() => Some(TotalView::read(&**store, &filter).await?),
         _ => None,
     };
-    let (mut rows, next, searched_to) = if search.is_empty() {
-        let (rows, next) = page_of(&api, &filter, wanted.as_deref(), Page { before, limit }).await?;
+    let (rows, next, searched_to) = if search.is_empty() {
+        let (rows, next) = page_of(&api, &filter, Page { before, limit }).await?;
         (rows, next, None)
     } else {
         let page = Page { before, limit };
@@ -214,10 +213,6 @@ pub(crate) async fn list(
     };
     let next = next.map(cursor);
     let mut executions = Vec::with_capacity(rows.len());
-    for row in &mut rows {
-        row.status = runtime.admission.shown_status(row);
-    }
-    rows.retain(|row| wanted.as_ref().is_none_or(|wanted| wanted.contains(&row.status)));
     for row in rows {
         let pauses = match row.status {
             Status::Waiting => Some(runtime.pauses(&row).await?),
@@ -234,47 +229,22 @@ pub(crate) async fn list(
     Ok(Answer::ok(Executions { executions, next, searched_to, total }))
 }
 
-/// Widens a filter by exactly one of the statuses queued and running to both, since the row of an execution that waits for its
-/// turn may say running. Returns the statuses that were asked for; `None` if the rows need no further look.
-fn open_statuses(filter: &mut ExecutionFilter) -> Option<Vec<Status>> {
-    let has = |status| filter.status.contains(&status);
-    let other = match (has(Status::Queued), has(Status::Running)) {
-        (true, false) => Status::Running,
-        (false, true) => Status::Queued,
-        _ => return None,
-    };
-    let wanted = filter.status.clone();
-    filter.status.push(other);
-    Some(wanted)
-}
-
-/// A page of executions, of these statuses if some are given, and the last one if there is another page.
+/// A page of executions, and the last one if there is another page.
 async fn page_of(
     api: &Api,
     filter: &ExecutionFilter,
-    wanted: Option<&[Status]>,
     page: Page,
 ) -> Result<(Vec<ExecutionRow>, Option<ExecutionId>), Problem> {
-    let (limit, runtime) = (page.limit as usize, api.engine.runtime());
-    let (mut found, mut before) = (Vec::new(), page.before);
-    loop {
-        // One more than wanted tells whether there is another page.
-        let rows = api.engine.store().executions(filter, Page { before, limit: page.limit + 1 }).await?;
-        let is_last = rows.len() <= limit;
-        before = rows.last().map(|last| last.id);
-        let fits = |row: &ExecutionRow| {
-            wanted.is_none_or(|wanted| wanted.contains(&runtime.admission.shown_status(row)))
-        };
-        found.extend(rows.into_iter().filter(fits));
-        if found.len() > limit {
-            found.truncate(limit);
-            let next = found.last().map(|last| last.id);
-            return Ok((found, next));
-        }
-        if is_last {
-            return Ok((found, None));
-        }
+    let (limit, admission) = (page.limit as usize, &api.engine.runtime().admission);
+    // One more than wanted tells whether there is another page.
+    let mut rows = api.engine.store().executions(filter, Page { limit: page.limit + 1, ..page }).await?;
+    let has_more = rows.len() > limit;
+    rows.truncate(limit);
+    for row in &mut rows {
+        row.status = admission.shown_status(row);
     }
+    let next = rows.last().map(|last| last.id).filter(|_| has_more);
+    Ok((rows, next))
 }
 
 /// The automations whose latest executions are wanted.

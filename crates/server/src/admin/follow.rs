@@ -12,7 +12,7 @@ use std::time::Duration;
 use axum::extract::State;
 use axum::response::sse::{Event as ServerEvent, KeepAlive, Sse};
 use axum::response::{IntoResponse, Response};
-use engine::EngineEvent;
+use engine::{Engine, EngineEvent, ReadMemory};
 use futures_util::{Stream, stream};
 use http::HeaderMap;
 use http::header::ACCEPT;
@@ -107,7 +107,7 @@ fn page(events: &[Event], cuts: &Cuts, query: &EventsQuery) -> Result<Answer<Eve
 ///
 /// With `after` or `limit`, or `Accept: application/json`: a page in JSON. Otherwise server-sent events. `event`: one event of the execution with its `index`; a step that begins is told at once,
 /// without an index, and again with one when it is stored. `log`: one log line. `end`: the `status` it ended with;
-/// the stream ends. `closing`: the daemon stops, and the stream ends. The `id` of an event, sent back as
+/// the stream ends. `problem`: the events cannot be read; the stream ends. `closing`: the daemon stops, and the stream ends. The `id` of an event, sent back as
 /// `Last-Event-ID`, goes on after it. A value of an event over 64 KiB is `{"$large": {at, bytes, type, start}}`.
 #[utoipa::path(
     get, path = "/api/v1/executions/{id}/events", tag = "executions",
@@ -143,7 +143,6 @@ pub(crate) async fn events(
         notices,
         place: place.unwrap_or_default(),
         queue: VecDeque::new(),
-        cuts: None,
         ticks,
         look: true,
         ended: false,
@@ -199,20 +198,30 @@ enum Queued {
 }
 
 /// The data of an event with its large values; if they are more than [`WHOLE`], with `$large` in their place.
-async fn complete(index: usize, mut shown: serde_json::Value, cuts: Cuts) -> String {
+async fn complete(
+    engine: &Engine,
+    index: usize,
+    mut shown: serde_json::Value,
+    cuts: Cuts,
+) -> Result<String, Problem> {
     if cuts.missing_bytes(&shown) > WHOLE {
         large::cut(&mut shown, &format!("/events/{index}"), Some(&cuts));
-        return shown.to_string();
+        return Ok(shown.to_string());
     }
-    let whole = on_thread(move || {
+    // Not held while the client reads: it may be slow.
+    let row = engine.store().execution(cuts.execution()).await?;
+    let memory = match &row {
+        Some(row) => Some(engine.runtime().reserve_for_cut_events(row).await?),
+        None => None,
+    };
+    on_thread(move || {
+        let _memory = memory;
         let mut data = Vec::new();
         let written = cuts.write(&shown, false, &mut data);
-        written.map(|()| data).map_err(|error| Problem::internal(&error))
-    });
-    match whole.await {
-        Ok(data) => String::from_utf8_lossy(&data).into_owned(),
-        Err(problem) => serde_json::to_string(&problem).unwrap_or_default(),
-    }
+        written.map_err(|error| Problem::internal(&error))?;
+        String::from_utf8(data).map_err(|error| Problem::internal(&error))
+    })
+    .await
 }
 
 struct Follow {
@@ -221,8 +230,6 @@ struct Follow {
     notices: Receiver<EngineEvent>,
     place: Place,
     queue: VecDeque<Queued>,
-    /// The large values of the events that were read last.
-    cuts: Option<Cuts>,
     /// Looks for what other daemons do, which this one gets no notices of; `None` if there are no others.
     ticks: Option<Interval>,
     /// True if the store may hold more than was sent.
@@ -241,7 +248,15 @@ impl Follow {
             match self.queue.pop_front() {
                 Some(Queued::Ready(event)) => return Some(event),
                 Some(Queued::Cut(event, index, shown, cuts)) => {
-                    return Some(event.data(complete(index, shown, cuts).await));
+                    match complete(&self.api.engine, index, shown, cuts).await {
+                        Ok(data) => return Some(event.data(data)),
+                        Err(problem) => {
+                            // The client asks for this event again, since it has not got its id.
+                            self.queue.clear();
+                            self.fail(&problem);
+                            continue;
+                        }
+                    }
                 }
                 None => {}
             }
@@ -327,15 +342,11 @@ impl Follow {
         let store = Arc::clone(self.api.engine.store());
         // Lines before events: a line is stored with or before the event that follows it, so none is left behind
         // when the last event ends the stream.
-        let events = store.events_cut(self.id, large::SMALL).await;
-        let logs = store.logs(self.id, self.place.logs, LINES).await;
-        let (events, logs) = match (events, logs) {
-            (Ok(Some(cut)), Ok(logs)) => {
-                let (events, cuts) = Cuts::new(store.clone(), self.id, cut);
-                self.cuts = Some(cuts);
-                (events, logs)
-            }
-            (Err(error), _) | (_, Err(error)) => return self.fail(&error),
+        let cut = self.cut_events().await;
+        let logs = store.logs(self.id, self.place.logs, LINES).await.map_err(Problem::from);
+        let (events, cuts, _memory, logs) = match (cut, logs) {
+            (Ok(Some((events, cuts, memory))), Ok(logs)) => (events, cuts, memory, logs),
+            (Err(problem), _) | (_, Err(problem)) => return self.fail(&problem),
             // Deleted by age during the request.
             (Ok(None), _) => {
                 self.ended = true;
@@ -353,7 +364,7 @@ impl Follow {
             if matches!(event, Event::Finished { .. }) {
                 logs.by_ref().for_each(|line| self.log(&line));
             }
-            self.event(event);
+            self.event(event, &cuts);
         }
         logs.for_each(|line| self.log(&line));
         if let (false, Some(Event::Finished { outcome, .. })) = (self.look, events.last()) {
@@ -361,15 +372,25 @@ impl Follow {
         }
     }
 
-    fn event(&mut self, event: &Event) {
+    /// The events without their large values, with the memory that they take; `None` if the execution was deleted.
+    async fn cut_events(&self) -> Result<Option<(Vec<Event>, Cuts, ReadMemory)>, Problem> {
+        let engine = &self.api.engine;
+        let Some(row) = engine.store().execution(self.id).await? else { return Ok(None) };
+        let read = engine.runtime().read_cut_events(&row, large::SMALL).await?;
+        Ok(read.map(|(cut, memory)| {
+            let (events, cuts) = Cuts::new(engine.store().clone(), self.id, cut);
+            (events, cuts, memory)
+        }))
+    }
+
+    fn event(&mut self, event: &Event, cuts: &Cuts) {
         let shown = history::event(self.place.events, event);
         self.place.events += 1;
-        match &self.cuts {
-            Some(cuts) if cuts.missing_bytes(&shown) > 0 => {
-                let event = ServerEvent::default().event("event").id(self.place.id());
-                self.queue.push_back(Queued::Cut(event, self.place.events - 1, shown, cuts.clone()));
-            }
-            _ => self.push("event", &shown),
+        if cuts.missing_bytes(&shown) > 0 {
+            let event = ServerEvent::default().event("event").id(self.place.id());
+            self.queue.push_back(Queued::Cut(event, self.place.events - 1, shown, cuts.clone()));
+        } else {
+            self.push("event", &shown);
         }
     }
 
@@ -388,9 +409,9 @@ impl Follow {
         self.queue.push_back(Queued::Ready(event));
     }
 
-    fn fail(&mut self, error: &store::Error) {
-        let problem = Problem::internal(error);
-        let data = serde_json::to_string(&problem).unwrap_or_default();
+    /// Sends a problem, without an id, and ends the stream.
+    fn fail(&mut self, problem: &Problem) {
+        let data = serde_json::to_string(problem).unwrap_or_default();
         self.queue.push_back(Queued::Ready(ServerEvent::default().event("problem").data(data)));
         self.ended = true;
     }

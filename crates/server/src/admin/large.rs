@@ -68,13 +68,13 @@ fn replace_markers(value: &mut Value, at: &str, cuts: &Cuts) {
             }
             if is_file(entries)
                 && let Some(data) = entries.get("data").and_then(Value::as_str)
-                && let Some((cut, marker)) = cuts.find_in_text(data)
+                && let Some((beginning, missing)) = cuts.beginning_of_text(data)
             {
                 // The body of an answer is the JSON of a result.
-                let bytes = (data.len() - marker.len()).saturating_add(cut.bytes);
-                let start = format!("{}{}", &data[..marker.start], cut.start).chars().take(START).collect();
+                let bytes = beginning.len().saturating_add(missing);
+                let start = beginning.chars().take(START).collect();
                 let (kind, encoding, length) = ("file", Some("utf8".to_owned()), None);
-                let cut = CutValue { kind, bytes, start, encoding, length, ..cut.clone() };
+                let cut = CutValue { kind, bytes, start, encoding, length, row: 0, range: 0..0 };
                 entries.insert("size".to_owned(), bytes.into());
                 *value = placeholder_for_cut(value, at, &cut);
             }

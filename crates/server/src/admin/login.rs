@@ -147,14 +147,11 @@ impl Api {
     }
 }
 
-/// The address of the browser of a request: that which a proxy on this machine or in its network names, else the other side of the connection.
-fn address(visit: &Visit, headers: &HeaderMap) -> Option<IpAddr> {
-    let is_near = |address: IpAddr| match address {
-        IpAddr::V4(address) => address.is_loopback() || address.is_private(),
-        IpAddr::V6(address) => address.is_loopback() || address.is_unique_local(),
-    };
-    let named = visit.peer.filter(|peer| is_near(*peer)).and_then(|_| forwarded_for(headers));
-    named.or(visit.peer)
+/// The address of the browser of a request: that which a proxy on this machine names, else the other side of the connection, which could
+/// name a new one for each attempt.
+fn address(peer: Option<IpAddr>, headers: &HeaderMap) -> Option<IpAddr> {
+    let named = peer.filter(|peer| peer.to_canonical().is_loopback()).and_then(|_| forwarded_for(headers));
+    named.or(peer)
 }
 
 /// Derives a text from another with the secret of the store.
@@ -246,7 +243,7 @@ pub(crate) async fn begin(
     headers: HeaderMap,
 ) -> Result<Response, Problem> {
     let provider = api.provider()?;
-    let _permit = provider.permit(address(&visit, &headers))?;
+    let _permit = provider.permit(address(visit.peer, &headers))?;
     let now = api.engine.clock().now();
     let derive = |label: &str, text: &str| api.engine.runtime().derived_text(label, text);
     let cookie = new_cookie(&random()?, now, &derive);
@@ -300,7 +297,7 @@ pub(crate) async fn end(
     if api.engine.store().read_state(SCOPE, &values.state).await?.is_some() {
         return Err(begin_again());
     }
-    let _permit = provider.permit(address(&visit, &headers))?;
+    let _permit = provider.permit(address(visit.peer, &headers))?;
     let client_secret = provider.client_secret(&api)?;
     let answer = LoginAnswer { code: Secret::new(code), issuer: iss };
     let http = &api.engine.runtime().http;
@@ -350,6 +347,23 @@ mod tests {
 
     fn scopes(scopes: &[Scope]) -> Scopes {
         scopes.iter().copied().collect()
+    }
+
+    #[test]
+    fn only_a_proxy_on_this_machine_names_the_address_of_a_browser() {
+        let mut headers = HeaderMap::new();
+        headers.append("x-forwarded-for", http::HeaderValue::from_static("203.0.113.2"));
+        for (peer, expected) in [
+            ("127.0.0.1", "203.0.113.2"),
+            ("::1", "203.0.113.2"),
+            ("::ffff:127.0.0.1", "203.0.113.2"),
+            ("10.0.0.7", "10.0.0.7"),
+            ("fd00::7", "fd00::7"),
+            ("198.51.100.7", "198.51.100.7"),
+        ] {
+            assert_eq!(address(peer.parse().ok(), &headers), expected.parse().ok(), "{peer}");
+        }
+        assert_eq!(address("127.0.0.1".parse().ok(), &HeaderMap::new()), "127.0.0.1".parse().ok());
     }
 
     #[test]

@@ -4,6 +4,7 @@ use axum::response::{IntoResponse, Response};
 use http::header::{ALLOW, CONTENT_TYPE, RETRY_AFTER, WWW_AUTHENTICATE};
 use http::{HeaderValue, StatusCode};
 use serde::{Deserialize, Serialize};
+use store::FailureKind;
 use utoipa::ToSchema;
 
 use crate::net::Refusal;
@@ -108,6 +109,10 @@ impl From<engine::Error> for Problem {
     fn from(error: engine::Error) -> Self {
         use engine::{CatalogError, Error};
         let detail = error.to_string();
+        let unavailable = |code, detail: String, retry_after| Self {
+            retry_after: Some(retry_after),
+            ..Self::new(StatusCode::SERVICE_UNAVAILABLE, code, detail)
+        };
         match error {
             Error::Catalog(CatalogError::NoSuchAutomation { .. }) => {
                 Self::not_found("unknown_automation", detail)
@@ -118,42 +123,22 @@ impl From<engine::Error> for Problem {
             Error::NotReplayable(_) => Self::new(StatusCode::CONFLICT, "not_replayable", detail),
             Error::Input(_) => Self::new(StatusCode::UNPROCESSABLE_ENTITY, "bad_input", detail),
             Error::Vault(_) => Self::new(StatusCode::CONFLICT, "secrets_sealed", detail),
-            Error::Busy { retry_after } => Self {
-                retry_after: Some(retry_after.as_secs().max(1)),
-                ..Self::new(StatusCode::SERVICE_UNAVAILABLE, "busy", detail)
+            Error::Busy { retry_after }
+            | Error::ReadersBusy { retry_after }
+            | Error::Recovering { retry_after } => unavailable("busy", detail, retry_after.as_secs().max(1)),
+            Error::Store(failure) => match failure.kind() {
+                FailureKind::Unreachable => unavailable("store_unreachable", detail, 5),
+                FailureKind::Full => unavailable("store_full", detail, 1),
+                FailureKind::Refused => {
+                    let detail =
+                        "the store refused the write, and nothing was changed; the daemon's log says why";
+                    unavailable("store_refused", detail.to_owned(), 5)
+                }
+                FailureKind::Closing => unavailable("closing", Error::Closing.to_string(), 1),
+                FailureKind::Other => Self::internal(&failure),
             },
-            Error::Recovering { retry_after } => Self {
-                retry_after: Some(retry_after.as_secs().max(1)),
-                ..Self::new(StatusCode::SERVICE_UNAVAILABLE, "busy", detail)
-            },
-            Error::Store(store::Error::Unreachable { .. }) => Self {
-                retry_after: Some(5),
-                ..Self::new(StatusCode::SERVICE_UNAVAILABLE, "store_unreachable", detail)
-            },
-            Error::Store(store::Error::Full) => Self {
-                retry_after: Some(1),
-                ..Self::new(StatusCode::SERVICE_UNAVAILABLE, "store_full", detail)
-            },
-            // The log has one line for the outage, not one for each request.
-            Error::Store(store::Error::Write { .. } | store::Error::Busy) => Self {
-                retry_after: Some(5),
-                ..Self::new(
-                    StatusCode::SERVICE_UNAVAILABLE,
-                    "store_refused",
-                    "the store refused the write, and nothing was changed; the daemon's log says why",
-                )
-            },
-            Error::Store(store::Error::Poisoned { .. } | store::Error::Closed) => {
-                let detail = "the daemon is stopping";
-                Self { retry_after: Some(1), ..Self::new(StatusCode::SERVICE_UNAVAILABLE, "closing", detail) }
-            }
-            Error::Unanswered => Self {
-                retry_after: Some(5),
-                ..Self::new(StatusCode::SERVICE_UNAVAILABLE, "unanswered", detail)
-            },
-            Error::Closing => {
-                Self { retry_after: Some(1), ..Self::new(StatusCode::SERVICE_UNAVAILABLE, "closing", detail) }
-            }
+            Error::Unanswered => unavailable("unanswered", detail, 5),
+            Error::Closing => unavailable("closing", detail, 1),
             other => Self::internal(&other),
         }
     }

@@ -1,9 +1,10 @@
 //! Recorded executions, read within a bound of memory: large values stay in the store until they are written to an answer, one
 //! at a time.
 
+use std::convert::Infallible;
 use std::io::{self, Write as _};
+use std::ops::Range;
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::Duration;
 
 use axum::body::Body;
 use axum::response::{IntoResponse as _, Response};
@@ -20,14 +21,7 @@ use store::{CutEvents, CutValue, ExecutionRow, HistoryRow, Store};
 use tokio::runtime::Handle;
 use tokio::sync::mpsc;
 
-use super::{Api, Problem, in_turn, large};
-
-/// How long a request waits for memory.
-const PATIENCE: Duration = Duration::from_secs(5);
-/// The memory that an event without its large values takes, in bytes.
-const EVENT: usize = 1 << 10;
-/// The memory that the values of a history take for each byte of its text.
-const EXPANSION: usize = 8;
+use super::{Api, Problem, large};
 
 /// The bytes of a part of a body.
 const PART: usize = 64 << 10;
@@ -53,22 +47,17 @@ impl Api {
     /// Reads an execution without its large values, by the id in a path.
     pub(crate) async fn recorded(&self, id: &str) -> Result<Recorded, Problem> {
         let row = self.row(id).await?;
-        let store = self.engine.store();
-        let bytes = store.history_bytes(row.id).await?;
-        let memory = self.reserve_read(bytes.largest_row * 3 + row.events as usize * EVENT).await?;
-        let cut =
-            store.events_cut(row.id, large::SMALL).await?.ok_or_else(|| unknown(&row.id.to_string()))?;
-        let (events, cuts) = Cuts::new(store.clone(), row.id, cut);
-        Ok(Recorded { row, events, cuts: Cuts { memory: Some(Arc::new(memory)), ..cuts } })
+        let read = self.engine.runtime().read_cut_events(&row, large::SMALL).await?;
+        let (cut, memory) = read.ok_or_else(|| unknown(&row.id.to_string()))?;
+        let (events, cuts) = Cuts::new(self.engine.store().clone(), row.id, cut);
+        Ok(Recorded { row, events, cuts: cuts.with_memory(memory) })
     }
 
     /// Reads an execution with all its values, by the id in a path.
     pub(crate) async fn execution(&self, id: &str) -> Result<RecordedWhole, Problem> {
         let row = self.row(id).await?;
-        let store = self.engine.store();
-        let bytes = store.history_bytes(row.id).await?;
-        let memory = self.reserve_read(bytes.all * EXPANSION + row.events as usize * EVENT).await?;
-        let events = store.events(row.id).await?.ok_or_else(|| unknown(&row.id.to_string()))?;
+        let read = self.engine.runtime().read_events(&row).await?;
+        let (events, memory) = read.ok_or_else(|| unknown(&row.id.to_string()))?;
         Ok(RecordedWhole { row, events, _memory: memory })
     }
 
@@ -76,12 +65,6 @@ impl Api {
     pub(crate) async fn row(&self, id: &str) -> Result<ExecutionRow, Problem> {
         let found = self.execution_id(id).await?;
         self.engine.store().execution(found).await?.ok_or_else(|| unknown(id))
-    }
-
-    /// Reserves memory to read a history; 503 if other readers have it for too long.
-    async fn reserve_read(&self, bytes: usize) -> Result<ReadMemory, Problem> {
-        let reserving = self.engine.runtime().reserve_to_read(bytes);
-        in_turn(reserving, PATIENCE, "other requests read large executions; try again").await
     }
 }
 
@@ -117,6 +100,16 @@ impl Cuts {
         (events, Self { store, id, cut: Arc::new(cut), row: Arc::default(), memory: None })
     }
 
+    /// The execution.
+    pub(crate) fn execution(&self) -> ExecutionId {
+        self.id
+    }
+
+    /// Holds the memory of the reader.
+    pub(crate) fn with_memory(self, memory: ReadMemory) -> Self {
+        Self { memory: Some(Arc::new(memory)), ..self }
+    }
+
     /// The memory that the reader has reserved.
     pub(crate) fn memory(&self) -> Option<Arc<ReadMemory>> {
         self.memory.clone()
@@ -133,8 +126,36 @@ impl Cuts {
     }
 
     /// The value whose marker is in a text, with the range of the marker.
-    pub(crate) fn find_in_text(&self, text: &str) -> Option<(&CutValue, std::ops::Range<usize>)> {
+    fn find_in_text(&self, text: &str) -> Option<(&CutValue, Range<usize>)> {
         if self.is_empty() { None } else { self.cut.find_in_text(text) }
+    }
+
+    /// Replaces the markers in a text; `None` if it has none.
+    fn replace_in_text<E>(
+        &self,
+        text: &str,
+        mut replacement: impl FnMut(&CutValue) -> Result<String, E>,
+    ) -> Result<Option<String>, E> {
+        let (mut replaced, mut rest) = (None::<String>, text);
+        while let Some((cut, range)) = self.find_in_text(rest) {
+            let out = replaced.get_or_insert_default();
+            out.push_str(&rest[..range.start]);
+            out.push_str(&replacement(cut)?);
+            rest = &rest[range.end..];
+        }
+        Ok(replaced.map(|out| out + rest))
+    }
+
+    /// A text with the beginning of each value whose marker is in it, and the bytes that it lacks; `None` if it has no marker.
+    pub(crate) fn beginning_of_text(&self, text: &str) -> Option<(String, usize)> {
+        let mut missing = 0_usize;
+        let replaced = self.replace_in_text(text, |cut| {
+            let beginning = format!("{}…", cut.start);
+            missing = missing.saturating_add(cut.bytes.saturating_sub(beginning.len()));
+            Ok::<_, Infallible>(beginning)
+        });
+        let Ok(replaced) = replaced;
+        Some((replaced?, missing))
     }
 
     /// True if large values were left out of this value.
@@ -156,6 +177,11 @@ impl Cuts {
         match value {
             Json::Array(items) => items.iter_mut().for_each(|item| self.put_beginnings(item)),
             Json::Object(entries) => entries.values_mut().for_each(|item| self.put_beginnings(item)),
+            Json::String(text) => {
+                if let Some((beginning, _)) = self.beginning_of_text(text) {
+                    *text = beginning;
+                }
+            }
             _ => {}
         }
     }
@@ -168,6 +194,7 @@ impl Cuts {
         match value {
             Json::Array(items) => items.iter().map(|item| self.missing_bytes(item)).sum(),
             Json::Object(entries) => entries.values().map(|item| self.missing_bytes(item)).sum(),
+            Json::String(text) => self.beginning_of_text(text).map_or(0, |(_, missing)| missing),
             _ => 0,
         }
     }
@@ -277,19 +304,24 @@ impl Cuts {
         }
     }
 
-    /// The text of a body with the values whose markers it contains.
-    fn fill(&self, text: &str) -> io::Result<String> {
-        let (mut filled, mut rest) = (String::new(), text);
-        while let Some((cut, range)) = self.find_in_text(rest) {
+    /// A file with the values whose markers its text contains; `None` if this is no such file. Reads them, which blocks.
+    pub(crate) fn filled_file(&self, value: &Json) -> io::Result<Option<Json>> {
+        let Some(file) = value.as_object().filter(|entries| large::is_file(entries)) else { return Ok(None) };
+        let Some(text) = file.get("data").and_then(Json::as_str) else { return Ok(None) };
+        // A text that is the whole body stands in it as it is, and not as JSON.
+        let is_whole = self.find_in_text(text).is_some_and(|(_, range)| range.len() == text.len());
+        let filled = self.replace_in_text(text, |cut| {
             let value = self.read(cut)?;
-            filled.push_str(&rest[..range.start]);
-            match value.as_str().filter(|_| range.len() == text.len()) {
-                Some(text) => filled.push_str(text),
-                None => filled.push_str(&value.to_json()),
-            }
-            rest = &rest[range.end..];
-        }
-        Ok(filled + rest)
+            Ok::<_, io::Error>(
+                value.as_str().filter(|_| is_whole).map_or_else(|| value.to_json(), str::to_owned),
+            )
+        })?;
+        Ok(filled.map(|data| {
+            let mut file = file.clone();
+            file.insert("size".to_owned(), data.len().into());
+            file.insert("data".to_owned(), data.into());
+            file.into()
+        }))
     }
 }
 
@@ -332,12 +364,7 @@ impl Serialize for Whole<'_> {
         match value {
             Json::Array(items) => serializer.collect_seq(items.iter().map(|value| Whole { value, cuts })),
             Json::Object(entries) => {
-                let body = entries.get("data").and_then(Json::as_str).filter(|_| large::is_file(entries));
-                if let Some(body) = body.filter(|body| cuts.find_in_text(body).is_some()) {
-                    let data = cuts.fill(body).map_err(S::Error::custom)?;
-                    let mut file = entries.clone();
-                    file.insert("size".to_owned(), data.len().into());
-                    file.insert("data".to_owned(), data.into());
+                if let Some(file) = cuts.filled_file(value).map_err(S::Error::custom)? {
                     return file.serialize(serializer);
                 }
                 serializer.collect_map(entries.iter().map(|(key, value)| (key, Whole { value, cuts })))

@@ -152,12 +152,15 @@ impl Api {
         let parts: HashSet<String> =
             given.as_object().into_iter().flat_map(|parts| parts.keys().cloned()).collect();
         let mut payload = super::payload::read(given, &deployment, self.engine.clock().now())?;
-        let recorded = runtime.read_events(id).await?;
-        if let (Payload::Webhook(edited), Some(Event::Started { payload: recorded, .. })) =
-            (&mut payload, recorded.as_ref().and_then(|(events, _)| events.first()))
-            && let Payload::Webhook(recorded) = &**recorded
-        {
-            complete(edited, recorded, &parts);
+        if let Payload::Webhook(edited) = &mut payload {
+            // The memory is free again before the plan asks for its own.
+            let recorded = runtime.read_events(&row).await?;
+            if let Some(Event::Started { payload: recorded, .. }) =
+                recorded.as_ref().and_then(|(events, _)| events.first())
+                && let Payload::Webhook(recorded) = &**recorded
+            {
+                complete(edited, recorded, &parts);
+            }
         }
         Ok(runtime.plan_replay(id, ReplayRequest { payload: Some(payload), ..request }).await?)
     }

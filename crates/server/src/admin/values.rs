@@ -174,13 +174,17 @@ impl Found {
     }
 }
 
-/// The value at a pointer. It reads at most one large value, which blocks.
+/// The value at a pointer. It reads at most one large value, or those in the text of a body, which blocks.
 fn find(tree: &Json, at: &str, cuts: &Cuts) -> io::Result<Option<Found>> {
     let mut node = tree;
     let mut names = at.split('/').skip(1).map(|name| name.replace("~1", "/").replace("~0", "~"));
     loop {
         if let Some(cut) = cuts.find(node) {
             return Ok(names.try_fold(cuts.read(cut)?, |value, name| part(&value, &name)).map(Found::Large));
+        }
+        if let Some(file) = cuts.filled_file(node)? {
+            let found = names.try_fold(&file, |file, name| file.get(&name)).cloned();
+            return Ok(found.map(|found| Found::Marked(found, cuts.clone())));
         }
         let Some(name) = names.next() else { return Ok(Some(Found::Marked(node.clone(), cuts.clone()))) };
         let next = match node {

@@ -173,18 +173,9 @@ impl AuditLog {
         let mut state = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let end = entry.path.floor_char_boundary(PATH_BYTES.min(entry.path.len()));
         entry.path.truncate(end);
-        let written = state.write_counts(Some(entry.at)).and_then(|()| match entry.is_refused() {
-            true => state.refuse(entry),
-            false => state.append(entry),
-        });
-        match written {
-            Ok(()) => state.has_failed = false,
-            Err(error) => {
-                if !std::mem::replace(&mut state.has_failed, true) {
-                    tracing::error!(%error, "the audit log cannot be written");
-                }
-            }
-        }
+        let counted = state.write_counts(Some(entry.at));
+        let written = if entry.is_refused() { state.refuse(entry) } else { state.append(entry) };
+        state.note(counted.and(written));
     }
 
     /// The newest entries that a filter selects, newest first, at most `limit`.
@@ -195,7 +186,11 @@ impl AuditLog {
         // All files are opened together, since a rotation in between would hide one.
         let (series, most) = {
             let mut state = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-            state.write_counts(None)?;
+            let counted = state.write_counts(None);
+            // What is written can be read all the same, such as on a full disk.
+            if counted.is_err() {
+                state.note(counted);
+            }
             let bounds = [state.done.bounds, state.refused.bounds].map(|bounds| bounds.file_bytes);
             ([state.done.files()?, state.refused.files()?], bounds)
         };
@@ -240,6 +235,18 @@ fn select(files: Vec<File>, file_bytes: u64, filter: &Filter, limit: usize) -> i
 }
 
 impl State {
+    /// Logs the first failure after a success.
+    fn note(&mut self, written: io::Result<()>) {
+        match written {
+            Ok(()) => self.has_failed = false,
+            Err(error) => {
+                if !std::mem::replace(&mut self.has_failed, true) {
+                    tracing::error!(%error, "the audit log cannot be written");
+                }
+            }
+        }
+    }
+
     /// Appends a refused request, or counts it.
     fn refuse(&mut self, entry: Entry) -> io::Result<()> {
         let is_known = self.refusals.contains_key(entry.holder());
@@ -254,13 +261,14 @@ impl State {
         self.append(entry)
     }
 
-    /// Writes the counts of minutes that are over at `now`, or all counts without it.
+    /// Writes the counts of minutes that are over at `now`, or all counts without it. Returns the first failure, after which it goes on.
     fn write_counts(&mut self, now: Option<Timestamp>) -> io::Result<()> {
         let is_over = |refusals: &Refusals| {
             now.is_none_or(|now| now < refusals.since || now.duration_since(refusals.since) >= COUNTED_FOR)
         };
         let holders = self.refusals.iter().filter(|(_, refusals)| is_over(refusals));
         let over: Vec<String> = holders.map(|(holder, _)| holder.clone()).collect();
+        let mut written = Ok(());
         for holder in over {
             let Some(refusals) = self.refusals.get_mut(&holder) else { continue };
             let count = refusals.count.saturating_sub(REFUSALS_EACH);
@@ -271,16 +279,18 @@ impl State {
                 self.refusals.remove(&holder);
             }
             if let Some(entry) = last {
-                self.append(Entry { count: Some(count), ..entry })?;
+                written = written.and(self.append(Entry { count: Some(count), ..entry }));
             }
         }
-        Ok(())
+        written
     }
 
     fn append(&mut self, mut entry: Entry) -> io::Result<()> {
         if self.last.is_none() {
-            let tails = [self.done.tail()?, self.refused.tail()?];
-            self.last = tails.iter().filter_map(|tail| entries(tail).next().map(|entry| entry.at)).max();
+            // A series that cannot be opened keeps no entry out of the other one.
+            let tails = [self.done.tail(), self.refused.tail()];
+            let last = |tail: &Vec<u8>| entries(tail).next().map(|entry| entry.at);
+            self.last = tails.iter().flatten().filter_map(last).max();
         }
         // A time of its own, so that a page can end at it, also after the clock was set back.
         if let Some(last) = self.last.filter(|last| *last >= entry.at) {
@@ -436,6 +446,23 @@ mod tests {
         let all = log.read(&Filter::default(), 1000).expect("entries");
         assert_eq!(all.first().map(|entry| (entry.by.as_str(), entry.count)), Some(("token metrics", None)));
         assert_eq!(all.len(), 14);
+    }
+
+    #[test]
+    fn a_series_that_cannot_be_written_hides_nothing_and_keeps_no_entry_out_of_the_other() {
+        let folder = tempfile::tempdir().expect("a folder");
+        std::os::unix::fs::symlink("/dev/full", folder.path().join("audit.refused.jsonl")).expect("a link");
+        let small = Bounds { file_bytes: 4 << 10, files: 2, keep_for: None };
+        let log = AuditLog::with_bounds(folder.path(), small, small);
+        log.record(entry(second(0), "/first"));
+        for _ in 0..=REFUSALS_EACH {
+            log.record(Entry { status: Some(403), ..entry(second(1), "/refused") });
+        }
+        assert_eq!(read(&log, &Filter::default(), 10), ["/first"], "with a count that cannot be written");
+        log.record(Entry { status: Some(403), ..entry(second(1), "/refused") });
+        // The minute of the count is over.
+        log.record(entry(second(100), "/second"));
+        assert_eq!(read(&log, &Filter::default(), 10), ["/second", "/first"]);
     }
 
     #[test]

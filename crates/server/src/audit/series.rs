@@ -37,18 +37,11 @@ impl Series {
 
     /// The end of the current file, from which the time of its last entry is read.
     pub(super) fn tail(&mut self) -> io::Result<Vec<u8>> {
-        let (mut file, mut size) = match self.current.take() {
+        let (file, size) = match self.current.take() {
             Some(open) => open,
             None => self.open()?,
         };
-        file.seek(SeekFrom::Start(size.saturating_sub(TAIL_BYTES)))?;
-        let mut tail = Vec::new();
-        (&file).take(TAIL_BYTES).read_to_end(&mut tail)?;
-        // A line was cut short when the power failed.
-        if tail.last().is_some_and(|byte| *byte != b'\n') {
-            file.write_all(b"\n")?;
-            size += 1;
-        }
+        let tail = read_tail(&file, size)?;
         self.current = Some((file, size));
         Ok(tail)
     }
@@ -75,8 +68,13 @@ impl Series {
         let mut options = OpenOptions::new();
         options.create(true).read(true).append(true);
         std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
-        let file = options.open(self.path(0))?;
-        let size = file.metadata()?.len();
+        let mut file = options.open(self.path(0))?;
+        let mut size = file.metadata()?.len();
+        // A line was cut short when the power failed or the disk was full.
+        if read_tail(&file, size)?.last().is_some_and(|byte| *byte != b'\n') {
+            file.write_all(b"\n")?;
+            size += 1;
+        }
         Ok((file, size))
     }
 
@@ -126,4 +124,12 @@ impl Series {
             number => format!("{}.{number}.jsonl", self.name),
         })
     }
+}
+
+/// Reads the end of a file of this size.
+fn read_tail(mut file: &File, size: u64) -> io::Result<Vec<u8>> {
+    file.seek(SeekFrom::Start(size.saturating_sub(TAIL_BYTES)))?;
+    let mut tail = Vec::new();
+    file.take(TAIL_BYTES).read_to_end(&mut tail)?;
+    Ok(tail)
 }

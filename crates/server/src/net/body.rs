@@ -178,7 +178,7 @@ impl BufferedBody {
         }
         self.counted += counted;
         let data = self.data.clone();
-        let memory = Reserved::new(length, ());
+        let memory = Reserved::uncounted(length);
         let read = tokio::task::spawn_blocking(move || data.load(length, &memory));
         let read = read.await.map_err(io::Error::other).map_err(|error| no_room(&error))?;
         self.data = read.map_err(|error| no_room(&io::Error::other(error)))?.into();

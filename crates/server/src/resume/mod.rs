@@ -26,6 +26,7 @@ use model::execution::{ExecutionId, WaitReason};
 use model::value::Value;
 use percent_encoding::{NON_ALPHANUMERIC, percent_decode_str, utf8_percent_encode};
 use sha2::{Digest as _, Sha256};
+use store::FailureKind;
 
 use crate::net::Outgoing;
 use rate_limit::RateLimit;
@@ -267,23 +268,28 @@ fn refused(error: SignalError) -> ResumeError {
     }
 }
 
+/// The answer while the daemon stops.
+const STOPPING: &str = "the daemon is stopping; try again in a moment";
+
 /// A failure of the engine, told to a stranger.
 fn failure(error: &engine::Error) -> ResumeError {
+    let unavailable =
+        |message: &str| ResumeError::new(StatusCode::SERVICE_UNAVAILABLE, "unavailable", message);
     match error {
         engine::Error::NoSuchExecution(_) => ResumeError::unknown(),
-        engine::Error::Closing => {
-            let message = "the daemon is stopping; try again in a moment";
-            ResumeError::new(StatusCode::SERVICE_UNAVAILABLE, "unavailable", message)
+        engine::Error::Closing => unavailable(STOPPING),
+        engine::Error::Busy { .. } | engine::Error::ReadersBusy { .. } | engine::Error::Unanswered => {
+            unavailable("this cannot be answered at the moment; try again")
         }
-        engine::Error::Store(store::Error::Unreachable { .. } | store::Error::Full) => {
-            let message = "this cannot be stored at the moment; try again";
-            ResumeError::new(StatusCode::SERVICE_UNAVAILABLE, "unavailable", message)
-        }
+        // The log has one line for the outage, not one for each request of a stranger.
+        engine::Error::Store(error) if error.kind() != FailureKind::Other => match error.kind() {
+            FailureKind::Closing => unavailable(STOPPING),
+            _ => unavailable("this cannot be stored at the moment; try again"),
+        },
         error => {
             // Errors of the store or a file go to the log of the daemon only.
             tracing::error!(%error, "a resume address cannot be answered");
-            let message = "this cannot be answered at the moment; the daemon's log says why";
-            ResumeError::new(StatusCode::SERVICE_UNAVAILABLE, "unavailable", message)
+            unavailable("this cannot be answered at the moment; the daemon's log says why")
         }
     }
 }

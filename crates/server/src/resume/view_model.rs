@@ -67,10 +67,10 @@ impl ResumeView {
         // The waiting steps first, then the events: an answer that arrives in between is seen.
         let queue_status = engine.runtime().queue_status(id).await.map_err(failed)?;
         let row = store.execution(id).await.map_err(|error| failure(&error.into()))?;
-        let cut = store.events_cut(id, MAX_VALUE).await.map_err(|error| failure(&error.into()))?;
-        let (Some(row), Some(events)) = (row, cut.map(|cut| cut.events)) else {
-            return Err(ResumeError::unknown());
-        };
+        let row = row.ok_or_else(ResumeError::unknown)?;
+        let read = engine.runtime().read_cut_events(&row, MAX_VALUE).await.map_err(failed)?;
+        let (cut, _memory) = read.ok_or_else(ResumeError::unknown)?;
+        let events = cut.events;
         let questions = questions(&events);
         let answered = |step: &str| {
             questions

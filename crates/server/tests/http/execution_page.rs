@@ -176,6 +176,27 @@ async fn the_answer_of_the_caller_is_that_which_it_got() {
 }
 
 #[tokio::test]
+async fn a_slice_of_an_answer_has_the_large_values_in_its_text() {
+    let daemon = daemon(&[("echo", ECHO)]).await;
+    let body = json!({"a": "x".repeat(6000), "b": (0..3000).collect::<Vec<u32>>()}).to_string();
+    let fields = "content-type: application/json\r\n";
+    let answer = daemon.hook("POST", &daemon.path("echo"), fields, body.as_bytes()).await;
+    let execution = answer.header("x-execution-id").unwrap();
+    daemon.engine.runtime().wait(execution.parse().unwrap()).await.unwrap();
+    let path = format!("/api/v1/executions/{execution}");
+    let total = answer.body.chars().count();
+    let (from, to) = (total - 9000, total - 8900);
+    let slice = &answer.body[from..to];
+    for (at, data) in [("/caller/answer/body", "/value/data"), ("/caller/answer/body/data", "/value")] {
+        let found = get(&daemon, &format!("{path}/values?at={at}&from={from}&to={to}")).await;
+        assert_eq!(found.pointer(data), Some(&json!(slice)), "{at}");
+        assert_eq!(found["total"], total, "{at}");
+    }
+    let large = get(&daemon, &path).await["caller"]["answer"]["body"]["$large"].clone();
+    assert_eq!((&large["bytes"], &large["size"]), (&json!(total), &json!(total)));
+}
+
+#[tokio::test]
 async fn an_export_is_one_static_page_with_texts_as_texts() {
     let daemon = daemon(&[("echo", ECHO)]).await;
     let hostile = "{\"a\":\"<script>alert(1)</script><img src=x onerror=alert(1)>\"}";

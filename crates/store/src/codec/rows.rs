@@ -284,7 +284,7 @@ impl StateChange {
         }
         // Many executions share a value, so none of them keeps a file for it.
         let value =
-            value.as_ref().map(|value| value.load_files(limit, &Reserved::new(limit, ()))).transpose();
+            value.as_ref().map(|value| value.load_files(limit, &Reserved::uncounted(limit))).transpose();
         let value = value.map_err(|error| match error {
             FileLoadError::TooLarge { bytes, .. } => {
                 Error::TooLarge { bytes: usize::try_from(bytes).unwrap_or(usize::MAX), limit }

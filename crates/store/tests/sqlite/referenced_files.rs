@@ -96,7 +96,7 @@ async fn what_no_event_names_goes_with_its_last_holder_or_with_the_process() {
     assert_eq!(arriving(directory.path()), 2);
     drop(broken_off);
     drop(again);
-    assert_eq!(held.load(usize::MAX, &Reserved::new(usize::MAX, ())).expect("it is still held"), noise(5));
+    assert_eq!(held.load(usize::MAX, &Reserved::uncounted(usize::MAX)).expect("it is still held"), noise(5));
     drop(held);
     assert_eq!((arriving(directory.path()), blob_files(directory.path()).len()), (0, 0));
     // The start deletes what a killed process left there.
@@ -120,7 +120,7 @@ async fn a_file_goes_with_the_last_execution_that_names_it_once_nobody_holds_it(
     assert_eq!(blob_files(directory.path()).len(), 1);
     assert_eq!(store.prune(all(), 1).await.expect("it prunes"), 1);
     assert_eq!(
-        held.load(usize::MAX, &Reserved::new(usize::MAX, ())).expect("an answer may still be sending it"),
+        held.load(usize::MAX, &Reserved::uncounted(usize::MAX)).expect("an answer may still be sending it"),
         noise(9)
     );
     drop(held);

@@ -139,6 +139,7 @@ impl TestRunner {
             kept: Vec::new(),
             kept_steps: 0,
             calls: Vec::new(),
+            memory: None,
         };
         let setup = TestSetup {
             catalog: self.catalog.clone(),

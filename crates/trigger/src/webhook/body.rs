@@ -26,7 +26,7 @@ pub(super) fn parse(body: &File, raw: &Value) -> Result<Value, Rejection> {
         // The listener inspects a body before it spools it to disk, so an external body is not a JSON document.
         (Kind::Unknown, None) => return Ok(raw.clone()),
         // The listener has reserved memory for such a body, and loaded it.
-        _ => &body.data.load(MAX_PARSED_BYTES, &Reserved::new(MAX_PARSED_BYTES, ())).map_err(too_large)?,
+        _ => &body.data.load(MAX_PARSED_BYTES, &Reserved::uncounted(MAX_PARSED_BYTES)).map_err(too_large)?,
     };
     let charset = mime::charset(&body.content_type);
     match kind {

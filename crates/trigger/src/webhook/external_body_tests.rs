@@ -172,7 +172,7 @@ fn a_file_part_is_a_range_of_the_body_with_its_hash() {
     assert!(file.data.is_external());
     assert_eq!((file.data.len(), file.data.digest()), (picture.len(), Data::from(picture.clone()).digest()));
     assert_eq!(
-        file.data.load(picture.len(), &Reserved::new(picture.len(), ())).expect("it is read"),
+        file.data.load(picture.len(), &Reserved::uncounted(picture.len())).expect("it is read"),
         picture
     );
     assert_eq!(results.path("body.data.order.data.id"), Some(Value::from(7)));

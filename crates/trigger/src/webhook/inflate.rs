@@ -54,7 +54,7 @@ pub fn inflates_within(body: &Data, most: usize) -> bool {
 pub(super) fn inflate(body: &Data, max_body: usize) -> Result<Data, Rejection> {
     let most = max_body.min(MAX_PARSED_BYTES);
     // Few bodies are inflated at a time, so these need no other bound.
-    let sent = body.load(max_body, &Reserved::new(max_body, ())).map_err(|_| {
+    let sent = body.load(max_body, &Reserved::uncounted(max_body)).map_err(|_| {
         Rejection::unavailable("the request could not be read; try again", super::RETRY_AFTER)
     })?;
     let mut inflated = Vec::new();

@@ -7,6 +7,7 @@ use std::time::Duration;
 use clap::Args;
 use clap_complete::engine::ArgValueCandidates;
 use engine::{Pauses, Search, StepAttempt, SystemClock};
+use jiff::Timestamp;
 use model::{AutomationId, ExecutionId, Status};
 use serde_json::{Value, json};
 use server::TotalView;
@@ -31,6 +32,8 @@ Examples:
 /// The maximum of executions in a list, which is in memory, and of executions in one read.
 const MAX_ROWS: u32 = 100_000;
 const PAGE: u32 = 1000;
+/// The executions of an answer of the daemon.
+const TOLD: u32 = 200;
 /// The longest that a search takes.
 const SEARCH_TIME: Duration = Duration::from_secs(30);
 /// The most characters of an error, or of what is waited for.
@@ -88,13 +91,21 @@ pub(super) struct List {
 
 impl List {
     pub(super) async fn run(&self, config: &Config) -> anyhow::Result<Exit> {
-        let filter = self.filter()?;
+        let mut filter = self.filter()?;
         let mut total = None;
         let store = history::require(config)?;
         if self.count {
             total = Some(TotalView::read(&*store, &filter).await?);
         }
-        let rows = with_queued(config, self.read(&*store, filter).await?).await;
+        let mut search = self.search().with_shown_statuses(&mut filter);
+        let automation = filter.automation.clone();
+        let rows = if search.shown.is_empty() {
+            let rows = self.read(&*store, filter, search).await?;
+            with_queued(config, automation.as_ref(), rows).await
+        } else {
+            search.queued = queued(config, automation.as_ref(), filter.since).await?;
+            self.read(&*store, filter, search).await?
+        };
         let rows = listed(&*store, rows, self.attempts).await?;
         if self.json {
             let rows: Vec<_> = rows
@@ -128,8 +139,12 @@ impl List {
     }
 
     /// Reads the rows, page by page.
-    async fn read(&self, store: &dyn Store, filter: ExecutionFilter) -> anyhow::Result<Vec<ExecutionRow>> {
-        let search = self.search();
+    async fn read(
+        &self,
+        store: &dyn Store,
+        filter: ExecutionFilter,
+        search: Search,
+    ) -> anyhow::Result<Vec<ExecutionRow>> {
         if !search.is_empty() {
             let page = Page { before: self.before, limit: self.limit };
             let found = search.run(store, &SystemClock, filter, page, SEARCH_TIME, None).await?;
@@ -178,6 +193,7 @@ impl List {
             waiting_for: self.waiting_for.clone(),
             min_took: self.min_took,
             text: self.text.clone(),
+            ..Search::default()
         }
     }
 }
@@ -189,20 +205,46 @@ struct Listed {
     step_attempt: Option<StepAttempt>,
 }
 
-/// The status of those executions that have started and wait for a slot, memory or a permit: only a daemon knows them.
-async fn with_queued(config: &Config, mut rows: Vec<ExecutionRow>) -> Vec<ExecutionRow> {
-    if rows.iter().all(|row| row.status != Status::Running) {
-        return rows;
-    }
-    let told = daemon::get::<Value>(config, "/api/v1/executions?status=queued&limit=200").await;
-    let Ok(Some(told)) = told else { return rows };
-    let queued = told["executions"].as_array().into_iter().flatten();
-    let queued: HashSet<&str> = queued.filter_map(|one| one["id"].as_str()).collect();
-    for row in rows.iter_mut().filter(|row| row.status == Status::Running) {
-        if queued.contains(&*row.id.to_string()) {
-            row.status = Status::Queued;
+/// The executions of an automation, or of all, that wait for a slot, memory or a permit, accepted at `since` or later: only a daemon
+/// knows which of those that have started do.
+async fn queued(
+    config: &Config,
+    automation: Option<&AutomationId>,
+    since: Option<Timestamp>,
+) -> anyhow::Result<HashSet<ExecutionId>> {
+    let mut path = format!("/api/v1/executions?status=queued&limit={TOLD}");
+    let parts =
+        [("automation", automation.map(ToString::to_string)), ("since", since.map(|at| at.to_string()))];
+    for (name, part) in parts {
+        if let Some(part) = part {
+            path.push_str(&format!("&{name}={}", daemon::query(&part)));
         }
     }
+    let (mut found, mut cursor) = (HashSet::new(), String::new());
+    for _ in 0..MAX_ROWS / TOLD {
+        let Some(told) = daemon::get_quickly::<Value>(config, &format!("{path}{cursor}")).await? else {
+            break;
+        };
+        let rows = told["executions"].as_array().into_iter().flatten();
+        found.extend(rows.filter_map(|one| one["id"].as_str()?.parse::<ExecutionId>().ok()));
+        let Some(next) = told["next"].as_str() else { break };
+        cursor = format!("&cursor={}", daemon::query(next));
+    }
+    Ok(found)
+}
+
+/// Gives the running executions that wait for their turn this status. Without an answer of the daemon in time, they stay as they are
+/// stored.
+async fn with_queued(
+    config: &Config,
+    automation: Option<&AutomationId>,
+    mut rows: Vec<ExecutionRow>,
+) -> Vec<ExecutionRow> {
+    let running = rows.iter().filter(|row| row.status == Status::Running);
+    let Some(oldest) = running.map(|row| row.started_at).min() else { return rows };
+    let Ok(queued) = queued(config, automation, Some(oldest)).await else { return rows };
+    let told = Search { queued, ..Search::default() };
+    rows.iter_mut().for_each(|row| row.status = told.shown_status(row));
     rows
 }
 

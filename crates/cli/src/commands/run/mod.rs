@@ -152,7 +152,7 @@ fn show_answer(answer: &HttpResponse) -> anyhow::Result<()> {
     let kind = answer.header("content-type").unwrap_or_default();
     let kind = if kind.is_empty() { String::new() } else { format!(" ({})", plain(kind)) };
     output::say(format_args!("answers {}{kind}", answer.status));
-    let body = answer.body.load(MAX_LOADED_BYTES, &Reserved::new(MAX_LOADED_BYTES, ()));
+    let body = answer.body.load(MAX_LOADED_BYTES, &Reserved::uncounted(MAX_LOADED_BYTES));
     let body = body.context("the body of the answer cannot be read")?;
     let value = Value::from_json(&body, JsonLimits::default());
     match (value, std::str::from_utf8(&body)) {

@@ -62,15 +62,17 @@ fn daemon(engine: &Engine, info: &Info) -> Vec<Family> {
 async fn nodes(engine: &Engine) -> Result<Vec<Family>, Problem> {
     let (store, runtime) = (engine.store(), engine.runtime());
     let all = match store.nodes().await {
-        // The outage itself is to be seen.
-        Err(_) if store.outage().is_some() => Vec::new(),
-        all => all.map_err(engine::Error::from)?,
+        // The outage itself is to be seen, and nobody knows the state of the others.
+        Err(_) if store.outage().is_some() => None,
+        all => Some(all.map_err(engine::Error::from)?),
     };
-    let dead = all.iter().filter(|node| node.dead).count();
+    let by_state = all.map(|all| {
+        let dead = all.iter().filter(|node| node.dead).count();
+        let states = [("alive", (all.len() - dead).max(1)), ("dead", dead)];
+        gauges("nodes", "Daemons that share the store by state", "state", states)
+    });
     let running = engine.running_definitions();
-    let states = [("alive", (all.len() - dead).max(1)), ("dead", dead)];
-    Ok(vec![
-        gauges("nodes", "Daemons that share the store by state", "state", states),
+    let others = [
         gauge(
             "deployment_generation",
             "The generation of deployed definitions in force; 0 if the files of the project folder are",
@@ -87,7 +89,8 @@ async fn nodes(engine: &Engine) -> Result<Vec<Family>, Problem> {
             "Executions that came from other daemons",
             runtime.metrics.adopted.get(),
         ),
-    ])
+    ];
+    Ok(by_state.into_iter().chain(others).collect())
 }
 
 fn executions(engine: &Engine) -> Vec<Family> {
