@@ -243,8 +243,7 @@ async fn delete_oldest(runtime: &Runtime) -> Result<(u64, bool), store::Error> {
     let status = Status::ALL.into_iter().filter(|status| status.is_terminal()).collect();
     let ended = ExecutionFilter { status, ..ExecutionFilter::default() };
     let ended = store.count_executions(&ended, MOST_COUNTED).await?;
-    let deletable = ended.saturating_sub(ROOM_FLOOR);
-    let most = u64::from(deletable.min((ended / ROOM_SHARE).max(1)));
+    let (deletable, most) = bounds(ended);
     let mut deleted = 0;
     while deleted < most && store.capacity() != Capacity::Ample && !runtime.closing.is_cancelled() {
         let batch = u32::try_from(most - deleted).unwrap_or(u32::MAX).min(ROOM_BATCH);
@@ -254,7 +253,13 @@ async fn delete_oldest(runtime: &Runtime) -> Result<(u64, bool), store::Error> {
             break;
         }
     }
-    Ok((deleted, u64::from(deletable) > deleted))
+    Ok((deleted, deletable > deleted))
+}
+
+/// Returns how many of so many ended executions may be deleted for room, and how many of these by one clean-up.
+fn bounds(ended: u32) -> (u64, u64) {
+    let deletable = ended.saturating_sub(ROOM_FLOOR);
+    (deletable.into(), deletable.min((ended / ROOM_SHARE).max(1)).into())
 }
 
 #[cfg(test)]
@@ -281,6 +286,13 @@ mod tests {
         fn capacity(&self) -> Capacity {
             Capacity::Low
         }
+    }
+
+    #[test]
+    fn a_clean_up_leaves_the_newest_twenty_and_three_quarters_and_deletes_25_000_at_most() {
+        let most = |ended| bounds(ended).1;
+        assert_eq!([19, 20, 21, 22, 24, 80, 400].map(most), [0, 0, 1, 2, 4, 20, 100]);
+        assert_eq!(most(MOST_COUNTED), 25_000);
     }
 
     #[tokio::test]

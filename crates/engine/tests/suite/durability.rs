@@ -547,7 +547,9 @@ async fn a_commit_in_doubt_while_an_execution_leaves_its_rest_is_told_and_leaves
 
     let engine = project.start().await;
     soon(async {
-        while engine.runtime().emit("go", model::Value::from(2), None).await.expect("it is sent") == 0 {
+        while engine.runtime().emit("go", model::Value::from(2), None).await.expect("it is sent").delivered
+            == 0
+        {
             tokio::task::yield_now().await;
         }
     })

@@ -103,11 +103,16 @@ async fn an_event_of_its_name_ends_a_wait_where_its_condition_holds() {
     let engine = project.start().await;
     let id = start_and_rest(&engine, r#"{"name": "7"}"#).await;
     assert_eq!(
-        engine.runtime().emit("order-8", json(r#"{"amount": 99}"#), None).await.expect("it is sent"),
+        engine
+            .runtime()
+            .emit("order-8", json(r#"{"amount": 99}"#), None)
+            .await
+            .expect("it is sent")
+            .delivered,
         0
     );
     assert_eq!(
-        engine.runtime().emit("order-7", json(r#"{"amount": 3}"#), None).await.expect("it is sent"),
+        engine.runtime().emit("order-7", json(r#"{"amount": 3}"#), None).await.expect("it is sent").delivered,
         0
     );
     soon(async {
@@ -122,7 +127,12 @@ async fn an_event_of_its_name_ends_a_wait_where_its_condition_holds() {
         "it does not let that through"
     );
     assert_eq!(
-        engine.runtime().emit("order-7", json(r#"{"amount": 30}"#), None).await.expect("it is sent"),
+        engine
+            .runtime()
+            .emit("order-7", json(r#"{"amount": 30}"#), None)
+            .await
+            .expect("it is sent")
+            .delivered,
         1
     );
     assert_eq!(end(&engine, id).await, r#"{"got":{"amount":30}}"#);
@@ -136,7 +146,10 @@ async fn an_event_that_came_is_there_after_a_restart() {
     let id = start_and_rest(&engine, "{}").await;
     crash(engine).await;
     let engine = project.start().await;
-    assert_eq!(engine.runtime().emit("paid", json("{\"n\": 1}"), None).await.expect("it is sent"), 1);
+    assert_eq!(
+        engine.runtime().emit("paid", json("{\"n\": 1}"), None).await.expect("it is sent").delivered,
+        1
+    );
     // The event is durable even if the execution has not consumed it before the end.
     crash(engine).await;
     let engine = project.start().await;
@@ -330,7 +343,7 @@ async fn a_pause_keeps_its_place_among_others_of_its_key_over_a_restart() {
     .await;
     project.clock.advance(Duration::from_millis(5));
     assert_eq!(
-        engine.runtime().emit("go", Value::from(1), None).await.expect("it is sent"),
+        engine.runtime().emit("go", Value::from(1), None).await.expect("it is sent").delivered,
         1,
         "only the first waits for it"
     );

@@ -166,6 +166,14 @@ outputs: ${{ steps.page.results }}
     }
 
     #[test]
+    fn a_call_takes_a_hundred_operations() {
+        let operation = Operation::ReplaceTrigger { value: json!({"manual": {}}) };
+        let edit = |count| edit_file("automations/a.yaml", FILE, &vec![operation.clone(); count]);
+        assert!(edit(100).is_ok());
+        assert!(matches!(edit(101), Err(EditError::Invalid(reason)) if reason.contains("at most 100")));
+    }
+
+    #[test]
     fn a_step_is_renamed_with_everything_that_names_it() {
         let renamed = edited(FILE, json!([{"op": "renameStep", "from": "page", "to": "made"}]));
         let expected = FILE

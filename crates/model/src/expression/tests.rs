@@ -34,6 +34,17 @@ fn paths_keep_types_and_exact_integers() {
 }
 
 #[test]
+fn a_range_has_a_hundred_thousand_numbers_and_a_field_of_a_format_ten_thousand_characters() {
+    check("range(100000) | length", "100000");
+    check("range(100001) | length", "error: `range`: gives at most 100000 numbers");
+    check("'%10000s' | format('x') | length", "10000");
+    check(
+        "'%10001s' | format('x') | length",
+        "error: `format`: a field may be at most 10000 characters wide",
+    );
+}
+
+#[test]
 fn missing_data_is_an_error_that_names_the_path() {
     check(
         "trigger.results.body.data.orderid",

@@ -6,6 +6,7 @@ mod code;
 mod daemon;
 mod executions;
 mod expressions;
+mod outages;
 mod triggers;
 
 use std::collections::BTreeSet;
@@ -53,7 +54,15 @@ const fn elsewhere(tests: &'static [Place], values: &'static [Place]) -> Tried {
 
 /// The ways in which the rows are tried, each with the first words of its row.
 fn tried() -> impl Iterator<Item = &'static (&'static str, Tried)> {
-    let all = [daemon::ROWS, code::ROWS, executions::ROWS, expressions::ROWS, triggers::ROWS, calls::ROWS];
+    let all = [
+        daemon::ROWS,
+        code::ROWS,
+        executions::ROWS,
+        expressions::ROWS,
+        outages::ROWS,
+        triggers::ROWS,
+        calls::ROWS,
+    ];
     all.into_iter().flatten()
 }
 

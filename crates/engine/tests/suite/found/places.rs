@@ -123,7 +123,7 @@ async fn who_has_a_place_and_hears_of_something_before_its_turn_after_a_crash_is
     let engine = project.start().await;
     let asked = peer.asked().await;
     assert_eq!(asked.line, "POST /a");
-    assert_eq!(engine.runtime().emit("go", model::Value::Null, None).await.expect("it is sent"), 1);
+    assert_eq!(engine.runtime().emit("go", model::Value::Null, None).await.expect("it is sent").delivered, 1);
     asked.answer(200, "1").await;
     soon(engine.runtime().wait(other)).await.expect("it ends");
     let asked = peer.asked().await;

@@ -1,0 +1,153 @@
+//! Outages, clean-ups and the limits of what is asked seldom: the rows that tests elsewhere try.
+
+use super::{Tried, elsewhere};
+
+pub(super) const ROWS: &[(&str, Tried)] = &[
+    (
+        "one [clean-up]",
+        elsewhere(
+            &[
+                (
+                    "crates/engine/src/retention.rs",
+                    "a_clean_up_leaves_the_newest_twenty_and_three_quarters_and_deletes_25_000_at_most",
+                ),
+                (
+                    "crates/engine/src/retention.rs",
+                    "a_clean_up_that_did_not_make_enough_room_is_repeated_only_after_a_pause",
+                ),
+            ],
+            &[
+                ("crates/engine/src/retention.rs", "const ROOM_SHARE: u32 = 4;"),
+                ("crates/engine/src/retention.rs", "const ROOM_FLOOR: u32 = 20;"),
+                ("crates/engine/src/retention.rs", "const ROOM_PAUSE: Duration = Duration::from_secs(45);"),
+            ],
+        ),
+    ),
+    (
+        "keys that make instants",
+        elsewhere(
+            &[(
+                "crates/engine/tests/suite/retention.rs",
+                "a_file_says_how_long_and_how_many_of_its_executions_are_kept",
+            )],
+            &[(
+                "crates/engine/src/retention.rs",
+                "const KEY_RETENTION: Duration = Duration::from_secs(30 * 86_400);",
+            )],
+        ),
+    ),
+    (
+        "an [outage](storage.md#outages) of the store: new",
+        elsewhere(
+            &[
+                (
+                    "crates/store/tests/postgres/outage.rs",
+                    "a_start_that_was_not_sent_is_withdrawn_after_the_grace_and_a_read_of_a_request_too",
+                ),
+                (
+                    "crates/store/src/outage.rs",
+                    "the_grace_begins_with_the_kind_that_has_it_and_not_with_the_outage",
+                ),
+            ],
+            &[
+                ("crates/store/src/outage.rs", "pub const GRACE: Duration = Duration::from_secs(2);"),
+                ("crates/store/src/postgres/lane.rs", "const LONG: Duration = Duration::from_secs(10);"),
+            ],
+        ),
+    ),
+    (
+        "an outage of the store: requests",
+        elsewhere(
+            &[(
+                "crates/store/src/outage.rs",
+                "a_caller_waits_for_an_outage_that_lasts_and_not_for_one_that_refuses",
+            )],
+            &[(
+                "crates/ingress/src/hooks/mod.rs",
+                "const UNCONFIRMED: Duration = Outage::GRACE.saturating_add(Duration::from_millis(500));",
+            )],
+        ),
+    ),
+    (
+        "an outage of the store: pauses",
+        elsewhere(
+            &[(
+                "crates/model/src/backoff.rs",
+                "pauses_double_up_to_the_longest_and_begin_anew_after_a_success",
+            )],
+            &[
+                (
+                    "crates/store/src/outage.rs",
+                    "Backoff::new(Duration::from_millis(500), Duration::from_secs(15))",
+                ),
+                (
+                    "crates/runtime/src/run/journal/commit.rs",
+                    "Backoff::new(Duration::from_millis(250), Duration::from_secs(5))",
+                ),
+                (
+                    "crates/ingress/src/poll/mod.rs",
+                    "Backoff::new(Duration::from_secs(1), Duration::from_secs(30))",
+                ),
+            ],
+        ),
+    ),
+    (
+        "pauses of an execution whose write",
+        elsewhere(
+            &[(
+                "crates/model/src/backoff.rs",
+                "pauses_double_up_to_the_longest_and_begin_anew_after_a_success",
+            )],
+            &[(
+                "crates/runtime/src/refused_writes.rs",
+                "Backoff::new(Duration::from_millis(250), Duration::from_secs(60))",
+            )],
+        ),
+    ),
+    (
+        "numbers of `range`",
+        elsewhere(
+            &[(
+                "crates/model/src/expression/tests.rs",
+                "a_range_has_a_hundred_thousand_numbers_and_a_field_of_a_format_ten_thousand_characters",
+            )],
+            &[],
+        ),
+    ),
+    (
+        "a reader that takes no byte",
+        elsewhere(
+            &[("crates/server/src/net/stream.rs", "a_peer_that_takes_nothing_is_given_up")],
+            &[("crates/server/src/options.rs", "write_stall: Duration::from_secs(30),")],
+        ),
+    ),
+    (
+        "[subscriptions]",
+        elsewhere(
+            &[(
+                "crates/engine/tests/suite/events.rs",
+                "a_subscription_is_tried_again_after_its_pause_whatever_the_clock_does",
+            )],
+            &[
+                ("crates/ingress/src/subscribe/mod.rs", "const MAX_CONCURRENT: usize = 8;"),
+                (
+                    "crates/ingress/src/subscribe/call.rs",
+                    "const DEADLINE: Duration = Duration::from_secs(30);",
+                ),
+                (
+                    "crates/ingress/src/subscribe/mod.rs",
+                    "const MIN_DELAY: Duration = Duration::from_secs(10);",
+                ),
+                (
+                    "crates/ingress/src/subscribe/mod.rs",
+                    "const MAX_DELAY: Duration = Duration::from_secs(60 * 60);",
+                ),
+                ("crates/ingress/src/subscribe/mod.rs", "const MAX_FAILURES: u32 = 32;"),
+            ],
+        ),
+    ),
+    (
+        "operations of one [edit]",
+        elsewhere(&[("crates/model/src/edit/mod.rs", "a_call_takes_a_hundred_operations")], &[]),
+    ),
+];
