@@ -4,10 +4,9 @@ use std::borrow::Cow;
 use std::fmt;
 use std::ops::Range;
 
+use model::redact::MASK;
 use serde::{Serialize, Serializer};
 
-/// The text in place of credentials.
-const MASK: &str = "***";
 /// The parameters of a database's address that hold a password.
 const PASSWORDS: [&str; 2] = ["password=", "sslpassword="];
 

@@ -68,17 +68,19 @@ struct Filter {
 
 impl Filter {
     fn push(&mut self, part: Bytes) -> Bytes {
-        let tail = part.iter().rev().take(ResumeTokens::LEN - 1);
-        let tail = tail.take_while(|byte| ResumeTokens::is_part(**byte)).count();
-        if self.rest.is_empty() && tail == 0 {
+        if self.rest.is_empty() && Self::tail(&part) == 0 {
             return self.tokens.masked(&part).map_or(part, Bytes::from);
         }
         let mut bytes = std::mem::take(&mut self.rest);
         bytes.extend_from_slice(&part);
         let mut bytes = self.tokens.masked(&bytes).unwrap_or(bytes);
-        let tail = bytes.iter().rev().take(ResumeTokens::LEN - 1);
-        let tail = tail.take_while(|byte| ResumeTokens::is_part(**byte)).count();
-        self.rest = bytes.split_off(bytes.len() - tail);
+        self.rest = bytes.split_off(bytes.len() - Self::tail(&bytes));
         bytes.into()
+    }
+
+    /// The length of the end of the bytes that may be the beginning of a token.
+    fn tail(bytes: &[u8]) -> usize {
+        let last = bytes.iter().rev().take(ResumeTokens::LEN - 1);
+        last.take_while(|byte| ResumeTokens::is_part(**byte)).count()
     }
 }
