@@ -115,7 +115,8 @@ impl SecretMatcher {
         let nested = Escapes::ALL.map(plain).into_iter().max().unwrap_or_default();
         for outer in Parts::new(text, Escapes::Json, Escapes::Json.source_bytes(nested)) {
             look(&outer.text, &|range| outer.source(range));
-            for inner in Escapes::ALL.into_iter().flat_map(|kind| Parts::new(&outer.text, kind, plain(kind))) {
+            for inner in Escapes::ALL.into_iter().flat_map(|kind| Parts::new(&outer.text, kind, plain(kind)))
+            {
                 look(&inner.text, &|range| outer.source(&inner.source(range)));
             }
         }
