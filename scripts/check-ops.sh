@@ -57,8 +57,16 @@ cp ops/proxy/Caddyfile "$work/Caddyfile"
 # A request without a body waits for a daemon that is started meanwhile, as the manual says.
 waits_for_daemon() {
 	local upstream proxy started
-	upstream=$(python3 -c 'import socket; s = socket.socket(); s.bind(("127.0.0.1", 0)); print(s.getsockname()[1])')
-	proxy=$(python3 -c 'import socket; s = socket.socket(); s.bind(("127.0.0.1", 0)); print(s.getsockname()[1])')
+	# A bound socket that does not listen keeps its port from others: the programs bind it too, since all of them reuse addresses.
+	coproc ports { python3 -uc '
+import socket, sys
+held = [socket.socket() for _ in range(2)]
+for one in held:
+    one.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    one.bind(("127.0.0.1", 0))
+print(*(one.getsockname()[1] for one in held))
+sys.stdin.read()'; }
+	read -r upstream proxy <&"${ports[0]}"
 	{
 		printf '{\n\tadmin off\n\tauto_https off\n}\nhttp://127.0.0.1:%s {\n' "$proxy"
 		sed -n '/^\treverse_proxy 127.0.0.1:7070/,/^\t}/p' ops/proxy/Caddyfile | sed "s/127.0.0.1:7070/127.0.0.1:$upstream/"
@@ -76,7 +84,7 @@ waits_for_daemon() {
 	"$binaries/cogwork" --dir "$work/second" serve --hooks "$upstream" --admin 0 >/dev/null 2>&1 &
 	local second=$!
 	wait "$asked" || true
-	kill "$second" "$started"
+	kill "$second" "$started" "$ports_PID"
 	wait "$second" "$started" 2>/dev/null || true
 	[ "$(cat "$work/answer")" = 200 ] || { cat "$work/caddy" >&2; echo 'Caddy does not wait for the daemon' >&2; exit 1; }
 }

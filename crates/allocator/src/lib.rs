@@ -95,7 +95,7 @@ static PURGER: OnceLock<Option<Thread>> = OnceLock::new();
 /// True from a request until the purger has seen it.
 static REQUESTED: AtomicBool = AtomicBool::new(false);
 
-/// Notes that values of so many bytes are freed: [requests a purge](request_purge) if they are large.
+/// Notes that values of `bytes` bytes are freed: [requests a purge](request_purge) if they are large.
 pub fn note_freed(bytes: usize) {
     if bytes >= LARGE {
         request_purge();

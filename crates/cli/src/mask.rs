@@ -4,10 +4,9 @@ use std::borrow::Cow;
 use std::fmt;
 use std::ops::Range;
 
+use model::redact::MASK;
 use serde::{Serialize, Serializer};
 
-/// The text in place of credentials.
-const MASK: &str = "***";
 /// The end of each parameter of a database's address that holds a password.
 const PASSWORD: &str = "password=";
 

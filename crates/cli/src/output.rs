@@ -122,11 +122,8 @@ pub(crate) enum Messages {
 static MESSAGES: AtomicU8 = AtomicU8::new(Messages::Text as u8);
 
 fn messages() -> Messages {
-    match MESSAGES.load(Ordering::Relaxed) {
-        1 => Messages::Json,
-        2 => Messages::Log,
-        _ => Messages::Text,
-    }
+    let form = MESSAGES.load(Ordering::Relaxed);
+    [Messages::Json, Messages::Log].into_iter().find(|known| *known as u8 == form).unwrap_or(Messages::Text)
 }
 
 /// Sets the form of all messages from now on.

@@ -14,10 +14,10 @@ use crate::{daemon, exit, history};
 /// The secrets of a project, wherever they are kept.
 pub(crate) struct Known<'c> {
     config: &'c Config,
-    /// Those of the store, with true if the key that encrypts them is here; `None` where it cannot be read, so that nothing is said of
-    /// secrets at all.
+    /// The secrets of the store, with true if the key that encrypts them is here; `None` where the store cannot be read, so that nothing
+    /// is said of secrets at all.
     kept: Option<BTreeMap<String, bool>>,
-    /// Why it cannot be read.
+    /// Why the store cannot be read.
     error: Option<String>,
 }
 

@@ -36,7 +36,7 @@ pub trait Action: Send + Sync {
     /// Returns the reason why there is no result, as a record for people and for `onError`.
     async fn call(&self, call: Call<'_>) -> Result<Value, ActionError>;
 
-    /// Builds the first request of a call with these checked inputs, without mode it; `None` if the action sends
+    /// Builds the first request of a call with these checked inputs, without sending it; `None` if the action sends
     /// no request.
     fn prepare(&self, inputs: &Map, base: Option<&BaseUrl>) -> Option<Result<Request, ActionError>> {
         let _ = (inputs, base);

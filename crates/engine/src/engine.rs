@@ -52,7 +52,7 @@ impl Engine {
     /// of the daemon.
     ///
     /// # Errors
-    /// Those of [`Engine::start`].
+    /// The errors of [`Engine::start`].
     pub async fn start_with(
         settings: Settings,
         store: Arc<dyn Store>,

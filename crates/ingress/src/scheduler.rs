@@ -30,8 +30,8 @@ const MAX_CONCURRENT: usize = 256;
 const RETRY_DELAY: SignedDuration = SignedDuration::from_secs(1);
 const MAX_RETRY_DELAY: SignedDuration = SignedDuration::from_secs(8);
 
-/// The fingerprint in the watermark of a schedule that is not in force. No schedule has it, so that one which is enabled or comes back
-/// begins then, and the instants before are not made up for.
+/// The fingerprint in the watermark of a schedule that is not in force. No schedule has it, so a schedule that is enabled or comes
+/// back begins then, and the instants before are not made up for.
 const NOT_IN_FORCE: &str = "";
 
 /// Fires schedules until the engine stops.

@@ -153,8 +153,8 @@ pub(crate) struct Memory {
     /// The right to exceed the memory, reservation by one execution at a time. It prevents a deadlock of executions that each hold
     /// a share and wait for more.
     overdraft: Arc<Semaphore>,
-    /// The right to load files without room, one at a time. Its holder waits for no other reservation, so waiting for it
-    /// go on in the end whatever holds the room.
+    /// The right to load files without room, one at a time. Its holder waits for no other reservation, so each wait for
+    /// it ends, whatever holds the room.
     load_overdraft: Arc<Semaphore>,
 }
 
@@ -183,7 +183,7 @@ struct Reservation {
 }
 
 impl Memory {
-    /// Creates a budget of so many bytes.
+    /// Creates a budget of `bytes` bytes.
     pub(crate) fn new(bytes: usize) -> Self {
         let units = units(bytes).max(1);
         let one = || Arc::new(Semaphore::new(1));
@@ -206,7 +206,7 @@ impl Memory {
         Reserved::new(bytes, LoadedShare { bytes, _permit: permit })
     }
 
-    /// Grows or shrinks `share` to so many bytes. Growth waits for room, or for the right to exceed the memory.
+    /// Grows or shrinks `share` to `bytes` bytes. Growth waits for room, or for the right to exceed the memory.
     pub(crate) async fn resize(&self, share: &Share, bytes: usize) {
         let wanted = units(bytes).min(self.units);
         let missing = wanted.saturating_sub(share.shrink_to(wanted));
@@ -224,7 +224,7 @@ impl Memory {
         }
     }
 
-    /// Reserves so many bytes for an empty `share`, if there is room. More than all is all.
+    /// Reserves `bytes` bytes for an empty `share`, if there is room. More than all is all.
     pub(crate) fn try_reserve(&self, share: &Share, bytes: usize) -> bool {
         let room = self.room.clone().try_acquire_many_owned(units(bytes).min(self.units));
         let has_room = room.is_ok();
@@ -232,7 +232,7 @@ impl Memory {
         has_room
     }
 
-    /// Reserves so many bytes for an empty `share`, after all who wait already. More than all is all.
+    /// Reserves `bytes` bytes for an empty `share`, after all who wait already. More than all is all.
     pub(crate) async fn reserve(&self, share: &Share, bytes: usize) {
         // The semaphore is never closed.
         let room = self.room.clone().acquire_many_owned(units(bytes).min(self.units)).await;

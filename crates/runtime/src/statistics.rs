@@ -265,7 +265,7 @@ impl Runtime {
             let rows = self.store.executions(&filter, Page { before, limit: PAGE }).await?;
             read += rows.len();
             for row in &rows {
-                // Those that end in this process are counted where they end.
+                // Executions that end in this process are counted where they end.
                 let Some(ended) = row.finished_at.filter(|ended| *ended < self.started_at) else { continue };
                 let took = Duration::try_from(row.started_at.duration_until(ended)).unwrap_or_default();
                 self.statistics.record(&row.automation, row.status, ended, took);

@@ -8,7 +8,6 @@ use std::path::{Path, PathBuf};
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use model::Secret;
-use rustix::fs::OFlags;
 use serde::{Deserialize, Serialize};
 
 use crate::Error;
@@ -124,26 +123,8 @@ pub(crate) fn existing_token(data_dir: &Path) -> Result<Secret, Error> {
 
 fn read_text(path: &Path) -> io::Result<String> {
     let mut text = String::new();
-    open_regular(path)?.take(MOST_BYTES).read_to_string(&mut text)?;
+    store::open_regular(path)?.take(MOST_BYTES).read_to_string(&mut text)?;
     Ok(text)
-}
-
-/// Opens a regular file, and never through a link: what is done with it would be done with a file of somebody else.
-fn open_regular(path: &Path) -> io::Result<fs::File> {
-    let mut options = OpenOptions::new();
-    options.read(true);
-    let flags = OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::NOCTTY;
-    std::os::unix::fs::OpenOptionsExt::custom_flags(
-        &mut options,
-        i32::try_from(flags.bits()).unwrap_or_default(),
-    );
-    let refused = |reason: &str| io::Error::new(io::ErrorKind::InvalidInput, reason);
-    let is_link = || path.symlink_metadata().is_ok_and(|found| found.is_symlink());
-    let file = options.open(path).map_err(|error| match is_link() {
-        true => refused("it is a link; put the file itself in its place"),
-        false => error,
-    })?;
-    if file.metadata()?.is_file() { Ok(file) } else { Err(refused("it is not a regular file")) }
 }
 
 fn create_dir(path: &Path) -> io::Result<()> {
@@ -168,7 +149,7 @@ fn create_private(path: &Path, text: &str) -> io::Result<()> {
 /// Takes away what others may do with a file.
 fn make_private(path: &Path) -> io::Result<()> {
     use std::os::unix::fs::PermissionsExt as _;
-    let file = open_regular(path)?;
+    let file = store::open_regular(path)?;
     if file.metadata()?.permissions().mode() & 0o077 != 0 {
         tracing::warn!(path = %path.display(), "others could read the admin token; now its owner alone can");
         file.set_permissions(fs::Permissions::from_mode(0o600))?;

@@ -64,7 +64,7 @@ impl Server {
     /// Opens both listeners and serves `engine` at once.
     ///
     /// # Errors
-    /// Those of [`Server::bind`] and [`Bound::serve`].
+    /// The errors of [`Server::bind`] and [`Bound::serve`].
     pub async fn start(engine: Engine, options: ServerOptions) -> Result<Self, Error> {
         Self::bind(options).await?.serve(engine)
     }

@@ -38,6 +38,7 @@ pub use memory::Memory;
 pub use options::{Durability, Options};
 pub use outage::{Outage, OutageKind};
 pub use prefix::executions_by_prefix;
+pub use sqlite::open_regular;
 pub use traits::{
     DefinitionStore, ExecutionStore, GenerationStore, MaintenanceStore, PeerStore, SecretStore,
     SharedTriggerStore, StateStore, Store, TriggerStore, WaitStore,

@@ -4,24 +4,24 @@
 use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use futures_util::future::join_all;
 use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::watch;
 use tokio::time::{sleep, timeout};
 
-use super::{Bounds, Findings, PATIENCE, addresses, client, limit, memory, observe, percentiles};
+use super::{Bounds, Findings, Observed, PATIENCE, Started};
 use crate::daemon::{self, Daemon};
 use crate::project::Project;
 
 /// The bytes of a binary body.
 const BODY: usize = 6_000_000;
-/// How long the called host takes to answer.
+/// How long the called host takes to answer: a part of the load.
 const SLOW: Duration = Duration::from_millis(300);
-/// The pause of a slow reader before it reads anything.
+/// The pause of a slow reader before it reads anything: a part of the load.
 const PAUSE: Duration = Duration::from_secs(2);
 /// The lists in the result of the largest execution, of as many numbers as a function gives.
 const LISTS: usize = 9;
@@ -48,14 +48,9 @@ pub async fn run_data(
     let project = Project::new()?;
     write_automations(&project, slow)?;
     let builder = Daemon::builder(&project).argument("--outbound-allow").argument("127.0.0.1");
-    let builder = arguments.iter().fold(builder, |builder, argument| builder.argument(argument));
-    let daemon = builder.start().await?;
-    let pid = daemon.id()?;
-    limit(pid)?;
-    let client = client().map_err(io::Error::other)?;
-    let addresses = addresses(&daemon, &client).await?;
+    let Started { daemon, pid, client, addresses, idle } = Started::new(builder, arguments).await?;
     let address = |name: &str| addresses.get(name).cloned().unwrap_or_default();
-    let rig = Rig { client, others: address("others"), pid, idle: memory(pid, "VmRSS:")?, bounds };
+    let rig = Rig { client, others: address("others"), pid, idle, bounds };
     let admin = Admin { url: daemon.admin_url(), token: daemon.admin_token()? };
     let mut rows = Vec::new();
     let body = bytes::Bytes::from(
@@ -100,8 +95,7 @@ impl Rig {
     async fn row(&self, requests: impl Future<Output = Vec<Result<u16, String>>>) -> io::Result<Findings> {
         // Resets the peak (proc(5)).
         std::fs::write(format!("/proc/{}/clear_refs", self.pid), "5")?;
-        let stop = Arc::new(AtomicBool::new(false));
-        let others = tokio::spawn(observe(self.client.clone(), self.others.clone(), stop.clone()));
+        let observed = Observed::new(self.client.clone(), self.others.clone());
         let mut findings = Findings::default();
         for answer in requests.await {
             match answer {
@@ -114,10 +108,7 @@ impl Rig {
                 Err(error) => findings.broken.push(error),
             }
         }
-        stop.store(true, Ordering::Relaxed);
-        findings.others = percentiles(others.await.map_err(io::Error::other)?);
-        findings.peak = memory(self.pid, "VmHWM:")?.saturating_sub(self.idle);
-        findings.judge(self.bounds);
+        observed.judge(&mut findings, self.pid, self.idle, self.bounds).await?;
         Ok(findings)
     }
 }
@@ -161,7 +152,7 @@ async fn send_bodies(
     address: &str,
     body: &bytes::Bytes,
     count: usize,
-    called: &AtomicUsize,
+    called: &watch::Receiver<usize>,
 ) -> Vec<Result<u16, String>> {
     let send = || {
         let request =
@@ -173,13 +164,9 @@ async fn send_bodies(
     };
     let mut answers = join_all((0..count).map(|_| send())).await;
     let accepted = answers.iter().filter(|answer| answer.as_ref().is_ok_and(|status| *status < 400)).count();
-    let calls = async {
-        while called.load(Ordering::Relaxed) < accepted {
-            sleep(SLOW).await;
-        }
-    };
-    if timeout(PATIENCE, calls).await.is_err() {
-        let made = called.load(Ordering::Relaxed);
+    let mut calls = called.clone();
+    if !matches!(timeout(PATIENCE, calls.wait_for(|made| *made >= accepted)).await, Ok(Ok(_))) {
+        let made = *called.borrow();
         answers.push(Err(format!("{made} of {accepted} calls were made")));
     }
     answers
@@ -216,11 +203,11 @@ async fn read_late(url: &reqwest::Url, body: &bytes::Bytes) -> io::Result<u16> {
 }
 
 /// A host that answers late, with the number of its answers. It ends with the process.
-async fn slow_host() -> io::Result<(SocketAddr, Arc<AtomicUsize>)> {
+async fn slow_host() -> io::Result<(SocketAddr, watch::Receiver<usize>)> {
     let listener = TcpListener::bind(("127.0.0.1", 0)).await?;
     let address = listener.local_addr()?;
-    let called = Arc::new(AtomicUsize::new(0));
-    let counter = called.clone();
+    let (counter, called) = watch::channel(0);
+    let counter = Arc::new(counter);
     tokio::spawn(async move {
         while let Ok((stream, _)) = listener.accept().await {
             tokio::spawn(answer_late(stream, counter.clone()));
@@ -230,7 +217,7 @@ async fn slow_host() -> io::Result<(SocketAddr, Arc<AtomicUsize>)> {
 }
 
 /// Reads requests with their bodies, and answers each late.
-async fn answer_late(mut stream: TcpStream, called: Arc<AtomicUsize>) -> io::Result<()> {
+async fn answer_late(mut stream: TcpStream, called: Arc<watch::Sender<usize>>) -> io::Result<()> {
     let mut received = Vec::new();
     let mut buffer = vec![0; 64 << 10];
     loop {
@@ -253,7 +240,7 @@ async fn answer_late(mut stream: TcpStream, called: Arc<AtomicUsize>) -> io::Res
         }
         received.clear();
         sleep(SLOW).await;
-        called.fetch_add(1, Ordering::Relaxed);
+        called.send_modify(|made| *made += 1);
         stream
             .write_all(b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\ncontent-type: application/json\r\n\r\n{}")
             .await?;

@@ -13,8 +13,9 @@ use std::time::{Duration, Instant};
 use futures_util::stream::{self, StreamExt as _};
 use rustix::process::{Pid, Resource, Rlimit, prlimit};
 use serde_json::{Value, json};
+use tokio::task::JoinHandle;
 
-use crate::daemon::{self, Daemon};
+use crate::daemon::{self, Builder, Daemon};
 use crate::project::{Project, repository};
 
 pub use data::{Amounts, run_data};
@@ -74,6 +75,53 @@ fn percentiles(mut times: Vec<Duration>) -> (usize, Duration, Duration, Duration
     (times.len(), at(500), at(990), times.last().copied().unwrap_or(PATIENCE))
 }
 
+/// A daemon with a bound on its address space.
+struct Started {
+    daemon: Daemon,
+    pid: u32,
+    client: reqwest::Client,
+    /// The addresses of its automations, by name.
+    addresses: BTreeMap<String, String>,
+    /// The memory of the idle daemon.
+    idle: u64,
+}
+
+impl Started {
+    /// Starts a daemon with these further `arguments`.
+    async fn new(builder: Builder<'_>, arguments: &[String]) -> Result<Self, daemon::Error> {
+        let builder = arguments.iter().fold(builder, |builder, argument| builder.argument(argument));
+        let daemon = builder.start().await?;
+        let pid = daemon.id()?;
+        limit(pid)?;
+        let client = client().map_err(io::Error::other)?;
+        let addresses = addresses(&daemon, &client).await?;
+        Ok(Self { daemon, pid, client, addresses, idle: memory(pid, "VmRSS:")? })
+    }
+}
+
+/// The answers to others while requests are sent.
+struct Observed {
+    stop: Arc<AtomicBool>,
+    others: JoinHandle<Vec<Duration>>,
+}
+
+impl Observed {
+    fn new(client: reqwest::Client, others: String) -> Self {
+        let stop = Arc::new(AtomicBool::new(false));
+        let others = tokio::spawn(observe(client, others, stop.clone()));
+        Self { stop, others }
+    }
+
+    /// Ends, and adds the answers and the peak of the daemon's memory above `idle` to the findings.
+    async fn judge(self, findings: &mut Findings, pid: u32, idle: u64, bounds: Bounds) -> io::Result<()> {
+        self.stop.store(true, Ordering::Relaxed);
+        findings.others = percentiles(self.others.await.map_err(io::Error::other)?);
+        findings.peak = memory(pid, "VmHWM:")?.saturating_sub(idle);
+        findings.judge(bounds);
+        Ok(())
+    }
+}
+
 /// Reads the corpus.
 ///
 /// # Errors
@@ -91,21 +139,14 @@ pub async fn run(bounds: Bounds, sizes: usize, arguments: &[String]) -> Result<F
     let corpus = corpus()?;
     let project = Project::new()?;
     write_automations(&project, &corpus)?;
-    let builder = Daemon::builder(&project);
-    let builder = arguments.iter().fold(builder, |builder, argument| builder.argument(argument));
-    let daemon = builder.start().await?;
-    let pid = daemon.id()?;
-    limit(pid)?;
-    let client = client().map_err(io::Error::other)?;
-    let addresses = addresses(&daemon, &client).await?;
+    let Started { daemon, pid, client, addresses, idle } =
+        Started::new(Daemon::builder(&project), arguments).await?;
     let rows = corpus.values().map(BTreeMap::len).sum::<usize>();
     if addresses.len() != rows + 1 {
         let message = format!("{} of {rows} rows do not load", rows + 1 - addresses.len().min(rows + 1));
         return Err(io::Error::other(message).into());
     }
-    let idle = memory(pid, "VmRSS:")?;
-    let stop = Arc::new(AtomicBool::new(false));
-    let others = tokio::spawn(observe(client.clone(), addresses["others"].clone(), stop.clone()));
+    let observed = Observed::new(client.clone(), addresses["others"].clone());
     let mut findings = Findings::default();
     let processors = std::thread::available_parallelism().map_or(1, std::num::NonZeroUsize::get);
     for size in SIZES.into_iter().take(sizes) {
@@ -126,10 +167,7 @@ pub async fn run(bounds: Bounds, sizes: usize, arguments: &[String]) -> Result<F
             }
         }
     }
-    stop.store(true, Ordering::Relaxed);
-    findings.others = percentiles(others.await.map_err(io::Error::other)?);
-    findings.peak = memory(pid, "VmHWM:")?.saturating_sub(idle);
-    findings.judge(bounds);
+    observed.judge(&mut findings, pid, idle, bounds).await?;
     if !daemon.stop().await?.success() {
         findings.broken.push("the daemon did not end well".to_owned());
     }

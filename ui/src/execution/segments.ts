@@ -5,7 +5,7 @@ import { idOf } from "../graph/key";
 import type { Place } from "../graph/tree";
 import { around } from "./blocks";
 import { instant } from "./instant";
-import { disjoint, join, length, type Segment, subtract, union, without } from "./stretches";
+import { disjoint, join, length, MOST, type Segment, subtract, union, without } from "./stretches";
 
 export interface Row {
   /** The step without turns; empty for the execution itself. */
@@ -178,12 +178,9 @@ function segmentsOf(
     const last = within.reduce((end, { to }) => Math.max(end, to), 0);
     const stretches = isOpen(view) || view.finishedAt === undefined ? span(view, isOpen(view) ? whole : last, offset) : work(view, whole, offset);
     const shown = without(stretches, idle);
-    return [view, shown.length > MANY ? join(shown, rank) : shown];
+    return [view, shown.length > MOST ? join(shown, rank) : shown];
   });
 }
-
-/** The number of segments of a block above which they are joined. */
-const MANY = 200;
 
 const isOpen = ({ status }: StepView) => status === "running" || status === "handling" || status === "waiting";
 

@@ -17,7 +17,7 @@ export interface Segment {
 }
 
 /** The most segments of one row; the nearest ones are joined beyond it. */
-const MOST = 200;
+export const MOST = 200;
 
 /** Waits and what is left of the work beside them: sorted, and no two at the same time. */
 export function without(work: Segment[], waits: Segment[]): Segment[] {

@@ -9,15 +9,13 @@ pub(super) fn check(automation: &Automation) -> Vec<Diagnostic> {
     let mut found = Vec::new();
     let mut look = |expression: &Expression, step: Option<&str>| {
         for part in expression.values_without_else() {
-            let whole = expression.span();
-            let is_as_written = automation.source.slice(whole) == expression.text();
-            let start = whole.start as usize;
-            let span = if is_as_written { Span::new(start + part.start, start + part.end) } else { whole };
+            let place = expression.place_in(&automation.source, part);
+            let span = place.unwrap_or(expression.span());
             let message = "this has no value where the condition does not hold, and the step then fails";
             let diagnostic = Diagnostic::warning("may-be-missing", message, span)
                 .help("add `else`: `a if condition else ''`, or `else none` for no value");
             let fix = model::yaml::replace_at(&automation.source, Span::at(span.end as usize), " else ''");
-            let diagnostic = match fix.filter(|_| is_as_written) {
+            let diagnostic = match fix.filter(|_| place.is_some()) {
                 Some((span, text)) => diagnostic.replace(span, text),
                 None => diagnostic,
             };

@@ -4,7 +4,7 @@
 use std::ops::Range;
 
 use model::automation::{Automation, Step};
-use model::diagnostic::{Diagnostic, Span};
+use model::diagnostic::Diagnostic;
 use model::expression::Expression;
 
 /// Checks the expressions of the steps and of `outputs`.
@@ -25,41 +25,34 @@ pub(super) fn check(automation: &Automation) -> Vec<Diagnostic> {
     found
 }
 
-/// Returns the place of a part of an expression, and true if the file has its text as it is.
-fn locate(automation: &Automation, expression: &Expression, at: &Range<usize>) -> (Span, bool) {
-    let whole = expression.span();
-    let is_exact = automation.source.slice(whole) == expression.text();
-    let start = whole.range().start;
-    (if is_exact { Span::new(start + at.start, start + at.end) } else { whole }, is_exact)
-}
-
 fn joined(automation: &Automation, expression: &Expression) -> Vec<Diagnostic> {
     let found = expression.joined_texts().into_iter().map(|between| {
-        let (span, is_exact) = locate(automation, expression, &between);
-        let diagnostic = Diagnostic::warning("joined-texts", "two texts side by side are read as one", span)
-            .help("write `,` between two items, or `~` to join them");
-        if is_exact { diagnostic.replace(span, ", ") } else { diagnostic }
+        let place = expression.place_in(&automation.source, between);
+        let span = place.unwrap_or(expression.span());
+        Diagnostic::warning("joined-texts", "two texts side by side are read as one", span)
+            .help("write `,` between two items, or `~` to join them")
+            .replacement(place.map(|place| (place, ", ".to_owned())))
     });
     found.collect()
 }
 
 fn loose(automation: &Automation, expression: &Expression) -> Vec<Diagnostic> {
     let text = expression.text();
-    let is_exact = automation.source.slice(expression.span()) == text;
-    let locate = |at: &Range<usize>| locate(automation, expression, at).0;
+    let locate = |at: &Range<usize>| expression.place_in(&automation.source, at.clone());
     let found = expression.loose_filters().into_iter().map(|loose| {
-        let part = |at: &std::ops::Range<usize>| text.get(at.clone()).unwrap_or_default();
+        let part = |at: &Range<usize>| text.get(at.clone()).unwrap_or_default();
         let (operation, operand) = (part(&loose.operation), part(&loose.operand));
         let all = loose.operation.start..loose.filter.end;
         let meant = format!("({operation}){}", part(&loose.filter));
         let message =
             format!("`{}` applies to `{operand}` alone: a filter binds closer than an operator", loose.name);
-        let diagnostic = Diagnostic::warning("loose-filter", message, locate(&loose.filter));
+        let diagnostic =
+            Diagnostic::warning("loose-filter", message, locate(&loose.filter).unwrap_or(expression.span()));
         let is_balanced = |text: &str| text.matches('(').count() == text.matches(')').count();
-        if !is_exact || !is_balanced(operation) || !is_balanced(part(&loose.filter)) {
-            return diagnostic.help("put brackets around the operation: `(a * b) | round(2)`");
+        match locate(&all).filter(|_| is_balanced(operation) && is_balanced(part(&loose.filter))) {
+            Some(all) => diagnostic.help(format!("write `{meant}`")).replace(all, meant),
+            None => diagnostic.help("put brackets around the operation: `(a * b) | round(2)`"),
         }
-        diagnostic.help(format!("write `{meant}`")).replace(locate(&all), meant)
     });
     found.collect()
 }

@@ -188,23 +188,20 @@ fn schedule_problem(
     }
 }
 
-/// The correction of a schedule whose help has the text to write: in place of the text that the message names.
+/// The place of the correction of a schedule, which is the whole value or the part that is wrong, and its text.
 fn correction(
     source: &Source,
     error: &trigger::schedule::ScheduleError,
     span: Span,
 ) -> Option<(Span, String)> {
-    let help = error.help.as_deref()?;
-    let meant =
-        ["write `", "did you mean `"].iter().find_map(|lead| help.split_once(lead))?.1.split_once('`')?.0;
-    let named = error.message.split('`').nth(1)?;
+    let (wrong, meant) = error.replacement.as_ref()?;
     let quotes = usize::from(source.slice(span).starts_with(['"', '\'']));
     let inner = Span::new(span.start as usize + quotes, (span.end as usize).saturating_sub(quotes));
     let part = error
         .range
         .as_ref()
         .map(|range| Span::new(inner.start as usize + range.start, inner.start as usize + range.end));
-    let part = [Some(inner), part].into_iter().flatten().find(|part| source.slice(*part) == named)?;
+    let part = [Some(inner), part].into_iter().flatten().find(|part| source.slice(*part) == wrong)?;
     model::yaml::replace_at(source, part, meant)
 }
 

@@ -66,7 +66,7 @@ fn without_effect(automation: &Automation, unreadable: &Unreadable, registry: &R
     let mut found = Vec::new();
     automation.walk(&mut |step| {
         let Some(policy) = step.retry.as_ref().filter(|policy| policy.max > 0) else { return };
-        if unreadable.touches(&step.id) || !unreadable.is_empty() {
+        if !unreadable.is_empty() {
             return;
         }
         found.extend(same_failure(automation, step, policy.on.contains(&RetryOn::All)));

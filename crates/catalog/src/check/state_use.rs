@@ -202,13 +202,12 @@ fn other_scope(
         uses.iter().any(|access| matches!(access.kind, AccessKind::Set | AccessKind::Add))
     };
     let read = uses.iter().find(|access| access.kind == AccessKind::Read)?;
-    let (other, written) = match scope {
-        StateScope::Own => (StateScope::Shared, "shared"),
-        // Other files may write the shared key.
-        StateScope::Shared => return None,
-    };
+    // Other files may write the shared key.
+    if scope == StateScope::Shared {
+        return None;
+    }
     let writer = all
-        .get(&(key, other))
+        .get(&(key, StateScope::Shared))
         .filter(|others| writes(others) && !writes(uses))?
         .iter()
         .find(|access| access.kind != AccessKind::Read)?;
@@ -219,9 +218,8 @@ fn other_scope(
         Some(expression) => key_span(automation, expression, key),
         None => step_key_span(&automation.source, read.step.span, "with").unwrap_or(read.step.span),
     };
-    let message = format!(
-        "`{key}` of this automation is never written: the file writes the key with `scope: {written}`"
-    );
+    let message =
+        format!("`{key}` of this automation is never written: the file writes the key with `scope: shared`");
     Some(
         Diagnostic::warning("other-scope", message, span)
             .related(writer.step.span, "it is written here")

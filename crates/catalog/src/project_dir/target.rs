@@ -1,9 +1,9 @@
 //! Changes of project files. The folder that was checked stays open, and everything is done in it by its descriptor: a folder that is swapped
 //! with a link meanwhile leads nowhere.
 
-use std::ffi::{OsStr, OsString};
+use std::ffi::OsString;
 use std::fs::File;
-use std::io::{self, Read as _, Write as _};
+use std::io::{self, Write as _};
 use std::os::fd::OwnedFd;
 use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -13,7 +13,7 @@ use rustix::fs::{
 };
 use rustix::io::Errno;
 
-use super::{FILE, Node, ProjectFileError, resolve_for_writing};
+use super::{Node, ProjectFileError, resolve_for_writing};
 
 /// The attempts to find a name for a temporary file.
 const ATTEMPTS: u64 = 100;
@@ -63,24 +63,6 @@ impl ProjectTarget {
     /// The system call fails.
     pub fn exists(&self) -> io::Result<bool> {
         Ok(self.stat()?.is_some())
-    }
-
-    /// Reads the file, of at most `most` bytes; `None` if it does not exist.
-    ///
-    /// # Errors
-    /// The file is larger than `most` or no regular file, or the system call fails.
-    pub fn read(&self, most: u64) -> Result<Option<Vec<u8>>, ProjectFileError> {
-        let file = match openat(&self.folder, &self.name, FILE, Mode::empty()) {
-            Ok(file) => File::from(file),
-            Err(Errno::NOENT) => return Ok(None),
-            Err(error) => return Err(error.into()),
-        };
-        if !file.metadata()?.is_file() {
-            return Err(ProjectFileError::NotRegular);
-        }
-        let mut content = Vec::new();
-        file.take(most.saturating_add(1)).read_to_end(&mut content)?;
-        if content.len() as u64 > most { Err(ProjectFileError::TooLarge(most)) } else { Ok(Some(content)) }
     }
 
     /// The number of files in the folder, at most `most`.
@@ -151,11 +133,5 @@ impl ProjectTarget {
         // A link fails if the target exists, while a rename would overwrite it.
         linkat(&self.folder, &self.name, &other.folder, &other.name, AtFlags::empty())?;
         Ok(unlinkat(&self.folder, &self.name, AtFlags::empty())?)
-    }
-
-    /// The name of the file in its folder.
-    #[must_use]
-    pub fn name(&self) -> &OsStr {
-        &self.name
     }
 }

@@ -264,7 +264,7 @@ pub fn stem(path: &str) -> &str {
     name.strip_suffix(".yaml").or_else(|| name.strip_suffix(".yml")).unwrap_or(name)
 }
 
-/// Reads a JavaScript file. The beginning of one that is too large would be another program.
+/// Reads a JavaScript file. The beginning of a file that is too large would be another program.
 fn read_code(root: &Path, path: &str) -> Result<String, String> {
     let most = script::MAX_SOURCE as u64;
     let bytes = project_dir::read_project_file(root, Path::new(path), most).map_err(unread)?;

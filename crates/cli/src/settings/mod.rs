@@ -319,7 +319,7 @@ impl Environment {
     /// Variables with a secret of the daemon, which stay in the environment no longer than it takes to read them.
     const SECRET: [&str; 3] = ["COGWORK_ADMIN_TOKEN", "COGWORK_MASTER_KEY", "COGWORK_STORE"];
 
-    /// Those of this process.
+    /// The variables of this process.
     pub(crate) fn of_process() -> Self {
         Self(VARIABLES.get_or_init(Self::read).clone())
     }

@@ -11,9 +11,9 @@ use crate::mask::GivenText;
 pub(crate) enum Scope {
     /// All of them, which take its flag already.
     Everywhere,
-    /// Those that look for the data.
+    /// The commands that look for the data.
     Place,
-    /// Those that run automations.
+    /// The commands that run automations.
     Run,
     /// The daemon.
     Serve,

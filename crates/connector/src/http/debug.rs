@@ -4,6 +4,8 @@
 use std::fmt::Write as _;
 
 use ::http::{HeaderMap, HeaderName, HeaderValue};
+use model::redact::MASK;
+use model::value::Data;
 use url::Url;
 
 use super::request::{Body, Request, decode};
@@ -12,8 +14,6 @@ use super::{LogDetail, RequestContext};
 
 /// Larger bodies are logged as their size (wiki-api facts 1.4).
 const MAX_BODY: usize = 10 * 1024;
-
-pub(super) const MASK: &str = "***";
 
 /// Substrings, in lower case, of names of headers and query parameters that carry credentials.
 const SENSITIVE: [&str; 10] = [
@@ -34,7 +34,7 @@ const MIN_SECRET: usize = 8;
 
 /// Formats a request for the log.
 pub(super) fn request(
-    request: &Request,
+    request: &Request<Data>,
     url: &Url,
     headers: &HeaderMap,
     context: &RequestContext<'_>,
@@ -42,13 +42,13 @@ pub(super) fn request(
     let mut text = format!("→ {} {}", request.method, shown_url(url, context.log_detail));
     write_headers(&mut text, headers, context.log_detail);
     let body = match &request.body {
-        Body::Empty | Body::Json(_) | Body::Form(_) => String::new(),
-        Body::Bytes(data) => shown_body(&data.for_display()),
+        Body::Empty => String::new(),
+        Body::Whole(data) => shown_body(&data.for_display()),
         Body::Multipart(parts) => {
             let lines = parts.iter().map(|part| {
                 let name =
                     part.file_name.as_ref().map(|name| format!(" (file `{name}`)")).unwrap_or_default();
-                format!("form field `{}`{name}: {}", part.name, shown_body(&part.data.for_display()))
+                format!("form field `{}`{name}: {}", part.name, shown_body(&part.content.for_display()))
             });
             lines.collect::<Vec<_>>().join("\n")
         }
@@ -149,6 +149,7 @@ mod tests {
         let mut headers = sent.headers.clone();
         headers.insert("authorization", HeaderValue::from_static("Basic abc"));
         headers.insert("x-api-key", HeaderValue::from_static("abc"));
+        let sent = sent.encoded().expect("bytes");
         assert_eq!(request(&sent, &url, &headers, &context(detail)), expected);
     }
 

@@ -42,7 +42,7 @@ pub use cassette::{
 pub use guard::AllowList;
 pub use host_health::{FAILURES_TO_OPEN, HostHealth, INITIAL_OPEN_TIME, MAX_OPEN_TIME, RateLimit};
 pub use multipart::Part;
-pub use request::{Body, Request};
+pub use request::{Body, Content, Request};
 pub use resolve::{Lookup, SystemLookup};
 pub use response::Response;
 pub use streaming_body::StreamingBody;
@@ -323,5 +323,5 @@ impl RequestContext<'_> {
     }
 }
 
-/// The result of mode a request.
+/// The result of sending a request.
 type SendResult = Result<Response, ActionError>;

@@ -5,14 +5,14 @@
 use std::hash::{BuildHasher, Hasher, RandomState};
 use std::sync::Arc;
 
-use model::value::{Data, FileLoadError, MAX_LOADED_BYTES, encode_json};
+use model::value::Data;
 use model::{ActionError, File, Value};
 
-use super::request::check_files;
+use super::request::{Content, check_files};
 
 /// One part of a form.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Part {
+pub struct Part<C = Content> {
     /// The name of the field.
     pub name: String,
     /// The file name; `None` for a plain field.
@@ -20,9 +20,15 @@ pub struct Part {
     /// The media type; `None` for plain text.
     pub content_type: Option<String>,
     /// The content. A file outside of memory is read while it is sent.
-    pub data: Data,
-    /// A value with external files whose JSON becomes the content before it is sent.
-    pub(super) json: Option<Value>,
+    pub content: C,
+}
+
+impl<C> Part<C> {
+    /// Returns the part with another content.
+    pub(super) fn with_content<D>(&self, content: D) -> Part<D> {
+        let Self { name, file_name, content_type, .. } = self;
+        Part { name: name.clone(), file_name: file_name.clone(), content_type: content_type.clone(), content }
+    }
 }
 
 impl Part {
@@ -35,24 +41,18 @@ impl Part {
         Ok(match value {
             Value::File(file) => Self::file(name, file, None),
             Value::List(_) | Value::Map(_) => {
-                let json = value.has_external_file().then(|| value.clone());
                 check_files(value.external_bytes())?;
-                let data = if json.is_some() { Data::default() } else { value.to_json().into() };
-                let content_type = Some("application/json".to_owned());
-                Self { name, file_name: None, content_type, data, json }
+                let content = match value.has_external_file() {
+                    true => Content::Json(value.clone()),
+                    false => Content::Bytes(value.to_json().into()),
+                };
+                Self { name, file_name: None, content_type: Some("application/json".to_owned()), content }
             }
             plain => {
-                Self { name, file_name: None, content_type: None, data: plain.to_text().into(), json: None }
+                let content = Content::Bytes(plain.to_text().into());
+                Self { name, file_name: None, content_type: None, content }
             }
         })
-    }
-
-    /// Makes the content of a value with external files. Reads the files, which blocks.
-    pub(super) fn encode(mut self) -> Result<Self, FileLoadError> {
-        if let Some(value) = self.json.take() {
-            self.data = encode_json(&value, MAX_LOADED_BYTES)?;
-        }
-        Ok(self)
     }
 
     /// Converts a file to a part. Its file name is the given one, else that of the file, else the name of the field.
@@ -60,7 +60,7 @@ impl Part {
     pub fn file(name: String, file: &Arc<File>, file_name: Option<&str>) -> Self {
         let own = file_name.or(file.filename.as_deref()).unwrap_or(&name).to_owned();
         let content_type = Some(file.content_type.to_string());
-        Self { name, file_name: Some(own), content_type, data: file.data.clone(), json: None }
+        Self { name, file_name: Some(own), content_type, content: Content::Bytes(file.data.clone()) }
     }
 }
 
@@ -71,7 +71,7 @@ pub(super) fn boundary() -> String {
 }
 
 /// Encodes the parts as a sequence of body parts: content in memory is joined, files stay outside.
-pub(super) fn encode(parts: &[Part], boundary: &str) -> Vec<Data> {
+pub(super) fn encode(parts: &[Part<Data>], boundary: &str) -> Vec<Data> {
     let (mut segments, mut body) = (Vec::new(), Vec::new());
     for part in parts {
         let mut head =
@@ -85,9 +85,9 @@ pub(super) fn encode(parts: &[Part], boundary: &str) -> Vec<Data> {
         }
         head.push_str("\r\n\r\n");
         body.extend_from_slice(head.as_bytes());
-        match part.data.in_memory() {
+        match part.content.in_memory() {
             Some(bytes) => body.extend_from_slice(bytes),
-            None => segments.extend([std::mem::take(&mut body).into(), part.data.clone()]),
+            None => segments.extend([std::mem::take(&mut body).into(), part.content.clone()]),
         }
         body.extend_from_slice(b"\r\n");
     }
@@ -115,7 +115,10 @@ mod tests {
             data: "hello".into(),
         });
         let field = Part::from_value("a\"\r\n", &Value::from(5_i64)).expect("a part");
-        let parts = [field, Part::file("file".to_owned(), &file, None)];
+        let parts = [field, Part::file("file".to_owned(), &file, None)].map(|part| match &part.content {
+            Content::Bytes(data) => part.with_content(data.clone()),
+            other => panic!("{other:?} has no file"),
+        });
         assert_eq!(
             String::from_utf8_lossy(&encode(&parts, "b")[0].for_display()),
             "--b\r\nContent-Disposition: form-data; name=\"a%22%0D%0A\"\r\n\r\n5\r\n\

@@ -28,9 +28,10 @@ const RESERVED: [&str; 10] = [
     "upgrade",
 ];
 
-/// A request without credentials. It can be sent any number of times.
+/// A request without credentials. It can be sent any number of times. Its body has contents of type `C`: what is sent has bytes, of
+/// type [`Data`], and [`Request::encoded`] makes them.
 #[derive(Clone, Debug)]
-pub struct Request {
+pub struct Request<C = Content> {
     /// The method.
     pub method: Method,
     /// The address, including the query.
@@ -38,7 +39,7 @@ pub struct Request {
     /// The headers, without credentials.
     pub headers: HeaderMap,
     /// The body.
-    pub body: Body,
+    pub body: Body<C>,
     /// The timeout of the whole exchange; `None` for the daemon's default.
     pub timeout: Option<Duration>,
     /// The largest response body in bytes; `None` for the daemon's limit, which also bounds this one.
@@ -47,17 +48,42 @@ pub struct Request {
 
 /// The body of a request.
 #[derive(Clone, Debug)]
-pub enum Body {
+pub enum Body<C = Content> {
     /// No body.
     Empty,
-    /// Bytes; their `Content-Type` is among the headers.
-    Bytes(Data),
-    /// JSON of a value with external files. It becomes bytes before it is sent, which reads the files.
-    Json(Value),
-    /// A form whose fields contain external files. It becomes bytes like JSON.
-    Form(Vec<(String, Value)>),
+    /// One content; its `Content-Type` is among the headers.
+    Whole(C),
     /// A form with parts, `multipart/form-data`.
-    Multipart(Vec<Part>),
+    Multipart(Vec<Part<C>>),
+}
+
+/// The content of a body or of a part of it, before it is sent.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Content {
+    /// Bytes.
+    Bytes(Data),
+    /// The JSON of a value with external files.
+    Json(Value),
+    /// A form, `application/x-www-form-urlencoded`, whose fields contain external files.
+    Form(Vec<(String, Value)>),
+}
+
+impl Content {
+    /// Makes the bytes, without the files in memory. Reads external files, which blocks.
+    fn encoded(&self) -> Result<Data, FileLoadError> {
+        match self {
+            Self::Bytes(data) => Ok(data.clone()),
+            Self::Json(value) => encode_json(value, MAX_LOADED_BYTES),
+            Self::Form(fields) => encode_form(fields, MAX_LOADED_BYTES),
+        }
+    }
+}
+
+impl<C> Request<C> {
+    /// True if the method only reads (RFC 9110, 9.2.1).
+    pub(crate) fn is_safe(&self) -> bool {
+        matches!(self.method, Method::GET | Method::HEAD | Method::OPTIONS | Method::TRACE)
+    }
 }
 
 impl Request {
@@ -67,9 +93,33 @@ impl Request {
         Self { method, url, headers: HeaderMap::new(), body: Body::Empty, timeout: None, max_response: None }
     }
 
-    /// True if the method only reads (RFC 9110, 9.2.1).
-    pub(crate) fn is_safe(&self) -> bool {
-        matches!(self.method, Method::GET | Method::HEAD | Method::OPTIONS | Method::TRACE)
+    /// True if [`Request::encoded`] reads files, which blocks.
+    pub(super) fn reads_files(&self) -> bool {
+        let reads = |content: &Content| !matches!(content, Content::Bytes(_));
+        match &self.body {
+            Body::Empty => false,
+            Body::Whole(content) => reads(content),
+            Body::Multipart(parts) => parts.iter().any(|part| reads(&part.content)),
+        }
+    }
+
+    /// Returns the request with the bytes of its body.
+    ///
+    /// # Errors
+    /// Returns [`ErrorKind::Input`] if an external file cannot be read.
+    pub(crate) fn encoded(&self) -> Result<Request<Data>, ActionError> {
+        let encode = |content: &Content| content.encoded().map_err(|error| too_large(&error));
+        let body = match &self.body {
+            Body::Empty => Body::Empty,
+            Body::Whole(content) => Body::Whole(encode(content)?),
+            Body::Multipart(parts) => {
+                let parts = parts.iter().map(|part| Ok(part.with_content(encode(&part.content)?)));
+                Body::Multipart(parts.collect::<Result<_, ActionError>>()?)
+            }
+        };
+        let Self { method, url, headers, timeout, max_response, .. } = self;
+        let (method, url, headers) = (method.clone(), url.clone(), headers.clone());
+        Ok(Request { method, url, headers, body, timeout: *timeout, max_response: *max_response })
     }
 
     /// Sets a header from an input.
@@ -100,12 +150,16 @@ impl Request {
 
     /// Sets the body to bytes; their media type applies unless a `Content-Type` header is set.
     pub fn set_bytes(&mut self, content_type: &str, data: impl Into<Data>) {
+        self.set_content(content_type, Content::Bytes(data.into()));
+    }
+
+    fn set_content(&mut self, content_type: &str, content: Content) {
         if !self.headers.contains_key(CONTENT_TYPE)
             && let Ok(value) = HeaderValue::from_str(content_type)
         {
             self.headers.insert(CONTENT_TYPE, value);
         }
-        self.body = Body::Bytes(data.into());
+        self.body = Body::Whole(content);
     }
 
     /// Sets the body to a value: the bytes of a file, a text as it is, or else JSON.
@@ -128,8 +182,7 @@ impl Request {
     pub fn set_json(&mut self, value: &Value) -> Result<(), ActionError> {
         if value.has_external_file() {
             check_files(value.external_bytes())?;
-            self.set_bytes("application/json", Data::default());
-            self.body = Body::Json(value.clone());
+            self.set_content("application/json", Content::Json(value.clone()));
         } else {
             self.set_bytes("application/json", value.to_json());
         }
@@ -145,19 +198,18 @@ impl Request {
         let files: usize = fields.iter().map(|(_, value)| value.external_bytes()).sum();
         if files > 0 {
             check_files(files)?;
-            self.set_bytes(FORM, Data::default());
-            self.body = Body::Form(fields.to_vec());
-            return Ok(());
+            self.set_content(FORM, Content::Form(fields.to_vec()));
+        } else {
+            self.set_bytes(FORM, encode_form(fields, 0).map_err(|error| too_large(&error))?);
         }
-        let pairs =
-            fields.iter().flat_map(|(name, value)| query_texts(value).map(move |text| (name.clone(), text)));
-        self.set_bytes(FORM, encode_pairs(pairs));
         Ok(())
     }
 
     /// Adds a query parameter: a list once per item, a map as JSON, `null` not at all.
     pub fn add_query(&mut self, name: &str, value: &Value) {
-        let added = encode_pairs(query_texts(value).map(|text| (name.to_owned(), text)));
+        let pairs: Vec<String> =
+            query_texts(value).map(|text| format!("{}={}", encode(name), encode(&text))).collect();
+        let added = pairs.join("&");
         if added.is_empty() {
             return;
         }
@@ -180,33 +232,6 @@ impl Request {
         for (name, value) in parameters.iter() {
             self.add_query(name, value);
         }
-    }
-}
-
-impl Body {
-    /// True if the body becomes bytes by [`Body::encode`].
-    pub(super) fn is_unencoded(&self) -> bool {
-        match self {
-            Self::Empty | Self::Bytes(_) => false,
-            Self::Json(_) | Self::Form(_) => true,
-            Self::Multipart(parts) => parts.iter().any(|part| part.json.is_some()),
-        }
-    }
-
-    /// Makes bytes of values with external files, without the files in memory. Reads the files, which blocks.
-    ///
-    /// # Errors
-    /// Returns [`ErrorKind::Input`] if a file cannot be read.
-    pub(super) fn encode(self) -> Result<Self, ActionError> {
-        let encoded = match self {
-            Self::Json(value) => encode_json(&value, MAX_LOADED_BYTES).map(Self::Bytes),
-            Self::Form(fields) => encode_form(&fields, MAX_LOADED_BYTES).map(Self::Bytes),
-            Self::Multipart(parts) => {
-                parts.into_iter().map(Part::encode).collect::<Result<_, _>>().map(Self::Multipart)
-            }
-            encoded @ (Self::Empty | Self::Bytes(_)) => Ok(encoded),
-        };
-        encoded.map_err(|error| too_large(&error))
     }
 }
 
@@ -236,12 +261,6 @@ fn query_texts(value: &Value) -> impl Iterator<Item = String> {
         one => std::slice::from_ref(one),
     };
     items.iter().filter(|item| !item.is_null()).map(Value::to_text)
-}
-
-fn encode_pairs(pairs: impl Iterator<Item = (String, String)>) -> String {
-    let pairs: Vec<String> =
-        pairs.map(|(name, value)| format!("{}={}", encode(&name), encode(&value))).collect();
-    pairs.join("&")
 }
 
 /// Percent-encodes a text for one path segment, or one name or value of a query.
@@ -274,6 +293,20 @@ mod tests {
         assert_eq!(
             request.url.as_str(),
             "https://x.example/a?k=1&title=a%26b%3Dc%23d%20e%2B%C3%A9&ids=1&ids=2%2C3"
+        );
+    }
+
+    #[test]
+    fn a_form_has_a_field_for_each_item_and_none_for_null() {
+        let mut request = request("https://x.example/");
+        let map = Value::from(Map::from_iter([("k", Value::from("&"))]));
+        let list = Value::from(vec![Value::from("a b"), Value::Null, map.clone()]);
+        let fields = [("l", list), ("n", Value::Null), ("m", map), ("e", Value::from(""))];
+        request.set_form(&fields.map(|(name, value)| (name.to_owned(), value))).expect("a form");
+        let Body::Whole(Content::Bytes(data)) = &request.body else { panic!("a form in memory") };
+        assert_eq!(
+            data.for_display(),
+            "l=a%20b&l=%7B%22k%22%3A%22%26%22%7D&m=%7B%22k%22%3A%22%26%22%7D&e=".as_bytes()
         );
     }
 

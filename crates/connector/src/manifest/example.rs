@@ -1,6 +1,6 @@
 //! The example of an action, and the check that the action sends the request that the example shows.
 
-use model::value::Reserved;
+use model::value::{Data, Reserved};
 use model::{ActionError, Map, Value};
 
 use crate::action::Action;
@@ -36,13 +36,14 @@ pub(crate) enum Mismatch {
     Headers(String),
 }
 
-/// Builds the request of `action` without mode it, and compares it with the example.
+/// Builds the request of `action` without sending it, and compares it with the example.
 pub(crate) fn check(action: &dyn Action, example: &Example) -> Result<(), Mismatch> {
     let base = BaseUrl::parse(EXAMPLE_HOST, None).ok();
     let inputs = check_inputs(action.spec(), &example.with, &Reserved::nothing())
         .map_err(|error| Mismatch::With(error.into_message()))?;
     let Some(prepared) = action.prepare(&inputs, base.as_ref()) else { return Ok(()) };
-    let request = prepared.map_err(|error| Mismatch::With(error.into_message()))?;
+    let request = prepared.and_then(|request| request.encoded());
+    let request = request.map_err(|error| Mismatch::With(error.into_message()))?;
     let line = line_of(&request);
     if normal(&line) != normal(&example.request) {
         return Err(Mismatch::Request(format!("the request is `{line}`")));
@@ -84,12 +85,15 @@ pub fn show(action: &dyn Action) -> Option<Result<Shown, String>> {
         Err(error) => return Some(Err(error.into_message())),
     };
     let prepared = action.prepare(&inputs, base.as_ref())?;
-    let shown = |request: Request| Shown { request: line_of(&request), body: body_of(&request) };
-    Some(prepared.map(shown).map_err(ActionError::into_message))
+    let shown = |request: Request| {
+        let request = request.encoded()?;
+        Ok(Shown { request: line_of(&request), body: body_of(&request) })
+    };
+    Some(prepared.and_then(shown).map_err(ActionError::into_message))
 }
 
 /// Formats the request line as in examples.
-fn line_of(request: &Request) -> String {
+fn line_of(request: &Request<Data>) -> String {
     let query = request.url.query().map(|query| format!("?{query}")).unwrap_or_default();
     format!("{} {}{query}", request.method, request.url.path())
 }
@@ -109,10 +113,10 @@ fn normal(line: &str) -> (String, Vec<(String, String)>) {
 }
 
 /// Formats the body as in examples: JSON as it is, a form as a map, files by their names, any other body as text.
-fn body_of(request: &Request) -> Option<Value> {
+fn body_of(request: &Request<Data>) -> Option<Value> {
     match &request.body {
-        Body::Empty | Body::Json(_) | Body::Form(_) => None,
-        Body::Bytes(data) => {
+        Body::Empty => None,
+        Body::Whole(data) => {
             let json = Value::from_json(&data.for_display(), model::value::JsonLimits::default()).ok();
             Some(
                 json.unwrap_or_else(|| {
@@ -122,7 +126,7 @@ fn body_of(request: &Request) -> Option<Value> {
         }
         Body::Multipart(parts) => {
             let parts = parts.iter().map(|part| {
-                let text = String::from_utf8_lossy(&part.data.for_display()).into_owned();
+                let text = String::from_utf8_lossy(&part.content.for_display()).into_owned();
                 (part.name.as_str(), Value::from(part.file_name.clone().unwrap_or(text)))
             });
             Some(Value::from(parts.collect::<Map>()))

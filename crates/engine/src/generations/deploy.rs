@@ -151,7 +151,7 @@ impl Engine {
     /// Deploys the files of an earlier generation again, as the newest one.
     ///
     /// # Errors
-    /// Those of [`Engine::deploy`], and there is no such generation.
+    /// The errors of [`Engine::deploy`], and an unknown generation.
     pub async fn restore_generation(
         &self,
         number: u64,

@@ -146,7 +146,7 @@ async fn the_condition_of_a_trigger_has_a_second() {
     stop(engine).await;
 }
 
-/// True if an event with a text of so many bytes is kept for a step that waits for it later.
+/// True if an event with a text of `bytes` bytes is kept for a step that waits for it later.
 async fn is_kept(bytes: usize) -> bool {
     let mut peer = Peer::new().await;
     let steps = call("a", &peer.base, "/a") + "  - {id: paid, waitFor: {event: paid}}\n";

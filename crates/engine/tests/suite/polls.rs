@@ -423,7 +423,7 @@ async fn a_poll_of_an_event_reads_a_maximum_of_pages() {
 
 #[tokio::test]
 async fn polls_run_in_parallel_up_to_a_limit() {
-    // Of one host so many are called at one time as well.
+    // Calls to one host have the same limit, so there are three hosts.
     let mut peers = [Peer::new().await, Peer::new().await, Peer::new().await];
     let project = Project::new();
     for number in 0..33 {
@@ -444,7 +444,7 @@ async fn polls_run_in_parallel_up_to_a_limit() {
     stop(engine).await;
 }
 
-/// Holds the requests that come until there are so many.
+/// Holds the requests that come, until there are `count`.
 async fn until_asked(peers: &mut [Peer], held: &mut Vec<Asked>, count: usize) {
     soon(async {
         while held.len() < count {

@@ -126,7 +126,8 @@ impl Program {
 
 fn syntax_error(error: &Error, text: &str) -> SyntaxError {
     let at = error.range().filter(|range| range.end <= text.len()).unwrap_or(0..text.len());
-    let fix = rewrite::foreign_syntax(text).map(|fixed| Box::new((0..text.len(), fixed)));
+    let is_allowed = |text: &String| text.len() <= MAX_LENGTH && depth::find_excess_depth(text).is_none();
+    let fix = rewrite::foreign_syntax(text).filter(is_allowed).map(|fixed| Box::new((0..text.len(), fixed)));
     SyntaxError {
         help: other_dialects::sign(text).map(Into::into),
         fix,

@@ -35,7 +35,7 @@ use std::sync::Arc;
 
 use self::evaluation::Failure;
 use crate::budget::{Budget, Exceeded};
-use crate::diagnostic::Span;
+use crate::diagnostic::{Source, Span};
 use crate::value::Value;
 
 pub use comparison::{ComparisonSite, Operand};
@@ -226,6 +226,15 @@ impl Expression {
     #[must_use]
     pub fn span(&self) -> Span {
         self.inner.span
+    }
+
+    /// The place in the file of a part of the expression, in bytes of its text; `None` if the file has escapes or line breaks in the
+    /// expression, so that its text differs.
+    #[must_use]
+    pub fn place_in(&self, source: &Source, part: std::ops::Range<usize>) -> Option<Span> {
+        let whole = self.span();
+        let start = whole.start as usize;
+        (source.slice(whole) == self.text()).then(|| Span::new(start + part.start, start + part.end))
     }
 
     /// The paths that the expression reads, as far as they are known statically.

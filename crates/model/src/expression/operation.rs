@@ -99,6 +99,7 @@ const FORMS: [(Form, &[&str]); 6] = [
             "e",
             "format",
             "indent",
+            "pprint",
         ],
     ),
     (Form::Boolean, &["bool"]),
@@ -226,20 +227,22 @@ fn operation(kind: BinOpKind) -> Option<OperationKind> {
     }
 }
 
+/// The form of the result of a function or filter.
+pub(super) fn form_of(name: &str) -> Form {
+    FORMS.iter().find(|(_, names)| names.contains(&name)).map_or(Form::Unknown, |(form, _)| *form)
+}
+
 fn form(expr: &Expr<'_>) -> Form {
-    let named = |name: &str| {
-        FORMS.iter().find(|(_, names)| names.contains(&name)).map_or(Form::Unknown, |(form, _)| *form)
-    };
     match expr {
         Expr::Filter(filter) if filter.name == "parseCsv" && !has_header(&filter.args) => Form::Unknown,
         Expr::Filter(filter) if is_item(filter) => match filter.expr.as_ref().map(form) {
             Some(Form::Texts) => Form::Text,
             _ => Form::Unknown,
         },
-        Expr::Filter(filter) => named(filter.name),
+        Expr::Filter(filter) => form_of(filter.name),
         Expr::Call(call) => match &call.expr {
             Expr::Var(function) if function.id == "parseCsv" && !has_header(&call.args) => Form::Unknown,
-            Expr::Var(function) => named(function.id),
+            Expr::Var(function) => form_of(function.id),
             _ => Form::Unknown,
         },
         Expr::BinOp(op) => match op.op {
@@ -404,6 +407,51 @@ mod tests {
             .map(|operation| format!("{:?} {}", operation.kind, &text[operation.at.clone()]))
             .collect();
         assert_eq!(found, expected, "{text}");
+    }
+
+    /// Functions and filters whose result has a type that depends on their arguments, or no form of its own.
+    const WITHOUT_FORM: [&str; 31] = [
+        "attr",
+        "base64",
+        "batch",
+        "chain",
+        "d",
+        "default",
+        "dict",
+        "dictsort",
+        "file",
+        "first",
+        "groupby",
+        "items",
+        "last",
+        "list",
+        "map",
+        "max",
+        "min",
+        "parseJson",
+        "parseXml",
+        "range",
+        "raw",
+        "reject",
+        "rejectattr",
+        "reverse",
+        "safe",
+        "select",
+        "selectattr",
+        "slice",
+        "sort",
+        "unique",
+        "zip",
+    ];
+
+    #[test]
+    fn each_function_and_filter_has_a_form_or_is_named_as_without_one() {
+        let names =
+            crate::expression::vocabulary().filter(|(kind, _)| matches!(*kind, "filter" | "function"));
+        for (kind, name) in names {
+            let has_form = form_of(name) != Form::Unknown;
+            assert_ne!(has_form, WITHOUT_FORM.contains(&name), "{kind} {name}");
+        }
     }
 
     #[test]

@@ -231,19 +231,27 @@ fn liquid(tokens: &Tokens<'_>) -> Option<String> {
     Some(format!("{}({arguments}){after}", tokens.slice(0, colon - 1)))
 }
 
-/// `condition ? a : b`, as a whole expression.
+/// `condition ? a : b`, as a whole expression; `b` may be another one.
 fn conditional(tokens: &Tokens<'_>) -> Option<String> {
-    let question = top_level(tokens, 0, "?")?;
-    let colon = top_level(tokens, question + 1, ":")?;
     let last = tokens.all.len().checked_sub(1)?;
-    if question == 0 || colon <= question + 1 || colon >= last {
+    let (mut chain, mut start) = (String::new(), 0);
+    while let Some(question) = top_level(tokens, start, "?")
+        && let Some(colon) = top_level(tokens, question + 1, ":")
+        && question > start
+        && colon > question + 1
+        && colon < last
+    {
+        let (condition, then) = (tokens.slice(start, question - 1), tokens.slice(question + 1, colon - 1));
+        // The condition has no `?` outside brackets, and neither has the rest behind the chain: neither is a chain itself.
+        let condition = foreign_syntax(condition).unwrap_or_else(|| condition.to_owned());
+        chain.push_str(&format!("{then} if {condition} else "));
+        start = colon + 1;
+    }
+    if start == 0 {
         return None;
     }
-    let (condition, then, other) =
-        (tokens.slice(0, question - 1), tokens.slice(question + 1, colon - 1), tokens.slice(colon + 1, last));
-    let other = foreign_syntax(other).unwrap_or_else(|| other.to_owned());
-    let condition = foreign_syntax(condition).unwrap_or_else(|| condition.to_owned());
-    Some(format!("{then} if {condition} else {other}"))
+    let rest = tokens.slice(start, last);
+    Some(chain + &foreign_syntax(rest).unwrap_or_else(|| rest.to_owned()))
 }
 
 /// `x ?? y` and `x?.y`.
@@ -392,6 +400,25 @@ mod tests {
         ] {
             assert_eq!(fixed(text).as_deref(), Some(expected), "{text}");
         }
+    }
+
+    #[test]
+    fn a_chain_of_conditionals_has_a_fix_up_to_the_limits_of_an_expression() {
+        let text = format!("{}c", "a?b:".repeat(1_023));
+        assert_eq!(text.len(), 4_093);
+        assert_eq!(fixed(&text), None);
+        let chain =
+            |levels: usize| (format!("{}c", "a?b:".repeat(levels)), "b if a else ".repeat(levels) + "c");
+        let (text, expected) = chain(20);
+        assert_eq!(fixed(&text), Some(expected));
+    }
+
+    #[test]
+    fn a_long_chain_of_conditionals_is_rewritten_on_a_small_stack() {
+        let text = format!("{}c", "a?b:".repeat(1_023));
+        let work = move || super::foreign_syntax(&text).map(|fixed| fixed.len());
+        let thread = std::thread::Builder::new().stack_size(128 * 1024).spawn(work).expect("a thread");
+        assert_eq!(thread.join().expect("no overflow"), Some(12 * 1_023 + 1));
     }
 
     #[test]

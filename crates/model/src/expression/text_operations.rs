@@ -4,31 +4,9 @@ use minijinja::machinery::ast::{BinOpKind, Expr};
 
 use super::SyntaxError;
 use super::comparison::operand;
+use super::operation::{Form, form_of};
 use crate::units;
 
-/// Functions and filters that return a date, which is a text.
-const DATES: [&str; 3] = ["addDuration", "now", "parseDate"];
-/// Other functions and filters that return a text.
-const TEXTS: [&str; 18] = [
-    "capitalize",
-    "escape",
-    "format",
-    "formatDate",
-    "hash",
-    "hmac",
-    "indent",
-    "join",
-    "lower",
-    "replace",
-    "string",
-    "title",
-    "toCsv",
-    "tojson",
-    "trim",
-    "upper",
-    "urlencode",
-    "uuid",
-];
 /// Members of dates in other languages, each with its format here; numbers end with `true`.
 const PARTS: [(&str, &str, bool); 14] = [
     ("date", "%Y-%m-%d", false),
@@ -87,10 +65,10 @@ fn returned_text(expr: &Expr<'_>) -> Option<Returned> {
         Expr::Const(constant) => return constant.value.as_str().map(|_| Returned::Text),
         _ => return None,
     };
-    match () {
-        () if DATES.contains(&name) => Some(Returned::Date),
-        () if TEXTS.contains(&name) => Some(Returned::Text),
-        () => None,
+    match form_of(name) {
+        Form::Instant => Some(Returned::Date),
+        Form::Text => Some(Returned::Text),
+        _ => None,
     }
 }
 

@@ -10,7 +10,6 @@ use crate::diagnostic::{Diagnostic, Diagnostics};
 use crate::value::Value;
 use crate::yaml::{Entry, Field, MapReader};
 
-/// The words for the types of inputs.
 /// Types of other languages.
 const TYPE_ALIASES: [(&str, &str); 11] = [
     ("array", "list"),
@@ -25,6 +24,7 @@ const TYPE_ALIASES: [(&str, &str); 11] = [
     ("str", "text"),
     ("string", "text"),
 ];
+/// The words for the types of inputs.
 const TYPES: [&str; 9] = ["text", "integer", "number", "boolean", "choice", "list", "map", "object", "any"];
 
 pub(super) static INPUT: Object = Object {

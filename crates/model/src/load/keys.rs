@@ -28,7 +28,7 @@ pub(crate) enum Choice {
     AtMostOne(&'static [&'static str]),
     /// Exactly one of `one` has to be there; where `key` has this `value`, all of `all` in their place.
     ExactlyOneUnless {
-        /// Those that exclude each other.
+        /// The keys that exclude each other.
         one: &'static [&'static str],
         /// The key that decides, and the word that it then has.
         when: (&'static str, &'static str),

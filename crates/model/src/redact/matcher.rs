@@ -7,7 +7,7 @@ use std::sync::{Arc, OnceLock};
 use aho_corasick::{AhoCorasick, FindIter, MatchKind};
 
 use super::encodings::{encodings_of, min_prefix_len};
-use super::unescape::{Escapes, Unescaped};
+use super::unescape::{Escapes, Parts};
 use super::walk::Mask;
 use super::{MASK, TRUNCATION_MARK};
 use crate::connection::Secret;
@@ -18,6 +18,8 @@ pub(super) struct SecretAutomaton {
     whole: AhoCorasick,
     /// All encodings of these secrets.
     encodings: Vec<String>,
+    /// The length of the longest encoding.
+    longest: usize,
     /// Matches the shortest recognised prefixes of `encodings`, with the same indices. Built for the first truncated text.
     prefixes: OnceLock<Option<AhoCorasick>>,
 }
@@ -34,23 +36,26 @@ impl SecretAutomaton {
         }
         // Building fails only above the automaton's limit on patterns, which the limit of secrets rules out.
         let whole = AhoCorasick::builder().match_kind(MatchKind::LeftmostLongest).build(&encodings).ok()?;
-        Some(Arc::new(Self { whole, encodings, prefixes: OnceLock::new() }))
+        let longest = encodings.iter().map(String::len).max().unwrap_or_default();
+        Some(Arc::new(Self { whole, encodings, longest, prefixes: OnceLock::new() }))
     }
 
     /// Returns the ranges of prefixes of encodings that end directly before [`TRUNCATION_MARK`].
-    fn truncated_secrets(&self, text: &str) -> Vec<Range<usize>> {
+    fn truncated_secrets(&self, text: &[u8]) -> Vec<Range<usize>> {
         let prefixes = self.prefixes.get_or_init(|| {
             let prefixes =
                 self.encodings.iter().map(|encoding| &encoding.as_bytes()[..min_prefix_len(encoding)]);
             AhoCorasick::builder().build(prefixes).ok()
         });
         let Some(prefixes) = prefixes else { return Vec::new() };
+        let mut mark = [0; 4];
+        let mark = TRUNCATION_MARK.encode_utf8(&mut mark).as_bytes();
         let found = prefixes.find_overlapping_iter(text).filter_map(|found| {
             let encoding = self.encodings.get(found.pattern().as_usize())?;
             let rest = text.get(found.start()..)?;
-            let alike = encoding.bytes().zip(rest.bytes()).take_while(|(one, other)| one == other).count();
+            let alike = encoding.bytes().zip(rest).take_while(|(one, other)| one == *other).count();
             let alike = encoding.floor_char_boundary(alike);
-            rest.get(alike..)?.starts_with(TRUNCATION_MARK).then(|| found.start()..found.start() + alike)
+            rest.get(alike..)?.starts_with(mark).then(|| found.start()..found.start() + alike)
         });
         found.collect()
     }
@@ -85,10 +90,6 @@ impl SecretMatcher {
         (!automata.is_empty()).then(|| Arc::new(Self(automata)))
     }
 
-    fn is_match(&self, text: &[u8]) -> bool {
-        self.0.iter().any(|automaton| automaton.whole.is_match(text))
-    }
-
     fn plain_matches<'t>(&self, text: &'t [u8]) -> Matches<'_, 't> {
         Matches(self.0.iter().map(|automaton| automaton.whole.find_iter(text).peekable()).collect())
     }
@@ -102,60 +103,44 @@ impl SecretMatcher {
         merged(found)
     }
 
-    /// Calls `look` with the text without its escapes, for each kind, if it has a secret then; with the escapes of a text inside of JSON
-    /// too. The second argument converts a range of the decoded text to one of `text`.
+    /// Calls `look` with each part of the text without its escapes, for each kind; with the escapes of a text inside of JSON too. The
+    /// second argument converts a range of the decoded text to one of `text`. A part has each secret whole that has an escape.
     fn each_unescaped(
         &self,
         text: &[u8],
         mut look: impl FnMut(&[u8], &dyn Fn(&Range<usize>) -> Range<usize>),
     ) {
-        for kind in Escapes::ALL {
-            // The places of escapes in JSON are needed for those inside of them too.
-            let may_nest = |text: &[u8]| kind == Escapes::Json && text.contains(&b'\\');
-            let Some(outer) = Unescaped::new(text, kind, |text| self.is_wanted(text) || may_nest(text))
-            else {
-                continue;
-            };
-            if self.is_wanted(&outer.text) {
-                look(&outer.text, &|range| outer.source(range));
-            }
-            if kind != Escapes::Json {
-                continue;
-            }
-            for kind in Escapes::ALL {
-                let Some(inner) = Unescaped::new(&outer.text, kind, |text| self.is_wanted(text)) else {
-                    continue;
-                };
-                if self.is_wanted(&inner.text) {
-                    look(&inner.text, &|range| outer.source(&inner.source(range)));
-                }
+        let longest = self.0.iter().map(|automaton| automaton.longest).max().unwrap_or_default();
+        let plain = |kind: Escapes| kind.source_bytes(longest);
+        let nested = Escapes::ALL.map(plain).into_iter().max().unwrap_or_default();
+        for outer in Parts::new(text, Escapes::Json, Escapes::Json.source_bytes(nested)) {
+            look(&outer.text, &|range| outer.source(range));
+            for inner in Escapes::ALL.into_iter().flat_map(|kind| Parts::new(&outer.text, kind, plain(kind)))
+            {
+                look(&inner.text, &|range| outer.source(&inner.source(range)));
             }
         }
-    }
-
-    /// Returns true if a text has a secret, or may have the beginning of one.
-    fn is_wanted(&self, text: &[u8]) -> bool {
-        let mut mark = [0; 4];
-        let mark = TRUNCATION_MARK.encode_utf8(&mut mark).as_bytes();
-        self.is_match(text) || text.windows(mark.len()).any(|window| window == mark)
+        for part in
+            [Escapes::Html, Escapes::Percent].into_iter().flat_map(|kind| Parts::new(text, kind, plain(kind)))
+        {
+            look(&part.text, &|range| part.source(range));
+        }
     }
 
     /// Masks secrets, and prefixes of secrets before [`TRUNCATION_MARK`]; `None` if there are none.
     pub(super) fn masked_message(&self, text: &str) -> Option<String> {
         let mut hidden = self.matches(text.as_bytes());
         if text.contains(TRUNCATION_MARK) {
-            hidden.extend(self.truncated(text));
+            hidden.extend(self.truncated(text.as_bytes()));
             self.each_unescaped(text.as_bytes(), |decoded, source| {
-                if let Ok(decoded) = std::str::from_utf8(decoded) {
-                    hidden.extend(self.truncated(decoded).map(|range| source(&range)));
-                }
+                hidden.extend(self.truncated(decoded).map(|range| source(&range)));
             });
             hidden = merged(hidden);
         }
         (!hidden.is_empty()).then(|| mask(text, hidden))
     }
 
-    fn truncated<'t>(&'t self, text: &'t str) -> impl Iterator<Item = Range<usize>> + 't {
+    fn truncated<'t>(&'t self, text: &'t [u8]) -> impl Iterator<Item = Range<usize>> + 't {
         self.0.iter().flat_map(|automaton| automaton.truncated_secrets(text))
     }
 }

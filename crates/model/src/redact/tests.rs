@@ -106,6 +106,28 @@ fn a_secret_is_hidden_whatever_characters_of_it_an_encoder_escapes() {
 }
 
 #[test]
+fn a_secret_with_escapes_of_two_kinds_is_hidden_whole() {
+    let redactor = Redactor::default();
+    redactor.add_secret("key/a&b-0123456");
+    let text = r#"{\"a\": \"key\/a&amp;b-0123456\"}"#;
+    assert_eq!(redactor.redact_text(text), r#"{\"a\": \"***\"}"#);
+    assert_eq!(redactor.redact_message(r"\t\tkey\/a&amp;b-01…"), r"\t\t***…");
+    assert_eq!(redactor.redact_message(r"%FF key%2Fa&b-01…"), r"%FF ***…");
+}
+
+#[test]
+fn a_secret_with_escapes_is_hidden_wherever_it_is_in_a_large_body() {
+    let redactor = Redactor::default();
+    redactor.add_secret("key/a&b-0123456");
+    let hidden = |text: String| redactor.redact_text(&text).into_owned();
+    for before in (60_000..66_000).step_by(500) {
+        let (before, after) = (r"\/".repeat(before / 2), r"\/".repeat(40_000));
+        let escaped = hidden(format!(r"{before}key\/a\u0026b-0123456{after}"));
+        assert_eq!(escaped, format!("{before}***{after}"));
+    }
+}
+
+#[test]
 fn a_secret_of_several_lines_is_hidden_with_other_line_ends_and_line_by_line() {
     let lines = ["MIIEvQIBADANBgkqhkiG9w0BAQEF", "AASCBKcwggSjAgEAAoIBAQC7VJTU", "t9Us8cKj"];
     let secret = format!("-----BEGIN PRIVATE KEY-----\n{}\n-----END PRIVATE KEY-----\n", lines.join("\n"));

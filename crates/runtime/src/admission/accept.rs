@@ -370,7 +370,7 @@ impl Runtime {
         origins.iter().for_each(|origin| self.metrics.count_accepted(origin));
         let accepted = ids.into_iter().zip(&origins).zip(accepted);
         let here = accepted.filter(|(_, outcome)| *outcome == AcceptOutcome::New).map(|(new, _)| new);
-        // Those of a poll are all gated, or none is.
+        // The executions of a poll are gated all or not at all.
         let gated = origins.first().is_some_and(|origin| is_gated(automation, origin));
         self.enqueue(here, gated, wall_offset, 0);
         Ok(())

@@ -80,7 +80,7 @@ impl Runtime {
             after = Some(last.execution);
             let mut table = self.admission.table();
             let since = self.clock.monotonic_now();
-            // Those that hold a permit have been put into the backlog.
+            // Executions that hold a permit have been put into the backlog.
             for resting in page.iter().filter(|resting| !resting.keeps_permit) {
                 let (id, wall_offset) = (resting.execution, self.admission.initial_wall_offset);
                 if set_back {

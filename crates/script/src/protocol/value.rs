@@ -157,7 +157,6 @@ impl Sender {
     }
 }
 
-/// True if the value contains a file. Most values have none, and need no further work.
 /// True if no double is equal to this integer.
 fn is_rounded(number: &Number) -> bool {
     let exact = number.as_i64().map(i128::from).or_else(|| number.as_u64().map(i128::from));

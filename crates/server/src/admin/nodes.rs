@@ -48,7 +48,7 @@ struct NodeView {
     /// Why it does not run the newest generation; absent if it does.
     #[serde(skip_serializing_if = "Option::is_none")]
     problem: Option<String>,
-    /// Forbidden differences from the other daemons: another key, or other settings for the store. Empty if nothing does.
+    /// Forbidden differences from the other daemons: another key, or other settings for the store. Empty if nothing differs.
     differences: Vec<String>,
 }
 

@@ -81,11 +81,11 @@ fn is_open(step: &StepView) -> bool {
 pub(crate) struct TurnsQuery {
     /// The step, without turns.
     step: String,
-    /// Those in this state only.
+    /// Only turns in this state.
     status: Option<String>,
-    /// From this one on, counted from 0.
+    /// The first turn, counted from 0.
     from: Option<usize>,
-    /// How many at most: 1 to 100, 100 where it is not given.
+    /// The most turns: 1 to 100. Default: 100.
     #[param(minimum = 1, maximum = 100)]
     limit: Option<usize>,
 }

@@ -252,7 +252,7 @@ pub(crate) struct AnsweredQuestions {
 /// The latest answers of people to questions of executions
 #[utoipa::path(
     get, path = "/api/v1/answers", tag = "executions",
-    responses((status = 200, description = "Those that this daemon took", body = AnsweredQuestions)),
+    responses((status = 200, description = "Answers that this daemon took, newest first", body = AnsweredQuestions)),
 )]
 pub(crate) async fn answers(State(api): Shared) -> Answer<AnsweredQuestions> {
     let view = |one: AnsweredQuestion| AnsweredView {

@@ -47,7 +47,7 @@ pub(crate) struct Budget {
 }
 
 impl Budget {
-    /// A budget of so many bytes. Without a folder every body is in memory from its first byte on.
+    /// A budget of `bytes` bytes. Without a folder every body is in memory from its first byte on.
     pub(crate) fn new(bytes: usize, spool: Option<Arc<Spool>>) -> Arc<Self> {
         Arc::new(Self {
             all: bytes,
@@ -92,13 +92,13 @@ impl Budget {
         self.take_and_leave(bytes, 0)
     }
 
-    /// Takes so many bytes if as many as `remaining` are left then.
+    /// Takes `bytes` bytes if as many as `remaining` are left then.
     fn take_and_leave(&self, bytes: usize, remaining: usize) -> bool {
         let less = |left: usize| left.checked_sub(bytes).filter(|left| *left >= remaining);
         self.left.fetch_update(Ordering::Relaxed, Ordering::Relaxed, less).is_ok()
     }
 
-    /// Waits until there is room for so many bytes beside `remaining` ones. False where there is none in time.
+    /// Waits until there is room for `bytes` bytes beside `remaining` ones. False where there is none in time.
     async fn take_in_time(&self, bytes: usize, remaining: usize) -> bool {
         let there = async {
             loop {

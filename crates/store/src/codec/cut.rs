@@ -13,6 +13,7 @@ use model::value::{BlobSource, with_sharing, with_source};
 use model::{Event, Value};
 
 use super::events::decode_events;
+use super::externalize::end_of_text;
 use crate::Error;
 
 /// The size in bytes up to which a value stays in its event for readers that show a history.
@@ -42,9 +43,9 @@ pub struct CutEvents {
 /// The sizes of the large values of a history as text, in bytes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct HistoryBytes {
-    /// Those of the row with the most of them: the text that a reader has in memory at a time.
+    /// The largest sum of a row: the text that a reader has in memory at a time.
     pub largest_row: usize,
-    /// Those of all rows.
+    /// The sum of all rows.
     pub all: usize,
 }
 
@@ -418,19 +419,6 @@ fn end_of_value(bytes: &[u8], start: usize) -> usize {
             _ => {}
         }
         at += 1;
-    }
-    bytes.len()
-}
-
-/// The offset after the closing quote of the text that begins at `start`.
-fn end_of_text(bytes: &[u8], start: usize) -> usize {
-    let mut at = start + 1;
-    while let Some(byte) = bytes.get(at) {
-        match byte {
-            b'"' => return at + 1,
-            b'\\' => at += 2,
-            _ => at += 1,
-        }
     }
     bytes.len()
 }

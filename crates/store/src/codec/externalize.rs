@@ -78,7 +78,7 @@ pub(crate) fn find_large(text: &str, threshold: usize) -> Vec<Range<usize>> {
 }
 
 /// Returns the offset after the closing quote of the string that begins at `start`.
-fn end_of_text(bytes: &[u8], start: usize) -> usize {
+pub(super) fn end_of_text(bytes: &[u8], start: usize) -> usize {
     let mut at = start + 1;
     while let Some(byte) = bytes.get(at) {
         match byte {

@@ -21,7 +21,7 @@ pub(crate) use rows::{AppendRow, NewExecutionRow, PollRow, StateChange, state_by
 pub(crate) use start::{StartColumns, read as read_start};
 #[cfg(feature = "postgres")]
 pub(crate) use text_room::in_place;
+pub(crate) use text_room::{LargeTexts, TextRoom};
+
 /// The length of a text from which on equal parts of its values are looked for, in bytes.
 pub(crate) const LARGE_TEXT: usize = 64 << 10;
-
-pub(crate) use text_room::{LargeTexts, TextRoom};

@@ -85,7 +85,7 @@ impl Cluster {
     pub(super) fn tell(&self, from: Option<NodeId>, to: Option<NodeId>, news: &News) {
         let is_meant = |node: &NodeId| to.map_or(Some(*node) != from, |to| *node == to);
         for (_, row) in self.nodes.iter().filter(|(node, _)| is_meant(node)) {
-            // Those that find no room are lost, like those that a database loses.
+            // News without room are lost, as a database loses some.
             let _ = row.news.try_send(news.clone());
         }
     }

@@ -43,7 +43,7 @@ pub(super) async fn events(
     blobs: &Blobs,
     id: ExecutionId,
 ) -> Result<Option<Vec<Event>>, Error> {
-    Ok(unless_pruned(reader, blobs, id, false).await?.map(|log| log.events))
+    Ok(unless_pruned(reader, blobs, id, false, None).await?.map(|log| log.events))
 }
 
 /// Returns all events of an execution without their values of more than `min` bytes.
@@ -54,10 +54,7 @@ pub(super) async fn events_cut(
     min: usize,
 ) -> Result<Option<CutEvents>, Error> {
     let mut values = Vec::new();
-    let log = match stored(reader, blobs, id, false, Some((min, &mut values))).await {
-        Err(Error::RecordDamaged { .. }) if reader.row(HEAD, params![id_of(id)]).await?.is_none() => None,
-        found => found?,
-    };
+    let log = unless_pruned(reader, blobs, id, false, Some((min, &mut values))).await?;
     Ok(log.map(|log| CutEvents { events: log.events, values }))
 }
 
@@ -93,7 +90,7 @@ pub(super) async fn sizes(blobs: &Blobs, id: ExecutionId) -> Result<HistoryBytes
 
 /// Returns the events after the snapshot of an execution, or all, with the same verification.
 pub(super) async fn log(reader: &Reader, blobs: &Blobs, id: ExecutionId) -> Result<Option<ReplayLog>, Error> {
-    unless_pruned(reader, blobs, id, true).await
+    unless_pruned(reader, blobs, id, true, None).await
 }
 
 /// Returns log lines of an execution in order, beginning with index `after`.
@@ -123,8 +120,9 @@ async fn unless_pruned(
     blobs: &Blobs,
     id: ExecutionId,
     from_snapshot: bool,
+    cutting: Option<(usize, &mut Vec<CutValue>)>,
 ) -> Result<Option<ReplayLog>, Error> {
-    match stored(reader, blobs, id, from_snapshot, None).await {
+    match stored(reader, blobs, id, from_snapshot, cutting).await {
         // It may have been pruned after its row was read.
         Err(Error::RecordDamaged { .. }) if reader.row(HEAD, params![id_of(id)]).await?.is_none() => Ok(None),
         found => found,

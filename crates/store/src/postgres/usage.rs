@@ -192,7 +192,7 @@ pub(super) async fn keep_measuring(reader: Reader, usage: Usage, queue: Queue) {
         if let Err(error) = &result
             && !is_failing
         {
-            tracing::warn!(%error, "the size of the database cannot be measured; it is tried again");
+            tracing::warn!(%error, "the settings that the daemons share, or the size of the database, cannot be read; it is tried again");
         }
         is_failing = result.is_err();
     }

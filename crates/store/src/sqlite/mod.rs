@@ -47,5 +47,6 @@ pub(crate) use backup::back_up;
 pub(crate) use examine::examine;
 pub(crate) use migration::open_side;
 pub(crate) use paths::exists;
+pub use regular::open_to_read as open_regular;
 pub(crate) use restore::restore;
 pub(crate) use store::SqliteStore;

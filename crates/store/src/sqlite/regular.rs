@@ -1,4 +1,4 @@
-//! Opening of files of a store: regular files alone, never through a link, so that neither a pipe blocks nor a file of somebody else is
+//! Opening of files of a store, and of others in the data folder: regular files alone, never through a link, so that neither a pipe blocks nor a file of somebody else is
 //! touched.
 
 use std::fs::{File, OpenOptions};
@@ -6,7 +6,10 @@ use std::io::{Error, ErrorKind, Result};
 use std::path::Path;
 
 /// Opens a regular file for reading.
-pub(super) fn open_to_read(path: &Path) -> Result<File> {
+///
+/// # Errors
+/// It is a link or no regular file, or the system call fails.
+pub fn open_to_read(path: &Path) -> Result<File> {
     open(path, OpenOptions::new().read(true))
 }
 

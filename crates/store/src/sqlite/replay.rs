@@ -22,7 +22,7 @@ pub(super) fn events(
     folder: &Arc<Folder>,
     id: ExecutionId,
 ) -> Result<Option<Vec<Event>>, Error> {
-    unless_pruned(connection, folder, id, |_| Ok(None)).map(|log| log.map(|log| log.events))
+    unless_pruned(connection, folder, id, |_| Ok(None), None).map(|log| log.map(|log| log.events))
 }
 
 /// Returns all events of an execution without their values of more than `min` bytes.
@@ -34,10 +34,7 @@ pub(super) fn events_cut(
 ) -> Result<Option<CutEvents>, Error> {
     let mut values = Vec::new();
     let mut cutting = |text: &str, first, is_start| cut(text, first, min, is_start, &mut values).into_owned();
-    let log = match stored_events(connection, folder, id, |_| Ok(None), Some(&mut cutting)) {
-        Err(Error::RecordDamaged { .. }) if execution(connection, id)?.is_none() => return Ok(None),
-        found => found?,
-    };
+    let log = unless_pruned(connection, folder, id, |_| Ok(None), Some(&mut cutting))?;
     Ok(log.map(|log| CutEvents { events: log.events, values }))
 }
 
@@ -86,7 +83,7 @@ pub(super) fn log(
     folder: &Arc<Folder>,
     id: ExecutionId,
 ) -> Result<Option<ReplayLog>, Error> {
-    unless_pruned(connection, folder, id, |connection| snapshot(connection, id))
+    unless_pruned(connection, folder, id, |connection| snapshot(connection, id), None)
 }
 
 /// Writes the change of a snapshot.
@@ -124,8 +121,9 @@ fn unless_pruned(
     folder: &Arc<Folder>,
     id: ExecutionId,
     find: impl FnOnce(&Connection) -> Result<Option<Snapshot>, Error>,
+    cutting: Option<Cutting<'_>>,
 ) -> Result<Option<ReplayLog>, Error> {
-    match stored_events(connection, folder, id, find, None) {
+    match stored_events(connection, folder, id, find, cutting) {
         // It may have been pruned with its blobs after its rows were read.
         Err(Error::RecordDamaged { .. }) if execution(connection, id)?.is_none() => Ok(None),
         found => found,

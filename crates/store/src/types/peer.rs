@@ -102,11 +102,11 @@ impl SharedSettings {
 /// The load of a node, in executions.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Load {
-    /// Those in memory.
+    /// The executions in memory.
     pub in_flight: u64,
-    /// Those that wait for a slot.
+    /// The executions that wait for a slot.
     pub queued: u64,
-    /// Those that are suspended.
+    /// The suspended executions.
     pub resting: u64,
 }
 

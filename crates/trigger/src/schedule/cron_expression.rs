@@ -190,7 +190,7 @@ fn split_fields(text: &str) -> Result<[(Range<usize>, &str); 5], ScheduleError> 
             "hourly" => "0 * * * *",
             _ => return Err(whole),
         };
-        return Err(whole.help(format!("write `{plain}`")));
+        return Err(whole.write(text, plain));
     }
     let base = text.as_ptr() as usize;
     let fields: Vec<(Range<usize>, &str)> = text
@@ -204,10 +204,10 @@ fn split_fields(text: &str) -> Result<[(Range<usize>, &str); 5], ScheduleError> 
     <[_; 5]>::try_from(fields).map_err(|fields| match (count, fields.first()) {
         (6 | 7, Some((range, first))) => {
             let rest: Vec<&str> = fields[1..6].iter().map(|(_, field)| *field).collect();
+            let rest = rest.join(" ");
             let message = format!("`{}` has {count} fields; a cron expression here has five", shorten(text));
-            let help =
-                format!("there are no seconds and no years; remove `{first}` and write `{}`", rest.join(" "));
-            ScheduleError::new(message).help(help).at(range.clone())
+            let help = format!("there are no seconds and no years; remove `{first}` and write `{rest}`");
+            ScheduleError::new(message).help(help).replace(text, rest).at(range.clone())
         }
         _ => ScheduleError { message: format!("{}, it has {count}", whole.message), ..whole },
     })
@@ -236,11 +236,8 @@ fn parse_item(field: &FieldRules, item: &str) -> Result<ValueSet, ScheduleError>
         None if step.is_some() => {
             let value = parse_value(field, span, item)?;
             let message = format!("`{item}` is a step without a range in the {} field", field.name);
-            return Err(ScheduleError::new(message).help(format!(
-                "write `{value}-{}/{}`",
-                last_value(field),
-                step.unwrap_or_default()
-            )));
+            let meant = format!("{value}-{}/{}", last_value(field), step.unwrap_or_default());
+            return Err(ScheduleError::new(message).write(item, meant));
         }
         None => {
             let value = parse_value(field, span, item)?;
@@ -258,7 +255,8 @@ fn check_range(field: &FieldRules, from: u8, to: u8, item: &str) -> Result<(u8, 
         return Ok((from, to));
     }
     let message = format!("`{}` runs backwards in the {} field", shorten(item), field.name);
-    Err(ScheduleError::new(message).help(format!("write `{from}-{},{}-{to}`", last_value(field), field.min)))
+    let meant = format!("{from}-{},{}-{to}", last_value(field), field.min);
+    Err(ScheduleError::new(message).write(item, meant))
 }
 
 /// The last distinct value of a field: 6 for weekdays, where 7 equals 0.
@@ -283,10 +281,10 @@ fn parse_value(field: &FieldRules, text: &str, item: &str) -> Result<u8, Schedul
     let long_name = field.names.iter().find(|name| lower.len() > 3 && lower.starts_with(**name)).copied();
     let suggestion = long_name.or_else(|| nearest(&lower, field.names.iter().copied()));
     Err(match (suggestion, text) {
-        (Some(name), _) => error.help(format!("write `{name}`")),
-        (None, "?") => error.help("write `*`"),
-        (None, _) if field.name == "minute" && number == Some(60) => error.help("write `0`"),
-        (None, _) if field.name == "hour" && number == Some(24) => error.help("write `0`"),
+        (Some(name), _) => error.write(text, name),
+        (None, "?") => error.write(text, "*"),
+        (None, _) if field.name == "minute" && number == Some(60) => error.write(text, "0"),
+        (None, _) if field.name == "hour" && number == Some(24) => error.write(text, "0"),
         _ => error,
     })
 }

@@ -26,6 +26,8 @@ pub struct ScheduleError {
     pub message: String,
     /// A correction, if one is known.
     pub help: Option<String>,
+    /// The text that is wrong and the one to write in its place, if the correction is certain.
+    pub replacement: Option<(String, String)>,
     /// The allowed values, if they can be listed.
     pub allowed: Option<String>,
 }
@@ -44,11 +46,29 @@ impl fmt::Display for ScheduleError {
 
 impl ScheduleError {
     pub(super) fn new(message: impl Into<String>) -> Self {
-        Self { key: ScheduleKey::Cadence, range: None, message: message.into(), help: None, allowed: None }
+        Self {
+            key: ScheduleKey::Cadence,
+            range: None,
+            message: message.into(),
+            help: None,
+            replacement: None,
+            allowed: None,
+        }
     }
 
     pub(super) fn help(self, help: impl Into<String>) -> Self {
         Self { help: Some(help.into()), ..self }
+    }
+
+    /// Adds the text to write in place of `wrong`, as the correction.
+    pub(super) fn write(self, wrong: &str, meant: impl Into<String>) -> Self {
+        let meant = meant.into();
+        self.help(format!("write `{meant}`")).replace(wrong, meant)
+    }
+
+    /// Adds the text to write in place of `wrong`.
+    pub(super) fn replace(self, wrong: &str, meant: impl Into<String>) -> Self {
+        Self { replacement: Some((wrong.to_owned(), meant.into())), ..self }
     }
 
     pub(super) fn allowed(self, allowed: impl Into<String>) -> Self {

@@ -283,6 +283,25 @@ fn the_place_of_an_error_is_that_of_its_item() {
 }
 
 #[test]
+fn a_certain_correction_comes_with_the_text_that_it_replaces() {
+    let check = |cron: &str, zone: &str, expected: Option<(&str, &str)>| {
+        let error = Schedule::compile(&trigger(Cadence::Cron(cron.into()), zone)).expect_err("it is refused");
+        let found = error.replacement.as_ref().map(|(wrong, meant)| (wrong.as_str(), meant.as_str()));
+        assert_eq!(found, expected, "{cron}");
+    };
+    check("0 0 * * monday", "UTC", Some(("monday", "mon")));
+    check("0 0 * * fri-mon", "UTC", Some(("fri-mon", "5-6,0-1")));
+    check("5/10 * * * *", "UTC", Some(("5/10", "5-59/10")));
+    check("@daily", "UTC", Some(("@daily", "0 0 * * *")));
+    // A message shortens a long text, and the correction does not.
+    let long = "0 */5 8,9,10,11,12,13,14,15,16,17,18,19 * * 1-5";
+    check(long, "UTC", Some((long, long.strip_prefix("0 ").expect("seconds"))));
+    check("* * * * *", "Europe/Berln", Some(("Europe/Berln", "Europe/Berlin")));
+    check("*/90 * * * *", "UTC", None);
+    check("61 * * * *", "UTC", None);
+}
+
+#[test]
 fn other_cadences_are_checked_too() {
     let every = |milliseconds| refused(Cadence::Every(Duration::from_millis(milliseconds)), "UTC");
     assert_eq!(every(999), "`999ms` is too often; allowed: a period of `1s` or longer");

@@ -11,7 +11,7 @@ pub(super) fn find(name: &str) -> Result<TimeZone, ScheduleError> {
     found.ok_or_else(|| {
         let error = ScheduleError::zone(format!("`{}` is not a time zone", shorten(name)));
         match suggestion(name) {
-            Some(zone) => error.help(format!("did you mean `{zone}`?")),
+            Some(zone) => error.help(format!("did you mean `{zone}`?")).replace(name, zone),
             None => error.allowed("an IANA name such as `Europe/Berlin` or `UTC`"),
         }
     })

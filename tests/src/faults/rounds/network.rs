@@ -24,7 +24,7 @@ const NOBODY: &str = "02:00:00:00:00:01";
 /// The packets that are lost.
 #[derive(Clone, Copy, Debug)]
 enum Lost {
-    /// Those to the database, those from it.
+    /// The packets to the database, and the packets from it.
     Both,
     ToDatabase,
     FromDatabase,

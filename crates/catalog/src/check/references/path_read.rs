@@ -73,12 +73,8 @@ impl NamePosition {
     /// Locates the name at `depth` of a path written with dots.
     pub(super) fn locate(source: &Source, expression: &Expression, path: &[Key], depth: usize) -> Self {
         let whole = Self { span: expression.span(), exact: false };
-        let text = source.slice(expression.span());
+        let text = expression.text();
         let (Some(until), Some(name)) = (path.get(..=depth), path.get(depth)) else { return whole };
-        // A text with escapes or line breaks differs from the file.
-        if text != expression.text() {
-            return whole;
-        }
         let wanted = until.join(".");
         let part = |c: char| c.is_ascii_alphanumeric() || c == '_';
         let found = text.match_indices(&wanted).find(|(at, _)| {
@@ -86,9 +82,11 @@ impl NamePosition {
             let begins = !before.ends_with(part) && (!before.ends_with('.') || before.ends_with("$."));
             begins && !text[at + wanted.len()..].starts_with(part)
         });
-        let Some((at, _)) = found else { return whole };
-        let end = expression.span().start as usize + at + wanted.len();
-        Self { span: Span::new(end - name.len(), end), exact: true }
+        let place = found.and_then(|(at, _)| {
+            let end = at + wanted.len();
+            expression.place_in(source, end - name.len()..end)
+        });
+        place.map_or(whole, |span| Self { span, exact: true })
     }
 
     /// Lists the valid names and suggests the most similar: as a quick fix if the position is exact, else in words.

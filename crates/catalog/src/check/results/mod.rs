@@ -309,12 +309,7 @@ impl<'a> Checker<'a> {
 
 /// Returns the position of a part of an expression, or of the whole if the file has it in escaped form.
 fn part(source: &model::diagnostic::Source, expression: &Expression, at: std::ops::Range<usize>) -> Span {
-    let whole = expression.span();
-    if source.slice(whole) != expression.text() {
-        return whole;
-    }
-    let start = whole.start as usize;
-    Span::new(start + at.start, start + at.end)
+    expression.place_in(source, at).unwrap_or(expression.span())
 }
 
 /// Formats a path for messages.

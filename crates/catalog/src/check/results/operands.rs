@@ -3,7 +3,7 @@
 //! `late-default`.
 
 use model::automation::Step;
-use model::diagnostic::Diagnostic;
+use model::diagnostic::{Diagnostic, Span};
 use model::expression::{Expression, Form, Link, Operation, OperationKind, Reference, TypedOperand};
 use model::{ResultType, Template, Value};
 
@@ -90,8 +90,7 @@ impl<'a> Checker<'a> {
         if !is_number && (operation.kind != OperationKind::Arithmetic || self.textual(other, at).is_none()) {
             return None;
         }
-        let (name, span) =
-            (path_text(&links_of(path)), part(&self.automation.source, expression, text.at.clone()));
+        let (name, span, written) = self.shown(expression, text, path);
         let what = match (operation.kind, other.form) {
             (OperationKind::Order, Form::Text) => {
                 "two texts are compared letter by letter, so `'10'` is less than `'9'`"
@@ -105,7 +104,6 @@ impl<'a> Checker<'a> {
             Some(Value::String(text)) if text.contains('.') => "float",
             _ => "int",
         };
-        let written = expression.text().get(text.at.clone()).unwrap_or_default();
         let number = format!("{written} | {filter}");
         let diagnostic = Diagnostic::warning("text-as-number", format!("{name} is text: {what}"), span);
         let (Some(Value::String(literal)), true) = (&other.literal, is_order) else {
@@ -140,11 +138,9 @@ impl<'a> Checker<'a> {
         if !kind.alternatives().iter().any(may_be_text) {
             return None;
         }
-        let (name, span) =
-            (path_text(&links_of(path)), part(&self.automation.source, expression, other.at.clone()));
+        let (name, span, written) = self.shown(expression, other, path);
         let message =
             format!("{name} is compared as a text: dates in another form or time zone are ordered wrongly");
-        let written = expression.text().get(other.at.clone()).unwrap_or_default();
         let diagnostic = Diagnostic::warning("text-as-date", message, span);
         Some(self.rewritten(diagnostic, expression, other, &format!("parseDate({written})")))
     }
@@ -168,11 +164,9 @@ impl<'a> Checker<'a> {
         if !is_parameter {
             return None;
         }
-        let (name, span) =
-            (path_text(&links_of(path)), part(&self.automation.source, expression, operand.at.clone()));
+        let (name, span, written) = self.shown(expression, operand, path);
         let message =
             format!("{name} is text, and every text but the empty one is true, `'false'` and `'0'` too");
-        let written = expression.text().get(operand.at.clone()).unwrap_or_default();
         let diagnostic = Diagnostic::warning("text-as-condition", message, span);
         let meant = format!("{written} | bool");
         if is_flag {
@@ -187,6 +181,18 @@ impl<'a> Checker<'a> {
         )))
     }
 
+    /// The path of an operand in words, and its place and text.
+    fn shown<'e>(
+        &self,
+        expression: &'e Expression,
+        operand: &TypedOperand,
+        path: &Reference,
+    ) -> (String, Span, &'e str) {
+        let span = part(&self.automation.source, expression, operand.at.clone());
+        let written = expression.text().get(operand.at.clone()).unwrap_or_default();
+        (path_text(&links_of(path)), span, written)
+    }
+
     /// Adds the way out: the operand in another form.
     fn rewritten(
         &self,
@@ -196,10 +202,8 @@ impl<'a> Checker<'a> {
         meant: &str,
     ) -> Diagnostic {
         let diagnostic = diagnostic.help(format!("write `{meant}`"));
-        let source = &self.automation.source;
-        let span = part(source, expression, operand.at.clone());
-        let is_exact = source.slice(span) == expression.text().get(operand.at.clone()).unwrap_or_default();
-        if is_exact { diagnostic.replace(span, meant) } else { diagnostic }
+        let place = expression.place_in(&self.automation.source, operand.at.clone());
+        diagnostic.replacement(place.map(|place| (place, meant.to_owned())))
     }
 
     /// The path of an operand whose value is a text for certain.

@@ -7,20 +7,17 @@ use model::expression::{Expression, Link};
 /// whole expression and false.
 pub(super) fn locate(source: &Source, expression: &Expression, links: &[Link], depth: usize) -> (Span, bool) {
     let whole = (expression.span(), false);
-    let text = source.slice(expression.span());
-    // A text with escapes or line breaks differs from the file.
-    if text != expression.text() {
-        return whole;
-    }
+    let text = expression.text();
+    let Some(all) = expression.place_in(source, 0..text.len()) else { return whole };
     let Some(Link::Name(root)) = links.first() else { return whole };
     let starts = text.match_indices(root.as_str()).filter(|(at, _)| begins(&text[..*at]));
     let mut found = starts.filter_map(|(at, _)| follow(text, at, links.get(..=depth)?));
     match found.next() {
         Some((start, end)) => {
-            let from = expression.span().start as usize;
+            let from = all.start as usize;
             (Span::new(from + start, from + end), true)
         }
-        None => last_name(text, expression.span(), links.get(depth)).unwrap_or(whole),
+        None => last_name(text, all, links.get(depth)).unwrap_or(whole),
     }
 }
 

@@ -184,7 +184,7 @@ pub(super) async fn check(config: &Config, status: &Status, findings: &mut Findi
         );
     }
     match (stored::room(&status.store.room), &status.outage) {
-        // The room is none, too, if the disk is full.
+        // A full disk leaves no room either.
         (_, Some(outage)) => outage.tell(findings),
         (Some(Capacity::Exhausted), None) => {
             let help = "raise `limits.storeSize`, or keep executions for fewer days (`retention.days`)";

@@ -52,7 +52,7 @@ fn file_error(dir: &Path) -> Option<String> {
 
 /// The definitions of the project.
 pub(super) enum Files {
-    /// Those of the project folder.
+    /// The definitions of the project folder.
     Loaded(Box<Catalog>),
     /// The project folder has no files; daemons that share a store take the deployed files.
     Deployed,

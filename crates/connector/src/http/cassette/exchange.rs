@@ -7,12 +7,12 @@ use ::http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use bytes::Bytes;
-use model::redact::Redactor;
+use model::redact::{MASK, Redactor};
+use model::value::Data;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use url::Url;
 
-use super::super::debug::MASK;
 use super::super::multipart::Part;
 use super::super::request::{Body, Request};
 use super::super::response::Response;
@@ -116,10 +116,10 @@ pub struct RecordedPart {
 }
 
 impl RecordedRequest {
-    pub(super) fn new(request: &Request, url: &Url, headers: &HeaderMap, mask: &Mask) -> Self {
+    pub(super) fn new(request: &Request<Data>, url: &Url, headers: &HeaderMap, mask: &Mask) -> Self {
         let body = match &request.body {
-            Body::Empty | Body::Json(_) | Body::Form(_) => RecordedBody::default(),
-            Body::Bytes(data) => RecordedBody::new(&data.for_display(), media_type(headers).as_deref(), mask),
+            Body::Empty => RecordedBody::default(),
+            Body::Whole(data) => RecordedBody::new(&data.for_display(), media_type(headers).as_deref(), mask),
             Body::Multipart(parts) => RecordedBody {
                 parts: Some(parts.iter().map(|part| RecordedPart::new(part, mask)).collect()),
                 ..RecordedBody::default()
@@ -343,7 +343,7 @@ fn is_exact(json: &Value, text: &str) -> bool {
 }
 
 impl RecordedPart {
-    fn new(part: &Part, mask: &Mask) -> Self {
+    fn new(part: &Part<Data>, mask: &Mask) -> Self {
         let media_type = part
             .content_type
             .as_deref()
@@ -352,7 +352,7 @@ impl RecordedPart {
             name: part.name.clone(),
             file_name: part.file_name.clone(),
             content_type: part.content_type.clone(),
-            body: RecordedBody::new(&part.data.for_display(), media_type.as_deref(), mask),
+            body: RecordedBody::new(&part.content.for_display(), media_type.as_deref(), mask),
         }
     }
 }

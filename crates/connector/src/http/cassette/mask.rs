@@ -2,11 +2,12 @@
 
 use base64::Engine as _;
 use base64::engine::general_purpose::{STANDARD, STANDARD_NO_PAD, URL_SAFE, URL_SAFE_NO_PAD};
+use model::redact::MASK;
 use serde_json::Value;
 use url::Url;
 
 use super::super::RequestContext;
-use super::super::debug::{MASK, is_sensitive};
+use super::super::debug::is_sensitive;
 use super::super::request::{decode, encode};
 
 /// Shorter secrets are not masked, because they would match too often.

@@ -12,6 +12,7 @@ mod tests;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use ::http::HeaderMap;
+use model::value::Data;
 use model::{ActionError, ErrorKind};
 use url::Url;
 
@@ -105,7 +106,7 @@ impl Cassette {
     /// Adds an exchange to the recording.
     pub(super) fn record(
         &self,
-        request: &Request,
+        request: &Request<Data>,
         url: &Url,
         headers: &HeaderMap,
         response: &Response,
@@ -123,7 +124,7 @@ impl Cassette {
     /// Returns the recorded response to a request: that of the first matching exchange not yet used.
     pub(super) fn replay(
         &self,
-        request: &Request,
+        request: &Request<Data>,
         url: &Url,
         headers: &HeaderMap,
         context: &RequestContext<'_>,

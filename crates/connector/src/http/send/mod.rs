@@ -32,13 +32,8 @@ impl Http {
     /// Sends a request and returns the response, whatever its status. Redirects of GET and HEAD are followed. If the
     /// service rejects the token, the request is repeated once with a new token.
     pub(crate) async fn send(&self, request: &Request, context: &RequestContext<'_>) -> SendResult {
-        let encoded;
-        let request = if request.body.is_unencoded() {
-            encoded = self.encode(request).await?;
-            &encoded
-        } else {
-            request
-        };
+        let request =
+            if request.reads_files() { &self.encode(request).await? } else { &request.encoded()? };
         let Some(tokens) = context.connection.and_then(|connection| connection.tokens()) else {
             return self.send_with(request, context, None).await;
         };
@@ -55,18 +50,17 @@ impl Http {
     }
 
     /// Makes the bytes of a body with external files, on another thread.
-    async fn encode(&self, request: &Request) -> Result<Request, ActionError> {
+    async fn encode(&self, request: &Request) -> Result<Request<Data>, ActionError> {
         let failed = |error: String| ActionError::new(ErrorKind::Internal, error);
         let _turn = self.encoders.acquire().await.map_err(|error| failed(error.to_string()))?;
-        let body = request.body.clone();
-        let encoding = tokio::task::spawn_blocking(move || body.encode());
-        let body = encoding.await.map_err(|error| failed(error.to_string()))??;
-        Ok(Request { body, ..request.clone() })
+        let request = request.clone();
+        let encoding = tokio::task::spawn_blocking(move || request.encoded());
+        encoding.await.map_err(|error| failed(error.to_string()))?
     }
 
     async fn send_with(
         &self,
-        request: &Request,
+        request: &Request<Data>,
         context: &RequestContext<'_>,
         token: Option<&Secret>,
     ) -> SendResult {
@@ -83,7 +77,7 @@ impl Http {
 
     async fn follow_redirects(
         &self,
-        request: &Request,
+        request: &Request<Data>,
         context: &RequestContext<'_>,
         token: Option<&Secret>,
     ) -> SendResult {
@@ -112,7 +106,7 @@ impl Http {
 
     async fn exchange(
         &self,
-        request: &Request,
+        request: &Request<Data>,
         url: &Url,
         headers: &HeaderMap,
         context: &RequestContext<'_>,
@@ -137,7 +131,7 @@ impl Http {
     async fn send_over_network(
         &self,
         client: &reqwest::Client,
-        request: &Request,
+        request: &Request<Data>,
         url: &Url,
         headers: &HeaderMap,
         context: &RequestContext<'_>,
@@ -188,7 +182,7 @@ impl Http {
     async fn perform(
         &self,
         client: &reqwest::Client,
-        request: &Request,
+        request: &Request<Data>,
         url: &Url,
         headers: &HeaderMap,
         context: &RequestContext<'_>,
@@ -196,9 +190,8 @@ impl Http {
         let client_error = |error| failure::client_error(context.subject, url, error);
         let mut builder = client.request(request.method.clone(), url.clone()).headers(headers.clone());
         builder = match &request.body {
-            // A body with files is encoded before.
-            Body::Empty | Body::Json(_) | Body::Form(_) => builder,
-            Body::Bytes(data) => builder.body(self.request_body(vec![data.clone()])),
+            Body::Empty => builder,
+            Body::Whole(data) => builder.body(self.request_body(vec![data.clone()])),
             Body::Multipart(parts) => {
                 let boundary = multipart::boundary();
                 builder
@@ -233,7 +226,7 @@ impl Http {
     async fn read_body(
         &self,
         mut response: reqwest::Response,
-        request: &Request,
+        request: &Request<Data>,
         (sent, received): (&HeaderMap, &mut HeaderMap),
         context: &RequestContext<'_>,
     ) -> Result<Bytes, ActionError> {
@@ -280,7 +273,7 @@ impl Http {
 }
 
 /// Marks the failure of a request that was sent: if the request may have changed something, its outcome is unknown.
-fn mark_outcome_unknown(error: ActionError, request: &Request) -> ActionError {
+fn mark_outcome_unknown(error: ActionError, request: &Request<Data>) -> ActionError {
     if request.is_safe() { error } else { error.with_outcome_unknown() }
 }
 
@@ -314,7 +307,7 @@ impl RetainCrossOrigin for HeaderMap {
 }
 
 /// Returns the headers of the request with those of every request: credentials, idempotency key, trace.
-fn headers(request: &Request, context: &RequestContext<'_>) -> HeaderMap {
+fn headers(request: &Request<Data>, context: &RequestContext<'_>) -> HeaderMap {
     let mut headers = request.headers.clone();
     if matches!(request.body, Body::Multipart(_)) {
         // The client sets it with the boundary, which is not known yet.

@@ -10,7 +10,7 @@ use pretty_assertions::assert_eq;
 use super::*;
 use crate::connection::{Auth, Base, BaseUrl, ConnectionInput, ConnectionType, ResolvedConnection};
 use crate::http::testing::{Lines, Names, Server, ServerReply, Waits, http, local, reply};
-use crate::http::{AllowList, GATE_CHECK, Gate, HostPolicy, HttpOptions, LogDetail, Timer as _};
+use crate::http::{AllowList, Content, GATE_CHECK, Gate, HostPolicy, HttpOptions, LogDetail, Timer as _};
 use crate::trace::Trace;
 
 /// 64 KiB of zeros, gzipped to 99 bytes.
@@ -531,7 +531,7 @@ async fn neither_a_request_nor_its_body_leaves_while_the_gate_is_closed() {
         let gate = Closed { asked: 0.into(), at };
         let options = HttpOptions { gate: Some(Arc::new(gate)), timer: waits.clone(), ..local() };
         let mut request = request(Method::POST, &server.url("/"));
-        request.body = Body::Bytes(Data::from(b"{}".to_vec()));
+        request.body = Body::Whole(Content::Bytes(Data::from(b"{}".to_vec())));
         let sent = send(options, &request).await.expect("an answer");
         assert_eq!(sent.status, 200);
         assert_eq!(*waits.0.lock().expect("not poisoned"), [GATE_CHECK; 2], "{at:?}");
@@ -565,7 +565,7 @@ async fn json_and_forms_with_files_are_sent_without_the_files_in_memory() {
     let (external, loaded) = (value(stored.into()), value(vec![0xff; 300_000].into()));
     let mut sent = request(Method::POST, &server.url("/"));
     sent.set_value(&external).expect("it is a body");
-    assert!(sent.body.is_unencoded(), "its files are not read yet");
+    assert!(sent.reads_files(), "its files are not read yet");
     send(local(), &sent).await.expect("an answer");
     sent.set_form(&[("field".to_owned(), external.clone())]).expect("it is a body");
     send(local(), &sent).await.expect("an answer");
@@ -574,7 +574,7 @@ async fn json_and_forms_with_files_are_sent_without_the_files_in_memory() {
     send(local(), &sent).await.expect("an answer");
     let mut plain = request(Method::POST, &server.url("/"));
     plain.set_form(&[("field".to_owned(), loaded.clone())]).expect("it is a body");
-    let Body::Bytes(form) = &plain.body else { panic!("a form in memory") };
+    let Body::Whole(Content::Bytes(form)) = &plain.body else { panic!("a form in memory") };
     let requests = server.requests();
     let bodies: Vec<&str> =
         requests.iter().filter_map(|request| Some(request.split_once("\r\n\r\n")?.1)).collect();

@@ -61,13 +61,14 @@ fn request(action: &str, inputs: &str) -> Result<Request, ActionError> {
 fn check(action: &str, inputs: &str, expected: &str) {
     let shown = match request(action, inputs) {
         Ok(request) => {
+            let request = request.encoded().expect("it has no files outside of memory");
             let body = match &request.body {
-                Body::Empty | Body::Json(_) | Body::Form(_) => String::new(),
-                Body::Bytes(data) => format!(" {}", String::from_utf8_lossy(&data.for_display())),
+                Body::Empty => String::new(),
+                Body::Whole(data) => format!(" {}", String::from_utf8_lossy(&data.for_display())),
                 Body::Multipart(parts) => parts
                     .iter()
                     .map(|part| {
-                        format!(" {}={}", part.name, String::from_utf8_lossy(&part.data.for_display()))
+                        format!(" {}={}", part.name, String::from_utf8_lossy(&part.content.for_display()))
                     })
                     .collect(),
             };
