@@ -676,7 +676,7 @@ export interface paths {
          * One execution as it happens, or a page of its events
          * @description With `after` or `limit`, or `Accept: application/json`: a page in JSON. Otherwise server-sent events. `event`: one event of the execution with its `index`; a step that begins is told at once,
          *     without an index, and again with one when it is stored. `log`: one log line. `end`: the `status` it ended with;
-         *     the stream ends. `closing`: the daemon stops, and the stream ends. The `id` of an event, sent back as
+         *     the stream ends. `problem`: the events cannot be read; the stream ends. `closing`: the daemon stops, and the stream ends. The `id` of an event, sent back as
          *     `Last-Event-ID`, goes on after it. A value of an event over 64 KiB is `{"$large": {at, bytes, type, start}}`.
          */
         get: operations["get-executions-id-events"];
@@ -2427,6 +2427,11 @@ export interface components {
              * @description How many steps waited for it.
              */
             delivered: number;
+            /**
+             * @description True if it is kept for executions that were accepted before and wait for it later. An event is not kept if no automation in force
+             *     waits for its name, if it has 1 MiB or more, or if too many events are kept.
+             */
+            kept: boolean;
         };
         /**
          * @description The kind of an error.
@@ -3198,7 +3203,7 @@ export interface components {
             deployment?: number;
             /** @description Why it does not run the newest generation; absent if it does. */
             problem?: string;
-            /** @description Forbidden differences from the other daemons: another key, or other settings for the store. Empty if nothing does. */
+            /** @description Forbidden differences from the other daemons: another key, or other settings for the store. Empty if nothing differs. */
             differences: string[];
         };
         /** @description The daemons that share the store. */
@@ -4387,7 +4392,7 @@ export interface components {
         };
         /**
          * @description The state of a step: `waiting` if it pauses or its next try does, `handling` while its `onError` steps run, `left` if
-         *     the execution ended before it.
+         *     the execution ended before it, or before the answer to its `request`.
          * @enum {string}
          */
         StepStatus: "running" | "waiting" | "handling" | "succeeded" | "failed" | "skipped" | "left";
@@ -4882,7 +4887,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description Those that this daemon took */
+            /** @description Answers that this daemon took, newest first */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -6798,11 +6803,11 @@ export interface operations {
             query: {
                 /** @description The step, without turns. */
                 step: string;
-                /** @description Those in this state only. */
+                /** @description Only turns in this state. */
                 status?: string;
-                /** @description From this one on, counted from 0. */
+                /** @description The first turn, counted from 0. */
                 from?: number;
-                /** @description How many at most: 1 to 100, 100 where it is not given. */
+                /** @description The most turns: 1 to 100. Default: 100. */
                 limit?: number;
             };
             header?: never;

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::time::Duration;
 
-use engine::{Clock as _, ConnectionState, Engine, LoginCallback};
+use engine::{ConnectionState, Engine, LoginCallback};
 use jiff::SignedDuration;
 use pretty_assertions::assert_eq;
 use tests::wiki::{

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use engine::{Clock as _, Engine, ReplayRequest, Search, Start, TrialRequest};
+use engine::{Engine, ReplayRequest, Search, Start, TrialRequest};
 use model::AutomationId;
 use model::execution::{CallRecord, Event, Origin};
 use model::payload::Payload;

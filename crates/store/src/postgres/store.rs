@@ -5,7 +5,7 @@ use std::sync::{Arc, PoisonError};
 use async_trait::async_trait;
 use jiff::Timestamp;
 use model::value::{FileStorage, MemoryFiles};
-use model::{AutomationId, DefinitionHash, Event, ExecutionId, LogLine, Value};
+use model::{AutomationId, DefinitionHash, Event, ExecutionId, LogLine};
 use tokio::sync::{Mutex, watch};
 use tokio_postgres::Row;
 

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use jiff::Timestamp;
 use model::value::{FileStorage, MemoryFiles};
-use model::{AutomationId, DefinitionHash, Event, ExecutionId, LogLine, Value};
+use model::{AutomationId, DefinitionHash, Event, ExecutionId, LogLine};
 use tokio::sync::watch;
 
 use crate::codec::{CutEvents, EncodedEvents, HistoryBytes, HistoryRow, read_cut};

@@ -363,7 +363,7 @@ async fn nobody_goes_on_with_one_in_the_line_while_what_came_for_it_is_recorded(
     }
     assert_eq!(seen().0, before.0 + 1, "one reads it to record, and nobody else reads it meanwhile");
     store.reading.add_permits(1 << 10);
-    assert_eq!(soon(sent).await.expect("no panic").expect("it is sent"), 2);
+    assert_eq!(soon(sent).await.expect("no panic").expect("it is sent").delivered, 2);
     assert!(!end(&engine, id).await.starts_with("failed"));
     stop(engine).await;
 }
