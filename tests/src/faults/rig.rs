@@ -306,8 +306,9 @@ impl Rig {
     /// Waits for the end of an outage of the store. True if the daemon has ended, or is about to.
     pub(super) async fn ends_after_outage(&mut self, patience: Duration) -> Result<bool, Error> {
         let deadline = Instant::now() + patience;
+        let mut received = self.shared.sink().count();
         while self.has_outage().await && Instant::now() < deadline {
-            tokio::time::sleep(LOOK).await;
+            let _ = tokio::time::timeout(LOOK, received.changed()).await;
         }
         self.is_ending().await
     }

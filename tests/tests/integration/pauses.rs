@@ -101,7 +101,7 @@ async fn an_event_sent_after_a_kill_finds_who_waited_before_it() {
     assert_eq!(site.end_of(&one).await["outcome"]["result"], json!({"amount": 11}));
     waiting(&site, &other, 1).await;
     let emit = site.api(Method::POST, "/events").json(&json!({"name": "orderPaid", "data": {"amount": 12}}));
-    assert_eq!(send(emit).await.json(), json!({"delivered": 1}));
+    assert_eq!(send(emit).await.json(), json!({"delivered": 1, "kept": true}));
     assert_eq!(site.end_of(&other).await["outcome"]["result"], json!({"amount": 12}));
 }
 
@@ -127,7 +127,7 @@ async fn an_execution_that_waits_ends_on_the_file_it_began_with_whenever_that_ch
     let three = site.post("work", &json!({})).await.execution();
     waiting(&site, &three, 1).await;
     let emit = site.api(Method::POST, "/events").json(&json!({"name": "go", "data": null}));
-    assert_eq!(send(emit).await.json(), json!({"delivered": 3}));
+    assert_eq!(send(emit).await.json(), json!({"delivered": 3, "kept": true}));
     for (id, path) in [(&one, "/one"), (&two, "/two"), (&three, "/three")] {
         assert_eq!(site.end_of(id).await["status"], json!("succeeded"));
         let keys: Vec<_> = recorder.requests_to(path).into_iter().map(|sent| sent.idempotency_key).collect();

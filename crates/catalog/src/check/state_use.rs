@@ -9,6 +9,8 @@ use model::diagnostic::{Diagnostic, Span};
 use model::expression::Expression;
 use model::load::step_key_span;
 
+use super::spelling::fold;
+
 /// Scope of a key.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum StateScope {
@@ -180,7 +182,9 @@ fn unknown_key(
     let expression = read.expression?;
     let written =
         all.iter().filter(|((_, scope), uses)| *scope == StateScope::Own && uses.iter().any(is_write));
-    let meant = model::diagnostic::nearest(key, written.map(|((name, _), _)| *name))?;
+    // Other spellings of one name have a code of their own.
+    let written = written.map(|((name, _), _)| *name).filter(|name| fold(name) != fold(key));
+    let meant = model::diagnostic::nearest(key, written)?;
     let span = key_span(automation, expression, key);
     let diagnostic =
         Diagnostic::warning("unknown-state-key", format!("nothing in this file writes `{key}`"), span)

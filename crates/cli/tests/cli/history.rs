@@ -355,3 +355,11 @@ fn without_a_daemon_the_files_are_listed() {
     );
     assert!(based.exits(0).stdout.contains("https://hooks.example.com/trigger/"));
 }
+
+#[test]
+fn a_list_has_a_hundred_thousand_executions_at_most() {
+    let project = Project::with(&[("automations/hello.yaml", HELLO)]);
+    project.cogwork(&["run", "hello"]).exits(0);
+    project.cogwork(&["executions", "list", "--limit", "100000"]).exits(0);
+    project.cogwork(&["executions", "list", "--limit", "100001"]).exits(2).says("100001");
+}

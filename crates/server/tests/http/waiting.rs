@@ -139,8 +139,11 @@ async fn an_event_reaches_everybody_who_waits_for_it() {
         ids.push(id);
     }
     let emit = async |body: Value| daemon.client().post::<Value>("/api/v1/events", &body).await;
-    assert_eq!(emit(json!({"name": "paid-1", "data": 9})).await.unwrap(), json!({"delivered": 2}));
-    assert_eq!(emit(json!({"name": "paid-3"})).await.unwrap(), json!({"delivered": 0}));
+    assert_eq!(
+        emit(json!({"name": "paid-1", "data": 9})).await.unwrap(),
+        json!({"delivered": 2, "kept": true})
+    );
+    assert_eq!(emit(json!({"name": "paid-3"})).await.unwrap(), json!({"delivered": 0, "kept": true}));
     for (name, code) in [("", "bad_event"), (&*"x".repeat(201), "bad_event")] {
         assert_eq!(refused(emit(json!({"name": name})).await), (422, code.to_owned()));
     }

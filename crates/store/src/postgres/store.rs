@@ -7,7 +7,6 @@ use jiff::Timestamp;
 use model::value::{FileStorage, MemoryFiles};
 use model::{AutomationId, DefinitionHash, Event, ExecutionId, LogLine};
 use tokio::sync::{Mutex, watch};
-use tokio_postgres::Row;
 
 use super::definitions::Numbers;
 use super::forms::id_of;
@@ -15,7 +14,6 @@ use super::lane::Shared;
 use super::op::{AcceptOp, AcceptRow, Done, Op};
 use super::open::{Driver, Opened};
 use super::queue::Queue;
-use super::reader::get;
 use super::{
     buckets, events, generations, list, listening, pairings, peers, prune, schema, state, triggers, usage,
     waits,
@@ -535,15 +533,7 @@ impl Store for PostgresStore {
 
     async fn info(&self) -> Result<Info, Error> {
         let opened = &self.opened;
-        let read = async {
-            usage::measure_if_idle(&opened.reader, &opened.usage).await?;
-            let sql = "SELECT coalesce(sum(stored) FILTER (WHERE stored > 0), 0)::int8 FROM blobs";
-            let blobs = opened.reader.row(sql, Vec::new()).await?;
-            let blob_bytes: i64 = blobs.map(|row: Row| get(&row, 0)).transpose()?.unwrap_or_default();
-            let blob_bytes = u64::try_from(blob_bytes).unwrap_or_default();
-            Ok((blob_bytes, generations::weakness(&opened.reader).await?))
-        };
-        let read = self.unless_unreachable(read).await;
+        let read = self.unless_unreachable(usage::read(&opened.reader, &opened.usage)).await;
         let mut last = self.last_read.lock().unwrap_or_else(PoisonError::into_inner);
         match read {
             Ok(read) => *last = read,

@@ -11,6 +11,7 @@ use std::time::Duration;
 use tokio::sync::{Mutex, Notify};
 
 use super::agreement::Agreement;
+use super::generations;
 use super::op::{Op, params};
 use super::queue::Queue;
 use super::reader::{Reader, get};
@@ -136,7 +137,7 @@ fn stored(bytes: u64) -> i64 {
 }
 
 /// Measures the size of the tables, unless that or a deletion is being noted already, which takes as long as an outage.
-pub(super) async fn measure_if_idle(reader: &Reader, usage: &Usage) -> Result<(), Error> {
+async fn measure_if_idle(reader: &Reader, usage: &Usage) -> Result<(), Error> {
     match usage.0.noting.try_lock() {
         Ok(_noting) => measure_alone(reader, usage).await.map(drop),
         Err(_) => Ok(()),
@@ -196,6 +197,15 @@ pub(super) async fn keep_measuring(reader: Reader, usage: Usage, queue: Queue) {
         }
         is_failing = result.is_err();
     }
+}
+
+/// Measures the size, and returns how many bytes the large values take and why a guarantee is weakened.
+pub(super) async fn read(reader: &Reader, usage: &Usage) -> Result<(u64, Option<String>), Error> {
+    measure_if_idle(reader, usage).await?;
+    let sql = "SELECT coalesce(sum(stored) FILTER (WHERE stored > 0), 0)::int8 FROM blobs";
+    let row = reader.row(sql, Vec::new()).await?;
+    let bytes: i64 = row.map(|row| get(&row, 0)).transpose()?.unwrap_or_default();
+    Ok((u64::try_from(bytes).unwrap_or_default(), generations::weakness(reader).await?))
 }
 
 #[cfg(test)]

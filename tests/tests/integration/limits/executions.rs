@@ -262,10 +262,7 @@ pub(super) const ROWS: &[(&str, Tried)] = &[
                 ),
             ],
             &[
-                (
-                    "crates/runtime/src/admission/recent_events.rs",
-                    "const SHARES: [usize; 2] = [64 << 20, 32 << 20];",
-                ),
+                ("crates/runtime/src/admission/recent_events.rs", "Self::Execution => 64 << 20,"),
                 ("crates/store/src/types/state.rs", "pub const MAX_VALUE_BYTES: usize = 1 << 20;"),
             ],
         ),

@@ -147,6 +147,13 @@ pub(super) const ROWS: &[(&str, Tried)] = &[
         ),
     ),
     (
+        "executions that `cogwork executions list`",
+        elsewhere(
+            &[("crates/cli/tests/cli/history.rs", "a_list_has_a_hundred_thousand_executions_at_most")],
+            &[("crates/cli/src/commands/executions/list.rs", "const MAX_ROWS: u32 = 100_000;")],
+        ),
+    ),
+    (
         "operations of one [edit]",
         elsewhere(&[("crates/model/src/edit/mod.rs", "a_call_takes_a_hundred_operations")], &[]),
     ),
