@@ -1,16 +1,13 @@
 //! The commands of the program, read from its help.
 
 /// Returns the arguments of every command that has no further commands, with a value for each positional argument. `help` returns
-/// what the program prints for such arguments.
-///
-/// # Panics
-/// A help has no usage.
+/// what the program prints for such arguments. A command whose help has no usage is left out.
 pub fn all(mut help: impl FnMut(&[String]) -> String) -> Vec<Vec<String>> {
     let (mut found, mut open) = (Vec::new(), vec![Vec::<String>::new()]);
     while let Some(mut command) = open.pop() {
         let words: Vec<String> = command.iter().cloned().chain(["--help".to_owned()]).collect();
         let help = help(&words);
-        let usage = help.lines().find_map(|line| line.strip_prefix("Usage: ")).expect("a usage");
+        let Some(usage) = help.lines().find_map(|line| line.strip_prefix("Usage: ")) else { continue };
         if usage.contains("<COMMAND>") {
             let names = help.lines().skip_while(|line| *line != "Commands:").skip(1);
             let names = names.take_while(|line| !line.is_empty()).filter_map(|line| {

@@ -388,7 +388,9 @@ async fn commands_and_files(canaries: &mut Canaries) {
         let output = std::process::Command::new(&program).args(words).output().unwrap();
         String::from_utf8(output.stdout).unwrap()
     };
-    for command in tests::commands::all(help) {
+    let commands = tests::commands::all(help);
+    assert!(commands.len() > 60, "{commands:?}");
+    for command in commands {
         let command: Vec<&str> =
             command.iter().map(|word| if word == "hello" { "waits" } else { word.as_str() }).collect();
         for more in [&[][..], &["--json"]] {
