@@ -84,6 +84,7 @@ sys.stdin.read()'; }
 	"$binaries/cogwork" --dir "$work/second" serve --hooks "$upstream" --admin 0 >/dev/null 2>&1 &
 	local second=$!
 	wait "$asked" || true
+	# shellcheck disable=SC2154 # Set by `coproc`.
 	kill "$second" "$started" "$ports_PID"
 	wait "$second" "$started" 2>/dev/null || true
 	[ "$(cat "$work/answer")" = 200 ] || { cat "$work/caddy" >&2; echo 'Caddy does not wait for the daemon' >&2; exit 1; }

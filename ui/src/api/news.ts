@@ -8,7 +8,7 @@ export const ofAutomations =
   (news: unknown): boolean => {
     const { executions, more, uncounted } = news as ExecutionsNews;
     const wanted = new Set(automations());
-    return more > 0 || uncounted || executions.some((one) => wanted.has(one.automation));
+    return more > 0 || uncounted || executions.some((one) => one.automation !== undefined && wanted.has(one.automation));
   };
 
 /** True if executions of an automation may be among those that went on. */
