@@ -8,7 +8,12 @@ use std::task::{Context, Poll, ready};
 use bytes::Bytes;
 use http_body::{Body, Frame, SizeHint};
 use model::value::{CHUNK_SIZE, Data};
+use tokio::sync::Semaphore;
 use tokio::task::{JoinHandle, spawn_blocking};
+
+/// The right to read a chunk. Each thread that may block keeps freed memory for itself, so hundreds of slow readers must not need
+/// hundreds of threads.
+static READS: Semaphore = Semaphore::const_new(16);
 
 /// A body made of consecutive parts, each in memory or in a file. Its length is known in advance.
 #[derive(Debug)]
@@ -50,11 +55,13 @@ impl StreamingBody {
             let (position, data) = (self.position, data.clone());
             let count = usize::try_from(length - position).unwrap_or(CHUNK_SIZE).min(CHUNK_SIZE);
             self.position += count as u64;
-            // Allocated on the thread that frees it: an allocator keeps memory cached that another thread frees.
-            let mut buffer = vec![0; count];
-            self.reading = Some(spawn_blocking(move || {
-                data.read_exact_at(position, &mut buffer)?;
-                Ok(Bytes::from(buffer))
+            self.reading = Some(tokio::spawn(async move {
+                // The semaphore is never closed.
+                let _turn = READS.acquire().await;
+                // Allocated on a thread of those that free it: an allocator keeps memory cached that another thread frees.
+                let mut buffer = vec![0; count];
+                let read = move || data.read_exact_at(position, &mut buffer).map(|()| Bytes::from(buffer));
+                spawn_blocking(read).await.map_err(io::Error::other)?
             }));
             return None;
         }

@@ -19,10 +19,13 @@ use serde::{Serialize, Serializer};
 use serde_json::Value as Json;
 use store::{CutEvents, CutValue, ExecutionRow, HistoryRow, Store};
 use tokio::runtime::Handle;
-use tokio::sync::mpsc;
+use tokio::sync::{Semaphore, mpsc};
 
 use super::{Api, Problem, large};
 
+/// The right of a reader of executions to a thread that may block: while one waits for the store or for its reader, others need
+/// threads for the disk.
+static THREADS: Semaphore = Semaphore::const_new(8);
 /// The bytes of a part of a body.
 const PART: usize = 64 << 10;
 /// The parts of a body that wait to be sent or kept.
@@ -76,6 +79,8 @@ fn unknown(id: &str) -> Problem {
 pub(crate) async fn on_thread<T: Send + 'static>(
     work: impl FnOnce() -> Result<T, Problem> + Send + 'static,
 ) -> Result<T, Problem> {
+    // The semaphore is never closed.
+    let _turn = THREADS.acquire().await;
     tokio::task::spawn_blocking(work).await.map_err(|error| Problem::internal(&error))?
 }
 
@@ -253,20 +258,24 @@ impl Cuts {
     ) -> Body {
         let (sender, receiver) = mpsc::channel(PARTS);
         let cuts = self.clone();
-        let writing = tokio::task::spawn_blocking(move || {
+        let work = move || {
             let mut parts = Parts { sender, buffer: Vec::new() };
             let written = write(&cuts, &mut parts).and_then(|()| parts.flush());
             if let Err(error) = written {
                 // Fails if the reader has left.
                 let _ = parts.sender.blocking_send(Err(error));
             }
+        };
+        let writing = tokio::spawn(async move {
+            let _turn = THREADS.acquire().await;
+            tokio::task::spawn_blocking(work).await
         });
         let parts = stream::unfold((receiver, Some(writing)), async |(mut receiver, mut writing)| {
             if let Some(part) = receiver.recv().await {
                 return Some((part, (receiver, writing)));
             }
             // A thread that panicked has written a part only.
-            let failed = writing.take()?.await.err()?;
+            let failed = writing.take()?.await.flatten().err()?;
             Some((Err(io::Error::other(failed)), (receiver, None)))
         });
         Body::from_stream(parts)

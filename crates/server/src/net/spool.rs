@@ -8,16 +8,22 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use model::value::{CHUNK_SIZE, Data, FileStorage, FileWriter};
+use tokio::sync::Semaphore;
 use tokio::task::spawn_blocking;
 
 /// The bytes of bodies that may be on disk at one time.
 const MOST_BYTES: usize = 1 << 30;
+/// The writes at one time.
+const WRITES: usize = 16;
 
 /// The place of bodies that arrive or are sent.
 #[derive(Debug)]
 pub(crate) struct Spool {
     files: Arc<dyn FileStorage>,
     left: AtomicUsize,
+    /// The right to write. Each thread that may block keeps freed memory for itself, so hundreds of bodies must not need hundreds of
+    /// threads.
+    writes: Semaphore,
 }
 
 /// A body on disk, as far as it has arrived.
@@ -38,15 +44,25 @@ pub(crate) struct Share {
 impl Spool {
     /// Bodies among these files.
     pub(crate) fn new(files: Arc<dyn FileStorage>) -> Arc<Self> {
-        Arc::new(Self { files, left: AtomicUsize::new(MOST_BYTES) })
+        Arc::new(Self { files, left: AtomicUsize::new(MOST_BYTES), writes: Semaphore::new(WRITES) })
     }
 
     /// Begins a body.
     pub(super) async fn begin(self: &Arc<Self>) -> io::Result<Spooled> {
         let files = self.files.clone();
-        let file = spawn_blocking(move || files.create()).await.map_err(io::Error::other)??;
+        let file = self.write(move || files.create()).await?;
         let share = Share { bytes: 0, spool: Arc::clone(self) };
         Ok(Spooled { file: Some(file), buffer: Vec::new(), share })
+    }
+
+    /// Runs `work` on a thread that may block, when it is its turn.
+    async fn write<T: Send + 'static>(
+        &self,
+        work: impl FnOnce() -> io::Result<T> + Send + 'static,
+    ) -> io::Result<T> {
+        // The semaphore is never closed.
+        let _turn = self.writes.acquire().await;
+        spawn_blocking(work).await.map_err(io::Error::other)?
     }
 }
 
@@ -79,7 +95,7 @@ impl Spooled {
             file.write(&buffer)?;
             Ok::<_, io::Error>(file)
         };
-        self.file = Some(spawn_blocking(write).await.map_err(io::Error::other)??);
+        self.file = Some(self.share.spool.write(write).await?);
         Ok(())
     }
 
@@ -87,7 +103,7 @@ impl Spooled {
     pub(super) async fn finish(mut self) -> io::Result<(Data, Share)> {
         self.flush().await?;
         let file = self.file.take().ok_or(io::ErrorKind::BrokenPipe)?;
-        let data = spawn_blocking(move || file.finish()).await.map_err(io::Error::other)??;
+        let data = self.share.spool.write(move || file.finish()).await?;
         Ok((data, self.share))
     }
 }
