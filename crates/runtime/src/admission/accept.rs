@@ -385,7 +385,8 @@ impl Runtime {
         wall_offset: SignedDuration,
         memory: usize,
     ) {
-        let queued = Queued { memory, ..Queued::new(wall_offset, self.clock.monotonic_now()) };
+        let queued =
+            Queued { memory, is_small: memory == 0, ..Queued::new(wall_offset, self.clock.monotonic_now()) };
         let mut table = self.admission.table();
         for (id, origin) in accepted {
             table.enqueue(id, queued.clone().movable(origin, gated || memory > 0));

@@ -62,7 +62,11 @@ impl Runtime {
     async fn load_when_readable(&self, id: ExecutionId, queued: &Queued) -> Result<Option<RunParts>, Error> {
         let mut pauses = PAUSES;
         loop {
-            match self.load(id, queued.source, queued.wall_offset).await {
+            let loaded = match queued.is_small {
+                true => self.load(id, queued.source, queued.wall_offset).await,
+                false => self.load_large(id, queued.source, queued.wall_offset).await,
+            };
+            match loaded {
                 Err(Error::Store(error)) if error.may_pass() && self.accepting() => {
                     if pauses.is_fresh() {
                         tracing::warn!(%id, %error, "an accepted execution cannot be read back now; it is tried again");
@@ -92,7 +96,19 @@ impl Runtime {
         })
     }
 
-    /// Loads an execution; `None` if it has ended.
+    /// Loads an execution within a reservation for its events; `None` if it has ended.
+    pub(super) async fn load_large(
+        &self,
+        id: ExecutionId,
+        source: ReplaySource,
+        wall_offset: SignedDuration,
+    ) -> Result<Option<RunParts>, Error> {
+        let _memory = self.reserve_to_load_events(id).await?;
+        self.load(id, source, wall_offset).await
+    }
+
+    /// Loads an execution; `None` if it has ended. The caller has reserved memory for its events, which are needed until the journal has
+    /// their values.
     pub(super) async fn load(
         &self,
         id: ExecutionId,
@@ -103,8 +119,6 @@ impl Runtime {
             // It has waited here since it was interrupted, and has not run.
             source = ReplaySource::AnotherProcess;
         }
-        // Its events are needed until the journal has their values.
-        let _memory = self.reserve_to_load_events(id).await?;
         let log = self.store.replay_log(id).await?;
         let Some(ReplayLog { snapshot, mut events, mut count }) = log else { return Ok(None) };
         let stored = snapshot.as_ref();

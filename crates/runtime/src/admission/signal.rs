@@ -114,7 +114,7 @@ impl Runtime {
         let live = self.admission.table().run(id).cloned();
         let (automation, pauses) = match live {
             Some(run) => (run.deployment.automation.clone(), run.journal.pauses()),
-            None => match self.load(id, ReplaySource::ThisProcess, SignedDuration::ZERO).await {
+            None => match self.load_large(id, ReplaySource::ThisProcess, SignedDuration::ZERO).await {
                 Ok(Some(live)) => (live.deployment.automation.clone(), live.journal.pauses()),
                 Ok(None) if self.store.execution(id).await?.is_none() => {
                     return Err(Error::NoSuchExecution(id));
@@ -229,7 +229,7 @@ impl Runtime {
         step: &str,
         delivery: Delivery,
     ) -> Result<bool, SignalError> {
-        let live = self.load(id, source, *wall_offset).await?;
+        let live = self.load_large(id, source, *wall_offset).await?;
         let Some(live) = live else { return Err(SignalError::NotWaiting) };
         let new = taken(live.journal.signal(step, delivery))?;
         self.committed(&live.journal).await?;

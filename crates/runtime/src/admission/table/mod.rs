@@ -67,6 +67,8 @@ pub(crate) struct Queued {
     pub(super) notes: Vec<Event>,
     /// True if another node may run it as well: it has not begun, and waits for no other execution.
     pub(super) is_movable: bool,
+    /// True if this process has accepted it with small data and it has not begun: to read it needs no reservation.
+    pub(super) is_small: bool,
 }
 
 impl Queued {
@@ -79,6 +81,7 @@ impl Queued {
             since,
             notes: Vec::new(),
             is_movable: false,
+            is_small: false,
         }
     }
 
