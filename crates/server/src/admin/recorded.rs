@@ -10,7 +10,7 @@ use axum::body::Body;
 use axum::response::{IntoResponse as _, Response};
 use bytes::Bytes;
 use engine::ReadMemory;
-use futures_util::stream;
+use futures_util::{StreamExt as _, stream};
 use http::header::CONTENT_TYPE;
 use model::value::{Map, PublicForm, Value};
 use model::{Event, ExecutionId};
@@ -278,7 +278,8 @@ impl Cuts {
             let failed = writing.take()?.await.flatten().err()?;
             Some((Err(io::Error::other(failed)), (receiver, None)))
         });
-        Body::from_stream(parts)
+        // A body may be asked again after its end.
+        Body::from_stream(parts.fuse())
     }
 
     /// The events from which the answer to the caller is derived: the result stands for one of its type.
