@@ -52,7 +52,7 @@ struct Shared {
     requests: watch::Sender<usize>,
     /// The status of the answers over HTTP.
     status: Mutex<u16>,
-    /// Where a redirect leads.
+    /// The target of redirects.
     redirect: Mutex<Option<String>>,
     stop: CancellationToken,
 }

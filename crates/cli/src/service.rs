@@ -83,8 +83,8 @@ fn run(_arguments: &[OsString], _variables: &[(String, String)]) -> anyhow::Resu
     Ok(())
 }
 
-/// The variables that the process gets beside those that are in the environment: the service's that are not set here, and the ones that
-/// were taken out of the environment.
+/// The variables that the process gets beside its environment: the service's that are not set here, and the secret ones that were taken out
+/// of the environment.
 fn added<'v>(
     service: &'v [(String, String)],
     own: &'v Environment,

@@ -256,7 +256,7 @@ async fn delete_oldest(runtime: &Runtime) -> Result<(u64, bool), store::Error> {
     Ok((deleted, deletable > deleted))
 }
 
-/// Returns how many of so many ended executions may be deleted for room, and how many of these by one clean-up.
+/// Returns the number of ended executions that may be deleted for room, and the most that one clean-up deletes.
 fn bounds(ended: u32) -> (u64, u64) {
     let deletable = ended.saturating_sub(ROOM_FLOOR);
     (deletable.into(), deletable.min((ended / ROOM_SHARE).max(1)).into())

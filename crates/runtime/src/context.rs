@@ -84,8 +84,8 @@ pub struct Runtime {
     pub large_work: LargeWork,
     /// Memory budget for large values of executions.
     pub(crate) memory: Memory,
-    /// Memory budget for requests that read histories, apart from that of executions: an execution, also one that is loaded, waits
-    /// for no reader, and a reader for no execution.
+    /// Memory budget for requests that read histories, apart from `memory`: loading an execution waits for no reader, and a reader
+    /// for no execution.
     pub(crate) reads: Memory,
     /// Isolates executions that may have crashed the process.
     pub isolation: Arc<Isolation>,

@@ -25,7 +25,7 @@ const VALUES_FOR_TEXT: usize = 8;
 const VALUE_FOR_ROW: usize = 4;
 /// The memory that an event without its large values takes, in bytes.
 const EVENT: usize = 1 << 10;
-/// How long a request waits for memory that other requests have.
+/// The longest wait of a request for memory that other requests hold.
 const READ_PATIENCE: Duration = Duration::from_secs(5);
 /// The length of a body, in bytes, below which its values are not large: a value takes up to some 25 times its length.
 pub(crate) const SMALL_BODY: usize = 10 << 10;
@@ -48,7 +48,7 @@ pub(crate) fn trigger_memory(payload: &Payload, results: Option<&Value>) -> usiz
     if memory < LARGE_TRIGGER { 0 } else { memory }
 }
 
-/// The memory for so many events, whose large values have `text` bytes and take `factor` times as much.
+/// The memory for `events`, whose large values have `text` bytes and take `factor` times as much.
 fn history_memory(text: usize, factor: usize, events: u32) -> usize {
     let events = usize::try_from(events).unwrap_or(usize::MAX);
     text.saturating_mul(factor).saturating_add(events.saturating_mul(EVENT))

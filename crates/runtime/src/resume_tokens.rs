@@ -102,7 +102,7 @@ impl Mask for ResumeTokens {
     }
 }
 
-/// Returns true if the time, the version and the variant of a UUID can be those of a token. The time of an id begins with six zero bits
+/// Returns true if the time, the version and the variant of a UUID can belong to a token. The time of an id begins with six zero bits
 /// until the year 2109, whatever the clock said. One of 4096 texts passes, so long texts in base64 cost little.
 fn looks_like_id(window: &[u8]) -> bool {
     let bits = |index: usize| match window.get(index) {

@@ -328,7 +328,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_database_says_of_itself_may_pass_and_what_it_says_of_a_write_does_not() {
+    fn errors_of_the_database_may_pass_and_errors_of_a_write_do_not() {
         let reason = || "permission denied".to_owned();
         for error in [
             Error::Full,

@@ -19,7 +19,7 @@ use crate::project::Project;
 
 /// The bytes of a binary body.
 const BODY: usize = 6_000_000;
-/// How long the called host takes to answer: a part of the load.
+/// The response time of the called host, a part of the load.
 const SLOW: Duration = Duration::from_millis(300);
 /// The pause of a slow reader before it reads anything: a part of the load.
 const PAUSE: Duration = Duration::from_secs(2);

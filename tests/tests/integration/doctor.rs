@@ -246,7 +246,7 @@ async fn a_database_that_is_down_is_the_only_cause_beside_a_running_daemon() {
     assert!(skipped.iter().any(|line| line.starts_with("listeners hooks")), "{skipped:#?}");
     let nodes = in_time(site.cogwork(&["nodes"])).await;
     let said = String::from_utf8_lossy(&nodes.stderr).into_owned();
-    // What it says depends on whether the daemon has noticed the outage.
+    // The answer depends on the daemon having noticed the outage.
     let is_explained = ["it waits, perhaps for its store", "the database does not answer"]
         .iter()
         .any(|cause| said.contains(cause));

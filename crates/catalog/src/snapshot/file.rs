@@ -15,7 +15,7 @@ use crate::project_dir::{self, ProjectFileError};
 
 /// Maximum bytes read from a YAML file; above the loader's own limit, so that the loader reports an oversized file.
 const MAX_BYTES: u64 = 512 << 10;
-/// The problem of a file with other bytes than those of text.
+/// The problem of a file that is not UTF-8 text.
 const NOT_UTF8: &str = "the file is not UTF-8 text";
 
 /// Kind of a project file, determined by its folder.

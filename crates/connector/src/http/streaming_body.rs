@@ -58,7 +58,7 @@ impl StreamingBody {
             self.reading = Some(tokio::spawn(async move {
                 // The semaphore is never closed.
                 let _turn = READS.acquire().await;
-                // Allocated on a thread of those that free it: an allocator keeps memory cached that another thread frees.
+                // Allocated on a thread of the runtime, which frees it: an allocator keeps memory cached that another thread frees.
                 let mut buffer = vec![0; count];
                 let read = move || data.read_exact_at(position, &mut buffer).map(|()| Bytes::from(buffer));
                 spawn_blocking(read).await.map_err(io::Error::other)?

@@ -12,43 +12,37 @@ use store::{ExecutionFilter, Page};
 use crate::common::{Peer, Project, call, end, json, manual, outcome_of, soon, start_with, steps_of, stop};
 use crate::hooks::{post, text, tokens};
 
-#[tokio::test]
-async fn a_file_without_a_timeout_has_a_quarter_of_an_hour() {
+/// Runs an automation whose call is never answered until `limit` is over. Returns the outcome and the steps.
+async fn unanswered_for(limit: Duration, yaml: impl Fn(&str) -> String) -> (String, Vec<String>) {
     let mut peer = Peer::new().await;
-    let project = Project::with(&manual(&call("a", &peer.base, "/a")));
+    let project = Project::with(&yaml(&peer.base));
     let engine = project.start().await;
     let id = start_with(&engine, "{}").await;
-    let limit = Duration::from_secs(15 * 60);
     let due = engine.clock().now() + limit;
     let held = peer.asked().await;
     soon(project.clock.somebody_sleeps_until(due)).await;
     project.clock.advance(limit);
-    let outcome = end(&engine, id).await;
-    assert!(outcome.contains("longer than its timeout of 15m"), "{outcome}");
+    let found = (end(&engine, id).await, steps_of(&engine, id).await);
     drop(held);
     stop(engine).await;
+    found
+}
+
+#[tokio::test]
+async fn a_file_without_a_timeout_has_a_quarter_of_an_hour() {
+    let limit = Duration::from_secs(15 * 60);
+    let (outcome, _) = unanswered_for(limit, |base| manual(&call("a", base, "/a"))).await;
+    assert!(outcome.contains("longer than its timeout of 15m"), "{outcome}");
 }
 
 #[tokio::test]
 async fn the_closing_steps_have_five_minutes() {
-    let mut peer = Peer::new().await;
-    let yaml = format!(
-        "trigger: {{manual: {{}}}}\nfinally:\n{}steps:\n  - set: {{a: 1}}\n",
-        call("ask", &peer.base, "/a")
-    );
-    let project = Project::with(&yaml);
-    let engine = project.start().await;
-    let id = start_with(&engine, "{}").await;
-    let limit = Duration::from_secs(5 * 60);
-    let due = engine.clock().now() + limit;
-    let held = peer.asked().await;
-    soon(project.clock.somebody_sleeps_until(due)).await;
-    project.clock.advance(limit);
-    end(&engine, id).await;
-    let steps = steps_of(&engine, id).await;
+    let yaml = |base: &str| {
+        let call = call("ask", base, "/a");
+        format!("trigger: {{manual: {{}}}}\nfinally:\n{call}steps:\n  - set: {{a: 1}}\n")
+    };
+    let (_, steps) = unanswered_for(Duration::from_secs(5 * 60), yaml).await;
     assert!(steps.iter().all(|step| !step.starts_with("ask=")), "{steps:?}");
-    drop(held);
-    stop(engine).await;
 }
 
 #[tokio::test]

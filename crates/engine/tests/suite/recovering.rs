@@ -34,16 +34,21 @@ async fn accept(store: &Watched, automation: &Automation, number: u8) -> Executi
     id
 }
 
-#[tokio::test]
-async fn an_accepted_execution_that_a_read_did_not_reach_is_read_again_although_there_is_no_outage() {
+/// A project whose definition is stored, with a store for the next daemon.
+async fn stored() -> (Project, Arc<Automation>, Arc<Watched>) {
     let project = Project::with("trigger: {webhook: {verify: none, mode: sync}}\nsteps: []\n");
     let engine = project.start().await;
     let automation = automation(&engine);
-    // Stores the definition.
     let answer = soon(Box::pin(engine.ingress().receive(&tokens(&engine).0, post("{}")))).await;
     assert_eq!(answer.status, 200, "{}", text(&answer));
     stop(engine).await;
     let store = Arc::new(Watched::new(project.open_store()));
+    (project, automation, store)
+}
+
+#[tokio::test]
+async fn an_accepted_execution_that_a_read_did_not_reach_is_read_again_although_there_is_no_outage() {
+    let (project, automation, store) = stored().await;
     let id = accept(&store, &automation, 1).await;
     store.unanswered.store(2, Ordering::SeqCst);
     let engine = project.start_on(store.clone()).await;
@@ -61,14 +66,7 @@ async fn an_accepted_execution_that_a_read_did_not_reach_is_read_again_although_
 
 #[tokio::test]
 async fn a_synchronous_start_waits_a_moment_for_the_backlog_and_is_then_refused_with_503_not_429() {
-    let project = Project::with("trigger: {webhook: {verify: none, mode: sync}}\nsteps: []\n");
-    let engine = project.start().await;
-    let automation = automation(&engine);
-    // Stores the definition.
-    let answer = soon(Box::pin(engine.ingress().receive(&tokens(&engine).0, post("{}")))).await;
-    assert_eq!(answer.status, 200, "{}", text(&answer));
-    stop(engine).await;
-    let store = Arc::new(Watched::new(project.open_store()));
+    let (project, automation, store) = stored().await;
     for number in 1..=2 {
         accept(&store, &automation, number).await;
     }

@@ -33,7 +33,7 @@ pub(crate) struct Watched {
     pub(crate) full: AtomicU64,
     /// How many writes are refused for another reason.
     pub(crate) refused: AtomicU64,
-    /// How many reads of logs the database does not answer.
+    /// The number of reads of logs that the database does not answer.
     pub(crate) unanswered: AtomicU64,
     pub(crate) gate: Semaphore,
     /// As `gate`, for the reads of logs.

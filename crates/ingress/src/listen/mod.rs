@@ -411,7 +411,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn of_more_sessions_than_are_kept_the_one_that_ends_first_goes() {
+    fn the_session_that_ends_first_goes_where_there_are_too_many() {
         let listeners = Listeners::default();
         let now = MonotonicTime::from_wall(Timestamp::UNIX_EPOCH, SignedDuration::ZERO);
         let sessions: Vec<(AutomationId, Duration)> = (1..)

@@ -310,13 +310,18 @@ impl Expression {
         matches!(&self.inner.code, Code::Jinja(program) if program.reads_clock())
     }
 
+    /// Applies `find` to the text, if it is parsed as Jinja; else nothing is found.
+    fn in_jinja<T: Default>(&self, find: fn(&str) -> T) -> T {
+        match &self.inner.code {
+            Code::Jinja(_) => find(&self.inner.text),
+            Code::Names | Code::Path(_) | Code::JsonPath(_) | Code::Placeholder => T::default(),
+        }
+    }
+
     /// The constant operands of the expression as a condition. Most conditions have none.
     #[must_use]
     pub fn constants(&self) -> Vec<Constant> {
-        match &self.inner.code {
-            Code::Jinja(_) => constant::find_constants(&self.inner.text),
-            Code::Names | Code::Path(_) | Code::JsonPath(_) | Code::Placeholder => Vec::new(),
-        }
+        self.in_jinja(constant::find_constants)
     }
 
     /// The locations of values without an `else` whose absence nothing handles: `'x' if flag`.
@@ -333,10 +338,7 @@ impl Expression {
     /// The comparisons with `==`, `!=` and `in`. A path or a query has none.
     #[must_use]
     pub fn comparisons(&self) -> Vec<ComparisonSite> {
-        match &self.inner.code {
-            Code::Jinja(_) => comparison::find_comparisons(&self.inner.text),
-            Code::Names | Code::Path(_) | Code::JsonPath(_) | Code::Placeholder => Vec::new(),
-        }
+        self.in_jinja(comparison::find_comparisons)
     }
 
     /// The orders, sums and truths whose meaning depends on types. With `is_condition` the truth of the whole counts too.
@@ -354,37 +356,25 @@ impl Expression {
     /// The form of the value, as far as the outermost operation says it.
     #[must_use]
     pub fn form(&self) -> Form {
-        match &self.inner.code {
-            Code::Jinja(_) => operation::find_form(&self.inner.text),
-            Code::Names | Code::Path(_) | Code::JsonPath(_) | Code::Placeholder => Form::Unknown,
-        }
+        self.in_jinja(operation::find_form)
     }
 
     /// The uses of `default` that come too late for null.
     #[must_use]
     pub fn late_defaults(&self) -> Vec<LateDefault> {
-        match &self.inner.code {
-            Code::Jinja(_) => operation::find_late_defaults(&self.inner.text),
-            Code::Names | Code::Path(_) | Code::JsonPath(_) | Code::Placeholder => Vec::new(),
-        }
+        self.in_jinja(operation::find_late_defaults)
     }
 
     /// The locations between texts that stand side by side and are read as one, in bytes of the text.
     #[must_use]
     pub fn joined_texts(&self) -> Vec<std::ops::Range<usize>> {
-        match &self.inner.code {
-            Code::Jinja(_) => operation::find_joined_texts(&self.inner.text),
-            Code::Names | Code::Path(_) | Code::JsonPath(_) | Code::Placeholder => Vec::new(),
-        }
+        self.in_jinja(operation::find_joined_texts)
     }
 
     /// The filters that apply to less than they were probably meant for.
     #[must_use]
     pub fn loose_filters(&self) -> Vec<LooseFilter> {
-        match &self.inner.code {
-            Code::Jinja(_) => operation::find_loose_filters(&self.inner.text),
-            Code::Names | Code::Path(_) | Code::JsonPath(_) | Code::Placeholder => Vec::new(),
-        }
+        self.in_jinja(operation::find_loose_filters)
     }
 
     /// The first equality between a member of `variable` and another value without which the condition is not true.

@@ -18,7 +18,7 @@ const AT_ONCE: usize = 16;
 /// The page size when the steps that wait for an event are read.
 const PAGE: u32 = 1000;
 
-/// What became of an event.
+/// The result of sending an event.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct SentEvent {
     /// The number of steps that received it.

@@ -248,7 +248,7 @@ impl Run {
         if self.journal.closing().is_none()
             && let Some(Err(error)) = key.map(|key| self.concurrency_key(key))
         {
-            // It has no place in any group, so its steps could run beside those of another execution.
+            // Without a group its steps could run beside another execution.
             return self.finish(Outcome::Failed { error }).await;
         }
         loop {

@@ -187,7 +187,7 @@ impl AuditLog {
         let (series, most) = {
             let mut state = self.0.lock().unwrap_or_else(PoisonError::into_inner);
             let counted = state.write_counts(None);
-            // What is written can be read all the same, such as on a full disk.
+            // Entries that are stored stay readable, also on a full disk.
             if counted.is_err() {
                 state.note(counted);
             }

@@ -98,7 +98,7 @@ impl Budget {
         self.left.fetch_update(Ordering::Relaxed, Ordering::Relaxed, less).is_ok()
     }
 
-    /// Waits until there is room for `bytes` bytes beside `remaining` ones. False where there is none in time.
+    /// Waits until there is room for `bytes` bytes beside `remaining` ones. Returns false on a timeout.
     async fn take_in_time(&self, bytes: usize, remaining: usize) -> bool {
         let there = async {
             loop {

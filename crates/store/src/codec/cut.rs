@@ -180,7 +180,7 @@ pub struct HistoryRow {
     /// Its first event.
     first: u32,
     text: String,
-    /// What has the files that the text names.
+    /// The source of the files that the text names.
     files: Option<Arc<dyn BlobSource>>,
 }
 

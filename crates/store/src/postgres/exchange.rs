@@ -32,12 +32,12 @@ pub(super) struct Exchange {
     received: tokio::sync::Mutex<mpsc::Receiver<News>>,
 }
 
-/// What this node tells about itself.
+/// The details of this node for the other nodes.
 #[derive(Debug, Default)]
 struct Details {
-    /// Those for the next beat; `None` if the others know them.
+    /// The details for the next beat; `None` if the others know them.
     waiting: Option<NodeDetails>,
-    /// Those that a beat has told last.
+    /// The details of the last beat that told any.
     told: Option<NodeDetails>,
 }
 

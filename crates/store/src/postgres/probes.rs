@@ -22,7 +22,7 @@ const MAX_BYTES: usize = 1 << 20;
 const FENCE: &str = "UPDATE lanes SET batch = batch WHERE node = $1 AND lane = 0";
 const FILL: &str = "INSERT INTO meta (name, value) VALUES ('probe', $1) ON CONFLICT (name) DO UPDATE SET value = excluded.value";
 
-/// What a probe sends.
+/// The write that a probe sends.
 #[derive(Debug)]
 enum Sample {
     /// A refused write itself.
@@ -170,7 +170,7 @@ fn incompressible(bytes: usize) -> Vec<u8> {
 mod tests {
     use super::*;
 
-    /// A write of a kind, of so many statements.
+    /// A write of this kind with this number of statements.
     fn write(kind: &'static str, count: usize) -> Op {
         Op::Statements((0..count).map(|_| (kind, Vec::new())).collect())
     }

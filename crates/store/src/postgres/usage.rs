@@ -28,7 +28,7 @@ const MEASURE: &str = "SELECT (SELECT coalesce(sum(pg_total_relation_size(c.oid)
     (SELECT convert_from(value, 'UTF8') FROM meta WHERE name = 'freed')";
 const COUNT: &str = "SELECT (SELECT count(*) FROM (SELECT 1 FROM executions LIMIT $1) e) \
     + (SELECT count(*) FROM (SELECT 1 FROM live LIMIT $1) l)";
-/// Adds the bytes that a deletion freed, beside those of other nodes. The value has the size of the tables, the bytes that were free
+/// Adds the bytes that a deletion freed to the sum of all nodes. The value has the size of the tables, the bytes that were free
 /// then, and the id of the last deletion, whose statement may be sent twice.
 const ADD_FREED: &str = "INSERT INTO meta AS m (name, value) \
     VALUES ('freed', convert_to($1::int8 || ' ' || $2::int8 || ' ' || $3::text, 'UTF8')) \

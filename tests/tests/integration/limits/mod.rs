@@ -31,7 +31,7 @@ type ApiRequest = (Method, String, Value, u16);
 /// The content type and the body of a request to a webhook, and the status of its answer.
 type HookRequest = (String, Vec<u8>, u16);
 
-/// How a row of the table is tried.
+/// The way in which a row of the table is tried.
 enum Tried {
     /// A file that is checked: the text at the limit, and the one above it with the code of its error.
     File(fn() -> Files),
@@ -83,7 +83,7 @@ fn every_row_of_the_manual_is_tried() {
 }
 
 #[test]
-fn what_is_tried_is_one_row_of_the_manual() {
+fn each_entry_is_one_row_of_the_manual() {
     let rows = documented();
     for (name, _) in tried() {
         let found = rows.iter().filter(|row| row.starts_with(name)).count();

@@ -298,7 +298,7 @@ pub(super) const ROWS: &[(&str, Tried)] = &[
             &[
                 (
                     "crates/ingress/src/listen/mod.rs",
-                    "of_more_sessions_than_are_kept_the_one_that_ends_first_goes",
+                    "the_session_that_ends_first_goes_where_there_are_too_many",
                 ),
                 ("crates/store/tests/postgres/listening.rs", "sessions_and_captures_are_bounded"),
             ],

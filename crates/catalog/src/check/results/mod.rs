@@ -93,7 +93,7 @@ impl<'a> Checker<'a> {
         }
         for compared in expression.comparisons() {
             let kind = |path: &Reference| self.types.reference(path, at);
-            let span = part(&self.automation.source, expression, compared.operands[0].at.start..compared.end);
+            let span = self.part(expression, compared.operands[0].at.start..compared.end);
             if let Some(diagnostic) = compared::never(expression, &compared, &kind, span) {
                 self.report(diagnostic, at);
             }
@@ -305,11 +305,11 @@ impl<'a> Checker<'a> {
             });
         }
     }
-}
 
-/// Returns the position of a part of an expression, or of the whole if the file has it in escaped form.
-fn part(source: &model::diagnostic::Source, expression: &Expression, at: std::ops::Range<usize>) -> Span {
-    expression.place_in(source, at).unwrap_or(expression.span())
+    /// Returns the position of a part of an expression, or of the whole if the file has it in escaped form.
+    fn part(&self, expression: &Expression, at: std::ops::Range<usize>) -> Span {
+        expression.place_in(&self.automation.source, at).unwrap_or(expression.span())
+    }
 }
 
 /// Formats a path for messages.

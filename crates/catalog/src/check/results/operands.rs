@@ -2,12 +2,14 @@
 //! `body.data.due < now()`. Codes: `text-as-number`, `text-as-condition`, `text-as-date`,
 //! `late-default`.
 
+use std::ops::Range;
+
 use model::automation::Step;
 use model::diagnostic::{Diagnostic, Span};
 use model::expression::{Expression, Form, Link, Operation, OperationKind, Reference, TypedOperand};
 use model::{ResultType, Template, Value};
 
-use super::{Checker, part, path_text};
+use super::{Checker, path_text};
 
 impl<'a> Checker<'a> {
     /// Checks the operations of an expression. `is_condition` is true if its own truth is tested.
@@ -20,15 +22,14 @@ impl<'a> Checker<'a> {
         for late in expression.late_defaults() {
             let may_be_null = self.types.reference(&late.path, at).alternatives().contains(&ResultType::Null);
             if may_be_null {
-                let span = part(&self.automation.source, expression, late.at.clone());
+                let span = self.part(expression, late.at.clone());
                 let message = format!(
                     "{} may be null, on which `{}` fails before `default` applies",
                     path_text(&links_of(&late.path)),
                     late.filter
                 );
-                let place = TypedOperand { at: late.at, ..TypedOperand::default() };
                 let diagnostic = Diagnostic::warning("late-default", message, span);
-                let diagnostic = self.rewritten(diagnostic, expression, &place, &late.meant);
+                let diagnostic = self.rewritten(diagnostic, expression, late.at, &late.meant);
                 self.report(diagnostic, at);
             }
         }
@@ -65,10 +66,14 @@ impl<'a> Checker<'a> {
             return None;
         }
         let of = |operand: &TypedOperand| expression.text().get(operand.at.clone()).unwrap_or_default();
-        let span = part(&self.automation.source, expression, operation.at.clone());
+        let span = self.part(expression, operation.at.clone());
         let diagnostic = Diagnostic::warning("text-as-number", "`+` does not join a text and a number", span);
-        let place = TypedOperand { at: operation.at.clone(), ..TypedOperand::default() };
-        Some(self.rewritten(diagnostic, expression, &place, &format!("{} ~ {}", of(left), of(right))))
+        Some(self.rewritten(
+            diagnostic,
+            expression,
+            operation.at.clone(),
+            &format!("{} ~ {}", of(left), of(right)),
+        ))
     }
 
     /// A text that is compared or calculated with a number.
@@ -107,15 +112,14 @@ impl<'a> Checker<'a> {
         let number = format!("{written} | {filter}");
         let diagnostic = Diagnostic::warning("text-as-number", format!("{name} is text: {what}"), span);
         let (Some(Value::String(literal)), true) = (&other.literal, is_order) else {
-            return Some(self.rewritten(diagnostic, expression, text, &number));
+            return Some(self.rewritten(diagnostic, expression, text.at.clone(), &number));
         };
         // Both sides become numbers.
         let (from, to) = (operation.at.start, operation.at.end);
         let whole = expression.text().get(from..to).unwrap_or_default();
         let quoted = expression.text().get(other.at.clone()).unwrap_or_default();
         let meant = whole.replacen(written, &number, 1).replacen(quoted, literal, 1);
-        let place = TypedOperand { at: from..to, ..TypedOperand::default() };
-        Some(self.rewritten(diagnostic, expression, &place, &meant))
+        Some(self.rewritten(diagnostic, expression, from..to, &meant))
     }
 
     /// A date from outside that is compared with one in the form of `now()`.
@@ -142,7 +146,7 @@ impl<'a> Checker<'a> {
         let message =
             format!("{name} is compared as a text: dates in another form or time zone are ordered wrongly");
         let diagnostic = Diagnostic::warning("text-as-date", message, span);
-        Some(self.rewritten(diagnostic, expression, other, &format!("parseDate({written})")))
+        Some(self.rewritten(diagnostic, expression, other.at.clone(), &format!("parseDate({written})")))
     }
 
     /// A text as a condition, which is true for `false` and `0` too.
@@ -170,7 +174,7 @@ impl<'a> Checker<'a> {
         let diagnostic = Diagnostic::warning("text-as-condition", message, span);
         let meant = format!("{written} | bool");
         if is_flag {
-            return Some(self.rewritten(diagnostic, expression, operand, &meant));
+            return Some(self.rewritten(diagnostic, expression, operand.at.clone(), &meant));
         }
         let presence = match path.suffix.is_empty() {
             true => format!("`{} | default('') != ''`", path.path.join(".")),
@@ -188,21 +192,21 @@ impl<'a> Checker<'a> {
         operand: &TypedOperand,
         path: &Reference,
     ) -> (String, Span, &'e str) {
-        let span = part(&self.automation.source, expression, operand.at.clone());
+        let span = self.part(expression, operand.at.clone());
         let written = expression.text().get(operand.at.clone()).unwrap_or_default();
         (path_text(&links_of(path)), span, written)
     }
 
-    /// Adds the way out: the operand in another form.
+    /// Adds the way out: another text for a part of the expression.
     fn rewritten(
         &self,
         diagnostic: Diagnostic,
         expression: &Expression,
-        operand: &TypedOperand,
+        at: Range<usize>,
         meant: &str,
     ) -> Diagnostic {
         let diagnostic = diagnostic.help(format!("write `{meant}`"));
-        let place = expression.place_in(&self.automation.source, operand.at.clone());
+        let place = expression.place_in(&self.automation.source, at);
         diagnostic.replacement(place.map(|place| (place, meant.to_owned())))
     }
 

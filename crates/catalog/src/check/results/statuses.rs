@@ -8,7 +8,7 @@ use model::automation::{Automation, OnError, Step, SwitchStep, Verb};
 use model::diagnostic::Diagnostic;
 use model::expression::{DirectPath, Expression, OperationKind, Reference, TypedOperand};
 
-use super::{Checker, part};
+use super::Checker;
 
 const CODE: &str = "success-status";
 
@@ -39,7 +39,7 @@ impl<'a> Checker<'a> {
             let Some(holds) = holds.filter(|holds| holds.iter().all(|one| *one == holds[0])) else {
                 continue;
             };
-            let span = part(&self.automation.source, expression, operation.at.clone());
+            let span = self.part(expression, operation.at.clone());
             self.report(diagnostic(step, holds[0], span), at);
         }
         for compared in expression.comparisons().into_iter().filter(|compared| compared.is_containment) {
@@ -48,7 +48,7 @@ impl<'a> Checker<'a> {
             let Some(step) = self.call_of(path) else { continue };
             let fails = |literal: &Value| literal.as_i64().is_some_and(|status| !SUCCESS.contains(&status));
             if !literals.is_empty() && literals.iter().all(fails) {
-                let span = part(&self.automation.source, expression, left.at.start..compared.end);
+                let span = self.part(expression, left.at.start..compared.end);
                 self.report(diagnostic(step, compared.negated, span), at);
             }
         }

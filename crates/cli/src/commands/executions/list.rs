@@ -205,8 +205,8 @@ struct Listed {
     step_attempt: Option<StepAttempt>,
 }
 
-/// The executions of an automation, or of all, that wait for a slot, memory or a permit, accepted at `since` or later: only a daemon
-/// knows which of those that have started do.
+/// The executions of an automation, or of all, that wait for a slot, memory or a permit, accepted at `since` or later. Only a
+/// daemon knows them.
 async fn queued(
     config: &Config,
     automation: Option<&AutomationId>,

@@ -513,8 +513,8 @@ impl ExecutionTable {
         None
     }
 
-    /// Moves a suspended or paused execution to the backlog. Returns false if it is neither; one that is claimed goes there when
-    /// it is released.
+    /// Moves a suspended or paused execution to the backlog. Returns false if it is neither. A claimed execution
+    /// moves when it is released.
     pub(super) fn wake(&mut self, id: ExecutionId, now: MonotonicTime) -> bool {
         match self.executions.get_mut(&id) {
             Some(ExecutionState::Suspended(_) | ExecutionState::Paused { .. }) => {}
