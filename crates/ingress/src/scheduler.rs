@@ -1,12 +1,13 @@
 //! The scheduler: one timer over all schedules in force. The execution of a tick and the watermark commit together
 //! under the key (automation, instant), so that each instant fires exactly once, also across restarts.
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::{BTreeSet, HashMap, HashSet};
 use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::stream::{self, StreamExt as _};
 use jiff::{SignedDuration, Timestamp};
+use model::Backoff;
 use model::automation::{AutomationId, Misfire, Overlap, ScheduleTrigger, Trigger};
 use model::execution::Origin;
 use model::payload::Payload;
@@ -29,6 +30,8 @@ const MAX_CONCURRENT: usize = 256;
 /// The first and the longest delay before an instant is retried that the queue or the store did not take.
 const RETRY_DELAY: SignedDuration = SignedDuration::from_secs(1);
 const MAX_RETRY_DELAY: SignedDuration = SignedDuration::from_secs(8);
+/// The pauses before watermarks are stored again that the store did not take.
+const SAVE_PAUSES: Backoff = Backoff::new(Duration::from_secs(1), Duration::from_secs(8));
 
 /// The fingerprint in the watermark of a schedule that is not in force. No schedule has it, so a schedule that is enabled or comes
 /// back begins then, and the instants before are not made up for.
@@ -49,6 +52,10 @@ struct Timetable {
     order: BTreeSet<(Timestamp, AutomationId)>,
     /// Stored watermarks of schedules that are not in force yet.
     stored: HashMap<AutomationId, Watermark>,
+    /// Watermarks to store that no execution is stored with, and the time of the next attempt; `None` if there is none to repeat.
+    unsaved: HashMap<AutomationId, Watermark>,
+    save_at: Option<Timestamp>,
+    save_pauses: Backoff,
     /// False until the automations in force at the start are known.
     is_adopted: bool,
 }
@@ -74,7 +81,8 @@ impl Timed for Timetable {
     }
 
     fn next(&self) -> Option<Due> {
-        self.order.first().map(|(at, _)| Due::WallClock(*at))
+        let first = self.order.first().map(|(at, _)| *at);
+        first.into_iter().chain(self.save_at).min().map(Due::WallClock)
     }
 
     async fn run_due(&mut self) {
@@ -83,16 +91,24 @@ impl Timed for Timetable {
         // Tasks of their own, which all threads of the runtime run.
         let fire = |tick: Tick| ingress.runtime.tracker.spawn(tick.fire(ingress.clone()));
         let fired = stream::iter(ticks).map(fire).buffer_unordered(MAX_CONCURRENT);
-        let fired = fired.map(|ended| {
-            ended.unwrap_or_else(|error| {
-                tracing::error!(%error, "a schedule could not be fired");
-                None
-            })
+        let fired = fired.filter_map(async |ended| {
+            ended.inspect_err(|error| tracing::error!(%error, "a schedule could not be fired")).ok().flatten()
         });
-        let unfinished: Vec<Unfinished> = fired.filter_map(std::future::ready).collect().await;
+        let fired: Vec<Fired> = fired.collect().await;
         let now = self.ingress.runtime.clock.now();
-        for unfinished in unfinished {
-            self.retry(unfinished, now);
+        let mut is_save_due = self.save_at.is_some_and(|at| at <= now);
+        for Fired { automation, is_stored, unfinished, unsaved } in fired {
+            if is_stored {
+                self.unsaved.remove(&automation);
+            }
+            is_save_due |= unsaved.is_some();
+            self.unsaved.extend(unsaved.map(|watermark| (automation.clone(), watermark)));
+            if let Some(unfinished) = unfinished {
+                self.retry(&automation, unfinished, now);
+            }
+        }
+        if is_save_due {
+            self.save().await;
         }
     }
 }
@@ -102,8 +118,16 @@ impl Timetable {
         let runtime = &ingress.runtime;
         let stored = until_done(runtime, || runtime.store.watermarks()).await?.into_iter();
         let stored = stored.map(|watermark| (watermark.automation.clone(), watermark)).collect();
-        let (entries, order) = (HashMap::new(), BTreeSet::new());
-        Some(Self { ingress, entries, order, stored, is_adopted: false })
+        Some(Self {
+            ingress,
+            entries: HashMap::new(),
+            order: BTreeSet::new(),
+            stored,
+            unsaved: HashMap::new(),
+            save_at: None,
+            save_pauses: SAVE_PAUSES,
+            is_adopted: false,
+        })
     }
 
     /// Reads the watermarks of schedules again that another node may have fired.
@@ -112,6 +136,7 @@ impl Timetable {
             return;
         }
         for id in moved {
+            self.unsaved.remove(id);
             if let Some(at) = self.entries.remove(id).and_then(|entry| entry.next) {
                 self.order.remove(&(at, id.clone()));
             }
@@ -137,7 +162,7 @@ impl Timetable {
     async fn apply(&mut self, catalog: &Catalog, ids: BTreeSet<AutomationId>) {
         let ingress = &self.ingress;
         let now = ingress.runtime.clock.now();
-        let mut fresh = Vec::new();
+        let mut fresh = HashMap::new();
         for id in ids {
             let before = self.entries.remove(&id);
             if let Some(at) = before.as_ref().and_then(|entry| entry.next) {
@@ -152,8 +177,8 @@ impl Timetable {
             let Some((deployment, schedule)) = in_force else {
                 let stored = self.stored.remove(&id);
                 if before.is_some() || stored.is_some_and(|stored| stored.schedule != NOT_IN_FORCE) {
-                    let (automation, schedule) = (id, NOT_IN_FORCE.to_owned());
-                    fresh.push(Watermark { automation, schedule, instant: now });
+                    let (automation, schedule) = (id.clone(), NOT_IN_FORCE.to_owned());
+                    fresh.insert(id, Watermark { automation, schedule, instant: now });
                 }
                 continue;
             };
@@ -164,11 +189,8 @@ impl Timetable {
                 (Some(entry), _) => entry.done,
                 (None, Some(watermark)) => watermark.instant,
                 (None, None) => {
-                    fresh.push(Watermark {
-                        automation: id.clone(),
-                        schedule: fingerprint.clone(),
-                        instant: now,
-                    });
+                    let (automation, schedule) = (id.clone(), fingerprint.clone());
+                    fresh.insert(id.clone(), Watermark { automation, schedule, instant: now });
                     now
                 }
             };
@@ -178,13 +200,40 @@ impl Timetable {
                 .insert(id, Entry { deployment: deployment.clone(), fingerprint, done, next, retries: 0 });
         }
         // The start of a new schedule must survive a restart, or instants missed before its first tick are lost.
-        stream::iter(fresh)
-            .for_each_concurrent(MAX_CONCURRENT, |watermark| async {
-                let accept = Accept { watermark: Some(watermark), ..Accept::default() };
-                let runtime = &ingress.runtime;
-                until_done(runtime, || runtime.store.accept(&accept)).await;
-            })
-            .await;
+        if !fresh.is_empty() {
+            self.unsaved.extend(fresh);
+            self.save().await;
+        }
+    }
+
+    /// Stores the watermarks that no execution is stored with. The instants of other schedules do not wait for a store that refuses
+    /// one: it is repeated after growing pauses.
+    async fn save(&mut self) {
+        let runtime = &self.ingress.runtime;
+        let is_first = self.save_pauses.is_fresh();
+        let save = async |watermark: &Watermark| {
+            // Otherwise the node that has the schedule now stores it.
+            let _hold = runtime.hold_shard(&watermark.automation)?;
+            let accept = Accept { watermark: Some(watermark.clone()), ..Accept::default() };
+            let error = runtime.store.accept(&accept).await.err()?;
+            if is_first || !error.may_pass() {
+                runtime.lost(&error);
+            }
+            error.may_pass().then(|| watermark.automation.clone())
+        };
+        let left = stream::iter(self.unsaved.values()).map(save).buffer_unordered(MAX_CONCURRENT);
+        let left = left.filter_map(std::future::ready).collect();
+        // When the engine stops, the next start of the daemon looks at the instants again.
+        let left: Option<HashSet<AutomationId>> = runtime.closing.run_until_cancelled(left).await;
+        let left = left.filter(|_| runtime.accepting()).unwrap_or_default();
+        self.unsaved.retain(|id, _| left.contains(id));
+        self.save_at = if left.is_empty() {
+            self.save_pauses.reset();
+            None
+        } else {
+            let pause = SignedDuration::try_from(self.save_pauses.pause()).unwrap_or(RETRY_DELAY);
+            Some(after(runtime.clock.now(), pause))
+        };
     }
 
     /// Removes and returns all due ticks.
@@ -208,9 +257,9 @@ impl Timetable {
     }
 
     /// Sets a schedule back to the last processed instant and retries it.
-    fn retry(&mut self, unfinished: Unfinished, now: Timestamp) {
-        let Unfinished { automation: id, done, retries, is_refused } = unfinished;
-        let Some(entry) = self.entries.get_mut(&id) else { return };
+    fn retry(&mut self, id: &AutomationId, unfinished: Unfinished, now: Timestamp) {
+        let Unfinished { done, retries, is_refused } = unfinished;
+        let Some(entry) = self.entries.get_mut(id) else { return };
         if let Some(next) = entry.next {
             self.order.remove(&(next, id.clone()));
         }
@@ -241,9 +290,19 @@ struct Tick {
     retries: u32,
 }
 
-/// A schedule with unprocessed instants, because the queue or the store is full or the previous execution still runs.
-struct Unfinished {
+/// The result of a tick.
+struct Fired {
     automation: AutomationId,
+    /// True if a watermark was stored with an execution.
+    is_stored: bool,
+    /// The instants that must be retried.
+    unfinished: Option<Unfinished>,
+    /// The watermark to store if the last instants started nothing: an acceptance commits that of its instant.
+    unsaved: Option<Watermark>,
+}
+
+/// Unprocessed instants of a schedule, because the queue or the store is full or the previous execution still runs.
+struct Unfinished {
     /// The last processed instant.
     done: Timestamp,
     /// The number of retries in a row before this one.
@@ -277,7 +336,12 @@ impl Entry {
         let (instants, missed, done) = if on_time {
             (vec![at], 0, at)
         } else {
-            let missed = schedule.missed(before, now, *misfire);
+            let misfire = match misfire {
+                // An instant for which there was no room, or no store, was not missed.
+                Misfire::Skip if is_retry => Misfire::Latest,
+                misfire => *misfire,
+            };
+            let missed = schedule.missed(before, now, misfire);
             let automation = &self.deployment.automation.id;
             if !is_retry {
                 tracing::warn!(%automation, runs = missed.due.len(), passed_over = missed.dropped, "instants of its schedule were missed");
@@ -306,8 +370,8 @@ impl Entry {
 }
 
 impl Tick {
-    /// Starts the executions. Returns the rest if some instants must be retried.
-    async fn fire(self, ingress: Arc<Ingress>) -> Option<Unfinished> {
+    /// Starts the executions. Returns `None` if another node has the schedule.
+    async fn fire(self, ingress: Arc<Ingress>) -> Option<Fired> {
         let automation = &self.deployment.automation;
         // Otherwise the node that has the schedule now fires it.
         let _hold = ingress.runtime.hold_shard(&automation.id)?;
@@ -316,18 +380,21 @@ impl Tick {
             schedule: self.fingerprint.clone(),
             instant,
         };
-        let unfinished = |done, is_refused| {
-            let (automation, retries) = (automation.id.clone(), self.retries);
-            Some(Unfinished { automation, done, retries, is_refused })
+        let fired = |recorded: Option<Timestamp>, unfinished: Option<Unfinished>| Fired {
+            automation: automation.id.clone(),
+            is_stored: recorded.is_some(),
+            unsaved: (unfinished.is_none() && recorded != Some(self.done)).then(|| watermark(self.done)),
+            unfinished,
         };
-        let mut done = self.before;
+        let unfinished = |done, is_refused| Some(Unfinished { done, retries: self.retries, is_refused });
         let mut recorded = None;
+        let mut done = self.before;
         for instant in &self.instants {
             let reached = std::mem::replace(&mut done, *instant);
             let busy =
                 self.overlap == Overlap::Skip && ingress.runtime.admission.schedule_is_busy(&automation.id);
             if busy && self.waits {
-                return unfinished(reached, false);
+                return Some(fired(recorded, unfinished(reached, false)));
             }
             if busy {
                 ingress.runtime.rejections.count(Some(&automation.id), "overlap");
@@ -353,9 +420,9 @@ impl Tick {
             let accepted = ingress.runtime.accept(&self.deployment, start, options).await;
             match accepted {
                 // Nothing is known to be stored, so the instant is still due. If it is stored, its key makes the retry a duplicate.
-                Err(Error::Store(_)) => return unfinished(reached, true),
+                Err(Error::Store(_)) => return Some(fired(recorded, unfinished(reached, true))),
                 Err(Error::Busy { .. } | Error::Recovering { .. } | Error::Closing) => {
-                    return unfinished(reached, false);
+                    return Some(fired(recorded, unfinished(reached, false)));
                 }
                 Ok(accepted) if accepted.accepted == AcceptOutcome::New => {
                     recorded = Some(*instant);
@@ -369,15 +436,7 @@ impl Tick {
                 }
             }
         }
-        // An acceptance commits the watermark of its instant; instants without one leave none.
-        if recorded != Some(self.done) {
-            let accept = Accept { watermark: Some(watermark(self.done)), ..Accept::default() };
-            let runtime = &ingress.runtime;
-            if runtime.accepting() {
-                until_done(runtime, || runtime.store.accept(&accept)).await;
-            }
-        }
-        None
+        Some(fired(recorded, None))
     }
 }
 

@@ -165,6 +165,64 @@ async fn an_instant_that_the_store_refuses_stays_due_and_is_tried_again_after_gr
 }
 
 #[tokio::test]
+async fn a_schedule_whose_progress_the_store_refuses_delays_no_other_one_and_is_stored_later() {
+    let project =
+        Project::with("trigger: {schedule: {every: 1m}, if: trigger.results.scheduledAt == ''}\nsteps: []\n");
+    let other = EVERY.replace("1m", "1m, overlap: allow");
+    project.write("automations/other.yaml", &other);
+    let store = Arc::new(Watched::new(project.open_store()));
+    let engine = project.start_on(store.clone()).await;
+    settled(&project, "2026-03-02T08:01:00Z").await;
+    store.refuses_progress.store(true, Ordering::SeqCst);
+    project.clock.advance(Duration::from_secs(60));
+    // The pauses grow, and end with the next instant at the latest.
+    for (next, pause) in [("08:01:01Z", 1), ("08:01:03Z", 2), ("08:01:07Z", 4), ("08:01:15Z", 8)] {
+        settled(&project, &format!("2026-03-02T{next}")).await;
+        project.clock.advance(Duration::from_secs(pause));
+    }
+    settled(&project, "2026-03-02T08:01:23Z").await;
+    assert_eq!(instants(&engine).await, ["2026-03-02T08:01:00Z"]);
+    // A schedule whose beginning the store refuses fires too.
+    project.write("automations/late.yaml", &other);
+    engine.reload().await;
+    project.clock.advance_to("2026-03-02T08:02:00Z".parse().expect("an instant"));
+    soon(async {
+        while instants(&engine).await.len() < 3 {
+            tokio::task::yield_now().await;
+        }
+    })
+    .await;
+    assert_eq!(instants(&engine).await[1..], ["2026-03-02T08:02:00Z", "2026-03-02T08:02:00Z"]);
+    store.refuses_progress.store(false, Ordering::SeqCst);
+    let is_stored = |watermark: &store::Watermark| {
+        watermark.automation.as_str() == "test" && watermark.instant.to_string() == "2026-03-02T08:02:00Z"
+    };
+    soon(async {
+        while !engine.store().watermarks().await.expect("they are read").iter().any(is_stored) {
+            project.clock.advance(Duration::from_millis(100));
+            tokio::task::yield_now().await;
+        }
+    })
+    .await;
+    stop(engine).await;
+}
+
+#[tokio::test]
+async fn an_instant_that_the_store_refused_for_long_runs_also_if_missed_ones_do_not() {
+    let project = Project::with(&EVERY.replace("1m", "1h, misfire: skip"));
+    let store = Arc::new(Watched::new(project.open_store()));
+    let engine = project.start_on(store.clone()).await;
+    settled(&project, "2026-03-02T09:00:00Z").await;
+    store.refused.store(1, Ordering::SeqCst);
+    project.clock.advance_to("2026-03-02T09:00:00Z".parse().expect("an instant"));
+    settled(&project, "2026-03-02T09:00:01Z").await;
+    project.clock.advance(Duration::from_secs(45));
+    settled(&project, "2026-03-02T10:00:00Z").await;
+    assert_eq!(instants(&engine).await, ["2026-03-02T09:00:00Z"]);
+    stop(engine).await;
+}
+
+#[tokio::test]
 async fn while_the_last_execution_runs_an_instant_is_passed_over_waits_or_runs_beside_it() {
     for (overlap, beside, after) in [("skip", 0, 0), ("queue", 0, 1), ("allow", 1, 0)] {
         let mut peer = Peer::new().await;

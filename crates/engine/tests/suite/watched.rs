@@ -1,6 +1,6 @@
 //! A store that a test looks at, holds up and lets fail.
 
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
 use async_trait::async_trait;
@@ -33,6 +33,8 @@ pub(crate) struct Watched {
     pub(crate) full: AtomicU64,
     /// How many writes are refused for another reason.
     pub(crate) refused: AtomicU64,
+    /// True if the store refuses the progress of triggers that starts no execution.
+    pub(crate) refuses_progress: AtomicBool,
     /// The number of reads of logs that the database does not answer.
     pub(crate) unanswered: AtomicU64,
     pub(crate) gate: Semaphore,
@@ -60,6 +62,7 @@ impl Watched {
             fail: zero(),
             full: zero(),
             refused: zero(),
+            refuses_progress: AtomicBool::new(false),
             unanswered: zero(),
             gate: open(),
             reading: open(),
@@ -137,6 +140,9 @@ impl ExecutionStore for Watched {
     async fn accept(&self, accept: &Accept) -> Result<Vec<AcceptOutcome>, Error> {
         self.accepts.fetch_add(1, Ordering::Relaxed);
         self.let_in().await?;
+        if accept.executions.is_empty() && self.refuses_progress.load(Ordering::SeqCst) {
+            return Err(Error::Write { reason: "permission denied".to_owned() });
+        }
         self.inner.accept(accept).await
     }
 
