@@ -14,6 +14,7 @@ use tokio::sync::OwnedSemaphorePermit;
 
 use super::accept::RunParts;
 use super::backlog::Lane;
+use super::suspend::LOOK_AGAIN;
 use super::table::Queued;
 use crate::context::Runtime;
 use crate::error::Error;
@@ -259,12 +260,15 @@ impl Runtime {
             let next = self.admission.table().claim_next(Lane::Slot, &*self.clock);
             if let Some((id, queued)) = next {
                 let source = queued.source;
-                let running = self.clone().load_and_run(id, queued, Some(permit), Share::default());
-                if source == ReplaySource::ThisProcess {
-                    self.tracker.spawn(running);
-                } else {
-                    // One after the other: recovered executions ask for their permits in order.
-                    running.await;
+                let running =
+                    self.tracker.spawn(self.clone().load_and_run(id, queued, Some(permit), Share::default()));
+                if source != ReplaySource::ThisProcess {
+                    // One after the other: recovered executions ask for their permits in order. One that the store does not let go on
+                    // holds up no others.
+                    tokio::select! {
+                        _ = running => {}
+                        () = self.clock.sleep_for(LOOK_AGAIN) => {}
+                    }
                 }
             }
         }

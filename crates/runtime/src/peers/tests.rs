@@ -14,7 +14,7 @@ use model::payload::Payload;
 use model::value::{Map, Value};
 use pretty_assertions::assert_eq;
 use store::Memory;
-use store::memory::{FaultPlan, Faults, Operation};
+use store::memory::{FaultOutcome, FaultPlan, Faults, Operation};
 use tokio::sync::watch;
 
 use super::*;
@@ -45,11 +45,22 @@ impl Doubles for Calls {
     }
 }
 
-struct NoFaults;
+/// Finds no room for the appends of one execution.
+#[derive(Default)]
+struct Refusals(Mutex<Option<ExecutionId>>);
 
-impl Faults for NoFaults {
-    fn plan(&self, _: Operation<'_>) -> FaultPlan {
-        FaultPlan::NONE
+impl Refusals {
+    fn refuse(&self, id: ExecutionId) {
+        *self.0.lock().expect("nobody panicked") = Some(id);
+    }
+}
+
+impl Faults for Refusals {
+    fn plan(&self, operation: Operation<'_>) -> FaultPlan {
+        let refused = *self.0.lock().expect("nobody panicked");
+        let is_refused = matches!(operation, Operation::Append(append) if Some(append.execution) == refused);
+        let outcome = if is_refused { FaultOutcome::Full } else { FaultOutcome::Succeeds };
+        FaultPlan { outcome, ..FaultPlan::NONE }
     }
 }
 
@@ -59,6 +70,7 @@ struct Stage {
     memory: Memory,
     clock: ManualClock,
     calls: Arc<Calls>,
+    refusals: Arc<Refusals>,
 }
 
 impl Stage {
@@ -69,7 +81,8 @@ impl Stage {
         let text = format!("trigger: {{manual: {{}}}}\n{work}");
         std::fs::write(folder.path().join("automations/work.yaml"), text).expect("it is written");
         let clock = ManualClock::new(Timestamp::from_second(1_790_000_000).expect("an instant"));
-        Self { folder, memory: Memory::default(), clock, calls: Arc::default() }
+        let (calls, refusals) = Default::default();
+        Self { folder, memory: Memory::default(), clock, calls, refusals }
     }
 
     /// Starts a node with so many slots.
@@ -89,7 +102,7 @@ impl Stage {
         let options = HttpOptions { transport: Transport::Disabled, ..HttpOptions::default() };
         let runtime = Runtime::from_parts(RuntimeParts {
             settings,
-            store: self.memory.join(Arc::new(NoFaults)).1,
+            store: self.memory.join(self.refusals.clone()).1,
             secret: Secret::new([7; 32]),
             clock: Arc::new(clock.clone()),
             http: Http::new(options).expect("HTTP is set up"),
@@ -110,14 +123,30 @@ impl Stage {
             tokio::task::yield_now().await;
         }
     }
+
+    /// Lets time pass until a condition holds, or a minute is over.
+    async fn within_a_minute(&self, holds: impl Fn() -> bool) {
+        let end = self.clock.monotonic_now().after(Duration::from_secs(60));
+        self.until(|| holds() || self.clock.monotonic_now() >= end).await;
+    }
 }
 
 async fn run(runtime: &Arc<Runtime>) -> ExecutionId {
+    run_of(runtime, "work", AcceptOptions::default()).await
+}
+
+async fn run_of(runtime: &Arc<Runtime>, automation: &str, options: AcceptOptions) -> ExecutionId {
     let start = Start { payload: Payload::manual(Map::new()), origin: Origin::Manual };
     let catalog = runtime.catalog.load();
-    let deployment =
-        catalog.get(&AutomationId::parse("work").expect("an id")).expect("it is in force").clone();
-    runtime.accept(&deployment, start, AcceptOptions::default()).await.expect("it starts").id
+    let automation = AutomationId::parse(automation).expect("an id");
+    let deployment = catalog.get(&automation).expect("it is in force").clone();
+    runtime.accept(&deployment, start, options).await.expect("it starts").id
+}
+
+/// The status of an execution that a node shows.
+fn shown(node: &Runtime, id: ExecutionId) -> Status {
+    let row = node.store.execution(id).now_or_never().expect("it is in memory");
+    node.admission.shown_status(&row.expect("it is read").expect("it is there"))
 }
 
 const CALL: &str = "steps:\n  - {action: http.request, with: {method: POST, url: \"http://x/y\"}}\n";
@@ -222,5 +251,62 @@ async fn a_reader_gives_up_where_others_have_the_memory_for_too_long() {
     assert!(matches!(second.await, Err(Error::ReadersBusy { .. })));
     drop(all);
     assert!(node.reserve_to_read(1 << 20).await.is_ok());
+    node.closing.cancel();
+}
+
+#[tokio::test]
+async fn each_node_shows_that_an_execution_waits_for_its_concurrency_slot_and_that_it_has_it() {
+    let stage = Stage::new(&format!("concurrency: {{limit: 1}}\n{CALL}"));
+    let (one, other) = (stage.node(4).await, stage.node(4).await);
+    let ids = [run(&one).await, run(&one).await];
+    let statuses = || ids.map(|id| [&one, &other].map(|node| shown(node, id)));
+    let expected = [[Status::Running; 2], [Status::Queued; 2]];
+    stage.until(|| statuses() == expected).await;
+    for node in [&one, &other] {
+        node.admission.cancel(node, ids[0], "the test wants it");
+    }
+    stage.until(|| statuses() == [[Status::Cancelled; 2], [Status::Running; 2]]).await;
+    assert_eq!(stage.calls.count.load(Ordering::Relaxed), 2);
+    one.closing.cancel();
+    other.closing.cancel();
+}
+
+#[tokio::test]
+async fn a_start_is_answered_although_the_store_refuses_what_follows_it() {
+    let stage = Stage::new("steps:\n  - wait: 1h\n");
+    let node = stage.node(1).await;
+    let id = ExecutionId::from_bytes([1; 16]);
+    stage.refusals.refuse(id);
+    let starts = tokio::spawn({
+        let node = node.clone();
+        async move { run_of(&node, "work", AcceptOptions { id: Some(id), ..AcceptOptions::default() }).await }
+    });
+    stage.within_a_minute(|| starts.is_finished()).await;
+    assert!(starts.is_finished(), "it waits for the write of the pause");
+    assert_eq!(starts.await.expect("it is accepted"), id);
+    assert_eq!(node.admission.suspended_count(), 0, "its pause is not recorded");
+    node.closing.cancel();
+}
+
+#[tokio::test]
+async fn an_execution_that_cannot_go_on_after_its_pause_holds_up_no_others() {
+    let stage = Stage::new("steps:\n  - wait: 1h\n");
+    let call = format!("trigger: {{manual: {{}}}}\n{CALL}");
+    std::fs::write(stage.folder.path().join("automations/call.yaml"), call).expect("it is written");
+    let node = stage.node(2).await;
+    let paused = run(&node).await;
+    stage.until(|| node.admission.suspended_count() == 1).await;
+    stage.refusals.refuse(paused);
+    // Almost until the end of the pause: the calls have a time limit.
+    stage.clock.advance(Duration::from_secs(60 * 60 - 1));
+    for _ in 0..2 {
+        run_of(&node, "call", AcceptOptions::default()).await;
+    }
+    stage.until(|| node.admission.queued() == 1).await;
+    run_of(&node, "call", AcceptOptions::default()).await;
+    stage.calls.released.send_replace(true);
+    let called = || stage.calls.count.load(Ordering::Relaxed);
+    stage.within_a_minute(|| called() == 3).await;
+    assert_eq!(called(), 3, "the last one waited behind the paused one");
     node.closing.cancel();
 }

@@ -32,7 +32,6 @@ pub(super) struct CommitState {
     next: u32,
     /// The pending acceptance; `None` once its write has begun.
     acceptance: Option<PendingAcceptance>,
-    verdict: AcceptResult,
     in_flight: Option<InFlightCommit>,
     lost: Option<Arc<store::Error>>,
 }
@@ -106,12 +105,25 @@ impl Journal {
         self.barrier().await
     }
 
-    /// The result of the acceptance, which is written now at the latest.
+    /// The result of the acceptance, which is written now at the latest. Does not wait for a write after it, which the store may
+    /// refuse for as long as an outage lasts.
     pub(crate) async fn verdict(&self) -> AcceptResult {
-        let mut transit = self.transit.lock().await;
-        // A failure is part of the verdict.
-        let _ = transit.accept(self).await;
-        transit.verdict.clone()
+        let accept = async {
+            let mut transit = self.transit.lock().await;
+            // A failure is part of the verdict.
+            let _ = transit.accept(self).await;
+        };
+        tokio::select! {
+            biased;
+            verdict = self.verdict.wait() => verdict.clone(),
+            () = accept => self.verdict.get().cloned().unwrap_or(Ok(AcceptOutcome::New)),
+        }
+    }
+
+    /// Returns a write of the status without events; `None` while another write is under way, which has a status too.
+    pub(crate) fn status_alone(&self, status: Status) -> Option<Append> {
+        let transit = self.transit.try_lock().ok().filter(|transit| !transit.is_under_way())?;
+        Some(Append::new(self.id, transit.next(), status))
     }
 
     /// Completes when every effect that is recorded now is committed.
@@ -174,8 +186,7 @@ impl Journal {
 impl CommitState {
     /// The position of a log with so many stored events.
     pub(super) fn after(events: u32) -> Self {
-        let verdict = Ok(AcceptOutcome::New);
-        Self { next: events, acceptance: None, verdict, in_flight: None, lost: None }
+        Self { next: events, acceptance: None, in_flight: None, lost: None }
     }
 
     /// The position of a log that is not stored yet.
@@ -251,18 +262,17 @@ impl CommitState {
         if let Some(error) = &self.lost {
             return Err(Exit::StoreFailed(error.clone()));
         }
-        let Some(in_flight) = &mut self.in_flight else { return self.stands() };
+        let Some(in_flight) = &mut self.in_flight else { return stands(journal) };
         let result = (&mut in_flight.write).await;
         let Some(in_flight) = self.in_flight.take() else { return Ok(()) };
         match result {
             Ok(WriteResult::Accepted(accepted)) if accepted != AcceptOutcome::New => {
-                self.verdict = Ok(accepted);
-                journal.discard_outcome();
-                self.stands()
+                refuse(journal, Ok(accepted))
             }
             Ok(written) => {
                 if matches!(written, WriteResult::Accepted(_)) {
                     journal.unaccepted.store(false, Ordering::Relaxed);
+                    let _ = journal.verdict.set(Ok(AcceptOutcome::New));
                 }
                 self.next += in_flight.events;
                 journal.state().committed = in_flight.effects;
@@ -274,11 +284,7 @@ impl CommitState {
                 journal.tell(in_flight.status, events, logs);
                 Ok(())
             }
-            Err(error) if journal.unaccepted.load(Ordering::Relaxed) => {
-                self.verdict = Err(Arc::new(error));
-                journal.discard_outcome();
-                self.stands()
-            }
+            Err(error) if journal.unaccepted.load(Ordering::Relaxed) => refuse(journal, Err(Arc::new(error))),
             Err(error) => {
                 let error = Arc::new(error);
                 self.lost = Some(error.clone());
@@ -286,12 +292,20 @@ impl CommitState {
             }
         }
     }
+}
 
-    /// Returns [`Exit::NotAccepted`] if the execution was not accepted.
-    fn stands(&self) -> Result<(), Exit> {
-        match self.verdict {
-            Ok(AcceptOutcome::New) => Ok(()),
-            _ => Err(Exit::NotAccepted),
-        }
+/// Notes that the execution was not accepted.
+fn refuse(journal: &Journal, verdict: AcceptResult) -> Result<(), Exit> {
+    // The acceptance is written once.
+    let _ = journal.verdict.set(verdict);
+    journal.discard_outcome();
+    stands(journal)
+}
+
+/// Returns [`Exit::NotAccepted`] if the execution was not accepted.
+fn stands(journal: &Journal) -> Result<(), Exit> {
+    match journal.verdict.get() {
+        None | Some(Ok(AcceptOutcome::New)) => Ok(()),
+        Some(_) => Err(Exit::NotAccepted),
     }
 }

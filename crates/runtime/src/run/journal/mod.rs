@@ -23,13 +23,13 @@ use model::payload::HttpResponse;
 use model::redact::{LengthLimit, Redactor};
 use model::value::Value;
 use store::{StateWrite, Store};
-use tokio::sync::broadcast;
+use tokio::sync::{SetOnce, broadcast};
 use tokio_util::sync::CancellationToken;
 
 pub(crate) use acceptance::PendingAcceptance;
 use accepted_events::AcceptedEvents;
 pub(crate) use accepted_events::Delivery;
-use commit::CommitState;
+use commit::{AcceptResult, CommitState};
 use pauses::Pauses;
 pub(crate) use pauses::{Due, Suspension, Taken, Times, Wake};
 pub(crate) use replay::{ReplaySource, StoredLog};
@@ -71,6 +71,8 @@ pub(crate) struct Journal {
     reads_secrets: AtomicBool,
     /// True while nothing of the execution is in the store.
     unaccepted: AtomicBool,
+    /// The result of the acceptance, for those that must not wait for later writes.
+    verdict: SetOnce<AcceptResult>,
     /// True once the end of a step or a try is committed after a crash.
     passed: AtomicBool,
     /// True if the log has become long since the last snapshot.
@@ -180,6 +182,7 @@ impl Journal {
             observed: None,
             reads_secrets: AtomicBool::new(false),
             unaccepted: AtomicBool::new(false),
+            verdict: SetOnce::new(),
             passed: AtomicBool::new(false),
             snapshot_due: AtomicBool::new(false),
             replayed: AtomicBool::new(false),
