@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use catalog::Catalog;
 use model::automation::{Automation, AutomationId, Concurrency, ConcurrencyPolicy, Overlap, Trigger};
-use model::execution::{ExecutionId, Origin, Outcome};
+use model::execution::{ExecutionId, Origin, Outcome, Status};
 
 use super::table::{ExecutionState, ExecutionTable, GroupKey, PermitWait, Queued, Suspended};
 use crate::context::Runtime;
@@ -62,6 +62,7 @@ impl RunGuard {
                 self.park(&mut table, ExecutionState::Queued(queued));
                 drop(table);
                 self.announce();
+                self.tell_nodes(Status::Queued);
                 return false;
             }
         }
@@ -78,6 +79,8 @@ impl RunGuard {
         if group.holders.contains(&id) {
             // It has kept its permit while it was suspended, or was given one while it waited.
             self.permit = Some(key);
+            drop(table);
+            self.tell_nodes(Status::Running);
             return true;
         }
         if group.holders.len() < limit && group.waiting.is_empty() {
@@ -104,6 +107,7 @@ impl RunGuard {
         table.grant_permits(&key, None, &*runtime.clock);
         drop(table);
         self.announce();
+        self.tell_nodes(Status::Queued);
         if policy == ConcurrencyPolicy::CancelRunning {
             let reason = "cancelled for a newer execution, as `concurrency.policy` says";
             for older in in_the_way {
@@ -111,6 +115,21 @@ impl RunGuard {
             }
         }
         false
+    }
+
+    /// Stores whether the execution waits for its permit, so that other nodes show what this one knows. No run waits for this: a commit
+    /// of the run that comes before it counts instead.
+    fn tell_nodes(&self, status: Status) {
+        let runtime = self.runtime.clone();
+        if runtime.store.node().is_none() {
+            return;
+        }
+        let Some(append) = self.run.journal.status_alone(status) else { return };
+        self.runtime.tracker.spawn(async move {
+            if let Err(error) = runtime.store.append(&append).await {
+                tracing::debug!(execution = %append.execution, %error, "other daemons do not show whether it waits");
+            }
+        });
     }
 
     /// Reserves memory for the data of the trigger, if they are large. Returns false if the execution has to wait for it: then it

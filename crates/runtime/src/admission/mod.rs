@@ -124,7 +124,8 @@ impl Admission {
     }
 
     /// The status of a row of the store with the knowledge of this process. A row says running from the acceptance on, also
-    /// while the execution waits for a slot, for memory or for a permit; and queued until the first commit of its run.
+    /// while the execution waits for a slot or for memory, and, unless other nodes read it, for a permit; and queued until the first
+    /// commit of its run.
     pub fn shown_status(&self, row: &ExecutionRow) -> Status {
         let table = self.table();
         match row.status {
