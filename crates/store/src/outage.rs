@@ -71,7 +71,7 @@ impl OutageKind {
 pub struct Outage {
     /// The gravest kind of all parts of the store that fail.
     pub kind: OutageKind,
-    /// The message of the database or the system.
+    /// The message of the database or the system, and after a semicolon the way out, if it is known.
     pub reason: String,
     /// The instant of the first failure of any kind, by the steady clock.
     pub since: Instant,

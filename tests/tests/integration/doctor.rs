@@ -183,6 +183,15 @@ async fn tables_that_this_release_cannot_use_are_named_with_their_way_out() {
         "may not read and write",
         "GRANT SELECT, INSERT",
     );
+    server.run(&format!("GRANT ALL ON ALL TABLES IN SCHEMA {0} TO guest", revoked.schema()));
+    server.run(&format!("GRANT ALL ON ALL SEQUENCES IN SCHEMA {0} TO guest", revoked.schema()));
+    server.run(&format!("REVOKE DELETE ON {0}.waits FROM guest", revoked.schema()));
+    check(
+        &examine(&site, &revoked.url_as("guest")).await,
+        "one right",
+        "may not read and write the table `waits`",
+        &format!("`GRANT DELETE ON {}.waits TO guest`", revoked.schema()),
+    );
     let history = format!("{}.refinery_schema_history", later.schema());
     server.run(&format!(
         "INSERT INTO {history} SELECT 99, 'later', applied_on, checksum FROM {history} LIMIT 1"

@@ -30,7 +30,8 @@ pub(crate) struct StatusView {
     started_at: Timestamp,
     /// True if new executions are accepted.
     accepting: bool,
-    /// The outage of the store that lasts; absent if it takes writes. New executions are refused meanwhile.
+    /// The outage of the store that lasts; absent if it takes writes. New executions are refused meanwhile, unless only writes of
+    /// another kind are.
     #[serde(skip_serializing_if = "Option::is_none")]
     outage: Option<OutageView>,
     /// Executions whose steps are running.
@@ -71,7 +72,8 @@ struct OutageView {
     /// `refused`: for another reason.
     #[schema(example = "unreachable")]
     kind: &'static str,
-    /// The message of the database or the system.
+    /// The message of the database or the system. If the database refuses a kind of write: for which kind, and, after a semicolon, the
+    /// statement that grants a missing right.
     reason: String,
     /// The time of the first failure.
     #[schema(value_type = String, format = DateTime)]

@@ -5,7 +5,7 @@ use tokio_postgres::Client;
 use super::Address;
 use super::connect::Session;
 use super::schema::{self, CURRENT, explain};
-use super::{beat, checks, migration};
+use super::{beat, checks, migration, rights};
 use crate::{Durability, Error, Examination};
 
 /// The name of the connections in the views of the server.
@@ -78,7 +78,11 @@ async fn check_rights(client: &Client, is_empty: bool) -> Result<(), String> {
             let (name, is_sequence): (String, bool) =
                 (row.try_get(0).map_err(failed)?, row.try_get(1).map_err(failed)?);
             let what = if is_sequence { "use the sequence" } else { "read and write the table" };
-            Err(schema::may_not(&format!("may not {what} `{name}`")))
+            let what = format!("may not {what} `{name}`");
+            Err(match rights::grants(client).await {
+                Some(grants) => format!("the user {what}; {grants}"),
+                None => schema::may_not(&what),
+            })
         }
         None => Ok(()),
     }

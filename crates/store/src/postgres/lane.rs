@@ -17,6 +17,7 @@ use super::probes::WriteProbes;
 use super::queue::{Batch, Queue};
 use super::reader::Closing;
 use super::recall::recall;
+use super::rights;
 use crate::OutageKind;
 use crate::counters::Counters;
 use crate::outage::{Outages, Source};
@@ -110,7 +111,7 @@ impl Lane {
                     pending.push_front(items);
                 }
                 Err(error) => match <[Item; 1]>::try_from(items) {
-                    Ok([item]) => self.refuse(item, &error),
+                    Ok([item]) => self.refuse(item, &error).await,
                     Err(items) => {
                         pending.extend(items.into_iter().map(|item| vec![Item { alone: true, ..item }]))
                     }
@@ -121,14 +122,18 @@ impl Lane {
     }
 
     /// Answers a write that failed by itself, and notes the outage if others fail too.
-    fn refuse(&self, item: Item, error: &tokio_postgres::Error) {
+    async fn refuse(&self, item: Item, error: &tokio_postgres::Error) {
         let kind = outage_kind(error);
         let refusal = refusal(&item.op, error);
         if refusal.outcome_unknown() {
             self.shared.poison.set(&refusal.to_string());
         } else if let Some(kind) = kind {
             let begun = std::time::Instant::now();
-            self.shared.outages.begin(item.op.source(), kind, &message(error), begun);
+            let reason = match &self.prepared {
+                Some(prepared) => rights::explain(&prepared.session.client, &item.op, error).await,
+                None => message(error),
+            };
+            self.shared.outages.begin(item.op.source(), kind, &reason, begun);
         }
         let Item { op, reply, .. } = item;
         if let Some(kind) = kind {

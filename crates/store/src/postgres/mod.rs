@@ -20,6 +20,7 @@ mod attempt;
 mod lane;
 mod probes;
 mod recall;
+mod rights;
 
 mod agreement;
 mod beat;

@@ -140,6 +140,17 @@ impl Op {
         }
     }
 
+    /// Returns the words for it; `None` if its statement names what it is.
+    pub(super) fn name(&self) -> Option<&'static str> {
+        match self {
+            Self::Accept(accept) if accept.executions.is_empty() => Some("the progress of a trigger"),
+            Self::Accept(_) => Some("the start of an execution"),
+            Self::Append(_) => Some("the progress of an execution"),
+            Self::State(_) => Some("values of the state"),
+            Self::Statements(_) => None,
+        }
+    }
+
     /// Returns the part of the store that an outage of this kind of write is noted for.
     pub(super) fn source(&self) -> Source {
         match self {

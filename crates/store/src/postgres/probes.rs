@@ -12,6 +12,7 @@ use super::arrange::arrange;
 use super::connect::{LANE_SESSION, Session, Trouble, in_time, is_lost, is_transient, outage_kind};
 use super::lane::Shared;
 use super::op::{Item, Op, params};
+use super::rights;
 use crate::OutageKind;
 use crate::outage::{PROBE_PAUSES, Source};
 
@@ -145,7 +146,9 @@ async fn send(shared: &Shared, session: &Session, op: Op) -> (Op, Result<(), Opt
     let result = match sent {
         // Of a lost connection the other ones tell.
         Ok(Err(error)) if is_transient(&error) || is_lost(&error) => Err(None),
-        Ok(Err(error)) if outage_kind(&error).is_some() => Err(Some(Trouble::from(&error))),
+        Ok(Err(error)) if let Some(kind) = outage_kind(&error) => {
+            Err(Some(Trouble { kind, reason: rights::explain(client, &items[0].op, &error).await }))
+        }
         Ok(_) => rolled_back.map_err(|_| None),
         Err(_) => Err(None),
     };

@@ -47,7 +47,9 @@ async fn a_refused_kind_of_write_is_an_outage_until_that_kind_succeeds_also_if_n
     let refused = accept(&*store, new(&definition, 2)).await.expect_err("the right is gone");
     assert!(matches!(refused, Error::Write { .. }), "{refused}");
     let outage = until_kind(&*store, OutageKind::Refused).await;
-    assert!(outage.reason.contains("permission denied") && outage.refuses_starts(), "{outage:?}");
+    let grant = format!("; `GRANT INSERT ON {}.live TO \"least\"`", space.schema());
+    let reason = format!("permission denied for table live (for the start of an execution){grant}");
+    assert!(outage.reason == reason && outage.refuses_starts(), "{outage:?}");
     store.put_definition(definition.clone()).await.expect("other writes succeed");
     assert!(store.outage().is_some(), "the refused kind still fails");
     server.run(&format!("GRANT INSERT ON {}.live TO least", space.schema()));

@@ -34,7 +34,13 @@ struct Outage {
 
 impl Outage {
     fn tell(&self, findings: &mut Findings) {
-        let detail = format!("the store has taken no writes since {:.0}: {}", self.since, self.reason);
+        let is_refused = self.kind == "refused";
+        let (reason, way_out) = match exit::split_way_out(&self.reason) {
+            (reason, Some(way_out)) if is_refused => (reason, way_out),
+            _ => (&*self.reason, "correct what the message names, such as a missing right"),
+        };
+        let what = if is_refused { "refused writes" } else { "taken no writes" };
+        let detail = format!("the store has {what} since {:.0}: {reason}", self.since);
         let help = match self.kind.as_str() {
             "unreachable" => "start the database server, or mend the network to it",
             "stalled" => {
@@ -42,7 +48,7 @@ impl Outage {
             }
             "readOnly" => "end the read-only mode of the database, or name the primary server in `store`",
             "full" => "free space on the disk of the store",
-            _ => "correct what the message names, such as a missing right",
+            _ => way_out,
         };
         findings.error(SECTION, "outage", detail, format!("{help}; the daemon goes on by itself then"));
     }
