@@ -11,7 +11,7 @@ pub struct StaticInputs<'a> {
     pub has_connection: bool,
 }
 
-/// A reason why a call with these inputs can only fail.
+/// A reason why a call with these inputs can only fail, or is probably a mistake.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct InputProblem {
     /// The name of the input.
@@ -20,11 +20,35 @@ pub struct InputProblem {
     pub message: String,
     /// The suggested fix.
     pub help: String,
+    /// The literal that is meant in place of the value.
+    pub meant: Option<String>,
+    /// The code of a warning; `None` for an error.
+    pub warning: Option<&'static str>,
 }
 
 impl InputProblem {
-    pub(crate) fn new(input: &str, message: impl Into<String>, help: impl Into<String>) -> Self {
-        Self { input: input.to_owned(), message: message.into(), help: help.into() }
+    /// Creates an error.
+    #[must_use]
+    pub fn new(input: &str, message: impl Into<String>, help: impl Into<String>) -> Self {
+        Self {
+            input: input.to_owned(),
+            message: message.into(),
+            help: help.into(),
+            meant: None,
+            warning: None,
+        }
+    }
+
+    /// Adds the duration that a text means, such as `1d` for `1 day`.
+    #[must_use]
+    pub fn with_duration(self, text: &str) -> Self {
+        let Some(meant) = model::units::suggest_duration(text) else { return self };
+        Self { help: format!("write `{meant}`"), meant: Some(meant), ..self }
+    }
+
+    /// Makes it a warning with this code.
+    pub(crate) fn into_warning(self, code: &'static str) -> Self {
+        Self { warning: Some(code), ..self }
     }
 }
 
@@ -74,8 +98,17 @@ impl<'a> StaticInputs<'a> {
         }
     }
 
+    /// True if the input is certain to be a list or a map when the step runs.
+    pub(crate) fn is_structure(&self, name: &str) -> bool {
+        matches!(
+            (self.template)(name),
+            Some(Template::Map(_) | Template::List(_) | Template::Literal(Value::Map(_) | Value::List(_)))
+        )
+    }
+
     /// Returns the literal prefix of a text input, and true if it is the whole text.
-    pub(crate) fn text_prefix(&self, name: &str) -> Option<(&'a str, bool)> {
+    #[must_use]
+    pub fn text_prefix(&self, name: &str) -> Option<(&'a str, bool)> {
         match (self.template)(name)? {
             Template::Literal(Value::String(text)) => Some((text, true)),
             Template::Text(parts) => match parts.first()? {

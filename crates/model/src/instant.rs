@@ -117,6 +117,21 @@ fn cut_fraction(text: &str) -> Cow<'_, str> {
     }
 }
 
+/// Suggests a time zone for a name that is none: the most similar one by its whole name, else by its city alone.
+#[must_use]
+pub fn suggest_zone(name: &str) -> Option<String> {
+    let names: Vec<String> = jiff::tz::db().available().map(|name| name.to_string()).collect();
+    if let Some(near) = crate::diagnostic::nearest(name, names.iter().map(String::as_str)) {
+        return Some(near.to_owned());
+    }
+    let city = name.rsplit('/').next()?;
+    let city_of = |name: &str| name.rsplit('/').next().unwrap_or_default().to_owned();
+    let cities: Vec<String> =
+        names.iter().filter(|name| name.contains('/')).map(|name| city_of(name)).collect();
+    let near = crate::diagnostic::nearest(city, cities.iter().map(String::as_str))?;
+    names.iter().find(|name| name.contains('/') && city_of(name) == near).cloned()
+}
+
 #[cfg(test)]
 mod tests {
     use pretty_assertions::assert_eq;

@@ -47,6 +47,27 @@ impl Parameters<'_> {
     }
 }
 
+/// The media type without its parameters, in lower case.
+#[must_use]
+pub fn essence(content_type: &str) -> String {
+    content_type.split(';').next().unwrap_or_default().trim().to_ascii_lowercase()
+}
+
+/// True if a media type is JSON: `application/json` or any `+json`.
+#[must_use]
+pub fn is_json(content_type: &str) -> bool {
+    let essence = essence(content_type);
+    essence == "application/json" || essence.ends_with("+json")
+}
+
+/// Why a text is not JSON: one value, or several behind each other as bulk APIs take them. If it is only the beginning of a text
+/// (`is_whole` is false), only what no rest can repair counts. Nothing is said of a blank text.
+#[must_use]
+pub fn json_error(text: &str, is_whole: bool) -> Option<serde_json::Error> {
+    let mut values = serde_json::Deserializer::from_str(text).into_iter::<serde::de::IgnoredAny>();
+    values.find_map(Result::err).filter(|error| is_whole || !error.is_eof())
+}
+
 /// The text after the next `;`.
 fn skip_to_parameter(text: &[u8]) -> Option<&[u8]> {
     let at = text.iter().position(|byte| *byte == b';')?;
@@ -195,5 +216,34 @@ mod tests {
         for no in ["", "image/png", "application/octet-stream", "application/jsonx", "application/pdf"] {
             assert!(!is_text(no), "{no}");
         }
+    }
+
+    #[test]
+    fn only_a_text_that_no_rest_can_repair_is_certainly_not_json() {
+        for (text, is_whole) in [
+            ("a=1", true),
+            ("{a: 1}", true),
+            ("{\"a\": ", true),
+            ("{a: ", false),
+            ("hi ", false),
+            ("{}x", false),
+        ] {
+            assert!(json_error(text, is_whole).is_some(), "{text}");
+        }
+        for (text, is_whole) in [
+            ("{\"a\": 1}", true),
+            ("{\"index\": {}}\n{\"a\": 1}\n", true),
+            ("", true),
+            (" \n", true),
+            ("{\"a\": ", false),
+            ("{\"a\": \"x\\", false),
+            ("", false),
+            ("[1, -", false),
+            ("tr", false),
+        ] {
+            assert!(json_error(text, is_whole).is_none(), "{text}");
+        }
+        assert!(is_json("Application/JSON; charset=utf-8") && is_json("application/problem+json"));
+        assert!(!is_json("application/x-ndjson") && !is_json("text/plain"));
     }
 }

@@ -155,14 +155,24 @@ fn check_call(
         let diagnostic = match given {
             Some(_) => {
                 let message = format!("input `{}`: {}", problem.input, problem.message);
-                Diagnostic::error("wrong-input", message, span)
+                match problem.warning {
+                    Some(code) => Diagnostic::warning(code, message, span),
+                    None => Diagnostic::error("wrong-input", message, span),
+                }
             }
             None => {
                 let message = format!("`{}` needs the input `{}`", spec.name, problem.input);
                 Diagnostic::error("missing-input", message, span)
             }
         };
-        found.push(diagnostic.help(problem.help));
+        let meant = given.zip(problem.meant);
+        let value = |key: Span| model::load::span_at_path(context.source, key, &[]);
+        let fix = meant.and_then(|((name, _), meant)| Some((value(name.span)?, meant)));
+        let diagnostic = diagnostic.help(problem.help);
+        found.push(match fix {
+            Some((span, meant)) => diagnostic.replace(span, meant),
+            None => diagnostic,
+        });
     }
     found.extend(other_host(call, context));
     found.extend(body_without_method(call, inputs, context.source));

@@ -6,6 +6,7 @@ mod cases;
 mod code;
 mod conditional;
 mod environment;
+mod limits;
 mod loose_filters;
 mod masked;
 mod members;
@@ -15,8 +16,8 @@ mod retries;
 mod secrets;
 mod spelling;
 mod state_use;
+mod until;
 mod value;
-mod waits;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -123,8 +124,9 @@ pub(crate) fn automation(
             },
         },
     ));
-    diagnostics.extend(waits::check(automation));
+    diagnostics.extend(limits::check(automation, unreadable, context.registry));
     diagnostics.extend(conditional::check(automation));
+    diagnostics.extend(until::check(automation, unreadable));
     let report = merge(load_report, diagnostics);
     let report = if report.is_empty() { report } else { report.with_paths(&automation.step_paths()) };
     let report = apply_allow_comments(report);

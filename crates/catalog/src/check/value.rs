@@ -170,6 +170,9 @@ impl Checker<'_> {
                 }
                 None => diagnostic,
             },
+            InputType::Map { .. } | InputType::Object { .. } => {
+                diagnostic.help("write a map: `{name: value}`")
+            }
             _ => diagnostic,
         });
     }

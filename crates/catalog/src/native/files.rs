@@ -1,5 +1,6 @@
 //! The descriptions of `files.*`: files inside the one folder that the setting `filesDir` names.
 
+use connector::InputProblem;
 use model::action::{ActionSpec, Effect, InputSpec, InputType, ResultType};
 use model::value::{Map, Value};
 
@@ -29,6 +30,23 @@ impl FilesAction {
 
 pub(super) fn specs() -> Vec<ActionSpec> {
     vec![read_spec(), write_spec(), list_spec()]
+}
+
+/// Returns the problem of a path, or of its literal beginning, that leads out of the folder of files.
+pub(super) fn path_problem(path: &str) -> Option<InputProblem> {
+    let message = match path {
+        _ if path.starts_with('/') => "it begins with `/`, but it is a path inside the folder of files",
+        _ if path.split('/').any(|name| name == "..") => {
+            "it holds `..`, but nothing outside the folder of files can be reached"
+        }
+        _ if path.contains('\\') => "it holds a `\\`; folders are separated by `/`",
+        _ => return None,
+    };
+    Some(InputProblem::new(
+        "path",
+        message,
+        "write it like `reports/today.csv`; the setting `filesDir` names the folder",
+    ))
 }
 
 fn path(required: bool, about: &str) -> InputSpec {

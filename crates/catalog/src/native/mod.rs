@@ -11,7 +11,7 @@ mod state;
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use connector::{Action, Call, Registry};
+use connector::{Action, Call, InputProblem, Registry, StaticInputs};
 use model::action::{ActionError, ActionSpec, Effect, ErrorKind, InputSpec, InputType, ResultType};
 use model::value::{Map, Value};
 
@@ -59,6 +59,18 @@ struct Described(ActionSpec);
 impl Action for Described {
     fn spec(&self) -> &ActionSpec {
         &self.0
+    }
+
+    fn check_static(&self, inputs: &StaticInputs<'_>) -> Vec<InputProblem> {
+        let ttl =
+            inputs.text_prefix("ttl").filter(|(_, is_whole)| *is_whole && self.0.input("ttl").is_some());
+        let ttl = ttl.and_then(|(ttl, _)| {
+            let error = model::units::parse_duration(ttl).err()?.to_string();
+            Some(InputProblem::new("ttl", error, "write a duration such as `1d`").with_duration(ttl))
+        });
+        let path = inputs.text_prefix("path").filter(|_| self.0.name.starts_with("files."));
+        let path = path.and_then(|(path, _)| files::path_problem(path));
+        ttl.into_iter().chain(path).collect()
     }
 
     async fn call(&self, _: Call<'_>) -> Result<Value, ActionError> {

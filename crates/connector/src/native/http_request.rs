@@ -89,7 +89,7 @@ impl Action for HttpRequest {
     }
 
     fn check_static(&self, inputs: &StaticInputs<'_>) -> Vec<InputProblem> {
-        let mut found = request_problems(inputs, "query", BareNumber::Refused);
+        let mut found = request_problems(inputs, "query", "body", BareNumber::Refused);
         if let Some((text, true)) = inputs.text_prefix("url")
             && !(inputs.has_connection && text.starts_with('/'))
             && let Err(error) = address(text, None)
@@ -107,6 +107,13 @@ impl Action for HttpRequest {
         if inputs.is_given("paging") && method.is_some_and(|method| method != "GET") {
             let message = "it follows the pages of a GET only";
             found.push(InputProblem::new("paging", message, "remove it, or set `method: GET`"));
+        }
+        if let Some(keys) = inputs.keys("paging")
+            && inputs.literal_entries("paging").get("style").and_then(Value::as_str) == Some("cursor")
+            && !keys.contains(&"next")
+        {
+            let help = "add `next`, a path in the body to the cursor or to the address of the next page";
+            found.push(InputProblem::new("paging", "it does not say where the cursor is", help));
         }
         found
     }

@@ -140,12 +140,24 @@ fn timeout_of(inputs: &Map, bare: BareNumber) -> Result<Option<Duration>, Action
     Ok(Some(timeout))
 }
 
-/// Returns the problems that any request may have: in its timeout, its headers and its query.
-fn request_problems(inputs: &StaticInputs<'_>, query: &str, bare: BareNumber) -> Vec<InputProblem> {
-    let mut found = Vec::new();
+/// Returns the problems that any request may have: in its timeout, its headers, its query and its body.
+fn request_problems(
+    inputs: &StaticInputs<'_>,
+    query: &str,
+    body: &str,
+    bare: BareNumber,
+) -> Vec<InputProblem> {
+    let mut found = Vec::from_iter(body_problem(inputs, body));
     if let Err(error) = timeout_of(&inputs.literal_text("timeout"), bare) {
         let help = "write how long with its unit, such as `500ms` or `30s`";
-        found.push(InputProblem::new("timeout", error.into_message(), help));
+        let problem = InputProblem::new("timeout", error.into_message(), help);
+        let text = inputs.text_prefix("timeout").map(|(text, _)| text).unwrap_or_default();
+        // A duration that is out of bounds means nothing else.
+        found.push(if model::units::parse_duration(text).is_ok() {
+            problem
+        } else {
+            problem.with_duration(text)
+        });
     }
     let mut probe = Request::new(::http::Method::GET, nowhere());
     let known = inputs.literal_entries("headers");
@@ -161,6 +173,40 @@ fn request_problems(inputs: &StaticInputs<'_>, query: &str, bare: BareNumber) ->
     }
     found
 }
+
+/// Compares a body with the media type that the headers state for it.
+fn body_problem(inputs: &StaticInputs<'_>, body: &str) -> Option<InputProblem> {
+    let headers = inputs.literal_entries("headers");
+    let mut content_types = headers.iter().filter(|(name, _)| name.eq_ignore_ascii_case("content-type"));
+    let content_type = content_types.next()?.1.as_str()?;
+    if model::mime::is_json(content_type) {
+        let (text, is_whole) = inputs.text_prefix(body)?;
+        let error = model::mime::json_error(text, is_whole)?;
+        let message = format!("the header says `{content_type}`, but this text is not JSON: {error}");
+        let help = "write the value itself, as YAML: it is sent as JSON; or correct the text or the header";
+        return Some(InputProblem::new(body, message, help).into_warning("invalid-json"));
+    }
+    let essence = model::mime::essence(content_type);
+    if !essence.contains('/') {
+        let message = format!("`content-type` is `{essence}`, which is no media type");
+        let help = "write a type and a subtype, such as `application/json`";
+        return Some(InputProblem::new("headers", message, help).into_warning("invalid-content-type"));
+    }
+    let is_form = FORM_TYPES.contains(&essence.as_str());
+    (is_form && inputs.is_structure(body)).then(|| {
+        let message = format!("the header says `{essence}`, but `{body}` is sent as JSON");
+        let help = match body {
+            "body" => {
+                "write the fields under `form`, or `multipart`, instead of `body`, and leave the header out"
+            }
+            _ => "leave the header out, or write the body as a text",
+        };
+        InputProblem::new("headers", message, help)
+    })
+}
+
+/// The media types of forms.
+const FORM_TYPES: [&str; 2] = ["application/x-www-form-urlencoded", "multipart/form-data"];
 
 /// The help text for an empty list in the query.
 const EMPTY_FILTER: &str = "leave the parameter out, or give null, where nothing is to be filtered";

@@ -7,6 +7,7 @@ use model::{ActionError, ActionSpec, InputSpec, Map, ResultType, Value};
 
 use super::{input_error, pure_spec};
 use crate::action::{Action, Call};
+use crate::static_inputs::{InputProblem, StaticInputs};
 
 /// The function of a pure action. The error names the invalid input and the reason.
 pub(super) type Run = fn(&Map) -> Result<Value, String>;
@@ -44,6 +45,28 @@ struct Pure {
 impl Action for Pure {
     fn spec(&self) -> &ActionSpec {
         &self.spec
+    }
+
+    /// Runs the function with the literal inputs, and the values of the example in place of the computed ones. Only an error that
+    /// names a literal input is one of the file.
+    fn check_static(&self, inputs: &StaticInputs<'_>) -> Vec<InputProblem> {
+        let mut known = Map::new();
+        for input in &self.spec.inputs {
+            let value = match (inputs.template)(&input.name) {
+                Some(_) => {
+                    inputs.literal(&input.name).cloned().or_else(|| self.spec.example.get(&input.name))
+                }
+                None => input.default.clone(),
+            };
+            if let Some(value) = value {
+                known.insert(&*input.name, value);
+            }
+        }
+        let Err(error) = (self.run)(&known) else { return Vec::new() };
+        let named = self.spec.inputs.iter().filter(|input| inputs.literal(&input.name).is_some());
+        let mut named = named.filter(|input| error.starts_with(&format!("`{}`", input.name)));
+        let problem = |input: &InputSpec| InputProblem::new(&input.name, &*error, "correct it");
+        named.next().map(problem).into_iter().collect()
     }
 
     async fn call(&self, call: Call<'_>) -> Result<Value, ActionError> {

@@ -133,3 +133,37 @@ fn a_request_with_a_method_and_a_retry_that_covers_something_are_fine() {
     check_fine_steps("  - {retry: 2, code: \"export default async () => 1\"}\n");
     check_fine_steps("  - {retry: {max: 2, on: all}, action: state.increment, with: {key: n}}\n");
 }
+
+#[test]
+fn bodies_that_are_what_their_headers_say_are_fine() {
+    for inputs in [
+        "method: POST, headers: {content-type: application/json}, body: '{\"a\": 1}'",
+        "method: POST, headers: {content-type: application/json}, body: \"{\\\"index\\\": {}}\\n{\\\"a\\\": 1}\\n\"",
+        "method: POST, headers: {content-type: application/json}, body: ''",
+        "method: POST, headers: {content-type: application/json}, body: \"${{ trigger.results.rawBody }}\"",
+        "method: POST, headers: {content-type: application/json}, body: {a: 1}",
+        "method: POST, headers: {content-type: application/x-ndjson}, body: 'a: 1'",
+        "method: POST, headers: {content-type: text/plain}, body: {a: 1}",
+        "method: POST, headers: {content-type: application/x-www-form-urlencoded}, body: a=1&b=2",
+        "method: POST, headers: {content-type: application/x-www-form-urlencoded}, form: {a: 1}",
+    ] {
+        check_fine_steps(&format!(
+            "  - action: http.request\n    retry: 1\n    with: {{url: \"https://a.test\", {inputs}}}\n"
+        ));
+    }
+}
+
+#[test]
+fn literal_inputs_that_their_actions_accept_are_fine() {
+    for step in [
+        "{action: text.match, with: {text: \"${{ trigger.results.rawBody }}\", pattern: \"([0-9]+)\"}}",
+        "{action: text.replace, with: {text: a, find: \"(\", with: b}}",
+        "{action: data.parseJson, with: {data: \"${{ trigger.results.rawBody }}\"}}",
+        "{action: data.toCsv, with: {rows: \"${{ trigger.results.body.data }}\", columns: [a, b]}}",
+        "{action: state.set, with: {key: a, value: 1, ttl: 1d}}",
+        "{action: files.write, with: {path: \"reports/${{ trigger.results.pathFragment }}.csv\", content: a}}",
+        "{action: files.write, with: {path: reports/a..b.csv, content: a}}",
+    ] {
+        check_fine_steps(&format!("  - {step}\n"));
+    }
+}

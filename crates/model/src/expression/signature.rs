@@ -68,11 +68,16 @@ pub(super) fn check_filter(
 ) -> Option<SyntaxError> {
     let found = filters::find(name)?;
     let (parameters, required) = match found {
-        Filter::Builtin(row) => row.signature()?,
+        Filter::Builtin(row) => match row.signature() {
+            Some(signature) => signature,
+            None => return check_attribute(name, args, &at, text),
+        },
         Filter::Function(function) => (function.parameters.get(1..)?, function.required.saturating_sub(1)),
     };
     check(&Signature { name, parameters, required }, args, at.clone(), text)
         .or_else(|| check_duration(parameters, args, text))
+        .or_else(|| check_flags(name, parameters, args, &at, text))
+        .or_else(|| check_zone(name, parameters, args, &at, text))
         .or_else(|| check_literals(found, args, at))
 }
 
@@ -90,6 +95,8 @@ pub(super) fn check_function(
     let parameters = function.parameters;
     check(&Signature { name, parameters, required: function.required }, args, at.clone(), text)
         .or_else(|| check_duration(parameters, args, text))
+        .or_else(|| check_flags(name, parameters, args, &at, text))
+        .or_else(|| check_zone(name, parameters, args, &at, text))
         .or_else(|| {
             check_literals(Filter::Function(function), args.get(1..)?, at).filter(|_| function.is_filter())
         })
@@ -200,11 +207,11 @@ fn without_brackets(at: &Range<usize>, text: &str) -> Option<(Range<usize>, Stri
     (!is_call(at, text)).then(|| (at.end..end, String::new()))
 }
 
-/// Checks a literal duration, and suggests one for `1 day`.
-fn check_duration(parameters: &[&'static str], args: &[CallArg<'_>], text: &str) -> Option<SyntaxError> {
-    let slot = parameters.iter().position(|parameter| *parameter == "duration")?;
+/// The literal text of a parameter.
+fn literal_of<'a>(parameter: &str, parameters: &[&'static str], args: &'a [CallArg<'_>]) -> Option<&'a str> {
+    let slot = parameters.iter().position(|known| *known == parameter)?;
     let named = args.iter().find_map(|argument| match argument {
-        CallArg::Kwarg("duration", value) => Some(value),
+        CallArg::Kwarg(name, value) if *name == parameter => Some(value),
         _ => None,
     });
     let positional = match args.get(slot) {
@@ -212,7 +219,33 @@ fn check_duration(parameters: &[&'static str], args: &[CallArg<'_>], text: &str)
         _ => None,
     };
     let Expr::Const(constant) = named.or(positional)? else { return None };
-    let written = constant.value.as_str()?;
+    constant.value.as_str()
+}
+
+/// Checks a literal time zone for which there is a suggestion.
+fn check_zone(
+    name: &str,
+    parameters: &[&'static str],
+    args: &[CallArg<'_>],
+    at: &Range<usize>,
+    text: &str,
+) -> Option<SyntaxError> {
+    let written = literal_of("timezone", parameters, args)?;
+    if jiff::tz::db().get(written).is_ok() {
+        return None;
+    }
+    let meant = crate::instant::suggest_zone(written)?;
+    let place = literal_range(written, at, text);
+    let fix = place.clone().map(|place| Box::new((place, format!("'{meant}'"))));
+    let help = Some(format!("write `'{meant}'`").into());
+    let message = format!("`{name}`: `{written}` is not a time zone; did you mean `{meant}`?");
+    let place = place.unwrap_or_else(|| at.clone());
+    Some(SyntaxError { help, fix, code: Some(CODE), ..SyntaxError::new(message, place) })
+}
+
+/// Checks a literal duration, and suggests one for `1 day`.
+fn check_duration(parameters: &[&'static str], args: &[CallArg<'_>], text: &str) -> Option<SyntaxError> {
+    let written = literal_of("duration", parameters, args)?;
     let (sign, length) = match written.strip_prefix(['-', '+']) {
         Some(length) => (&written[..1], length),
         None => ("", written),
@@ -227,6 +260,84 @@ fn check_duration(parameters: &[&'static str], args: &[CallArg<'_>], text: &str)
     let fix =
         meant.filter(|_| at.end - at.start == written.len() + 2).map(|meant| Box::new((at.clone(), meant)));
     Some(SyntaxError { help, fix, code: Some(CODE), ..SyntaxError::new(message, at) })
+}
+
+/// Parameters that are true or false.
+const FLAGS: [&str; 8] =
+    ["blank", "boolean", "case_sensitive", "decode", "first", "header", "reverse", "urlSafe"];
+
+/// Checks literal arguments that are true or false: `sort('price')` would sort in reverse order.
+fn check_flags(
+    name: &str,
+    parameters: &[&'static str],
+    args: &[CallArg<'_>],
+    at: &Range<usize>,
+    text: &str,
+) -> Option<SyntaxError> {
+    let positional = args.iter().zip(parameters).filter_map(|(argument, parameter)| match argument {
+        CallArg::Pos(Expr::Const(constant)) => Some((*parameter, constant.value.as_str()?)),
+        _ => None,
+    });
+    let mut texts = positional.filter(|(parameter, written)| {
+        FLAGS.contains(parameter) && !["true", "false"].contains(&written.to_ascii_lowercase().as_str())
+    });
+    let (flag, written) = texts.next()?;
+    let place = literal_range(written, at, text);
+    let meant = ["attribute", "delimiter"].into_iter().find(|meant| parameters.contains(meant));
+    let meant = meant.map(|meant| format!("{meant}='{written}'"));
+    let help = meant.as_ref().map(|meant| format!("write `{name}({meant})`").into());
+    let fix = meant.filter(|_| args.len() == 1 && !written.contains('\'')).zip(place.clone());
+    let fix = fix.map(|(meant, place)| Box::new((place, meant)));
+    let message = format!("`{flag}`, the first argument of `{name}`, is true or false, not a text");
+    let message =
+        if args.len() == 1 { message } else { format!("`{flag}` of `{name}` is true or false, not a text") };
+    let place = place.unwrap_or_else(|| at.clone());
+    Some(SyntaxError { help, fix, code: Some(CODE), ..SyntaxError::new(message, place) })
+}
+
+/// Checks a literal attribute that holds a comparison: `selectattr('price > 5')`.
+fn check_attribute(name: &str, args: &[CallArg<'_>], at: &Range<usize>, text: &str) -> Option<SyntaxError> {
+    let ("selectattr" | "rejectattr", [CallArg::Pos(Expr::Const(constant))]) = (name, args) else {
+        return None;
+    };
+    let written = constant.value.as_str()?;
+    let [attribute, sign, value] = *written.splitn(3, ' ').collect::<Vec<_>>().as_slice() else {
+        return None;
+    };
+    if !["==", "!=", "<", "<=", ">", ">="].contains(&sign) {
+        return None;
+    }
+    let is_value = value.parse::<f64>().is_ok() || ["true", "false"].contains(&value);
+    let value = if is_value { value.to_owned() } else { format!("'{}'", value.trim_matches(['\'', '"'])) };
+    let meant = format!("'{attribute}', '{sign}', {value}");
+    let place = literal_range(written, at, text);
+    let fix = place.clone().map(|place| Box::new((place, meant.clone())));
+    let message = format!("`{written}` is the name of an attribute here, not a condition");
+    let place = place.unwrap_or_else(|| at.clone());
+    let help = Some(format!("write `{name}({meant})`").into());
+    Some(SyntaxError { help, fix, code: Some(CODE), ..SyntaxError::new(message, place) })
+}
+
+/// Checks a literal text whose `format` has no place for its arguments: `'Hello {}' | format(name)`.
+pub(super) fn check_format(pattern: &Expr<'_>, args: &[CallArg<'_>], text: &str) -> Option<SyntaxError> {
+    let Expr::Const(constant) = pattern else { return None };
+    let written = constant.value.as_str().filter(|written| !args.is_empty() && !written.contains('%'))?;
+    let place = literal_range(written, &(0..0), text).unwrap_or(0..text.len());
+    let meant = written.contains("{}").then(|| format!("'{}'", written.replace("{}", "%s")));
+    let fix = meant.clone().filter(|_| place.len() == written.len() + 2 && !written.contains('\''));
+    let fix = fix.map(|meant| Box::new((place.clone(), meant)));
+    let help = meant
+        .map_or_else(|| "write `'Hello %s' | format(name)`".to_owned(), |meant| format!("write `{meant}`"));
+    let message = "`format` puts its arguments in place of `%s`, and this text has none";
+    Some(SyntaxError { help: Some(help.into()), fix, code: Some(CODE), ..SyntaxError::new(message, place) })
+}
+
+/// The first literal of this text behind a name, with its quotes.
+fn literal_range(written: &str, at: &Range<usize>, text: &str) -> Option<Range<usize>> {
+    let rest = text.get(at.end..)?;
+    let quoted = [format!("'{written}'"), format!("\"{written}\"")];
+    let found = quoted.iter().filter_map(|quoted| rest.find(quoted.as_str())).min()?;
+    Some(at.end + found..at.end + found + written.len() + 2)
 }
 
 /// Calls a filter with its literal arguments on a value that it accepts: a failure is one of the arguments.

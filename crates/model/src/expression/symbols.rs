@@ -40,6 +40,10 @@ pub(super) fn check(expr: &Expr<'_>, text: &str) -> Option<SyntaxError> {
         Expr::Filter(filter) => check_name(Kind::Filter, filter.name, filter.span(), text)
             .or_else(|| check_named_argument(filter.name, &filter.args, filter.span(), text))
             .or_else(|| check_date_format(filter.name, filter.args.first(), &filter.args, text))
+            .or_else(|| match (filter.name, &filter.expr) {
+                ("format", Some(pattern)) => signature::check_format(pattern, &filter.args, text),
+                _ => None,
+            })
             .or_else(|| {
                 signature::check_filter(
                     filter.name,

@@ -2,8 +2,9 @@
 
 use super::common::{inner, shorten};
 use crate::diagnostic::{Diagnostic, Diagnostics, Span};
+use crate::mime::json_error;
 use crate::reserved_headers::reserved_header_reason;
-use crate::yaml::Text;
+use crate::yaml::{Node, Text};
 
 /// Statuses whose answer has no body (RFC 9110 6.4.1 and 15.3.6).
 pub(super) const WITHOUT_BODY: [u16; 3] = [204, 205, 304];
@@ -53,15 +54,13 @@ pub(super) fn content_type(text: &Text, diagnostics: &Diagnostics) -> bool {
     true
 }
 
-/// True if a media type is JSON: `application/json` or any `+json`.
-pub(super) fn is_json(content_type: &str) -> bool {
-    let essence = content_type.split(';').next().unwrap_or_default().trim().to_ascii_lowercase();
-    essence == "application/json" || essence.ends_with("+json")
-}
-
-/// Checks that a text is JSON, and says where it is not.
+/// Checks that a text is JSON, up to its first expression, and says where it is not.
 pub(super) fn json(text: &Text, diagnostics: &Diagnostics) -> bool {
-    let Err(error) = serde_json::from_str::<serde::de::IgnoredAny>(&text.value) else { return true };
+    let error = match text.value.split_once("${{") {
+        Some((start, _)) => json_error(start, false),
+        None => serde_json::from_str::<serde::de::IgnoredAny>(&text.value).err(),
+    };
+    let Some(error) = error else { return true };
     let line_start =
         text.value.split_inclusive('\n').take(error.line().saturating_sub(1)).map(str::len).sum::<usize>();
     let at = (line_start + error.column().saturating_sub(1)).min(text.value.len());
@@ -75,6 +74,35 @@ pub(super) fn json(text: &Text, diagnostics: &Diagnostics) -> bool {
             .help("correct it, or write another `contentType`"),
     );
     false
+}
+
+/// Statuses that send the caller to the address in `location`.
+const REDIRECTS: [u16; 5] = [301, 302, 303, 307, 308];
+
+/// Warns of a redirect without its address, and of a page of HTML that is sent as plain text, in the answer at `node`.
+pub(super) fn incomplete(node: &Node, diagnostics: &Diagnostics) {
+    let Some(map) = node.as_map() else { return };
+    let warn = |key: &str, message: String, help: &str| {
+        let span = map.entry(key).map_or_else(|| node.head(), |entry| entry.key_span);
+        diagnostics.push(Diagnostic::warning("missing-key", message, span).help(help));
+    };
+    let status = node.get("status").and_then(Node::as_integer).and_then(|status| u16::try_from(status).ok());
+    let names = |headers: &Node| match headers.as_map() {
+        Some(map) => map.iter().any(|entry| entry.key.eq_ignore_ascii_case("location")),
+        None => !headers.is_null(),
+    };
+    if let Some(status) = status.filter(|status| REDIRECTS.contains(status))
+        && !node.get("headers").is_some_and(names)
+    {
+        let message = format!("a redirect ({status}) needs the header `location`: it says where to");
+        warn("status", message, "add `headers: {location: https://…}`");
+    }
+    let body = node.get("body").and_then(Node::as_str).unwrap_or_default().trim_start();
+    let starts = |with: &str| body.get(..with.len()).is_some_and(|start| start.eq_ignore_ascii_case(with));
+    if ["<!doctype html", "<html"].into_iter().any(starts) && map.entry("contentType").is_none() {
+        let message = "this page is sent as `text/plain`, so a browser shows its source".to_owned();
+        warn("body", message, "add `contentType: text/html`");
+    }
 }
 
 /// Reports a body that would never be sent.

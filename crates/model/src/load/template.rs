@@ -188,7 +188,9 @@ fn compile(inside: &str, offset: usize, text: &Text, diagnostics: &Diagnostics) 
             let place = text.locate_span(offset + from, offset + to);
             let is_braced = inside.trim().starts_with("{{");
             let bare = is_braced.then_some("remove the braces: this place takes a bare expression");
-            let help = error.help.or(bare.map(Into::into));
+            let date =
+                is_date(inside.trim()).then(|| format!("a date is a text, in quotes: `'{}'`", inside.trim()));
+            let help = error.help.or(bare.map(Into::into)).or(date.map(Into::into));
             let diagnostic = match (error.unknown, error.code) {
                 (Some(unknown), _) => {
                     Diagnostic::error("unknown-function", error.message, place).nearest(unknown.nearest)
@@ -199,7 +201,11 @@ fn compile(inside: &str, offset: usize, text: &Text, diagnostics: &Diagnostics) 
                     Diagnostic::error("expression-syntax", message, place)
                 }
             };
-            let fix = error.fix.and_then(|fix| {
+            let trimmed = inside.trim();
+            let fix = error.fix.or_else(|| {
+                is_date(trimmed).then(|| Box::new((lead..lead + trimmed.len(), format!("'{trimmed}'"))))
+            });
+            let fix = fix.and_then(|fix| {
                 let range = offset + fix.0.start..offset + fix.0.end;
                 replace_within(diagnostics.source(), text, range, &fix.1)
             });
@@ -214,6 +220,13 @@ fn compile(inside: &str, offset: usize, text: &Text, diagnostics: &Diagnostics) 
             None
         }
     }
+}
+
+/// True for a date without quotes: `2026-03-01T09:00:00Z`.
+fn is_date(text: &str) -> bool {
+    let shape = text.bytes().take(10).map(|byte| if byte.is_ascii_digit() { b'0' } else { byte });
+    let is_whole = text.bytes().all(|byte| byte.is_ascii_digit() || b"-:.+TZ".contains(&byte));
+    is_whole && shape.eq(*b"0000-00-00")
 }
 
 fn unclosed(text: &Text, offset: usize, diagnostics: &Diagnostics) {

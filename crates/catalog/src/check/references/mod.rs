@@ -23,7 +23,7 @@ use model::automation::{Automation, Block, ConfigVar, Step, Trigger, Verb};
 use model::diagnostic::{Diagnostic, Span};
 use model::expression::{Expression, Reference};
 use model::load::Unreadable;
-use model::{Connection, Template};
+use model::{Connection, InputType, Template};
 
 use self::absent::{after_stop, missing_results, predicate, uncertain_results};
 use self::meant::{Dashed, Elsewhere, dashed};
@@ -336,9 +336,20 @@ impl<'a> Checker<'a> {
                 Elsewhere::Words(help) => diagnostic.help(help),
             });
         }
+        if read.path.len() == 1 && is_in_steps && self.is_option(root) {
+            return Some(read.meant(diagnostic, 1, &format!("'{root}'")));
+        }
         Some(match names::meant(self.automation, root).filter(|_| is_in_steps) {
             Some(meant) => read.meant(diagnostic.allowed(allowed.iter().copied()), 1, &meant),
             None => position.nearest(diagnostic, root, allowed),
+        })
+    }
+
+    /// True if a choice among the inputs has this option.
+    fn is_option(&self, name: &str) -> bool {
+        self.automation.inputs.iter().any(|input| match &input.kind {
+            InputType::Choice { options } => options.iter().any(|option| option == name),
+            _ => false,
         })
     }
 

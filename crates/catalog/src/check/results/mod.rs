@@ -17,7 +17,7 @@ mod types;
 use std::collections::HashSet;
 
 use connector::Registry;
-use model::automation::{ActionStep, Automation, Step, Verb};
+use model::automation::{ActionStep, Automation, Step, Trigger, Verb, WaitStep};
 use model::diagnostic::{Diagnostic, Span};
 use model::expression::{DirectPath, Link, Reference};
 use model::load::Unreadable;
@@ -74,6 +74,7 @@ impl<'a> Checker<'a> {
                 Verb::Action(call) => self.inputs(call, step),
                 Verb::ForEach(each) => self.items(&each.items, step),
                 Verb::Switch(switch) => self.status_cases(switch, step),
+                Verb::Wait(WaitStep::Computed(length)) => self.pause(length, step),
                 _ => {}
             }
         }
@@ -99,6 +100,7 @@ impl<'a> Checker<'a> {
             }
         }
         for reference in expression.references() {
+            self.body_of_get(expression, reference, at);
             let Some((kind, depth)) = self.types.base(&reference.path, at) else { continue };
             let links: Vec<Link> = reference.links().collect();
             match resolve(&kind, &links[depth..]) {
@@ -164,6 +166,9 @@ impl<'a> Checker<'a> {
         let error = |message: String| Diagnostic::error("unknown-field", message, span);
         let names = resolve::names(&unresolved.parent);
         match &links[depth] {
+            Link::Name(name) if names == ["executionId"] => error(format!("{parent} has no field `{name}`"))
+                .allowed(names)
+                .help("with `async: true` nothing waits for the result: remove it to read the result"),
             Link::Name(name) if !names.is_empty() => {
                 let diagnostic = error(format!("{parent} has no field `{name}`"));
                 if exact {
@@ -204,6 +209,42 @@ impl<'a> Checker<'a> {
                 }
             }
         }
+    }
+
+    /// Warns of a member of a body in a webhook that only accepts methods without one.
+    fn body_of_get(&mut self, expression: &Expression, reference: &Reference, at: Option<&'a Step>) {
+        let Trigger::Webhook(webhook) = &self.automation.trigger else { return };
+        let has_body = webhook.code.is_some() || webhook.methods != ["GET"];
+        let [trigger, results, body, data, name, ..] = &*reference.path else { return };
+        let is_data = trigger == "trigger" && results == "results" && body == "body" && data == "data";
+        if has_body || !is_data || reference.optional {
+            return;
+        }
+        let message = "this webhook accepts GET only, and such a request has no body";
+        let help = format!(
+            "its parameters are in `trigger.results.queryParameters.{name}`; or accept `methods: POST`"
+        );
+        let diagnostic = Diagnostic::warning("unknown-field", message, expression.span()).help(help);
+        self.report(diagnostic, at);
+    }
+
+    /// Reports a computed pause that is never a duration.
+    fn pause(&mut self, length: &'a Template, step: &'a Step) {
+        let Template::Expression(expression) = length else { return };
+        let kind = self.types.expression(expression, Some(step));
+        let may_be = |kind: &ResultType| {
+            matches!(kind, ResultType::Any | ResultType::Null | ResultType::Text | ResultType::Choice { .. })
+        };
+        if kind.alternatives().iter().any(may_be) {
+            return;
+        }
+        let text = expression.text();
+        let message = format!("`wait` needs a duration such as `10s`, but `{text}` is {}", describe(&kind));
+        let is_number =
+            kind.alternatives().iter().all(|kind| matches!(kind, ResultType::Integer | ResultType::Number));
+        let diagnostic = Diagnostic::error("invalid-duration", message, expression.span());
+        let help = format!("write the unit behind it, such as `wait: ${{{{ {text} ~ 's' }}}}` for seconds");
+        self.report(if is_number { diagnostic.help(help) } else { diagnostic }, Some(step));
     }
 
     /// Reports a `forEach` over a value that is not a list.

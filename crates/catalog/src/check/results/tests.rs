@@ -355,3 +355,36 @@ proptest! {
         }
     }
 }
+
+#[test]
+fn the_body_of_a_webhook_that_accepts_none_is_told() {
+    let file = |methods: &str, read: &str| {
+        format!(
+            "trigger: {{webhook: {{methods: {methods}, verify: none}}}}\nsteps:\n  - set: {{x: '${{{{ {read} }}}}'}}\n"
+        )
+    };
+    let name = "trigger.results.body.data.name";
+    check(&file("GET", name), &["unknown-field trigger.results.body.data.name"]);
+    for (methods, read) in [
+        ("POST", name),
+        ("[GET, POST]", name),
+        ("GET", "trigger.results.body.data.name | default(1)"),
+        ("GET", "trigger.results.body.data"),
+        ("GET", "trigger.results.queryParameters.name"),
+    ] {
+        check(&file(methods, read), &[]);
+    }
+}
+
+#[test]
+fn a_computed_pause_that_is_no_duration_is_an_error() {
+    let file = |length: &str| {
+        format!(
+            "trigger: {{manual: {{}}}}\ninputs: {{n: {{type: integer, default: 1}}, t: {{type: text, default: 1s}}}}\nsteps:\n  - wait: {length}\n"
+        )
+    };
+    check(&file("${{ inputs.n }}"), &["invalid-duration inputs.n"]);
+    for fine in ["${{ inputs.t }}", "${{ inputs.n ~ 's' }}", "${{ vars.x | default('1s') }}"] {
+        check(&file(fine), &[]);
+    }
+}

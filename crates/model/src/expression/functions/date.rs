@@ -6,7 +6,6 @@ use jiff::fmt::{rfc2822, strtime};
 use jiff::tz::{self, TimeZone};
 
 use super::arguments::{Arguments, article, shorten};
-use crate::diagnostic::nearest;
 use crate::instant::Instant;
 use crate::units;
 use crate::value::Value;
@@ -72,14 +71,37 @@ fn check_format(format: &str) -> Result<(), String> {
     }
 }
 
-/// The error of a date format without any `%`, and the equivalent format if it has the syntax of another tool. `None` for a
-/// valid format.
+/// The error of a date format without any `%`, or with the month in place of the minute, and the equivalent format if it is known.
+/// `None` for a valid format.
 pub(crate) fn foreign_format(format: &str) -> Option<(String, Option<String>)> {
-    if format.contains('%') || format.len() > MAX_LENGTH {
+    if format.len() > MAX_LENGTH {
         return None;
+    }
+    if format.contains('%') {
+        let meant = with_minute_and_month(format);
+        let message = format!(
+            "in `{}` the month and the minute are exchanged: `%m` is the month, `%M` the minute",
+            shorten(format)
+        );
+        return Some((message, Some(meant))).filter(|(_, meant)| meant.as_deref() != Some(format));
     }
     let message = format!("`{}` has no `%`, so every date would give the same text", shorten(format));
     Some((message, translate_format(format)))
+}
+
+/// Writes `%M` behind an hour, and `%m` beside a day or a year.
+fn with_minute_and_month(format: &str) -> String {
+    let mut meant = format.to_owned();
+    for hour in ["%H", "%I", "%-H", "%-I"] {
+        meant = meant.replace(&format!("{hour}:%m"), &format!("{hour}:%M"));
+    }
+    for other in ["%d", "%Y", "%y", "%-d"] {
+        for sign in ['-', '.', '/'] {
+            meant = meant.replace(&format!("{other}{sign}%M"), &format!("{other}{sign}%m"));
+            meant = meant.replace(&format!("%M{sign}{other}"), &format!("%m{sign}{other}"));
+        }
+    }
+    meant
 }
 
 /// Format letters of other tools (Java, .NET, Moment, Luxon), longest first.
@@ -225,8 +247,7 @@ fn zone_argument(arguments: &Arguments<'_>) -> Result<TimeZone, String> {
     let Some(name) = arguments.text("timezone")? else { return Ok(TimeZone::UTC) };
     let found = tz::db().get(name).ok().filter(|zone| !zone.is_unknown() && zone.iana_name().is_some());
     found.ok_or_else(|| {
-        let names: Vec<String> = tz::db().available().map(|name| name.to_string()).collect();
-        let hint = match nearest(name, names.iter().map(String::as_str)) {
+        let hint = match crate::instant::suggest_zone(name) {
             Some(near) => format!("did you mean `{near}`?"),
             None => "write an IANA name such as `Europe/Berlin` or `UTC`".to_owned(),
         };

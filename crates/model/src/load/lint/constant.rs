@@ -15,6 +15,9 @@ pub(in crate::load) fn check(expression: &Expression, node: &Node, key: &str, di
         let diagnostic = match part.forces {
             _ if is_switch && !whole => continue,
             Some(_) if is_switch => same_case(span),
+            Some(_) if whole && quoted_path(expression.text()).is_some() => {
+                in_quotes(expression.text(), span)
+            }
             Some(holds) if whole => same(key, holds, node.as_bool().is_some(), span),
             Some(holds) => decided(expression, &part, holds, span),
             None => idle(expression, &part, span),
@@ -47,6 +50,25 @@ fn same(key: &str, holds: bool, is_switch: bool, span: Span) -> Diagnostic {
     };
     Diagnostic::new(severity, CODE, format!("this condition {always} holds: it reads nothing"), span)
         .help(help)
+}
+
+/// The path in quotes of a condition such as `'inputs.flag'`.
+fn quoted_path(text: &str) -> Option<&str> {
+    let inside = text.strip_prefix('\'')?.strip_suffix('\'')?;
+    let (root, _) = inside.split_once('.')?;
+    let is_path = inside.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"._".contains(&byte));
+    (is_path && ["configVars", "inputs", "state", "steps", "trigger", "vars"].contains(&root))
+        .then_some(inside)
+}
+
+fn in_quotes(text: &str, span: Span) -> Diagnostic {
+    let path = text.trim_matches('\'');
+    Diagnostic::warning(
+        CODE,
+        "this condition always holds: in quotes this is a text, which reads nothing",
+        span,
+    )
+    .help(format!("write it without the quotes: `{path}`"))
 }
 
 fn same_case(span: Span) -> Diagnostic {

@@ -86,6 +86,7 @@ fn tree(
         automation,
         has_templates,
         step: None,
+        action: None,
         keys: Vec::new(),
         key: Span::default(),
         items: Vec::new(),
@@ -111,6 +112,8 @@ struct Walk<'a> {
     automation: Option<&'a Automation>,
     /// The innermost step around.
     step: Option<&'a str>,
+    /// The action of the innermost step around.
+    action: Option<&'a str>,
     /// True if values may hold expressions.
     has_templates: bool,
     /// The keys around, outermost first.
@@ -135,11 +138,18 @@ impl<'a> Walk<'a> {
             Kind::Map(map) => {
                 let step = self.steps.get(&node.head()).copied();
                 let own = step.map(|step| step.id.as_ref());
-                let outer = self.step;
-                self.step = own.or(outer);
+                let outer = (self.step, self.action);
+                self.step = own.or(outer.0);
                 if let Some(step) = step {
-                    let context = self.context();
-                    no_effect::check(map, step, context).into_iter().for_each(|found| self.say(Some(found)));
+                    self.action = match &step.verb {
+                        Verb::Action(call) => Some(call.action.name.as_str()),
+                        _ => None,
+                    };
+                }
+                if let Some(step) = step {
+                    no_effect::check(map, step, self.closing())
+                        .into_iter()
+                        .for_each(|found| self.say(Some(found)));
                 }
                 let items = self.items.len();
                 if let Some(Verb::ForEach(each)) = step.map(|step| &step.verb) {
@@ -147,7 +157,7 @@ impl<'a> Walk<'a> {
                 }
                 map.iter().for_each(|entry| self.entry(entry));
                 self.items.truncate(items);
-                self.step = outer;
+                (self.step, self.action) = outer;
                 self.places.extend(own.map(|id| (node.span, id)));
             }
             Kind::List(items) => items.iter().for_each(|item| self.node(item)),
@@ -178,9 +188,13 @@ impl<'a> Walk<'a> {
         let found = [
             bare_expression::check(text, node.span, &place),
             bare_expression::check_none(text, node.span, &place),
-            glued_json::check(text, node.span, &self.keys),
+            glued_json::check(text, node.span, &place, self.action),
+            no_effect::concurrency_key(text, node.span, &self.keys),
         ];
-        found.into_iter().for_each(|found| self.say(found));
+        // The name of a value without `${{ }}` is constant too.
+        let is_bare = found[0].is_some();
+        let found = found.into_iter().flatten().filter(|found| !is_bare || found.code != no_effect::CODE);
+        found.map(Some).for_each(|found| self.say(found));
     }
 
     fn entry(&mut self, entry: &'a Entry) {
@@ -196,17 +210,15 @@ impl<'a> Walk<'a> {
         self.keys.pop();
     }
 
-    /// The surroundings of the current step.
-    fn context(&self) -> no_effect::StepContext {
+    /// The key of the list around in which nothing is ever undone.
+    fn closing(&self) -> Option<&'static str> {
         let list = |name: &str| self.keys.first() == Some(&name);
-        let closing = match () {
+        match () {
             () if list("onError") => Some("onError"),
             () if list("finally") => Some("finally"),
             () if self.keys.contains(&"undo") => Some("undo"),
             () => None,
-        };
-        let timeout = self.automation.map(|automation| automation.timeout).filter(|_| closing.is_none());
-        no_effect::StepContext { timeout, closing }
+        }
     }
 
     fn say(&mut self, diagnostic: Option<Diagnostic>) {

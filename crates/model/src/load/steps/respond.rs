@@ -9,6 +9,7 @@ use crate::diagnostic::{Diagnostic, Diagnostics};
 use crate::load::keys::{ANY_NAME, CONTENT_TYPE, Choice, Key, Object, Shape};
 use crate::load::response_headers;
 use crate::load::template::{holds_expression, template};
+use crate::mime;
 use crate::template::Template;
 use crate::value::{Map, Value};
 use crate::yaml::{Field, Kind, MapReader, Node};
@@ -69,6 +70,7 @@ fn lower(step: &mut StepReader<'_, '_, '_>) -> Option<Verb> {
     let content_type = content_type(reader.take("contentType"), diagnostics);
     let headers = headers(reader.take("headers"), diagnostics);
     let body = body(&mut reader, diagnostics);
+    response_headers::incomplete(reader.node(), diagnostics);
     checked_body(&reader, &status, content_type.as_ref(), diagnostics);
     let allow = allow(reader.take("allow"));
     reader.finish();
@@ -160,13 +162,9 @@ fn checked_body(
         }
         return;
     }
-    let is_json = content_type
-        .and_then(Template::literal)
-        .and_then(Value::as_str)
-        .is_some_and(response_headers::is_json);
+    let is_json = content_type.and_then(Template::literal).and_then(Value::as_str).is_some_and(mime::is_json);
     if let Some(text) = reader.node().get("body").and_then(Node::as_text)
         && is_json
-        && !text.value.contains("${{")
     {
         response_headers::json(text, diagnostics);
     }

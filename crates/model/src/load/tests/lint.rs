@@ -207,7 +207,6 @@ fn a_webhook_that_anybody_can_start_says_so() {
 fn a_setting_that_can_never_take_effect_is_told() {
     check_step("set: {_a: 1}\nretry: 3", &["unused-setting 2:3"]);
     check_step("set: {_a: 1}\nonInterrupt: fail", &["unused-setting 2:3"]);
-    check_step("action: log.info\ntimeout: 1h", &["unused-setting 2:3"]);
     check_step("fail: x\nundo: [{action: log.info}]", &["unused-setting 2:3"]);
     let undone = "{action: log.info, undo: [{action: log.info, undo: [{action: log.info}]}]}";
     check_steps(&format!("- {undone}\n"), &["unused-setting 1:48"]);
@@ -217,10 +216,6 @@ fn a_setting_that_can_never_take_effect_is_told() {
 
 #[test]
 fn a_setting_that_may_take_effect_is_not() {
-    check_step("action: http.request\nretry: 3\nonInterrupt: fail\ntimeout: 15m", &[]);
+    check_step("action: http.request\nretry: 3\nonInterrupt: fail", &[]);
     check_step("steps: [{action: log.info}]\nretry: 3\nundo: [{action: log.info}]", &[]);
-    // The time of a pause counts for the step and not for the execution.
-    check_step("waitFor: {event: paid}\ntimeout: 2d", &[]);
-    check_step("steps: [{wait: 1d}]\ntimeout: 2d", &[]);
-    check("trigger: {manual: {}}\ntimeout: 3h\nsteps: [{action: log.info, timeout: 2h}]\n", &[]);
 }

@@ -174,6 +174,106 @@ fn json_with_a_value_inside_of_quotes_is_told() {
         check("json-from-text", &request(fine), &[], None);
     }
     check_value("json-from-text", "'{\"text\": \"${{ inputs.name }}\"}'", &["inputs.name"], None);
+    // The body of a raw request is its input `data`.
+    let raw = |action: &str| {
+        format!(
+            "{HEAD}  - action: {action}\n    with:\n      data: '{{\"text\": \"${{{{ inputs.name }}}}\"}}'\n"
+        )
+    };
+    check(
+        "json-from-text",
+        &raw("wiki.rawRequest"),
+        &["inputs.name"],
+        Some("data: {\"text\": \"${{ inputs.name }}\"}"),
+    );
+    check("json-from-text", &raw("events.emit"), &["inputs.name"], None);
+}
+
+#[test]
+fn a_text_without_quotes_in_json_is_told() {
+    let told = |value: &str, expression: &str| {
+        let fixed = format!("b: '{{\"x\": ${{{{ {expression} | tojson }}}}}}'");
+        check_value("json-from-text", value, &[expression], Some(&fixed));
+    };
+    told("'{\"x\": ${{ inputs.name }}}'", "inputs.name");
+    told("'{\"x\": ${{ inputs.count | upper }}}'", "inputs.count | upper");
+    told("'{\"x\": ${{ trigger.results.queryParameters.n }}}'", "trigger.results.queryParameters.n");
+    for fine in [
+        "'{\"x\": ${{ inputs.count }}}'",
+        "'{\"x\": ${{ inputs.name | tojson }}}'",
+        "'{\"x\": ${{ steps.a.results.total }}}'",
+        "'{\"x\": [${{ vars.total | join(\", \") }}]}'",
+        "'{${{ inputs.name }}}'",
+    ] {
+        check_value("json-from-text", fine, &[], None);
+    }
+}
+
+#[test]
+fn json_in_quotes_below_json_is_told() {
+    let answer = |key: &str, value: &str| {
+        format!(
+            "trigger: {{webhook: {{mode: sync, verify: none}}}}\nsteps:\n  - respond:\n      {key}: {value}\n"
+        )
+    };
+    check(
+        "json-from-text",
+        &answer("json", "'{\"ok\": true}'"),
+        &["'{\"ok\": true}'"],
+        Some("json: {\"ok\": true}"),
+    );
+    for (key, value) in
+        [("body", "'{\"ok\": true}'"), ("json", "'{ok}'"), ("json", "done"), ("json", "{ok: true}")]
+    {
+        check("json-from-text", &answer(key, value), &[], None);
+    }
+}
+
+#[test]
+fn an_answer_that_lacks_its_address_or_its_type_is_told() {
+    let answer = |keys: &str| {
+        format!("trigger: {{webhook: {{mode: sync, verify: none}}}}\nsteps:\n  - respond: {{{keys}}}\n")
+    };
+    check("missing-key", &answer("status: 302"), &["status"], None);
+    check("missing-key", &answer("status: 307, headers: {x-a: b}"), &["status"], None);
+    check("missing-key", &answer("body: '<!DOCTYPE html><p>hi</p>'"), &["body"], None);
+    for fine in [
+        "status: 304",
+        "status: 302, headers: {Location: https://a.test}",
+        "status: 302, headers: '${{ vars.h }}'",
+        "body: '<html></html>', contentType: text/html",
+        "body: see <html>",
+    ] {
+        check("missing-key", &answer(fine), &[], None);
+    }
+    let fixed = "trigger: {webhook: {verify: none, respond: {status: 301}}}\nsteps: []\n";
+    check("missing-key", fixed, &["status"], None);
+}
+
+#[test]
+fn a_constant_key_of_a_concurrency_is_told() {
+    let key = |key: &str| {
+        format!(
+            "trigger: {{webhook: {{verify: none}}}}\nconcurrency: {{limit: 1, key: {key}}}\nsteps: [{{action: log.info}}]\n"
+        )
+    };
+    check("unused-setting", &key("customer"), &["customer"], None);
+    check("unused-setting", &key("'${{ trigger.results.pathFragment }}'"), &[], None);
+    check("unused-setting", &key("trigger.results.pathFragment"), &[], None);
+}
+
+#[test]
+fn a_path_in_quotes_as_a_condition_is_told_with_the_path() {
+    let step = |condition: &str| shown(&format!("{HEAD}  - {{if: \"{condition}\", action: log.info}}\n"));
+    assert!(step("'inputs.name'").contains("write it without the quotes: `inputs.name`"));
+    assert!(!step("'see inputs.name'").contains("without the quotes"));
+}
+
+#[test]
+fn a_date_without_quotes_gets_them() {
+    let text = |until: &str| format!("{HEAD}  - wait: {{until: {until}}}\n");
+    let fixed = "- wait: {until: \"'2030-03-01T09:00:00Z'\"}";
+    check("expression-syntax", &text("2030-03-01T09:00:00Z"), &["T09"], Some(fixed));
 }
 
 #[test]

@@ -157,6 +157,20 @@ fn weekdays(field: Field<'_, '_>, diagnostics: &Diagnostics) -> Option<Vec<Weekd
 
 /// `08:30`; one digit is enough for the hour.
 fn local_time(field: Field<'_, '_>, diagnostics: &Diagnostics) -> Option<LocalTime> {
+    if let Some(hour) = field.node().and_then(Node::as_integer).filter(|hour| (0..24).contains(hour)) {
+        let span = field.span().unwrap_or_default();
+        let meant = format!("\"{hour:02}:00\"");
+        diagnostics.push(
+            Diagnostic::error(
+                "wrong-type",
+                format!("expected a time of day, found the number `{hour}`"),
+                span,
+            )
+            .help(format!("write {meant}"))
+            .replace(span, meant),
+        );
+        return None;
+    }
     let text = plain(field, diagnostics)?;
     let number = |digits: &str, most: u8| {
         let fine = (1..=2).contains(&digits.len()) && digits.bytes().all(|byte| byte.is_ascii_digit());

@@ -223,6 +223,7 @@ fn methods(field: Field<'_, '_>, diagnostics: &Diagnostics) -> Option<Vec<String
 
 fn response(node: &Node, diagnostics: &Diagnostics) -> Option<StaticResponse> {
     let mut reader = RESPONSE.open(node, diagnostics)?;
+    response_headers::incomplete(node, diagnostics);
     let status = reader.take("status").integer(200..=599).and_then(|status| u16::try_from(status).ok());
     let status = status.unwrap_or(200);
     let content_type = reader.take("contentType");
@@ -234,7 +235,7 @@ fn response(node: &Node, diagnostics: &Diagnostics) -> Option<StaticResponse> {
     if let Some(text) = body {
         if response_headers::WITHOUT_BODY.contains(&status) {
             response_headers::no_body(status, reader.key_span("body"), diagnostics);
-        } else if content_type.is_some_and(response_headers::is_json) {
+        } else if content_type.is_some_and(crate::mime::is_json) {
             response_headers::json(text, diagnostics);
         }
     } else if content_type.is_some() && !reader.has("body") {

@@ -1,0 +1,340 @@
+//! Warns of inner limits that an outer one makes useless: pauses, timeouts and delays that are longer than the timeout around
+//! them, and pauses that are longer than the patience of a caller.
+
+use std::time::Duration;
+
+use connector::Registry;
+use model::Value;
+use model::automation::{
+    ActionStep, Automation, Block, OnError, RepeatStep, Step, Trigger, Verb, WaitOn, WaitStep, WebhookMode,
+};
+use model::diagnostic::{Diagnostic, Source, Span};
+use model::load::{Unreadable, step_key_span};
+use model::retry::RetryPolicy;
+use model::units::{format_duration, parse_duration};
+
+/// The time limit of the file's `onError`, of `finally`, and of each `undo`.
+const CLOSING: Duration = Duration::from_secs(5 * 60);
+
+const CLOSING_HELP: &str = "make it shorter: these steps have five minutes together";
+
+/// Checks all limits of the file.
+pub(super) fn check(
+    automation: &Automation,
+    unreadable: &Unreadable,
+    registry: &Registry,
+) -> Vec<Diagnostic> {
+    let mut check = Check { source: &automation.source, registry, found: Vec::new() };
+    let whole = Limit { timeout: automation.timeout, owner: "the execution".to_owned(), step: None };
+    let whole = Some(&whole).filter(|_| !unreadable.has("timeout"));
+    check.block(&automation.steps, Around { execution: whole, steps: None });
+    let closing = [("onError", &automation.on_error), ("finally", &automation.finally)];
+    closing.into_iter().for_each(|(key, block)| check.closing(key, block.as_ref()));
+    if let Trigger::Webhook(webhook) = &automation.trigger
+        && webhook.mode == WebhookMode::Sync
+    {
+        before_response(&automation.steps, webhook.timeout, &mut check.found);
+    }
+    check.found
+}
+
+/// A timeout around steps.
+struct Limit {
+    timeout: Duration,
+    /// Its owner in words.
+    owner: String,
+    /// The step that has it.
+    step: Option<Span>,
+}
+
+/// The shortest timeouts around a step.
+#[derive(Clone, Copy)]
+struct Around<'a> {
+    /// That of the execution, which pauses do not count against.
+    execution: Option<&'a Limit>,
+    /// That of a step or a closing list, which pauses count against.
+    steps: Option<&'a Limit>,
+}
+
+impl<'a> Around<'a> {
+    /// Returns the limit of work without pauses.
+    fn of_work(self) -> Option<&'a Limit> {
+        [self.steps, self.execution].into_iter().flatten().min_by_key(|limit| limit.timeout)
+    }
+
+    /// Returns the limit of the whole step.
+    fn of(self, step: &Step) -> Option<&'a Limit> {
+        if pauses(step) { self.steps } else { self.of_work() }
+    }
+}
+
+struct Check<'a> {
+    source: &'a Source,
+    registry: &'a Registry,
+    found: Vec<Diagnostic>,
+}
+
+impl Check<'_> {
+    /// Checks a list of steps that has its own time limit.
+    fn closing(&mut self, key: &str, block: Option<&Block>) {
+        let limit = Limit { timeout: CLOSING, owner: format!("`{key}`"), step: None };
+        let around = Around { execution: None, steps: Some(&limit) };
+        block.into_iter().for_each(|block| self.block(block, around));
+    }
+
+    fn block(&mut self, steps: &Block, around: Around<'_>) {
+        steps.steps.iter().for_each(|step| self.step(step, around));
+    }
+
+    fn step(&mut self, step: &Step, around: Around<'_>) {
+        let is_wait_for = matches!(step.verb, Verb::WaitFor(_));
+        let too_long = step.timeout.zip(around.of(step)).filter(|(own, limit)| *own > limit.timeout);
+        match too_long {
+            Some((own, limit)) if is_wait_for => self.outlasts(step, "this waits up to", own, limit),
+            Some((own, limit)) => self.no_effect(step, "timeout", None, &takes(own), limit),
+            None => {}
+        }
+        if let (Some(policy), Some(limit)) = (&step.retry, around.steps) {
+            self.retries(step, policy, limit);
+        }
+        let own =
+            step.timeout.filter(|own| !is_wait_for && around.steps.is_none_or(|limit| *own < limit.timeout));
+        let own =
+            own.map(|timeout| Limit { timeout, owner: format!("step `{}`", step.id), step: Some(step.span) });
+        let inner = Around { steps: own.as_ref().or(around.steps), ..around };
+        if let (Some((length, waits)), Some(limit)) = (own_pause(&step.verb), inner.steps)
+            && length > limit.timeout
+        {
+            self.outlasts(step, waits, length, limit);
+        }
+        if let (Verb::Action(call), Some(limit)) = (&step.verb, inner.of_work()) {
+            self.inputs(step, call, limit);
+        }
+        step.verb.nested_blocks().iter().for_each(|nested| self.block(nested.block, inner));
+        if let OnError::Steps(steps) = &step.on_error {
+            self.block(steps, around);
+        }
+        self.closing("undo", step.undo.as_ref());
+    }
+
+    /// Checks the first delay of a retry policy, which counts against the timeouts around the step.
+    fn retries(&mut self, step: &Step, policy: &RetryPolicy, limit: &Limit) {
+        if policy.max > 0 && policy.delay > limit.timeout {
+            let why = format!(": the first one would begin after {}", format_duration(policy.delay));
+            self.no_effect(step, "retry", None, &why, limit);
+        }
+    }
+
+    /// Checks the literal time inputs of a call that say how it is sent.
+    fn inputs(&mut self, step: &Step, call: &ActionStep, limit: &Limit) {
+        let Some(action) = self.registry.action(&call.action.name) else { return };
+        for (name, template) in &call.with {
+            let length = match name.name.as_str() {
+                key if !action.transport_inputs().contains(&key) => None,
+                "timeout" => template.literal().and_then(duration),
+                "retryDelayMs" => template.literal().and_then(milliseconds),
+                _ => None,
+            };
+            if let Some(length) = length.filter(|length| *length > limit.timeout) {
+                self.no_effect(step, &name.name, Some(name.span), &takes(length), limit);
+            }
+        }
+    }
+
+    /// Warns of a setting that the limit makes useless.
+    fn no_effect(&mut self, step: &Step, key: &str, at: Option<Span>, why: &str, limit: &Limit) {
+        let span = at.or_else(|| step_key_span(self.source, step.span, key)).unwrap_or(step.span);
+        let message = format!(
+            "`{key}` has no effect{why}, but {} ends after {}",
+            limit.owner,
+            format_duration(limit.timeout)
+        );
+        let help = match limit.step {
+            None if limit.owner == "the execution" => {
+                "raise `timeout` at the top of the file, or lower this one"
+            }
+            None => CLOSING_HELP,
+            Some(_) => "raise the `timeout` of that step, or lower this one",
+        };
+        self.tell(Diagnostic::warning("unused-setting", message, span).help(help), step, limit);
+    }
+
+    /// Warns of a pause that the limit cuts off.
+    fn outlasts(&mut self, step: &Step, waits: &str, length: Duration, limit: &Limit) {
+        let message = format!(
+            "{waits} {}, but the timeout of {} ends it after {}",
+            format_duration(length),
+            limit.owner,
+            format_duration(limit.timeout)
+        );
+        let help = match limit.step {
+            None => CLOSING_HELP,
+            Some(_) => {
+                "make that timeout longer than the pause; pauses count against the `timeout` of a step, but not of the execution"
+            }
+        };
+        let warning = Diagnostic::warning("outlasts-timeout", message, step.span).help(help);
+        self.tell(warning, step, limit);
+    }
+
+    fn tell(&mut self, warning: Diagnostic, step: &Step, limit: &Limit) {
+        let place = limit.step.filter(|outer| *outer != step.span);
+        let place = place.and_then(|outer| step_key_span(self.source, outer, "timeout"));
+        let warning = match place {
+            Some(place) => warning.related(place, "the timeout around it"),
+            None => warning,
+        };
+        self.found.push(warning.step(step.id.as_ref()));
+    }
+}
+
+/// Returns the shortest length of a step's own pause that is known, and how to say it.
+fn own_pause(verb: &Verb) -> Option<(Duration, &'static str)> {
+    match verb {
+        Verb::Wait(WaitStep::For(length)) => Some((*length, "this waits")),
+        Verb::Repeat(repeat) => between_iterations(repeat).map(|length| (length, "this waits")),
+        _ => None,
+    }
+}
+
+/// Returns the sum of the delays of a loop; of one with a condition, the first delay.
+fn between_iterations(repeat: &RepeatStep) -> Option<Duration> {
+    let delays = if repeat.until.is_some() { 1 } else { repeat.max.saturating_sub(1) };
+    Some(repeat.delay.saturating_mul(delays)).filter(|length| repeat.max > 1 && !length.is_zero())
+}
+
+/// Says that a time is too long.
+fn takes(length: Duration) -> String {
+    format!(": it is {}", format_duration(length))
+}
+
+/// Reads a duration, or a number of milliseconds.
+fn duration(value: &Value) -> Option<Duration> {
+    let text = value.to_text();
+    parse_duration(&text).ok().or_else(|| text.parse().ok().map(Duration::from_millis))
+}
+
+fn milliseconds(value: &Value) -> Option<Duration> {
+    value.as_i64().and_then(|count| u64::try_from(count).ok()).map(Duration::from_millis)
+}
+
+/// True if a step may pause.
+fn pauses(step: &Step) -> bool {
+    let pauses =
+        |verb: &Verb| matches!(verb, Verb::Wait(_) | Verb::WaitFor(_) | Verb::Call(_) | Verb::Repeat(_));
+    let mut found = pauses(&step.verb);
+    for inner in step.verb.nested_blocks() {
+        inner.block.walk(&mut |step| found |= pauses(&step.verb) || step.retry.is_some());
+    }
+    found
+}
+
+/// Checks the pauses before the first `respond`. Returns true once there is one.
+fn before_response(steps: &Block, timeout: Duration, found: &mut Vec<Diagnostic>) -> bool {
+    for step in &steps.steps {
+        let pause = match &step.verb {
+            Verb::Respond(_) => return true,
+            Verb::WaitFor(wait) if matches!(wait.on, WaitOn::Approval(_)) => {
+                Some("this waits for a person".to_owned())
+            }
+            verb => own_pause(verb)
+                .filter(|(length, _)| *length > timeout)
+                .map(|(length, waits)| format!("{waits} {}", format_duration(length))),
+        };
+        if let Some(pause) = pause {
+            let message = format!(
+                "{pause}, but the caller of this synchronous webhook waits {} and then gets 504",
+                format_duration(timeout)
+            );
+            found.push(
+                Diagnostic::warning("outlasts-timeout", message, step.span)
+                    .help("answer before the pause with `respond`: the steps after it go on; or write `mode: async`")
+                    .step(step.id.as_ref()),
+            );
+        }
+        if step.verb.nested_blocks().iter().any(|inner| before_response(inner.block, timeout, found)) {
+            return true;
+        }
+    }
+    false
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use pretty_assertions::assert_eq;
+
+    use super::*;
+
+    /// The `code text` of each warning about these steps below this head.
+    fn told(head: &str, steps: &str) -> Vec<String> {
+        let text = format!("{head}\nsteps:\n{steps}\n");
+        let loaded = model::load::automation(Arc::new(Source::new("test.yaml", text)), "test");
+        let Some(automation) = loaded.value else { panic!("{}", loaded.report.render(false)) };
+        let registry = crate::check::builtin().expect("the connectors load");
+        let found = check(&automation, Unreadable::NONE, &registry);
+        found.iter().map(|found| format!("{} {}", found.code, automation.source.slice(found.span))).collect()
+    }
+
+    const MANUAL: &str = "trigger: {manual: {}}";
+
+    fn call(keys: &str, input: &str) -> String {
+        format!("  - {{action: http.request, {keys} with: {{url: 'https://a.test'{input}}}}}")
+    }
+
+    #[test]
+    fn a_limit_as_long_as_the_one_around_it_is_fine() {
+        let none: [&str; 0] = [];
+        assert_eq!(told(MANUAL, &call("timeout: 15m,", "")), none);
+        assert_eq!(told(MANUAL, &call("timeout: 30s,", ", timeout: 30s")), none);
+        assert_eq!(told(MANUAL, "  - {timeout: 1m, steps: [{wait: 1m}]}"), none);
+        assert_eq!(told(&format!("{MANUAL}\ntimeout: 3h"), &call("timeout: 2h,", "")), none);
+        assert_eq!(
+            told(MANUAL, &format!("  - timeout: 1s\n    steps:\n    {}", call("retry: 9,", ""))),
+            none
+        );
+    }
+
+    #[test]
+    fn a_longer_limit_is_told_at_its_key() {
+        assert_eq!(told(MANUAL, &call("timeout: 16m,", "")), ["unused-setting timeout"]);
+        assert_eq!(told(MANUAL, &call("timeout: 10s,", ", timeout: 11s")), ["unused-setting timeout"]);
+        let late = call("retry: {max: 1, delay: 2s},", "");
+        let group = |keys: &str, step: &str| format!("  - {keys}\n    steps:\n    {step}");
+        assert_eq!(told(MANUAL, &group("timeout: 1s", &late)), ["unused-setting retry"]);
+    }
+
+    #[test]
+    fn the_time_of_a_pause_counts_for_steps_and_not_for_the_execution() {
+        let none: [&str; 0] = [];
+        assert_eq!(told(MANUAL, "  - {waitFor: {event: paid}, timeout: 2d}"), none);
+        assert_eq!(told(MANUAL, "  - {timeout: 2d, steps: [{wait: 1d}]}"), none);
+        assert_eq!(told(MANUAL, "  - {repeat: {max: 30, delay: 1m}, steps: [{set: {a: 1}}]}"), none);
+        let delays = "  - {timeout: 20m, repeat: {max: 30, delay: 1m}, steps: [{set: {a: 1}}]}";
+        assert_eq!(told(MANUAL, delays).len(), 1);
+        let done = "  - {timeout: 20m, repeat: {until: vars.a, max: 30, delay: 1m}, steps: [{set: {a: 1}}]}";
+        assert_eq!(told(MANUAL, done), none, "the loop may end in time");
+    }
+
+    #[test]
+    fn closing_lists_have_five_minutes_whatever_the_execution_has() {
+        let step = "  - {wait: 6m}";
+        let file = format!("{MANUAL}\ntimeout: 1h\nfinally:\n{step}\nonError:\n{step}");
+        assert_eq!(told(&file, "  - {action: log.info, undo: [{wait: 6m}]}").len(), 3);
+        let fine = format!("{MANUAL}\ntimeout: 1m\nfinally:\n  - {{action: log.info, timeout: 5m}}");
+        assert_eq!(told(&fine, "  - {wait: 6m}").len(), 0);
+    }
+
+    #[test]
+    fn the_delays_of_a_loop_before_an_answer_count_for_its_caller() {
+        let sync = "trigger: {webhook: {mode: sync, verify: none, timeout: 10s}}";
+        let steps = |delay: &str| {
+            format!(
+                "  - {{repeat: {{max: 3, delay: {delay}}}, steps: [{{set: {{a: 1}}}}]}}\n  - respond: {{status: 200}}"
+            )
+        };
+        assert_eq!(told(sync, &steps("6s")).len(), 1);
+        assert_eq!(told(sync, &steps("5s")).len(), 0);
+    }
+}
