@@ -3,6 +3,8 @@
 //! This is the only crate with `unsafe` code: the functions of mimalloc are those of a C library, and a change of the environment is
 //! safe only while no other thread runs.
 
+mod large_work;
+
 use std::ffi::{c_int, c_long};
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -13,6 +15,8 @@ use std::time::{Duration, Instant};
 ///
 /// Measured to take a fifth off the cost of a request under load, compared with the allocator of the C library.
 pub use mimalloc::MiMalloc as Allocator;
+
+pub use large_work::{LargeWork, on_disk};
 
 /// The number of bytes from which on values are large.
 const LARGE: usize = 1 << 20;

@@ -4,6 +4,7 @@ use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError, Weak};
 
+use allocator::LargeWork;
 use arc_swap::ArcSwap;
 use catalog::{Catalog, ReloadSummary};
 use connector::Registry;
@@ -23,7 +24,6 @@ use crate::doubles::Doubles;
 use crate::error::Error;
 use crate::evaluator::Evaluator;
 use crate::isolation::Isolation;
-use crate::large_work::LargeWork;
 use crate::locks::KeyedLocks;
 use crate::memory::Memory;
 use crate::metrics::Metrics;

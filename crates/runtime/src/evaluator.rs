@@ -7,6 +7,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use allocator::LargeWork;
 use model::budget::Exceeded;
 use model::budget::Limits;
 use model::expression::{EvalClock, EvaluationError};
@@ -16,8 +17,6 @@ use model::value::Value;
 use model::{Budget, Expression};
 use tokio::runtime::RuntimeFlavor;
 use tokio::sync::Semaphore;
-
-use crate::large_work::LargeWork;
 
 /// Evaluates expressions, and bounds how many evaluations run on blocking threads.
 pub struct Evaluator {

@@ -21,7 +21,6 @@ mod event_filter;
 mod failpoint;
 mod inputs;
 mod isolation;
-mod large_work;
 mod locks;
 mod loop_guard;
 mod memory;
@@ -66,7 +65,6 @@ pub use inputs::{check_declared, check_inputs, is_address};
 pub use isolation::Isolation;
 #[cfg(any(test, feature = "simulation"))]
 pub use isolation::RecordMemory;
-pub use large_work::LargeWork;
 pub use locks::KeyedLocks;
 pub use loop_guard::check_chain_depth;
 pub use memory::ReadMemory;

@@ -7,13 +7,11 @@ use std::task::{Context, Poll, ready};
 
 use bytes::Bytes;
 use http_body::{Body, Frame, SizeHint};
-use model::value::{CHUNK_SIZE, Data};
-use tokio::sync::Semaphore;
-use tokio::task::{JoinHandle, spawn_blocking};
+use model::value::Data;
+use tokio::task::JoinHandle;
 
-/// The right to read a chunk. Each thread that may block keeps freed memory for itself, so hundreds of slow readers must not need
-/// hundreds of threads.
-static READS: Semaphore = Semaphore::const_new(16);
+/// The bytes of a chunk. A peer that does not read holds one of them, so hundreds of slow readers must not hold large ones.
+const CHUNK: usize = 32 << 10;
 
 /// A body made of consecutive parts, each in memory or in a file. Its length is known in advance.
 #[derive(Debug)]
@@ -53,16 +51,12 @@ impl StreamingBody {
                 continue;
             }
             let (position, data) = (self.position, data.clone());
-            let count = usize::try_from(length - position).unwrap_or(CHUNK_SIZE).min(CHUNK_SIZE);
+            let count = usize::try_from(length - position).unwrap_or(CHUNK).min(CHUNK);
             self.position += count as u64;
-            self.reading = Some(tokio::spawn(async move {
-                // The semaphore is never closed.
-                let _turn = READS.acquire().await;
-                // Allocated on a thread of the runtime, which frees it: an allocator keeps memory cached that another thread frees.
-                let mut buffer = vec![0; count];
-                let read = move || data.read_exact_at(position, &mut buffer).map(|()| Bytes::from(buffer));
-                spawn_blocking(read).await.map_err(io::Error::other)?
-            }));
+            // Allocated on a thread of the runtime, which frees it: an allocator keeps memory cached that another thread frees.
+            let mut buffer = vec![0; count];
+            let read = move || data.read_exact_at(position, &mut buffer).map(|()| Bytes::from(buffer));
+            self.reading = Some(allocator::on_disk(read));
             return None;
         }
     }

@@ -169,7 +169,7 @@ impl BufferedBody {
             return Err(Refusal::out_of_memory());
         }
         let data = self.data.clone();
-        let counted = tokio::task::spawn_blocking(move || memory_of_values(&data));
+        let counted = allocator::on_disk(move || memory_of_values(&data));
         let counted = counted.await.map_err(io::Error::other).flatten().map_err(|error| no_room(&error))?;
         let remaining = if length > SMALL { self.budget.for_small } else { 0 };
         let counted = counted.saturating_add(length).min(self.budget.all - remaining);
@@ -179,7 +179,7 @@ impl BufferedBody {
         self.counted += counted;
         let data = self.data.clone();
         let memory = Reserved::uncounted(length);
-        let read = tokio::task::spawn_blocking(move || data.load(length, &memory));
+        let read = allocator::on_disk(move || data.load(length, &memory));
         let read = read.await.map_err(io::Error::other).map_err(|error| no_room(&error))?;
         self.data = read.map_err(|error| no_room(&io::Error::other(error)))?.into();
         self.on_disk = None;
@@ -321,12 +321,12 @@ impl Arriving {
     async fn take(&mut self, data: Bytes) -> Result<(), Refusal> {
         self.received += data.len();
         if self.spooled.is_some() {
-            return self.push(&data).await.map_err(|error| no_room(&error));
+            return self.push(data).await.map_err(|error| no_room(&error));
         }
         let large = self.spills || self.received.max(self.expected) > SMALL;
         match self.held.budget.spool.clone() {
             Some(spool) if large || !self.has_room(data.len()) => {
-                self.spill(&spool, &data).await.map_err(|error| no_room(&error))
+                self.spill(&spool, data).await.map_err(|error| no_room(&error))
             }
             None if !self.has_room(data.len()) => Err(Refusal::out_of_memory()),
             _ => {
@@ -366,26 +366,22 @@ impl Arriving {
         self.held.count_in_all(self.joined.capacity());
     }
 
-    /// Adds what arrived to what is on disk. What is not written yet is in memory, and written at once where that is short.
-    async fn push(&mut self, data: &[u8]) -> io::Result<()> {
+    /// Adds what arrived to what is on disk.
+    async fn push(&mut self, data: Bytes) -> io::Result<()> {
         let Some(spooled) = &mut self.spooled else { return Ok(()) };
-        spooled.push(data).await?;
-        if !self.held.count_in_all(spooled.buffered()) {
-            spooled.flush().await?;
-            self.held.count_in_all(0);
-        }
-        Ok(())
+        spooled.push(data).await
     }
 
     /// Goes on on disk, with what has come so far before `data`.
-    async fn spill(&mut self, spool: &Arc<Spool>, data: &[u8]) -> io::Result<()> {
+    async fn spill(&mut self, spool: &Arc<Spool>, data: Bytes) -> io::Result<()> {
         self.spooled = Some(spool.begin().await?);
         let (first, joined) = (std::mem::take(&mut self.first), std::mem::take(&mut self.joined));
-        for part in [&*first, &*joined, data] {
+        for part in [first, joined.freeze(), data] {
             if !part.is_empty() {
                 self.push(part).await?;
             }
         }
+        self.held.count_in_all(0);
         Ok(())
     }
 
@@ -393,7 +389,6 @@ impl Arriving {
     async fn whole(mut self) -> Result<BufferedBody, Refusal> {
         if let Some(spooled) = self.spooled.take() {
             let (data, share) = spooled.finish().await.map_err(|error| no_room(&error))?;
-            self.held.count_in_all(0);
             (self.held.data, self.held.on_disk) = (data, Some(share));
         } else {
             let bytes = if self.joined.is_empty() { self.first } else { self.joined.freeze() };
@@ -551,9 +546,7 @@ mod tests {
                 body.take(Bytes::from(vec![1; 1000])).await.expect("there is room on disk");
             }
         }
-        let in_memory = |body: &Arriving| {
-            body.first.len() + body.joined.capacity() + body.spooled.as_ref().map_or(0, Spooled::buffered)
-        };
+        let in_memory = |body: &Arriving| body.first.len() + body.joined.capacity();
         let (taken, counted) =
             bodies.iter().fold((0, 0), |sum, body| (sum.0 + in_memory(body), sum.1 + body.held.counted));
         assert!(taken <= counted && counted <= 20_000, "{taken} taken, {counted} counted");

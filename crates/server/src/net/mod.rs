@@ -48,7 +48,7 @@ pub(crate) use stream::FramingState;
 /// Room that the parser gets beyond target and header section, for the method, the version and line ends.
 const HEAD_SLACK: usize = 8 << 10;
 /// The most that is read of a connection at one time.
-const BUFFER: usize = 64 << 10;
+const BUFFER: usize = 32 << 10;
 /// How long accepting pauses when the system has no file descriptor left.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
 /// The response to a connection over the limits.

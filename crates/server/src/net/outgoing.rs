@@ -9,7 +9,7 @@ use bytes::Bytes;
 use engine::StreamingBody;
 use http_body_util::{BodyExt as _, Full};
 use hyper::body::{Body, Frame, SizeHint};
-use model::value::{CHUNK_SIZE, Data};
+use model::value::Data;
 
 use super::body::SMALL;
 use super::spool::{Share, Spool};
@@ -34,10 +34,7 @@ impl Outgoing {
             data => return Ok(data.into()),
         };
         let mut spooled = spool.begin().await?;
-        for part in bytes.chunks(CHUNK_SIZE) {
-            spooled.push(part).await?;
-        }
-        drop(bytes);
+        spooled.push(bytes).await?;
         let (data, share) = spooled.finish().await?;
         Ok(Self::Streamed { body: StreamingBody::new([data]), _share: Some(share) })
     }
@@ -67,11 +64,11 @@ impl Outgoing {
             }
             if large.is_none() {
                 let mut spooled = spool.begin().await.map_err(KeepError::Disk)?;
-                spooled.push(&std::mem::take(&mut small)).await.map_err(KeepError::Disk)?;
+                spooled.push(std::mem::take(&mut small).into()).await.map_err(KeepError::Disk)?;
                 large = Some(spooled);
             }
             if let Some(spooled) = &mut large {
-                spooled.push(&part).await.map_err(KeepError::Disk)?;
+                spooled.push(part).await.map_err(KeepError::Disk)?;
             }
         }
         let Some(spooled) = large else { return Ok(Bytes::from(small).into()) };

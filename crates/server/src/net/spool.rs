@@ -7,30 +7,22 @@ use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use model::value::{CHUNK_SIZE, Data, FileStorage, FileWriter};
-use tokio::sync::Semaphore;
-use tokio::task::spawn_blocking;
+use bytes::Bytes;
+use model::value::{Data, FileStorage, FileWriter};
 
 /// The bytes of bodies that may be on disk at one time.
 const MOST_BYTES: usize = 1 << 30;
-/// The writes at one time.
-const WRITES: usize = 16;
 
 /// The place of bodies that arrive or are sent.
 #[derive(Debug)]
 pub(crate) struct Spool {
     files: Arc<dyn FileStorage>,
     left: AtomicUsize,
-    /// The right to write. Each thread that may block keeps freed memory for itself, so hundreds of bodies must not need hundreds of
-    /// threads.
-    writes: Semaphore,
 }
 
 /// A body on disk, as far as it has arrived.
 pub(super) struct Spooled {
     file: Option<Box<dyn FileWriter>>,
-    /// Bytes that are not written yet: chunks are written whole.
-    buffer: Vec<u8>,
     share: Share,
 }
 
@@ -44,26 +36,20 @@ pub(crate) struct Share {
 impl Spool {
     /// Bodies among these files.
     pub(crate) fn new(files: Arc<dyn FileStorage>) -> Arc<Self> {
-        Arc::new(Self { files, left: AtomicUsize::new(MOST_BYTES), writes: Semaphore::new(WRITES) })
+        Arc::new(Self { files, left: AtomicUsize::new(MOST_BYTES) })
     }
 
     /// Begins a body.
     pub(super) async fn begin(self: &Arc<Self>) -> io::Result<Spooled> {
         let files = self.files.clone();
-        let file = self.write(move || files.create()).await?;
+        let file = write(move || files.create()).await?;
         let share = Share { bytes: 0, spool: Arc::clone(self) };
-        Ok(Spooled { file: Some(file), buffer: Vec::new(), share })
+        Ok(Spooled { file: Some(file), share })
     }
+}
 
-    /// Runs `work` on a thread that may block, when it is its turn.
-    async fn write<T: Send + 'static>(
-        &self,
-        work: impl FnOnce() -> io::Result<T> + Send + 'static,
-    ) -> io::Result<T> {
-        // The semaphore is never closed.
-        let _turn = self.writes.acquire().await;
-        spawn_blocking(work).await.map_err(io::Error::other)?
-    }
+async fn write<T: Send + 'static>(work: impl FnOnce() -> io::Result<T> + Send + 'static) -> io::Result<T> {
+    allocator::on_disk(work).await.map_err(io::Error::other)?
 }
 
 #[cfg(test)]
@@ -75,35 +61,22 @@ impl Spool {
 }
 
 impl Spooled {
-    /// Adds what arrived.
-    pub(super) async fn push(&mut self, data: &[u8]) -> io::Result<()> {
+    /// Writes what arrived.
+    pub(super) async fn push(&mut self, data: Bytes) -> io::Result<()> {
         self.share.take(data.len())?;
-        self.buffer.extend_from_slice(data);
-        if self.buffer.len() >= CHUNK_SIZE { self.flush().await } else { Ok(()) }
-    }
-
-    /// The memory that what is not written yet takes, in bytes.
-    pub(super) fn buffered(&self) -> usize {
-        self.buffer.capacity()
-    }
-
-    /// Writes what is not written yet, and gives its memory back.
-    pub(super) async fn flush(&mut self) -> io::Result<()> {
         let mut file = self.file.take().ok_or(io::ErrorKind::BrokenPipe)?;
-        let buffer = std::mem::take(&mut self.buffer);
-        let write = move || {
-            file.write(&buffer)?;
+        let append = move || {
+            file.write(&data)?;
             Ok::<_, io::Error>(file)
         };
-        self.file = Some(self.share.spool.write(write).await?);
+        self.file = Some(write(append).await?);
         Ok(())
     }
 
     /// The whole body, where it is.
     pub(super) async fn finish(mut self) -> io::Result<(Data, Share)> {
-        self.flush().await?;
         let file = self.file.take().ok_or(io::ErrorKind::BrokenPipe)?;
-        let data = self.share.spool.write(move || file.finish()).await?;
+        let data = write(move || file.finish()).await?;
         Ok((data, self.share))
     }
 }
@@ -135,18 +108,13 @@ mod tests {
     async fn a_body_comes_back_as_it_came_and_gives_its_share_back_when_it_goes() {
         let spool = Spool::new(Arc::new(MemoryFiles));
         let mut body = spool.begin().await.expect("it begins");
-        let large = vec![7; CHUNK_SIZE];
-        for part in [&b"abc"[..], b"", &large, b"def"] {
-            body.push(part).await.expect("it is written");
+        for part in [&b"abc"[..], b"", b"def"] {
+            body.push(Bytes::from_static(part)).await.expect("it is written");
         }
-        assert_eq!(spool.left.load(Ordering::Relaxed), MOST_BYTES - 6 - CHUNK_SIZE);
+        assert_eq!(spool.left.load(Ordering::Relaxed), MOST_BYTES - 6);
         let (data, share) = body.finish().await.expect("it is there");
-        assert_eq!(data, Data::from([b"abc", &*large, b"def"].concat()));
-        assert_eq!(
-            spool.left.load(Ordering::Relaxed),
-            MOST_BYTES - 6 - CHUNK_SIZE,
-            "for as long as its request lasts"
-        );
+        assert_eq!(data, Data::from(b"abcdef".to_vec()));
+        assert_eq!(spool.left.load(Ordering::Relaxed), MOST_BYTES - 6, "for as long as its request lasts");
         drop(share);
         assert_eq!(spool.left.load(Ordering::Relaxed), MOST_BYTES);
     }
@@ -156,8 +124,8 @@ mod tests {
         let spool = Spool::new(Arc::new(MemoryFiles));
         spool.left.store(4, Ordering::Relaxed);
         let mut body = spool.begin().await.expect("it begins");
-        body.push(b"abc").await.expect("it fits");
-        assert!(body.push(b"de").await.is_err());
+        body.push(Bytes::from_static(b"abc")).await.expect("it fits");
+        assert!(body.push(Bytes::from_static(b"de")).await.is_err());
         drop(body);
         assert_eq!(spool.left.load(Ordering::Relaxed), 4);
     }

@@ -258,5 +258,5 @@ async fn tally(
 #[cfg(all(feature = "conformance", feature = "postgres"))]
 #[must_use]
 pub fn server_tables() -> &'static [Table] {
-    crate::postgres::TABLES
+    crate::postgres::migration::TABLES
 }

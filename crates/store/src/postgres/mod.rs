@@ -41,7 +41,7 @@ mod files;
 mod generations;
 mod list;
 mod listening;
-mod migration;
+pub(crate) mod migration;
 mod pairings;
 mod partitions;
 mod prune;
@@ -56,5 +56,5 @@ mod store;
 
 pub(crate) use address::Address;
 pub(crate) use examine::examine;
-pub(crate) use migration::{TABLES, open_side};
+pub(crate) use migration::open_side;
 pub(crate) use open::{open, open_read_only};

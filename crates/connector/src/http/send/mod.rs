@@ -54,7 +54,7 @@ impl Http {
         let failed = |error: String| ActionError::new(ErrorKind::Internal, error);
         let _turn = self.encoders.acquire().await.map_err(|error| failed(error.to_string()))?;
         let request = request.clone();
-        let encoding = tokio::task::spawn_blocking(move || request.encoded());
+        let encoding = allocator::on_disk(move || request.encoded());
         encoding.await.map_err(|error| failed(error.to_string()))?
     }
 

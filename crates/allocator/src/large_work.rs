@@ -1,5 +1,6 @@
 //! Threads for work on large values, apart from tokio's pool of blocking threads.
 
+use std::sync::LazyLock;
 use std::time::Duration;
 
 use tokio::runtime::{Builder, Handle, Runtime, RuntimeFlavor};
@@ -8,11 +9,15 @@ use tokio::task::JoinHandle;
 /// How long an idle thread stays.
 const KEEP_ALIVE: Duration = Duration::from_secs(10);
 
+/// The threads that read and write parts of large bodies.
+const DISK_THREADS: usize = 8;
+
 /// A few threads that work on large values.
 ///
 /// The allocator keeps some of the memory that a thread has freed for that thread. Tokio's pool of blocking threads has
-/// dozens of threads, and each of them would keep the memory of the largest value that it handled. After the work, freed
-/// memory returns to the system.
+/// dozens of threads, also where few of them have work at a time, and each of them would keep the memory of the largest value that
+/// it handled. After the work, freed memory returns to the system.
+#[derive(Debug)]
 pub struct LargeWork {
     /// Has no task but blocking ones. `None` only while it is dropped, or if the system refused it.
     threads: Option<Runtime>,
@@ -37,7 +42,7 @@ impl LargeWork {
     pub fn run<T: Send + 'static>(&self, work: impl FnOnce() -> T + Send + 'static) -> JoinHandle<T> {
         let work = || {
             let result = work();
-            allocator::request_purge();
+            crate::request_purge();
             result
         };
         match &self.threads {
@@ -47,6 +52,13 @@ impl LargeWork {
             _ => tokio::task::spawn_blocking(work),
         }
     }
+}
+
+/// Reads or writes a part of a large body, on one of a few threads of the process. `work` may wait for the disk and the
+/// store alone.
+pub fn on_disk<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> JoinHandle<T> {
+    static DISK: LazyLock<LargeWork> = LazyLock::new(|| LargeWork::new(DISK_THREADS));
+    DISK.run(work)
 }
 
 impl Drop for LargeWork {
