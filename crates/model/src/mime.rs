@@ -64,8 +64,13 @@ pub fn is_json(content_type: &str) -> bool {
 /// (`is_whole` is false), only what no rest can repair counts. Nothing is said of a blank text.
 #[must_use]
 pub fn json_error(text: &str, is_whole: bool) -> Option<serde_json::Error> {
-    let mut values = serde_json::Deserializer::from_str(text).into_iter::<serde::de::IgnoredAny>();
-    values.find_map(Result::err).filter(|error| is_whole || !error.is_eof())
+    let parse = |text: &str| {
+        serde_json::Deserializer::from_str(text).into_iter::<serde::de::IgnoredAny>().find_map(Result::err)
+    };
+    let error = parse(text)?;
+    // The beginning of a number, such as `-`, lacks a digit.
+    let can_go_on = || error.is_eof() || parse(&format!("{text}0")).is_none_or(|error| error.is_eof());
+    if is_whole || !can_go_on() { Some(error) } else { None }
 }
 
 /// The text after the next `;`.

@@ -3289,7 +3289,10 @@ export interface components {
              * @example unreachable
              */
             kind: string;
-            /** @description The message of the database or the system. */
+            /**
+             * @description The message of the database or the system. If the database refuses a kind of write: for which kind, and, after a semicolon, the
+             *     statement that grants a missing right.
+             */
             reason: string;
             /**
              * Format: date-time
@@ -4247,7 +4250,10 @@ export interface components {
             startedAt: string;
             /** @description True if new executions are accepted. */
             accepting: boolean;
-            /** @description The outage of the store that lasts; absent if it takes writes. New executions are refused meanwhile. */
+            /**
+             * @description The outage of the store that lasts; absent if it takes writes. New executions are refused meanwhile, unless only writes of
+             *     another kind are.
+             */
             outage?: components["schemas"]["Outage"];
             /** @description Executions whose steps are running. */
             inFlight: number;
