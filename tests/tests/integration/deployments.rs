@@ -284,7 +284,7 @@ async fn a_deployment_has_the_definitions_and_no_secret_of_the_folder_or_the_sto
     assert_eq!(send(stored).await.status, 200);
     let (is_done, said) = push(site, &[]).await;
     assert!(is_done && said.contains("deployed as generation 1"), "{said}");
-    let paths = cluster.sql("SELECT path FROM @.deployed_files ORDER BY path");
+    let paths = cluster.sql("SELECT convert_from(path, 'UTF8') FROM @.deployed_files ORDER BY path");
     for path in ["automations/orders.yaml", "connections/shop.yaml"] {
         assert!(paths.contains(path), "{paths}");
     }

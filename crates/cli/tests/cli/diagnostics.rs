@@ -240,8 +240,8 @@ fn answer_codes() -> BTreeSet<String> {
     let page = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/src/webhook-answers.md");
     let text = std::fs::read_to_string(page).expect("the page");
     let rows = text.lines().filter_map(|line| {
-        let mut cells = line.strip_prefix("| ")?.split(" | ");
-        cells.next().filter(|status| status.parse::<u16>().is_ok())?;
+        let mut cells = line.strip_prefix('|')?.split('|');
+        cells.next().filter(|status| status.trim().parse::<u16>().is_ok())?;
         cells.next()
     });
     rows.flat_map(|cell| cell.split('`').skip(1).step_by(2)).map(str::to_owned).collect()
