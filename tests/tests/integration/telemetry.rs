@@ -394,7 +394,7 @@ outputs: {{all: "{value}"}}
         site.request(Method::POST, &address).header("x-value", VALUE).json(&json!({"value": VALUE}));
     let answer = send(request).await;
     assert!(answer.status == 200 && answer.text.contains(VALUE), "{}", answer.text);
-    let execution = answer.execution();
+    let execution = answer.header("x-execution-id").to_owned();
     let history = send(site.api(Method::GET, &format!("/executions/{execution}"))).await.text;
     assert!(history.contains(VALUE), "the history has them");
     let spans = spans_of(&collector, &execution).await;
