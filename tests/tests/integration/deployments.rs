@@ -4,6 +4,7 @@ use pretty_assertions::assert_eq;
 use reqwest::Method;
 use serde_json::{Value, json};
 use store::conformance::PostgresServer;
+use tests::canary;
 
 use crate::cluster::Cluster;
 use crate::site::{Answer, Site, send};
@@ -238,5 +239,60 @@ async fn a_daemon_that_cannot_load_a_generation_says_so_keeps_the_last_good_one_
     cluster.until(0, |nodes| shards(nodes) == [Some(64), Some(64)] && nodes[1]["problem"].is_null()).await;
     assert_eq!(metric(behind).await, Some(0.0));
     assert_eq!(behind.ask("/status").await["deploymentProblem"], Value::Null);
+    cluster.stop().await;
+}
+
+#[tokio::test]
+async fn a_read_only_daemon_refuses_edits_and_takes_deployments() {
+    let mut cluster = Cluster::start(1, &[("orders", ONE)]).await;
+    let mut fixed = Site::new(&[]);
+    fixed.start_with(&["--store", &cluster.url, "--ui-read-only", "true"]).await;
+    let orders = "automations/orders.yaml";
+    assert_eq!(deploy(&fixed, &[(orders, TWO)], 0).await.status, 200);
+    assert_eq!(answer(&fixed, "orders").await, "two");
+    let read = send(fixed.api(Method::GET, "/files/automations%2Forders.yaml")).await;
+    let write = fixed
+        .api(Method::PUT, "/files/automations%2Forders.yaml")
+        .header("if-match", read.header("etag"))
+        .json(&json!({"text": THREE}));
+    for request in [write, fixed.api(Method::POST, "/automations/orders/disable")] {
+        assert_eq!(send(request).await.refusal(), (403, "read_only".to_owned()));
+    }
+    assert_eq!(deploy(&fixed, &[(orders, THREE)], 1).await.status, 200);
+    let restored = fixed.cogwork(&["deployments", "restore", "1"]).await;
+    assert!(restored.status.success(), "{restored:?}");
+    runs(&fixed, 3).await;
+    assert_eq!(answer(&fixed, "orders").await, "two");
+    cluster.sites.push(fixed);
+    cluster.stop().await;
+}
+
+#[tokio::test]
+async fn a_deployment_has_the_definitions_and_no_secret_of_the_folder_or_the_store() {
+    let cluster = Cluster::start(1, &[("orders", ONE)]).await;
+    let site = &cluster.sites[0];
+    let token = canary::secret("token");
+    let with = "baseUrl: https://shop.example.com, token: \"${{ secrets.token }}\"";
+    site.project.connection("shop", &format!("type: http.bearer\nwith: {{{with}}}\n")).unwrap();
+    site.project.secret("token", &token).unwrap();
+    site.project.write(".env", &format!("COGWORK_SECRET_TOKEN={token}\n")).unwrap();
+    site.project.write("connections/.env", &format!("COGWORK_SECRET_TOKEN={token}\n")).unwrap();
+    std::fs::create_dir_all(site.project.path().join("payloads/orders")).unwrap();
+    let payload = json!({"kind": "webhook", "headers": {"x-token": token}}).to_string();
+    site.project.write("payloads/orders/first.json", &payload).unwrap();
+    let stored = site.api(Method::PUT, "/secrets/token").json(&json!({"value": token}));
+    assert_eq!(send(stored).await.status, 200);
+    let (is_done, said) = push(site, &[]).await;
+    assert!(is_done && said.contains("deployed as generation 1"), "{said}");
+    let paths = cluster.sql("SELECT convert_from(path, 'UTF8') FROM @.deployed_files ORDER BY path");
+    for path in ["automations/orders.yaml", "connections/shop.yaml"] {
+        assert!(paths.contains(path), "{paths}");
+    }
+    for path in [".env", "secrets/", "payloads/"] {
+        assert!(!paths.contains(path), "{paths}");
+    }
+    let texts = cluster.sql("SELECT convert_from(body, 'UTF8') FROM @.deployed_texts");
+    assert!(texts.contains("secrets.token"), "{texts}");
+    canary::look(texts, "the deployed files");
     cluster.stop().await;
 }

@@ -225,3 +225,88 @@ async fn the_manual_lists_every_metric() {
         assert!(manual.contains(&format!("`{bare}`")), "`{bare}` is not in the manual");
     }
 }
+
+/// The labels of the manual's rows by metric, each with its values where the manual lists them.
+fn documented_labels() -> BTreeMap<String, BTreeMap<String, BTreeSet<String>>> {
+    let quoted =
+        |text: &str| -> Vec<String> { text.split('`').skip(1).step_by(2).map(str::to_owned).collect() };
+    let manual = include_str!("../../../docs/src/monitoring.md");
+    let mut found = BTreeMap::new();
+    for row in manual.lines().filter_map(|line| line.strip_prefix("| `")) {
+        let cells: Vec<&str> = row.split('|').collect();
+        let [names, kind, labels, ..] = &cells[..] else { continue };
+        if !["counter", "gauge", "histogram", "info"].contains(&kind.trim()) {
+            continue;
+        }
+        let labels: BTreeMap<String, BTreeSet<String>> = match labels.split_once(':') {
+            Some((label, values)) => {
+                quoted(label).into_iter().map(|label| (label, quoted(values).into_iter().collect())).collect()
+            }
+            None => {
+                quoted(labels).into_iter().map(|label| (label, BTreeSet::new())).collect::<BTreeMap<_, _>>()
+            }
+        };
+        found.extend(quoted(&format!("`{names}")).into_iter().map(|name| (name, labels.clone())));
+    }
+    found
+}
+
+#[tokio::test]
+async fn every_label_and_each_of_its_values_is_one_of_the_manual() {
+    let recorder = Recorder::start().await.unwrap();
+    let found = settled(&busy_site(&recorder).await).await;
+    let documented = documented_labels();
+    assert!(documented.len() > 40, "{documented:#?}");
+    for (name, labels, _) in &found.0 {
+        let name = name.strip_prefix("cogwork_").unwrap();
+        let family = ["_bucket", "_count", "_sum", "_info"].iter().find_map(|end| name.strip_suffix(end));
+        let known = documented.get(name).or_else(|| documented.get(family?));
+        let known = known.unwrap_or_else(|| panic!("`{name}` is not in the manual"));
+        for (label, value) in labels.iter().filter(|(label, _)| *label != "le") {
+            let values = known.get(label).unwrap_or_else(|| panic!("`{name}` has a label `{label}`"));
+            assert!(values.is_empty() || values.contains(value), "`{label}` of `{name}` is `{value}`");
+        }
+    }
+}
+
+#[tokio::test]
+async fn nothing_that_a_request_carries_makes_a_label_or_a_series() {
+    let recorder = Recorder::start().await.unwrap();
+    let take = format!(
+        "trigger: {{webhook: {{mode: sync, verify: none}}}}\nsteps:\n  - action: http.request\n    onError: continue\n    with: {{url: \"{}/${{{{ trigger.results.body.data.mark }}}}\"}}\n  - if: trigger.results.body.data.fails\n    then: [{{fail: \"${{{{ trigger.results.body.data.mark }}}}\"}}]\n",
+        recorder.url()
+    );
+    let site = Site::serving(&[("take", &take)]).await;
+    let (live, hooks) = (site.url("take").await, site.daemon().hooks_url().to_owned());
+    let round = async |mark: &str| {
+        let marked = |method: Method, url: &str| {
+            let request = site.request(method, &format!("{url}/{mark}?{mark}={mark}"));
+            request.header("x-mark", mark).header("user-agent", mark)
+        };
+        for (fails, status) in [(false, 200), (true, 500)] {
+            let body = json!({"mark": mark, "fails": fails});
+            let request = marked(Method::POST, &live).header("idempotency-key", format!("{mark}{fails}"));
+            assert_eq!(send(request.json(&body)).await.status, status);
+        }
+        for request in [
+            marked(Method::from_bytes(mark.to_uppercase().as_bytes()).unwrap(), &live),
+            marked(Method::POST, &live)
+                .header("content-type", format!("application/{mark}+json"))
+                .body(mark.to_owned()),
+            marked(Method::POST, &format!("{hooks}/{mark}")),
+            site.api(Method::GET, &format!("/automations/{mark}")),
+            site.api(Method::POST, &format!("/{mark}")),
+        ] {
+            assert!(send(request).await.status >= 400);
+        }
+        settled(&site).await
+    };
+    let series = |found: &Scrape| -> BTreeSet<String> {
+        found.0.iter().map(|(name, labels, _)| format!("{name}{labels:?}")).collect()
+    };
+    let first = series(&round("marka").await);
+    for mark in ["markb", "markc", "markd"] {
+        assert_eq!(series(&round(mark).await), first);
+    }
+    assert!(first.iter().all(|series| !series.contains("mark")), "{first:#?}");
+}

@@ -363,3 +363,48 @@ async fn a_variable_that_cannot_be_used_ends_the_start_with_the_values_that_can(
     assert_eq!(output.status.code(), Some(2), "{words}");
     assert!(words.contains("use `http/protobuf` or `grpc`"), "{words}");
 }
+
+#[tokio::test]
+async fn no_value_of_a_trigger_a_step_or_the_state_reaches_the_collector() {
+    const VALUE: &str = "value-8843";
+    let (collector, recorder) = (Collector::start().await.unwrap(), Recorder::start().await.unwrap());
+    let url = recorder.url();
+    let value = "${{ trigger.results.body.data.value }}";
+    let take = format!(
+        r#"trigger: {{webhook: {{mode: sync, verify: none}}}}
+steps:
+  - {{id: keep, action: state.set, with: {{key: kept, value: "{value}"}}}}
+  - {{id: copy, set: {{copied: "{value}"}}}}
+  - id: each
+    forEach: "${{{{ [vars.copied] }}}}"
+    steps: [{{id: turn, set: {{turned: "${{{{ item }}}}"}}}}]
+  - {{id: ask, action: http.request, with: {{method: POST, url: "{url}/echo/ask?value={value}", headers: {{x-value: "{value}"}}, body: {{value: "{value}"}}}}}}
+  - {{id: code, code: "export default (context, all) => ({{ data: all.copy.results }})"}}
+  - {{id: child, call: child, with: {{text: "{value}"}}}}
+  - {{id: emit, action: events.emit, with: {{name: noted, data: {{value: "{value}"}}}}}}
+  - {{id: chosen, if: vars.copied == 'x', set: {{a: "{value}"}}}}
+  - {{id: lost, action: http.request, onError: continue, with: {{method: POST, url: "http://127.0.0.1:1/", body: {{value: "{value}"}}}}}}
+outputs: {{all: "{value}"}}
+"#
+    );
+    let child = "trigger: {manual: {}}\ninputs: {text: {type: text}}\nsteps: [{id: inner, set: {got: \"${{ inputs.text }}\"}}]\n";
+    let site = traced(&collector, &[("take", &take), ("child", child)]).await;
+    let address = format!("{}/{VALUE}?value={VALUE}", site.url("take").await);
+    let request =
+        site.request(Method::POST, &address).header("x-value", VALUE).json(&json!({"value": VALUE}));
+    let answer = send(request).await;
+    assert!(answer.status == 200 && answer.text.contains(VALUE), "{}", answer.text);
+    let execution = answer.header("x-execution-id").to_owned();
+    let history = send(site.api(Method::GET, &format!("/executions/{execution}"))).await.text;
+    assert!(history.contains(VALUE), "the history has them");
+    let spans = spans_of(&collector, &execution).await;
+    for step in ["keep", "copy", "turn", "ask", "code", "child", "emit", "chosen", "lost"] {
+        one(&spans, step, None);
+    }
+    collector
+        .wait_for(|received| received.spans.iter().any(|span| span.name == "inner"))
+        .await
+        .unwrap_or_else(|received| panic!("no span of the child: {received:#?}"));
+    let all = format!("{:?}", collector.received());
+    assert!(!all.contains(VALUE), "{all}");
+}

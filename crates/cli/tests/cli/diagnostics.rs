@@ -234,3 +234,32 @@ fn every_warning_and_hint_can_be_named_by_a_comment_that_switches_it_off() {
         doubts.map(|(code, _)| code).filter(|code| !known.contains(code.as_str())).collect();
     assert!(unnamed.is_empty(), "not in `CHECK_WARNING_CODES`: {unnamed:?}");
 }
+
+/// The codes of the answers to a request on a webhook, as the manual lists them.
+fn answer_codes() -> BTreeSet<String> {
+    let page = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/src/webhook-answers.md");
+    let text = std::fs::read_to_string(page).expect("the page");
+    let rows = text.lines().filter_map(|line| {
+        let mut cells = line.strip_prefix('|')?.split('|');
+        cells.next().filter(|status| status.trim().parse::<u16>().is_ok())?;
+        cells.next()
+    });
+    rows.flat_map(|cell| cell.split('`').skip(1).step_by(2)).map(str::to_owned).collect()
+}
+
+#[test]
+fn a_code_that_was_ever_given_stays_a_code() {
+    for (file, given, listed) in [
+        ("codes.txt", include_str!("codes.txt"), tables().into_keys().collect()),
+        ("answer-codes.txt", include_str!("answer-codes.txt"), answer_codes()),
+    ] {
+        let given: BTreeSet<String> = given.lines().map(str::to_owned).collect();
+        let gone: Vec<_> = given.difference(&listed).collect();
+        let new: Vec<_> = listed.difference(&given).collect();
+        assert!(
+            gone.is_empty(),
+            "{gone:?}: codes are for ever; keep each with its meaning, and give a new meaning a new code"
+        );
+        assert!(new.is_empty(), "{new:?}: add these to {file}, from which nothing is ever removed");
+    }
+}

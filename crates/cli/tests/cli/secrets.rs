@@ -79,3 +79,19 @@ fn with_a_daemon_the_daemon_writes_and_a_command_beside_it_reads() {
 fn a_value_that_is_missing_is_a_wrong_usage() {
     project().cogwork(&["secrets", "set", "deskToken"]).exits(2).says("on stdin");
 }
+
+#[test]
+fn a_backup_has_stored_secrets_and_not_the_key_that_opens_them() {
+    let project = project();
+    project.cogwork_with(&["secrets", "set", "deskToken"], &[], "canary-4471-desk").exits(0);
+    assert!(project.file(".cogwork/master.key").exists());
+    project.cogwork(&["backup", "copy"]).exits(0);
+    let names: Vec<String> = std::fs::read_dir(project.file("copy"))
+        .expect("the backup is a folder")
+        .map(|entry| entry.expect("an entry").file_name().to_string_lossy().into_owned())
+        .collect();
+    assert!(names.iter().any(|name| name == "cogwork.db"), "{names:?}");
+    assert!(!names.iter().any(|name| name.contains("key")), "{names:?}");
+    project.cogwork(&["restore", "copy", "--data-dir", "drill"]).exits(0).says("cannot be decrypted");
+    project.cogwork(&["run", "reads", "--data-dir", "drill"]).exits(1);
+}

@@ -52,14 +52,17 @@ mod tests {
 
     #[tokio::test]
     async fn a_host_has_its_own_slots_and_gives_them_back() {
-        let host_limits = HostLimits::new(1);
-        let first = host_limits.acquire(&url("http://a.example/x")).await;
+        let host_limits = HostLimits::new(crate::http::HttpOptions::default().per_host);
+        let mut slots = Vec::new();
+        for _ in 0..16 {
+            slots.push(host_limits.acquire(&url("http://a.example/x")).await);
+        }
         let same = url("http://a.example:80/y");
-        let mut second = Box::pin(host_limits.acquire(&same));
-        assert!(matches!(futures_util::poll!(&mut second), Poll::Pending));
+        let mut next = Box::pin(host_limits.acquire(&same));
+        assert!(matches!(futures_util::poll!(&mut next), Poll::Pending));
         assert!(host_limits.acquire(&url("http://b.example/")).await.is_some());
-        drop(first);
-        assert!(second.await.is_some());
+        drop(slots.pop());
+        assert!(next.await.is_some());
     }
 
     #[tokio::test]

@@ -320,3 +320,39 @@ async fn a_secret_that_a_sender_brings_is_trusted_once_and_only_while_somebody_w
     assert_eq!(soon(engine.ingress().receive(&live, signed)).await.status, 200);
     stop(engine).await;
 }
+
+#[tokio::test]
+async fn a_synchronous_caller_without_memory_for_its_data_gets_429_after_ten_seconds_and_starts_nothing() {
+    for concurrency in ["", "concurrency: {limit: 9}\n"] {
+        let mut peer = Peer::new().await;
+        let steps = call("a", &peer.base, "/a");
+        let project = Project::with(&format!(
+            "trigger: {{webhook: {{mode: sync, verify: none, maxBody: 16MiB, timeout: 1m}}}}\n{concurrency}steps:\n{steps}"
+        ));
+        let engine = project.start().await;
+        let (live, _) = tokens(&engine);
+        let large = format!(r#"{{"text": "{}"}}"#, "x".repeat(10 << 20));
+        let receive = |body: String| {
+            let (engine, live) = (engine.clone(), live.clone());
+            tokio::spawn(async move { engine.ingress().receive(&live, post(&body)).await })
+        };
+        let first = receive(large.clone());
+        let held = peer.asked().await;
+        let due = engine.clock().now() + Duration::from_secs(10);
+        let second = receive(large);
+        soon(project.clock.somebody_sleeps_until(due)).await;
+        // Small data need no reservation.
+        let small = receive("{}".to_owned());
+        peer.asked().await.answer(200, "1").await;
+        assert_eq!(soon(small).await.expect("it answers").status, 200);
+        assert!(!second.is_finished());
+        project.clock.advance(Duration::from_secs(10));
+        let refused = soon(second).await.expect("it answers");
+        assert!(text(&refused).starts_with("429 ") && text(&refused).contains("rate_limited"));
+        assert!(refused.header("retry-after").is_some() && refused.header("x-execution-id").is_none());
+        assert_eq!(started(&engine).await, 2);
+        held.answer(200, "1").await;
+        assert_eq!(soon(first).await.expect("it answers").status, 200);
+        stop(engine).await;
+    }
+}

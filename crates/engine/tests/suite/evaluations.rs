@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use model::Status;
 
-use crate::common::{Peer, Project, call, end, manual, show, soon, start_with, stop};
+use crate::common::{Peer, Project, call, end, json, manual, show, soon, start_with, stop};
 use crate::hooks::{post, text, tokens};
 
 /// An expression that computes for a good part of its budget.
@@ -179,4 +179,49 @@ async fn an_execution_waits_until_there_is_room_for_its_large_values() {
 /// The lines four columns further to the right.
 fn indented(steps: &str) -> String {
     steps.lines().map(|line| format!("    {line}\n")).collect()
+}
+
+#[tokio::test]
+async fn the_result_of_an_expression_is_never_evaluated_again() {
+    const TEXT: &str = "${{ 1 + 1 }} {{ 1 + 1 }} $${{ x }} $.vars {% if %} ${{ secrets.deskKey }}";
+    let mut peer = Peer::new().await;
+    let given = "${{ trigger.results.body.data.text }}";
+    let yaml = format!(
+        r#"trigger: {{webhook: {{mode: sync, verify: none}}}}
+steps:
+  - {{id: copy, set: {{copied: "{given}", list: ["{given}"], turned: none yet}}}}
+  - id: each
+    forEach: "${{{{ vars.list }}}}"
+    steps: [{{id: turn, set: {{turned: "${{{{ item }}}}"}}}}]
+  - {{id: keep, action: state.set, with: {{key: kept, value: "${{{{ vars.copied }}}}"}}}}
+  - {{id: read, set: {{read: "${{{{ state.kept }}}}"}}}}
+  - {{id: child, call: child, with: {{text: "${{{{ vars.read }}}}"}}}}
+  - {{id: ask, action: http.request, with: {{method: POST, url: "{}/ask", body: {{text: "${{{{ steps.child.results }}}}"}}}}}}
+  - {{id: again, set: {{again: "${{{{ steps.ask.results.body.text }}}}"}}}}
+outputs: ["${{{{ vars.copied }}}}", "${{{{ vars.list[0] }}}}", "${{{{ vars.turned }}}}", "${{{{ vars.read }}}}", "${{{{ vars.again }}}}"]
+"#,
+        peer.base
+    );
+    let project = Project::with(&yaml);
+    std::fs::create_dir(project.path("secrets")).expect("a folder");
+    project.write("secrets/deskKey", "canary-4471-kettle7");
+    project.write(
+        "automations/child.yaml",
+        "trigger: {manual: {}}\ninputs: {text: {type: text, required: true}}\nsteps: []\noutputs: ${{ inputs.text }}\n",
+    );
+    let engine = project.start().await;
+    let (live, _) = tokens(&engine);
+    let body = format!(r#"{{"text": "{TEXT}"}}"#);
+    let calling = tokio::spawn({
+        let engine = engine.clone();
+        async move { engine.ingress().receive(&live, post(&body)).await }
+    });
+    let asked = peer.asked().await;
+    let sent = String::from_utf8(asked.body.clone()).expect("text");
+    assert_eq!(sent, format!(r#"{{"text":"{TEXT}"}}"#));
+    asked.answer(200, &sent).await;
+    let answer = text(&soon(calling).await.expect("it answers"));
+    let results = json(&format!("[{}]", [format!("\"{TEXT}\"").as_str(); 5].join(",")));
+    assert_eq!(answer, format!("200 {}", results.to_json()));
+    stop(engine).await;
 }

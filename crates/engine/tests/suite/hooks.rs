@@ -143,29 +143,30 @@ async fn respond_answers_the_caller_and_the_work_after_it_goes_on() {
 
 #[tokio::test]
 async fn a_synchronous_caller_waits_its_time_and_the_execution_goes_on() {
-    let mut peer = Peer::new().await;
-    let yaml = format!(
-        "trigger: {{webhook: {{mode: sync, timeout: 10s}}}}\nsteps:\n{}",
-        call("a", &peer.base, "/a")
-    );
-    let project = Project::with(&yaml);
-    let engine = project.start().await;
-    let (live, _) = tokens(&engine);
-    let due = engine.clock().now() + Duration::from_secs(10);
-    let waiting = tokio::spawn({
-        let engine = engine.clone();
-        async move { engine.ingress().receive(&live, post("{}")).await }
-    });
-    let held = peer.asked().await;
-    soon(project.clock.somebody_sleeps_until(due)).await;
-    project.clock.advance(Duration::from_secs(10));
-    let answer = soon(waiting).await.expect("it answers");
-    assert_eq!(answer.status, 504);
-    let id = answer.header("x-execution-id").expect("it names the execution").parse().expect("an id");
-    held.answer(200, "1").await;
-    let outcome = soon(engine.runtime().wait(id)).await.expect("it ends");
-    assert!(matches!(outcome, model::Outcome::Succeeded { .. }));
-    stop(engine).await;
+    for (timeout, seconds) in [("", 30), (", timeout: 10s", 10)] {
+        let mut peer = Peer::new().await;
+        let steps = call("a", &peer.base, "/a");
+        let project =
+            Project::with(&format!("trigger: {{webhook: {{mode: sync{timeout}}}}}\nsteps:\n{steps}"));
+        let engine = project.start().await;
+        let (live, _) = tokens(&engine);
+        let time = Duration::from_secs(seconds);
+        let due = engine.clock().now() + time;
+        let waiting = tokio::spawn({
+            let engine = engine.clone();
+            async move { engine.ingress().receive(&live, post("{}")).await }
+        });
+        let held = peer.asked().await;
+        soon(project.clock.somebody_sleeps_until(due)).await;
+        project.clock.advance(time);
+        let answer = soon(waiting).await.expect("it answers");
+        assert_eq!(answer.status, 504);
+        let id = answer.header("x-execution-id").expect("it names the execution").parse().expect("an id");
+        held.answer(200, "1").await;
+        let outcome = soon(engine.runtime().wait(id)).await.expect("it ends");
+        assert!(matches!(outcome, model::Outcome::Succeeded { .. }));
+        stop(engine).await;
+    }
 }
 
 #[tokio::test]

@@ -9,7 +9,9 @@ use model::payload::Payload;
 use model::value::Map;
 use store::{ExecutionFilter, Page};
 
-use crate::common::{Peer, Project, call, end, json, manual, outcome_of, soon, start_with, steps_of, stop};
+use crate::common::{
+    Peer, Project, call, crash, end, json, manual, outcome_of, soon, start_with, steps_of, stop,
+};
 use crate::hooks::{post, text, tokens};
 
 /// Runs an automation whose call is never answered until `limit` is over. Returns the outcome and the steps.
@@ -235,4 +237,49 @@ async fn an_automation_has_a_maximum_of_saved_payloads() {
     let run = engine.ingress().start(&id, start).await.expect("it starts");
     end(&engine, run).await;
     stop(engine).await;
+}
+
+#[tokio::test]
+async fn a_thousand_executions_run_and_a_synchronous_one_more_is_refused() {
+    let peer = Peer::new().await;
+    let steps = call("a", &peer.base, "/a");
+    let project = Project::with(&format!("trigger: {{webhook: {{verify: none}}}}\nsteps:\n{steps}"));
+    project.write(
+        "automations/sync.yaml",
+        "trigger: {webhook: {mode: sync, verify: none}}\nsteps: [{set: {a: 1}}]\n",
+    );
+    let engine = project.start().await;
+    let (live, _) = tokens(&engine);
+    let sync = engine.catalog().find("sync").expect("it is in force").address.clone().expect("an address");
+    for _ in 0..999 {
+        assert_eq!(soon(engine.ingress().receive(&live, post("{}"))).await.status, 200);
+    }
+    assert_eq!(soon(engine.ingress().receive(&sync.live, post("{}"))).await.status, 200);
+    soon(async {
+        while engine.runtime().status().in_flight > 999 {
+            tokio::task::yield_now().await;
+        }
+    })
+    .await;
+    assert_eq!(soon(engine.ingress().receive(&live, post("{}"))).await.status, 200);
+    assert_eq!(engine.runtime().status().in_flight, 1000);
+    let refused = soon(engine.ingress().receive(&sync.live, post("{}"))).await;
+    assert_eq!(refused.status, 429, "{}", text(&refused));
+    assert_eq!(soon(engine.ingress().receive(&live, post("{}"))).await.status, 200, "it waits");
+    crash(engine).await;
+}
+
+#[tokio::test]
+async fn a_result_has_sixteen_mebibytes_and_the_variables_together_four_times_as_much() {
+    // The quotes and the key belong to the result.
+    const MOST: usize = (16 << 20) - 16;
+    let set = |name: &str, bytes: usize| format!("  - set: {{{name}: \"${{{{ 'a' * {bytes} }}}}\"}}\n");
+    let steps: String = ["a", "b", "c"].map(|name| set(name, MOST)).concat();
+    let fits = outcome_of(&manual(&format!("{steps}  - set: {{n: \"${{{{ vars.a | length }}}}\"}}\n"))).await;
+    assert_eq!(fits, format!(r#"{{"n":{MOST}}}"#));
+    let above = outcome_of(&manual(&set("a", (16 << 20) + 1))).await;
+    assert!(above.starts_with("failed: ") && above.contains("16MiB"), "{above}");
+    let together = ["d", "e"].map(|name| set(name, MOST)).concat();
+    let above = outcome_of(&manual(&(steps + &together))).await;
+    assert!(above.contains("with `e` the variables of the execution take more than 64MiB"), "{above}");
 }

@@ -16,6 +16,7 @@ mod admission;
 mod calls;
 mod checking;
 mod clock_steps;
+mod closing;
 mod code;
 mod code_ahead;
 mod corpus;

@@ -3,8 +3,11 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use engine::Engine;
-use model::payload::HttpResponse;
+use engine::{Engine, Start};
+use model::execution::Origin;
+use model::payload::{HttpResponse, Payload};
+use model::value::Map;
+use runtime::AcceptOptions;
 use store::{Capacity, Durability, ExecutionFilter, Location, Options, Page, Store};
 
 use crate::common::{Project, settled, soon, start_with, stop};
@@ -47,6 +50,53 @@ async fn a_file_says_how_long_and_how_many_of_its_executions_are_kept() {
         settled(&project, next).await;
         assert_eq!(kept(&engine).await, expected, "at {next}");
     }
+    stop(engine).await;
+}
+
+#[tokio::test]
+async fn without_a_rule_executions_are_kept_for_a_fortnight() {
+    let project = Project::with("trigger: {manual: {}}\nsteps: [{set: {a: 1}}]\n");
+    let engine = project.start().await;
+    settled(&project, "2026-03-02T09:00:00Z").await;
+    let id = start_with(&engine, "{}").await;
+    soon(engine.runtime().wait(id)).await.expect("it ends");
+    for (wait, next, expected) in
+        [(14 * DAY, "2026-03-16T09:00:00Z", 1), (Duration::from_secs(3600), "2026-03-16T10:00:00Z", 0)]
+    {
+        project.clock.advance(wait);
+        settled(&project, next).await;
+        assert_eq!(kept(&engine).await, (expected, 0), "at {next}");
+    }
+    stop(engine).await;
+}
+
+#[tokio::test]
+async fn the_key_of_an_instant_outlives_its_execution_until_thirty_days_after_the_acceptance() {
+    const HOUR: Duration = Duration::from_secs(3600);
+    let project = Project::with("trigger: {manual: {}}\nretention: {days: 1}\nsteps: [{set: {a: 1}}]\n");
+    let engine = project.start().await;
+    settled(&project, "2026-03-02T09:00:00Z").await;
+    // As the scheduler starts an instant.
+    let start = async || {
+        let instant = "2026-03-02T08:00:00Z".parse().expect("an instant");
+        let start = Start { payload: Payload::manual(Map::new()), origin: Origin::Schedule { instant } };
+        let options = AcceptOptions { key: Some("instant".to_owned()), ..AcceptOptions::default() };
+        let deployment = engine.catalog().find("test").expect("it is in force").clone();
+        engine.runtime().accept(&deployment, start, options).await.expect("it is accepted").id
+    };
+    let pass = async |time: Duration| {
+        project.clock.advance(time);
+        soon(project.clock.somebody_sleeps_until(engine.clock().now() + HOUR)).await;
+    };
+    let first = start().await;
+    soon(engine.runtime().wait(first)).await.expect("it ends");
+    pass(DAY + HOUR).await;
+    assert_eq!(kept(&engine).await, (0, 0));
+    assert_eq!(start().await, first);
+    pass(29 * DAY - HOUR).await;
+    assert_eq!(start().await, first, "30 days after the acceptance");
+    pass(HOUR).await;
+    assert_ne!(start().await, first);
     stop(engine).await;
 }
 

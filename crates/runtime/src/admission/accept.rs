@@ -173,9 +173,9 @@ impl Runtime {
         let is_alone = self.store.node().is_none();
         let runs_unaccepted = begins && may_run_unaccepted(&deployment.automation, &origin, is_alone);
         let (memory, trigger_memory) = (Share::default(), trigger_memory(&payload, results.as_ref()));
-        // One that is stored first waits for memory once it has its permit.
+        // One that is stored first waits for memory once it has its permit, unless its caller waits for its end.
         let has_memory = trigger_memory == 0
-            || !runs_unaccepted
+            || !(runs_unaccepted || (begins && at_once))
             || slot == Slot::Shared
             || self.reserve_for_trigger(&memory, trigger_memory, at_once).await?;
         let (begins, runs_unaccepted) = (begins && has_memory, runs_unaccepted && has_memory);

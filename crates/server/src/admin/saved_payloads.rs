@@ -215,6 +215,7 @@ pub(crate) async fn save(
     Segment(id): Segment,
     Body(body): Body<SaveBody>,
 ) -> Result<Answer<SavedView>, Problem> {
+    api.check_writable()?;
     let automation = api.id_of(&id)?;
     let payload = match (body.capture, body.payload) {
         (Some(number), None) => api.captured_payload(&automation, number).await?,
@@ -245,6 +246,7 @@ pub(crate) async fn put(
     headers: HeaderMap,
     Body(given): Body<serde_json::Value>,
 ) -> Result<Answer<SavedView>, Problem> {
+    api.check_writable()?;
     let automation = api.id_of(&id)?;
     let payload = api.payload_of(&automation, given)?;
     let saved = api.engine.ingress().save_payload(&automation, &name, payload, expected(&headers)).await?;
@@ -268,6 +270,7 @@ pub(crate) async fn rename(
     Segments(id, name): Segments,
     Body(body): Body<RenameBody>,
 ) -> Result<Answer<SavedView>, Problem> {
+    api.check_writable()?;
     Ok(Answer::ok(api.engine.ingress().rename_payload(&api.id_of(&id)?, &name, &body.to).await?.into()))
 }
 
@@ -330,6 +333,7 @@ pub(crate) async fn delete(
     Segments(id, name): Segments,
     headers: HeaderMap,
 ) -> Result<Answer<DeletedPayload>, Problem> {
+    api.check_writable()?;
     let deleted = api.engine.ingress().delete_payload(&api.id_of(&id)?, &name, expected(&headers)).await?;
     Ok(Answer::ok(DeletedPayload { deleted }))
 }

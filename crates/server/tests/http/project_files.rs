@@ -92,8 +92,24 @@ async fn a_read_only_daemon_changes_no_file_and_says_why() {
     let written = put(&daemon, PATH, &format!("if-match: {etag}"), &changed).await;
     let deleted = daemon.api("DELETE", PATH, &format!("if-match: {etag}\r\n"), "").await;
     let disabled = daemon.api("POST", "/api/v1/automations/m/disable", "", "").await;
-    for refused in [written, deleted, disabled] {
+    let created = put(&daemon, "/api/v1/files/automations%2Fnew.yaml", "if-none-match: *", MANUAL).await;
+    for refused in [written, deleted, disabled, created] {
         assert_eq!((refused.status, refused.code().as_str()), (403, "read_only"));
     }
+    // Saved payloads are files of the project too.
+    write(daemon.folder.path(), "payloads/m/first.json", r#"{"kind": "manual", "inputs": {"name": "Ada"}}"#);
+    let payloads = "/api/v1/automations/m/payloads";
+    let first = format!("{payloads}/first");
+    for (method, path, body) in [
+        ("POST", payloads, r#"{"name": "new", "payload": {"inputs": {"name": "Eve"}}}"#),
+        ("PUT", &first, r#"{"inputs": {"name": "Eve"}}"#),
+        ("POST", &format!("{first}/rename"), r#"{"to": "new"}"#),
+        ("DELETE", &first, ""),
+    ] {
+        let refused = daemon.api(method, path, JSON, body).await;
+        assert_eq!((refused.status, refused.code().as_str()), (403, "read_only"), "{method} {path}");
+    }
+    let payloads = std::fs::read_dir(daemon.folder.path().join("payloads/m")).unwrap();
+    assert_eq!(payloads.map(|entry| entry.unwrap().file_name()).collect::<Vec<_>>(), ["first.json"]);
     assert_eq!(daemon.api("GET", PATH, "", "").await.json()["text"], MANUAL);
 }

@@ -7,10 +7,10 @@ pub(super) const ROWS: &[(&str, Tried)] = &[
         "running at the same time",
         elsewhere(
             &[(
-                "crates/engine/tests/suite/hooks.rs",
-                "over_the_limits_a_caller_is_refused_before_anything_is_accepted",
+                "crates/engine/tests/suite/limits.rs",
+                "a_thousand_executions_run_and_a_synchronous_one_more_is_refused",
             )],
-            &[("crates/runtime/src/settings.rs", "in_flight: 1000,")],
+            &[],
         ),
     ),
     (
@@ -27,10 +27,7 @@ pub(super) const ROWS: &[(&str, Tried)] = &[
         "an execution |",
         elsewhere(
             &[("crates/engine/tests/suite/limits.rs", "a_file_without_a_timeout_has_a_quarter_of_an_hour")],
-            &[(
-                "crates/model/src/automation/mod.rs",
-                "pub const DEFAULT_TIMEOUT: Duration = Duration::from_secs(15 * 60);",
-            )],
+            &[],
         ),
     ),
     (
@@ -46,24 +43,27 @@ pub(super) const ROWS: &[(&str, Tried)] = &[
     (
         "result of a step, of a `set`",
         elsewhere(
-            &[(
-                "crates/engine/tests/suite/evaluations.rs",
-                "the_results_that_a_loop_gathers_are_held_to_the_limit_of_one_result",
-            )],
-            &[("crates/runtime/src/settings.rs", "result_bytes: 16 << 20,")],
+            &[
+                (
+                    "crates/engine/tests/suite/limits.rs",
+                    "a_result_has_sixteen_mebibytes_and_the_variables_together_four_times_as_much",
+                ),
+                (
+                    "crates/engine/tests/suite/evaluations.rs",
+                    "the_results_that_a_loop_gathers_are_held_to_the_limit_of_one_result",
+                ),
+            ],
+            &[],
         ),
     ),
     (
         "values of `set` that an execution holds",
         elsewhere(
             &[(
-                "crates/engine/tests/suite/evaluations.rs",
-                "variables_that_together_take_more_than_four_results_fail_the_step",
+                "crates/engine/tests/suite/limits.rs",
+                "a_result_has_sixteen_mebibytes_and_the_variables_together_four_times_as_much",
             )],
-            &[
-                ("crates/runtime/src/run/verbs.rs", "const HELD_RESULTS: usize = 4;"),
-                ("crates/runtime/src/settings.rs", "result_bytes: 16 << 20,"),
-            ],
+            &[],
         ),
     ),
     (
@@ -274,7 +274,7 @@ pub(super) const ROWS: &[(&str, Tried)] = &[
                 "crates/engine/tests/suite/durability.rs",
                 "a_step_that_computed_whenever_the_process_died_is_set_aside_as_stuck",
             )],
-            &[("crates/runtime/src/settings.rs", "interruptions: 5,")],
+            &[],
         ),
     ),
     (
@@ -369,9 +369,13 @@ pub(super) const ROWS: &[(&str, Tried)] = &[
                     "crates/engine/tests/suite/retention.rs",
                     "a_file_says_how_long_and_how_many_of_its_executions_are_kept",
                 ),
+                (
+                    "crates/engine/tests/suite/retention.rs",
+                    "without_a_rule_executions_are_kept_for_a_fortnight",
+                ),
                 ("crates/engine/src/retention.rs", "age_count_and_outcome_each_have_their_say"),
             ],
-            &[("crates/runtime/src/settings.rs", "days: Some(14)")],
+            &[],
         ),
     ),
     (

@@ -253,10 +253,7 @@ pub(super) const ROWS: &[(&str, Tried)] = &[
                 "crates/engine/tests/suite/hooks.rs",
                 "a_synchronous_caller_waits_its_time_and_the_execution_goes_on",
             )],
-            &[(
-                "crates/model/src/automation/mod.rs",
-                "pub const DEFAULT_SYNC_TIMEOUT: Duration = Duration::from_secs(30);",
-            )],
+            &[],
         ),
     ),
     (

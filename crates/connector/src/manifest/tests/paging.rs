@@ -191,6 +191,11 @@ async fn a_list_that_was_stopped_at_its_bound_says_so_in_the_log() {
     let (_, logged) = list_logged(&text, r#"{"fetchAll": true, "maxItems": 3}"#, pages).await;
     let expected = "Warn the list of Shop goes on after these 4 items; for more of it set `maxItems`";
     assert_eq!(logged, [expected]);
+    let thousand = format!("1{}", ",1".repeat(999));
+    let pages =
+        move |count: usize, _: &str| ok(&format!("{{\"results\":[{thousand}],\"next\":\"n{count}\"}}"));
+    let (_, logged) = list_logged(&text, r#"{"fetchAll": true}"#, pages).await;
+    assert!(logged[0].contains("goes on after these 10000 items"), "{logged:?}");
     let whole = |_: usize, _: &str| ok(r#"{"results":[1,2,3]}"#);
     let (_, logged) = list_logged(&text, r#"{"fetchAll": true, "maxItems": 3}"#, whole).await;
     assert_eq!(logged, Vec::<String>::new());
