@@ -25,7 +25,7 @@ pub(super) const ROWS: &[(&str, Tried)] = &[
         elsewhere(
             &[
                 ("crates/model/src/budget.rs", "a_whole_budget_and_an_inline_one_have_the_documented_limits"),
-                ("crates/runtime/src/large_work.rs", "large_work_takes_no_more_threads_than_it_may"),
+                ("crates/allocator/src/large_work.rs", "large_work_takes_no_more_threads_than_it_may"),
             ],
             &[("crates/runtime/src/evaluator.rs", "let count = processors.saturating_sub(1).max(1);")],
         ),
