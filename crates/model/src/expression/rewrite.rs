@@ -431,7 +431,7 @@ mod tests {
 
     #[test]
     fn arguments_are_checked_before_an_evaluation() {
-        for (text, message, expected) in [
+        are_told(&[
             ("a | round(digits=2)", "no argument `digits`", Some("a | round(precision=2)")),
             ("a | sort(key='x')", "no argument `key`", Some("a | sort(attribute='x')")),
             ("a | join(sep=', ')", "no argument `sep`", Some("a | join(d=', ')")),
@@ -458,6 +458,12 @@ mod tests {
                 Some("a | formatDate('%Y', timezone='Europe/Berlin')"),
             ),
             ("formatDate(a, '%Y', 'Nowhere/Atall')", "not a time zone", None),
+        ]);
+    }
+
+    #[test]
+    fn arguments_of_the_wrong_meaning_are_told_before_an_evaluation() {
+        are_told(&[
             ("a | sort('price')", "`reverse`, the first", Some("a | sort(attribute='price')")),
             ("a | unique('id')", "is true or false", Some("a | unique(attribute='id')")),
             ("a | sort('price', true)", "`reverse` of `sort`", None),
@@ -481,11 +487,20 @@ mod tests {
             ("now() + '2 hours'", "no duration can be added", Some("addDuration(now(), '2h')")),
             ("parseDate(a).year + 1", "no member `year`", Some("(formatDate(parseDate(a), '%Y') | int) + 1")),
             ("now() - a", "one side is always a text", None),
-        ] {
+        ]);
+    }
+
+    /// Asserts the message and the fixed expression of each row.
+    fn are_told(rows: &[(&str, &str, Option<&str>)]) {
+        for &(text, message, expected) in rows {
             let error = Expression::compile(text, Span::default()).expect_err(text);
             assert!(error.message.contains(message), "{text}: {}", error.message);
             assert_eq!(fixed(text).as_deref(), expected, "{text}");
         }
+    }
+
+    #[test]
+    fn arguments_that_may_be_right_are_accepted() {
         for text in [
             "a | round(2, 'ceil')",
             "a | join(', ', attribute='x')",

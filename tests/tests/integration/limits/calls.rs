@@ -7,7 +7,7 @@ pub(super) const ROWS: &[(&str, Tried)] = &[
         "connecting, the whole call",
         elsewhere(
             &[
-                ("crates/connector/src/http/send/tests.rs", "silence_is_a_timeout"),
+                ("crates/connector/src/http/send/tests/mod.rs", "silence_is_a_timeout"),
                 (
                     "crates/connector/src/native/tests/mod.rs",
                     "contradicting_inputs_are_refused_before_sending",
@@ -24,12 +24,15 @@ pub(super) const ROWS: &[(&str, Tried)] = &[
         "answer |",
         elsewhere(
             &[
-                ("crates/connector/src/http/send/tests.rs", "an_answer_has_ten_mebibytes"),
-                ("crates/connector/src/http/send/tests.rs", "an_answer_larger_than_the_limit_is_not_read"),
-                ("crates/connector/src/http/send/tests.rs", "inflated_bytes_count"),
-                ("crates/connector/src/http/send/tests.rs", "headers_have_a_limit_too"),
+                ("crates/connector/src/http/send/tests/mod.rs", "an_answer_has_ten_mebibytes"),
                 (
-                    "crates/connector/src/http/send/tests.rs",
+                    "crates/connector/src/http/send/tests/mod.rs",
+                    "an_answer_larger_than_the_limit_is_not_read",
+                ),
+                ("crates/connector/src/http/send/tests/mod.rs", "inflated_bytes_count"),
+                ("crates/connector/src/http/send/tests/mod.rs", "headers_have_a_limit_too"),
+                (
+                    "crates/connector/src/http/send/tests/mod.rs",
                     "an_answer_has_a_hundred_header_fields_in_http_1_1",
                 ),
             ],
@@ -68,7 +71,7 @@ pub(super) const ROWS: &[(&str, Tried)] = &[
     (
         "redirects",
         elsewhere(
-            &[("crates/connector/src/http/send/tests.rs", "redirects_end_and_are_not_for_writes")],
+            &[("crates/connector/src/http/send/tests/mod.rs", "redirects_end_and_are_not_for_writes")],
             &[],
         ),
     ),
@@ -118,7 +121,7 @@ pub(super) const ROWS: &[(&str, Tried)] = &[
                     "a_host_that_does_not_answer_is_asked_once_in_a_while",
                 ),
                 (
-                    "crates/connector/src/http/send/tests.rs",
+                    "crates/connector/src/http/send/tests/mod.rs",
                     "a_host_that_is_down_is_left_alone_until_one_call_gets_through",
                 ),
             ],
