@@ -1,6 +1,7 @@
 //! Warns of inner limits that an outer one makes useless: pauses, timeouts and delays that are longer than the timeout around
 //! them, and pauses that are longer than the patience of a caller.
 
+use std::fmt;
 use std::time::Duration;
 
 use connector::Registry;
@@ -25,7 +26,7 @@ pub(super) fn check(
     registry: &Registry,
 ) -> Vec<Diagnostic> {
     let mut check = Check { source: &automation.source, registry, found: Vec::new() };
-    let whole = Limit { timeout: automation.timeout, owner: "the execution".to_owned(), step: None };
+    let whole = Limit { timeout: automation.timeout, owner: Owner::Execution };
     let whole = Some(&whole).filter(|_| !unreadable.has("timeout"));
     check.block(&automation.steps, Around { execution: whole, steps: None });
     let closing = [("onError", &automation.on_error), ("finally", &automation.finally)];
@@ -39,32 +40,48 @@ pub(super) fn check(
 }
 
 /// A timeout around steps.
-struct Limit {
+struct Limit<'a> {
     timeout: Duration,
-    /// Its owner in words.
-    owner: String,
-    /// The step that has it.
-    step: Option<Span>,
+    owner: Owner<'a>,
+}
+
+/// The owner of a timeout.
+#[derive(Clone, Copy)]
+enum Owner<'a> {
+    Execution,
+    /// The list of steps under this key.
+    Closing(&'a str),
+    Step(&'a Step),
+}
+
+impl fmt::Display for Owner<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Execution => f.write_str("the execution"),
+            Self::Closing(key) => write!(f, "`{key}`"),
+            Self::Step(step) => write!(f, "step `{}`", step.id),
+        }
+    }
 }
 
 /// The shortest timeouts around a step.
 #[derive(Clone, Copy)]
 struct Around<'a> {
     /// That of the execution, which pauses do not count against.
-    execution: Option<&'a Limit>,
+    execution: Option<&'a Limit<'a>>,
     /// That of a step or a closing list, which pauses count against.
-    steps: Option<&'a Limit>,
+    steps: Option<&'a Limit<'a>>,
 }
 
 impl<'a> Around<'a> {
     /// Returns the limit of work without pauses.
-    fn of_work(self) -> Option<&'a Limit> {
+    fn work_limit(self) -> Option<&'a Limit<'a>> {
         [self.steps, self.execution].into_iter().flatten().min_by_key(|limit| limit.timeout)
     }
 
     /// Returns the limit of the whole step.
-    fn of(self, step: &Step) -> Option<&'a Limit> {
-        if pauses(step) { self.steps } else { self.of_work() }
+    fn step_limit(self, step: &Step) -> Option<&'a Limit<'a>> {
+        if pauses(step) { self.steps } else { self.work_limit() }
     }
 }
 
@@ -77,7 +94,7 @@ struct Check<'a> {
 impl Check<'_> {
     /// Checks a list of steps that has its own time limit.
     fn closing(&mut self, key: &str, block: Option<&Block>) {
-        let limit = Limit { timeout: CLOSING, owner: format!("`{key}`"), step: None };
+        let limit = Limit { timeout: CLOSING, owner: Owner::Closing(key) };
         let around = Around { execution: None, steps: Some(&limit) };
         block.into_iter().for_each(|block| self.block(block, around));
     }
@@ -88,7 +105,7 @@ impl Check<'_> {
 
     fn step(&mut self, step: &Step, around: Around<'_>) {
         let is_wait_for = matches!(step.verb, Verb::WaitFor(_));
-        let too_long = step.timeout.zip(around.of(step)).filter(|(own, limit)| *own > limit.timeout);
+        let too_long = step.timeout.zip(around.step_limit(step)).filter(|(own, limit)| *own > limit.timeout);
         match too_long {
             Some((own, limit)) if is_wait_for => self.outlasts(step, "this waits up to", own, limit),
             Some((own, limit)) => self.no_effect(step, "timeout", None, &takes(own), limit),
@@ -99,15 +116,14 @@ impl Check<'_> {
         }
         let own =
             step.timeout.filter(|own| !is_wait_for && around.steps.is_none_or(|limit| *own < limit.timeout));
-        let own =
-            own.map(|timeout| Limit { timeout, owner: format!("step `{}`", step.id), step: Some(step.span) });
+        let own = own.map(|timeout| Limit { timeout, owner: Owner::Step(step) });
         let inner = Around { steps: own.as_ref().or(around.steps), ..around };
         if let (Some((length, waits)), Some(limit)) = (own_pause(&step.verb), inner.steps)
             && length > limit.timeout
         {
             self.outlasts(step, waits, length, limit);
         }
-        if let (Verb::Action(call), Some(limit)) = (&step.verb, inner.of_work()) {
+        if let (Verb::Action(call), Some(limit)) = (&step.verb, inner.work_limit()) {
             self.inputs(step, call, limit);
         }
         step.verb.nested_blocks().iter().for_each(|nested| self.block(nested.block, inner));
@@ -118,7 +134,7 @@ impl Check<'_> {
     }
 
     /// Checks the first delay of a retry policy, which counts against the timeouts around the step.
-    fn retries(&mut self, step: &Step, policy: &RetryPolicy, limit: &Limit) {
+    fn retries(&mut self, step: &Step, policy: &RetryPolicy, limit: &Limit<'_>) {
         if policy.max > 0 && policy.delay > limit.timeout {
             let why = format!(": the first one would begin after {}", format_duration(policy.delay));
             self.no_effect(step, "retry", None, &why, limit);
@@ -126,7 +142,7 @@ impl Check<'_> {
     }
 
     /// Checks the literal time inputs of a call that say how it is sent.
-    fn inputs(&mut self, step: &Step, call: &ActionStep, limit: &Limit) {
+    fn inputs(&mut self, step: &Step, call: &ActionStep, limit: &Limit<'_>) {
         let Some(action) = self.registry.action(&call.action.name) else { return };
         for (name, template) in &call.with {
             let length = match name.name.as_str() {
@@ -142,34 +158,32 @@ impl Check<'_> {
     }
 
     /// Warns of a setting that the limit makes useless.
-    fn no_effect(&mut self, step: &Step, key: &str, at: Option<Span>, why: &str, limit: &Limit) {
+    fn no_effect(&mut self, step: &Step, key: &str, at: Option<Span>, why: &str, limit: &Limit<'_>) {
         let span = at.or_else(|| step_key_span(self.source, step.span, key)).unwrap_or(step.span);
         let message = format!(
             "`{key}` has no effect{why}, but {} ends after {}",
             limit.owner,
             format_duration(limit.timeout)
         );
-        let help = match limit.step {
-            None if limit.owner == "the execution" => {
-                "raise `timeout` at the top of the file, or lower this one"
-            }
-            None => CLOSING_HELP,
-            Some(_) => "raise the `timeout` of that step, or lower this one",
+        let help = match limit.owner {
+            Owner::Execution => "raise `timeout` at the top of the file, or lower this one",
+            Owner::Closing(_) => CLOSING_HELP,
+            Owner::Step(_) => "raise the `timeout` of that step, or lower this one",
         };
         self.tell(Diagnostic::warning("unused-setting", message, span).help(help), step, limit);
     }
 
     /// Warns of a pause that the limit cuts off.
-    fn outlasts(&mut self, step: &Step, waits: &str, length: Duration, limit: &Limit) {
+    fn outlasts(&mut self, step: &Step, waits: &str, length: Duration, limit: &Limit<'_>) {
         let message = format!(
             "{waits} {}, but the timeout of {} ends it after {}",
             format_duration(length),
             limit.owner,
             format_duration(limit.timeout)
         );
-        let help = match limit.step {
-            None => CLOSING_HELP,
-            Some(_) => {
+        let help = match limit.owner {
+            Owner::Closing(_) => CLOSING_HELP,
+            Owner::Execution | Owner::Step(_) => {
                 "make that timeout longer than the pause; pauses count against the `timeout` of a step, but not of the execution"
             }
         };
@@ -177,9 +191,13 @@ impl Check<'_> {
         self.tell(warning, step, limit);
     }
 
-    fn tell(&mut self, warning: Diagnostic, step: &Step, limit: &Limit) {
-        let place = limit.step.filter(|outer| *outer != step.span);
-        let place = place.and_then(|outer| step_key_span(self.source, outer, "timeout"));
+    fn tell(&mut self, warning: Diagnostic, step: &Step, limit: &Limit<'_>) {
+        let place = match limit.owner {
+            Owner::Step(outer) if outer.span != step.span => {
+                step_key_span(self.source, outer.span, "timeout")
+            }
+            _ => None,
+        };
         let warning = match place {
             Some(place) => warning.related(place, "the timeout around it"),
             None => warning,

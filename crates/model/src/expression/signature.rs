@@ -235,12 +235,10 @@ fn check_zone(
         return None;
     }
     let meant = crate::instant::suggest_zone(written)?;
-    let place = literal_range(written, at, text);
-    let fix = place.clone().map(|place| Box::new((place, format!("'{meant}'"))));
-    let help = Some(format!("write `'{meant}'`").into());
     let message = format!("`{name}`: `{written}` is not a time zone; did you mean `{meant}`?");
-    let place = place.unwrap_or_else(|| at.clone());
-    Some(SyntaxError { help, fix, code: Some(CODE), ..SyntaxError::new(message, place) })
+    let meant = format!("'{meant}'");
+    let help = Some(format!("write `{meant}`"));
+    Some(literal_error(message, help, Some(meant), (written, at, text)))
 }
 
 /// Checks a literal duration, and suggests one for `1 day`.
@@ -282,17 +280,14 @@ fn check_flags(
         FLAGS.contains(parameter) && !["true", "false"].contains(&written.to_ascii_lowercase().as_str())
     });
     let (flag, written) = texts.next()?;
-    let place = literal_range(written, at, text);
     let meant = ["attribute", "delimiter"].into_iter().find(|meant| parameters.contains(meant));
     let meant = meant.map(|meant| format!("{meant}='{written}'"));
-    let help = meant.as_ref().map(|meant| format!("write `{name}({meant})`").into());
-    let fix = meant.filter(|_| args.len() == 1 && !written.contains('\'')).zip(place.clone());
-    let fix = fix.map(|(meant, place)| Box::new((place, meant)));
+    let help = meant.as_ref().map(|meant| format!("write `{name}({meant})`"));
+    let fix = meant.filter(|_| args.len() == 1 && !written.contains('\''));
     let message = format!("`{flag}`, the first argument of `{name}`, is true or false, not a text");
     let message =
         if args.len() == 1 { message } else { format!("`{flag}` of `{name}` is true or false, not a text") };
-    let place = place.unwrap_or_else(|| at.clone());
-    Some(SyntaxError { help, fix, code: Some(CODE), ..SyntaxError::new(message, place) })
+    Some(literal_error(message, help, fix, (written, at, text)))
 }
 
 /// Checks a literal attribute that holds a comparison: `selectattr('price > 5')`.
@@ -310,12 +305,9 @@ fn check_attribute(name: &str, args: &[CallArg<'_>], at: &Range<usize>, text: &s
     let is_value = value.parse::<f64>().is_ok() || ["true", "false"].contains(&value);
     let value = if is_value { value.to_owned() } else { format!("'{}'", value.trim_matches(['\'', '"'])) };
     let meant = format!("'{attribute}', '{sign}', {value}");
-    let place = literal_range(written, at, text);
-    let fix = place.clone().map(|place| Box::new((place, meant.clone())));
     let message = format!("`{written}` is the name of an attribute here, not a condition");
-    let place = place.unwrap_or_else(|| at.clone());
-    let help = Some(format!("write `{name}({meant})`").into());
-    Some(SyntaxError { help, fix, code: Some(CODE), ..SyntaxError::new(message, place) })
+    let help = Some(format!("write `{name}({meant})`"));
+    Some(literal_error(message, help, Some(meant), (written, at, text)))
 }
 
 /// Checks a literal text whose `format` has no place for its arguments: `'Hello {}' | format(name)`.
@@ -330,6 +322,19 @@ pub(super) fn check_format(pattern: &Expr<'_>, args: &[CallArg<'_>], text: &str)
         .map_or_else(|| "write `'Hello %s' | format(name)`".to_owned(), |meant| format!("write `{meant}`"));
     let message = "`format` puts its arguments in place of `%s`, and this text has none";
     Some(SyntaxError { help: Some(help.into()), fix, code: Some(CODE), ..SyntaxError::new(message, place) })
+}
+
+/// Returns the error of a literal text behind the name at `at`, with the text that replaces it; at the name, if it is not found.
+fn literal_error(
+    message: String,
+    help: Option<String>,
+    replacement: Option<String>,
+    (literal, at, text): (&str, &Range<usize>, &str),
+) -> SyntaxError {
+    let place = literal_range(literal, at, text);
+    let fix = replacement.zip(place.clone()).map(|(meant, place)| Box::new((place, meant)));
+    let place = place.unwrap_or_else(|| at.clone());
+    SyntaxError { help: help.map(Into::into), fix, code: Some(CODE), ..SyntaxError::new(message, place) }
 }
 
 /// The first literal of this text behind a name, with its quotes.

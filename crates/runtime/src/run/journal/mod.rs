@@ -9,6 +9,7 @@ mod redaction;
 mod replay;
 mod retries;
 mod snapshot;
+mod starts;
 
 use std::borrow::Cow;
 use std::collections::{HashMap, HashSet};
@@ -18,10 +19,9 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use jiff::{SignedDuration, Timestamp};
 use model::action::{ActionError, Effect};
 use model::automation::Automation;
-use model::execution::{CallRecord, Event, ExecutionId, LogLevel, LogLine, Outcome, Status, StepOutcome};
+use model::execution::{Event, ExecutionId, LogLevel, LogLine, Outcome, Status, StepOutcome};
 use model::payload::HttpResponse;
 use model::redact::{LengthLimit, Redactor};
-use model::value::Value;
 use store::{StateWrite, Store};
 use tokio::sync::{SetOnce, broadcast};
 use tokio_util::sync::CancellationToken;
@@ -37,6 +37,7 @@ use retries::UnknownAttempt;
 pub(crate) use retries::{Inside, Tries};
 use snapshot::Loops;
 pub(crate) use snapshot::{LoopPosition, SnapshotState};
+use starts::StepStart;
 
 use crate::api::EngineEvent;
 use crate::clock::{Clock, MonotonicTime};
@@ -133,13 +134,6 @@ struct State {
     interruptions: u32,
     /// The wall offset when the last event was recorded.
     wall_offset: SignedDuration,
-}
-
-/// The start of a step, and the state that it read.
-struct StepStart {
-    at: Timestamp,
-    steady: MonotonicTime,
-    read: Value,
 }
 
 /// A log line that is not committed yet.
@@ -294,58 +288,6 @@ impl Journal {
             return Vec::new();
         }
         state.pending.extract_if(.., |event| event.is_informational()).collect()
-    }
-
-    /// Records the start of a try with an outside effect, publishes it at once, and returns its time.
-    pub(crate) fn step_started(&self, step: &str, attempt: u32) -> Timestamp {
-        let at = self.clock.now();
-        let event = Event::StepStarted { at, step: step.to_owned(), attempt };
-        if self.is_watched() {
-            self.tell(Status::Running, vec![event.clone()], Vec::new());
-        }
-        self.push(event);
-        at
-    }
-
-    /// Records a call that the step made. It is written by the next commit.
-    pub(crate) fn step_called(&self, step: &str, call: CallRecord) {
-        self.push(Event::StepCalled { at: self.clock.now(), step: step.to_owned(), call });
-    }
-
-    /// True if a try of the step was in progress when the previous process stopped.
-    pub(crate) fn was_interrupted(&self, step: &str) -> bool {
-        self.resumed && self.state().interrupted.contains(step)
-    }
-
-    /// True if an earlier attempt of the step may have had its effect: the step was interrupted, or it is tried again. Of steps in
-    /// parallel branches, that is exact only for those whose start is committed before their effect.
-    pub(crate) fn may_have_begun(&self, step: &str) -> bool {
-        let repeats = self.resumed && !self.has_passed();
-        repeats || self.attempt() > 1 || self.was_interrupted(step) || self.tries(step).failed > 0
-    }
-
-    /// The start of the step, if it was recorded.
-    pub(crate) fn started_at(&self, step: &str) -> Option<(Timestamp, MonotonicTime)> {
-        self.state().step_starts.get(step).map(|start| (start.at, start.steady))
-    }
-
-    /// The state that the step read, if that was recorded.
-    pub(crate) fn state_read(&self, step: &str) -> Option<Value> {
-        self.state().step_starts.get(step).map(|start| start.read.clone()).filter(|state| !state.is_null())
-    }
-
-    /// Records the start of a step and the state that it read, before any outside effect that depends on them.
-    pub(crate) fn record_start(&self, step: &str, at: Timestamp, read: Option<&Value>) {
-        let mut state = self.state();
-        let known = state.step_starts.get(step).is_some_and(|known| read.is_none() || !known.read.is_null());
-        if known {
-            return;
-        }
-        let read = read.cloned().unwrap_or_default();
-        let steady = MonotonicTime::from_wall(at, self.clock.wall_offset());
-        state.step_starts.insert(step.to_owned(), StepStart { at, steady, read: read.clone() });
-        state.note(Effect::Write);
-        state.record(&*self.clock, Event::StepContextRecorded { at, step: step.to_owned(), state: read });
     }
 
     /// True if the order in which steps end is kept, since one may have to be undone.

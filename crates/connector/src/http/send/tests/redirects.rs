@@ -28,7 +28,7 @@ async fn a_redirect_elsewhere_takes_no_credentials_along() {
 }
 
 #[tokio::test]
-async fn of_the_headers_a_redirect_to_another_host_keeps_three_also_on_the_way_back() {
+async fn a_redirect_to_another_host_keeps_three_headers_also_on_the_way_back() {
     let named = |request: &str| -> Vec<String> {
         let fields = request.lines().skip(1).filter_map(|line| Some(line.split_once(": ")?.0.to_owned()));
         // The client sets the host and the encodings that it reads.
