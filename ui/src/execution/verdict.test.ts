@@ -34,7 +34,7 @@ it("a wait names its step and its reason", () => {
   const turn = { key: "k", holders: ["2"], ahead: 3 };
   const { text: queued } = verdict({ ...base, waiting: { turn } });
   expect(queued).toMatch(/^Waits for its turn with the concurrency key k since .*\d\d:\d\d.*: 3 before it\.$/);
-  expect(verdict({ ...base, status: "queued" }).text).toMatch(/^Waits for its turn at another daemon since .*\d\d:\d\d.*\.$/);
+  expect(verdict({ ...base, status: "queued" }).text).toMatch(/^Waits for its turn since .*\d\d:\d\d.*\.$/);
   expect(verdict({ ...base, attempt: 2, waiting: { turn } }).text).toBe("Waits for its turn with the concurrency key k: 3 before it.");
 });
 

@@ -42,8 +42,8 @@ export function verdict(execution: Execution): Verdict {
     return { kind: "waiting", text: `Waits for ${waiting.forMemory ? "memory for its data" : "a slot of the daemon"}${since(execution)}: ${before(waiting.queuedBehind)}.` };
   }
   if (execution.status === "queued") {
-    // The daemon that has it knows its place.
-    return { kind: "waiting", text: `Waits for its turn at another daemon${since(execution)}.` };
+    // Its place is known where it waits, which may be another daemon.
+    return { kind: "waiting", text: `Waits for its turn${since(execution)}.` };
   }
   if (execution.retryAt !== undefined) {
     return { kind: "waiting", text: `Waits for attempt ${execution.attempt} of the whole execution.` };
