@@ -80,6 +80,8 @@ const AT_HOME: [(&str, &[&str], &str); 49] = [
     (
         "tokio",
         &[
+            // Its few threads for large values are those of a runtime of tokio.
+            "allocator",
             "connector",
             "script",
             "store",

@@ -41,7 +41,9 @@ async fn what_a_step_writes_another_reads_and_lists() {
 #[tokio::test]
 async fn no_path_leads_out_of_the_folder() {
     for path in ["../automations/test.yaml", "/etc/hostname", "a/../../b"] {
-        let project = project(&format!("  - {{action: files.read, with: {{path: {path}}}}}\n"));
+        // A literal path is refused when the file is loaded.
+        let step = format!("  - {{action: files.read, with: {{path: \"${{{{ '{path}' }}}}\"}}}}\n");
+        let project = project(&step);
         let said = outcome(&project).await;
         assert!(said.starts_with("failed: `path` "), "{path}: {said}");
     }

@@ -78,7 +78,7 @@ async fn writers_from_outside_take_turns_with_each_other() {
 #[tokio::test]
 async fn what_came_for_a_pause_is_not_for_the_one_that_is_begun_anew_not_even_after_a_restart() {
     let yaml = "trigger: {manual: {}}
-retry: {max: 1, delay: 1s, backoff: 1}
+retry: {max: 1, delay: 2s, backoff: 1}
 steps:
   - id: go
     waitFor: {event: go, if: event.data.attempt == execution.attempt}
@@ -103,8 +103,8 @@ steps:
     engine.runtime().signal(id, None, json(r#"{"attempt": 2}"#), None).await.expect("it is taken");
     soon(project.clock.somebody_sleeps_until(engine.clock().now() + HOUR)).await;
     project.clock.advance(HOUR);
-    soon(project.clock.somebody_sleeps_until(engine.clock().now() + Duration::from_secs(1))).await;
-    project.clock.advance(Duration::from_secs(1));
+    soon(project.clock.somebody_sleeps_until(engine.clock().now() + Duration::from_secs(2))).await;
+    project.clock.advance(Duration::from_secs(2));
     soon(pauses(1)).await;
     soon(engine.shutdown(Duration::ZERO)).await;
     engine.store().close().await.expect("the store closes");

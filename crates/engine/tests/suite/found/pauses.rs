@@ -336,14 +336,14 @@ async fn a_pause_of_a_step_that_failed_over_it_is_not_that_of_its_next_try() {
 
 #[tokio::test]
 async fn a_step_that_waits_again_after_a_moment_waits_as_long_as_before() {
-    let text = "  - {id: a, waitFor: {event: go}, timeout: 1m, retry: {max: 1, delay: 1s}}\n";
+    let text = "  - {id: a, waitFor: {event: go}, timeout: 1m, retry: {max: 1, delay: 2s}}\n";
     let project = Project::with(&manual(text));
     let engine = project.start().await;
     let id = start_and_rest(&engine, "{}").await;
     project.clock.advance(Duration::from_secs(60));
-    let due = engine.clock().now() + Duration::from_secs(1);
+    let due = engine.clock().now() + Duration::from_secs(2);
     soon(project.clock.somebody_sleeps_until(due)).await;
-    project.clock.advance(Duration::from_secs(1));
+    project.clock.advance(Duration::from_secs(2));
     rests_for(&engine, id, 60).await;
     assert_eq!(engine.runtime().emit("go", model::Value::Null, None).await.expect("it is sent").delivered, 1);
     assert!(!end(&engine, id).await.starts_with("failed"));
