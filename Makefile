@@ -67,7 +67,7 @@ packages: # Debian's packages that the checks need; `scripts/need.sh` has the li
 	@scripts/need.sh
 
 tools: packages # What the checks need and cargo does not bring. Installed by name and version, once.
-	@$(CARGO) nextest --version >/dev/null 2>&1 || $(CARGO) install --locked cargo-nextest --version $(NEXTEST_VERSION)
+	@$(CARGO) nextest --version >/dev/null 2>&1 || $(CARGO) install --locked --debug --no-default-features --features default-no-update cargo-nextest --version $(NEXTEST_VERSION)
 
 lint: format-check clippy scripts-check ## Check the format, the lints and the scripts
 

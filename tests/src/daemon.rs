@@ -18,7 +18,7 @@ use crate::canary;
 use crate::project::Project;
 
 /// How long the daemon may take to serve, and to end.
-const PATIENCE: Duration = Duration::from_secs(30);
+const PATIENCE: Duration = Duration::from_secs(60);
 /// How long to wait for the rest of what it said once it has ended.
 const LAST_OUTPUT: Duration = Duration::from_secs(2);
 /// The most bytes of its output that are kept for messages.
@@ -354,7 +354,7 @@ impl Daemon {
     /// Waits for its end.
     ///
     /// # Errors
-    /// It does not end within 30 s.
+    /// It does not end within a minute.
     pub async fn ended(self) -> Result<ExitStatus, Error> {
         Ok(self.ended_with_output().await?.0)
     }

@@ -62,6 +62,27 @@ pub trait Action: Send + Sync {
     }
 }
 
+/// The memory for the answers of a call. Each method returns when there is room.
+#[async_trait]
+pub trait AnswerMemory: Send + Sync {
+    /// Waits until `bytes` bytes of the answer that arrives may be held.
+    async fn arriving(&self, bytes: usize);
+
+    /// Waits until the answer, which has arrived whole, may become a value, which takes about `memory` bytes together with what has
+    /// arrived.
+    async fn arrived(&self, memory: usize);
+}
+
+/// Counts no answers: for callers that limit their size, and in a process that does one thing.
+pub struct UncountedAnswers;
+
+#[async_trait]
+impl AnswerMemory for UncountedAnswers {
+    async fn arriving(&self, _: usize) {}
+
+    async fn arrived(&self, _: usize) {}
+}
+
 /// The arguments of one call; the call consumes them.
 pub struct Call<'a> {
     /// The inputs, evaluated and checked by [`crate::check_inputs`].
@@ -73,6 +94,8 @@ pub struct Call<'a> {
     pub idempotency_key: &'a str,
     /// The memory for files that the call loads.
     pub memory: &'a Reserved,
+    /// The memory for the answers that the call reads.
+    pub answers: &'a dyn AnswerMemory,
     /// The HTTP client.
     pub http: &'a Http,
     /// True if Debug Request is on: request and response are logged, with credentials masked.
@@ -142,6 +165,7 @@ impl<'a> Call<'a> {
             },
             log: self.log,
             trace: self.trace,
+            answers: self.answers,
         };
         self.http.send(request, &context).await
     }

@@ -25,7 +25,7 @@ mod native;
 
 pub mod registry;
 
-pub use action::{Action, Call};
+pub use action::{Action, AnswerMemory, Call, UncountedAnswers};
 pub use connection::{
     BaseUrl, ConnectionInput, ConnectionTest, ConnectionType, ConnectionValue, ResolvedConnection,
 };

@@ -87,6 +87,8 @@ pub struct Runtime {
     /// Memory budget for requests that read histories, apart from `memory`: loading an execution waits for no reader, and a reader
     /// for no execution.
     pub(crate) reads: Memory,
+    /// Memory budget for answers of called hosts while they arrive.
+    pub(crate) arriving_answers: Memory,
     /// Isolates executions that may have crashed the process.
     pub isolation: Arc<Isolation>,
     /// Times at which the definitions in force came into force.
@@ -219,6 +221,7 @@ impl Runtime {
             large_work: LargeWork::new(LARGE_WORK_THREADS),
             memory: Memory::new(settings.limits.memory / 2),
             reads: Memory::new(settings.limits.memory / 4),
+            arriving_answers: Memory::new(settings.limits.memory / 4),
             isolation,
             deployment_times: DeploymentTimes::default(),
             rejections: RejectionCounters::default(),

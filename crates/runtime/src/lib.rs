@@ -5,6 +5,7 @@
 //! triggers call [`Runtime::accept`].
 
 mod admission;
+mod answer_memory;
 mod answers;
 mod api;
 mod attempt_listing;
@@ -46,6 +47,7 @@ mod wait_listing;
 pub use admission::{
     AcceptOptions, Acceptance, Admission, Answer, SentEvent, SignalError, Version, read_definition,
 };
+pub use answer_memory::Answers;
 pub use answers::{AnswerLog, AnsweredQuestion, MAX_ANSWERS};
 pub use api::{ConcurrencyWait, EngineEvent, Pending, QueueStatus, Start, Status};
 pub use attempt_listing::StepAttempt;
@@ -67,7 +69,7 @@ pub use isolation::Isolation;
 pub use isolation::RecordMemory;
 pub use locks::KeyedLocks;
 pub use loop_guard::check_chain_depth;
-pub use memory::ReadMemory;
+pub use memory::{ReadMemory, Share};
 pub use metrics::{ActionMetrics, CODE_BLOCKS, MAX_ACTIONS, Metrics, OTHER_ACTIONS, QueueWaits};
 pub use native::{StateScope, StateValue};
 pub use observer::{Attempt, EndedExecution, Observer, ObserverCounts, TRACEPARENT, traceparent_of};

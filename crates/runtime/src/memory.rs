@@ -9,7 +9,7 @@ use model::payload::Payload;
 use model::value::{Reserved, Value};
 use model::{Event, ExecutionId};
 use store::{CutEvents, ExecutionRow};
-use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore};
 
 use crate::context::Runtime;
 use crate::error::Error;
@@ -17,8 +17,8 @@ use crate::error::Error;
 /// The bytes of one permit of the semaphore.
 const UNIT: usize = 1 << 10;
 
-/// The memory from which on the data of a trigger are large, in bytes.
-const LARGE_TRIGGER: usize = 256 << 10;
+/// The memory from which on a value is large, in bytes.
+pub(crate) const LARGE_VALUE: usize = 256 << 10;
 /// The memory that the values of a history take for each byte of its text.
 const VALUES_FOR_TEXT: usize = 8;
 /// The memory that one value of a row takes for each byte of the row: the row as text, the value, its JSON and a copy of that.
@@ -45,7 +45,7 @@ pub(crate) fn trigger_memory(payload: &Payload, results: Option<&Value>) -> usiz
         Payload::Poll { data, .. } => data.estimated_memory(),
         Payload::Manual { .. } | Payload::Schedule { .. } => 0,
     };
-    if memory < LARGE_TRIGGER { 0 } else { memory }
+    if memory < LARGE_VALUE { 0 } else { memory }
 }
 
 /// The memory for `events`, whose large values have `text` bytes and take `factor` times as much.
@@ -67,7 +67,7 @@ impl Runtime {
     /// [`Error::ReadersBusy`] if other readers have the memory for too long.
     pub async fn reserve_to_read(&self, bytes: usize) -> Result<ReadMemory, Error> {
         let share = Share::default();
-        if bytes >= LARGE_TRIGGER {
+        if bytes >= LARGE_VALUE {
             tokio::select! {
                 biased;
                 () = self.reads.reserve(&share, bytes) => {}
@@ -137,7 +137,7 @@ impl Runtime {
     /// Reserves memory of the executions for all events of one of them.
     pub(crate) async fn reserve_to_load_events(&self, id: ExecutionId) -> Result<Reserved, store::Error> {
         let bytes = history_memory(self.store.history_bytes(id).await?.all, VALUES_FOR_TEXT, 0);
-        Ok(if bytes < LARGE_TRIGGER { Reserved::nothing() } else { self.memory.reserve_to_load(bytes).await })
+        Ok(if bytes < LARGE_VALUE { Reserved::nothing() } else { self.memory.reserve_to_load(bytes).await })
     }
 
     /// Reserves memory for files that are about to be loaded apart from a step.
@@ -172,8 +172,10 @@ impl Drop for LoadedShare {
 
 /// The part of the memory that an execution has reserved.
 #[derive(Default)]
-pub(crate) struct Share {
+pub struct Share {
     reservation: Mutex<Reservation>,
+    /// Wakes those who wait until it exceeds the memory.
+    overdrawing: Notify,
 }
 
 #[derive(Default)]
@@ -280,7 +282,27 @@ impl Share {
     }
 
     fn overdraw(&self, right: Option<OwnedSemaphorePermit>) {
+        let is_overdrawn = right.is_some();
         self.reservation().overdraft = right;
+        if is_overdrawn {
+            self.overdrawing.notify_waiters();
+        }
+    }
+
+    /// Waits until the share has the right to exceed the memory.
+    pub(crate) async fn overdrawn(&self) {
+        loop {
+            let overdrawing = self.overdrawing.notified();
+            if self.is_overdrawn() {
+                return;
+            }
+            overdrawing.await;
+        }
+    }
+
+    /// Releases all of it.
+    pub(crate) fn release(&self) {
+        self.shrink_to(0);
     }
 
     /// True if it has any memory.

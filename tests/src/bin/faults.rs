@@ -14,7 +14,7 @@ use tokio::task::JoinSet;
 /// How long the daemon may take until it serves, however it ended before.
 const READY_WITHIN: Duration = Duration::from_secs(2);
 /// How many faults that mostly wait are tried at a time: each has several daemons.
-const MOST_BESIDE: usize = 6;
+const MOST_BESIDE: usize = 4;
 
 /// Kills, starves and confuses the daemon under load; an oracle outside of it decides whether a promise was broken.
 #[derive(Parser)]

@@ -25,6 +25,10 @@ const SLOW: Duration = Duration::from_millis(300);
 const PAUSE: Duration = Duration::from_secs(2);
 /// The lists in the result of the largest execution, of as many numbers as a function gives.
 const LISTS: usize = 9;
+/// The hosts that answer with a large body. A daemon bounds its calls to one host.
+const LARGE_HOSTS: usize = 8;
+/// The texts of 20 bytes in a body of 5 MB.
+const TEXTS: usize = 240_000;
 
 /// How much data a run sends.
 #[derive(Clone, Copy, Debug)]
@@ -44,7 +48,12 @@ pub async fn run_data(
     amounts: Amounts,
     arguments: &[String],
 ) -> Result<Vec<(&'static str, Findings)>, daemon::Error> {
-    let (slow, called) = slow_host().await?;
+    let (slow, called) = slow_host("{}".into()).await?;
+    let text = json!(vec!["x".repeat(20); TEXTS]).to_string();
+    let mut large_hosts = Vec::new();
+    for _ in 0..LARGE_HOSTS {
+        large_hosts.push(slow_host(text.clone().into()).await?);
+    }
     let project = Project::new()?;
     write_automations(&project, slow)?;
     let builder = Daemon::builder(&project).argument("--outbound-allow").argument("127.0.0.1");
@@ -57,12 +66,15 @@ pub async fn run_data(
         (0..BODY).map(|at| u8::try_from(at * 7919 % 251).unwrap_or_default() | 0x80).collect::<Vec<_>>(),
     );
     let (call, answer) = (address("call"), address("answer"));
-    let calls = rig.row(send_bodies(&rig.client, &call, &body, amounts.bodies, &called)).await?;
+    let calls = rig
+        .row(send_bodies(&rig.client, &call, ("application/octet-stream", &body), amounts.bodies, &called))
+        .await?;
     rows.push(("binary bodies into a call", calls));
     let answers = read_slowly(&answer, &body, amounts.bodies);
     rows.push(("binary bodies into an answer that is read slowly", rig.row(answers).await?));
+    let fetches = rig.row(fetch(&rig.client, &address("fetch"), &large_hosts, amounts.bodies)).await?;
+    rows.push(("answers of 5 MB into calls", fetches));
     let large = start(&rig.client, &address("lists"), "{}").await?;
-    let text = json!(vec!["x".repeat(20); 240_000]).to_string();
     let received = start(&rig.client, &address("received"), &text).await?;
     let shared = start(&rig.client, &address("shared"), "{}").await?;
     for (name, id) in [
@@ -146,17 +158,16 @@ async fn start(client: &reqwest::Client, address: &str, body: &str) -> io::Resul
     id.ok_or_else(|| io::Error::other(format!("{address} answered {} without an execution", answer.status())))
 }
 
-/// Sends binary bodies, and waits until all calls have been made.
+/// Sends bodies, and waits until all calls have been made.
 async fn send_bodies(
     client: &reqwest::Client,
     address: &str,
-    body: &bytes::Bytes,
+    (content_type, body): (&str, &bytes::Bytes),
     count: usize,
     called: &watch::Receiver<usize>,
 ) -> Vec<Result<u16, String>> {
     let send = || {
-        let request =
-            client.post(address).header("content-type", "application/octet-stream").body(body.clone());
+        let request = client.post(address).header("content-type", content_type).body(body.clone());
         async move {
             let answer = request.send().await.map_err(|error| error.to_string())?;
             Ok(answer.status().as_u16())
@@ -170,6 +181,21 @@ async fn send_bodies(
         answers.push(Err(format!("{made} of {accepted} calls were made")));
     }
     answers
+}
+
+/// Starts calls of hosts that answer with a large body, and waits until all have been made.
+async fn fetch(
+    client: &reqwest::Client,
+    address: &str,
+    hosts: &[(SocketAddr, watch::Receiver<usize>)],
+    count: usize,
+) -> Vec<Result<u16, String>> {
+    let of_host = |(host, called): &(SocketAddr, watch::Receiver<usize>)| {
+        let body = bytes::Bytes::from(json!({"port": host.port()}).to_string());
+        let (called, count) = (called.clone(), count / hosts.len());
+        async move { send_bodies(client, address, ("application/json", &body), count, &called).await }
+    };
+    join_all(hosts.iter().map(of_host)).await.concat()
 }
 
 /// Sends binary bodies, and reads the answers late.
@@ -202,22 +228,26 @@ async fn read_late(url: &reqwest::Url, body: &bytes::Bytes) -> io::Result<u16> {
     status.ok_or_else(|| io::Error::other("the answer has no status"))
 }
 
-/// A host that answers late, with the number of its answers. It ends with the process.
-async fn slow_host() -> io::Result<(SocketAddr, watch::Receiver<usize>)> {
+/// A host that answers late with this JSON, with the number of its answers. It ends with the process.
+async fn slow_host(json: bytes::Bytes) -> io::Result<(SocketAddr, watch::Receiver<usize>)> {
     let listener = TcpListener::bind(("127.0.0.1", 0)).await?;
     let address = listener.local_addr()?;
     let (counter, called) = watch::channel(0);
     let counter = Arc::new(counter);
     tokio::spawn(async move {
         while let Ok((stream, _)) = listener.accept().await {
-            tokio::spawn(answer_late(stream, counter.clone()));
+            tokio::spawn(answer_late(stream, json.clone(), counter.clone()));
         }
     });
     Ok((address, called))
 }
 
 /// Reads requests with their bodies, and answers each late.
-async fn answer_late(mut stream: TcpStream, called: Arc<watch::Sender<usize>>) -> io::Result<()> {
+async fn answer_late(
+    mut stream: TcpStream,
+    json: bytes::Bytes,
+    called: Arc<watch::Sender<usize>>,
+) -> io::Result<()> {
     let mut received = Vec::new();
     let mut buffer = vec![0; 64 << 10];
     loop {
@@ -240,10 +270,13 @@ async fn answer_late(mut stream: TcpStream, called: Arc<watch::Sender<usize>>) -
         }
         received.clear();
         sleep(SLOW).await;
+        let head = format!(
+            "HTTP/1.1 200 OK\r\ncontent-length: {}\r\ncontent-type: application/json\r\n\r\n",
+            json.len()
+        );
+        stream.write_all(head.as_bytes()).await?;
+        stream.write_all(&json).await?;
         called.send_modify(|made| *made += 1);
-        stream
-            .write_all(b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\ncontent-type: application/json\r\n\r\n{}")
-            .await?;
     }
 }
 
@@ -258,6 +291,10 @@ fn write_automations(project: &Project, slow: SocketAddr) -> io::Result<()> {
     let data = "${{ trigger.results.body.data }}";
     let call = json!({"method": "POST", "url": format!("http://{slow}/"), "body": {"b": data}});
     write("call", "async", json!([{"action": "http.request", "with": call}]))?;
+    let port = "${{ trigger.results.body.data.port }}";
+    let get = json!({"method": "GET", "url": format!("http://127.0.0.1:{port}/")});
+    let count = json!({"set": {"count": "${{ steps.got.results.body | length }}"}});
+    write("fetch", "async", json!([{"id": "got", "action": "http.request", "with": get}, count]))?;
     write("answer", "sync", json!([{"respond": {"json": {"b": data}}}]))?;
     let numbers = |at: usize| json!(format!("${{{{ range({}, {}) }}}}", at * 100_000, (at + 1) * 100_000));
     let lists = (0..LISTS).map(|at| json!({"set": {format!("l{at}"): numbers(at)}}));

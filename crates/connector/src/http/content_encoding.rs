@@ -15,6 +15,9 @@ pub(super) fn accepted(headers: &HeaderMap) -> Option<HeaderValue> {
     is_plain.then_some(HeaderValue::from_static("gzip"))
 }
 
+/// The bytes that are decompressed at a time, into up to some thousand times as many.
+const COMPRESSED_PART: usize = 512;
+
 /// The reason why a body cannot be read.
 #[derive(Debug)]
 pub(super) enum BodyError {
@@ -81,6 +84,22 @@ impl BodyReader {
                 Err(BodyError::Invalid(message))
             }
             _ => Ok(Self::Plain(body)),
+        }
+    }
+
+    /// Splits bytes that arrived into parts that grow little when they are decompressed.
+    pub(super) fn parts<'b>(&self, chunk: &'b [u8]) -> std::slice::Chunks<'b, u8> {
+        match self {
+            Self::Plain(_) => chunk.chunks(chunk.len().max(1)),
+            Self::Gzip(_) => chunk.chunks(COMPRESSED_PART),
+        }
+    }
+
+    /// The bytes so far, decompressed.
+    pub(super) fn len(&self) -> usize {
+        match self {
+            Self::Plain(body) => body.bytes.len(),
+            Self::Gzip(decoder) => decoder.get_ref().bytes.len(),
         }
     }
 

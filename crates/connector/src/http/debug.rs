@@ -139,6 +139,7 @@ mod tests {
             host_policy: HostPolicy::Full,
             log: &Nowhere,
             trace: None,
+            answers: &crate::action::UncountedAnswers,
         }
     }
 

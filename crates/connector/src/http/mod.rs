@@ -29,6 +29,7 @@ use model::redact::Redactor;
 use model::{ActionError, LogLevel};
 use tokio::sync::Semaphore;
 
+use crate::action::AnswerMemory;
 use crate::connection::ResolvedConnection;
 use crate::error::Error;
 use crate::log::LogSink;
@@ -289,6 +290,7 @@ pub(crate) struct RequestContext<'a> {
     pub host_policy: HostPolicy,
     pub log: &'a dyn LogSink,
     pub trace: Option<&'a Trace>,
+    pub answers: &'a dyn AnswerMemory,
 }
 
 /// The checks of a host's state that a request must pass.

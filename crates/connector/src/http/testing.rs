@@ -13,7 +13,7 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 
 use super::{AllowList, Http, HttpOptions, Lookup, Timer};
-use crate::action::Call;
+use crate::action::{Call, UncountedAnswers};
 use crate::connection::ResolvedConnection;
 use crate::log::LogSink;
 use model::Map;
@@ -166,5 +166,15 @@ pub(crate) fn call<'a>(
 ) -> Call<'a> {
     static NOTHING: model::value::Reserved = model::value::Reserved::nothing();
     let idempotency_key = "execution.step";
-    Call { inputs, connection, idempotency_key, memory: &NOTHING, http, debug: false, log, trace: None }
+    Call {
+        inputs,
+        connection,
+        idempotency_key,
+        memory: &NOTHING,
+        answers: &UncountedAnswers,
+        http,
+        debug: false,
+        log,
+        trace: None,
+    }
 }

@@ -23,12 +23,16 @@ use oauth2::{
 };
 use url::Url;
 
+use crate::action::UncountedAnswers;
 use crate::connection::BaseUrl;
 use crate::http::{ErrorShape, HostPolicy, Http, LogDetail, Request, RequestContext, Response};
 use crate::log::NoLog;
 
 pub(crate) use config::{OAuthConfig, SitesConfig};
 pub use tenants::Site;
+
+/// The largest answer of a token endpoint, or list of sites, in bytes.
+const RESPONSE_BYTES: usize = 1 << 20;
 
 /// The grant by which a connection obtains tokens.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -244,6 +248,7 @@ impl OAuthClient {
     /// Sends a request of the `oauth2` crate through the guarded client, within its limits.
     async fn send(&self, http: &Http, token_request: HttpRequest) -> Result<HttpResponse, ActionError> {
         let mut request = Request::new(Method::POST, self.token_url.clone());
+        request.max_response = Some(RESPONSE_BYTES);
         request.headers.insert(::http::header::ACCEPT, HeaderValue::from_static("application/json"));
         if self.json {
             let fields = url::form_urlencoded::parse(token_request.body());
@@ -300,6 +305,7 @@ impl OAuthClient {
             host_policy: HostPolicy::Full,
             log: &NoLog,
             trace: None,
+            answers: &UncountedAnswers,
         }
     }
 

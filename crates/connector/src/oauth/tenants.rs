@@ -46,6 +46,7 @@ impl OAuthClient {
         let Some(sites) = &self.sites else { return Ok(None) };
         let url = sites.gateway.join(&sites.list).map_err(|error| self.refuse(error.to_string()))?;
         let mut request = Request::new(Method::GET, url);
+        request.max_response = Some(super::RESPONSE_BYTES);
         let mut bearer = HeaderValue::from_str(&format!("Bearer {}", token.expose()))
             .map_err(|_| self.refuse("the token cannot be sent".to_owned()))?;
         bearer.set_sensitive(true);

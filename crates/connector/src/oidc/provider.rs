@@ -21,6 +21,7 @@ use serde::{Deserialize, Serialize};
 use url::Url;
 
 use super::{KEPT_FOR, LoginAnswer, LoginValues, OidcClient};
+use crate::action::UncountedAnswers;
 use crate::error::Error;
 use crate::http::{HostPolicy, Http, LogDetail, Request, RequestContext};
 use crate::log::NoLog;
@@ -208,6 +209,7 @@ fn context() -> RequestContext<'static> {
         host_policy: HostPolicy::Full,
         log: &NoLog,
         trace: None,
+        answers: &UncountedAnswers,
     }
 }
 

@@ -9,7 +9,8 @@ use std::net::IpAddr;
 use std::sync::{Arc, Mutex};
 
 use connector::{
-    AllowList, Call, Http, HttpOptions, LogSink, Lookup, Registry, ResolvedConnection, check_inputs,
+    AllowList, Call, Http, HttpOptions, LogSink, Lookup, Registry, ResolvedConnection, UncountedAnswers,
+    check_inputs,
 };
 use model::value::{JsonLimits, Reserved};
 use model::{ActionError, ErrorKind, LogLevel, Map, ResultType, Value};
@@ -77,6 +78,7 @@ impl Wiki {
                 connection: Some(connection),
                 idempotency_key: "execution.step",
                 memory: &Reserved::nothing(),
+                answers: &UncountedAnswers,
                 http: &self.http,
                 debug: false,
                 log: &Quiet,

@@ -176,6 +176,37 @@ async fn an_execution_waits_until_there_is_room_for_its_large_values() {
     stop(engine).await;
 }
 
+#[tokio::test]
+async fn an_execution_waits_until_there_is_room_for_the_value_of_a_large_answer() {
+    let mut peer = Peer::new().await;
+    let steps = call("large", &peer.base, "/large")
+        + &call("a", &peer.base, "/a")
+        + "  - set: {n: \"${{ steps.large.results.body | length }}\"}\n";
+    let mut project = Project::with(&manual(&steps));
+    // Half of it is for values; the answer takes some 2 MB as one.
+    project.settings.limits.memory = 2 << 20;
+    let engine = project.start().await;
+    let large = format!("[{}0]", "\"a text of 20 letters\",".repeat(30_000));
+    let first = start_with(&engine, "{}").await;
+    peer.asked().await.answer(200, &large).await;
+    let asked = peer.asked().await;
+    let second = start_with(&engine, "{}").await;
+    peer.asked().await.answer(200, &large).await;
+    // It goes on without room, as one execution at a time may.
+    let other = peer.asked().await;
+    let third = start_with(&engine, "{}").await;
+    peer.asked().await.answer(200, &large).await;
+    let ended = |id| engine.runtime().wait(id);
+    assert!(peer.asked_already().is_none());
+    asked.answer(200, "{}").await;
+    assert_eq!(show(&soon(ended(first)).await.expect("it ends")), r#"{"n":30001}"#);
+    peer.asked().await.answer(200, "{}").await;
+    assert_eq!(show(&soon(ended(third)).await.expect("it ends")), r#"{"n":30001}"#);
+    other.answer(200, "{}").await;
+    assert_eq!(show(&soon(ended(second)).await.expect("it ends")), r#"{"n":30001}"#);
+    stop(engine).await;
+}
+
 /// The lines four columns further to the right.
 fn indented(steps: &str) -> String {
     steps.lines().map(|line| format!("    {line}\n")).collect()

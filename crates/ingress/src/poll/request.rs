@@ -17,7 +17,7 @@ use super::dedup::{Item, PollResult, digest};
 use crate::ingress::Ingress;
 use catalog::Catalog;
 use runtime::is_address;
-use runtime::{Inline, inline};
+use runtime::{Answers, Inline, Share, inline};
 
 /// The status of an answer to a conditional request if nothing has changed.
 const NOT_MODIFIED: i64 = 304;
@@ -39,10 +39,12 @@ pub(super) async fn request_items(
         ("automation", Value::from(about)),
         ("cursor", poll_state.cursor.clone()),
     ]);
+    let share = Share::default();
+    let answers = ingress.runtime.answer_memory(&share);
     match request {
         PollRequest::Action(poll) => {
             let inputs = inputs(ingress, catalog, &poll.call, &names).await?;
-            let result = Requester { ingress, catalog, call: &poll.call }
+            let result = Requester { ingress, catalog, call: &poll.call, answers }
                 .call(&poll.call.action.name, &inputs)
                 .await?;
             let short = |budget: &Budget| read(poll, result.clone(), names.clone(), budget);
@@ -58,7 +60,7 @@ pub(super) async fn request_items(
             let EventSource::Poll(polled) = &spec.source else {
                 return Err(format!("`{}` is not polled for", spec.name));
             };
-            let requester = Requester { ingress, catalog, call: &event.call };
+            let requester = Requester { ingress, catalog, call: &event.call, answers };
             let mut with = polled.with.clone();
             for (name, value) in inputs(ingress, catalog, &event.call, &names).await?.iter() {
                 with.insert(name.clone(), value.clone());
@@ -175,6 +177,7 @@ struct Requester<'a> {
     ingress: &'a Ingress,
     catalog: &'a Catalog,
     call: &'a ActionStep,
+    answers: Answers<'a>,
 }
 
 impl Requester<'_> {
@@ -197,6 +200,7 @@ impl Requester<'_> {
             connection: connection.as_ref(),
             idempotency_key: "",
             memory: &memory,
+            answers: &self.answers,
             http: &self.ingress.runtime.http,
             debug: false,
             log: &Log(&self.call.action.name),

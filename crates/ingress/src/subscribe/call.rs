@@ -6,6 +6,7 @@ use connector::{Call, LogSink, SubscribedEvent};
 use model::action::{ActionError, ActionSpec};
 use model::execution::LogLevel;
 use model::value::{Map, Reserved, Value};
+use runtime::Share;
 use store::Subscription;
 
 use crate::ingress::Ingress;
@@ -145,12 +146,13 @@ impl Ingress {
             None => None,
         };
         // The inputs contain no files.
-        let memory = Reserved::nothing();
+        let (memory, share) = (Reserved::nothing(), Share::default());
         let call = Call {
             inputs: &inputs,
             connection: connection.as_ref(),
             idempotency_key: &about.id,
             memory: &memory,
+            answers: &self.runtime.answer_memory(&share),
             http: &self.runtime.http,
             debug: false,
             log: &DaemonLog,

@@ -140,6 +140,12 @@ impl Reserved {
     pub const fn nothing() -> Self {
         Self(None)
     }
+
+    /// True for a reservation of no memory.
+    #[must_use]
+    pub const fn is_nothing(&self) -> bool {
+        self.0.is_none()
+    }
 }
 
 impl LoadMemory for Reserved {

@@ -6,6 +6,7 @@
 
 mod data;
 mod encoded;
+mod estimate;
 mod jinja;
 mod json;
 mod map;
@@ -24,6 +25,7 @@ pub use data::{
     MAX_LOADED_BYTES, MemoryFiles, MemoryHold, Reserved, damaged,
 };
 pub use encoded::{encode_form, encode_json};
+pub use estimate::memory_of_parts;
 pub(crate) use json::deserialize_present;
 pub use json::{JsonError, JsonLimits, PublicForm};
 pub use map::{Key, Map};

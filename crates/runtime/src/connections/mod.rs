@@ -23,6 +23,7 @@ use serde::Serialize;
 use crate::context::Runtime;
 use crate::error::Error;
 use crate::locks::KeyedLocks;
+use crate::memory::Share;
 use crate::vault::RowKind;
 use catalog::{Catalog, MissingSecret};
 use grant::Grant;
@@ -260,7 +261,7 @@ impl Runtime {
         })?;
         let inputs = connector::check_inputs(action.spec(), &test.with, &Reserved::nothing())
             .map_err(|error| Error::Input(error.into_message()))?;
-        let began = runtime.clock.now();
+        let (began, share) = (runtime.clock.now(), Share::default());
         let called = async {
             let connection = runtime.connect(&catalog, name).await?;
             let call = connector::Call {
@@ -268,6 +269,7 @@ impl Runtime {
                 connection: Some(&connection),
                 idempotency_key: "",
                 memory: &Reserved::nothing(),
+                answers: &runtime.answer_memory(&share),
                 http: &runtime.http,
                 debug: false,
                 log: &NoLog,

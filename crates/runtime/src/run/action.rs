@@ -9,7 +9,7 @@ use futures_util::future::BoxFuture;
 use jiff::Timestamp;
 use model::action::{ActionError, Effect, ErrorKind};
 use model::automation::{ActionStep, OnInterrupt, Step};
-use model::execution::{CallRecord, DelayReason, LogLevel};
+use model::execution::{CallRecord, DelayReason, LogLevel, Origin};
 use model::value::{Map, Reserved, Value};
 
 use super::scope::Scope;
@@ -85,6 +85,10 @@ impl Run {
         let shows_credentials =
             call.debug && action.reveals_credentials() && self.runtime.http.may_reveal_credentials();
         let log = StepLog { run: self, key, shows_credentials, last: Mutex::new(None) };
+        // A call that holds memory for files, or whose execution another one waits for, does not wait for memory.
+        let waits = memory.is_nothing() && !matches!(self.origin, Origin::Call { .. });
+        let fixed = self.trigger_memory.saturating_add(scope.variables());
+        let answers = self.runtime.answers_of_run(&self.memory, scope.results(), fixed, waits);
         let future = match double {
             Some(answer) => answer,
             None => action.call(Call {
@@ -92,6 +96,7 @@ impl Run {
                 connection: connection.as_ref(),
                 idempotency_key: &idempotency_key,
                 memory: &memory,
+                answers: &answers,
                 http: &self.runtime.http,
                 debug: call.debug,
                 log: &log,
@@ -105,6 +110,7 @@ impl Run {
             Ok(future.await)
         };
         drop(log);
+        self.note_wait(Some(key), DelayReason::Memory, answers.waited());
         let result = bounded?;
         if let Some(connection) = &connection {
             let now = self.runtime.clock.now();
@@ -118,7 +124,9 @@ impl Run {
             }
             failed(error)
         })?;
-        Ok(self.externalize_files(self.within_limit(value)?).await)
+        let value = self.externalize_files(self.within_limit(value)?).await;
+        answers.settle(value.estimated_memory());
+        Ok(value)
     }
 
     /// Records the start of an attempt with an external effect, after committing everything that it may depend on. Returns its

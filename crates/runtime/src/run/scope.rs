@@ -17,13 +17,16 @@ use super::Run;
 use super::code_pipeline::CodePipeline;
 use super::journal::LoopPosition;
 use crate::context::Runtime;
+use crate::memory::LARGE_VALUE;
 
 /// Variables in scope and, in a parallel branch, the changes that it made.
 pub(crate) struct Scope {
     root: Value,
     changes: Option<Changes>,
     /// Memory of the variables that expressions created here.
-    held: VariableMemory,
+    held: ValueMemory,
+    /// Memory of the large results of steps.
+    results: ValueMemory,
     /// Clock and randomness of the current step; `None` if it uses neither.
     moment: Option<Arc<dyn EvalClock>>,
     /// Code results computed ahead for the next steps.
@@ -98,7 +101,8 @@ impl Scope {
         Self {
             root,
             changes: None,
-            held: VariableMemory::default(),
+            held: ValueMemory::default(),
+            results: ValueMemory::default(),
             moment: None,
             pipeline: None,
             pipelined_us: 0,
@@ -156,6 +160,7 @@ impl Scope {
             root: self.root.clone(),
             changes: Some(Changes::default()),
             held: self.held.branch(),
+            results: self.results.branch(),
             moment: self.moment.clone(),
             pipeline: None,
             pipelined_us: 0,
@@ -164,10 +169,8 @@ impl Scope {
 
     /// Applies the changes of a branch.
     pub(super) fn merge(&mut self, mut branch: Self) {
-        for (name, bytes) in std::mem::take(&mut branch.held.by_name) {
-            self.held.release(bytes);
-            self.held.set(&name, bytes);
-        }
+        self.held.merge(&mut branch.held);
+        self.results.merge(&mut branch.results);
         let Changes { steps, vars } = branch.changes.take().unwrap_or_default();
         for (id, entry) in steps {
             self.put("steps", id, entry);
@@ -191,14 +194,17 @@ impl Scope {
         }
     }
 
-    /// Sets `steps.<id>`. `timed_out` is set for a step that waits.
+    /// Sets `steps.<id>`. `timed_out` is set for a step that waits. Returns true if the results are large.
     pub(super) fn set_step(
         &mut self,
         id: &Arc<str>,
         results: Value,
         error: Option<&ActionError>,
         timed_out: Option<bool>,
-    ) {
+    ) -> bool {
+        let bytes = results.estimated_memory();
+        let is_large = bytes >= LARGE_VALUE;
+        self.results.set(id, if is_large { bytes } else { 0 });
         let mut entry = Map::with_capacity(2);
         if let Some(timed_out) = timed_out {
             entry.insert("timedOut", timed_out);
@@ -206,11 +212,22 @@ impl Scope {
         entry.insert("results", results);
         entry.insert("error", error.map(ActionError::to_value));
         self.put("steps", id.clone().into(), Value::from(entry));
+        is_large
+    }
+
+    /// Memory of all variables created by expressions in this execution, and of the large results of steps and of calls, in bytes.
+    pub(super) fn held(&self) -> usize {
+        self.variables() + self.results.total.load(Ordering::Relaxed)
     }
 
     /// Memory of all variables created by expressions in this execution, in bytes.
-    pub(super) fn held(&self) -> usize {
+    pub(super) fn variables(&self) -> usize {
         self.held.total.load(Ordering::Relaxed)
+    }
+
+    /// The memory of results, to which a call adds the answers that it has.
+    pub(super) fn results(&self) -> Arc<AtomicUsize> {
+        self.results.total.clone()
     }
 
     /// Records the size of a variable created by an expression. Returns the total of the execution in bytes.
@@ -238,20 +255,28 @@ impl Scope {
     }
 }
 
-/// Memory of variables, in bytes: the total of all branches, and the sizes of this branch by name.
+/// Memory of values, in bytes: the total of all branches, and the sizes of this branch by name.
 #[derive(Default)]
-struct VariableMemory {
+struct ValueMemory {
     total: Arc<AtomicUsize>,
     by_name: Vec<(Key, usize)>,
 }
 
-impl VariableMemory {
+impl ValueMemory {
     /// Copies the counters for a parallel branch.
     fn branch(&self) -> Self {
         Self { total: self.total.clone(), by_name: Vec::new() }
     }
 
-    /// Replaces the size of a variable and returns the total.
+    /// Takes over the values of a branch that has ended.
+    fn merge(&mut self, branch: &mut Self) {
+        for (name, bytes) in std::mem::take(&mut branch.by_name) {
+            self.release(bytes);
+            self.set(&name, bytes);
+        }
+    }
+
+    /// Replaces the size of a value and returns the total.
     fn set(&mut self, name: &str, bytes: usize) -> usize {
         match self.by_name.iter_mut().find(|(known, _)| *known == *name) {
             Some((_, known)) => {
@@ -269,7 +294,7 @@ impl VariableMemory {
     }
 }
 
-impl Drop for VariableMemory {
+impl Drop for ValueMemory {
     fn drop(&mut self) {
         self.release(self.by_name.iter().map(|(_, bytes)| bytes).sum());
     }

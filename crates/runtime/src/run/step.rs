@@ -457,7 +457,13 @@ impl Run {
     ) {
         if self.deployment.plan.is_result_read(&step.id) {
             let waits = matches!(step.verb, Verb::WaitFor(_));
-            scope.set_step(&step.id, results, error, waits.then(|| self.journal.timed_out(key)));
+            let is_large =
+                scope.set_step(&step.id, results, error, waits.then(|| self.journal.timed_out(key)));
+            if is_large {
+                // A result from the log has no memory yet.
+                let held = scope.held().saturating_add(self.trigger_memory);
+                self.runtime.memory.resize_at_once(&self.memory, held);
+            }
         }
     }
 

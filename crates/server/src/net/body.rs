@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use bytes::{Bytes, BytesMut};
 use http_body_util::BodyExt as _;
 use hyper::body::{Body as _, Incoming};
-use model::value::{Data, MemoryFiles, Reserved};
+use model::value::{Data, MemoryFiles, Reserved, memory_of_parts};
 use tokio::sync::Notify;
 use tokio::time::{Duration, Instant, sleep_until, timeout};
 
@@ -25,13 +25,6 @@ const GOOD_PACE: f64 = (256 << 10) as f64;
 const START: usize = 1 << 10;
 /// How long a body that has arrived waits for room in memory.
 const PATIENCE: Duration = Duration::from_secs(30);
-/// The bytes of memory that an item of a list or a form takes, besides its text: a value has 24 bytes, and a list that grows
-/// has room for up to twice its items.
-const ITEM: usize = 48;
-/// The bytes of memory that an entry of a map takes besides: its key.
-const ENTRY: usize = 48;
-/// The bytes of memory that a list or map takes besides its items: its allocations and the room for the first items.
-const CONTAINER: usize = 96;
 /// The bytes of a body that are read at one time to count its items.
 const CHUNK: usize = 64 << 10;
 
@@ -211,8 +204,7 @@ impl Drop for BufferedBody {
     }
 }
 
-/// Estimates the memory of the values in a body, of JSON or a form, from the number of its separators. Those in texts count,
-/// too. Reads all of it, in parts. Blocks.
+/// Estimates the memory of the values in a body, with its text. Reads all of it, in parts. Blocks.
 fn memory_of_values(body: &Data) -> io::Result<usize> {
     let (mut memory, mut at) = (body.len(), 0);
     let mut chunk = vec![0; CHUNK];
@@ -221,14 +213,7 @@ fn memory_of_values(body: &Data) -> io::Result<usize> {
         if count == 0 {
             return Ok(memory);
         }
-        for byte in &chunk[..count] {
-            memory += match byte {
-                b',' | b'&' => ITEM,
-                b':' | b'=' => ENTRY,
-                b'[' | b'{' => CONTAINER,
-                _ => 0,
-            };
-        }
+        memory += memory_of_parts(&chunk[..count]);
         at += count;
     }
 }

@@ -51,6 +51,7 @@ async fn send(cassette: &Arc<Cassette>, request: &Request, base: &str) -> SendRe
         host_policy: HostPolicy::Full,
         log: &Lines::default(),
         trace: None,
+        answers: &crate::action::UncountedAnswers,
     };
     let transport = Transport::Cassette(cassette.clone());
     http(HttpOptions { transport, ..local() }).send(request, &context).await
@@ -243,6 +244,7 @@ async fn where_nothing_goes_out_every_request_is_refused() {
         host_policy: HostPolicy::Full,
         log: &Lines::default(),
         trace: None,
+        answers: &crate::action::UncountedAnswers,
     };
     let sent = http(HttpOptions { transport: Transport::Disabled, ..local() }).send(&request, &context).await;
     let error = sent.expect_err("nothing goes out");

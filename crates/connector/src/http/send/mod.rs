@@ -7,7 +7,7 @@ use ::http::header::{
 };
 use ::http::{HeaderMap, HeaderName, HeaderValue, Method};
 use bytes::Bytes;
-use model::value::Data;
+use model::value::{Data, memory_of_parts};
 use model::{ActionError, ErrorKind, Secret};
 use url::Url;
 
@@ -22,6 +22,11 @@ use super::{
     failure, multipart,
 };
 use crate::trace::{TRACE_HEADER, TRACEPARENT};
+
+/// The bytes of an answer that are read without being counted.
+const SMALL_ANSWER: usize = 256 << 10;
+/// The bytes of an answer that becomes a value without being counted; its value takes up to some 25 times as much.
+const SMALL_VALUE: usize = 64 << 10;
 
 const IDEMPOTENCY_KEY: HeaderName = HeaderName::from_static("idempotency-key");
 
@@ -251,7 +256,7 @@ impl Http {
             return Err(unreadable(BodyError::TooLarge));
         }
         let mut body = BodyReader::for_response(sent, received, most).map_err(unreadable)?;
-        let mut has_bytes = false;
+        let (mut has_bytes, mut counted) = (false, SMALL_ANSWER);
         loop {
             let idle = self.options.idle_timeout;
             match tokio::time::timeout(idle, response.chunk()).await {
@@ -262,13 +267,25 @@ impl Http {
                     return Err(ActionError::new(ErrorKind::Timeout, message));
                 }
                 Ok(Err(error)) => return Err(failure::client_error(context.subject, &url, error)),
-                Ok(Ok(None)) => return body.finish(has_bytes).map(Bytes::from).map_err(unreadable),
+                Ok(Ok(None)) => break,
                 Ok(Ok(Some(chunk))) => {
                     has_bytes |= !chunk.is_empty();
-                    body.push(&chunk).map_err(unreadable)?;
+                    for part in body.parts(&chunk) {
+                        body.push(part).map_err(unreadable)?;
+                        while body.len() > counted {
+                            // As the buffer of the body grows.
+                            counted *= 2;
+                            context.answers.arriving(counted.min(most)).await;
+                        }
+                    }
                 }
             }
         }
+        let bytes = body.finish(has_bytes).map(Bytes::from).map_err(unreadable)?;
+        if bytes.len() > SMALL_VALUE {
+            context.answers.arrived(bytes.len() + memory_of_parts(&bytes)).await;
+        }
+        Ok(bytes)
     }
 }
 

@@ -39,6 +39,7 @@ async fn send_with(
         host_policy: HostPolicy::Full,
         log: &Lines::default(),
         trace: Some(&trace),
+        answers: &crate::action::UncountedAnswers,
     };
     http(options).send(request, &context).await
 }
@@ -389,6 +390,57 @@ async fn a_call_names_its_span_unless_the_author_names_one() {
     assert_eq!(sent.iter().map(headers).collect::<Vec<_>>(), [[PARENT], ["mine"]]);
 }
 
+/// Notes what a request asks for.
+#[derive(Default)]
+struct Asked(std::sync::Mutex<Vec<(&'static str, usize)>>);
+
+#[async_trait::async_trait]
+impl crate::AnswerMemory for Asked {
+    async fn arriving(&self, bytes: usize) {
+        self.0.lock().expect("not poisoned").push(("arriving", bytes >> 10));
+    }
+
+    async fn arrived(&self, memory: usize) {
+        self.0.lock().expect("not poisoned").push(("arrived", memory >> 10));
+    }
+}
+
+#[tokio::test]
+async fn memory_is_asked_for_while_a_large_answer_arrives_and_before_it_becomes_a_value() {
+    let zeros = |count: usize| vec![b'0'; count << 10];
+    let packed = {
+        let mut encoder = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::best());
+        std::io::Write::write_all(&mut encoder, &zeros(3 << 10)).expect("written");
+        encoder.finish().expect("finished")
+    };
+    let server = Server::start(move |count, _| match count {
+        0 => reply("200 OK", &zeros(60)),
+        1 => reply("200 OK", &[zeros(600), vec![b','; 100 << 10]].concat()),
+        _ => reply("200 OK\r\ncontent-encoding: gzip", &packed),
+    })
+    .await;
+    let mut seen = Vec::new();
+    for _ in 0..3 {
+        let asked = Asked::default();
+        let context = RequestContext {
+            subject: "the other",
+            connection: None,
+            idempotency_key: "",
+            log_detail: LogDetail::None,
+            host_policy: HostPolicy::Full,
+            log: &Lines::default(),
+            trace: None,
+            answers: &asked,
+        };
+        http(local()).send(&request(Method::GET, &server.url("/")), &context).await.expect("an answer");
+        seen.push(asked.0.into_inner().expect("not poisoned"));
+    }
+    assert_eq!(seen[0], []);
+    assert_eq!(seen[1], [("arriving", 512), ("arriving", 1024), ("arrived", 700 + 4800)]);
+    let growing = [("arriving", 512), ("arriving", 1024), ("arriving", 2048), ("arriving", 4096)];
+    assert_eq!(seen[2], [&growing[..], &[("arrived", 3 << 10)]].concat());
+}
+
 #[tokio::test]
 async fn debug_logs_the_exchange_without_credentials() {
     let server =
@@ -406,6 +458,7 @@ async fn debug_logs_the_exchange_without_credentials() {
             host_policy: HostPolicy::Full,
             log: &lines,
             trace: None,
+            answers: &crate::action::UncountedAnswers,
         };
         http(local()).send(&sent, &context).await.expect("an answer");
     }
@@ -435,6 +488,7 @@ async fn a_host_that_is_down_is_left_alone_until_one_call_gets_through() {
         host_policy: HostPolicy::Full,
         log: &lines,
         trace: None,
+        answers: &crate::action::UncountedAnswers,
     };
     for _ in 0..20 {
         assert_eq!(http.send(&request, &context()).await.expect("an answer").status, 503);
@@ -475,6 +529,7 @@ async fn every_request_is_told_without_its_query_and_its_credentials() {
         log_detail: LogDetail::None,
         log: &log,
         trace: None,
+        answers: &crate::action::UncountedAnswers,
     };
     http(local()).send(&request, &context).await.expect_err("nobody listens there");
     assert_eq!(*log.0.lock().expect("not poisoned"), ["POST http://127.0.0.1:1/a/b%20c"]);
