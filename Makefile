@@ -151,7 +151,7 @@ $(MANIFEST_TOOLS)/bin/kubernetes-validate: # From PyPI, with the schemas of Kube
 		check-jsonschema==$(CHECK_JSONSCHEMA_VERSION) kubernetes-validate==$(KUBERNETES_VALIDATE_VERSION)
 
 hostile-check: # No hostile operand ends the daemon. The bounds suit a debug build; `make hostile` has the real ones, and large data.
-	$(TARGET)/debug/hostile --memory 1024 --others 2000 --operands
+	$(TARGET)/debug/hostile --memory 1024 --others 2000 --operands --sizes 2
 
 hostile: ## Send every filter, function, query and schema keyword with hostile operands to a released daemon (ARGS='--sizes 2', …)
 	$(CARGO) build --profile dist --locked -p cli -p tests --bin cogwork --bin hostile

@@ -95,6 +95,13 @@ impl BodyReader {
         }
     }
 
+    /// Makes room for a body of this length.
+    pub(super) fn expect(&mut self, length: usize) {
+        if let Self::Plain(body) = self {
+            body.bytes.reserve_exact(length);
+        }
+    }
+
     /// The bytes so far, decompressed.
     pub(super) fn len(&self) -> usize {
         match self {

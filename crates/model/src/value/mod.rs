@@ -244,6 +244,17 @@ impl Value {
         }
     }
 
+    /// True if this value is or contains a file in memory of at least `min` bytes.
+    #[must_use]
+    pub fn has_file_in_memory(&self, min: usize) -> bool {
+        match self {
+            Self::File(file) => file.data.in_memory().is_some_and(|bytes| bytes.len() >= min),
+            Self::List(list) => list.0.iter().any(|item| item.has_file_in_memory(min)),
+            Self::Map(map) => map.iter().any(|(_, item)| item.has_file_in_memory(min)),
+            _ => false,
+        }
+    }
+
     /// True if this value is or contains a file whose bytes are external.
     #[must_use]
     pub fn has_external_file(&self) -> bool {

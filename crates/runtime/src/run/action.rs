@@ -200,8 +200,8 @@ impl Run {
     /// Moves large files of a result to disk, like those of requests. They are not written to the log and their memory
     /// is released.
     async fn externalize_files(&self, value: Value) -> Value {
-        // The only cost for a small result.
-        if value.estimated_size(LARGE_FILE) <= LARGE_FILE {
+        // The only cost of a small result, and a large one without files is not copied.
+        if value.estimated_size(LARGE_FILE) <= LARGE_FILE || !value.has_file_in_memory(LARGE_FILE) {
             return value;
         }
         let (value, files) = (self.journal.redact_value(value), self.runtime.store.files());

@@ -24,7 +24,7 @@ use super::{
 use crate::trace::{TRACE_HEADER, TRACEPARENT};
 
 /// The bytes of an answer that are read without being counted.
-const SMALL_ANSWER: usize = 256 << 10;
+const SMALL_ANSWER: usize = 64 << 10;
 /// The bytes of an answer that becomes a value without being counted; its value takes up to some 25 times as much.
 const SMALL_VALUE: usize = 64 << 10;
 
@@ -257,6 +257,14 @@ impl Http {
         }
         let mut body = BodyReader::for_response(sent, received, most).map_err(unreadable)?;
         let (mut has_bytes, mut counted) = (false, SMALL_ANSWER);
+        if let Some(length) = response.content_length().and_then(|length| usize::try_from(length).ok())
+            && length > counted
+        {
+            // Counted before it is read: until then the connection holds little of it.
+            counted = length;
+            context.answers.arriving(counted).await;
+            body.expect(length);
+        }
         loop {
             let idle = self.options.idle_timeout;
             match tokio::time::timeout(idle, response.chunk()).await {
