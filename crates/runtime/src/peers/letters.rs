@@ -38,8 +38,7 @@ enum Request {
     Signal {
         step: String,
         signal: Signal,
-        /// The key of an event that is sent again. Releases before this member send none.
-        #[serde(default, skip_serializing_if = "Option::is_none")]
+        /// The key in the order of retained events of an event that the step may have passed.
         key: Option<String>,
     },
     /// End the execution.
