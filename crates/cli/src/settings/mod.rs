@@ -4,7 +4,6 @@
 //! new project's `cogwork.yaml` come from there.
 
 mod check;
-mod deprecated;
 mod file;
 mod files_dir;
 mod flags;
@@ -30,7 +29,6 @@ use crate::exit::{CommandError, Exit};
 use crate::mask::GivenText;
 use crate::output;
 
-pub(crate) use deprecated::Deprecated;
 pub(crate) use flags::{FlagValues, Flags, PLACE, RUN, SERVE};
 pub(crate) use oidc::Oidc;
 pub(crate) use schema::schema;

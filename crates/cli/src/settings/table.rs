@@ -298,15 +298,6 @@ pub(crate) const SETTINGS: &[Setting] = &[
         set: |config, values| values::truth(values).map(|value| config.allow_credential_debug = value),
     },
     Setting {
-        key: "concurrency",
-        scope: Scope::Run,
-        value: "N",
-        list: false,
-        about: "Executions whose steps run at the same time; the same as limits.inFlight",
-        sample: Sample::Default("1000"),
-        set: |config, values| values::number(values, 1).map(|value| config.limits.in_flight = value),
-    },
-    Setting {
         key: "retention.days",
         scope: Scope::Serve,
         value: "DAYS",
