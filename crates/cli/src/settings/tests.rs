@@ -47,7 +47,7 @@ fn everything_that_is_wrong_is_said_at_once_with_its_place() {
     1 | hook: 127.0.0.1:1
       | ^^^^ not a key of the settings
       |
-      = note: allowed: `hooks`, `admin`, `adminHosts`, `oidc`, `ui`, `openMetrics`, `publicUrl`, `dataDir`, `store`, `deployFolder`, `secrets`, `durability`, `filesDir`, `outbound`, `env`, `allowCredentialDebug`, `retention`, `limits`, `log`
+      = note: allowed: `hooks`, `admin`, `adminHosts`, `oidc`, `ui`, `publicMetrics`, `publicUrl`, `dataDir`, `store`, `autoDeploy`, `secrets`, `durability`, `filesDir`, `outbound`, `env`, `allowCredentialDebug`, `retention`, `limits`, `log`
     help: did you mean `hooks`?
       |
     1 | hooks: 127.0.0.1:1
@@ -59,7 +59,7 @@ fn everything_that_is_wrong_is_said_at_once_with_its_place() {
     2 | limits: {queu: 5, inFlight: none}
       |          ^^^^ not a key of `limits`
       |
-      = note: allowed: `inFlight`, `queue`, `resultSize`, `memory`, `loopTurns`, `interruptions`, `codeWorkers`, `codeMemory`, `storeSize`, `inlineSize`, `connections`, `connectionsPerAddress`
+      = note: allowed: `inFlight`, `queue`, `resultSize`, `memory`, `codeWorkers`, `codeMemory`, `storeSize`, `connections`, `connectionsPerAddress`
     help: did you mean `queue`?
       |
     2 | limits: {queue: 5, inFlight: none}
@@ -183,7 +183,7 @@ fn the_schema_accepts_what_the_program_accepts() {
         ("limits: {memory: 1GB, storeSize: 20GiB}", true),
         ("limits: {memory: 1024}", false),
         ("limits: {memory: many}", false),
-        ("openMetrics: yes please", false),
+        ("publicMetrics: yes please", false),
         ("limits:", true),
         ("outbound: {allow: 127.0.0.1}", true),
     ] {
