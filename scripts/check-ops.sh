@@ -39,7 +39,7 @@ sed "s#/etc/prometheus/cogwork-token#$work/token#" ops/prometheus/prometheus.yam
 "$MANIFEST_TOOLS/check-jsonschema" --quiet --builtin-schema vendor.gitlab-ci ops/ci/gitlab.yaml
 
 "$binaries/cogwork" init "$work/project" >/dev/null 2>&1
-"$binaries/cogwork" --dir "$work/project" serve --hooks 0 --admin 0 --open-metrics true >"$work/log" 2>&1 &
+"$binaries/cogwork" --dir "$work/project" serve --hooks 0 --admin 0 --public-metrics true >"$work/log" 2>&1 &
 daemon=$!
 for _ in $(seq 300); do
 	[ -f "$work/project/.cogwork/daemon.json" ] && break

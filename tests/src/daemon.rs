@@ -68,11 +68,7 @@ pub fn binary(name: &str) -> Result<PathBuf, Error> {
 /// # Errors
 /// The binary has not been built.
 pub fn cogwork(project: &Project) -> Result<Command, Error> {
-    Ok(command(project, &binary("cogwork")?))
-}
-
-fn command(project: &Project, program: &Path) -> Command {
-    let mut command = Command::new(program);
+    let mut command = Command::new(binary("cogwork")?);
     // Nor the service of this machine.
     command
         .env_clear()
@@ -81,7 +77,7 @@ fn command(project: &Project, program: &Path) -> Command {
         .stdin(Stdio::null())
         .kill_on_drop(true);
     command.envs(PASSED_ON.iter().filter_map(|name| Some((*name, std::env::var_os(name)?))));
-    command
+    Ok(command)
 }
 
 /// A daemon that has not been started.
@@ -90,18 +86,10 @@ pub struct Builder<'p> {
     project: &'p Project,
     variables: Vec<(OsString, OsString)>,
     arguments: Vec<OsString>,
-    program: Option<PathBuf>,
     is_searched: bool,
 }
 
 impl Builder<'_> {
-    /// Runs another `cogwork` than the one of this workspace.
-    #[must_use]
-    pub fn program(mut self, program: &Path) -> Self {
-        self.program = Some(program.to_owned());
-        self
-    }
-
     /// Sets a variable of its surroundings.
     #[must_use]
     pub fn env(mut self, name: &str, value: &str) -> Self {
@@ -128,10 +116,7 @@ impl Builder<'_> {
     /// # Errors
     /// The binary has not been built, or it does not serve within 30 s.
     pub async fn start(self) -> Result<Daemon, Error> {
-        let mut command = match &self.program {
-            Some(program) => command(self.project, program),
-            None => cogwork(self.project)?,
-        };
+        let mut command = cogwork(self.project)?;
         command
             .args(["serve", "--hooks", "127.0.0.1:0", "--admin", "127.0.0.1:0"])
             .args(self.arguments)
@@ -256,7 +241,7 @@ pub struct Daemon {
 impl Daemon {
     /// A daemon over `project`, on free ports, that may call this machine.
     pub fn builder(project: &Project) -> Builder<'_> {
-        Builder { project, variables: Vec::new(), arguments: Vec::new(), program: None, is_searched: true }
+        Builder { project, variables: Vec::new(), arguments: Vec::new(), is_searched: true }
     }
 
     /// The id of its process.

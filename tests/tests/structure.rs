@@ -189,11 +189,3 @@ fn the_module_map_names_the_modules_that_there_are() {
     }
     assert_eq!(wrong, Vec::<String>::new());
 }
-
-#[test]
-fn the_glossary_has_at_most_thirty_words() {
-    let text = fs::read_to_string(repository().join("ARCHITECTURE.md")).unwrap();
-    let glossary = text.split("\n## Glossary\n").nth(1).unwrap();
-    let rows = glossary.lines().filter(|line| line.starts_with("| ") && !line.starts_with("| Word ")).count();
-    assert!((1..=30).contains(&rows), "{rows} words");
-}

@@ -217,13 +217,13 @@ impl Loader {
                     loader.assemble_changed(&before, &folder, changed)
                 }
             };
-            let (after, reload) = match assembled {
+            let (after, reload) = match assembled? {
                 Some(assembled) => (assembled.catalog, assembled.reload),
                 None => (Catalog::clone(&before), ReloadSummary::default()),
             };
-            (ReloadPreview::new(&before, &after, &reload, now), after)
+            Ok::<_, Error>((ReloadPreview::new(&before, &after, &reload, now), after))
         });
-        let (mut preview, after) = work.await.map_err(|error| Error::Checking(error.to_string()))?;
+        let (mut preview, after) = work.await.map_err(|error| Error::Checking(error.to_string()))??;
         preview.count_executions(&after, store).await?;
         Ok(preview)
     }
@@ -243,7 +243,7 @@ impl Loader {
         };
         let (mut folder, path): (Folder, Arc<str>) = (before.folder().clone(), path.into());
         folder.put(path.clone(), file);
-        let assembled = self.assemble_changed(before, &folder, BTreeSet::from([path.clone()]));
+        let assembled = self.assemble_changed(before, &folder, BTreeSet::from([path.clone()]))?;
         let catalog = assembled.map_or_else(|| before.clone(), |assembled| assembled.catalog);
         let wrong = catalog.reports().find(|report| report.source().path() == &*path && report.has_errors());
         match wrong {

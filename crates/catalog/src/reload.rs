@@ -54,23 +54,34 @@ impl Loader {
     }
 
     /// Scans the folder and builds the next snapshot; `None` if nothing changed.
-    pub fn assemble(&self, previous: &Catalog, folder: &mut Folder, scope: &ScanScope) -> Option<Assembled> {
+    ///
+    /// # Errors
+    /// The system provides no random bytes for the address of a new automation.
+    pub fn assemble(
+        &self,
+        previous: &Catalog,
+        folder: &mut Folder,
+        scope: &ScanScope,
+    ) -> Result<Option<Assembled>, store::Error> {
         let changed = folder.scan(scope);
         self.assemble_changed(previous, folder, changed)
     }
 
     /// Builds the next snapshot from files that differ at these paths; `None` if there are none.
+    ///
+    /// # Errors
+    /// The system provides no random bytes for the address of a new automation.
     pub fn assemble_changed(
         &self,
         previous: &Catalog,
         folder: &Folder,
         changed: BTreeSet<Arc<str>>,
-    ) -> Option<Assembled> {
+    ) -> Result<Option<Assembled>, store::Error> {
         if changed.is_empty() && previous.generation() > 0 {
-            return None;
+            return Ok(None);
         }
         let known = self.addresses.lock().unwrap_or_else(PoisonError::into_inner);
-        let mut fresh = Vec::new();
+        let (mut fresh, mut failure) = (Vec::new(), None);
         let (catalog, reload) = assemble(AssembleInput {
             previous,
             folder: folder.clone(),
@@ -78,14 +89,23 @@ impl Loader {
             builtin: &self.builtin,
             address: &mut |id, by_request| {
                 let known = known.get(id).cloned();
-                known.or_else(|| {
-                    by_request
-                        .then(|| Arc::new(new_address(id)))
-                        .inspect(|address| fresh.push(address.clone()))
-                })
+                if known.is_some() || !by_request {
+                    return known;
+                }
+                match new_address(id) {
+                    Ok(address) => {
+                        let address = Arc::new(address);
+                        fresh.push(address.clone());
+                        Some(address)
+                    }
+                    Err(error) => {
+                        failure = Some(error);
+                        None
+                    }
+                }
             },
         });
-        Some(Assembled { catalog, reload, fresh })
+        failure.map_or(Ok(Some(Assembled { catalog, reload, fresh })), Err)
     }
 }
 
@@ -115,7 +135,7 @@ impl Loader {
     /// for the next full scan.
     ///
     /// # Errors
-    /// The store could not save the addresses; the previous snapshot stays in force.
+    /// The addresses could not be made or saved; the previous snapshot stays in force.
     pub async fn reload(
         self: Arc<Self>,
         scope: ScanScope,
@@ -125,7 +145,7 @@ impl Loader {
     ) -> Result<Option<Successor>, store::Error> {
         let mut folder = self.folder.lock().await;
         let before = in_force();
-        let Some((scanned, assembled)) = self.scan(folder.clone(), scope, before.clone()).await else {
+        let Some((scanned, assembled)) = self.scan(folder.clone(), scope, before.clone()).await? else {
             return Ok(None);
         };
         let successor = match assembled {
@@ -143,7 +163,7 @@ impl Loader {
     /// them leaves the previous folder and its snapshot. Calls `put_in_force` with the next snapshot.
     ///
     /// # Errors
-    /// The store could not save the addresses; the previous snapshot stays in force.
+    /// The addresses could not be made or saved; the previous snapshot stays in force.
     pub async fn move_to(
         self: Arc<Self>,
         dir: &Path,
@@ -154,7 +174,7 @@ impl Loader {
         let mut folder = self.folder.lock().await;
         let before = in_force();
         let scan = self.scan(folder.moved_to(dir), ScanScope::Full, before.clone());
-        let Some((scanned, assembled)) = scan.await else { return Ok(Move::Refused(Vec::new())) };
+        let Some((scanned, assembled)) = scan.await? else { return Ok(Move::Refused(Vec::new())) };
         let after = assembled.as_ref().map_or(&*before, |assembled| &assembled.catalog);
         let wrong: Vec<_> = after.reports().filter(|report| report.has_errors()).cloned().collect();
         if !wrong.is_empty() {
@@ -177,16 +197,16 @@ impl Loader {
         mut folder: Folder,
         scope: ScanScope,
         previous: Arc<Catalog>,
-    ) -> Option<(Folder, Option<Assembled>)> {
+    ) -> Result<Option<(Folder, Option<Assembled>)>, store::Error> {
         let loader = self.clone();
         let work = tokio::task::spawn_blocking(move || {
-            let assembled = loader.assemble(&previous, &mut folder, &scope);
-            (folder, assembled)
+            let assembled = loader.assemble(&previous, &mut folder, &scope)?;
+            Ok((folder, assembled))
         });
         let failed = |error: &tokio::task::JoinError| {
             tracing::error!(%error, "loading the project failed; the previous version stays in force");
         };
-        work.await.inspect_err(failed).ok()
+        work.await.inspect_err(failed).ok().transpose()
     }
 
     /// Makes the addresses of new automations durable: one that is shown to users must survive a crash.
@@ -265,7 +285,7 @@ impl Loader {
     /// A crash before the return leaves the previous token or the new one.
     ///
     /// # Errors
-    /// The store could not save the address; the previous one stays in force.
+    /// The address could not be made or saved; the previous one stays in force.
     pub async fn rotate_address(
         self: Arc<Self>,
         id: &AutomationId,
@@ -280,7 +300,7 @@ impl Loader {
         let Some(previous) = before.get(id).and_then(|deployment| deployment.address.clone()) else {
             return Ok(None);
         };
-        let (mut next, fresh) = (Address::clone(&previous), new_address(id));
+        let (mut next, fresh) = (Address::clone(&previous), new_address(id)?);
         match kind {
             AddressKind::Live => next.live = fresh.live,
             AddressKind::Test => next.test = fresh.test,
@@ -349,18 +369,9 @@ impl Successor {
 }
 
 /// Creates two tokens of 256 random bits, base64url without padding (webhook security 2.6).
-fn new_address(automation: &AutomationId) -> Address {
-    let token = || URL_SAFE_NO_PAD.encode(random());
-    Address { automation: automation.clone(), live: token(), test: token() }
-}
-
-fn random() -> [u8; 32] {
-    let mut bytes = [0; 32];
-    if getrandom::fill(&mut bytes).is_err() {
-        // The system's source of randomness never fails once it is seeded.
-        tracing::error!("the system gives no random bytes");
-    }
-    bytes
+fn new_address(automation: &AutomationId) -> Result<Address, store::Error> {
+    let token = || store::random::<32>().map(|bytes| URL_SAFE_NO_PAD.encode(bytes));
+    Ok(Address { automation: automation.clone(), live: token()?, test: token()? })
 }
 
 fn log_change(change: &Change, executions: &[InFlightExecutions]) {

@@ -119,9 +119,6 @@ impl Context {
         for sentence in config.without_effect() {
             output::warn(sentence);
         }
-        for sentence in config.deprecated_uses() {
-            output::warn(sentence);
-        }
         Ok(())
     }
 }

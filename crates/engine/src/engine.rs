@@ -206,7 +206,7 @@ impl Engine {
     /// force. Where definitions are deployed, takes the newest ones; a daemon that deploys its folder does so before.
     pub async fn reload(&self) -> ReloadSummary {
         if self.store().node().is_some() && self.settings().background {
-            if self.settings().deploy_folder {
+            if self.settings().auto_deploy {
                 self.deploy_folder().await;
             }
             if let Some(summary) = self.take_newest().await {

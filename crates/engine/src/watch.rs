@@ -32,7 +32,7 @@ pub(crate) async fn run(engine: Engine, closing: CancellationToken) {
     let queue = Arc::new(ChangeQueue::new(clock.clone(), dir.clone()));
     let mut watched = watch(&dir, &queue);
     let mut deployment = None;
-    if engine.settings().deploy_folder && engine.store().node().is_some() {
+    if engine.settings().auto_deploy && engine.store().node().is_some() {
         deployment = Some(FolderDeployment::new(&dir).await);
     }
     // Covers changes between the first load and the start of the watch.

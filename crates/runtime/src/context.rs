@@ -28,7 +28,6 @@ use crate::locks::KeyedLocks;
 use crate::memory::Memory;
 use crate::metrics::Metrics;
 use crate::peers::{Peers, StoreGate};
-use crate::random::random;
 use crate::refusals::RefusalLog;
 use crate::refused_writes::RefusedWrites;
 use crate::rejections::RejectionCounters;
@@ -169,7 +168,7 @@ impl Runtime {
             ..connector::HttpOptions::default()
         })
         .map_err(|error| Error::Connectors(error.to_string()))?;
-        let secret = Secret::new(store.get_or_init_secret(random()).await?);
+        let secret = Secret::new(store.get_or_init_secret(store::random()?).await?);
         let catalog = Arc::new(Catalog::empty(builtin));
         // A command that runs a single execution recovers none of other processes.
         let isolation = if settings.background {

@@ -74,7 +74,6 @@ pub use metrics::{ActionMetrics, CODE_BLOCKS, MAX_ACTIONS, Metrics, OTHER_ACTION
 pub use native::{StateScope, StateValue};
 pub use observer::{Attempt, EndedExecution, Observer, ObserverCounts, TRACEPARENT, traceparent_of};
 pub use peers::{Peers, ShardHold, ShardRequests, Shards};
-pub use random::random;
 pub use refusals::{MAX_REFUSALS, Refusal, RefusalLog, RefusedRequest};
 pub use rejections::RejectionCounters;
 pub use rerun::{RepeatedCall, ReplayPlan, ReplayRequest};

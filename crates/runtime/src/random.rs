@@ -1,13 +1,6 @@
 //! Random bytes from the operating system.
 
-/// Returns random bytes of the system.
-pub fn random<const N: usize>() -> [u8; N] {
-    let mut bytes = [0; N];
-    fill(&mut bytes);
-    bytes
-}
-
-/// A pool of random bytes, filled many at a time, because one system call costs as much as a small step.
+/// A pool of random bytes for ids, filled many at a time, because one system call costs as much as a small step.
 pub(crate) struct RandomPool {
     bytes: [u8; Self::SIZE],
     /// The number of bytes that have been handed out.
@@ -21,7 +14,10 @@ impl RandomPool {
     pub(crate) fn next<const N: usize>(&mut self) -> [u8; N] {
         const { assert!(N <= Self::SIZE, "more than the pool holds") };
         if self.taken + N > Self::SIZE {
-            fill(&mut self.bytes);
+            if let Err(error) = getrandom::fill(&mut self.bytes) {
+                // It does not fail once it is seeded; without it, ids still differ by their time and sequence.
+                tracing::error!(%error, "the system provides no random bytes");
+            }
             self.taken = 0;
         }
         let mut next = [0; N];
@@ -34,13 +30,6 @@ impl RandomPool {
 impl Default for RandomPool {
     fn default() -> Self {
         Self { bytes: [0; Self::SIZE], taken: Self::SIZE }
-    }
-}
-
-fn fill(bytes: &mut [u8]) {
-    if getrandom::fill(bytes).is_err() {
-        // The system's source does not fail once it is seeded; without it, ids still differ by their time.
-        tracing::error!("the system gives no random bytes");
     }
 }
 

@@ -47,7 +47,7 @@ pub struct Settings {
     /// True if the project folder is watched for changes.
     pub watch: bool,
     /// True if each change of the project folder is deployed into the store, for all nodes that share it.
-    pub deploy_folder: bool,
+    pub auto_deploy: bool,
     /// True if the engine does a daemon's background work: recover unfinished executions, fire schedules, poll, delete old
     /// executions. False for a command that runs one execution and exits.
     pub background: bool,
@@ -111,7 +111,7 @@ impl Settings {
             failpoints: Failpoints::default(),
             observer: None,
             watch: true,
-            deploy_folder: false,
+            auto_deploy: false,
             background: true,
         }
     }

@@ -26,7 +26,7 @@ pub struct ServerOptions {
     /// True if the admin API refuses changes of project files.
     pub read_only: bool,
     /// True if `/metrics` needs no credential.
-    pub open_metrics: bool,
+    pub public_metrics: bool,
     /// How long answers that are under way may take to finish when the server stops.
     pub grace: Duration,
     /// How long `POST …/run?wait=true` waits for the end.
@@ -54,7 +54,7 @@ impl ServerOptions {
             admin_hosts: Vec::new(),
             login: None,
             read_only: false,
-            open_metrics: false,
+            public_metrics: false,
             grace: Duration::from_secs(10),
             wait: Duration::from_secs(30),
             hook_limits: Limits::default(),
@@ -86,8 +86,6 @@ pub struct LoginOptions {
     pub groups: Vec<(String, Scopes)>,
     /// The claim with the groups of a person.
     pub groups_claim: String,
-    /// The claim that has scopes themselves, if the provider decides on them.
-    pub scopes_claim: Option<String>,
 }
 
 /// The limits of one listener. The figures are those of the threat model, section 4.2.

@@ -257,6 +257,12 @@ pub enum Error {
     /// Only nodes that share a store keep this state in it.
     #[error("this state is in the memory of the daemon, which has the store to itself")]
     Alone,
+    /// The operating system provides no random bytes for an id or a secret. Nothing was written.
+    #[error("the system provides no random bytes: {reason}")]
+    NoRandomBytes {
+        /// The message of the system.
+        reason: String,
+    },
     /// The store is open only for reading.
     #[error("the store is open for reading only")]
     ReadOnly,

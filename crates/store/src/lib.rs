@@ -13,6 +13,7 @@ mod options;
 mod outage;
 mod poison;
 mod prefix;
+mod random;
 mod traits;
 mod types;
 
@@ -38,6 +39,7 @@ pub use memory::Memory;
 pub use options::{Durability, Options};
 pub use outage::{Outage, OutageKind};
 pub use prefix::executions_by_prefix;
+pub use random::random;
 pub use sqlite::open_regular;
 pub use traits::{
     DefinitionStore, ExecutionStore, GenerationStore, MaintenanceStore, PeerStore, SecretStore,

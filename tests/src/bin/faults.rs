@@ -1,7 +1,6 @@
 //! Mistreats the daemon and says which promises it broke. It is built with the daemon, and looks for it beside itself.
 
 use std::io::{self, Write as _};
-use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::Duration;
@@ -35,9 +34,6 @@ struct Arguments {
     /// How long each round of `database-snapshot` and `ticks` lasts, in seconds.
     #[arg(long, value_name = "SECONDS", value_parser = clap::value_parser!(u64).range(1..))]
     length: Option<u64>,
-    /// The `cogwork` of the release before, for `releases`.
-    #[arg(long, value_name = "PROGRAM")]
-    previous: Option<PathBuf>,
 }
 
 fn after_help() -> String {
@@ -74,8 +70,6 @@ async fn main() -> io::Result<ExitCode> {
     let _ = rustls::crypto::ring::default_provider().install_default();
     let seed = arguments.seed.unwrap_or_else(|| fastrand::u64(..));
     let length = arguments.length.map(Duration::from_secs);
-    // It is needed until the process ends.
-    let previous = arguments.previous.clone().map(|path| &*path.leak());
     let permits = Arc::new(Semaphore::new(MOST_BESIDE));
     let (mut is_well, mut beside) = (true, JoinSet::new());
     for fault in &FAULTS {
@@ -83,7 +77,7 @@ async fn main() -> io::Result<ExitCode> {
         if rounds == 0 {
             continue;
         }
-        let tried = attempt(fault, Effort { rounds, seed, length, previous }, arguments.quick);
+        let tried = attempt(fault, Effort { rounds, seed, length }, arguments.quick);
         if fault.waits && arguments.quick {
             let permits = permits.clone();
             beside.spawn(async move {

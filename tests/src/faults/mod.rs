@@ -15,7 +15,7 @@ mod tools;
 mod work;
 
 use std::fmt;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::time::Duration;
 
 pub use rounds::{FAULTS, Fault};
@@ -79,8 +79,6 @@ pub struct Effort {
     pub seed: u64,
     /// How long each round of a fault with a length lasts; as long as it needs at least where nothing is said.
     pub length: Option<Duration>,
-    /// The `cogwork` of the release before, for the fault that needs one.
-    pub previous: Option<&'static Path>,
 }
 
 /// The result of a fault.

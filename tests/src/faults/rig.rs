@@ -2,7 +2,7 @@
 
 use std::fs::File;
 use std::io::Write as _;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::ExitStatus;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -58,8 +58,6 @@ struct Node {
     store: Option<String>,
     /// Variables of its own surroundings.
     variables: Vec<(String, String)>,
-    /// Another `cogwork` than that of this workspace.
-    program: Option<PathBuf>,
     /// Where it takes requests; nobody sends there while it is `None`.
     addresses: Option<Addresses>,
 }
@@ -100,14 +98,7 @@ impl Rig {
             if !parts.settings.is_empty() {
                 project.write("cogwork.yaml", parts.settings)?;
             }
-            nodes.push(Node {
-                project,
-                daemon: None,
-                store,
-                variables: Vec::new(),
-                program: None,
-                addresses: None,
-            });
+            nodes.push(Node { project, daemon: None, store, variables: Vec::new(), addresses: None });
         }
         Ok(Self {
             nodes,
@@ -144,10 +135,6 @@ impl Rig {
             Some(store) => daemon.env("COGWORK_STORE", store),
             None => daemon,
         };
-        let daemon = match &node.program {
-            Some(program) => daemon.program(program),
-            None => daemon,
-        };
         let daemon = daemon.start().await?;
         self.verdict.slowest_start = self.verdict.slowest_start.max(began.elapsed());
         self.nodes[index].daemon = Some(daemon);
@@ -163,11 +150,6 @@ impl Rig {
     /// Sets variables of one of the daemons, from its next start on.
     pub(super) fn surround(&mut self, index: usize, variables: &[(String, String)]) {
         self.nodes[index].variables = variables.to_vec();
-    }
-
-    /// Sets the program of one of the daemons, from its next start on; that of this workspace where nothing is said.
-    pub(super) fn set_program(&mut self, index: usize, program: Option<&Path>) {
-        self.nodes[index].program = program.map(Path::to_owned);
     }
 
     /// Where one of the daemons takes asynchronous requests.

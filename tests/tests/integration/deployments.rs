@@ -173,7 +173,7 @@ async fn a_daemon_that_deploys_its_folder_gives_each_change_to_all() {
     let server = PostgresServer::start();
     let url = server.space().url();
     let (mut source, mut other) = (Site::new(&[("orders", ONE)]), Site::new(&[]));
-    source.start_with(&["--store", &url, "--deploy-folder", "true"]).await;
+    source.start_with(&["--store", &url, "--auto-deploy", "true"]).await;
     other.start_with(&["--store", &url]).await;
     assert_eq!(answer(&other, "orders").await, "one");
     source.project.automation("orders", BROKEN).unwrap();

@@ -199,7 +199,7 @@ async fn tables_that_this_release_cannot_use_are_named_with_their_way_out() {
     server.run(&format!("UPDATE {}.meta SET value = '99' WHERE name = 'oldest'", later.schema()));
     check(&examine(&site, &later.url()).await, "later", "version 99", "use the release that wrote it");
     let history = format!("{}.refinery_schema_history", earlier.schema());
-    server.run(&format!("DELETE FROM {history} WHERE version = (SELECT max(version) FROM {history})"));
+    server.run(&format!("UPDATE {history} SET version = version - 1"));
     let warnings = findings(&examine(&site, &earlier.url()).await, &["warning"]);
     let is_told = |line: &String| {
         line.starts_with("store database") && line.contains("start the daemon with this release")

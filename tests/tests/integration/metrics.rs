@@ -140,7 +140,7 @@ async fn the_metrics_are_closed_unless_the_settings_open_them() {
     };
     assert_eq!(send(bare(&site, "/metrics")).await.status, 401);
     site.stop().await;
-    site.start_with(&["--open-metrics", "true"]).await;
+    site.start_with(&["--public-metrics", "true"]).await;
     let open = send(bare(&site, "/metrics")).await;
     assert_eq!((open.status, open.header("content-type")), (200, "text/plain; version=0.0.4; charset=utf-8"));
     assert_eq!(send(bare(&site, "/api/v1/status")).await.status, 401);

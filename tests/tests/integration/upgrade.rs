@@ -1,4 +1,4 @@
-//! A data folder that an earlier release left, in the words it stored: what waits in it goes on and ends.
+//! Executions as 0.1.0 stores them, in literal text: later releases read these rows.
 
 use jiff::{SignedDuration, Timestamp};
 use model::{AutomationId, DefinitionHash, ExecutionId};
@@ -10,29 +10,17 @@ use tests::recorder::Recorder;
 
 use crate::site::{Site, posts, send};
 
-/// The tables of version 2, the first in which executions wait: each migration with the checksum that was noted of it.
-const TABLES: [(u32, &str, &str, &str); 2] = [
-    (1, "initial", "10548136131091106872", include_str!("../../../crates/store/migrations/V1__initial.sql")),
-    (
-        2,
-        "waits_and_state",
-        "2326928942857708068",
-        include_str!("../../../crates/store/migrations/V2__waits_and_state.sql"),
-    ),
-];
-const HISTORY: &str = "CREATE TABLE refinery_schema_history (version INTEGER PRIMARY KEY, name VARCHAR(255), \
-    applied_on VARCHAR(255), checksum VARCHAR(255))";
 /// The origin of the execution, as stored.
 const MANUAL: &str = r#"{"kind":"manual"}"#;
 /// Statuses, and the lists that such executions stand in.
-const QUEUED: (u8, u8) = (0, 0);
+const QUEUED: (u8, u8) = (0, 16);
 const RUNNING: (u8, u8) = (1, 0);
 const WAITING: (u8, u8) = (6, 6);
 /// One that waits for another, which may end while no daemon runs.
 const CALLING: (u8, u8) = (6, 7);
 
-/// A store as version 2 wrote it, some minutes ago.
-struct Old {
+/// A store with executions that began some minutes ago.
+struct Stored {
     connection: Connection,
     began: Timestamp,
 }
@@ -46,16 +34,10 @@ struct Pause<'a> {
     child: Option<ExecutionId>,
 }
 
-impl Old {
-    fn create(site: &Site) -> Self {
-        std::fs::create_dir(site.project.data_dir()).unwrap();
+impl Stored {
+    /// Opens the file of a site that has stopped.
+    fn open(site: &Site) -> Self {
         let connection = Connection::open(site.project.data_dir().join("cogwork.db")).unwrap();
-        connection.execute(HISTORY, []).unwrap();
-        for (version, name, checksum, sql) in TABLES {
-            connection.execute_batch(sql).unwrap();
-            let row = params![version, name, "2026-11-21T10:00:00Z", checksum];
-            connection.execute("INSERT INTO refinery_schema_history VALUES (?, ?, ?, ?)", row).unwrap();
-        }
         Self { connection, began: Timestamp::now() - SignedDuration::from_mins(5) }
     }
 
@@ -72,7 +54,7 @@ impl Old {
         hash
     }
 
-    /// An execution that has begun, with what else happened, one event as JSON in each row.
+    /// An execution that has begun, with the later events, one as JSON in each row.
     fn execution(
         &self,
         number: u8,
@@ -82,19 +64,17 @@ impl Old {
         happened: &[String],
         pause: Option<Pause<'_>>,
     ) {
-        let (id, began) = (self.id(number), self.began);
-        let started = format!(
-            r#"{{"event":"started","at":"{began}","automation":"{automation}","definition":"{definition}",
-              "origin":{origin},"payload":{{"kind":"manual","inputs":{{}}}}}}"#
-        );
-        let events = [&[started][..], happened].concat();
-        for (first, event) in (0_u32..).zip(&events) {
+        let id = self.id(number);
+        let nanoseconds = |at: Timestamp| i64::try_from(at.as_nanosecond()).unwrap();
+        let (began, waits) = (nanoseconds(self.began), u8::from(pause.is_some()));
+        let start = params![id.as_bytes(), format!(r#"[[{began},{{"kind":"manual","inputs":{{}}}}]]"#)];
+        self.connection.execute("INSERT INTO starts (execution, body) VALUES (?, ?)", start).unwrap();
+        let start = self.connection.last_insert_rowid();
+        for (first, event) in (1_u32..).zip(happened) {
             let row = params![id.as_bytes(), first, format!("[{event}]")];
             self.connection.execute("INSERT INTO events VALUES (NULL, ?, ?, ?)", row).unwrap();
         }
-        let nanoseconds = |at: Timestamp| i64::try_from(at.as_nanosecond()).unwrap();
-        let (began, waits) = (nanoseconds(began), u8::from(pause.is_some()));
-        let sql = "INSERT INTO executions VALUES (?, ?, ?, ?, ?, ?, ?, NULL, NULL, ?, 0, ?)";
+        let sql = "INSERT INTO executions VALUES (?, ?, ?, ?, ?, ?, ?, NULL, NULL, ?, 0, ?, ?)";
         let row = params![
             id.as_bytes(),
             automation,
@@ -103,8 +83,9 @@ impl Old {
             status,
             shelf,
             began,
-            u32::try_from(events.len()).unwrap(),
-            waits
+            u32::try_from(happened.len()).unwrap() + 1,
+            waits,
+            start
         ];
         self.connection.execute(sql, row).unwrap();
         let sql = "UPDATE definitions SET executions = executions + 1 WHERE hash = ?";
@@ -112,7 +93,8 @@ impl Old {
         if let Some(Pause { step, until, event, child }) = pause {
             let child = child.map(|child| *child.as_bytes());
             let row = params![id.as_bytes(), step, until.map(nanoseconds), event, child];
-            self.connection.execute("INSERT INTO waits VALUES (?, ?, ?, ?, ?)", row).unwrap();
+            let sql = "INSERT INTO waits (execution, step, until_ns, event, child) VALUES (?, ?, ?, ?, ?)";
+            self.connection.execute(sql, row).unwrap();
         }
     }
 
@@ -122,7 +104,7 @@ impl Old {
 }
 
 #[tokio::test]
-async fn what_waits_in_a_file_of_an_earlier_release_goes_on_and_ends_on_what_it_began_with() {
+async fn executions_of_a_stored_file_continue_and_end_with_the_definition_they_began_with() {
     let recorder = Recorder::start().await.unwrap();
     let file = |first: &str, then: &[&str]| {
         format!("trigger: {{manual: {{}}}}\nsteps:\n{first}{}", posts(&recorder, then))
@@ -130,31 +112,33 @@ async fn what_waits_in_a_file_of_an_earlier_release_goes_on_and_ends_on_what_it_
     // Each file has changed since, while no daemon ran.
     let newer = file("", &["newer"]);
     let mut site = Site::new(&["plain", "timed", "paid", "parent"].map(|name| (name, newer.as_str())));
-    let old = Old::create(&site);
-    let define = |name: &'static str, text: String| (name, old.definition(name, &text));
+    site.start().await;
+    assert!(site.stop().await.success());
+    let stored = Stored::open(&site);
+    let define = |name: &'static str, text: String| (name, stored.definition(name, &text));
     let plain = define("plain", file("", &["one", "two"]));
     let timed = define("timed", file("  - {id: pause, wait: 1m}\n", &["later"]));
     let paid = define("paid", file("  - {id: paid, waitFor: {event: orderPaid}}\n", &["shipped"]));
     let parent = define("parent", file("  - {id: child, call: timed}\n", &["called"]));
 
-    old.execution(1, plain, QUEUED, MANUAL, &[], None);
-    let began = format!(r#"{{"event":"stepStarted","at":"{}","step":"one","attempt":1}}"#, old.began);
-    old.execution(2, plain, RUNNING, MANUAL, &[began], None);
-    let until = old.began + SignedDuration::from_mins(1);
-    let slept = [old.waiting("pause", &format!(r#""until":"{until}","on":{{"kind":"time"}}"#))];
+    stored.execution(1, plain, QUEUED, MANUAL, &[], None);
+    let began = format!(r#"{{"event":"stepStarted","at":"{}","step":"one","attempt":1}}"#, stored.began);
+    stored.execution(2, plain, RUNNING, MANUAL, &[began], None);
+    let until = stored.began + SignedDuration::from_mins(1);
+    let slept = [stored.waiting("pause", &format!(r#""until":"{until}","on":{{"kind":"time"}}"#))];
     let sleeps = || Some(Pause { step: "pause", until: Some(until), ..Pause::default() });
-    old.execution(3, timed, WAITING, MANUAL, &slept, sleeps());
-    let called_by = format!(r#"{{"kind":"call","execution":"{}","step":"child","depth":1}}"#, old.id(6));
-    let event = old.waiting("paid", r#""on":{"kind":"event","name":"orderPaid"}"#);
+    stored.execution(3, timed, WAITING, MANUAL, &slept, sleeps());
+    let called_by = format!(r#"{{"kind":"call","execution":"{}","step":"child","depth":1}}"#, stored.id(6));
+    let event = stored.waiting("paid", r#""on":{"kind":"event","name":"orderPaid"}"#);
     let pause = Pause { step: "paid", event: Some("orderPaid"), ..Pause::default() };
-    old.execution(4, paid, WAITING, MANUAL, &[event], Some(pause));
-    old.execution(5, timed, WAITING, &called_by, &slept, sleeps());
-    let child = old.id(5);
-    let called = old.waiting("child", &format!(r#""on":{{"kind":"call","execution":"{child}"}}"#));
+    stored.execution(4, paid, WAITING, MANUAL, &[event], Some(pause));
+    stored.execution(5, timed, WAITING, &called_by, &slept, sleeps());
+    let child = stored.id(5);
+    let called = stored.waiting("child", &format!(r#""on":{{"kind":"call","execution":"{child}"}}"#));
     let pause = Pause { step: "child", child: Some(child), ..Pause::default() };
-    old.execution(6, parent, CALLING, MANUAL, &[called], Some(pause));
-    let ids = [1, 2, 3, 4, 5, 6].map(|number| old.id(number).to_string());
-    drop(old);
+    stored.execution(6, parent, CALLING, MANUAL, &[called], Some(pause));
+    let ids = [1, 2, 3, 4, 5, 6].map(|number| stored.id(number).to_string());
+    drop(stored);
 
     site.start().await;
     let emit = site.api(Method::POST, "/events").json(&json!({"name": "orderPaid", "data": {}}));

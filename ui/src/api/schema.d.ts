@@ -3164,7 +3164,7 @@ export interface components {
             id: number;
             /** @description The name of its machine. */
             host: string;
-            /** @description The address of its admin listener; absent for a daemon of an earlier release. */
+            /** @description The address of its admin listener; absent while it starts. */
             address?: string;
             /** @description Its data folder. */
             dataDir?: string;

@@ -7,11 +7,7 @@ use crate::canonical::canonical_text;
 
 /// The parts of a poll or an event trigger that choose its records. While they are the same, cursor and seen keys stay valid.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct PollSource {
-    text: String,
-    /// The same with all inputs, as earlier releases stored it.
-    with_all_inputs: String,
-}
+pub struct PollSource(String);
 
 impl PollSource {
     /// Returns the source of an Automation's poll or event; `None` for other triggers.
@@ -24,30 +20,20 @@ impl PollSource {
         };
         let action = registry.action(&call.action.name);
         let connection = call.connection.as_ref().map_or("", |connection| &connection.name);
-        let text = |inputs: &dyn Fn(&str) -> bool| {
-            let mut words = call.action.name.clone();
-            for (name, template) in call.with.iter().filter(|(name, _)| inputs(&name.name)) {
-                words = format!("{words} {}={}", name.name, canonical_text(template));
-            }
-            let expressions =
-                expressions.iter().copied().flatten().map(|expression| expression.text().to_owned());
-            [words, connection.to_owned()].into_iter().chain(expressions).collect::<Vec<_>>().join(" | ")
-        };
-        Some(Self {
-            text: text(&|name| !action.is_some_and(|action| action.transport_inputs().contains(&name))),
-            with_all_inputs: text(&|_| true),
-        })
+        let is_transport =
+            |name: &str| action.is_some_and(|action| action.transport_inputs().contains(&name));
+        let mut words = call.action.name.clone();
+        for (name, template) in call.with.iter().filter(|(name, _)| !is_transport(&name.name)) {
+            words = format!("{words} {}={}", name.name, canonical_text(template));
+        }
+        let expressions = expressions.into_iter().flatten().map(|expression| expression.text().to_owned());
+        let parts = [words, connection.to_owned()].into_iter().chain(expressions).collect::<Vec<_>>();
+        Some(Self(parts.join(" | ")))
     }
 
     /// The text to store with the position.
     #[must_use]
     pub fn text(&self) -> &str {
-        &self.text
-    }
-
-    /// True if a position that is stored with this text is one of this source.
-    #[must_use]
-    pub fn is_of(&self, stored: &str) -> bool {
-        stored == self.text || stored == self.with_all_inputs
+        &self.0
     }
 }

@@ -60,8 +60,8 @@ impl Subcommand for Serve {
         if !config.store_location().is_shared() {
             // With a shared store, the definitions can come from there.
             project::require(&config.dir)?;
-            if config.deploy_folder {
-                let message = "`deployFolder` deploys into a store that daemons share: name one with `--store postgres://…`";
+            if config.auto_deploy {
+                let message = "`autoDeploy` deploys into a store that daemons share: name one with `--store postgres://…`";
                 return Err(CommandError::usage(message));
             }
         }

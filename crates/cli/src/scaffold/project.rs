@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use engine::Catalog;
 
 use crate::schemas::SCHEMAS;
-use crate::settings::{Deprecated, SETTINGS};
+use crate::settings::SETTINGS;
 
 const HELLO: &str = "\
 # yaml-language-server: $schema=../schemas/automation.schema.json
@@ -111,7 +111,7 @@ fn settings() -> String {
          # which override this file.\n",
     );
     let mut group = "";
-    for setting in SETTINGS.iter().filter(|setting| Deprecated::find(setting.key).is_none()) {
+    for setting in SETTINGS {
         let (about, example) = (setting.about, setting.sample.text());
         match setting.key.split_once('.') {
             None => {
@@ -138,7 +138,7 @@ mod tests {
     fn the_settings_file_of_a_new_project_names_every_setting_and_sets_none() {
         let text = settings();
         assert!(text.lines().all(|line| line.is_empty() || line.starts_with('#')), "{text}");
-        for setting in SETTINGS.iter().filter(|setting| Deprecated::find(setting.key).is_none()) {
+        for setting in SETTINGS {
             let key = setting.key.rsplit('.').next().unwrap_or_default();
             assert!(text.contains(&format!("{key}: {}", setting.sample.text())), "{}", setting.key);
         }

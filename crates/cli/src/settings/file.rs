@@ -8,7 +8,6 @@ use anyhow::Context as _;
 use model::diagnostic::{Diagnostic, Diagnostics, Report, Source};
 use model::yaml::{Kind, MapReader, Node, parse};
 
-use super::deprecated::Deprecated;
 use super::table::{SETTINGS, Setting};
 use super::{Config, FILE, Origin};
 use crate::mask;
@@ -65,14 +64,6 @@ fn read_keys(node: &Node, dir: &Path, config: &mut Config, diagnostics: &Diagnos
             }
         }
     }
-    if reader.has("concurrency") && node.get("limits").is_some_and(|limits| limits.get("inFlight").is_some())
-    {
-        let message = "`concurrency` and `limits.inFlight` are the same setting";
-        diagnostics.push(
-            Diagnostic::error("conflicting-keys", message, reader.key_span("concurrency"))
-                .help("keep one of them"),
-        );
-    }
     reader.finish();
 }
 
@@ -90,10 +81,6 @@ fn read_group(group: &str, node: &Node, dir: &Path, config: &mut Config, diagnos
 
 fn take(setting: &Setting, node: Option<&Node>, dir: &Path, config: &mut Config, diagnostics: &Diagnostics) {
     let Some(node) = node else { return };
-    if let Some(row) = Deprecated::find(setting.key) {
-        // A hint, so that a strict check of a project does not fail before the setting is removed.
-        diagnostics.push(Diagnostic::hint("deprecated-setting", row.message(), node.head()).help(row.help()));
-    }
     let wrong = |message: String| {
         diagnostics.push(Diagnostic::error(
             "bad-setting",

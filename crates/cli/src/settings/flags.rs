@@ -2,7 +2,6 @@
 
 use clap::{Arg, ArgAction, ArgMatches, Args, Command, FromArgMatches};
 
-use super::deprecated::Deprecated;
 use super::table::{SETTINGS, Sample, Scope, Setting};
 
 /// For [`Flags`]: those of commands that look for the data.
@@ -38,14 +37,9 @@ impl<const SCOPE: u8> std::fmt::Debug for Flags<SCOPE> {
 }
 
 fn help(setting: &Setting) -> String {
-    let help = match setting.sample {
+    match setting.sample {
         Sample::Default(value) => format!("{} [default: {value}]", setting.about),
         Sample::Example(_) => setting.about.to_owned(),
-    };
-    let instead = Deprecated::find(setting.key).and_then(|row| Setting::find(row.instead));
-    match instead {
-        Some(instead) => format!("{help} [deprecated: use --{}]", instead.flag()),
-        None => help,
     }
 }
 

@@ -4,7 +4,6 @@
 //! new project's `cogwork.yaml` come from there.
 
 mod check;
-mod deprecated;
 mod file;
 mod files_dir;
 mod flags;
@@ -30,7 +29,6 @@ use crate::exit::{CommandError, Exit};
 use crate::mask::GivenText;
 use crate::output;
 
-pub(crate) use deprecated::Deprecated;
 pub(crate) use flags::{FlagValues, Flags, PLACE, RUN, SERVE};
 pub(crate) use oidc::Oidc;
 pub(crate) use schema::schema;
@@ -101,11 +99,11 @@ pub(crate) struct Config {
     pub(crate) oidc: Oidc,
     /// True if the API refuses changes of project files.
     pub(crate) read_only: bool,
-    pub(crate) open_metrics: bool,
+    pub(crate) public_metrics: bool,
     pub(crate) public_url: Option<String>,
     pub(crate) store: Option<store::Location>,
     /// True if each change of the project folder is deployed into the store.
-    pub(crate) deploy_folder: bool,
+    pub(crate) auto_deploy: bool,
     pub(crate) durability: store::Durability,
     pub(crate) files_dir: Option<PathBuf>,
     pub(crate) outbound_allow: Vec<String>,
@@ -114,7 +112,6 @@ pub(crate) struct Config {
     pub(crate) retention: Retention,
     pub(crate) limits: engine::Limits,
     pub(crate) store_size: Option<u64>,
-    pub(crate) inline_size: usize,
     pub(crate) connections: usize,
     pub(crate) connections_per_address: usize,
     pub(crate) log_level: Option<String>,
@@ -144,10 +141,10 @@ impl Config {
             admin_hosts: Vec::new(),
             oidc: Oidc::default(),
             read_only: false,
-            open_metrics: server.open_metrics,
+            public_metrics: server.public_metrics,
             public_url: None,
             store: None,
-            deploy_folder: engine.deploy_folder,
+            auto_deploy: engine.auto_deploy,
             durability: store::Durability::Full,
             files_dir: None,
             outbound_allow: Vec::new(),
@@ -156,7 +153,6 @@ impl Config {
             retention: engine.retention.unwrap_or_default(),
             limits: engine.limits,
             store_size: None,
-            inline_size: store::Options::BLOB_BYTES,
             connections: server.hook_limits.connections,
             connections_per_address: server.hook_limits.connections_per_peer,
             log_level: None,
@@ -224,7 +220,7 @@ impl Config {
         settings.secrets_dir.clone_from(&self.secrets_dir);
         settings.keys = self.keys();
         settings.redactor = self.redactor.clone();
-        settings.deploy_folder = self.deploy_folder;
+        settings.auto_deploy = self.auto_deploy;
         settings.files_dir.clone_from(&self.files_dir);
         settings.public_url.clone_from(&self.public_url);
         settings.outbound_allow.clone_from(&self.outbound_allow);
@@ -244,7 +240,7 @@ impl Config {
         options.admin_hosts.clone_from(&self.admin_hosts);
         options.login = self.oidc.options();
         options.read_only = self.read_only;
-        options.open_metrics = self.open_metrics;
+        options.public_metrics = self.public_metrics;
         options.admin_token.clone_from(&self.admin_token);
         options.hook_limits.connections = self.connections;
         options.hook_limits.connections_per_peer = self.connections_per_address;
@@ -258,7 +254,6 @@ impl Config {
             durability: self.durability,
             max_bytes: self.store_size,
             retention: Some(self.retention),
-            blob_bytes: self.inline_size,
             local: Some(self.data_dir.clone()),
             ..store::Options::default()
         }

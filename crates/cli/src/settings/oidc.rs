@@ -16,7 +16,6 @@ pub(crate) struct Oidc {
     pub(crate) emails: Vec<(String, Scopes)>,
     pub(crate) groups: Vec<(String, Scopes)>,
     pub(crate) groups_claim: String,
-    pub(crate) scopes_claim: Option<String>,
 }
 
 impl Default for Oidc {
@@ -30,7 +29,6 @@ impl Default for Oidc {
             emails: Vec::new(),
             groups: Vec::new(),
             groups_claim: "groups".to_owned(),
-            scopes_claim: None,
         }
     }
 }
@@ -49,7 +47,6 @@ impl Oidc {
             emails: self.emails.clone(),
             groups: self.groups.clone(),
             groups_claim: self.groups_claim.clone(),
-            scopes_claim: self.scopes_claim.clone(),
         })
     }
 }
@@ -74,10 +71,12 @@ pub(super) fn check(config: &Config) -> Result<(), String> {
             "`oidc.issuer` needs `oidc.clientId`, the id of this daemon at the identity provider".to_owned()
         );
     }
-    if oidc.emails.is_empty() && oidc.groups.is_empty() && oidc.scopes_claim.is_none() {
-        return Err("`oidc.issuer` lets nobody in; say who may do what with `oidc.emails`, `oidc.groups` or `oidc.scopesClaim`, \
-             such as `oidc.emails: [ann@example.com=admin]`"
-            .to_owned());
+    if oidc.emails.is_empty() && oidc.groups.is_empty() {
+        return Err(
+            "`oidc.issuer` lets nobody in; say who may do what with `oidc.emails` or `oidc.groups`, such as \
+             `oidc.emails: [ann@example.com=admin]`"
+                .to_owned(),
+        );
     }
     Ok(())
 }
@@ -169,11 +168,7 @@ mod tests {
             let message = checked(text).expect_err(text);
             assert!(message.contains(why), "{text}: {message}");
         }
-        for who in [
-            "emails: [ann@example.com=admin]",
-            "groups: ['cn=ops,dc=example=read+run']",
-            "scopesClaim: roles",
-        ] {
+        for who in ["emails: [ann@example.com=admin]", "groups: ['cn=ops,dc=example=read+run']"] {
             let text = format!("oidc: {{issuer: https://id.example.com, clientId: cogwork, {who}}}");
             assert_eq!(checked(&text), Ok(()), "{text}");
         }

@@ -2,7 +2,6 @@
 
 use serde_json::{Map, Value, json};
 
-use super::deprecated::Deprecated;
 use super::table::{SETTINGS, Setting};
 
 /// The JSON Schema of the file of settings.
@@ -40,10 +39,6 @@ fn property(setting: &Setting) -> Value {
         None => about.push_str(&format!(" Example: `{}`.", setting.sample.text())),
     }
     about.push_str(&format!(" Variable: `{}`. Flag: `--{}`.", setting.variable(), setting.flag()));
-    if let Some(row) = Deprecated::find(setting.key) {
-        about = format!("Deprecated since {}: {}. {about}", row.since, row.help());
-        property["deprecated"] = true.into();
-    }
     property["description"] = about.into();
     property
 }

@@ -47,7 +47,7 @@ fn everything_that_is_wrong_is_said_at_once_with_its_place() {
     1 | hook: 127.0.0.1:1
       | ^^^^ not a key of the settings
       |
-      = note: allowed: `hooks`, `admin`, `adminHosts`, `oidc`, `ui`, `openMetrics`, `publicUrl`, `dataDir`, `store`, `deployFolder`, `secrets`, `durability`, `filesDir`, `outbound`, `env`, `allowCredentialDebug`, `concurrency`, `retention`, `limits`, `log`
+      = note: allowed: `hooks`, `admin`, `adminHosts`, `oidc`, `ui`, `publicMetrics`, `publicUrl`, `dataDir`, `store`, `autoDeploy`, `secrets`, `durability`, `filesDir`, `outbound`, `env`, `allowCredentialDebug`, `retention`, `limits`, `log`
     help: did you mean `hooks`?
       |
     1 | hooks: 127.0.0.1:1
@@ -59,7 +59,7 @@ fn everything_that_is_wrong_is_said_at_once_with_its_place() {
     2 | limits: {queu: 5, inFlight: none}
       |          ^^^^ not a key of `limits`
       |
-      = note: allowed: `inFlight`, `queue`, `resultSize`, `memory`, `loopTurns`, `interruptions`, `codeWorkers`, `codeMemory`, `storeSize`, `inlineSize`, `connections`, `connectionsPerAddress`
+      = note: allowed: `inFlight`, `queue`, `resultSize`, `memory`, `codeWorkers`, `codeMemory`, `storeSize`, `connections`, `connectionsPerAddress`
     help: did you mean `queue`?
       |
     2 | limits: {queue: 5, inFlight: none}
@@ -81,8 +81,6 @@ fn everything_that_is_wrong_is_said_at_once_with_its_place() {
 
 #[test]
 fn one_setting_has_one_value() {
-    let message = shown("concurrency: 5\nlimits: {inFlight: 6}\n");
-    assert!(message.contains("the same setting"), "{message}");
     assert!(shown("hooks: [a, b]\n").contains("takes one value"));
     assert!(shown("hooks:\n").contains("has no value"));
     assert!(shown("store: mysql://db/cogwork\n").contains("is not supported"));
@@ -164,40 +162,6 @@ fn the_folder_of_files_is_relative_to_the_project_wherever_it_is_given() {
 }
 
 #[test]
-fn a_deprecated_setting_works_and_is_reported() {
-    let (config, report) = read("concurrency: 7\n");
-    assert_eq!(config.limits.in_flight, 7);
-    assert!(!report.has_errors() && report.warning_count() == 0);
-    let shown = report.render(false);
-    assert!(shown.contains("deprecated-setting") && shown.contains("use `limits.inFlight`"), "{shown}");
-
-    let dir = tempfile::tempdir().expect("a folder");
-    let environment = Environment::with([("COGWORK_CONCURRENCY", "3")]);
-    let config = Config::load(dir.path(), &environment, &[]).expect("settings");
-    let [sentence] = config.deprecated_uses().try_into().expect("one");
-    assert!(sentence.contains("`COGWORK_CONCURRENCY`"), "{sentence}");
-    assert!(sentence.ends_with("use `COGWORK_LIMITS_IN_FLIGHT`"), "{sentence}");
-    let flags = [(Setting::find("concurrency").expect("a setting"), vec!["4".to_owned()])];
-    let config = Config::load(dir.path(), &Environment::default(), &flags).expect("settings");
-    assert_eq!(config.limits.in_flight, 4);
-    let [sentence] = config.deprecated_uses().try_into().expect("one");
-    assert!(
-        sentence.starts_with("`--concurrency`") && sentence.ends_with("use `--limits-in-flight`"),
-        "{sentence}"
-    );
-}
-
-#[test]
-fn a_deprecated_setting_and_its_replacement_are_settings() {
-    for row in deprecated::DEPRECATED {
-        let setting = Setting::find(row.key).expect("it still works");
-        let instead = Setting::find(row.instead).expect("it is a setting");
-        assert_eq!((setting.value, setting.list), (instead.value, instead.list));
-        assert!(Deprecated::find(row.instead).is_none(), "{} is deprecated itself", row.instead);
-    }
-}
-
-#[test]
 fn the_schema_accepts_what_the_program_accepts() {
     let schema = jsonschema::validator_for(&schema()).expect("it is a schema");
     for setting in SETTINGS {
@@ -219,7 +183,7 @@ fn the_schema_accepts_what_the_program_accepts() {
         ("limits: {memory: 1GB, storeSize: 20GiB}", true),
         ("limits: {memory: 1024}", false),
         ("limits: {memory: many}", false),
-        ("openMetrics: yes please", false),
+        ("publicMetrics: yes please", false),
         ("limits:", true),
         ("outbound: {allow: 127.0.0.1}", true),
     ] {

@@ -136,8 +136,7 @@ fn post_with(url: &str, fields: &str, body: &str) -> String {
 fn every_line_of_a_daemon_whose_log_is_json_is_json() {
     let project = Project::with(&[("automations/bad.yaml", BAD), ("automations/hello.yaml", HELLO)]);
     project.write("secrets/open", "x");
-    let variables =
-        [("COGWORK_LOG_FORMAT", "json"), ("COGWORK_LIMITS_QUEU", "7"), ("COGWORK_CONCURRENCY", "9")];
+    let variables = [("COGWORK_LOG_FORMAT", "json"), ("COGWORK_LIMITS_QUEU", "7")];
     let mut command = project.command(&["serve", "--hooks", "0", "--admin", "0", "--durability", "relaxed"]);
     let mut child =
         command.envs(variables).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("it starts");
@@ -163,7 +162,6 @@ fn every_line_of_a_daemon_whose_log_is_json_is_json() {
         "stopping",
         "COGWORK_LIMITS_QUEUE",
         "durability is relaxed",
-        "deprecated",
         "bad.yaml",
     ] {
         assert!(log.contains(part), "`{part}` is missing in:\n{log}");

@@ -114,12 +114,13 @@ fn a_port_in_use_and_equal_ports_are_found() {
 #[test]
 fn what_is_weakened_is_listed_and_strict_fails_for_it() {
     let project = hello();
-    let weak = ["--hooks", "0", "--admin", "0.0.0.0:0", "--durability", "relaxed", "--open-metrics", "true"];
+    let weak =
+        ["--hooks", "0", "--admin", "0.0.0.0:0", "--durability", "relaxed", "--public-metrics", "true"];
     let weak: Vec<&str> = weak.into_iter().chain(["--outbound-allow", "0.0.0.0/0"]).collect();
     let report = examine(&project, &weak, &[], 0);
     check(&report, "weakened", "durability", "warning", "durability: full");
     check(&report, "weakened", "admin", "warning", "TLS");
-    check(&report, "weakened", "metrics", "warning", "openMetrics");
+    check(&report, "weakened", "metrics", "warning", "publicMetrics");
     check(&report, "weakened", "outbound", "warning", "0.0.0.0/0");
     let public = ["--hooks", "0.0.0.0:0", "--admin", "0", "--public-url", "http://hooks.example.com"];
     check(&examine(&project, &public, &[], 0), "weakened", "webhooks", "warning", "https");

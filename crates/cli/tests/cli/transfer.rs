@@ -80,13 +80,3 @@ fn executions_are_exported_and_imported_as_json_lines() {
     third.cogwork_with(&["executions", "import", "-"], &[], &piped).exits(0).says("imported 2 executions");
     third.cogwork_with(&["executions", "import", "-"], &[], "no export").exits(1).says("not an export");
 }
-
-#[test]
-fn a_deprecated_setting_is_reported_on_the_command_line() {
-    let project = project();
-    let ran = project.cogwork(&["run", "hello", "--concurrency", "5"]).exits(0);
-    ran.says("`--concurrency` is deprecated").says("use `--limits-in-flight`");
-    project.write("cogwork.yaml", "concurrency: 5\n");
-    project.cogwork(&["validate", "--strict"]).exits(0);
-    project.cogwork(&["doctor"]).says("`concurrency` is deprecated");
-}

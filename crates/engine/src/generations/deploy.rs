@@ -5,7 +5,6 @@ use std::path::Path;
 
 use catalog::{ProjectFile, ReloadSummary};
 use model::diagnostic::Report;
-use runtime::random;
 use store::{DeployOutcome, DeployedFile, Generation, GenerationSource, NewGeneration, News};
 
 use crate::project_edit::check_path;
@@ -117,7 +116,7 @@ impl Engine {
     pub async fn deploy(&self, deploy: Deploy) -> Result<Deployed, DeployError> {
         let files = checked(&deploy)?;
         self.check_generation(&files).await?;
-        let id = random();
+        let id = store::random()?;
         for _ in 0..ATTEMPTS {
             let newest = self.store().generations(1).await?.into_iter().next();
             let number = newest.as_ref().map_or(0, |newest| newest.number);

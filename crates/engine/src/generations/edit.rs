@@ -14,7 +14,7 @@ const ATTEMPTS: usize = 5;
 impl Engine {
     /// Returns true if a change of a file has to be deployed.
     pub(crate) fn deploys_edits(&self) -> bool {
-        !self.settings().deploy_folder && self.generations.running().is_some()
+        !self.settings().auto_deploy && self.generations.running().is_some()
     }
 
     /// Replaces a file of the newest generation, or deletes it if `text` is `None`, and deploys the result. Returns the new version,

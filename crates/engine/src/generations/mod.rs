@@ -79,7 +79,7 @@ impl Engine {
     pub fn project_dir(&self) -> PathBuf {
         let state = self.generations.state();
         match &state.running {
-            Some((_, dir)) if !self.settings().deploy_folder => dir.clone(),
+            Some((_, dir)) if !self.settings().auto_deploy => dir.clone(),
             _ => self.settings().dir.clone(),
         }
     }
@@ -88,7 +88,7 @@ impl Engine {
     pub(crate) async fn load_first(&self) -> ReloadSummary {
         if self.store().node().is_some() && self.settings().background {
             self.generations.folders.clear().await;
-            if self.settings().deploy_folder {
+            if self.settings().auto_deploy {
                 self.deploy_folder().await;
             }
             if let Some(summary) = self.take_newest().await {

@@ -115,7 +115,7 @@ impl Program {
                 std::fs::write(automations.join(format!("{name}.yaml")), file.to_string())
                     .expect("it is written");
             }
-            let assembled = loader.assemble(&previous, &mut read, &ScanScope::Full);
+            let assembled = loader.assemble(&previous, &mut read, &ScanScope::Full).unwrap();
             let Assembled { catalog, reload, .. } = assembled.expect("something changed");
             let broken: Vec<String> =
                 catalog.invalid_files().iter().map(|broken| broken.report.render(false)).collect();

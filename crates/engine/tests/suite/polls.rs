@@ -314,37 +314,6 @@ async fn a_poll_keeps_its_position_when_only_the_way_of_its_request_changes() {
 }
 
 #[tokio::test]
-async fn a_position_that_an_earlier_release_stored_with_all_inputs_is_kept() {
-    let mut peer = Peer::new().await;
-    let project = Project::with(&yaml(&peer.base, "").replace("/list\"}", "/list\", timeout: 10s}"));
-    let engine = project.start().await;
-    answer(&project, &engine, &mut peer, r#"[{"id":1}]"#).await;
-    let now = poll_state(&engine);
-    assert!(!now.source.contains("timeout"), "{}", now.source);
-    stop(engine).await;
-    let store = project.open_store();
-    let source = now.source.replacen(" | ", " timeout=\"10s\" | ", 1);
-    let write = store::PollWrite {
-        automation: id(),
-        state: PollState { source, ..now },
-        forgets_keys: false,
-        keys: Vec::new(),
-        entry: None,
-    };
-    store.accept(&store::Accept { poll: Some(write), ..store::Accept::default() }).await.expect("stored");
-    store.close().await.expect("closed");
-    let engine = project.start().await;
-    soon(async {
-        while engine.ingress().polls().is_empty() {
-            tokio::task::yield_now().await;
-        }
-    })
-    .await;
-    assert!(poll_state(&engine).polled_at.is_some(), "the position is kept");
-    stop(engine).await;
-}
-
-#[tokio::test]
 async fn an_answer_that_nothing_has_changed_is_a_poll_without_items_and_keeps_the_cursor() {
     let mut peer = Peer::new().await;
     let text = yaml(&peer.base, ", cursor: result.headers.etag, start: all")

@@ -9,7 +9,7 @@ use jiff::{SignedDuration, Timestamp};
 use model::AutomationId;
 use model::payload::{HttpResponse, Payload, WebhookPayload};
 use model::value::{Data, Reserved, Value, collect_refs};
-use runtime::{Error, MonotonicTime, random};
+use runtime::{Error, MonotonicTime};
 use serde::{Deserialize, Serialize};
 use store::{NewCapture, NewListening, News};
 
@@ -175,7 +175,7 @@ impl Ingress {
         let encoded = self.runtime.large_work.run(move || encode(capture, &memory)).await;
         let body = encoded.map_err(|error| failed(error.to_string()))?.map_err(failed)?;
         let capture = NewCapture {
-            id: random(),
+            id: store::random()?,
             automation: id.clone(),
             now,
             aside,

@@ -19,7 +19,6 @@ use crate::ingress::Ingress;
 use catalog::{Catalog, Deployment, PollSource};
 use runtime::Error;
 use runtime::Start;
-use runtime::random;
 
 /// Time limit of one poll.
 const DEADLINE: Duration = Duration::from_secs(60);
@@ -81,7 +80,9 @@ impl Ingress {
         let every = self.polls.state().entries.get(automation).map(|entry| entry.every)?;
         poll_state.failures = poll_state.failures.saturating_add(1);
         poll_state.polls += 1;
-        poll_state.next_at = after(now, back_off(every, poll_state.failures, random()));
+        // Without random bytes only the jitter is lost.
+        let jitter = store::random().unwrap_or_default();
+        poll_state.next_at = after(now, back_off(every, poll_state.failures, jitter));
         tracing::warn!(%automation, error, failures = poll_state.failures, next = %poll_state.next_at, "a poll failed");
         poll_state.error = Some(error.clone());
         let entry = PollEntry { at: now, items: 0, found: 0, error: Some(error) };

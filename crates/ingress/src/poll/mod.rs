@@ -100,9 +100,8 @@ impl Progress {
             last_success: None,
             next: now,
         };
-        let before = before.filter(|before| source.is_of(&before.poll_state.source));
+        let before = before.filter(|before| before.poll_state.source == source.text());
         let mut progress = before.unwrap_or_else(begin);
-        source.text().clone_into(&mut progress.poll_state.source);
         if progress.poll_state.failures == 0
             && let Some(last_success) = progress.last_success
         {

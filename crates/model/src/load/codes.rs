@@ -90,7 +90,6 @@ pub const CHECK_WARNING_CODES: &[&str] = &[
     "body-without-method",
     "code-syntax",
     "credentials-in-log",
-    "deprecated-setting",
     "joined-texts",
     "joined-url",
     "last-iteration",

@@ -13,7 +13,6 @@ use store::{Letter, LetterState, News, NodeId, Recipient, Shard};
 use crate::admission::SignalError;
 use crate::context::Runtime;
 use crate::error::Error;
-use crate::random::random;
 use crate::run::Delivery;
 
 /// The time that a sender waits for a reply.
@@ -39,8 +38,7 @@ enum Request {
     Signal {
         step: String,
         signal: Signal,
-        /// The key of an event that is sent again. Releases before this member send none.
-        #[serde(default, skip_serializing_if = "Option::is_none")]
+        /// The key in the order of retained events of an event that the step may have passed.
         key: Option<String>,
     },
     /// End the execution.
@@ -143,7 +141,7 @@ impl Runtime {
         patience: Duration,
     ) -> Result<Option<Vec<u8>>, Error> {
         let sender = self.store.node().ok_or(Error::Unanswered)?;
-        let letter = Letter { id: random(), to, sender, body };
+        let letter = Letter { id: store::random()?, to, sender, body };
         self.store.send_letter(letter.clone()).await?;
         if owner.is_some() {
             self.store.tell(owner, News::Letter);

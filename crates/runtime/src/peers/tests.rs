@@ -97,7 +97,7 @@ impl Stage {
         let builtin = Arc::new(catalog::builtin().expect("the connectors load"));
         let loader = Loader::new(&settings.dir, builtin.clone(), Vec::new());
         let empty = Arc::new(Catalog::empty(builtin));
-        let assembled = loader.assemble(&empty, &mut Folder::new(&settings.dir), &ScanScope::Full);
+        let assembled = loader.assemble(&empty, &mut Folder::new(&settings.dir), &ScanScope::Full).unwrap();
         let Assembled { catalog, .. } = assembled.expect("something is there");
         let options = HttpOptions { transport: Transport::Disabled, ..HttpOptions::default() };
         let runtime = Runtime::from_parts(RuntimeParts {

@@ -25,7 +25,7 @@ pub(crate) struct Access {
     hosts: HashSet<String>,
     /// True if the listener is on all addresses of the machine, so that any of them is its own.
     on_all_addresses: bool,
-    open_metrics: bool,
+    public_metrics: bool,
 }
 
 /// True if the host is written as an address: `10.0.0.7`, `[fd00::7]`.
@@ -53,7 +53,7 @@ impl Access {
         });
         let hosts = loopback.chain(configured).chain(own).collect();
         let on_all_addresses = address.ip().is_unspecified();
-        Self { token, sessions, tokens, hosts, on_all_addresses, open_metrics: options.open_metrics }
+        Self { token, sessions, tokens, hosts, on_all_addresses, public_metrics: options.public_metrics }
     }
 
     /// True if a request needs no credential: the files of the web UI, the routes that begin a session, and the metrics if
@@ -65,7 +65,7 @@ impl Access {
             "/api/v1/session/provider" => matches!(*method, Method::GET | Method::POST),
             _ => false,
         };
-        let reads_metrics = self.open_metrics && method == Method::GET && path == "/metrics";
+        let reads_metrics = self.public_metrics && method == Method::GET && path == "/metrics";
         begins_session || reads_metrics || ui::is_page(method, path)
     }
 

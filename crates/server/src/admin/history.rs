@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 use model::automation::{Automation, Verb};
-use model::execution::{CallRecord, Jump, WaitReason};
+use model::execution::{CallRecord, Jump};
 use model::redact::{self, MASK};
 use model::{ActionError, Event, ExecutionId, Payload, StepOutcome};
 use serde::Serialize;
@@ -256,10 +256,6 @@ impl StepView {
                 self.started(id);
             }
             Event::Waiting { at, until, on, .. } => {
-                if let WaitReason::Call { execution } = on {
-                    // Logs of earlier versions say it here alone.
-                    self.started(execution);
-                }
                 (self.status, self.next_at, self.on) = ("waiting", *until, Some(outside(on)));
                 self.started_at.get_or_insert(*at);
                 self.paused.get_or_insert(*at);
@@ -353,7 +349,7 @@ pub(crate) fn event(index: usize, event: &Event) -> serde_json::Value {
 #[cfg(test)]
 mod tests {
     use model::action::ErrorKind;
-    use model::execution::Signal;
+    use model::execution::{Signal, WaitReason};
     use model::payload::WebhookPayload;
     use model::{File, Map, Value};
     use serde_json::json;

@@ -26,7 +26,7 @@ use utoipa::ToSchema;
 use super::credential::{Owner, encode, hash, random};
 use super::extract::{Answer, Body};
 use super::guard::{Visit, forwarded_for};
-use super::scope::{Scope, Scopes};
+use super::scope::Scopes;
 use super::session::{self, Grant, SessionView};
 use super::{Api, Problem, Shared};
 use crate::options::LoginOptions;
@@ -86,9 +86,8 @@ impl Provider {
 
     /// A hash of the rules by which people are let in: a session that began by other rules is over.
     pub(crate) fn rules(&self) -> String {
-        let LoginOptions { issuer, client_id, emails, groups, groups_claim, scopes_claim, .. } =
-            &self.options;
-        let rules = format!("{:?}", (issuer, client_id, emails, groups, groups_claim, scopes_claim));
+        let LoginOptions { issuer, client_id, emails, groups, groups_claim, .. } = &self.options;
+        let rules = format!("{:?}", (issuer, client_id, emails, groups, groups_claim));
         encode(&hash(&rules))
     }
 
@@ -121,9 +120,7 @@ impl Provider {
         let groups = identity.texts(&options.groups_claim);
         let by_email = options.emails.iter().filter(|(rule, _)| is_email(rule));
         let by_group = options.groups.iter().filter(|(group, _)| groups.contains(group.as_str()));
-        let claimed = options.scopes_claim.iter().flat_map(|claim| identity.texts(claim));
-        let claimed = claimed.filter_map(|word| word.parse::<Scope>().ok());
-        by_email.chain(by_group).flat_map(|(_, scopes)| scopes.iter()).chain(claimed).collect()
+        by_email.chain(by_group).flat_map(|(_, scopes)| scopes.iter()).collect()
     }
 
     /// The client secret; `None` for a public client.
@@ -343,6 +340,7 @@ async fn use_up(api: &Api, state: &str, now: Timestamp) -> Result<(), Problem> {
 mod tests {
     use pretty_assertions::assert_eq;
 
+    use super::super::scope::Scope;
     use super::*;
 
     fn scopes(scopes: &[Scope]) -> Scopes {
@@ -374,9 +372,11 @@ mod tests {
                 ("@Example.com".to_owned(), scopes(&[Scope::Read])),
                 ("boss@example.com".to_owned(), Scopes::ADMIN),
             ],
-            groups: vec![("ops".to_owned(), scopes(&[Scope::Run, Scope::Read]))],
+            groups: vec![
+                ("ops".to_owned(), scopes(&[Scope::Run, Scope::Read])),
+                ("editors".to_owned(), scopes(&[Scope::Write])),
+            ],
             groups_claim: "groups".to_owned(),
-            scopes_claim: Some("roles".to_owned()),
             ..LoginOptions::default()
         };
         let provider = Provider::new(options, 7071).expect("a provider");
@@ -394,10 +394,7 @@ mod tests {
         assert_eq!(of(email("\"x@example.com\"@evil.example", true)), "");
         assert_eq!(of(serde_json::json!({"groups": ["ops", "admin"]})), "read, run");
         assert_eq!(of(serde_json::json!({"groups": "OPS"})), "");
-        assert_eq!(
-            of(serde_json::json!({"roles": ["write", "nonsense"], "groups": ["ops"]})),
-            "read, run, write"
-        );
+        assert_eq!(of(serde_json::json!({"groups": ["editors", "write", "ops"]})), "read, run, write");
         assert_eq!(of(serde_json::json!({})), "");
     }
 

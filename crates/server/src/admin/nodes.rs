@@ -19,7 +19,7 @@ struct NodeView {
     id: i64,
     /// The name of its machine.
     host: String,
-    /// The address of its admin listener; absent for a daemon of an earlier release.
+    /// The address of its admin listener; absent while it starts.
     #[serde(skip_serializing_if = "Option::is_none")]
     address: Option<String>,
     /// Its data folder.

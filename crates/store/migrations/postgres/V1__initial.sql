@@ -2,6 +2,8 @@
 --
 -- Times are nanoseconds since the Unix epoch. Texts of authors are bytea: a text column takes no NUL, and bytea is ordered by
 -- bytes as in every other store. Numbers in dictionaries (`automations`, `definitions`) keep the rows of executions small.
+--
+-- Functions name the columns that they write: a later release may add columns while daemons of this one run.
 
 CREATE TABLE meta (name text COLLATE "C" PRIMARY KEY, value bytea NOT NULL);
 CREATE SEQUENCE node_id;
@@ -24,7 +26,9 @@ CREATE TABLE nodes (
   resting int8 NOT NULL DEFAULT 0,
   -- The generation of definitions that it runs; NULL if those are of its own folder. And why it is not the newest; NULL if it is.
   generation int8,
-  problem bytea
+  problem bytea,
+  -- Its description of itself for the others, as JSON.
+  details bytea
 ) WITH (fillfactor = 20);
 
 -- A connection of a node that writes. Every transaction on it raises `batch` by one, or fails if the lane is dead.
@@ -43,8 +47,8 @@ CREATE TABLE lanes (
 CREATE TABLE shards (id int2 PRIMARY KEY, owner int8) WITH (fillfactor = 20);
 INSERT INTO shards (id) SELECT generate_series(0, 127);
 
--- Requests of a node to the owner of an execution, which writes the reply. The sender deletes it.
-CREATE TABLE mail (id uuid PRIMARY KEY, execution uuid NOT NULL, sender int8 NOT NULL, body bytea NOT NULL, reply bytea);
+-- Requests of a node to the owner of an execution, or of a shard, which writes the reply. The sender deletes it.
+CREATE TABLE mail (id uuid PRIMARY KEY, execution uuid, sender int8 NOT NULL, body bytea NOT NULL, reply bytea, shard int2);
 
 CREATE TABLE automations (
   no int4 GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
@@ -224,7 +228,51 @@ CREATE TABLE poll_log (
   body bytea NOT NULL
 );
 CREATE INDEX poll_log_by_automation ON poll_log (automation, no);
+-- The polls in progress, each with the node that polls. Only people read it, so a crash of the server may empty it.
+CREATE UNLOGGED TABLE polling (automation text COLLATE "C" PRIMARY KEY, node int8 NOT NULL);
 CREATE TABLE subscriptions (id bytea PRIMARY KEY, body bytea NOT NULL);
+
+-- The token bucket of a rate limit. A node takes some tokens at once and holds those that it does not use yet, for a moment.
+-- Tokens in the bucket and held ones together are never more than the burst. A full bucket is as good as none.
+CREATE TABLE buckets (
+  automation text COLLATE "C",
+  test bool,
+  tokens float8 NOT NULL,
+  -- The time of `tokens`, by the clock of the database.
+  at_ns int8 NOT NULL,
+  -- When it will be full, and nobody holds any of it.
+  full_ns int8 NOT NULL,
+  -- The nodes that hold tokens, the number that each holds at most, and the end of that.
+  holders int8[] NOT NULL DEFAULT '{}',
+  held int4[] NOT NULL DEFAULT '{}',
+  until_ns int8[] NOT NULL DEFAULT '{}',
+  PRIMARY KEY (automation, test)
+) WITH (fillfactor = 20);
+
+-- The latest session at a test address. `turn` numbers the sessions of an Automation, `last` the captures of this one.
+CREATE TABLE listenings (
+  automation text COLLATE "C" PRIMARY KEY,
+  turn int8 NOT NULL DEFAULT 0,
+  since_ns int8 NOT NULL,
+  until_ns int8 NOT NULL,
+  most int4 NOT NULL,
+  -- Captured requests that could have started an execution.
+  count int4 NOT NULL DEFAULT 0,
+  last int4 NOT NULL DEFAULT 0
+);
+CREATE TABLE captures (
+  automation text COLLATE "C",
+  number int4,
+  -- The request to store it, by which a repetition is recognised.
+  id uuid NOT NULL,
+  aside bool NOT NULL,
+  size int8 NOT NULL,
+  body bytea NOT NULL,
+  PRIMARY KEY (automation, number)
+);
+
+-- Open pairings with senders that supply the secret of a webhook themselves.
+CREATE TABLE pairings (automation text COLLATE "C" PRIMARY KEY, until_ns int8 NOT NULL);
 
 -- Begins a batch of a lane: raises its number by exactly one. An error if the lane is dead or the number is not the next one.
 CREATE FUNCTION fence(n int8, l int2, b int8) RETURNS void LANGUAGE plpgsql AS $$
@@ -432,17 +480,16 @@ BEGIN
       places := array_append(places, i);
     END IF;
   END LOOP;
+  -- The column of `places` has the name of the function `unnest`.
   INSERT INTO executions (id, automation, definition, origin, shelf, started_ns, finished_ns, error, events, logs, tail_first, tail, replay_of)
-    SELECT g.id, g.automation, g.definition, g.origin, new_statuses[g.i] + CASE WHEN g.test THEN 8 ELSE 0 END, g.started_ns,
-      finished[g.i], new_errors[g.i], g.events + counts[g.i], g.logs + line_counts[g.i],
-      CASE WHEN bodies[g.i] IS NOT NULL THEN g.events END, bodies[g.i], g.replay_of
-    FROM unnest(gone, places) AS g (id, automation, definition, origin, test, status, started_ns, owner, events, logs, holds,
-      waits, wake_ns, replay_of, gate, handed, i);
+    SELECT g.id, g.automation, g.definition, g.origin, new_statuses[g.unnest] + CASE WHEN g.test THEN 8 ELSE 0 END, g.started_ns,
+      finished[g.unnest], new_errors[g.unnest], g.events + counts[g.unnest], g.logs + line_counts[g.unnest],
+      CASE WHEN bodies[g.unnest] IS NOT NULL THEN g.events END, bodies[g.unnest], g.replay_of
+    FROM unnest(gone, places) AS g;
   INSERT INTO logs (execution, first, lines)
-    SELECT g.id, g.logs, new_lines[g.i]
-    FROM unnest(gone, places) AS g (id, automation, definition, origin, test, status, started_ns, owner, events, logs, holds,
-      waits, wake_ns, replay_of, gate, handed, i)
-    WHERE line_counts[g.i] > 0;
+    SELECT g.id, g.logs, new_lines[g.unnest]
+    FROM unnest(gone, places) AS g
+    WHERE line_counts[g.unnest] > 0;
 END $$;
 
 -- Appends to one execution, whatever the append has. Verdict 0: done, 1: it has `detail` events, 2: there is no such execution,
@@ -471,8 +518,20 @@ BEGIN
       RETURN;
     END IF;
     has_ended := true;
-    l := ROW(of, e.automation, e.definition, e.origin, e.shelf >= 8, e.shelf % 8, e.started_ns, node, e.events, e.logs,
-      false, false, NULL, e.replay_of, NULL, false)::live;
+    l.id := of;
+    l.automation := e.automation;
+    l.definition := e.definition;
+    l.origin := e.origin;
+    l.test := e.shelf >= 8;
+    l.status := e.shelf % 8;
+    l.started_ns := e.started_ns;
+    l.owner := node;
+    l.events := e.events;
+    l.logs := e.logs;
+    l.holds := false;
+    l.waits := false;
+    l.replay_of := e.replay_of;
+    l.handed := false;
   END IF;
   IF l.owner IS DISTINCT FROM node THEN
     verdict := 4;
@@ -526,7 +585,10 @@ BEGIN
       l.wake_ns := wake;
     END IF;
     IF has_ended THEN
-      INSERT INTO live SELECT l.*;
+      INSERT INTO live (id, automation, definition, origin, test, status, started_ns, owner, events, logs, holds, waits, wake_ns,
+          replay_of, gate, handed)
+        VALUES (l.id, l.automation, l.definition, l.origin, l.test, l.status, l.started_ns, l.owner, l.events, l.logs, l.holds,
+          l.waits, l.wake_ns, l.replay_of, l.gate, l.handed);
     ELSE
       UPDATE live SET status = l.status, events = l.events, logs = l.logs, holds = l.holds,
         waits = l.waits, wake_ns = l.wake_ns WHERE id = of;
@@ -592,13 +654,17 @@ BEGIN
   RETURN true;
 END $$;
 
--- Forgets dead nodes that own nothing, and requests that nobody waits for.
+-- Forgets dead nodes that own nothing, and requests that nobody waits for. A node that gets executions while it dies is locked by
+-- the transaction that gives them. It stays until the next call.
 CREATE FUNCTION forget_dead() RETURNS void LANGUAGE plpgsql AS $$
 DECLARE
+  locked int8[];
   gone int8[];
 BEGIN
-  SELECT coalesce(array_agg(id), '{}') INTO gone FROM nodes n
-    WHERE dead AND NOT EXISTS (SELECT 1 FROM shards WHERE owner = n.id) AND NOT EXISTS (SELECT 1 FROM live WHERE owner = n.id);
+  SELECT coalesce(array_agg(d.id), '{}') INTO locked FROM (SELECT id FROM nodes WHERE dead FOR UPDATE SKIP LOCKED) d;
+  -- Read behind the locks.
+  SELECT coalesce(array_agg(n.id), '{}') INTO gone FROM unnest(locked) AS n (id)
+    WHERE NOT EXISTS (SELECT 1 FROM shards WHERE owner = n.id) AND NOT EXISTS (SELECT 1 FROM live WHERE owner = n.id);
   DELETE FROM lanes WHERE node = ANY (gone);
   DELETE FROM nodes WHERE id = ANY (gone);
   DELETE FROM mail WHERE NOT EXISTS (SELECT 1 FROM nodes n WHERE n.id = sender AND NOT n.dead)
@@ -692,4 +758,107 @@ BEGIN
   DELETE FROM blob_uses WHERE execution = ANY (gone) AND execution BETWEEN low AND high;
   DELETE FROM snapshots WHERE execution = ANY (gone);
   RETURN cardinality(gone);
+END $$;
+
+-- Takes at most `wanted` tokens for a node, which uses one at once and holds the others for at most `hold_ns`. What it held before
+-- is used up or given up. If there is no token, `wait_ns` is the time until there is one.
+CREATE FUNCTION take_tokens(
+  of text, of_test bool, taker int8, per_second float8, burst int4, wanted int4, hold_ns int8, OUT granted int4, OUT wait_ns int8
+) LANGUAGE plpgsql AS $$
+DECLARE
+  bucket buckets;
+  now_ns int8;
+  -- The tokens that other nodes hold, and the ends of that.
+  others int4;
+  first_end int8;
+  last_end int8;
+  fill float8;
+BEGIN
+  -- The row is never locked while a commit waits for a standby.
+  PERFORM set_config('synchronous_commit', 'local', true);
+  INSERT INTO buckets AS o (automation, test, tokens, at_ns, full_ns) VALUES (of, of_test, burst, 0, 0)
+    ON CONFLICT (automation, test) DO UPDATE SET at_ns = o.at_ns RETURNING * INTO bucket;
+  -- Read behind the lock, so that it never goes back from one node to the next.
+  now_ns := extract(epoch FROM clock_timestamp()) * 1000000000;
+  SELECT coalesce(array_agg(h.holder), '{}'), coalesce(array_agg(h.tokens), '{}'), coalesce(array_agg(h.ends), '{}'),
+      coalesce(sum(h.tokens), 0), min(h.ends), coalesce(max(h.ends), 0)
+    INTO bucket.holders, bucket.held, bucket.until_ns, others, first_end, last_end
+    FROM unnest(bucket.holders, bucket.held, bucket.until_ns) AS h (holder, tokens, ends)
+    -- One that ends later is of a clock that was set back.
+    WHERE h.holder <> taker AND h.ends > now_ns AND h.ends <= now_ns + hold_ns;
+  fill := bucket.tokens + greatest(now_ns - bucket.at_ns, 0) / 1e9 * per_second;
+  fill := greatest(least(fill, burst - others), 0);
+  granted := least(wanted, floor(fill));
+  wait_ns := 0;
+  IF granted = 0 THEN
+    wait_ns := greatest((1 - fill) / per_second * 1e9, 0);
+    IF burst - others < 1 THEN
+      wait_ns := greatest(wait_ns, first_end - now_ns);
+    END IF;
+  ELSIF granted > 1 THEN
+    last_end := now_ns + hold_ns;
+    bucket.holders := bucket.holders || taker;
+    bucket.held := bucket.held || granted - 1;
+    bucket.until_ns := bucket.until_ns || last_end;
+  END IF;
+  fill := fill - granted;
+  UPDATE buckets SET tokens = fill, at_ns = now_ns, holders = bucket.holders, held = bucket.held, until_ns = bucket.until_ns,
+      full_ns = greatest(least(now_ns + (burst - fill) / per_second * 1e9, 9e18), last_end)
+    WHERE automation = of AND test = of_test;
+END $$;
+
+-- Begins a session in place of the one before, and deletes sessions beyond `sessions`: those that are over first, then the oldest.
+CREATE FUNCTION begin_listening(of text, since int8, ends int8, new_most int4, sessions int4) RETURNS int8 LANGUAGE plpgsql AS $$
+DECLARE
+  new_turn int8;
+  gone text[];
+BEGIN
+  PERFORM set_config('synchronous_commit', 'local', true);
+  INSERT INTO listenings AS l (automation, since_ns, until_ns, most) VALUES (of, since, ends, new_most)
+    ON CONFLICT (automation) DO UPDATE SET turn = l.turn + 1, since_ns = since, until_ns = ends, most = new_most, count = 0, last = 0
+    RETURNING turn INTO new_turn;
+  SELECT coalesce(array_agg(o.automation), '{}') INTO gone FROM (
+    SELECT automation FROM listenings WHERE automation <> of
+      ORDER BY until_ns > since AND count < most DESC, CASE WHEN until_ns > since AND count < most THEN until_ns ELSE since_ns END DESC
+      OFFSET sessions - 1) o;
+  DELETE FROM listenings WHERE automation = ANY (gone);
+  DELETE FROM captures WHERE automation = of OR automation = ANY (gone);
+  RETURN new_turn;
+END $$;
+
+-- Stores a capture if a session is active, and deletes the oldest ones of the largest session while all of them have more than
+-- `most_bytes`. Returns false if no session is active.
+CREATE FUNCTION add_capture(
+  of text, new_id uuid, now_ns int8, is_aside bool, new_size int8, new_body bytea, most_asides int4, most_bytes int8
+) RETURNS bool LANGUAGE plpgsql AS $$
+DECLARE
+  new_number int4;
+  total int8;
+  largest text;
+BEGIN
+  PERFORM set_config('synchronous_commit', 'local', true);
+  -- One at a time, so that sums are of what is there.
+  PERFORM pg_advisory_xact_lock(hashtextextended('cogwork:' || current_schema() || ':captures', 0));
+  IF EXISTS (SELECT 1 FROM captures WHERE automation = of AND id = new_id) THEN
+    RETURN true;
+  END IF;
+  PERFORM 1 FROM listenings WHERE automation = of AND until_ns > now_ns AND count < most FOR UPDATE;
+  IF NOT FOUND THEN
+    RETURN false;
+  END IF;
+  IF is_aside AND (SELECT count(*) FROM captures WHERE automation = of AND aside) >= most_asides THEN
+    RETURN true;
+  END IF;
+  UPDATE listenings SET last = last + 1, count = count + CASE WHEN is_aside THEN 0 ELSE 1 END WHERE automation = of
+    RETURNING last INTO new_number;
+  INSERT INTO captures (automation, number, id, aside, size, body)
+    VALUES (of, new_number, new_id, is_aside, new_size, new_body);
+  LOOP
+    SELECT sum(s.size), (array_agg(s.automation ORDER BY s.size DESC))[1] INTO total, largest
+      FROM (SELECT automation, sum(size) AS size FROM captures GROUP BY automation) s;
+    EXIT WHEN total IS NULL OR total <= most_bytes;
+    DELETE FROM captures WHERE automation = largest
+      AND number = (SELECT min(number) FROM captures WHERE automation = largest);
+  END LOOP;
+  RETURN true;
 END $$;

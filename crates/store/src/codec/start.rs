@@ -129,11 +129,6 @@ pub(crate) fn read(
     raw: Option<&[u8]>,
     known: StartColumns,
 ) -> Result<Vec<Event>, serde_json::Error> {
-    // An event of the releases before version 9, which stored all of it. The form of today begins with a list.
-    if text.starts_with("[{") {
-        let events: Vec<DecodedEvent> = serde_json::from_str(text)?;
-        return Ok(events.into_iter().map(|DecodedEvent(event)| event).collect());
-    }
     let (at, payload, mut later) = match raw {
         None => {
             let StartText { opening: (Nanoseconds(at), payload), events } = serde_json::from_str(text)?;
@@ -271,17 +266,6 @@ mod tests {
             let found = read(&text, raw, known()).expect("it was written so");
             let expected: Vec<Event> = [started(at, payload)].into_iter().chain(events).collect();
             prop_assert_eq!(found, expected);
-        }
-
-        #[test]
-        fn a_beginning_of_an_earlier_release_is_read(
-            at in time(),
-            payload in payload(),
-            events in vec(event(), 0..4),
-        ) {
-            let expected: Vec<Event> = [started(at, payload)].into_iter().chain(events).collect();
-            let text = serde_json::to_string(&expected).expect("it is JSON");
-            prop_assert_eq!(read(&text, None, known()).expect("it was written so"), expected);
         }
 
         #[test]

@@ -13,7 +13,7 @@ use super::exchange::{Request, Requests};
 use super::lane::Shared;
 use super::node::fence_off;
 use super::reader::Reader;
-use super::schema;
+use super::schema::SCHEMA;
 use super::usage::Usage;
 use crate::outage::Source;
 use crate::types::{Load, News, NodeId, RunningGeneration, ServerTime};
@@ -116,7 +116,7 @@ pub(super) async fn keep_alive(shared: Arc<Shared>, mut requests: Requests, read
                     Ok(())
                 }
                 Ok(Beat::Dead) => return shared.poison.set("another daemon has taken over"),
-                Ok(Beat::TooOld(oldest)) => return shared.poison.set(&schema::too_old(oldest)),
+                Ok(Beat::TooOld(oldest)) => return shared.poison.set(&SCHEMA.too_old(oldest)),
                 Err(trouble) => Err(trouble),
             },
             Some(request) = requests.recv(), if link.is_some() => match &link {
@@ -175,7 +175,7 @@ async fn beat(
     }
     let is_alive = rows.first().map(|row| row.try_get::<_, bool>(4)).transpose()?.unwrap_or_default();
     let oldest: Option<i32> = rows.first().map(|row| row.try_get(6)).transpose()?.flatten();
-    if let Some(oldest) = oldest.filter(|oldest| !schema::is_usable(*oldest)) {
+    if let Some(oldest) = oldest.filter(|oldest| !SCHEMA.is_usable(*oldest)) {
         return Ok(Beat::TooOld(oldest));
     }
     if !is_alive {

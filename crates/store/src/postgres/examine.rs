@@ -4,7 +4,7 @@ use tokio_postgres::Client;
 
 use super::Address;
 use super::connect::Session;
-use super::schema::{self, CURRENT, explain};
+use super::schema::{self, SCHEMA, explain};
 use super::{beat, checks, migration, rights};
 use crate::{Durability, Error, Examination};
 
@@ -47,7 +47,7 @@ async fn connect_and_check(address: &Address, durability: Durability) -> Result<
     let (mut session, second) = (open().await?, open().await?);
     let mut server = checks::check(&session.client, &second.client, durability).await.map_err(&failed)?;
     server.weakened.extend(address.weakness());
-    let version = schema::readable_version(&session.client).await.map_err(&failed)?;
+    let version = SCHEMA.readable_version(&session.client).await.map_err(&failed)?;
     check_rights(&session.client, version.is_none()).await.map_err(&failed)?;
     let Some(version) = version else { return Ok(Examination::Missing) };
     let query_failed = |error: tokio_postgres::Error| failed(explain(&error));
@@ -56,7 +56,7 @@ async fn connect_and_check(address: &Address, durability: Durability) -> Result<
     drop(transaction);
     let now = beat::read_server_time(&session.client).await.map_err(query_failed)?;
     Ok(Examination::Usable {
-        older: u32::try_from(version).ok().filter(|_| version < CURRENT),
+        older: u32::try_from(version).ok().filter(|_| version < SCHEMA.version()),
         server_time: Some(now.now()),
         weakened: server.weakened,
     })

@@ -24,7 +24,7 @@ use super::partitions::Partitions;
 use super::probes::{self, WriteProbes};
 use super::queue::Queue;
 use super::reader::{Closing, Reader};
-use super::schema::{self, explain};
+use super::schema::{SCHEMA, explain};
 use super::store::PostgresStore;
 use super::usage::Usage;
 use super::{Address, usage};
@@ -235,7 +235,7 @@ async fn begin(
     if is_read_only {
         let mut server = checks::look(&session.client).await.map_err(failed)?;
         server.weakened.extend(address.weakness());
-        schema::check(&session.client).await.map_err(failed)?;
+        SCHEMA.check(&session.client).await.map_err(failed)?;
         return Ok((session, server, None));
     }
     let second = access.open(settings).await;
@@ -244,7 +244,7 @@ async fn begin(
     let mut server = checked.map_err(failed)?;
     server.weakened.extend(address.weakness());
     let identity = Identity::of(options.local.as_deref())?;
-    schema::migrate(&mut session.client).await.map_err(failed)?;
+    SCHEMA.migrate(&mut session.client).await.map_err(failed)?;
     Ok((session, server, Some(identity)))
 }
 

@@ -6,24 +6,22 @@ use tokio_postgres::error::SqlState;
 
 use super::connect::{is_transient, message};
 
-/// The migrations, oldest first. A released one never changes.
-const MIGRATIONS: [(&str, &str); 7] = [
-    ("V1__initial", include_str!("../../migrations/postgres/V1__initial.sql")),
-    ("V2__buckets", include_str!("../../migrations/postgres/V2__buckets.sql")),
-    ("V3__shard_letters", include_str!("../../migrations/postgres/V3__shard_letters.sql")),
-    ("V4__listening", include_str!("../../migrations/postgres/V4__listening.sql")),
-    ("V5__expandable", include_str!("../../migrations/postgres/V5__expandable.sql")),
-    ("V6__handovers_and_pairings", include_str!("../../migrations/postgres/V6__handovers_and_pairings.sql")),
-    ("V7__node_details", include_str!("../../migrations/postgres/V7__node_details.sql")),
-];
+/// The tables of a release.
+#[derive(Clone, Copy)]
+pub(super) struct Schema {
+    /// The migrations, oldest first. Their number is the version of the tables.
+    migrations: &'static [(&'static str, &'static str)],
+    /// The oldest version that a release must know to use these tables. Daemons of two releases run beside each other during a rolling
+    /// update, so a migration only adds what the previous release does not mind. What that release still needs goes later, together
+    /// with a higher number here.
+    oldest: i32,
+}
 
-/// The version that this release reads and writes.
-pub(super) const CURRENT: i32 = 7;
-
-/// The oldest version that a release must know to use the tables of [`CURRENT`]. Daemons of two releases run beside each other during a
-/// rolling update, so a migration only adds what the release before does not mind. What that release still needs goes later, together
-/// with a higher number here.
-const OLDEST: i32 = 3;
+/// The tables that this release reads and writes. A released migration never changes.
+pub(super) const SCHEMA: Schema = Schema {
+    migrations: &[("V1__initial", include_str!("../../migrations/postgres/V1__initial.sql"))],
+    oldest: 1,
+};
 
 /// The number of the oldest version as the database has it, and its row. A database without the row is used by releases that know its
 /// version.
@@ -44,14 +42,114 @@ const LOCK: &str =
 const UNLOCK: &str =
     "SELECT pg_advisory_unlock(hashtextextended('cogwork:' || current_schema() || ':schema', 0))";
 
-/// Makes the tables, or migrates them to the current version in one transaction. Returns what to tell people if that fails.
-pub(super) async fn migrate(client: &mut Client) -> Result<(), String> {
-    let failed = |error: tokio_postgres::Error| explain(&error);
-    check_schema(client).await?;
-    client.query_one(LOCK, &[]).await.map_err(failed)?;
-    let migrated = migrate_locked(client).await;
-    client.query_one(UNLOCK, &[]).await.map_err(failed)?;
-    migrated
+impl Schema {
+    /// Returns the version of the tables.
+    pub(super) fn version(self) -> i32 {
+        i32::try_from(self.migrations.len()).unwrap_or(i32::MAX)
+    }
+
+    /// Makes the tables, or migrates them to this version in one transaction. Returns what to tell people if that fails.
+    pub(super) async fn migrate(self, client: &mut Client) -> Result<(), String> {
+        let failed = |error: tokio_postgres::Error| explain(&error);
+        check_schema(client).await?;
+        client.query_one(LOCK, &[]).await.map_err(failed)?;
+        let migrated = self.migrate_locked(client).await;
+        client.query_one(UNLOCK, &[]).await.map_err(failed)?;
+        migrated
+    }
+
+    async fn migrate_locked(self, client: &mut Client) -> Result<(), String> {
+        let failed = |error: tokio_postgres::Error| explain(&error);
+        let found = version(client).await?;
+        match found {
+            Some(found) if found >= self.version() => return self.check_later(client, found).await,
+            Some(found) => {
+                // Before the tables change, so that no daemon starts that cannot use them.
+                client.execute(PUT_OLDEST, &[&self.oldest]).await.map_err(failed)?;
+                if found < self.oldest {
+                    client.batch_execute(EXPEL).await.map_err(failed)?;
+                }
+            }
+            None => {}
+        }
+        let migrations = self.migrations.iter().map(|(name, sql)| Migration::unapplied(name, sql));
+        let migrations = migrations.collect::<Result<Vec<_>, _>>().map_err(|error| error.to_string())?;
+        client.batch_execute(LOCK_TIMEOUT).await.map_err(failed)?;
+        let mut tries = 1;
+        loop {
+            // Ungrouped, a crash could leave a migration applied but not recorded.
+            match Runner::new(&migrations).set_grouped(true).run_async(client).await {
+                Ok(_) => break,
+                Err(error) if database_error(&error).is_some_and(is_transient) && tries < MAX_TRIES => {
+                    tries += 1
+                }
+                Err(error) => return Err(cause(&error)),
+            }
+        }
+        client.batch_execute(NO_LOCK_TIMEOUT).await.map_err(failed)?;
+        if found.is_none() {
+            client.execute(PUT_OLDEST, &[&self.oldest]).await.map_err(failed)?;
+        }
+        Ok(())
+    }
+
+    /// Returns what to tell people if this release cannot use the tables of a later one.
+    async fn check_later(self, client: &Client, found: i32) -> Result<(), String> {
+        if found == self.version() {
+            return Ok(());
+        }
+        let oldest = client.query_opt(FOUND_OLDEST, &[]).await.map_err(|error| explain(&error))?;
+        let oldest = oldest.map(|row| row.try_get(0)).transpose().map_err(|error| explain(&error))?;
+        if self.is_usable(oldest.unwrap_or(found)) { Ok(()) } else { Err(self.newer(found)) }
+    }
+
+    /// Returns true if this release can use tables that need the knowledge of this version.
+    pub(super) fn is_usable(self, oldest: i32) -> bool {
+        oldest <= self.version()
+    }
+
+    /// Returns what to tell people if this release cannot use the tables any more.
+    pub(super) fn too_old(self, oldest: i32) -> String {
+        format!(
+            "the tables of the database now need a release that knows version {oldest}, this one knows up to {}; \
+             use the release that wrote it, or a later one",
+            self.version()
+        )
+    }
+
+    /// Returns the version of the tables, or what to tell people if this release can neither use nor migrate them; `None` if there are
+    /// none.
+    pub(super) async fn readable_version(self, client: &Client) -> Result<Option<i32>, String> {
+        let found = version(client).await?;
+        if let Some(found) = found.filter(|found| *found > self.version()) {
+            self.check_later(client, found).await?;
+        }
+        Ok(found)
+    }
+
+    /// Returns what to tell people if this release cannot read the tables. A read-only store cannot migrate.
+    pub(super) async fn check(self, client: &Client) -> Result<(), String> {
+        match version(client).await? {
+            Some(found) if found >= self.version() => self.check_later(client, found).await,
+            Some(found) => Err(format!(
+                "it has tables of version {found}, this release reads version {}; start the daemon once to migrate \
+                 them",
+                self.version()
+            )),
+            None => Err(
+                "it has no tables of Cogwork; start the daemon once to make them, or give the address of \
+                another database"
+                    .to_owned(),
+            ),
+        }
+    }
+
+    fn newer(self, found: i32) -> String {
+        format!(
+            "it has tables of version {found}, this release knows up to {}; use the release that wrote it, or a later one",
+            self.version()
+        )
+    }
 }
 
 /// Returns what to tell people if there is no schema in which tables could be.
@@ -65,91 +163,6 @@ pub(super) async fn check_schema(client: &Client) -> Result<(), String> {
                 .to_owned())
         }
     }
-}
-
-async fn migrate_locked(client: &mut Client) -> Result<(), String> {
-    let failed = |error: tokio_postgres::Error| explain(&error);
-    let found = version(client).await?;
-    match found {
-        Some(found) if found >= CURRENT => return check_later(client, found).await,
-        Some(found) => {
-            // Before the tables change, so that no daemon starts that cannot use them.
-            client.execute(PUT_OLDEST, &[&OLDEST]).await.map_err(failed)?;
-            if found < OLDEST {
-                client.batch_execute(EXPEL).await.map_err(failed)?;
-            }
-        }
-        None => {}
-    }
-    let migrations = MIGRATIONS.iter().map(|(name, sql)| Migration::unapplied(name, sql));
-    let migrations = migrations.collect::<Result<Vec<_>, _>>().map_err(|error| error.to_string())?;
-    client.batch_execute(LOCK_TIMEOUT).await.map_err(failed)?;
-    let mut tries = 1;
-    loop {
-        // Ungrouped, a crash could leave a migration applied but not recorded.
-        match Runner::new(&migrations).set_grouped(true).run_async(client).await {
-            Ok(_) => break,
-            Err(error) if database_error(&error).is_some_and(is_transient) && tries < MAX_TRIES => tries += 1,
-            Err(error) => return Err(cause(&error)),
-        }
-    }
-    client.batch_execute(NO_LOCK_TIMEOUT).await.map_err(failed)?;
-    if found.is_none() {
-        client.execute(PUT_OLDEST, &[&OLDEST]).await.map_err(failed)?;
-    }
-    Ok(())
-}
-
-/// Returns what to tell people if this release cannot use the tables of a later one.
-async fn check_later(client: &Client, found: i32) -> Result<(), String> {
-    if found == CURRENT {
-        return Ok(());
-    }
-    let oldest = client.query_opt(FOUND_OLDEST, &[]).await.map_err(|error| explain(&error))?;
-    let oldest = oldest.map(|row| row.try_get(0)).transpose().map_err(|error| explain(&error))?;
-    if is_usable(oldest.unwrap_or(found)) { Ok(()) } else { Err(newer(found)) }
-}
-
-/// Returns true if this release can use tables that need the knowledge of this version.
-pub(super) fn is_usable(oldest: i32) -> bool {
-    oldest <= CURRENT
-}
-
-/// Returns what to tell people if this release cannot use the tables any more.
-pub(super) fn too_old(oldest: i32) -> String {
-    format!(
-        "the tables of the database now need a release that knows version {oldest}, this one knows up to {CURRENT}; use the release \
-         that wrote it, or a later one"
-    )
-}
-
-/// Returns the version of the tables, or what to tell people if this release can neither use nor migrate them; `None` if there are
-/// none.
-pub(super) async fn readable_version(client: &Client) -> Result<Option<i32>, String> {
-    let found = version(client).await?;
-    if let Some(found) = found.filter(|found| *found > CURRENT) {
-        check_later(client, found).await?;
-    }
-    Ok(found)
-}
-
-/// Returns what to tell people if this release cannot read the tables. A read-only store cannot migrate.
-pub(super) async fn check(client: &Client) -> Result<(), String> {
-    match version(client).await? {
-        Some(found) if found >= CURRENT => check_later(client, found).await,
-        Some(found) => Err(format!(
-            "it has tables of version {found}, this release reads version {CURRENT}; start the daemon once to migrate them"
-        )),
-        None => Err("it has no tables of Cogwork; start the daemon once to make them, or give the address of another \
-            database"
-            .to_owned()),
-    }
-}
-
-fn newer(found: i32) -> String {
-    format!(
-        "it has tables of version {found}, this release knows up to {CURRENT}; use the release that wrote it, or a later one"
-    )
 }
 
 /// Returns the version of the tables; `None` if there are none.
@@ -265,4 +278,113 @@ fn connection_way_out(said: &str) -> Option<&'static str> {
     ways.into_iter()
         .find(|(words, _)| words.iter().any(|word| said.contains(word)))
         .map(|(_, way_out)| way_out)
+}
+
+#[cfg(all(test, feature = "conformance"))]
+mod tests {
+    use std::path::Path;
+    use std::sync::Arc;
+    use std::time::Duration;
+
+    use tempfile::TempDir;
+    use tokio_postgres::NoTls;
+
+    use super::*;
+    use crate::conformance::{PostgresServer, PostgresSpace};
+    use crate::{Location, Options, Store};
+
+    /// The tables of a later release that daemons of this one can use.
+    const LATER: Schema = Schema {
+        migrations: &[SCHEMA.migrations[0], ("V2__later", "ALTER TABLE live ADD COLUMN later text")],
+        oldest: 1,
+    };
+    /// The tables of a later release that daemons of this one cannot use.
+    const BREAKING: Schema = Schema { oldest: 2, ..LATER };
+    /// The last of its migrations fails at its second statement.
+    const BROKEN: Schema = Schema {
+        migrations: &[
+            LATER.migrations[0],
+            LATER.migrations[1],
+            ("V3__broken", "CREATE TABLE half (a int); SELECT * FROM missing"),
+        ],
+        oldest: 1,
+    };
+    /// How long a daemon may take to notice that it is fenced off: it beats every two seconds.
+    const PATIENCE: Duration = Duration::from_secs(20);
+
+    fn open(space: &PostgresSpace, folder: &TempDir) -> Arc<dyn Store> {
+        let options = Options { local: Some(folder.path().to_owned()), ..Options::default() };
+        let location = Location::parse(&space.url(), Path::new("")).expect("an address");
+        crate::open(&location, options).expect("it opens")
+    }
+
+    async fn connect(space: &PostgresSpace) -> Client {
+        let (client, connection) = tokio_postgres::connect(&space.url(), NoTls).await.expect("it connects");
+        tokio::spawn(connection);
+        client
+    }
+
+    async fn deaths(store: &dyn Store) -> Vec<bool> {
+        store.nodes().await.expect("they are read").iter().map(|node| node.dead).collect()
+    }
+
+    fn oldest(server: &PostgresServer, space: &PostgresSpace) -> String {
+        server.run(&format!(
+            "SELECT convert_from(value, 'UTF8') FROM {}.meta WHERE name = 'oldest'",
+            space.schema()
+        ))
+    }
+
+    #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+    async fn daemons_that_can_use_the_tables_go_on_after_a_migration() {
+        let (server, folder) = (PostgresServer::start(), tempfile::tempdir().expect("a folder"));
+        let space = server.space();
+        let running = open(&space, &folder);
+        let (mut one, mut other) = (connect(&space).await, connect(&space).await);
+        assert_eq!(LATER.readable_version(&one).await, Ok(Some(1)));
+        LATER.check(&one).await.expect_err("a reader may not change the tables");
+        // Two daemons start while a backup reads: one migrates after it, and the other one waits for that.
+        let backup = connect(&space).await;
+        backup.batch_execute("BEGIN; LOCK TABLE live IN ACCESS SHARE MODE").await.expect("it is locked");
+        let release = async {
+            let waiting = "SELECT count(*) FROM pg_locks WHERE NOT granted";
+            let are_waiting =
+                async || backup.query_one(waiting, &[]).await.expect("it is counted").get::<_, i64>(0) > 1;
+            while !are_waiting().await {}
+            backup.batch_execute("COMMIT").await.expect("it is released");
+        };
+        let all = async { tokio::join!(LATER.migrate(&mut one), LATER.migrate(&mut other), release) };
+        let (first, second, ()) = tokio::time::timeout(PATIENCE, all).await.expect("they migrate");
+        assert_eq!((first, second), (Ok(()), Ok(())));
+        LATER.check(&one).await.expect("they have the version");
+        SCHEMA.check(&one).await.expect("this release may use them");
+        assert_eq!(oldest(&server, &space), "1");
+        assert_eq!(deaths(&*running).await, [false]);
+    }
+
+    #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+    async fn a_migration_fences_off_daemons_that_cannot_use_its_tables() {
+        let (server, folder) = (PostgresServer::start(), tempfile::tempdir().expect("a folder"));
+        let space = server.space();
+        let running = open(&space, &folder);
+        let mut client = connect(&space).await;
+        BREAKING.migrate(&mut client).await.expect("it is migrated");
+        assert_eq!(oldest(&server, &space), "2");
+        assert_eq!(deaths(&*running).await, [true]);
+        let failure = tokio::time::timeout(PATIENCE, running.failure()).await.expect("it stops");
+        assert!(failure.to_string().contains("use the release that wrote it"), "{failure}");
+        SCHEMA.migrate(&mut client).await.expect_err("this release cannot use them");
+    }
+
+    #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+    async fn a_migration_that_fails_changes_no_table() {
+        let (server, folder) = (PostgresServer::start(), tempfile::tempdir().expect("a folder"));
+        let space = server.space();
+        open(&space, &folder).close().await.expect("it closes");
+        let mut client = connect(&space).await;
+        BROKEN.migrate(&mut client).await.expect_err("the last migration fails");
+        assert_eq!(SCHEMA.readable_version(&client).await, Ok(Some(1)));
+        let half = server.run(&format!("SELECT to_regclass('{}.half') IS NULL", space.schema()));
+        assert_eq!(half, "t");
+    }
 }

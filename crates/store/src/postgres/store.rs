@@ -14,9 +14,9 @@ use super::lane::Shared;
 use super::op::{AcceptOp, AcceptRow, Done, Op};
 use super::open::{Driver, Opened};
 use super::queue::Queue;
+use super::schema::SCHEMA;
 use super::{
-    buckets, events, generations, list, listening, pairings, peers, prune, schema, state, triggers, usage,
-    waits,
+    buckets, events, generations, list, listening, pairings, peers, prune, state, triggers, usage, waits,
 };
 use crate::codec::{
     AppendRow, CutEvents, HistoryBytes, HistoryRow, LargeTexts, NewExecutionRow, PollRow, state_changes,
@@ -549,7 +549,7 @@ impl Store for PostgresStore {
         Ok(Info {
             engine: format!("PostgreSQL {}", opened.server.version),
             location: opened.address.to_string(),
-            schema: u32::try_from(schema::CURRENT).unwrap_or_default(),
+            schema: u32::try_from(SCHEMA.version()).unwrap_or_default(),
             bytes: opened.usage.bytes(),
             used: opened.usage.used(),
             blob_bytes,

@@ -216,7 +216,7 @@ mod tests {
     fn free_space_is_used_up_where_the_tables_grew_and_gone_where_they_shrank() {
         assert_eq!(still_free("1000 300 a-deletion", 1000), 300);
         assert_eq!(still_free("1000 300 a-deletion", 1100), 200);
-        assert_eq!(still_free("1000 300", 900), 200, "as a release before wrote it");
+        assert_eq!(still_free("1000 300 a-deletion", 900), 200);
         assert_eq!(still_free("1000 300 a-deletion", 2000), 0);
         assert_eq!(still_free("", 2000), 0);
     }

@@ -10,15 +10,16 @@ use rusqlite::Connection;
 use super::blobs::{self, BlobFiles, Folder, Hash};
 use super::paths::{StorePaths, sync_directory};
 use super::pool::read_error;
+use super::schema::{SCHEMA, Schema};
+use super::settings;
 use super::usage::Usage;
-use super::{schema, settings};
 use crate::{Backup, Error, Options};
 
 /// Copies a snapshot of the store at `from` to the new folder `to`. A daemon may use the store and go on writing.
 pub(crate) fn back_up(from: &Path, to: &Path) -> Result<Backup, Error> {
     let paths = StorePaths::new(from);
     let source = settings::open_reader(&paths.file)?;
-    schema::check(&source, &paths.file)?;
+    SCHEMA.check(&source, &paths.file)?;
     // `query_only` would also forbid writing the copy.
     source.pragma_update(None, "query_only", false).map_err(read_error)?;
     let failed = |reason: String| Error::Backup { path: to.to_owned(), reason };
@@ -36,7 +37,7 @@ pub(crate) fn back_up(from: &Path, to: &Path) -> Result<Backup, Error> {
     }
     let copy = StorePaths::of_directory(&partial);
     copy.make_directory()?;
-    let done = copy_store(&paths, &source, &copy, Tables::Unchanged).and_then(|backup| {
+    let done = copy_store(&paths, &source, &copy, SCHEMA).and_then(|backup| {
         std::fs::rename(&partial, to).map_err(io)?;
         sync_directory(above(to)).map_err(io)?;
         Ok(Backup { path: to.to_owned(), ..backup })
@@ -51,22 +52,14 @@ pub(crate) fn back_up(from: &Path, to: &Path) -> Result<Backup, Error> {
     })
 }
 
-/// The tables of a copy.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Tables {
-    /// Those of the source, which has the current version.
-    Unchanged,
-    /// Migrated to the current version.
-    Migrated,
-}
-
-/// Copies a snapshot of the store at `paths`, which `source` reads, to `copy`, whose folder exists and is empty. Verifies
-/// every large value and the structure of the copy. All of it is on disk when this returns.
+/// Copies a snapshot of the store at `paths`, which `source` reads, to `copy`, whose folder exists and is empty. Migrates the
+/// tables of the copy to `schema`, and verifies every large value and the structure of the copy. All of it is on disk when
+/// this returns.
 pub(super) fn copy_store(
     paths: &StorePaths,
     source: &Connection,
     copy: &StorePaths,
-    tables: Tables,
+    schema: Schema,
 ) -> Result<Backup, Error> {
     let failed = |reason: String| Error::Backup { path: copy.directory.clone(), reason };
     let io = |error: std::io::Error| failed(error.to_string());
@@ -78,9 +71,9 @@ pub(super) fn copy_store(
         Some(rusqlite::ErrorCode::DiskFull) => Error::Full,
         _ => read_error(error),
     })?;
-    if tables == Tables::Migrated {
+    if schema.older(source, &paths.file)?.is_some() {
         let mut writer = settings::open_writer(&copy.file, &Options::default())?;
-        schema::migrate(&mut writer, &copy.file)?;
+        schema.migrate(&mut writer, &copy.file)?;
         writer.close().map_err(|(_, error)| read_error(error))?;
     }
     File::open(&copy.file).and_then(|file| file.sync_all()).map_err(io)?;
@@ -121,4 +114,34 @@ fn check(copy: &Connection) -> Result<(), Error> {
 /// Returns the folder that holds `path`.
 fn above(path: &Path) -> &Path {
     path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::schema::tests::LATER;
+    use super::*;
+
+    #[test]
+    fn a_copy_of_an_earlier_release_is_migrated_and_its_source_is_not() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let [paths, copy] = ["data", "copy"].map(|name| StorePaths::of_directory(&folder.path().join(name)));
+        for paths in [&paths, &copy] {
+            paths.make_directory().expect("it is made");
+        }
+        paths.make_file().expect("it is made");
+        let mut writer = settings::open_writer(&paths.file, &Options::default()).expect("it opens");
+        SCHEMA.migrate(&mut writer, &paths.file).expect("it has tables");
+        writer.execute("INSERT INTO watermarks VALUES ('orders', 'hourly', 7)", []).expect("it is stored");
+        drop(writer);
+        let source = settings::open_reader(&paths.file).expect("it opens");
+        source.pragma_update(None, "query_only", false).expect("it is set");
+        copy_store(&paths, &source, &copy, LATER).expect("it is copied");
+        SCHEMA.check(&source, &paths.file).expect("it has its tables");
+        let copied = settings::open_reader(&copy.file).expect("it opens");
+        LATER.check(&copied, &copy.file).expect("it has the later tables");
+        let later: String = copied
+            .query_row("SELECT later FROM watermarks WHERE instant_ns = 7", [], |row| row.get(0))
+            .expect("its row is there");
+        assert_eq!(later, "new");
+    }
 }

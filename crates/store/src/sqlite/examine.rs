@@ -4,7 +4,8 @@ use std::fs::OpenOptions;
 use std::path::Path;
 
 use super::paths::{StorePaths, exists};
-use super::{migration, schema, settings};
+use super::schema::SCHEMA;
+use super::{migration, settings};
 use crate::{Error, Examination};
 
 /// Checks the store at `path`, as [`crate::examine`] documents.
@@ -22,7 +23,7 @@ pub(crate) fn examine(path: &Path) -> Result<Examination, Error> {
         reason: format!("it cannot be written: {error}"),
     })?;
     let connection = settings::open_reader(&paths.file)?;
-    let older = schema::older(&connection, &paths.file).map_err(|error| paths.refine_error(error))?;
+    let older = SCHEMA.older(&connection, &paths.file).map_err(|error| paths.refine_error(error))?;
     migration::check_marks(&connection, &paths.file)?;
     Ok(Examination::Usable { older, server_time: None, weakened: Vec::new() })
 }

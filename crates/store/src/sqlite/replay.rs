@@ -53,15 +53,14 @@ pub(super) fn row(
     let row = |row: &Row<'_>| Ok((row.get(0)?, row.get(1)?));
     let found = transaction.prepare_cached(sql).map_err(read_error)?;
     let found = { found }.query_row(params![id.as_bytes(), first], row).optional().map_err(read_error)?;
-    let (first, body): (u32, String) = match (found, start) {
-        (Some(found), _) => found,
-        (None, Some((sequence, _))) => {
+    let (first, body): (u32, String) = match found {
+        Some(found) => found,
+        None => {
             let sql = "SELECT body FROM starts WHERE sequence = ?1 AND execution = ?2";
             let mut statement = transaction.prepare_cached(sql).map_err(read_error)?;
-            let body = statement.query_row(params![sequence, id.as_bytes()], |row| row.get(0));
+            let body = statement.query_row(params![start, id.as_bytes()], |row| row.get(0));
             (0, body.map_err(read_error)?)
         }
-        (None, None) => return Ok(None),
     };
     let cuts = blobs::references(&transaction, id, first).map_err(read_error)?;
     let text = match cuts.get(&first) {
@@ -143,23 +142,22 @@ fn stored_events(
     // One snapshot of the database for the count and the events.
     let transaction =
         connection.transaction_with_behavior(TransactionBehavior::Deferred).map_err(read_error)?;
-    let Some(Beginning { count, start }) = beginning(&transaction, id)? else { return Ok(None) };
-    let snapshot = find(&transaction)?.filter(|_| start.is_some());
+    let Some(Beginning { count, start, columns }) = beginning(&transaction, id)? else { return Ok(None) };
+    let snapshot = find(&transaction)?;
     let from = snapshot.as_ref().map_or(0, |snapshot| snapshot.events);
     let cuts = blobs::references(&transaction, id, from).map_err(read_error)?;
     let texts = RowReader { folder, cuts, id };
-    let mut events: Vec<Event> = Vec::new();
-    if let Some((sequence, known)) = start {
+    let mut events = {
         let sql = "SELECT body, raw FROM starts WHERE sequence = ?1 AND execution = ?2";
         let mut statement = transaction.prepare_cached(sql).map_err(read_error)?;
-        let mut rows = statement.query(params![sequence, id.as_bytes()]).map_err(read_error)?;
+        let mut rows = statement.query(params![start, id.as_bytes()]).map_err(read_error)?;
         let Some(row) = rows.next().map_err(read_error)? else { return Err(texts.missing(0)) };
         let raw = row.get_ref(1).and_then(|raw| Ok(raw.as_bytes_or_null()?)).map_err(read_error)?;
-        events = texts.read(row, 0, 0, |text| match &mut cutting {
-            Some(cutting) => read_start(&cutting(text, 0, true), raw, known),
-            None => read_start(text, raw, known),
-        })?;
-    }
+        texts.read(row, 0, 0, |text| match &mut cutting {
+            Some(cutting) => read_start(&cutting(text, 0, true), raw, columns),
+            None => read_start(text, raw, columns),
+        })?
+    };
     // The number of events before those that are read, without the first one.
     let mut skipped = 0;
     if from > 0 {
@@ -190,9 +188,10 @@ fn stored_events(
 /// The columns of an execution that concern its events.
 struct Beginning {
     count: u32,
-    /// The row of `starts` with the first events, and the columns that complete it. `None` if an earlier version accepted
-    /// the execution: then all events are in `events`.
-    start: Option<(i64, StartColumns)>,
+    /// The row of `starts` with the first events.
+    start: i64,
+    /// The columns that complete the first event.
+    columns: StartColumns,
 }
 
 fn beginning(connection: &Connection, id: ExecutionId) -> Result<Option<Beginning>, Error> {
@@ -200,17 +199,10 @@ fn beginning(connection: &Connection, id: ExecutionId) -> Result<Option<Beginnin
     let mut statement = connection.prepare_cached(sql).map_err(read_error)?;
     let mut rows = statement.query([id.as_bytes()]).map_err(read_error)?;
     let Some(row) = rows.next().map_err(read_error)? else { return Ok(None) };
-    let start = match row.get(1).map_err(read_error)? {
-        None => None,
-        Some(sequence) => {
-            let definition = DefinitionHash::from_bytes(row.get(3).map_err(read_error)?);
-            Some((
-                sequence,
-                StartColumns { automation: automation(row, 2)?, definition, origin: origin(row, 4, id)? },
-            ))
-        }
-    };
-    Ok(Some(Beginning { count: row.get(0).map_err(read_error)?, start }))
+    let definition = DefinitionHash::from_bytes(row.get(3).map_err(read_error)?);
+    let columns = StartColumns { automation: automation(row, 2)?, definition, origin: origin(row, 4, id)? };
+    let (count, start) = (row.get(0).map_err(read_error)?, row.get(1).map_err(read_error)?);
+    Ok(Some(Beginning { count, start, columns }))
 }
 
 /// Reads the texts of the events of one execution.

@@ -12,11 +12,12 @@ use std::path::{Path, PathBuf};
 use jiff::Timestamp;
 use rusqlite::{Connection, OpenFlags};
 
-use super::backup::{Tables, copy_store};
+use super::backup::copy_store;
 use super::paths::{StorePaths, sync_directory};
 use super::pool::read_error;
 use super::regular;
-use super::{schema, settings};
+use super::schema::SCHEMA;
+use super::settings;
 use crate::{Error, Restored};
 
 /// The most names of folders for a replaced store that are tried.
@@ -31,7 +32,7 @@ pub(crate) fn restore(from: &Path, to: &Path, replace: bool, now: Timestamp) -> 
         _ => failed(error.to_string()),
     };
     let source = settings::open_reader(&backup.file)?;
-    schema::check_not_newer(&source, &backup.file)?;
+    SCHEMA.older(&source, &backup.file)?;
     // `query_only` would also forbid writing the copy.
     source.pragma_update(None, "query_only", false).map_err(read_error)?;
     target.make_directory()?;
@@ -47,7 +48,7 @@ pub(crate) fn restore(from: &Path, to: &Path, replace: bool, now: Timestamp) -> 
     let staging = Staging::make(target.beside(".restoring")).map_err(io)?;
     let copy = StorePaths::of_directory(&staging.0);
     copy.make_directory()?;
-    let copied = copy_store(&backup, &source, &copy, Tables::Migrated).map_err(|error| match error {
+    let copied = copy_store(&backup, &source, &copy, SCHEMA).map_err(|error| match error {
         Error::Full => failed("there is no space left".to_owned()),
         Error::Backup { reason, .. } => failed(reason),
         other => other,

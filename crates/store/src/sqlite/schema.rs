@@ -8,24 +8,13 @@ use rusqlite::{Connection, OptionalExtension as _};
 use super::settings::open_error;
 use crate::Error;
 
-/// The migrations, oldest first. A released one never changes.
-const MIGRATIONS: [(&str, &str); 12] = [
-    ("V1__initial", include_str!("../../migrations/V1__initial.sql")),
-    ("V2__waits_and_state", include_str!("../../migrations/V2__waits_and_state.sql")),
-    ("V3__sendings", include_str!("../../migrations/V3__sendings.sql")),
-    ("V4__polls", include_str!("../../migrations/V4__polls.sql")),
-    ("V5__blobs", include_str!("../../migrations/V5__blobs.sql")),
-    ("V6__queue_shelf", include_str!("../../migrations/V6__queue_shelf.sql")),
-    ("V7__files", include_str!("../../migrations/V7__files.sql")),
-    ("V8__short_events", include_str!("../../migrations/V8__short_events.sql")),
-    ("V9__starts", include_str!("../../migrations/V9__starts.sql")),
-    ("V10__event_keys", include_str!("../../migrations/V10__event_keys.sql")),
-    ("V11__snapshots", include_str!("../../migrations/V11__snapshots.sql")),
-    ("V12__replays", include_str!("../../migrations/V12__replays.sql")),
-];
+/// The tables of a release: its migrations, oldest first. Their number is the version of the tables.
+#[derive(Clone, Copy)]
+pub(super) struct Schema(&'static [(&'static str, &'static str)]);
 
-/// The version that this release reads and writes.
-pub(super) const CURRENT: u32 = 12;
+/// The tables that this release reads and writes. A released migration never changes.
+pub(super) const SCHEMA: Schema =
+    Schema(&[("V1__initial", include_str!("../../migrations/sqlite/V1__initial.sql"))]);
 
 /// `CogW`, set by the first migration.
 const APPLICATION_ID: i32 = 0x436f_6757;
@@ -33,21 +22,48 @@ const APPLICATION_ID: i32 = 0x436f_6757;
 /// The table in which refinery records the applied migrations.
 const HISTORY: &str = "refinery_schema_history";
 
-/// Migrates the tables of a file to the current version in one transaction.
-pub(super) fn migrate(connection: &mut Connection, file: &Path) -> Result<(), Error> {
-    match version(connection, file)? {
-        Some(found) if found > CURRENT => {
-            return Err(Error::NewerSchema { path: file.to_owned(), found, known: CURRENT });
-        }
-        Some(CURRENT) => return Ok(()),
-        _ => {}
+impl Schema {
+    /// Returns the version of the tables.
+    pub(super) fn version(self) -> u32 {
+        u32::try_from(self.0.len()).unwrap_or(u32::MAX)
     }
-    let failed = |error: refinery::Error| migration_error(file, &error);
-    let migrations = MIGRATIONS.iter().map(|(name, sql)| Migration::unapplied(name, sql));
-    let migrations = migrations.collect::<Result<Vec<_>, _>>().map_err(failed)?;
-    // Ungrouped, a crash could leave a migration applied but not recorded.
-    Runner::new(&migrations).set_grouped(true).run(connection).map_err(failed)?;
-    Ok(())
+
+    /// Migrates the tables of a file to this version in one transaction.
+    pub(super) fn migrate(self, connection: &mut Connection, file: &Path) -> Result<(), Error> {
+        let known = self.version();
+        match version(connection, file)? {
+            Some(found) if found > known => {
+                return Err(Error::NewerSchema { path: file.to_owned(), found, known });
+            }
+            Some(found) if found == known => return Ok(()),
+            _ => {}
+        }
+        let failed = |error: refinery::Error| migration_error(file, &error);
+        let migrations = self.0.iter().map(|(name, sql)| Migration::unapplied(name, sql));
+        let migrations = migrations.collect::<Result<Vec<_>, _>>().map_err(failed)?;
+        // Ungrouped, a crash could leave a migration applied but not recorded.
+        Runner::new(&migrations).set_grouped(true).run(connection).map_err(failed)?;
+        Ok(())
+    }
+
+    /// Returns an error if the tables do not have this version. Used by read-only stores, which cannot migrate.
+    pub(super) fn check(self, connection: &Connection, file: &Path) -> Result<(), Error> {
+        match self.older(connection, file)? {
+            Some(found) => Err(Error::OlderSchema { path: file.to_owned(), found, known: self.version() }),
+            None => Ok(()),
+        }
+    }
+
+    /// Returns the version of the tables if the daemon migrates them when it starts; `None` if this release reads them.
+    /// An error if the file is no store, or if a later release wrote its tables: then they cannot be migrated.
+    pub(super) fn older(self, connection: &Connection, file: &Path) -> Result<Option<u32>, Error> {
+        let (path, known) = (file.to_owned(), self.version());
+        match version(connection, file)? {
+            Some(found) if found > known => Err(Error::NewerSchema { path, found, known }),
+            Some(found) => Ok(Some(found).filter(|found| *found < known)),
+            None => Err(Error::NotAStore { path }),
+        }
+    }
 }
 
 /// Converts the error of a migration, by its SQLite error if it has one.
@@ -73,33 +89,6 @@ pub(super) fn made_at(connection: &Connection) -> rusqlite::Result<Option<String
     connection.query_row(&sql, [], |row| row.get(0)).optional()
 }
 
-/// Returns an error if the tables do not have the current version. Used by read-only stores, which cannot migrate.
-pub(super) fn check(connection: &Connection, file: &Path) -> Result<(), Error> {
-    let path = file.to_owned();
-    match version(connection, file)? {
-        Some(CURRENT) => Ok(()),
-        Some(found) if found > CURRENT => Err(Error::NewerSchema { path, found, known: CURRENT }),
-        Some(found) => Err(Error::OlderSchema { path, found, known: CURRENT }),
-        None => Err(Error::NotAStore { path }),
-    }
-}
-
-/// Returns an error if the file is no store, or if a later release wrote its tables: then they cannot be migrated.
-pub(super) fn check_not_newer(connection: &Connection, file: &Path) -> Result<(), Error> {
-    let path = file.to_owned();
-    match version(connection, file)? {
-        Some(found) if found > CURRENT => Err(Error::NewerSchema { path, found, known: CURRENT }),
-        Some(_) => Ok(()),
-        None => Err(Error::NotAStore { path }),
-    }
-}
-
-/// Returns the version of the tables if the daemon migrates them when it starts; `None` if this release reads them.
-pub(super) fn older(connection: &Connection, file: &Path) -> Result<Option<u32>, Error> {
-    check_not_newer(connection, file)?;
-    Ok(version(connection, file)?.filter(|found| *found < CURRENT))
-}
-
 /// Returns the version of the tables; `None` if there are none.
 fn version(connection: &Connection, file: &Path) -> Result<Option<u32>, Error> {
     let failed = |error: rusqlite::Error| open_error(file, &error);
@@ -121,6 +110,55 @@ fn version(connection: &Connection, file: &Path) -> Result<Option<u32>, Error> {
 #[cfg(test)]
 pub(super) fn in_memory() -> Connection {
     let mut connection = Connection::open_in_memory().expect("it opens");
-    migrate(&mut connection, Path::new("memory")).expect("the tables are made");
+    SCHEMA.migrate(&mut connection, Path::new("memory")).expect("the tables are made");
     connection
+}
+
+#[cfg(test)]
+pub(super) mod tests {
+    use super::*;
+
+    /// The tables of a later release.
+    pub(in super::super) const LATER: Schema = Schema(&[
+        SCHEMA.0[0],
+        ("V2__later", "ALTER TABLE watermarks ADD COLUMN later TEXT NOT NULL DEFAULT 'new'"),
+    ]);
+    /// The last of its migrations fails at its second statement.
+    const BROKEN: Schema =
+        Schema(&[LATER.0[0], LATER.0[1], ("V3__broken", "CREATE TABLE half (a); SELECT * FROM missing")]);
+
+    fn file() -> &'static Path {
+        Path::new("memory")
+    }
+
+    fn count(connection: &Connection, sql: &str) -> u32 {
+        connection.query_row(sql, [], |row| row.get(0)).expect("it is counted")
+    }
+
+    #[test]
+    fn tables_of_an_earlier_release_are_migrated_and_keep_their_rows() {
+        let mut connection = in_memory();
+        connection
+            .execute("INSERT INTO watermarks VALUES ('orders', 'hourly', 7)", [])
+            .expect("it is stored");
+        let refused = LATER.check(&connection, file()).expect_err("a reader may not change the tables");
+        assert!(matches!(refused, Error::OlderSchema { found: 1, known: 2, .. }), "{refused}");
+        assert_eq!(LATER.older(&connection, file()).expect("it is a store"), Some(1));
+        for _ in 0..2 {
+            LATER.migrate(&mut connection, file()).expect("it is migrated");
+            LATER.check(&connection, file()).expect("it has the version");
+        }
+        let sql = "SELECT count(*) FROM watermarks WHERE instant_ns = 7 AND later = 'new'";
+        assert_eq!(count(&connection, sql), 1);
+        let refused = SCHEMA.migrate(&mut connection, file()).expect_err("a later release wrote them");
+        assert!(matches!(refused, Error::NewerSchema { found: 2, known: 1, .. }), "{refused}");
+    }
+
+    #[test]
+    fn a_migration_that_fails_changes_nothing() {
+        let mut connection = in_memory();
+        BROKEN.migrate(&mut connection, file()).expect_err("the last migration fails");
+        SCHEMA.check(&connection, file()).expect("it has the version of before");
+        assert_eq!(count(&connection, "SELECT count(*) FROM sqlite_schema WHERE name = 'half'"), 0);
+    }
 }

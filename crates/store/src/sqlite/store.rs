@@ -18,10 +18,11 @@ use super::paths::StorePaths;
 use super::pool::Pool;
 use super::queue::{Queue, queue};
 use super::readahead::Readahead;
+use super::schema::{self, SCHEMA};
 use super::settings;
 use super::usage::{self, Usage};
 use super::writer::Writer;
-use super::{check, dedup, migration, polls, pool, prune, read, replay, schema, state, waits};
+use super::{check, dedup, migration, polls, pool, prune, read, replay, state, waits};
 use crate::codec::{CutEvents, HistoryBytes, HistoryRow, LargeTexts, TextRoom};
 use crate::counters::Counters;
 use crate::outage::Outages;
@@ -121,7 +122,7 @@ impl SqliteStore {
         let paths = StorePaths::new(path);
         let weakened = paths.check_file_system()?.into_iter().collect();
         let connection = settings::open_reader(&paths.file)?;
-        schema::check(&connection, &paths.file).map_err(|error| paths.refine_error(error))?;
+        SCHEMA.check(&connection, &paths.file).map_err(|error| paths.refine_error(error))?;
         let (folder, poison) = (Arc::new(Folder::new(&paths, Usage::default())), Poison::default());
         Ok(Self(Arc::new(Inner {
             weakened,
@@ -438,7 +439,7 @@ impl Store for SqliteStore {
                 Ok(Info {
                     engine: format!("SQLite {}", rusqlite::version()),
                     location: file.display().to_string(),
-                    schema: schema::CURRENT,
+                    schema: SCHEMA.version(),
                     bytes: size(&file) + size(Path::new(&log)),
                     used: usage::used_bytes(connection).map_err(pool::read_error)?,
                     blob_bytes: usage::blob_bytes(connection).map_err(pool::read_error)?,
@@ -495,7 +496,7 @@ fn open_file(paths: &StorePaths, options: &Options) -> Result<Connection, Error>
     } else {
         check::at_start(&connection, &paths.file)?;
     }
-    schema::migrate(&mut connection, &paths.file)?;
+    SCHEMA.migrate(&mut connection, &paths.file)?;
     migration::check_marks(&connection, &paths.file)?;
     Ok(connection)
 }

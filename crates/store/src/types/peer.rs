@@ -45,7 +45,7 @@ pub struct Node {
     pub details: NodeDetails,
 }
 
-/// The description of a node by itself. Empty for a node of an earlier release.
+/// The description of a node by itself. It has only its settings until its first beat.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct NodeDetails {

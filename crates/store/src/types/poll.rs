@@ -11,7 +11,6 @@ pub struct PollState {
     /// The canonical text of the polled request. A different text starts the poll anew.
     pub source: String,
     /// The cursor with which the next poll continues.
-    #[serde(default)]
     pub cursor: Value,
     /// The time of the last poll without an error.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -89,10 +88,9 @@ pub struct Subscription {
     /// The inputs of the event.
     pub inputs: Map,
     /// The callback address.
-    #[serde(default)]
     pub url: String,
     /// True once the creation was requested: the other application may have it even if its id is unknown here.
-    #[serde(default, rename = "asked")]
+    #[serde(rename = "asked")]
     pub requested: bool,
     /// The subscription's id at the other application, once it is created; null before.
     #[serde(default, skip_serializing_if = "Value::is_null")]
@@ -101,7 +99,6 @@ pub struct Subscription {
     #[serde(rename = "leaving")]
     pub removing: bool,
     /// True if it serves only the test address.
-    #[serde(default)]
     pub test: bool,
     /// The number of failed attempts since the last success.
     pub failures: u32,

@@ -68,7 +68,7 @@ async fn a_weakened_promise_is_told() {
     let info = store.info().await.expect("it is read");
     assert!(info.weakened.iter().any(|text| text.starts_with("durability is relaxed")), "{info:?}");
     assert!(info.engine.starts_with("SQLite 3."), "{info:?}");
-    assert!(info.bytes > 0 && info.schema == 12 && info.location.ends_with("cogwork.db"), "{info:?}");
+    assert!(info.bytes > 0 && info.schema == 1 && info.location.ends_with("cogwork.db"), "{info:?}");
 }
 
 #[test]
@@ -96,13 +96,25 @@ fn tables_of_a_later_release_are_refused() {
     drop(common::open(&file, Options::default()).expect("it opens"));
     let connection = Connection::open(&file).expect("it opens");
     connection
-        .execute_batch("UPDATE refinery_schema_history SET version = 99 WHERE version = 2")
+        .execute_batch("UPDATE refinery_schema_history SET version = 99 WHERE version = 1")
         .expect("it is changed");
     drop(connection);
     for refused in [common::open(&file, Options::default()), common::open_read_only(&file)] {
         let error = refused.expect_err("it is refused");
-        assert!(matches!(error, Error::NewerSchema { found: 99, known: 12, .. }), "{error}");
+        assert!(matches!(error, Error::NewerSchema { found: 99, known: 1, .. }), "{error}");
     }
+}
+
+#[test]
+fn a_reader_does_not_open_tables_that_a_daemon_has_to_migrate() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let file = directory.path().join("cogwork.db");
+    drop(common::open(&file, Options::default()).expect("it opens"));
+    let connection = Connection::open(&file).expect("it opens");
+    connection.execute_batch("UPDATE refinery_schema_history SET version = 0").expect("it is changed");
+    drop(connection);
+    let error = common::open_read_only(&file).expect_err("it is refused");
+    assert!(matches!(error, Error::OlderSchema { found: 0, known: 1, .. }), "{error}");
 }
 
 #[tokio::test]

@@ -16,4 +16,3 @@ mod files;
 mod outage;
 mod referenced_files;
 mod restore;
-mod upgrade;

@@ -4,11 +4,9 @@ use std::io::{BufRead as _, BufReader, Write as _};
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-use model::Status;
 use store::{Durability, Error, Options};
 
 use crate::common::{self, accept, blob_files, end, pause, prepare, text, whole};
-use crate::upgrade;
 
 fn options() -> Options {
     Options { durability: Durability::Relaxed, ..Options::default() }
@@ -160,18 +158,10 @@ async fn a_backup_of_pipes_and_links_is_refused_at_once() {
 }
 
 #[tokio::test]
-async fn a_backup_of_an_earlier_version_is_migrated_and_one_of_a_later_is_refused() {
+async fn a_backup_of_a_later_release_is_refused() {
     let directory = tempfile::tempdir().expect("a directory");
-    let [data, copy] = ["data", "copy"].map(|name| directory.path().join(name));
-    std::fs::create_dir(&copy).expect("it is made");
-    upgrade::version_1(&copy.join("cogwork.db"));
-    let restored = common::restore(&copy, &data, false).expect("it is restored");
-    assert_eq!(restored.executions, 4);
-    let store = common::open_read_only(&data).expect("it has the current version");
-    let row = store.execution(upgrade::id(1)).await.expect("it is read").expect("it is there");
-    assert_eq!(row.status, Status::Failed);
-    drop(store);
-
+    let data = directory.path().join("data");
+    make(&data, 0..1).await;
     let later = directory.path().join("later");
     common::back_up(&data, &later).expect("it is copied");
     let file = rusqlite::Connection::open(later.join("cogwork.db")).expect("it opens");

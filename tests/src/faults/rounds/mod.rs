@@ -258,7 +258,7 @@ pub const FAULTS: [Fault; 28] = [
     },
     Fault {
         name: "releases",
-        about: "a later release migrates the database beside this one, or this one beside `--previous`: both go on",
+        about: "a later release migrates the database beside this one: it goes on, or stops once it cannot use the tables",
         quick: 1,
         long: 20,
         waits: true,

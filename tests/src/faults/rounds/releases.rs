@@ -1,7 +1,4 @@
-//! Two releases run beside each other on one database: the later one migrates the tables under the load of the earlier one, which goes
-//! on. Without a program of an earlier release, the tables of a later one are made up.
-
-use std::path::Path;
+//! A later release migrates the tables under the load of this one, which goes on as long as they allow it.
 
 use super::super::rig::{END_WITHIN, PROGRESS, Parts, Rig};
 use super::super::{Effort, Error, Verdict};
@@ -26,10 +23,7 @@ const TOO_OLD: &str = "use the release that wrote it, or a later one";
 pub(super) async fn run(effort: Effort) -> Result<Verdict, Error> {
     let mut verdict = None::<Verdict>;
     for _ in 0..effort.rounds {
-        let mut round = match effort.previous {
-            Some(previous) => rolling(effort, previous).await?,
-            None => expanded(effort).await?,
-        };
+        let mut round = expanded(effort).await?;
         round.rounds = 1;
         if let Some(earlier) = verdict.take() {
             round.follow(earlier);
@@ -43,8 +37,8 @@ pub(super) async fn run(effort: Effort) -> Result<Verdict, Error> {
     verdict.ok_or(Error::NoDaemon)
 }
 
-async fn rig(effort: Effort, server: &Server, daemons: usize) -> Result<Rig, Error> {
-    let stores = vec![Server::url(&[server]); daemons];
+async fn rig(effort: Effort, server: &Server) -> Result<Rig, Error> {
+    let stores = vec![Server::url(&[server]); 2];
     Rig::new("releases", effort.seed, Parts { ticks: true, stores, ..Parts::default() }).await
 }
 
@@ -56,41 +50,10 @@ fn set_oldest(server: &Server, version: i32) -> Result<(), Error> {
     Ok(())
 }
 
-/// Daemons of an earlier release under load are replaced one after the other.
-async fn rolling(effort: Effort, previous: &Path) -> Result<Verdict, Error> {
-    let server = Server::start()?;
-    let mut rig = rig(effort, &server, 3).await?;
-    for index in [1, 2] {
-        rig.set_program(index, Some(previous));
-        rig.start_node(index).await?;
-    }
-    rig.load();
-    rig.progress(PROGRESS).await;
-    let before = server.sql(VERSION)?;
-    rig.start_node(0).await?;
-    let after = server.sql(VERSION)?;
-    rig.verdict().notes = vec![format!("the tables went from version {before} to {after}")];
-    rig.progress(PROGRESS).await;
-    rig.all_live("beside a later release")?;
-    for index in [1, 2] {
-        if !rig.is_well() {
-            break;
-        }
-        rig.daemon_at(index)?.terminate()?;
-        let status = rig.ended_node(index).await?;
-        rig.blame((!status.success()).then(|| format!("of the release before, it ended with {status}")));
-        rig.set_program(index, None);
-        rig.start_node(index).await?;
-        rig.progress(PROGRESS).await;
-        rig.all_live("beside another release")?;
-    }
-    rig.settle().await
-}
-
 /// A later release expands the tables, and then takes away what this one needs.
 async fn expanded(effort: Effort) -> Result<Verdict, Error> {
     let server = Server::start()?;
-    let mut rig = rig(effort, &server, 2).await?;
+    let mut rig = rig(effort, &server).await?;
     rig.start().await?;
     rig.load();
     rig.progress(PROGRESS).await;

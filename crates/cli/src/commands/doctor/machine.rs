@@ -187,13 +187,13 @@ pub(super) fn weakened(config: &Config, findings: &mut Findings) {
     if !config.admin.ip().is_loopback() {
         let detail = format!("the API on {} can be reached from other machines, unencrypted", config.admin);
         findings.warning(SECTION, "admin", detail, "listen on a loopback address, behind a proxy with TLS");
-        if config.open_metrics {
-            let detail = "`openMetrics: true`: everyone who reaches the API can read the metrics";
+        if config.public_metrics {
+            let detail = "`publicMetrics: true`: everyone who reaches the API can read the metrics";
             findings.warning(
                 SECTION,
                 "metrics",
                 detail,
-                "`openMetrics: false`, and a token for the monitoring system",
+                "`publicMetrics: false`, and a token for the monitoring system",
             );
         }
     }

@@ -10,7 +10,7 @@ use crate::context::Context;
 use crate::exit;
 use crate::output::count;
 use crate::project;
-use crate::settings::{self, Config, Deprecated};
+use crate::settings::{self, Config};
 
 const SECTION: &str = "project";
 
@@ -25,10 +25,6 @@ pub(super) fn settings(context: &Context, loaded: anyhow::Result<Config>, findin
             findings.ok(SECTION, "settings", format!("{} given", count(config.given.len(), "setting")));
             for sentence in config.without_effect() {
                 findings.warning(SECTION, "settings", sentence, "take one of them away");
-            }
-            let deprecated = config.given.keys().filter_map(|key| Deprecated::find(key));
-            for row in deprecated {
-                findings.warning(SECTION, "settings", row.message(), row.help());
             }
             config
         }

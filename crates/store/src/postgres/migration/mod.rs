@@ -11,8 +11,9 @@ use tokio_postgres::{Client, Transaction};
 
 use super::Address;
 use super::blobs::{BEGIN, COMPLETE, PUT, READ_CHUNK, TOUCH, pack, unpack};
+use super::checks;
 use super::connect::{self, Session};
-use super::{checks, schema};
+use super::schema::{self, SCHEMA};
 use crate::migration::mark::{MOVED, UNFINISHED, check_startable};
 use crate::migration::record::{BlobRecord, Kind, Record, Table};
 use crate::migration::side::{Mark, Page, Place, Progress, Side, Use, at, hex};
@@ -93,9 +94,9 @@ pub(crate) async fn open_side(
     drop(second);
     client.batch_execute(&server.session).await.map_err(|error| failed(schema::explain(&error)))?;
     if purpose == Use::Target {
-        schema::migrate(&mut client).await.map_err(&failed)?;
+        SCHEMA.migrate(&mut client).await.map_err(&failed)?;
     } else {
-        schema::check(&client).await.map_err(&failed)?;
+        SCHEMA.check(&client).await.map_err(&failed)?;
     }
     alone::wait(&mut client, &address.to_string(), progress).await?;
     Ok(PostgresSide { client, failpoints, stored: 0 })

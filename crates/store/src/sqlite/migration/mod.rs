@@ -18,8 +18,9 @@ use super::blobs::{BlobFiles, Folder};
 use super::error_map::{ErrorClass, classify, describe};
 use super::paths::{Lock, StorePaths};
 use super::pool::read_error;
+use super::schema::{self, SCHEMA};
+use super::settings;
 use super::usage::Usage;
-use super::{schema, settings};
 use crate::migration::mark::{MOVED, UNFINISHED, check_startable, refused};
 use crate::migration::record::{BlobRecord, Hash, Kind, Record, Table};
 use crate::migration::side::{CHUNK_BYTES, Mark, Page, Place, Side, Use, at, hex};
@@ -89,7 +90,7 @@ pub(crate) fn open_side(path: &Path, purpose: Use, failpoints: Failpoints) -> Re
     let connection = match purpose {
         Use::Source => {
             let connection = settings::open_reader(&paths.file)?;
-            schema::check(&connection, &paths.file)?;
+            SCHEMA.check(&connection, &paths.file)?;
             connection
         }
         Use::Target => open_target(&paths, &folder, &mut lock)?,
@@ -107,9 +108,9 @@ fn open_target(paths: &StorePaths, folder: &Folder, lock: &mut Lock) -> Result<C
     paths.make_locked_file(lock)?;
     let mut connection = settings::open_writer(&paths.file, &Options::default())?;
     if schema::is_new(&connection, &paths.file)? {
-        schema::migrate(&mut connection, &paths.file)?;
+        SCHEMA.migrate(&mut connection, &paths.file)?;
     }
-    schema::check(&connection, &paths.file)?;
+    SCHEMA.check(&connection, &paths.file)?;
     connection.pragma_update(None, "wal_autocheckpoint", CHECKPOINT_PAGES).map_err(read_error)?;
     let opened = |error: std::io::Error| Error::Open { path: paths.file.clone(), reason: error.to_string() };
     folder.take_over().map_err(opened)?;

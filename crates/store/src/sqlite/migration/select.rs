@@ -218,16 +218,13 @@ fn executions(connection: &Connection, kind: Kind, after: &Place) -> Result<Page
     Ok(page)
 }
 
-/// Returns the rows of events of an execution. Its start has a table of its own, unless a release before version 9 accepted it.
-fn events(connection: &Connection, id: &Id, start: Option<i64>) -> Result<Vec<EventRow>> {
-    let mut found = Vec::new();
-    if let Some(start) = start {
-        let sql = "SELECT body, raw FROM starts WHERE sequence = ?1 AND execution = ?2";
-        let mut statement = connection.prepare_cached(sql)?;
-        found.push(statement.query_row(params![start, id], |row| {
-            Ok(EventRow { first: 0, body: row.get(0)?, raw: row.get(1)?, uses: Vec::new() })
-        })?);
-    }
+/// Returns the rows of events of an execution, the first from the table `starts`.
+fn events(connection: &Connection, id: &Id, start: i64) -> Result<Vec<EventRow>> {
+    let sql = "SELECT body, raw FROM starts WHERE sequence = ?1 AND execution = ?2";
+    let mut statement = connection.prepare_cached(sql)?;
+    let mut found = vec![statement.query_row(params![start, id], |row| {
+        Ok(EventRow { first: 0, body: row.get(0)?, raw: row.get(1)?, uses: Vec::new() })
+    })?];
     let sql = "SELECT first, body FROM events WHERE execution = ?1 ORDER BY first";
     let mut statement = connection.prepare_cached(sql)?;
     let rows = statement.query_map([id], |row| {
