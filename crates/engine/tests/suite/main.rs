@@ -51,6 +51,7 @@ mod replays;
 mod retention;
 mod schedules;
 mod schemas;
+mod shared_shards;
 mod silent_slips;
 mod slips;
 mod snapshots;
