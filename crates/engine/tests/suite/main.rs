@@ -45,6 +45,7 @@ mod near_mistakes;
 mod pauses;
 mod polls;
 mod recovering;
+mod refused;
 mod relations;
 mod reload;
 mod replays;

@@ -35,6 +35,8 @@ pub(crate) struct Watched {
     pub(crate) refused: AtomicU64,
     /// True if the store refuses the progress of triggers that starts no execution.
     pub(crate) refuses_progress: AtomicBool,
+    /// The reason why the store refuses appends; `None` if it takes them.
+    pub(crate) refused_appends: Mutex<Option<String>>,
     /// The number of reads of logs that the database does not answer.
     pub(crate) unanswered: AtomicU64,
     pub(crate) gate: Semaphore,
@@ -63,6 +65,7 @@ impl Watched {
             full: zero(),
             refused: zero(),
             refuses_progress: AtomicBool::new(false),
+            refused_appends: Mutex::default(),
             unanswered: zero(),
             gate: open(),
             reading: open(),
@@ -148,6 +151,9 @@ impl ExecutionStore for Watched {
 
     async fn append(&self, append: &Append) -> Result<(), Error> {
         self.appends.fetch_add(1, Ordering::Relaxed);
+        if let Some(reason) = self.refused_appends.lock().expect("no panic").clone() {
+            return Err(Error::Write { reason });
+        }
         self.let_in().await?;
         self.inner.append(append).await
     }
@@ -353,7 +359,9 @@ impl Store for Watched {
     }
 
     fn outage(&self) -> Option<Outage> {
-        self.inner.outage()
+        let refused = self.refused_appends.lock().expect("no panic").clone();
+        let refused = refused.map(|reason| Outage::of_refused_writes(reason, std::time::Instant::now()));
+        refused.or_else(|| self.inner.outage())
     }
 
     async fn info(&self) -> Result<Info, Error> {
