@@ -37,6 +37,8 @@ pub(crate) struct Watched {
     pub(crate) refuses_progress: AtomicBool,
     /// The reason why the store refuses appends; `None` if it takes them.
     pub(crate) refused_appends: Mutex<Option<String>>,
+    /// An Automation, and the number of writes of its subscription that the store takes before it refuses them.
+    pub(crate) refused_subscription: Mutex<Option<(AutomationId, u64)>>,
     /// The number of reads of logs that the database does not answer.
     pub(crate) unanswered: AtomicU64,
     pub(crate) gate: Semaphore,
@@ -66,6 +68,7 @@ impl Watched {
             refused: zero(),
             refuses_progress: AtomicBool::new(false),
             refused_appends: Mutex::default(),
+            refused_subscription: Mutex::default(),
             unanswered: zero(),
             gate: open(),
             reading: open(),
@@ -286,6 +289,12 @@ impl TriggerStore for Watched {
     }
 
     async fn put_subscription(&self, subscription: Subscription) -> Result<(), Error> {
+        if let Some((refused, left)) = self.refused_subscription.lock().expect("no panic").as_mut()
+            && *refused == subscription.automation
+        {
+            let reason = || Error::Write { reason: "permission denied".to_owned() };
+            *left = left.checked_sub(1).ok_or_else(reason)?;
+        }
         self.inner.put_subscription(subscription).await
     }
 
