@@ -18,6 +18,7 @@ const QUESTION: usize = 120;
 pub(crate) struct Waiting {
     pub(crate) queued_behind: Option<usize>,
     pub(crate) for_memory: bool,
+    pub(crate) for_store: bool,
     pub(crate) turn: Option<ConcurrencyWait>,
     pub(crate) pauses: Vec<Pending>,
     pub(crate) resume_url: Option<String>,

@@ -4,8 +4,9 @@ use std::sync::Weak;
 use std::time::Duration;
 
 use async_trait::async_trait;
+use catalog::Deployment;
 use model::AutomationId;
-use runtime::ShardRequests;
+use runtime::{AcceptOptions, ShardRequests, Start};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
@@ -16,6 +17,9 @@ use crate::subscribe::SubscriptionOperation;
 
 /// The time that a sender waits: a poll, the one that it may have to wait for, and the time until a hint that was lost is made up for.
 const PATIENCE: Duration = Duration::from_secs(130);
+
+/// The time in which the node that has the shard of an automation tells if it has memory: it waits for memory for 10 seconds.
+const OWNER_PATIENCE: Duration = Duration::from_secs(15);
 
 /// An operation on the trigger of an Automation.
 #[derive(Debug, Serialize, Deserialize)]
@@ -32,6 +36,8 @@ pub(crate) enum Operation {
     Poll(PollOperation),
     Subscriptions(SubscriptionOperation),
     Listen(ListenRequest),
+    /// Wait for memory for the data of a trigger, in bytes; the reply is false if there is none.
+    TriggerMemory(usize),
 }
 
 /// Error of an operation that another node was to carry out.
@@ -58,17 +64,44 @@ impl Ingress {
         automation: &AutomationId,
         operation: Operation,
     ) -> Result<T, ForwardError> {
+        self.forward_within(PATIENCE, automation, operation).await
+    }
+
+    /// Lets the owner of the shard carry out an operation, and waits so long for its reply.
+    pub(crate) async fn forward_within<T: DeserializeOwned>(
+        &self,
+        patience: Duration,
+        automation: &AutomationId,
+        operation: Operation,
+    ) -> Result<T, ForwardError> {
         let unreadable = |error: serde_json::Error| ForwardError::Unreadable(error.to_string());
         let command = Command { automation: automation.clone(), operation };
         let body = serde_json::to_vec(&command).map_err(unreadable)?;
         let reply =
-            self.runtime.ask_shard(automation, body, PATIENCE).await.map_err(|error| match error {
+            self.runtime.ask_shard(automation, body, patience).await.map_err(|error| match error {
                 runtime::Error::Closing => ForwardError::Closing,
                 runtime::Error::Store(error) => ForwardError::Store(error),
                 runtime::Error::Unanswered => ForwardError::Unanswered(automation.clone()),
                 other => ForwardError::Unreadable(other.to_string()),
             })?;
         serde_json::from_slice(&reply).map_err(unreadable)
+    }
+
+    /// Returns false if the execution of a synchronous request runs at another node, which has no memory for its data. If that node
+    /// does not answer, the execution is accepted and waits there.
+    pub(crate) async fn owner_has_memory(
+        &self,
+        deployment: &Deployment,
+        start: &Start,
+        options: &AcceptOptions,
+    ) -> bool {
+        let automation = &deployment.automation;
+        let Some(bytes) = self.runtime.trigger_memory_elsewhere(automation, start, options.results.as_ref())
+        else {
+            return true;
+        };
+        let operation = Operation::TriggerMemory(bytes);
+        self.forward_within(OWNER_PATIENCE, &automation.id, operation).await.unwrap_or(true)
     }
 }
 
@@ -88,6 +121,9 @@ impl ShardRequests for ForwardedOperations {
             }
             Operation::Listen(request) => {
                 serde_json::to_vec(&ingress.answer_listen(&automation, request).await?).ok()
+            }
+            Operation::TriggerMemory(bytes) => {
+                serde_json::to_vec(&ingress.runtime.has_trigger_memory(bytes).await).ok()
             }
             Operation::Subscriptions(operation) => {
                 serde_json::to_vec(&ingress.answer_subscriptions(&automation, operation).await?).ok()

@@ -55,6 +55,9 @@ pub struct QueueStatus {
     /// True if the queue is the one for memory, which the large data of its trigger need.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub for_memory: bool,
+    /// True if the store refuses a write of it, which is tried again.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub for_store: bool,
     /// The concurrency group in which it waits for a permit; `None` if it waits for none.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub turn: Option<ConcurrencyWait>,

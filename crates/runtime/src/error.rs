@@ -73,6 +73,14 @@ pub enum Error {
     Connectors(String),
 }
 
+impl Error {
+    /// Returns the error of a start that has to wait and may not.
+    #[must_use]
+    pub fn busy() -> Self {
+        Self::Busy { retry_after: Duration::from_secs(1) }
+    }
+}
+
 fn did_you_mean(nearest: Option<&str>) -> String {
     nearest.map_or_else(String::new, |name| format!("; did you mean `{name}`?"))
 }

@@ -87,6 +87,13 @@ impl Outage {
     /// The time in which a write waits for the database before a caller gets an error. A restart of a server takes less.
     pub const GRACE: Duration = Duration::from_secs(2);
 
+    /// Creates an outage in which writes that are no starts are refused.
+    #[must_use]
+    pub fn of_refused_writes(reason: String, since: Instant) -> Self {
+        let (kind, kind_since, waits_since, starts_fail) = (OutageKind::Refused, since, None, false);
+        Self { kind, reason, since, kind_since, waits_since, starts_fail }
+    }
+
     /// Returns true if starts are refused: at once if their writes fail, and once writes have waited for [`Self::GRACE`].
     #[must_use]
     pub fn refuses_starts(&self) -> bool {

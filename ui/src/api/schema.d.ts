@@ -4834,6 +4834,8 @@ export interface components {
             queuedBehind?: number;
             /** @description True if the queue is the one for memory, which the large data of its trigger need (`limits.memory`). */
             forMemory?: boolean;
+            /** @description True if the store refuses a write of it, which is tried again: `outage` in the status has the reason. */
+            forStore?: boolean;
             /** @description The holders of its concurrency key, if it waits for a permit of that key. */
             turn?: components["schemas"]["Turn"];
             /** @description The steps that pause. */

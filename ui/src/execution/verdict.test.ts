@@ -35,6 +35,7 @@ it("a wait names its step and its reason", () => {
   const { text: queued } = verdict({ ...base, waiting: { turn } });
   expect(queued).toMatch(/^Waits for its turn with the concurrency key k since .*\d\d:\d\d.*: 3 before it\.$/);
   expect(verdict({ ...base, status: "queued" }).text).toMatch(/^Waits for its turn since .*\d\d:\d\d.*\.$/);
+  expect(verdict({ ...base, waiting: { forStore: true, pauses: [pause] } }).text).toMatch(/^Waits for the store/);
   expect(verdict({ ...base, attempt: 2, waiting: { turn } }).text).toBe("Waits for its turn with the concurrency key k: 3 before it.");
 });
 

@@ -27,6 +27,9 @@ export function verdict(execution: Execution): Verdict {
     const end = execution.finishedAt ?? execution.startedAt;
     return { kind: "plain", text: `Succeeded after ${duration(instant(end) - instant(execution.startedAt))}.` };
   }
+  if (waiting?.forStore) {
+    return { kind: "waiting", text: "Waits for the store, which refuses a write of it; the write is tried again." };
+  }
   const pause = waiting?.pauses?.[0];
   if (pause) {
     const more = (waiting?.pauses?.length ?? 1) - 1;

@@ -35,6 +35,10 @@ pub(crate) struct Watched {
     pub(crate) refused: AtomicU64,
     /// True if the store refuses the progress of triggers that starts no execution.
     pub(crate) refuses_progress: AtomicBool,
+    /// The reason why the store refuses appends; `None` if it takes them.
+    pub(crate) refused_appends: Mutex<Option<String>>,
+    /// An Automation, and the number of writes of its subscription that the store takes before it refuses them.
+    pub(crate) refused_subscription: Mutex<Option<(AutomationId, u64)>>,
     /// The number of reads of logs that the database does not answer.
     pub(crate) unanswered: AtomicU64,
     pub(crate) gate: Semaphore,
@@ -63,6 +67,8 @@ impl Watched {
             full: zero(),
             refused: zero(),
             refuses_progress: AtomicBool::new(false),
+            refused_appends: Mutex::default(),
+            refused_subscription: Mutex::default(),
             unanswered: zero(),
             gate: open(),
             reading: open(),
@@ -148,6 +154,9 @@ impl ExecutionStore for Watched {
 
     async fn append(&self, append: &Append) -> Result<(), Error> {
         self.appends.fetch_add(1, Ordering::Relaxed);
+        if let Some(reason) = self.refused_appends.lock().expect("no panic").clone() {
+            return Err(Error::Write { reason });
+        }
         self.let_in().await?;
         self.inner.append(append).await
     }
@@ -280,6 +289,12 @@ impl TriggerStore for Watched {
     }
 
     async fn put_subscription(&self, subscription: Subscription) -> Result<(), Error> {
+        if let Some((refused, left)) = self.refused_subscription.lock().expect("no panic").as_mut()
+            && *refused == subscription.automation
+        {
+            let reason = || Error::Write { reason: "permission denied".to_owned() };
+            *left = left.checked_sub(1).ok_or_else(reason)?;
+        }
         self.inner.put_subscription(subscription).await
     }
 
@@ -353,7 +368,9 @@ impl Store for Watched {
     }
 
     fn outage(&self) -> Option<Outage> {
-        self.inner.outage()
+        let refused = self.refused_appends.lock().expect("no panic").clone();
+        let refused = refused.map(|reason| Outage::of_refused_writes(reason, std::time::Instant::now()));
+        refused.or_else(|| self.inner.outage())
     }
 
     async fn info(&self) -> Result<Info, Error> {

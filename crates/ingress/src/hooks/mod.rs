@@ -293,6 +293,9 @@ impl Ingress {
             results: Some(received.results),
             ..AcceptOptions::default()
         };
+        if is_sync && !self.owner_has_memory(&route.deployment, &start, &options).await {
+            return Err(rejection_for(&Error::busy(), is_sync));
+        }
         let accepted = tokio::select! {
             biased;
             accepted = self.runtime.accept(&route.deployment, start, options) => accepted,

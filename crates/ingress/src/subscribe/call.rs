@@ -58,7 +58,9 @@ impl Ingress {
             }
         } else {
             // Recorded before the request: after a crash in between, the subscription would otherwise be unknown here.
-            self.record_request(&request).await;
+            if !self.record_request(&request).await {
+                return Err("the store could not record the request".to_owned());
+            }
         }
         let result = self
             .call_action(&catalog, wanted, &hook.subscribe, &with)

@@ -26,7 +26,7 @@ use catalog::{Catalog, Deployment, trigger_hook};
 use runtime::KeyedLocks;
 use runtime::{Clock, MonotonicTime};
 use runtime::{Due, Timed};
-use table::SubscriptionTable;
+use table::{SubscriptionTable, Write};
 
 pub use retry::SubscriptionError;
 pub(crate) use retry::SubscriptionOperation;
@@ -109,6 +109,7 @@ impl Timed for Reconciler {
         for subscription in self.ingress.subscriptions.take_due(self.ingress.runtime.clock.monotonic_now()) {
             if !self.ingress.runtime.peers.shards.has(&subscription.automation) {
                 // Another node sees to it. It is read again if it comes here.
+                self.ingress.subscriptions.table().forget(&subscription.id);
                 continue;
             }
             let ingress = self.ingress.clone();
@@ -233,15 +234,41 @@ impl Ingress {
         self.store_subscription(subscription).await;
     }
 
-    /// Stores a subscription, then updates it in memory. Returns false if the store did not take it.
+    /// Stores a subscription and updates it in memory. If the store refuses it, it is in memory alone: the write is repeated with
+    /// growing pauses before anything else is done for it. Returns true if it is stored.
     async fn store_subscription(&self, subscription: Subscription) -> bool {
-        // Without the id at the other application a subscription could not be taken back.
-        let store = &self.runtime.store;
-        if until_done(&self.runtime, || store.put_subscription(subscription.clone())).await.is_none() {
-            return false;
+        let written = self.runtime.store.put_subscription(subscription.clone()).await;
+        let clock = &self.runtime.clock;
+        let refused_at = written.is_err().then(|| clock.monotonic_now());
+        let is_first = self.subscriptions.update(subscription, clock.wall_offset(), refused_at);
+        self.report_refusal(written, is_first)
+    }
+
+    /// Reports a refused write of a subscription, unless the same was refused before. Returns true if it succeeded.
+    fn report_refusal(&self, written: Result<(), store::Error>, is_first: bool) -> bool {
+        if let Err(error) = &written
+            && (is_first || error.outcome_unknown())
+        {
+            self.runtime.lost(error);
         }
-        self.subscriptions.update(subscription, self.runtime.clock.wall_offset());
-        true
+        written.is_ok()
+    }
+
+    /// Repeats the refused write of a subscription. Returns false if nothing else is to be done for it now.
+    async fn repeat_write(&self, id: &str) -> bool {
+        let _changing = self.subscriptions.changing.lock().await;
+        let Some(write) = self.subscriptions.table().unstored(id) else { return true };
+        match (write, self.subscriptions.get(id)) {
+            (Write::Put, Some(subscription)) => {
+                let is_stored = self.store_subscription(subscription).await;
+                is_stored && self.subscriptions.is_due(id, self.runtime.clock.monotonic_now())
+            }
+            (Write::Delete, _) => {
+                self.forget_subscription(id).await;
+                false
+            }
+            (Write::Put, None) => false,
+        }
     }
 
     /// Creates or removes a subscription remotely and records the result.
@@ -251,9 +278,15 @@ impl Ingress {
             () = self.runtime.closing.cancelled() => return,
         };
         let (id, automation) = (subscription.id.clone(), subscription.automation.clone());
-        let Some(_hold) = self.runtime.hold_shard(&automation) else { return };
+        let Some(_hold) = self.runtime.hold_shard(&automation) else {
+            // Another node sees to it. It is read again if it comes here.
+            return self.subscriptions.table().forget(&id);
+        };
         let event = subscription.event.clone();
         let alone = self.subscriptions.locks.lock(automation.as_str()).await;
+        if !self.repeat_write(&id).await {
+            return self.end_change(&id);
+        }
         let result = if subscription.removing {
             self.unsubscribe(&subscription).await.map(|()| None)
         } else {
@@ -272,39 +305,49 @@ impl Ingress {
             }
             Ok(None) => {
                 tracing::info!(%automation, event, "the subscription is taken back");
-                return self.forget_subscription(&id).await;
+                self.forget_subscription(&id).await;
+                return self.end_change(&id);
             }
             Err(_) if self.runtime.closing.is_cancelled() => return,
+            // The request was not sent, since the store could not record it.
+            Err(_) if self.subscriptions.table().unstored(&id).is_some() => return self.end_change(&id),
             Err(error) => {
                 now.failures = now.failures.saturating_add(1);
                 if now.removing && now.failures >= MAX_FAILURES {
                     tracing::error!(%automation, event, error, "a subscription could not be taken back, and is given up");
-                    return self.forget_subscription(&id).await;
+                    self.forget_subscription(&id).await;
+                    return self.end_change(&id);
                 }
                 tracing::warn!(%automation, event, error, failures = now.failures, leaving = now.removing, "a subscription could not be set right");
                 now.error = Some(error);
                 now.next_at = Some(retry_at(self.runtime.clock.now(), now.failures));
             }
         }
-        if !self.store_subscription(now.clone()).await {
-            // In memory alone: it knows the id at the other application, and is not due again at once.
-            now.failures = now.failures.saturating_add(1);
-            now.error = Some("its state could not be stored; see the log of the daemon".to_owned());
-            now.next_at = Some(retry_at(self.runtime.clock.now(), now.failures));
-            self.subscriptions.update(now, self.runtime.clock.wall_offset());
-        }
+        self.store_subscription(now).await;
         drop(alone);
         // Only now: an entry that is still due in memory would be processed a second time.
-        self.subscriptions.release(&id);
+        self.end_change(&id);
+    }
+
+    /// Notes the end of an attempt, so that the next one can begin when it is due.
+    fn end_change(&self, id: &str) {
+        self.subscriptions.release(id);
         self.subscriptions.wake.notify_one();
     }
 
+    /// Deletes a subscription. If the store refuses that, it stays in memory, and the deletion is repeated.
     async fn forget_subscription(&self, id: &str) {
-        let store = &self.runtime.store;
-        if until_done(&self.runtime, || store.delete_subscription(id)).await.is_none() {
-            return;
-        }
-        self.subscriptions.table().forget(id);
+        let deleted = self.runtime.store.delete_subscription(id).await;
+        let mut table = self.subscriptions.table();
+        let is_first = match &deleted {
+            Ok(()) => {
+                table.forget(id);
+                false
+            }
+            Err(_) => table.refuse(id, Write::Delete, self.runtime.clock.monotonic_now()),
+        };
+        drop(table);
+        self.report_refusal(deleted, is_first);
     }
 }
 
@@ -354,6 +397,11 @@ impl Subscriptions {
         self.table().next_due()
     }
 
+    /// Returns true if a change of a subscription is due.
+    fn is_due(&self, id: &str, now: MonotonicTime) -> bool {
+        self.table().get(id).and_then(|(_, next)| next).is_some_and(|next| next <= now)
+    }
+
     fn take_due(&self, now: MonotonicTime) -> Vec<Subscription> {
         self.table().take_due(now)
     }
@@ -363,8 +411,15 @@ impl Subscriptions {
         self.table().release(id);
     }
 
-    /// Updates a subscription in memory. `ahead` is the current wall-clock offset.
-    fn update(&self, subscription: Subscription, ahead: SignedDuration) {
+    /// Updates a subscription in memory. `ahead` is the current wall-clock offset, and `refused_at` the time at which the store refused
+    /// it. Returns true if that was the first refusal.
+    fn update(
+        &self,
+        subscription: Subscription,
+        ahead: SignedDuration,
+        refused_at: Option<MonotonicTime>,
+    ) -> bool {
+        let id = subscription.id.clone();
         let mut table = self.table();
         // An unchanged due time keeps its monotonic time, even if the wall clock was changed.
         let before = table.get(&subscription.id);
@@ -373,6 +428,13 @@ impl Subscriptions {
             None => subscription.next_at.map(|at| MonotonicTime::from_wall(at, ahead)),
         };
         table.put(subscription, next);
+        match refused_at {
+            Some(now) => table.refuse(&id, Write::Put, now),
+            None => {
+                table.stored(&id);
+                false
+            }
+        }
     }
 }
 
@@ -382,9 +444,14 @@ impl Ingress {
     #[must_use]
     pub fn subscriptions(&self) -> Vec<Subscription> {
         let ahead = self.runtime.clock.wall_offset();
-        let shown = |(subscription, next): (&Subscription, Option<MonotonicTime>)| Subscription {
-            next_at: next.map(|at| at.to_wall(ahead)),
-            ..subscription.clone()
+        let shown = |(subscription, next, is_refused): (&Subscription, Option<MonotonicTime>, bool)| {
+            let refused =
+                is_refused.then(|| "the store refuses a change of it, which is tried again".to_owned());
+            Subscription {
+                next_at: next.map(|at| at.to_wall(ahead)),
+                error: refused.or_else(|| subscription.error.clone()),
+                ..subscription.clone()
+            }
         };
         sorted(self.subscriptions.table().all().map(shown).collect())
     }

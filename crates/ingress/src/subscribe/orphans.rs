@@ -14,12 +14,12 @@ use catalog::Catalog;
 const MAX_PAGES: usize = 50;
 
 impl Ingress {
-    /// Records that a request is about to be sent.
-    pub(super) async fn record_request(&self, request: &Subscription) {
+    /// Records that a request is about to be sent. Returns false if the store refuses that, or the subscription is gone.
+    pub(super) async fn record_request(&self, request: &Subscription) -> bool {
         let _changing = self.subscriptions.changing.lock().await;
-        let Some(mut now) = self.subscriptions.get(&request.id) else { return };
+        let Some(mut now) = self.subscriptions.get(&request.id) else { return false };
         (now.requested, now.inputs, now.url) = (true, request.inputs.clone(), request.url.clone());
-        self.store_subscription(now).await;
+        self.store_subscription(now).await
     }
 
     /// Returns the remote id of an orphan equal to the requested subscription, if there is one. Deletes all other

@@ -3,6 +3,9 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use std::time::Duration;
+
+use model::Backoff;
 use model::automation::AutomationId;
 use runtime::MonotonicTime;
 use store::Subscription;
@@ -16,6 +19,9 @@ pub(super) struct SubscriptionTable {
     due: BTreeSet<(MonotonicTime, String)>,
 }
 
+/// The pauses between attempts to store a subscription that the store has refused.
+const PAUSES: Backoff = Backoff::new(Duration::from_secs(1), Duration::from_secs(60));
+
 struct Entry {
     subscription: Subscription,
     /// Next attempt on the monotonic clock. The subscription itself has the wall-clock time; `None` if nothing is
@@ -23,6 +29,31 @@ struct Entry {
     next: Option<MonotonicTime>,
     /// True while a remote request runs.
     busy: bool,
+    /// The write that the store has refused; `None` if the store has the subscription as it is here.
+    unstored: Option<Unstored>,
+}
+
+/// A write of a subscription that the store has refused. It is repeated before anything else is done for the subscription.
+#[derive(Clone, Copy)]
+struct Unstored {
+    /// Next attempt of the write.
+    next: MonotonicTime,
+    pauses: Backoff,
+    write: Write,
+}
+
+/// The kind of a write.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Write {
+    Put,
+    Delete,
+}
+
+impl Entry {
+    /// The next attempt of the refused write, or else of the change.
+    fn due(&self) -> Option<MonotonicTime> {
+        self.unstored.map(|unstored| unstored.next).or(self.next)
+    }
 }
 
 impl SubscriptionTable {
@@ -31,9 +62,32 @@ impl SubscriptionTable {
         self.entries.get(id).map(|entry| (&entry.subscription, entry.next))
     }
 
-    /// Returns all subscriptions, each with the time of its next attempt.
-    pub(super) fn all(&self) -> impl Iterator<Item = (&Subscription, Option<MonotonicTime>)> {
-        self.entries.values().map(|entry| (&entry.subscription, entry.next))
+    /// Returns all subscriptions, each with the time of its next attempt, and true if the store has refused its last change.
+    pub(super) fn all(&self) -> impl Iterator<Item = (&Subscription, Option<MonotonicTime>, bool)> {
+        self.entries.values().map(|entry| (&entry.subscription, entry.due(), entry.unstored.is_some()))
+    }
+
+    /// Returns the refused write of a subscription; `None` if the store has it as it is here.
+    pub(super) fn unstored(&self, id: &str) -> Option<Write> {
+        self.entries.get(id)?.unstored.map(|unstored| unstored.write)
+    }
+
+    /// Notes that the store has refused a write of a subscription in the table. Returns true if it is the first refusal.
+    pub(super) fn refuse(&mut self, id: &str, write: Write, now: MonotonicTime) -> bool {
+        let Some(entry) = self.entries.get_mut(id) else { return true };
+        let due = entry.due();
+        let is_first = entry.unstored.is_none();
+        let mut pauses = entry.unstored.map_or(PAUSES, |before| before.pauses);
+        let next = now.after(pauses.pause());
+        entry.unstored = Some(Unstored { next, pauses, write });
+        let is_busy = entry.busy;
+        if let Some(due) = due {
+            self.due.remove(&(due, id.to_owned()));
+        }
+        if !is_busy {
+            self.due.insert((next, id.to_owned()));
+        }
+        is_first
     }
 
     pub(super) fn of_automation(&self, id: &AutomationId) -> impl Iterator<Item = &Subscription> {
@@ -41,15 +95,28 @@ impl SubscriptionTable {
         ids.filter_map(|id| self.entries.get(id)).map(|entry| &entry.subscription)
     }
 
-    /// Adds or replaces a subscription. A remote request in flight stays in flight.
+    /// Adds or replaces a subscription. A remote request in flight stays in flight, and a refused write refused.
     pub(super) fn put(&mut self, subscription: Subscription, next: Option<MonotonicTime>) {
         let id = subscription.id.clone();
-        let busy = self.remove(&id).is_some_and(|entry| entry.busy);
+        let before = self.remove(&id);
+        let busy = before.as_ref().is_some_and(|entry| entry.busy);
+        let unstored = before.and_then(|entry| entry.unstored);
         self.of_automation.entry(subscription.automation.clone()).or_default().insert(id.clone());
-        if let Some(next) = next.filter(|_| !busy) {
-            self.due.insert((next, id.clone()));
+        let entry = Entry { subscription, next, busy, unstored };
+        if let Some(due) = entry.due().filter(|_| !busy) {
+            self.due.insert((due, id.clone()));
         }
-        self.entries.insert(id, Entry { subscription, next, busy });
+        self.entries.insert(id, entry);
+    }
+
+    /// Notes that the store has a subscription as it is here.
+    pub(super) fn stored(&mut self, id: &str) {
+        let Some(entry) = self.entries.get_mut(id) else { return };
+        let Some(unstored) = entry.unstored.take() else { return };
+        self.due.remove(&(unstored.next, id.to_owned()));
+        if let Some(next) = entry.next.filter(|_| !entry.busy) {
+            self.due.insert((next, id.to_owned()));
+        }
     }
 
     fn remove(&mut self, id: &str) -> Option<Entry> {
@@ -60,8 +127,8 @@ impl SubscriptionTable {
                 self.of_automation.remove(&entry.subscription.automation);
             }
         }
-        if let Some(next) = entry.next {
-            self.due.remove(&(next, id.to_owned()));
+        if let Some(due) = entry.due() {
+            self.due.remove(&(due, id.to_owned()));
         }
         Some(entry)
     }
@@ -109,8 +176,8 @@ impl SubscriptionTable {
         let mut taken = Vec::new();
         for id in ids {
             let Some(entry) = self.entries.get_mut(id) else { continue };
-            if let Some(next) = entry.next.filter(|_| !entry.busy) {
-                self.due.remove(&(next, id.clone()));
+            if let Some(due) = entry.due().filter(|_| !entry.busy) {
+                self.due.remove(&(due, id.clone()));
                 entry.busy = true;
                 taken.push(entry.subscription.clone());
             }
@@ -122,8 +189,8 @@ impl SubscriptionTable {
     pub(super) fn release(&mut self, id: &str) {
         if let Some(entry) = self.entries.get_mut(id) {
             entry.busy = false;
-            if let Some(next) = entry.next {
-                self.due.insert((next, id.to_owned()));
+            if let Some(due) = entry.due() {
+                self.due.insert((due, id.to_owned()));
             }
         }
     }

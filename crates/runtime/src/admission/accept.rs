@@ -29,7 +29,7 @@ use crate::observer::Observed;
 use crate::run::{Activity, Cancellation, Journal, JournalContext, PendingAcceptance, Progress, Run};
 use catalog::Deployment;
 
-/// The `Retry-After` of a rejected start.
+/// The `Retry-After` of a start during a recovery.
 const RETRY_AFTER: Duration = Duration::from_secs(1);
 
 /// The maximum time that an execution that must begin at once waits for the backlog to get its slots.
@@ -339,7 +339,7 @@ impl Runtime {
     ) -> Result<(), Error> {
         if !starts.is_empty() && self.admission.queued() + starts.len() > self.settings.limits.queue {
             self.rejections.count(Some(&deployment.automation.id), "busy");
-            return Err(Error::Busy { retry_after: RETRY_AFTER });
+            return Err(Error::busy());
         }
         let (automation, now, wall_offset) =
             (&deployment.automation, self.clock.now(), self.clock.wall_offset());
@@ -418,7 +418,7 @@ impl Runtime {
                 return Ok(permit);
             }
             if full || self.admission.slots.available_permits() == 0 {
-                return Err(Error::Busy { retry_after: RETRY_AFTER });
+                return Err(Error::busy());
             }
             tokio::select! {
                 biased;
@@ -444,8 +444,27 @@ impl Runtime {
         tokio::select! {
             biased;
             () = self.memory.reserve(memory, bytes) => Ok(true),
-            () = self.clock.sleep_for(MEMORY_GRACE) => Err(Error::Busy { retry_after: RETRY_AFTER }),
+            () = self.clock.sleep_for(MEMORY_GRACE) => Err(Error::busy()),
         }
+    }
+
+    /// Returns the memory, in bytes, for the data of a trigger whose execution runs at the node that has the shard of its
+    /// automation; `None` if it runs here, or the data are small.
+    #[must_use]
+    pub fn trigger_memory_elsewhere(
+        &self,
+        automation: &Automation,
+        Start { payload, origin }: &Start,
+        results: Option<&Value>,
+    ) -> Option<usize> {
+        let is_elsewhere = is_gated(automation, origin) && !self.peers.shards.has(&automation.id);
+        is_elsewhere.then(|| trigger_memory(payload, results)).filter(|bytes| *bytes > 0)
+    }
+
+    /// Waits for memory for the data of a trigger, as the acceptance of a synchronous execution does, and leaves it free. Returns
+    /// false if there is none.
+    pub async fn has_trigger_memory(&self, bytes: usize) -> bool {
+        self.reserve_for_trigger(&Share::default(), bytes, true).await.is_ok()
     }
 
     /// Forgets which definitions are stored, since some may have been pruned.

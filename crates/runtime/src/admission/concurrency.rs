@@ -177,7 +177,8 @@ impl RunGuard {
     /// Moves the execution out of memory for a pause. Then it is read back, and repeats what was not recorded, as after a crash. It
     /// keeps its permit.
     fn repeat(&mut self, pause: Duration) {
-        let queued = Queued { source: ReplaySource::AnotherProcess, ..self.queued() };
+        let cancel = self.is_cancelled().then(|| self.run.cancelled.reason());
+        let queued = Queued { source: ReplaySource::AnotherProcess, cancel, ..self.queued() };
         let until = self.runtime.clock.monotonic_now().after(pause);
         let admission = &self.runtime.clone().admission;
         let mut table = admission.table();

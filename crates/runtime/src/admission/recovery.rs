@@ -15,7 +15,7 @@ use tokio::sync::OwnedSemaphorePermit;
 use super::accept::RunParts;
 use super::backlog::Lane;
 use super::suspend::LOOK_AGAIN;
-use super::table::Queued;
+use super::table::{ExecutionState, Queued};
 use crate::context::Runtime;
 use crate::error::Error;
 use crate::memory::{SMALL_BODY, Share, trigger_memory};
@@ -40,13 +40,14 @@ impl Runtime {
     ) {
         match self.load_when_readable(id, &queued).await {
             Ok(Some(live)) => {
-                queued.notes.into_iter().for_each(|note| live.journal.note(note));
+                queued.notes.iter().for_each(|note| live.journal.note(note.clone()));
+                if self.refused_writes.has(id) {
+                    live.journal.leave_at_refusal();
+                }
                 if queued.source == ReplaySource::Suspended {
                     live.journal.resume();
-                    if self.committed(&live.journal).await.is_err() {
-                        // The next start finds it suspended.
-                        self.admission.table().remove(id);
-                        return;
+                    if let Err(error) = self.committed(&live.journal).await {
+                        return self.end_refused(id, queued, &error);
                     }
                 }
                 self.spawn(self.register(RunParts { memory, ..live }), permit);
@@ -79,8 +80,28 @@ impl Runtime {
         }
     }
 
+    /// Pauses an execution whose end of the suspension the store has refused. If the store has failed or the engine stops, the next
+    /// start finds it suspended.
+    fn end_refused(self: &Arc<Self>, id: ExecutionId, queued: Queued, error: &Error) {
+        let pause = match error {
+            Error::Store(error) => self.pause_after_refusal(id, error),
+            _ => None,
+        };
+        let Some(pause) = pause else { return self.admission.table().remove(id) };
+        let until = self.clock.monotonic_now().after(pause);
+        self.release(id, ExecutionState::Paused { until, queued: Box::new(queued) });
+    }
+
+    /// Returns the pause before an execution is repeated whose write the store has refused; `None` if the store has failed or the
+    /// engine stops.
+    pub(crate) fn pause_after_refusal(&self, id: ExecutionId, error: &store::Error) -> Option<Duration> {
+        let is_over = error.is_untrusted() || matches!(error, store::Error::Closed);
+        (!is_over && self.accepting()).then(|| self.refused_writes.pause(id))
+    }
+
     fn give_up(&self, id: ExecutionId) {
         self.admission.table().give_up(id, &*self.clock);
+        self.refused_writes.forget(id);
         self.admission.wake_dispatchers();
         self.isolation.clear_suspect(id);
     }

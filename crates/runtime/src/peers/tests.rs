@@ -53,6 +53,10 @@ impl Refusals {
     fn refuse(&self, id: ExecutionId) {
         *self.0.lock().expect("nobody panicked") = Some(id);
     }
+
+    fn refuse_nothing(&self) {
+        *self.0.lock().expect("nobody panicked") = None;
+    }
 }
 
 impl Faults for Refusals {
@@ -122,6 +126,17 @@ impl Stage {
             self.clock.advance(Duration::from_millis(1));
             tokio::task::yield_now().await;
         }
+    }
+
+    /// Adds the Automation `call`.
+    fn with_call(self) -> Self {
+        let call = format!("trigger: {{manual: {{}}}}\n{CALL}");
+        std::fs::write(self.folder.path().join("automations/call.yaml"), call).expect("it is written");
+        self
+    }
+
+    fn called(&self) -> usize {
+        self.calls.count.load(Ordering::Relaxed)
     }
 
     /// Lets time pass until a condition holds, or a minute is over.
@@ -290,9 +305,7 @@ async fn a_start_is_answered_although_the_store_refuses_what_follows_it() {
 
 #[tokio::test]
 async fn an_execution_that_cannot_go_on_after_its_pause_holds_up_no_others() {
-    let stage = Stage::new("steps:\n  - wait: 1h\n");
-    let call = format!("trigger: {{manual: {{}}}}\n{CALL}");
-    std::fs::write(stage.folder.path().join("automations/call.yaml"), call).expect("it is written");
+    let stage = Stage::new("steps:\n  - wait: 1h\n").with_call();
     let node = stage.node(2).await;
     let paused = run(&node).await;
     stage.until(|| node.admission.suspended_count() == 1).await;
@@ -305,8 +318,84 @@ async fn an_execution_that_cannot_go_on_after_its_pause_holds_up_no_others() {
     stage.until(|| node.admission.queued() == 1).await;
     run_of(&node, "call", AcceptOptions::default()).await;
     stage.calls.released.send_replace(true);
-    let called = || stage.calls.count.load(Ordering::Relaxed);
-    stage.within_a_minute(|| called() == 3).await;
-    assert_eq!(called(), 3, "the last one waited behind the paused one");
+    stage.within_a_minute(|| stage.called() == 3).await;
+    assert_eq!(stage.called(), 3, "the last one waited behind the paused one");
+    node.closing.cancel();
+}
+
+/// True if the node shows that the execution waits for the store.
+fn waits_for_store(node: &Runtime, id: ExecutionId) -> bool {
+    node.admission.queue_status(id).is_some_and(|status| status.for_store)
+}
+
+#[tokio::test]
+async fn an_execution_whose_writes_are_refused_gives_its_slot_to_others_and_goes_on_afterwards() {
+    let stage = Stage::new("steps:\n  - wait: 1h\n").with_call();
+    let node = stage.node(1).await;
+    let id = ExecutionId::from_bytes([1; 16]);
+    stage.refusals.refuse(id);
+    run_of(&node, "work", AcceptOptions { id: Some(id), ..AcceptOptions::default() }).await;
+    run_of(&node, "call", AcceptOptions::default()).await;
+    stage.calls.released.send_replace(true);
+    stage.within_a_minute(|| stage.called() == 1).await;
+    assert_eq!(stage.called(), 1, "the refused execution keeps the only slot");
+    stage.until(|| node.admission.in_flight() == 0).await;
+    assert!(waits_for_store(&node, id));
+    stage.refusals.refuse_nothing();
+    stage.within_a_minute(|| node.admission.suspended_count() == 1).await;
+    assert_eq!((node.admission.suspended_count(), waits_for_store(&node, id)), (1, false));
+    node.closing.cancel();
+}
+
+#[tokio::test]
+async fn an_execution_with_a_change_that_is_not_stored_keeps_its_slot_and_does_not_repeat_the_change() {
+    let stage = Stage::new(CALL).with_call();
+    let node = stage.node(1).await;
+    let id = run(&node).await;
+    stage.until(|| stage.called() == 1).await;
+    stage.refusals.refuse(id);
+    run_of(&node, "call", AcceptOptions::default()).await;
+    stage.calls.released.send_replace(true);
+    stage.within_a_minute(|| stage.called() > 1).await;
+    assert_eq!((stage.called(), node.admission.in_flight(), node.admission.queued()), (1, 1, 1));
+    assert!(waits_for_store(&node, id));
+    stage.refusals.refuse_nothing();
+    stage.within_a_minute(|| stage.called() == 2 && node.admission.in_flight() == 0).await;
+    assert_eq!((stage.called(), shown(&node, id)), (2, Status::Succeeded), "each once");
+    node.closing.cancel();
+}
+
+#[tokio::test]
+async fn an_execution_that_the_store_does_not_let_wake_gives_its_slot_to_others() {
+    let stage = Stage::new("steps:\n  - wait: 1h\n").with_call();
+    let node = stage.node(1).await;
+    let id = run(&node).await;
+    stage.until(|| node.admission.suspended_count() == 1).await;
+    stage.refusals.refuse(id);
+    stage.clock.advance(Duration::from_secs(60 * 60));
+    stage.until(|| node.admission.suspended_count() == 0).await;
+    run_of(&node, "call", AcceptOptions::default()).await;
+    stage.calls.released.send_replace(true);
+    stage.within_a_minute(|| stage.called() == 1).await;
+    assert_eq!(stage.called(), 1, "the refused execution keeps the only slot");
+    stage.refusals.refuse_nothing();
+    stage.within_a_minute(|| shown(&node, id) == Status::Succeeded).await;
+    assert_eq!(shown(&node, id), Status::Succeeded);
+    node.closing.cancel();
+}
+
+#[tokio::test]
+async fn a_cancellation_that_the_store_refuses_to_record_is_carried_out_afterwards() {
+    let stage = Stage::new("steps:\n  - wait: 1h\n");
+    let node = stage.node(1).await;
+    let id = ExecutionId::from_bytes([1; 16]);
+    stage.refusals.refuse(id);
+    run_of(&node, "work", AcceptOptions { id: Some(id), ..AcceptOptions::default() }).await;
+    stage.until(|| node.admission.in_flight() == 0).await;
+    assert!(node.admission.cancel(&node, id, "why"));
+    stage.until(|| waits_for_store(&node, id) && node.admission.in_flight() == 0).await;
+    stage.refusals.refuse_nothing();
+    stage.within_a_minute(|| shown(&node, id) == Status::Cancelled).await;
+    assert_eq!(shown(&node, id), Status::Cancelled);
     node.closing.cancel();
 }

@@ -73,9 +73,17 @@ impl Run {
         if effect {
             // In a parallel branch, only a recorded start tells after a crash that the event may have been sent.
             let sends_beside_others = native == Some(NativeAction::Emit) && !scope.is_trunk();
-            let durably = sends_beside_others || step.on_interrupt == OnInterrupt::Fail;
-            let began = self.begin_effect(self.action_effect(call), key, attempt, context, durably).await?;
-            started_at = Some(began);
+            let mut durably = sends_beside_others || step.on_interrupt == OnInterrupt::Fail;
+            let call_effect = self.action_effect(call);
+            // A write of the state is stored together with the end of its step.
+            let changes = call_effect == Effect::Write && !matches!(native, Some(NativeAction::State(_)));
+            let is_lasting = changes || durably;
+            // An execution whose writes are refused makes no change of which the result could not be stored.
+            durably |= changes && self.runtime.store.outage().is_some();
+            started_at = Some(self.begin_effect(call_effect, key, attempt, context, durably).await?);
+            if is_lasting {
+                self.journal.call_begins(key)?;
+            }
         }
         if let Some(native) = native {
             let value = self.native(native, &inputs, key, context).await?;

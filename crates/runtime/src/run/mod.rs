@@ -204,9 +204,8 @@ impl Run {
         let disposition = match exit {
             Exit::StoreFailed(error) => {
                 self.runtime.lost(&error);
-                let is_over = error.is_untrusted() || matches!(*error, store::Error::Closed);
-                if !is_over && self.runtime.accepting() {
-                    return Disposition::Refused(self.runtime.refused_writes.pause(self.journal.id()));
+                if let Some(pause) = self.runtime.pause_after_refusal(self.journal.id(), &error) {
+                    return Disposition::Refused(pause);
                 }
                 Disposition::StoreFailed
             }

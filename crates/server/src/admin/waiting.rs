@@ -34,6 +34,8 @@ pub(crate) struct WaitingView {
     queued_behind: Option<usize>,
     /// True if the queue is the one for memory, which the large data of its trigger need (`limits.memory`).
     for_memory: Option<bool>,
+    /// True if the store refuses a write of it, which is tried again: `outage` in the status has the reason.
+    for_store: Option<bool>,
     /// The holders of its concurrency key, if it waits for a permit of that key.
     turn: Option<TurnView>,
     /// The steps that pause.
@@ -116,6 +118,7 @@ impl Api {
         if queue_status.pauses.is_empty()
             && queue_status.turn.is_none()
             && queue_status.queued_behind.is_none()
+            && !queue_status.for_store
         {
             return Ok(None);
         }
@@ -359,8 +362,13 @@ mod tests {
             }],
         };
         let turn = engine::ConcurrencyWait { key: String::new(), holders: vec![id], ahead: 1 };
-        let queue_status =
-            QueueStatus { queued_behind: Some(1), for_memory: true, turn: Some(turn), pauses: vec![pending] };
+        let queue_status = QueueStatus {
+            queued_behind: Some(1),
+            for_memory: true,
+            for_store: true,
+            turn: Some(turn),
+            pauses: vec![pending],
+        };
         let mut written = serde_json::to_value(&queue_status).expect("JSON");
         written["resumeUrl"] = "http://localhost/resume/x".into();
         let pauses = engine::Pauses::new(None, Vec::new());

@@ -111,6 +111,9 @@ fn delays(waits: &[Delay], fact: &dyn Fn(&str, &str) -> std::io::Result<()>) -> 
 /// Prints the reasons why it waits, and the resume address.
 fn waits_for(waiting: &Waiting, fact: &dyn Fn(&str, &str) -> std::io::Result<()>) -> anyhow::Result<()> {
     let now = time::now();
+    if waiting.for_store {
+        fact("waits for", "the store, which refuses a write of it")?;
+    }
     if let Some(before) = waiting.queued_behind {
         let what = if waiting.for_memory { " in the queue for memory" } else { "" };
         fact("queue", &format!("{before} before it{what}"))?;

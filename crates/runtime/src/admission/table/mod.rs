@@ -2,6 +2,7 @@
 
 mod leaving;
 mod permits;
+mod queued;
 
 use std::collections::{BTreeSet, HashMap, HashSet};
 use std::sync::Arc;
@@ -17,6 +18,7 @@ use crate::clock::{Clock, MonotonicTime};
 use crate::metrics::QueueWaits;
 use crate::run::{Progress, ReplaySource, Run, Wake};
 use permits::ConcurrencyGroup;
+pub(crate) use queued::Queued;
 
 /// The state of an execution that is accepted and has not ended.
 pub(super) enum ExecutionState {
@@ -50,59 +52,6 @@ pub(super) enum ExecutionState {
 impl ExecutionState {
     fn claimed(is_in_backlog: bool, pending_cancel: Option<String>) -> Self {
         Self::Claimed { is_in_backlog, pending_cancel, is_woken: false, is_leaving: false }
-    }
-}
-
-/// An execution that is read back from the store when its turn comes.
-#[derive(Clone, Debug)]
-pub(crate) struct Queued {
-    pub(super) source: ReplaySource,
-    /// The wall-clock offset when its last event was recorded.
-    pub(super) wall_offset: SignedDuration,
-    /// The memory for the data of its trigger, in bytes, if it has to wait for that; else 0.
-    pub(super) memory: usize,
-    /// When the present wait began.
-    pub(super) since: MonotonicTime,
-    /// Events that explain the history and are not stored yet: waits that have ended, an answer to the caller.
-    pub(super) notes: Vec<Event>,
-    /// True if another node may run it as well: it has not begun, and waits for no other execution.
-    pub(super) is_movable: bool,
-    /// True if this process has accepted it with small data and it has not begun: to read it needs no reservation.
-    pub(super) is_small: bool,
-}
-
-impl Queued {
-    /// An execution that has not begun, or has gone back to waiting before its first commit.
-    pub(super) fn new(wall_offset: SignedDuration, since: MonotonicTime) -> Self {
-        Self {
-            source: ReplaySource::ThisProcess,
-            wall_offset,
-            memory: 0,
-            since,
-            notes: Vec::new(),
-            is_movable: false,
-            is_small: false,
-        }
-    }
-
-    fn lane(&self) -> Lane {
-        if self.memory > 0 { Lane::Memory } else { Lane::Slot }
-    }
-
-    /// The reason of its wait in the backlog.
-    fn reason(&self) -> DelayReason {
-        if self.memory > 0 { DelayReason::Memory } else { DelayReason::Slot }
-    }
-
-    /// Ends the present wait, counts it, and notes it if it was long enough.
-    fn end_wait(&mut self, reason: DelayReason, clock: &dyn Clock, waits: &QueueWaits) {
-        let now = clock.monotonic_now();
-        let waited = now.since(std::mem::replace(&mut self.since, now));
-        waits.observe(&reason, waited);
-        if waited >= Event::MIN_WAITED {
-            let ms = u64::try_from(waited.as_millis()).unwrap_or(u64::MAX);
-            self.notes.push(Event::Waited { at: clock.now(), step: None, reason, ms });
-        }
     }
 }
 
@@ -320,7 +269,7 @@ impl ExecutionTable {
         waited_for.unwrap_or_else(|| watch::channel(Progress::default()).0)
     }
 
-    /// The queue position or concurrency wait of an execution; `None` if it runs or is suspended.
+    /// The queue position, concurrency wait or refused write of an execution; `None` if it runs or is suspended.
     pub(super) fn queue_status(&self, id: ExecutionId) -> Option<QueueStatus> {
         match self.executions.get(&id)? {
             ExecutionState::Queued(_) | ExecutionState::Claimed { is_in_backlog: true, .. } => {
@@ -334,6 +283,10 @@ impl ExecutionTable {
                 let ahead = group.waiting.iter().position(|waiting| *waiting == id)?;
                 let turn = ConcurrencyWait { key: key.key.clone(), holders: group.holders.clone(), ahead };
                 Some(QueueStatus { turn: Some(turn), ..QueueStatus::default() })
+            }
+            ExecutionState::Paused { .. } => Some(QueueStatus { for_store: true, ..QueueStatus::default() }),
+            ExecutionState::Running(run) if run.journal.is_refused() => {
+                Some(QueueStatus { for_store: true, ..QueueStatus::default() })
             }
             _ => None,
         }
@@ -412,8 +365,8 @@ impl ExecutionTable {
     pub(super) fn claim_next(&mut self, lane: Lane, clock: &dyn Clock) -> Option<(ExecutionId, Queued)> {
         self.next(lane)?;
         let id = self.backlog.pop(lane)?;
-        let claimed = ExecutionState::claimed(false, None);
-        let Some(ExecutionState::Queued(mut queued)) = self.set(id, claimed) else { return None };
+        let Some(ExecutionState::Queued(mut queued)) = self.take(id) else { return None };
+        self.set(id, ExecutionState::claimed(false, queued.cancel.take()));
         queued.end_wait(queued.reason(), clock, &self.waits);
         Some((id, queued))
     }
@@ -485,10 +438,15 @@ impl ExecutionTable {
         else {
             return None;
         };
-        let (is_in_backlog, pending_cancel) = (*is_in_backlog, pending_cancel.take());
+        let (is_in_backlog, mut pending_cancel) = (*is_in_backlog, pending_cancel.take());
         let state = match state {
             ExecutionState::Suspended(suspended) if *is_woken => {
                 ExecutionState::Queued(suspended.into_queued(now))
+            }
+            // It is cancelled when it is repeated.
+            ExecutionState::Paused { until, mut queued } => {
+                queued.cancel = pending_cancel.take();
+                ExecutionState::Paused { until, queued }
             }
             state => state,
         };

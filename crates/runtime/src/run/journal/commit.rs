@@ -8,17 +8,16 @@ use futures_util::future::BoxFuture;
 use model::Backoff;
 use model::action::Effect;
 use model::execution::{Event, LogLine, Outcome, Status};
-use store::{AcceptOutcome, Append, InitialEvents, Store};
-use tokio_util::sync::CancellationToken;
+use store::{AcceptOutcome, Append, InitialEvents};
 
 use super::Journal;
 use super::acceptance::PendingAcceptance;
-use crate::clock::Clock;
 use crate::locks::StoreLock;
 use crate::run::Exit;
 
-/// The delays before an append is tried again that the store did not take.
-const DELAYS: Backoff = Backoff::new(Duration::from_millis(250), Duration::from_secs(5));
+/// The longest delay before an append is tried again that the store did not take. By then it was refused for 8 seconds.
+const LONGEST_DELAY: Duration = Duration::from_secs(5);
+const DELAYS: Backoff = Backoff::new(Duration::from_millis(250), LONGEST_DELAY);
 
 /// The time that results of calls that only read wait for others to be committed with them: longer than a commit takes on
 /// most disks, and short compared with a restart, after which the calls are made again.
@@ -33,7 +32,6 @@ pub(super) struct CommitState {
     /// The pending acceptance; `None` once its write has begun.
     acceptance: Option<PendingAcceptance>,
     in_flight: Option<InFlightCommit>,
-    lost: Option<Arc<store::Error>>,
 }
 
 /// A write in flight.
@@ -48,6 +46,9 @@ struct InFlightCommit {
     /// The locks of the written state, held until it can be read.
     _locks: Vec<StoreLock>,
     write: BoxFuture<'static, Result<WriteResult, store::Error>>,
+    /// The append, to send it again; `None` for an acceptance, which its caller sends again.
+    append: Option<Arc<Append>>,
+    delays: Backoff,
 }
 
 /// The kind of a write, with its result.
@@ -68,22 +69,28 @@ fn ends_a_try(event: &Event) -> bool {
     )
 }
 
-/// Appends events, and retries with growing pauses while the store takes no writes: the effects have happened, and nothing that
-/// depends on them may go on before they are recorded. If the engine stops before it takes them, the effects are repeated at the
-/// next start.
-async fn append_until_taken(
-    store: &dyn Store,
-    append: Append,
-    clock: &dyn Clock,
-    closing: &CancellationToken,
-) -> Result<(), store::Error> {
-    let mut delays = DELAYS;
-    loop {
-        match store.append(&append).await {
-            Err(error) if error.may_pass() && !closing.is_cancelled() => {}
-            result => return result,
+impl InFlightCommit {
+    /// Sends an append again after a delay that grows, since nothing that depends on the recorded effects may go on before they
+    /// are stored. Returns false if the write has failed: the engine stops, or the store has refused it for long and the
+    /// execution can be repeated instead, so that it leaves memory. If the engine stops with changes that are not stored, they
+    /// are repeated at its next start.
+    fn is_sent_again(&mut self, journal: &Journal, error: &store::Error) -> bool {
+        let Some(append) = self.append.clone().filter(|_| !journal.closing.is_cancelled()) else {
+            return false;
+        };
+        let is_long =
+            self.delays.peek() >= LONGEST_DELAY || journal.leaves_at_refusal.load(Ordering::Relaxed);
+        if is_long && journal.fails_without_loss(error) {
+            return false;
         }
-        closing.run_until_cancelled(clock.sleep_for(delays.pause())).await;
+        journal.is_refused.store(true, Ordering::Relaxed);
+        let delay = self.delays.pause();
+        let (store, clock, closing) = (journal.store.clone(), journal.clock.clone(), journal.closing.clone());
+        self.write = Box::pin(async move {
+            closing.run_until_cancelled(clock.sleep_for(delay)).await;
+            store.append(&append).await.map(|()| WriteResult::Appended)
+        });
+        true
     }
 }
 
@@ -130,6 +137,7 @@ impl Journal {
     pub(crate) async fn barrier(&self) -> Result<(), Exit> {
         let recorded = {
             let state = self.state();
+            state.check_writes()?;
             if state.committed >= state.effects {
                 return Ok(());
             }
@@ -186,7 +194,7 @@ impl Journal {
 impl CommitState {
     /// The position of a log with so many stored events.
     pub(super) fn after(events: u32) -> Self {
-        Self { next: events, acceptance: None, in_flight: None, lost: None }
+        Self { next: events, acceptance: None, in_flight: None }
     }
 
     /// The position of a log that is not stored yet.
@@ -203,20 +211,29 @@ impl CommitState {
             let store = journal.store.clone();
             let write =
                 Box::pin(async move { acceptance.write(&*store, already).await.map(WriteResult::Accepted) });
-            let (passes, _locks) = (false, Vec::new());
-            self.in_flight =
-                Some(InFlightCommit { events, effects, status, passes, published, _locks, write });
+            let (passes, _locks, append, delays) = (false, Vec::new(), None, DELAYS);
+            self.in_flight = Some(InFlightCommit {
+                events,
+                effects,
+                status,
+                passes,
+                published,
+                _locks,
+                write,
+                append,
+                delays,
+            });
         }
         self.arrive(journal).await
     }
 
-    /// Begins the write of everything that is recorded, if there is anything. The execution is accepted, and no write is in
-    /// flight.
+    /// Begins the write of everything that is recorded, if there is anything and no write before it has failed. The execution is
+    /// accepted, and no write is in flight.
     pub(super) fn begin(&mut self, journal: &Journal) {
         let (mut append, effects, locks) = {
             let mut state = journal.state();
             let nothing = !state.has_events() && state.logs.is_empty() && state.writes.is_empty();
-            if nothing && !state.pauses.is_changed() {
+            if (nothing && !state.pauses.is_changed()) || state.failed_write.is_some() {
                 return;
             }
             let rests = if state.pauses.rests() { Status::Waiting } else { Status::Running };
@@ -239,12 +256,20 @@ impl CommitState {
         let published = journal.is_watched().then(|| (append.events.clone(), append.logs.clone()));
         let passes = journal.resumed && append.events.iter().any(ends_a_try);
         let (count, status) = (u32::try_from(append.events.len()).unwrap_or(u32::MAX), append.status);
-        let (store, clock, closing) = (journal.store.clone(), journal.clock.clone(), journal.closing.clone());
-        let write = Box::pin(async move {
-            append_until_taken(&*store, append, &*clock, &closing).await.map(|()| WriteResult::Appended)
+        let (store, append) = (journal.store.clone(), Arc::new(append));
+        let sent = append.clone();
+        let write = Box::pin(async move { store.append(&sent).await.map(|()| WriteResult::Appended) });
+        self.in_flight = Some(InFlightCommit {
+            events: count,
+            effects,
+            status,
+            passes,
+            published,
+            _locks: locks,
+            write,
+            append: Some(append),
+            delays: DELAYS,
         });
-        self.in_flight =
-            Some(InFlightCommit { events: count, effects, status, passes, published, _locks: locks, write });
     }
 
     /// The number of stored events, with those of the write in flight excluded.
@@ -259,11 +284,15 @@ impl CommitState {
 
     /// Waits for the write in flight, if there is one.
     pub(super) async fn arrive(&mut self, journal: &Journal) -> Result<(), Exit> {
-        if let Some(error) = &self.lost {
-            return Err(Exit::StoreFailed(error.clone()));
-        }
+        journal.state().check_writes()?;
         let Some(in_flight) = &mut self.in_flight else { return stands(journal) };
-        let result = (&mut in_flight.write).await;
+        let result = loop {
+            match (&mut in_flight.write).await {
+                Err(error) if error.may_pass() && in_flight.is_sent_again(journal, &error) => {}
+                result => break result,
+            }
+        };
+        journal.is_refused.store(false, Ordering::Relaxed);
         let Some(in_flight) = self.in_flight.take() else { return Ok(()) };
         match result {
             Ok(WriteResult::Accepted(accepted)) if accepted != AcceptOutcome::New => {
@@ -274,6 +303,7 @@ impl CommitState {
                     journal.unaccepted.store(false, Ordering::Relaxed);
                     let _ = journal.verdict.set(Ok(AcceptOutcome::New));
                 }
+                journal.leaves_at_refusal.store(false, Ordering::Relaxed);
                 self.next += in_flight.events;
                 journal.state().committed = in_flight.effects;
                 if in_flight.passes {
@@ -287,7 +317,7 @@ impl CommitState {
             Err(error) if journal.unaccepted.load(Ordering::Relaxed) => refuse(journal, Err(Arc::new(error))),
             Err(error) => {
                 let error = Arc::new(error);
-                self.lost = Some(error.clone());
+                journal.state().failed_write = Some(error.clone());
                 Err(Exit::StoreFailed(error))
             }
         }

@@ -43,6 +43,7 @@ use crate::api::EngineEvent;
 use crate::clock::{Clock, MonotonicTime};
 use crate::locks::StoreLock;
 use crate::observer::Observed;
+use crate::run::Exit;
 
 /// The number of pending events or log lines from which they are committed for their own sake.
 const HEAVY: usize = 256;
@@ -80,6 +81,11 @@ pub(crate) struct Journal {
     snapshot_due: AtomicBool,
     /// True once the walk has passed the recorded steps.
     replayed: AtomicBool,
+    /// True while the store refuses a write, which is sent again.
+    is_refused: AtomicBool,
+    /// True until the first write, if the store refused the last one of an earlier run: the execution leaves memory as soon as it
+    /// refuses another.
+    leaves_at_refusal: AtomicBool,
     state: Mutex<State>,
     /// The write position: one write at a time, in order. It owns the write in flight, so that its result is not lost when the
     /// branch that waits for it is dropped: the next branch waits for it first.
@@ -121,6 +127,11 @@ struct State {
     effects: u64,
     changes: u64,
     committed: u64,
+    /// The steps with a call under way that may not be repeated, and the number of effects at the last recorded end of such a call.
+    calls: HashSet<String>,
+    called: u64,
+    /// The error of a write that has failed, after which nothing is written.
+    failed_write: Option<Arc<store::Error>>,
     /// The strongest effect of the calls that have ended since the last commit began.
     ended_calls: Effect,
     response: Option<HttpResponse>,
@@ -180,6 +191,8 @@ impl Journal {
             passed: AtomicBool::new(false),
             snapshot_due: AtomicBool::new(false),
             replayed: AtomicBool::new(false),
+            is_refused: AtomicBool::new(false),
+            leaves_at_refusal: AtomicBool::new(false),
             state: Mutex::new(State { attempt: 1, wall_offset, ..State::default() }),
             transit: tokio::sync::Mutex::new(CommitState::after(1)),
         }
@@ -349,6 +362,35 @@ impl Journal {
         state.ended_calls = state.ended_calls.max(effect);
     }
 
+    /// Notes that a call begins that may not be repeated.
+    pub(crate) fn call_begins(&self, step: &str) -> Result<(), Exit> {
+        let mut state = self.state();
+        state.check_writes()?;
+        state.calls.insert(step.to_owned());
+        Ok(())
+    }
+
+    /// Gives up the write that the store has refused, unless a call may have had an effect that the store does not have: a repetition
+    /// of the execution would repeat it. Returns true if it is given up.
+    fn fails_without_loss(&self, error: &store::Error) -> bool {
+        let mut state = self.state();
+        let has_unstored_change = !state.calls.is_empty() || state.committed < state.called;
+        if !has_unstored_change {
+            state.failed_write = Some(Arc::new(error.clone()));
+        }
+        !has_unstored_change
+    }
+
+    /// True while the store refuses a write of the execution.
+    pub(crate) fn is_refused(&self) -> bool {
+        self.is_refused.load(Ordering::Relaxed)
+    }
+
+    /// Lets the execution leave memory as soon as the store refuses its first write.
+    pub(crate) fn leave_at_refusal(&self) {
+        self.leaves_at_refusal.store(true, Ordering::Relaxed);
+    }
+
     /// The strongest effect whose result is recorded and not committed.
     pub(crate) fn uncommitted(&self) -> Effect {
         let state = self.state();
@@ -497,6 +539,18 @@ impl State {
         }
     }
 
+    /// Returns the error of a write that has failed.
+    fn check_writes(&self) -> Result<(), Exit> {
+        self.failed_write.clone().map_or(Ok(()), |error| Err(Exit::StoreFailed(error)))
+    }
+
+    /// Notes the recorded end of a call that may not be repeated.
+    fn end_call(&mut self, step: &str) {
+        if !self.calls.is_empty() && self.calls.remove(step) {
+            self.called = self.effects;
+        }
+    }
+
     /// Forgets the tries of a step. Most steps have none, and the check for an empty map is cheaper than a look-up.
     fn forget_attempts(&mut self, step: &str) {
         if !self.tries.is_empty() {
@@ -505,6 +559,7 @@ impl State {
         if !self.interrupted.is_empty() {
             self.interrupted.remove(step);
         }
+        self.end_call(step);
     }
 
     /// Adds an event to the next commit, after a `clockSet` event if the wall clock was set since the last one: so durations

@@ -2,7 +2,7 @@
 
 use std::collections::{HashMap, HashSet};
 
-use model::action::{ActionError, ErrorKind, LostAttempt};
+use model::action::{ActionError, Effect, ErrorKind, LostAttempt};
 use model::automation::Automation;
 use model::execution::{Event, StepOutcome};
 
@@ -70,6 +70,11 @@ impl Journal {
         let Event::StepRetry { attempt, .. } = event else { return };
         let mut state = self.state();
         state.interrupted.remove(step);
+        if state.calls.contains(step) {
+            // The end of the attempt counts like that of the step.
+            state.note(Effect::Write);
+            state.end_call(step);
+        }
         state.tries.insert(step.to_owned(), Tries { failed: attempt, next_at: Some(next_at) });
         if !state.finished.is_empty() || !state.step_starts.is_empty() {
             state.forget_failures_inside(step, &Inside::of_all(automation));

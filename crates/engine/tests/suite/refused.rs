@@ -1,0 +1,104 @@
+//! Executions and subscriptions of which the store refuses writes.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use model::{AutomationId, Value};
+use store::Subscription;
+
+use crate::common::{Peer, Project, call, end, manual, settled, soon, start_with, stop};
+use crate::watched::Watched;
+
+#[tokio::test]
+async fn an_execution_whose_writes_are_refused_makes_no_change_before_they_are_taken() {
+    let mut peer = Peer::new().await;
+    let project = Project::with(&manual(&call("a", &peer.base, "/a")));
+    let store = Arc::new(Watched::new(project.open_store()));
+    let engine = project.start_on(store.clone()).await;
+    *store.refused_appends.lock().expect("no panic") = Some("permission denied".to_owned());
+    let id = start_with(&engine, "{}").await;
+    soon(async {
+        while !engine.runtime().queue_status(id).await.expect("it is known").for_store {
+            tokio::task::yield_now().await;
+        }
+    })
+    .await;
+    assert!(peer.asked_already().is_none(), "its result could not be stored");
+    *store.refused_appends.lock().expect("no panic") = None;
+    settled(&project, "2026-03-02T08:00:00.25Z").await;
+    project.clock.advance(Duration::from_millis(250));
+    peer.asked().await.answer(200, "1").await;
+    assert!(!end(&engine, id).await.starts_with("failed"));
+    assert!(peer.asked_already().is_none());
+    stop(engine).await;
+}
+
+fn id(text: &str) -> AutomationId {
+    AutomationId::parse(text).expect("an id")
+}
+
+#[tokio::test]
+async fn a_subscription_that_the_store_refuses_stops_no_other_and_is_tried_again_with_longer_pauses() {
+    // The store refuses the subscription itself, the record of the request, or its result.
+    for taken in 0..=2 {
+        let mut peer = Peer::new().await;
+        let mut project = Project::new();
+        for (name, repo) in [("test", "shop"), ("zebra", "zoo")] {
+            let trigger = format!("event: github.push, connection: hub, with: {{owner: acme, repo: {repo}}}");
+            project
+                .write(&format!("automations/{name}.yaml"), &format!("trigger: {{{trigger}}}\nsteps: []\n"));
+        }
+        project.settings.public_url = Some("https://hooks.example.com".to_owned());
+        let connection = format!("type: github.token\nwith: {{host: \"{}\", token: t}}\n", peer.base);
+        project.write("connections/hub.yaml", &connection);
+        let store = Arc::new(Watched::new(project.open_store()));
+        *store.refused_subscription.lock().expect("no panic") = Some((id("test"), taken));
+        let engine = project.start_on(store.clone()).await;
+        let until = async |automation: &str, is: fn(&Subscription) -> bool| {
+            soon(async {
+                while !engine
+                    .ingress()
+                    .subscriptions()
+                    .iter()
+                    .any(|one| one.automation == id(automation) && is(one))
+                {
+                    tokio::task::yield_now().await;
+                }
+            })
+            .await;
+        };
+        let is_made = taken == 2;
+        for _ in 0..=usize::from(is_made) {
+            let asked = peer.asked().await;
+            let (repo, remote) = if asked.line.contains("/shop/") { ("shop", 7) } else { ("zoo", 8) };
+            assert_eq!(asked.line, format!("POST /repos/acme/{repo}/hooks"));
+            asked.answer(201, &format!("{{\"id\": {remote}}}")).await;
+        }
+        until("zebra", |one| one.remote == Value::from(8)).await;
+        until("test", |one| one.error.as_ref().is_some_and(|error| error.contains("the store refuses")))
+            .await;
+        settled(&project, "2026-03-02T08:00:01Z").await;
+        project.clock.advance(Duration::from_secs(1));
+        settled(&project, "2026-03-02T08:00:03Z").await;
+        assert!(peer.asked_already().is_none(), "{taken}: nothing is sent that is not recorded");
+        *store.refused_subscription.lock().expect("no panic") = None;
+        project.clock.advance(Duration::from_secs(2));
+        if taken == 1 {
+            // The request counts as sent.
+            let listed = peer.asked().await;
+            assert_eq!(listed.line, "GET /repos/acme/shop/hooks?per_page=100");
+            listed.answer(200, "[]").await;
+        }
+        if !is_made {
+            let asked = peer.asked().await;
+            assert_eq!(asked.line, "POST /repos/acme/shop/hooks");
+            asked.answer(201, "{\"id\": 7}").await;
+        }
+        until("test", |one| one.remote == Value::from(7) && one.error.is_none() && one.next_at.is_none())
+            .await;
+        let stored = engine.store().subscriptions().await.expect("they are read");
+        assert_eq!(stored.iter().filter(|one| !one.remote.is_null()).count(), 2, "{taken}: {stored:?}");
+        assert!(peer.asked_already().is_none(), "{taken}: it is made once");
+        stop(engine).await;
+    }
+}

@@ -1,0 +1,80 @@
+//! Requests at a daemon that does not run the executions of their Automation.
+#![cfg(unix)]
+
+use std::time::Duration;
+
+use engine::Engine;
+use model::AutomationId;
+use store::conformance::{PostgresServer, PostgresSpace};
+use store::{ExecutionFilter, Location, Options, Page};
+
+use crate::common::{Peer, Project, call, soon, stop};
+use crate::hooks::{post, text, tokens};
+
+async fn daemon(space: &PostgresSpace, yaml: &str) -> (Project, Engine) {
+    let project = Project::with(yaml);
+    let options = Options { local: Some(project.settings.data_dir.clone()), ..Options::default() };
+    let location = Location::parse(&space.url(), std::path::Path::new("")).expect("an address");
+    let engine = project.start_on(store::open(&location, options).expect("it opens")).await;
+    (project, engine)
+}
+
+/// Waits until each of two daemons has a part of the shards.
+async fn shared(daemons: &[(Project, Engine)]) {
+    soon(async {
+        let counts = || daemons.iter().map(|(_, engine)| engine.runtime().peers.shards.count());
+        while counts().any(|count| count == 0) || counts().sum::<usize>() != usize::from(store::Shard::COUNT)
+        {
+            for (project, _) in daemons {
+                project.clock.advance(Duration::from_millis(10));
+            }
+            tokio::time::sleep(Duration::from_millis(1)).await;
+        }
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_synchronous_caller_gets_429_at_each_daemon_if_the_one_that_has_the_shard_has_no_memory() {
+    let server = PostgresServer::start();
+    let space = server.space();
+    let mut peer = Peer::new().await;
+    let yaml = format!(
+        "trigger: {{webhook: {{mode: sync, verify: none, maxBody: 16MiB, timeout: 1m}}}}\nconcurrency: {{limit: 9}}\nsteps:\n{}",
+        call("a", &peer.base, "/a")
+    );
+    let mut daemons = vec![daemon(&space, &yaml).await, daemon(&space, &yaml).await];
+    shared(&daemons).await;
+    let id = AutomationId::parse("test").expect("an id");
+    daemons.sort_by_key(|(_, engine)| !engine.runtime().peers.shards.has(&id));
+    let [(project, owner), (_other, other)] = daemons.as_slice() else { return };
+    let (live, _) = tokens(owner);
+    assert_eq!(tokens(other).0, live);
+    let receive = |engine: &Engine| {
+        let (engine, live) = (engine.clone(), live.clone());
+        let large = format!(r#"{{"text": "{}"}}"#, "x".repeat(10 << 20));
+        tokio::spawn(async move { engine.ingress().receive(&live, post(&large)).await })
+    };
+    let first = receive(owner);
+    let held = peer.asked().await;
+    let due = owner.clock().now() + Duration::from_secs(10);
+    let second = receive(other);
+    soon(project.clock.somebody_sleeps_until(due)).await;
+    assert!(!second.is_finished());
+    project.clock.advance(Duration::from_secs(10));
+    let refused = soon(second).await.expect("it answers");
+    assert!(
+        text(&refused).starts_with("429 ") && text(&refused).contains("rate_limited"),
+        "{}",
+        text(&refused)
+    );
+    assert_eq!(refused.header("retry-after"), Some("1"));
+    let all = Page { before: None, limit: 10 };
+    let all = owner.store().executions(&ExecutionFilter::default(), all).await.expect("they are read");
+    assert_eq!(all.len(), 1, "nothing is accepted");
+    held.answer(200, "1").await;
+    assert_eq!(soon(first).await.expect("it answers").status, 200);
+    for (_, engine) in daemons {
+        stop(engine).await;
+    }
+}
