@@ -111,6 +111,7 @@ pub const CHECK_WARNING_CODES: &[&str] = &[
     "success-status",
     "text-as-condition",
     "text-as-date",
+    "text-as-list",
     "text-as-number",
     "unknown-field",
     "unknown-member",
@@ -119,5 +120,7 @@ pub const CHECK_WARNING_CODES: &[&str] = &[
     "unreachable-case",
     "unused-input",
     "unused-type",
+    "whole-step",
+    "wrong-argument",
     "wrong-double",
 ];
