@@ -22,6 +22,8 @@ pub struct InputProblem {
     pub help: String,
     /// The literal that is meant in place of the value.
     pub meant: Option<String>,
+    /// Another input that is meant to have the second name.
+    pub renamed: Option<(String, &'static str)>,
     /// The code of a warning; `None` for an error.
     pub warning: Option<&'static str>,
 }
@@ -35,6 +37,7 @@ impl InputProblem {
             message: message.into(),
             help: help.into(),
             meant: None,
+            renamed: None,
             warning: None,
         }
     }
@@ -44,6 +47,30 @@ impl InputProblem {
     pub fn with_duration(self, text: &str) -> Self {
         let Some(meant) = model::units::suggest_duration(text) else { return self };
         Self { help: format!("write `{meant}`"), meant: Some(meant), ..self }
+    }
+
+    /// Adds the address that a text without a scheme means.
+    #[must_use]
+    pub fn with_scheme(self, text: &str) -> Self {
+        let host = text.split('/').next().unwrap_or_default();
+        let is_host = host.contains('.')
+            && !host.starts_with('.')
+            && host.chars().all(|c| c.is_ascii_alphanumeric() || matches!(c, '.' | '-'));
+        let is_plain = text.chars().all(|c| c.is_ascii_alphanumeric() || "./-_~%?=&".contains(c));
+        if !is_host || !is_plain {
+            return self;
+        }
+        let meant = format!("https://{text}");
+        Self {
+            help: format!("an address begins with its scheme: write `{meant}`"),
+            meant: Some(meant),
+            ..self
+        }
+    }
+
+    /// Adds the name that another input is meant to have.
+    pub(crate) fn with_renamed(self, input: &str, name: &'static str) -> Self {
+        Self { renamed: Some((input.to_owned(), name)), ..self }
     }
 
     /// Makes it a warning with this code.

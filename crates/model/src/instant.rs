@@ -7,6 +7,8 @@ use jiff::fmt::temporal::{Pieces, PiecesOffset};
 use jiff::tz::{AmbiguousOffset, Offset, TimeZone};
 use jiff::{SignedDuration, Timestamp};
 
+use crate::value::Value;
+
 /// The most digits of a second; further ones are cut off.
 const MAX_FRACTION: usize = 9;
 const EPOCH: DateTime = DateTime::constant(1970, 1, 1, 0, 0, 0, 0);
@@ -28,6 +30,16 @@ impl Instant {
     #[must_use]
     pub fn parse(text: &str) -> Option<Self> {
         Self::parse_with(text, None)
+    }
+
+    /// The instant that a value gives: such a text, or seconds since 1970.
+    #[must_use]
+    pub fn from_value(value: &Value) -> Option<Self> {
+        match value {
+            Value::String(text) => Self::parse(text.trim()),
+            Value::Number(number) => Self::from_epoch(SignedDuration::from_secs(number.as_i64()?)),
+            _ => None,
+        }
     }
 
     /// As [`Instant::parse`]; a date and time without offset and zone is in `zone`.

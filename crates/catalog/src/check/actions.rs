@@ -167,7 +167,11 @@ fn check_call(
         };
         let meant = given.zip(problem.meant);
         let value = |key: Span| model::load::span_at_path(context.source, key, &[]);
-        let fix = meant.and_then(|((name, _), meant)| Some((value(name.span)?, meant)));
+        let renamed = problem.renamed.and_then(|(input, meant)| {
+            let (name, _) = call.with.iter().find(|(given, _)| given.name == input)?;
+            Some((name.span, meant.to_owned()))
+        });
+        let fix = meant.and_then(|((name, _), meant)| Some((value(name.span)?, meant))).or(renamed);
         let diagnostic = diagnostic.help(problem.help);
         found.push(match fix {
             Some((span, meant)) => diagnostic.replace(span, meant),

@@ -2,7 +2,7 @@
 //! methods of a webhook.
 
 use model::action::InputType;
-use model::automation::{Automation, SwitchStep, Trigger, Verb, WaitOn};
+use model::automation::{Automation, SpannedName, SwitchStep, Trigger, Verb, WaitOn};
 use model::diagnostic::Diagnostic;
 use model::expression::{DirectPath, Expression};
 
@@ -29,6 +29,10 @@ pub(super) fn check(automation: &Automation) -> Vec<Diagnostic> {
 }
 
 fn cases(automation: &Automation, switch: &SwitchStep) -> Vec<Diagnostic> {
+    let conditions: Vec<Diagnostic> = switch.cases.iter().filter_map(|(name, _)| condition(name)).collect();
+    if !conditions.is_empty() {
+        return conditions;
+    }
     let Some(values) = values(automation, &switch.value) else {
         return otherwise(switch).into_iter().collect();
     };
@@ -47,6 +51,18 @@ fn cases(automation: &Automation, switch: &SwitchStep) -> Vec<Diagnostic> {
         found.push(Diagnostic::hint("unreachable-case", message, step.span).help("remove it"));
     }
     found
+}
+
+/// Warns of a case that is written as a condition: `> 10`.
+fn condition(name: &SpannedName) -> Option<Diagnostic> {
+    let sign = ["==", "!=", "<=", ">=", "<", ">"].into_iter().find(|sign| name.name.starts_with(sign))?;
+    let value = name.name.strip_prefix(sign)?.trim();
+    let is_value = value.parse::<f64>().is_ok() || value.starts_with(['\'', '"']);
+    let message = format!("this case is for the text `{}`: a case is a value, not a condition", name.name);
+    is_value.then(|| {
+        Diagnostic::warning("unreachable-case", message, name.span)
+            .help("write `if` with `then` and `else`, and a further condition as a step below `else`")
+    })
 }
 
 /// Warns of a case that is named like a default case.

@@ -1,5 +1,5 @@
 //! Warns of inner limits that an outer one makes useless: pauses, timeouts and delays that are longer than the timeout around
-//! them, and pauses that are longer than the patience of a caller.
+//! them, the patience of a caller that is longer than the execution, and pauses that are longer than that patience.
 
 use std::fmt;
 use std::time::Duration;
@@ -8,9 +8,10 @@ use connector::Registry;
 use model::Value;
 use model::automation::{
     ActionStep, Automation, Block, OnError, RepeatStep, Step, Trigger, Verb, WaitOn, WaitStep, WebhookMode,
+    WebhookTrigger,
 };
 use model::diagnostic::{Diagnostic, Source, Span};
-use model::load::{Unreadable, step_key_span};
+use model::load::{Unreadable, key_span, step_key_span};
 use model::retry::RetryPolicy;
 use model::units::{format_duration, parse_duration};
 
@@ -34,6 +35,7 @@ pub(super) fn check(
     if let Trigger::Webhook(webhook) = &automation.trigger
         && webhook.mode == WebhookMode::Sync
     {
+        whole.into_iter().for_each(|limit| check.caller(automation, webhook, limit));
         before_response(&automation.steps, webhook.timeout, &mut check.found);
     }
     check.found
@@ -99,6 +101,21 @@ impl Check<'_> {
         block.into_iter().for_each(|block| self.block(block, around));
     }
 
+    /// Checks the patience of a caller, who gets the answer when the execution ends at the latest.
+    fn caller(&mut self, automation: &Automation, webhook: &WebhookTrigger, limit: &Limit<'_>) {
+        let runs_on = automation.on_error.is_some() || automation.finally.is_some() || webhook.code.is_some();
+        let mut may_last = runs_on;
+        automation.steps.walk(&mut |step| {
+            may_last |= step.undo.is_some() || step.retry.is_some() || pauses(step);
+        });
+        if webhook.timeout <= limit.timeout || may_last {
+            return;
+        }
+        if let Some(span) = key_span(self.source, &["trigger", "webhook", "timeout"]) {
+            self.found.push(useless("timeout", span, &takes(webhook.timeout), limit));
+        }
+    }
+
     fn block(&mut self, steps: &Block, around: Around<'_>) {
         steps.steps.iter().for_each(|step| self.step(step, around));
     }
@@ -160,17 +177,7 @@ impl Check<'_> {
     /// Warns of a setting that the limit makes useless.
     fn no_effect(&mut self, step: &Step, key: &str, at: Option<Span>, why: &str, limit: &Limit<'_>) {
         let span = at.or_else(|| step_key_span(self.source, step.span, key)).unwrap_or(step.span);
-        let message = format!(
-            "`{key}` has no effect{why}, but {} ends after {}",
-            limit.owner,
-            format_duration(limit.timeout)
-        );
-        let help = match limit.owner {
-            Owner::Execution => "raise `timeout` at the top of the file, or lower this one",
-            Owner::Closing(_) => CLOSING_HELP,
-            Owner::Step(_) => "raise the `timeout` of that step, or lower this one",
-        };
-        self.tell(Diagnostic::warning("unused-setting", message, span).help(help), step, limit);
+        self.tell(useless(key, span, why, limit), step, limit);
     }
 
     /// Warns of a pause that the limit cuts off.
@@ -204,6 +211,18 @@ impl Check<'_> {
         };
         self.found.push(warning.step(step.id.as_ref()));
     }
+}
+
+/// Says that a setting has no effect because of a limit.
+fn useless(key: &str, span: Span, why: &str, limit: &Limit<'_>) -> Diagnostic {
+    let (owner, timeout) = (limit.owner, format_duration(limit.timeout));
+    let message = format!("`{key}` has no effect{why}, but {owner} ends after {timeout}");
+    let help = match limit.owner {
+        Owner::Execution => "raise `timeout` at the top of the file, or lower this one",
+        Owner::Closing(_) => CLOSING_HELP,
+        Owner::Step(_) => "raise the `timeout` of that step, or lower this one",
+    };
+    Diagnostic::warning("unused-setting", message, span).help(help)
 }
 
 /// Returns the shortest length of a step's own pause that is known, and how to say it.
@@ -342,6 +361,28 @@ mod tests {
         assert_eq!(told(&file, "  - {action: log.info, undo: [{wait: 6m}]}").len(), 3);
         let fine = format!("{MANUAL}\ntimeout: 1m\nfinally:\n  - {{action: log.info, timeout: 5m}}");
         assert_eq!(told(&fine, "  - {wait: 6m}").len(), 0);
+    }
+
+    #[test]
+    fn a_caller_that_waits_longer_than_the_execution_lives_is_told() {
+        let none: [&str; 0] = [];
+        let head = |wait: &str, more: &str| {
+            format!(
+                "trigger: {{webhook: {{mode: sync, verify: none, timeout: {wait}}}}}\ntimeout: 1m\n{more}"
+            )
+        };
+        let respond = "  - respond: {status: 200}";
+        assert_eq!(told(&head("2m", ""), respond), ["unused-setting timeout"]);
+        assert_eq!(told(&head("1m", ""), respond), none);
+        let closing = "finally: [{action: log.info, with: {message: a}}]";
+        assert_eq!(told(&head("2m", closing), respond), none, "the answer may come after `finally`");
+        assert_eq!(
+            told(&head("2m", ""), &format!("  - {{wait: 90s}}\n{respond}")),
+            none,
+            "pauses do not count"
+        );
+        let default = "trigger: {webhook: {mode: sync, verify: none}}\ntimeout: 10s";
+        assert_eq!(told(default, respond), none);
     }
 
     #[test]

@@ -1,17 +1,21 @@
-//! Warns of what an expression reads otherwise than it was meant: a filter that binds closer, as in `price * 1.19 | round(2)`, and
-//! texts that are joined for want of a comma. Codes: `loose-filter`, `joined-texts`.
+//! Warns of what an expression reads otherwise than it was meant: a filter that binds closer, as in `price * 1.19 | round(2)`, texts
+//! that are joined for want of a comma, and texts that are meant as a regular expression or a list. Codes: `loose-filter`,
+//! `joined-texts`, `text-as-list`, `wrong-argument`.
 
 use std::ops::Range;
 
-use model::automation::{Automation, Step};
+use model::Value;
+use model::automation::{Automation, Step, Verb};
 use model::diagnostic::Diagnostic;
-use model::expression::Expression;
+use model::expression::{Expression, Meaning, is_pattern};
+use model::load::span_at_path;
 
 /// Checks the expressions of the steps and of `outputs`.
 pub(super) fn check(automation: &Automation) -> Vec<Diagnostic> {
     let mut found = Vec::new();
     let mut add = |expression: &Expression, step: Option<&Step>| {
-        for diagnostic in loose(automation, expression).into_iter().chain(joined(automation, expression)) {
+        let found_in = loose(automation, expression).into_iter().chain(joined(automation, expression));
+        for diagnostic in found_in.chain(misread(automation, expression)) {
             found.push(match step {
                 Some(step) => diagnostic.step(step.id.as_ref()),
                 None => diagnostic,
@@ -22,6 +26,9 @@ pub(super) fn check(automation: &Automation) -> Vec<Diagnostic> {
     if let Some(outputs) = &automation.outputs {
         outputs.expressions(&mut |expression| add(expression, None));
     }
+    automation.walk(&mut |step| {
+        found.extend(pattern_input(automation, step).map(|diagnostic| diagnostic.step(step.id.as_ref())));
+    });
     found
 }
 
@@ -32,6 +39,54 @@ fn joined(automation: &Automation, expression: &Expression) -> Vec<Diagnostic> {
         Diagnostic::warning("joined-texts", "two texts side by side are read as one", span)
             .help("write `,` between two items, or `~` to join them")
             .replacement(place.map(|place| (place, ", ".to_owned())))
+    });
+    found.collect()
+}
+
+/// A regular expression as the plain text that `text.replace` looks for.
+fn pattern_input(automation: &Automation, step: &Step) -> Option<Diagnostic> {
+    let Verb::Action(call) = &step.verb else { return None };
+    let given = |name: &str| call.with.iter().find(|(input, _)| input.name == name);
+    if call.action.name != "text.replace" || given("pattern").is_some() {
+        return None;
+    }
+    let (input, find) = given("find")?;
+    let is_pattern = find.literal().and_then(Value::as_str).is_some_and(is_pattern);
+    let message = "`find` is plain text: it looks for these characters, not for a pattern";
+    let span = span_at_path(&automation.source, input.span, &[]).unwrap_or(input.span);
+    is_pattern.then(|| {
+        Diagnostic::warning("wrong-argument", message, span)
+            .help("add `pattern: true` for a regular expression, or `pattern: false` if the text is meant")
+    })
+}
+
+fn misread(automation: &Automation, expression: &Expression) -> Vec<Diagnostic> {
+    let found = expression.misread_texts().into_iter().map(|misread| {
+        let place = expression.place_in(&automation.source, misread.at);
+        let span = place.unwrap_or(expression.span());
+        let diagnostic = match misread.meaning {
+            Meaning::Pattern(filter) => {
+                let message =
+                    format!("`{filter}` takes plain text: it looks for these characters, not for a pattern");
+                let action = if filter == "replace" { "text.replace" } else { "text.match" };
+                let input = if filter == "replace" { " with `pattern: true`" } else { "" };
+                let help = match &misread.meant {
+                    Some(meant) => format!("write `{meant}`: every occurrence is replaced"),
+                    None => format!("for a regular expression write a step `action: {action}`{input}"),
+                };
+                Diagnostic::warning("wrong-argument", message, span).help(help)
+            }
+            Meaning::List => {
+                let message =
+                    "`in` searches this text, so a part of a word, a comma and an empty text are found too";
+                let meant = misread.meant.as_deref().unwrap_or("['a', 'b']");
+                Diagnostic::warning("text-as-list", message, span).help(format!("write a list: `{meant}`"))
+            }
+        };
+        let fix = place.zip(misread.meant);
+        diagnostic.replacement(
+            fix.and_then(|(place, meant)| model::yaml::replace_at(&automation.source, place, &meant)),
+        )
     });
     found.collect()
 }

@@ -2,7 +2,7 @@
 
 use connector::check_value;
 use model::diagnostic::{Diagnostic, Source, Span};
-use model::load::{PathSegment, span_at_path};
+use model::load::{PathSegment, extent_at_path, span_at_path};
 use model::{InputType, Template, Value};
 
 /// Checks the value of the entry whose key is at `key`. Computed parts are checked at run time. `what` names the
@@ -67,7 +67,7 @@ impl Checker<'_> {
             (kind, Template::List(_)) => format!("expected {}, found a list", kind.describe()),
             (kind, Template::Map(_)) => format!("expected {}, found a map", kind.describe()),
         };
-        self.wrong(kind, &problem, what);
+        self.wrong(kind, None, &problem, what);
     }
 
     /// Checks a value without expressions and reports each innermost mismatch.
@@ -109,7 +109,7 @@ impl Checker<'_> {
             _ => {}
         }
         if self.found.len() == before {
-            self.wrong(kind, &problem, what);
+            self.wrong(kind, Some(value), &problem, what);
         }
     }
 
@@ -159,20 +159,30 @@ impl Checker<'_> {
         }
     }
 
-    fn wrong(&mut self, kind: &InputType, problem: &str, what: &str) {
+    fn wrong(&mut self, kind: &InputType, value: Option<&Value>, problem: &str, what: &str) {
         let span = self.position(None);
         let diagnostic = Diagnostic::error("wrong-input", format!("{what}: {problem}"), span);
         self.found.push(match kind {
-            InputType::Choice { options } => diagnostic.allowed(options.iter().cloned()),
+            InputType::Choice { options } => {
+                let written = value.and_then(Value::as_str).unwrap_or_default();
+                let same = options.iter().find(|option| option.eq_ignore_ascii_case(written));
+                let diagnostic = diagnostic.allowed(options.iter().cloned());
+                diagnostic.replacement(same.map(|option| (span, option.clone())))
+            }
             InputType::Url => match self.with_scheme(span) {
                 Some((span, text)) => {
                     diagnostic.help("an address begins with its scheme: `https://…`").replace(span, text)
                 }
                 None => diagnostic,
             },
-            InputType::Map { .. } | InputType::Object { .. } => {
-                diagnostic.help("write a map: `{name: value}`")
-            }
+            InputType::Map { .. } | InputType::Object { .. } => match value.and_then(map_of) {
+                Some(meant) => {
+                    let extent = extent_at_path(self.source, self.key, &self.path);
+                    let diagnostic = diagnostic.help(format!("write a map: `{meant}`"));
+                    diagnostic.replacement(extent.map(|extent| (extent, meant)))
+                }
+                None => diagnostic.help("write a map: `{name: value}`"),
+            },
             _ => diagnostic,
         });
     }
@@ -218,4 +228,37 @@ impl Checker<'_> {
 fn entry_kind<'k>(kind: &'k InputType, name: &str) -> Option<&'k InputType> {
     let InputType::Object { fields } = kind else { return None };
     fields.iter().find(|field| field.name == name).map(|field| &field.kind)
+}
+
+/// The map that a query string such as `page=1&size=5` means, or a list of `{name, value}`.
+fn map_of(value: &Value) -> Option<String> {
+    let entries: Vec<(String, String)> = match value {
+        Value::String(text) => {
+            let text = text.strip_prefix('?').unwrap_or(text);
+            let pairs = text.split('&').map(|pair| pair.split_once('='));
+            pairs
+                .map(|pair| pair.map(|(name, value)| (name.to_owned(), value.to_owned())))
+                .collect::<Option<_>>()?
+        }
+        Value::List(items) => items.0.iter().map(named_value).collect::<Option<_>>()?,
+        _ => return None,
+    };
+    let mut known = std::collections::HashSet::new();
+    let is_name = |name: &str| {
+        !name.is_empty() && name.chars().all(|c| c.is_ascii_alphanumeric() || matches!(c, '_' | '-'))
+    };
+    // A quote, a backslash or an encoded character needs more than quotes.
+    let is_text = |text: &str| !text.chars().any(|c| c.is_control() || matches!(c, '"' | '\\' | '%' | '+'));
+    let is_simple =
+        entries.iter().all(|(name, value)| is_name(name) && is_text(value) && known.insert(name.clone()));
+    let entry = |(name, value): &(String, String)| format!("{name}: \"{value}\"");
+    is_simple.then(|| format!("{{{}}}", entries.iter().map(entry).collect::<Vec<_>>().join(", ")))
+}
+
+/// The entry that `{name: accept, value: text/plain}` stands for.
+fn named_value(item: &Value) -> Option<(String, String)> {
+    let map = item.as_map().filter(|map| map.len() == 2)?;
+    let name = map.get("name").or_else(|| map.get("key"))?.as_str()?;
+    let value = map.get("value").filter(|value| matches!(value, Value::String(_) | Value::Number(_)))?;
+    Some((name.to_owned(), value.to_text()))
 }

@@ -95,7 +95,7 @@ impl Action for HttpRequest {
             && let Err(error) = address(text, None)
         {
             let help = "write the whole address; with a connection a path that begins with `/` is enough";
-            found.push(InputProblem::new("url", error.into_message(), help));
+            found.push(InputProblem::new("url", error.into_message(), help).with_scheme(text));
         }
         let bodies = ["body", "form", "multipart"];
         let given: Vec<&str> = bodies.into_iter().filter(|name| inputs.is_given(name)).collect();

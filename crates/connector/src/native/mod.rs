@@ -201,7 +201,9 @@ fn body_problem(inputs: &StaticInputs<'_>, body: &str) -> Option<InputProblem> {
             }
             _ => "leave the header out, or write the body as a text",
         };
-        InputProblem::new("headers", message, help)
+        let problem = InputProblem::new("headers", message, help);
+        let is_urlencoded = body == "body" && essence == FORM_TYPES[0];
+        if is_urlencoded { problem.with_renamed(body, "form") } else { problem }
     })
 }
 

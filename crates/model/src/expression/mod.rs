@@ -17,6 +17,7 @@ mod filters;
 mod functions;
 mod jinja;
 mod jsonpath;
+mod misread;
 mod operation;
 mod other_dialects;
 mod path;
@@ -44,6 +45,7 @@ pub use dependencies::{DirectPath, Link, Reference};
 pub use equality::{RequiredEquality, equality_key};
 pub use eval_clock::EvalClock;
 pub use functions::{FUNCTIONS, Function, TABLE, apply};
+pub use misread::{Meaning, MisreadText, is_pattern};
 pub use operation::{Form, LateDefault, LooseFilter, Operation, OperationKind, TypedOperand};
 pub(crate) use text::interpolate;
 
@@ -369,6 +371,12 @@ impl Expression {
     #[must_use]
     pub fn joined_texts(&self) -> Vec<std::ops::Range<usize>> {
         self.in_jinja(operation::find_joined_texts)
+    }
+
+    /// The literal texts that are meant as a regular expression or as a list.
+    #[must_use]
+    pub fn misread_texts(&self) -> Vec<MisreadText> {
+        self.in_jinja(misread::find_misread_texts)
     }
 
     /// The filters that apply to less than they were probably meant for.

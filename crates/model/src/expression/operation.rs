@@ -34,6 +34,8 @@ pub enum OperationKind {
     Sum,
     /// Another arithmetic operator.
     Arithmetic,
+    /// `x or 'y'`: a value with a literal in place of an empty one.
+    Fallback,
     /// A test of the truth of a value: a condition, `not`, `and`, `or`, `a if c else b`.
     Truth,
 }
@@ -132,6 +134,9 @@ impl Finder<'_> {
     fn visit(&mut self, expr: &Expr<'_>) {
         match expr {
             Expr::BinOp(op) => match op.op {
+                BinOpKind::ScOr if is_fallback(&op.right) => {
+                    self.pair(Some(OperationKind::Fallback), &op.left, &op.right);
+                }
                 BinOpKind::ScAnd | BinOpKind::ScOr => {
                     self.truth(&op.left);
                 }
@@ -194,6 +199,11 @@ impl Finder<'_> {
             at,
         }
     }
+}
+
+/// True for a literal that takes the place of an empty value: a text or a number.
+fn is_fallback(expr: &Expr<'_>) -> bool {
+    matches!(literal_of(expr), Some(Value::String(_) | Value::Number(_)))
 }
 
 /// The subject of `subject | default(literal)`, and the literal.
@@ -463,6 +473,7 @@ mod tests {
             &["Equality a.b * 2 + c == 3", "Sum a.b * 2 + c", "Arithmetic a.b * 2"],
         );
         check("a and not b", true, &["Truth a", "Truth b"]);
+        check("a or 'x'", false, &["Fallback a or 'x'"]);
         check("a or b or c", true, &["Truth c", "Truth b", "Truth a"]);
         check("x if a else b", false, &["Truth a"]);
         check("a", true, &["Truth a"]);

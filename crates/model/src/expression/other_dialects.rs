@@ -154,6 +154,12 @@ const SIGNS: &[(&str, &str)] = &[
     ("||", "write `or` for `||`"),
     ("===", "write `==` for `===`"),
     ("!==", "write `!=` for `!==`"),
+    ("<>", "write `!=` for `<>`"),
+    (" AND ", "write `and` for `AND`"),
+    (" OR ", "write `or` for `OR`"),
+    ("+=", "write `a + b`: the value of the expression is what `set` sets"),
+    ("-=", "write `a - b`: the value of the expression is what `set` sets"),
+    ("..", "write `range(1, 6)` for `1..5`"),
     ("??", "write `x | default(y)` for `x ?? y`"),
     ("?.", "write `x.y | default(z)` for `x?.y`: the default applies to every missing name of the path"),
     ("?", "write `a if condition else b` for `condition ? a : b`"),
@@ -231,6 +237,28 @@ const METHODS: &[Entry] = &[
     ("values", "write `x | items | map('last') | list`", "{x} | items | map('last') | list"),
 ];
 
+/// Methods of objects of other languages.
+const STATIC_METHODS: &[Entry] = &[
+    ("JSON.stringify", "write `x | tojson`", "{x} | tojson"),
+    ("JSON.parse", "write `parseJson(x)`", "parseJson({x})"),
+    ("Object.keys", "write `x | list`, which returns the keys of a map", "{x} | list"),
+    ("Object.values", "write `x | items | map('last') | list`", "{x} | items | map('last') | list"),
+    ("Object.entries", "write `x | items`", "{x} | items"),
+    ("Math.round", "write `x | round | int`", "{x} | round | int"),
+    ("Math.floor", "write `x | round(0, 'floor')`", "{x} | round(0, 'floor')"),
+    ("Math.ceil", "write `x | round(0, 'ceil')`", "{x} | round(0, 'ceil')"),
+    ("Math.abs", "write `x | abs`", "{x} | abs"),
+    ("Math.max", "write `[a, b] | max`", "[{x}, {0}] | max"),
+    ("Math.min", "write `[a, b] | min`", "[{x}, {0}] | min"),
+    ("Date.now", "write `now()`, an instant, or `formatDate(now(), '%s') | int` for its seconds", ""),
+    ("Date.parse", "write `parseDate(x)`", "parseDate({x})"),
+    ("datetime.now", "write `now()`", "now()"),
+    ("datetime.utcnow", "write `now()`", "now()"),
+    ("json.dumps", "write `x | tojson`", "{x} | tojson"),
+    ("json.loads", "write `parseJson(x)`", "parseJson({x})"),
+    ("Array.isArray", "write `x is sequence`", "{x} is sequence"),
+];
+
 /// Variables with a `$`, and path roots, of other languages.
 const VARIABLES: &[(&str, &str)] = &[
     (
@@ -252,6 +280,7 @@ const VARIABLES: &[(&str, &str)] = &[
     ("today", "write `now() | formatDate('%Y-%m-%d')`"),
     ("execution", "the execution is `execution`: `execution.id`, `execution.startedAt`"),
     ("workflow", "the automation is `automation`: `automation.id`, `automation.name`"),
+    ("index", "the number of an iteration, from 0, is `index`"),
     ("itemIndex", "the number of an iteration, from 0, is `index`"),
     ("runIndex", "the number of an iteration, from 0, is `index`"),
     ("prevNode", "the result of a step is `steps.<id>.results`"),
@@ -286,6 +315,13 @@ pub(super) fn variable(text: &str) -> Option<(&str, &'static str)> {
 /// The equivalent of a method of another language.
 pub(super) fn method(name: &str) -> Option<Equivalent> {
     find(METHODS, name)
+}
+
+/// The equivalent of a method of an object of another language: `JSON.stringify`.
+pub(super) fn static_method(object: &str, method: &str) -> Option<Equivalent> {
+    let is_it = |name: &str| name.split_once('.') == Some((object, method));
+    let (_, help, template) = STATIC_METHODS.iter().find(|(name, ..)| is_it(name))?;
+    Some(Equivalent { help, template })
 }
 
 /// The equivalent of a function, filter or test of another language.

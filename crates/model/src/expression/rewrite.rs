@@ -6,7 +6,6 @@
 
 use std::ops::Range;
 
-use super::other_dialects::Equivalent;
 use super::tokens::{Kind, Tokens};
 
 /// A replacement in an expression, in bytes of its text.
@@ -19,16 +18,13 @@ pub(super) enum Use {
     Test,
     Function,
     Method,
+    /// A method of an object of the language: `JSON.stringify(x)`.
+    StaticMethod,
 }
 
 /// Rewrites the use of the name at `name` by a template.
-pub(super) fn by_template(
-    text: &str,
-    name: &Range<usize>,
-    usage: Use,
-    equivalent: Equivalent,
-) -> Option<Fix> {
-    let template = Some(equivalent.template).filter(|template| !template.is_empty())?;
+pub(super) fn by_template(text: &str, name: &Range<usize>, usage: Use, template: &str) -> Option<Fix> {
+    let template = Some(template).filter(|template| !template.is_empty())?;
     let tokens = Tokens::new(text);
     let at = tokens.index_at(name.start)?;
     let (close, mut arguments) = match tokens.get(at + 1) {
@@ -38,7 +34,9 @@ pub(super) fn by_template(
         }
         _ => (at, Vec::new()),
     };
-    if usage == Use::Function {
+    if matches!(usage, Use::Function | Use::StaticMethod) {
+        // The name of an object and a dot stand before a static method.
+        let at = if usage == Use::StaticMethod { at.checked_sub(2)? } else { at };
         let subject = match arguments.is_empty() {
             true if !template.contains("{x}") => "",
             true => return None,
@@ -285,7 +283,7 @@ fn top_level(tokens: &Tokens<'_>, from: usize, sign: &str) -> Option<usize> {
     None
 }
 
-/// `&&`, `||`, `===`, `!==`, `!x` and a lone `=`.
+/// `&&`, `||`, `===`, `!==`, `<>`, `!x`, `AND`, a lone `=`, and `a += b`, whose value is `a + b`.
 fn operators(tokens: &Tokens<'_>) -> Option<String> {
     let (mut out, mut end) = (String::new(), 0);
     for (at, token) in tokens.all.iter().enumerate() {
@@ -302,7 +300,9 @@ fn operators(tokens: &Tokens<'_>) -> Option<String> {
             "&&" => format!("{before_space}and{after_space}"),
             "||" => format!("{before_space}or{after_space}"),
             "===" => "==".to_owned(),
-            "!==" => "!=".to_owned(),
+            "!==" | "<>" => "!=".to_owned(),
+            "AND" | "OR" | "NOT" => tokens.get(at).to_ascii_lowercase(),
+            "=" if is_assignment(tokens, at) => String::new(),
             "=" if !is_argument() => "==".to_owned(),
             "!" => {
                 // `not a.b == c` is `not (a.b == c)`, as in `!(a.b == c)` but unlike `!a.b == c`.
@@ -323,9 +323,16 @@ fn operators(tokens: &Tokens<'_>) -> Option<String> {
     (end > 0).then(|| out + &tokens.text[end..])
 }
 
+/// True if a `=` is the end of `+=`, `-=` and the like.
+fn is_assignment(tokens: &Tokens<'_>, at: usize) -> bool {
+    let Some(before) = at.checked_sub(1) else { return false };
+    let is_adjacent = tokens.range(before, at).is_some_and(|range| range.len() == 2);
+    is_adjacent && matches!(tokens.get(before), "+" | "-" | "*" | "/" | "%" | "~")
+}
+
 /// `$vars.x`, `$inputs.x` and other names of this language with a `$` before them.
 pub(super) fn variable(text: &str) -> Option<Fix> {
-    const OWN: [&str; 6] = ["steps", "trigger", "inputs", "configVars", "state", "error"];
+    const OWN: [&str; 7] = ["steps", "trigger", "inputs", "configVars", "state", "error", "index"];
     let name = text.strip_prefix('$')?;
     let word = name.split(|c: char| !c.is_alphanumeric()).next()?;
     match word {
@@ -366,6 +373,15 @@ mod tests {
             ("a | ternary('x', 'y')", "'x' if a else 'y'"),
             ("a | truncate(20)", "a[:20]"),
             ("a | combine(b)", "a | chain(b)"),
+            ("lower(a.b)", "a.b | lower"),
+            ("a | toFixed(2)", "a | round(2)"),
+            ("JSON.stringify(a.b)", "a.b | tojson"),
+            ("JSON.parse(a).b", "parseJson(a).b"),
+            ("Math.round(a / 2)", "(a / 2) | round | int"),
+            ("Object.keys(a) | length", "a | list | length"),
+            ("a | selectattr('b', '=', 1)", "a | selectattr('b', '==', 1)"),
+            ("'Hello %s' % a.b", "'Hello %s' | format(a.b)"),
+            ("1..5", "range(1, 6)"),
             ("a is null", "a is none"),
             ("a is not null", "a is not none"),
             ("a is empty", "a | length == 0"),
@@ -397,6 +413,11 @@ mod tests {
             ("[x.id for x in a.b]", "a.b | map(attribute='id') | list"),
             ("a | split: ','", "a | split(',')"),
             ("$inputs.a", "inputs.a"),
+            ("$index + 1", "index + 1"),
+            ("a <> 'x'", "a != 'x'"),
+            ("a AND NOT b OR c", "a and not b or c"),
+            ("a += b", "a + b"),
+            ("a.b -= 1", "a.b - 1"),
         ] {
             assert_eq!(fixed(text).as_deref(), Some(expected), "{text}");
         }

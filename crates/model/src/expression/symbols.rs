@@ -5,7 +5,7 @@ use std::borrow::Cow;
 use std::ops::Range;
 
 use minijinja::machinery::Span;
-use minijinja::machinery::ast::{CallArg, Expr};
+use minijinja::machinery::ast::{CallArg, Expr, GetAttr};
 
 use super::other_dialects;
 use super::rewrite;
@@ -66,7 +66,7 @@ pub(super) fn check(expr: &Expr<'_>, text: &str) -> Option<SyntaxError> {
                         text,
                     )
                 }),
-            Expr::GetAttr(method) => Some(method_error(method.name, call.span(), text)),
+            Expr::GetAttr(method) => Some(method_error(method, call.span(), text)),
             _ => None,
         },
         _ => None,
@@ -74,8 +74,14 @@ pub(super) fn check(expr: &Expr<'_>, text: &str) -> Option<SyntaxError> {
 }
 
 /// The error for a method call: values have no methods.
-fn method_error(name: &str, span: Span, text: &str) -> SyntaxError {
-    let equivalent = other_dialects::method(name);
+fn method_error(method: &GetAttr<'_>, span: Span, text: &str) -> SyntaxError {
+    let name = method.name;
+    let of_object = match &method.expr {
+        Expr::Var(object) => other_dialects::static_method(object.id, name),
+        _ => None,
+    };
+    let usage = if of_object.is_some() { rewrite::Use::StaticMethod } else { rewrite::Use::Method };
+    let equivalent = of_object.or_else(|| other_dialects::method(name));
     let help: Cow<'static, str> = match equivalent {
         Some(equivalent) => equivalent.help.into(),
         None if filters::find(name).is_some() || functions::find(name).is_some_and(|it| it.is_filter()) => {
@@ -95,8 +101,7 @@ fn method_error(name: &str, span: Span, text: &str) -> SyntaxError {
         None => name_range_before(name, start.min(text.len()), text),
     };
     let unknown = Some(UnknownName { nearest: None });
-    let fix =
-        equivalent.and_then(|equivalent| rewrite::by_template(text, &at, rewrite::Use::Method, equivalent));
+    let fix = equivalent.and_then(|equivalent| rewrite::by_template(text, &at, usage, equivalent.template));
     let help = Some(help);
     SyntaxError {
         help,
@@ -152,6 +157,11 @@ fn check_named_argument(filter: &str, args: &[CallArg<'_>], span: Span, text: &s
     let CallArg::Pos(Expr::Const(constant)) = args.get(position)? else { return None };
     let name = constant.value.as_str()?;
     let mut error = check_name(kind, name, span, text)?;
+    if matches!(name, "=" | "===") && matches!(kind, Kind::Test) {
+        error.help = Some("write `'=='`".into());
+        error.fix = Some(Box::new((error.at.clone(), "==".to_owned())));
+        return Some(error);
+    }
     let is_unknown = error.help.is_none() && error.unknown.as_ref().is_some_and(|it| it.nearest.is_none());
     if filter == "map" && is_unknown {
         error.help = Some(format!("for a field of each item write `map(attribute='{name}')`").into());
@@ -184,7 +194,9 @@ fn check_name(kind: Kind, name: &str, span: Span, text: &str) -> Option<SyntaxEr
         Kind::Filter | Kind::Test => name_range(name, span, text),
     };
     // The filter or function of the same name as an unknown test, and so on, is the best equivalent.
-    let equivalent = other_dialects::name(name);
+    // A filter is often named as the method of a value.
+    let method = || other_dialects::method(name).filter(|_| matches!(kind, Kind::Filter));
+    let equivalent = other_dialects::name(name).or_else(method);
     let near = nearest(name, names).filter(|_| equivalent.is_none()).map(str::to_owned);
     let unknown = Some(UnknownName { nearest: near });
     let usage = match kind {
@@ -192,7 +204,12 @@ fn check_name(kind: Kind, name: &str, span: Span, text: &str) -> Option<SyntaxEr
         Kind::Test => rewrite::Use::Test,
         Kind::Function => rewrite::Use::Function,
     };
-    let fix = equivalent.and_then(|equivalent| rewrite::by_template(text, &at, usage, equivalent));
+    let own_filter = || {
+        let is_filter = matches!(kind, Kind::Function) && filters::find(name).is_some();
+        is_filter.then(|| format!("{{x}} | {name}"))
+    };
+    let template = equivalent.map(|equivalent| equivalent.template.to_owned()).or_else(own_filter);
+    let fix = template.and_then(|template| rewrite::by_template(text, &at, usage, &template));
     let help = equivalent.map(|equivalent| Cow::from(equivalent.help)).or_else(|| other_kind(kind, name));
     Some(SyntaxError { help, unknown, fix: fix.map(Box::new), ..SyntaxError::new(message, at) })
 }

@@ -28,6 +28,8 @@ const PARTS: [(&str, &str, bool); 14] = [
 /// Checks one operation, without its operands. `optional` is true if the enclosing expression handles an undefined value.
 pub(super) fn check(expr: &Expr<'_>, optional: bool, text: &str) -> Option<SyntaxError> {
     match expr {
+        Expr::BinOp(op) if matches!(op.op, BinOpKind::Rem) => formatted(expr, &op.left, &op.right, text),
+        Expr::GetItem(link) => span_of_numbers(expr, &link.expr, text),
         Expr::BinOp(op) => {
             let sign = match op.op {
                 BinOpKind::Sub => '-',
@@ -94,6 +96,44 @@ fn moved_date(expr: &Expr<'_>, date: &Expr<'_>, sign: char, length: String, text
         code: Some("wrong-operand"),
         ..SyntaxError::new("a date is a text, which no duration can be added to or taken from", at)
     }
+}
+
+/// The error for `'Hello %s' % name` of Python.
+fn formatted(expr: &Expr<'_>, left: &Expr<'_>, right: &Expr<'_>, text: &str) -> Option<SyntaxError> {
+    let Expr::Const(pattern) = left else { return None };
+    pattern.value.as_str()?;
+    let [at, left, right] = [expr, left, right].map(|part| operand(part, text).at);
+    let arguments = text.get(right)?.trim();
+    // A tuple of Python is the list of arguments.
+    let arguments = arguments.strip_prefix('(').and_then(|rest| rest.strip_suffix(')')).unwrap_or(arguments);
+    let meant = format!("{} | format({arguments})", text.get(left)?);
+    Some(SyntaxError {
+        help: Some(format!("write `{meant}`").into()),
+        fix: Some(Box::new((at.clone(), meant))),
+        code: Some("wrong-operand"),
+        ..SyntaxError::new("`%` calculates a remainder; it does not put values into a text", at)
+    })
+}
+
+/// The error for `1..5`, which is read as a member of a number.
+fn span_of_numbers(expr: &Expr<'_>, number: &Expr<'_>, text: &str) -> Option<SyntaxError> {
+    let Expr::Const(constant) = number else { return None };
+    if !constant.value.is_number() {
+        return None;
+    }
+    let bounds =
+        text.split_once("..").map(|(from, to)| (from.trim().parse::<i64>(), to.trim().parse::<i64>()));
+    let Some((Ok(from), Ok(to))) = bounds else { return None };
+    let meant = format!("range({from}, {})", to.checked_add(1)?);
+    Some(SyntaxError {
+        help: Some(format!("write `{meant}`: the end is not part of a range").into()),
+        fix: Some(Box::new((0..text.len(), meant))),
+        code: Some("wrong-operand"),
+        ..SyntaxError::new(
+            "a number has no members, and `..` is not an operator here",
+            operand(expr, text).at,
+        )
+    })
 }
 
 fn subtraction(expr: &Expr<'_>, left: Option<Returned>, right: Option<Returned>, text: &str) -> SyntaxError {

@@ -3,8 +3,10 @@
 use std::ops::Range;
 
 /// Signs of several characters, longest first. Some belong to other languages only.
-const SIGNS: [&str; 17] =
-    ["===", "!==", "&&", "||", "??", "?.", "?:", "=>", "=~", "==", "!=", "<=", ">=", "**", "//", "++", "--"];
+const SIGNS: [&str; 18] = [
+    "<>", "===", "!==", "&&", "||", "??", "?.", "?:", "=>", "=~", "==", "!=", "<=", ">=", "**", "//", "++",
+    "--",
+];
 
 /// The kind of a token.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

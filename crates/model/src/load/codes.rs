@@ -110,6 +110,7 @@ pub const CHECK_WARNING_CODES: &[&str] = &[
     "success-status",
     "text-as-condition",
     "text-as-date",
+    "text-as-list",
     "text-as-number",
     "unknown-field",
     "unknown-member",
@@ -118,5 +119,7 @@ pub const CHECK_WARNING_CODES: &[&str] = &[
     "unreachable-case",
     "unused-input",
     "unused-type",
+    "whole-step",
+    "wrong-argument",
     "wrong-double",
 ];

@@ -50,9 +50,16 @@ pub(super) fn entry_name(entry: &Entry, what: &str, diagnostics: &Diagnostics) -
     let span = entry.key_span;
     if entry.key.len() > MAX_NAME || !is_identifier(&entry.key) {
         let message = format!("`{}` cannot be the name of {what}", shorten(&entry.key));
-        diagnostics.push(Diagnostic::error("invalid-name", message, span).help(
-            "a name has letters, digits and `_`, begins with no digit, and has at most 100 characters",
-        ));
+        let diagnostic = Diagnostic::error("invalid-name", message, span);
+        let bare = entry.key.strip_prefix("vars.").filter(|bare| what == "a variable" && is_identifier(bare));
+        diagnostics.push(match bare {
+            Some(bare) => diagnostic
+                .help(format!("write `{bare}` here; it is read as `vars.{bare}`"))
+                .replace(span, bare.to_owned()),
+            None => diagnostic.help(
+                "a name has letters, digits and `_`, begins with no digit, and has at most 100 characters",
+            ),
+        });
         return None;
     }
     Some(SpannedName { name: entry.key.clone(), span })

@@ -63,6 +63,14 @@ pub(super) fn inputs(
     unreadable: &mut Unreadable,
     diagnostics: &Diagnostics,
 ) -> Vec<InputSpec> {
+    if let Some(node) = field.node().filter(|node| node.as_list().is_some()) {
+        let message = "expected a mapping for `inputs`, found a list";
+        let help = "write each name with its type: `inputs: {name: {type: text}}`";
+        diagnostics.push(Diagnostic::error("wrong-type", message, node.head()).help(help));
+        unreadable.note("inputs");
+        unreadable.note_names(node);
+        return Vec::new();
+    }
     entries(field, "inputs", unreadable, |entry| input(entry, diagnostics))
 }
 

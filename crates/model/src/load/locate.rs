@@ -18,21 +18,47 @@ pub enum PathSegment {
 /// that is written out, it is the last one that is. The file is read again: this is for places of problems.
 #[must_use]
 pub fn span_at_path(source: &Source, key: Span, way: &[PathSegment]) -> Option<Span> {
+    let (head, extent) = spans_at_path(source, key, way)?;
+    // A list or map on one line is underlined as a whole.
+    let is_one_line = !source.slice(extent).contains('\n');
+    Some(if is_one_line { extent } else { head })
+}
+
+/// As [`span_at_path`], the whole part, which a correction replaces.
+#[must_use]
+pub fn extent_at_path(source: &Source, key: Span, way: &[PathSegment]) -> Option<Span> {
+    spans_at_path(source, key, way).map(|(_, extent)| extent)
+}
+
+/// The start and the whole of a part.
+fn spans_at_path(source: &Source, key: Span, way: &[PathSegment]) -> Option<(Span, Span)> {
     let diagnostics = Diagnostics::new(Source::new(source.path(), source.text()));
     let tree = parse(&diagnostics)?;
     let mut node = value_of(&tree, key)?;
     for part in way {
         let next = match part {
-            PathSegment::Key(name) => return Some(node.as_map()?.entry(name)?.key_span),
+            PathSegment::Key(name) => {
+                let span = node.as_map()?.entry(name)?.key_span;
+                return Some((span, span));
+            }
             PathSegment::Entry(name) => node.get(name),
             PathSegment::Item(index) => node.as_list().and_then(|items| items.get(*index)),
         };
         let Some(next) = next else { break };
         node = next;
     }
-    // A list or map on one line is underlined as a whole.
-    let is_one_line = !source.slice(node.span).contains('\n');
-    Some(if is_one_line { node.span } else { node.head() })
+    Some((node.head(), node.span))
+}
+
+/// The span of the last of these keys, each within the value of the one before; the first is a key of the file. The file is read
+/// again: this is for places of problems.
+#[must_use]
+pub fn key_span(source: &Source, path: &[&str]) -> Option<Span> {
+    let diagnostics = Diagnostics::new(Source::new(source.path(), source.text()));
+    let tree = parse(&diagnostics)?;
+    let (last, outer) = path.split_last()?;
+    let node = outer.iter().try_fold(&tree, |node, key| node.get(key))?;
+    Some(node.as_map()?.entry(last)?.key_span)
 }
 
 /// The span of a key of the step that begins at `step`. The file is read again: this is for places of problems.

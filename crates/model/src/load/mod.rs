@@ -38,7 +38,7 @@ pub use codes::{CHECK_WARNING_CODES, CODES};
 pub(crate) use connection::CONNECTION;
 pub(crate) use inputs::CONFIG_VAR;
 pub use keys::takes_expression;
-pub use locate::{PathSegment, span_at_path, step_key_span};
+pub use locate::{PathSegment, extent_at_path, key_span, span_at_path, step_key_span};
 pub use partial::{Partial, Unreadable};
 pub(crate) use steps::{STEP_KEYS, VERBS, is_step_id};
 pub use template::template;

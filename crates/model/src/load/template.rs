@@ -3,9 +3,10 @@
 use std::sync::Arc;
 
 use super::lint::constant;
-use crate::diagnostic::{Diagnostic, Diagnostics, Span};
+use crate::diagnostic::{Diagnostic, Diagnostics, Source, Span};
 use crate::expression::{Expression, SyntaxError};
 use crate::template::{Part, Template, TemplateToken, tokenize, unclosed_quote};
+use crate::units;
 use crate::value::{List, Map, Value};
 use crate::yaml::{Kind, Node, Style, Text, replace_within};
 
@@ -72,6 +73,16 @@ pub(super) fn expression(node: &Node, name: &str, diagnostics: &Diagnostics) -> 
         kind => {
             let message = format!("expected an expression for `{name}`, found {}", node.kind_name());
             let diagnostic = Diagnostic::error("wrong-type", message, node.head());
+            let only = node.as_map().filter(|map| map.len() == 1).and_then(|map| map.iter().next());
+            let list = only.filter(|entry| name == "forEach" && LIST_KEYS.contains(&entry.key.as_str()));
+            if let Some(entry) = list {
+                let meant = diagnostics.source().slice(entry.value.span).to_owned();
+                let diagnostic =
+                    diagnostic.help(format!("the list stands at the key itself: `{name}: {meant}`"));
+                let is_one_line = !meant.is_empty() && !meant.contains(['\n', '\r']);
+                diagnostics.push(diagnostic.replacement(is_one_line.then_some((node.span, meant))));
+                return None;
+            }
             diagnostics.push(match kind {
                 Kind::List(_) | Kind::Map(_) if !holds_expression(node) => {
                     diagnostic.help(format!("write it as an expression: `\"${{{{ {} }}}}\"`", node.to_json()))
@@ -103,11 +114,14 @@ pub(super) fn expression(node: &Node, name: &str, diagnostics: &Diagnostics) -> 
         }
     }
     if around || count > 1 {
-        diagnostics.push(text_around(node, name, &pieces));
+        diagnostics.push(text_around(text, node.span, name, &pieces, diagnostics.source()));
         return None;
     }
     found
 }
+
+/// Keys below which other tools have the list of a loop.
+const LIST_KEYS: [&str; 6] = ["items", "list", "in", "over", "array", "values"];
 
 /// As [`expression`], for a condition or a `switch` value: reports one that is constant.
 pub(super) fn condition(node: &Node, name: &str, diagnostics: &Diagnostics) -> Option<Expression> {
@@ -120,9 +134,27 @@ pub(super) fn condition(node: &Node, name: &str, diagnostics: &Diagnostics) -> O
 }
 
 /// The complaint about `${{ a }} == 1` where one expression is wanted, with the marks taken away.
-fn text_around(node: &Node, name: &str, pieces: &[TemplateToken<'_>]) -> Diagnostic {
+fn text_around(
+    text: &Text,
+    span: Span,
+    name: &str,
+    pieces: &[TemplateToken<'_>],
+    source: &Source,
+) -> Diagnostic {
     let message = format!("`{name}` is one expression, but text stands around `${{{{ }}}}`");
-    let diagnostic = Diagnostic::error("text-around-expression", message, node.span);
+    let diagnostic = Diagnostic::error("text-around-expression", message, span);
+    let rewritten = |diagnostic: Diagnostic, meant: &str| {
+        let fix = replace_within(source, text, 0..text.value.len(), meant);
+        let bare = if name == "wait" { "" } else { " it bare:" };
+        diagnostic.help(format!("write{bare} `{name}: {meant}`")).replacement(fix)
+    };
+    if name == "wait" {
+        return match computed_length(pieces) {
+            Some(meant) => rewritten(diagnostic, &meant),
+            None => diagnostic
+                .help("write the number and its unit in one expression: `wait: ${{ vars.count ~ 's' }}`"),
+        };
+    }
     let bare: String = pieces
         .iter()
         .map(|piece| match piece {
@@ -131,10 +163,37 @@ fn text_around(node: &Node, name: &str, pieces: &[TemplateToken<'_>]) -> Diagnos
             TemplateToken::Unclosed { .. } => "",
         })
         .collect();
-    if bare.contains('\n') {
+    // A text right behind an expression would become a part of its last name.
+    let is_glued = pieces.windows(2).any(|pair| match pair {
+        [TemplateToken::Plain(plain), _] => plain.ends_with(is_name_part),
+        [_, TemplateToken::Plain(plain)] => plain.starts_with(is_name_part),
+        _ => true,
+    });
+    let is_expression = || Expression::compile(&bare, Span::default()).is_ok();
+    if bare.contains('\n') || is_glued || !is_expression() {
         return diagnostic.help("write the whole expression bare, without `${{` and `}}`");
     }
-    diagnostic.help(format!("write it bare: `{name}: {}`", bare.trim()))
+    rewritten(diagnostic, bare.trim())
+}
+
+fn is_name_part(c: char) -> bool {
+    c.is_alphanumeric() || matches!(c, '_' | '.' | '[' | '(')
+}
+
+/// The expression for `${{ count }}s` and `${{ count }} minutes`.
+fn computed_length(pieces: &[TemplateToken<'_>]) -> Option<String> {
+    let [TemplateToken::Expression { source: inside, .. }, TemplateToken::Plain(unit)] = pieces else {
+        return None;
+    };
+    let length = format!("1{}", unit.trim());
+    let length = units::parse_duration(&length)
+        .map(|_| length.clone())
+        .ok()
+        .or_else(|| units::suggest_duration(&format!("1 {}", unit.trim())))?;
+    let (inside, unit) = (inside.trim(), length.strip_prefix('1')?);
+    let is_path = inside.chars().all(|c| c.is_alphanumeric() || matches!(c, '_' | '.'));
+    let number = if is_path { inside.to_owned() } else { format!("({inside})") };
+    Some(format!("${{{{ {number} ~ '{unit}' }}}}"))
 }
 
 fn text_template(text: &Text, diagnostics: &Diagnostics) -> Template {
@@ -205,6 +264,9 @@ fn compile(inside: &str, offset: usize, text: &Text, diagnostics: &Diagnostics) 
             let fix = error.fix.or_else(|| {
                 is_date(trimmed).then(|| Box::new((lead..lead + trimmed.len(), format!("'{trimmed}'"))))
             });
+            // A rewritten expression is the help, unless there is a better one.
+            let rewritten = fix.as_ref().filter(|fix| fix.0 == (lead..lead + trimmed.len()));
+            let help = help.or_else(|| rewritten.map(|fix| format!("write `{}`", fix.1).into()));
             let fix = fix.and_then(|fix| {
                 let range = offset + fix.0.start..offset + fix.0.end;
                 replace_within(diagnostics.source(), text, range, &fix.1)
@@ -239,7 +301,9 @@ fn unclosed(text: &Text, offset: usize, diagnostics: &Diagnostics) {
         } else {
             "close it before `}}`; inside `'…'` a quote is written `\\'`, or put the text in `\"…\"`"
         };
-        diagnostics.push(Diagnostic::error("unclosed-expression", message, place).help(help));
+        let fix = doubled_backslash(text, offset, diagnostics.source());
+        let diagnostic = Diagnostic::error("unclosed-expression", message, place).help(help);
+        diagnostics.push(diagnostic.replacement(fix));
         return;
     }
     let place = text.locate_span(offset, offset + 3);
@@ -247,6 +311,21 @@ fn unclosed(text: &Text, offset: usize, diagnostics: &Diagnostics) {
         Diagnostic::error("unclosed-expression", "`${{` has no `}}`", place)
             .help("close the expression with `}}`, or write `$${{` for the three characters themselves"),
     );
+}
+
+/// The correction of `'\\'` in double quotes, where YAML reads one backslash and the expression an escaped quote.
+fn doubled_backslash(text: &Text, offset: usize, source: &Source) -> Option<(Span, String)> {
+    let expression = text.value.get(offset..).filter(|_| text.style == Style::DoubleQuoted)?;
+    let at = expression.find("'\\'").map(|at| offset + at + 1)?;
+    let mut value = text.value.clone();
+    value.insert(at, '\\');
+    let span = Span::new(text.locate(at), text.locate(at + 1));
+    let inside = tokenize(&value).into_iter().find_map(|piece| match piece {
+        TemplateToken::Expression { source, offset: start } if start >= offset => Some(source.to_owned()),
+        _ => None,
+    })?;
+    let is_expression = Expression::compile(&inside, Span::default()).is_ok();
+    (is_expression && source.slice(span) == "\\\\").then(|| (span, "\\\\\\\\".to_owned()))
 }
 
 /// Where the expressions of a text stand, without their marks, in order.

@@ -3,7 +3,6 @@
 
 use std::time::Duration;
 
-use jiff::{SignedDuration, Timestamp};
 use model::action::{ActionError, ErrorKind};
 use model::automation::{OnTimeout, Step, WaitForStep, WaitOn, WaitStep};
 use model::execution::{ExecutionId, LogLevel, Signal, StepWait, WaitReason};
@@ -405,7 +404,7 @@ impl Run {
             }
             WaitStep::Until(expression) => {
                 let value = self.evaluate_expression(expression, scope, "until", context).await?;
-                instant(&value).map(Due::At).ok_or_else(|| {
+                Instant::from_value(&value).map(|at| Due::At(at.to_timestamp())).ok_or_else(|| {
                     let found = value.to_text();
                     wrong(format!(
                         "until: `{found}` is no instant; it takes RFC 3339 text such as `parseDate` gives, or seconds since 1970"
@@ -437,13 +436,4 @@ fn is_same_in_each_turn(condition: &model::Expression) -> bool {
         .references()
         .iter()
         .all(|read| read.path.first().is_some_and(|root| FIXED.contains(&root.as_str())))
-}
-
-fn instant(value: &Value) -> Option<Timestamp> {
-    match value {
-        Value::String(text) => Instant::parse(text.trim()),
-        Value::Number(number) => Instant::from_epoch(SignedDuration::from_secs(number.as_i64()?)),
-        _ => None,
-    }
-    .map(Instant::to_timestamp)
 }

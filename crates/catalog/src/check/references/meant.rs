@@ -12,6 +12,21 @@ impl Checker<'_> {
     pub(super) fn elsewhere(&self, read: PathRead<'_>) -> Option<Elsewhere> {
         let root = read.path.first()?.as_str();
         let names: Vec<&str> = read.path.iter().map(|name| name.as_str()).collect();
+        if names.len() == 1 && matches!(root, "now" | "uuid") {
+            return Some(Elsewhere::Path(format!("{root}()")));
+        }
+        match names.as_slice() {
+            ["github", "event", ..]
+                if matches!(self.automation.trigger.start_form(), StartForm::Request(_)) =>
+            {
+                let rest = names.get(2..).unwrap_or_default();
+                return Some(Elsewhere::Path([&["trigger.results.body.data"], rest].concat().join(".")));
+            }
+            ["loop", "index0", ..] => return Some(Elsewhere::Path("index".to_owned())),
+            ["loop", "index", ..] => return Some(Elsewhere::Path("(index + 1)".to_owned())),
+            ["loop", ..] => return Some(Elsewhere::Words("the position of an item is `index`, from 0")),
+            _ => {}
+        }
         let is_step = |id: &&str| self.order.path_of(id).is_some();
         if !names::STEP_ROOTS.contains(&root) {
             let rest = names.get(1..).filter(|rest| !rest.is_empty())?.join(".");

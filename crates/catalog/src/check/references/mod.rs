@@ -292,7 +292,7 @@ impl<'a> Checker<'a> {
             "configVars" => self.config_var(read),
             "execution" => read.member(1, &EXECUTION),
             "automation" => read.member(1, &AUTOMATION),
-            "error" => read.member(1, &ERROR),
+            "error" => read.error_member(),
             "event" => read.member(1, &EVENT),
             "state" => read.state_key(),
             _ => None,

@@ -5,6 +5,8 @@ use model::diagnostic::{Diagnostic, Span};
 use model::expression::Expression;
 use model::value::Key;
 
+use super::ERROR;
+
 /// Path that an expression reads.
 #[derive(Clone, Copy)]
 pub(super) struct PathRead<'r> {
@@ -60,7 +62,32 @@ impl PathRead<'_> {
             Diagnostic::error("unknown-member", format!("`{parent}` has no `{name}`"), position.span);
         Some(position.nearest(diagnostic, name, known))
     }
+
+    /// Reports a member that an error does not have.
+    pub(super) fn error_member(&self) -> Option<Diagnostic> {
+        let diagnostic = self.member(1, &ERROR)?;
+        let name = self.path.get(1)?;
+        let Some((_, meant)) = ERROR_WORDS.iter().find(|(word, _)| *word == name.as_str()) else {
+            return Some(diagnostic);
+        };
+        let position = self.position(1);
+        Some(match position.exact {
+            true => diagnostic.nearest(Some(*meant)),
+            false => diagnostic.help(format!("did you mean `{meant}`?")),
+        })
+    }
 }
+
+/// Terms of other tools for the members of an error.
+const ERROR_WORDS: [(&str, &str); 7] = [
+    ("statusCode", "status"),
+    ("status_code", "status"),
+    ("httpCode", "status"),
+    ("msg", "message"),
+    ("text", "message"),
+    ("type", "kind"),
+    ("reason", "message"),
+];
 
 /// Position of a name within a path.
 pub(super) struct NamePosition {

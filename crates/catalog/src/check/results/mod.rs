@@ -1,11 +1,12 @@
 //! Checks the types of step results: the fields that expressions read, and the inputs that receive them.
 //!
 //! Reports only certain errors: undeclared results, computed values and partially parsed files have an unknown type,
-//! which matches everything. Codes: `unknown-field`, `no-list`, `wrong-input`, `never-equal`.
+//! which matches everything. Codes: `unknown-field`, `no-list`, `wrong-input`, `never-equal`, `whole-step`.
 
 mod compared;
 mod inputs;
 mod operands;
+mod pauses;
 mod place;
 mod resolve;
 mod saved;
@@ -13,6 +14,7 @@ mod statuses;
 #[cfg(test)]
 mod tests;
 mod types;
+mod whole_step;
 
 use std::collections::HashSet;
 
@@ -75,8 +77,13 @@ impl<'a> Checker<'a> {
                 Verb::ForEach(each) => self.items(&each.items, step),
                 Verb::Switch(switch) => self.status_cases(switch, step),
                 Verb::Wait(WaitStep::Computed(length)) => self.pause(length, step),
+                Verb::Wait(WaitStep::Until(until)) => self.instant(until, step),
                 _ => {}
             }
+            self.whole_steps(step);
+        }
+        if let Some(outputs) = &automation.outputs {
+            self.whole_step_in(outputs, true, None);
         }
         let key = automation.concurrency.as_ref().and_then(|concurrency| concurrency.key.as_ref());
         for template in [automation.outputs.as_ref(), key].into_iter().flatten() {
@@ -96,7 +103,12 @@ impl<'a> Checker<'a> {
             let kind = |path: &Reference| self.types.reference(path, at);
             let span = self.part(expression, compared.operands[0].at.start..compared.end);
             if let Some(diagnostic) = compared::never(expression, &compared, &kind, span) {
-                self.report(diagnostic, at);
+                let mut paths = compared.operands.iter().filter_map(|operand| operand.path.as_ref());
+                let whole = paths.find(|path| self.step_read(path).is_some());
+                let help = whole.map(|path| {
+                    format!("compare its result, or a field of it: `{}.results`", path.path.join("."))
+                });
+                self.report(help.into_iter().fold(diagnostic, Diagnostic::help), at);
             }
         }
         for reference in expression.references() {
@@ -228,25 +240,6 @@ impl<'a> Checker<'a> {
         self.report(diagnostic, at);
     }
 
-    /// Reports a computed pause that is never a duration.
-    fn pause(&mut self, length: &'a Template, step: &'a Step) {
-        let Template::Expression(expression) = length else { return };
-        let kind = self.types.expression(expression, Some(step));
-        let may_be = |kind: &ResultType| {
-            matches!(kind, ResultType::Any | ResultType::Null | ResultType::Text | ResultType::Choice { .. })
-        };
-        if kind.alternatives().iter().any(may_be) {
-            return;
-        }
-        let text = expression.text();
-        let message = format!("`wait` needs a duration such as `10s`, but `{text}` is {}", describe(&kind));
-        let is_number =
-            kind.alternatives().iter().all(|kind| matches!(kind, ResultType::Integer | ResultType::Number));
-        let diagnostic = Diagnostic::error("invalid-duration", message, expression.span());
-        let help = format!("write the unit behind it, such as `wait: ${{{{ {text} ~ 's' }}}}` for seconds");
-        self.report(if is_number { diagnostic.help(help) } else { diagnostic }, Some(step));
-    }
-
     /// Reports a `forEach` over a value that is not a list.
     fn items(&mut self, items: &'a Template, step: &'a Step) {
         let Template::Expression(expression) = items else { return };
@@ -259,7 +252,14 @@ impl<'a> Checker<'a> {
         let diagnostic = Diagnostic::error("no-list", message, expression.span());
         let diagnostic = match lists_in(&kind).as_slice() {
             [] => diagnostic,
-            [list] => diagnostic.help(format!("did you mean `{}.{list}`?", expression.text())),
+            [list] => {
+                let end = expression.text().len();
+                let place = expression.place_in(&self.automation.source, end..end);
+                let place = place.filter(|_| expression.direct_path().is_some());
+                diagnostic
+                    .help(format!("did you mean `{}.{list}`?", expression.text()))
+                    .replacement(place.map(|place| (place, format!(".{list}"))))
+            }
             lists => diagnostic.help(format!("did you mean its {}?", ticked(lists))),
         };
         self.report(diagnostic, Some(step));
@@ -287,7 +287,11 @@ impl<'a> Checker<'a> {
                         expression.text(),
                         describe(&kind)
                     );
-                    self.report(Diagnostic::error("wrong-input", message, expression.span()), Some(step));
+                    let diagnostic = Diagnostic::error("wrong-input", message, expression.span());
+                    let is_step = matches!(expression.direct_path(), Some(DirectPath::One(read)) if self.step_read(read).is_some());
+                    let help = is_step.then(|| format!("its result is `{}.results`", expression.text()));
+                    let diagnostic = help.into_iter().fold(diagnostic, Diagnostic::help);
+                    self.report(diagnostic, Some(step));
                 }
             }
             (InputType::Object { fields }, Template::Map(entries)) => {

@@ -1,6 +1,6 @@
 //! Finds operations on texts that mean a number, a boolean or a date: `queryParameters.n > 5`, `if: queryParameters.dry`,
 //! `body.data.due < now()`. Codes: `text-as-number`, `text-as-condition`, `text-as-date`,
-//! `late-default`.
+//! `late-default`, `never-equal`, `may-be-missing`, `constant-condition`.
 
 use std::ops::Range;
 
@@ -36,10 +36,14 @@ impl<'a> Checker<'a> {
         for operation in expression.operations(is_condition) {
             let found = match operation.kind {
                 OperationKind::Truth => self.truth(expression, &operation, at),
-                OperationKind::Equality => self.date(expression, &operation, at),
-                OperationKind::Order => {
-                    self.date(expression, &operation, at).or_else(|| self.number(expression, &operation, at))
-                }
+                OperationKind::Fallback => self.fallback(expression, &operation),
+                OperationKind::Equality => self
+                    .date(expression, &operation, at)
+                    .or_else(|| self.quoted_number(expression, &operation, at)),
+                OperationKind::Order => self
+                    .date(expression, &operation, at)
+                    .or_else(|| self.number(expression, &operation, at))
+                    .or_else(|| self.quoted_number(expression, &operation, at)),
                 OperationKind::Sum => self
                     .joined(expression, &operation, at)
                     .or_else(|| self.number(expression, &operation, at)),
@@ -122,6 +126,56 @@ impl<'a> Checker<'a> {
         Some(self.rewritten(diagnostic, expression, from..to, &meant))
     }
 
+    /// A number that is compared with a text that spells one. The types of paths are compared elsewhere for equality.
+    fn quoted_number(
+        &self,
+        expression: &Expression,
+        operation: &Operation,
+        at: Option<&'a Step>,
+    ) -> Option<Diagnostic> {
+        let [left, right] = operation.operands.as_slice() else { return None };
+        let is_equality = operation.kind == OperationKind::Equality;
+        let spelled = |operand: &TypedOperand| {
+            let text = operand.literal.as_ref()?.as_str()?.trim().to_owned();
+            text.parse::<f64>().is_ok().then_some(text)
+        };
+        let (text, other, literal) =
+            [(left, right), (right, left)].into_iter().find_map(|(text, other)| {
+                let is_number =
+                    if is_equality { other.form == Form::Number } else { self.is_number(other, at) };
+                Some((text, other, spelled(text)?)).filter(|_| is_number && other.literal.is_none())
+            })?;
+        let name = expression.text().get(other.at.clone()).unwrap_or_default();
+        let span = self.part(expression, text.at.clone());
+        let diagnostic = match is_equality {
+            true => {
+                let message = format!("`{name}` is a number, which never equals the text `{literal}`");
+                Diagnostic::warning("never-equal", message, span)
+            }
+            false => {
+                let message = format!("`{name}` is a number, and every text is greater than a number");
+                Diagnostic::warning("text-as-number", message, span)
+            }
+        };
+        Some(self.rewritten(diagnostic, expression, text.at.clone(), &literal))
+    }
+
+    /// `x or 'y'`, which fails where a parameter or header is missing.
+    fn fallback(&self, expression: &Expression, operation: &Operation) -> Option<Diagnostic> {
+        let [left, right] = operation.operands.as_slice() else { return None };
+        let path = left.path.as_ref().filter(|_| left.default.is_none())?;
+        let names: Vec<&str> = path.path.iter().map(|name| name.as_str()).collect();
+        if !matches!(names.as_slice(), ["trigger", "results", "queryParameters" | "headers", _]) {
+            return None;
+        }
+        let (name, span, written) = self.shown(expression, left, path);
+        let literal = expression.text().get(right.at.clone())?;
+        let message = format!("{name} may be missing, and `or` does not replace what is missing");
+        let diagnostic = Diagnostic::warning("may-be-missing", message, span);
+        let meant = format!("{written} | default({literal}, true)");
+        Some(self.rewritten(diagnostic, expression, operation.at.clone(), &meant))
+    }
+
     /// A date from outside that is compared with one in the form of `now()`.
     fn date(
         &self,
@@ -157,6 +211,14 @@ impl<'a> Checker<'a> {
         at: Option<&'a Step>,
     ) -> Option<Diagnostic> {
         let operand = operation.operands.first()?;
+        let whole = operand.path.as_ref().filter(|_| operand.default.is_none());
+        if let Some(path) = whole.filter(|path| self.step_read(path).is_some()) {
+            let (name, span, written) = self.shown(expression, operand, path);
+            let message = format!("{name} is the whole step, a map, which is always true");
+            let help =
+                format!("write `{written}.error is none` for its success, or a field of `{written}.results`");
+            return Some(Diagnostic::warning("constant-condition", message, span).help(help));
+        }
         let path = self.textual(operand, at)?;
         let names: Vec<&str> = path.path.iter().map(|name| name.as_str()).collect();
         let is_flag = matches!(operand.default, Some(Value::Bool(_)));
@@ -198,7 +260,7 @@ impl<'a> Checker<'a> {
     }
 
     /// Adds the way out: another text for a part of the expression.
-    fn rewritten(
+    pub(super) fn rewritten(
         &self,
         diagnostic: Diagnostic,
         expression: &Expression,

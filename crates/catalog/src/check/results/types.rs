@@ -122,9 +122,12 @@ impl<'a> Types<'a> {
         let second = path.get(1).map(|name| name.as_str());
         let kind = match (root.as_str(), second?) {
             ("steps", id) => {
-                let nested =
-                    self.steps.get(id).filter(|_| path.get(2).is_some_and(|key| key == "results"))?;
-                return Some((self.step(&nested.step.id), 3));
+                let step = self.steps.get(id).map(|nested| nested.step)?;
+                match path.get(2).map(|key| key.as_str()) {
+                    Some("results") => return Some((self.step(&step.id), 3)),
+                    None => whole_step(step, self.step(&step.id)),
+                    Some(_) => return None,
+                }
             }
             ("vars", name) => {
                 let (name, _) = self.setters.get_key_value(name)?;
@@ -226,6 +229,11 @@ impl<'a> Types<'a> {
         kind
     }
 
+    /// Returns the type of `steps.<id>.results`.
+    pub(super) fn results_of(&self, id: &str) -> ResultType {
+        self.step_of(id).map_or(ResultType::Any, |step| self.step(&step.id))
+    }
+
     /// Infers the type of `steps.<id>.results`.
     fn step(&self, id: &'a str) -> ResultType {
         let Some(step) = self.steps.get(id).map(|nested| nested.step) else { return ResultType::Any };
@@ -325,7 +333,8 @@ impl<'a> Types<'a> {
             "queryParameters" => {
                 ResultType::map(ResultType::one_of([ResultType::Text, ResultType::list(ResultType::Text)]))
             }
-            "pathFragment" | "rawQuery" | "method" => ResultType::Text,
+            "method" => ResultType::Choice { options: webhook.methods.clone().into() },
+            "pathFragment" | "rawQuery" => ResultType::Text,
             _ => return None,
         };
         Some((kind, 3))
@@ -378,6 +387,12 @@ impl<'a> Types<'a> {
             resolve(&self.template(&each.items, Some(parent)), &[Link::Every]).unwrap_or_default()
         })
     }
+}
+
+/// Returns the type of `steps.<id>`.
+fn whole_step(step: &Step, results: ResultType) -> ResultType {
+    let timed_out = matches!(step.verb, Verb::WaitFor(_)).then_some(("timedOut", ResultType::Boolean));
+    ResultType::object([("results", results), ("error", ResultType::Any)].into_iter().chain(timed_out))
 }
 
 /// Returns the type of an answer or an event.

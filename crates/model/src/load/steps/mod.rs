@@ -4,6 +4,7 @@ mod action;
 mod branch;
 mod call;
 mod code;
+mod dashes;
 mod flow;
 mod for_each;
 mod group;
@@ -152,7 +153,7 @@ impl<'d> Steps<'d> {
     /// A list of steps that may be empty. A step alone in its place is reported, and read as a list of one.
     pub(super) fn list(&mut self, node: &Node, name: &str) -> Option<Block> {
         if let Kind::Map(map) = &node.kind {
-            self.diagnostics.push(without_dashes(node, map, name));
+            self.diagnostics.push(dashes::without_dashes(node, map, name, self.diagnostics.source()));
         } else if let Some(steps) = Field::new(node, name, self.diagnostics).list() {
             return Some(self.steps(steps));
         }
@@ -305,6 +306,19 @@ impl<'d> Steps<'d> {
         let node = field.node()?;
         match &node.kind {
             Kind::List(_) => self.block(node, "onError").map(OnError::Steps),
+            Kind::String(text) if ["ignore", "skip", "pass", "resume"].contains(&text.value.as_str()) => {
+                let message = format!("unknown value `{}` for `onError`", text.value);
+                let diagnostic = Diagnostic::error("unknown-value", message, node.span);
+                self.diagnostics.push(
+                    diagnostic
+                        .allowed(["fail", "continue"])
+                        .help(
+                            "write `continue`: the result is then null, and `steps.<id>.error` is the error",
+                        )
+                        .replace(node.span, "continue"),
+                );
+                Some(OnError::Continue)
+            }
             Kind::String(_) => field
                 .one_of(&[("fail", OnErrorWord::Fail), ("continue", OnErrorWord::Continue)])
                 .map(|word| match word {
@@ -328,25 +342,6 @@ impl<'d> Steps<'d> {
 enum OnErrorWord {
     Fail,
     Continue,
-}
-
-/// The complaint about a mapping in the place of a list of steps.
-fn without_dashes(node: &Node, map: &Map, name: &str) -> Diagnostic {
-    let message = format!("expected a list for `{}`, found a mapping", shorten(name));
-    let diagnostic = Diagnostic::error("wrong-type", message, node.head());
-    let first = map.iter().next();
-    let of_steps = |entry: &Entry| entry.value.as_map().is_some_and(|map| !present_verbs(map).is_empty());
-    match first {
-        Some(entry) if !present_verbs(map).is_empty() => diagnostic.help(format!(
-            "begin each step with a dash, and indent its other keys as far: `- {}: …`",
-            shorten(&entry.key)
-        )),
-        Some(entry) if of_steps(entry) => diagnostic.help(format!(
-            "begin each step with a dash, and write its name as `id`: `- id: {}`",
-            shorten(&entry.key)
-        )),
-        _ => diagnostic.help("begin each step with a dash: `- action: …`"),
-    }
 }
 
 /// The keys of a step that stand beside a key without a value, in the place of below it: inputs beside `with`.

@@ -3,8 +3,9 @@
 use super::VerbSpec;
 use super::reader::StepReader;
 use crate::automation::{SwitchStep, Verb};
-use crate::diagnostic::Diagnostic;
+use crate::diagnostic::{Diagnostic, Source};
 use crate::load::keys::{ANY_NAME, Key, Shape};
+use crate::yaml::Node;
 
 pub(super) static SWITCH: VerbSpec = VerbSpec {
     word: "switch",
@@ -43,11 +44,40 @@ fn lower(step: &mut StepReader<'_, '_, '_>) -> Option<Verb> {
         Some(_) => None,
     };
     let value = value.unwrap_or_else(|| step.placeholder_expression("switch"));
-    let cases = step.cases("cases");
+    let listed = step.take("cases").node().filter(|node| node.as_list().is_some());
+    if let Some(node) = listed {
+        step.diagnostics().push(list_of_cases(node, step.diagnostics().source()));
+        step.unreadable().note_names(node);
+    }
+    let cases = if listed.is_some() { None } else { step.cases("cases") };
     if cases.is_none() {
         step.note("verb");
     }
     let cases = cases.unwrap_or_default();
     let default = step.block("default");
     Some(Verb::Switch(SwitchStep { value, cases, default }))
+}
+
+/// The diagnostic for `cases: [{value: a, steps: []}]`.
+fn list_of_cases(node: &Node, source: &Source) -> Diagnostic {
+    let message = "expected a mapping for `cases`, found a list";
+    let cases = node.as_list().unwrap_or_default().iter().map(|item| case(item, source));
+    let meant = cases.collect::<Option<Vec<_>>>().map(|cases| format!("{{{}}}", cases.join(", ")));
+    Diagnostic::error("wrong-type", message, node.head())
+        .help("name each list of steps by its value: `cases: {paid: [steps], open: [steps]}`")
+        .replacement(meant.map(|meant| (node.span, meant)))
+}
+
+/// `{value: a, steps: []}` as `a: []`.
+fn case(item: &Node, source: &Source) -> Option<String> {
+    const VALUES: [&str; 5] = ["value", "case", "when", "equals", "is"];
+    const STEPS: [&str; 3] = ["steps", "then", "do"];
+    let map = item.as_map().filter(|map| map.len() == 2)?;
+    let one_line = |keys: &[&str]| {
+        let entry = map.iter().find(|entry| keys.contains(&entry.key.as_str()))?;
+        Some(source.slice(entry.value.span)).filter(|text| !text.contains(['\n', '\r']))
+    };
+    let (value, steps) = (one_line(&VALUES)?, one_line(&STEPS)?);
+    let is_plain = !value.is_empty() && value.chars().all(|c| c.is_alphanumeric() || matches!(c, '_' | '-'));
+    (is_plain && steps.starts_with('[')).then(|| format!("{value}: {steps}"))
 }

@@ -141,6 +141,13 @@ fn weekdays(field: Field<'_, '_>, diagnostics: &Diagnostics) -> Option<Vec<Weekd
     }
     let mut found = Vec::new();
     for item in items {
+        if let Some(day) = item.node().and_then(Node::as_str).and_then(long_name) {
+            let span = item.span().unwrap_or_default();
+            let diagnostic =
+                Diagnostic::error("unknown-value", format!("a weekday is written `{day}`"), span);
+            diagnostics.push(diagnostic.allowed(DAYS).replace(span, day));
+            continue;
+        }
         let Some(word) = item.choice(&DAYS) else { continue };
         let day = Weekday::ALL.iter().find(|(name, _)| *name == word).map(|(_, day)| *day);
         match day {
@@ -152,7 +159,16 @@ fn weekdays(field: Field<'_, '_>, diagnostics: &Diagnostics) -> Option<Vec<Weekd
             day => found.extend(day),
         }
     }
-    Some(found)
+    // Without a day an error is reported already.
+    Some(found).filter(|found| !found.is_empty())
+}
+
+/// The weekday that a name such as `Monday` or `Tues` means.
+fn long_name(word: &str) -> Option<&'static str> {
+    const NAMES: [&str; 7] = ["monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday"];
+    let word = word.to_ascii_lowercase();
+    let name = NAMES.iter().find(|name| word.len() >= 3 && name.starts_with(&word))?;
+    DAYS.into_iter().find(|day| name.starts_with(day) && *day != word)
 }
 
 /// `08:30`; one digit is enough for the hour.
