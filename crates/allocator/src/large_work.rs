@@ -9,8 +9,8 @@ use tokio::task::JoinHandle;
 /// How long an idle thread stays.
 const KEEP_ALIVE: Duration = Duration::from_secs(10);
 
-/// The threads that read and write parts of large bodies.
-const DISK_THREADS: usize = 8;
+/// The threads of the process for work on large values and on parts of large bodies.
+const MOST_THREADS: usize = 8;
 
 /// A few threads that work on large values.
 ///
@@ -54,11 +54,11 @@ impl LargeWork {
     }
 }
 
-/// Reads or writes a part of a large body, on one of a few threads of the process. `work` may wait for the disk and the
-/// store alone.
-pub fn on_disk<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> JoinHandle<T> {
-    static DISK: LazyLock<LargeWork> = LazyLock::new(|| LargeWork::new(DISK_THREADS));
-    DISK.run(work)
+/// Works on a large value, or reads or writes a part of a large body, on one of a few threads of the process. `work` may wait for the
+/// disk and the store alone.
+pub fn large_work<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> JoinHandle<T> {
+    static THREADS: LazyLock<LargeWork> = LazyLock::new(|| LargeWork::new(MOST_THREADS));
+    THREADS.run(work)
 }
 
 impl Drop for LargeWork {

@@ -16,7 +16,7 @@ use std::time::{Duration, Instant};
 /// Measured to take a fifth off the cost of a request under load, compared with the allocator of the C library.
 pub use mimalloc::MiMalloc as Allocator;
 
-pub use large_work::{LargeWork, on_disk};
+pub use large_work::{LargeWork, large_work};
 
 /// The number of bytes from which on values are large.
 const LARGE: usize = 1 << 20;

@@ -220,7 +220,7 @@ impl Runtime {
             large_work: LargeWork::new(LARGE_WORK_THREADS),
             memory: Memory::new(settings.limits.memory / 2),
             reads: Memory::new(settings.limits.memory / 4),
-            arriving_answers: Memory::new(settings.limits.memory / 4),
+            arriving_answers: Memory::new(settings.limits.memory / 8),
             isolation,
             deployment_times: DeploymentTimes::default(),
             rejections: RejectionCounters::default(),

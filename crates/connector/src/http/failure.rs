@@ -63,7 +63,7 @@ impl Default for ErrorShape {
 }
 
 /// The reason why a body is not valid JSON.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct NotJson(pub(crate) String);
 
 impl ErrorShape {
@@ -354,6 +354,7 @@ mod tests {
             map.append(*name, HeaderValue::from_static(value));
         }
         Response {
+            parsed: None,
             status: StatusCode::from_u16(status).expect("a status"),
             headers: map,
             body: Bytes::from_static(body.as_bytes()),
@@ -479,6 +480,7 @@ mod tests {
         Response {
             body: Bytes::copy_from_slice(body.as_bytes()),
             redactor: redactor.clone(),
+            parsed: None,
             ..response(500, &[], "")
         }
     }

@@ -320,6 +320,7 @@ mod tests {
             body: Bytes::new(),
             url: url(),
             redactor: model::redact::Redactor::default(),
+            parsed: None,
         }
     }
 

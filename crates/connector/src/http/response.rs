@@ -10,7 +10,7 @@ use encoding_rs::Encoding;
 use model::mime::{self, Parameters};
 use model::redact::Redactor;
 use model::value::JsonLimits;
-use model::{File, Map, Value};
+use model::{ActionError, ErrorKind, File, Map, Value};
 use url::Url;
 
 use super::failure::NotJson;
@@ -31,6 +31,8 @@ pub struct Response {
     pub url: Url,
     /// Hides secrets in excerpts of the response.
     pub(crate) redactor: Redactor,
+    /// The body as JSON, if it was parsed ahead because it is large.
+    pub(crate) parsed: Option<Result<Value, NotJson>>,
 }
 
 /// The format as which a body is decoded.
@@ -103,6 +105,19 @@ impl Response {
     /// # Errors
     /// Returns an error if the body is not JSON, or exceeds the limits.
     pub(crate) fn json(&self) -> Result<Value, NotJson> {
+        self.parsed.clone().unwrap_or_else(|| self.parse())
+    }
+
+    /// Parses a large body ahead, apart from the threads that serve others, if it is JSON.
+    pub(super) async fn parse_ahead(self) -> Result<Self, ActionError> {
+        if !self.is_json() {
+            return Ok(self);
+        }
+        let parsing = allocator::large_work(move || Self { parsed: Some(self.parse()), ..self });
+        parsing.await.map_err(|error| ActionError::new(ErrorKind::Internal, error.to_string()))
+    }
+
+    fn parse(&self) -> Result<Value, NotJson> {
         if self.body.iter().all(u8::is_ascii_whitespace) {
             return Ok(Value::Null);
         }
@@ -197,6 +212,7 @@ mod tests {
         }
         let url = Url::parse("https://x.example/").expect("a URL");
         Response {
+            parsed: None,
             status: StatusCode::OK,
             headers: map,
             body: Bytes::from_static(body),

@@ -56,7 +56,7 @@ impl StreamingBody {
             // Allocated on a thread of the runtime, which frees it: an allocator keeps memory cached that another thread frees.
             let mut buffer = vec![0; count];
             let read = move || data.read_exact_at(position, &mut buffer).map(|()| Bytes::from(buffer));
-            self.reading = Some(allocator::on_disk(read));
+            self.reading = Some(allocator::large_work(read));
             return None;
         }
     }

@@ -162,7 +162,7 @@ impl BufferedBody {
             return Err(Refusal::out_of_memory());
         }
         let data = self.data.clone();
-        let counted = allocator::on_disk(move || memory_of_values(&data));
+        let counted = allocator::large_work(move || memory_of_values(&data));
         let counted = counted.await.map_err(io::Error::other).flatten().map_err(|error| no_room(&error))?;
         let remaining = if length > SMALL { self.budget.for_small } else { 0 };
         let counted = counted.saturating_add(length).min(self.budget.all - remaining);
@@ -172,7 +172,7 @@ impl BufferedBody {
         self.counted += counted;
         let data = self.data.clone();
         let memory = Reserved::uncounted(length);
-        let read = allocator::on_disk(move || data.load(length, &memory));
+        let read = allocator::large_work(move || data.load(length, &memory));
         let read = read.await.map_err(io::Error::other).map_err(|error| no_room(&error))?;
         self.data = read.map_err(|error| no_room(&io::Error::other(error)))?.into();
         self.on_disk = None;

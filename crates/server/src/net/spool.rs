@@ -49,7 +49,7 @@ impl Spool {
 }
 
 async fn write<T: Send + 'static>(work: impl FnOnce() -> io::Result<T> + Send + 'static) -> io::Result<T> {
-    allocator::on_disk(work).await.map_err(io::Error::other)?
+    allocator::large_work(work).await.map_err(io::Error::other)?
 }
 
 #[cfg(test)]

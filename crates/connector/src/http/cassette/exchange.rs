@@ -234,7 +234,7 @@ impl RecordedResponse {
             }
         }
         let body = self.body.to_bytes()?;
-        Ok(Response { status, headers, body, url: url.clone(), redactor: Redactor::default() })
+        Ok(Response { status, headers, body, url: url.clone(), redactor: Redactor::default(), parsed: None })
     }
 }
 

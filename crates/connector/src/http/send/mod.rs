@@ -59,7 +59,7 @@ impl Http {
         let failed = |error: String| ActionError::new(ErrorKind::Internal, error);
         let _turn = self.encoders.acquire().await.map_err(|error| failed(error.to_string()))?;
         let request = request.clone();
-        let encoding = allocator::on_disk(move || request.encoded());
+        let encoding = allocator::large_work(move || request.encoded());
         encoding.await.map_err(|error| failed(error.to_string()))?
     }
 
@@ -224,7 +224,18 @@ impl Http {
         } else {
             self.read_body(response, request, (sent_headers, &mut headers), context).await?
         };
-        Ok(Response { status, headers, body, url: url.clone(), redactor: self.options.redactor.clone() })
+        let redactor = self.options.redactor.clone();
+        let is_large = body.len() > SMALL_VALUE;
+        let response = Response { status, headers, body, url: url.clone(), redactor, parsed: None };
+        if !is_large {
+            return Ok(response);
+        }
+        let body = response.body.clone();
+        let counting = allocator::large_work(move || body.len() + memory_of_parts(&body));
+        let memory =
+            counting.await.map_err(|error| ActionError::new(ErrorKind::Internal, error.to_string()))?;
+        context.answers.arrived(memory).await;
+        response.parse_ahead().await
     }
 
     /// Reads the whole decompressed body up to the limit. A body announced as larger is not read at all.
@@ -289,11 +300,7 @@ impl Http {
                 }
             }
         }
-        let bytes = body.finish(has_bytes).map(Bytes::from).map_err(unreadable)?;
-        if bytes.len() > SMALL_VALUE {
-            context.answers.arrived(bytes.len() + memory_of_parts(&bytes)).await;
-        }
-        Ok(bytes)
+        body.finish(has_bytes).map(Bytes::from).map_err(unreadable)
     }
 }
 

@@ -514,6 +514,7 @@ fn next(headers: &[(&'static str, &'static str)], body: &'static str) -> String 
     }
     let url = url::Url::parse("https://shop.example/v1/items").expect("a URL");
     let response = Response {
+        parsed: None,
         status: StatusCode::OK,
         headers: map,
         body: Bytes::from_static(body.as_bytes()),

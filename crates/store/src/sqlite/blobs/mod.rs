@@ -69,7 +69,7 @@ impl Externalizer {
         }
         let _turn = self.turns.acquire().await.map_err(|_| Error::Closed)?;
         let (folder, threshold) = (self.folder.clone(), self.threshold);
-        let cutting = allocator::on_disk(move || {
+        let cutting = allocator::large_work(move || {
             let contents = BlobFiles(folder);
             for (text, external) in work.texts() {
                 external.cuts = externalize_text(&contents.0, text, threshold)?;
