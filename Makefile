@@ -34,6 +34,8 @@ run: ## Build and start a small wiki and the daemon over automations/, say what 
 cluster: ## Start a PostgreSQL server and three daemons behind it, kill one, say what to try; Ctrl-C ends all
 	@scripts/cluster.sh
 
+# A build from nothing is faster, and takes half the disk, without the files for incremental ones.
+test: export CARGO_INCREMENTAL ?= 0
 test: tools ui-check format-check clippy scripts-check ci-check build-tests api-check unit-tests server-tests examples-check examples-test docs-check editor-check imports-check ui-test run-check cluster-check ops-check hostile-check faults-check ## Check everything: this is what has to pass
 	@echo 'All checks have passed.'
 

@@ -1,6 +1,6 @@
 //! Checks action calls against the actions' declarations, and connections against their types.
 
-use connector::{ConnectionType, EventSource, Registry, StaticInputs};
+use connector::{ConnectionType, EventSource, InputProblem, Registry, StaticInputs};
 use model::action::InputSpec;
 use model::automation::{ActionStep, Automation, EventTrigger, SpannedName, Trigger, Verb};
 use model::diagnostic::{Diagnostic, Report, Source, Span};
@@ -96,6 +96,40 @@ struct ConnectionRequirement<'a> {
     required: bool,
 }
 
+/// Makes a diagnostic of a problem that the action sees in its inputs. `given` is the input at `span`.
+fn static_problem(
+    problem: InputProblem,
+    call: &ActionStep,
+    (given, span): (Option<&(SpannedName, Template)>, Span),
+    context: &CheckContext<'_>,
+) -> Diagnostic {
+    let diagnostic = match given {
+        Some(_) => {
+            let message = format!("input `{}`: {}", problem.input, problem.message);
+            match problem.warning {
+                Some(code) => Diagnostic::warning(code, message, span),
+                None => Diagnostic::error("wrong-input", message, span),
+            }
+        }
+        None => {
+            let message = format!("`{}` needs the input `{}`", call.action.name, problem.input);
+            Diagnostic::error("missing-input", message, span)
+        }
+    };
+    let meant = given.zip(problem.meant);
+    let value = |key: Span| model::load::span_at_path(context.source, key, &[]);
+    let renamed = problem.renamed.and_then(|(input, meant)| {
+        let (name, _) = call.with.iter().find(|(given, _)| given.name == input)?;
+        Some((name.span, meant.to_owned()))
+    });
+    let fix = meant.and_then(|((name, _), meant)| Some((value(name.span)?, meant))).or(renamed);
+    let diagnostic = diagnostic.help(problem.help);
+    match fix {
+        Some((span, meant)) => diagnostic.replace(span, meant),
+        None => diagnostic,
+    }
+}
+
 /// Checks one call. `unread` returns true for step keys that could not be parsed.
 fn check_call(
     call: &ActionStep,
@@ -152,31 +186,7 @@ fn check_call(
         {
             continue;
         }
-        let diagnostic = match given {
-            Some(_) => {
-                let message = format!("input `{}`: {}", problem.input, problem.message);
-                match problem.warning {
-                    Some(code) => Diagnostic::warning(code, message, span),
-                    None => Diagnostic::error("wrong-input", message, span),
-                }
-            }
-            None => {
-                let message = format!("`{}` needs the input `{}`", spec.name, problem.input);
-                Diagnostic::error("missing-input", message, span)
-            }
-        };
-        let meant = given.zip(problem.meant);
-        let value = |key: Span| model::load::span_at_path(context.source, key, &[]);
-        let renamed = problem.renamed.and_then(|(input, meant)| {
-            let (name, _) = call.with.iter().find(|(given, _)| given.name == input)?;
-            Some((name.span, meant.to_owned()))
-        });
-        let fix = meant.and_then(|((name, _), meant)| Some((value(name.span)?, meant))).or(renamed);
-        let diagnostic = diagnostic.help(problem.help);
-        found.push(match fix {
-            Some((span, meant)) => diagnostic.replace(span, meant),
-            None => diagnostic,
-        });
+        found.push(static_problem(problem, call, (given, span), context));
     }
     found.extend(other_host(call, context));
     found.extend(body_without_method(call, inputs, context.source));

@@ -4,7 +4,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use catalog::NativeAction;
-use connector::{Action, Call, LogSink, Trace};
+use connector::{Action, Call, LogSink, ResolvedConnection, Trace};
 use futures_util::future::BoxFuture;
 use jiff::Timestamp;
 use model::action::{ActionError, Effect, ErrorKind};
@@ -16,6 +16,7 @@ use super::scope::Scope;
 use super::step::Context;
 use super::verbs::failed;
 use super::{Exit, Run};
+use crate::answer_memory::Answers;
 use crate::context::Runtime;
 use crate::doubles::{CallTarget, StubRequest};
 
@@ -119,8 +120,19 @@ impl Run {
         };
         drop(log);
         self.note_wait(Some(key), DelayReason::Memory, answers.waited());
-        let result = bounded?;
-        if let Some(connection) = &connection {
+        self.answered(call, connection.as_ref(), is_double, bounded?, &answers).await
+    }
+
+    /// Takes the result of a call: notes the state of its connection, and counts the value.
+    async fn answered(
+        &self,
+        call: &ActionStep,
+        connection: Option<&ResolvedConnection>,
+        is_double: bool,
+        result: Result<Value, ActionError>,
+        answers: &Answers<'_>,
+    ) -> Result<Value, Exit> {
+        if let Some(connection) = connection {
             let now = self.runtime.clock.now();
             let error = result.as_ref().err().map(|error| self.journal.redact_error(error.clone()));
             self.runtime.connections.note(&connection.name, now, error.as_ref());

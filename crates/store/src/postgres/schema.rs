@@ -280,7 +280,8 @@ fn connection_way_out(said: &str) -> Option<&'static str> {
         .map(|(_, way_out)| way_out)
 }
 
-#[cfg(all(test, feature = "conformance"))]
+#[cfg(test)]
+#[cfg(feature = "conformance")]
 mod tests {
     use std::path::Path;
     use std::sync::Arc;
