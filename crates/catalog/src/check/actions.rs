@@ -1,4 +1,4 @@
-//! Checks action calls against the actions' declarations, and connections against their types.
+//! Checks action calls against the actions' declarations.
 
 use connector::{ConnectionType, EventSource, InputProblem, Registry, StaticInputs};
 use model::action::InputSpec;
@@ -288,7 +288,7 @@ const INPUT_ALIASES: [(&str, &str); 12] = [
 
 /// Returns the declared input that a name refers to. Reports an unknown name and returns the most similar unused
 /// input, so that this one is not reported as missing too.
-fn read_as<'a>(
+pub(super) fn read_as<'a>(
     name: &'a SpannedName,
     with: &[(SpannedName, Template)],
     names: &[&'a str],
@@ -473,130 +473,5 @@ fn absent_connection(
                 None => diagnostic.help(format!("create the file {path}")),
             })
         }
-    }
-}
-
-/// Checks a possibly partially parsed connection against its type (see [`super::automation`]).
-pub fn connection(
-    connection: &Connection,
-    unreadable: &Unreadable,
-    load_report: &Report,
-    registry: &Registry,
-) -> Report {
-    let mut found = Vec::new();
-    match registry.connection_type(&connection.kind) {
-        Some(kind) => check_connection_inputs(connection, unreadable, load_report, kind, &mut found),
-        None if unreadable.has("type") => {}
-        None if connection
-            .kind
-            .split_once('.')
-            .and_then(|(name, _)| registry.invalid_file(name))
-            .is_some() =>
-        {
-            let name = connection.kind.split('.').next().unwrap_or_default();
-            let message = format!("the connector `{name}` has errors of its own");
-            let path = registry.invalid_file(name).unwrap_or_default();
-            found.push(
-                Diagnostic::error("broken-connector", message, connection.kind_span)
-                    .help(format!("correct the errors reported in {path}")),
-            );
-        }
-        None => {
-            let kinds: Vec<&str> = registry
-                .connectors()
-                .flat_map(|connector| connector.connections.iter().map(String::as_str))
-                .collect();
-            found.push(
-                Diagnostic::error(
-                    "unknown-connection-type",
-                    format!("there is no connection type `{}`", connection.kind),
-                    connection.kind_span,
-                )
-                .expected_names(&connection.kind, kinds),
-            );
-        }
-    }
-    found.extend(super::references::connection(connection));
-    model::load::apply_allow_comments(super::merge(load_report, found))
-}
-
-/// Returns true if the loader already reported a credential there; its message is more specific.
-fn says_credential(load_report: &Report, place: std::ops::Range<u32>) -> bool {
-    let reported =
-        |reported: &Diagnostic| reported.code == "literal-credential" && place.contains(&reported.span.start);
-    load_report.diagnostics().iter().any(reported)
-}
-
-/// Warns of a secret in the file, at its value if that is found verbatim.
-fn written_secret(source: &Source, name: &SpannedName, value: &Value) -> Diagnostic {
-    let (text, from) = (value.to_text(), name.span.range().end);
-    let at = source.text().get(from..).and_then(|rest| rest.find(&text)).filter(|_| !text.is_empty());
-    let span = at.map_or(name.span, |at| Span::new(from + at, from + at + text.len()));
-    let message = format!("`{}` is a credential written into the file", name.name);
-    let diagnostic = Diagnostic::warning("literal-credential", message, span);
-    let diagnostic = if at.is_some() { diagnostic.concealed() } else { diagnostic };
-    diagnostic.help("keep it outside: `${{ secrets.NAME }}`")
-}
-
-fn check_connection_inputs(
-    connection: &Connection,
-    unreadable: &Unreadable,
-    load_report: &Report,
-    kind: &ConnectionType,
-    found: &mut Vec<Diagnostic>,
-) {
-    let names: Vec<&str> = kind.inputs.iter().map(|input| input.spec.name.as_str()).collect();
-    let mut given = Vec::with_capacity(connection.with.len());
-    for (index, (name, template)) in connection.with.iter().enumerate() {
-        let read_as = read_as(name, &connection.with, &names, found, || {
-            format!("a connection of type `{}` has no input `{}`", kind.name, name.name)
-        });
-        let Some(input) = read_as.and_then(|name| kind.input(name)) else { continue };
-        let known = input.spec.name.as_str();
-        given.push(known);
-        value::check(
-            &connection.source,
-            &input.spec.kind,
-            template,
-            name.span,
-            &format!("input `{known}`"),
-            found,
-        );
-        let until = connection.with.get(index + 1).map_or(u32::MAX, |(next, _)| next.span.start);
-        match template.literal().filter(|value| input.secret && !value.is_null()) {
-            Some(value) if !says_credential(load_report, name.span.end..until) => {
-                found.push(written_secret(&connection.source, name, value));
-            }
-            _ => {}
-        }
-    }
-    if unreadable.has("with") {
-        return;
-    }
-    let required = kind.inputs.iter().map(|input| &input.spec);
-    for input in required.filter(|input| input.required && input.default.is_none()) {
-        if !given.contains(&input.name.as_str()) {
-            found.push(
-                Diagnostic::error(
-                    "missing-input",
-                    format!("a connection of type `{}` needs the input `{}`", kind.name, input.name),
-                    connection.kind_span,
-                )
-                .help(format!("add `{}:` below `with`", input.name)),
-            );
-        }
-    }
-    let one_of = kind.needs_one_of();
-    let given = |name: &String| given.contains(&name.as_str());
-    if !one_of.is_empty() && !one_of.iter().any(given) {
-        let names = one_of.join("` or `");
-        found.push(
-            Diagnostic::error(
-                "missing-input",
-                format!("a connection of type `{}` needs `{names}`", kind.name),
-                connection.kind_span,
-            )
-            .help("add one of them below `with`"),
-        );
     }
 }

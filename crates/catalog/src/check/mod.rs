@@ -5,6 +5,7 @@ mod calls;
 mod cases;
 mod code;
 mod conditional;
+mod connections;
 mod environment;
 mod limits;
 mod loose_filters;
@@ -31,8 +32,8 @@ use trigger::schedule::{Schedule, ScheduleKey};
 
 use crate::plan::Plan;
 
-pub use actions::connection;
 pub(crate) use calls::{Callee, Signature};
+pub use connections::connection;
 pub use environment::is_own_variable;
 pub use members::{Member, describe_type, members};
 pub(crate) use results::saved_body;

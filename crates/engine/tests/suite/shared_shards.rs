@@ -28,7 +28,7 @@ async fn shared(daemons: &[(Project, Engine)]) {
             for (project, _) in daemons {
                 project.clock.advance(Duration::from_millis(10));
             }
-            tokio::time::sleep(Duration::from_millis(1)).await;
+            tokio::task::yield_now().await;
         }
     })
     .await;

@@ -1,3 +1,4 @@
+mod memory;
 mod redirects;
 
 use std::collections::HashMap;
@@ -388,57 +389,6 @@ async fn a_call_names_its_span_unless_the_author_names_one() {
         names.collect::<Vec<_>>()
     };
     assert_eq!(sent.iter().map(headers).collect::<Vec<_>>(), [[PARENT], ["mine"]]);
-}
-
-/// Notes what a request asks for.
-#[derive(Default)]
-struct Asked(std::sync::Mutex<Vec<(&'static str, usize)>>);
-
-#[async_trait::async_trait]
-impl crate::AnswerMemory for Asked {
-    async fn arriving(&self, bytes: usize) {
-        self.0.lock().expect("not poisoned").push(("arriving", bytes >> 10));
-    }
-
-    async fn arrived(&self, memory: usize) {
-        self.0.lock().expect("not poisoned").push(("arrived", memory >> 10));
-    }
-}
-
-#[tokio::test]
-async fn memory_is_asked_for_while_a_large_answer_arrives_and_before_it_becomes_a_value() {
-    let zeros = |count: usize| vec![b'0'; count << 10];
-    let packed = {
-        let mut encoder = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::best());
-        std::io::Write::write_all(&mut encoder, &zeros(3 << 10)).expect("written");
-        encoder.finish().expect("finished")
-    };
-    let server = Server::start(move |count, _| match count {
-        0 => reply("200 OK", &zeros(60)),
-        1 => reply("200 OK", &[zeros(600), vec![b','; 100 << 10]].concat()),
-        _ => reply("200 OK\r\ncontent-encoding: gzip", &packed),
-    })
-    .await;
-    let mut seen = Vec::new();
-    for _ in 0..3 {
-        let asked = Asked::default();
-        let context = RequestContext {
-            subject: "the other",
-            connection: None,
-            idempotency_key: "",
-            log_detail: LogDetail::None,
-            host_policy: HostPolicy::Full,
-            log: &Lines::default(),
-            trace: None,
-            answers: &asked,
-        };
-        http(local()).send(&request(Method::GET, &server.url("/")), &context).await.expect("an answer");
-        seen.push(asked.0.into_inner().expect("not poisoned"));
-    }
-    assert_eq!(seen[0], []);
-    assert_eq!(seen[1], [("arriving", 700), ("arrived", 700 + 4800)]);
-    let growing = [128, 256, 512, 1024, 2048, 4096].map(|size| ("arriving", size));
-    assert_eq!(seen[2], [&growing[..], &[("arrived", 3 << 10)]].concat(), "the length is not known before");
 }
 
 #[tokio::test]
