@@ -228,7 +228,7 @@ fn an_id_that_cannot_be_one_is_told_where_it_stands_only() {
         &["unknown-key idd (id)"],
     );
     check_steps(
-        "- log.info\n- {id: b, set: {z: 1}}\n- {if: steps.step4, set: {z: 1}}\n- {set: {z: 1}}\n",
+        "- log.info\n- {id: b, set: {z: 1}}\n- {if: steps.step4.results, set: {z: 1}}\n- {set: {z: 1}}\n",
         &["wrong-type log.info", "later-step step4"],
     );
 }

@@ -167,3 +167,44 @@ fn literal_inputs_that_their_actions_accept_are_fine() {
         check_fine_steps(&format!("  - {step}\n"));
     }
 }
+
+#[test]
+fn a_whole_step_that_says_more_than_its_result_or_is_kept_is_fine() {
+    let get = "  - id: get\n    action: http.request\n    retry: 1\n    onError: continue\n    with: {url: \"https://a.test\"}\n";
+    let sum = "  - {id: sum, set: {n: 5}}\n";
+    for step in [
+        "{action: log.info, with: {message: \"what came: ${{ steps.get }}\"}}",
+        "{action: log.info, with: {message: hi, data: \"${{ steps.sum }}\"}}",
+        "{action: state.set, with: {key: last, value: \"${{ steps.sum }}\"}}",
+        "{action: log.info, with: {message: \"n is ${{ steps.sum.results.n }}\"}}",
+        "{action: log.info, with: {message: \"${{ steps.sum | tojson }}\"}}",
+        "{if: steps.get is defined, action: log.info, with: {message: hi}}",
+    ] {
+        check_fine_steps(&format!("{get}{sum}  - {step}\n"));
+    }
+}
+
+#[test]
+fn texts_that_are_plain_and_ends_of_pauses_that_are_instants_are_fine() {
+    for value in [
+        "trigger.results.body.data.name | replace('/api/v1', '')",
+        "trigger.results.body.data.name | replace('[name]', 'Anna')",
+        "trigger.results.body.data.name | split(', ')",
+        "'a' in 'b, c'",
+        "trigger.results.body.data.name or 'nobody'",
+        "trigger.results.queryParameters.name | default('nobody', true)",
+        "trigger.results.body.data.list.0",
+        "'yes' if 'b' in trigger.results.body.data.name else 'no'",
+    ] {
+        check_fine_steps(&format!("  - action: log.info\n    with: {{message: \"${{{{ {value} }}}}\"}}\n"));
+    }
+    for until in [
+        "'2030-03-01T09:00:00Z'",
+        "1900000000",
+        "trigger.results.body.data.due",
+        "addDuration(now(), '2h')",
+        "parseDate('2030-03-01 09:00', timezone='Europe/Berlin')",
+    ] {
+        check_fine_steps(&format!("  - wait: {{until: \"{until}\"}}\n"));
+    }
+}
