@@ -79,7 +79,7 @@ pub(super) const ROWS: &[(&str, Tried)] = &[
                 ),
                 (
                     "crates/runtime/src/run/journal/commit.rs",
-                    "Backoff::new(Duration::from_millis(250), Duration::from_secs(5))",
+                    "Backoff::new(Duration::from_millis(250), LONGEST_DELAY)",
                 ),
                 (
                     "crates/ingress/src/poll/mod.rs",
