@@ -1,11 +1,11 @@
 //! Checks action calls against the actions' declarations.
 
-use connector::{ConnectionType, EventSource, InputProblem, Registry, StaticInputs};
+use connector::{EventSource, InputProblem, Registry, StaticInputs};
 use model::action::InputSpec;
 use model::automation::{ActionStep, Automation, EventTrigger, SpannedName, Trigger, Verb};
-use model::diagnostic::{Diagnostic, Report, Source, Span};
+use model::diagnostic::{Diagnostic, Source, Span};
 use model::load::Unreadable;
-use model::{Connection, Template, Value};
+use model::{Template, Value};
 
 use super::{CheckContext, ConnectionLookup, value};
 
