@@ -1,5 +1,7 @@
 //! The [`Action`] trait, and [`Call`] with the arguments of one call.
 
+use std::time::Duration;
+
 use async_trait::async_trait;
 use model::value::Reserved;
 use model::{ActionError, ActionSpec, Effect, ErrorKind, Map, Value};
@@ -71,6 +73,11 @@ pub trait AnswerMemory: Send + Sync {
     /// Waits until the answer, which has arrived whole, may become a value, which takes about `memory` bytes together with what has
     /// arrived.
     async fn arrived(&self, memory: usize);
+
+    /// The time that the call has waited for room so far.
+    fn waited(&self) -> Duration {
+        Duration::ZERO
+    }
 }
 
 /// Counts no answers: for callers that limit their size, and in a process that does one thing.

@@ -5,14 +5,14 @@
 //! No two calls wait for each other. A call does not wait while it holds memory for files that it loads, or while its execution
 //! exceeds the memory or another execution waits for it.
 
-use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use async_trait::async_trait;
 use connector::AnswerMemory;
 
-use crate::clock::Clock;
+use crate::clock::{Clock, MonotonicTime};
 use crate::context::Runtime;
 use crate::memory::{Memory, Share};
 
@@ -35,9 +35,18 @@ pub struct Answers<'a> {
     fixed: usize,
     /// The memory that the answers so far are counted with, in bytes.
     counted: AtomicUsize,
+    /// True once the value that the answers have become is counted.
+    is_settled: AtomicBool,
     arriving: Share,
     waits: bool,
-    waited_us: AtomicU64,
+    waited: Mutex<Waited>,
+}
+
+/// The waits of a call for room.
+#[derive(Default)]
+struct Waited {
+    before: Duration,
+    since: Option<MonotonicTime>,
 }
 
 impl Runtime {
@@ -73,23 +82,20 @@ impl<'a> Answers<'a> {
             held,
             fixed: 0,
             counted: AtomicUsize::new(0),
+            is_settled: AtomicBool::new(false),
             arriving: Share::default(),
             waits: true,
-            waited_us: AtomicU64::new(0),
+            waited: Mutex::default(),
         }
     }
 
     /// Counts the value that all answers together have become, in bytes, in place of the estimates.
     pub(crate) fn settle(&self, bytes: usize) {
+        self.is_settled.store(true, Ordering::Relaxed);
         if self.counted.load(Ordering::Relaxed) > 0 {
             self.count(bytes);
             self.budgets.values.resize_at_once(self.share, self.held());
         }
-    }
-
-    /// The time that the call has waited for room.
-    pub(crate) fn waited(&self) -> Duration {
-        Duration::from_micros(self.waited_us.load(Ordering::Relaxed))
     }
 
     fn held(&self) -> usize {
@@ -102,10 +108,14 @@ impl<'a> Answers<'a> {
     }
 
     async fn measure(&self, waiting: impl Future<Output = ()>) {
-        let began = self.budgets.clock.monotonic_now();
+        self.waits().since = Some(self.budgets.clock.monotonic_now());
         waiting.await;
-        let waited = self.budgets.clock.monotonic_now().since(began).as_micros();
-        self.waited_us.fetch_add(u64::try_from(waited).unwrap_or(u64::MAX), Ordering::Relaxed);
+        let waited = self.waited();
+        *self.waits() = Waited { before: waited, since: None };
+    }
+
+    fn waits(&self) -> MutexGuard<'_, Waited> {
+        self.waited.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     async fn reserve_arriving(&self, bytes: usize) {
@@ -139,10 +149,21 @@ impl AnswerMemory for Answers<'_> {
     async fn arrived(&self, memory: usize) {
         self.measure(self.reserve_value(memory)).await;
     }
+
+    fn waited(&self) -> Duration {
+        let now = self.budgets.clock.monotonic_now();
+        let waits = self.waits();
+        waits.before + waits.since.map_or(Duration::ZERO, |since| now.since(since))
+    }
 }
 
 impl Drop for Answers<'_> {
     fn drop(&mut self) {
+        // A call that has failed keeps nothing. A result is counted from here on where other steps can read it.
+        let is_settled = self.is_settled.load(Ordering::Relaxed);
+        if !is_settled && self.counted.load(Ordering::Relaxed) > 0 {
+            self.settle(0);
+        }
         self.count(0);
     }
 }
@@ -192,6 +213,7 @@ mod tests {
         assert!(waiting.as_mut().now_or_never().is_none());
         assert!(is_ready(rig.values.resize(&shares[3], 60 * KB)));
         rig.clock.advance(Duration::from_secs(2));
+        assert_eq!(third.waited(), Duration::from_secs(2), "also while it waits");
         drop(one);
         assert!(is_ready(waiting));
         assert_eq!(third.waited(), Duration::from_secs(2));
@@ -212,6 +234,15 @@ mod tests {
         other.settle(KB);
         assert!(is_ready(rig.values.resize(&shares[2], 63 * KB)), "the estimate is given back");
         assert!(rig.arriving.try_reserve(&Share::default(), 64 * KB), "what has arrived counts as a value");
+    }
+
+    #[test]
+    fn a_call_that_fails_after_its_answer_gives_the_room_back() {
+        let (rig, share) = (Rig::new(), Share::default());
+        let call = rig.answers(&share);
+        assert!(is_ready(call.arrived(60 * KB)));
+        drop(call);
+        assert!(rig.values.try_reserve(&Share::default(), 64 * KB));
     }
 
     #[test]

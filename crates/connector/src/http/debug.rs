@@ -122,7 +122,7 @@ mod tests {
     use pretty_assertions::assert_eq;
 
     use super::*;
-    use crate::http::HostPolicy;
+    use crate::http::testing;
     use crate::log::LogSink;
 
     struct Nowhere;
@@ -131,16 +131,7 @@ mod tests {
     }
 
     fn context(log_detail: LogDetail) -> RequestContext<'static> {
-        RequestContext {
-            subject: "it",
-            connection: None,
-            idempotency_key: "k",
-            log_detail,
-            host_policy: HostPolicy::Full,
-            log: &Nowhere,
-            trace: None,
-            answers: &crate::action::UncountedAnswers,
-        }
+        RequestContext { subject: "it", idempotency_key: "k", log_detail, ..testing::context(&Nowhere) }
     }
 
     fn check(detail: LogDetail, expected: &str) {

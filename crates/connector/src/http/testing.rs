@@ -12,7 +12,7 @@ use model::LogLevel;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 
-use super::{AllowList, Http, HttpOptions, Lookup, Timer};
+use super::{AllowList, HostPolicy, Http, HttpOptions, LogDetail, Lookup, RequestContext, Timer};
 use crate::action::{Call, UncountedAnswers};
 use crate::connection::ResolvedConnection;
 use crate::log::LogSink;
@@ -155,6 +155,20 @@ pub(crate) fn local() -> HttpOptions {
 
 pub(crate) fn http(options: HttpOptions) -> Http {
     Http::new(options).expect("a client")
+}
+
+/// Creates the context of a request to `the other` without a connection.
+pub(crate) fn context(log: &dyn LogSink) -> RequestContext<'_> {
+    RequestContext {
+        subject: "the other",
+        connection: None,
+        idempotency_key: "",
+        log_detail: LogDetail::None,
+        host_policy: HostPolicy::Full,
+        log,
+        trace: None,
+        answers: &UncountedAnswers,
+    }
 }
 
 /// Creates a call with these inputs and no connection.

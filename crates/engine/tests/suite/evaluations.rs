@@ -149,6 +149,33 @@ async fn the_results_that_a_loop_gathers_are_held_to_the_limit_of_one_result() {
     stop(engine).await;
 }
 
+/// Starts three executions with values that have room once. Each asks for `/large` first if there is a `large` answer, then for `/a`,
+/// and has the result `expected`.
+async fn with_room_for_one(engine: engine::Engine, peer: &mut Peer, large: Option<&str>, expected: &str) {
+    let start = async |peer: &mut Peer| {
+        let id = start_with(&engine, "{}").await;
+        if let Some(large) = large {
+            peer.asked().await.answer(200, large).await;
+        }
+        id
+    };
+    let first = start(peer).await;
+    let asked = peer.asked().await;
+    let second = start(peer).await;
+    // It goes on without room, as one execution at a time may.
+    let other = peer.asked().await;
+    let third = start(peer).await;
+    let ended = async |id| show(&soon(engine.runtime().wait(id)).await.expect("it ends"));
+    assert!(peer.asked_already().is_none());
+    asked.answer(200, "{}").await;
+    assert_eq!(ended(first).await, expected);
+    peer.asked().await.answer(200, "{}").await;
+    assert_eq!(ended(third).await, expected);
+    other.answer(200, "{}").await;
+    assert_eq!(ended(second).await, expected);
+    stop(engine).await;
+}
+
 #[tokio::test]
 async fn an_execution_waits_until_there_is_room_for_its_large_values() {
     let mut peer = Peer::new().await;
@@ -158,22 +185,7 @@ async fn an_execution_waits_until_there_is_room_for_its_large_values() {
     let mut project = Project::with(&manual(&steps));
     project.settings.limits.result_bytes = 1 << 20;
     project.settings.limits.memory = 2 << 20;
-    let engine = project.start().await;
-    let first = start_with(&engine, "{}").await;
-    let asked = peer.asked().await;
-    let second = start_with(&engine, "{}").await;
-    // It goes on without room, as one execution at a time may.
-    let other = peer.asked().await;
-    let third = start_with(&engine, "{}").await;
-    let ended = |id| engine.runtime().wait(id);
-    assert!(peer.asked_already().is_none());
-    asked.answer(200, "{}").await;
-    assert_eq!(show(&soon(ended(first)).await.expect("it ends")), r#"{"n":588889}"#);
-    peer.asked().await.answer(200, "{}").await;
-    assert_eq!(show(&soon(ended(third)).await.expect("it ends")), r#"{"n":588889}"#);
-    other.answer(200, "{}").await;
-    assert_eq!(show(&soon(ended(second)).await.expect("it ends")), r#"{"n":588889}"#);
-    stop(engine).await;
+    with_room_for_one(project.start().await, &mut peer, None, r#"{"n":588889}"#).await;
 }
 
 #[tokio::test]
@@ -185,26 +197,8 @@ async fn an_execution_waits_until_there_is_room_for_the_value_of_a_large_answer(
     let mut project = Project::with(&manual(&steps));
     // Half of it is for values; the answer takes some 2 MB as one.
     project.settings.limits.memory = 2 << 20;
-    let engine = project.start().await;
     let large = format!("[{}0]", "\"a text of 20 letters\",".repeat(30_000));
-    let first = start_with(&engine, "{}").await;
-    peer.asked().await.answer(200, &large).await;
-    let asked = peer.asked().await;
-    let second = start_with(&engine, "{}").await;
-    peer.asked().await.answer(200, &large).await;
-    // It goes on without room, as one execution at a time may.
-    let other = peer.asked().await;
-    let third = start_with(&engine, "{}").await;
-    peer.asked().await.answer(200, &large).await;
-    let ended = |id| engine.runtime().wait(id);
-    assert!(peer.asked_already().is_none());
-    asked.answer(200, "{}").await;
-    assert_eq!(show(&soon(ended(first)).await.expect("it ends")), r#"{"n":30001}"#);
-    peer.asked().await.answer(200, "{}").await;
-    assert_eq!(show(&soon(ended(third)).await.expect("it ends")), r#"{"n":30001}"#);
-    other.answer(200, "{}").await;
-    assert_eq!(show(&soon(ended(second)).await.expect("it ends")), r#"{"n":30001}"#);
-    stop(engine).await;
+    with_room_for_one(project.start().await, &mut peer, Some(&large), r#"{"n":30001}"#).await;
 }
 
 /// The lines four columns further to the right.

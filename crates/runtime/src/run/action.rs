@@ -4,7 +4,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use catalog::NativeAction;
-use connector::{Action, Call, LogSink, ResolvedConnection, Trace};
+use connector::{Action, AnswerMemory as _, Call, LogSink, ResolvedConnection, Trace};
 use futures_util::future::BoxFuture;
 use jiff::Timestamp;
 use model::action::{ActionError, Effect, ErrorKind};

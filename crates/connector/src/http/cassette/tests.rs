@@ -9,8 +9,8 @@ use serde_json::json;
 
 use super::*;
 use crate::connection::{Auth, Base, BaseUrl, ConnectionInput, ConnectionType, ResolvedConnection};
-use crate::http::testing::{Lines, Server, http, local, reply};
-use crate::http::{Body, HostPolicy, HttpOptions, LogDetail, Part, Transport};
+use crate::http::testing::{Lines, Server, context, http, local, reply};
+use crate::http::{Body, HttpOptions, Part, Transport};
 
 const SECRET: &str = "s3cret/töken+1";
 
@@ -43,15 +43,11 @@ fn connection(base: &str) -> ResolvedConnection {
 
 async fn send(cassette: &Arc<Cassette>, request: &Request, base: &str) -> SendResult {
     let connection = connection(base);
+    let lines = Lines::default();
     let context = RequestContext {
-        subject: "the other",
         connection: Some(&connection),
         idempotency_key: "execution.step",
-        log_detail: LogDetail::None,
-        host_policy: HostPolicy::Full,
-        log: &Lines::default(),
-        trace: None,
-        answers: &crate::action::UncountedAnswers,
+        ..context(&lines)
     };
     let transport = Transport::Cassette(cassette.clone());
     http(HttpOptions { transport, ..local() }).send(request, &context).await
@@ -236,17 +232,10 @@ async fn a_file_in_a_form_is_compared_by_its_content_not_by_the_boundary() {
 #[tokio::test]
 async fn where_nothing_goes_out_every_request_is_refused() {
     let request = get("http://127.0.0.1:1/");
-    let context = RequestContext {
-        subject: "the other",
-        connection: None,
-        idempotency_key: "",
-        log_detail: LogDetail::None,
-        host_policy: HostPolicy::Full,
-        log: &Lines::default(),
-        trace: None,
-        answers: &crate::action::UncountedAnswers,
-    };
-    let sent = http(HttpOptions { transport: Transport::Disabled, ..local() }).send(&request, &context).await;
+    let lines = Lines::default();
+    let sent = http(HttpOptions { transport: Transport::Disabled, ..local() })
+        .send(&request, &context(&lines))
+        .await;
     let error = sent.expect_err("nothing goes out");
     assert_eq!(
         (error.kind, error.message.as_str()),

@@ -21,12 +21,11 @@ use super::{
     Http, MAX_REDIRECTS, MAX_RESPONSE_HEADERS, MAX_TIMEOUT, RequestContext, SendResult, Transport, debug,
     failure, multipart,
 };
+use crate::action::AnswerMemory;
 use crate::trace::{TRACE_HEADER, TRACEPARENT};
 
-/// The bytes of an answer that are read without being counted.
+/// The bytes of an answer that is read, and becomes a value, without being counted; the value takes up to some 25 times as much.
 const SMALL_ANSWER: usize = 64 << 10;
-/// The bytes of an answer that becomes a value without being counted; its value takes up to some 25 times as much.
-const SMALL_VALUE: usize = 64 << 10;
 
 const IDEMPOTENCY_KEY: HeaderName = HeaderName::from_static("idempotency-key");
 
@@ -70,9 +69,10 @@ impl Http {
         token: Option<&Secret>,
     ) -> SendResult {
         let limit = request.timeout.unwrap_or(self.options.timeout).min(MAX_TIMEOUT);
-        match tokio::time::timeout(limit, Box::pin(self.follow_redirects(request, context, token))).await {
-            Ok(sent) => sent,
-            Err(_) => {
+        let sent = Box::pin(self.follow_redirects(request, context, token));
+        match within(limit, context.answers, sent).await {
+            Some(sent) => sent,
+            None => {
                 let error = failure::timeout_error(context.subject, limit);
                 self.record_outcome(&request.url, context, &CallOutcome::Failure(&error));
                 Err(mark_outcome_unknown(error, request))
@@ -225,7 +225,7 @@ impl Http {
             self.read_body(response, request, (sent_headers, &mut headers), context).await?
         };
         let redactor = self.options.redactor.clone();
-        let is_large = body.len() > SMALL_VALUE;
+        let is_large = body.len() > SMALL_ANSWER;
         let response = Response { status, headers, body, url: url.clone(), redactor, parsed: None };
         if !is_large {
             return Ok(response);
@@ -302,6 +302,25 @@ impl Http {
         }
         body.finish(has_bytes).map(Bytes::from).map_err(unreadable)
     }
+}
+
+/// Runs a request until its time limit, in which the time that it waits for memory does not count: the host is not slow then. Returns
+/// `None` at the limit.
+async fn within<T>(
+    limit: Duration,
+    answers: &dyn AnswerMemory,
+    mut sent: impl Future<Output = T> + Unpin,
+) -> Option<T> {
+    let mut counted = answers.waited();
+    let mut left = limit;
+    while !left.is_zero() {
+        if let Ok(sent) = tokio::time::timeout(left, &mut sent).await {
+            return Some(sent);
+        }
+        let waited = answers.waited();
+        left = waited.saturating_sub(std::mem::replace(&mut counted, waited));
+    }
+    None
 }
 
 /// Marks the failure of a request that was sent: if the request may have changed something, its outcome is unknown.

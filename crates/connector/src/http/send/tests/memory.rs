@@ -1,5 +1,8 @@
 //! The memory that a request asks for.
 
+use std::sync::atomic::AtomicU64;
+use std::sync::atomic::Ordering::Relaxed;
+
 use pretty_assertions::assert_eq;
 
 use super::*;
@@ -9,7 +12,7 @@ use super::*;
 struct Asked(std::sync::Mutex<Vec<(&'static str, usize)>>);
 
 #[async_trait::async_trait]
-impl crate::AnswerMemory for Asked {
+impl AnswerMemory for Asked {
     async fn arriving(&self, bytes: usize) {
         self.0.lock().expect("not poisoned").push(("arriving", bytes >> 10));
     }
@@ -36,16 +39,8 @@ async fn memory_is_asked_for_while_a_large_answer_arrives_and_before_it_becomes_
     let mut seen = Vec::new();
     for _ in 0..3 {
         let asked = Asked::default();
-        let context = RequestContext {
-            subject: "the other",
-            connection: None,
-            idempotency_key: "",
-            log_detail: LogDetail::None,
-            host_policy: HostPolicy::Full,
-            log: &Lines::default(),
-            trace: None,
-            answers: &asked,
-        };
+        let lines = Lines::default();
+        let context = RequestContext { answers: &asked, ..context(&lines) };
         http(local()).send(&request(Method::GET, &server.url("/")), &context).await.expect("an answer");
         seen.push(asked.0.into_inner().expect("not poisoned"));
     }
@@ -53,4 +48,35 @@ async fn memory_is_asked_for_while_a_large_answer_arrives_and_before_it_becomes_
     assert_eq!(seen[1], [("arriving", 700), ("arrived", 700 + 4800)]);
     let growing = [128, 256, 512, 1024, 2048, 4096].map(|size| ("arriving", size));
     assert_eq!(seen[2], [&growing[..], &[("arrived", 3 << 10)]].concat(), "the length is not known before");
+}
+
+/// Waits a millisecond more until each of some looks.
+#[derive(Default)]
+struct Waiting {
+    looks: AtomicU64,
+    until: u64,
+}
+
+#[async_trait::async_trait]
+impl AnswerMemory for Waiting {
+    async fn arriving(&self, _: usize) {}
+
+    async fn arrived(&self, _: usize) {}
+
+    fn waited(&self) -> Duration {
+        Duration::from_millis(self.looks.fetch_add(1, Relaxed).min(self.until))
+    }
+}
+
+#[tokio::test]
+async fn a_wait_for_memory_does_not_count_in_the_time_of_a_request() {
+    for (until, expected) in [(0, false), (2, false), (3, true), (9, true)] {
+        let waiting = Waiting { until, ..Waiting::default() };
+        // Ends when its memory was looked at for the fourth time.
+        let request = std::future::poll_fn(|_| match waiting.looks.load(Relaxed) {
+            0..=3 => std::task::Poll::Pending,
+            _ => std::task::Poll::Ready(()),
+        });
+        assert_eq!(within(Duration::from_millis(1), &waiting, request).await.is_some(), expected, "{until}");
+    }
 }

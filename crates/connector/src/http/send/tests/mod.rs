@@ -12,8 +12,8 @@ use pretty_assertions::assert_eq;
 
 use super::*;
 use crate::connection::{Auth, Base, BaseUrl, ConnectionInput, ConnectionType, ResolvedConnection};
-use crate::http::testing::{Lines, Names, Server, ServerReply, Waits, http, local, reply};
-use crate::http::{AllowList, Content, GATE_CHECK, Gate, HostPolicy, HttpOptions, LogDetail, Timer as _};
+use crate::http::testing::{Lines, Names, Server, ServerReply, Waits, context, http, local, reply};
+use crate::http::{AllowList, Content, GATE_CHECK, Gate, HttpOptions, LogDetail, Timer as _};
 use crate::trace::Trace;
 
 /// 64 KiB of zeros, gzipped to 99 bytes.
@@ -32,15 +32,12 @@ async fn send_with(
     connection: Option<&ResolvedConnection>,
 ) -> SendResult {
     let trace = Trace { depth: 2, parent: Some(PARENT.to_owned()), ..Trace::new("chain") };
+    let lines = Lines::default();
     let context = RequestContext {
-        subject: "the other",
         connection,
         idempotency_key: "execution.step",
-        log_detail: LogDetail::None,
-        host_policy: HostPolicy::Full,
-        log: &Lines::default(),
         trace: Some(&trace),
-        answers: &crate::action::UncountedAnswers,
+        ..context(&lines)
     };
     http(options).send(request, &context).await
 }
@@ -401,14 +398,10 @@ async fn debug_logs_the_exchange_without_credentials() {
     sent.set_value(&"a body".into()).expect("a body");
     for log_detail in [LogDetail::None, LogDetail::Masked] {
         let context = RequestContext {
-            subject: "the other",
             connection: Some(&connection),
             idempotency_key: "key",
             log_detail,
-            host_policy: HostPolicy::Full,
-            log: &lines,
-            trace: None,
-            answers: &crate::action::UncountedAnswers,
+            ..context(&lines)
         };
         http(local()).send(&sent, &context).await.expect("an answer");
     }
@@ -430,28 +423,18 @@ async fn a_host_that_is_down_is_left_alone_until_one_call_gets_through() {
     let http = http(HttpOptions { timer: waits.clone(), ..local() });
     let request = request(Method::GET, &server.url("/"));
     let lines = Lines::default();
-    let context = || RequestContext {
-        subject: "the other",
-        connection: None,
-        idempotency_key: "",
-        log_detail: LogDetail::None,
-        host_policy: HostPolicy::Full,
-        log: &lines,
-        trace: None,
-        answers: &crate::action::UncountedAnswers,
-    };
     for _ in 0..20 {
-        assert_eq!(http.send(&request, &context()).await.expect("an answer").status, 503);
+        assert_eq!(http.send(&request, &context(&lines)).await.expect("an answer").status, 503);
     }
     check(
-        http.send(&request, &context()).await,
+        http.send(&request, &context(&lines)).await,
         ErrorKind::Network,
         "the last 20 calls failed; the last one: it answered 503",
     );
     assert_eq!(server.requests().len(), 20, "nothing was sent");
     assert_eq!(http.health()[0].failures, 20);
     waits.pause(Duration::from_secs(30)).await;
-    assert_eq!(http.send(&request, &context()).await.expect("an answer").status, 200);
+    assert_eq!(http.send(&request, &context(&lines)).await.expect("an answer").status, 200);
     assert_eq!(http.health()[0].failures, 0);
 }
 
@@ -471,17 +454,7 @@ impl crate::LogSink for Requests {
 async fn every_request_is_told_without_its_query_and_its_credentials() {
     let log = Requests::default();
     let request = request(Method::POST, "http://user:hush@127.0.0.1:1/a/b%20c?key=hush#hush");
-    let context = RequestContext {
-        subject: "the other",
-        connection: None,
-        host_policy: HostPolicy::Full,
-        idempotency_key: "",
-        log_detail: LogDetail::None,
-        log: &log,
-        trace: None,
-        answers: &crate::action::UncountedAnswers,
-    };
-    http(local()).send(&request, &context).await.expect_err("nobody listens there");
+    http(local()).send(&request, &context(&log)).await.expect_err("nobody listens there");
     assert_eq!(*log.0.lock().expect("not poisoned"), ["POST http://127.0.0.1:1/a/b%20c"]);
 }
 
