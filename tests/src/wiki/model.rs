@@ -1,341 +1,329 @@
-//! The records the wiki keeps: spaces, pages, attachments, custom content and content properties.
+//! The state of the wiki: its time, one kind of record for all content, and the lookup of it.
 
-use std::collections::BTreeSet;
-use std::sync::Arc;
-use std::time::Duration;
+use std::collections::BTreeMap;
+use std::fmt;
+use std::time::{Duration, SystemTime};
 
 use bytes::Bytes;
-use serde::Serialize;
+use jiff::Timestamp;
+use serde::{Serialize, Serializer};
+use serde_json::Value;
 use serde_json::value::RawValue;
 
-use super::clock::Moment;
+use super::auth::OAuth;
+use super::call::ApiError;
+use super::faults::Script;
+use super::seed::ACCOUNT_ID;
+use super::text::Format;
+use super::traffic::{Limits, Log};
 
-/// The status of a piece of content, as responses show it.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
-#[serde(rename_all = "lowercase")]
+/// Deviations from the usual behaviour, all off by default.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Switches {
+    /// `next` links leave out the leading `/wiki`, as older examples of the vendor show.
+    pub old_next_links: bool,
+    /// The user at `/authorize` declines.
+    pub deny_consent: bool,
+    /// The name of the JSON format of texts: `wiki_doc_format` by default.
+    pub document_format: &'static str,
+}
+
+impl Default for Switches {
+    fn default() -> Self {
+        Self { old_next_links: false, deny_consent: false, document_format: "wiki_doc_format" }
+    }
+}
+
+/// The kinds of content.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub(super) enum Kind {
+    Space,
+    #[default]
+    Page,
+    Attachment,
+    CustomContent,
+}
+
+/// The kinds with their names in paths and in scopes.
+const KINDS: [(Kind, &str, &str); 4] = [
+    (Kind::Space, "spaces", "space"),
+    (Kind::Page, "pages", "page"),
+    (Kind::Attachment, "attachments", "attachment"),
+    (Kind::CustomContent, "custom-content", "custom-content"),
+];
+
+impl Kind {
+    pub(super) fn of_path(segment: &str) -> Option<Self> {
+        KINDS.iter().find(|(_, path, _)| *path == segment).map(|(kind, ..)| *kind)
+    }
+
+    pub(super) fn name(self) -> &'static str {
+        KINDS.iter().find(|(kind, ..)| *kind == self).map_or("", |(.., name)| name)
+    }
+}
+
+/// The status of content.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Status {
-    /// Published and in its place.
+    /// Published.
+    #[default]
     Current,
-    /// Being written; never in a list.
+    /// Never published; in no list.
     Draft,
-    /// Put away, still listed by default.
+    /// Archived; listed by default.
     Archived,
-    /// In the bin; a purge removes it for good.
+    /// In the trash; a purge removes it for good.
     Trashed,
-    /// Gone. Accepted as a filter, never kept.
-    Deleted,
-    /// An earlier version, when one is asked for by number.
-    Historical,
 }
 
 impl Status {
-    /// The status of this name.
-    pub(super) fn parse(text: &str) -> Option<Self> {
-        Some(match text {
-            "current" => Self::Current,
-            "draft" => Self::Draft,
-            "archived" => Self::Archived,
-            "trashed" => Self::Trashed,
-            "deleted" => Self::Deleted,
-            "historical" => Self::Historical,
-            _ => return None,
-        })
+    /// The name in answers.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Current => "current",
+            Self::Draft => "draft",
+            Self::Archived => "archived",
+            Self::Trashed => "trashed",
+        }
     }
 }
 
-/// How a body is written.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Representation {
-    /// XHTML-like storage format.
-    Storage,
-    /// A document in JSON, carried inside a string.
-    WikiDocFormat,
-    /// Wiki markup.
-    Wiki,
-}
-
-impl Representation {
-    /// The representation of this name.
-    pub(super) fn parse(text: &str) -> Option<Self> {
-        Some(match text {
-            "storage" => Self::Storage,
-            "wiki_doc_format" => Self::WikiDocFormat,
-            "wiki" => Self::Wiki,
-            _ => return None,
-        })
-    }
-}
-
-/// The text of a page as it was written.
-#[derive(Clone, Debug, PartialEq)]
-pub(super) struct Body {
-    pub(super) representation: Representation,
-    pub(super) value: Arc<str>,
-}
-
-impl Body {
-    pub(super) fn storage(value: &str) -> Self {
-        Self { representation: Representation::Storage, value: value.into() }
-    }
-}
-
-/// Number, message, author and time of one version of anything.
-#[derive(Clone, Debug, PartialEq)]
+/// Number, message, author and time of a write.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
 pub(super) struct Version {
     pub(super) number: u32,
     pub(super) message: String,
     pub(super) minor_edit: bool,
-    pub(super) author: Arc<str>,
+    pub(super) author_id: &'static str,
     pub(super) created_at: Moment,
 }
 
-/// A space: seeded, never written through the API.
-#[derive(Clone, Debug)]
-pub(super) struct Space {
-    pub(super) id: u64,
-    pub(super) key: String,
-    pub(super) name: String,
-    pub(super) kind: String,
-    pub(super) status: Status,
-    pub(super) author: Arc<str>,
-    pub(super) created_at: Moment,
-    pub(super) homepage: u64,
-    pub(super) description: String,
-    pub(super) labels: Vec<Label>,
-    pub(super) favourites: BTreeSet<String>,
+/// The body of content as it was written.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) enum Body {
+    Text(Format, String),
+    File { media_type: String, comment: String, file_id: String, bytes: Bytes },
 }
 
-/// A label of a page, an attachment or a space.
-#[derive(Clone, Debug, PartialEq, Serialize)]
-pub(super) struct Label {
-    pub(super) id: String,
-    pub(super) name: String,
-    pub(super) prefix: String,
-}
-
-/// One published state of a page, or the draft of one.
+/// A published state of content, or the draft of one.
 #[derive(Clone, Debug)]
-pub(super) struct Snapshot {
+pub(super) struct Revision {
     pub(super) version: Version,
+    /// The title of a page, the name of a space, the file name of an attachment.
     pub(super) title: String,
     pub(super) body: Body,
 }
 
-/// A page with its history.
-#[derive(Clone, Debug)]
-pub(super) struct Page {
-    pub(super) id: u64,
-    pub(super) space: u64,
-    pub(super) parent: Option<u64>,
-    /// Current, archived or trashed; draft for a page that was never published.
-    pub(super) status: Status,
-    pub(super) position: i32,
-    pub(super) author: Arc<str>,
-    pub(super) owner: Arc<str>,
-    pub(super) last_owner: Option<Arc<str>>,
-    pub(super) created_at: Moment,
-    /// Only the author sees it.
-    pub(super) private: bool,
-    /// Published versions, oldest first; empty for a page that was never published.
-    pub(super) published: Vec<Snapshot>,
-    pub(super) draft: Option<Snapshot>,
-    pub(super) labels: Vec<Label>,
-    pub(super) likes: Vec<Arc<str>>,
-    pub(super) favourites: BTreeSet<String>,
-    /// The properties that the platform adds by itself have been added.
-    pub(super) platform_properties: bool,
-}
-
-/// Which state of a page is meant.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Which {
-    /// The last published one, or the draft of a page that was never published.
-    Latest,
-    /// The draft.
-    Draft,
-    /// A published one by its number.
-    Number(u32),
-}
-
-impl Page {
-    /// The state asked for with the status that it is shown under; nothing when there is none such.
-    pub(super) fn state(&self, which: Which) -> Option<(Status, &Snapshot)> {
-        match which {
-            Which::Latest => match self.published.last() {
-                Some(latest) => Some((self.status, latest)),
-                None => self.state(Which::Draft),
-            },
-            Which::Draft => self.draft.as_ref().map(|draft| (Status::Draft, draft)),
-            Which::Number(number) => {
-                let latest = self.published.last()?.version.number;
-                let snapshot = self.published.iter().find(|snapshot| snapshot.version.number == number)?;
-                Some((if number == latest { self.status } else { Status::Historical }, snapshot))
-            }
-        }
-    }
-
-    /// The title as lists and the uniqueness rule see it.
-    pub(super) fn title(&self) -> &str {
-        self.state(Which::Latest).map_or("", |(_, snapshot)| snapshot.title.as_str())
-    }
-
-    /// The number of the last published version; 0 when never published.
-    pub(super) fn version_number(&self) -> u32 {
-        self.published.last().map_or(0, |snapshot| snapshot.version.number)
-    }
-}
-
-/// The owner of an attachment.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Container {
-    Page(u64),
-    CustomContent(u64),
-}
-
-/// One version of a file.
-#[derive(Clone, Debug)]
-pub(super) struct FileVersion {
-    pub(super) version: Version,
-    pub(super) media_type: String,
-    pub(super) comment: String,
-    pub(super) file_id: String,
-    pub(super) bytes: Bytes,
-}
-
-/// An attachment with its history.
-#[derive(Clone, Debug)]
-pub(super) struct Attachment {
-    pub(super) id: u64,
-    pub(super) container: Container,
-    /// Current, archived or trashed.
-    pub(super) status: Status,
-    pub(super) title: String,
-    pub(super) created_at: Moment,
-    /// Oldest first.
-    pub(super) versions: Vec<FileVersion>,
-    pub(super) labels: Vec<Label>,
-}
-
-impl Attachment {
-    /// The version of this number, or the last one.
-    pub(super) fn version(&self, number: Option<u32>) -> Option<&FileVersion> {
-        match number {
-            None => self.versions.last(),
-            Some(number) => self.versions.iter().find(|file| file.version.number == number),
-        }
-    }
-}
-
-/// A piece of custom content: here only as the parent of properties.
-#[derive(Clone, Debug)]
-pub(super) struct CustomContent {
-    pub(super) id: u64,
-    pub(super) kind: String,
-    pub(super) title: String,
-    pub(super) space: u64,
-    pub(super) page: Option<u64>,
-    pub(super) body: Body,
-    pub(super) version: Version,
-}
-
-/// The owner of a content property.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-pub enum Parent {
-    /// A page, by its id.
-    Page(u64),
-    /// An attachment, by the number of its id.
-    Attachment(u64),
-    /// A piece of custom content, by its id.
-    CustomContent(u64),
-}
-
-/// A content property. The value is kept as the text that was sent, so that it comes back exactly.
-#[derive(Clone, Debug)]
+/// A content property. The value is the text that was sent, so that it comes back digit by digit.
+#[derive(Clone, Debug, Serialize)]
 pub(super) struct Property {
+    #[serde(serialize_with = "super::views::as_text")]
     pub(super) id: u64,
-    pub(super) parent: Parent,
     pub(super) key: String,
     pub(super) value: Box<RawValue>,
     pub(super) version: Version,
 }
 
-/// A record and, while lists lag behind writes, what it was before.
-#[derive(Clone, Debug)]
-pub(super) struct Kept<T> {
-    now: T,
-    written_at: Moment,
-    past: Vec<(Moment, T)>,
+/// A space, a page, an attachment or custom content.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Content {
+    pub(super) id: u64,
+    pub(super) kind: Kind,
+    /// The space that holds it; a space holds itself.
+    pub(super) space: u64,
+    /// The page above a page, the container of an attachment or of custom content.
+    pub(super) parent: Option<u64>,
+    pub(super) status: Status,
+    /// Of a space, as is `homepage`.
+    pub(super) key: String,
+    /// The type of a space or of custom content.
+    pub(super) subtype: String,
+    pub(super) homepage: u64,
+    pub(super) position: i32,
+    pub(super) created_at: Moment,
+    /// Published revisions, oldest first; none for a page that was never published.
+    pub(super) published: Vec<Revision>,
+    pub(super) draft: Option<Revision>,
+    pub(super) labels: Vec<Value>,
+    pub(super) likes: Vec<String>,
+    pub(super) favourites: Vec<String>,
+    /// In the order of their ids.
+    pub(super) properties: Vec<Property>,
 }
 
-impl<T: Clone> Kept<T> {
-    pub(super) fn new(record: T, at: Moment) -> Self {
-        Self { now: record, written_at: at, past: Vec::new() }
+impl Content {
+    /// The last published revision, or the draft of a page that was never published.
+    pub(super) fn latest(&self) -> Option<&Revision> {
+        self.published.last().or(self.draft.as_ref())
     }
 
-    /// The record as a get by id shows it.
-    pub(super) fn get(&self) -> &T {
-        &self.now
+    pub(super) fn title(&self) -> &str {
+        self.latest().map_or("", |revision| revision.title.as_str())
     }
 
-    /// Opens the record for a write at `at`. The past is kept only as far as a list that lags by `lag` can see it.
-    pub(super) fn write(&mut self, at: Moment, lag: Duration) -> &mut T {
-        if lag.is_zero() {
-            self.past.clear();
-        } else {
-            self.past.push((self.written_at, self.now.clone()));
-            let cutoff = at.minus(lag);
-            let oldest_needed = self.past.iter().rposition(|(written, _)| *written <= cutoff).unwrap_or(0);
-            self.past.drain(..oldest_needed);
-        }
-        self.written_at = at;
-        &mut self.now
-    }
-
-    /// Opens the record to add to the write that was made last.
-    pub(super) fn amend(&mut self) -> &mut T {
-        &mut self.now
-    }
-
-    /// The record as a list shows it that knows only the writes up to `cutoff`; nothing when it is younger.
-    pub(super) fn seen_at(&self, cutoff: Moment) -> Option<&T> {
-        if self.written_at <= cutoff {
-            return Some(&self.now);
-        }
-        self.past.iter().rev().find(|(written, _)| *written <= cutoff).map(|(_, record)| record)
+    /// The number of the last published version; 0 for none.
+    pub(super) fn number(&self) -> u32 {
+        self.published.last().map_or(0, |revision| revision.version.number)
     }
 }
 
-#[cfg(test)]
-mod tests {
-    use super::*;
+/// The state of the wiki.
+#[derive(Debug, Default)]
+pub struct State {
+    pub(super) clock: Clock,
+    /// Ids are never reused.
+    pub(super) next_id: u64,
+    pub(super) switches: Switches,
+    /// `http://host:port`.
+    pub(super) base_url: String,
+    /// The origin that downloads redirect to.
+    pub(super) media_url: String,
+    pub(super) contents: BTreeMap<u64, Content>,
+    pub(super) oauth: OAuth,
+    pub(super) limits: Limits,
+    pub(super) script: Script,
+    pub(super) log: Log,
+    /// The answer of `/oauth/token/accessible-resources`, in place of the site.
+    pub(super) resources: Option<Value>,
+}
 
-    fn at(millis: i64) -> Moment {
-        Moment::from_millis(millis)
+impl State {
+    pub(super) fn take_id(&mut self) -> u64 {
+        self.next_id += 1;
+        self.next_id - 1
     }
 
-    #[test]
-    fn a_lagging_list_sees_each_record_as_it_was() {
-        let lag = Duration::from_millis(100);
-        let mut kept = Kept::new("first", at(1_000));
-        *kept.write(at(1_050), lag) = "second";
-        *kept.write(at(1_090), lag) = "third";
-        assert_eq!(*kept.get(), "third");
-        assert_eq!(kept.seen_at(at(999)), None);
-        assert_eq!(kept.seen_at(at(1_000)), Some(&"first"));
-        assert_eq!(kept.seen_at(at(1_060)), Some(&"second"));
-        assert_eq!(kept.seen_at(at(1_090)), Some(&"third"));
+    /// A version written now.
+    pub(super) fn version(&mut self, number: u32, message: String) -> Version {
+        let created_at = self.clock.stamp();
+        Version { number, message, minor_edit: false, author_id: ACCOUNT_ID, created_at }
     }
 
-    #[test]
-    fn the_past_is_forgotten_once_no_list_can_see_it() {
-        let lag = Duration::from_millis(100);
-        let mut kept = Kept::new(0, at(0));
-        for step in 1..1_000_i32 {
-            *kept.write(at(i64::from(step) * 10), lag) = step;
+    /// Adds content of which a revision is published, or saved as a draft.
+    pub(super) fn insert(&mut self, content: Content, revision: Revision) -> u64 {
+        let (id, created_at) = (self.take_id(), revision.version.created_at);
+        let space = if content.kind == Kind::Space { id } else { content.space };
+        let mut content = Content { id, space, created_at, ..content };
+        match content.status {
+            Status::Draft => content.draft = Some(revision),
+            _ => content.published.push(revision),
         }
-        assert!(kept.past.len() <= 12, "{} states kept", kept.past.len());
-        *kept.write(at(20_000), Duration::ZERO) = -1;
-        assert!(kept.past.is_empty());
+        self.contents.insert(id, content);
+        id
+    }
+
+    pub(super) fn of_kind(&self, kind: Kind) -> impl Iterator<Item = &Content> {
+        self.contents.values().filter(move |content| content.kind == kind)
+    }
+
+    /// The content of a kind, in any status.
+    pub(super) fn find(&self, kind: Kind, id: u64) -> Result<&Content, ApiError> {
+        self.contents.get(&id).filter(|content| content.kind == kind).ok_or_else(ApiError::not_found)
+    }
+
+    pub(super) fn content_mut(&mut self, id: u64) -> Result<&mut Content, ApiError> {
+        self.contents.get_mut(&id).ok_or_else(ApiError::not_found)
+    }
+
+    pub(super) fn is_trashed(&self, id: u64) -> bool {
+        self.contents.get(&id).is_none_or(|content| content.status == Status::Trashed)
+    }
+
+    /// Removes content for good, with its properties and the attachments and custom content in it.
+    pub(super) fn remove(&mut self, id: u64) {
+        self.contents.remove(&id);
+        let inside = |content: &&Content| content.parent == Some(id) && content.kind != Kind::Page;
+        let inside: Vec<u64> = self.contents.values().filter(inside).map(|content| content.id).collect();
+        for id in inside {
+            self.remove(id);
+        }
+    }
+}
+
+/// A point in time, written as the wiki writes dates: `2026-01-15T09:00:00.000Z`.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Default)]
+pub struct Moment(Timestamp);
+
+impl Moment {
+    /// The moment this many milliseconds after 1970; the epoch itself for a number outside of the calendar.
+    pub fn from_millis(milliseconds: i64) -> Self {
+        Self(Timestamp::from_millisecond(milliseconds).unwrap_or(Timestamp::UNIX_EPOCH))
+    }
+
+    /// Reads an ISO 8601 instant such as `2026-01-15T09:00:00Z`.
+    pub fn parse(text: &str) -> Option<Self> {
+        text.parse().ok().map(Self)
+    }
+
+    /// Milliseconds since 1970.
+    pub fn millis(self) -> i64 {
+        self.0.as_millisecond()
+    }
+
+    /// The moment this much later; the last of the calendar at most.
+    pub fn plus(self, time: Duration) -> Self {
+        Self(self.0.saturating_add(time).unwrap_or(Timestamp::MAX))
+    }
+
+    /// The form of HTTP headers: `Thu, 15 Jan 2026 09:00:00 GMT`.
+    pub fn http_date(self) -> String {
+        self.0.strftime("%a, %d %b %Y %H:%M:%S GMT").to_string()
+    }
+}
+
+impl fmt::Display for Moment {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(formatter, "{}", self.0.strftime("%Y-%m-%dT%H:%M:%S%.3fZ"))
+    }
+}
+
+impl Serialize for Moment {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(self)
+    }
+}
+
+/// The clock of a simulator.
+#[derive(Clone, Debug, Default)]
+pub struct Clock {
+    /// The start of a fixed clock; `None` follows the machine.
+    start: Option<Moment>,
+    ahead: Duration,
+    last_write: i64,
+}
+
+impl Clock {
+    /// A clock that moves only when it is advanced, and by a millisecond for a write at the time of the last one.
+    pub fn fixed(start: Moment) -> Self {
+        Self { start: Some(start), ..Self::default() }
+    }
+
+    /// The machine's clock.
+    pub fn system() -> Self {
+        Self::default()
+    }
+
+    /// The current time.
+    #[expect(
+        clippy::disallowed_methods,
+        reason = "the one place where the simulator reads the machine's clock"
+    )]
+    pub fn now(&self) -> Moment {
+        let base = || Moment(Timestamp::try_from(SystemTime::now()).unwrap_or(Timestamp::UNIX_EPOCH));
+        self.start.unwrap_or_else(base).plus(self.ahead)
+    }
+
+    /// Moves the clock forwards.
+    pub fn advance(&mut self, by: Duration) {
+        self.ahead = self.ahead.saturating_add(by);
+    }
+
+    /// The time of a write, at least a millisecond later than the write before.
+    pub(super) fn stamp(&mut self) -> Moment {
+        let late = self.last_write + 1 - self.now().millis();
+        self.advance(Duration::from_millis(u64::try_from(late).unwrap_or(0)));
+        self.last_write = self.now().millis();
+        self.now()
     }
 }

@@ -1,399 +1,171 @@
-//! Which path is what, which methods it has, and which scopes they need.
+//! The table of routes, and the way of a call from its path to the handler.
 
-use super::auth::Host;
+use super::call::{ApiError, Call, Reply, reject_if};
+use super::model::State;
+use super::seed::CLOUD_ID;
 
-/// Where a call goes.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Target {
-    /// An operation of the API on one of its hosts; the cloud id is the one in the path.
-    Api { host: Host, cloud_id: Option<String>, place: Place },
-    /// `/oauth/token/accessible-resources`.
-    AccessibleResources,
-    /// `/authorize`.
-    Authorize,
-    /// `/oauth/token`.
-    Token,
-    /// `/_edge/tenant_info`.
-    TenantInfo,
-    /// A call of the real service that the simulator does not have.
-    Missing,
-    /// The signed address of a file, on the host that downloads redirect to.
-    Media(String),
-}
+type Handler = fn(&mut State, &Call) -> Result<Reply, ApiError>;
 
-/// A path of the API. Ids are still text: whether they are numbers is judged after the credentials.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Place {
-    Pages,
-    Page(String),
-    PageAttachments(String),
-    Spaces,
-    Space(String),
-    SpacePages(String),
-    Attachments,
-    Attachment(String),
-    CustomContent(String),
-    Properties(Owner, String),
-    Property(Owner, String, String),
-    /// The whole of a list that a single get includes the beginning of.
-    Entries(Owner, String, Entries),
-    /// Uploads through the older API.
-    Upload(String),
-    /// A download by container and file name, as `downloadLink` has it.
-    DownloadByName(String, String),
-    /// A download through the older API.
-    DownloadById(String),
-    Graphql,
-}
+/// A row: method, path, scopes, handler.
+///
+/// A path without a leading `/` is below `/wiki/api/v2`. In a path `a|b` is a segment `a` or `b`, `*` any segment.
+/// Everything below `/wiki` is also on the gateway, below `/ex/{slug}/{cloudId}`.
+///
+/// All scopes of a row are needed, where `a|b` is either of two; a scope without a kind of content has that of the path.
+/// A row with [`OPEN`] does its own authentication, if any.
+type Route = (&'static str, &'static str, &'static str, Handler);
 
-/// The owner of a property or of an included list.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Owner {
-    Page,
-    Attachment,
-    CustomContent,
-    Space,
-}
+const OPEN: &str = "open";
+const CONTENT: &str = "pages|attachments|spaces|custom-content/*";
+const OWN_PROPERTIES: &str = "pages|attachments|custom-content/*/properties";
+const OWN_PROPERTY: &str = "pages|attachments|custom-content/*/properties/*";
+const UPLOAD: &str = "/wiki/rest/api/content/*/child/attachment";
+const DOWNLOAD_SCOPES: &str = "read:attachment:wiki|readonly:content.attachment:wiki";
+const UPLOAD_SCOPES: &str = "write:attachment:wiki|write:wiki-file";
 
-/// A list that a single get can include.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Entries {
-    Labels,
-    Versions,
-    Operations,
-    Likes,
-    Permissions,
-    Properties,
-}
+#[rustfmt::skip]
+static ROUTES: &[Route] = &[
+    ("GET",    "pages|spaces|attachments",                "read",                     State::list),
+    ("GET",    "pages/*/attachments",                     "read:attachment:wiki",     State::list),
+    ("GET",    "spaces/*/pages",                          "read:page:wiki",           State::list),
+    ("GET",    CONTENT,                                   "read",                     State::get),
+    ("POST",   "pages",                                   "write",                    State::create_page),
+    ("PUT",    "pages/*",                                 "write",                    State::update_page),
+    ("DELETE", "pages|attachments/*",                     "delete",                   State::delete),
+    ("GET",    OWN_PROPERTIES,                            "read",                     State::list_entries),
+    ("POST",   OWN_PROPERTIES,                            "read write",               State::create_property),
+    ("GET",    OWN_PROPERTY,                              "read",                     State::get_property),
+    ("PUT",    OWN_PROPERTY,                              "read write",               State::update_property),
+    ("DELETE", OWN_PROPERTY,                              "read write",               State::delete_property),
+    ("GET",    "pages|attachments/*/versions",            "read",                     State::list_entries),
+    ("GET",    "pages|attachments|spaces/*/labels|operations", "read",                State::list_entries),
+    ("GET",    "pages/*/likes/users",                     "read",                     State::list_entries),
+    ("GET",    "spaces/*/permissions|properties",         "read",                     State::list_entries),
+    ("POST",   UPLOAD,                                    UPLOAD_SCOPES,              State::upload),
+    ("PUT",    UPLOAD,                                    UPLOAD_SCOPES,              State::upload),
+    ("GET",    "/wiki/rest/api/content/*/child/attachment/*/download", DOWNLOAD_SCOPES, State::download),
+    ("GET",    "/wiki/download/attachments/*/*",          DOWNLOAD_SCOPES,            State::download),
+    // The scopes of a query depend on its fields, which are unknown here.
+    ("POST",   "/gateway/api/graphql",                    "",                         State::graphql),
+    ("POST",   "/graphql",                                "",                         State::graphql),
+    ("GET",    "/authorize",                              OPEN,                       State::authorize),
+    ("POST",   "/oauth/token",                            OPEN,                       State::token),
+    ("GET",    "/oauth/token/accessible-resources",       OPEN,                       State::accessible_resources),
+    ("GET",    "/_edge/tenant_info",                      OPEN,                       State::tenant_info),
+    ("GET",    "/_media/*",                               OPEN,                       State::media),
+    ("POST",   "spaces",                                  OPEN,                       not_simulated),
+    ("POST",   "spaces/*/properties",                     OPEN,                       not_simulated),
+    ("PUT",    "custom-content/*",                        OPEN,                       not_simulated),
+    ("DELETE", "custom-content/*",                        OPEN,                       not_simulated),
+];
 
-/// Finds the target of a path, whose segments are decoded. Nothing: the path is unknown.
-pub(super) fn target(path: &str) -> Option<Target> {
-    let segments = segments(path)?;
-    let segments: Vec<&str> = segments.iter().map(String::as_str).collect();
-    let on = |host, cloud_id: Option<&str>, place| Target::Api {
-        host,
-        cloud_id: cloud_id.map(str::to_owned),
-        place,
-    };
-    Some(match segments.as_slice() {
-        ["authorize"] => Target::Authorize,
-        ["oauth", "token"] => Target::Token,
-        ["oauth", "token", "accessible-resources"] => Target::AccessibleResources,
-        ["_edge", "tenant_info"] => Target::TenantInfo,
-        ["_media", file] => Target::Media((*file).to_owned()),
-        ["graphql"] => on(Host::Gateway, None, Place::Graphql),
-        ["gateway", "api", "graphql"] => on(Host::Site, None, Place::Graphql),
-        ["ex", "wiki", _, "wiki", rest @ ..] | ["wiki", rest @ ..] if lacks(rest) => Target::Missing,
-        ["ex", "wiki", cloud_id, "wiki", rest @ ..] => on(Host::Gateway, Some(cloud_id), wiki(rest)?),
-        ["wiki", rest @ ..] => on(Host::Site, None, wiki(rest)?),
-        _ => return None,
-    })
-}
-
-/// The path without the gateway's `/ex/wiki/{cloudId}`.
-pub(super) fn without_gateway(path: &str) -> &str {
-    let inner = path.strip_prefix("/ex/wiki/").and_then(|rest| rest.find('/').map(|at| &rest[at..]));
-    inner.unwrap_or(path)
-}
-
-fn segments(path: &str) -> Option<Vec<String>> {
-    let decode = |segment: &str| {
-        percent_encoding::percent_decode_str(segment).decode_utf8().ok().map(std::borrow::Cow::into_owned)
-    };
-    path.strip_prefix('/')?
-        .split('/')
-        .map(|segment| decode(segment).filter(|text| !text.is_empty()))
-        .collect()
-}
-
-/// Paths of the v2 API that the simulator does not have; `*` is one segment, and `**` at the end any that follow.
-const LACKING: [&str; 33] = [
-    "pages/*/title",
-    "pages/*/children",
-    "pages/*/direct-children",
-    "pages/*/descendants",
-    "pages/*/ancestors",
-    "pages/*/footer-comments",
-    "pages/*/inline-comments",
-    "pages/*/custom-content",
+/// Paths of the real service that the simulator lacks; `**` at the end is any segments, also none.
+static LACKING: [&str; 12] = [
+    "pages/*/title|children|direct-children|descendants|ancestors|footer-comments|inline-comments|custom-content|redact",
     "pages/*/classification-level/**",
-    "pages/*/redact",
     "pages/*/likes/count",
-    "pages/*/versions/*",
-    "attachments/*/versions/*",
+    "pages|attachments|custom-content/*/versions/*",
     "attachments/*/footer-comments",
     "attachments/*/thumbnail/**",
-    "blogposts/**",
-    "footer-comments/**",
-    "inline-comments/**",
-    "tasks/**",
-    "users-bulk",
-    "user/**",
-    "labels/**",
-    "whiteboards/**",
-    "databases/**",
-    "folders/**",
-    "embeds/**",
-    "content/**",
-    "custom-content",
-    "custom-content/*/*",
-    "custom-content/*/versions/*",
-    "app/**",
-    "data-policies/**",
-    "classification-levels",
-];
-/// The same of spaces, and of what administrators do.
-const LACKING_OF_SPACES: [&str; 10] = [
-    "spaces/*/blogposts",
-    "spaces/*/custom-content",
-    "spaces/*/content/labels",
-    "spaces/*/properties/*",
-    "spaces/*/role-assignments",
-    "spaces/*/classification-level/**",
-    "space-permissions",
-    "space-roles/**",
-    "space-role-mode",
-    "admin-key",
+    "custom-content/**",
+    "spaces/*/blogposts|custom-content|role-assignments",
+    "spaces/*/content|properties|classification-level/**",
+    "blogposts|footer-comments|inline-comments|tasks|user|labels|whiteboards|databases|folders|embeds|content|app/**",
+    "users-bulk|data-policies|classification-levels|space-permissions|space-roles|space-role-mode|admin-key/**",
+    "/wiki/rest/api/**",
 ];
 
-/// True if the real service has a resource at a path below `/wiki` that the simulator lacks.
-fn lacks(segments: &[&str]) -> bool {
-    if wiki(segments).is_some() {
-        return false;
-    }
-    match segments {
-        ["api", "v2", rest @ ..] => {
-            LACKING.iter().chain(&LACKING_OF_SPACES).any(|pattern| is_like(pattern, rest))
+fn not_simulated(_: &mut State, call: &Call) -> Result<Reply, ApiError> {
+    Err(ApiError::v2(501, format!("The simulator does not have {} {}", call.method, call.path)))
+}
+
+/// The path without the gateway's `/ex/{slug}/{cloudId}`, with the slug and the cloud id.
+pub(super) fn split_gateway(path: &str) -> (Option<(&str, &str)>, &str) {
+    let mut parts = path.strip_prefix("/ex/").unwrap_or_default().splitn(3, '/');
+    match (parts.next(), parts.next(), parts.next()) {
+        (Some(slug), Some(cloud_id), Some(rest)) => {
+            (Some((slug, cloud_id)), &path[path.len() - rest.len() - 1..])
         }
-        ["rest", "api", _, ..] => true,
-        _ => false,
+        _ => (None, path),
     }
 }
 
-fn is_like(pattern: &str, segments: &[&str]) -> bool {
-    let mut segments = segments.iter();
-    for wanted in pattern.split('/') {
-        if wanted == "**" {
-            return true;
-        }
-        if !segments.next().is_some_and(|segment| wanted == "*" || wanted == *segment) {
-            return false;
-        }
-    }
-    segments.next().is_none()
+/// The decoded segments of a path; none for a path that no route has.
+fn segments(path: &str) -> Vec<String> {
+    let below = path.strip_prefix("/wiki/api/v2/").or(path.strip_prefix('/')).unwrap_or_default();
+    let decode =
+        |text| percent_encoding::percent_decode_str(text).decode_utf8().ok().filter(|text| !text.is_empty());
+    let segments: Option<Vec<_>> = below.split('/').map(decode).collect();
+    segments.unwrap_or_default().into_iter().map(std::borrow::Cow::into_owned).collect()
 }
 
-fn wiki(segments: &[&str]) -> Option<Place> {
-    let text = |segment: &&str| (*segment).to_owned();
-    Some(match segments {
-        ["api", "v2", rest @ ..] => v2(rest)?,
-        ["rest", "api", "content", page, "child", "attachment"] => Place::Upload(text(page)),
-        ["rest", "api", "content", _, "child", "attachment", id, "download"] => Place::DownloadById(text(id)),
-        ["download", "attachments", container, name] => Place::DownloadByName(text(container), text(name)),
-        _ => return None,
-    })
+fn matches(pattern: &str, path: &str, segments: &[String]) -> bool {
+    let below_api = path.starts_with("/wiki/api/v2/");
+    let (pattern, whole) = pattern.strip_prefix('/').map_or((pattern, false), |pattern| (pattern, true));
+    let (pattern, open) = pattern.strip_suffix("/**").map_or((pattern, false), |pattern| (pattern, true));
+    let wanted: Vec<&str> = pattern.split('/').collect();
+    let fits =
+        |(wanted, segment): (&&str, &String)| wanted.split('|').any(|word| word == "*" || word == segment);
+    let length = segments.len() == wanted.len() || (open && segments.len() > wanted.len());
+    whole != below_api && length && wanted.iter().zip(segments).all(fits)
 }
 
-fn v2(segments: &[&str]) -> Option<Place> {
-    let text = |segment: &&str| (*segment).to_owned();
-    Some(match segments {
-        ["pages"] => Place::Pages,
-        ["pages", id] => Place::Page(text(id)),
-        ["pages", id, "attachments"] => Place::PageAttachments(text(id)),
-        ["spaces"] => Place::Spaces,
-        ["spaces", id] => Place::Space(text(id)),
-        ["spaces", id, "pages"] => Place::SpacePages(text(id)),
-        ["attachments"] => Place::Attachments,
-        ["attachments", id] => Place::Attachment(text(id)),
-        ["custom-content", id] => Place::CustomContent(text(id)),
-        ["spaces", id, "properties"] => Place::Entries(Owner::Space, text(id), Entries::Properties),
-        [kind, id, "properties"] => Place::Properties(owner(kind)?, text(id)),
-        [kind @ ("pages" | "attachments" | "custom-content"), id, "properties", property] => {
-            Place::Property(owner(kind)?, text(id), text(property))
-        }
-        ["pages", id, "likes", "users"] => Place::Entries(Owner::Page, text(id), Entries::Likes),
-        ["pages", id, "versions"] => Place::Entries(Owner::Page, text(id), Entries::Versions),
-        ["attachments", id, "versions"] => Place::Entries(Owner::Attachment, text(id), Entries::Versions),
-        ["spaces", id, "permissions"] => Place::Entries(Owner::Space, text(id), Entries::Permissions),
-        [kind @ ("pages" | "attachments" | "spaces"), id, "labels"] => {
-            Place::Entries(owner(kind)?, text(id), Entries::Labels)
-        }
-        [kind @ ("pages" | "attachments" | "spaces"), id, "operations"] => {
-            Place::Entries(owner(kind)?, text(id), Entries::Operations)
-        }
-        _ => return None,
-    })
-}
-
-fn owner(kind: &str) -> Option<Owner> {
-    Some(match kind {
-        "pages" => Owner::Page,
-        "attachments" => Owner::Attachment,
-        "custom-content" => Owner::CustomContent,
-        "spaces" => Owner::Space,
-        _ => return None,
-    })
-}
-
-impl Target {
-    /// True if the real service has this call and the simulator does not.
-    pub(super) fn is_missing(&self, method: &str) -> bool {
-        match self {
-            Self::Missing => true,
-            Self::Api { place, .. } => matches!(
-                (place, method),
-                (Place::Spaces, "POST")
-                    | (Place::CustomContent(_), "PUT" | "DELETE")
-                    | (Place::Entries(Owner::Space, _, Entries::Properties), "POST")
-            ),
-            _ => false,
-        }
+impl State {
+    /// Answers a call.
+    pub(super) fn answer(&mut self, call: &mut Call) -> Reply {
+        let path = std::mem::take(&mut call.path);
+        let (gateway, inner) = split_gateway(&path);
+        // Only the paths below `/wiki` are on the gateway.
+        let inner = match gateway {
+            Some(("wiki", _)) if inner.starts_with("/wiki/") => inner,
+            Some(_) => "",
+            _ => inner,
+        };
+        call.cloud_id = gateway.map(|(_, cloud_id)| cloud_id.to_owned());
+        (call.path, call.segments) = (inner.to_owned(), segments(inner));
+        self.dispatch(call).unwrap_or_else(|error| error.reply())
     }
 
-    /// The methods of the path. HEAD goes wherever GET does.
-    pub(super) fn methods(&self) -> &'static [&'static str] {
-        match self {
-            Self::Api { place, .. } => place.methods(),
-            Self::Missing => &[],
-            Self::Token => &["POST"],
-            Self::Authorize | Self::AccessibleResources | Self::TenantInfo | Self::Media(_) => &["GET"],
+    fn dispatch(&mut self, call: &mut Call) -> Result<Reply, ApiError> {
+        let method = if call.method == "HEAD" { "GET" } else { call.method.as_str() };
+        let on_path = ROUTES.iter().filter(|(_, pattern, ..)| matches(pattern, &call.path, &call.segments));
+        let Some((_, _, scopes, handler)) = on_path.clone().find(|(allowed, ..)| *allowed == method) else {
+            let allowed: Vec<&str> = on_path.map(|(allowed, ..)| *allowed).collect();
+            return if !allowed.is_empty() {
+                Err(ApiError::v2(405, "Method Not Allowed").with("allow", &allowed.join(", ")))
+            } else if LACKING.iter().any(|pattern| matches(pattern, &call.path, &call.segments)) {
+                not_simulated(self, call)
+            } else {
+                Err(ApiError::not_found())
+            };
+        };
+        if *scopes == OPEN {
+            return handler(self, call);
         }
+        let gateway = call.cloud_id.is_some() || call.path == "/graphql";
+        call.scopes = self.authenticate(call, gateway)?;
+        let (budget, over) = self.limits.count(call.header("authorization"), self.clock.now());
+        let outcome = match over {
+            true => Err(ApiError::gateway(429, "Too many requests")),
+            false => self.check(call, scopes).and_then(|()| handler(self, call)),
+        };
+        let v1 = call.path.starts_with("/wiki/rest/") || call.path.starts_with("/wiki/download/");
+        let v1_shaped = |error: ApiError| if v1 { error.into_v1().reply() } else { error.reply() };
+        let mut reply = outcome.unwrap_or_else(v1_shaped);
+        budget.iter().for_each(|(name, value)| reply.set(name, value));
+        Ok(reply)
     }
-}
 
-impl Place {
-    fn methods(&self) -> &'static [&'static str] {
-        match self {
-            Self::Pages | Self::Properties(..) => &["GET", "POST"],
-            Self::Page(_) | Self::Property(..) => &["GET", "PUT", "DELETE"],
-            Self::Attachment(_) => &["GET", "DELETE"],
-            Self::Upload(_) => &["POST", "PUT"],
-            Self::Graphql => &["POST"],
-            _ => &["GET"],
+    fn check(&self, call: &Call, scopes: &str) -> Result<(), ApiError> {
+        if call.cloud_id.as_ref().is_some_and(|id| id != CLOUD_ID) {
+            return Err(ApiError::gateway(404, "Not Found"));
         }
-    }
-
-    /// True if a call takes a JSON body.
-    pub(super) fn takes_json(&self, method: &str) -> bool {
-        matches!(method, "POST" | "PUT") && !self.is_v1()
-    }
-
-    /// A path of the older API, whose errors have another shape and whose scopes may be classic ones.
-    pub(super) fn is_v1(&self) -> bool {
-        matches!(self, Self::Upload(_) | Self::DownloadById(_) | Self::DownloadByName(..))
-    }
-
-    /// The scopes that a call needs: one of each group.
-    pub(super) fn scopes(&self, method: &str) -> &'static [&'static [&'static str]] {
-        match (self, method) {
-            (Self::Pages | Self::Page(_) | Self::SpacePages(_), "GET") => &[&["read:page:wiki"]],
-            (Self::Page(_), "DELETE") => &[&["delete:page:wiki"]],
-            (Self::Pages | Self::Page(_), _) => &[&["write:page:wiki"]],
-            (Self::Attachment(_), "DELETE") => &[&["delete:attachment:wiki"]],
-            (Self::Attachments | Self::Attachment(_) | Self::PageAttachments(_), _) => {
-                &[&["read:attachment:wiki"]]
-            }
-            (Self::CustomContent(_), _) => &[&["read:custom-content:wiki"]],
-            (Self::Properties(owner, _) | Self::Property(owner, ..), "GET") => owner.read_scopes(),
-            // Both to write and to delete: never the delete scope.
-            (Self::Properties(owner, _) | Self::Property(owner, ..), _) => owner.write_scopes(),
-            (Self::Entries(owner, ..), _) => owner.read_scopes(),
-            (Self::Spaces | Self::Space(_) | Self::SpacePages(_), _) => &[&["read:space:wiki"]],
-            (Self::Upload(_), _) => &[&["write:attachment:wiki", "write:wiki-file"]],
-            (Self::DownloadByName(..) | Self::DownloadById(_), _) => {
-                &[&["read:attachment:wiki", "readonly:content.attachment:wiki"]]
-            }
-            // The cost of a query depends on its fields, which are unknown here.
-            (Self::Graphql, _) => &[],
-        }
-    }
-}
-
-impl Owner {
-    fn read_scopes(self) -> &'static [&'static [&'static str]] {
-        match self {
-            Self::Page => &[&["read:page:wiki"]],
-            Self::Attachment => &[&["read:attachment:wiki"]],
-            Self::CustomContent => &[&["read:custom-content:wiki"]],
-            Self::Space => &[&["read:space:wiki"]],
-        }
-    }
-
-    fn write_scopes(self) -> &'static [&'static [&'static str]] {
-        match self {
-            Self::Page => &[&["read:page:wiki"], &["write:page:wiki"]],
-            Self::Attachment => &[&["read:attachment:wiki"], &["write:attachment:wiki"]],
-            Self::CustomContent => &[&["read:custom-content:wiki"], &["write:custom-content:wiki"]],
-            Self::Space => &[&["read:space:wiki"]],
-        }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn place(path: &str) -> Option<(Host, Place)> {
-        match target(path)? {
-            Target::Api { host, place, .. } => Some((host, place)),
-            _ => None,
-        }
-    }
-
-    #[test]
-    fn both_hosts_lead_to_the_same_places() {
-        let site = place("/wiki/api/v2/pages/7").unwrap();
-        let gateway = place("/ex/wiki/cloud/wiki/api/v2/pages/7").unwrap();
-        assert_eq!(site, (Host::Site, Place::Page("7".into())));
-        assert_eq!(gateway, (Host::Gateway, Place::Page("7".into())));
-        assert_eq!(without_gateway("/ex/wiki/cloud/wiki/api/v2/pages"), "/wiki/api/v2/pages");
-    }
-
-    #[test]
-    fn a_doubled_prefix_and_other_mistakes_lead_nowhere() {
-        for path in [
-            "/",
-            "",
-            "/wiki",
-            "/wiki/wiki/api/v2/pages",
-            "/api/v2/pages",
-            "/wiki/api/v2/pages/",
-            "/wiki/api/v2/webhook",
-            "/ex/wiki/cloud",
-            "/wiki/api/v2/pages/%FF",
-        ] {
-            assert_eq!(target(path), None, "{path}");
-        }
-    }
-
-    #[test]
-    fn what_the_real_service_has_besides_is_missing_and_not_unknown() {
-        for path in [
-            "/wiki/api/v2/pages/7/title",
-            "/wiki/api/v2/pages/7/versions/2",
-            "/wiki/api/v2/blogposts",
-            "/wiki/api/v2/blogposts/1/labels",
-            "/ex/wiki/cloud/wiki/api/v2/tasks/7",
-            "/wiki/api/v2/spaces/1/properties/2",
-            "/wiki/api/v2/custom-content/1/children",
-            "/wiki/rest/api/search",
-        ] {
-            assert_eq!(target(path), Some(Target::Missing), "{path}");
-        }
-        assert_eq!(target("/wiki/api/v2/pages/7/unheard-of"), None);
-        assert!(target("/wiki/api/v2/spaces").unwrap().is_missing("POST"));
-        assert!(!target("/wiki/api/v2/spaces").unwrap().is_missing("GET"));
-    }
-
-    #[test]
-    fn property_writes_need_both_scopes_and_never_the_delete_scope() {
-        let property = Place::Property(Owner::CustomContent, "1".into(), "2".into());
-        for method in ["PUT", "DELETE"] {
-            assert_eq!(
-                property.scopes(method),
-                [&["read:custom-content:wiki"], &["write:custom-content:wiki"]]
-            );
-        }
-        assert_eq!(property.scopes("GET"), [&["read:custom-content:wiki"]]);
+        self.check_scopes(call, scopes)?;
+        let kind = call.header("content-type").split(';').next().unwrap_or_default();
+        let upload = call.path.starts_with("/wiki/rest/");
+        let takes_json = matches!(call.method.as_str(), "POST" | "PUT") && !upload;
+        let other = takes_json && !kind.trim().eq_ignore_ascii_case("application/json");
+        reject_if(other, 415, "The Content-Type of the request must be application/json")?;
+        Ok(())
     }
 }

@@ -1,326 +1,223 @@
-//! Putting things into the wiki without the API, as tests and the demo site do.
+//! Content that is added without the API, by tests and for the demo site.
 
 use bytes::Bytes;
-use serde_json::Value;
-use serde_json::value::RawValue;
+use serde_json::value::to_raw_value;
+use serde_json::{Value, json};
 
-use super::attachments::UploadedFile;
-use super::error::{ApiError, Error};
-use super::model::{Body, Container, CustomContent, Kept, Label, Parent, Space, Status};
-use super::state::State;
-use super::users::User;
+use super::call::{ApiError, reject_if};
+use super::files::File;
+use super::model::{Body, Content, Kind, Revision, State, Status};
+use super::text::{Format, escape};
 
-/// A space to be seeded.
+/// The first id of every simulator, above 2^32 so that no reader gets away with a smaller integer.
+pub const FIRST_ID: u64 = 4_300_000_001;
+/// The id of the space `DEMO` of the demo site.
+pub const DEMO_SPACE_ID: u64 = FIRST_ID;
+/// The id of the space `ARCH` of the demo site.
+pub const ARCH_SPACE_ID: u64 = FIRST_ID + 2;
+/// The id of the page `Welcome` in the space `DEMO`, with labels, a like, a property, attachments and custom content.
+pub const DEMO_PAGE_ID: u64 = FIRST_ID + 4;
+/// The number of the id of `notes.txt` on that page (`att` and this number). It has a property.
+pub const DEMO_ATTACHMENT_ID: u64 = FIRST_ID + 5;
+/// The id of the custom content on that page. It has a property.
+pub const DEMO_CUSTOM_CONTENT_ID: u64 = FIRST_ID + 6;
+/// The e-mail address of the user with all permissions.
+pub const DEMO_EMAIL: &str = "demo@example.com";
+/// The API token of that user.
+pub const DEMO_TOKEN: &str = "demo-token";
+/// An API token of that user with scopes, for the gateway.
+pub const DEMO_SCOPED_TOKEN: &str = "demo-scoped-token";
+/// The OAuth client of every simulator.
+pub const DEMO_CLIENT_ID: &str = "demo-client";
+/// Its secret.
+pub const DEMO_CLIENT_SECRET: &str = "demo-secret";
+/// The scopes that a connection to the wiki asks for by default.
+pub const ALL_SCOPES: &str = "offline_access delete:attachment:wiki read:attachment:wiki write:attachment:wiki \
+    read:custom-content:wiki write:custom-content:wiki delete:custom-content:wiki read:page:wiki write:page:wiki \
+    delete:page:wiki read:space:wiki";
+/// The account id of the user.
+pub(super) const ACCOUNT_ID: &str = "557058:demo";
+/// The cloud id of the site.
+pub const CLOUD_ID: &str = "3f0e7a52-6c1d-4b8e-9a57-0d2c41b6f9e1";
+
+/// A PNG of one transparent pixel.
+const PIXEL: &[u8] = b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR\0\0\0\x01\0\0\0\x01\x08\x06\0\0\0\x1f\x15\xc4\x89\
+    \0\0\0\nIDATx\x9cc\0\x01\0\0\x05\0\x01\r\n-\xb4\0\0\0\0IEND\xaeB`\x82";
+
+/// A space to be added.
 #[derive(Clone, Debug)]
 pub struct SpaceSeed {
     key: String,
     name: String,
     kind: String,
-    status: Status,
-    description: String,
 }
 
 impl SpaceSeed {
     /// A current space of the type `global`.
     pub fn new(key: &str, name: &str) -> Self {
-        Self {
-            key: key.to_owned(),
-            name: name.to_owned(),
-            kind: "global".to_owned(),
-            status: Status::Current,
-            description: String::new(),
-        }
+        let (key, name, kind) = (key.to_owned(), name.to_owned(), "global".to_owned());
+        Self { key, name, kind }
     }
 
     /// Sets the type: `global`, `personal`, `knowledge_base` and so on.
-    #[must_use]
     pub fn kind(self, kind: &str) -> Self {
         Self { kind: kind.to_owned(), ..self }
     }
-
-    /// Archives the space.
-    #[must_use]
-    pub fn archived(self) -> Self {
-        Self { status: Status::Archived, ..self }
-    }
-
-    /// Sets the description.
-    #[must_use]
-    pub fn description(self, text: &str) -> Self {
-        Self { description: text.to_owned(), ..self }
-    }
 }
 
-/// A page to be seeded.
+/// A page to be added.
 #[derive(Clone, Debug)]
 pub struct PageSeed {
     space: u64,
     title: String,
     parent: Option<u64>,
-    at_root: bool,
     status: Status,
     body: String,
-    private: bool,
 }
 
 impl PageSeed {
     /// A current page under the homepage of a space.
     pub fn new(space: u64, title: &str) -> Self {
-        Self {
-            space,
-            title: title.to_owned(),
-            parent: None,
-            at_root: false,
-            status: Status::Current,
-            body: format!("<p>{title}</p>").replace('&', "&amp;"),
-            private: false,
-        }
+        let body = format!("<p>{}</p>", escape(title));
+        Self { space, title: title.to_owned(), parent: None, status: Status::Current, body }
     }
 
-    /// Puts it under another page.
-    #[must_use]
+    /// Moves it under another page.
     pub fn under(self, parent: u64) -> Self {
         Self { parent: Some(parent), ..self }
     }
 
-    /// Puts it at the root of the space.
-    #[must_use]
-    pub fn at_root(self) -> Self {
-        Self { at_root: true, ..self }
-    }
-
     /// Sets its body, in storage format.
-    #[must_use]
     pub fn body(self, storage: &str) -> Self {
         Self { body: storage.to_owned(), ..self }
     }
 
-    /// Sets its status: current, draft, archived or trashed.
-    #[must_use]
+    /// Sets its status.
     pub fn status(self, status: Status) -> Self {
         Self { status, ..self }
-    }
-
-    /// Shows it to its author only.
-    #[must_use]
-    pub fn private(self) -> Self {
-        Self { private: true, ..self }
     }
 }
 
 impl State {
-    /// Adds a user.
-    pub fn add_user(&mut self, user: User) {
-        self.users.push(user);
-    }
-
-    /// The account id of the user with this e-mail address.
-    pub fn account_id(&self, email: &str) -> Option<&str> {
-        self.users
-            .iter()
-            .find(|user| user.email.eq_ignore_ascii_case(email))
-            .map(|user| user.account_id.as_str())
-    }
-
-    /// Adds a space with its homepage and returns its id; the homepage has the next one.
-    ///
-    /// # Errors
-    /// When the key is taken.
-    pub fn add_space(&mut self, seed: SpaceSeed) -> Result<u64, Error> {
-        if self.spaces.values().any(|space| space.key == seed.key) {
-            return Err(ApiError::bad_request(format!("the key '{}' is taken", seed.key)).into());
-        }
-        let author = self.seeding_account();
-        let id = self.ids.take();
-        let body = Body::storage(&format!("<p>The home of {}.</p>", seed.name.replace('&', "&amp;")));
-        let title = format!("{} Home", seed.name);
-        let homepage = self.insert_page(&author, id, None, Status::Current, &title, body, false);
-        let created_at = self.clock.stamp();
-        let space = Space {
-            id,
-            key: seed.key,
-            name: seed.name,
-            kind: seed.kind,
-            status: seed.status,
-            author,
-            created_at,
-            homepage,
-            description: seed.description,
-            labels: Vec::new(),
-            favourites: Default::default(),
-        };
-        self.spaces.insert(id, space);
-        Ok(id)
+    /// Adds a space with its homepage, which has the next id.
+    pub fn add_space(&mut self, seed: SpaceSeed) -> Result<u64, ApiError> {
+        let taken = self.of_kind(Kind::Space).any(|space| space.key == seed.key);
+        reject_if(taken, 400, format!("the key '{}' is taken", seed.key))?;
+        let SpaceSeed { key, name, kind: subtype } = seed;
+        let (title, text) = (format!("{name} Home"), format!("<p>The home of {}.</p>", escape(&name)));
+        let body = Body::Text(Format::Storage, format!("The space {name}"));
+        let revision = Revision { version: self.version(1, String::new()), title: name, body };
+        let space = Content { kind: Kind::Space, key, subtype, ..Content::default() };
+        let space = self.insert(space, revision);
+        let home = Content { space, ..Content::default() };
+        let homepage = self.insert_page(home, title, Body::Text(Format::Storage, text));
+        self.content_mut(space)?.homepage = homepage;
+        Ok(space)
     }
 
     /// The homepage of a space.
     pub fn homepage(&self, space: u64) -> Option<u64> {
-        self.spaces.get(&space).map(|space| space.homepage)
+        self.contents.get(&space).map(|space| space.homepage)
     }
 
-    /// Adds a page by the first user and returns its id.
-    ///
-    /// # Errors
-    /// When the space does not exist or the title is taken.
-    pub fn add_page(&mut self, seed: PageSeed) -> Result<u64, Error> {
-        let author = self.seeding_account();
-        self.add_page_by(&author, seed)
-    }
-
-    /// Adds a page by an account and returns its id.
-    ///
-    /// # Errors
-    /// When the space does not exist or the title is taken.
-    pub fn add_page_by(&mut self, account_id: &str, seed: PageSeed) -> Result<u64, Error> {
+    /// Adds a page by the first user.
+    pub fn add_page(&mut self, seed: PageSeed) -> Result<u64, ApiError> {
         let homepage = self.homepage(seed.space).ok_or_else(ApiError::not_found)?;
         self.check_title(seed.space, &seed.title, None)?;
-        let parent = if seed.at_root { None } else { Some(seed.parent.unwrap_or(homepage)) };
-        let (body, status) = (Body::storage(&seed.body), seed.status);
-        Ok(self.insert_page(account_id, seed.space, parent, status, &seed.title, body, seed.private))
+        let PageSeed { space, title, parent, status, body } = seed;
+        let page = Content { space, parent: parent.or(Some(homepage)), status, ..Content::default() };
+        Ok(self.insert_page(page, title, Body::Text(Format::Storage, body)))
     }
 
-    /// Adds a label to a page.
-    ///
-    /// # Errors
-    /// When the page does not exist.
-    pub fn add_label(&mut self, page: u64, name: &str) -> Result<(), Error> {
-        let id = self.ids.take();
-        let page = self.pages.get_mut(&page).ok_or_else(ApiError::not_found)?.amend();
-        page.labels.push(Label { id: id.to_string(), name: name.to_owned(), prefix: "global".to_owned() });
+    /// Adds a label to content.
+    pub fn add_label(&mut self, content: u64, name: &str) -> Result<(), ApiError> {
+        let id = self.take_id().to_string();
+        let content = self.content_mut(content)?;
+        let prefix = if content.kind == Kind::Space { "team" } else { "global" };
+        content.labels.push(json!({"id": id, "name": name, "prefix": prefix}));
         Ok(())
     }
 
-    /// Adds a label to a space.
-    ///
-    /// # Errors
-    /// When the space does not exist.
-    pub fn add_space_label(&mut self, space: u64, name: &str) -> Result<(), Error> {
-        let id = self.ids.take();
-        let space = self.spaces.get_mut(&space).ok_or_else(ApiError::not_found)?;
-        space.labels.push(Label { id: id.to_string(), name: name.to_owned(), prefix: "team".to_owned() });
+    /// Adds the like of an account to a page.
+    pub fn like(&mut self, page: u64, account_id: &str) -> Result<(), ApiError> {
+        self.content_mut(page)?.likes.push(account_id.to_owned());
         Ok(())
     }
 
-    /// Lets an account like a page.
-    ///
-    /// # Errors
-    /// When the page does not exist.
-    pub fn like(&mut self, page: u64, account_id: &str) -> Result<(), Error> {
-        let page = self.pages.get_mut(&page).ok_or_else(ApiError::not_found)?.amend();
-        page.likes.push(account_id.into());
+    /// Makes content a favourite of an account.
+    pub fn favourite(&mut self, content: u64, account_id: &str) -> Result<(), ApiError> {
+        self.content_mut(content)?.favourites.push(account_id.to_owned());
         Ok(())
     }
 
-    /// Makes a page a favourite of an account.
-    ///
-    /// # Errors
-    /// When the page does not exist.
-    pub fn favourite(&mut self, page: u64, account_id: &str) -> Result<(), Error> {
-        let page = self.pages.get_mut(&page).ok_or_else(ApiError::not_found)?.amend();
-        page.favourites.insert(account_id.to_owned());
-        Ok(())
-    }
-
-    /// Makes a space a favourite of an account.
-    ///
-    /// # Errors
-    /// When the space does not exist.
-    pub fn favourite_space(&mut self, space: u64, account_id: &str) -> Result<(), Error> {
-        let space = self.spaces.get_mut(&space).ok_or_else(ApiError::not_found)?;
-        space.favourites.insert(account_id.to_owned());
-        Ok(())
-    }
-
-    /// Adds an attachment to a page, or a version to the one of this name, and returns the number of its id (`att…`).
-    ///
-    /// # Errors
-    /// When the page does not exist.
+    /// Adds an attachment to a page or to custom content, or a version of the one of this name. Returns the number of its
+    /// id (`att…`).
     pub fn add_attachment(
         &mut self,
-        page: u64,
+        container: u64,
         name: &str,
         media_type: &str,
         bytes: impl Into<Bytes>,
-    ) -> Result<u64, Error> {
-        if !self.pages.contains_key(&page) {
-            return Err(ApiError::not_found().into());
-        }
-        let author = self.seeding_account();
-        let file =
-            UploadedFile { name: name.to_owned(), media_type: media_type.to_owned(), bytes: bytes.into() };
-        Ok(self.store_file(&author, page, file, "", false))
+    ) -> Result<u64, ApiError> {
+        self.content_mut(container)?;
+        let (name, media_type, bytes) = (name.to_owned(), media_type.to_owned(), bytes.into());
+        let file = File { name, media_type, bytes, ..File::default() };
+        Ok(self.store_file(container, file))
     }
 
-    /// Archives an attachment, which the API itself cannot do.
-    ///
-    /// # Errors
-    /// When the attachment does not exist.
-    pub fn archive_attachment(&mut self, attachment: u64) -> Result<(), Error> {
-        self.attachments.get_mut(&attachment).ok_or_else(ApiError::not_found)?.amend().status =
-            Status::Archived;
+    /// Sets the status of content, also to one that the API cannot set.
+    pub fn set_status(&mut self, content: u64, status: Status) -> Result<(), ApiError> {
+        self.content_mut(content)?.status = status;
         Ok(())
     }
 
-    /// Adds a content property and returns its id.
-    ///
-    /// # Errors
-    /// When the value cannot be written as JSON text.
-    pub fn add_property(&mut self, parent: Parent, key: &str, value: &Value) -> Result<u64, Error> {
-        let value = RawValue::from_string(value.to_string())
-            .map_err(|error| ApiError::bad_request(format!("the value is not JSON: {error}")))?;
-        let author = self.seeding_account();
-        Ok(self.insert_property(&author, parent, key, value))
+    /// Adds a content property.
+    pub fn add_property(&mut self, owner: u64, key: &str, value: &Value) -> Result<u64, ApiError> {
+        let value = to_raw_value(value).map_err(|error| ApiError::bad_request(error.to_string()))?;
+        Ok(self.add_property_to(owner, key, value)?.id)
     }
 
-    /// Adds a piece of custom content to a page and returns its id.
-    ///
-    /// # Errors
-    /// When the page does not exist.
-    pub fn add_custom_content(&mut self, page: u64, kind: &str, title: &str) -> Result<u64, Error> {
-        let space = self.pages.get(&page).map(Kept::get).ok_or_else(ApiError::not_found)?.space;
-        Ok(self.insert_custom_content(space, Some(page), kind, title))
+    /// Adds custom content to a page or to a space.
+    pub fn add_custom_content(&mut self, container: u64, kind: &str, title: &str) -> Result<u64, ApiError> {
+        let container = self.content_mut(container)?;
+        let (space, parent) = (container.space, Some(container.id).filter(|_| container.kind == Kind::Page));
+        let (title, body) = (title.to_owned(), Body::Text(Format::Storage, "<p/>".to_owned()));
+        let revision = Revision { version: self.version(1, String::new()), title, body };
+        let (kind, subtype) = (Kind::CustomContent, kind.to_owned());
+        Ok(self.insert(Content { kind, space, parent, subtype, ..Content::default() }, revision))
     }
+}
 
-    /// Adds a piece of custom content to a space itself and returns its id.
-    ///
-    /// # Errors
-    /// When the space does not exist.
-    pub fn add_custom_content_to_space(&mut self, space: u64, kind: &str, title: &str) -> Result<u64, Error> {
-        self.homepage(space).ok_or_else(ApiError::not_found)?;
-        Ok(self.insert_custom_content(space, None, kind, title))
+/// Adds two spaces, a dozen pages and some of everything else. Its ids are the same in every run.
+pub(super) fn demo(state: &mut State) -> Result<(), ApiError> {
+    let demo = state.add_space(SpaceSeed::new("DEMO", "Demo"))?;
+    let arch = state.add_space(SpaceSeed::new("ARCH", "Architecture").kind("knowledge_base"))?;
+    let body = "<h1>Welcome</h1><p>This page exists to be read, changed and deleted.</p>";
+    let welcome = state.add_page(PageSeed::new(demo, "Welcome").body(body))?;
+    // First the content whose ids are constants above, in their order.
+    let notes = state.add_attachment(welcome, "notes.txt", "text/plain", "Remember the milk.\n")?;
+    let task = state.add_custom_content(welcome, "ac:demo:task", "Water the plants")?;
+    state.add_attachment(welcome, "pixel.png", "image/png", PIXEL)?;
+    state.add_label(welcome, "welcome")?;
+    state.add_label(welcome, "start-here")?;
+    state.like(welcome, "557058:reader")?;
+    state.favourite(welcome, ACCOUNT_ID)?;
+    state.add_property(welcome, "reviewed", &json!({"by": "demo", "ok": true}))?;
+    state.add_property(notes, "checked", &json!(true))?;
+    state.add_property(task, "due", &json!("2026-06-01"))?;
+    let meetings = state.add_page(PageSeed::new(demo, "Meeting notes"))?;
+    for month in ["January", "February", "March"] {
+        state.add_page(PageSeed::new(demo, &format!("Meeting of {month}")).under(meetings))?;
     }
-
-    /// Adds an attachment to a piece of custom content and returns the number of its id.
-    ///
-    /// # Errors
-    /// When the custom content does not exist.
-    pub fn add_custom_content_attachment(
-        &mut self,
-        content: u64,
-        name: &str,
-        media_type: &str,
-        bytes: impl Into<Bytes>,
-    ) -> Result<u64, Error> {
-        if !self.custom_contents.contains_key(&content) {
-            return Err(ApiError::not_found().into());
-        }
-        let author = self.seeding_account();
-        let file =
-            UploadedFile { name: name.to_owned(), media_type: media_type.to_owned(), bytes: bytes.into() };
-        // Stored as on a page of that id, which no page has, and then hung where it belongs.
-        let id = self.store_file(&author, content, file, "", false);
-        if let Some(kept) = self.attachments.get_mut(&id) {
-            kept.amend().container = Container::CustomContent(content);
-        }
-        Ok(id)
+    state.add_page(PageSeed::new(demo, "Old handbook").status(Status::Archived))?;
+    state.add_page(PageSeed::new(demo, "Not finished yet").status(Status::Draft))?;
+    state.add_label(arch, "engineering")?;
+    let decisions = state.add_page(PageSeed::new(arch, "Decisions"))?;
+    for title in ["ADR 1: One binary", "ADR 2: Connectors are data", "ADR 3: An execution is a log"] {
+        let page = state.add_page(PageSeed::new(arch, title).under(decisions))?;
+        state.add_label(page, "adr")?;
     }
-
-    fn insert_custom_content(&mut self, space: u64, page: Option<u64>, kind: &str, title: &str) -> u64 {
-        let id = self.ids.take();
-        let author = self.seeding_account();
-        let version = self.first_version(&author, "");
-        let (kind, title, body) = (kind.to_owned(), title.to_owned(), Body::storage("<p/>"));
-        self.custom_contents.insert(id, CustomContent { id, kind, title, space, page, body, version });
-        id
-    }
+    state.add_attachment(decisions, "components.csv", "text/csv", "component,owner\nengine,demo\n")?;
+    state.add_page(PageSeed::new(arch, "Glossary"))?;
+    Ok(())
 }

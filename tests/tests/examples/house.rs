@@ -181,7 +181,8 @@ impl House {
 
     /// The wiki's own response to a GET, such as `/pages/4300000005?body-format=storage`.
     pub(crate) async fn in_wiki(&self, path: &str) -> Value {
-        let request = self.http.get(self.wiki.site_api() + path).basic_auth(DEMO_EMAIL, Some(DEMO_TOKEN));
+        let url = format!("{}/wiki/api/v2{path}", self.wiki.base_url());
+        let request = self.http.get(url).basic_auth(DEMO_EMAIL, Some(DEMO_TOKEN));
         self.send(request).await.json()
     }
 

@@ -75,7 +75,7 @@ const LISTENED: &str = "enabled: false\ntrigger: {webhook: {verify: none}}\nstep
 /// Writes the connections and the secrets that they name.
 fn connect(project: &Project, recorder: &Recorder, wiki: &tests::wiki::Running, github: &GitHub) {
     let at = format!("baseUrl: \"{}\"", recorder.url());
-    let (auth, gateway) = (wiki.auth_url(), wiki.gateway_url());
+    let wiki = wiki.base_url();
     for (name, kind, with) in [
         ("bearer", "http.bearer", format!("{at}, token: \"${{{{ secrets.bearer }}}}\"")),
         ("basic", "http.basic", format!("{at}, username: u, password: \"${{{{ secrets.basic }}}}\"")),
@@ -84,16 +84,13 @@ fn connect(project: &Project, recorder: &Recorder, wiki: &tests::wiki::Running, 
         (
             "wiki",
             "wiki.basic",
-            format!(
-                "email: {DEMO_EMAIL}, apiToken: \"${{{{ secrets.wikiToken }}}}\", host: \"{}\"",
-                wiki.base_url()
-            ),
+            format!("email: {DEMO_EMAIL}, apiToken: \"${{{{ secrets.wikiToken }}}}\", host: \"{wiki}\""),
         ),
         (
             "oauth",
             "wiki.oauth",
             format!(
-                "authUrl: \"{auth}\", gateway: \"{gateway}\", clientId: {DEMO_CLIENT_ID}, \
+                "authUrl: \"{wiki}\", gateway: \"{wiki}\", clientId: {DEMO_CLIENT_ID}, \
                  clientSecret: \"${{{{ secrets.wikiSecret }}}}\""
             ),
         ),

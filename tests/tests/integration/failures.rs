@@ -121,7 +121,7 @@ async fn what_the_wiki_answers_reaches_the_execution_and_the_caller() {
     check(&json!({"id": "1"}), "the wiki answered 404", "status", json!(404)).await;
     wiki.fault(Fault::on("GET", "*").status(500)).unwrap();
     check(&id, "the wiki answered 500", "status", json!(500)).await;
-    wiki.fault(Fault::on("GET", "*").too_many_requests().retry_after(1)).unwrap();
+    wiki.fault(Fault::on("GET", "*").status(429).retry_after(1)).unwrap();
     check(&id, "asks to wait 1s", "status", json!(429)).await;
     wiki.fault(Fault::on("GET", "*").html(503)).unwrap();
     check(&id, "with an HTML page", "status", json!(503)).await;

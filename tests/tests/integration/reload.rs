@@ -100,8 +100,8 @@ steps:
 outputs: ${{ $.steps.step1.results.results[*].key }}
 ";
     let one = Simulator::builder().demo().start().await.unwrap();
-    let seed = |wiki: &mut tests::wiki::State| wiki.add_space(SpaceSeed::new("NEW", "New")).map(drop);
-    let two = Simulator::builder().seed(seed).start().await.unwrap();
+    let two = Simulator::builder().start().await.unwrap();
+    two.seed(|wiki| wiki.add_space(SpaceSeed::new("NEW", "New"))).unwrap();
     let mut site = Site::new(&[("list", list)]);
     site.connect_wiki(one.base_url());
     site.start().await;

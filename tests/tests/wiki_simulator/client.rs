@@ -1,18 +1,26 @@
-//! A small client: one simulator of its own for each test, and answers that are easy to look into.
+//! A client with a simulator of its own for each test.
+
+use std::cell::RefCell;
 
 use reqwest::header::HeaderMap;
+use reqwest::multipart::{Form, Part};
 use reqwest::{Method, RequestBuilder};
 use serde_json::{Value, json};
 use tests::wiki::{
-    ALL_SCOPES, Builder, DEMO_EMAIL, DEMO_TOKEN, Error, PageSeed, Running, Simulator, SpaceSeed, State, User,
+    ALL_SCOPES, ApiError, Builder, CLOUD_ID, DEMO_EMAIL, DEMO_TOKEN, PageSeed, Running, Simulator, SpaceSeed,
+    State, Status,
 };
 
-/// A running simulator and a client for it.
+pub(crate) const NONE: Value = Value::Null;
+
+/// A running simulator and a client of it.
 pub(crate) struct Wiki {
     pub(crate) sim: Running,
     pub(crate) http: reqwest::Client,
-    /// The first space, when the wiki was started with one.
+    /// The space `TEST`.
     pub(crate) space: u64,
+    /// The ids that transcripts name.
+    ids: RefCell<Vec<(String, String)>>,
 }
 
 /// An answer that has been read whole.
@@ -26,177 +34,242 @@ pub(crate) struct Answer {
 }
 
 impl Answer {
-    /// The ids of a list.
-    pub(crate) fn ids(&self) -> Vec<String> {
-        self.column("id")
-    }
-
-    /// One field of each entry of a list.
-    pub(crate) fn column(&self, field: &str) -> Vec<String> {
+    /// One field of each entry of a list, joined by commas.
+    pub(crate) fn column(&self, field: &str) -> String {
         let entries = self.body["results"].as_array().unwrap_or_else(|| panic!("no list: {}", self.text));
-        entries.iter().map(|entry| entry[field].as_str().unwrap_or_default().to_owned()).collect()
+        entries.iter().map(|entry| entry[field].as_str().unwrap()).collect::<Vec<_>>().join(",")
     }
 
-    /// The relative address of the next page.
-    pub(crate) fn next(&self) -> Option<String> {
-        self.body["_links"]["next"].as_str().map(str::to_owned)
+    pub(crate) fn len(&self) -> usize {
+        self.body["results"].as_array().map_or(0, Vec::len)
+    }
+
+    /// The query of the address of the next page.
+    pub(crate) fn next(&self) -> Option<&str> {
+        self.body["_links"]["next"].as_str().map(|next| next.split_once('?').unwrap().1)
     }
 
     pub(crate) fn header(&self, name: &str) -> &str {
         self.headers.get(name).map_or("", |value| value.to_str().unwrap())
     }
 
-    /// The code of the first error in the v2 shape.
-    pub(crate) fn code(&self) -> &str {
-        self.body["errors"][0]["code"].as_str().unwrap_or_default()
+    /// A field that is text.
+    pub(crate) fn field(&self, name: &str) -> &str {
+        self.body[name].as_str().unwrap_or_else(|| panic!("no {name}: {}", self.text))
     }
 
-    /// The title of the first error in the v2 shape.
+    /// The title of the first error of the v2 API.
     pub(crate) fn title(&self) -> &str {
         self.body["errors"][0]["title"].as_str().unwrap_or_default()
     }
 
+    /// Checks the status and, after a blank, the code of an error of the v2 API: `404 NOT_FOUND`.
     #[track_caller]
-    pub(crate) fn is(&self, status: u16) -> &Self {
-        assert_eq!(self.status, status, "{}", self.text);
+    pub(crate) fn is(&self, expected: &str) -> &Self {
+        let error = &self.body["errors"][0];
+        let outcome = format!("{} {}", self.status, error["code"].as_str().unwrap_or_default());
+        assert_eq!(outcome.trim(), expected, "{}", self.text);
+        assert!(
+            error["code"].is_null() || (error["status"] == self.status && !self.title().is_empty()),
+            "{}",
+            self.text
+        );
         self
     }
 
-    /// An error of the v2 API with this status and code.
+    /// Checks fields of the body by their dotted paths; `null` also stands for a field that is absent, and `*.field` for the
+    /// field of all entries of a list, joined by commas.
     #[track_caller]
-    pub(crate) fn is_error(&self, status: u16, code: &str) -> &Self {
-        self.is(status);
-        assert_eq!(self.code(), code, "{}", self.text);
-        assert_eq!(self.body["errors"][0]["status"], status);
-        assert!(!self.title().is_empty());
+    pub(crate) fn has(&self, fields: Value) -> &Self {
+        for (path, expected) in fields.as_object().unwrap() {
+            let found = match path.strip_prefix("*.") {
+                Some(field) => self.column(field).into(),
+                None => self.body.pointer(&format!("/{}", path.replace('.', "/"))).cloned().unwrap_or(NONE),
+            };
+            assert_eq!(found, *expected, "{path} in {}", self.text);
+        }
         self
     }
 }
 
-/// A wiki with one space, `TEST`.
+/// Makes a test of each transcript.
+macro_rules! transcripts {
+    ($($name:ident: $transcript:literal)*) => {
+        $(#[tokio::test]
+        async fn $name() {
+            crate::client::wiki().await.run($transcript).await;
+        })*
+    };
+}
+pub(crate) use transcripts;
+
 pub(crate) async fn wiki() -> Wiki {
     wiki_with(Simulator::builder()).await
 }
 
-/// A wiki with one space, `TEST`, built otherwise.
+/// A wiki with the spaces `TEST` and `OTHER`.
 pub(crate) async fn wiki_with(builder: Builder) -> Wiki {
-    let mut wiki = bare(builder).await;
-    wiki.space = wiki.seed(|state| state.add_space(SpaceSeed::new("TEST", "Test")));
-    wiki
-}
-
-/// A wiki as it is built.
-pub(crate) async fn bare(builder: Builder) -> Wiki {
     // An error means that another test of this process was first.
     let _ = rustls::crypto::ring::default_provider().install_default();
     let http = reqwest::Client::builder().redirect(reqwest::redirect::Policy::none()).build().unwrap();
-    Wiki { sim: builder.start().await.unwrap(), http, space: 0 }
-}
-
-/// A user of this name who may do everything, with an API token made of the name.
-pub(crate) fn user(name: &str) -> User {
-    User::new(format!("account-{name}"), format!("{name}@example.com")).api_token(format!("{name}-token"))
+    let sim = builder.start().await.unwrap();
+    let space = sim.seed(|state| state.add_space(SpaceSeed::new("TEST", "Test"))).unwrap();
+    let other = sim.seed(|state| state.add_space(SpaceSeed::new("OTHER", "Other"))).unwrap();
+    let wiki = Wiki { sim, http, space, ids: RefCell::default() };
+    wiki.name("space", space);
+    wiki.name("home", space + 1);
+    wiki.name("other", other);
+    wiki.name("elsewhere", other + 1);
+    wiki
 }
 
 impl Wiki {
-    pub(crate) fn seed<T>(&self, seed: impl FnOnce(&mut State) -> Result<T, Error>) -> T {
+    /// Runs a transcript, in which a line is a call with a JSON body and, after `->`, its outcome with fields of the answer.
+    ///
+    /// `name = call` names the id in the answer, which `$name` stands for from then on; at first there are `$space` with its
+    /// `$home`, and `$other` with `$elsewhere`. Further calls are `create TITLE` and `update ID NUMBER` for pages and `upload
+    /// METHOD PAGE NAME TEXT`. `attach CONTAINER NAME`, `content CONTAINER` and `archive ID` add and
+    /// change content without a call.
+    pub(crate) async fn run(&self, transcript: &str) {
+        for line in transcript.lines().map(str::trim).filter(|line| !line.is_empty()) {
+            let line = self.named(line);
+            let (call, expected) = line.split_once(" -> ").unwrap_or((&line, ""));
+            let (name, call) = call.split_once(" = ").unwrap_or(("", call));
+            let (call, body) = with_json(call);
+            let words: Vec<&str> = call.split(' ').collect();
+            let seeded = match words[..] {
+                ["attach", container, file] => self.attachment(container.parse().unwrap(), file),
+                ["content", container] => self.custom_content(container.parse().unwrap()),
+                ["archive", id] => self.archive(id.parse().unwrap()),
+                _ => 0,
+            };
+            if seeded > 0 {
+                self.name(name, seeded);
+                continue;
+            }
+            let answer = match words[..] {
+                ["upload", method, page, file, text] => {
+                    let part = Part::bytes(text.as_bytes().to_vec()).file_name(file.to_owned());
+                    self.upload(method, page, Form::new().part("file", part)).await
+                }
+                ["create", title] => self.create(title, body).await,
+                ["update", page, number] => self.update(page, number.parse().unwrap(), body).await,
+                _ => self.call(call, body).await,
+            };
+            let (outcome, fields) = with_json(expected);
+            let answer = Answer { text: format!("{line}\n{}", answer.text), ..answer };
+            answer.is(outcome).has(if fields.is_null() { json!({}) } else { fields });
+            if !name.is_empty() {
+                let id = answer.body["results"][0]["id"].as_str().map(|id| id.trim_start_matches("att"));
+                self.name(name, id.unwrap_or_else(|| answer.field("id")));
+            }
+        }
+    }
+
+    /// Uploads to a page.
+    pub(crate) async fn upload(&self, method: &str, page: &str, form: Form) -> Answer {
+        let request = self.request(&format!("{method} /wiki/rest/api/content/{page}/child/attachment"));
+        send(request.header("X-Wiki-Token", "no-check").multipart(form)).await
+    }
+
+    /// Names an id for transcripts.
+    pub(crate) fn name(&self, name: &str, id: impl ToString) {
+        if !name.is_empty() {
+            self.ids.borrow_mut().push((format!("${name}"), id.to_string()));
+        }
+    }
+
+    /// A text with the ids in the place of their names.
+    pub(crate) fn named(&self, text: &str) -> String {
+        self.ids.borrow().iter().rev().fold(text.to_owned(), |text, (name, id)| text.replace(name, id))
+    }
+
+    pub(crate) fn seed<T>(&self, seed: impl FnOnce(&mut State) -> Result<T, ApiError>) -> T {
         self.sim.seed(seed).unwrap()
     }
 
-    /// Seeds a page of this title in the first space.
     pub(crate) fn page(&self, title: &str) -> u64 {
-        let space = self.space;
-        self.seed(|state| state.add_page(PageSeed::new(space, title)))
+        self.seed(|state| state.add_page(PageSeed::new(self.space, title)))
     }
 
-    /// Seeds an attachment of this name on a page.
-    pub(crate) fn attachment(&self, page: u64, name: &str) -> u64 {
-        self.seed(|state| state.add_attachment(page, name, "text/plain", format!("the bytes of {name}")))
+    pub(crate) fn attachment(&self, container: u64, name: &str) -> u64 {
+        self.seed(|state| state.add_attachment(container, name, "text/plain", format!("the bytes of {name}")))
     }
 
-    /// Seeds custom content on a page.
-    pub(crate) fn custom_content(&self, page: u64) -> u64 {
-        self.seed(|state| state.add_custom_content(page, "ac:app:thing", "Thing"))
+    fn archive(&self, content: u64) -> u64 {
+        self.seed(|state| state.set_status(content, Status::Archived).map(|()| content))
     }
 
-    pub(crate) fn homepage(&self) -> u64 {
-        let space = self.space;
-        self.sim.seed(|state| state.homepage(space)).unwrap()
+    /// Adds custom content to a page or to a space.
+    pub(crate) fn custom_content(&self, container: u64) -> u64 {
+        self.seed(|state| state.add_custom_content(container, "ac:app:thing", "Thing"))
     }
 
-    /// A request to a path of the site's v2 API by the user who may do everything.
-    pub(crate) fn v2(&self, method: Method, path: &str) -> RequestBuilder {
-        self.site(method, &format!("/wiki/api/v2{path}"))
+    /// A request without credentials, such as `GET /pages`: to the v2 API, or to a whole path of a host.
+    pub(crate) fn open(&self, line: &str) -> RequestBuilder {
+        let (method, path) = line.split_once(' ').unwrap();
+        let roots = ["/wiki/", "/ex/", "/gateway", "/graphql", "/oauth", "/authorize", "/_", "/api/"];
+        let base = if roots.iter().any(|root| path.starts_with(root)) { "" } else { "/wiki/api/v2" };
+        let method = Method::from_bytes(method.as_bytes()).unwrap();
+        self.http.request(method, format!("{}{base}{path}", self.sim.base_url()))
     }
 
-    /// A request to any path by the user who may do everything.
-    pub(crate) fn site(&self, method: Method, path: &str) -> RequestBuilder {
-        self.open(method, path).basic_auth(DEMO_EMAIL, Some(DEMO_TOKEN))
+    /// A request with the API token of the user.
+    pub(crate) fn request(&self, line: &str) -> RequestBuilder {
+        self.open(line).basic_auth(DEMO_EMAIL, Some(DEMO_TOKEN))
     }
 
-    /// A request without credentials.
-    pub(crate) fn open(&self, method: Method, path: &str) -> RequestBuilder {
-        self.http.request(method, format!("{}{path}", self.sim.base_url()))
+    /// A request to the v2 API on the gateway.
+    pub(crate) fn gateway(&self, line: &str, token: &str) -> RequestBuilder {
+        self.open(&line.replacen(" /", &format!(" /ex/wiki/{CLOUD_ID}/wiki/api/v2/"), 1)).bearer_auth(token)
     }
 
-    /// A request to a path of the gateway's v2 API with this access token.
-    pub(crate) fn gateway(&self, method: Method, path: &str, token: &str) -> RequestBuilder {
-        self.http.request(method, format!("{}{path}", self.sim.gateway_api())).bearer_auth(token)
-    }
-
-    /// A request to a path of the site's v2 API by the user of this name.
-    pub(crate) fn as_user(&self, name: &str, method: Method, path: &str) -> RequestBuilder {
-        let request = self.open(method, &format!("/wiki/api/v2{path}"));
-        request.basic_auth(format!("{name}@example.com"), Some(format!("{name}-token")))
-    }
-
-    pub(crate) fn token(&self) -> String {
-        self.sim.grant(ALL_SCOPES).access_token
+    pub(crate) async fn call(&self, line: &str, body: Value) -> Answer {
+        send(with(self.request(line), body)).await
     }
 
     pub(crate) async fn get(&self, path: &str) -> Answer {
-        send(self.v2(Method::GET, path)).await
+        self.call(&format!("GET {path}"), NONE).await
     }
 
-    pub(crate) async fn post(&self, path: &str, body: Value) -> Answer {
-        send(self.v2(Method::POST, path).json(&body)).await
-    }
-
-    pub(crate) async fn put(&self, path: &str, body: Value) -> Answer {
-        send(self.v2(Method::PUT, path).json(&body)).await
-    }
-
-    pub(crate) async fn delete(&self, path: &str) -> Answer {
-        send(self.v2(Method::DELETE, path)).await
+    pub(crate) fn token(&self) -> String {
+        self.sim.grant(ALL_SCOPES).0
     }
 
     /// Creates a page of this title with more fields.
     pub(crate) async fn create(&self, title: &str, more: Value) -> Answer {
-        let mut body = json!({"spaceId": self.space.to_string(), "title": title});
-        merge(&mut body, more);
-        self.post("/pages", body).await
+        self.call("POST /pages", merge(json!({"spaceId": self.space.to_string(), "title": title}), more))
+            .await
     }
 
-    /// Updates a page to this title and version number with more fields.
-    pub(crate) async fn update(&self, page: u64, title: &str, number: u32, more: Value) -> Answer {
-        let mut body = json!({
-            "id": page.to_string(),
-            "status": "current",
-            "title": title,
-            "body": {"representation": "storage", "value": "<p>changed</p>"},
-            "version": {"number": number, "message": "why"},
-        });
-        merge(&mut body, more);
-        self.put(&format!("/pages/{page}"), body).await
+    pub(crate) async fn update(&self, page: &str, number: u32, more: Value) -> Answer {
+        let body = json!({"representation": "storage", "value": "<p>changed</p>"});
+        let version = json!({"number": number, "message": "why"});
+        let update = json!({"id": page, "status": "current", "title": "B", "body": body, "version": version});
+        self.call(&format!("PUT /pages/{page}"), merge(update, more)).await
     }
 }
 
-fn merge(body: &mut Value, more: Value) {
-    if let Value::Object(more) = more {
-        for (name, value) in more {
-            body[name] = value;
-        }
+/// The text before a JSON object, and the object.
+fn with_json(text: &str) -> (&str, Value) {
+    let (text, json) = text.split_at(text.find(" {").unwrap_or(text.len()));
+    let json = if json.is_empty() {
+        NONE
+    } else {
+        serde_json::from_str(json).unwrap_or_else(|error| panic!("{error}: {json}"))
+    };
+    (text, json)
+}
+
+fn with(request: RequestBuilder, body: Value) -> RequestBuilder {
+    if body.is_null() { request } else { request.json(&body) }
+}
+
+pub(crate) fn merge(mut body: Value, more: Value) -> Value {
+    for (name, value) in more.as_object().into_iter().flatten() {
+        body[name] = value.clone();
     }
+    body
 }
 
 /// Sends a request that is answered.
@@ -204,11 +277,5 @@ pub(crate) async fn send(request: RequestBuilder) -> Answer {
     let response = request.send().await.unwrap();
     let (status, headers) = (response.status().as_u16(), response.headers().clone());
     let text = response.text().await.unwrap();
-    let body = serde_json::from_str(&text).unwrap_or_default();
-    Answer { status, headers, text, body }
-}
-
-/// The id of a created thing.
-pub(crate) fn id(answer: &Answer) -> u64 {
-    answer.body["id"].as_str().unwrap_or_else(|| panic!("no id: {}", answer.text)).parse().unwrap()
+    Answer { status, headers, body: serde_json::from_str(&text).unwrap_or_default(), text }
 }

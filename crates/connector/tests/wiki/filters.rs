@@ -3,14 +3,13 @@
 use model::ErrorKind;
 use pretty_assertions::assert_eq;
 use serde_json::json;
-use tests::wiki::{DEMO_EMAIL, DEMO_PAGE_ID, DEMO_SPACE_ID, DEMO_TOKEN, Simulator, Switches, Words};
+use tests::wiki::{DEMO_EMAIL, DEMO_PAGE_ID, DEMO_SPACE_ID, DEMO_TOKEN, Simulator, Switches};
 
 use super::{Wiki, id, text, titles};
 
 #[tokio::test]
 async fn a_wiki_with_another_word_for_documents_is_called_by_it() {
-    let words = Words::parse("documentFormat=acme_doc").expect("a word");
-    let switches = Switches { words, ..Switches::default() };
+    let switches = Switches { document_format: "acme_doc", ..Switches::default() };
     let simulator = Simulator::builder().switches(switches).demo().start().await.expect("it starts");
     let mut wiki = Wiki::new(simulator);
     let document = r#"{"type":"doc","version":1,"content":[]}"#;

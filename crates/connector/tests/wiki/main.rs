@@ -17,8 +17,8 @@ use model::{ActionError, ErrorKind, LogLevel, Map, ResultType, Value};
 use pretty_assertions::assert_eq;
 use serde_json::json;
 use tests::wiki::{
-    DEMO_ATTACHMENT_ID, DEMO_CUSTOM_CONTENT_ID, DEMO_EMAIL, DEMO_PAGE_ID, DEMO_SCOPED_TOKEN, DEMO_SPACE_ID,
-    DEMO_TOKEN, FIRST_ID, Fault, PageSeed, Running, Simulator, When,
+    CLOUD_ID, DEMO_ATTACHMENT_ID, DEMO_CUSTOM_CONTENT_ID, DEMO_EMAIL, DEMO_PAGE_ID, DEMO_SCOPED_TOKEN,
+    DEMO_SPACE_ID, DEMO_TOKEN, FIRST_ID, Fault, PageSeed, Running, Simulator, When,
 };
 
 /// Beyond the exact range of floats, so that an id that passes through one comes back changed.
@@ -511,7 +511,7 @@ async fn every_way_a_connection_can_fail_is_told_apart() {
 #[tokio::test]
 async fn a_token_with_scopes_reaches_the_wiki_through_the_gateway() {
     let wiki = Wiki::start().await;
-    let host = format!("{}/ex/wiki/{}", wiki.simulator.gateway_url(), wiki.simulator.cloud_id());
+    let host = format!("{}/ex/wiki/{CLOUD_ID}", wiki.simulator.base_url());
     let gateway = connect(&wiki.registry, &host, DEMO_SCOPED_TOKEN);
     let page = wiki.try_as(&gateway, "getPage", json!({"pageId": id(DEMO_PAGE_ID)})).await.expect("a page");
     assert_eq!(text(&page, "title"), "Welcome");

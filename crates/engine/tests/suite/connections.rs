@@ -7,7 +7,7 @@ use engine::{ConnectionState, Engine, LoginCallback};
 use jiff::SignedDuration;
 use pretty_assertions::assert_eq;
 use tests::wiki::{
-    Clock, DEMO_CLIENT_ID, DEMO_CLIENT_SECRET, Fault, Moment, RateLimit, Running, Simulator, When,
+    CLOUD_ID, Clock, DEMO_CLIENT_ID, DEMO_CLIENT_SECRET, Fault, Moment, RateLimit, Running, Simulator, When,
 };
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
@@ -52,11 +52,11 @@ impl World {
 
     /// Writes the connection, with further inputs.
     fn connect(&self, more: &str) {
-        let (auth, gateway) = (self.wiki.auth_url(), self.wiki.gateway_url());
+        let wiki = self.wiki.base_url();
         self.project.write(
             "connections/main.yaml",
             &format!(
-                "type: wiki.oauth\nwith:\n  authUrl: {auth}\n  gateway: {gateway}\n  clientId: {DEMO_CLIENT_ID}\n  \
+                "type: wiki.oauth\nwith:\n  authUrl: {wiki}\n  gateway: {wiki}\n  clientId: {DEMO_CLIENT_ID}\n  \
                  clientSecret: ${{{{ secrets.wikiSecret }}}}\n{more}"
             ),
         );
@@ -123,7 +123,7 @@ async fn a_consent_connects_and_its_tokens_outlive_a_restart() {
     assert_eq!(state(&engine), ConnectionState::NeedsLogin);
     assert!(run(&engine).await.contains("cogwork connections login main"));
     let begun = engine.runtime().begin_login("main").expect("it begins");
-    let host = world.wiki.gateway_url().trim_start_matches("http://").replace(':', "%3A");
+    let host = world.wiki.base_url().trim_start_matches("http://").replace(':', "%3A");
     for part in [
         &format!("audience={host}"),
         "prompt=consent",
@@ -190,7 +190,7 @@ async fn a_consent_that_is_denied_is_told_kindly_and_changes_nothing() {
 #[tokio::test]
 async fn an_answer_of_another_provider_is_refused_before_its_code_is_sent_anywhere() {
     let world = World::new().await;
-    let own = Some(world.wiki.auth_url().to_owned());
+    let own = Some(world.wiki.base_url().to_owned());
     for (named, issuer, connects) in [
         (None, own.clone(), true),
         (None, Some("https://evil.example".to_owned()), false),
@@ -217,19 +217,21 @@ async fn an_answer_of_another_provider_is_refused_before_its_code_is_sent_anywhe
 async fn tokens_and_polls_pass_the_guard_as_steps_do() {
     let mut world = World::new().await;
     world.project.settings.outbound_allow.clear();
-    let (auth, gateway) = (world.wiki.auth_url().to_owned(), world.wiki.gateway_url().to_owned());
+    let wiki = world.wiki.base_url().to_owned();
     world.project.write(
         "connections/own.yaml",
         &format!(
-            "type: http.clientCredentials\nwith: {{baseUrl: \"{gateway}\", tokenUrl: \"{auth}/oauth/token\", clientId: {DEMO_CLIENT_ID}, \
+            "type: http.clientCredentials\nwith: {{baseUrl: \"{wiki}\", tokenUrl: \"{wiki}/oauth/token\", clientId: {DEMO_CLIENT_ID}, \
              clientSecret: \"${{{{ secrets.wikiSecret }}}}\"}}\n"
         ),
     );
-    let ask = format!("action: http.request, connection: own, with: {{url: \"{gateway}/a\", method: GET}}");
+    let ask = format!("action: http.request, connection: own, with: {{url: \"{wiki}/a\", method: GET}}");
     world.project.write("automations/test.yaml", &format!("trigger: {{manual: {{}}}}\nsteps: [{{{ask}}}]\n"));
     world.project.write(
         "automations/poll.yaml",
-        &format!("trigger: {{poll: {{action: http.request, with: {{url: \"{gateway}/a\"}}, every: 1h}}}}\nsteps: []\n"),
+        &format!(
+            "trigger: {{poll: {{action: http.request, with: {{url: \"{wiki}/a\"}}, every: 1h}}}}\nsteps: []\n"
+        ),
     );
     let engine = world.project.start().await;
     let id = model::AutomationId::parse("poll").expect("an id");
@@ -373,7 +375,7 @@ async fn the_limits_that_a_host_tells_are_part_of_the_health_of_its_connection()
 async fn a_site_is_chosen_by_name_or_address_and_a_wrong_one_is_told_with_what_there_is() {
     for (choice, fits) in [("Second", true), ("https://SECOND.example.com/", true), ("third", false)] {
         let world = World::with(&format!("  apiSiteOverride: \"{choice}\"\n")).await;
-        let id = world.wiki.cloud_id();
+        let id = CLOUD_ID;
         let scopes = ["read:space:wiki"];
         world.wiki.accessible_resources(Some(serde_json::json!([
             {"id": "0-foreign", "name": "second", "url": "https://second.example.com", "scopes": ["read:jam"]},
@@ -399,18 +401,18 @@ async fn a_site_is_chosen_by_name_or_address_and_a_wrong_one_is_told_with_what_t
 #[tokio::test]
 async fn a_client_gets_tokens_by_itself_and_shares_them() {
     let world = World::new().await;
-    let (auth, gateway) = (world.wiki.auth_url(), world.wiki.gateway_url());
+    let wiki = world.wiki.base_url();
     world.project.write(
         "connections/main.yaml",
         &format!(
-            "type: http.clientCredentials\nwith: {{baseUrl: \"{gateway}\", tokenUrl: \"{auth}/oauth/token\", clientId: {DEMO_CLIENT_ID}, \
+            "type: http.clientCredentials\nwith: {{baseUrl: \"{wiki}\", tokenUrl: \"{wiki}/oauth/token\", clientId: {DEMO_CLIENT_ID}, \
              clientSecret: \"${{{{ secrets.wikiSecret }}}}\", scopes: \"read:space:wiki\"}}\n"
         ),
     );
     world.project.write(
         "automations/test.yaml",
         &format!(
-            "trigger: {{manual: {{}}}}\nsteps:\n  - {{id: ask, action: http.request, connection: main, with: {{url: \"{gateway}/oauth/token/accessible-resources\", method: GET}}}}\noutputs: ${{{{ steps.ask.results.statusCode }}}}\n"
+            "trigger: {{manual: {{}}}}\nsteps:\n  - {{id: ask, action: http.request, connection: main, with: {{url: \"{wiki}/oauth/token/accessible-resources\", method: GET}}}}\noutputs: ${{{{ steps.ask.results.statusCode }}}}\n"
         ),
     );
     let engine = world.project.start().await;
