@@ -49,6 +49,8 @@ else
 	git -C "$root$clone" reset --quiet --hard FETCH_HEAD
 fi
 chown -R --reference="$root/home/dev" "$root/home/dev"
+# A root folder that is a mount point of its own: `ip netns` cannot change how mounts propagate below another one.
+mount --bind "$root" "$root"
 mount -t proc proc "$root/proc"
 mount --rbind /dev "$root/dev"
 mount --rbind /sys "$root/sys"

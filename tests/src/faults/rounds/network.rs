@@ -54,7 +54,8 @@ impl Cable {
         };
         let [here, there] = &cable.ends;
         let [near, far] = cable.addresses.each_ref().map(|address| format!("{address}/30"));
-        ip(&["netns", "add", &cable.namespace]).await?;
+        let made = ip(&["netns", "add", &cable.namespace]).await;
+        made.map_err(|error| Error::NotHere(format!("no network namespace can be made: {error}")))?;
         ip(&["link", "add", here, "type", "veth", "peer", "name", there, "netns", &cable.namespace]).await?;
         ip(&["address", "add", &near, "dev", here]).await?;
         ip(&["link", "set", here, "up"]).await?;
