@@ -16,14 +16,17 @@ use utoipa::openapi::{HttpMethod, OpenApi, RefOr};
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::{PathItemExt as _, paste, routes};
 
-use super::guard::{self, Need, Rule};
-use super::scope::Scope;
-use super::{
-    Api, Problem, addresses, assist, audit, automations, bulk, connections, connectors, definitions,
-    deployments, editing, execution_list, executions, export, files, follow, hosts, import, input, listening,
-    login, metrics, nodes, notices, plan, polls, problem, replay, saved_payloads, secrets, session, state,
-    statistics, status, stream, subscriptions, test_drafts, tokens, trials, turns, ui, values, waiting,
+use super::auth::guard::{self, Need, Rule};
+use super::auth::scope::Scope;
+use super::auth::{audit, login, session, tokens};
+use super::definitions::{automations, connections, connectors, deployments, plan, versions};
+use super::executions::{
+    bulk, execution, execution_list, export, follow, import, input, replay, trials, turns, values, waiting,
 };
+use super::files::{assist, editing, project_files, test_drafts, ui};
+use super::operations::{hosts, metrics, nodes, notices, secrets, state, statistics, status, stream};
+use super::triggers::{addresses, listening, polls, saved_payloads, subscriptions};
+use super::{Api, Problem, problem};
 
 /// The size in bytes above which an answer is compressed, if the client takes that.
 const COMPRESSED_FROM: u64 = 1024;
@@ -125,8 +128,8 @@ table! {
     Read automations::list;
     Read automations::show;
     Run "start" automations::run;
-    Read definitions::versions;
-    Read definitions::show;
+    Read versions::versions;
+    Read versions::show;
     Secrets "pair" automations::pair, Read automations::pairing;
     Write "enable" editing::enable;
     Write "disable" editing::disable;
@@ -148,13 +151,13 @@ table! {
     Write "rewindPoll" polls::rewind;
     Read execution_list::list;
     Read execution_list::latest;
-    Read executions::show;
+    Read execution::show;
     Read values::values;
     Read input::input;
     Read export::route;
     Read turns::turns;
-    Read executions::logs;
-    Run "cancel" executions::cancel;
+    Read execution::logs;
+    Run "cancel" execution::cancel;
     Run "replay" replay::replay;
     Read bulk::list, Run "startBulk" bulk::begin;
     Read bulk::show, Run "stopBulk" bulk::stop;
@@ -166,8 +169,8 @@ table! {
     Run "answer" waiting::signal;
     Read waiting::answers;
     Read notices::events, Run "sendEvent" waiting::emit;
-    Read files::list;
-    Read files::show, Write "changeFile" files::put, Write "deleteFile" files::delete;
+    Read project_files::list;
+    Read project_files::show, Write "changeFile" project_files::put, Write "deleteFile" project_files::delete;
     Read editing::edit;
     Read assist::complete;
     Read assist::hover;

@@ -227,8 +227,11 @@ pub(super) const ROWS: &[(&str, Tried)] = &[
         "[logins at an identity provider]",
         elsewhere(
             &[
-                ("crates/server/src/admin/login.rs", "one_address_leaves_room_for_the_logins_of_others"),
-                ("crates/server/src/admin/login.rs", "a_login_belongs_to_its_cookie_and_lasts_ten_minutes"),
+                ("crates/server/src/admin/auth/login.rs", "one_address_leaves_room_for_the_logins_of_others"),
+                (
+                    "crates/server/src/admin/auth/login.rs",
+                    "a_login_belongs_to_its_cookie_and_lasts_ten_minutes",
+                ),
                 ("crates/server/tests/http/login.rs", "what_a_provider_answers_is_bounded_and_checked"),
                 ("crates/connector/src/oidc/mod.rs", "a_provider_that_never_answers_fails_the_login_in_time"),
             ],
@@ -293,11 +296,11 @@ pub(super) const ROWS: &[(&str, Tried)] = &[
     (
         "login links",
         elsewhere(
-            &[("crates/server/src/admin/session.rs", "links_of_one_credential_push_out_its_own_alone")],
+            &[("crates/server/src/admin/auth/session.rs", "links_of_one_credential_push_out_its_own_alone")],
             &[
-                ("crates/server/src/admin/session.rs", "const LINKS: usize = 64;"),
+                ("crates/server/src/admin/auth/session.rs", "const LINKS: usize = 64;"),
                 (
-                    "crates/server/src/admin/session.rs",
+                    "crates/server/src/admin/auth/session.rs",
                     "const LINK_FOR: SignedDuration = SignedDuration::from_mins(10);",
                 ),
             ],
@@ -307,14 +310,17 @@ pub(super) const ROWS: &[(&str, Tried)] = &[
         "event streams after the end",
         elsewhere(
             &[("crates/server/tests/http/tokens.rs", "an_open_stream_ends_when_its_token_is_revoked")],
-            &[("crates/server/src/admin/guard.rs", "const RECHECK: Duration = Duration::from_secs(20);")],
+            &[(
+                "crates/server/src/admin/auth/guard.rs",
+                "const RECHECK: Duration = Duration::from_secs(20);",
+            )],
         ),
     ),
     (
         "[reads of large executions]",
         elsewhere(
             &[
-                ("crates/server/src/admin/mod.rs", "a_request_that_gets_no_turn_in_time_is_refused_for_now"),
+                ("crates/server/src/admin/api.rs", "a_request_that_gets_no_turn_in_time_is_refused_for_now"),
                 ("crates/runtime/src/memory.rs", "more_than_all_is_all"),
             ],
             &[
@@ -327,11 +333,11 @@ pub(super) const ROWS: &[(&str, Tried)] = &[
     (
         "texts that are checked, edited or completed",
         elsewhere(
-            &[("crates/server/src/admin/mod.rs", "a_request_that_gets_no_turn_in_time_is_refused_for_now")],
+            &[("crates/server/src/admin/api.rs", "a_request_that_gets_no_turn_in_time_is_refused_for_now")],
             &[
-                ("crates/server/src/admin/mod.rs", "let checks = Arc::new(Semaphore::new(processors));"),
+                ("crates/server/src/admin/api.rs", "let checks = Arc::new(Semaphore::new(processors));"),
                 (
-                    "crates/server/src/admin/mod.rs",
+                    "crates/server/src/admin/api.rs",
                     "const CHECK_PATIENCE: Duration = Duration::from_secs(10);",
                 ),
             ],

@@ -86,7 +86,7 @@ pub(super) const ROWS: &[(&str, Tried)] = &[
                 ("crates/engine/src/generations/deploy.rs", "const MAX_BYTES: usize = 32 << 20;"),
                 ("crates/engine/src/generations/deploy.rs", "const MAX_NOTE: usize = 1000;"),
                 ("crates/store/src/postgres/generations.rs", "const KEPT: i32 = 50;"),
-                ("crates/server/src/admin/mod.rs", "const LARGE_BYTES: usize = 32 << 20;"),
+                ("crates/server/src/admin/listener.rs", "const LARGE_BYTES: usize = 32 << 20;"),
             ],
         ),
     ),

@@ -143,11 +143,14 @@ pub(super) const ROWS: &[(&str, Tried)] = &[
         elsewhere(
             &[
                 ("crates/server/tests/http/streams.rs", "there_are_only_so_many_streams"),
-                ("crates/server/src/admin/stream/topic.rs", "topics_are_read_and_what_is_none_is_a_problem"),
+                (
+                    "crates/server/src/admin/operations/stream/topic.rs",
+                    "topics_are_read_and_what_is_none_is_a_problem",
+                ),
             ],
             &[
-                ("crates/server/src/admin/mod.rs", "const STREAMS: usize = 64;"),
-                ("crates/server/src/admin/stream/topic.rs", "const MOST: usize = 32;"),
+                ("crates/server/src/admin/api.rs", "const STREAMS: usize = 64;"),
+                ("crates/server/src/admin/operations/stream/topic.rs", "const MOST: usize = 32;"),
             ],
         ),
     ),
@@ -156,17 +159,17 @@ pub(super) const ROWS: &[(&str, Tried)] = &[
         elsewhere(
             &[
                 (
-                    "crates/server/src/admin/stream/hub.rs",
+                    "crates/server/src/admin/operations/stream/hub.rs",
                     "a_thousand_messages_are_kept_until_nobody_has_wanted_any_for_a_minute",
                 ),
                 (
-                    "crates/server/src/admin/stream/hub.rs",
+                    "crates/server/src/admin/operations/stream/hub.rs",
                     "what_is_kept_is_bounded_and_a_slow_stream_learns_what_it_missed",
                 ),
             ],
             &[
-                ("crates/server/src/admin/stream/hub.rs", "const MOST_MESSAGES: usize = 1000;"),
-                ("crates/server/src/admin/stream/hub.rs", "const MOST_WEIGHT: usize = 20_000;"),
+                ("crates/server/src/admin/operations/stream/hub.rs", "const MOST_MESSAGES: usize = 1000;"),
+                ("crates/server/src/admin/operations/stream/hub.rs", "const MOST_WEIGHT: usize = 20_000;"),
             ],
         ),
     ),
@@ -176,7 +179,7 @@ pub(super) const ROWS: &[(&str, Tried)] = &[
             &[("crates/engine/tests/suite/limits.rs", "a_search_ends_when_its_time_is_over")],
             &[
                 (
-                    "crates/server/src/admin/execution_list.rs",
+                    "crates/server/src/admin/executions/execution_list.rs",
                     "const SEARCH_TIME: Duration = Duration::from_secs(1);",
                 ),
                 (

@@ -1,0 +1,10 @@
+//! Credentials, sessions and scopes, and the audit log.
+
+pub(crate) mod access;
+pub(crate) mod audit;
+pub(crate) mod credential;
+pub(crate) mod guard;
+pub(crate) mod login;
+pub(crate) mod scope;
+pub(crate) mod session;
+pub(crate) mod tokens;

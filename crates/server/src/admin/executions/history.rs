@@ -1,0 +1,506 @@
+//! The events of an execution as people look at them: step by step, with credentials masked.
+
+use std::collections::HashMap;
+use std::time::Duration;
+
+use jiff::Timestamp;
+use model::automation::{Automation, Verb};
+use model::execution::{CallRecord, Jump};
+use model::redact::{self, MASK};
+use model::{ActionError, Event, ExecutionId, Payload, StepOutcome};
+use serde::Serialize;
+use utoipa::ToSchema;
+
+use super::large;
+use super::recorded::Cuts;
+use super::tries::{Tries, TryView};
+use crate::admin::described::{AnyJson, ErrorInfo, JumpWord, StepWord, WaitReasonInfo};
+use crate::admin::extract::outside;
+
+/// One step of an execution, or one turn of a step in a loop.
+#[derive(Debug, Serialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+#[schema(as = Step)]
+pub(crate) struct StepView {
+    /// Which step, with its loop turns: `createPage`, `copy[2]`.
+    step: String,
+    #[schema(value_type = StepWord)]
+    status: &'static str,
+    /// The action that it calls.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    action: Option<String>,
+    /// The connection that it calls with.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    connection: Option<String>,
+    /// The last request that was sent, as it was sent, or that a rule or the network kept from being sent. A redirect and a
+    /// repetition are requests of their own.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    request: Option<RequestView>,
+    /// The automation that a `call` step starts.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    automation: Option<String>,
+    /// The executions that a `call` step started: one for each of its tries.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    executions: Vec<String>,
+    /// How many tries there were.
+    attempts: u32,
+    /// Its tries, if there were several or one waited for the store.
+    #[serde(skip_serializing_if = "Tries::are_plain")]
+    #[schema(value_type = Vec<TryView>)]
+    tries: Tries,
+    /// When its last try began.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<String>, format = DateTime)]
+    started_at: Option<Timestamp>,
+    /// When it ended.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<String>, format = DateTime)]
+    finished_at: Option<Timestamp>,
+    /// How long its last try took, in milliseconds.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    took_ms: Option<f64>,
+    /// When its next try begins, or its pause ends at the latest.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<String>, format = DateTime)]
+    next_at: Option<Timestamp>,
+    /// For what it pauses, while it does.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<WaitReasonInfo>)]
+    on: Option<serde_json::Value>,
+    /// Since when it paused, in its last try.
+    #[serde(skip)]
+    paused: Option<Timestamp>,
+    /// The signals received so far.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    signals: Vec<SignalView>,
+    /// The control flow that it started: `break`, `continue` or `stop`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<JumpWord>)]
+    left: Option<Jump>,
+    /// Its result, if it succeeded.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<AnyJson>)]
+    result: Option<serde_json::Value>,
+    /// Why its last try failed.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<ErrorInfo>)]
+    error: Option<serde_json::Value>,
+    /// The result that `onError` substituted, after which the execution continued.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<AnyJson>)]
+    handled: Option<serde_json::Value>,
+    /// True if a replay keeps its outcome of the execution that it replays: the step did not run here.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    kept: bool,
+}
+
+/// A request that an action sent.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+#[schema(as = SentRequest)]
+pub(crate) struct RequestView {
+    method: String,
+    /// The address without credentials and query, secrets hidden; at most 300 characters.
+    url: String,
+}
+
+/// Something that came for a step that paused. What it held is the step's result, if it was what the step waited for.
+#[derive(Debug, Serialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+#[schema(as = Signal)]
+pub(crate) struct SignalView {
+    #[schema(value_type = String, format = DateTime)]
+    at: Timestamp,
+    /// The event's name; absent for an answer.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    name: Option<String>,
+    /// The sender, as text.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    by: Option<String>,
+}
+
+/// The steps in the order in which they first appear. `automation` is what the execution runs on, where it is known.
+pub(crate) fn steps(events: &[Event], automation: Option<&Automation>) -> Vec<StepView> {
+    let mut verbs = HashMap::new();
+    if let Some(automation) = automation {
+        automation.walk(&mut |step| {
+            verbs.insert(step.id.clone(), &step.verb);
+        });
+    }
+    let (mut views, mut places): (Vec<StepView>, HashMap<&str, usize>) = Default::default();
+    let kept = kept_events(events);
+    for (index, event) in events.iter().enumerate() {
+        if let Event::Finished { .. } = event {
+            views.iter_mut().for_each(StepView::leave);
+        }
+        let (Event::StepStarted { step, .. }
+        | Event::StepRetry { step, .. }
+        | Event::StepFailed { step, .. }
+        | Event::Waiting { step, .. }
+        | Event::Signalled { step, .. }
+        | Event::StepCalled { step, .. }
+        | Event::Waited { step: Some(step), .. }
+        | Event::StepFinished { step, .. }) = event
+        else {
+            continue;
+        };
+        if step.contains('#') {
+            // State that a loop keeps for one iteration is not a step.
+            continue;
+        }
+        let place = *places.entry(step).or_insert_with(|| {
+            let id = step.split('[').next().unwrap_or_default();
+            views.push(StepView::new(step, verbs.get(id).copied()));
+            views.len() - 1
+        });
+        if let Some(view) = views.get_mut(place) {
+            view.apply(event);
+            if (1..=kept).contains(&index) {
+                (view.kept, view.attempts, view.started_at, view.took_ms) = (true, 0, None, None);
+            }
+        }
+    }
+    views
+}
+
+/// The number of events that a replay keeps of another execution.
+fn kept_events(events: &[Event]) -> usize {
+    match events.first() {
+        Some(Event::Started { origin, .. }) => origin.kept_events() as usize,
+        _ => 0,
+    }
+}
+
+impl StepView {
+    /// The id of the step without its turns.
+    pub(crate) fn id(&self) -> &str {
+        self.step.split('[').next().unwrap_or_default()
+    }
+
+    /// The step with its turns.
+    pub(crate) fn key(&self) -> &str {
+        &self.step
+    }
+
+    /// The status.
+    pub(crate) fn status(&self) -> &'static str {
+        self.status
+    }
+
+    /// The duration of the last try, in milliseconds.
+    pub(crate) fn took_ms(&self) -> Option<f64> {
+        self.took_ms
+    }
+
+    /// Replaces large values.
+    pub(crate) fn cut(&mut self, cuts: Option<&Cuts>) {
+        let at = format!("/steps/{}", large::escape(&self.step));
+        let values =
+            [("result", &mut self.result), ("error", &mut self.error), ("handled", &mut self.handled)];
+        for (name, value) in values {
+            value.iter_mut().for_each(|value| large::cut(value, &format!("{at}/{name}"), cuts));
+        }
+    }
+
+    fn new(step: &str, verb: Option<&Verb>) -> Self {
+        let (mut action, mut connection, mut automation) = (None, None, None);
+        match verb {
+            Some(Verb::Action(call)) => {
+                action = Some(call.action.name.clone());
+                connection = call.connection.as_ref().map(|connection| connection.name.clone());
+            }
+            Some(Verb::Call(call)) => automation = Some(call.automation.name.clone()),
+            _ => {}
+        }
+        Self {
+            step: step.to_owned(),
+            action,
+            connection,
+            request: None,
+            automation,
+            executions: Vec::new(),
+            status: "running",
+            attempts: 0,
+            tries: Tries::default(),
+            started_at: None,
+            finished_at: None,
+            took_ms: None,
+            next_at: None,
+            on: None,
+            paused: None,
+            signals: Vec::new(),
+            left: None,
+            result: None,
+            error: None,
+            handled: None,
+            kept: false,
+        }
+    }
+
+    fn apply(&mut self, event: &Event) {
+        self.tries.apply(event);
+        match event {
+            Event::StepStarted { at, attempt, .. } => {
+                (self.status, self.attempts) = ("running", *attempt);
+                (self.started_at, self.next_at, self.finished_at) = (Some(*at), None, None);
+            }
+            Event::StepRetry { attempt, error, next_at, .. } => {
+                (self.status, self.attempts, self.on, self.paused) = ("waiting", *attempt, None, None);
+                (self.error, self.next_at) = (Some(shown(error)), Some(*next_at));
+            }
+            Event::StepCalled { call: CallRecord::Request { method, url }, .. } => {
+                self.request = Some(RequestView { method: method.clone(), url: url.clone() });
+            }
+            Event::StepCalled { at, call: CallRecord::Execution { id }, .. } => {
+                self.started_at.get_or_insert(*at);
+                self.started(id);
+            }
+            Event::Waiting { at, until, on, .. } => {
+                (self.status, self.next_at, self.on) = ("waiting", *until, Some(outside(on)));
+                self.started_at.get_or_insert(*at);
+                self.paused.get_or_insert(*at);
+            }
+            Event::Signalled { at, signal, .. } => {
+                let name = Some(signal.name.clone()).filter(|name| !name.is_empty());
+                self.signals.push(SignalView { at: *at, name, by: signal.by.clone() });
+            }
+            Event::StepFailed { error, .. } => {
+                (self.status, self.on, self.error) = ("handling", None, Some(shown(error)));
+            }
+            Event::StepFinished { at, took_us, outcome, .. } => self.finish(*at, *took_us, outcome),
+            _ => {}
+        }
+    }
+
+    fn started(&mut self, execution: &ExecutionId) {
+        let id = execution.to_string();
+        if !self.executions.contains(&id) {
+            self.executions.push(id);
+        }
+    }
+
+    /// The execution has ended before the step.
+    fn leave(&mut self) {
+        if matches!(self.status, "running" | "waiting" | "handling") {
+            (self.status, self.next_at, self.on) = ("left", None, None);
+        }
+    }
+
+    fn finish(&mut self, at: Timestamp, took_us: u64, outcome: &StepOutcome) {
+        // A try whose beginning was not stored is the one after those that failed.
+        let stored = matches!(self.status, "running" | "handling") && self.attempts > 0;
+        (self.next_at, self.on, self.finished_at) = (None, None, Some(at));
+        // A pause is part of the try, though the step did nothing meanwhile.
+        let paused = self.paused.and_then(|since| Duration::try_from(since.duration_until(at)).ok());
+        let took = paused.unwrap_or(Duration::from_micros(took_us));
+        let begun = at.checked_sub(took).unwrap_or(at);
+        match outcome {
+            StepOutcome::Skipped => {
+                self.status = "skipped";
+                return;
+            }
+            StepOutcome::Succeeded { result } => {
+                (self.status, self.result, self.error) = ("succeeded", Some(result.to_serde()), None);
+            }
+            StepOutcome::Jumped { by, result } => {
+                (self.status, self.error, self.left) = ("succeeded", None, Some(*by));
+                self.result = Some(result.to_serde()).filter(|result| !result.is_null());
+            }
+            StepOutcome::Failed { error, handled } => {
+                (self.status, self.error) = ("failed", Some(shown(error)));
+                self.handled = handled.as_ref().map(model::Value::to_serde);
+            }
+        }
+        self.attempts += u32::from(!stored);
+        self.took_ms = Some(took.as_micros() as f64 / 1000.0);
+        self.started_at = Some(begun);
+        self.tries.finish(self.attempts, begun, at, self.took_ms, self.error.as_ref());
+    }
+}
+
+fn shown(error: &ActionError) -> serde_json::Value {
+    outside(error)
+}
+
+/// A payload as people may see it: headers that may hold a credential are masked.
+pub(crate) fn masked(payload: &Payload) -> serde_json::Value {
+    let Payload::Webhook(webhook) = payload else { return outside(payload) };
+    let mut webhook = webhook.clone();
+    for (name, value) in &mut webhook.headers {
+        if redact::is_credential_name(name) {
+            MASK.clone_into(value);
+        }
+    }
+    outside(&Payload::Webhook(webhook))
+}
+
+/// An event as people may see it, with its number from 0.
+pub(crate) fn event(index: usize, event: &Event) -> serde_json::Value {
+    let mut shown = outside(event);
+    if let Some(entries) = shown.as_object_mut() {
+        if let Event::Started { payload, .. } = event {
+            entries.insert("payload".to_owned(), masked(payload));
+        }
+        entries.insert("index".to_owned(), index.into());
+    }
+    shown
+}
+
+#[cfg(test)]
+mod tests {
+    use model::action::ErrorKind;
+    use model::execution::{Signal, WaitReason};
+    use model::payload::WebhookPayload;
+    use model::{File, Map, Value};
+    use serde_json::json;
+
+    use super::*;
+
+    fn at(second: i64) -> Timestamp {
+        Timestamp::from_second(second).expect("an instant")
+    }
+
+    fn finished(second: i64, step: &str, outcome: StepOutcome) -> Event {
+        Event::StepFinished { at: at(second), step: step.to_owned(), took_us: 1500, outcome }
+    }
+
+    fn check(events: &[Event], expected: serde_json::Value) {
+        let mut found = serde_json::to_value(steps(events, None)).expect("JSON");
+        for step in found.as_array_mut().into_iter().flatten().filter_map(serde_json::Value::as_object_mut) {
+            // `tries` has tests of its own.
+            step.shift_remove("tries");
+        }
+        pretty_assertions::assert_eq!(found, expected);
+    }
+
+    #[test]
+    fn a_step_that_was_tried_again_counts_its_tries() {
+        let error = ActionError::new(ErrorKind::Network, "refused");
+        let step = || "call".to_owned();
+        let retry = Event::StepRetry { at: at(1), step: step(), attempt: 1, error, next_at: at(5) };
+        check(
+            std::slice::from_ref(&retry),
+            json!([{
+                "step": "call", "status": "waiting", "attempts": 1, "nextAt": "1970-01-01T00:00:05Z",
+                "error": {"kind": "network", "message": "refused"},
+            }]),
+        );
+        let started = Event::StepStarted { at: at(5), step: step(), attempt: 2 };
+        let done = finished(6, "call", StepOutcome::Succeeded { result: Value::from(1) });
+        let expected = json!([{
+            "step": "call", "status": "succeeded", "attempts": 2, "result": 1, "tookMs": 1.5,
+            "startedAt": "1970-01-01T00:00:05.9985Z", "finishedAt": "1970-01-01T00:00:06Z",
+        }]);
+        check(&[retry.clone(), started, done.clone()], expected.clone());
+        check(&[retry, done], expected);
+    }
+
+    #[test]
+    fn a_step_names_the_last_request_that_it_sent_and_the_executions_that_it_started() {
+        let text = "\
+trigger: {manual: {}}
+steps:
+  - id: page
+    action: wiki.getPage
+    connection: main
+    with: {pageId: \"7\"}
+  - id: sub
+    call: other
+";
+        let source = std::sync::Arc::new(model::Source::new("automations/a.yaml", text));
+        let automation = model::load::automation(source, "a").value.expect("it loads");
+        let id = ExecutionId::from_bytes([7; 16]);
+        let called = |step: &str, call| Event::StepCalled { at: at(1), step: step.to_owned(), call };
+        let request =
+            |method: &str, url: &str| CallRecord::Request { method: method.into(), url: url.into() };
+        let events = [
+            called("page[0]", request("GET", "https://a.example/old")),
+            called("page[0]", request("GET", "https://a.example/new")),
+            called("sub", CallRecord::Execution { id }),
+            Event::Waiting {
+                at: at(2),
+                step: "sub".into(),
+                until: None,
+                limit: None,
+                on: WaitReason::Call { execution: id },
+            },
+        ];
+        let shown = serde_json::to_value(steps(&events, Some(&automation))).expect("JSON");
+        assert_eq!(
+            shown[0],
+            json!({
+                "step": "page[0]", "status": "running", "attempts": 0, "action": "wiki.getPage", "connection": "main",
+                "request": {"method": "GET", "url": "https://a.example/new"},
+            })
+        );
+        assert_eq!((&shown[1]["automation"], &shown[1]["executions"]), (&json!("other"), &json!([id])));
+    }
+
+    #[test]
+    fn steps_come_in_the_order_in_which_they_first_appear() {
+        let error = ActionError::new(ErrorKind::Failed, "no");
+        let events = [
+            Event::StepStarted { at: at(1), step: "b".into(), attempt: 1 },
+            finished(2, "a[0]", StepOutcome::Skipped),
+            finished(3, "b", StepOutcome::Failed { error, handled: Some(Value::Null) }),
+        ];
+        check(
+            &events,
+            json!([
+                {
+                    "step": "b", "status": "failed", "attempts": 1, "tookMs": 1.5, "handled": null,
+                    "startedAt": "1970-01-01T00:00:02.9985Z", "finishedAt": "1970-01-01T00:00:03Z",
+                    "error": {"kind": "failed", "message": "no"},
+                },
+                {"step": "a[0]", "status": "skipped", "attempts": 0, "finishedAt": "1970-01-01T00:00:02Z"},
+            ]),
+        );
+    }
+
+    #[test]
+    fn a_step_that_pauses_tells_for_what_and_what_has_come() {
+        let on = WaitReason::Event { name: "paid".into() };
+        let waits = Event::Waiting { at: at(1), step: "a".into(), until: Some(at(9)), limit: None, on };
+        let signal =
+            Signal { id: "1".into(), name: "paid".into(), data: Value::from(7), by: Some("the shop".into()) };
+        let comes = Event::Signalled { at: at(2), step: "a".into(), signal };
+        let signals = json!([{"at": "1970-01-01T00:00:02Z", "name": "paid", "by": "the shop"}]);
+        let waiting = json!([{
+            "step": "a", "status": "waiting", "attempts": 0, "startedAt": "1970-01-01T00:00:01Z",
+            "nextAt": "1970-01-01T00:00:09Z", "on": {"kind": "event", "name": "paid"}, "signals": signals,
+        }]);
+        check(&[waits.clone(), comes.clone()], waiting);
+        let broke = finished(3, "a", StepOutcome::Jumped { by: Jump::Break, result: Value::Null });
+        check(
+            &[waits.clone(), comes, broke],
+            json!([{
+                "step": "a", "status": "succeeded", "attempts": 1, "tookMs": 2000.0, "left": "break", "signals": signals,
+                "startedAt": "1970-01-01T00:00:01Z", "finishedAt": "1970-01-01T00:00:03Z",
+            }]),
+        );
+        let outcome = model::Outcome::Cancelled { reason: "no".into() };
+        check(
+            &[waits, Event::Finished { at: at(4), outcome }],
+            json!([{"step": "a", "status": "left", "attempts": 0, "startedAt": "1970-01-01T00:00:01Z"}]),
+        );
+    }
+
+    #[test]
+    fn headers_that_may_hold_a_credential_are_masked() {
+        let headers =
+            ["authorization", "cookie", "x-hub-signature-256", "x-api-key", "x-hmac-hash", "user-agent"];
+        let payload = Payload::Webhook(WebhookPayload {
+            method: "POST".into(),
+            path_fragment: String::new(),
+            query_parameters: Map::new(),
+            raw_query: String::new(),
+            headers: headers.iter().map(|name| ((*name).to_owned(), "canary".to_owned())).collect(),
+            code_result: None,
+            body: File { content_type: "".into(), filename: None, data: model::value::Data::default() },
+        });
+        let shown = masked(&payload);
+        assert_eq!(shown["headers"]["user-agent"], "canary");
+        assert_eq!(shown.to_string().matches("canary").count(), 1);
+        assert_eq!(shown["headers"]["cookie"], MASK);
+    }
+}

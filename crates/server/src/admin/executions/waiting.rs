@@ -1,0 +1,387 @@
+//! Waiting executions, and the answers and events sent to them.
+#![allow(unused_qualifications, reason = "the macro that describes a route writes them")]
+
+use axum::extract::State;
+use engine::{Answer as Answered, AnsweredQuestion, QueueStatus, SignalError};
+use http::StatusCode;
+use jiff::Timestamp;
+use model::execution::WaitReason;
+use model::{Event, Map, Value};
+use serde::{Deserialize, Serialize};
+use serde_json::json;
+use store::Wait;
+use utoipa::ToSchema;
+
+use crate::admin::auth::credential::Credential;
+use crate::admin::auth::scope::Scope;
+use crate::admin::described::{AnyJson, InputInfo, PauseInfo, WaitReasonInfo};
+use crate::admin::extract::{Answer, Body, Segment};
+use crate::admin::{Api, Problem, Shared};
+
+/// The default sender of a signal, for the history.
+const BY: &str = "the API";
+/// The most characters of a sender.
+const BY_CHARS: usize = 200;
+/// The most bytes of an event's name, as a step takes it.
+const NAME_BYTES: usize = 200;
+
+/// The reasons why an execution waits: its turn, or pauses of its steps.
+#[derive(ToSchema)]
+#[schema(as = Waiting, rename_all = "camelCase")]
+#[expect(dead_code, reason = "its fields exist to be described")]
+pub(crate) struct WaitingView {
+    /// The number of executions before it in the queue for a slot or for memory.
+    queued_behind: Option<usize>,
+    /// True if the queue is the one for memory, which the large data of its trigger need (`limits.memory`).
+    for_memory: Option<bool>,
+    /// True if the store refuses a write of it, which is tried again: `outage` in the status has the reason.
+    for_store: Option<bool>,
+    /// The holders of its concurrency key, if it waits for a permit of that key.
+    turn: Option<TurnView>,
+    /// The steps that pause.
+    pauses: Option<Vec<PendingView>>,
+    /// The address at which a person or another system answers, if a step waits for that.
+    resume_url: Option<String>,
+}
+
+/// The permits of a concurrency key.
+#[derive(ToSchema)]
+#[schema(as = Turn, rename_all = "camelCase")]
+#[expect(dead_code, reason = "its fields exist to be described")]
+struct TurnView {
+    /// The key; empty if all executions of the automation share one.
+    key: String,
+    /// The executions that hold a permit.
+    holders: Vec<String>,
+    /// The number of executions before it.
+    ahead: usize,
+}
+
+/// A step that pauses.
+#[derive(ToSchema)]
+#[schema(as = Pending, rename_all = "camelCase")]
+#[expect(dead_code, reason = "its fields exist to be described")]
+struct PendingView {
+    /// Of which execution.
+    execution: String,
+    /// Of which automation.
+    automation: String,
+    /// The display name of the automation.
+    automation_name: String,
+    /// The step, with its loop iterations.
+    step: String,
+    /// Since when.
+    #[schema(format = DateTime)]
+    since: String,
+    /// Until when at the latest, where that is known.
+    #[schema(format = DateTime)]
+    until: Option<String>,
+    /// For what.
+    on: WaitReasonInfo,
+    /// The form fields of an approval.
+    form: Option<Vec<InputInfo>>,
+}
+
+/// The reasons why an execution waits, in the short form of lists.
+#[derive(ToSchema)]
+#[schema(as = Pauses, rename_all = "camelCase")]
+#[expect(dead_code, reason = "its fields exist to be described")]
+pub(crate) struct PausesView {
+    /// How many of its steps pause.
+    count: usize,
+    /// The first five.
+    first: Vec<PauseInfo>,
+}
+
+/// An attempt of a step that may be retried.
+#[derive(ToSchema)]
+#[schema(as = StepAttempt, rename_all = "camelCase")]
+#[expect(dead_code, reason = "its fields exist to be described")]
+pub(crate) struct StepAttemptView {
+    /// The step with its loop turns.
+    step: String,
+    /// The number of the attempt that failed last, from 1.
+    attempt: u32,
+    /// The most attempts, by the retry policy of the step.
+    of: u32,
+}
+
+impl Api {
+    /// The reasons why an execution waits; `None` if it does not wait. The resume address lets everyone answer who knows it, so a
+    /// credential without `run` does not get it.
+    pub(crate) async fn waiting(
+        &self,
+        id: model::ExecutionId,
+        credential: &Credential,
+    ) -> Result<Option<serde_json::Value>, Problem> {
+        let queue_status = self.engine.runtime().queue_status(id).await?;
+        if queue_status.pauses.is_empty()
+            && queue_status.turn.is_none()
+            && queue_status.queued_behind.is_none()
+            && !queue_status.for_store
+        {
+            return Ok(None);
+        }
+        let mut told = serde_json::to_value(&queue_status).map_err(|error| Problem::internal(&error))?;
+        if credential.scopes.allow(Scope::Run) && is_answered_from_outside(&queue_status) {
+            told["resumeUrl"] = self.engine.runtime().resume_url(id).into();
+        }
+        Ok(Some(told))
+    }
+}
+
+fn is_answered_from_outside(queue_status: &QueueStatus) -> bool {
+    let outside =
+        |reason: &WaitReason| matches!(reason, WaitReason::Event { .. } | WaitReason::Approval { .. });
+    queue_status.pauses.iter().any(|pending| outside(&pending.on))
+}
+
+/// The reasons why an execution waits, from the store alone. Without a daemon there is no resume address.
+pub(crate) fn stored(events: &[Event], waits: &[Wait]) -> Option<serde_json::Value> {
+    let begun = |step: &str| {
+        events.iter().rev().find_map(|event| match event {
+            Event::Waiting { at, step: waiting, until, on, .. } if waiting == step => {
+                Some(pause(step, *at, *until, on))
+            }
+            _ => None,
+        })
+    };
+    let pauses: Vec<_> = waits.iter().filter_map(|wait| begun(&wait.step)).collect();
+    (!pauses.is_empty()).then(|| json!({ "pauses": pauses }))
+}
+
+fn pause(step: &str, since: Timestamp, until: Option<Timestamp>, on: &WaitReason) -> serde_json::Value {
+    let mut told = json!({ "step": step, "since": since, "on": on });
+    if let Some(until) = until {
+        told["until"] = json!(until);
+    }
+    told
+}
+
+/// A signal to an execution: the data of an event, or an answer to an approval.
+#[derive(Debug, Default, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub(crate) struct SignalBody {
+    /// The step; required if several wait.
+    step: Option<String>,
+    /// The data of the event; null if absent.
+    #[schema(value_type = Option<AnyJson>)]
+    data: Option<serde_json::Value>,
+    /// The chosen option of an approval.
+    option: Option<String>,
+    /// The values of the approval's form.
+    #[schema(value_type = Option<HashMap<String, AnyJson>>)]
+    form: Option<serde_json::Map<String, serde_json::Value>>,
+    /// The sender, as text for the history, at most 200 characters.
+    by: Option<String>,
+}
+
+/// The effect of a signal.
+#[derive(Debug, Serialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct Signalled {
+    /// `answered` or `delivered`. It is durable; whether an event is one that the step waits for is the step's to say.
+    status: &'static str,
+}
+
+/// Answer a question of an execution, or send it the event that it waits for
+#[utoipa::path(
+    post, path = "/api/v1/executions/{id}/signal", tag = "executions", request_body = SignalBody,
+    params(("id" = String, Path, description = "The execution's id, or a beginning that no other has")),
+    responses((status = 200, description = "It was taken", body = Signalled)),
+)]
+pub(crate) async fn signal(
+    State(api): Shared,
+    Segment(id): Segment,
+    body: Option<Body<SignalBody>>,
+) -> Result<Answer<Signalled>, Problem> {
+    let id = api.execution_id(&id).await?;
+    let SignalBody { step, data, option, form, by } = body.map(|body| body.0).unwrap_or_default();
+    let bad = |detail: &str| Problem::new(StatusCode::UNPROCESSABLE_ENTITY, "bad_body", detail);
+    let by = Some(model::redact::truncate(&by.unwrap_or_else(|| BY.to_owned()), BY_CHARS).into_owned());
+    let engine = api.engine.clone();
+    let step = step.as_deref();
+    let status = match (option, data) {
+        (Some(_), Some(_)) => {
+            return Err(bad("give `data` of an event, or an `option` to answer with, not both"));
+        }
+        (Some(option), None) => {
+            let form = form.unwrap_or_default().into_iter();
+            let form: Map = form.map(|(name, value)| (name, Value::from_serde(value))).collect();
+            engine.runtime().answer(id, step, Answered { option, form, by }).await.map(|()| "answered")
+        }
+        (None, _) if form.is_some() => {
+            return Err(bad("`form` belongs to an answer; say which with `option`"));
+        }
+        (None, data) => {
+            let data = data.map(Value::from_serde).unwrap_or_default();
+            engine.runtime().signal(id, step, data, by).await.map(|()| "delivered")
+        }
+    };
+    Ok(Answer::ok(Signalled { status: status? }))
+}
+
+/// A question that a person answered.
+#[derive(Debug, Serialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+#[schema(as = AnsweredQuestion)]
+pub(crate) struct AnsweredView {
+    #[schema(value_type = String, format = DateTime)]
+    at: Timestamp,
+    /// The id of the execution that asked.
+    execution: String,
+    automation: String,
+    /// The display name of the automation.
+    automation_name: String,
+    /// The step, with its loop turns.
+    step: String,
+    /// The question, shortened.
+    message: String,
+    /// The chosen option.
+    option: String,
+    /// The sender of the answer.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    by: Option<String>,
+}
+
+/// Questions that people answered.
+#[derive(Debug, Serialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct AnsweredQuestions {
+    /// Newest first, at most 100 since the daemon started.
+    answers: Vec<AnsweredView>,
+}
+
+/// The latest answers of people to questions of executions
+#[utoipa::path(
+    get, path = "/api/v1/answers", tag = "executions",
+    responses((status = 200, description = "Answers that this daemon took, newest first", body = AnsweredQuestions)),
+)]
+pub(crate) async fn answers(State(api): Shared) -> Answer<AnsweredQuestions> {
+    let view = |one: AnsweredQuestion| AnsweredView {
+        at: one.at,
+        execution: one.execution.to_string(),
+        automation: one.automation.to_string(),
+        automation_name: one.automation_name,
+        step: one.step,
+        message: one.message,
+        option: one.option,
+        by: one.by,
+    };
+    let latest = api.engine.runtime().answers.latest();
+    Answer::ok(AnsweredQuestions { answers: latest.into_iter().map(view).collect() })
+}
+
+/// An event.
+#[derive(Debug, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub(crate) struct EmitBody {
+    /// Its name, as the `waitFor` steps have it.
+    #[schema(example = "order-17-paid")]
+    name: String,
+    /// The data of the event, which becomes the result of those steps; null if absent.
+    #[schema(value_type = Option<AnyJson>)]
+    data: Option<serde_json::Value>,
+    /// The sender, as text for the history, at most 200 characters.
+    by: Option<String>,
+}
+
+/// To whom an event was sent.
+#[derive(Debug, Serialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct Emitted {
+    /// How many steps waited for it.
+    delivered: u64,
+    /// True if it is kept for executions that were accepted before and wait for it later. An event is not kept if no automation in force
+    /// waits for its name, if it has 1 MiB or more, or if too many events are kept.
+    kept: bool,
+}
+
+/// Send an event to the executions that wait for it
+#[utoipa::path(
+    post, path = "/api/v1/events", tag = "executions", request_body = EmitBody,
+    responses((status = 200, description = "How many waited for it", body = Emitted)),
+)]
+pub(crate) async fn emit(
+    State(api): Shared,
+    Body(EmitBody { name, data, by }): Body<EmitBody>,
+) -> Result<Answer<Emitted>, Problem> {
+    if name.is_empty() || name.len() > NAME_BYTES {
+        let detail = format!("the name of an event has from 1 to {NAME_BYTES} bytes");
+        return Err(Problem::new(StatusCode::UNPROCESSABLE_ENTITY, "bad_event", detail));
+    }
+    let by = model::redact::truncate(&by.unwrap_or_else(|| BY.to_owned()), BY_CHARS).into_owned();
+    let (engine, data) = (api.engine.clone(), data.map(Value::from_serde).unwrap_or_default());
+    // A caller that disconnects must not leave some of the waiting executions without the event.
+    let sent = api.to_its_end(async move { engine.runtime().emit(&name, data, Some(by)).await }).await??;
+    Ok(Answer::ok(Emitted { delivered: sent.delivered, kept: sent.kept }))
+}
+
+impl From<SignalError> for Problem {
+    fn from(error: SignalError) -> Self {
+        let detail = error.to_string();
+        match error {
+            SignalError::NotWaiting => Self::new(StatusCode::CONFLICT, "not_waiting", detail),
+            SignalError::Several(_) => Self::new(StatusCode::CONFLICT, "several_waiting", detail),
+            SignalError::Answer(_) => Self::new(StatusCode::UNPROCESSABLE_ENTITY, "bad_answer", detail),
+            SignalError::TooMany => Self::new(StatusCode::TOO_MANY_REQUESTS, "too_many_events", detail),
+            SignalError::Engine(error) => error.into(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use utoipa::PartialSchema as _;
+
+    use super::*;
+
+    fn keys(value: &serde_json::Value) -> Vec<&String> {
+        let mut keys: Vec<_> = value.as_object().into_iter().flat_map(|object| object.keys()).collect();
+        keys.sort();
+        keys
+    }
+
+    #[test]
+    fn what_an_execution_waits_for_is_described_as_it_is_written() {
+        let id = model::ExecutionId::from_bytes([7; 16]);
+        let pending = engine::Pending {
+            execution: id,
+            automation: model::AutomationId::parse("a").expect("an id"),
+            automation_name: "A".into(),
+            step: "ask".into(),
+            since: Timestamp::UNIX_EPOCH,
+            until: Some(Timestamp::UNIX_EPOCH),
+            on: WaitReason::Time,
+            form: vec![model::action::InputSpec {
+                name: "x".into(),
+                kind: model::action::InputType::Text,
+                required: false,
+                default: None,
+                description: None,
+            }],
+        };
+        let turn = engine::ConcurrencyWait { key: String::new(), holders: vec![id], ahead: 1 };
+        let queue_status = QueueStatus {
+            queued_behind: Some(1),
+            for_memory: true,
+            for_store: true,
+            turn: Some(turn),
+            pauses: vec![pending],
+        };
+        let mut written = serde_json::to_value(&queue_status).expect("JSON");
+        written["resumeUrl"] = "http://localhost/resume/x".into();
+        let pauses = engine::Pauses::new(None, Vec::new());
+        let attempt = engine::StepAttempt { step: "get".to_owned(), attempt: 4, of: 4 };
+        for (written, described) in [
+            (&written, WaitingView::schema()),
+            (&written["turn"], TurnView::schema()),
+            (&written["pauses"][0], PendingView::schema()),
+            (&serde_json::to_value(pauses).expect("JSON"), PausesView::schema()),
+            (&serde_json::to_value(attempt).expect("JSON"), StepAttemptView::schema()),
+        ] {
+            let described = serde_json::to_value(described).expect("a schema");
+            assert_eq!(keys(written), keys(&described["properties"]));
+        }
+    }
+}

@@ -1,0 +1,191 @@
+//! Edits of texts in an editor, and of the key `enabled`.
+#![allow(unused_qualifications, reason = "the macro that describes a route writes them")]
+
+use axum::Extension;
+use axum::extract::State;
+use axum::response::Response;
+use http::header::IF_MATCH;
+use http::{HeaderMap, StatusCode};
+use model::edit::EditError;
+use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
+
+use super::project_files::{Changed, Written};
+use crate::admin::auth::credential::Credential;
+use crate::admin::described::{AnyJson, SegmentInfo};
+use crate::admin::extract::{Answer, Body, Segment};
+use crate::admin::operations::status::{DiagnosticView, diagnostics};
+use crate::admin::{Problem, Shared};
+
+/// Operations on a text that is not stored.
+#[derive(Debug, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub(crate) struct Edit {
+    /// The path that the file has, or would have, in the project folder.
+    #[schema(example = "automations/order.yaml")]
+    path: String,
+    /// The text.
+    text: String,
+    /// The operations, applied in this order; at most 100.
+    #[schema(value_type = Vec<OperationView>)]
+    operations: Vec<model::edit::Operation>,
+}
+
+/// An operation, as [`model::edit::Operation`] reads it; this type exists for the description of the API.
+#[derive(ToSchema)]
+#[schema(as = EditOperation)]
+#[serde(tag = "op", rename_all = "camelCase")]
+#[expect(dead_code, reason = "its fields exist to be described")]
+pub(crate) enum OperationView {
+    /// Sets the value at a path; adds the key if it is absent.
+    Set {
+        /// Keys and indices, such as `["steps", 0, "timeout"]`.
+        at: Vec<SegmentInfo>,
+        /// Any JSON value.
+        value: AnyJson,
+    },
+    /// Removes a key or an item. Comments inside it stay, on lines of their own.
+    Remove {
+        /// The path.
+        at: Vec<SegmentInfo>,
+    },
+    /// Inserts an item into a list.
+    Insert {
+        /// The path of the new item; its index may be the length of the list.
+        at: Vec<SegmentInfo>,
+        /// Any JSON value.
+        value: AnyJson,
+    },
+    /// Moves an item of a list, with the comments above it.
+    Move {
+        /// The path of the item.
+        from: Vec<SegmentInfo>,
+        /// Its path after it was taken out, as in RFC 6902.
+        to: Vec<SegmentInfo>,
+    },
+    /// Renames a step with every `needs`, expression and inline code that names it.
+    RenameStep {
+        /// The id.
+        from: String,
+        /// The new id.
+        to: String,
+    },
+    /// Replaces the trigger; what both have stays as it is written.
+    ReplaceTrigger {
+        /// The value of `trigger`.
+        value: AnyJson,
+    },
+}
+
+/// The changes that operations make.
+#[derive(Debug, Serialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+#[schema(as = EditChanges)]
+pub(crate) struct Edited {
+    /// The changes of the text, ascending and disjoint. No other byte changes.
+    changes: Vec<ChangeView>,
+    /// The diagnostics of the changed text.
+    #[schema(value_type = Vec<DiagnosticView>)]
+    diagnostics: Vec<serde_json::Value>,
+}
+
+/// A change of a text.
+#[derive(Debug, Serialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+#[schema(as = TextChange)]
+struct ChangeView {
+    /// Start of the replaced range, in UTF-16 units from 0.
+    from: usize,
+    /// End of the replaced range.
+    to: usize,
+    /// The new text.
+    insert: String,
+}
+
+/// Edit a text in place without writing it
+///
+/// The data differ exactly by the operations and every comment stays; otherwise the answer is 422 `edit_unsafe`.
+#[utoipa::path(
+    post, path = "/api/v1/edit", tag = "files", request_body = Edit,
+    responses((status = 200, description = "The changes", body = Edited)),
+)]
+pub(crate) async fn edit(State(api): Shared, Body(request): Body<Edit>) -> Result<Answer<Edited>, Problem> {
+    let catalog = api.engine.catalog();
+    // Parsing and checking is work for a processor, bounded by the size of the text but not short.
+    let work = api.check(move || {
+        let (changes, report) =
+            engine::edit_text(&catalog, &request.path, &request.text, &request.operations)?;
+        Ok((changes, diagnostics([&report])))
+    });
+    let (changes, diagnostics) = work.await?.map_err(super::project_files::problem)?;
+    let change =
+        |change: engine::TextChange| ChangeView { from: change.from, to: change.to, insert: change.insert };
+    Ok(Answer::ok(Edited { changes: changes.into_iter().map(change).collect(), diagnostics }))
+}
+
+/// Mount the trigger of an automation again
+///
+/// Sets `enabled: true` in its file; no other byte of it changes. `If-Match` may name the version that was read.
+#[utoipa::path(
+    post, path = "/api/v1/automations/{id}/enable", tag = "automations",
+    params(("id" = String, Path, description = "The automation's id")),
+    responses(
+        (status = 200, description = "It is written and reloaded", body = Written),
+        (status = 412, description = "The file was changed meanwhile", body = Changed),
+    ),
+)]
+pub(crate) async fn enable(
+    State(api): Shared,
+    Segment(id): Segment,
+    Extension(credential): Extension<Credential>,
+    headers: HeaderMap,
+) -> Result<Response, Problem> {
+    set_enabled(&api, id, true, &headers, &credential).await
+}
+
+/// Unmount the trigger of an automation
+///
+/// Sets `enabled: false` in its file; no other byte of it changes. Executions that run go on. `If-Match` may name the version that
+/// was read.
+#[utoipa::path(
+    post, path = "/api/v1/automations/{id}/disable", tag = "automations",
+    params(("id" = String, Path, description = "The automation's id")),
+    responses(
+        (status = 200, description = "It is written and reloaded", body = Written),
+        (status = 412, description = "The file was changed meanwhile", body = Changed),
+    ),
+)]
+pub(crate) async fn disable(
+    State(api): Shared,
+    Segment(id): Segment,
+    Extension(credential): Extension<Credential>,
+    headers: HeaderMap,
+) -> Result<Response, Problem> {
+    set_enabled(&api, id, false, &headers, &credential).await
+}
+
+async fn set_enabled(
+    api: &crate::admin::Api,
+    id: String,
+    enabled: bool,
+    headers: &HeaderMap,
+    credential: &Credential,
+) -> Result<Response, Problem> {
+    api.check_writable()?;
+    let expected = headers.get(IF_MATCH).and_then(|value| value.to_str().ok());
+    let expected = expected.map(|etag| etag.trim().trim_matches('"').to_owned());
+    let path = api.engine.catalog().find(&id)?.automation.source.path().to_owned();
+    let (engine, author) = (api.engine.clone(), credential.to_string());
+    let written =
+        api.to_its_end(async move { engine.set_enabled(&id, enabled, expected, &author).await }).await?;
+    super::project_files::answer(path, written.map(|(version, reload)| (Some(version), reload)))
+}
+
+/// The problem of an edit that is not possible.
+pub(crate) fn problem(error: &EditError) -> Problem {
+    let code = match error {
+        EditError::Invalid(_) => "edit_invalid",
+        EditError::Unsafe(_) => "edit_unsafe",
+    };
+    Problem::new(StatusCode::UNPROCESSABLE_ENTITY, code, error.to_string())
+}

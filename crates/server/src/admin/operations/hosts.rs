@@ -1,0 +1,28 @@
+//! How the hosts do that were called: what they say of their limits, whom they asked to wait, whether they answer.
+
+use axum::extract::State;
+use serde::Serialize;
+use utoipa::ToSchema;
+
+use crate::admin::Shared;
+use crate::admin::described::HostInfo;
+use crate::admin::extract::Answer;
+
+/// The hosts that were called since the daemon began.
+#[derive(Debug, Serialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct Hosts {
+    /// By host and connection.
+    #[schema(value_type = Vec<HostInfo>)]
+    hosts: Vec<serde_json::Value>,
+}
+
+/// How the hosts do that were called
+#[utoipa::path(
+    get, path = "/api/v1/hosts", tag = "connectors",
+    responses((status = 200, description = "By host and connection", body = Hosts)),
+)]
+pub(crate) async fn list(State(api): Shared) -> Answer<Hosts> {
+    let hosts = api.engine.runtime().hosts().into_iter().filter_map(|host| serde_json::to_value(host).ok());
+    Answer::ok(Hosts { hosts: hosts.collect() })
+}

@@ -1,0 +1,194 @@
+//! The values of `state.*` steps, to be read and corrected.
+#![allow(unused_qualifications, reason = "the macro that describes a route writes them")]
+
+use axum::extract::State;
+use engine::{StateScope, StateValue};
+use http::StatusCode;
+use jiff::Timestamp;
+use model::Value;
+use serde::{Deserialize, Serialize};
+use utoipa::{IntoParams, ToSchema};
+
+use crate::admin::described::AnyJson;
+use crate::admin::extract::{Answer, Body, Query, Segment, Segments};
+use crate::admin::{Problem, Shared};
+
+/// Values on a page where no number is given.
+const PAGE: u32 = 100;
+/// The most values on a page.
+const MOST: u32 = 1000;
+
+/// A value that outlives executions.
+#[derive(Debug, Serialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+#[schema(as = StateValue)]
+pub(crate) struct ValueView {
+    key: String,
+    #[schema(value_type = AnyJson)]
+    value: serde_json::Value,
+    /// When it will be forgotten; absent where it is kept for ever.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<String>, format = DateTime)]
+    expires_at: Option<Timestamp>,
+}
+
+impl From<StateValue> for ValueView {
+    fn from(found: StateValue) -> Self {
+        Self { key: found.key, value: found.value.to_serde(), expires_at: found.expires_at }
+    }
+}
+
+/// A page of values.
+#[derive(Debug, Serialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct Values {
+    /// By key.
+    values: Vec<ValueView>,
+    /// The `after` of the next page; absent on the last one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    next: Option<String>,
+}
+
+/// Which values.
+#[derive(Debug, Default, Deserialize, IntoParams)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+#[into_params(parameter_in = Query, rename_all = "camelCase")]
+pub(crate) struct ListQuery {
+    /// Those of test executions, which are kept apart.
+    #[serde(default)]
+    #[param(required = false)]
+    test: bool,
+    /// The `next` of the page before.
+    after: Option<String>,
+    /// How many at most: 1 to 1000, 100 where it is not given.
+    #[param(minimum = 1, maximum = 1000)]
+    limit: Option<u32>,
+}
+
+/// Which value.
+#[derive(Debug, Default, Deserialize, IntoParams)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+#[into_params(parameter_in = Query, rename_all = "camelCase")]
+pub(crate) struct ValueQuery {
+    /// Those of test executions, which are kept apart.
+    #[serde(default)]
+    #[param(required = false)]
+    test: bool,
+}
+
+fn scope(text: &str, test: bool) -> Result<StateScope, Problem> {
+    StateScope::parse(text, test).ok_or_else(|| {
+        let detail = format!("`{text}` is no scope; use `shared`, or the id of an automation");
+        Problem::not_found("unknown_scope", detail)
+    })
+}
+
+/// Values of a scope, by key
+///
+/// The scope is `shared`, or the id of an automation (`automation:shared` for one that is called so).
+#[utoipa::path(
+    get, path = "/api/v1/state/{scope}", tag = "state",
+    params(("scope" = String, Path, description = "`shared`, or the id of an automation"), ListQuery),
+    responses((status = 200, description = "A page of them", body = Values)),
+)]
+pub(crate) async fn list(
+    State(api): Shared,
+    Segment(name): Segment,
+    Query(query): Query<ListQuery>,
+) -> Result<Answer<Values>, Problem> {
+    let limit = query.limit.unwrap_or(PAGE);
+    if !(1..=MOST).contains(&limit) {
+        return Err(Problem::bad_request("bad_query", format!("`limit` goes from 1 to {MOST}")));
+    }
+    let scope = scope(&name, query.test)?;
+    let (values, next) = api.engine.runtime().list_state(&scope, query.after.as_deref(), limit).await?;
+    Ok(Answer::ok(Values { values: values.into_iter().map(Into::into).collect(), next }))
+}
+
+/// One value
+#[utoipa::path(
+    get, path = "/api/v1/state/{scope}/{key}", tag = "state",
+    params(
+        ("scope" = String, Path, description = "`shared`, or the id of an automation"),
+        ("key" = String, Path, description = "The key"),
+        ValueQuery,
+    ),
+    responses((status = 200, description = "The value", body = ValueView)),
+)]
+pub(crate) async fn show(
+    State(api): Shared,
+    Segments(name, key): Segments,
+    Query(query): Query<ValueQuery>,
+) -> Result<Answer<ValueView>, Problem> {
+    let found = api.engine.runtime().read_state(&scope(&name, query.test)?, &key).await?;
+    let unknown =
+        || Problem::not_found("unknown_state", format!("the state of `{name}` has no value `{key}`"));
+    Ok(Answer::ok(found.ok_or_else(unknown)?.into()))
+}
+
+/// A value to keep.
+#[derive(Debug, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub(crate) struct ValueBody {
+    /// At most 1 MiB as JSON.
+    #[schema(value_type = AnyJson)]
+    value: serde_json::Value,
+    /// How long it is kept; for ever where it is not given.
+    #[schema(example = "1d")]
+    ttl: Option<String>,
+}
+
+/// Keep a value
+#[utoipa::path(
+    put, path = "/api/v1/state/{scope}/{key}", tag = "state", request_body = ValueBody,
+    params(
+        ("scope" = String, Path, description = "`shared`, or the id of an automation"),
+        ("key" = String, Path, description = "The key"),
+        ValueQuery,
+    ),
+    responses((status = 200, description = "The stored values", body = ValueView)),
+)]
+pub(crate) async fn put(
+    State(api): Shared,
+    Segments(name, key): Segments,
+    Query(query): Query<ValueQuery>,
+    Body(ValueBody { value, ttl }): Body<ValueBody>,
+) -> Result<Answer<ValueView>, Problem> {
+    let scope = scope(&name, query.test)?;
+    let ttl = ttl.map(|ttl| model::units::parse_duration(&ttl)).transpose().map_err(|error| {
+        Problem::new(StatusCode::UNPROCESSABLE_ENTITY, "bad_body", format!("`ttl`: {error}"))
+    })?;
+    let (engine, value) = (api.engine.clone(), Value::from_serde(value));
+    let kept =
+        api.to_its_end(async move { engine.runtime().write_state(&scope, &key, value, ttl).await }).await??;
+    Ok(Answer::ok(kept.into()))
+}
+
+/// The result of a deletion
+#[derive(Debug, Serialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct Deleted {
+    /// False where there was none.
+    deleted: bool,
+}
+
+/// Forget a value
+#[utoipa::path(
+    delete, path = "/api/v1/state/{scope}/{key}", tag = "state",
+    params(
+        ("scope" = String, Path, description = "`shared`, or the id of an automation"),
+        ("key" = String, Path, description = "The key"),
+        ValueQuery,
+    ),
+    responses((status = 200, description = "Whether there was one", body = Deleted)),
+)]
+pub(crate) async fn delete(
+    State(api): Shared,
+    Segments(name, key): Segments,
+    Query(query): Query<ValueQuery>,
+) -> Result<Answer<Deleted>, Problem> {
+    let scope = scope(&name, query.test)?;
+    let engine = api.engine.clone();
+    let deleted = api.to_its_end(async move { engine.runtime().delete_state(&scope, &key).await }).await??;
+    Ok(Answer::ok(Deleted { deleted }))
+}

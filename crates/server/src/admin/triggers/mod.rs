@@ -1,0 +1,8 @@
+//! Addresses, listening, payloads, subscriptions and polls.
+
+pub(crate) mod addresses;
+pub(crate) mod listening;
+pub(crate) mod payload;
+pub(crate) mod polls;
+pub(crate) mod saved_payloads;
+pub(crate) mod subscriptions;

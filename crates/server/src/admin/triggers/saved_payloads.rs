@@ -1,0 +1,339 @@
+//! Payloads saved by name, and the preview of payloads.
+#![allow(unused_qualifications, reason = "the macro that describes a route writes them")]
+
+use std::time::Duration;
+
+use axum::extract::State;
+use axum::response::Response;
+use engine::{PayloadError, PayloadPreview, SavedPayload};
+use http::header::IF_MATCH;
+use http::{HeaderMap, StatusCode};
+use jiff::Timestamp;
+use model::{AutomationId, Payload};
+use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
+
+use crate::admin::described::{AnyJson, SavedPayloadInfo, StartPayload};
+use crate::admin::extract::{Answer, Body, Segment, Segments};
+use crate::admin::files::project_files::{quoted, with_etag};
+use crate::admin::{Api, Problem, Shared};
+
+/// A payload to save: a capture by its number, or one written out.
+#[derive(Debug, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub(crate) struct SaveBody {
+    /// Its name: letters, digits, `.`, `_` and `-`.
+    name: String,
+    /// The number of the capture.
+    capture: Option<u32>,
+    /// The payload of a start with this request.
+    #[schema(value_type = Option<StartPayload>)]
+    payload: Option<serde_json::Value>,
+}
+
+/// A payload that is saved as a file of the project.
+#[derive(Debug, Serialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+#[schema(as = SavedPayload)]
+pub(crate) struct SavedView {
+    name: String,
+    /// Relative to the project folder.
+    path: String,
+    bytes: u64,
+    /// When the file was last changed.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<String>, format = DateTime)]
+    saved_at: Option<Timestamp>,
+    /// Its kind: `webhook`, `schedule`, `poll` or `manual`; absent if the file does not begin as a payload does.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    kind: Option<String>,
+    /// The method of a request.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    method: Option<String>,
+    /// The content type of a request.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    content_type: Option<String>,
+}
+
+/// A new name of a saved payload.
+#[derive(Debug, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub(crate) struct RenameBody {
+    /// Letters, digits, `.`, `_` and `-`.
+    to: String,
+}
+
+/// A payload to preview: one written out, a capture by its number, or a saved one by its name.
+#[derive(Debug, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub(crate) struct PreviewBody {
+    /// As `payload` of a start.
+    #[schema(value_type = Option<StartPayload>)]
+    payload: Option<serde_json::Value>,
+    /// The number of a capture.
+    capture: Option<u32>,
+    /// The name of a saved payload.
+    saved: Option<String>,
+}
+
+/// The result of a preview. Nothing was started.
+#[derive(Debug, Serialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+#[schema(as = PayloadPreview)]
+pub(crate) struct PreviewView {
+    /// `trigger.results` as steps would read them; absent if the payload or its body cannot be read.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<AnyJson>)]
+    results: Option<serde_json::Value>,
+    /// The value of the trigger's `if`; absent without one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    condition: Option<bool>,
+    /// True if the trigger's code decided that no step runs.
+    declined: bool,
+    /// All that is wrong with the payload.
+    problems: Vec<PreviewProblem>,
+}
+
+/// A problem of a payload.
+#[derive(Debug, Serialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct PreviewProblem {
+    /// The code that a sender would get, or `bad_payload`.
+    code: &'static str,
+    message: String,
+}
+
+impl From<PayloadPreview> for PreviewView {
+    fn from(preview: PayloadPreview) -> Self {
+        let problems = preview.problems.into_iter();
+        Self {
+            results: preview.results.map(|results| results.to_serde()),
+            condition: preview.condition,
+            declined: preview.declined,
+            problems: problems.map(|one| PreviewProblem { code: one.code, message: one.message }).collect(),
+        }
+    }
+}
+
+/// The payloads that are saved for an automation.
+#[derive(Debug, Serialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct Payloads {
+    /// By name.
+    payloads: Vec<SavedView>,
+}
+
+impl From<SavedPayload> for SavedView {
+    fn from(saved: SavedPayload) -> Self {
+        let SavedPayload { name, path, bytes, saved_at, kind, method, content_type } = saved;
+        Self { name, path, bytes, saved_at, kind, method, content_type }
+    }
+}
+
+impl From<PayloadError> for Problem {
+    fn from(error: PayloadError) -> Self {
+        let detail = error.to_string();
+        match error {
+            PayloadError::Missing { .. } => Self::not_found("unknown_payload", detail),
+            PayloadError::Changed { .. } => {
+                Self::new(StatusCode::PRECONDITION_FAILED, "payload_changed", detail)
+            }
+            PayloadError::Taken(_) => Self::new(StatusCode::CONFLICT, "name_taken", detail),
+            PayloadError::Name(_) => Self::new(StatusCode::UNPROCESSABLE_ENTITY, "bad_name", detail),
+            PayloadError::Malformed { .. } | PayloadError::Refused { .. } => {
+                Self::new(StatusCode::UNPROCESSABLE_ENTITY, "bad_payload", detail)
+            }
+            PayloadError::Io { .. } => Self::internal(&error),
+        }
+    }
+}
+
+impl Api {
+    /// A payload that a client wrote, for this automation.
+    fn payload_of(&self, automation: &AutomationId, given: serde_json::Value) -> Result<Payload, Problem> {
+        let catalog = self.engine.catalog();
+        let deployment = catalog.find(automation.as_str())?;
+        super::payload::read(given, deployment, self.engine.clock().now())
+    }
+
+    /// The payload of a capture.
+    pub(crate) async fn captured_payload(
+        &self,
+        automation: &AutomationId,
+        number: u32,
+    ) -> Result<Payload, Problem> {
+        let view = self.captured(automation, number.saturating_sub(1), Duration::ZERO).await?;
+        let found = view.captures.into_iter().find(|capture| capture.number == number);
+        let found = found.ok_or_else(|| bad_body(format!("there is no capture {number}")))?;
+        Ok(Payload::clone(&found.payload))
+    }
+}
+
+fn bad_body(detail: String) -> Problem {
+    Problem::new(StatusCode::UNPROCESSABLE_ENTITY, "bad_body", detail)
+}
+
+/// The version that a change replaces; `None` for any.
+fn expected(headers: &HeaderMap) -> Option<String> {
+    let etag = headers.get(IF_MATCH).and_then(|value| value.to_str().ok())?;
+    Some(etag.trim().trim_matches('"').to_owned()).filter(|etag| etag != "*")
+}
+
+/// The payloads that are saved for an automation
+#[utoipa::path(
+    get, path = "/api/v1/automations/{id}/payloads", tag = "automations",
+    params(("id" = String, Path, description = "The automation's id")),
+    responses((status = 200, description = "By name", body = Payloads)),
+)]
+pub(crate) async fn payloads(State(api): Shared, Segment(id): Segment) -> Result<Answer<Payloads>, Problem> {
+    let saved = api.engine.ingress().saved_payloads(&api.id_of(&id)?).await?;
+    Ok(Answer::ok(Payloads { payloads: saved.into_iter().map(Into::into).collect() }))
+}
+
+/// A payload that was saved, as `payload` of a start takes it
+#[utoipa::path(
+    get, path = "/api/v1/automations/{id}/payloads/{name}", tag = "automations",
+    params(
+        ("id" = String, Path, description = "The automation's id"),
+        ("name" = String, Path, description = "Its name"),
+    ),
+    responses((status = 200, description = "The payload with its `kind`; its version is the ETag", body = SavedPayloadInfo)),
+)]
+pub(crate) async fn payload(State(api): Shared, Segments(id, name): Segments) -> Result<Response, Problem> {
+    let found = api.engine.ingress().saved_payload(&api.id_of(&id)?, &name).await?;
+    Ok(with_etag(Answer::ok(found.payload), &quoted(&found.version)))
+}
+
+/// Save a capture, or a payload written out, under a name
+#[utoipa::path(
+    post, path = "/api/v1/automations/{id}/payloads", tag = "automations", request_body = SaveBody,
+    params(("id" = String, Path, description = "The automation's id")),
+    responses((status = 200, description = "It is saved", body = SavedView)),
+)]
+pub(crate) async fn save(
+    State(api): Shared,
+    Segment(id): Segment,
+    Body(body): Body<SaveBody>,
+) -> Result<Answer<SavedView>, Problem> {
+    api.check_writable()?;
+    let automation = api.id_of(&id)?;
+    let payload = match (body.capture, body.payload) {
+        (Some(number), None) => api.captured_payload(&automation, number).await?,
+        (None, Some(given)) => api.payload_of(&automation, given)?,
+        _ => return Err(bad_body("give `capture` or `payload`, one of both".to_owned())),
+    };
+    let saved = api.engine.ingress().save_payload(&automation, &body.name, payload, None).await?;
+    Ok(Answer::ok(saved.into()))
+}
+
+/// Save a payload under this name, in place of the one that had it
+///
+/// `If-Match` names the version that was read; without it any version is replaced.
+#[utoipa::path(
+    put, path = "/api/v1/automations/{id}/payloads/{name}", tag = "automations", request_body = StartPayload,
+    params(
+        ("id" = String, Path, description = "The automation's id"),
+        ("name" = String, Path, description = "Its name"),
+    ),
+    responses(
+        (status = 200, description = "It is saved", body = SavedView),
+        (status = 412, description = "It was changed meanwhile", body = Problem),
+    ),
+)]
+pub(crate) async fn put(
+    State(api): Shared,
+    Segments(id, name): Segments,
+    headers: HeaderMap,
+    Body(given): Body<serde_json::Value>,
+) -> Result<Answer<SavedView>, Problem> {
+    api.check_writable()?;
+    let automation = api.id_of(&id)?;
+    let payload = api.payload_of(&automation, given)?;
+    let saved = api.engine.ingress().save_payload(&automation, &name, payload, expected(&headers)).await?;
+    Ok(Answer::ok(saved.into()))
+}
+
+/// Rename a saved payload
+#[utoipa::path(
+    post, path = "/api/v1/automations/{id}/payloads/{name}/rename", tag = "automations", request_body = RenameBody,
+    params(
+        ("id" = String, Path, description = "The automation's id"),
+        ("name" = String, Path, description = "Its name"),
+    ),
+    responses(
+        (status = 200, description = "It has the new name", body = SavedView),
+        (status = 409, description = "Another payload has the new name", body = Problem),
+    ),
+)]
+pub(crate) async fn rename(
+    State(api): Shared,
+    Segments(id, name): Segments,
+    Body(body): Body<RenameBody>,
+) -> Result<Answer<SavedView>, Problem> {
+    api.check_writable()?;
+    Ok(Answer::ok(api.engine.ingress().rename_payload(&api.id_of(&id)?, &name, &body.to).await?.into()))
+}
+
+/// Show what steps would read of a payload, with all that is wrong with it; starts nothing
+#[utoipa::path(
+    post, path = "/api/v1/automations/{id}/preview-payload", tag = "automations", request_body = PreviewBody,
+    params(("id" = String, Path, description = "The automation's id")),
+    responses((status = 200, description = "The results and the problems", body = PreviewView)),
+)]
+pub(crate) async fn preview(
+    State(api): Shared,
+    Segment(id): Segment,
+    Body(body): Body<PreviewBody>,
+) -> Result<Answer<PreviewView>, Problem> {
+    let automation = api.id_of(&id)?;
+    let payload = match (body.payload, body.capture, body.saved) {
+        (Some(given), None, None) => {
+            let catalog = api.engine.catalog();
+            let deployment = catalog.find(automation.as_str())?;
+            match super::payload::read_all(given, deployment, api.engine.clock().now()) {
+                Ok(payload) => payload,
+                Err(wrong) => {
+                    let problems = wrong.into_iter();
+                    let problems =
+                        problems.map(|message| PreviewProblem { code: "bad_payload", message }).collect();
+                    let view = PreviewView { results: None, condition: None, declined: false, problems };
+                    return Ok(Answer::ok(view));
+                }
+            }
+        }
+        (None, Some(number), None) => api.captured_payload(&automation, number).await?,
+        (None, None, Some(name)) => api.engine.ingress().saved_payload(&automation, &name).await?.payload,
+        _ => return Err(bad_body("give `payload`, `capture` or `saved`, one of them".to_owned())),
+    };
+    Ok(Answer::ok(api.engine.ingress().preview_payload(&automation, &payload).await?.into()))
+}
+
+/// The result of a deletion
+#[derive(Debug, Serialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct DeletedPayload {
+    /// False where none was saved under the name.
+    deleted: bool,
+}
+
+/// Delete a saved payload; `If-Match` names the version that was read
+#[utoipa::path(
+    delete, path = "/api/v1/automations/{id}/payloads/{name}", tag = "automations",
+    params(
+        ("id" = String, Path, description = "The automation's id"),
+        ("name" = String, Path, description = "Its name"),
+    ),
+    responses(
+        (status = 200, description = "Whether there was one", body = DeletedPayload),
+        (status = 412, description = "It was changed meanwhile", body = Problem),
+    ),
+)]
+pub(crate) async fn delete(
+    State(api): Shared,
+    Segments(id, name): Segments,
+    headers: HeaderMap,
+) -> Result<Answer<DeletedPayload>, Problem> {
+    api.check_writable()?;
+    let deleted = api.engine.ingress().delete_payload(&api.id_of(&id)?, &name, expected(&headers)).await?;
+    Ok(Answer::ok(DeletedPayload { deleted }))
+}
