@@ -22,7 +22,7 @@ MANIFEST_TOOLS := $(TARGET)/manifests-$(CHECK_JSONSCHEMA_VERSION)-$(KUBERNETES_V
 .DEFAULT_GOAL := help
 # The steps of `make test` follow one another; each of them uses every processor as it is.
 .NOTPARALLEL:
-.PHONY: help run ui ui-check ui-test ui-types api-check test packages tools lint format-check clippy scripts-check ci-check build-tests api-check unit-tests server-tests cluster cluster-check examples-check examples-test docs-check \
+.PHONY: help run ui ui-check ui-test ui-types test packages tools lint format-check clippy scripts-check ci-check build-tests unit-tests server-tests cluster cluster-check examples-check examples-test docs-check \
 	editor-check imports-check run-check ops-check hostile-check hostile faults-check faults fuzz schemas reference format bench audit book clean
 
 help: ## List the targets
@@ -36,26 +36,21 @@ cluster: ## Start a PostgreSQL server and three daemons behind it, kill one, say
 
 # A build from nothing is faster, and takes half the disk, without the files for incremental ones.
 test: export CARGO_INCREMENTAL ?= 0
-test: tools ui-check format-check clippy scripts-check ci-check build-tests api-check unit-tests server-tests examples-check examples-test docs-check editor-check imports-check ui-test run-check cluster-check ops-check hostile-check faults-check ## Check everything: this is what has to pass
+test: tools ui-check format-check clippy scripts-check ci-check build-tests unit-tests server-tests examples-check examples-test docs-check editor-check imports-check ui-test run-check cluster-check ops-check hostile-check faults-check ## Check everything: this is what has to pass
 	@echo 'All checks have passed.'
 
-ui: ui/node_modules ## Build the web UI into ui/dist, which the binary contains (Node.js 20 or later)
+ui: ui/node_modules ui-types ## Build the web UI into ui/dist, which the binary contains (Node.js 20 or later)
 	npm run --prefix ui --silent build
 
 ui-check: ui # The types of the UI, the rules of its pure parts, and the sizes of its build.
 	npm run --prefix ui --silent check
 	npm run --prefix ui --silent test
 
-# The types of the API in the UI, from the description that the daemon makes of its own code.
-API_TYPES = ui/node_modules/.bin/openapi-typescript $(TARGET)/openapi.json --output ui/src/api/schema.d.ts
+# The types of the admin API in the UI, from the description that `make schemas` writes: they need no Rust.
+ui-types: ui/src/api/schema.d.ts
 
-ui-types: ui/node_modules ## Write ui/src/api/schema.d.ts, the types of the admin API, anew
-	$(CARGO) run --locked --bin cogwork -- schema --api > $(TARGET)/openapi.json
-	$(API_TYPES)
-
-api-check: ui/node_modules # The types of the API in the UI are fresh.
-	@$(COGWORK) schema --api > $(TARGET)/openapi.json
-	@$(API_TYPES) --check || { echo 'write the types of the API anew: make ui-types' >&2; exit 1; }
+ui/src/api/schema.d.ts: schemas/openapi.json ui/node_modules
+	@ui/node_modules/.bin/openapi-typescript $< --output $@ >/dev/null
 
 ui-test: packages $(OIDC_PROVIDER)/node_modules # The UI of the real daemon in a real browser, with logins at a real provider.
 	COGWORK_BIN='$(abspath $(TARGET))/debug' OIDC_PROVIDER='$(abspath $(OIDC_PROVIDER))' npm run --prefix ui --silent e2e
@@ -181,8 +176,10 @@ fuzz: ## Feed what reads the words of others with whatever comes to mind (FUZZ_S
 			-artifact_prefix=$(TARGET)/fuzz/found/$$target- -print_final_stats=1 $(TARGET)/fuzz/corpus/$$target || exit 1; \
 	done
 
-schemas: ## Write schemas/*.schema.json anew
-	$(CARGO) run --bin cogwork -- schema --write
+schemas: ## Write schemas/ anew: the JSON Schemas and the description of the admin API
+	$(CARGO) run --locked --bin cogwork -- schema --write
+	$(COGWORK) schema --api > $(TARGET)/openapi.json
+	mv $(TARGET)/openapi.json schemas/openapi.json
 
 reference: ## Write docs/src/reference anew
 	$(CARGO) run --locked --bin manual -- --reference

@@ -1,4 +1,4 @@
-/** Short names of the shapes of the API. All of them are generated from the daemon's description: see `schema.d.ts`. */
+/** Short names of the shapes of the API. All of them are generated from the daemon's description: `make ui-types` writes `schema.d.ts`. */
 
 import type { Readable } from "openapi-typescript-helpers";
 

@@ -1,5 +1,6 @@
 //! Files of the repository that are made by the program: each is as the program would make it now.
 
+use std::fs;
 use std::path::Path;
 
 use crate::support::Project;
@@ -7,9 +8,11 @@ use crate::support::Project;
 #[test]
 fn the_schemas_of_the_repository_are_fresh() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
-    let root = root.to_string_lossy();
     // `make schemas` writes them anew.
-    Project::empty().cogwork(&["--dir", &root, "schema", "--check"]).exits(0);
+    Project::empty().cogwork(&["--dir", &root.to_string_lossy(), "schema", "--check"]).exits(0);
+    let api = Project::empty().cogwork(&["schema", "--api"]).exits(0).stdout;
+    let committed = fs::read_to_string(root.join("schemas/openapi.json")).expect("the description");
+    assert!(committed == api, "schemas/openapi.json is not fresh: make schemas");
 }
 
 #[test]
