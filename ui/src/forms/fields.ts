@@ -1,6 +1,7 @@
 /** Fields of forms: from JSON Schemas and from inputs of actions, and the conversion of what is typed. */
 
-import type { Input } from "../api/types";
+import { api, data as body } from "../api/client";
+import type { Input, Path } from "../api/types";
 import { asInteger, number, parse } from "../value/exact";
 
 export interface Schema {
@@ -33,6 +34,10 @@ export interface Field {
   hint: string;
 }
 
+/** The schema of automations, with the actions and connections in force. */
+export const automationSchema = (): Promise<Schema> =>
+  body(api.GET("/api/v1/schemas/{name}", { params: { path: { name: "automation" } } })).then((found) => found as Schema);
+
 function resolved(schema: Schema, root: Schema): Schema {
   const name = /^#\/\$defs\/(.+)$/.exec(schema.$ref ?? "")?.[1];
   const target = name === undefined ? undefined : root.$defs?.[name];
@@ -62,6 +67,14 @@ function kindOf(schema: Schema): Kind {
     return schema.items?.type === "string" ? "list" : "source";
   }
   return types.length === 0 && !schema.properties ? "any" : "source";
+}
+
+/** The texts to choose from at a path. */
+export function choices(schema: Schema, at: Path): string[] {
+  const [key, ...rest] = at;
+  const inner = key === undefined ? undefined : schema.properties?.[key];
+  const own = key === undefined ? (schema.enum ?? schema.items?.enum ?? []).map(String) : inner ? choices(inner, rest) : [];
+  return [...new Set([...own, ...(schema.anyOf ?? []).flatMap((one) => choices(one, at))])];
 }
 
 /** The fields of a mapping by its schema. */

@@ -1,6 +1,12 @@
+import { readFileSync } from "node:fs";
+
 import { expect, test } from "vitest";
 
-import { jsonRemark, keptAndLost, read, secretOf, times, valueAt, withTimes, write } from "./trigger";
+import type { Schema } from "./fields";
+import { CONFIGURE, type Json, jsonRemark, keptAndLost, limits, read, secretOf, times, valueAt, VERIFY, withOptions, withTimes, write } from "./trigger";
+
+/** The schema of automations that the daemon generates from its own tables. */
+const schema = JSON.parse(readFileSync(new URL("../../../schemas/automation.schema.json", import.meta.url), "utf8")) as Schema;
 
 const data = { trigger: { if: "x", webhook: { mode: "sync", respond: { status: 201 } } }, concurrency: { limit: 2 } };
 
@@ -68,4 +74,19 @@ test("the name of a secret is read only from a text that is nothing else", () =>
   expect(secretOf("${{secrets.a_1}}")).toBe("a_1");
   expect(secretOf("x ${{ secrets.a }}")).toBeUndefined();
   expect(secretOf("${{ secrets.a | upper }}")).toBeUndefined();
+});
+
+test("a form offers exactly the values that the schema allows, and explains no others", () => {
+  const verify = valueAt(schema as Json, ["properties", "trigger", "properties", "webhook", "anyOf", "0", "properties", "verify", "anyOf", "1", "properties"]);
+  const presets = valueAt(verify, ["preset", "enum"]) as string[];
+  expect(presets).toContain("github");
+  const offered = withOptions(VERIFY, schema).find((field) => field.label === "Preset")?.options;
+  expect(offered?.map(([value]) => value)).toEqual(presets);
+
+  const all = [...Object.values(CONFIGURE).flat(), ...VERIFY, ...limits("webhook")];
+  for (const field of withOptions(all, schema).filter((field) => ["choice", "radio", "flags"].includes(field.kind))) {
+    const values = field.options?.map(([value]) => value) ?? [];
+    expect(values, field.label).not.toEqual([]);
+    expect(values, field.label).toEqual(expect.arrayContaining(Object.keys(field.words ?? {})));
+  }
 });

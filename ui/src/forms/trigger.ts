@@ -3,6 +3,7 @@
 import type { Input, Operation, Path } from "../api/types";
 import { valueAt as anyAt } from "../editor/outline";
 import { asInteger, number, parse } from "../value/exact";
+import { choices, type Schema } from "./fields";
 
 export type Json = null | boolean | number | string | Json[] | { [name: string]: Json };
 
@@ -10,8 +11,10 @@ export interface Field {
   at: Path;
   label: string;
   kind: "text" | "area" | "number" | "choice" | "radio" | "flags" | "map" | "json" | "secret";
-  /** The values of a choice or of flags, each with its name. Of a text or a number, they are proposals. */
+  /** The values of a choice or of flags, each with its name: by default those of the schema. Of a text or a number, they are proposals. */
   options?: [string, string][];
+  /** Explanations of values of the schema. */
+  words?: Record<string, string>;
   /** The value in force while nothing is written. */
   standard?: string;
   help?: string;
@@ -21,7 +24,6 @@ export interface Field {
   isLast?: boolean;
 }
 
-const METHODS: [string, string][] = ["GET", "POST", "PUT", "PATCH", "DELETE"].map((name) => [name, name]);
 const STATUSES: [string, string][] = [
   ["200", "OK"],
   ["201", "Created"],
@@ -29,9 +31,6 @@ const STATUSES: [string, string][] = [
   ["204", "No Content"],
 ];
 const TYPES: [string, string][] = ["application/json", "text/plain", "text/html", "application/xml"].map((name) => [name, ""]);
-const PRESETS =
-  "hmac github gitlab stripe shopify slack svix standardWebhooks standardWebhooksEd25519 asana basic discord docusign hubspot jira linear meta paddle pagerduty sharedToken square trello twilio twitch x zendesk zoom";
-const named = (words: string): [string, string][] => words.split(" ").map((word) => [word, word]);
 const hook = (...path: Path): Path => ["trigger", "webhook", ...path];
 
 const WEBHOOK: Field[] = [
@@ -39,10 +38,7 @@ const WEBHOOK: Field[] = [
     at: hook("mode"),
     label: "Response",
     kind: "radio",
-    options: [
-      ["async", "asynchronous: the caller gets an answer at once"],
-      ["sync", "synchronous: the caller waits for the result"],
-    ],
+    words: { async: "asynchronous: the caller gets an answer at once", sync: "synchronous: the caller waits for the result" },
     standard: "async",
   },
   { at: hook("timeout"), label: "Wait", kind: "text", standard: "30s", help: "How long the caller of a synchronous webhook waits, 1s to 15m; then it gets 504." },
@@ -50,20 +46,20 @@ const WEBHOOK: Field[] = [
   { at: hook("respond", "contentType"), label: "Type", kind: "text", options: TYPES, standard: "text/plain" },
   { at: hook("respond", "headers"), label: "Headers", kind: "map" },
   { at: hook("respond", "body"), label: "Body", kind: "area", help: "Empty: the execution's id as JSON." },
-  { at: hook("methods"), label: "Methods", kind: "flags", options: METHODS, standard: "all five", isLast: true },
+  { at: hook("methods"), label: "Methods", kind: "flags", standard: "all five", isLast: true },
   { at: hook("maxBody"), label: "Largest body", kind: "text", standard: "6MiB", isLast: true },
   { at: hook("code"), label: "Code block", kind: "area", help: "A module that decides payload and response.", advanced: true },
   { at: hook("challenge"), label: "Challenge", kind: "json", help: "How to answer the sender's check of the address.", advanced: true },
 ];
 
 export const VERIFY: Field[] = [
-  { at: hook("verify", "preset"), label: "Preset", kind: "choice", options: named(PRESETS), standard: "hmac" },
+  { at: hook("verify", "preset"), label: "Preset", kind: "choice", standard: "hmac" },
   { at: hook("verify", "secret"), label: "Secret", kind: "secret" },
   { at: hook("verify", "keys"), label: "Several keys", kind: "json", help: "For the rotation of a secret, at most four.", advanced: true },
   { at: hook("verify", "header"), label: "Header", kind: "text", advanced: true },
-  { at: hook("verify", "algorithm"), label: "Algorithm", kind: "choice", options: named("sha256 sha1 sha384 sha512 ed25519"), advanced: true },
+  { at: hook("verify", "algorithm"), label: "Algorithm", kind: "choice", advanced: true },
   { at: hook("verify", "prefix"), label: "Prefix", kind: "text", advanced: true },
-  { at: hook("verify", "encoding"), label: "Encoding", kind: "choice", options: named("hex base64 base64url"), advanced: true },
+  { at: hook("verify", "encoding"), label: "Encoding", kind: "choice", advanced: true },
   { at: hook("verify", "timestamp", "tolerance"), label: "Tolerance", kind: "text", standard: "5m", advanced: true },
 ];
 
@@ -73,20 +69,14 @@ const POLL_COMMON = (at: (...path: Path) => Path): Field[] => [
     at: at("start"),
     label: "First poll",
     kind: "choice",
-    options: [
-      ["new", "records what exists, and starts nothing"],
-      ["all", "starts executions for what exists"],
-    ],
+    words: { new: "records what exists, and starts nothing", all: "starts executions for what exists" },
     standard: "new",
   },
   {
     at: at("deliver"),
     label: "Deliver",
     kind: "choice",
-    options: [
-      ["batch", "the new records of a poll as a list"],
-      ["each", "each new record to an execution of its own"],
-    ],
+    words: { batch: "the new records of a poll as a list", each: "each new record to an execution of its own" },
     standard: "batch",
   },
 ];
@@ -105,28 +95,20 @@ const POLL: Field[] = [
 /** The fields of an event that is polled for. */
 const EVENT: Field[] = POLL_COMMON((...path) => ["trigger", ...path]).map((field) => ({ ...field, advanced: true }));
 
-export const SCHEDULE: Field[] = [
+const SCHEDULE: Field[] = [
   { at: ["trigger", "schedule", "timezone"], label: "Time zone", kind: "text", standard: "UTC", help: "Such as Europe/Berlin." },
   {
     at: ["trigger", "schedule", "misfire"],
     label: "Instants missed while no daemon ran",
     kind: "choice",
-    options: [
-      ["latest", "the latest one runs"],
-      ["skip", "none runs"],
-      ["all", "all run, at most 100"],
-    ],
+    words: { latest: "the latest one runs", skip: "none runs", all: "all run, at most 100" },
     standard: "latest",
   },
   {
     at: ["trigger", "schedule", "overlap"],
     label: "If the last execution still runs",
     kind: "choice",
-    options: [
-      ["skip", "the instant is skipped"],
-      ["allow", "both run"],
-      ["queue", "it runs afterwards"],
-    ],
+    words: { skip: "the instant is skipped", allow: "both run", queue: "it runs afterwards" },
     standard: "skip",
   },
 ];
@@ -148,11 +130,7 @@ export function limits(kind: string): Field[] {
       at: ["concurrency", "policy"],
       label: "Over that limit",
       kind: "choice",
-      options: [
-        ["queue", "waits"],
-        ["skip", "ends as cancelled"],
-        ["cancelRunning", "replaces the oldest one"],
-      ],
+      words: { queue: "waits", skip: "ends as cancelled", cancelRunning: "replaces the oldest one" },
       standard: "queue",
     },
   ];
@@ -170,6 +148,14 @@ export function limits(kind: string): Field[] {
   ];
 }
 
+/** The fields with the values that the schema of automations allows, where they have no options of their own. */
+export const withOptions = (fields: readonly Field[], schema: Schema): Field[] =>
+  fields.map((field) =>
+    field.options === undefined && ["choice", "radio", "flags"].includes(field.kind)
+      ? { ...field, options: choices(schema, field.at).map((value) => [value, field.words?.[value] ?? value]) }
+      : field,
+  );
+
 /** The fields of the inputs of an event. */
 export const eventInputs = (inputs: readonly Input[]): Field[] =>
   inputs.map((input) => {
@@ -181,7 +167,7 @@ export const eventInputs = (inputs: readonly Input[]): Field[] =>
       case "number":
         return { ...common, kind: "number" };
       case "choice":
-        return { ...common, kind: "choice", options: named(input.type.options.join(" ")) };
+        return { ...common, kind: "choice", options: input.type.options.map((option) => [option, option]) };
       case "text":
       case "url":
         return { ...common, kind: "text" };
