@@ -6,8 +6,8 @@ use std::time::Duration;
 use connector::Registry;
 use model::action::Effect;
 use model::automation::{
-    Automation, Block, BlockKind, Code, NestedBlock, OnError, Step, Trigger, Verb, WaitOn, WaitStep,
-    WebhookMode,
+    Automation, Block, BlockKind, Code, NestedBlock, OnError, Step, Trigger, TriggerKind, Verb, WaitOn,
+    WaitStep, WebhookMode,
 };
 use model::diagnostic::{Source, Span};
 use model::template::Template;
@@ -36,8 +36,8 @@ pub struct Graph {
 /// The trigger at the top of a graph.
 #[derive(Clone, Debug)]
 pub struct GraphTrigger {
-    /// The kind: `webhook`, `schedule`, `event`, `poll` or `manual`.
-    pub kind: &'static str,
+    /// The kind.
+    pub kind: TriggerKind,
     /// The mode and timeout, or the schedule in plain English; empty for a manual start.
     pub label: String,
     /// The text of the trigger's condition; `None` if it has none.
@@ -92,10 +92,25 @@ pub struct GraphStep {
 pub struct GraphBlock {
     /// The name: `then`, a case, a branch; `None` for the list of a loop or a group.
     pub name: Option<String>,
-    /// `case` (at most one of the step's lists runs), `loop`, `parallel` or `sequence`.
-    pub kind: &'static str,
+    /// The kind.
+    pub kind: GraphBlockKind,
     /// The steps.
     pub steps: Vec<GraphStep>,
+}
+
+/// The kind of a list of steps.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize, utoipa::ToSchema)]
+#[serde(rename_all = "camelCase")]
+#[schema(as = BlockKind)]
+pub enum GraphBlockKind {
+    /// At most one of the step's lists runs.
+    Case,
+    /// It runs once per turn.
+    Loop,
+    /// It runs beside the step's other lists.
+    Parallel,
+    /// It runs once.
+    Sequence,
 }
 
 /// A range of a text. Lines and columns count from 1; the end is the position after the last character.
@@ -127,7 +142,7 @@ impl Graph {
         let builder = Builder { source: &automation.source, plan, registry };
         Self {
             trigger: GraphTrigger {
-                kind: automation.trigger.keyword(),
+                kind: automation.trigger.kind(),
                 label: shorten(&trigger_label(&automation.trigger)),
                 condition: automation.trigger_if.as_ref().map(|condition| shorten(condition.text())),
                 span: LineRange::new(&automation.source, automation.trigger_span),
@@ -197,10 +212,10 @@ impl Builder<'_> {
 
     fn nested(&self, inner: NestedBlock<'_>) -> GraphBlock {
         let kind = match inner.kind {
-            BlockKind::Case { .. } => "case",
-            BlockKind::Loop { .. } => "loop",
-            BlockKind::Parallel => "parallel",
-            BlockKind::Sequence => "sequence",
+            BlockKind::Case { .. } => GraphBlockKind::Case,
+            BlockKind::Loop { .. } => GraphBlockKind::Loop,
+            BlockKind::Parallel => GraphBlockKind::Parallel,
+            BlockKind::Sequence => GraphBlockKind::Sequence,
         };
         GraphBlock { name: inner.name.map(str::to_owned), kind, steps: self.block(inner.block) }
     }
@@ -332,7 +347,7 @@ onError:
             (&each.needs[0], each.written_needs.as_deref()),
             (&"get".into(), Some(&["get".to_owned()][..]))
         );
-        assert_eq!((each.blocks[0].kind, each.blocks[0].name.as_deref()), ("loop", None));
+        assert_eq!((each.blocks[0].kind, each.blocks[0].name.as_deref()), (GraphBlockKind::Loop, None));
         let keep = &each.blocks[0].steps[0];
         assert_eq!((keep.label.as_str(), keep.continues_on_error), ("a, b", true));
         assert_eq!((graph.steps[2].label.as_str(), graph.trigger.label.as_str()), ("201", "sync · 5s"));

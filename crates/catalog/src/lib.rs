@@ -26,7 +26,7 @@ pub use code::{
     set_code_program,
 };
 pub use error::Error;
-pub use graph::{Graph, GraphBlock, GraphStep, GraphTrigger, LineRange};
+pub use graph::{Graph, GraphBlock, GraphBlockKind, GraphStep, GraphTrigger, LineRange};
 pub use native::{FilesAction, NativeAction, StateAction, find as find_native};
 pub use plan::{BlockGraph, CodePlan, Loop, Plan, ReadSet};
 pub use preview::{PreviewFiles, ProjectFile, ReloadPreview, automation_ids, preview_project, project_files};
@@ -39,7 +39,7 @@ pub use reload::{AddressKind, Assembled, Loader, Move, Successor};
 pub use canonical::canonical_text;
 pub use schemas::schema_context;
 pub use snapshot::{
-    AssembleInput, AwaitedEvents, Catalog, Change, ChangeKind, Deployment, Detail, DiffKind, File,
-    FileChange, FileKind, Folder, InFlightExecutions, InvalidFile, MAX_FOLDERS, PollSource, ReloadSummary,
-    Route, ScanScope, assemble, stem, trigger_hook,
+    AssembleInput, AwaitedEvents, Catalog, Change, ChangeKind, Deployment, DeploymentState, Detail, DiffKind,
+    File, FileChange, FileKind, Folder, InFlightExecutions, InvalidFile, MAX_FOLDERS, PollSource,
+    ReloadSummary, Route, ScanScope, assemble, stem, trigger_hook,
 };

@@ -102,15 +102,16 @@ pub(crate) async fn executions_on_other_versions(
 }
 
 /// Project file read by a client.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
+#[schema(as = PlanFile)]
 pub struct ProjectFile {
     /// Path relative to the project folder, separated by `/`.
     pub path: String,
     /// Content.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub text: String,
-    /// Reason why the file could not be read; `None` if it could.
+    /// Reason why the file could not be read; absent if it could.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub problem: Option<String>,
 }

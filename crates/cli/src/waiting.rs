@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use engine::PauseKind;
 use jiff::Timestamp;
 use model::execution::{CallRecord, DelayReason, ExecutionId, WaitReason};
 use serde::Deserialize;
@@ -119,10 +120,10 @@ pub(crate) fn until(at: Timestamp, now: Timestamp) -> String {
 pub(crate) fn short(pauses: &engine::Pauses) -> String {
     let Some(first) = pauses.first.first() else { return String::new() };
     let what = match (first.kind, &first.event, &first.execution) {
-        ("approval", ..) => " for an answer".to_owned(),
+        (PauseKind::Approval, ..) => " for an answer".to_owned(),
         (_, Some(event), _) => format!(" for the event `{event}`"),
         (_, _, Some(execution)) => format!(" for execution {execution}"),
-        ("retry", ..) => " for its next try".to_owned(),
+        (PauseKind::Retry, ..) => " for its next try".to_owned(),
         _ => String::new(),
     };
     let step = if first.step.is_empty() { String::new() } else { format!(" at `{}`", first.step) };
@@ -146,15 +147,16 @@ mod tests {
             |kind, step: &str| Pause { step: step.into(), kind, until: None, event: None, execution: None };
         let check =
             |count, first, expected| assert_eq!(short(&Pauses { count, first: vec![first] }), expected);
-        check(1, pause("approval", "ask[2]"), "waits for an answer at `ask[2]`");
-        check(3, pause("retry", ""), "waits for its next try, and 2 more");
+        check(1, pause(PauseKind::Approval, "ask[2]"), "waits for an answer at `ask[2]`");
+        check(3, pause(PauseKind::Retry, ""), "waits for its next try, and 2 more");
         check(
             1,
-            Pause { event: Some("paid".into()), ..pause("event", "a") },
+            Pause { event: Some("paid".into()), ..pause(PauseKind::Event, "a") },
             "waits for the event `paid` at `a`",
         );
         let until = Some(Timestamp::UNIX_EPOCH);
-        let time = short(&Pauses { count: 1, first: vec![Pause { until, ..pause("time", "rest") }] });
+        let time =
+            short(&Pauses { count: 1, first: vec![Pause { until, ..pause(PauseKind::Time, "rest") }] });
         assert!(time.starts_with("waits at `rest` until 19"), "{time}");
         assert_eq!(short(&Pauses { count: 0, first: Vec::new() }), "");
     }

@@ -42,14 +42,24 @@ pub enum EventSource {
 }
 
 impl EventSource {
-    /// Returns `polled` or `subscribed`.
+    /// Returns the way its events come.
     #[must_use]
-    pub fn keyword(&self) -> &'static str {
+    pub fn delivery(&self) -> EventDelivery {
         match self {
-            Self::Poll(_) => "polled",
-            Self::Hook(_) => "subscribed",
+            Self::Poll(_) => EventDelivery::Polled,
+            Self::Hook(_) => EventDelivery::Subscribed,
         }
     }
+}
+
+/// The way an event comes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, utoipa::ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub enum EventDelivery {
+    /// The application sends it after a subscription.
+    Subscribed,
+    /// The daemon polls.
+    Polled,
 }
 
 /// A polled event: a list with the newest entry first, read until an entry is older than the known ones.

@@ -30,7 +30,9 @@ pub use connection::{
     BaseUrl, ConnectionInput, ConnectionTest, ConnectionType, ConnectionValue, ResolvedConnection,
 };
 pub use error::Error;
-pub use event::{EventSource, EventSpec, PolledEvent, Record, SubscribedEvent, SubscriptionListing};
+pub use event::{
+    EventDelivery, EventSource, EventSpec, PolledEvent, Record, SubscribedEvent, SubscriptionListing,
+};
 pub use http::{
     AllowList, Cassette, Gate, HostHealth, Http, HttpOptions, Lookup, RateLimit, Recording, Timer, Transport,
     UnmatchedRequest, install_crypto, may_have_acted,

@@ -88,18 +88,6 @@ pub enum BulkState {
     Finished,
 }
 
-impl BulkState {
-    /// Returns the name used in JSON.
-    #[must_use]
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Running => "running",
-            Self::Stopped => "stopped",
-            Self::Finished => "finished",
-        }
-    }
-}
-
 /// A failure within an operation.
 #[derive(Clone, Debug)]
 pub struct BulkFailure {

@@ -30,12 +30,12 @@ pub use bulk::{
     MAX_BULK, MAX_BULK_PER_SECOND,
 };
 pub use catalog::{
-    AddressKind, BlockGraph, CODE_WORKER, Catalog, Change, ChangeKind, Deployment, Detail, DiffKind,
-    Error as CatalogError, FileChange, FileKind, Graph, GraphBlock, GraphStep, GraphTrigger,
-    InFlightExecutions, InvalidFile, LineRange, MissingSecret, PROJECT_FOLDERS, Plan, ProjectFile,
-    ProjectFileError, ReloadPreview, ReloadSummary, Workers, automation_ids, check_project_target,
-    is_own_variable, preview_project, project_files, read_project_file, schema_context, serve_code,
-    set_code_limits, set_code_program,
+    AddressKind, BlockGraph, CODE_WORKER, Catalog, Change, ChangeKind, Deployment, DeploymentState, Detail,
+    DiffKind, Error as CatalogError, FileChange, FileKind, Graph, GraphBlock, GraphBlockKind, GraphStep,
+    GraphTrigger, InFlightExecutions, InvalidFile, LineRange, MissingSecret, PROJECT_FOLDERS, Plan,
+    ProjectFile, ProjectFileError, ReloadPreview, ReloadSummary, Workers, automation_ids,
+    check_project_target, is_own_variable, preview_project, project_files, read_project_file, schema_context,
+    serve_code, set_code_limits, set_code_program,
 };
 pub use engine::Engine;
 pub use fix::{FixedText, fix_text};
@@ -52,9 +52,9 @@ pub use runtime::{
     Answer, AnsweredQuestion, AutomationStatistics, Clock, ClusterClock, ConcurrencyWait, ConnectionReport,
     ConnectionState, ConnectionTest, DerivedInput, EngineEvent, Error, ExpressionValue, Health, KeySource,
     Limits, ListedSecret, LoginCallback, LoginState, MAX_WINDOW_HOURS, ManualClock, Metrics, MissingSource,
-    MonotonicTime, Outcomes, Pause, Pauses, Pending, QueueStatus, ReadMemory, Refusal, RefusedRequest,
-    RepeatedCall, ReplayPlan, ReplayRequest, ResumeTokens, Rotation, Runtime, SecretSource, Settings,
-    SignalError, Start, StartedLogin, StateScope, StateValue, Status, StepAttempt, StoredSecret,
+    MonotonicTime, Outcomes, Pause, PauseKind, Pauses, Pending, QueueStatus, ReadMemory, Refusal,
+    RefusedRequest, RepeatedCall, ReplayPlan, ReplayRequest, ResumeTokens, Rotation, Runtime, SecretSource,
+    Settings, SignalError, Start, StartedLogin, StateScope, StateValue, Status, StepAttempt, StoredSecret,
     StreamingBody, SystemClock, Vault, Version, exposed_secret_files, is_secret_name, is_secret_set,
     read_definition, secret_files,
 };

@@ -187,7 +187,7 @@ impl Scan<'_> {
         }
         let automation = self.definitions.get(&row.definition).and_then(Option::as_ref);
         let pauses = Pauses::new(automation, self.store.waits(row.id).await?);
-        Ok(pauses.first.iter().any(|pause| pause.kind == kind))
+        Ok(pauses.first.iter().any(|pause| pause.kind.as_str() == kind))
     }
 
     async fn failed_at(&self, row: &ExecutionRow, step: &str) -> Result<bool, Error> {

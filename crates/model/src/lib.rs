@@ -46,4 +46,4 @@ pub use json_schema::JsonSchema;
 pub use payload::{HttpResponse, Payload};
 pub use retry::RetryPolicy;
 pub use template::Template;
-pub use value::{File, List, Map, Value};
+pub use value::{File, Json, List, Map, Value};

@@ -7,12 +7,12 @@ use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
 use crate::execution::LogLevel;
-use crate::value::{Data, File, Map, Value};
+use crate::value::{Data, File, Json, Map, Value};
 
 /// The input of an execution, stored as it arrived.
 ///
 /// The trigger crate derives from it what steps read (`trigger.results`), so its bytes are stored once.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, utoipa::ToSchema)]
 #[serde(rename_all = "camelCase", tag = "kind")]
 pub enum Payload {
     /// A request to a webhook.
@@ -31,6 +31,7 @@ pub enum Payload {
     #[serde(rename_all = "camelCase")]
     Poll {
         /// The new item, or a list of new items.
+        #[schema(value_type = Json)]
         data: Value,
         /// The time of the poll.
         polled_at: Timestamp,
@@ -38,12 +39,13 @@ pub enum Payload {
     /// A manual start, or a call by another automation.
     Manual {
         /// The inputs by name.
+        #[schema(value_type = HashMap<String, Json>)]
         inputs: Map,
     },
 }
 
 /// A webhook request, decoded only as far as storing it requires.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, utoipa::ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct WebhookPayload {
     /// The HTTP method, upper-case.
@@ -51,6 +53,7 @@ pub struct WebhookPayload {
     /// The path after the token, percent-decoded except for encoded slashes; may be empty.
     pub path_fragment: String,
     /// The decoded query parameters; the values of a repeated name form a list, in order.
+    #[schema(value_type = HashMap<String, Json>)]
     pub query_parameters: Map,
     /// The encoded query as received, without the question mark; empty if there was none.
     #[serde(default, skip_serializing_if = "String::is_empty")]
@@ -60,32 +63,41 @@ pub struct WebhookPayload {
     /// The unchanged bytes of the body, with the sender's content type.
     #[serde(with = "raw_body")]
     pub body: File,
-    /// The result of the trigger's code; `None` if it has no code.
+    /// The result of the trigger's code; absent if it has no code.
     #[serde(rename = "decided", default, skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<TriggerCodeResult>)]
     pub code_result: Option<Box<TriggerCodeResult>>,
 }
 
 /// The result of a trigger's code for one request.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase", default)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, utoipa::ToSchema)]
+#[serde(rename_all = "camelCase")]
+#[schema(as = Decided)]
 pub struct TriggerCodeResult {
-    /// The replacement for `trigger.results`; `None` leaves the results of the request.
-    #[serde(skip_serializing_if = "Option::is_none", deserialize_with = "crate::value::deserialize_present")]
+    /// The replacement for `trigger.results`; absent if the results of the request stay.
+    #[serde(
+        default,
+        skip_serializing_if = "Option::is_none",
+        deserialize_with = "crate::value::deserialize_present"
+    )]
+    #[schema(value_type = Option<Json>)]
     pub results: Option<Value>,
-    /// The response to the caller; `None` for the default one.
-    #[serde(skip_serializing_if = "Option::is_none")]
+    /// The response to the caller; absent for the default one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<Json>)]
     pub response: Option<HttpResponse>,
     /// True if the code decided that no step runs.
-    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub declined: bool,
     /// The lines that the code logged.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub logs: Vec<TriggerCodeLog>,
 }
 
 /// A line that the code of a trigger logged.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, utoipa::ToSchema)]
 #[serde(rename_all = "camelCase")]
+#[schema(as = DecidedLog)]
 pub struct TriggerCodeLog {
     /// The severity.
     pub level: LogLevel,
@@ -131,15 +143,17 @@ impl Payload {
 pub type HeaderText = Cow<'static, str>;
 
 /// An HTTP response as plain values.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, utoipa::ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct HttpResponse {
     /// The status code, 200 to 599.
     pub status: u16,
     /// The headers in order, including `content-type`.
+    #[schema(value_type = Vec<(String, String)>)]
     pub headers: Vec<(HeaderText, HeaderText)>,
     /// The body, in memory or in a file of the store.
     #[serde(with = "raw_bytes")]
+    #[schema(value_type = File)]
     pub body: Data,
 }
 

@@ -46,19 +46,19 @@ pub enum EngineEvent {
 }
 
 /// The waits of an execution: for a slot, for a concurrency permit, and of its steps.
-#[derive(Clone, Debug, Default, Serialize)]
+#[derive(Clone, Debug, Default, Serialize, utoipa::ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct QueueStatus {
-    /// The number of executions before it in the queue for a slot or for memory; `None` if it is not queued.
+    /// The number of executions before it in the queue for a slot or for memory; absent if it is not queued.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub queued_behind: Option<usize>,
-    /// True if the queue is the one for memory, which the large data of its trigger need.
+    /// True if the queue is the one for memory, which the large data of its trigger need (`limits.memory`).
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub for_memory: bool,
-    /// True if the store refuses a write of it, which is tried again.
+    /// True if the store refuses a write of it, which is tried again: `outage` in the status has the reason.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub for_store: bool,
-    /// The concurrency group in which it waits for a permit; `None` if it waits for none.
+    /// The concurrency group in which it waits for a permit; absent if it waits for none.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub turn: Option<ConcurrencyWait>,
     /// The waiting steps.
@@ -67,12 +67,14 @@ pub struct QueueStatus {
 }
 
 /// The wait for a permit of a concurrency group.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, utoipa::ToSchema)]
 #[serde(rename_all = "camelCase")]
+#[schema(as = Turn)]
 pub struct ConcurrencyWait {
     /// The concurrency key; empty if the automation has none.
     pub key: String,
     /// The executions that hold a permit, in the order in which they got it.
+    #[schema(value_type = Vec<String>)]
     pub holders: Vec<ExecutionId>,
     /// The number of executions that wait before it.
     pub ahead: usize,
@@ -99,12 +101,14 @@ pub struct Status {
 }
 
 /// A waiting step, with what is needed to answer it.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, utoipa::ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Pending {
     /// The execution.
+    #[schema(value_type = String)]
     pub execution: ExecutionId,
     /// The automation.
+    #[schema(value_type = String)]
     pub automation: AutomationId,
     /// The display name of the automation.
     pub automation_name: String,
@@ -112,7 +116,7 @@ pub struct Pending {
     pub step: String,
     /// When the wait began.
     pub since: Timestamp,
-    /// When the wait ends at the latest; `None` if that is not known.
+    /// When the wait ends at the latest; absent if that is not known.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub until: Option<Timestamp>,
     /// The reason of the wait.

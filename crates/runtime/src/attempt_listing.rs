@@ -7,13 +7,13 @@ use store::{ExecutionRow, SMALL_VALUE, Store};
 
 use crate::context::Runtime;
 use crate::error::Error;
-use crate::wait_listing::Pauses;
+use crate::wait_listing::{PauseKind, Pauses};
 
 /// The most events of an execution that a list reads. A longer one is listed without its attempt.
 const MAX_EVENTS: u32 = 500;
 
 /// An attempt of a step that may be retried.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, utoipa::ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct StepAttempt {
     /// The step with its loop turns.
@@ -78,7 +78,8 @@ impl StepAttempt {
 
 /// Returns the step that waits for its next attempt, with its loop turns.
 fn retried_step(pauses: Option<&Pauses>) -> Option<&str> {
-    let retried = pauses.into_iter().flat_map(|pauses| &pauses.first).find(|pause| pause.kind == "retry");
+    let retried =
+        pauses.into_iter().flat_map(|pauses| &pauses.first).find(|pause| pause.kind == PauseKind::Retry);
     retried.map(|pause| pause.step.as_str())
 }
 

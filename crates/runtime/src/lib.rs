@@ -87,4 +87,4 @@ pub use statistics::{AutomationStatistics, MAX_WINDOW_HOURS, Outcomes, Statistic
 pub use timer::{Due, Timed, Timer};
 pub use vault::is_name as is_secret_name;
 pub use vault::{KeySource, Rotation, RowKind, StoredSecret, Vault};
-pub use wait_listing::{Pause, Pauses};
+pub use wait_listing::{Pause, PauseKind, Pauses};

@@ -15,7 +15,7 @@ use crate::error::Error;
 const SHOWN: usize = 5;
 
 /// The waiting steps of an execution.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, utoipa::ToSchema)]
 pub struct Pauses {
     /// Their total number.
     pub count: usize,
@@ -24,14 +24,14 @@ pub struct Pauses {
 }
 
 /// A waiting step.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, utoipa::ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Pause {
     /// The step with its loop turns; empty if the whole execution waits for its next try.
     pub step: String,
-    /// The kind of the wait: `time`, `event`, `approval`, `call` or `retry`.
-    pub kind: &'static str,
-    /// When the wait ends at the latest; `None` if that is not known.
+    /// The kind of the wait.
+    pub kind: PauseKind,
+    /// When the wait ends at the latest; absent if that is not known.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub until: Option<Timestamp>,
     /// The name of the event, for kind `event`.
@@ -39,7 +39,38 @@ pub struct Pause {
     pub event: Option<String>,
     /// The called execution, for kind `call`.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<String>)]
     pub execution: Option<ExecutionId>,
+}
+
+/// The kind of a wait.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, utoipa::ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub enum PauseKind {
+    /// A duration, or an instant.
+    Time,
+    /// An event.
+    Event,
+    /// The answer of a person.
+    Approval,
+    /// The end of a called execution.
+    Call,
+    /// The next attempt.
+    Retry,
+}
+
+impl PauseKind {
+    /// Returns the name used in JSON and filters.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Time => "time",
+            Self::Event => "event",
+            Self::Approval => "approval",
+            Self::Call => "call",
+            Self::Retry => "retry",
+        }
+    }
 }
 
 impl Pauses {
@@ -55,8 +86,8 @@ impl Pauses {
 impl Pause {
     fn new(automation: Option<&Automation>, wait: Wait) -> Self {
         let kind = match &wait {
-            Wait { event: Some(_), .. } => "event",
-            Wait { child: Some(_), .. } => "call",
+            Wait { event: Some(_), .. } => PauseKind::Event,
+            Wait { child: Some(_), .. } => PauseKind::Call,
             Wait { step, .. } => kind(automation, step),
         };
         let event = wait.event.map(|event| event.name);
@@ -65,18 +96,18 @@ impl Pause {
 }
 
 /// The kind of a wait, derived from the verb of its step.
-fn kind(automation: Option<&Automation>, step: &str) -> &'static str {
+fn kind(automation: Option<&Automation>, step: &str) -> PauseKind {
     // An entry such as `poll[2]#delay` is the pause before one turn of a loop.
     if step.contains('#') {
-        return "time";
+        return PauseKind::Time;
     }
     let id = step.split('[').next().unwrap_or_default();
-    let mut kind = "retry";
+    let mut kind = PauseKind::Retry;
     if let Some(automation) = automation {
         automation.walk(&mut |known| match &known.verb {
-            Verb::Wait(_) if known.id.as_ref() == id => kind = "time",
+            Verb::Wait(_) if known.id.as_ref() == id => kind = PauseKind::Time,
             Verb::WaitFor(wait) if known.id.as_ref() == id && matches!(wait.on, WaitOn::Approval(_)) => {
-                kind = "approval";
+                kind = PauseKind::Approval;
             }
             _ => {}
         });

@@ -27,7 +27,9 @@ const CONNECTION_HEADERS: [&str; 8] = [
 ];
 
 /// How much of the recorded outcome a test expects.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize, utoipa::ToSchema)]
+#[serde(rename_all = "camelCase")]
+#[schema(as = TestStrictness)]
 pub enum Strictness {
     /// The outcome, the result, the response, and the ending of each step.
     Full,

@@ -46,6 +46,7 @@ export type Input = Schemas["Input"];
 export type InputType = Schemas["InputType"];
 export type LineRange = Schemas["LineRange"];
 export type Listening = Schemas["Listening"];
+export type LoginState = Schemas["LoginState"];
 export type LogLine = Schemas["LogLine"];
 export type NewFile = Schemas["NewFile"];
 export type Operation = Schemas["EditOperation"];

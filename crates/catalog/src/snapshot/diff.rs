@@ -22,8 +22,9 @@ const NEXT_FIRES: usize = 5;
 const SHORT_HASH: usize = 8;
 
 /// Change of one automation, or of an invalid file.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, utoipa::ToSchema)]
 #[serde(rename_all = "camelCase")]
+#[schema(as = PlannedChange)]
 pub struct Change {
     /// Automation id; for an unreadable file, the id suggested by its name.
     pub id: String,
@@ -51,7 +52,7 @@ pub struct Change {
 }
 
 /// Kind of change of an automation.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub enum ChangeKind {
     /// The automation comes into force.
@@ -69,8 +70,9 @@ pub enum ChangeKind {
 }
 
 /// Difference in one part of an automation.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, utoipa::ToSchema)]
 #[serde(rename_all = "camelCase")]
+#[schema(as = PlannedDetail)]
 pub struct Detail {
     /// Part: `trigger`, `steps`, `connections`, `calls`, or another key of the file.
     pub part: String,
@@ -88,7 +90,7 @@ pub struct Detail {
 }
 
 /// Kind of difference in a part.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub enum DiffKind {
     /// The trigger starts executions from now on.
@@ -110,8 +112,9 @@ pub enum DiffKind {
 }
 
 /// Change of a connection or connector file.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
 #[serde(rename_all = "camelCase")]
+#[schema(as = PlannedFile)]
 pub struct FileChange {
     /// Path relative to the project folder.
     pub path: String,
@@ -120,8 +123,9 @@ pub struct FileChange {
 }
 
 /// Unfinished executions on one version of an automation.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
 #[serde(rename_all = "camelCase")]
+#[schema(as = InFlight)]
 pub struct InFlightExecutions {
     /// Hash prefix of the version.
     pub definition: String,

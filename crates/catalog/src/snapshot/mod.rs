@@ -317,6 +317,31 @@ impl Catalog {
     }
 }
 
+/// The state of an automation.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize, utoipa::ToSchema)]
+#[serde(rename_all = "camelCase")]
+#[schema(as = AutomationState)]
+pub enum DeploymentState {
+    /// In force.
+    Active,
+    /// Switched off by its file.
+    Disabled,
+    /// Its file does not load, and its last good version is in force.
+    Stale,
+}
+
+impl DeploymentState {
+    /// Returns the name used in JSON and tables.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Active => "active",
+            Self::Disabled => "disabled",
+            Self::Stale => "stale",
+        }
+    }
+}
+
 impl Deployment {
     /// Creates a deployment of a superseded definition, for executions that still run on it.
     pub fn old(automation: Arc<Automation>, warnings: Report) -> Self {
@@ -325,13 +350,13 @@ impl Deployment {
         Self { automation, plan, address: None, schedule: None, stale: None, warnings }
     }
 
-    /// Returns `active`, `disabled`, or `stale` if the file on disk no longer loads.
+    /// Returns the state of the automation.
     #[must_use]
-    pub fn state(&self) -> &'static str {
+    pub fn state(&self) -> DeploymentState {
         match (&self.stale, self.automation.enabled) {
-            (Some(_), _) => "stale",
-            (None, true) => "active",
-            (None, false) => "disabled",
+            (Some(_), _) => DeploymentState::Stale,
+            (None, true) => DeploymentState::Active,
+            (None, false) => DeploymentState::Disabled,
         }
     }
 

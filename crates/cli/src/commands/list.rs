@@ -216,7 +216,7 @@ impl Files {
             Row {
                 id: automation.id.to_string(),
                 name: automation.name.clone(),
-                state: deployed.state().to_owned(),
+                state: deployed.state().as_str().to_owned(),
                 trigger: automation.trigger.keyword().to_owned(),
                 path: automation.source.path().to_owned(),
                 live_url: address.map(|address| url(&address.live)),

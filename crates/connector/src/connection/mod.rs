@@ -21,7 +21,7 @@ pub use base::{BaseUrl, BaseUrlError};
 pub(crate) use vocabulary::Vocabulary;
 
 /// A connection type of a connector: its inputs, and the rules that derive an address and credentials from them.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, utoipa::ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ConnectionType {
     /// The full name that `type:` takes, such as `wiki.basic`.
@@ -49,17 +49,18 @@ pub struct ConnectionType {
 }
 
 /// A call that tests a connection: an action of its connector, with inputs.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, utoipa::ToSchema)]
 pub struct ConnectionTest {
     /// The full name of the action, such as `wiki.listSpaces`.
     pub action: String,
     /// Its inputs.
     #[serde(skip_serializing_if = "Map::is_empty")]
+    #[schema(value_type = Option<std::collections::HashMap<String, model::Json>>)]
     pub with: Map,
 }
 
 /// One input of a connection type.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, utoipa::ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ConnectionInput {
     /// Its name, type and meaning.

@@ -37,12 +37,13 @@ const MAX_CAUSE: usize = 300;
 const MAX_HEADER: LengthLimit = LengthLimit::Chars(80);
 
 /// The state of a called host.
-#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, utoipa::ToSchema)]
 #[serde(rename_all = "camelCase")]
+#[schema(as = Host)]
 pub struct HostHealth {
     /// Scheme, host and port.
     pub host: String,
-    /// The connection of the calls; `None` for calls without a connection.
+    /// The connection of the calls; absent for calls without a connection.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub connection: Option<String>,
     /// The time of the last response or failure.
@@ -53,7 +54,7 @@ pub struct HostHealth {
     pub status: Option<u16>,
     /// The number of consecutive failures: no response, 502, 503, 504.
     pub failures: u32,
-    /// The end of the time in which the circuit is open; `None` if it is closed.
+    /// The end of the time in which the circuit is open; absent if it is closed.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub open_until: Option<Timestamp>,
     /// The end of the back-off that the host requested.
@@ -66,7 +67,7 @@ pub struct HostHealth {
 
 /// The rate limit that a host reports in `X-RateLimit-…` or `RateLimit-…` headers. A reset is seconds, a timestamp or
 /// Unix seconds, depending on the service, and therefore stays text.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, utoipa::ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct RateLimit {
     /// The number of calls per window.

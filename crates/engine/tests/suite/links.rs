@@ -144,7 +144,7 @@ async fn a_file_that_becomes_a_link_out_keeps_its_last_good_version_and_a_mended
     let told: Vec<String> = reload.reports.iter().map(|report| report.render(false)).collect();
     assert_eq!(told.len(), 2, "{told:#?}");
     assert!(!told.concat().contains("hunter2"), "{told:#?}");
-    assert_eq!(engine.catalog().find("test").expect("in force").state(), "stale");
+    assert_eq!(engine.catalog().find("test").expect("in force").state().as_str(), "stale");
     for path in ["automations/test.yaml", "automations/sub"] {
         std::fs::remove_file(project.path(path)).expect("removed");
     }
@@ -155,7 +155,7 @@ async fn a_file_that_becomes_a_link_out_keeps_its_last_good_version_and_a_mended
     project.write("automations/test.yaml", AUTOMATION);
     engine.reload().await;
     assert_eq!(engine.catalog().reports().len(), 0);
-    assert_eq!(engine.catalog().find("test").expect("in force").state(), "active");
+    assert_eq!(engine.catalog().find("test").expect("in force").state().as_str(), "active");
     stop(engine).await;
 }
 

@@ -21,12 +21,12 @@ async fn a_file_that_breaks_leaves_its_last_good_version_in_force_and_says_so() 
     let reload = engine.reload().await;
     assert_eq!(reload.stale.len(), 1);
     assert!(reload.reports.iter().any(|report| report.render(false).contains("sett")));
-    assert_eq!(engine.catalog().find("test").expect("in force").state(), "stale");
+    assert_eq!(engine.catalog().find("test").expect("in force").state().as_str(), "stale");
     let id = start_with(&engine, "{}").await;
     assert_eq!(show(&soon(engine.runtime().wait(id)).await.expect("it ends")), r#"{"v":1}"#);
     project.write("automations/test.yaml", "trigger: {manual: {}}\nsteps:\n  - set: {v: 3}\n");
     engine.reload().await;
-    assert_eq!(engine.catalog().find("test").expect("in force").state(), "active");
+    assert_eq!(engine.catalog().find("test").expect("in force").state().as_str(), "active");
     let id = start_with(&engine, "{}").await;
     assert_eq!(show(&soon(engine.runtime().wait(id)).await.expect("it ends")), r#"{"v":3}"#);
     stop(engine).await;
@@ -206,7 +206,7 @@ async fn a_file_that_is_still_being_written_is_given_time() {
     drop(file);
     // Closing it says that it is whole.
     reloaded(&project, &mut notices, SETTLED).await;
-    assert_eq!(engine.catalog().find("test").expect("in force").state(), "active");
+    assert_eq!(engine.catalog().find("test").expect("in force").state().as_str(), "active");
     stop(engine).await;
 }
 

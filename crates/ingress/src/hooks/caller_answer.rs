@@ -21,7 +21,9 @@ pub struct CallerAnswer {
 }
 
 /// The source of the answer to the caller of a webhook.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize, utoipa::ToSchema)]
+#[serde(rename_all = "camelCase")]
+#[schema(as = AnswerSource)]
 pub enum AnsweredBy {
     /// The acceptance: the id of the execution, at once.
     Accepted,
@@ -37,22 +39,6 @@ pub enum AnsweredBy {
     Failure,
     /// The timeout of a synchronous webhook.
     Timeout,
-}
-
-impl AnsweredBy {
-    /// Returns the name used in JSON.
-    #[must_use]
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Accepted => "accepted",
-            Self::Static => "static",
-            Self::Code => "code",
-            Self::Respond => "respond",
-            Self::Result => "result",
-            Self::Failure => "failure",
-            Self::Timeout => "timeout",
-        }
-    }
 }
 
 /// The state of the caller of a webhook.
@@ -173,7 +159,8 @@ mod tests {
         let events: Vec<Event> = std::iter::once(started()).chain(rest).collect();
         let found = match caller(&automation(webhook), ExecutionId::from_bytes(ID), &events) {
             Some(Caller::Answered(answer)) => {
-                format!("{} {} at {}", answer.by.as_str(), answer.response.status, answer.at.as_second())
+                let by = format!("{:?}", answer.by).to_lowercase();
+                format!("{by} {} at {}", answer.response.status, answer.at.as_second())
             }
             Some(Caller::Waits) => "waits".to_owned(),
             Some(Caller::Left) => "left".to_owned(),

@@ -36,8 +36,9 @@ pub struct Capture {
 }
 
 /// Decision about a request that was captured.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
 #[serde(rename_all = "camelCase")]
+#[schema(as = CaptureVerdict)]
 pub enum Verdict {
     /// It would have started an execution.
     #[default]
@@ -48,22 +49,8 @@ pub enum Verdict {
     Declined,
     /// It was rejected.
     Refused,
-    /// It never starts an execution; see [`NonTrigger`].
+    /// It is of a kind that never starts an execution.
     NonTrigger,
-}
-
-impl Verdict {
-    /// The word in the API: `accepted`.
-    #[must_use]
-    pub fn word(self) -> &'static str {
-        match self {
-            Self::Accepted => "accepted",
-            Self::Filtered => "filtered",
-            Self::Declined => "declined",
-            Self::Refused => "refused",
-            Self::NonTrigger => "nonTrigger",
-        }
-    }
 }
 
 /// Kinds of requests that never start an execution. They are shown and do not count towards the limit of a session.

@@ -8,13 +8,14 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use crate::value::Value;
+use crate::value::{Json, Value};
 
 pub use result::{ObjectType, ResultField, ResultType};
 
 /// The description of an action. Help, schema, checks and reference are derived from it.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, utoipa::ToSchema)]
 #[serde(rename_all = "camelCase")]
+#[schema(as = Action)]
 pub struct ActionSpec {
     /// The full name, as written under `action:`, such as `wiki.createPage`.
     pub name: String,
@@ -38,6 +39,7 @@ pub struct ActionSpec {
     pub results: ResultType,
     /// A checked example of a step's `with`.
     #[serde(serialize_with = "crate::action::serialize_plain")]
+    #[schema(value_type = Json)]
     pub example: Value,
 }
 
@@ -55,7 +57,9 @@ impl ActionSpec {
 }
 
 /// The external effect of an action, in ascending order.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[derive(
+    Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, utoipa::ToSchema,
+)]
 #[serde(rename_all = "camelCase")]
 pub enum Effect {
     /// None. The result depends only on the inputs, so the action can be repeated.
@@ -68,8 +72,9 @@ pub enum Effect {
 }
 
 /// An input of an action or an automation.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, utoipa::ToSchema)]
 #[serde(rename_all = "camelCase")]
+#[schema(as = Input)]
 pub struct InputSpec {
     /// The key under `with`.
     pub name: String,
@@ -78,8 +83,9 @@ pub struct InputSpec {
     pub kind: InputType,
     /// True if a value is required.
     pub required: bool,
-    /// The default value; `None` if there is none.
+    /// The default value; absent if there is none.
     #[serde(serialize_with = "serialize_optional", skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<Json>)]
     pub default: Option<Value>,
     /// The meaning, in one sentence.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -91,21 +97,21 @@ fn serialize_optional<S: serde::Serializer>(value: &Option<Value>, serializer: S
 }
 
 /// The type of an input. Ids are texts, so a number is accepted as a text; it is never converted through a float.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, utoipa::ToSchema)]
 #[serde(rename_all = "camelCase", tag = "kind")]
 pub enum InputType {
     /// Anything.
     Any,
     /// A text.
     Text,
-    /// A text with a URL. Interpolated values are encoded by their position in it ([`crate::url_template`]).
+    /// A text with a URL. Interpolated values are encoded by their position in it.
     Url,
     /// An integer within inclusive bounds.
     Integer {
-        /// The minimum; `None` if unbounded.
+        /// The minimum; absent if unbounded.
         #[serde(skip_serializing_if = "Option::is_none")]
         min: Option<i64>,
-        /// The maximum; `None` if unbounded.
+        /// The maximum; absent if unbounded.
         #[serde(skip_serializing_if = "Option::is_none")]
         max: Option<i64>,
     },
@@ -121,16 +127,19 @@ pub enum InputType {
     /// A list of one type.
     List {
         /// The type of every item.
+        #[schema(no_recursion)]
         items: Box<InputType>,
     },
     /// A map with these entries only.
     Object {
         /// The entries.
+        #[schema(no_recursion)]
         fields: Vec<InputSpec>,
     },
     /// A map with any keys and values of one type.
     Map {
         /// The type of every value.
+        #[schema(no_recursion)]
         values: Box<InputType>,
     },
     /// Bytes.
@@ -166,8 +175,8 @@ impl InputType {
     }
 }
 
-/// The kind of an [`ActionError`].
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+/// The kind of an error.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub enum ErrorKind {
     /// An input is missing or wrong.
@@ -211,15 +220,27 @@ impl fmt::Display for ErrorKind {
 #[error("{}", self.0.message)]
 pub struct ActionError(Box<ErrorDetails>);
 
+impl utoipa::PartialSchema for ActionError {
+    fn schema() -> utoipa::openapi::RefOr<utoipa::openapi::Schema> {
+        ErrorDetails::schema()
+    }
+}
+
+impl utoipa::ToSchema for ActionError {
+    fn schemas(schemas: &mut Vec<(String, utoipa::openapi::RefOr<utoipa::openapi::Schema>)>) {
+        ErrorDetails::schemas(schemas);
+    }
+}
+
 /// The details of an error. They are stored in the log, and `onError` steps read them as `error`.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, utoipa::ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ErrorDetails {
     /// The kind.
     pub kind: ErrorKind,
     /// The message for people, with a suggested solution if there is one.
     pub message: String,
-    /// The HTTP status of the response; `None` without a response.
+    /// The HTTP status of the response; absent without a response.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub status: Option<u16>,
     /// The error code of the other system, such as `CONFLICT`.
@@ -228,8 +249,9 @@ pub struct ErrorDetails {
     /// The other system's id of the request.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub request_id: Option<String>,
-    /// The body of the response; `None` without a response.
+    /// The body of the response; absent without a response.
     #[serde(skip_serializing_if = "Option::is_none", default)]
+    #[schema(value_type = Option<Json>)]
     pub body: Option<Value>,
     /// The step in which the error occurred first.
     #[serde(skip_serializing_if = "Option::is_none", default)]
@@ -241,10 +263,10 @@ pub struct ErrorDetails {
     /// or a 5xx response was received.
     #[serde(skip_serializing_if = "std::ops::Not::not", default)]
     pub outcome_unknown: bool,
-    /// The first earlier attempt of the same step with an unknown outcome; `None` if there was none.
+    /// The first earlier attempt of the same step with an unknown outcome; absent if there was none.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub lost_attempt: Option<Box<LostAttempt>>,
-    /// The location in the author's code; `None` if the error is not from code. Not disclosed to callers.
+    /// The location in the author's code; absent if the error is not from code. Not disclosed to callers.
     #[serde(rename = "place", skip_serializing_if = "Option::is_none", default)]
     pub code_location: Option<Box<CodeLocation>>,
     /// True if no request was sent, because the host is in back-off. Not stored.
@@ -253,7 +275,7 @@ pub struct ErrorDetails {
 }
 
 /// A failed attempt with an unknown outcome: its effect may have happened.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, utoipa::ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct LostAttempt {
     /// The number of the attempt, from 1.
@@ -262,7 +284,7 @@ pub struct LostAttempt {
     pub kind: ErrorKind,
     /// The message of its error.
     pub message: String,
-    /// The HTTP status of the response; `None` without a response.
+    /// The HTTP status of the response; absent without a response.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub status: Option<u16>,
     /// The other system's id of the request.
@@ -285,8 +307,9 @@ impl LostAttempt {
 }
 
 /// A location in an author's code.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
 #[serde(rename_all = "camelCase")]
+#[schema(as = CodePlace)]
 pub struct CodeLocation {
     /// The file, relative to the project folder.
     pub file: String,

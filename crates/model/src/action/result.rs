@@ -16,7 +16,7 @@ const MAX_ALTERNATIVES: usize = 16;
 const MAX_MISMATCHES: usize = 20;
 
 /// The static type of a result or of a part of it.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, utoipa::ToSchema)]
 #[serde(rename_all = "camelCase", tag = "kind")]
 pub enum ResultType {
     /// Any value.
@@ -35,31 +35,35 @@ pub enum ResultType {
     /// One of these texts.
     Choice {
         /// The texts.
+        #[schema(value_type = Vec<String>)]
         options: Arc<[String]>,
     },
     /// A list of one type.
     List {
         /// The type of every item.
+        #[schema(value_type = Box<ResultType>, no_recursion)]
         items: Arc<ResultType>,
     },
     /// A map with any keys and values of one type.
     Map {
         /// The type of every value.
+        #[schema(value_type = Box<ResultType>, no_recursion)]
         values: Arc<ResultType>,
     },
     /// A map with known fields.
     Object(Arc<ObjectType>),
-    /// A file, with the members that [`Value::get`] returns.
+    /// A file.
     File,
     /// A union of types, such as text or null.
     OneOf {
         /// The alternatives. Invariant: none is `Any` or `OneOf`.
+        #[schema(value_type = Vec<ResultType>, no_recursion)]
         types: Arc<[ResultType]>,
     },
 }
 
 /// The type of a map with known fields.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, utoipa::ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ObjectType {
     /// The connector's name for it, such as `Page`.
@@ -72,14 +76,15 @@ pub struct ObjectType {
     pub open: bool,
 }
 
-/// A field of an [`ObjectType`].
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+/// A field of a result.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, utoipa::ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ResultField {
     /// The key.
     pub name: String,
     /// The type.
     #[serde(rename = "type")]
+    #[schema(no_recursion)]
     pub kind: ResultType,
     /// True if the field may be absent.
     #[serde(skip_serializing_if = "std::ops::Not::not")]

@@ -28,7 +28,8 @@ pub use code::{CODE_EXTENSIONS, Code};
 pub use step::{Block, BlockKind, NestedBlock, OnError, OnInterrupt, Step, Verb};
 pub use trigger::{
     Cadence, Dedup, DedupBy, Delivery, EventTrigger, LocalTime, Misfire, Overlap, PollStart, PollTrigger,
-    RateLimit, ScheduleTrigger, StartForm, StaticResponse, Trigger, WebhookMode, WebhookTrigger, Weekday,
+    RateLimit, ScheduleTrigger, StartForm, StaticResponse, Trigger, TriggerKind, WebhookMode, WebhookTrigger,
+    Weekday,
 };
 
 pub use verbs::{

@@ -22,16 +22,44 @@ pub enum Trigger {
     Manual,
 }
 
+/// The kind of a trigger.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize, utoipa::ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub enum TriggerKind {
+    /// A request.
+    Webhook,
+    /// The clock.
+    Schedule,
+    /// An event of another application.
+    Event,
+    /// New data in the results of an action.
+    Poll,
+    /// A person, the command line or the API.
+    Manual,
+}
+
 impl Trigger {
+    /// Returns the kind.
+    #[must_use]
+    pub fn kind(&self) -> TriggerKind {
+        match self {
+            Self::Webhook(_) => TriggerKind::Webhook,
+            Self::Schedule(_) => TriggerKind::Schedule,
+            Self::Event(_) => TriggerKind::Event,
+            Self::Poll(_) => TriggerKind::Poll,
+            Self::Manual => TriggerKind::Manual,
+        }
+    }
+
     /// Returns the YAML key of the trigger.
     #[must_use]
     pub fn keyword(&self) -> &'static str {
-        match self {
-            Self::Webhook(_) => "webhook",
-            Self::Schedule(_) => "schedule",
-            Self::Event(_) => "event",
-            Self::Poll(_) => "poll",
-            Self::Manual => "manual",
+        match self.kind() {
+            TriggerKind::Webhook => "webhook",
+            TriggerKind::Schedule => "schedule",
+            TriggerKind::Event => "event",
+            TriggerKind::Poll => "poll",
+            TriggerKind::Manual => "manual",
         }
     }
 

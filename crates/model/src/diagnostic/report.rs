@@ -21,7 +21,7 @@ pub struct Report {
 }
 
 /// The JSON form of a diagnostic. Lines and columns count from 1, columns in characters; ends are exclusive.
-#[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Serialize, JsonSchema, utoipa::ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct DiagnosticEntry {
     /// The path of the file.
@@ -41,12 +41,15 @@ pub struct DiagnosticEntry {
     /// The message, one sentence.
     pub message: String,
     /// How to correct the problem.
+    #[schema(required = true)]
     pub help: Option<String>,
     /// The allowed values.
     pub allowed: Vec<String>,
     /// The allowed name closest to the wrong one.
+    #[schema(required = true)]
     pub nearest: Option<String>,
     /// The id of the step with the problem.
+    #[schema(required = true)]
     pub step: Option<String>,
     /// The path to that step, which is the last element; empty for a step that is not nested.
     #[serde(skip_serializing_if = "Vec::is_empty")]
@@ -54,11 +57,12 @@ pub struct DiagnosticEntry {
     /// The first line of the span, shortened.
     pub snippet: String,
     /// A correction that is safe to apply.
+    #[schema(required = true)]
     pub fix: Option<Fix>,
 }
 
 /// The JSON form of a correction: replace a span by `text`.
-#[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Serialize, JsonSchema, utoipa::ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Fix {
     /// The first line of the span.

@@ -19,33 +19,36 @@ use crate::yaml::edit::{Editor, Position, TreeOperation};
 pub const MAX_OPERATIONS: usize = 100;
 
 /// An operation on a file.
-#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Deserialize, utoipa::ToSchema)]
 #[serde(tag = "op", rename_all = "camelCase", deny_unknown_fields)]
+#[schema(as = EditOperation)]
 pub enum Operation {
     /// Sets the value at a path; adds the key if it is absent.
     Set {
-        /// The path, such as `["steps", 0, "timeout"]`.
+        /// The path, keys and indices, such as `["steps", 0, "timeout"]`.
         at: Vec<Segment>,
         /// The value.
+        #[schema(value_type = crate::value::Json)]
         value: Value,
     },
-    /// Removes a key or an item. Comments inside it stay.
+    /// Removes a key or an item. Comments inside it stay, on lines of their own.
     Remove {
         /// The path.
         at: Vec<Segment>,
     },
     /// Inserts an item into a list.
     Insert {
-        /// The path of the new item.
+        /// The path of the new item; its index may be the length of the list.
         at: Vec<Segment>,
         /// The item.
+        #[schema(value_type = crate::value::Json)]
         value: Value,
     },
-    /// Moves an item of a list.
+    /// Moves an item of a list, with the comments above it.
     Move {
         /// The path of the item.
         from: Vec<Segment>,
-        /// Its path after it was taken out.
+        /// Its path after it was taken out, as in RFC 6902.
         to: Vec<Segment>,
     },
     /// Renames a step: its id, and every `needs`, expression and inline code that names it. In a file of tests: every double,
@@ -59,6 +62,7 @@ pub enum Operation {
     /// Replaces the trigger; what both have stays as it is written.
     ReplaceTrigger {
         /// The value of `trigger`.
+        #[schema(value_type = crate::value::Json)]
         value: Value,
     },
 }

@@ -266,8 +266,9 @@ impl CallRecord {
 }
 
 /// The cause of a delay that the automation did not request.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
 #[serde(tag = "kind", rename_all = "camelCase", rename_all_fields = "camelCase")]
+#[schema(as = HoldReason)]
 pub enum DelayReason {
     /// The number of running executions was at the limit `limits.inFlight`.
     Slot,
@@ -279,6 +280,7 @@ pub enum DelayReason {
         key: String,
         /// The execution that passed on its permit, or that held one when the wait was cancelled.
         #[serde(default, skip_serializing_if = "Option::is_none")]
+        #[schema(value_type = Option<String>)]
         holder: Option<ExecutionId>,
     },
     /// The store had not yet committed the events that the step depends on.
@@ -305,7 +307,7 @@ impl DelayReason {
 }
 
 /// The end condition of a waiting step.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, utoipa::ToSchema)]
 #[serde(tag = "kind", rename_all = "camelCase", rename_all_fields = "camelCase")]
 pub enum WaitReason {
     /// Waits for a duration or until an instant.
@@ -325,6 +327,7 @@ pub enum WaitReason {
     /// Waits for the end of a called execution.
     Call {
         /// The id of the called execution.
+        #[schema(value_type = String)]
         execution: ExecutionId,
     },
 }
@@ -359,7 +362,7 @@ pub struct Signal {
 }
 
 /// The kind of start of an execution.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
 #[serde(tag = "kind", rename_all = "camelCase", rename_all_fields = "camelCase")]
 pub enum Origin {
     /// A request to the live webhook.
@@ -380,6 +383,7 @@ pub enum Origin {
     /// A `call` step of another execution.
     Call {
         /// The id of the calling execution.
+        #[schema(value_type = String)]
         execution: ExecutionId,
         /// The calling step.
         step: String,
@@ -395,8 +399,9 @@ pub enum Origin {
     /// A replay of an earlier execution, started by a person, the command line or the API.
     Replay {
         /// The replayed execution.
+        #[schema(value_type = String)]
         of: ExecutionId,
-        /// The first step that runs again, with its iteration indices; `None` if all steps run again.
+        /// The first step that runs again, with its iteration indices; absent if all steps run again.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         from: Option<String>,
         /// The number of events after *started* that come from the log of the replayed execution: the results of the steps
@@ -412,6 +417,7 @@ pub enum Origin {
         /// The time of the import.
         at: Timestamp,
         /// Its origin there.
+        #[schema(no_recursion)]
         original: Box<Origin>,
     },
 }

@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 use crate::redact::TRUNCATION_MARK;
 
 /// The severity of a log line.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, utoipa::ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub enum LogLevel {
     /// Details for debugging.
@@ -20,17 +20,17 @@ pub enum LogLevel {
 }
 
 /// A log line of an execution.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, utoipa::ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct LogLine {
     /// The time.
     pub at: Timestamp,
     /// The severity.
     pub level: LogLevel,
-    /// The step that logged it; `None` if it is of the execution as a whole.
+    /// The step that logged it; absent if it is of the execution as a whole.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub step: Option<String>,
-    /// The text, truncated at [`LogLine::MAX_CHARS`] characters.
+    /// The text, truncated at 4096 characters.
     pub message: String,
 }
 

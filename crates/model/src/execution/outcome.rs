@@ -5,7 +5,7 @@ use std::str::FromStr;
 use serde::{Deserialize, Serialize};
 
 use crate::action::ActionError;
-use crate::value::Value;
+use crate::value::{Json, Value};
 
 /// The outcome of a step.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -42,7 +42,7 @@ pub enum StepOutcome {
 }
 
 /// A jump out of several nested steps.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub enum Jump {
     /// Ends the innermost loop.
@@ -54,12 +54,13 @@ pub enum Jump {
 }
 
 /// The outcome of an execution.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, utoipa::ToSchema)]
 #[serde(tag = "outcome", rename_all = "camelCase")]
 pub enum Outcome {
     /// The execution succeeded.
     Succeeded {
         /// The result: the automation's `outputs`, or the result of the last step.
+        #[schema(value_type = Json)]
         result: Value,
     },
     /// The execution failed.
@@ -103,8 +104,9 @@ impl Outcome {
 }
 
 /// The status of an execution.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, utoipa::ToSchema)]
 #[serde(rename_all = "camelCase")]
+#[schema(as = ExecutionStatus)]
 pub enum Status {
     /// Accepted, not started.
     Queued,

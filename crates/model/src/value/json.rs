@@ -198,32 +198,60 @@ fn is_marker_key(key: &str) -> bool {
 }
 
 /// A file as JSON: text if the bytes are UTF-8, base64 if not; external bytes as a reference by hash.
-#[derive(Serialize, Deserialize)]
+#[derive(Serialize, Deserialize, utoipa::ToSchema)]
 #[serde(rename_all = "camelCase")]
+#[schema(as = FileValue)]
 struct StoredFile<'a> {
+    /// The media type; empty if it is unknown.
     content_type: Arc<str>,
+    /// The name that the sender gave.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     filename: Option<Arc<str>>,
+    /// The number of bytes.
     size: u64,
     encoding: Encoding,
+    /// The bytes in that encoding; absent if they are `kept`.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     data: Option<std::borrow::Cow<'a, str>>,
+    /// The digest of bytes that are `kept`.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     sha256: Option<String>,
+    /// The stored file that these bytes are a part of.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     part_of: Option<PartOf>,
 }
 
+impl utoipa::PartialSchema for File {
+    fn schema() -> utoipa::openapi::RefOr<utoipa::openapi::Schema> {
+        StoredFile::schema()
+    }
+}
+
+impl utoipa::ToSchema for File {
+    fn name() -> std::borrow::Cow<'static, str> {
+        StoredFile::name()
+    }
+
+    fn schemas(schemas: &mut Vec<(String, utoipa::openapi::RefOr<utoipa::openapi::Schema>)>) {
+        StoredFile::schemas(schemas);
+    }
+}
+
 /// The blob that an external file is a range of, and the offset of the range.
-#[derive(Serialize, Deserialize)]
+#[derive(Serialize, Deserialize, utoipa::ToSchema)]
 struct PartOf {
+    /// The digest of the stored file.
     sha256: String,
+    /// Its number of bytes.
     size: u64,
+    /// The offset of the range.
     at: u64,
 }
 
-#[derive(Serialize, Deserialize)]
+/// How the bytes are written: as text, as base64, or not at all, since the store keeps them in a file of its own.
+#[derive(Serialize, Deserialize, utoipa::ToSchema)]
 #[serde(rename_all = "lowercase")]
+#[schema(as = FileEncoding)]
 enum Encoding {
     Utf8,
     Base64,

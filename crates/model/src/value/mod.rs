@@ -57,6 +57,25 @@ pub enum Value {
     File(Arc<File>),
 }
 
+/// The name under which schemas refer to a [`Value`].
+pub type Json = Value;
+
+impl utoipa::PartialSchema for Value {
+    fn schema() -> utoipa::openapi::RefOr<utoipa::openapi::Schema> {
+        let schema =
+            utoipa::openapi::ObjectBuilder::new().schema_type(utoipa::openapi::schema::SchemaType::AnyValue);
+        let description =
+            "Any JSON value: data of a person or of another system, whose form Cogwork does not decide.";
+        schema.description(Some(description)).into()
+    }
+}
+
+impl utoipa::ToSchema for Value {
+    fn name() -> Cow<'static, str> {
+        "Json".into()
+    }
+}
+
 /// The items of a [`Value::List`].
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct List(pub Vec<Value>);

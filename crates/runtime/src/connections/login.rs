@@ -36,7 +36,7 @@ pub struct StartedLogin {
 }
 
 /// State of a login.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, utoipa::ToSchema)]
 #[serde(tag = "state", rename_all = "camelCase", rename_all_fields = "camelCase")]
 pub enum LoginState {
     /// The person has not completed the consent.

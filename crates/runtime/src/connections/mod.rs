@@ -70,7 +70,7 @@ pub struct ConnectionReport {
 }
 
 /// State of a connection.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, utoipa::ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub enum ConnectionState {
     /// Not used since the daemon started.

@@ -4,7 +4,6 @@
 mod api;
 mod auth;
 mod definitions;
-mod described;
 mod executions;
 mod extract;
 mod files;

@@ -25,8 +25,9 @@ use crate::diagnostic::Span;
 const MAX_CHANGES: usize = 500;
 
 /// A segment of the path to a node.
-#[derive(Debug, Clone, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, serde::Serialize, serde::Deserialize, utoipa::ToSchema)]
 #[serde(untagged)]
+#[schema(as = PathSegment)]
 pub enum Segment {
     /// An item of a list, from 0.
     Index(usize),

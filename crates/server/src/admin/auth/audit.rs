@@ -20,10 +20,8 @@ const MOST: usize = 1000;
 #[into_params(parameter_in = Query, rename_all = "camelCase")]
 pub(crate) struct AuditQuery {
     /// From this time on.
-    #[param(value_type = Option<String>, format = DateTime)]
     since: Option<Timestamp>,
     /// Before this time: the `next` of the page before.
-    #[param(value_type = Option<String>, format = DateTime)]
     until: Option<Timestamp>,
     /// A part of the credential's name.
     by: Option<String>,
@@ -44,7 +42,6 @@ pub(crate) struct Audit {
     entries: Vec<Entry>,
     /// The `until` of the next page; absent on the last one.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schema(value_type = Option<String>, format = DateTime)]
     next: Option<Timestamp>,
 }
 

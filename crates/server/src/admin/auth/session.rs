@@ -307,7 +307,6 @@ pub(crate) struct LoginLink {
     /// The path of the page with the token in its fragment, which no browser sends and no log contains.
     path: String,
     /// The link is valid until then, for one use.
-    #[schema(value_type = String, format = DateTime)]
     expires_at: Timestamp,
 }
 
@@ -363,7 +362,6 @@ pub(crate) struct SessionView {
     secret: Option<String>,
     /// The end of the session, unless it is renewed; absent for the admin token, which has none.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schema(value_type = Option<String>, format = DateTime)]
     expires_at: Option<Timestamp>,
     /// The scopes of the session, or of the token.
     #[schema(value_type = Vec<String>)]

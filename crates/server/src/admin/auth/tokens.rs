@@ -175,16 +175,13 @@ pub(crate) struct TokenView {
     /// Its scopes.
     #[schema(value_type = Vec<String>)]
     scopes: Scopes,
-    #[schema(value_type = String, format = DateTime)]
     created_at: Timestamp,
     /// The credential that created it.
     created_by: String,
     /// It is valid until then.
-    #[schema(value_type = String, format = DateTime)]
     expires_at: Timestamp,
     /// When it was used last, to ten minutes; absent if it never was.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schema(value_type = Option<String>, format = DateTime)]
     used_at: Option<Timestamp>,
 }
 

@@ -10,7 +10,7 @@ use engine::{Catalog, Deployment, MissingSecret, Start};
 use http::header::LOCATION;
 use http::{HeaderMap, StatusCode};
 use jiff::Timestamp;
-use model::automation::{Trigger, WebhookMode};
+use model::automation::{Trigger, TriggerKind, WebhookMode};
 use model::{AutomationId, ExecutionId, Map, Origin, Payload, Value};
 use serde::{Deserialize, Serialize};
 use utoipa::{IntoParams, ToSchema};
@@ -18,9 +18,6 @@ use utoipa::{IntoParams, ToSchema};
 use super::graph::GraphView;
 use crate::admin::auth::credential::Credential;
 use crate::admin::auth::scope::Scope;
-use crate::admin::described::{
-    AnyJson, InputInfo, OutcomeInfo, StartPayload, StateWord, StatusWord, TriggerWord,
-};
 use crate::admin::extract::{Answer, Body, Query, Segment, outside, tagged};
 use crate::admin::operations::status::{DiagnosticView, diagnostics};
 use crate::admin::{Api, Problem, Shared};
@@ -40,11 +37,9 @@ struct AutomationView {
     labels: Vec<String>,
     /// True if its trigger is mounted.
     enabled: bool,
-    #[schema(value_type = StateWord)]
-    state: &'static str,
+    state: engine::DeploymentState,
     /// The kind of its trigger.
-    #[schema(value_type = TriggerWord)]
-    trigger: &'static str,
+    trigger: TriggerKind,
     /// The trigger in words, such as `sync` of a webhook, `daily at 08:30 (UTC)`, or the event.
     #[serde(skip_serializing_if = "Option::is_none")]
     trigger_words: Option<String>,
@@ -54,7 +49,6 @@ struct AutomationView {
     definition: String,
     /// When this definition came into force in this process of the daemon.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schema(value_type = Option<String>, format = DateTime)]
     in_force_since: Option<Timestamp>,
     /// The address that starts it; only for credentials with the scope `run`.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -63,7 +57,6 @@ struct AutomationView {
     #[serde(skip_serializing_if = "Option::is_none")]
     test_url: Option<String>,
     /// The next instants at which its schedule fires.
-    #[schema(value_type = Vec<String>, format = DateTime)]
     next_fires: Vec<Timestamp>,
     /// Starts of it that were refused or passed over since the daemon began, by reason.
     refused: BTreeMap<String, u64>,
@@ -105,7 +98,6 @@ struct KeyUsed {
     /// Which of `keys`, from 1 as they are written.
     key: usize,
     /// When it last did.
-    #[schema(value_type = String, format = DateTime)]
     last_at: Timestamp,
 }
 
@@ -127,8 +119,7 @@ struct BrokenView {
     /// Relative to the project folder.
     path: String,
     /// Why.
-    #[schema(value_type = Vec<DiagnosticView>)]
-    diagnostics: Vec<serde_json::Value>,
+    diagnostics: Vec<DiagnosticView>,
 }
 
 /// One automation with its source.
@@ -140,12 +131,11 @@ pub(crate) struct AutomationDetail {
     /// The text of the definition in force.
     source: String,
     /// The diagnostics of its file.
-    #[schema(value_type = Vec<DiagnosticView>)]
-    diagnostics: Vec<serde_json::Value>,
+    diagnostics: Vec<DiagnosticView>,
     /// Its steps, list by list, with their verbs and dependencies.
     plan: GraphView,
     /// The inputs of a manual start.
-    #[schema(value_type = Vec<InputInfo>)]
+    #[schema(value_type = Vec<model::InputSpec>)]
     inputs: serde_json::Value,
 }
 
@@ -165,7 +155,7 @@ impl Api {
             labels: automation.labels.clone(),
             enabled: automation.enabled,
             state: deployment.state(),
-            trigger: automation.trigger.keyword(),
+            trigger: automation.trigger.kind(),
             trigger_words: trigger_words(deployment),
             path: automation.source.path().to_owned(),
             definition: automation.definition.to_string(),
@@ -266,7 +256,6 @@ pub(crate) async fn show(
 pub(crate) struct Pairing {
     /// Until when it is waited for; nothing where it is not, or has come.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schema(value_type = Option<String>, format = DateTime)]
     open_until: Option<Timestamp>,
 }
 
@@ -297,13 +286,13 @@ pub(crate) async fn pairing(State(api): Shared, Segment(id): Segment) -> Result<
 pub(crate) struct RunBody {
     /// Inputs by name.
     #[serde(default)]
-    #[schema(value_type = Option<HashMap<String, AnyJson>>)]
+    #[schema(value_type = Option<HashMap<String, model::Json>>)]
     inputs: Option<serde_json::Map<String, serde_json::Value>>,
     /// The payload: for a webhook a request, `{method, headers, query, path, body}`; for a poll or an event `{data}`;
     /// for a schedule `{scheduledAt}`. Each part has a default. Alternatively a whole payload with its `kind`, as it
     /// was saved.
     #[serde(default)]
-    #[schema(value_type = Option<StartPayload>)]
+    #[schema(value_type = Option<crate::admin::triggers::payload::StartPayload>)]
     payload: Option<serde_json::Value>,
     /// The name of a saved payload.
     #[serde(default)]
@@ -330,11 +319,10 @@ pub(crate) struct Started {
     execution_id: String,
     /// Where it stands, once it has ended.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schema(value_type = Option<StatusWord>)]
-    status: Option<&'static str>,
+    status: Option<model::Status>,
     /// How it ended: `outcome` with `result`, `error` or `reason`.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schema(value_type = Option<OutcomeInfo>)]
+    #[schema(value_type = Option<model::Outcome>)]
     outcome: Option<serde_json::Value>,
 }
 
@@ -373,7 +361,7 @@ pub(crate) async fn run(
         && let Ok(outcome) = tokio::time::timeout(api.wait, api.engine.runtime().wait(execution)).await
     {
         let outcome = outcome?;
-        let status = Some(outcome.status().as_str());
+        let status = Some(outcome.status());
         let execution_id = execution.to_string();
         let started = Started { execution_id, status, outcome: Some(outside(&outcome)) };
         return Ok(located(execution, Answer::ok(started)));

@@ -10,7 +10,6 @@ use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use utoipa::{IntoParams, ToSchema};
 
-use crate::admin::described::{ErrorInfo, HealthWord, HostInfo, LoginWord};
 use crate::admin::extract::{Answer, Query, Segment};
 use crate::admin::{Problem, Shared};
 
@@ -38,32 +37,27 @@ pub(crate) struct ConnectionView {
     missing_secrets: Vec<String>,
     /// The ids of the automations whose steps name it.
     used_by: Vec<String>,
-    #[schema(value_type = HealthWord)]
-    state: serde_json::Value,
+    state: engine::ConnectionState,
     /// Calls that went well since the daemon started.
     succeeded: u64,
     /// Calls that failed for the connection's own sake, or the other side's.
     failed: u64,
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schema(value_type = Option<String>, format = DateTime)]
     last_success_at: Option<Timestamp>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schema(value_type = Option<String>, format = DateTime)]
     last_failure_at: Option<Timestamp>,
     /// Why the last call failed; absent once one goes well.
     #[serde(skip_serializing_if = "Option::is_none")]
     last_error: Option<String>,
     /// When its access token ends, for one with tokens. Another one is asked for before that.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schema(value_type = Option<String>, format = DateTime)]
     expires_at: Option<Timestamp>,
     /// The address of the site that its calls go to, where several are behind a gateway.
     #[serde(skip_serializing_if = "Option::is_none")]
     site: Option<String>,
     /// The hosts that were called with it, as `GET /api/v1/hosts` has them.
     #[serde(skip_serializing_if = "Vec::is_empty")]
-    #[schema(value_type = Option<Vec<HostInfo>>)]
-    hosts: Vec<serde_json::Value>,
+    hosts: Vec<connector::HostHealth>,
 }
 
 impl From<ConnectionReport> for ConnectionView {
@@ -76,7 +70,7 @@ impl From<ConnectionReport> for ConnectionView {
             file_error: report.file_error,
             missing_secrets: report.missing_secrets,
             used_by: report.used_by,
-            state: serde_json::to_value(report.state).unwrap_or_default(),
+            state: report.state,
             succeeded: report.health.succeeded,
             failed: report.health.failed,
             last_success_at: report.health.last_success_at,
@@ -84,7 +78,7 @@ impl From<ConnectionReport> for ConnectionView {
             last_error: report.health.last_error,
             expires_at: report.expires_at,
             site: report.site.map(|site| site.url),
-            hosts: report.hosts.iter().filter_map(|host| serde_json::to_value(host).ok()).collect(),
+            hosts: report.hosts,
         }
     }
 }
@@ -120,7 +114,7 @@ pub(crate) struct TestView {
     took_ms: u64,
     /// Why it failed, if it did.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schema(value_type = Option<ErrorInfo>)]
+    #[schema(value_type = Option<model::ActionError>)]
     error: Option<serde_json::Value>,
 }
 
@@ -150,7 +144,6 @@ pub(crate) struct LoginView {
     /// Where the provider sends people back to; its set-up has to name it exactly.
     redirect_url: String,
     /// When it is too late.
-    #[schema(value_type = String, format = DateTime)]
     expires_at: Timestamp,
 }
 
@@ -183,37 +176,20 @@ pub(crate) struct WaitQuery {
     wait: Option<u64>,
 }
 
-/// How far a consent has come.
-#[derive(Debug, Serialize, ToSchema)]
-#[serde(rename_all = "camelCase")]
-pub(crate) struct LoginProgress {
-    /// `waiting`, `connected` or `failed`.
-    #[schema(value_type = LoginWord)]
-    state: &'static str,
-    /// Why it failed.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    reason: Option<String>,
-}
-
 /// How far the last consent to a connection has come
 #[utoipa::path(
     get, path = "/api/v1/connections/{name}/login", tag = "connectors",
     params(("name" = String, Path, description = "Its name"), WaitQuery),
-    responses((status = 200, description = "How far it has come", body = LoginProgress)),
+    responses((status = 200, description = "How far it has come", body = LoginState)),
 )]
 pub(crate) async fn login_state(
     State(api): Shared,
     Segment(name): Segment,
     Query(query): Query<WaitQuery>,
-) -> Result<Answer<LoginProgress>, Problem> {
+) -> Result<Answer<LoginState>, Problem> {
     let wait = Duration::from_secs(query.wait.unwrap_or_default().min(LONGEST_WAIT));
     let state = api.engine.runtime().login_state(&name, wait).await.ok_or_else(|| {
         Problem::new(StatusCode::NOT_FOUND, "no_login", format!("nobody was asked for consent to `{name}`"))
     })?;
-    let (state, reason) = match state {
-        LoginState::Waiting => ("waiting", None),
-        LoginState::Connected => ("connected", None),
-        LoginState::Failed { reason } => ("failed", Some(reason)),
-    };
-    Ok(Answer::ok(LoginProgress { state, reason }))
+    Ok(Answer::ok(state))
 }

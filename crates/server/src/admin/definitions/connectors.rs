@@ -4,7 +4,6 @@ use axum::extract::State;
 use serde::Serialize;
 use utoipa::ToSchema;
 
-use crate::admin::described::{ActionInfo, ConnectionTypeInfo, DeliveryWord, InputInfo};
 use crate::admin::extract::{Answer, Segment};
 use crate::admin::{Problem, Shared};
 
@@ -45,11 +44,9 @@ struct EventView {
     /// True if it needs a connection.
     connection_required: bool,
     /// The inputs of the trigger.
-    #[schema(value_type = Vec<InputInfo>)]
-    inputs: Vec<serde_json::Value>,
+    inputs: Vec<model::InputSpec>,
     /// `subscribed` if the application sends it to an address, `polled` if the daemon asks for it.
-    #[schema(value_type = DeliveryWord)]
-    delivery: &'static str,
+    delivery: connector::EventDelivery,
 }
 
 /// The connectors.
@@ -70,11 +67,9 @@ pub(crate) struct ConnectorDetail {
     /// The version of its manifest, or of Cogwork.
     version: String,
     /// Each action: what it does, its inputs, its result, an example.
-    #[schema(value_type = Vec<ActionInfo>)]
-    actions: Vec<serde_json::Value>,
+    actions: Vec<model::ActionSpec>,
     /// Each connection type with its inputs.
-    #[schema(value_type = Vec<ConnectionTypeInfo>)]
-    connection_types: Vec<serde_json::Value>,
+    connection_types: Vec<connector::ConnectionType>,
     /// Each event with its inputs.
     events: Vec<EventView>,
     /// The file it comes from, for a user's own.
@@ -129,13 +124,13 @@ pub(crate) async fn show(
             .actions
             .iter()
             .filter_map(|name| registry.action(name))
-            .map(|found| plain(found.spec()))
+            .map(|found| found.spec().clone())
             .collect(),
         connection_types: connector
             .connections
             .iter()
             .filter_map(|name| registry.connection_type(name))
-            .map(plain)
+            .cloned()
             .collect(),
         events: connector
             .events
@@ -147,14 +142,10 @@ pub(crate) async fn show(
                 description: event.description.clone(),
                 connections: event.connections.clone(),
                 connection_required: event.connection_required,
-                inputs: event.inputs.iter().map(plain).collect(),
-                delivery: event.source.keyword(),
+                inputs: event.inputs.clone(),
+                delivery: event.source.delivery(),
             })
             .collect(),
         file: connector.file.clone(),
     }))
-}
-
-fn plain(declared: &impl Serialize) -> serde_json::Value {
-    serde_json::to_value(declared).unwrap_or_default()
 }

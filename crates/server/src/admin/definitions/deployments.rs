@@ -12,7 +12,6 @@ use serde::{Deserialize, Serialize};
 use store::{Generation, GenerationSource, NodeId};
 use utoipa::ToSchema;
 
-use super::plan::PlanFile;
 use crate::admin::auth::credential::Credential;
 use crate::admin::extract::{Answer, Body, Segment};
 use crate::admin::files::project_files;
@@ -47,7 +46,6 @@ pub(crate) struct DeploymentView {
     /// Its number. They begin with 1.
     generation: u64,
     /// When it was deployed.
-    #[schema(value_type = String, format = DateTime)]
     at: Timestamp,
     /// The credential with which it was deployed, or the daemon whose folder it is.
     by: String,
@@ -82,7 +80,6 @@ pub(crate) struct Deployments {
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub(crate) struct DeployBody {
     /// All files of the project: automations with their code and tests, connections, connectors. At most 32 MiB.
-    #[schema(value_type = Vec<PlanFile>)]
     files: Vec<engine::ProjectFile>,
     /// A description of the deployment; at most 1,000 bytes.
     #[serde(default)]
@@ -118,8 +115,7 @@ pub(crate) struct DeploymentErrors {
     #[serde(flatten)]
     problem: Problem,
     /// The problems of the files that have errors.
-    #[schema(value_type = Vec<DiagnosticView>)]
-    diagnostics: Vec<serde_json::Value>,
+    diagnostics: Vec<DiagnosticView>,
     /// The same for people.
     rendered: String,
 }

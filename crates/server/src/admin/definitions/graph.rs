@@ -4,8 +4,6 @@ use engine::{Graph, GraphBlock, GraphStep, GraphTrigger, LineRange};
 use serde::Serialize;
 use utoipa::ToSchema;
 
-use crate::admin::described::{BlockWord, Effect, TriggerWord};
-
 /// The steps of an automation, list by list, for drawing.
 #[derive(Debug, Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
@@ -27,8 +25,7 @@ pub(crate) struct GraphView {
 #[schema(as = GraphTrigger)]
 pub(crate) struct GraphTriggerView {
     /// `webhook`, `schedule`, `event`, `poll` or `manual`.
-    #[schema(value_type = TriggerWord)]
-    kind: &'static str,
+    kind: model::automation::TriggerKind,
     /// The mode and the timeout, or the schedule in plain English; empty for a manual start.
     label: String,
     /// The text of its condition.
@@ -66,7 +63,6 @@ pub(crate) struct GraphStepView {
     automation: Option<String>,
     /// The effect of its action: `pure`, `read` or `write`.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schema(value_type = Option<Effect>)]
     effect: Option<model::action::Effect>,
     /// The steps that finish before it starts.
     needs: Vec<String>,
@@ -101,8 +97,7 @@ pub(crate) struct GraphBlockView {
     #[schema(required = true)]
     name: Option<String>,
     /// `case` (at most one of the lists runs), `loop`, `parallel` or `sequence`.
-    #[schema(value_type = BlockWord)]
-    kind: &'static str,
+    kind: engine::GraphBlockKind,
     #[schema(no_recursion)]
     steps: Vec<GraphStepView>,
 }

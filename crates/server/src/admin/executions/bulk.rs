@@ -7,7 +7,8 @@ use axum::Extension;
 use axum::extract::State;
 use axum::response::{IntoResponse as _, Response};
 use engine::{
-    BULK_PER_SECOND, BulkAction, BulkPlan, BulkProgress, BulkSelection, MAX_BULK_PER_SECOND, ReplayRequest,
+    BULK_PER_SECOND, BulkAction, BulkPlan, BulkProgress, BulkSelection, BulkState, MAX_BULK_PER_SECOND,
+    ReplayRequest,
 };
 use http::StatusCode;
 use jiff::Timestamp;
@@ -17,7 +18,6 @@ use utoipa::ToSchema;
 use super::execution_list::ListQuery;
 use super::replay::Version;
 use crate::admin::auth::guard::DryRun;
-use crate::admin::described::BulkWord;
 use crate::admin::extract::{Answer, Body, Segment};
 use crate::admin::{Problem, Shared};
 
@@ -45,10 +45,8 @@ pub(crate) struct BulkFilter {
     #[serde(default)]
     status: Vec<String>,
     /// Accepted at or after this instant.
-    #[schema(value_type = Option<String>, format = DateTime)]
     since: Option<Timestamp>,
     /// Accepted before this instant.
-    #[schema(value_type = Option<String>, format = DateTime)]
     until: Option<Timestamp>,
     /// True for tests only, false for no tests.
     test: Option<bool>,
@@ -88,8 +86,7 @@ pub(crate) struct BulkView {
     #[schema(value_type = Action)]
     action: &'static str,
     /// `planned`, `running`, `stopped` or `finished`.
-    #[schema(value_type = BulkWord)]
-    state: &'static str,
+    state: BulkStateView,
     /// The number of executions.
     total: usize,
     /// The number of executions that are done, failed ones included.
@@ -107,10 +104,8 @@ pub(crate) struct BulkView {
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     automations: BTreeMap<String, usize>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schema(value_type = Option<String>, format = DateTime)]
     started_at: Option<Timestamp>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schema(value_type = Option<String>, format = DateTime)]
     finished_at: Option<Timestamp>,
     /// The ids of the first 100 new executions.
     #[serde(skip_serializing_if = "Vec::is_empty")]
@@ -118,6 +113,27 @@ pub(crate) struct BulkView {
     /// The first 100 failures.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     failures: Vec<BulkFailureView>,
+}
+
+/// The state of an operation on many executions: `planned` if nothing was started.
+#[derive(Clone, Copy, Debug, Serialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+#[schema(as = BulkState)]
+enum BulkStateView {
+    Planned,
+    Running,
+    Stopped,
+    Finished,
+}
+
+impl From<BulkState> for BulkStateView {
+    fn from(state: BulkState) -> Self {
+        match state {
+            BulkState::Running => Self::Running,
+            BulkState::Stopped => Self::Stopped,
+            BulkState::Finished => Self::Finished,
+        }
+    }
 }
 
 /// A failure within an operation.
@@ -135,7 +151,7 @@ impl From<BulkProgress> for BulkView {
         Self {
             id: Some(progress.id),
             action: progress.action,
-            state: progress.state.as_str(),
+            state: progress.state.into(),
             total: progress.total,
             done: progress.done,
             failed: progress.failed,
@@ -158,7 +174,7 @@ impl BulkView {
         Self {
             id: None,
             action,
-            state: "planned",
+            state: BulkStateView::Planned,
             total: plan.ids.len(),
             done: 0,
             failed: 0,

@@ -7,7 +7,6 @@ use utoipa::ToSchema;
 
 use super::large;
 use super::recorded::Cuts;
-use crate::admin::described::{AnswerWord, AnyJson, CallerWord};
 use crate::admin::extract::outside;
 
 /// The response that the caller of a webhook received.
@@ -16,11 +15,20 @@ use crate::admin::extract::outside;
 #[schema(as = Caller)]
 pub(crate) struct CallerView {
     /// `answered`, `waits` (a synchronous webhook, no answer yet), or `left` (the daemon stopped before the answer).
-    #[schema(value_type = CallerWord)]
-    state: &'static str,
+    state: CallerState,
     /// The answer that it got.
     #[serde(skip_serializing_if = "Option::is_none")]
     answer: Option<AnswerView>,
+}
+
+/// The state of the caller of a webhook: `waits` for the answer of a synchronous one, `left` if the daemon stopped before
+/// the answer.
+#[derive(Clone, Copy, Debug, Serialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+enum CallerState {
+    Answered,
+    Waits,
+    Left,
 }
 
 /// An answer to the caller of a webhook, derived from the log and the definition.
@@ -29,18 +37,16 @@ pub(crate) struct CallerView {
 #[schema(as = CallerAnswer)]
 pub(crate) struct AnswerView {
     /// When it was decided.
-    #[schema(value_type = String, format = DateTime)]
     at: Timestamp,
     /// The source of the response: `accepted` (the default of an asynchronous webhook), `static` (its `respond`), `code` (the code of the
     /// trigger), `respond` (a step), `result` or `failure` (the end of the execution), `timeout`.
-    #[schema(value_type = AnswerWord)]
-    by: &'static str,
+    by: engine::AnsweredBy,
     /// The status code.
     status: u16,
     /// The headers in order.
     headers: Vec<(String, String)>,
     /// The body as a file: `contentType`, `size`, `encoding` (`utf8` or `base64`), `data`.
-    #[schema(value_type = AnyJson)]
+    #[schema(value_type = model::Json)]
     body: serde_json::Value,
 }
 
@@ -56,15 +62,15 @@ impl CallerView {
 impl From<Caller> for CallerView {
     fn from(caller: Caller) -> Self {
         let state = match &caller {
-            Caller::Answered(_) => "answered",
-            Caller::Waits => "waits",
-            Caller::Left => "left",
+            Caller::Answered(_) => CallerState::Answered,
+            Caller::Waits => CallerState::Waits,
+            Caller::Left => CallerState::Left,
         };
         let Caller::Answered(answer) = caller else { return Self { state, answer: None } };
         let headers = answer.response.headers.iter();
         let answer = AnswerView {
             at: answer.at,
-            by: answer.by.as_str(),
+            by: answer.by,
             status: answer.response.status,
             headers: headers.map(|(name, value)| (name.to_string(), value.to_string())).collect(),
             body: outside(&answer.response)["body"].take(),

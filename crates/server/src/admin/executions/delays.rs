@@ -4,13 +4,9 @@ use std::collections::HashMap;
 
 use jiff::{SignedDuration, Timestamp};
 use model::Event;
-use model::execution::WaitReason;
+use model::execution::{DelayReason, WaitReason};
 use serde::Serialize;
-use serde_json::json;
 use utoipa::ToSchema;
-
-use crate::admin::described::DelayReasonInfo;
-use crate::admin::extract::outside;
 
 /// A wait of an execution, or of one of its steps.
 #[derive(Debug, Serialize, ToSchema)]
@@ -18,24 +14,52 @@ use crate::admin::extract::outside;
 #[schema(as = Delay)]
 pub(crate) struct DelayView {
     /// When it began.
-    #[schema(value_type = String, format = DateTime)]
     from: Timestamp,
     /// When it ended.
-    #[schema(value_type = String, format = DateTime)]
     at: Timestamp,
     /// The step that waited; absent if the whole execution did.
     #[serde(skip_serializing_if = "Option::is_none")]
     step: Option<String>,
-    /// The cause. No step asked for these: `kind` is `slot`, `memory`, `permit` (with `key`, and the `holder`, an execution), `commit`,
-    /// `host` (with `host`), or `interrupted` (the daemon had stopped). Steps asked for these: `retry`, `time`, `event` (with
-    /// `name`), `approval` or `call` (with `execution`).
-    #[schema(value_type = DelayReasonInfo)]
-    reason: serde_json::Value,
+    /// The cause.
+    reason: Cause,
     /// Its length in milliseconds.
     ms: u64,
     /// The sender of the signal that ended it.
     #[serde(skip_serializing_if = "Option::is_none")]
     by: Option<String>,
+}
+
+/// Why an execution or a step waited.
+#[derive(Clone, Debug, Serialize, ToSchema)]
+#[serde(untagged)]
+#[schema(as = DelayReason)]
+enum Cause {
+    Held(DelayReason),
+    Paused(PauseReason),
+}
+
+/// The cause of a wait that a step asked for, or that the daemon had stopped.
+#[derive(Clone, Debug, Serialize, ToSchema)]
+#[serde(tag = "kind", rename_all = "camelCase")]
+enum PauseReason {
+    /// The daemon had stopped.
+    Interrupted,
+    /// A delay before the next attempt.
+    Retry,
+    /// A time.
+    Time,
+    /// An event.
+    Event {
+        /// Its name.
+        name: String,
+    },
+    /// An answer of a person.
+    Approval,
+    /// The end of a called execution.
+    Call {
+        /// The called execution.
+        execution: String,
+    },
 }
 
 /// The waits of an execution that have ended, in the order of their beginning.
@@ -59,7 +83,7 @@ pub(crate) fn answered(events: &[Event]) -> Option<u16> {
 /// An open wait.
 struct Open {
     from: Timestamp,
-    reason: serde_json::Value,
+    reason: PauseReason,
     /// The instant at which it ends by itself.
     until: Option<Timestamp>,
     /// The senders of its signals, by the id of the signal.
@@ -79,24 +103,24 @@ impl Fold {
             Event::Waited { at, step, reason, ms } => {
                 let length = SignedDuration::from_millis(i64::try_from(*ms).unwrap_or(i64::MAX));
                 let from = at.checked_sub(length).unwrap_or(*at);
-                let reason = outside(reason);
+                let reason = Cause::Held(reason.clone());
                 self.ended.push(DelayView { from, at: *at, step: step.clone(), reason, ms: *ms, by: None });
             }
             Event::Resumed { at, waited: false } => {
                 let from = before.map_or(*at, Event::at);
-                self.push(from, *at, None, json!({"kind": "interrupted"}), None);
+                self.push(from, *at, None, PauseReason::Interrupted, None);
             }
             Event::StepRetry { at, step, next_at, .. } => {
                 self.end(step, *at, None);
-                self.begin(step, *at, json!({"kind": "retry"}), Some(*next_at));
+                self.begin(step, *at, PauseReason::Retry, Some(*next_at));
             }
             Event::Retried { at, next_at, .. } => {
                 self.end_all(*at);
-                self.begin("", *at, json!({"kind": "retry"}), Some(*next_at));
+                self.begin("", *at, PauseReason::Retry, Some(*next_at));
             }
             // Waits of the same step that go on after a restart are one.
             Event::Waiting { at, step, until, on, .. }
-                if self.open.get(step).is_none_or(|open| open.reason["kind"] == "retry") =>
+                if self.open.get(step).is_none_or(|open| matches!(open.reason, PauseReason::Retry)) =>
             {
                 self.end(step, *at, None);
                 self.begin(step, *at, reason(on), *until);
@@ -120,7 +144,7 @@ impl Fold {
         }
     }
 
-    fn begin(&mut self, step: &str, from: Timestamp, reason: serde_json::Value, until: Option<Timestamp>) {
+    fn begin(&mut self, step: &str, from: Timestamp, reason: PauseReason, until: Option<Timestamp>) {
         self.open.insert(step.to_owned(), Open { from, reason, until, senders: HashMap::new() });
     }
 
@@ -128,7 +152,7 @@ impl Fold {
         let Some(open) = self.open.remove(step) else { return };
         let by = signal.and_then(|id| open.senders.get(id).cloned().flatten());
         // A step may work between the end of its pause and the event that tells of it.
-        let ends_by_itself = matches!(open.reason["kind"].as_str(), Some("retry" | "time"));
+        let ends_by_itself = matches!(open.reason, PauseReason::Retry | PauseReason::Time);
         let at = open.until.filter(|until| ends_by_itself && *until < at).unwrap_or(at);
         let step = Some(step.to_owned()).filter(|step| !step.is_empty());
         self.push(open.from, at, step, open.reason, by);
@@ -147,29 +171,32 @@ impl Fold {
         from: Timestamp,
         at: Timestamp,
         step: Option<String>,
-        reason: serde_json::Value,
+        reason: PauseReason,
         by: Option<String>,
     ) {
         let ms = u64::try_from(from.duration_until(at).as_millis()).unwrap_or_default();
         // The pause before a turn of a loop is recorded under `poll[2]#delay`.
         let step = step.map(|step| step.split('#').next().unwrap_or_default().to_owned());
-        self.ended.push(DelayView { from, at, step, reason, ms, by });
+        self.ended.push(DelayView { from, at, step, reason: Cause::Paused(reason), ms, by });
     }
 }
 
 /// The cause of a pause, without the question and the options of an approval, which the step's result tells.
-fn reason(on: &WaitReason) -> serde_json::Value {
+fn reason(on: &WaitReason) -> PauseReason {
     match on {
-        WaitReason::Approval { .. } => json!({"kind": "approval"}),
-        on => outside(on),
+        WaitReason::Time => PauseReason::Time,
+        WaitReason::Event { name } => PauseReason::Event { name: name.clone() },
+        WaitReason::Approval { .. } => PauseReason::Approval,
+        WaitReason::Call { execution } => PauseReason::Call { execution: execution.to_string() },
     }
 }
 
 #[cfg(test)]
 mod tests {
     use model::action::ErrorKind;
-    use model::execution::{DelayReason, Signal};
+    use model::execution::Signal;
     use model::{ActionError, StepOutcome, Value};
+    use serde_json::json;
 
     use super::*;
 

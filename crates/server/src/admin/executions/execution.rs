@@ -21,7 +21,6 @@ use super::recorded::{Cuts, Recorded, on_thread};
 use super::turns::{self, TurnsView};
 use super::{large, waiting};
 use crate::admin::auth::credential::Credential;
-use crate::admin::described::{LogLineInfo, OriginInfo, OutcomeInfo, PayloadInfo, ResponseInfo, StatusWord};
 use crate::admin::extract::{Answer, Body, Query, Segment, outside};
 use crate::admin::{Api, Problem, Shared};
 
@@ -47,14 +46,11 @@ pub(crate) struct ExecutionView {
     /// The hash of the definition that it runs on.
     definition: String,
     /// The trigger that started it.
-    #[schema(value_type = OriginInfo)]
+    #[schema(value_type = model::Origin)]
     origin: serde_json::Value,
-    #[schema(value_type = StatusWord)]
-    status: &'static str,
-    #[schema(value_type = String, format = DateTime)]
+    status: model::Status,
     started_at: Timestamp,
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schema(value_type = Option<String>, format = DateTime)]
     finished_at: Option<Timestamp>,
     /// From acceptance to the end, in milliseconds with a fraction.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -66,12 +62,10 @@ pub(crate) struct ExecutionView {
     events: u32,
     /// The reason why it waits, in lists only; absent if it does not wait.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schema(value_type = Option<super::waiting::PausesView>)]
     pub(crate) pauses: Option<Pauses>,
     /// The attempt of the step that it failed at or retries, in lists with `attempts` only; absent if the step has no retry
     /// policy, or the execution more than 500 events.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schema(value_type = Option<super::waiting::StepAttemptView>)]
     pub(crate) step_attempt: Option<StepAttempt>,
 }
 
@@ -82,7 +76,7 @@ impl From<ExecutionRow> for ExecutionView {
             automation: row.automation.to_string(),
             definition: row.definition.to_string(),
             origin: serde_json::to_value(&row.origin).unwrap_or_default(),
-            status: row.status.as_str(),
+            status: row.status,
             started_at: row.started_at,
             finished_at: row.finished_at,
             took_ms: row
@@ -106,10 +100,9 @@ pub(crate) struct ExecutionDetail {
     attempt: u32,
     /// When the next try of the whole execution begins, while one is due.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schema(value_type = Option<String>, format = DateTime)]
     retry_at: Option<Timestamp>,
     /// The payload that started it; headers that may hold a credential are masked.
-    #[schema(value_type = PayloadInfo)]
+    #[schema(value_type = model::Payload)]
     payload: serde_json::Value,
     /// Its steps in the order in which they started.
     steps: Vec<StepView>,
@@ -132,11 +125,11 @@ pub(crate) struct ExecutionDetail {
     answered: Option<u16>,
     /// How it ended: `outcome` with `result`, `error` or `reason`.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schema(value_type = Option<OutcomeInfo>)]
+    #[schema(value_type = Option<model::Outcome>)]
     outcome: Option<serde_json::Value>,
     /// The answer that a `respond` step decided.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schema(value_type = Option<ResponseInfo>)]
+    #[schema(value_type = Option<model::HttpResponse>)]
     response: Option<serde_json::Value>,
     /// The ids of its replays, newest first, at most 50.
     #[serde(skip_serializing_if = "Vec::is_empty")]
@@ -335,7 +328,7 @@ pub(crate) struct LogQuery {
 #[serde(rename_all = "camelCase")]
 pub(crate) struct Logs {
     /// In order.
-    #[schema(value_type = Vec<LogLineInfo>)]
+    #[schema(value_type = Vec<model::LogLine>)]
     logs: Vec<model::LogLine>,
     /// The `after` of the lines that follow; absent where these are the last ones so far.
     #[serde(skip_serializing_if = "Option::is_none")]

@@ -40,7 +40,6 @@ pub(crate) struct Executions {
     next: Option<String>,
     /// A search ended here, since a second was over: what was accepted before has not been looked at. `next` goes on.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schema(value_type = Option<String>, format = DateTime)]
     searched_to: Option<Timestamp>,
     /// The number of executions that match, on all pages; with `count` only.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -80,10 +79,8 @@ pub(crate) struct ListQuery {
     #[param(example = "failed,stuck")]
     pub(crate) status: Option<String>,
     /// Accepted at or after this instant.
-    #[param(value_type = Option<String>, format = DateTime)]
     pub(crate) since: Option<Timestamp>,
     /// Accepted before this instant.
-    #[param(value_type = Option<String>, format = DateTime)]
     pub(crate) until: Option<Timestamp>,
     /// Tests only, or none of them.
     pub(crate) test: Option<bool>,

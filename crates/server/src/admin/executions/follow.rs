@@ -26,7 +26,6 @@ use utoipa::{IntoParams, ToSchema};
 
 use super::recorded::{Cuts, Recorded, on_thread};
 use super::{history, large};
-use crate::admin::described::AnyJson;
 use crate::admin::extract::{Answer, Query, Segment};
 use crate::admin::{Api, Problem, Shared};
 
@@ -85,7 +84,7 @@ struct EventInfo {
     attempt: Option<u32>,
     /// The members of this kind.
     #[serde(flatten)]
-    others: BTreeMap<String, AnyJson>,
+    others: BTreeMap<String, model::Json>,
 }
 
 fn page(events: &[Event], cuts: &Cuts, query: &EventsQuery) -> Result<Answer<Events>, Problem> {

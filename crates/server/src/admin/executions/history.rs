@@ -14,8 +14,23 @@ use utoipa::ToSchema;
 use super::large;
 use super::recorded::Cuts;
 use super::tries::{Tries, TryView};
-use crate::admin::described::{AnyJson, ErrorInfo, JumpWord, StepWord, WaitReasonInfo};
 use crate::admin::extract::outside;
+
+/// The state of a step.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub(crate) enum StepStatus {
+    Running,
+    /// It pauses, or its next try does.
+    Waiting,
+    /// Its `onError` steps run.
+    Handling,
+    Succeeded,
+    Failed,
+    Skipped,
+    /// The execution ended before it, or before the answer to its `request`.
+    Left,
+}
 
 /// One step of an execution, or one turn of a step in a loop.
 #[derive(Debug, Serialize, ToSchema)]
@@ -24,8 +39,7 @@ use crate::admin::extract::outside;
 pub(crate) struct StepView {
     /// Which step, with its loop turns: `createPage`, `copy[2]`.
     step: String,
-    #[schema(value_type = StepWord)]
-    status: &'static str,
+    status: StepStatus,
     /// The action that it calls.
     #[serde(skip_serializing_if = "Option::is_none")]
     action: Option<String>,
@@ -50,22 +64,19 @@ pub(crate) struct StepView {
     tries: Tries,
     /// When its last try began.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schema(value_type = Option<String>, format = DateTime)]
     started_at: Option<Timestamp>,
     /// When it ended.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schema(value_type = Option<String>, format = DateTime)]
     finished_at: Option<Timestamp>,
     /// How long its last try took, in milliseconds.
     #[serde(skip_serializing_if = "Option::is_none")]
     took_ms: Option<f64>,
     /// When its next try begins, or its pause ends at the latest.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schema(value_type = Option<String>, format = DateTime)]
     next_at: Option<Timestamp>,
     /// For what it pauses, while it does.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schema(value_type = Option<WaitReasonInfo>)]
+    #[schema(value_type = Option<model::execution::WaitReason>)]
     on: Option<serde_json::Value>,
     /// Since when it paused, in its last try.
     #[serde(skip)]
@@ -75,19 +86,18 @@ pub(crate) struct StepView {
     signals: Vec<SignalView>,
     /// The control flow that it started: `break`, `continue` or `stop`.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schema(value_type = Option<JumpWord>)]
     left: Option<Jump>,
     /// Its result, if it succeeded.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schema(value_type = Option<AnyJson>)]
+    #[schema(value_type = Option<model::Json>)]
     result: Option<serde_json::Value>,
     /// Why its last try failed.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schema(value_type = Option<ErrorInfo>)]
+    #[schema(value_type = Option<ActionError>)]
     error: Option<serde_json::Value>,
     /// The result that `onError` substituted, after which the execution continued.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schema(value_type = Option<AnyJson>)]
+    #[schema(value_type = Option<model::Json>)]
     handled: Option<serde_json::Value>,
     /// True if a replay keeps its outcome of the execution that it replays: the step did not run here.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
@@ -109,7 +119,6 @@ pub(crate) struct RequestView {
 #[serde(rename_all = "camelCase")]
 #[schema(as = Signal)]
 pub(crate) struct SignalView {
-    #[schema(value_type = String, format = DateTime)]
     at: Timestamp,
     /// The event's name; absent for an answer.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -183,7 +192,7 @@ impl StepView {
     }
 
     /// The status.
-    pub(crate) fn status(&self) -> &'static str {
+    pub(crate) fn status(&self) -> StepStatus {
         self.status
     }
 
@@ -219,7 +228,7 @@ impl StepView {
             request: None,
             automation,
             executions: Vec::new(),
-            status: "running",
+            status: StepStatus::Running,
             attempts: 0,
             tries: Tries::default(),
             started_at: None,
@@ -241,11 +250,12 @@ impl StepView {
         self.tries.apply(event);
         match event {
             Event::StepStarted { at, attempt, .. } => {
-                (self.status, self.attempts) = ("running", *attempt);
+                (self.status, self.attempts) = (StepStatus::Running, *attempt);
                 (self.started_at, self.next_at, self.finished_at) = (Some(*at), None, None);
             }
             Event::StepRetry { attempt, error, next_at, .. } => {
-                (self.status, self.attempts, self.on, self.paused) = ("waiting", *attempt, None, None);
+                (self.status, self.attempts, self.on, self.paused) =
+                    (StepStatus::Waiting, *attempt, None, None);
                 (self.error, self.next_at) = (Some(shown(error)), Some(*next_at));
             }
             Event::StepCalled { call: CallRecord::Request { method, url }, .. } => {
@@ -256,7 +266,7 @@ impl StepView {
                 self.started(id);
             }
             Event::Waiting { at, until, on, .. } => {
-                (self.status, self.next_at, self.on) = ("waiting", *until, Some(outside(on)));
+                (self.status, self.next_at, self.on) = (StepStatus::Waiting, *until, Some(outside(on)));
                 self.started_at.get_or_insert(*at);
                 self.paused.get_or_insert(*at);
             }
@@ -265,7 +275,7 @@ impl StepView {
                 self.signals.push(SignalView { at: *at, name, by: signal.by.clone() });
             }
             Event::StepFailed { error, .. } => {
-                (self.status, self.on, self.error) = ("handling", None, Some(shown(error)));
+                (self.status, self.on, self.error) = (StepStatus::Handling, None, Some(shown(error)));
             }
             Event::StepFinished { at, took_us, outcome, .. } => self.finish(*at, *took_us, outcome),
             _ => {}
@@ -281,14 +291,14 @@ impl StepView {
 
     /// The execution has ended before the step.
     fn leave(&mut self) {
-        if matches!(self.status, "running" | "waiting" | "handling") {
-            (self.status, self.next_at, self.on) = ("left", None, None);
+        if matches!(self.status, StepStatus::Running | StepStatus::Waiting | StepStatus::Handling) {
+            (self.status, self.next_at, self.on) = (StepStatus::Left, None, None);
         }
     }
 
     fn finish(&mut self, at: Timestamp, took_us: u64, outcome: &StepOutcome) {
         // A try whose beginning was not stored is the one after those that failed.
-        let stored = matches!(self.status, "running" | "handling") && self.attempts > 0;
+        let stored = matches!(self.status, StepStatus::Running | StepStatus::Handling) && self.attempts > 0;
         (self.next_at, self.on, self.finished_at) = (None, None, Some(at));
         // A pause is part of the try, though the step did nothing meanwhile.
         let paused = self.paused.and_then(|since| Duration::try_from(since.duration_until(at)).ok());
@@ -296,18 +306,19 @@ impl StepView {
         let begun = at.checked_sub(took).unwrap_or(at);
         match outcome {
             StepOutcome::Skipped => {
-                self.status = "skipped";
+                self.status = StepStatus::Skipped;
                 return;
             }
             StepOutcome::Succeeded { result } => {
-                (self.status, self.result, self.error) = ("succeeded", Some(result.to_serde()), None);
+                (self.status, self.result, self.error) =
+                    (StepStatus::Succeeded, Some(result.to_serde()), None);
             }
             StepOutcome::Jumped { by, result } => {
-                (self.status, self.error, self.left) = ("succeeded", None, Some(*by));
+                (self.status, self.error, self.left) = (StepStatus::Succeeded, None, Some(*by));
                 self.result = Some(result.to_serde()).filter(|result| !result.is_null());
             }
             StepOutcome::Failed { error, handled } => {
-                (self.status, self.error) = ("failed", Some(shown(error)));
+                (self.status, self.error) = (StepStatus::Failed, Some(shown(error)));
                 self.handled = handled.as_ref().map(model::Value::to_serde);
             }
         }

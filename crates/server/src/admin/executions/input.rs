@@ -7,7 +7,6 @@ use serde::{Deserialize, Serialize};
 use utoipa::{IntoParams, ToSchema};
 
 use super::recorded::{RecordedWhole, on_thread};
-use crate::admin::described::{AnyJson, ErrorInfo};
 use crate::admin::extract::{Answer, Query, Segment, outside};
 use crate::admin::{Problem, Shared};
 
@@ -35,11 +34,11 @@ pub(crate) struct StepInput {
     derived: bool,
     /// The inputs by name.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schema(value_type = Option<AnyJson>)]
+    #[schema(value_type = Option<model::Json>)]
     input: Option<serde_json::Value>,
     /// The error of the evaluation: `kind` and `message`.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schema(value_type = Option<ErrorInfo>)]
+    #[schema(value_type = Option<model::ActionError>)]
     error: Option<serde_json::Value>,
     /// Values that the inputs read and the log does not contain.
     missing: Vec<MissingView>,

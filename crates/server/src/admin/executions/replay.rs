@@ -16,7 +16,6 @@ use utoipa::ToSchema;
 
 use crate::admin::auth::guard::DryRun;
 use crate::admin::definitions::automations::located;
-use crate::admin::described::StartPayload;
 use crate::admin::extract::{Answer, Body, Segment};
 use crate::admin::{Api, Problem, Shared};
 
@@ -43,7 +42,7 @@ pub(crate) struct ReplayBody {
     from: Option<String>,
     /// The payload, in the form of a start: a whole payload with its `kind`, or its parts. Parts of a request that are
     /// missing, and headers with the value `***`, are those of the recorded one. Default: the recorded payload.
-    #[schema(value_type = Option<StartPayload>)]
+    #[schema(value_type = Option<crate::admin::triggers::payload::StartPayload>)]
     payload: Option<serde_json::Value>,
     /// The version that it runs on.
     #[serde(default)]

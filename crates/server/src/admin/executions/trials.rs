@@ -10,7 +10,6 @@ use model::value::{Map, Value};
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
-use crate::admin::described::{AnyJson, StepWord, TestWord, TrialWord};
 use crate::admin::extract::{Answer, Body, outside};
 use crate::admin::{Problem, Shared};
 
@@ -65,8 +64,7 @@ pub(crate) struct TrialView {
     id: String,
     /// `same`, `differs`, `newCall` (it ends at a call that the record has no answer for), `notStarted` (the trigger starts
     /// nothing), `waits` (for something that the record does not have), or `notRun` (the trial could not run).
-    #[schema(value_type = TrialWord)]
-    verdict: &'static str,
+    verdict: TrialVerdict,
     /// The reason, for `notStarted`, `waits` and `notRun`.
     #[serde(skip_serializing_if = "Option::is_none")]
     reason: Option<String>,
@@ -93,11 +91,11 @@ pub(crate) struct TrialView {
 pub(crate) struct Pair {
     /// Absent if the record has none.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schema(value_type = Option<AnyJson>)]
+    #[schema(value_type = Option<model::Json>)]
     recorded: Option<serde_json::Value>,
     /// Absent if the trial has none.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schema(value_type = Option<AnyJson>)]
+    #[schema(value_type = Option<model::Json>)]
     trial: Option<serde_json::Value>,
 }
 
@@ -109,7 +107,7 @@ pub(crate) struct NewCallView {
     /// The action, or the automation.
     action: String,
     /// The input that its call would receive.
-    #[schema(value_type = AnyJson)]
+    #[schema(value_type = model::Json)]
     inputs: serde_json::Value,
 }
 
@@ -131,16 +129,16 @@ pub(crate) struct StepDifferenceView {
 pub(crate) struct SideView {
     /// `succeeded`, `failed` or `skipped`; absent if it has not ended.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schema(value_type = Option<StepWord>)]
+    #[schema(value_type = Option<super::history::StepStatus>)]
     status: Option<&'static str>,
     /// The action, or the automation, that it called.
     #[serde(skip_serializing_if = "Option::is_none")]
     action: Option<String>,
     /// The input that its call received, if that is known.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schema(value_type = Option<AnyJson>)]
+    #[schema(value_type = Option<model::Json>)]
     inputs: Option<serde_json::Value>,
-    #[schema(value_type = AnyJson)]
+    #[schema(value_type = model::Json)]
     result: serde_json::Value,
     /// The message of its error.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -153,11 +151,36 @@ pub(crate) struct SideView {
 pub(crate) struct TestView {
     name: String,
     /// `passed`, `failed` or `skipped`.
-    #[schema(value_type = TestWord)]
-    result: &'static str,
+    result: TestResult,
     /// The unmet expectations, each with the line and what was found, or the reason for which it was skipped.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     messages: Vec<String>,
+}
+
+/// The result of a trial.
+#[derive(Clone, Copy, Debug, Serialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+enum TrialVerdict {
+    Same,
+    Differs,
+    /// It ends at a call that the record has no answer for.
+    NewCall,
+    /// The trigger starts nothing.
+    NotStarted,
+    /// It waits for something that the record does not have.
+    Waits,
+    /// The trial could not run.
+    NotRun,
+}
+
+/// The result of a test.
+#[derive(Clone, Copy, Debug, Serialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+#[schema(as = TestOutcome)]
+enum TestResult {
+    Passed,
+    Failed,
+    Skipped,
 }
 
 impl From<TrialOutcome> for TrialView {
@@ -165,7 +188,7 @@ impl From<TrialOutcome> for TrialView {
         let TrialOutcome { id, recorded, trial } = found;
         let none = |reason| Self {
             id: id.to_string(),
-            verdict: "notRun",
+            verdict: TrialVerdict::NotRun,
             reason: Some(reason),
             new_call: None,
             outcome: None,
@@ -184,11 +207,11 @@ impl From<TrialOutcome> for TrialView {
 impl TrialView {
     fn of_trial(id: String, recorded: Option<Outcome>, trial: Trial) -> Self {
         let verdict = match trial.verdict {
-            Verdict::Same => "same",
-            Verdict::Differs => "differs",
-            Verdict::NewCall => "newCall",
-            Verdict::NotStarted => "notStarted",
-            Verdict::Waits => "waits",
+            Verdict::Same => TrialVerdict::Same,
+            Verdict::Differs => TrialVerdict::Differs,
+            Verdict::NewCall => TrialVerdict::NewCall,
+            Verdict::NotStarted => TrialVerdict::NotStarted,
+            Verdict::Waits => TrialVerdict::Waits,
         };
         Self {
             id,
@@ -229,9 +252,9 @@ impl From<TestOutcome> for TestView {
     fn from(test: TestOutcome) -> Self {
         let TestOutcome { name, report, skipped } = test;
         let result = match &skipped {
-            Some(_) => "skipped",
-            None if report.has_errors() => "failed",
-            None => "passed",
+            Some(_) => TestResult::Skipped,
+            None if report.has_errors() => TestResult::Failed,
+            None => TestResult::Passed,
         };
         let entries = report.entries().into_iter().zip(report.diagnostics());
         let found = entries.map(|(entry, diagnostic)| match &diagnostic.label {

@@ -6,7 +6,6 @@ use model::{Event, StepOutcome};
 use serde::Serialize;
 use utoipa::ToSchema;
 
-use crate::admin::described::ErrorInfo;
 use crate::admin::extract::outside;
 
 /// One try of a step.
@@ -18,11 +17,9 @@ pub(crate) struct TryView {
     attempt: u32,
     /// When it began; absent if the log does not tell.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schema(value_type = Option<String>, format = DateTime)]
     started_at: Option<Timestamp>,
     /// When it ended; absent while it runs, and if the daemon stopped in it.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schema(value_type = Option<String>, format = DateTime)]
     finished_at: Option<Timestamp>,
     /// How long it worked, in milliseconds: without its waits for commits where the log tells them apart.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -35,7 +32,7 @@ pub(crate) struct TryView {
     inside_ms: u64,
     /// Why it failed.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schema(value_type = Option<ErrorInfo>)]
+    #[schema(value_type = Option<model::ActionError>)]
     error: Option<serde_json::Value>,
 }
 

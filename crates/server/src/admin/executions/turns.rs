@@ -6,9 +6,10 @@ use std::collections::HashMap;
 use axum::Extension;
 use axum::extract::State;
 use serde::{Deserialize, Serialize};
+use serde_json::json;
 use utoipa::{IntoParams, ToSchema};
 
-use super::history::StepView;
+use super::history::{StepStatus, StepView};
 use super::large;
 use crate::admin::auth::credential::Credential;
 use crate::admin::extract::{Answer, Query, Segment};
@@ -49,7 +50,7 @@ pub(crate) fn keep_some(steps: &mut Vec<StepView>) -> Vec<TurnsView> {
             TurnsView { step: step.id().to_owned(), count: 0, failed: 0, open: 0, took_ms: 0.0 }
         });
         turns.count += 1;
-        turns.failed += usize::from(step.status() == "failed");
+        turns.failed += usize::from(step.status() == StepStatus::Failed);
         turns.open += usize::from(is_open(step));
         turns.took_ms += step.took_ms().unwrap_or_default();
     }
@@ -64,7 +65,7 @@ pub(crate) fn keep_some(steps: &mut Vec<StepView>) -> Vec<TurnsView> {
             *shown += 1;
             return true;
         }
-        let is_unusual = step.status() == "failed" || is_open(step);
+        let is_unusual = step.status() == StepStatus::Failed || is_open(step);
         *unusual += usize::from(is_unusual);
         is_unusual && *unusual <= UNUSUAL
     });
@@ -72,7 +73,7 @@ pub(crate) fn keep_some(steps: &mut Vec<StepView>) -> Vec<TurnsView> {
 }
 
 fn is_open(step: &StepView) -> bool {
-    matches!(step.status(), "running" | "waiting" | "handling")
+    matches!(step.status(), StepStatus::Running | StepStatus::Waiting | StepStatus::Handling)
 }
 
 /// Which turns.
@@ -123,7 +124,7 @@ pub(crate) async fn turns(
     let (detail, cuts) = api.detail(&id, &credential).await?;
     let mut steps = detail.into_steps();
     steps.retain(|step| {
-        step.id() == query.step && query.status.as_ref().is_none_or(|status| step.status() == status)
+        step.id() == query.step && query.status.as_ref().is_none_or(|status| json!(step.status()) == *status)
     });
     let total = steps.len();
     let mut steps: Vec<StepView> = steps.into_iter().skip(from).take(limit).collect();

@@ -18,7 +18,6 @@ use super::recorded::{Cuts, Recorded, on_thread};
 use super::{hidden, history, large};
 use crate::admin::auth::credential::Credential;
 use crate::admin::auth::scope::Scope;
-use crate::admin::described::AnyJson;
 use crate::admin::extract::{Query, Segment};
 use crate::admin::{Problem, Shared};
 
@@ -50,7 +49,7 @@ pub(crate) struct ValueView {
     /// How many entries or characters it has; 1 for a number.
     total: usize,
     /// The value, or the slice of it.
-    #[schema(value_type = AnyJson)]
+    #[schema(value_type = model::Json)]
     value: Found,
 }
 

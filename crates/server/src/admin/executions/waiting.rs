@@ -14,7 +14,6 @@ use utoipa::ToSchema;
 
 use crate::admin::auth::credential::Credential;
 use crate::admin::auth::scope::Scope;
-use crate::admin::described::{AnyJson, InputInfo, PauseInfo, WaitReasonInfo};
 use crate::admin::extract::{Answer, Body, Segment};
 use crate::admin::{Api, Problem, Shared};
 
@@ -25,85 +24,16 @@ const BY_CHARS: usize = 200;
 /// The most bytes of an event's name, as a step takes it.
 const NAME_BYTES: usize = 200;
 
-/// The reasons why an execution waits: its turn, or pauses of its steps.
-#[derive(ToSchema)]
-#[schema(as = Waiting, rename_all = "camelCase")]
-#[expect(dead_code, reason = "its fields exist to be described")]
+/// The reasons why an execution waits.
+#[derive(Serialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+#[schema(as = Waiting)]
 pub(crate) struct WaitingView {
-    /// The number of executions before it in the queue for a slot or for memory.
-    queued_behind: Option<usize>,
-    /// True if the queue is the one for memory, which the large data of its trigger need (`limits.memory`).
-    for_memory: Option<bool>,
-    /// True if the store refuses a write of it, which is tried again: `outage` in the status has the reason.
-    for_store: Option<bool>,
-    /// The holders of its concurrency key, if it waits for a permit of that key.
-    turn: Option<TurnView>,
-    /// The steps that pause.
-    pauses: Option<Vec<PendingView>>,
+    #[serde(flatten)]
+    status: QueueStatus,
     /// The address at which a person or another system answers, if a step waits for that.
+    #[serde(skip_serializing_if = "Option::is_none")]
     resume_url: Option<String>,
-}
-
-/// The permits of a concurrency key.
-#[derive(ToSchema)]
-#[schema(as = Turn, rename_all = "camelCase")]
-#[expect(dead_code, reason = "its fields exist to be described")]
-struct TurnView {
-    /// The key; empty if all executions of the automation share one.
-    key: String,
-    /// The executions that hold a permit.
-    holders: Vec<String>,
-    /// The number of executions before it.
-    ahead: usize,
-}
-
-/// A step that pauses.
-#[derive(ToSchema)]
-#[schema(as = Pending, rename_all = "camelCase")]
-#[expect(dead_code, reason = "its fields exist to be described")]
-struct PendingView {
-    /// Of which execution.
-    execution: String,
-    /// Of which automation.
-    automation: String,
-    /// The display name of the automation.
-    automation_name: String,
-    /// The step, with its loop iterations.
-    step: String,
-    /// Since when.
-    #[schema(format = DateTime)]
-    since: String,
-    /// Until when at the latest, where that is known.
-    #[schema(format = DateTime)]
-    until: Option<String>,
-    /// For what.
-    on: WaitReasonInfo,
-    /// The form fields of an approval.
-    form: Option<Vec<InputInfo>>,
-}
-
-/// The reasons why an execution waits, in the short form of lists.
-#[derive(ToSchema)]
-#[schema(as = Pauses, rename_all = "camelCase")]
-#[expect(dead_code, reason = "its fields exist to be described")]
-pub(crate) struct PausesView {
-    /// How many of its steps pause.
-    count: usize,
-    /// The first five.
-    first: Vec<PauseInfo>,
-}
-
-/// An attempt of a step that may be retried.
-#[derive(ToSchema)]
-#[schema(as = StepAttempt, rename_all = "camelCase")]
-#[expect(dead_code, reason = "its fields exist to be described")]
-pub(crate) struct StepAttemptView {
-    /// The step with its loop turns.
-    step: String,
-    /// The number of the attempt that failed last, from 1.
-    attempt: u32,
-    /// The most attempts, by the retry policy of the step.
-    of: u32,
 }
 
 impl Api {
@@ -122,11 +52,10 @@ impl Api {
         {
             return Ok(None);
         }
-        let mut told = serde_json::to_value(&queue_status).map_err(|error| Problem::internal(&error))?;
-        if credential.scopes.allow(Scope::Run) && is_answered_from_outside(&queue_status) {
-            told["resumeUrl"] = self.engine.runtime().resume_url(id).into();
-        }
-        Ok(Some(told))
+        let is_answered = credential.scopes.allow(Scope::Run) && is_answered_from_outside(&queue_status);
+        let resume_url = is_answered.then(|| self.engine.runtime().resume_url(id));
+        let told = serde_json::to_value(WaitingView { status: queue_status, resume_url });
+        told.map(Some).map_err(|error| Problem::internal(&error))
     }
 }
 
@@ -165,12 +94,12 @@ pub(crate) struct SignalBody {
     /// The step; required if several wait.
     step: Option<String>,
     /// The data of the event; null if absent.
-    #[schema(value_type = Option<AnyJson>)]
+    #[schema(value_type = Option<model::Json>)]
     data: Option<serde_json::Value>,
     /// The chosen option of an approval.
     option: Option<String>,
     /// The values of the approval's form.
-    #[schema(value_type = Option<HashMap<String, AnyJson>>)]
+    #[schema(value_type = Option<HashMap<String, model::Json>>)]
     form: Option<serde_json::Map<String, serde_json::Value>>,
     /// The sender, as text for the history, at most 200 characters.
     by: Option<String>,
@@ -226,7 +155,6 @@ pub(crate) async fn signal(
 #[serde(rename_all = "camelCase")]
 #[schema(as = AnsweredQuestion)]
 pub(crate) struct AnsweredView {
-    #[schema(value_type = String, format = DateTime)]
     at: Timestamp,
     /// The id of the execution that asked.
     execution: String,
@@ -280,7 +208,7 @@ pub(crate) struct EmitBody {
     #[schema(example = "order-17-paid")]
     name: String,
     /// The data of the event, which becomes the result of those steps; null if absent.
-    #[schema(value_type = Option<AnyJson>)]
+    #[schema(value_type = Option<model::Json>)]
     data: Option<serde_json::Value>,
     /// The sender, as text for the history, at most 200 characters.
     by: Option<String>,
@@ -326,62 +254,6 @@ impl From<SignalError> for Problem {
             SignalError::Answer(_) => Self::new(StatusCode::UNPROCESSABLE_ENTITY, "bad_answer", detail),
             SignalError::TooMany => Self::new(StatusCode::TOO_MANY_REQUESTS, "too_many_events", detail),
             SignalError::Engine(error) => error.into(),
-        }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use utoipa::PartialSchema as _;
-
-    use super::*;
-
-    fn keys(value: &serde_json::Value) -> Vec<&String> {
-        let mut keys: Vec<_> = value.as_object().into_iter().flat_map(|object| object.keys()).collect();
-        keys.sort();
-        keys
-    }
-
-    #[test]
-    fn what_an_execution_waits_for_is_described_as_it_is_written() {
-        let id = model::ExecutionId::from_bytes([7; 16]);
-        let pending = engine::Pending {
-            execution: id,
-            automation: model::AutomationId::parse("a").expect("an id"),
-            automation_name: "A".into(),
-            step: "ask".into(),
-            since: Timestamp::UNIX_EPOCH,
-            until: Some(Timestamp::UNIX_EPOCH),
-            on: WaitReason::Time,
-            form: vec![model::action::InputSpec {
-                name: "x".into(),
-                kind: model::action::InputType::Text,
-                required: false,
-                default: None,
-                description: None,
-            }],
-        };
-        let turn = engine::ConcurrencyWait { key: String::new(), holders: vec![id], ahead: 1 };
-        let queue_status = QueueStatus {
-            queued_behind: Some(1),
-            for_memory: true,
-            for_store: true,
-            turn: Some(turn),
-            pauses: vec![pending],
-        };
-        let mut written = serde_json::to_value(&queue_status).expect("JSON");
-        written["resumeUrl"] = "http://localhost/resume/x".into();
-        let pauses = engine::Pauses::new(None, Vec::new());
-        let attempt = engine::StepAttempt { step: "get".to_owned(), attempt: 4, of: 4 };
-        for (written, described) in [
-            (&written, WaitingView::schema()),
-            (&written["turn"], TurnView::schema()),
-            (&written["pauses"][0], PendingView::schema()),
-            (&serde_json::to_value(pauses).expect("JSON"), PausesView::schema()),
-            (&serde_json::to_value(attempt).expect("JSON"), StepAttemptView::schema()),
-        ] {
-            let described = serde_json::to_value(described).expect("a schema");
-            assert_eq!(keys(written), keys(&described["properties"]));
         }
     }
 }

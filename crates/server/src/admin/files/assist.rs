@@ -10,7 +10,6 @@ use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
-use crate::admin::described::AnyJson;
 use crate::admin::executions::recorded::RecordedWhole;
 use crate::admin::extract::{Answer, Body, Segment};
 use crate::admin::{Api, Problem, Shared};
@@ -244,7 +243,7 @@ pub(crate) async fn definition(
     get, path = "/api/v1/schemas/{name}", tag = "files",
     params(("name" = String, Path, description = "`automation`, `connection`, `connector` or `test`")),
     responses(
-        (status = 200, description = "The schema, with the actions and connections in force", body = AnyJson),
+        (status = 200, description = "The schema, with the actions and connections in force", body = model::Json),
         (status = 304, description = "It is the one that `If-None-Match` names"),
     ),
 )]
@@ -274,7 +273,7 @@ pub(crate) async fn schema(
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub(crate) struct SchedulePreviewRequest {
     /// The value of `schedule` in a trigger.
-    #[schema(value_type = AnyJson, example = json!({"daily": {"at": "08:30"}, "timezone": "Europe/Berlin"}))]
+    #[schema(value_type = model::Json, example = json!({"daily": {"at": "08:30"}, "timezone": "Europe/Berlin"}))]
     schedule: serde_json::Value,
 }
 
@@ -289,7 +288,6 @@ pub(crate) struct SchedulePreview {
     #[serde(skip_serializing_if = "Option::is_none")]
     timezone: Option<String>,
     /// The next five instants.
-    #[schema(value_type = Vec<String>, format = DateTime)]
     next_fires: Vec<Timestamp>,
     /// The errors, each in a sentence.
     errors: Vec<String>,
@@ -327,7 +325,6 @@ pub(crate) struct ScaffoldRequest {
     trigger: String,
     /// Operations on its text, in the form of `POST /edit`.
     #[serde(default)]
-    #[schema(value_type = Vec<super::editing::OperationView>)]
     operations: Vec<model::edit::Operation>,
     /// A payload that has come already: the first step reads its fields, and the first test starts with it.
     from: Option<PayloadSource>,

@@ -12,7 +12,6 @@ use utoipa::ToSchema;
 
 use super::project_files::{Changed, Written};
 use crate::admin::auth::credential::Credential;
-use crate::admin::described::{AnyJson, SegmentInfo};
 use crate::admin::extract::{Answer, Body, Segment};
 use crate::admin::operations::status::{DiagnosticView, diagnostics};
 use crate::admin::{Problem, Shared};
@@ -27,54 +26,7 @@ pub(crate) struct Edit {
     /// The text.
     text: String,
     /// The operations, applied in this order; at most 100.
-    #[schema(value_type = Vec<OperationView>)]
     operations: Vec<model::edit::Operation>,
-}
-
-/// An operation, as [`model::edit::Operation`] reads it; this type exists for the description of the API.
-#[derive(ToSchema)]
-#[schema(as = EditOperation)]
-#[serde(tag = "op", rename_all = "camelCase")]
-#[expect(dead_code, reason = "its fields exist to be described")]
-pub(crate) enum OperationView {
-    /// Sets the value at a path; adds the key if it is absent.
-    Set {
-        /// Keys and indices, such as `["steps", 0, "timeout"]`.
-        at: Vec<SegmentInfo>,
-        /// Any JSON value.
-        value: AnyJson,
-    },
-    /// Removes a key or an item. Comments inside it stay, on lines of their own.
-    Remove {
-        /// The path.
-        at: Vec<SegmentInfo>,
-    },
-    /// Inserts an item into a list.
-    Insert {
-        /// The path of the new item; its index may be the length of the list.
-        at: Vec<SegmentInfo>,
-        /// Any JSON value.
-        value: AnyJson,
-    },
-    /// Moves an item of a list, with the comments above it.
-    Move {
-        /// The path of the item.
-        from: Vec<SegmentInfo>,
-        /// Its path after it was taken out, as in RFC 6902.
-        to: Vec<SegmentInfo>,
-    },
-    /// Renames a step with every `needs`, expression and inline code that names it.
-    RenameStep {
-        /// The id.
-        from: String,
-        /// The new id.
-        to: String,
-    },
-    /// Replaces the trigger; what both have stays as it is written.
-    ReplaceTrigger {
-        /// The value of `trigger`.
-        value: AnyJson,
-    },
 }
 
 /// The changes that operations make.
@@ -85,8 +37,7 @@ pub(crate) struct Edited {
     /// The changes of the text, ascending and disjoint. No other byte changes.
     changes: Vec<ChangeView>,
     /// The diagnostics of the changed text.
-    #[schema(value_type = Vec<DiagnosticView>)]
-    diagnostics: Vec<serde_json::Value>,
+    diagnostics: Vec<DiagnosticView>,
 }
 
 /// A change of a text.

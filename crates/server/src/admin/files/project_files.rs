@@ -67,8 +67,7 @@ pub(crate) struct Written {
     /// The snapshot that is in force since.
     generation: u64,
     /// The diagnostics of the files that the reload has read.
-    #[schema(value_type = Vec<DiagnosticView>)]
-    diagnostics: Vec<serde_json::Value>,
+    diagnostics: Vec<DiagnosticView>,
 }
 
 /// A text that is not written because it has errors.
@@ -79,8 +78,7 @@ pub(crate) struct FileErrors {
     #[serde(flatten)]
     problem: Problem,
     /// Its diagnostics.
-    #[schema(value_type = Vec<DiagnosticView>)]
-    diagnostics: Vec<serde_json::Value>,
+    diagnostics: Vec<DiagnosticView>,
 }
 
 /// A change that came too late: the file is another one by now.

@@ -7,7 +7,6 @@ use engine::testing::Strictness;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
-use crate::admin::described::ExpectsWord;
 use crate::admin::extract::{Answer, Body};
 use crate::admin::{Problem, Shared};
 
@@ -38,22 +37,16 @@ pub(crate) struct TestDraftView {
     /// The text with the test, which passes.
     text: String,
     /// How much it expects: `full`, `endings` (values differ in each execution), or `outcome`.
-    #[schema(value_type = ExpectsWord)]
-    expects: &'static str,
+    expects: Strictness,
 }
 
 impl From<TestDraft> for TestDraftView {
     fn from(draft: TestDraft) -> Self {
-        let expects = match draft.strictness {
-            Strictness::Full => "full",
-            Strictness::Endings => "endings",
-            Strictness::Outcome => "outcome",
-        };
         let (before, etag) = match draft.before {
             Some(found) => (Some(found.text), Some(super::project_files::quoted(&found.version))),
             None => (None, None),
         };
-        Self { path: draft.path, name: draft.name, before, etag, text: draft.text, expects }
+        Self { path: draft.path, name: draft.name, before, etag, text: draft.text, expects: draft.strictness }
     }
 }
 

@@ -5,7 +5,6 @@ use serde::Serialize;
 use utoipa::ToSchema;
 
 use crate::admin::Shared;
-use crate::admin::described::HostInfo;
 use crate::admin::extract::Answer;
 
 /// The hosts that were called since the daemon began.
@@ -13,8 +12,7 @@ use crate::admin::extract::Answer;
 #[serde(rename_all = "camelCase")]
 pub(crate) struct Hosts {
     /// By host and connection.
-    #[schema(value_type = Vec<HostInfo>)]
-    hosts: Vec<serde_json::Value>,
+    hosts: Vec<connector::HostHealth>,
 }
 
 /// How the hosts do that were called
@@ -23,6 +21,5 @@ pub(crate) struct Hosts {
     responses((status = 200, description = "By host and connection", body = Hosts)),
 )]
 pub(crate) async fn list(State(api): Shared) -> Answer<Hosts> {
-    let hosts = api.engine.runtime().hosts().into_iter().filter_map(|host| serde_json::to_value(host).ok());
-    Answer::ok(Hosts { hosts: hosts.collect() })
+    Answer::ok(Hosts { hosts: api.engine.runtime().hosts() })
 }

@@ -28,7 +28,6 @@ struct NodeView {
     /// The release of Cogwork that it runs.
     release: String,
     /// When it joined.
-    #[schema(value_type = String, format = DateTime)]
     joined_at: Timestamp,
     /// True if it is the one that answers.
     answers: bool,

@@ -24,7 +24,6 @@ pub(crate) struct SecretView {
     version: Option<u64>,
     /// When it was set last, for one of the store.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schema(value_type = Option<String>, format = DateTime)]
     set_at: Option<Timestamp>,
     /// The id of the key that seals it, for one of the store.
     #[serde(skip_serializing_if = "Option::is_none")]

@@ -9,7 +9,6 @@ use model::Value;
 use serde::{Deserialize, Serialize};
 use utoipa::{IntoParams, ToSchema};
 
-use crate::admin::described::AnyJson;
 use crate::admin::extract::{Answer, Body, Query, Segment, Segments};
 use crate::admin::{Problem, Shared};
 
@@ -24,11 +23,10 @@ const MOST: u32 = 1000;
 #[schema(as = StateValue)]
 pub(crate) struct ValueView {
     key: String,
-    #[schema(value_type = AnyJson)]
+    #[schema(value_type = model::Json)]
     value: serde_json::Value,
     /// When it will be forgotten; absent where it is kept for ever.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schema(value_type = Option<String>, format = DateTime)]
     expires_at: Option<Timestamp>,
 }
 
@@ -131,7 +129,7 @@ pub(crate) async fn show(
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub(crate) struct ValueBody {
     /// At most 1 MiB as JSON.
-    #[schema(value_type = AnyJson)]
+    #[schema(value_type = model::Json)]
     value: serde_json::Value,
     /// How long it is kept; for ever where it is not given.
     #[schema(example = "1d")]

@@ -61,12 +61,10 @@ impl StatisticsQuery {
 #[schema(as = Statistics)]
 pub(crate) struct StatisticsView {
     /// The beginning of the window.
-    #[schema(value_type = String, format = DateTime)]
     from: Timestamp,
     /// The instant from which on all executions are counted, where that is later than `from`, or is not known yet after a
     /// start of the daemon.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schema(value_type = Option<String>, format = DateTime)]
     complete_from: Option<Timestamp>,
     /// The length of a part in seconds.
     bucket_seconds: u64,
@@ -144,7 +142,6 @@ pub(crate) async fn statistics(
 #[serde(rename_all = "camelCase")]
 #[schema(as = Refusal)]
 pub(crate) struct RefusalView {
-    #[schema(value_type = String, format = DateTime)]
     at: Timestamp,
     /// The reason, by the names of `refused`.
     reason: &'static str,

@@ -8,13 +8,12 @@ use axum::extract::State;
 use axum::response::{IntoResponse, Response};
 use http::header::CONTENT_TYPE;
 use jiff::Timestamp;
-use model::diagnostic::{Report, Utf16Index};
+use model::diagnostic::{DiagnosticEntry, Report, Utf16Index};
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
 use crate::admin::definitions::deployments::DeploymentView;
 use crate::admin::definitions::graph::GraphView;
-use crate::admin::described::{AnyJson, SegmentInfo, SeverityWord};
 use crate::admin::extract::{Answer, Body};
 use crate::admin::{Api, Problem, Shared};
 
@@ -26,7 +25,6 @@ pub(crate) struct StatusView {
     /// Of Cogwork.
     version: &'static str,
     /// When the daemon started.
-    #[schema(value_type = String, format = DateTime)]
     started_at: Timestamp,
     /// True if new executions are accepted.
     accepting: bool,
@@ -76,7 +74,6 @@ struct OutageView {
     /// statement that grants a missing right.
     reason: String,
     /// The time of the first failure.
-    #[schema(value_type = String, format = DateTime)]
     since: Timestamp,
 }
 
@@ -175,80 +172,27 @@ impl Api {
     }
 }
 
-/// A problem in a file, as [`model::diagnostic::DiagnosticEntry`] writes it: here for the description of the API only.
-#[derive(ToSchema)]
-#[schema(as = Diagnostic, rename_all = "camelCase")]
-#[expect(dead_code, reason = "its fields exist to be described")]
+/// A problem in a file.
+#[derive(Debug, Serialize, ToSchema)]
+#[schema(as = Diagnostic)]
 pub(crate) struct DiagnosticView {
-    /// The file's name.
-    file: String,
-    /// Line of the place that is wrong, from 1.
-    line: usize,
-    /// Column of the place that is wrong, from 1, in characters.
-    column: usize,
-    /// Line of its end.
-    end_line: usize,
-    /// Column after its last character.
-    end_column: usize,
+    #[serde(flatten)]
+    entry: DiagnosticEntry,
     /// Start of the place in UTF-16 units from 0, as JavaScript counts.
     from: usize,
     /// End of the place in UTF-16 units.
     to: usize,
-    /// How grave it is.
-    severity: SeverityWord,
-    /// Stable name of the kind of problem.
-    code: String,
-    /// One sentence.
-    message: String,
-    /// The way out.
-    #[schema(required = true)]
-    help: Option<String>,
-    /// The alternatives that are valid there.
-    allowed: Vec<String>,
-    /// The valid name closest to the one found.
-    #[schema(required = true)]
-    nearest: Option<String>,
-    /// The step that it is in.
-    #[schema(required = true)]
-    step: Option<String>,
-    /// The path to that step, which is the last element; absent for a step that is not nested.
-    step_path: Option<Vec<String>>,
-    /// The line of the place, shortened.
-    snippet: String,
-    /// A correction that can be applied as it is.
-    #[schema(required = true)]
-    fix: Option<FixView>,
-}
-
-/// A correction: `text` in the place of a stretch of the file.
-#[derive(ToSchema)]
-#[schema(as = Fix, rename_all = "camelCase")]
-#[expect(dead_code, reason = "its fields exist to be described")]
-struct FixView {
-    /// Line of the stretch.
-    line: usize,
-    /// Column of the stretch.
-    column: usize,
-    /// Line of its end.
-    end_line: usize,
-    /// Column after its last character.
-    end_column: usize,
-    /// The replacement text.
-    text: String,
 }
 
 /// The problems of several files as one list.
-pub(crate) fn diagnostics<'r>(reports: impl IntoIterator<Item = &'r Report>) -> Vec<serde_json::Value> {
+pub(crate) fn diagnostics<'r>(reports: impl IntoIterator<Item = &'r Report>) -> Vec<DiagnosticView> {
     let mut all = Vec::new();
     for report in reports.into_iter().filter(|report| !report.is_empty()) {
         let index = Utf16Index::new(report.source().text());
-        for (entry, diagnostic) in report.entries().iter().zip(report.diagnostics()) {
-            let mut value = serde_json::to_value(entry).unwrap_or_default();
-            if let Some(fields) = value.as_object_mut() {
-                fields.insert("from".to_owned(), index.units_at(diagnostic.span.start as usize).into());
-                fields.insert("to".to_owned(), index.units_at(diagnostic.span.end as usize).into());
-            }
-            all.push(value);
+        for (entry, diagnostic) in report.entries().into_iter().zip(report.diagnostics()) {
+            let from = index.units_at(diagnostic.span.start as usize);
+            let to = index.units_at(diagnostic.span.end as usize);
+            all.push(DiagnosticView { entry, from, to });
         }
     }
     all
@@ -270,8 +214,7 @@ pub(crate) struct ReloadView {
     /// Kept in their last good version since their file does not load.
     stale: Vec<String>,
     /// The diagnostics of the changed files.
-    #[schema(value_type = Vec<DiagnosticView>)]
-    diagnostics: Vec<serde_json::Value>,
+    diagnostics: Vec<DiagnosticView>,
 }
 
 /// Rescan the project folder now
@@ -333,7 +276,6 @@ struct OutlineStep {
     /// Its verb.
     verb: &'static str,
     /// Its path in the file, for `POST /edit`: keys and indices.
-    #[schema(value_type = Vec<SegmentInfo>)]
     at: Vec<model::edit::Segment>,
     /// Start of its text, in UTF-16 units from 0.
     from: usize,
@@ -360,8 +302,7 @@ pub(crate) struct Validated {
     /// True if the file has no error.
     ok: bool,
     /// All diagnostics, in the order of their positions.
-    #[schema(value_type = Vec<DiagnosticView>)]
-    diagnostics: Vec<serde_json::Value>,
+    diagnostics: Vec<DiagnosticView>,
     /// The step graph, in the form of an automation's `plan`; absent if it was not asked for or the text does not parse.
     #[serde(skip_serializing_if = "Option::is_none")]
     graph: Option<GraphView>,
@@ -373,7 +314,7 @@ pub(crate) struct Validated {
     references: Option<Vec<StepReference>>,
     /// The data of the file.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schema(value_type = Option<AnyJson>)]
+    #[schema(value_type = Option<model::Json>)]
     data: Option<serde_json::Value>,
 }
 
@@ -436,39 +377,9 @@ impl From<(String, engine::TextRange)> for StepReference {
 /// The description of this API
 #[utoipa::path(
     get, path = "/api/openapi.json", tag = "status",
-    responses((status = 200, description = "This document", body = AnyJson)),
+    responses((status = 200, description = "This document", body = model::Json)),
 )]
 pub(crate) async fn description(State(_): Shared) -> Response {
     static TEXT: LazyLock<String> = LazyLock::new(crate::admin::openapi);
     ([(CONTENT_TYPE, "application/json")], TEXT.as_str()).into_response()
-}
-
-#[cfg(test)]
-mod tests {
-    use model::Source;
-    use model::diagnostic::{Diagnostic, Span};
-    use utoipa::PartialSchema as _;
-
-    use super::*;
-
-    fn keys(value: &serde_json::Value) -> Vec<&String> {
-        let mut keys: Vec<_> = value.as_object().into_iter().flat_map(|object| object.keys()).collect();
-        keys.sort();
-        keys
-    }
-
-    #[test]
-    fn a_diagnostic_is_described_as_it_is_written() {
-        let wrong = Diagnostic::error("unknown-key", "unknown key `stepz`", Span::new(0, 5))
-            .expected_names("stepz", ["steps"]);
-        let report = Report::new(Source::new("a.yaml", "stepz: 1"), [wrong]);
-        let entry = &diagnostics([&report])[0];
-        for (written, described) in [(entry, DiagnosticView::schema()), (&entry["fix"], FixView::schema())] {
-            let described = serde_json::to_value(described).expect("a schema");
-            let mut described = keys(&described["properties"]);
-            // Absent where the step is not nested.
-            described.retain(|key| key.as_str() != "stepPath");
-            assert_eq!(keys(written), described);
-        }
-    }
 }

@@ -15,7 +15,6 @@ use utoipa::{IntoParams, ToSchema};
 use super::subscriptions::SubscriptionView;
 use crate::admin::auth::credential::Credential;
 use crate::admin::auth::scope::Scope;
-use crate::admin::described::{AnyJson, CaptureWord, SavedPayloadInfo};
 use crate::admin::extract::{Answer, Body, Query, Segment, outside};
 use crate::admin::{Api, Problem, Shared};
 
@@ -37,10 +36,8 @@ pub(crate) struct Listening {
     subscription: Option<SubscriptionView>,
     /// True while it accepts requests.
     listening: bool,
-    #[schema(value_type = String, format = DateTime)]
     since: Timestamp,
     /// When it ends at the latest.
-    #[schema(value_type = String, format = DateTime)]
     until: Timestamp,
     /// How many more requests are captured.
     left: u32,
@@ -55,7 +52,6 @@ pub(crate) struct Listening {
 pub(crate) struct CaptureView {
     /// Its number within the listening, from 1.
     number: u32,
-    #[schema(value_type = String, format = DateTime)]
     at: Timestamp,
     /// The kind of a request that could not have started an execution: `challenge`, `probe`, `ignored` (about another
     /// event).
@@ -63,8 +59,7 @@ pub(crate) struct CaptureView {
     aside: Option<&'static str>,
     /// `accepted`: it would have started an execution; `filtered`: `if` is false; `declined`: the trigger's code decided
     /// that no step runs; `refused`; `nonTrigger`: see `aside`.
-    #[schema(value_type = CaptureWord)]
-    verdict: &'static str,
+    verdict: engine::Verdict,
     /// The code of the reason for which it was rejected.
     #[serde(skip_serializing_if = "Option::is_none")]
     refused: Option<String>,
@@ -77,10 +72,10 @@ pub(crate) struct CaptureView {
     answer: AnswerView,
     /// `trigger.results` as steps would read them; absent if the body cannot be read, or has more than 256 KiB.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schema(value_type = Option<AnyJson>)]
+    #[schema(value_type = Option<model::Json>)]
     results: Option<serde_json::Value>,
     /// As it came, without headers that may hold a credential.
-    #[schema(value_type = SavedPayloadInfo)]
+    #[schema(value_type = crate::admin::triggers::saved_payloads::StoredPayload)]
     payload: serde_json::Value,
 }
 
@@ -93,7 +88,7 @@ pub(crate) struct AnswerView {
     /// Each with its name and its value, in order. Credentials are `***`.
     headers: Vec<(String, String)>,
     /// The body as a file: `contentType`, `size`, `encoding`, `data`.
-    #[schema(value_type = AnyJson)]
+    #[schema(value_type = model::Json)]
     body: serde_json::Value,
 }
 
@@ -125,7 +120,7 @@ impl From<Capture> for CaptureView {
             number: capture.number,
             at: capture.at,
             aside: capture.aside.map(NonTrigger::word),
-            verdict: capture.verdict.word(),
+            verdict: capture.verdict,
             refused: capture.refused.map(std::borrow::Cow::into_owned),
             reason: capture.reason.as_deref().map(str::to_owned),
             bytes: u64::try_from(bytes).unwrap_or(u64::MAX),

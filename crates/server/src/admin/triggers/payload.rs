@@ -1,6 +1,6 @@
 //! Payloads as a client writes them: whole ones with their `kind`, and short ones whose missing parts have defaults.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 
 use engine::Deployment;
 use http::{HeaderName, HeaderValue, Method, StatusCode};
@@ -12,6 +12,7 @@ use model::{Map, Payload, Value};
 use percent_encoding::{AsciiSet, CONTROLS, NON_ALPHANUMERIC, utf8_percent_encode};
 use serde_json::Value as Json;
 use trigger::webhook::Request;
+use utoipa::ToSchema;
 
 use crate::admin::Problem;
 
@@ -21,6 +22,48 @@ const PATH: &AsciiSet =
 
 /// The parts of a request, with the names that saved payloads have for them.
 const REQUEST: [&str; 7] = ["method", "headers", "query", "path", "body", "queryParameters", "pathFragment"];
+
+/// The payload of a start, whole or in a short form: of a webhook `method`, `headers`, `query`, `path`, `body`; of a poll or
+/// an event `data`; of a schedule `scheduledAt`; of a manual start `inputs`. Each part has a default. With `kind` it is a
+/// whole payload as it was saved.
+#[derive(ToSchema)]
+#[schema(rename_all = "camelCase")]
+#[expect(dead_code, reason = "the reader takes its parts by name")]
+pub(crate) struct StartPayload {
+    /// `webhook`, `schedule`, `poll` or `manual`, for a whole payload.
+    kind: Option<String>,
+    /// The HTTP method.
+    method: Option<String>,
+    /// The headers by name.
+    headers: Option<HashMap<String, model::Json>>,
+    /// The query: parameters by name, or a text as it is sent.
+    query: Option<model::Json>,
+    /// The path after the token.
+    path: Option<String>,
+    /// JSON, a text, or a file.
+    body: Option<model::Json>,
+    /// As `query`, in a saved payload.
+    query_parameters: Option<model::Json>,
+    /// The encoded query, in a saved payload.
+    raw_query: Option<String>,
+    /// As `path`, in a saved payload.
+    path_fragment: Option<String>,
+    /// The decision of the trigger's code, in a saved payload.
+    decided: Option<model::Json>,
+    /// The items that a poll found.
+    data: Option<model::Json>,
+    #[schema(format = DateTime)]
+    polled_at: Option<String>,
+    /// The instant of the schedule.
+    #[schema(format = DateTime)]
+    scheduled_at: Option<String>,
+    #[schema(format = DateTime)]
+    started_at: Option<String>,
+    /// The IANA zone, in a saved payload.
+    timezone: Option<String>,
+    /// The inputs by name.
+    inputs: Option<HashMap<String, model::Json>>,
+}
 
 /// The payload that `given` is for a start of this automation at `now`.
 ///

@@ -9,7 +9,6 @@ use model::{AutomationId, Value};
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
-use crate::admin::described::AnyJson;
 use crate::admin::extract::{Answer, Body, Segment};
 use crate::admin::{Api, Problem, Shared};
 
@@ -27,15 +26,12 @@ pub(crate) struct PollView {
     /// True while a request is under way.
     busy: bool,
     /// The time of the next poll.
-    #[schema(value_type = String, format = DateTime)]
     next_at: Timestamp,
     /// When it last succeeded.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schema(value_type = Option<String>, format = DateTime)]
     polled_at: Option<Timestamp>,
     /// When it last found something new.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schema(value_type = Option<String>, format = DateTime)]
     found_at: Option<Timestamp>,
     /// Why the last one failed, if it did.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -43,7 +39,7 @@ pub(crate) struct PollView {
     /// How many failed since the last one that did not.
     failures: u32,
     /// The cursor of the next poll: for an event an instant, else the value of the trigger's `cursor`.
-    #[schema(value_type = AnyJson)]
+    #[schema(value_type = model::Json)]
     cursor: serde_json::Value,
     /// How many there were.
     polls: u64,
@@ -65,7 +61,6 @@ pub(crate) struct Polls {
 #[schema(as = PollEntry)]
 pub(crate) struct EntryView {
     /// When.
-    #[schema(value_type = String, format = DateTime)]
     at: Timestamp,
     /// How many things were looked at.
     items: u64,
@@ -91,7 +86,7 @@ pub(crate) struct PollDetail {
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub(crate) struct RewindBody {
     /// For an event an instant, else a value as the trigger's `cursor` gives it.
-    #[schema(value_type = AnyJson)]
+    #[schema(value_type = model::Json)]
     cursor: serde_json::Value,
 }
 

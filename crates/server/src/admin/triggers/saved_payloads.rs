@@ -9,14 +9,41 @@ use engine::{PayloadError, PayloadPreview, SavedPayload};
 use http::header::IF_MATCH;
 use http::{HeaderMap, StatusCode};
 use jiff::Timestamp;
-use model::{AutomationId, Payload};
+use model::payload::WebhookPayload;
+use model::{AutomationId, File, Payload};
 use serde::{Deserialize, Serialize};
-use utoipa::ToSchema;
+use utoipa::openapi::{ObjectBuilder, Ref, RefOr, Schema};
+use utoipa::{PartialSchema, ToSchema};
 
-use crate::admin::described::{AnyJson, SavedPayloadInfo, StartPayload};
 use crate::admin::extract::{Answer, Body, Segment, Segments};
 use crate::admin::files::project_files::{quoted, with_etag};
 use crate::admin::{Api, Problem, Shared};
+
+/// A payload in the form of its file and of a capture: files in it are marked, so that a start reads them back exactly.
+pub(crate) enum StoredPayload {}
+
+impl PartialSchema for StoredPayload {
+    fn schema() -> RefOr<Schema> {
+        with_marks(&Payload::schema())
+    }
+}
+
+impl ToSchema for StoredPayload {
+    fn schemas(schemas: &mut Vec<(String, RefOr<Schema>)>) {
+        Payload::schemas(schemas);
+        schemas.push(("StoredWebhookPayload".to_owned(), with_marks(&WebhookPayload::schema())));
+        let file = Ref::from_schema_name(File::name());
+        let file = ObjectBuilder::new().description(Some("A file with its mark.")).property("$file", file);
+        schemas.push(("StoredFile".to_owned(), file.required("$file").into()));
+    }
+}
+
+/// The schema with marked files.
+fn with_marks(schema: &RefOr<Schema>) -> RefOr<Schema> {
+    let text = serde_json::to_string(schema).unwrap_or_default();
+    let text = text.replace("/WebhookPayload\"", "/StoredWebhookPayload\"");
+    serde_json::from_str(&text.replace("/FileValue\"", "/StoredFile\"")).unwrap_or_else(|_| schema.clone())
+}
 
 /// A payload to save: a capture by its number, or one written out.
 #[derive(Debug, Deserialize, ToSchema)]
@@ -27,7 +54,7 @@ pub(crate) struct SaveBody {
     /// The number of the capture.
     capture: Option<u32>,
     /// The payload of a start with this request.
-    #[schema(value_type = Option<StartPayload>)]
+    #[schema(value_type = Option<crate::admin::triggers::payload::StartPayload>)]
     payload: Option<serde_json::Value>,
 }
 
@@ -42,7 +69,6 @@ pub(crate) struct SavedView {
     bytes: u64,
     /// When the file was last changed.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schema(value_type = Option<String>, format = DateTime)]
     saved_at: Option<Timestamp>,
     /// Its kind: `webhook`, `schedule`, `poll` or `manual`; absent if the file does not begin as a payload does.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -68,7 +94,7 @@ pub(crate) struct RenameBody {
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub(crate) struct PreviewBody {
     /// As `payload` of a start.
-    #[schema(value_type = Option<StartPayload>)]
+    #[schema(value_type = Option<crate::admin::triggers::payload::StartPayload>)]
     payload: Option<serde_json::Value>,
     /// The number of a capture.
     capture: Option<u32>,
@@ -83,7 +109,7 @@ pub(crate) struct PreviewBody {
 pub(crate) struct PreviewView {
     /// `trigger.results` as steps would read them; absent if the payload or its body cannot be read.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schema(value_type = Option<AnyJson>)]
+    #[schema(value_type = Option<model::Json>)]
     results: Option<serde_json::Value>,
     /// The value of the trigger's `if`; absent without one.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -197,7 +223,7 @@ pub(crate) async fn payloads(State(api): Shared, Segment(id): Segment) -> Result
         ("id" = String, Path, description = "The automation's id"),
         ("name" = String, Path, description = "Its name"),
     ),
-    responses((status = 200, description = "The payload with its `kind`; its version is the ETag", body = SavedPayloadInfo)),
+    responses((status = 200, description = "The payload with its `kind`; its version is the ETag", body = crate::admin::triggers::saved_payloads::StoredPayload)),
 )]
 pub(crate) async fn payload(State(api): Shared, Segments(id, name): Segments) -> Result<Response, Problem> {
     let found = api.engine.ingress().saved_payload(&api.id_of(&id)?, &name).await?;
@@ -230,7 +256,7 @@ pub(crate) async fn save(
 ///
 /// `If-Match` names the version that was read; without it any version is replaced.
 #[utoipa::path(
-    put, path = "/api/v1/automations/{id}/payloads/{name}", tag = "automations", request_body = StartPayload,
+    put, path = "/api/v1/automations/{id}/payloads/{name}", tag = "automations", request_body = crate::admin::triggers::payload::StartPayload,
     params(
         ("id" = String, Path, description = "The automation's id"),
         ("name" = String, Path, description = "Its name"),

@@ -10,7 +10,6 @@ use serde::Serialize;
 use store::Subscription;
 use utoipa::ToSchema;
 
-use crate::admin::described::{AnyJson, SubscriptionWord};
 use crate::admin::extract::{Answer, Segment};
 use crate::admin::{Problem, Shared};
 
@@ -25,13 +24,12 @@ pub(crate) struct SubscriptionView {
     #[serde(skip_serializing_if = "Option::is_none")]
     connection: Option<String>,
     /// `active`; `pending` until it is made; `leaving` until it is taken back.
-    #[schema(value_type = SubscriptionWord)]
-    state: &'static str,
+    state: SubscriptionState,
     /// True if it is for the test address, during a listening session.
     test: bool,
     /// Its id at the other application.
     #[serde(skip_serializing_if = "serde_json::Value::is_null")]
-    #[schema(value_type = Option<AnyJson>)]
+    #[schema(value_type = Option<model::Json>)]
     remote: serde_json::Value,
     /// Why it could not be set right, if it could not.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -40,11 +38,20 @@ pub(crate) struct SubscriptionView {
     failures: u32,
     /// When it is tried next.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schema(value_type = Option<String>, format = DateTime)]
     next_at: Option<Timestamp>,
     /// Since when it is as it is.
-    #[schema(value_type = String, format = DateTime)]
     since: Timestamp,
+}
+
+/// The state of a subscription.
+#[derive(Clone, Copy, Debug, Serialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+enum SubscriptionState {
+    Active,
+    /// It is not yet made.
+    Pending,
+    /// It is not yet taken back.
+    Leaving,
 }
 
 /// The subscriptions.
@@ -58,9 +65,9 @@ pub(crate) struct Subscriptions {
 impl From<Subscription> for SubscriptionView {
     fn from(one: Subscription) -> Self {
         let state = match (one.removing, one.remote.is_null()) {
-            (true, _) => "leaving",
-            (false, true) => "pending",
-            (false, false) => "active",
+            (true, _) => SubscriptionState::Leaving,
+            (false, true) => SubscriptionState::Pending,
+            (false, false) => SubscriptionState::Active,
         };
         Self {
             automation: one.automation.to_string(),

@@ -21,7 +21,6 @@ use super::execution;
 use super::execution::ExecutionDetail;
 use super::recorded::{Cuts, Recorded};
 use crate::admin::definitions::graph::GraphView;
-use crate::admin::described::AnyJson;
 use crate::admin::extract::{Query, Segment};
 use crate::admin::{Problem, Shared};
 
@@ -61,7 +60,7 @@ pub(crate) struct Export {
     #[serde(skip_serializing_if = "Option::is_none")]
     definition: Option<ExportedDefinition>,
     /// Its log lines, at most 10,000.
-    #[schema(value_type = Vec<AnyJson>)]
+    #[schema(value_type = Vec<model::Json>)]
     logs: Vec<LogLine>,
 }
 

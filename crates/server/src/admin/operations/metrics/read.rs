@@ -32,7 +32,7 @@ fn daemon(engine: &Engine, info: &Info) -> Vec<Family> {
     let started = float(u64::try_from(status.started_at.as_millisecond()).unwrap_or_default()) / 1e3;
     let mut states = BTreeMap::from([("active", 0), ("disabled", 0), ("stale", 0)]);
     for deployment in catalog.automations() {
-        *states.entry(deployment.state()).or_default() += 1;
+        *states.entry(deployment.state().as_str()).or_default() += 1;
     }
     let build = vec![("version", env!("CARGO_PKG_VERSION").to_owned()), ("store", info.engine.clone())];
     vec![

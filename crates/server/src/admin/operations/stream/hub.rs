@@ -15,6 +15,7 @@ use tokio::sync::{broadcast, watch};
 use tokio::time::MissedTickBehavior;
 use tokio_util::sync::CancellationToken;
 
+use super::StreamMessage;
 use super::samples::Samples;
 use super::topic::Topic;
 
@@ -43,10 +44,10 @@ pub(super) enum News {
         generation: u64,
     },
     Executions(Burst),
-    /// A sample that differs from the previous one; `data` is the message as JSON.
+    /// A sample that differs from the previous one.
     Sampled {
         topic: Topic,
-        data: String,
+        message: StreamMessage,
     },
 }
 
@@ -202,8 +203,8 @@ impl Hub {
                     if !burst.is_empty() {
                         self.publish(News::Executions(std::mem::take(&mut burst)));
                     }
-                    for (topic, data) in samples.differences(&engine, &self.wanted()).await {
-                        self.publish(News::Sampled { topic, data });
+                    for (topic, message) in samples.differences(&engine, &self.wanted()).await {
+                        self.publish(News::Sampled { topic, message });
                     }
                     if self.rests(&mut idle) {
                         return;

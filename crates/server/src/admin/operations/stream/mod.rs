@@ -16,11 +16,9 @@ use axum::response::{IntoResponse, Response};
 use futures_util::{Stream, stream};
 use http::HeaderMap;
 use serde::{Deserialize, Serialize};
-use serde_json::json;
 use tokio::sync::{OwnedSemaphorePermit, watch};
 use utoipa::{IntoParams, ToSchema};
 
-use crate::admin::described::StatusWord;
 use crate::admin::extract::Query;
 use crate::admin::{Api, Problem, Shared};
 pub(crate) use hub::Hub;
@@ -44,9 +42,8 @@ pub(crate) struct StreamQuery {
 }
 
 /// A message of the stream. Its event has the name of the variant in lower case.
-#[derive(ToSchema)]
+#[derive(Debug, Serialize, ToSchema)]
 #[serde(untagged)]
-#[expect(dead_code, reason = "it exists to be described")]
 pub(crate) enum StreamMessage {
     Catalog(CatalogMessage),
     Executions(ExecutionsMessage),
@@ -60,9 +57,26 @@ pub(crate) enum StreamMessage {
     Dropped(DroppedMessage),
 }
 
+impl StreamMessage {
+    /// The name of its event.
+    fn name(&self) -> &'static str {
+        match self {
+            Self::Catalog(_) => "catalog",
+            Self::Executions(_) => "executions",
+            Self::Execution(_) => "execution",
+            Self::Listen(_) => "listen",
+            Self::Bulk(_) => "bulk",
+            Self::Polls(_) => "polls",
+            Self::Subscriptions(_) => "subscriptions",
+            Self::Connections(_) => "connections",
+            Self::Resync(_) => "resync",
+            Self::Dropped(_) => "dropped",
+        }
+    }
+}
+
 /// Another snapshot of the project is in force.
-#[derive(ToSchema)]
-#[expect(dead_code, reason = "its fields exist to be described")]
+#[derive(Debug, Serialize, ToSchema)]
 pub(crate) struct CatalogMessage {
     generation: u64,
 }
@@ -91,60 +105,52 @@ pub(crate) struct ExecutionMessage {
     automation: Option<String>,
     /// Where it stands now; absent where `automation` is.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schema(value_type = Option<StatusWord>)]
-    status: Option<&'static str>,
+    status: Option<model::Status>,
 }
 
 /// A listening session has changed.
-#[derive(ToSchema)]
-#[expect(dead_code, reason = "its fields exist to be described")]
+#[derive(Debug, Serialize, ToSchema)]
 pub(crate) struct ListenMessage {
     automation: String,
 }
 
 /// An operation on many executions went on, or ended.
-#[derive(ToSchema)]
-#[expect(dead_code, reason = "its fields exist to be described")]
+#[derive(Debug, Serialize, ToSchema)]
 pub(crate) struct BulkMessage {
     /// The id of the operation.
     id: String,
 }
 
 /// Polls were made.
-#[derive(ToSchema)]
-#[expect(dead_code, reason = "its fields exist to be described")]
+#[derive(Debug, Serialize, ToSchema)]
 pub(crate) struct PollsMessage {
     /// Of these automations.
     automations: Vec<String>,
 }
 
 /// Subscriptions at other applications were made or taken back, or that failed.
-#[derive(ToSchema)]
-#[expect(dead_code, reason = "its fields exist to be described")]
+#[derive(Debug, Serialize, ToSchema)]
 pub(crate) struct SubscriptionsMessage {
     /// Of these automations.
     automations: Vec<String>,
 }
 
 /// The health of connections has changed.
-#[derive(ToSchema)]
-#[expect(dead_code, reason = "its fields exist to be described")]
+#[derive(Debug, Serialize, ToSchema)]
 pub(crate) struct ConnectionsMessage {
     /// Of these connections.
     connections: Vec<String>,
 }
 
 /// News may be missing before this message: what is shown has to be read anew.
-#[derive(ToSchema)]
-#[expect(dead_code, reason = "its fields exist to be described")]
+#[derive(Debug, Serialize, ToSchema)]
 pub(crate) struct ResyncMessage {
     /// Why, in words.
     reason: String,
 }
 
 /// The stream ends, since its reader was too slow.
-#[derive(ToSchema)]
-#[expect(dead_code, reason = "its fields exist to be described")]
+#[derive(Debug, Serialize, ToSchema)]
 pub(crate) struct DroppedMessage {
     /// Why, in words.
     reason: String,
@@ -199,13 +205,6 @@ impl Reader {
     fn new(api: Arc<Api>, topics: Vec<Topic>, last: Option<&str>, permit: OwnedSemaphorePermit) -> Self {
         let (newest, changes) = api.hub.newest();
         let known = last.and_then(|id| api.hub.place(id));
-        let first = match (last, known) {
-            (Some(_), Some(_)) => None,
-            (Some(_), None) => {
-                Some(("resync", json!({ "reason": "what came after this id is not known any more" })))
-            }
-            (None, _) => Some(("open", json!({}))),
-        };
         let mut reader = Self {
             place: known.unwrap_or(newest),
             api,
@@ -215,10 +214,15 @@ impl Reader {
             ended: false,
             _permit: permit,
         };
-        if let Some((name, data)) = first {
-            reader.push(name, &data);
-            reader.mark();
+        match (last, known) {
+            (Some(_), Some(_)) => return reader,
+            (Some(_), None) => {
+                let reason = "what came after this id is not known any more".to_owned();
+                reader.push(&StreamMessage::Resync(ResyncMessage { reason }));
+            }
+            (None, _) => reader.push_empty("open"),
         }
+        reader.mark();
         reader
     }
 
@@ -237,8 +241,8 @@ impl Reader {
             self.newest.mark_unchanged();
             match self.api.hub.after(self.place) {
                 After::Missed(missed) => {
-                    let reason = "the reader was too slow";
-                    self.push("dropped", &json!({ "reason": reason, "missed": missed }));
+                    let reason = "the reader was too slow".to_owned();
+                    self.push(&StreamMessage::Dropped(DroppedMessage { reason, missed }));
                     self.ended = true;
                 }
                 After::Messages(messages) if messages.is_empty() => self.wait().await,
@@ -257,7 +261,7 @@ impl Reader {
         tokio::select! {
             biased;
             () = closing.cancelled() => {
-                self.push("closing", &json!({}));
+                self.push_empty("closing");
                 self.ended = true;
             }
             // The hub lives as long as the API.
@@ -270,19 +274,10 @@ impl Reader {
         let before = self.queue.len();
         match news {
             News::Catalog { generation } if self.topics.contains(&Topic::Catalog) => {
-                self.push("catalog", &json!({ "generation": generation }));
+                self.push(&StreamMessage::Catalog(CatalogMessage { generation: *generation }));
             }
             News::Executions(burst) => self.take_burst(burst),
-            News::Sampled { topic, data } if self.topics.contains(topic) => {
-                let name = match topic {
-                    Topic::Listen(_) => "listen",
-                    Topic::Bulk(_) => "bulk",
-                    Topic::Polls => "polls",
-                    Topic::Subscriptions => "subscriptions",
-                    _ => "connections",
-                };
-                self.queue.push_back(ServerEvent::default().event(name).data(data));
-            }
+            News::Sampled { topic, message } if self.topics.contains(topic) => self.push(message),
             News::Catalog { .. } | News::Sampled { .. } => {}
         }
         if self.queue.len() > before {
@@ -293,7 +288,7 @@ impl Reader {
     fn take_burst(&mut self, burst: &Burst) {
         let one =
             |(id, (automation, status)): (&model::ExecutionId, &(model::AutomationId, model::Status))| {
-                let (automation, status) = (Some(automation.to_string()), Some(status.as_str()));
+                let (automation, status) = (Some(automation.to_string()), Some(*status));
                 ExecutionMessage { id: id.to_string(), automation, status }
             };
         let mut followed = Vec::new();
@@ -306,26 +301,30 @@ impl Reader {
                         more: burst.changed.len().saturating_sub(NAMED),
                         uncounted: burst.is_cut,
                     };
-                    followed.push(("executions", serde_json::to_value(message)));
+                    followed.push(StreamMessage::Executions(message));
                 }
                 Topic::Execution(id) => match burst.changed.get_key_value(id) {
-                    Some(found) => followed.push(("execution", serde_json::to_value(one(found)))),
+                    Some(found) => followed.push(StreamMessage::Execution(one(found))),
                     None if burst.is_cut => {
                         let message = ExecutionMessage { id: id.to_string(), automation: None, status: None };
-                        followed.push(("execution", serde_json::to_value(message)));
+                        followed.push(StreamMessage::Execution(message));
                     }
                     None => {}
                 },
                 _ => {}
             }
         }
-        for (name, message) in followed {
-            self.push(name, &message.unwrap_or_default());
-        }
+        followed.iter().for_each(|message| self.push(message));
     }
 
-    fn push(&mut self, name: &'static str, data: &serde_json::Value) {
-        self.queue.push_back(ServerEvent::default().event(name).data(data.to_string()));
+    fn push(&mut self, message: &StreamMessage) {
+        let data = serde_json::to_string(message).unwrap_or_default();
+        self.queue.push_back(ServerEvent::default().event(message.name()).data(data));
+    }
+
+    /// Queues an event without data.
+    fn push_empty(&mut self, name: &'static str) {
+        self.queue.push_back(ServerEvent::default().event(name).data("{}"));
     }
 
     /// Gives the last queued event the id of this place: with fewer events a reader would skip the others of a message.

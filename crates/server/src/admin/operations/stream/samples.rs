@@ -6,9 +6,11 @@ use std::time::Duration;
 
 use engine::Engine;
 use model::{AutomationId, ExecutionId};
-use serde_json::json;
 
 use super::topic::Topic;
+use super::{
+    BulkMessage, ConnectionsMessage, ListenMessage, PollsMessage, StreamMessage, SubscriptionsMessage,
+};
 
 /// The publications between two samples of polls, subscriptions and connections: a second.
 const SLOW: u32 = 4;
@@ -23,18 +25,22 @@ pub(super) struct Samples {
 
 impl Samples {
     /// Takes the samples that are due, and returns a message for each topic that differs or is new.
-    pub(super) async fn differences(&mut self, engine: &Engine, wanted: &[Topic]) -> Vec<(Topic, String)> {
+    pub(super) async fn differences(
+        &mut self,
+        engine: &Engine,
+        wanted: &[Topic],
+    ) -> Vec<(Topic, StreamMessage)> {
         self.ticks = self.ticks.wrapping_add(1);
         self.known.retain(|topic, _| wanted.contains(topic));
         let is_slow = self.ticks.is_multiple_of(SLOW);
         let mut messages = Vec::new();
         for topic in wanted {
-            let (name, sample) = match topic {
-                Topic::Listen(automation) => ("", listening(engine, automation).await),
-                Topic::Bulk(id) => ("", operation(engine, *id)),
-                Topic::Polls if is_slow => ("automations", polls(engine)),
-                Topic::Subscriptions if is_slow => ("automations", subscriptions(engine)),
-                Topic::Connections if is_slow => ("connections", connections(engine)),
+            let sample = match topic {
+                Topic::Listen(automation) => listening(engine, automation).await,
+                Topic::Bulk(id) => operation(engine, *id),
+                Topic::Polls if is_slow => polls(engine),
+                Topic::Subscriptions if is_slow => subscriptions(engine),
+                Topic::Connections if is_slow => connections(engine),
                 _ => continue,
             };
             // The first sample differs from nothing: its reader may have read before it.
@@ -47,12 +53,18 @@ impl Samples {
                 continue;
             }
             changed.sort();
-            let data = match topic {
-                Topic::Listen(automation) => json!({ "automation": automation }),
-                Topic::Bulk(id) => json!({ "id": id.to_string() }),
-                _ => json!({ name: changed }),
+            let message = match topic {
+                Topic::Listen(automation) => {
+                    StreamMessage::Listen(ListenMessage { automation: automation.to_string() })
+                }
+                Topic::Bulk(id) => StreamMessage::Bulk(BulkMessage { id: id.to_string() }),
+                Topic::Polls => StreamMessage::Polls(PollsMessage { automations: changed }),
+                Topic::Subscriptions => {
+                    StreamMessage::Subscriptions(SubscriptionsMessage { automations: changed })
+                }
+                _ => StreamMessage::Connections(ConnectionsMessage { connections: changed }),
             };
-            messages.push((topic.clone(), data.to_string()));
+            messages.push((topic.clone(), message));
         }
         messages
     }
