@@ -1,7 +1,7 @@
 //! Data model of Cogwork: the YAML language, its evaluation, and the stored form of executions. No I/O, no clock, no async.
 //!
 //! An [`Automation`] is one checked file. A [`Payload`] starts an execution of it. The history of an execution is a log of
-//! [`Event`]s, whose fold is an [`Execution`]. Steps pass [`Value`]s to each other.
+//! [`Event`]s, whose fold is a [`History`]. Steps pass [`Value`]s to each other.
 
 pub mod diagnostic;
 pub mod units;
@@ -40,7 +40,7 @@ pub use backoff::Backoff;
 pub use budget::Budget;
 pub use connection::{Connection, Secret};
 pub use diagnostic::{Diagnostic, Severity, Source, Span};
-pub use execution::{Event, Execution, ExecutionId, LogLevel, LogLine, Origin, Outcome, Status, StepOutcome};
+pub use execution::{Event, ExecutionId, History, LogLevel, LogLine, Origin, Outcome, Status, StepOutcome};
 pub use expression::Expression;
 pub use json_schema::JsonSchema;
 pub use payload::{HttpResponse, Payload};

@@ -6,7 +6,7 @@ use std::fmt::Write as _;
 use connector::Registry;
 use model::action::{ActionError, Effect};
 use model::automation::{Automation, Verb};
-use model::execution::{Event, Outcome, StepOutcome};
+use model::execution::{Event, History, Outcome, split_key};
 use model::payload::{HttpResponse, Payload, WebhookPayload};
 use model::redact::{MASK, is_credential_name};
 use model::value::{Map, Value};
@@ -202,26 +202,15 @@ fn doubles(recorded: &RecordedExecution, registry: &Registry) -> Result<Vec<Stri
         }
     });
     let mut answers: BTreeMap<&str, Vec<Map>> = BTreeMap::new();
-    let mut failing = HashSet::new();
-    for event in &recorded.events {
-        let (step, answer) = match event {
-            Event::StepRetry { step, error, .. } => (step, failure(error)),
-            Event::StepFailed { step, error, .. } => {
-                failing.insert(step.as_str());
-                (step, failure(error))
-            }
-            Event::StepFinished { step, outcome, .. } => match outcome {
-                StepOutcome::Succeeded { result } => (step, Map::from_iter([("result", result.clone())])),
-                StepOutcome::Failed { .. } if failing.remove(step.as_str()) => continue,
-                StepOutcome::Failed { error, .. } => (step, failure(error)),
-                StepOutcome::Skipped | StepOutcome::Jumped { .. } => continue,
-            },
-            _ => continue,
-        };
-        let id = step.split('[').next().unwrap_or_default();
+    for (step, answer) in History::new(&recorded.events).answers() {
+        let (id, _) = split_key(step);
         if !called.contains(id) {
             continue;
         }
+        let answer = match answer {
+            Ok(result) => Map::from_iter([("result", (*result).clone())]),
+            Err(error) => failure(error),
+        };
         let answer_value = Value::from(answer.clone());
         if has_file(&answer_value) {
             return Err(format!("the answer of step `{step}` is a file, which a test cannot hold"));

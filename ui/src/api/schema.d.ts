@@ -2542,6 +2542,8 @@ export interface components {
             response?: components["schemas"]["HttpResponse"];
             /** @description The ids of its replays, newest first, at most 50. */
             replays?: string[];
+            /** @description With `events`: the last of these events, as in `…/events`. `steps`, `waits`, `outcome` and the answers are those after it. */
+            lastEvent?: components["schemas"]["Event"];
         };
         /** @description An execution went on. */
         ExecutionMessage: {
@@ -6508,6 +6510,13 @@ export interface operations {
                  * @example cut
                  */
                 large?: string;
+                /**
+                 * @description `all` gives all turns of all loops with `large=cut`, too.
+                 * @example all
+                 */
+                turns?: string;
+                /** @description Shows the execution after this number of its events. */
+                events?: number;
             };
             header?: never;
             path: {

@@ -30,7 +30,7 @@ use jiff::Timestamp;
 use model::Budget;
 use model::action::{ActionError, ErrorKind};
 use model::automation::Block;
-use model::execution::{Event, Execution, Jump, Origin, Outcome, StepOutcome};
+use model::execution::{Event, Jump, Origin, Outcome, StepOutcome};
 use model::payload::{HttpResponse, Payload};
 use model::value::Value;
 use tokio::sync::watch;
@@ -41,8 +41,8 @@ pub use code::{level, to_action_error};
 pub use determinism::Secret;
 pub use evaluate::expression_error;
 pub(crate) use journal::{
-    Delivery, Journal, JournalContext, PendingAcceptance, ReplaySource, SnapshotState, StoredLog, Suspension,
-    Taken, Wake,
+    Delivery, Journal, JournalContext, PendingAcceptance, ReplaySource, SnapshotState, StepWait, StoredLog,
+    Suspension, Taken, Wake,
 };
 use scope::Scope;
 pub(crate) use step::Context;
@@ -491,9 +491,4 @@ impl Run {
             least = RECHECK_DEADLINE;
         }
     }
-}
-
-/// Folds the events of a stored execution, for [`Journal::restore`].
-pub(crate) fn folded(id: model::ExecutionId, events: &[Event]) -> Result<Execution, String> {
-    Execution::from_events(id, events.iter().cloned()).map_err(|error| error.to_string())
 }

@@ -5,12 +5,12 @@ use std::time::Duration;
 
 use model::action::{ActionError, ErrorKind};
 use model::automation::{OnTimeout, Step, WaitForStep, WaitOn, WaitStep};
-use model::execution::{ExecutionId, LogLevel, Signal, StepWait, WaitReason};
+use model::execution::{ExecutionId, LogLevel, Signal, WaitReason};
 use model::instant::Instant;
 use model::value::Value;
 use store::Wait;
 
-use super::journal::{Due, Taken, Times};
+use super::journal::{Due, StepWait, Taken, Times};
 use super::scope::Scope;
 use super::step::Context;
 use super::verbs::failed;

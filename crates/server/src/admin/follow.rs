@@ -71,7 +71,7 @@ pub(crate) struct Events {
 #[derive(ToSchema)]
 #[schema(as = Event)]
 #[expect(dead_code, reason = "it exists to be described")]
-struct EventInfo {
+pub(super) struct EventInfo {
     /// The index, from 0.
     index: u32,
     /// The kind: `started`, `stepStarted`, `stepFinished` and so on.

@@ -5,9 +5,9 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 use model::automation::{Automation, Verb};
-use model::execution::{CallRecord, Jump};
+use model::execution::{CallRecord, History, Jump, Signal, StepAttempt, StepHistory};
 use model::redact::{self, MASK};
-use model::{ActionError, Event, ExecutionId, Payload, StepOutcome};
+use model::{Event, Payload, StepOutcome};
 use serde::Serialize;
 use utoipa::ToSchema;
 
@@ -15,7 +15,6 @@ use super::described::{AnyJson, ErrorInfo, JumpWord, StepWord, WaitReasonInfo};
 use super::extract::outside;
 use super::large;
 use super::recorded::Cuts;
-use super::tries::{Tries, TryView};
 
 /// One step of an execution, or one turn of a step in a loop.
 #[derive(Debug, Serialize, ToSchema)]
@@ -45,9 +44,8 @@ pub(crate) struct StepView {
     /// How many tries there were.
     attempts: u32,
     /// Its tries, if there were several or one waited for the store.
-    #[serde(skip_serializing_if = "Tries::are_plain")]
-    #[schema(value_type = Vec<TryView>)]
-    tries: Tries,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    tries: Vec<TryView>,
     /// When its last try began.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<String>, format = DateTime)]
@@ -67,9 +65,6 @@ pub(crate) struct StepView {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<WaitReasonInfo>)]
     on: Option<serde_json::Value>,
-    /// Since when it paused, in its last try.
-    #[serde(skip)]
-    paused: Option<Timestamp>,
     /// The signals received so far.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     signals: Vec<SignalView>,
@@ -119,56 +114,67 @@ pub(crate) struct SignalView {
     by: Option<String>,
 }
 
+/// One try of a step.
+#[derive(Clone, Debug, Serialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+#[schema(as = Try)]
+pub(crate) struct TryView {
+    /// Its number, from 1.
+    attempt: u32,
+    /// When it began; absent if the log does not tell.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<String>, format = DateTime)]
+    started_at: Option<Timestamp>,
+    /// When it ended; absent while it runs, and if the daemon stopped in it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<String>, format = DateTime)]
+    finished_at: Option<Timestamp>,
+    /// How long it worked, in milliseconds: without its waits for commits where the log tells them apart.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    took_ms: Option<f64>,
+    /// How long it waited for commits, before its call and in it, in milliseconds, if that was long.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    commit_ms: Option<u64>,
+    /// Why it failed.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<ErrorInfo>)]
+    error: Option<serde_json::Value>,
+}
+
+impl From<&StepAttempt<'_>> for TryView {
+    fn from(attempt: &StepAttempt<'_>) -> Self {
+        let commit_ms = u64::try_from(attempt.committing.as_millis()).unwrap_or(u64::MAX);
+        Self {
+            attempt: attempt.number,
+            started_at: attempt.started_at,
+            finished_at: attempt.finished_at,
+            took_ms: attempt.took.map(milliseconds),
+            commit_ms: Some(commit_ms).filter(|ms| *ms > 0),
+            error: attempt.error.map(outside),
+        }
+    }
+}
+
+impl From<&(Timestamp, &Signal)> for SignalView {
+    fn from((at, signal): &(Timestamp, &Signal)) -> Self {
+        let name = Some(signal.name.clone()).filter(|name| !name.is_empty());
+        Self { at: *at, name, by: signal.by.clone() }
+    }
+}
+
 /// The steps in the order in which they first appear. `automation` is what the execution runs on, where it is known.
-pub(crate) fn steps(events: &[Event], automation: Option<&Automation>) -> Vec<StepView> {
+pub(crate) fn steps(history: &History<'_>, automation: Option<&Automation>) -> Vec<StepView> {
     let mut verbs = HashMap::new();
     if let Some(automation) = automation {
         automation.walk(&mut |step| {
             verbs.insert(step.id.clone(), &step.verb);
         });
     }
-    let (mut views, mut places): (Vec<StepView>, HashMap<&str, usize>) = Default::default();
-    let kept = kept_events(events);
-    for (index, event) in events.iter().enumerate() {
-        if let Event::Finished { .. } = event {
-            views.iter_mut().for_each(StepView::leave);
-        }
-        let (Event::StepStarted { step, .. }
-        | Event::StepRetry { step, .. }
-        | Event::StepFailed { step, .. }
-        | Event::Waiting { step, .. }
-        | Event::Signalled { step, .. }
-        | Event::StepCalled { step, .. }
-        | Event::Waited { step: Some(step), .. }
-        | Event::StepFinished { step, .. }) = event
-        else {
-            continue;
-        };
-        if step.contains('#') {
-            // State that a loop keeps for one iteration is not a step.
-            continue;
-        }
-        let place = *places.entry(step).or_insert_with(|| {
-            let id = step.split('[').next().unwrap_or_default();
-            views.push(StepView::new(step, verbs.get(id).copied()));
-            views.len() - 1
-        });
-        if let Some(view) = views.get_mut(place) {
-            view.apply(event);
-            if (1..=kept).contains(&index) {
-                (view.kept, view.attempts, view.started_at, view.took_ms) = (true, 0, None, None);
-            }
-        }
-    }
-    views
+    history.steps().iter().map(|step| StepView::new(step, verbs.get(step.id()).copied())).collect()
 }
 
-/// The number of events that a replay keeps of another execution.
-fn kept_events(events: &[Event]) -> usize {
-    match events.first() {
-        Some(Event::Started { origin, .. }) => origin.kept_events() as usize,
-        _ => 0,
-    }
+fn milliseconds(duration: Duration) -> f64 {
+    duration.as_micros() as f64 / 1000.0
 }
 
 impl StepView {
@@ -202,7 +208,7 @@ impl StepView {
         }
     }
 
-    fn new(step: &str, verb: Option<&Verb>) -> Self {
+    fn new(step: &StepHistory<'_>, verb: Option<&Verb>) -> Self {
         let (mut action, mut connection, mut automation) = (None, None, None);
         match verb {
             Some(Verb::Action(call)) => {
@@ -212,114 +218,54 @@ impl StepView {
             Some(Verb::Call(call)) => automation = Some(call.automation.name.clone()),
             _ => {}
         }
+        let (mut request, mut executions) = (None, Vec::new());
+        for call in &step.calls {
+            match call {
+                CallRecord::Request { method, url } => {
+                    request = Some(RequestView { method: method.clone(), url: url.clone() });
+                }
+                CallRecord::Execution { id } => executions.push(id.to_string()),
+            }
+        }
+        executions.dedup();
+        let (mut result, mut handled, mut left) = (None, None, None);
+        match step.outcome {
+            Some(StepOutcome::Succeeded { result: value }) => result = Some(value.to_serde()),
+            Some(StepOutcome::Jumped { by, result: value }) => {
+                left = Some(*by);
+                result = Some(value.to_serde()).filter(|result| !result.is_null());
+            }
+            Some(StepOutcome::Failed { handled: value, .. }) => {
+                handled = value.as_ref().map(model::Value::to_serde);
+            }
+            Some(StepOutcome::Skipped) | None => {}
+        }
+        // The fields of the step tell everything of a single try that waited for nothing.
+        let is_plain =
+            matches!(step.attempts.as_slice(), [] | [StepAttempt { committing: Duration::ZERO, .. }]);
         Self {
-            step: step.to_owned(),
+            step: step.key.to_owned(),
+            status: step.progress.as_str(),
             action,
             connection,
-            request: None,
+            request,
             automation,
-            executions: Vec::new(),
-            status: "running",
-            attempts: 0,
-            tries: Tries::default(),
-            started_at: None,
-            finished_at: None,
-            took_ms: None,
-            next_at: None,
-            on: None,
-            paused: None,
-            signals: Vec::new(),
-            left: None,
-            result: None,
-            error: None,
-            handled: None,
-            kept: false,
+            executions,
+            attempts: step.attempt,
+            tries: if is_plain { Vec::new() } else { step.attempts.iter().map(TryView::from).collect() },
+            started_at: step.started_at,
+            finished_at: step.finished_at,
+            took_ms: step.took.map(milliseconds),
+            next_at: step.next_at,
+            on: step.waits_for.map(outside),
+            signals: step.signals.iter().map(SignalView::from).collect(),
+            left,
+            result,
+            error: step.error.map(outside),
+            handled,
+            kept: step.is_kept,
         }
     }
-
-    fn apply(&mut self, event: &Event) {
-        self.tries.apply(event);
-        match event {
-            Event::StepStarted { at, attempt, .. } => {
-                (self.status, self.attempts) = ("running", *attempt);
-                (self.started_at, self.next_at, self.finished_at) = (Some(*at), None, None);
-            }
-            Event::StepRetry { attempt, error, next_at, .. } => {
-                (self.status, self.attempts, self.on, self.paused) = ("waiting", *attempt, None, None);
-                (self.error, self.next_at) = (Some(shown(error)), Some(*next_at));
-            }
-            Event::StepCalled { call: CallRecord::Request { method, url }, .. } => {
-                self.request = Some(RequestView { method: method.clone(), url: url.clone() });
-            }
-            Event::StepCalled { at, call: CallRecord::Execution { id }, .. } => {
-                self.started_at.get_or_insert(*at);
-                self.started(id);
-            }
-            Event::Waiting { at, until, on, .. } => {
-                (self.status, self.next_at, self.on) = ("waiting", *until, Some(outside(on)));
-                self.started_at.get_or_insert(*at);
-                self.paused.get_or_insert(*at);
-            }
-            Event::Signalled { at, signal, .. } => {
-                let name = Some(signal.name.clone()).filter(|name| !name.is_empty());
-                self.signals.push(SignalView { at: *at, name, by: signal.by.clone() });
-            }
-            Event::StepFailed { error, .. } => {
-                (self.status, self.on, self.error) = ("handling", None, Some(shown(error)));
-            }
-            Event::StepFinished { at, took_us, outcome, .. } => self.finish(*at, *took_us, outcome),
-            _ => {}
-        }
-    }
-
-    fn started(&mut self, execution: &ExecutionId) {
-        let id = execution.to_string();
-        if !self.executions.contains(&id) {
-            self.executions.push(id);
-        }
-    }
-
-    /// The execution has ended before the step.
-    fn leave(&mut self) {
-        if matches!(self.status, "running" | "waiting" | "handling") {
-            (self.status, self.next_at, self.on) = ("left", None, None);
-        }
-    }
-
-    fn finish(&mut self, at: Timestamp, took_us: u64, outcome: &StepOutcome) {
-        // A try whose beginning was not stored is the one after those that failed.
-        let stored = matches!(self.status, "running" | "handling") && self.attempts > 0;
-        (self.next_at, self.on, self.finished_at) = (None, None, Some(at));
-        // A pause is part of the try, though the step did nothing meanwhile.
-        let paused = self.paused.and_then(|since| Duration::try_from(since.duration_until(at)).ok());
-        let took = paused.unwrap_or(Duration::from_micros(took_us));
-        let begun = at.checked_sub(took).unwrap_or(at);
-        match outcome {
-            StepOutcome::Skipped => {
-                self.status = "skipped";
-                return;
-            }
-            StepOutcome::Succeeded { result } => {
-                (self.status, self.result, self.error) = ("succeeded", Some(result.to_serde()), None);
-            }
-            StepOutcome::Jumped { by, result } => {
-                (self.status, self.error, self.left) = ("succeeded", None, Some(*by));
-                self.result = Some(result.to_serde()).filter(|result| !result.is_null());
-            }
-            StepOutcome::Failed { error, handled } => {
-                (self.status, self.error) = ("failed", Some(shown(error)));
-                self.handled = handled.as_ref().map(model::Value::to_serde);
-            }
-        }
-        self.attempts += u32::from(!stored);
-        self.took_ms = Some(took.as_micros() as f64 / 1000.0);
-        self.started_at = Some(begun);
-        self.tries.finish(self.attempts, begun, at, self.took_ms, self.error.as_ref());
-    }
-}
-
-fn shown(error: &ActionError) -> serde_json::Value {
-    outside(error)
 }
 
 /// A payload as people may see it: headers that may hold a credential are masked.
@@ -351,7 +297,7 @@ mod tests {
     use model::action::ErrorKind;
     use model::execution::{Signal, WaitReason};
     use model::payload::WebhookPayload;
-    use model::{File, Map, Value};
+    use model::{ActionError, ExecutionId, File, Map, Value};
     use serde_json::json;
 
     use super::*;
@@ -365,7 +311,7 @@ mod tests {
     }
 
     fn check(events: &[Event], expected: serde_json::Value) {
-        let mut found = serde_json::to_value(steps(events, None)).expect("JSON");
+        let mut found = serde_json::to_value(steps(&History::new(events), None)).expect("JSON");
         for step in found.as_array_mut().into_iter().flatten().filter_map(serde_json::Value::as_object_mut) {
             // `tries` has tests of its own.
             step.shift_remove("tries");
@@ -425,7 +371,7 @@ steps:
                 on: WaitReason::Call { execution: id },
             },
         ];
-        let shown = serde_json::to_value(steps(&events, Some(&automation))).expect("JSON");
+        let shown = serde_json::to_value(steps(&History::new(&events), Some(&automation))).expect("JSON");
         assert_eq!(
             shown[0],
             json!({

@@ -58,7 +58,6 @@ mod subscriptions;
 mod test_drafts;
 mod tokens;
 mod trials;
-mod tries;
 mod turns;
 mod ui;
 mod values;

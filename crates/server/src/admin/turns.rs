@@ -119,7 +119,7 @@ pub(crate) async fn turns(
     if !(1..=PAGE).contains(&limit) {
         return Err(Problem::bad_request("bad_query", format!("`limit` goes from 1 to {PAGE}")));
     }
-    let (detail, cuts) = api.detail(&id, &credential).await?;
+    let (detail, cuts) = api.detail(&id, &credential, None).await?;
     let mut steps = detail.into_steps();
     steps.retain(|step| {
         step.id() == query.step && query.status.as_ref().is_none_or(|status| step.status() == status)
@@ -139,7 +139,7 @@ pub(crate) async fn turns(
 mod tests {
     use jiff::Timestamp;
     use model::action::ErrorKind;
-    use model::{ActionError, Event, StepOutcome, Value};
+    use model::{ActionError, Event, History, StepOutcome, Value};
 
     use super::super::history;
     use super::*;
@@ -162,7 +162,7 @@ mod tests {
             (0..100).map(|turn| end(format!("copy[{turn}]"), turn % 2 == 1)).collect();
         events.push(end("last".into(), false));
         events.push(end("few[0]".into(), false));
-        let mut steps = history::steps(&events, None);
+        let mut steps = history::steps(&History::new(&events), None);
         let turns = keep_some(&mut steps);
         let expected = TurnsView { step: "copy".into(), count: 100, failed: 50, open: 0, took_ms: 100.0 };
         assert_eq!(turns, [expected]);

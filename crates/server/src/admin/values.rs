@@ -74,7 +74,7 @@ pub(crate) async fn values(
             (event, rest.to_owned(), cuts)
         }
         None => {
-            let (detail, cuts) = api.detail(&id, &credential).await?;
+            let (detail, cuts) = api.detail(&id, &credential, None).await?;
             let detail = serde_json::to_value(detail).map_err(|error| Problem::internal(&error))?;
             let at = by_position(&detail, &query.at).ok_or_else(unknown)?;
             (detail, at, cuts)

@@ -5,8 +5,8 @@ use axum::extract::State;
 use engine::{Answer as Answered, AnsweredQuestion, QueueStatus, SignalError};
 use http::StatusCode;
 use jiff::Timestamp;
-use model::execution::WaitReason;
-use model::{Event, Map, Value};
+use model::execution::{History, WaitReason};
+use model::{Map, Value};
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 use store::Wait;
@@ -137,14 +137,10 @@ fn is_answered_from_outside(queue_status: &QueueStatus) -> bool {
 }
 
 /// The reasons why an execution waits, from the store alone. Without a daemon there is no resume address.
-pub(super) fn stored(events: &[Event], waits: &[Wait]) -> Option<serde_json::Value> {
+pub(super) fn stored(history: &History<'_>, waits: &[Wait]) -> Option<serde_json::Value> {
     let begun = |step: &str| {
-        events.iter().rev().find_map(|event| match event {
-            Event::Waiting { at, step: waiting, until, on, .. } if waiting == step => {
-                Some(pause(step, *at, *until, on))
-            }
-            _ => None,
-        })
+        let (_, on, wait) = history.step_waits().filter(|(waiting, ..)| *waiting == step).last()?;
+        Some(pause(step, wait.from, wait.until, on))
     };
     let pauses: Vec<_> = waits.iter().filter_map(|wait| begun(&wait.step)).collect();
     (!pauses.is_empty()).then(|| json!({ "pauses": pauses }))

@@ -161,12 +161,14 @@ mod tests {
 
     use jiff::Timestamp;
     use model::diagnostic::Source;
-    use model::execution::{ExecutionId, StepWait};
+    use model::execution::ExecutionId;
     use model::redact::Redactor;
     use model::value::Value;
     use store::Memory;
     use tokio::sync::broadcast;
     use tokio_util::sync::CancellationToken;
+
+    use crate::run::StepWait;
 
     use super::super::{JournalContext, Times};
     use super::*;

@@ -31,7 +31,7 @@ use accepted_events::AcceptedEvents;
 pub(crate) use accepted_events::Delivery;
 use commit::{AcceptResult, CommitState};
 use pauses::Pauses;
-pub(crate) use pauses::{Due, Suspension, Taken, Times, Wake};
+pub(crate) use pauses::{Due, StepWait, Suspension, Taken, Times, Wake};
 pub(crate) use replay::{ReplaySource, StoredLog};
 use retries::UnknownAttempt;
 pub(crate) use retries::{Inside, Tries};
