@@ -217,7 +217,7 @@ impl Builder<'_> {
 
 fn shorten(text: &str) -> String {
     let line = text.split_whitespace().collect::<Vec<_>>().join(" ");
-    model::redact::truncate(&line, LABEL).into_owned()
+    model::excerpt::truncate(&line, LABEL).into_owned()
 }
 
 fn trigger_label(trigger: &Trigger) -> String {

@@ -276,7 +276,7 @@ fn choice(options: &[String], value: &Value, path: &str, problems: &mut Problems
     if options.iter().any(|option| **option == *found) {
         return Some(Value::String(found));
     }
-    let shown = model::redact::truncate(&found, 40);
+    let shown = model::excerpt::truncate(&found, 40);
     let meant = nearest(&found, options.iter().map(String::as_str));
     let hint = meant.map(|meant| format!("; did you mean `{meant}`?")).unwrap_or_default();
     problems.push(path, format_args!("must be {}, found `{shown}`{hint}", kind().describe()))

@@ -4,6 +4,7 @@
 //! [`Event`]s, whose fold is an [`Execution`]. Steps pass [`Value`]s to each other.
 
 pub mod diagnostic;
+pub mod excerpt;
 pub mod units;
 pub mod yaml;
 
@@ -19,6 +20,7 @@ pub mod connection;
 pub mod execution;
 pub mod failpoint;
 pub mod instant;
+mod log;
 pub mod metric;
 pub mod mime;
 pub mod payload;
@@ -38,12 +40,14 @@ pub use action::{ActionError, ActionSpec, Effect, ErrorKind, InputSpec, InputTyp
 pub use automation::{Automation, AutomationId, Block, DefinitionHash, OnError, Step, Trigger, Verb};
 pub use backoff::Backoff;
 pub use budget::Budget;
-pub use connection::{Connection, Secret};
+pub use connection::Connection;
 pub use diagnostic::{Diagnostic, Severity, Source, Span};
-pub use execution::{Event, Execution, ExecutionId, LogLevel, LogLine, Origin, Outcome, Status, StepOutcome};
+pub use execution::{Event, Execution, ExecutionId, Origin, Outcome, Status, StepOutcome};
 pub use expression::Expression;
 pub use json_schema::JsonSchema;
+pub use log::{LogLevel, LogLine};
 pub use payload::{HttpResponse, Payload};
+pub use redact::Secret;
 pub use retry::RetryPolicy;
 pub use template::Template;
 pub use value::{File, List, Map, Value};

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
-use crate::execution::LogLevel;
+use crate::log::LogLevel;
 use crate::value::{Data, File, Map, Value};
 
 /// The input of an execution, stored as it arrived.

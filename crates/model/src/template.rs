@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use crate::budget::Budget;
-use crate::expression::{EvalClock, EvaluationError, Expression, Reference};
+use crate::expression::{EvalClock, EvaluationError, Expression, MAX_TEXT, Reference};
 use crate::value::{Map, Value};
 
 /// A value that may contain expressions. A value without `${{ }}` is a literal, a text that is one whole expression keeps
@@ -30,9 +30,6 @@ pub enum Part {
     /// An expression, whose value is inserted as text.
     Expression(Expression),
 }
-
-/// The largest text that a template may produce, in bytes: the limit of a step's result.
-pub const MAX_TEXT: usize = 16 << 20;
 
 impl Template {
     /// The value `null`.

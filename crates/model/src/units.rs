@@ -203,7 +203,7 @@ fn split_at_first(text: &str, end: impl Fn(char) -> bool) -> (&str, &str) {
 
 /// Shortens a text of any length for a message.
 fn quote(text: &str) -> String {
-    crate::redact::truncate(text, 40).into_owned()
+    crate::excerpt::truncate(text, 40).into_owned()
 }
 
 #[cfg(test)]

@@ -157,5 +157,5 @@ fn bare_return(in_step: bool) -> String {
 fn shown(line: &str) -> String {
     const MOST: usize = 80;
     let line = line.trim();
-    model::redact::truncate(line, MOST).into_owned()
+    model::excerpt::truncate(line, MOST).into_owned()
 }

@@ -174,7 +174,7 @@ impl HostTable {
         match outcome {
             CallOutcome::Response(response) => host.on_response(response, now),
             CallOutcome::Failure(error) => {
-                host.last_failure = model::redact::truncate(&error.message, MAX_CAUSE).into_owned();
+                host.last_failure = model::excerpt::truncate(&error.message, MAX_CAUSE).into_owned();
                 host.on_failure(now);
             }
         }

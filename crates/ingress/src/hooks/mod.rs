@@ -554,7 +554,7 @@ impl Ingress {
             Err(message) => ActionError::new(ErrorKind::Expression, format!("trigger.if: {message}")),
         };
         tracing::warn!(automation = %automation.id, error = error.message, "the trigger's condition cannot be evaluated; the execution fails");
-        Condition::Fails(self.runtime.settings.redactor.redact_error(error))
+        Condition::Fails(error.redacted(&self.runtime.settings.redactor))
     }
 
     /// Evaluates a trigger's condition within [`CONDITION_TIME_LIMIT`].

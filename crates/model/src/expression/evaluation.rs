@@ -11,7 +11,7 @@ use super::filters::{Call, Filter};
 use super::functions;
 use super::path::{self, Segment};
 use super::program::{Argument, Arguments, Comparison, Link, Node, Path};
-use super::text;
+use super::text_form;
 use crate::budget::{Budget, ENTRY_MEMORY, Exceeded, ITEM_MEMORY};
 use crate::value::{Key, Map, Value};
 
@@ -96,7 +96,7 @@ impl Evaluation<'_> {
             Node::Concatenate(sides) => {
                 let (left, right) = (self.value(&sides[0])?, self.value(&sides[1])?);
                 let (left, right) =
-                    (text::stringify(&left, self.budget)?, text::stringify(&right, self.budget)?);
+                    (text_form::stringify(&left, self.budget)?, text_form::stringify(&right, self.budget)?);
                 self.budget.allocate(left.len() + right.len())?;
                 Ok(Some(Value::from([&*left, &*right].concat())))
             }
@@ -182,7 +182,8 @@ impl Evaluation<'_> {
                         Segment::Index(number.as_i64().unwrap_or_default())
                     }
                     Ok(key) => Segment::Name(
-                        text::stringify(&key, self.budget).map_or_else(|_| "…".to_owned(), Cow::into_owned),
+                        text_form::stringify(&key, self.budget)
+                            .map_or_else(|_| "…".to_owned(), Cow::into_owned),
                     ),
                     Err(failure) => return failure,
                 },
@@ -215,7 +216,7 @@ impl Evaluation<'_> {
             (Value::String(text), Value::Number(_)) => {
                 self.budget.charge_text(text.len())?;
                 let Some(index) = key.as_i64() else { return Ok(None) };
-                Ok(text::character(text, index))
+                Ok(text_form::character(text, index))
             }
             _ => Ok(None),
         }
@@ -302,7 +303,7 @@ impl Evaluation<'_> {
             // Null has an empty text, which every text contains.
             Value::String(_) if value.is_null() => Ok(false),
             Value::String(text) => {
-                let part = text::stringify(value, self.budget)?;
+                let part = text_form::stringify(value, self.budget)?;
                 self.budget.charge_text(text.len() + part.len())?;
                 Ok(text.contains(&*part))
             }
@@ -324,7 +325,7 @@ impl Evaluation<'_> {
         let mut map = Map::with_capacity(entries.len());
         for (key, value) in entries {
             let key = self.value(key)?;
-            let key = text::stringify(&key, self.budget)?;
+            let key = text_form::stringify(&key, self.budget)?;
             self.budget.allocate(key.len())?;
             map.insert(&*key, self.value(value)?);
         }

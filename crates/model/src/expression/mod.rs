@@ -26,7 +26,7 @@ mod program;
 mod rewrite;
 mod signature;
 mod symbols;
-mod text;
+mod text_form;
 mod text_operations;
 mod tokens;
 
@@ -47,7 +47,7 @@ pub use eval_clock::EvalClock;
 pub use functions::{FUNCTIONS, Function, TABLE, apply};
 pub use misread::{Meaning, MisreadText, is_pattern};
 pub use operation::{Form, LateDefault, LooseFilter, Operation, OperationKind, TypedOperand};
-pub(crate) use text::interpolate;
+pub(crate) use text_form::{MAX_TEXT, interpolate};
 
 /// The operators and other syntax elements of expressions.
 const OPERATORS: [&str; 24] = [

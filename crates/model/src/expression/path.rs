@@ -111,7 +111,7 @@ pub(super) fn item(value: &Value, index: i64) -> Option<Value> {
 /// The item of a list, or the character of a text.
 fn item_or_character(value: &Value, index: i64) -> Option<Value> {
     match value {
-        Value::String(text) => super::text::character(text, index),
+        Value::String(text) => super::text_form::character(text, index),
         other => item(other, index),
     }
 }

@@ -4,7 +4,7 @@
 use super::compare::{self, Numeric};
 use super::evaluation::{Evaluation, Failure, UNDEFINED};
 use super::program::Comparison;
-use super::{filters, text};
+use super::{filters, text_form};
 use crate::value::Value;
 
 /// A test.
@@ -130,7 +130,8 @@ impl Predicate {
             }
             Run::Compare(comparison) => evaluation.holds(comparison, value, other()?)?,
             Run::Affix(run) => {
-                let (text, affix) = (text::stringify(value, budget)?, text::stringify(other()?, budget)?);
+                let (text, affix) =
+                    (text_form::stringify(value, budget)?, text_form::stringify(other()?, budget)?);
                 budget.charge_text(affix.len().min(text.len()))?;
                 run(&text, &affix)
             }

@@ -76,12 +76,7 @@ pub(super) fn quote_names<'n>(names: impl IntoIterator<Item = &'n str>) -> Strin
 
 /// Truncates a text to the length of a message.
 pub(super) fn truncate(text: &str) -> String {
-    let mut characters = text.chars();
-    let mut short: String = characters.by_ref().take(MAX_MESSAGE).collect();
-    if characters.next().is_some() {
-        short.push('…');
-    }
-    short
+    crate::excerpt::truncate(text, MAX_MESSAGE).into_owned()
 }
 
 /// Joins texts by commas, up to about the length of a message.

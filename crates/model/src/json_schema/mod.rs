@@ -14,7 +14,6 @@ mod message;
 mod pattern;
 mod program;
 mod references;
-mod result_type;
 mod scopes;
 mod unevaluated;
 
@@ -24,11 +23,11 @@ use std::sync::Arc;
 
 use boon::{CompileError, Compiler, Draft, ErrorKind, Schemas, UrlLoader};
 
-use crate::action::ResultType;
 use crate::budget::{Budget, Exceeded};
 use crate::value::{Map, Value};
 
 use evaluate::Evaluation;
+use message::truncate;
 use program::Program;
 use references::ADDRESS;
 
@@ -150,10 +149,10 @@ impl JsonSchema {
         Evaluation::new(&self.inner.program, budget).is_valid(self.inner.program.root, &value, scopes::ROOT)
     }
 
-    /// The type of the values that match the schema.
+    /// The schema as it was written.
     #[must_use]
-    pub fn result_type(&self) -> ResultType {
-        result_type::infer(&self.inner.document)
+    pub fn document(&self) -> &serde_json::Value {
+        &self.inner.document
     }
 }
 
@@ -284,13 +283,6 @@ fn describe(kind: &ErrorKind<'_, '_>) -> String {
         ErrorKind::OneOf(Some(_)) => "matches more than one of the allowed schemas".to_owned(),
         other => other.to_string(),
     }
-}
-
-fn truncate(text: &str) -> String {
-    if text.chars().count() <= MAX_MESSAGE {
-        return text.to_owned();
-    }
-    text.chars().take(MAX_MESSAGE).chain(['…']).collect()
 }
 
 #[cfg(test)]

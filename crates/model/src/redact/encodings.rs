@@ -5,7 +5,7 @@ use base64::engine::general_purpose::{STANDARD, STANDARD_NO_PAD, URL_SAFE, URL_S
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, percent_encode_byte, utf8_percent_encode};
 
 use super::MIN_SECRET_BYTES;
-use crate::execution::LogLine;
+use crate::excerpt::push_escaped;
 
 /// The encode set of a query: all but the unreserved characters.
 pub(super) const UNRESERVED: &AsciiSet =
@@ -91,7 +91,7 @@ fn lower_escapes(encoded: &str) -> String {
 /// Escapes control characters as log lines do.
 fn escape_controls(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
-    text.chars().for_each(|character| LogLine::push_escaped(&mut out, character));
+    text.chars().for_each(|character| push_escaped(&mut out, character));
     out
 }
 

@@ -9,8 +9,8 @@ use aho_corasick::{AhoCorasick, FindIter, MatchKind};
 use super::encodings::{encodings_of, min_prefix_len};
 use super::unescape::{Escapes, Parts};
 use super::walk::Mask;
-use super::{MASK, TRUNCATION_MARK};
-use crate::connection::Secret;
+use super::{MASK, Secret};
+use crate::excerpt::TRUNCATION_MARK;
 
 /// An automaton that matches every encoding of some secrets.
 pub(super) struct SecretAutomaton {

@@ -10,6 +10,7 @@
 mod encodings;
 mod matcher;
 mod names;
+mod secret;
 mod unescape;
 mod walk;
 
@@ -20,17 +21,14 @@ use std::sync::{Arc, OnceLock, PoisonError, RwLock};
 
 use matcher::{SecretAutomaton, SecretMatcher};
 pub use names::{is_credential_name, query_without_credentials};
+pub use secret::Secret;
 pub use walk::{Mask, masked_value};
 
-use crate::action::ActionError;
-use crate::connection::Secret;
+use crate::excerpt::TRUNCATION_MARK;
 use crate::value::Value;
 
 /// The replacement for a secret.
 pub const MASK: &str = "***";
-
-/// The mark at the end of a truncated text. Code that truncates a text with possible secrets must append it.
-pub const TRUNCATION_MARK: char = '…';
 
 /// The minimum length of a secret, in bytes. Shorter ones are redacted by field name only: replacing them everywhere would
 /// mask half of every text (threat model 4.7).
@@ -74,20 +72,7 @@ impl LengthLimit {
     }
 }
 
-/// Truncates `text` to `max` characters, and appends [`TRUNCATION_MARK`] if it was longer.
-///
-/// It does not redact. Pass the result through [`Redactor::redact_message`] if the text may contain a secret.
-#[must_use]
-pub fn truncate(text: &str, max: usize) -> Cow<'_, str> {
-    let head = LengthLimit::Chars(max).head(text);
-    if head.len() == text.len() {
-        Cow::Borrowed(text)
-    } else {
-        Cow::Owned(format!("{head}{TRUNCATION_MARK}"))
-    }
-}
-
-/// Replaces all known secrets in texts, values and errors. Cheap to clone; all clones share one set of secrets.
+/// Replaces all known secrets in texts and values. Cheap to clone; all clones share one set of secrets.
 #[derive(Clone, Default)]
 pub struct Redactor(Arc<RwLock<SecretSet>>);
 
@@ -236,34 +221,6 @@ impl Redactor {
     pub fn redact_value(&self, value: Value) -> Value {
         let Some(matcher) = self.matcher() else { return value };
         masked_value(&value, &*matcher).unwrap_or(value)
-    }
-
-    /// Redacts an error: its message, code, request ids and body.
-    #[must_use]
-    pub fn redact_error(&self, mut error: ActionError) -> ActionError {
-        let Some(matcher) = self.matcher() else { return error };
-        if let Some(masked) = matcher.masked_message(&error.message) {
-            error.message = masked;
-        }
-        let details = &mut *error;
-        for text in [&mut details.code, &mut details.request_id].into_iter().flatten() {
-            if let Some(masked) = matcher.masked_message(text) {
-                *text = masked;
-            }
-        }
-        if let Some(lost) = &mut details.lost_attempt {
-            for text in [Some(&mut lost.message), lost.request_id.as_mut()].into_iter().flatten() {
-                if let Some(masked) = matcher.masked_message(text) {
-                    *text = masked;
-                }
-            }
-        }
-        if let Some(body) = &error.body
-            && let Some(masked) = masked_value(body, &*matcher)
-        {
-            error.body = Some(masked);
-        }
-        error
     }
 
     fn matcher(&self) -> Option<Arc<SecretMatcher>> {

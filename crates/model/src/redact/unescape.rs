@@ -6,7 +6,7 @@ use std::ops::Range;
 
 use memchr::memchr;
 
-use super::TRUNCATION_MARK;
+use crate::excerpt::TRUNCATION_MARK;
 
 /// The most bytes of an HTML entity before its `;`, with room for a leading zero: `&#x010FFFF;`.
 const LONGEST_ENTITY: usize = 10;

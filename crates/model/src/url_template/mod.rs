@@ -10,8 +10,8 @@ use std::ops::Range;
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 
 use crate::budget::Budget;
-use crate::expression::{EvaluationError, Expression};
-use crate::template::{MAX_TEXT, Part, Template};
+use crate::expression::{EvaluationError, Expression, MAX_TEXT};
+use crate::template::{Part, Template};
 use crate::value::{MAX_LOADED_BYTES, Value};
 
 /// Bytes to encode in a path segment (RFC 3986, 3.3), `%` included: a value counts as not encoded yet.

@@ -7,7 +7,6 @@
 mod data;
 mod encoded;
 mod estimate;
-mod jinja;
 mod json;
 mod map;
 

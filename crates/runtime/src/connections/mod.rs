@@ -277,7 +277,7 @@ impl Runtime {
             };
             action.call(call).await
         };
-        let error = called.await.err().map(|error| runtime.settings.redactor.redact_error(error));
+        let error = called.await.err().map(|error| error.redacted(&runtime.settings.redactor));
         let now = runtime.clock.now();
         runtime.connections.note(name, now, error.as_ref());
         let took = now.as_millisecond() - began.as_millisecond();

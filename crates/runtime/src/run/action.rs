@@ -341,7 +341,7 @@ impl LogSink for StepLog<'_> {
 
     fn record_request(&self, method: &str, url: &str) {
         // Secrets in the path are masked when the record is committed.
-        let url = model::redact::truncate(url, CallRecord::MAX_URL_CHARS).into_owned();
+        let url = model::excerpt::truncate(url, CallRecord::MAX_URL_CHARS).into_owned();
         let call = CallRecord::Request { method: method.to_owned(), url };
         *self.last.lock().unwrap_or_else(PoisonError::into_inner) = Some(call);
     }

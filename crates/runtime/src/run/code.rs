@@ -176,5 +176,5 @@ pub fn to_action_error(
 
 fn shorten(line: &str) -> String {
     const MOST: usize = 120;
-    model::redact::truncate(line, MOST).into_owned()
+    model::excerpt::truncate(line, MOST).into_owned()
 }

@@ -198,7 +198,7 @@ pub(crate) async fn signal(
     let id = api.execution_id(&id).await?;
     let SignalBody { step, data, option, form, by } = body.map(|body| body.0).unwrap_or_default();
     let bad = |detail: &str| Problem::new(StatusCode::UNPROCESSABLE_ENTITY, "bad_body", detail);
-    let by = Some(model::redact::truncate(&by.unwrap_or_else(|| BY.to_owned()), BY_CHARS).into_owned());
+    let by = Some(model::excerpt::truncate(&by.unwrap_or_else(|| BY.to_owned()), BY_CHARS).into_owned());
     let engine = api.engine.clone();
     let step = step.as_deref();
     let status = match (option, data) {
@@ -310,7 +310,7 @@ pub(crate) async fn emit(
         let detail = format!("the name of an event has from 1 to {NAME_BYTES} bytes");
         return Err(Problem::new(StatusCode::UNPROCESSABLE_ENTITY, "bad_event", detail));
     }
-    let by = model::redact::truncate(&by.unwrap_or_else(|| BY.to_owned()), BY_CHARS).into_owned();
+    let by = model::excerpt::truncate(&by.unwrap_or_else(|| BY.to_owned()), BY_CHARS).into_owned();
     let (engine, data) = (api.engine.clone(), data.map(Value::from_serde).unwrap_or_default());
     // A caller that disconnects must not leave some of the waiting executions without the event.
     let sent = api.to_its_end(async move { engine.runtime().emit(&name, data, Some(by)).await }).await??;

@@ -37,7 +37,7 @@ const INERT_TYPES: [&str; 12] = [
 /// The reason why an author may not set this header; `None` if it is allowed.
 pub(super) fn header_error(name: &str, value: &str) -> Option<String> {
     let Ok(parsed) = HeaderName::from_bytes(name.as_bytes()) else {
-        let shown = model::redact::truncate(name, 40);
+        let shown = model::excerpt::truncate(name, 40);
         return Some(format!("`{shown}` is not a header name; use letters, digits and `-`"));
     };
     let name = parsed.as_str();

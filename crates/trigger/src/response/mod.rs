@@ -288,5 +288,5 @@ fn header_list(value: &Value) -> Result<Vec<(HeaderText, HeaderText)>, PartsErro
 
 /// Formats a value for a message, shortened.
 fn format_value(value: &Value) -> String {
-    format!("`{}`", model::redact::truncate(&value.to_json(), 40))
+    format!("`{}`", model::excerpt::truncate(&value.to_json(), 40))
 }

@@ -95,5 +95,5 @@ impl ScheduleError {
 
 /// Shortens a value for a message.
 pub(super) fn shorten(text: &str) -> String {
-    model::redact::truncate(text, 40).into_owned()
+    model::excerpt::truncate(text, 40).into_owned()
 }

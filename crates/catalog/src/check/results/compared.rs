@@ -113,7 +113,7 @@ fn shown(literals: &[Value]) -> String {
         .iter()
         .take(4)
         .map(|literal| match literal {
-            Value::String(text) => format!("the text `{}`", model::redact::truncate(text, 40)),
+            Value::String(text) => format!("the text `{}`", model::excerpt::truncate(text, 40)),
             other => format!("`{}`", other.to_text()),
         })
         .collect();

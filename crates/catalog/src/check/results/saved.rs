@@ -30,7 +30,7 @@ pub(crate) fn body(root: &Path, folder: &Path) -> Option<ResultType> {
     files.sort();
     let bodies = files.iter().take(MOST).filter_map(|path| data(root, path));
     let schema = bodies.map(|body| schema(&body, MOST_DEPTH)).reduce(merged)?;
-    Some(JsonSchema::compile(schema).ok()?.result_type())
+    Some(ResultType::of_schema(&JsonSchema::compile(schema).ok()?))
 }
 
 /// Reads the body of a saved payload.

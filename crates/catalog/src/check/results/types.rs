@@ -348,7 +348,7 @@ impl<'a> Types<'a> {
             return None;
         }
         match &webhook.schema {
-            Some(schema) => Some(self.cached(TypeKey::Body, || schema.result_type())),
+            Some(schema) => Some(self.cached(TypeKey::Body, || ResultType::of_schema(schema))),
             None => self.saved.clone(),
         }
     }

@@ -102,7 +102,7 @@ fn check_name(name: &str) -> Result<(), String> {
     if name.starts_with(first) && name.chars().all(other) {
         return Ok(());
     }
-    let shown = model::redact::truncate(name, 40);
+    let shown = model::excerpt::truncate(name, 40);
     Err(format!("`{}` is not the name of an element or attribute", shown.escape_debug()))
 }
 

@@ -5,11 +5,12 @@
 
 mod lists;
 mod numbers;
+mod scalars;
 mod texts;
 
 use super::evaluation::{EvalResult, Evaluation, Failure, UNDEFINED, Values};
 use super::functions::{self, Function};
-use super::text;
+use super::text_form;
 use crate::budget::Budget;
 use crate::value::{Key, Value};
 use std::borrow::Cow;
@@ -181,7 +182,7 @@ impl<'c> Call<'c> {
         match self.value()? {
             Value::String(text) => Ok(Cow::Borrowed(text)),
             other @ (Value::Number(_) | Value::Bool(_) | Value::File(_)) => {
-                text::stringify(other, self.budget())
+                text_form::stringify(other, self.budget())
             }
             other => Err(format!("takes a text, not a {}", other.kind()).into()),
         }
@@ -203,7 +204,7 @@ impl<'c> Call<'c> {
         match self.argument(name) {
             None => Ok(None),
             Some(value @ (Value::String(_) | Value::Number(_) | Value::Bool(_))) => {
-                text::stringify(value, self.budget()).map(Some)
+                text_form::stringify(value, self.budget()).map(Some)
             }
             Some(other) => Err(format!("`{name}` is a text, not a {}", other.kind()).into()),
         }

@@ -1,6 +1,7 @@
 //! Filters that return numbers and booleans.
 
 use super::Call;
+use super::scalars::to_minijinja;
 use crate::expression::arithmetic;
 use crate::expression::compare::Numeric;
 use crate::expression::evaluation::{EvalResult, Failure};
@@ -130,7 +131,7 @@ pub(super) fn round(call: &Call<'_>) -> EvalResult {
     };
     let method = call.text_argument("method")?;
     let options = minijinja::value::Kwargs::from_iter(Vec::<(String, minijinja::Value)>::new());
-    let rounded = minijinja::filters::round(subject.into(), precision, method.as_deref(), options)
+    let rounded = minijinja::filters::round(to_minijinja(subject), precision, method.as_deref(), options)
         .map_err(|error| Failure::Message(error.detail().unwrap_or("cannot be rounded").to_owned()))?;
     let rounded = if rounded.is_integer() {
         i128::try_from(rounded).map(Numeric::Integer)

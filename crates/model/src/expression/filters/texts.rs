@@ -6,8 +6,9 @@ use minijinja::Environment;
 use minijinja::value::{Rest, ValueOrKwargs};
 
 use super::Call;
+use super::scalars::to_minijinja;
 use crate::expression::evaluation::{EvalResult, Failure};
-use crate::expression::text;
+use crate::expression::text_form;
 use crate::value::Value;
 
 /// The widest field of `format`, in characters.
@@ -109,12 +110,12 @@ pub(super) fn join(call: &Call<'_>) -> EvalResult {
     let mut found = attribute.is_none();
     for item in items.iter() {
         parts.push(match &attribute {
-            None => text::stringify(item, call.budget())?,
+            None => text_form::stringify(item, call.budget())?,
             Some(attribute) => {
                 let value = call.evaluation.attribute(item, attribute)?;
                 found |= value.is_some();
                 value.map_or(Ok(Cow::Borrowed("")), |value| {
-                    text::stringify(&value, call.budget()).map(|text| Cow::Owned(text.into_owned()))
+                    text_form::stringify(&value, call.budget()).map(|text| Cow::Owned(text.into_owned()))
                 })?
             }
         });
@@ -203,7 +204,7 @@ pub(super) fn string(call: &Call<'_>) -> EvalResult {
     if value.as_str().is_some() {
         return Ok(Some(value.clone()));
     }
-    let text = text::stringify(value, call.budget())?.into_owned();
+    let text = text_form::stringify(value, call.budget())?.into_owned();
     ok(text)
 }
 
@@ -214,17 +215,17 @@ pub(super) fn to_json(call: &Call<'_>) -> EvalResult {
         Some(Value::Bool(true) | Value::Number(_)) => true,
         Some(other) => return Err(format!("`indent` is a number, not a {}", other.kind()).into()),
     };
-    ok(text::json(call.value()?, pretty, call.budget())?)
+    ok(text_form::json(call.value()?, pretty, call.budget())?)
 }
 
 /// `pprint`: indented JSON.
 pub(super) fn pprint(call: &Call<'_>) -> EvalResult {
-    ok(text::json(call.value()?, true, call.budget())?)
+    ok(text_form::json(call.value()?, true, call.budget())?)
 }
 
 /// `escape`: escapes for HTML.
 pub(super) fn escape(call: &Call<'_>) -> EvalResult {
-    let text = text::stringify(call.value()?, call.budget())?;
+    let text = text_form::stringify(call.value()?, call.budget())?;
     let entity = |c| match c {
         '<' => Some("&lt;"),
         '>' => Some("&gt;"),
@@ -282,7 +283,7 @@ pub(super) fn format(call: &Call<'_>) -> EvalResult {
 fn printable(value: &Value) -> minijinja::Value {
     match value {
         Value::Null | Value::Bool(_) => value.to_text().into(),
-        other => minijinja::Value::from(other),
+        other => to_minijinja(other),
     }
 }
 
@@ -290,7 +291,7 @@ fn printable(value: &Value) -> minijinja::Value {
 fn text_length(value: &Value, call: &Call<'_>) -> Result<usize, Failure> {
     match value {
         Value::List(_) | Value::Map(_) | Value::File(_) => Err("takes texts, numbers and booleans".into()),
-        scalar => text::stringify(scalar, call.budget()).map(|text| text.len()),
+        scalar => text_form::stringify(scalar, call.budget()).map(|text| text.len()),
     }
 }
 

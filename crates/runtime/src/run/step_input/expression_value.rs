@@ -105,6 +105,6 @@ impl Derivation<'_> {
         let value = expression.evaluate_with_clock(root, clock, budget);
         value
             .map(|value| redactor.redact_value(value))
-            .map_err(|error| redactor.redact_error(expression_error(&error, "this")))
+            .map_err(|error| expression_error(&error, "this").redacted(redactor))
     }
 }

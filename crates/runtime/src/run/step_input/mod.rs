@@ -191,7 +191,7 @@ impl Derivation<'_> {
             Ok(input) => {
                 derived.input = Some(self.runtime.settings.redactor.redact_value(input));
             }
-            Err(error) => derived.error = Some(self.runtime.settings.redactor.redact_error(error)),
+            Err(error) => derived.error = Some(error.redacted(&self.runtime.settings.redactor)),
         }
         derived
     }

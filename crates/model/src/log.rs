@@ -3,7 +3,7 @@
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
-use crate::redact::TRUNCATION_MARK;
+use crate::excerpt::{TRUNCATION_MARK, push_escaped};
 
 /// The severity of a log line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
@@ -49,18 +49,9 @@ impl LogLine {
                 text.push(TRUNCATION_MARK);
                 break;
             }
-            Self::push_escaped(&mut text, character);
+            push_escaped(&mut text, character);
         }
         Self { at, level, step, message: text }
-    }
-
-    /// Appends a character, escaped if it is a control character other than a line break or a tab.
-    pub(crate) fn push_escaped(text: &mut String, character: char) {
-        match character {
-            '\n' | '\t' => text.push(character),
-            control if control.is_control() => text.extend(control.escape_default()),
-            plain => text.push(plain),
-        }
     }
 }
 

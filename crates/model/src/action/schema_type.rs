@@ -4,15 +4,20 @@ use std::sync::Arc;
 
 use serde_json::{Map, Value};
 
-use crate::action::{ObjectType, ResultField, ResultType};
+use super::{ObjectType, ResultField, ResultType};
+use crate::json_schema::JsonSchema;
 
 /// The maximum nesting of schemas to follow, since a schema may refer to itself.
 const MAX_DEPTH: usize = 24;
 
-/// The type of the values that match a schema.
-pub(super) fn infer(document: &Value) -> ResultType {
-    let kind = TypeInference { document }.infer(document, MAX_DEPTH);
-    if kind.is_bounded() { kind } else { ResultType::Any }
+impl ResultType {
+    /// Returns the type of the values that match `schema`.
+    #[must_use]
+    pub fn of_schema(schema: &JsonSchema) -> Self {
+        let document = schema.document();
+        let kind = TypeInference { document }.infer(document, MAX_DEPTH);
+        if kind.is_bounded() { kind } else { Self::Any }
+    }
 }
 
 struct TypeInference<'d> {
@@ -113,5 +118,62 @@ fn enumeration_type(options: &[Value]) -> ResultType {
         None => ResultType::one_of(
             options.iter().map(|option| ResultType::infer(&crate::Value::from_serde(option.clone()))),
         ),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use pretty_assertions::assert_eq;
+    use serde_json::json;
+
+    use super::*;
+
+    fn schema_type(document: Value) -> ResultType {
+        ResultType::of_schema(&JsonSchema::compile(document).expect("a schema"))
+    }
+
+    #[test]
+    fn the_type_is_as_much_as_the_schema_says() {
+        let check = |document: Value, expected: Value| {
+            assert_eq!(serde_json::to_value(schema_type(document)).expect("JSON"), expected);
+        };
+        check(json!({}), json!({"kind": "any"}));
+        check(
+            json!({"type": ["string", "null"]}),
+            json!({"kind": "oneOf", "types": [{"kind": "text"}, {"kind": "null"}]}),
+        );
+        check(json!({"enum": ["a", "b"]}), json!({"kind": "choice", "options": ["a", "b"]}));
+        check(json!({"const": 1}), json!({"kind": "integer"}));
+        check(json!({"type": "object"}), json!({"kind": "map", "values": {"kind": "any"}}));
+        check(
+            json!({"type": "array", "items": {"type": "number"}}),
+            json!({"kind": "list", "items": {"kind": "number"}}),
+        );
+        check(
+            json!({"type": "object", "properties": {"a": {"type": "boolean", "description": "Whether."}}}),
+            json!({"kind": "object", "open": true, "fields": [
+                {"name": "a", "type": {"kind": "boolean"}, "optional": true, "description": "Whether."}]}),
+        );
+        let order = schema_type(json!({
+            "type": "object",
+            "required": ["orderId"],
+            "properties": {
+                "orderId": {"type": "string", "pattern": "^[0-9]+$"},
+                "items": {"type": "array", "items": {"$ref": "#/$defs/item"}},
+            },
+            "additionalProperties": false,
+            "$defs": {"item": {"type": "object", "properties": {"sku": {"type": "string"}}}},
+        }));
+        let ResultType::Object(object) = &order else { panic!("{order:?}") };
+        assert!(!object.open && object.names().eq(["orderId", "items"]));
+        check(json!({"oneOf": [{"type": "string"}, {}]}), json!({"kind": "any"}));
+        check(json!({"allOf": [{"type": "string"}]}), json!({"kind": "any"}));
+    }
+
+    #[test]
+    fn the_type_of_a_recursive_schema_is_bounded() {
+        let tree =
+            json!({"type": "object", "properties": {"next": {"$ref": "#"}}, "additionalProperties": false});
+        assert!(schema_type(tree).is_bounded());
     }
 }

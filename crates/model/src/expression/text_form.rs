@@ -7,6 +7,9 @@ use super::evaluation::Failure;
 use crate::budget::{Budget, Exceeded};
 use crate::value::{FileLoadError, MAX_LOADED_BYTES, Value};
 
+/// The largest text that an expression or a template may produce, in bytes: the limit of a step's result.
+pub(crate) const MAX_TEXT: usize = 16 << 20;
+
 /// Converts a value to text, with the forms that texts with expressions have: null as nothing, `true`, `false`, a list or map
 /// as JSON, a file as its text.
 pub(super) fn stringify<'v>(value: &'v Value, budget: &Budget) -> Result<Cow<'v, str>, Failure> {
@@ -41,7 +44,7 @@ pub(crate) fn interpolate<'v>(
         Value::File(_) => stringify(value, budget)?,
     };
     if text.len() > limit {
-        return Err(format!("the text grows beyond {} bytes", crate::template::MAX_TEXT).into());
+        return Err(format!("the text grows beyond {MAX_TEXT} bytes").into());
     }
     budget.allocate(text.len())?;
     Ok(text)
