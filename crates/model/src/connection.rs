@@ -2,9 +2,10 @@
 
 use std::sync::Arc;
 
+use expression::template::Template;
+use text::diagnostic::{Source, Span};
+
 use crate::automation::SpannedName;
-use crate::diagnostic::{Source, Span};
-use crate::template::Template;
 
 /// A checked connection file: a connection type of a connector, and its inputs, which may refer to secrets.
 #[derive(Clone, Debug)]

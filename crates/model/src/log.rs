@@ -2,8 +2,7 @@
 
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
-
-use crate::excerpt::{TRUNCATION_MARK, push_escaped};
+use text::{TRUNCATION_MARK, push_escaped};
 
 /// The severity of a log line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
@@ -40,7 +39,7 @@ impl LogLine {
 
     /// Creates a line: truncates a long message with a mark, and escapes control characters.
     ///
-    /// It does not redact secrets. Pass a message that may contain one through [`Redactor::redact_excerpt`](crate::redact::Redactor::redact_excerpt).
+    /// It does not redact secrets. Pass a message that may contain one through [`Redactor::redact_excerpt`](value::redact::Redactor::redact_excerpt).
     #[must_use]
     pub fn new(at: Timestamp, level: LogLevel, step: Option<String>, message: &str) -> Self {
         let mut text = String::with_capacity(message.len().min(Self::MAX_CHARS));

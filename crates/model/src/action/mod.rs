@@ -9,9 +9,8 @@ use std::ops::{Deref, DerefMut};
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
-
-use crate::redact::Redactor;
-use crate::value::Value;
+use value::Value;
+use value::redact::Redactor;
 
 pub use result::{ObjectType, ResultField, ResultType};
 
@@ -101,7 +100,7 @@ pub enum InputType {
     Any,
     /// A text.
     Text,
-    /// A text with a URL. Interpolated values are encoded by their position in it ([`crate::url_template`]).
+    /// A text with a URL. Interpolated values are encoded by their position in it ([`expression::url_template`]).
     Url,
     /// An integer within inclusive bounds.
     Integer {
@@ -468,7 +467,7 @@ impl ActionError {
         map.get("kind")?.as_str()?;
         let body = map.get("body").cloned();
         let fields = map.iter().filter(|(name, _)| name.as_str() != "body");
-        let fields: crate::value::Map = fields.map(|(name, value)| (name.clone(), value.clone())).collect();
+        let fields: value::Map = fields.map(|(name, value)| (name.clone(), value.clone())).collect();
         let mut error: Self = serde_json::from_str(&Value::from(fields).to_json()).ok()?;
         error.body = body;
         Some(error)

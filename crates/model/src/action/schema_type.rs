@@ -2,10 +2,10 @@
 
 use std::sync::Arc;
 
+use expression::json_schema::JsonSchema;
 use serde_json::{Map, Value};
 
 use super::{ObjectType, ResultField, ResultType};
-use crate::json_schema::JsonSchema;
 
 /// The maximum nesting of schemas to follow, since a schema may refer to itself.
 const MAX_DEPTH: usize = 24;
@@ -30,7 +30,7 @@ impl TypeInference<'_> {
             return ResultType::Any;
         };
         if let Some(value) = map.get("const") {
-            return ResultType::infer(&crate::Value::from_serde(value.clone()));
+            return ResultType::infer(&value::Value::from_serde(value.clone()));
         }
         if let Some(options) = map.get("enum").and_then(Value::as_array) {
             return enumeration_type(options);
@@ -116,7 +116,7 @@ fn enumeration_type(options: &[Value]) -> ResultType {
     match texts {
         Some(texts) => ResultType::Choice { options: texts.into() },
         None => ResultType::one_of(
-            options.iter().map(|option| ResultType::infer(&crate::Value::from_serde(option.clone()))),
+            options.iter().map(|option| ResultType::infer(&value::Value::from_serde(option.clone()))),
         ),
     }
 }

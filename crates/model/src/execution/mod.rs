@@ -5,7 +5,7 @@ mod fold;
 mod id;
 mod outcome;
 
-pub use crate::log::{LogLevel, LogLine};
+pub use crate::{LogLevel, LogLine};
 pub use event::{CallRecord, DelayReason, Event, Origin, Signal, WaitReason};
 pub use fold::{Execution, InvalidEvent, StepState, StepWait};
 pub use id::ExecutionId;

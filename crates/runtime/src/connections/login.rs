@@ -6,10 +6,10 @@ use std::time::Duration;
 
 use connector::oauth::{Flow, OAuthClient};
 use jiff::Timestamp;
-use model::Secret;
 use model::action::ActionError;
 use serde::Serialize;
 use tokio::sync::watch;
+use value::Secret;
 
 use super::grant::Grant;
 use super::{tokens, unknown_connection};

@@ -169,7 +169,8 @@ fn reason(on: &WaitReason) -> serde_json::Value {
 mod tests {
     use model::action::ErrorKind;
     use model::execution::{DelayReason, Signal};
-    use model::{ActionError, StepOutcome, Value};
+    use model::{ActionError, StepOutcome};
+    use value::Value;
 
     use super::*;
 

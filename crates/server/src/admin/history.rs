@@ -6,10 +6,10 @@ use std::time::Duration;
 use jiff::Timestamp;
 use model::automation::{Automation, Verb};
 use model::execution::{CallRecord, Jump};
-use model::redact::{self, MASK};
 use model::{ActionError, Event, ExecutionId, Payload, StepOutcome};
 use serde::Serialize;
 use utoipa::ToSchema;
+use value::redact::{self, MASK};
 
 use super::described::{AnyJson, ErrorInfo, JumpWord, StepWord, WaitReasonInfo};
 use super::extract::outside;
@@ -308,7 +308,7 @@ impl StepView {
             }
             StepOutcome::Failed { error, handled } => {
                 (self.status, self.error) = ("failed", Some(shown(error)));
-                self.handled = handled.as_ref().map(model::Value::to_serde);
+                self.handled = handled.as_ref().map(value::Value::to_serde);
             }
         }
         self.attempts += u32::from(!stored);
@@ -351,8 +351,8 @@ mod tests {
     use model::action::ErrorKind;
     use model::execution::{Signal, WaitReason};
     use model::payload::WebhookPayload;
-    use model::{File, Map, Value};
     use serde_json::json;
+    use value::{File, Map, Value};
 
     use super::*;
 
@@ -407,8 +407,8 @@ steps:
   - id: sub
     call: other
 ";
-        let source = std::sync::Arc::new(model::Source::new("automations/a.yaml", text));
-        let automation = model::load::automation(source, "a").value.expect("it loads");
+        let source = std::sync::Arc::new(text::Source::new("automations/a.yaml", text));
+        let automation = language::load::automation(source, "a").value.expect("it loads");
         let id = ExecutionId::from_bytes([7; 16]);
         let called = |step: &str, call| Event::StepCalled { at: at(1), step: step.to_owned(), call };
         let request =
@@ -496,7 +496,7 @@ steps:
             raw_query: String::new(),
             headers: headers.iter().map(|name| ((*name).to_owned(), "canary".to_owned())).collect(),
             code_result: None,
-            body: File { content_type: "".into(), filename: None, data: model::value::Data::default() },
+            body: File { content_type: "".into(), filename: None, data: value::Data::default() },
         });
         let shown = masked(&payload);
         assert_eq!(shown["headers"]["user-agent"], "canary");

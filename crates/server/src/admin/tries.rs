@@ -144,9 +144,10 @@ impl Tries {
 
 #[cfg(test)]
 mod tests {
+    use model::ActionError;
     use model::action::ErrorKind;
-    use model::{ActionError, Value};
     use serde_json::json;
+    use value::Value;
 
     use super::*;
 

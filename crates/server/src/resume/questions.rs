@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use jiff::Timestamp;
 use model::action::ErrorKind;
 use model::execution::{Event, Signal, StepOutcome, WaitReason};
-use model::value::{Map, Value};
+use value::{Map, Value};
 
 /// A question to a person, asked by an approval step.
 #[derive(Clone, Debug, PartialEq)]

@@ -2,10 +2,11 @@
 
 use std::path::Path;
 
-use model::json_schema::JsonSchema;
+use expression::json_schema::JsonSchema;
+use model::ResultType;
 use model::payload::Payload;
-use model::{ResultType, Value};
 use serde_json::{Map, json};
+use value::Value;
 
 use crate::project_dir::{self, EntryKind, read_project_file};
 

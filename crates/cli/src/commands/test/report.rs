@@ -140,7 +140,7 @@ fn finish(step: &mut Step, outcome: &StepOutcome) {
         StepOutcome::Jumped { result, .. } => ("succeeded", Some(result), None),
     };
     step.status = status.to_owned();
-    step.result = result.map(model::Value::to_serde);
+    step.result = result.map(value::Value::to_serde);
     step.error = error;
 }
 

@@ -521,7 +521,7 @@ impl Replayed {
 
 #[cfg(test)]
 mod tests {
-    use model::Value;
+    use value::Value;
 
     use super::*;
 

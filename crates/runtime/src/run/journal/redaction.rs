@@ -5,11 +5,12 @@
 
 use std::sync::atomic::Ordering;
 
+use model::LogLine;
 use model::action::ActionError;
-use model::execution::{CallRecord, DelayReason, Event, LogLine, Outcome, StepOutcome, WaitReason};
+use model::execution::{CallRecord, DelayReason, Event, Outcome, StepOutcome, WaitReason};
 use model::payload::HttpResponse;
-use model::value::{Map, Value};
 use store::Append;
+use value::{Map, Value};
 
 use super::{Journal, Line};
 

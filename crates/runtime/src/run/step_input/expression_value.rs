@@ -1,12 +1,11 @@
 //! Evaluates an expression with the values of a recorded execution, for editors: the value that it has where a step begins.
 
-use model::Budget;
+use expression::Expression;
 use model::action::ActionError;
-use model::diagnostic::Span;
 use model::execution::Event;
-use model::expression::Expression;
-use model::value::Value;
 use store::ExecutionRow;
+use text::diagnostic::Span;
+use value::{Budget, Value};
 
 use super::super::evaluate::expression_error;
 use super::replay::Replay;

@@ -1,0 +1,11 @@
+//! Texts that people write: a YAML reader that keeps places, diagnostics at these places, durations and sizes.
+//!
+//! A [`Source`] is a file, a [`Span`] a part of it, a [`Diagnostic`] a problem there.
+
+pub mod diagnostic;
+mod excerpt;
+pub mod units;
+pub mod yaml;
+
+pub use diagnostic::{Diagnostic, Severity, Source, Span};
+pub use excerpt::{TRUNCATION_MARK, push_escaped, truncate};
