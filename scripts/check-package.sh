@@ -4,6 +4,7 @@
 #
 #   scripts/check-package.sh cogwork_0.1.0_amd64.deb
 set -euo pipefail
+PATH=$PATH:/usr/sbin:/sbin
 
 package=$(realpath "$1")
 if [ -z "${INSIDE:-}" ]; then
