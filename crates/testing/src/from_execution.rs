@@ -8,8 +8,8 @@ use model::action::{ActionError, Effect};
 use model::automation::{Automation, Verb};
 use model::execution::{Event, History, Outcome, split_key};
 use model::payload::{HttpResponse, Payload, WebhookPayload};
-use model::redact::{MASK, is_credential_name};
-use model::value::{Map, Value};
+use value::redact::{MASK, is_credential_name};
+use value::{Map, Value};
 
 use crate::observed;
 use crate::trial::{RecordedAnswers, RecordedExecution};
@@ -148,7 +148,7 @@ fn request_value(request: &WebhookPayload) -> Result<Value, String> {
         return Err("the body of the request is too large for a test".to_owned());
     };
     if !bytes.is_empty() {
-        let limits = model::value::JsonLimits::default();
+        let limits = value::JsonLimits::default();
         let is_json = request.body.content_type.contains("json");
         match std::str::from_utf8(bytes) {
             Ok(text) => {
@@ -314,7 +314,7 @@ fn response(events: &[Event]) -> Option<Value> {
     let body = response
         .body
         .in_memory()
-        .and_then(|bytes| Value::from_json(bytes, model::value::JsonLimits::default()).ok());
+        .and_then(|bytes| Value::from_json(bytes, value::JsonLimits::default()).ok());
     if let Some(body) = body.filter(is_pattern) {
         expected.insert("body", body);
     }

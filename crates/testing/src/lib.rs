@@ -42,10 +42,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use connector::Cassette;
+use model::LogLine;
 use model::automation::Automation;
-use model::diagnostic::Report;
-use model::execution::{Event, LogLine};
+use model::execution::Event;
 use model::test_suite::{CASSETTE_DIR, Case, Suite};
+use text::diagnostic::Report;
 
 use catalog::Catalog;
 use error::TestError;

@@ -6,7 +6,7 @@ use model::action::ActionError;
 use model::automation::{Automation, Block, BlockKind, Step};
 use model::execution::{Event, History, Outcome, StepHistory, StepOutcome};
 use model::test_suite::StepEnding;
-use model::value::{Map, Value};
+use value::{Map, Value};
 
 /// Observed steps of an execution, in the order of their keys (id and iterations).
 pub(super) struct ObservedSteps<'a> {

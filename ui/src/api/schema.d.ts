@@ -2298,7 +2298,7 @@ export interface components {
             /** @description At most the last 50, the newest first; none if nothing was deployed: then each daemon runs the files of its own folder. */
             deployments: components["schemas"]["ListedDeployment"][];
         };
-        /** @description A problem in a file, as [`model::diagnostic::DiagnosticEntry`] writes it: here for the description of the API only. */
+        /** @description A problem in a file, as [`text::diagnostic::DiagnosticEntry`] writes it: here for the description of the API only. */
         Diagnostic: {
             /** @description The file's name. */
             file: string;
@@ -2363,7 +2363,7 @@ export interface components {
             /** @description The diagnostics of the changed text. */
             diagnostics: components["schemas"]["Diagnostic"][];
         };
-        /** @description An operation, as [`model::edit::Operation`] reads it; this type exists for the description of the API. */
+        /** @description An operation, as [`language::edit::Operation`] reads it; this type exists for the description of the API. */
         EditOperation: {
             /** @description Keys and indices, such as `["steps", 0, "timeout"]`. */
             at: components["schemas"]["PathSegment"][];

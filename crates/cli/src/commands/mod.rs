@@ -111,19 +111,9 @@ pub(crate) const GROUPS: &[(&str, &[Entry])] = &[
     ),
     (
         "Several daemons on one store",
-        &[
-            Entry::new::<push::Push>(),
-            Entry::new::<deployments::Deployments>(),
-            Entry::new::<nodes::Nodes>(),
-        ],
+        &[Entry::new::<push::Push>(), Entry::new::<deployments::Deployments>(), Entry::new::<nodes::Nodes>()],
     ),
-    (
-        "This program",
-        &[
-            Entry::new::<completions::Completions>(),
-            Entry::new::<version::Version>(),
-        ],
-    ),
+    ("This program", &[Entry::new::<completions::Completions>(), Entry::new::<version::Version>()]),
 ];
 
 /// All subcommands.

@@ -5,8 +5,8 @@ use std::collections::{HashMap, HashSet};
 use futures_util::FutureExt as _;
 use jiff::Timestamp;
 use model::execution::{Event, ExecutionId, History, Origin, StepOutcome, WaitReason};
-use model::value::Value;
 use store::{ExecutionFilter, ExecutionRow, Page};
+use value::Value;
 
 use super::program::Program;
 use super::world::{Effect, World};

@@ -7,11 +7,11 @@ use std::time::Duration;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use jiff::Timestamp;
-use model::redact::Redactor;
-use model::value::with_source;
 use model::{DefinitionHash, Event, ExecutionId, History, Origin, Outcome};
 use store::{Accept, AcceptOutcome, Definition, InitialEvents, NewExecution, Store};
 use tokio::task::JoinSet;
+use value::redact::Redactor;
+use value::with_source;
 
 use super::import_files::ImportFiles;
 use super::{DefinitionLine, ExecutionLine, FORMAT, Header, Line, MAX_LINE_BYTES, TransferError};

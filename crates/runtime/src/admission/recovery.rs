@@ -8,9 +8,9 @@ use model::Backoff;
 use model::automation::{AutomationId, DefinitionHash};
 use model::execution::{ExecutionId, History, Status};
 use model::payload::Payload;
-use model::value::Value;
 use store::{ExecutionRow, ReplayLog};
 use tokio::sync::OwnedSemaphorePermit;
+use value::Value;
 
 use super::accept::RunParts;
 use super::backlog::Lane;

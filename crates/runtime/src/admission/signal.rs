@@ -8,7 +8,7 @@ use jiff::SignedDuration;
 use model::action::InputType;
 use model::automation::{Automation, Verb, WaitOn};
 use model::execution::{ExecutionId, Signal, WaitReason};
-use model::value::{JsonLimits, Map, Value};
+use value::{JsonLimits, Map, Value};
 
 use super::suspend::PATIENCE;
 use super::table::{Claim, ExecutionState, Queued, Suspended};

@@ -93,7 +93,7 @@ impl<'a> Start<'a> {
             return Err(if elsewhere {
                 format!("step `{id}` closes or undoes an execution; replay from a step of the list `steps`")
             } else {
-                let nearest = model::diagnostic::nearest(id, positions.keys().copied());
+                let nearest = text::diagnostic::nearest(id, positions.keys().copied());
                 let nearest = nearest.map_or_else(String::new, |name| format!("; did you mean `{name}`?"));
                 format!("there is no step `{id}` in the version that the replay runs on{nearest}")
             });

@@ -27,14 +27,13 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use jiff::Timestamp;
-use model::Budget;
 use model::action::{ActionError, ErrorKind};
 use model::automation::Block;
 use model::execution::{Event, Jump, Origin, Outcome, StepOutcome};
 use model::payload::{HttpResponse, Payload};
-use model::value::Value;
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
+use value::{Budget, Value};
 
 pub(crate) use activity::Activity;
 pub use code::{level, to_action_error};
@@ -75,7 +74,7 @@ pub(crate) struct Run {
     pub(crate) progress: watch::Sender<Progress>,
     pub(crate) cancelled: Cancellation,
     pub(crate) activity: Activity,
-    /// The work since the last yield to other tasks, in units of a [`model::Budget`].
+    /// The work since the last yield to other tasks, in units of a [`value::Budget`].
     pub(crate) stretch: AtomicU64,
     /// The memory for the data of its trigger, in bytes; 0 if they are small.
     pub(crate) trigger_memory: usize,
@@ -293,7 +292,7 @@ impl Run {
     }
 
     /// Evaluates the concurrency key, under an inline budget.
-    pub(crate) fn concurrency_key(&self, key: &model::Template) -> Result<String, ActionError> {
+    pub(crate) fn concurrency_key(&self, key: &expression::Template) -> Result<String, ActionError> {
         let scope = Scope::for_run(self)?;
         let (names, _) = scope.names();
         let value = key.evaluate(names, &Budget::inline());
@@ -344,7 +343,7 @@ impl Run {
                 return failed(ActionError::new(ErrorKind::Internal, message));
             }
             Err(Exit::Expired(_)) => {
-                let timeout = model::units::format_duration(self.deployment.automation.timeout);
+                let timeout = text::units::format_duration(self.deployment.automation.timeout);
                 let message = format!("the execution took longer than its timeout of {timeout}");
                 return failed(ActionError::new(ErrorKind::Timeout, message));
             }

@@ -328,7 +328,7 @@ pub(crate) struct ScaffoldRequest {
     /// Operations on its text, in the form of `POST /edit`.
     #[serde(default)]
     #[schema(value_type = Vec<super::editing::OperationView>)]
-    operations: Vec<model::edit::Operation>,
+    operations: Vec<language::edit::Operation>,
     /// A payload that has come already: the first step reads its fields, and the first test starts with it.
     from: Option<PayloadSource>,
     /// An action that the one step calls, with the inputs of its example; the first test answers the call. Not with `from`.
@@ -446,7 +446,7 @@ pub(crate) async fn scaffold(
         }
         (Some(_), Some(_)) => return Err(wrong("give `from` or `action`, not both".to_owned())),
     };
-    let edited = model::edit::edit_file(&new.path, &new.text, &request.operations)
+    let edited = language::edit::edit_file(&new.path, &new.text, &request.operations)
         .map_err(|error| super::editing::problem(&error))?;
     let exists = api.engine.read_file(new.path.clone()).await.is_ok();
     Ok(Answer::ok(ScaffoldView {

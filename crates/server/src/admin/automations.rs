@@ -11,9 +11,10 @@ use http::header::LOCATION;
 use http::{HeaderMap, StatusCode};
 use jiff::Timestamp;
 use model::automation::{Trigger, WebhookMode};
-use model::{AutomationId, ExecutionId, Map, Origin, Payload, Value};
+use model::{AutomationId, ExecutionId, Origin, Payload};
 use serde::{Deserialize, Serialize};
 use utoipa::{IntoParams, ToSchema};
+use value::{Map, Value};
 
 use super::credential::Credential;
 use super::described::{AnyJson, InputInfo, OutcomeInfo, StartPayload, StateWord, StatusWord, TriggerWord};

@@ -75,7 +75,8 @@ fn waits_for(on: &WaitReason) -> serde_json::Value {
 mod tests {
     use model::action::ErrorKind;
     use model::execution::{DelayReason, Signal};
-    use model::{ActionError, Event, StepOutcome, Value};
+    use model::{ActionError, Event, StepOutcome};
+    use value::Value;
 
     use super::*;
 

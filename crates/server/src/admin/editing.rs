@@ -6,8 +6,8 @@ use axum::extract::State;
 use axum::response::Response;
 use http::header::IF_MATCH;
 use http::{HeaderMap, StatusCode};
-use model::edit::EditError;
 use serde::{Deserialize, Serialize};
+use text::yaml::edit::EditError;
 use utoipa::ToSchema;
 
 use super::credential::Credential;
@@ -28,10 +28,10 @@ pub(crate) struct Edit {
     text: String,
     /// The operations, applied in this order; at most 100.
     #[schema(value_type = Vec<OperationView>)]
-    operations: Vec<model::edit::Operation>,
+    operations: Vec<language::edit::Operation>,
 }
 
-/// An operation, as [`model::edit::Operation`] reads it; this type exists for the description of the API.
+/// An operation, as [`language::edit::Operation`] reads it; this type exists for the description of the API.
 #[derive(ToSchema)]
 #[schema(as = EditOperation)]
 #[serde(tag = "op", rename_all = "camelCase")]

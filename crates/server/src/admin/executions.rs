@@ -426,7 +426,7 @@ pub(crate) async fn cancel(
 ) -> Result<Answer<Cancelled>, Problem> {
     let reason =
         body.and_then(|body| body.0.reason).unwrap_or_else(|| "cancelled through the API".to_owned());
-    let reason = model::redact::truncate(&reason, REASON).into_owned();
+    let reason = text::truncate(&reason, REASON).into_owned();
     let (engine, execution) = (api.engine.clone(), api.execution_id(&id).await?);
     let cancelled =
         api.to_its_end(async move { engine.runtime().cancel(execution, &reason).await }).await??;

@@ -6,10 +6,10 @@ use std::time::Duration;
 use jiff::Timestamp;
 use model::automation::{Automation, Verb};
 use model::execution::{CallRecord, History, Jump, Signal, StepAttempt, StepHistory};
-use model::redact::{self, MASK};
 use model::{Event, Payload, StepOutcome};
 use serde::Serialize;
 use utoipa::ToSchema;
+use value::redact::{self, MASK};
 
 use super::described::{AnyJson, ErrorInfo, JumpWord, StepWord, WaitReasonInfo};
 use super::extract::outside;
@@ -236,7 +236,7 @@ impl StepView {
                 result = Some(value.to_serde()).filter(|result| !result.is_null());
             }
             Some(StepOutcome::Failed { handled: value, .. }) => {
-                handled = value.as_ref().map(model::Value::to_serde);
+                handled = value.as_ref().map(value::Value::to_serde);
             }
             Some(StepOutcome::Skipped) | None => {}
         }
@@ -297,8 +297,9 @@ mod tests {
     use model::action::ErrorKind;
     use model::execution::{Signal, WaitReason};
     use model::payload::WebhookPayload;
-    use model::{ActionError, ExecutionId, File, Map, Value};
+    use model::{ActionError, ExecutionId};
     use serde_json::json;
+    use value::{File, Map, Value};
 
     use super::*;
 
@@ -353,8 +354,8 @@ steps:
   - id: sub
     call: other
 ";
-        let source = std::sync::Arc::new(model::Source::new("automations/a.yaml", text));
-        let automation = model::load::automation(source, "a").value.expect("it loads");
+        let source = std::sync::Arc::new(text::Source::new("automations/a.yaml", text));
+        let automation = language::load::automation(source, "a").value.expect("it loads");
         let id = ExecutionId::from_bytes([7; 16]);
         let called = |step: &str, call| Event::StepCalled { at: at(1), step: step.to_owned(), call };
         let request =
@@ -442,7 +443,7 @@ steps:
             raw_query: String::new(),
             headers: headers.iter().map(|name| ((*name).to_owned(), "canary".to_owned())).collect(),
             code_result: None,
-            body: File { content_type: "".into(), filename: None, data: model::value::Data::default() },
+            body: File { content_type: "".into(), filename: None, data: value::Data::default() },
         });
         let shown = masked(&payload);
         assert_eq!(shown["headers"]["user-agent"], "canary");

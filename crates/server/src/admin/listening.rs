@@ -8,9 +8,10 @@ use axum::extract::State;
 use engine::{Capture, ListenError, ListenView, MAX_CAPTURES, MAX_LISTEN_TIME, NonTrigger};
 use http::StatusCode;
 use jiff::Timestamp;
-use model::{AutomationId, File, HttpResponse, Value};
+use model::{AutomationId, HttpResponse};
 use serde::{Deserialize, Serialize};
 use utoipa::{IntoParams, ToSchema};
+use value::{File, Value};
 
 use super::credential::Credential;
 use super::described::{AnyJson, CaptureWord, SavedPayloadInfo};
@@ -217,7 +218,7 @@ pub(crate) async fn listen(
 ) -> Result<Answer<Listening>, Problem> {
     let automation = api.id_of(&id)?;
     let ListenBody { timeout, count } = body.map(|body| body.0).unwrap_or_default();
-    let time = timeout.map(|text| model::units::parse_duration(&text)).transpose().map_err(|error| {
+    let time = timeout.map(|text| text::units::parse_duration(&text)).transpose().map_err(|error| {
         Problem::new(StatusCode::UNPROCESSABLE_ENTITY, "bad_body", format!("`timeout`: {error}"))
     })?;
     let time = time.unwrap_or(MAX_LISTEN_TIME);

@@ -73,12 +73,12 @@ use engine::{Clock, Engine, ReadMemory, ResumeTokens};
 use http::header::{self, ALLOW, CACHE_CONTROL, CONNECTION, CONTENT_TYPE};
 use http::{HeaderMap, HeaderName, HeaderValue, Method, Request, Response, StatusCode};
 use hyper::body::{Body as HttpBody, Incoming};
-use model::Secret;
 use store::{Outage, Store};
 use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 use tower::ServiceExt as _;
+use value::Secret;
 
 use crate::Error;
 use crate::audit::AuditLog;

@@ -5,13 +5,14 @@ use std::collections::HashSet;
 use engine::Deployment;
 use http::{HeaderName, HeaderValue, Method, StatusCode};
 use jiff::Timestamp;
+use model::Payload;
 use model::automation::{StartForm, WebhookTrigger};
-use model::diagnostic::nearest;
-use model::instant::Instant;
-use model::{Map, Payload, Value};
 use percent_encoding::{AsciiSet, CONTROLS, NON_ALPHANUMERIC, utf8_percent_encode};
 use serde_json::Value as Json;
+use text::diagnostic::nearest;
 use trigger::webhook::Request;
+use value::instant::Instant;
+use value::{Map, Value};
 
 use super::Problem;
 
@@ -250,9 +251,9 @@ impl Reader<'_> {
     }
 
     /// The bytes of the body with their type: a text as it is, a file as its bytes, anything else as JSON.
-    fn body(&mut self, given: Option<&Json>) -> (model::value::Data, Option<String>) {
+    fn body(&mut self, given: Option<&Json>) -> (value::Data, Option<String>) {
         let value = match given {
-            None | Some(Json::Null) => return (model::value::Data::default(), None),
+            None | Some(Json::Null) => return (value::Data::default(), None),
             Some(Json::String(text)) => {
                 return (text.as_bytes().to_vec().into(), Some("text/plain; charset=utf-8".to_owned()));
             }
@@ -267,7 +268,7 @@ impl Reader<'_> {
                 _ => {
                     let way = "it has `contentType`, `size`, `encoding` (`utf8` or `base64`) and `data`";
                     self.wrong.push(format!("`body.$file` is no file: {way}"));
-                    (model::value::Data::default(), None)
+                    (value::Data::default(), None)
                 }
             };
         }

@@ -5,9 +5,10 @@ use axum::extract::State;
 use engine::{ForwardError, PollError};
 use http::StatusCode;
 use jiff::Timestamp;
-use model::{AutomationId, Value};
+use model::AutomationId;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
+use value::Value;
 
 use super::described::AnyJson;
 use super::extract::{Answer, Body, Segment};

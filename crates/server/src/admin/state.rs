@@ -5,9 +5,9 @@ use axum::extract::State;
 use engine::{StateScope, StateValue};
 use http::StatusCode;
 use jiff::Timestamp;
-use model::Value;
 use serde::{Deserialize, Serialize};
 use utoipa::{IntoParams, ToSchema};
+use value::Value;
 
 use super::described::AnyJson;
 use super::extract::{Answer, Body, Query, Segment, Segments};
@@ -155,7 +155,7 @@ pub(crate) async fn put(
     Body(ValueBody { value, ttl }): Body<ValueBody>,
 ) -> Result<Answer<ValueView>, Problem> {
     let scope = scope(&name, query.test)?;
-    let ttl = ttl.map(|ttl| model::units::parse_duration(&ttl)).transpose().map_err(|error| {
+    let ttl = ttl.map(|ttl| text::units::parse_duration(&ttl)).transpose().map_err(|error| {
         Problem::new(StatusCode::UNPROCESSABLE_ENTITY, "bad_body", format!("`ttl`: {error}"))
     })?;
     let (engine, value) = (api.engine.clone(), Value::from_serde(value));

@@ -8,8 +8,8 @@ use axum::extract::State;
 use axum::response::{IntoResponse, Response};
 use http::header::CONTENT_TYPE;
 use jiff::Timestamp;
-use model::diagnostic::{Report, Utf16Index};
 use serde::{Deserialize, Serialize};
+use text::diagnostic::{Report, Utf16Index};
 use utoipa::ToSchema;
 
 use super::deployments::DeploymentView;
@@ -175,7 +175,7 @@ impl Api {
     }
 }
 
-/// A problem in a file, as [`model::diagnostic::DiagnosticEntry`] writes it: here for the description of the API only.
+/// A problem in a file, as [`text::diagnostic::DiagnosticEntry`] writes it: here for the description of the API only.
 #[derive(ToSchema)]
 #[schema(as = Diagnostic, rename_all = "camelCase")]
 #[expect(dead_code, reason = "its fields exist to be described")]
@@ -334,7 +334,7 @@ struct OutlineStep {
     verb: &'static str,
     /// Its path in the file, for `POST /edit`: keys and indices.
     #[schema(value_type = Vec<SegmentInfo>)]
-    at: Vec<model::edit::Segment>,
+    at: Vec<text::yaml::edit::Segment>,
     /// Start of its text, in UTF-16 units from 0.
     from: usize,
     /// End of its text.
@@ -445,8 +445,8 @@ pub(super) async fn description(State(_): Shared) -> Response {
 
 #[cfg(test)]
 mod tests {
-    use model::Source;
-    use model::diagnostic::{Diagnostic, Span};
+    use text::Source;
+    use text::diagnostic::{Diagnostic, Span};
     use utoipa::PartialSchema as _;
 
     use super::*;

@@ -6,9 +6,9 @@ use engine::testing::{Side, StepDifference, Trial, Verdict};
 use engine::{TestOutcome, TestText, TrialOutcome, TrialRequest};
 use model::execution::Outcome;
 use model::payload::HttpResponse;
-use model::value::{Map, Value};
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
+use value::{Map, Value};
 
 use super::described::{AnyJson, StepWord, TestWord, TrialWord};
 use super::extract::{Answer, Body, outside};

@@ -139,7 +139,8 @@ pub(crate) async fn turns(
 mod tests {
     use jiff::Timestamp;
     use model::action::ErrorKind;
-    use model::{ActionError, Event, History, StepOutcome, Value};
+    use model::{ActionError, Event, History, StepOutcome};
+    use value::Value;
 
     use super::super::history;
     use super::*;

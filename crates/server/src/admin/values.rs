@@ -8,11 +8,11 @@ use axum::extract::State;
 use axum::response::{IntoResponse as _, Response};
 use engine::ResumeTokens;
 use http::header::CONTENT_TYPE;
-use model::redact::masked_value;
-use model::value::{Map, PublicForm, Value};
 use serde::{Deserialize, Serialize, Serializer};
 use serde_json::Value as Json;
 use utoipa::{IntoParams, ToSchema};
+use value::redact::masked_value;
+use value::{Map, PublicForm, Value};
 
 use super::credential::Credential;
 use super::described::AnyJson;

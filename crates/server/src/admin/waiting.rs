@@ -6,11 +6,11 @@ use engine::{Answer as Answered, AnsweredQuestion, QueueStatus, SignalError};
 use http::StatusCode;
 use jiff::Timestamp;
 use model::execution::{History, WaitReason};
-use model::{Map, Value};
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 use store::Wait;
 use utoipa::ToSchema;
+use value::{Map, Value};
 
 use super::credential::Credential;
 use super::described::{AnyJson, InputInfo, PauseInfo, WaitReasonInfo};
@@ -194,7 +194,7 @@ pub(crate) async fn signal(
     let id = api.execution_id(&id).await?;
     let SignalBody { step, data, option, form, by } = body.map(|body| body.0).unwrap_or_default();
     let bad = |detail: &str| Problem::new(StatusCode::UNPROCESSABLE_ENTITY, "bad_body", detail);
-    let by = Some(model::redact::truncate(&by.unwrap_or_else(|| BY.to_owned()), BY_CHARS).into_owned());
+    let by = Some(text::truncate(&by.unwrap_or_else(|| BY.to_owned()), BY_CHARS).into_owned());
     let engine = api.engine.clone();
     let step = step.as_deref();
     let status = match (option, data) {
@@ -306,7 +306,7 @@ pub(crate) async fn emit(
         let detail = format!("the name of an event has from 1 to {NAME_BYTES} bytes");
         return Err(Problem::new(StatusCode::UNPROCESSABLE_ENTITY, "bad_event", detail));
     }
-    let by = model::redact::truncate(&by.unwrap_or_else(|| BY.to_owned()), BY_CHARS).into_owned();
+    let by = text::truncate(&by.unwrap_or_else(|| BY.to_owned()), BY_CHARS).into_owned();
     let (engine, data) = (api.engine.clone(), data.map(Value::from_serde).unwrap_or_default());
     // A caller that disconnects must not leave some of the waiting executions without the event.
     let sent = api.to_its_end(async move { engine.runtime().emit(&name, data, Some(by)).await }).await??;

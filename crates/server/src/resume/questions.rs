@@ -2,7 +2,7 @@
 
 use jiff::Timestamp;
 use model::execution::{Event, History, PastWait, Signal, WaitReason};
-use model::value::{Map, Value};
+use value::{Map, Value};
 
 /// A question to a person, asked by an approval step.
 #[derive(Clone, Debug, PartialEq)]

@@ -7,10 +7,11 @@ use std::sync::LazyLock;
 
 use jiff::Timestamp;
 use model::action::{CodeLocation, ErrorKind, InputSpec, InputType, ResultType};
-use model::execution::{DelayReason, LogLevel, WaitReason};
+use model::execution::{DelayReason, WaitReason};
 use model::payload::{TriggerCodeLog, TriggerCodeResult, WebhookPayload};
-use model::{ActionError, ExecutionId, File, LogLine, Map, Origin, Outcome, Payload};
+use model::{ActionError, ExecutionId, LogLevel, LogLine, Origin, Outcome, Payload};
 use serde_json::{Value, json};
+use value::{File, Map};
 
 type Object = serde_json::Map<String, Value>;
 
@@ -246,7 +247,7 @@ fn every_kind_of_value_of_an_execution_is_described_as_it_is_written() {
     check("Origin", &written(&[Origin::Schedule { instant: at }, call(true), call(false)]));
     let error = full_error();
     let outcomes = [
-        Outcome::Succeeded { result: model::Value::Null },
+        Outcome::Succeeded { result: value::Value::Null },
         Outcome::Failed { error: error.clone() },
         Outcome::Cancelled { reason: text() },
         Outcome::Stuck { error: error.clone() },
@@ -269,7 +270,7 @@ fn every_kind_of_value_of_an_execution_is_described_as_it_is_written() {
     let body = || File { content_type: "text/plain".into(), filename: Some("a".into()), data: "hi".into() };
     let log = TriggerCodeLog { level: LogLevel::Warn, message: text() };
     let decided = TriggerCodeResult {
-        results: Some(model::Value::Null),
+        results: Some(value::Value::Null),
         declined: true,
         logs: vec![log],
         response: None,
@@ -285,7 +286,7 @@ fn every_kind_of_value_of_an_execution_is_described_as_it_is_written() {
             code_result: Some(Box::new(decided)),
         }),
         Payload::Schedule { scheduled_at: at, started_at: at, timezone: text() },
-        Payload::Poll { data: model::Value::Null, polled_at: at },
+        Payload::Poll { data: value::Value::Null, polled_at: at },
         Payload::manual(Map::new()),
     ];
     check("StoredPayload", &written(&payloads));
@@ -296,7 +297,7 @@ fn full_error() -> ActionError {
     let mut error =
         ActionError::new(ErrorKind::Status, "no").with_status(503).with_code("c").with_request_id("r");
     error = error
-        .with_body(model::Value::Null)
+        .with_body(value::Value::Null)
         .with_retry_after(std::time::Duration::from_secs(1))
         .with_outcome_unknown();
     error.lost_attempt = error.to_lost_attempt(1);
@@ -313,7 +314,7 @@ fn every_type_of_an_input_and_of_a_result_is_described_as_it_is_written() {
         name: "x".into(),
         kind,
         required: true,
-        default: Some(model::Value::Null),
+        default: Some(value::Value::Null),
         description: Some("d".into()),
     };
     let inputs = [

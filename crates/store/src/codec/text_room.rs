@@ -7,10 +7,10 @@
 use std::io::{self, Write};
 use std::sync::Arc;
 
-use model::value::{Blob, collect_refs};
 use serde::Serialize;
 use tokio::runtime::{Handle, RuntimeFlavor};
 use tokio::sync::{Semaphore, SemaphorePermit};
+use value::{Blob, collect_refs};
 
 use crate::Error;
 

@@ -7,7 +7,7 @@ use model::automation::Automation;
 use model::execution::{Event, History, Outcome};
 use model::payload::HttpResponse;
 use model::test_suite::StepEnding;
-use model::value::{Map, Value};
+use value::{Map, Value};
 
 use super::inputs_by_step;
 use crate::observed::{ObservedStep, ObservedSteps, split};

@@ -7,7 +7,7 @@ use jiff::Timestamp;
 use model::action::ActionError;
 use model::automation::{Automation, Verb};
 use model::execution::{Event, History, split_key};
-use model::value::{Map, Value};
+use value::{Map, Value};
 
 use crate::stubs::Call;
 

@@ -113,7 +113,7 @@ fn step(step: &StepHistory<'_>) -> Step {
         step: step.key.to_owned(),
         status: status.to_owned(),
         attempts: step.last_retry + 1,
-        result: result.map(model::Value::to_serde),
+        result: result.map(value::Value::to_serde),
         error: if status == "failed" { step.error.or(step.failure) } else { step.error }.cloned(),
         ..Step::default()
     }

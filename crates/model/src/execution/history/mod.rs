@@ -17,7 +17,7 @@ use super::{Event, Origin, Outcome, WaitReason};
 use crate::action::ActionError;
 use crate::automation::{AutomationId, DefinitionHash};
 use crate::payload::{HttpResponse, Payload};
-use crate::value::Value;
+use value::Value;
 
 pub use step::{StepAttempt, StepHistory, StepProgress, split_key};
 pub use waits::{PastWait, WaitCause, WaitEnd};

@@ -6,7 +6,7 @@ use jiff::Timestamp;
 
 use super::super::{CallRecord, DelayReason, Event, Signal, StepOutcome, WaitReason};
 use crate::action::ActionError;
-use crate::value::Value;
+use value::Value;
 
 /// The progress of a step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

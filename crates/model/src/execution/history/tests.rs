@@ -8,7 +8,7 @@ use proptest::prelude::*;
 use super::*;
 use crate::action::ErrorKind;
 use crate::execution::{DelayReason, StepOutcome};
-use crate::value::Map;
+use value::Map;
 
 fn at(ms: i64) -> Timestamp {
     Timestamp::from_millisecond(ms).expect("an instant")

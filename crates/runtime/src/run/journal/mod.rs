@@ -19,12 +19,13 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use jiff::{SignedDuration, Timestamp};
 use model::action::{ActionError, Effect};
 use model::automation::Automation;
-use model::execution::{Event, ExecutionId, LogLevel, LogLine, Outcome, Status, StepOutcome};
+use model::execution::{Event, ExecutionId, Outcome, Status, StepOutcome};
 use model::payload::HttpResponse;
-use model::redact::{LengthLimit, Redactor};
+use model::{LogLevel, LogLine};
 use store::{StateWrite, Store};
 use tokio::sync::{SetOnce, broadcast};
 use tokio_util::sync::CancellationToken;
+use value::redact::{LengthLimit, Redactor};
 
 pub(crate) use acceptance::PendingAcceptance;
 use accepted_events::AcceptedEvents;

@@ -532,7 +532,7 @@ impl Replayed {
 
 #[cfg(test)]
 mod tests {
-    use model::Value;
+    use value::Value;
 
     use super::*;
 

@@ -11,10 +11,10 @@ use engine::{Deployment, Graph};
 use http::header::{CONTENT_DISPOSITION, CONTENT_TYPE};
 use http::{HeaderValue, StatusCode};
 use model::automation::Automation;
-use model::diagnostic::Report;
 use model::{Event, LogLine};
 use serde::{Deserialize, Serialize};
 use store::{ExecutionRow, Store};
+use text::diagnostic::Report;
 use utoipa::{IntoParams, ToSchema};
 
 use super::executions::ExecutionDetail;
