@@ -19,6 +19,9 @@ CHECK_JSONSCHEMA_VERSION := 0.39.0
 KUBERNETES_VALIDATE_VERSION := 1.37.0
 MANIFEST_TOOLS := $(TARGET)/manifests-$(CHECK_JSONSCHEMA_VERSION)-$(KUBERNETES_VALIDATE_VERSION)
 
+# Some checks need mkfs.ext4, chroot and nginx, which are not in the PATH of every account.
+export PATH := $(PATH):/usr/sbin:/sbin
+
 .DEFAULT_GOAL := help
 # The steps of `make test` follow one another; each of them uses every processor as it is.
 .NOTPARALLEL:

@@ -37,7 +37,7 @@ if [ -z "${INSIDE:-}" ]; then
 	cp -L /etc/ssl/certs/ca-certificates.crt "$root/etc/ssl/certs/"
 	rm -rf -- "$root/source.git"
 	git clone --quiet --bare . "$root/source.git"
-	INSIDE=1 exec unshare --mount --pid --fork --kill-child "$0" "$folder" "$@"
+	INSIDE=1 exec unshare --mount --mount-proc --pid --fork --kill-child "$0" "$folder" "$@"
 fi
 
 # The clone, made with git of this machine: the bare one needs none.
@@ -79,12 +79,15 @@ fi
 ports=(HOOKS_PORT=7070)
 [ -z "${TAKEN:-}" ] || ports=(HOOKS_PORT=8070 ADMIN_PORT=8071 WIKI_PORT=8099)
 said=$(mktemp)
+# A process group of its own, which an interrupt reaches as it does from a terminal.
+set -m
 inside env "${ports[@]}" make run > >(tee "$said") 2>&1 &
 run=$!
+set +m
 until grep -q '^Then change a file' "$said"; do
 	kill -0 "$run" 2>/dev/null || { echo 'bare-debian: make run has ended' >&2; exit 1; }
 	sleep 1
 done
-pkill -INT --parent "$run" 2>/dev/null || kill -INT "$run"
+kill -INT -- "-$run"
 wait "$run" || true
 inside make test

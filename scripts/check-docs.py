@@ -261,7 +261,7 @@ def check_codes() -> list[str]:
         if not {"tests", "tests.rs", "script"} & set(file.parts)
     ]
     found = {code for text in sources for code in CODE.findall(text)}
-    found |= set(TABLED_CODE.findall((ROOT / "crates/model/src/load/codes.rs").read_text(encoding="utf-8")))
+    found |= set(TABLED_CODE.findall((ROOT / "crates/language/src/load/codes.rs").read_text(encoding="utf-8")))
     page = (ROOT / "docs/src/diagnostics.md").read_text(encoding="utf-8")
     explained = set(re.findall(r"^\| \[`([a-z0-9-]+)`\]\(", page, re.MULTILINE))
     return [f"docs/src/diagnostics.md: the code `{code}` is missing" for code in sorted(found - explained)]

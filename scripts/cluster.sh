@@ -141,7 +141,7 @@ In another terminal:
 
 4. Change $work/project/automations/order.yaml, deploy it to all daemons, and go back:
    $bin/cogwork push --dir $work/project --data-dir $work/three
-   $bin/cogwork deployments restore 1 --dir $work/project --data-dir $work/three
+   $bin/cogwork deployments rollback 1 --dir $work/project --data-dir $work/three
 
 Ctrl-C ends the daemons and the server.
 TRY

@@ -2,7 +2,7 @@
 
 #![no_main]
 
-use model::yaml::edit::{Position, Segment, TreeOperation, edit};
+use text::yaml::edit::{Position, Segment, TreeOperation, edit};
 
 libfuzzer_sys::fuzz_target!(|input: (&str, &str, u8, u8)| {
     let (text, value, key, index) = input;

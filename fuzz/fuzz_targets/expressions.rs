@@ -2,8 +2,9 @@
 
 #![no_main]
 
-use model::value::JsonLimits;
-use model::{Budget, Expression, Map, Span, Value};
+use expression::Expression;
+use text::Span;
+use value::{Budget, JsonLimits, Map, Value};
 
 libfuzzer_sys::fuzz_target!(|input: &[u8]| {
     let Ok(text) = std::str::from_utf8(input) else { return };

@@ -2,8 +2,9 @@
 
 #![no_main]
 
-use model::value::JsonLimits;
-use model::{Budget, Expression, Span, Value};
+use expression::Expression;
+use text::Span;
+use value::{Budget, JsonLimits, Value};
 
 const DOCUMENT: &[u8] = br#"{"a": [1, {"b": "x"}, [2, 3]], "c": {"d": null, "e": "text", "f": [true, 1.5]}}"#;
 

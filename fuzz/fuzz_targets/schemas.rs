@@ -2,8 +2,8 @@
 
 #![no_main]
 
-use model::value::JsonLimits;
-use model::{Budget, JsonSchema, Value};
+use expression::JsonSchema;
+use value::{Budget, JsonLimits, Value};
 
 libfuzzer_sys::fuzz_target!(|input: &str| {
     let (schema, body) = input.split_once('\n').unwrap_or((input, "{}"));

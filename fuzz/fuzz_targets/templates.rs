@@ -2,13 +2,13 @@
 
 #![no_main]
 
-use model::template::{TemplateToken, tokenize};
+use expression::template::{TemplateToken, tokenize};
 
 libfuzzer_sys::fuzz_target!(|input: &str| {
     for stretch in tokenize(input) {
         if let TemplateToken::Expression { source: inside, offset } = stretch {
             assert_eq!(&input[offset..offset + inside.len()], inside);
-            let _ = model::Expression::compile(inside, model::Span::default());
+            let _ = expression::Expression::compile(inside, text::Span::default());
         }
     }
 });

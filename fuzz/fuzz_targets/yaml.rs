@@ -5,6 +5,6 @@
 use std::sync::Arc;
 
 libfuzzer_sys::fuzz_target!(|input: &str| {
-    let source = Arc::new(model::Source::new("automations/fuzz.yaml", input));
-    let _ = model::load::automation(source, "fuzz").report;
+    let source = Arc::new(text::Source::new("automations/fuzz.yaml", input));
+    let _ = language::load::automation(source, "fuzz").report;
 });

@@ -16,7 +16,7 @@ pub(crate) struct File {
 
 /// All of them.
 pub(crate) fn files() -> anyhow::Result<Vec<File>> {
-    let language = model::reference_docs::pages().into_iter();
+    let language = language::reference_docs::pages().into_iter();
     let mut files: Vec<File> =
         language.map(|page| File { path: format!("{}.md", page.name), text: page.text }).collect();
     let nowhere = tempfile::tempdir().context("no temporary folder")?;

@@ -11,8 +11,12 @@ use pretty_assertions::assert_eq;
 use tests::project::repository;
 
 /// The product's crates by level: a crate may name those of lower levels only, so those of one level never name each other.
-const LEVELS: [&[&str]; 9] = [
-    &["allocator", "model"],
+const LEVELS: [&[&str]; 13] = [
+    &["allocator", "text"],
+    &["value"],
+    &["expression"],
+    &["model"],
+    &["language"],
     &["trigger", "connector", "script", "store"],
     &["catalog"],
     &["runtime"],
@@ -42,7 +46,18 @@ const AT_HOME: [(&str, &[&str], &str); 50] = [
     ("utoipa-axum", &["server"], "only server knows HTTP serving"),
     (
         "utoipa",
-        &["catalog", "connector", "ingress", "model", "runtime", "server", "testing"],
+        &[
+            "catalog",
+            "connector",
+            "ingress",
+            "language",
+            "model",
+            "runtime",
+            "server",
+            "testing",
+            "text",
+            "value",
+        ],
         "the types that the API sends describe themselves",
     ),
     ("maud*", &["server"], "only server makes pages"),
@@ -58,15 +73,15 @@ const AT_HOME: [(&str, &[&str], &str); 50] = [
     ("chrono*", &["trigger"], "time is jiff's; `cron` alone needs chrono"),
     ("petgraph", &["catalog"], "only catalog has step graphs"),
     ("notify*", &["engine"], "only engine watches files"),
-    ("aho-corasick", &["model"], "only model hides secrets"),
+    ("aho-corasick", &["value"], "only value hides secrets"),
     ("oauth2", &["connector"], "only connector asks for tokens"),
     ("jsonwebtoken", &["connector"], "only connector checks ID tokens"),
     ("chacha20poly1305", &["runtime"], "only runtime seals secrets"),
-    ("granit-parser", &["model"], "only model's loader reads what people write"),
-    ("annotate-snippets", &["model"], "only model renders diagnostics"),
-    ("minijinja*", &["model"], "only model evaluates expressions"),
-    ("jsonpath-rust", &["model"], "only model evaluates expressions"),
-    ("boon", &["model"], "only model compiles schemas, with nothing fetched"),
+    ("granit-parser", &["text"], "only text reads what people write"),
+    ("annotate-snippets", &["text"], "only text renders diagnostics"),
+    ("minijinja*", &["expression"], "only expression evaluates expressions"),
+    ("jsonpath-rust", &["expression"], "only expression evaluates expressions"),
+    ("boon", &["expression"], "only expression compiles schemas, with nothing fetched"),
     ("yaml_serde", &["cli"], "what people write is read with places; this reader has none"),
     ("serde_yaml", &["cli"], "what people write is read with places; this reader has none"),
     ("clap*", &["cli"], "only cli reads arguments"),
@@ -99,7 +114,7 @@ const AT_HOME: [(&str, &[&str], &str); 50] = [
             "server",
             "cli",
         ],
-        "model and trigger are pure: no I/O, no tasks",
+        "the crates up to language, and trigger, are pure: no I/O, no tasks",
     ),
 ];
 
@@ -111,7 +126,7 @@ const NOWHERE: [(&str, &str); 7] = [
     ("lazy_static", "`std::sync::LazyLock`"),
     ("once_cell", "`std::sync::LazyLock` and `OnceLock`"),
     ("async-std", "tokio"),
-    ("serde_yaml_ng", "granit-parser with model's own reader"),
+    ("serde_yaml_ng", "granit-parser with text's own reader"),
 ];
 
 /// The most lines of a file.

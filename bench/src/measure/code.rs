@@ -5,9 +5,9 @@ use std::cell::Cell;
 use std::time::{Duration, Instant};
 
 use futures_util::future::join_all;
-use model::{Map, Value};
 use rquickjs::{Context, Function, Runtime};
 use script::{Call, Kind, Module, Origin, Pool, PoolSettings};
+use value::{Map, Value};
 
 use super::Terms;
 use crate::Error;

@@ -6,12 +6,13 @@ use std::time::{Duration, Instant};
 
 use futures_util::future::join_all;
 use jiff::Timestamp;
-use model::{AutomationId, DefinitionHash, Event, ExecutionId, Map, Origin, Outcome, Payload, Status, Value};
+use model::{AutomationId, DefinitionHash, Event, ExecutionId, Origin, Outcome, Payload, Status};
 use store::{
     Accept, Append, Definition, Durability, ExecutionFilter, InitialEvents, Location, NewExecution, Options,
     Page, Store,
 };
 use tokio::net::TcpListener;
+use value::{Map, Value};
 
 use super::Terms;
 use crate::Error;

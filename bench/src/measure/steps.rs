@@ -5,8 +5,9 @@ use std::time::Instant;
 
 use engine::{Engine, Settings, Start, SystemClock};
 use model::execution::{Origin, Outcome};
-use model::{AutomationId, Map, Payload};
+use model::{AutomationId, Payload};
 use store::Location;
+use value::Map;
 
 use super::Terms;
 use crate::Error;

@@ -2,6 +2,10 @@
 //!
 //! This is the only crate with `unsafe` code: the functions of mimalloc are those of a C library, and a change of the environment is
 //! safe only while no other thread runs.
+//!
+//! Modules, in reading order:
+//!
+//! * `large_work`: runs large values and parts of bodies on a few threads
 
 mod large_work;
 

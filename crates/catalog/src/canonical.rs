@@ -1,6 +1,6 @@
 //! Canonical text of a template, used to compare two templates for equality.
 
-use model::template::{Part, Template};
+use expression::template::{Part, Template};
 
 /// Returns the canonical text of a template.
 pub fn canonical_text(template: &Template) -> String {

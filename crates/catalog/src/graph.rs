@@ -4,14 +4,14 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use connector::Registry;
+use expression::template::Template;
 use model::action::Effect;
 use model::automation::{
     Automation, Block, BlockKind, Code, NestedBlock, OnError, Step, Trigger, TriggerKind, Verb, WaitOn,
     WaitStep, WebhookMode,
 };
-use model::diagnostic::{Source, Span};
-use model::template::Template;
-use model::units::format_duration;
+use text::diagnostic::{Source, Span};
+use text::units::format_duration;
 use trigger::schedule::Schedule;
 
 use crate::canonical::canonical_text;
@@ -232,7 +232,7 @@ impl Builder<'_> {
 
 fn shorten(text: &str) -> String {
     let line = text.split_whitespace().collect::<Vec<_>>().join(" ");
-    model::redact::truncate(&line, LABEL).into_owned()
+    text::truncate(&line, LABEL).into_owned()
 }
 
 fn trigger_label(trigger: &Trigger) -> String {
@@ -274,7 +274,7 @@ fn label(verb: &Verb) -> String {
             WaitOn::Approval(approval) => readable(&approval.message),
         },
         Verb::Respond(respond) => readable(&respond.status),
-        Verb::Stop { result } if result.literal().is_some_and(model::Value::is_null) => String::new(),
+        Verb::Stop { result } if result.literal().is_some_and(value::Value::is_null) => String::new(),
         Verb::Stop { result: template } | Verb::Fail { message: template } => readable(template),
         Verb::Parallel(_) | Verb::Group(_) | Verb::Break | Verb::Continue => String::new(),
     }
@@ -319,7 +319,7 @@ onError:
 ";
 
     fn graph() -> Graph {
-        let loaded = model::load::automation(Arc::new(Source::new("automations/a.yaml", TEXT)), "a");
+        let loaded = language::load::automation(Arc::new(Source::new("automations/a.yaml", TEXT)), "a");
         let automation = loaded.value.expect("it loads");
         let registry = Registry::builtin().expect("it loads");
         Graph::new(&automation, &Plan::build(&automation).0, Some(&registry))

@@ -2,6 +2,22 @@
 //!
 //! A [`Loader`] scans the project folder, checks each file against its schema_context, and assembles the next [`Catalog`] from
 //! the previous one. Nothing here runs an execution.
+//!
+//! Modules, in reading order:
+//!
+//! * `snapshot`: scans the folder and assembles the next catalog from the previous one
+//! * `reload`: scans, assembles, stores addresses, puts in force
+//! * `preview`: the same without putting it in force
+//! * `check`: checks a file against the rest of the project
+//! * `plan`: the step graph of an automation
+//! * `graph`: the steps for drawing, with their places in the file
+//! * `native`: the specifications of the native actions
+//! * `code`: analyses of modules, and the pool of workers
+//! * `project_dir`: reads files without following links
+//! * `canonical`: the text of a template for comparison
+//! * `schemas`: the JSON Schemas of a project
+//! * `parallel`: works on files in parallel
+//! * `error`: the error of this crate
 
 mod canonical;
 mod check;

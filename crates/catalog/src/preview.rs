@@ -7,9 +7,9 @@ use std::sync::Arc;
 use jiff::Timestamp;
 use model::Status;
 use model::automation::{AutomationId, DefinitionHash};
-use model::diagnostic::Report;
 use serde::{Deserialize, Serialize};
 use store::{ExecutionFilter, Page, Store};
+use text::diagnostic::Report;
 
 use crate::error::Error;
 use crate::reload::Loader;

@@ -10,8 +10,8 @@ use connector::Registry;
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
 use model::automation::AutomationId;
-use model::diagnostic::Report;
 use store::{Address, Store};
+use text::diagnostic::Report;
 
 use crate::preview;
 use crate::snapshot::{

@@ -1,10 +1,10 @@
 //! Collects the project's actions and connections for JSON Schemas.
 
-use model::schema::{ConnectionType, ProjectContext};
+use language::schema::{ConnectionType, ProjectContext};
 
 use crate::snapshot::Catalog;
 
-/// Returns the actions, connection types and connections of a snapshot, for [`model::schema`].
+/// Returns the actions, connection types and connections of a snapshot, for [`language::schema`].
 #[must_use]
 pub fn schema_context(catalog: &Catalog) -> ProjectContext<'_> {
     let registry = catalog.registry();

@@ -8,7 +8,7 @@ use clap::builder::styling::AnsiColor;
 use clap::parser::ValueSource;
 use clap::{ArgMatches, Args, Command, FromArgMatches as _};
 
-use crate::commands::COMMANDS;
+use crate::commands::{self, GROUPS};
 use crate::context::{Context, NAME};
 use crate::exit::{self, CommandError, Exit};
 use crate::mask::GivenText;
@@ -53,8 +53,20 @@ struct Shared {
     log_format: Option<String>,
 }
 
+/// The form of a help.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Help {
+    /// `-h`: without the settings and the options that every command has.
+    Short,
+    Full,
+}
+
 /// The whole command line.
 pub(crate) fn command() -> Command {
+    command_with(Help::Full)
+}
+
+fn command_with(help: Help) -> Command {
     let styles = Styles::styled()
         .header(AnsiColor::Green.on_default().bold())
         .usage(AnsiColor::Green.on_default().bold())
@@ -71,13 +83,49 @@ pub(crate) fn command() -> Command {
         .subcommand_required(true)
         .arg_required_else_help(true)
         .infer_subcommands(false);
-    COMMANDS.iter().fold(root, |root, entry| root.subcommand((entry.define)()))
+    let root = commands::all().fold(root, |root, entry| root.subcommand((entry.define)()));
+    let template = root_template(&root);
+    let root = root.help_template(template);
+    if help == Help::Full { root } else { shortened(root) }
+}
+
+/// The help of the program: its commands stand under headings, which clap cannot do.
+fn root_template(root: &Command) -> String {
+    let width = commands::all().map(|entry| entry.name.len()).max().unwrap_or_default();
+    let heading = root.get_styles().get_header();
+    let literal = root.get_styles().get_literal();
+    let mut text = "{about-with-newline}\n{usage-heading} {usage}\n".to_owned();
+    for (name, entries) in GROUPS {
+        text.push_str(&format!("\n{heading}{name}:{heading:#}\n"));
+        for entry in *entries {
+            let about = root.find_subcommand(entry.name).and_then(Command::get_about);
+            let about = about.map(ToString::to_string).unwrap_or_default();
+            text.push_str(&format!("  {literal}{:width$}{literal:#}  {about}\n", entry.name));
+        }
+    }
+    text.push_str(&format!("\n{heading}Options:{heading:#}\n{{options}}{{after-help}}"));
+    text
+}
+
+/// Hides the options below a heading, in all commands.
+fn shortened(command: Command) -> Command {
+    let command = command.mut_args(|arg| {
+        let is_shared = arg.get_help_heading().is_some();
+        if is_shared { arg.hide(true) } else { arg }
+    });
+    command.mut_subcommands(shortened)
+}
+
+/// True if the short help is asked for.
+fn asks_for_short_help(arguments: &[OsString]) -> bool {
+    arguments.iter().take_while(|argument| *argument != "--").any(|argument| argument == "-h")
 }
 
 /// Does what the arguments ask for and says how the process ends.
 pub(crate) fn run(arguments: impl IntoIterator<Item = OsString>) -> Exit {
     let arguments: Vec<OsString> = arguments.into_iter().collect();
-    let matches = match command().try_get_matches_from(&arguments) {
+    let help = if asks_for_short_help(&arguments) { Help::Short } else { Help::Full };
+    let matches = match command_with(help).try_get_matches_from(&arguments) {
         Ok(matches) => matches,
         // `--help` and `--version` come this way too, and are no errors.
         Err(error) if !error.use_stderr() => {
@@ -99,7 +147,7 @@ pub(crate) fn run(arguments: impl IntoIterator<Item = OsString>) -> Exit {
         output::set_messages(Messages::Json);
     }
     let Some((name, chosen)) = matches.subcommand() else { return Exit::Usage };
-    let Some(entry) = COMMANDS.iter().find(|entry| entry.name == name) else { return Exit::Usage };
+    let Some(entry) = commands::all().find(|entry| entry.name == name) else { return Exit::Usage };
     let names_place = names_place(&matches, &Environment::of_process());
     let taken_over = if names_place { Ok(()) } else { service::take_over(name, &arguments) };
     let result = taken_over

@@ -32,7 +32,7 @@ pub(crate) fn read(given: &str) -> anyhow::Result<Value> {
 fn whole(source: impl Read) -> anyhow::Result<String> {
     let mut text = String::new();
     source.take(MAX_BYTES + 1).read_to_string(&mut text)?;
-    let limit = model::units::format_size(MAX_BYTES);
+    let limit = text::units::format_size(MAX_BYTES);
     anyhow::ensure!(text.len() as u64 <= MAX_BYTES, "it is larger than {limit}");
     Ok(text)
 }

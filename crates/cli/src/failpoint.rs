@@ -19,7 +19,7 @@ pub(crate) fn from_env() -> Failpoints {
         match text.trim() {
             "abort" => Some(FailpointAction::Abort),
             "error" => Some(FailpointAction::Error),
-            time => model::units::parse_duration(time).ok().map(FailpointAction::Delay),
+            time => text::units::parse_duration(time).ok().map(FailpointAction::Delay),
         }
     })
 }

@@ -3,12 +3,12 @@
 use std::borrow::Cow;
 use std::io;
 
-use model::redact::Redactor;
 use telemetry::Telemetry;
 use tracing::Metadata;
 use tracing_subscriber::filter::{EnvFilter, FilterExt as _, filter_fn};
 use tracing_subscriber::layer::{Layer as _, SubscriberExt as _};
 use tracing_subscriber::util::SubscriberInitExt as _;
+use value::redact::Redactor;
 
 use crate::exit::CommandError;
 use crate::mask;

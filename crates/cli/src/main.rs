@@ -1,6 +1,32 @@
 //! The command line of Cogwork, and the only crate that prints.
 //!
 //! One file a subcommand in `commands/`, one line for it in the table there. Data goes to stdout, talk to stderr.
+//!
+//! Modules, in reading order:
+//!
+//! * `app`: the root command
+//! * `commands`: the subcommands, a file each
+//! * `settings`: the settings; `table.rs` has a row for each
+//! * `context`: the project and the settings of a command
+//! * `project`: loads the files of a project without a daemon
+//! * `paths`: resolves paths of arguments
+//! * `scaffold`: writes new files
+//! * `daemon`: calls a running daemon
+//! * `history`: reads the store beside a daemon
+//! * `output`: prints, as the only module
+//! * `mask`: hides credentials in URLs
+//! * `service`: outside of a project, commands mean the installed service
+//! * `progress`: shows an execution as it runs
+//! * `waiting`: waits and delays in words
+//! * `time`: times and durations in words
+//! * `logging`: the log of the program
+//! * `exit`: exit codes
+//! * `signals`: signals of the system
+//! * `secrets`: the names of the secrets that this machine has
+//! * `schemas`: the JSON Schemas of a project, with its own connectors
+//! * `data`: JSON arguments
+//! * `candidates`: completions for shells
+//! * `failpoint`: faults that tests inject
 
 mod app;
 mod context;

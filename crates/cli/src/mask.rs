@@ -4,8 +4,8 @@ use std::borrow::Cow;
 use std::fmt;
 use std::ops::Range;
 
-use model::redact::MASK;
 use serde::{Serialize, Serializer};
+use value::redact::MASK;
 
 /// The end of each parameter of a database's address that holds a password.
 const PASSWORD: &str = "password=";

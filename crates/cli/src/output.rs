@@ -6,8 +6,8 @@ use std::io::{self, IsTerminal as _, Write};
 use std::sync::atomic::{AtomicU8, Ordering};
 
 use anstyle::{AnsiColor, Style};
-use model::diagnostic::{Report, Severity};
 use serde::Serialize;
+use text::diagnostic::{Report, Severity};
 use tracing::Level;
 
 use crate::mask;

@@ -10,7 +10,8 @@ use engine::EngineEvent;
 use indicatif::{MultiProgress, ProgressBar, ProgressDrawTarget, ProgressState, ProgressStyle};
 use jiff::Timestamp;
 use model::automation::{Automation, Verb};
-use model::execution::{Event, ExecutionId, Jump, LogLevel, LogLine, StepOutcome, WaitReason};
+use model::execution::{Event, ExecutionId, Jump, StepOutcome, WaitReason};
+use model::{LogLevel, LogLine};
 
 use crate::output::{self, BAD, GOOD, QUIET, WARN, cut, paint, plain, plain_lines};
 use crate::{time, waiting};

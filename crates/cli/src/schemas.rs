@@ -1,7 +1,7 @@
 //! The JSON Schemas of what people write, made for a project: they name its own connectors too.
 
 use engine::Catalog;
-use model::schema::ProjectContext;
+use language::schema::ProjectContext;
 use serde_json::Value;
 
 /// A schema that can be printed or written.
@@ -14,11 +14,11 @@ pub(crate) struct SchemaFile {
 
 /// All schemas there are.
 pub(crate) const SCHEMAS: [SchemaFile; 5] = [
-    SchemaFile { name: "automation", make: model::schema::automation },
-    SchemaFile { name: "connection", make: model::schema::connection },
+    SchemaFile { name: "automation", make: language::schema::automation },
+    SchemaFile { name: "connection", make: language::schema::connection },
     SchemaFile { name: "connector", make: |_| connector::manifest_schema() },
     SchemaFile { name: "settings", make: |_| crate::settings::schema() },
-    SchemaFile { name: "test", make: |_| model::schema::test_suite() },
+    SchemaFile { name: "test", make: |_| language::schema::test_suite() },
 ];
 
 impl SchemaFile {

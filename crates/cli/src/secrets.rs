@@ -5,8 +5,8 @@ use std::io::ErrorKind;
 use std::sync::Arc;
 
 use engine::{Catalog, Vault};
-use model::diagnostic::Report;
 use store::Store;
+use text::diagnostic::Report;
 
 use crate::settings::Config;
 use crate::{daemon, exit, history};

@@ -5,7 +5,7 @@ use std::time::Duration;
 use engine::Clock as _;
 use jiff::tz::TimeZone;
 use jiff::{SignedDuration, Timestamp};
-use model::instant::Instant;
+use value::instant::Instant;
 
 /// This instant.
 pub(crate) fn now() -> Timestamp {
@@ -66,7 +66,7 @@ pub(crate) fn ago(at: Timestamp, now: Timestamp) -> String {
 /// # Errors
 /// It is none of these; the message says so.
 pub(crate) fn moment(text: &str, now: Timestamp) -> Result<Timestamp, String> {
-    if let Ok(span) = model::units::parse_duration(text) {
+    if let Ok(span) = text::units::parse_duration(text) {
         let back = SignedDuration::try_from(span).ok().and_then(|span| now.checked_sub(span).ok());
         return back.ok_or_else(|| format!("`{text}` is longer ago than time goes"));
     }

@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use async_trait::async_trait;
-use model::value::Reserved;
-use model::{ActionError, ActionSpec, Effect, ErrorKind, Map, Value};
+use model::{ActionError, ActionSpec, Effect, ErrorKind};
+use value::{Map, Reserved, Value};
 
 use crate::connection::{BaseUrl, ResolvedConnection};
 use crate::http::{HostPolicy, Http, LogDetail, Request, RequestContext, Response};

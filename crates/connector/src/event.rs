@@ -4,9 +4,10 @@
 use std::time::Duration;
 
 use jiff::Timestamp;
-use model::instant::Instant;
-use model::{InputSpec, Map, Value};
+use model::InputSpec;
 use serde::Serialize;
+use value::instant::Instant;
+use value::{Map, Value};
 
 use crate::http::value_at_path;
 
@@ -194,12 +195,12 @@ impl PolledEvent {
 }
 
 fn seconds<S: serde::Serializer>(duration: &Duration, serializer: S) -> Result<S::Ok, S::Error> {
-    serializer.serialize_str(&model::units::format_duration(*duration))
+    serializer.serialize_str(&text::units::format_duration(*duration))
 }
 
 #[cfg(test)]
 mod tests {
-    use model::value::JsonLimits;
+    use value::JsonLimits;
 
     use super::*;
 

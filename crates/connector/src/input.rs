@@ -5,9 +5,9 @@
 //! through a float), digits for a whole number, a single value for a list, and `a,b` for a list of choices. Never
 //! coerced: `"true"` to true, or anything that would lose a digit.
 
-use model::diagnostic::nearest;
-use model::value::{LoadMemory, MAX_LOADED_BYTES, Number, Reserved};
-use model::{ActionError, ActionSpec, ErrorKind, File, InputSpec, InputType, Map, Value};
+use model::{ActionError, ActionSpec, ErrorKind, InputSpec, InputType};
+use text::diagnostic::nearest;
+use value::{File, LoadMemory, MAX_LOADED_BYTES, Map, Number, Reserved, Value};
 
 /// The largest magnitude up to which whole numbers are exact as floats.
 const MAX_EXACT_FLOAT: f64 = 9_007_199_254_740_992.0;
@@ -276,7 +276,7 @@ fn choice(options: &[String], value: &Value, path: &str, problems: &mut Problems
     if options.iter().any(|option| **option == *found) {
         return Some(Value::String(found));
     }
-    let shown = model::redact::truncate(&found, 40);
+    let shown = text::truncate(&found, 40);
     let meant = nearest(&found, options.iter().map(String::as_str));
     let hint = meant.map(|meant| format!("; did you mean `{meant}`?")).unwrap_or_default();
     problems.push(path, format_args!("must be {}, found `{shown}`{hint}", kind().describe()))
@@ -345,7 +345,7 @@ mod tests {
     }
 
     fn check(inputs: &str) -> String {
-        let value = Value::from_json(inputs.as_bytes(), model::value::JsonLimits::default()).expect("JSON");
+        let value = Value::from_json(inputs.as_bytes(), value::JsonLimits::default()).expect("JSON");
         match check_inputs(&spec(), value.as_map().expect("a map"), &Reserved::nothing()) {
             Ok(map) => Value::from(map).to_json(),
             Err(error) => error.into_message(),

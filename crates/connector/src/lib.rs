@@ -4,6 +4,24 @@
 //! and one interpreter here runs them all. An operation that data cannot describe is a native action in Rust behind
 //! the same [`Action`] trait. Every request goes through one [`Http`], whose guard decides which addresses it may
 //! call. This crate does not know what an automation is.
+//!
+//! Modules, in reading order:
+//!
+//! * `registry`: all connectors and their actions
+//! * `manifest`: reads, interprets and proves manifests
+//! * `import`: makes a manifest from an OpenAPI document
+//! * `native`: actions in Rust, a file each
+//! * `action`: the trait of actions, and the context of a call
+//! * `connection`: connection types and their credentials
+//! * `input`: checks inputs
+//! * `static_inputs`: the inputs of a step that are known before it runs
+//! * `event`: events of other applications
+//! * `http`: the client with its guard, limits, redirects, failures and cassettes
+//! * `oauth`: the OAuth protocol, without state
+//! * `oidc`: logins of people: a provider's description, keys and ID tokens
+//! * `trace`: the chain of executions that a call belongs to
+//! * `log`: takes the log lines of a call
+//! * `error`: the error of this crate
 
 mod error;
 mod log;

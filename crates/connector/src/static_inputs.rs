@@ -1,7 +1,8 @@
 //! Inputs of a step before it runs, as far as its file determines them.
 
-use model::template::Part;
-use model::{Map, Template, Value};
+use expression::Template;
+use expression::template::Part;
+use value::{Map, Value};
 
 /// The unevaluated inputs of a step.
 pub struct StaticInputs<'a> {
@@ -45,7 +46,7 @@ impl InputProblem {
     /// Adds the duration that a text means, such as `1d` for `1 day`.
     #[must_use]
     pub fn with_duration(self, text: &str) -> Self {
-        let Some(meant) = model::units::suggest_duration(text) else { return self };
+        let Some(meant) = text::units::suggest_duration(text) else { return self };
         Self { help: format!("write `{meant}`"), meant: Some(meant), ..self }
     }
 

@@ -1,6 +1,6 @@
 //! Applies the fixes of diagnostics to a text until none is left.
 
-use model::diagnostic::Report;
+use text::diagnostic::Report;
 
 /// The most rounds of checking and fixing. A fix may reveal further problems, each of which may have a fix.
 const MAX_ROUNDS: usize = 20;

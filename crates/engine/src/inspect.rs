@@ -4,10 +4,11 @@ use std::path::Path;
 use std::sync::Arc;
 
 use catalog::{Catalog, FileKind, Graph, Plan};
-use model::diagnostic::{Report, Source, Span, Utf16Index};
-use model::edit::{Segment, outline, step_references};
-use model::yaml::Node;
+use language::edit::{outline, step_references};
 use serde_json::Value;
+use text::diagnostic::{Report, Source, Span, Utf16Index};
+use text::yaml::Node;
+use text::yaml::edit::Segment;
 
 use crate::assist::TextRange;
 use crate::validate::check_text;
@@ -51,7 +52,7 @@ pub struct StepPlace {
 pub fn inspect_text(catalog: &Catalog, path: &str, text: &str) -> Inspection {
     let report = check_text(catalog, path, text);
     let kind = FileKind::from_path(Path::new(path));
-    let tree = (kind != Some(FileKind::Code)).then(|| model::yaml::parse_text(path, text).ok()).flatten();
+    let tree = (kind != Some(FileKind::Code)).then(|| text::yaml::parse_text(path, text).ok()).flatten();
     if kind != Some(FileKind::Automation) {
         return Inspection { report, structure: None, data: tree.map(|tree| tree.to_json()) };
     }
@@ -61,7 +62,7 @@ pub fn inspect_text(catalog: &Catalog, path: &str, text: &str) -> Inspection {
 }
 
 fn structure(catalog: &Catalog, path: &str, text: &str, tree: &Node) -> Option<Structure> {
-    let loaded = model::load::automation(Arc::new(Source::new(path, text)), catalog::stem(path));
+    let loaded = language::load::automation(Arc::new(Source::new(path, text)), catalog::stem(path));
     let (automation, _) = loaded.for_checking()?;
     let index = Utf16Index::new(text);
     let range = |span: Span| TextRange {

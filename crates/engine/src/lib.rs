@@ -1,5 +1,26 @@
 //! The engine: puts the catalog, the runtime and the ingress together, reloads the project when its files change, and clears
 //! away old executions. An [`Engine`] is the handle that the rest of Cogwork uses.
+//!
+//! Modules, in reading order:
+//!
+//! * `engine`: the handle
+//! * `validate`: all checks with nothing running
+//! * `fix`: applies the fixes of diagnostics
+//! * `watch`: reloads when files change
+//! * `generations`: definitions that are deployed into a shared store
+//! * `project_edit`: changes of files by people
+//! * `assist`: completion, hovers and definitions for editors
+//! * `inspect`: the structure of a text
+//! * `preview`: schedules in words, and schemas
+//! * `scaffold`: new automations
+//! * `text_edit`: edits of texts that are not stored
+//! * `bulk`: replays and cancellations of many executions
+//! * `trials`: recorded executions and tests on a text that is not saved
+//! * `test_draft`: a test from an execution, as a change of its file
+//! * `retention`: deletes old executions
+//! * `search`: finds executions by a scan
+//! * `transfer`: exports and imports executions as JSON lines
+//! * `simulation`: in tests, the whole core by seeds, with crashes
 
 mod assist;
 mod bulk;

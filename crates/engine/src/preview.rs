@@ -5,8 +5,8 @@ use std::sync::Arc;
 use catalog::{Catalog, schema_context};
 use jiff::Timestamp;
 use model::automation::Trigger;
-use model::diagnostic::{Severity, Source};
 use serde_json::{Value, json};
+use text::diagnostic::{Severity, Source};
 use trigger::Schedule;
 
 /// The number of instants that are listed.
@@ -30,7 +30,7 @@ pub struct ScheduleWords {
 pub fn preview_schedule(schedule: &Value, now: Timestamp) -> ScheduleWords {
     // JSON is YAML: the loader reads and checks it like a file.
     let file = json!({"trigger": {"schedule": schedule}, "steps": []}).to_string();
-    let loaded = model::load::automation(Arc::new(Source::new("preview.yaml", file)), "preview");
+    let loaded = language::load::automation(Arc::new(Source::new("preview.yaml", file)), "preview");
     let errors = loaded.report.entries().into_iter().filter(|entry| entry.severity == Severity::Error);
     let errors: Vec<String> = errors.map(|entry| entry.message).collect();
     let Some(Trigger::Schedule(schedule)) = loaded.value.map(|automation| automation.trigger) else {
@@ -52,10 +52,10 @@ pub fn preview_schedule(schedule: &Value, now: Timestamp) -> ScheduleWords {
 #[must_use]
 pub fn schema(catalog: &Catalog, name: &str) -> Option<Value> {
     match name {
-        "automation" => Some(model::schema::automation(&schema_context(catalog))),
-        "connection" => Some(model::schema::connection(&schema_context(catalog))),
+        "automation" => Some(language::schema::automation(&schema_context(catalog))),
+        "connection" => Some(language::schema::connection(&schema_context(catalog))),
         "connector" => Some(connector::manifest_schema()),
-        "test" => Some(model::schema::test_suite()),
+        "test" => Some(language::schema::test_suite()),
         _ => None,
     }
 }

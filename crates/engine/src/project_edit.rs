@@ -49,7 +49,7 @@ pub enum EditError {
     Changed(Option<ProjectText>),
     /// The change cannot be made in place.
     #[error(transparent)]
-    InPlace(#[from] model::edit::EditError),
+    InPlace(#[from] text::yaml::edit::EditError),
     /// There is no such automation.
     #[error(transparent)]
     Unknown(#[from] catalog::Error),

@@ -7,10 +7,10 @@ use std::time::Duration;
 use jiff::Timestamp;
 use model::automation::DefinitionHash;
 use model::execution::{Event, ExecutionId, Outcome};
-use model::redact::Mask as _;
 use model::{Automation, Status};
 use runtime::{Clock, Error, Pauses, ReadMemory, Runtime};
 use store::{CutEvents, ExecutionFilter, ExecutionRow, HistoryRow, Page, SMALL_VALUE, Store};
+use value::redact::Mask as _;
 
 /// The number of rows read at once.
 const PAGE: u32 = 200;

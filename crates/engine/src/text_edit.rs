@@ -3,9 +3,10 @@
 use std::sync::Arc;
 
 use catalog::{Catalog, ReloadSummary};
-use model::diagnostic::{Report, Span, Utf16Index};
-use model::edit::{Edited, Operation, Segment, edit_file};
+use language::edit::{Operation, edit_file};
 use serde_json::Value;
+use text::diagnostic::{Report, Span, Utf16Index};
+use text::yaml::edit::{Edited, Segment};
 
 use crate::Engine;
 use crate::project_edit::{EditError, ExpectedVersion};
@@ -35,7 +36,7 @@ pub fn edit_text(
     let Edited { text: new, changes } = edit_file(path, text, operations)?;
     let index = Utf16Index::new(text);
     let offset = |at: u32| index.units_at(at as usize);
-    let change = |change: model::edit::Change| {
+    let change = |change: text::yaml::edit::Change| {
         let Span { start, end } = change.span;
         TextChange { from: offset(start), to: offset(end), insert: change.insert }
     };
@@ -64,8 +65,8 @@ impl Engine {
         let operation =
             Operation::Set { at: vec![Segment::Key("enabled".to_owned())], value: Value::Bool(enabled) };
         let is_same = |text: &str| {
-            let source = Arc::new(model::Source::new(path.as_str(), text));
-            let loaded = model::load::automation(source, catalog::stem(&path));
+            let source = Arc::new(text::Source::new(path.as_str(), text));
+            let loaded = language::load::automation(source, catalog::stem(&path));
             loaded.for_checking().is_some_and(|(automation, _)| automation.enabled == enabled)
         };
         if is_same(&found.text) {

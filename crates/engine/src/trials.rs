@@ -6,10 +6,10 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use catalog::{Catalog, Deployment};
-use model::diagnostic::Report;
 use model::execution::{ExecutionId, Outcome};
 use runtime::{Error, ReadMemory};
 use testing::{RealSecrets, RecordedExecution, TestRunner, Trial, find_test_files, load_suite};
+use text::diagnostic::Report;
 
 use crate::engine::Engine;
 

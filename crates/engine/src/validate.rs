@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use connector::Registry;
 use model::AutomationId;
-use model::diagnostic::{Report, Source};
+use text::diagnostic::{Report, Source};
 
 use catalog::{AssembleInput, Catalog, File, FileKind, Folder, ScanScope, assemble, stem};
 use catalog::{builtin, check_connection};
@@ -106,16 +106,16 @@ fn check_as(catalog: &Catalog, path: &str, name: &str, text: &str, kind: Option<
     let source = Arc::new(Source::new(path, text));
     match kind {
         Some(FileKind::Connection) => {
-            let loaded = model::load::connection(source, name);
+            let loaded = language::load::connection(source, name);
             match loaded.for_checking() {
                 Some((value, gaps)) => check_connection(value, gaps, &loaded.report, catalog.registry()),
-                None => model::load::apply_allow_comments(loaded.report),
+                None => language::load::apply_allow_comments(loaded.report),
             }
         }
         Some(FileKind::Manifest) => {
             let (_, reports) = Registry::clone(catalog.registry()).with_manifests(vec![source.clone()]);
             let own = reports.into_iter().find(|report| report.source().path() == path);
-            model::load::apply_allow_comments(own.unwrap_or_else(|| Report::new(source, [])))
+            language::load::apply_allow_comments(own.unwrap_or_else(|| Report::new(source, [])))
         }
         Some(FileKind::Code) => Report::new(source, []),
         Some(FileKind::Automation) | None => {

@@ -1,5 +1,18 @@
 //! The ingress: starts executions. Webhooks, schedules, polls, and events of other systems come in here; an [`Ingress`]
 //! checks each start and hands it to the runtime.
+//!
+//! Modules, in reading order:
+//!
+//! * `ingress`: the state of everything that starts executions
+//! * `hooks`: a webhook request from its route to its response, with rates
+//! * `scheduler`: starts executions at the instants of schedules
+//! * `poll`: asks other systems for news
+//! * `subscribe`: registers webhooks at other applications
+//! * `listen`: captures requests of test addresses, and saves payloads
+//! * `manual`: starts by people
+//! * `changes`: what a reload changed for each of them
+//! * `forward`: operations on triggers that another node has
+//! * `persist`: repeats reads and writes of the store
 
 mod changes;
 mod forward;

@@ -1,16 +1,22 @@
-//! Data model of Cogwork: the YAML language, its evaluation, and the stored form of executions. No I/O, no clock, no async.
+//! Data model of Cogwork: checked files, and the stored form of executions. No I/O, no clock, no async.
 //!
 //! An [`Automation`] is one checked file. A [`Payload`] starts an execution of it. The history of an execution is a log of
-//! [`Event`]s, whose fold is an [`Execution`]. Steps pass [`Value`]s to each other.
-
-pub mod diagnostic;
-pub mod units;
-pub mod yaml;
-
-pub mod budget;
-pub mod expression;
-pub mod template;
-pub mod value;
+//! [`Event`]s, whose fold is a [`History`]. Steps pass [`Value`](value::Value)s to each other.
+//!
+//! Modules, in reading order:
+//!
+//! * `action`: specifications of actions, their inputs, results and errors
+//! * `automation`: the checked types of a file; `step.rs` has the verbs
+//! * `execution`: events, and `history`, the fold of a log
+//! * `log`: log lines of executions
+//! * `payload`: the input of an execution, and the response to a caller
+//! * `retry`: retry policies
+//! * `backoff`: growing pauses between attempts
+//! * `connection`: named credentials
+//! * `test_suite`: tests of automations
+//! * `reserved_headers`: headers that a response may not have
+//! * `metric`: counters and histograms
+//! * `failpoint`: faults that tests inject
 
 pub mod action;
 pub mod automation;
@@ -18,32 +24,18 @@ pub mod backoff;
 pub mod connection;
 pub mod execution;
 pub mod failpoint;
-pub mod instant;
+mod log;
 pub mod metric;
-pub mod mime;
 pub mod payload;
-pub mod redact;
 pub mod reserved_headers;
 pub mod retry;
 pub mod test_suite;
-pub mod url_template;
-
-pub mod edit;
-pub mod json_schema;
-pub mod load;
-pub mod reference_docs;
-pub mod schema;
 
 pub use action::{ActionError, ActionSpec, Effect, ErrorKind, InputSpec, InputType, ResultType};
 pub use automation::{Automation, AutomationId, Block, DefinitionHash, OnError, Step, Trigger, Verb};
 pub use backoff::Backoff;
-pub use budget::Budget;
-pub use connection::{Connection, Secret};
-pub use diagnostic::{Diagnostic, Severity, Source, Span};
-pub use execution::{Event, Execution, ExecutionId, LogLevel, LogLine, Origin, Outcome, Status, StepOutcome};
-pub use expression::Expression;
-pub use json_schema::JsonSchema;
+pub use connection::Connection;
+pub use execution::{Event, ExecutionId, History, Origin, Outcome, Status, StepOutcome};
+pub use log::{LogLevel, LogLine};
 pub use payload::{HttpResponse, Payload};
 pub use retry::RetryPolicy;
-pub use template::Template;
-pub use value::{File, Json, List, Map, Value};

@@ -5,9 +5,9 @@ use std::collections::BTreeMap;
 
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
+use value::{Data, File, Json, Map, Value};
 
-use crate::execution::LogLevel;
-use crate::value::{Data, File, Json, Map, Value};
+use crate::LogLevel;
 
 /// The input of an execution, stored as it arrived.
 ///
@@ -78,7 +78,7 @@ pub struct TriggerCodeResult {
     #[serde(
         default,
         skip_serializing_if = "Option::is_none",
-        deserialize_with = "crate::value::deserialize_present"
+        deserialize_with = "value::deserialize_present"
     )]
     #[schema(value_type = Option<Json>)]
     pub results: Option<Value>,
@@ -187,8 +187,7 @@ impl HttpResponse {
 /// Serialises a body as a file value: text if it is UTF-8, otherwise base64.
 mod raw_body {
     use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
-
-    use crate::value::{File, Value};
+    use value::{File, Value};
 
     pub(super) fn serialize<S: Serializer>(file: &File, serializer: S) -> Result<S::Ok, S::Error> {
         Value::from(file.clone()).serialize(serializer)
@@ -205,8 +204,7 @@ mod raw_body {
 /// Serialises bytes as a file value.
 mod raw_bytes {
     use serde::{Deserializer, Serializer};
-
-    use crate::value::{Data, File};
+    use value::{Data, File};
 
     pub(super) fn serialize<S: Serializer>(data: &Data, serializer: S) -> Result<S::Ok, S::Error> {
         super::raw_body::serialize(

@@ -8,7 +8,6 @@ use std::sync::{Mutex, PoisonError};
 use jiff::Timestamp;
 use model::AutomationId;
 use model::execution::{ExecutionId, WaitReason};
-use model::redact;
 
 use crate::api::Pending;
 
@@ -52,7 +51,7 @@ impl AnswerLog {
             automation: question.automation,
             automation_name: question.automation_name,
             step: question.step,
-            message: redact::truncate(&message, MAX_QUESTION).into_owned(),
+            message: text::truncate(&message, MAX_QUESTION).into_owned(),
             option,
             by,
         };

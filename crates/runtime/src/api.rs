@@ -4,9 +4,10 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use jiff::Timestamp;
+use model::LogLine;
 use model::action::InputSpec;
 use model::automation::AutomationId;
-use model::execution::{Event, ExecutionId, LogLine, Origin, WaitReason};
+use model::execution::{Event, ExecutionId, Origin, WaitReason};
 use model::payload::Payload;
 use serde::Serialize;
 

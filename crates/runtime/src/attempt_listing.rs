@@ -1,7 +1,7 @@
 //! The attempt that the failed or retried step of an execution is at, in short form, for lists.
 
 use model::automation::Automation;
-use model::execution::{Event, Outcome, StepOutcome};
+use model::execution::{History, split_key};
 use serde::Serialize;
 use store::{ExecutionRow, SMALL_VALUE, Store};
 
@@ -25,10 +25,10 @@ pub struct StepAttempt {
 }
 
 impl StepAttempt {
-    /// Derives the attempt of a step from the events of its execution; `None` if the step has no retry policy.
+    /// Derives the attempt of a step from the history of its execution; `None` if the step has no retry policy.
     #[must_use]
-    pub fn new(automation: &Automation, step: &str, events: &[Event]) -> Option<Self> {
-        let id = step.split('[').next().unwrap_or_default();
+    pub fn new(automation: &Automation, step: &str, history: &History<'_>) -> Option<Self> {
+        let (id, _) = split_key(step);
         let mut retries = 0;
         automation.walk(&mut |known| {
             if known.id.as_ref() == id {
@@ -38,13 +38,9 @@ impl StepAttempt {
         if retries == 0 {
             return None;
         }
-        let has_ended = matches!(events.last(), Some(Event::Finished { .. }));
-        let failed = events.iter().rev().find_map(|event| match event {
-            Event::StepRetry { step: retried, attempt, .. } if retried == step => Some(*attempt),
-            _ => None,
-        });
-        // The last attempt of a step that failed for good has no retry after it.
-        let attempt = failed.unwrap_or(0) + u32::from(has_ended);
+        let failed = history.step(step).map_or(0, |step| step.last_retry);
+        // The last attempt of a step that failed permanently has no retry after it.
+        let attempt = failed + u32::from(history.outcome.is_some());
         (attempt > 0).then(|| Self { step: step.to_owned(), attempt, of: retries.saturating_add(1) })
     }
 
@@ -71,8 +67,9 @@ impl StepAttempt {
             return Ok(None);
         }
         let events = store.events_cut(row.id, SMALL_VALUE).await?.unwrap_or_default().events;
-        let step = retried_step(pauses).or_else(|| failed_step(&events));
-        Ok(step.and_then(|step| Self::new(automation, step, &events)))
+        let history = History::new(&events);
+        let step = retried_step(pauses).or_else(|| history.failed_step());
+        Ok(step.and_then(|step| Self::new(automation, step, &history)))
     }
 }
 
@@ -81,26 +78,6 @@ fn retried_step(pauses: Option<&Pauses>) -> Option<&str> {
     let retried =
         pauses.into_iter().flat_map(|pauses| &pauses.first).find(|pause| pause.kind == PauseKind::Retry);
     retried.map(|pause| pause.step.as_str())
-}
-
-/// Returns the step that an ended execution failed at, with its loop turns.
-fn failed_step(events: &[Event]) -> Option<&str> {
-    let Some(Event::Finished { outcome: Outcome::Failed { error } | Outcome::Stuck { error }, .. }) =
-        events.last()
-    else {
-        return None;
-    };
-    let id = error.step.as_deref()?;
-    if id.contains('[') {
-        return Some(id);
-    }
-    // The error of the execution may name the step without its turns.
-    let with_turns = events.iter().rev().find_map(|event| match event {
-        Event::StepFinished { step, outcome: StepOutcome::Failed { .. }, .. }
-        | Event::StepFailed { step, .. } => (step.split('[').next() == Some(id)).then_some(step.as_str()),
-        _ => None,
-    });
-    with_turns.or(Some(id))
 }
 
 impl Runtime {

@@ -4,8 +4,8 @@ use std::borrow::Cow;
 use std::sync::Arc;
 
 use model::payload::{Payload, WebhookPayload};
-use model::redact::{self, Redactor};
-use model::value::{Key, Map, Value};
+use value::redact::{self, Redactor};
+use value::{Key, Map, Value};
 
 /// Masks the credentials in the request that starts an execution, whatever its origin: a sender, a person, a replay or an import. Steps read
 /// the masked values at once, so that they read the same after a restart. `results` is `trigger.results`, if the payload has been parsed

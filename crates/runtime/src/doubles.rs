@@ -4,7 +4,7 @@ use futures_util::future::BoxFuture;
 use jiff::Timestamp;
 use model::action::{ActionError, ActionSpec};
 use model::automation::AutomationId;
-use model::value::{Map, Value};
+use value::{Map, Value};
 
 /// Replaces the outside world in a test.
 pub trait Doubles: Send + Sync + 'static {

@@ -8,15 +8,13 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use allocator::LargeWork;
-use model::budget::Exceeded;
-use model::budget::Limits;
-use model::expression::{EvalClock, EvaluationError};
+use expression::template::Template;
+use expression::{EvalClock, EvaluationError, Expression};
 use model::metric::Counter;
-use model::template::Template;
-use model::value::Value;
-use model::{Budget, Expression};
 use tokio::runtime::RuntimeFlavor;
 use tokio::sync::Semaphore;
+use value::budget::{Exceeded, Limits};
+use value::{Budget, Value};
 
 /// Evaluates expressions, and bounds how many evaluations run on blocking threads.
 pub struct Evaluator {
@@ -168,7 +166,7 @@ pub(crate) fn evaluate_url(
     moment: Option<&Arc<dyn EvalClock>>,
     budget: &Budget,
 ) -> Result<Value, EvaluationError> {
-    model::url_template::evaluate(template, budget, &mut |expression| {
+    expression::url_template::evaluate(template, budget, &mut |expression| {
         expression.evaluate_with_clock(scope, moment, budget)
     })
 }

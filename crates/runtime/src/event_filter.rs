@@ -7,12 +7,11 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use model::Budget;
-use model::diagnostic::Span;
+use expression::{Expression, equality_key};
 use model::execution::Signal;
-use model::expression::{Expression, equality_key};
-use model::value::{JsonLimits, Key, Map, Value};
 use store::EventKey;
+use text::diagnostic::Span;
+use value::{Budget, JsonLimits, Key, Map, Value};
 
 use crate::evaluator::Evaluator;
 

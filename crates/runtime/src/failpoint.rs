@@ -2,7 +2,7 @@
 
 use model::action::{ActionError, ErrorKind};
 use model::failpoint::{Failpoint, FailpointAction};
-use model::value::Value;
+use value::Value;
 
 use crate::context::Runtime;
 

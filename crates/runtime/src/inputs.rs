@@ -1,9 +1,9 @@
 //! Checks inputs against their declarations.
 
-use model::Template;
+use expression::Template;
 use model::action::{ActionSpec, InputSpec, InputType};
 use model::automation::Automation;
-use model::value::Map;
+use value::Map;
 
 use crate::error::Error;
 
@@ -16,7 +16,7 @@ pub fn check_inputs(automation: &Automation, given: &Map) -> Result<(), Error> {
 pub fn check_declared(declared: &[InputSpec], given: &Map, what: &str) -> Result<(), Error> {
     let names = || declared.iter().map(|input| input.name.as_str());
     if let Some(unknown) = given.keys().find(|key| !names().any(|name| name == *key)) {
-        let near = model::diagnostic::nearest(unknown, names());
+        let near = text::diagnostic::nearest(unknown, names());
         let near = near.map_or_else(String::new, |near| format!("; did you mean `{near}`?"));
         let all: Vec<&str> = names().collect();
         let known = if all.is_empty() { "none".to_owned() } else { all.join(", ") };

@@ -3,6 +3,48 @@
 //! A [`Runtime`] holds the state that all executions share. `admission` makes an execution durable before anybody hears of
 //! it, and `run` walks its plan. The runtime knows neither HTTP serving, nor SQL, nor any vendor, and starts nothing itself:
 //! triggers call [`Runtime::accept`].
+//!
+//! Modules, in reading order:
+//!
+//! * `context`: the state that all executions share
+//! * `operations`: queries and commands of people and programs
+//! * `admission`: accepts, queues, suspends and recovers executions
+//! * `peers`: the other daemons that share the store
+//! * `run`: runs one execution and writes its log
+//! * `rerun`: replays that people start
+//! * `native`: the native actions that need an execution
+//! * `event_filter`: finds the steps that an event concerns
+//! * `isolation`: finds the execution that a crash counts against
+//! * `evaluator`: runs long evaluations on threads of their own
+//! * `memory`: bounds large values and the large data of triggers
+//! * `answer_memory`: reserves memory for the answers of called hosts
+//! * `connections`: tokens, logins and statistics of connections
+//! * `secrets`: the values of secrets
+//! * `vault`: the encrypted secrets in the store
+//! * `credentials`: removes the credentials of senders from payloads
+//! * `resume_tokens`: removes the tokens of resume addresses from what readers get
+//! * `inputs`: checks the inputs of a start
+//! * `loop_guard`: bounds chains of executions over HTTP
+//! * `refused_writes`: pauses executions whose writes are refused
+//! * `rejections`: counts the requests that were rejected
+//! * `refusals`: the latest requests that started nothing
+//! * `answers`: the latest answers of people
+//! * `wait_listing`: the waits in lists of executions
+//! * `attempt_listing`: the attempts in lists of executions
+//! * `statistics`: outcomes and durations by hour
+//! * `metrics`: counters for monitoring
+//! * `observer`: gives ended executions and log lines to exporters
+//! * `deployment_times`: the time at which each definition came into force
+//! * `timer`: the loop of schedules, polls and subscriptions
+//! * `clock`: the monotonic and the wall clock
+//! * `random`: random bytes for ids
+//! * `locks`: locks by key
+//! * `detached`: futures that outlive their caller
+//! * `doubles`: the trait of test doubles
+//! * `failpoint`: faults that tests inject
+//! * `settings`: the settings of a runtime
+//! * `api`: the plain values of its interface
+//! * `error`: the error of this crate
 
 mod admission;
 mod answer_memory;

@@ -6,10 +6,10 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use model::payload::Payload;
-use model::value::{Reserved, Value};
 use model::{Event, ExecutionId};
 use store::{CutEvents, ExecutionRow};
 use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore};
+use value::{Reserved, Value};
 
 use crate::context::Runtime;
 use crate::error::Error;

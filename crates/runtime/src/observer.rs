@@ -6,9 +6,9 @@ use std::fmt;
 use std::sync::Arc;
 
 use jiff::Timestamp;
-use model::Automation;
-use model::execution::{ExecutionId, LogLine, Origin};
+use model::execution::{ExecutionId, Origin};
 use model::payload::Payload;
+use model::{Automation, LogLine};
 
 use crate::context::Runtime;
 

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use model::execution::{Event, ExecutionId, Outcome, Signal};
-use model::value::Value;
+use value::Value;
 
 use crate::admission::SentEvent;
 use crate::api::{QueueStatus, Status};

@@ -5,7 +5,7 @@ use std::ops::Range;
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use model::execution::ExecutionId;
-use model::redact::{MASK, Mask};
+use value::redact::{MASK, Mask};
 
 use crate::run::Secret;
 
@@ -118,8 +118,8 @@ fn looks_like_id(window: &[u8]) -> bool {
 #[cfg(test)]
 mod tests {
     use jiff::Timestamp;
-    use model::Value;
-    use model::redact::masked_value;
+    use value::Value;
+    use value::redact::masked_value;
 
     use super::*;
 

@@ -5,16 +5,14 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use connector::ResolvedConnection;
-use model::Secret;
+use expression::Reference;
+use expression::template::Template;
 use model::action::{ActionError, ErrorKind};
 use model::automation::{Automation, Encoding, Verify};
-use model::expression::Reference;
-use model::mime;
-use model::redact::{MASK, Redactor};
-use model::template::Template;
-use model::value::{Map, Value};
 use serde::Serialize;
 use trigger::verify::{Key, Verifier};
+use value::redact::{MASK, Redactor};
+use value::{Map, Secret, Value, mime};
 use zeroize::Zeroizing;
 
 use crate::doubles::Doubles;
@@ -312,7 +310,7 @@ impl Secrets {
         }
         let scope = Value::Map(Arc::new(Map::from_iter([("secrets", secrets), ("env", env)])));
         // The scope contains secrets, so the evaluation error itself is not shown.
-        template.evaluate(&scope, &model::Budget::default()).map_err(|error| {
+        template.evaluate(&scope, &value::Budget::default()).map_err(|error| {
             let why = self.why_no_value(&references);
             let message = format!("{place}: `{}` has no value; {why}", error.expression);
             ActionError::new(ErrorKind::Connection, message)

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use model::automation::Retention;
 use model::failpoint::Failpoints;
-use model::redact::Redactor;
+use value::redact::Redactor;
 
 use crate::observer::Observer;
 use crate::vault::KeySource;

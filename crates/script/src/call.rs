@@ -3,8 +3,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use model::Value;
 use serde::{Deserialize, Serialize};
+use value::Value;
 
 use crate::module::Module;
 

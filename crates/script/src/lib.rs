@@ -5,6 +5,17 @@
 //! socket and a pipe, no rights, a bounded heap and a bounded life; the pool kills and replaces one that exceeds its
 //! deadline. A worker compiles a [`Module`] once; each [`Call`] evaluates it anew between frozen intrinsics, so that no
 //! run sees another. [`Pool::check`] analyses a module ([`ModuleInfo`]) without running it.
+//!
+//! Modules, in reading order:
+//!
+//! * `call`: the inputs and the result of a run
+//! * `module`: a compiled module
+//! * `module_info`: the analysis of a module
+//! * `pool`: admission, the workers and their supervisor
+//! * `protocol`: the messages between the pool and a worker
+//! * `worker`: the confined process
+//! * `fuzzing`: entry points of the fuzzer
+//! * `error`: the error of this crate
 
 mod call;
 mod error;

@@ -7,8 +7,8 @@ use std::path::{Path, PathBuf};
 
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
-use model::Secret;
 use serde::{Deserialize, Serialize};
+use value::Secret;
 
 use crate::Error;
 

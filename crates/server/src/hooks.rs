@@ -13,9 +13,9 @@ use http::header::{ALLOW, CACHE_CONTROL, CONTENT_TYPE, X_CONTENT_TYPE_OPTIONS};
 use http::{HeaderMap, HeaderName, HeaderValue, Method, Request, Response, StatusCode};
 use hyper::body::Incoming;
 use model::HttpResponse;
-use model::value::Data;
 use tokio_util::sync::CancellationToken;
 use trigger::webhook::MAX_PARSED_BYTES;
+use value::Data;
 
 use crate::admin::forwarded_for;
 use crate::audit::{AuditLog, Entry};

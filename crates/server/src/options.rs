@@ -4,7 +4,7 @@ use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
 use std::time::Duration;
 
-use model::Secret;
+use value::Secret;
 
 use crate::admin::Scopes;
 

@@ -4,10 +4,10 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 
 use engine::Engine;
-use model::Secret;
 use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
+use value::Secret;
 
 use crate::admin::{Admin, Api};
 use crate::audit::AuditLog;

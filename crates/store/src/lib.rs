@@ -3,6 +3,25 @@
 //! [`Store`] joins a trait for each duty. [`open`] returns the store at a [`Location`]; the handle is `Arc<dyn Store>`
 //! everywhere. When its last clone is dropped, the queued writes are committed and the files are released;
 //! [`Store::close`] does the same without blocking a thread.
+//!
+//! Modules, in reading order:
+//!
+//! * `traits`: a trait for each duty; each method says what a crash means
+//! * `types`: the values that the traits take and give
+//! * `location`: the address of a store
+//! * `options`: the settings of a store
+//! * `codec`: the stored forms that both databases share
+//! * `sqlite`: the store in one file: a writer thread, a pool of readers, files of large values
+//! * `postgres`: the store that several daemons share: lanes of batches, beats, shards, letters
+//! * `migration`: moves a store to another place
+//! * `counters`: counters of the writer
+//! * `outage`: the time in which a store takes no writes
+//! * `poison`: the first fatal failure
+//! * `prefix`: finds executions by the beginning of their id
+//! * `random`: bytes of the system for ids and secrets
+//! * `conformance`: the rules that every store passes
+//! * `memory`: a store for tests
+//! * `error`: the error of this crate
 
 mod codec;
 mod counters;

@@ -10,10 +10,9 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use jiff::Timestamp;
 use model::failpoint::{Failpoint, FailpointAction, Failpoints};
 use model::payload::WebhookPayload;
-use model::value::{Data, File};
 use model::{
-    AutomationId, DefinitionHash, Event, ExecutionId, LogLevel, LogLine, Map, Origin, Outcome, Payload,
-    Status, StepOutcome, Value,
+    AutomationId, DefinitionHash, Event, ExecutionId, LogLevel, LogLine, Origin, Outcome, Payload, Status,
+    StepOutcome,
 };
 use store::conformance::PostgresServer;
 use store::migration::{self, Kind, Migrated, Progress};
@@ -23,6 +22,7 @@ use store::{
     SnapshotChange, StateWrite, Store, Subscription, Wait, Watermark,
 };
 use tempfile::TempDir;
+use value::{Data, File, Map, Value};
 
 /// Larger than what a row keeps.
 const LARGE: usize = 100 << 10;

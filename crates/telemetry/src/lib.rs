@@ -4,6 +4,19 @@
 //! execution that outlives the daemon has all its spans. Ids of spans are hashes of what they stand for, so a
 //! `traceparent` that a call sends needs no state. The crate implements [`runtime::Observer`]; without it the runtime does
 //! nothing of this.
+//!
+//! Modules, in reading order:
+//!
+//! * `telemetry`: start, observer of the runtime, stop
+//! * `config`: the variables
+//! * `context`: trace and span ids, and the header that carries them
+//! * `spans`: derives the spans of an execution from its log
+//! * `tree`: the step around a step
+//! * `logs`: log lines of executions and of the daemon
+//! * `queue`: the bounded queue of the exporter
+//! * `batch`: batches of the queue
+//! * `export`: sends batches by OTLP
+//! * `error`: the error of this crate
 
 mod batch;
 mod config;

@@ -5,14 +5,15 @@ use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::SystemTime;
 
-use model::execution::{ExecutionId, LogLevel, LogLine};
-use model::redact::Redactor;
+use model::execution::ExecutionId;
+use model::{LogLevel, LogLine};
 use opentelemetry::logs::{AnyValue, LogRecord as _, Logger as _, LoggerProvider as _, Severity};
 use opentelemetry_sdk::logs::{SdkLogRecord, SdkLogger, SdkLoggerProvider};
 use tokio::sync::mpsc;
 use tracing::field::{Field, Visit};
 use tracing::{Event, Level, Subscriber};
 use tracing_subscriber::layer::{Context, Layer};
+use value::redact::Redactor;
 
 use crate::context::{self, ExecutionTrace};
 use crate::queue::{Counts, offer};

@@ -4,8 +4,8 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use model::execution::{ExecutionId, LogLine};
-use model::redact::Redactor;
+use model::LogLine;
+use model::execution::ExecutionId;
 use opentelemetry_sdk::logs::SdkLogRecord;
 use opentelemetry_sdk::trace::ShouldSample;
 use runtime::{Attempt, EndedExecution, Observer, ObserverCounts};
@@ -15,6 +15,7 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 use tracing::Subscriber;
 use tracing_subscriber::layer::Layer;
+use value::redact::Redactor;
 
 use crate::batch;
 use crate::config::{Config, SignalConfig};

@@ -4,14 +4,15 @@ use std::path::Path;
 use std::sync::Arc;
 
 use connector::{Registry, check_value};
+use expression::Expression;
+use model::AutomationId;
 use model::action::{ActionSpec, InputSpec};
 use model::automation::{Approval, Automation, BlockKind, SpannedName, StartForm, Step, Verb, WaitOn};
-use model::diagnostic::{Diagnostic, nearest};
-use model::expression::Expression;
 use model::test_suite::{
     CallsExpect, Case, Matcher, Pattern, Start, StimulusKind, Stub, StubOutcome, Suite, Target,
 };
-use model::{AutomationId, Span};
+use text::Span;
+use text::diagnostic::{Diagnostic, nearest};
 
 use crate::observed::{find_step, split};
 use crate::result;
@@ -173,7 +174,7 @@ impl<'a> Check<'a> {
         );
     }
 
-    fn inputs(&mut self, inputs: &[(SpannedName, model::Value)]) {
+    fn inputs(&mut self, inputs: &[(SpannedName, value::Value)]) {
         let declared = &self.automation.inputs;
         for (name, value) in inputs {
             match declared.iter().find(|input| input.name == name.name) {
@@ -236,7 +237,7 @@ impl<'a> Check<'a> {
         let (mut names, mut certain) = (Vec::new(), true);
         self.automation.walk(&mut |step| match &step.verb {
             Verb::WaitFor(wait) => match &wait.on {
-                WaitOn::Event { name, .. } => match name.literal().and_then(model::Value::as_str) {
+                WaitOn::Event { name, .. } => match name.literal().and_then(value::Value::as_str) {
                     Some(name) => names.push(name),
                     None => certain = false,
                 },

@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use model::automation::{Automation, BlockKind, OnError, OnTimeout, Step, Verb};
-use model::diagnostic::Span;
 use model::execution::{Event, StepOutcome};
+use text::diagnostic::Span;
 
 use crate::observed::{ObservedSteps, split};
 use crate::test_run::TestTrace;

@@ -1,8 +1,8 @@
 //! Drives a running test: advances the clock when all tasks wait, and triggers the test's scripted events.
 
-use model::Span;
 use model::execution::WaitReason;
 use model::test_suite::{Stimulus, StimulusKind};
+use text::Span;
 
 use crate::error::TestError;
 use crate::test_run::TestRun;

@@ -1,9 +1,9 @@
 //! The error of a test that could not run.
 
-use model::Span;
 use model::automation::SpannedName;
-use model::diagnostic::Diagnostic;
 use model::test_suite::Case;
+use text::Span;
+use text::diagnostic::Diagnostic;
 
 /// Reason why a test could not run.
 #[derive(Debug)]

@@ -1,17 +1,18 @@
 //! Compares the trace of a test with its expectations.
 
 use connector::UnmatchedRequest;
+use expression::Expression;
 use model::automation::{Automation, SpannedName};
-use model::diagnostic::{Diagnostic, nearest};
-use model::execution::{Event, LogLine, Outcome};
-use model::expression::Expression;
+use model::execution::{Event, Outcome};
 use model::payload::HttpResponse;
 use model::test_suite::{
     CallsExpect, Case, Ending, Expect, Mismatch, Pattern, ResponseExpect, StepEnding, StepExpect, Target,
 };
-use model::units::format_duration;
-use model::value::{JsonLimits, Map, Value};
-use model::{ActionError, Span};
+use model::{ActionError, LogLine};
+use text::Span;
+use text::diagnostic::{Diagnostic, nearest};
+use text::units::format_duration;
+use value::{JsonLimits, Map, Value};
 
 use crate::observed::{self, ObservedStep, ObservedSteps, split};
 use crate::stubs::{Call, Unanswered};
@@ -359,7 +360,7 @@ impl ExpectationCheck<'_> {
         }
         let scope = self.scope(observed, events, logs);
         for condition in &self.expect.that {
-            match condition.evaluate(&scope, &model::Budget::default()) {
+            match condition.evaluate(&scope, &value::Budget::default()) {
                 Ok(value) if value.is_truthy() => {}
                 Ok(value) => {
                     let label = match operands(condition, &scope).as_slice() {

@@ -4,9 +4,9 @@ use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use model::diagnostic::{Diagnostic, Report, Source, Span};
-use model::load;
+use language::load;
 use model::test_suite::{Suite, suite_stem};
+use text::diagnostic::{Diagnostic, Report, Source, Span};
 
 use crate::check::check;
 use catalog::Catalog;

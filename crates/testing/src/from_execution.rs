@@ -6,10 +6,10 @@ use std::fmt::Write as _;
 use connector::Registry;
 use model::action::{ActionError, Effect};
 use model::automation::{Automation, Verb};
-use model::execution::{Event, Outcome, StepOutcome};
+use model::execution::{Event, History, Outcome, split_key};
 use model::payload::{HttpResponse, Payload, WebhookPayload};
-use model::redact::{MASK, is_credential_name};
-use model::value::{Map, Value};
+use value::redact::{MASK, is_credential_name};
+use value::{Map, Value};
 
 use crate::observed;
 use crate::trial::{RecordedAnswers, RecordedExecution};
@@ -150,7 +150,7 @@ fn request_value(request: &WebhookPayload) -> Result<Value, String> {
         return Err("the body of the request is too large for a test".to_owned());
     };
     if !bytes.is_empty() {
-        let limits = model::value::JsonLimits::default();
+        let limits = value::JsonLimits::default();
         let is_json = request.body.content_type.contains("json");
         match std::str::from_utf8(bytes) {
             Ok(text) => {
@@ -204,26 +204,15 @@ fn doubles(recorded: &RecordedExecution, registry: &Registry) -> Result<Vec<Stri
         }
     });
     let mut answers: BTreeMap<&str, Vec<Map>> = BTreeMap::new();
-    let mut failing = HashSet::new();
-    for event in &recorded.events {
-        let (step, answer) = match event {
-            Event::StepRetry { step, error, .. } => (step, failure(error)),
-            Event::StepFailed { step, error, .. } => {
-                failing.insert(step.as_str());
-                (step, failure(error))
-            }
-            Event::StepFinished { step, outcome, .. } => match outcome {
-                StepOutcome::Succeeded { result } => (step, Map::from_iter([("result", result.clone())])),
-                StepOutcome::Failed { .. } if failing.remove(step.as_str()) => continue,
-                StepOutcome::Failed { error, .. } => (step, failure(error)),
-                StepOutcome::Skipped | StepOutcome::Jumped { .. } => continue,
-            },
-            _ => continue,
-        };
-        let id = step.split('[').next().unwrap_or_default();
+    for (step, answer) in History::new(&recorded.events).answers() {
+        let (id, _) = split_key(step);
         if !called.contains(id) {
             continue;
         }
+        let answer = match answer {
+            Ok(result) => Map::from_iter([("result", (*result).clone())]),
+            Err(error) => failure(error),
+        };
         let answer_value = Value::from(answer.clone());
         if has_file(&answer_value) {
             return Err(format!("the answer of step `{step}` is a file, which a test cannot hold"));
@@ -327,7 +316,7 @@ fn response(events: &[Event]) -> Option<Value> {
     let body = response
         .body
         .in_memory()
-        .and_then(|bytes| Value::from_json(bytes, model::value::JsonLimits::default()).ok());
+        .and_then(|bytes| Value::from_json(bytes, value::JsonLimits::default()).ok());
     if let Some(body) = body.filter(is_pattern) {
         expected.insert("body", body);
     }

@@ -2,6 +2,24 @@
 //!
 //! A test runs on a real engine with a real store in its own folder, without network and without waiting: doubles
 //! answer actions with external effects, and the clock advances only while all tasks wait.
+//!
+//! Modules, in reading order:
+//!
+//! * `files`: finds test files
+//! * `check`: checks them
+//! * `test_run`: the engine of a test, and its trace
+//! * `runner`: runs one test
+//! * `start`: starts the execution of a test
+//! * `driver`: moves the clock and sends events
+//! * `quiescence`: finds when the clock may move
+//! * `stubs`: answers actions
+//! * `observed`: the steps that ran
+//! * `expectations`: compares them with the test
+//! * `result`: checks a stub's answer against the declared type
+//! * `coverage`: the steps that tests reached
+//! * `trial`: runs recorded executions on another version
+//! * `from_execution`: writes a test from a recorded execution
+//! * `error`: the error of this crate
 
 mod check;
 mod coverage;
@@ -24,10 +42,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use connector::Cassette;
+use model::LogLine;
 use model::automation::Automation;
-use model::diagnostic::Report;
-use model::execution::{Event, LogLine};
+use model::execution::Event;
 use model::test_suite::{CASSETTE_DIR, Case, Suite};
+use text::diagnostic::Report;
 
 use catalog::Catalog;
 use error::TestError;

@@ -4,17 +4,17 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use model::action::ActionError;
 use model::automation::{Automation, Block, BlockKind, Step};
-use model::execution::{Event, Outcome, StepOutcome};
+use model::execution::{Event, History, Outcome, StepHistory, StepOutcome};
 use model::test_suite::StepEnding;
-use model::value::{Map, Value};
+use value::{Map, Value};
 
-/// Observed steps of an execution, by step key (id and iterations).
+/// Observed steps of an execution, in the order of their keys (id and iterations).
 pub(super) struct ObservedSteps<'a> {
     steps: BTreeMap<&'a str, ObservedStep<'a>>,
 }
 
 /// Observed step, in one iteration of its loops.
-#[derive(Clone, Copy, Default)]
+#[derive(Clone, Copy)]
 pub(super) struct ObservedStep<'a> {
     /// Outcome; `None` if it has not finished.
     pub(super) outcome: Option<&'a StepOutcome>,
@@ -32,34 +32,12 @@ pub(super) struct ObservedStep<'a> {
 
 impl<'a> ObservedSteps<'a> {
     pub(super) fn from_events(events: &'a [Event]) -> Self {
-        let mut steps: BTreeMap<&str, ObservedStep<'_>> = BTreeMap::new();
-        for event in events {
-            match event {
-                Event::StepStarted { step, .. } => {
-                    steps.entry(step).or_default();
-                }
-                Event::StepRetry { step, .. } => steps.entry(step).or_default().retries += 1,
-                Event::StepFailed { step, error, .. } => {
-                    let step = steps.entry(step).or_default();
-                    (step.failures, step.failure) = (step.failures + 1, Some(error));
-                }
-                // A retried execution repeats its failed steps.
-                Event::Retried { .. } => steps.values_mut().for_each(|step| step.failure = None),
-                Event::StepFinished { step, outcome, .. } => {
-                    let step = steps.entry(step).or_default();
-                    match outcome {
-                        StepOutcome::Skipped => step.skips += 1,
-                        StepOutcome::Failed { .. } => {
-                            (step.failures, step.runs) = (step.failures + 1, step.runs + 1)
-                        }
-                        _ => step.runs += 1,
-                    }
-                    step.outcome = Some(outcome);
-                }
-                _ => {}
-            }
-        }
-        Self { steps }
+        let history = History::new(events);
+        let observed = history.steps().iter().map(|step| {
+            let StepHistory { outcome, retries, failure, failures, runs, skips, .. } = *step;
+            (step.key, ObservedStep { outcome, retries, failure, failures, runs, skips })
+        });
+        Self { steps: observed.collect() }
     }
 
     /// Returns a step by its key.

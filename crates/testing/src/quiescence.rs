@@ -9,9 +9,8 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use async_trait::async_trait;
 use jiff::Timestamp;
-use model::execution::{Event, ExecutionId, LogLine};
-use model::value::FileStorage;
-use model::{AutomationId, DefinitionHash};
+use model::execution::{Event, ExecutionId};
+use model::{AutomationId, DefinitionHash, LogLine};
 use store::{
     Accept, AcceptOutcome, Address, Append, Capacity, DedupHit, Definition, DefinitionStore, DefinitionUse,
     Error, EventWaiter, ExecutionFilter, ExecutionRow, ExecutionStore, GenerationStore, Info,
@@ -20,6 +19,7 @@ use store::{
     SuspendedExecution, TriggerStore, Wait, WaitStore, Watermark,
 };
 use tokio::sync::{Notify, watch};
+use value::FileStorage;
 
 /// Detector of quiescence. Cheap to clone.
 #[derive(Clone, Default)]

@@ -1,9 +1,9 @@
 //! Compares a double's answer with the declared result type of its action: fields may be missing, but not added.
 
+use expression::template::Template;
 use model::action::ResultType;
-use model::diagnostic::nearest;
-use model::template::Template;
-use model::value::Value;
+use text::diagnostic::nearest;
+use value::Value;
 
 /// Maximum number of messages per answer.
 const MOST: usize = 5;

@@ -7,8 +7,8 @@ use model::automation::{SpannedName, StartForm, Trigger, WebhookTrigger};
 use model::execution::Origin;
 use model::payload::{HttpResponse, Payload};
 use model::test_suite::{Request, RequestBody, Start};
-use model::value::{Data, Map, Value};
 use percent_encoding::{AsciiSet, CONTROLS, NON_ALPHANUMERIC, utf8_percent_encode};
+use value::{Data, Map, Value};
 
 use crate::error::TestError;
 use crate::test_run::TestRun;

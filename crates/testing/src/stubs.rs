@@ -7,12 +7,12 @@ use connector::Cassette;
 use futures_util::FutureExt as _;
 use futures_util::future::BoxFuture;
 use jiff::Timestamp;
-use model::Span;
 use model::action::{ActionError, Effect, ErrorKind};
 use model::automation::AutomationId;
-use model::redact::MASK;
 use model::test_suite::{Case, Start, Stub, StubError, StubOutcome, StubResponse, Target};
-use model::value::{Map, Value};
+use text::Span;
+use value::redact::MASK;
+use value::{Map, Value};
 
 use crate::quiescence::Quiescence;
 use crate::test_run::TestSetup;
@@ -285,7 +285,7 @@ fn reply(answer: &StubResponse, name: &str, inputs: Value, index: u32) -> Result
     match &answer.reply {
         StubOutcome::Result(template) => {
             let scope = Map::from_iter([("inputs", inputs), ("index", Value::from(index))]);
-            template.evaluate(&Value::from(scope), &model::Budget::default()).map_err(|error| {
+            template.evaluate(&Value::from(scope), &value::Budget::default()).map_err(|error| {
                 let message = format!("the double of `{name}` cannot answer: {error}");
                 ActionError::new(ErrorKind::Internal, message)
             })

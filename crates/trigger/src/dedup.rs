@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use model::automation::{DedupBy, RequestField, WebhookTrigger};
 use model::payload::WebhookPayload;
-use model::{Map, Value};
 use ring::digest::{Context, SHA256};
+use value::{Map, Value};
 
 use crate::rejection::Rejection;
 use crate::webhook::ReceivedRequest;

@@ -2,8 +2,10 @@
 
 use std::time::Duration;
 
-use model::json_schema::LimitExceeded;
-use model::{HttpResponse, Map, Value, units};
+use expression::json_schema::LimitExceeded;
+use model::HttpResponse;
+use text::units;
+use value::{Map, Value};
 
 use crate::response;
 

@@ -1,6 +1,7 @@
 //! `trigger.results`, the data of a trigger that steps read.
 
-use model::{Map, Payload, Trigger, Value};
+use model::{Payload, Trigger};
+use value::{Map, Value};
 
 use crate::{Rejection, webhook};
 

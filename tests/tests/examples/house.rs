@@ -5,7 +5,6 @@ use std::time::Duration;
 
 use engine::{Engine, EngineEvent, ManualClock, Settings, Start};
 use jiff::Timestamp;
-use model::value::Map;
 use model::{AutomationId, ExecutionId, Origin, Outcome, Payload};
 use reqwest::header::HeaderMap;
 use serde_json::{Value, json};
@@ -15,6 +14,7 @@ use tests::canary;
 use tests::project::{Project, repository};
 use tests::wiki::{DEMO_EMAIL, DEMO_TOKEN, Running, Simulator};
 use tokio::sync::broadcast::Receiver;
+use value::Map;
 
 /// How long to wait for something that a test expects.
 const PATIENCE: Duration = Duration::from_secs(30);
@@ -133,7 +133,7 @@ impl House {
     /// Starts the example by hand.
     pub(crate) async fn start(&self, inputs: Value) -> ExecutionId {
         let Value::Object(inputs) = inputs else { panic!("inputs are a map") };
-        let inputs = inputs.into_iter().map(|(name, value)| (name, model::Value::from_serde(value)));
+        let inputs = inputs.into_iter().map(|(name, value)| (name, value::Value::from_serde(value)));
         let payload = Payload::manual(inputs.collect::<Map>());
         self.engine.ingress().start(&self.id, Start { payload, origin: Origin::Manual }).await.unwrap()
     }

@@ -15,10 +15,10 @@ mod webhooks;
 use std::process::Command;
 
 use engine::check_project;
-use model::Severity;
 use pretty_assertions::assert_eq;
 use tests::daemon::binary;
 use tests::project::repository;
+use text::Severity;
 
 /// The names of the files in `automations/`, without their ending.
 fn examples() -> Vec<String> {

@@ -1,8 +1,6 @@
 import { describe, expect, it } from "vitest";
 
 import type { Delay, StepView } from "../api/types";
-import { fold } from "./fold";
-import { randomLog } from "./random-log";
 import { position, timeline } from "./segments";
 
 const START = 1_800_000_000_000;
@@ -18,6 +16,38 @@ const done = (step: string, from: number, to: number, more: Partial<StepView> = 
 });
 const draw = (steps: StepView[], waits: Delay[] = [], end = 100) =>
   timeline({ steps, waits, startedAt: at(0), finishedAt: at(end), now: 0 });
+
+/** Steps that overlap, wait, are tried again and stay open, and waits of all kinds, drawn from a seed (mulberry32). */
+function randomMoment(seed: number) {
+  let state = seed >>> 0;
+  const draw = (most: number) => {
+    state = (state + 0x6d2b79f5) >>> 0;
+    let mixed = Math.imul(state ^ (state >>> 15), state | 1);
+    mixed ^= mixed + Math.imul(mixed ^ (mixed >>> 7), mixed | 61);
+    return Math.floor((((mixed ^ (mixed >>> 14)) >>> 0) / 2 ** 32) * most);
+  };
+  const end = draw(20_000);
+  const span = () => [draw(end), draw(end + 2000)].sort((one, other) => one - other) as [number, number];
+  const steps = ["a", "b", "copy[0]", "copy[1]", "poll"].slice(draw(5)).map((step): StepView => {
+    const [from, to] = span();
+    const status = (["succeeded", "failed", "running", "waiting", "handling", "left", "skipped"] as const)[draw(7)] ?? "failed";
+    const isOpen = status === "running" || status === "waiting" || status === "handling" || status === "left";
+    const tries = Array.from({ length: draw(4) }, (_, index) => {
+      const [startedAt, finishedAt] = span();
+      return { attempt: index + 1, startedAt: at(startedAt), finishedAt: at(finishedAt), tookMs: finishedAt - startedAt };
+    });
+    return { ...done(step, from, to, { status, tries }), ...(isOpen ? { finishedAt: undefined, tookMs: undefined } : {}) };
+  });
+  const kinds = ["slot", "commit", "retry", "time", "event", "interrupted"] as const;
+  const waits = Array.from({ length: draw(6) }, (): Delay => {
+    const [from, to] = span();
+    const step = [undefined, "a", "b", "copy[0]"][draw(4)];
+    const reason = { kind: kinds[draw(6)] ?? "slot" } as Delay["reason"];
+    return { from: at(from), at: at(to), ms: to - from, reason, ...(step === undefined ? {} : { step }) };
+  });
+  const finishedAt = draw(3) > 0 ? at(end) : undefined;
+  return { steps, waits, startedAt: at(0), finishedAt, now: START + end };
+}
 
 describe("timeline", () => {
   it("has a row a step in the order of beginning", () => {
@@ -111,34 +141,24 @@ describe("timeline", () => {
 describe("any log", () => {
   it("gives segments that add up: within the whole, in order, no two at once", () => {
     const wrong: string[] = [];
-    for (let seed = 1; seed <= 200; seed += 1) {
-      const log = randomLog(seed);
-      for (let count = 1; count <= log.length; count += 5) {
-        const events = log.slice(0, count);
-        const { steps, waits, outcome, at: last } = fold(events);
-        const found = timeline({
-          steps,
-          waits,
-          startedAt: events[0]?.at ?? "",
-          finishedAt: outcome ? last : undefined,
-          now: Date.parse(last),
-        });
-        const { worked, waited, whole } = found;
-        const check = (holds: boolean, what: string) => {
-          if (!holds) {
-            wrong.push(`seed ${seed}, ${count} events: ${what}`);
-          }
-        };
-        check(worked >= 0 && waited >= 0 && worked + waited === whole, `${worked} + ${waited} is not ${whole}`);
-        for (const row of found.rows) {
-          let end = 0;
-          for (const segment of row.segments) {
-            check(segment.from >= end && segment.to >= segment.from, `${row.step}: ${JSON.stringify(row.segments)}`);
-            end = segment.to;
-          }
-          check(end <= whole, `${row.step} ends after the whole`);
-          check(row.worked <= worked, `${row.step} worked longer than all together`);
+    for (let seed = 1; seed <= 500; seed += 1) {
+      const moment = randomMoment(seed);
+      const found = timeline(moment);
+      const { worked, waited, whole } = found;
+      const check = (holds: boolean, what: string) => {
+        if (!holds) {
+          wrong.push(`seed ${seed}: ${what}`);
         }
+      };
+      check(worked >= 0 && waited >= 0 && worked + waited === whole, `${worked} + ${waited} is not ${whole}`);
+      for (const row of found.rows) {
+        let end = 0;
+        for (const segment of row.segments) {
+          check(segment.from >= end && segment.to >= segment.from, `${row.step}: ${JSON.stringify(row.segments)}`);
+          end = segment.to;
+        }
+        check(end <= whole, `${row.step} ends after the whole`);
+        check(row.worked <= worked, `${row.step} worked longer than all together`);
       }
     }
     expect(wrong.slice(0, 3)).toEqual([]);

@@ -1,13 +1,14 @@
 //! Checks action calls against the actions' declarations.
 
 use connector::{EventSource, InputProblem, Registry, StaticInputs};
+use expression::Template;
+use language::load::Unreadable;
 use model::action::InputSpec;
 use model::automation::{ActionStep, Automation, EventTrigger, SpannedName, Trigger, Verb};
-use model::diagnostic::{Diagnostic, Source, Span};
-use model::load::Unreadable;
-use model::{Template, Value};
+use text::diagnostic::{Diagnostic, Source, Span};
+use value::Value;
 
-use super::{CheckContext, ConnectionLookup, value};
+use super::{CheckContext, ConnectionLookup, input_value};
 
 /// Checks all action calls in the file.
 pub(super) fn check(
@@ -117,7 +118,7 @@ fn static_problem(
         }
     };
     let meant = given.zip(problem.meant);
-    let value = |key: Span| model::load::span_at_path(context.source, key, &[]);
+    let value = |key: Span| language::load::span_at_path(context.source, key, &[]);
     let renamed = problem.renamed.and_then(|(input, meant)| {
         let (name, _) = call.with.iter().find(|(given, _)| given.name == input)?;
         Some((name.span, meant.to_owned()))
@@ -246,7 +247,7 @@ impl GivenInputs<'_> {
             });
             let Some(input) = self.inputs.iter().find(|input| read_as == Some(&input.name)) else { continue };
             given.push(input.name.as_str());
-            value::check(
+            input_value::check(
                 self.source,
                 &input.kind,
                 template,
@@ -301,7 +302,7 @@ pub(super) fn read_as<'a>(
     let free = names.iter().copied().filter(|free| !with.iter().any(|(given, _)| given.name == **free));
     let alias = INPUT_ALIASES.iter().find(|(alias, meant)| *alias == name.name && names.contains(meant));
     let alias = alias.and_then(|(_, meant)| names.iter().copied().find(|known| known == meant));
-    let near = alias.or_else(|| model::diagnostic::nearest(&name.name, free));
+    let near = alias.or_else(|| text::diagnostic::nearest(&name.name, free));
     let diagnostic = Diagnostic::error("unknown-input", message(), name.span);
     found.push(match near {
         Some(near) => diagnostic.allowed(names.iter().copied()).nearest(Some(near)),
@@ -333,7 +334,7 @@ fn other_host(call: &ActionStep, context: &CheckContext<'_>) -> Option<Diagnosti
         Template::Literal(Value::String(text)) => (text.to_string(), true),
         // The host is complete if a path follows it.
         Template::Text(parts) => match parts.first() {
-            Some(model::template::Part::Text(text)) => {
+            Some(expression::template::Part::Text(text)) => {
                 let host = text.find("://").map(|at| at + 3)?;
                 (text[..host + text[host..].find('/')?].to_owned(), false)
             }
@@ -347,7 +348,7 @@ fn other_host(call: &ActionStep, context: &CheckContext<'_>) -> Option<Diagnosti
         template.literal().and_then(Value::as_str)
     };
     let base = kind.base_if_outside(&given, &address, is_whole)?;
-    let span = model::load::span_at_path(context.source, name.span, &[]).unwrap_or(name.span);
+    let span = language::load::span_at_path(context.source, name.span, &[]).unwrap_or(name.span);
     let message = format!(
         "this address is not below `{base}`, which is all that the connection `{}` may call",
         connection.name
@@ -377,7 +378,7 @@ fn unknown_action(call: &ActionStep, registry: &Registry) -> Diagnostic {
         let mut connectors: Vec<&str> =
             registry.actions().filter_map(|action| action.spec().name.split('.').next()).collect();
         connectors.dedup();
-        let near = model::diagnostic::nearest(connector, connectors.iter().copied());
+        let near = text::diagnostic::nearest(connector, connectors.iter().copied());
         let help = near.map_or_else(
             || {
                 format!(

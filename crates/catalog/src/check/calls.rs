@@ -3,10 +3,11 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
+use expression::Template;
+use language::load::Unreadable;
 use model::automation::{Automation, CallStep, SpannedName, Verb};
-use model::diagnostic::Diagnostic;
-use model::load::Unreadable;
-use model::{InputSpec, ResultType, Template};
+use model::{InputSpec, ResultType};
+use text::diagnostic::Diagnostic;
 
 use super::CheckContext;
 use super::actions::GivenInputs;
@@ -70,7 +71,7 @@ fn result_type(automation: &Automation) -> Option<ResultType> {
                 .iter()
                 .map(|(name, value)| (&**name, value.literal().map(ResultType::infer).unwrap_or_default())),
         )),
-        Template::Literal(value @ model::Value::Map(_)) => Some(ResultType::infer(value)),
+        Template::Literal(value @ value::Value::Map(_)) => Some(ResultType::infer(value)),
         _ => None,
     }
 }

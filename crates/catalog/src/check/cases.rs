@@ -1,10 +1,10 @@
 //! Finds unreachable `switch` cases if the possible values are known: choices of an input, options of an approval,
 //! methods of a webhook.
 
+use expression::{DirectPath, Expression};
 use model::action::InputType;
 use model::automation::{Automation, SpannedName, SwitchStep, Trigger, Verb, WaitOn};
-use model::diagnostic::Diagnostic;
-use model::expression::{DirectPath, Expression};
+use text::diagnostic::Diagnostic;
 
 /// Names that other languages use for the default case.
 const OTHERWISE: [&str; 5] = ["default", "else", "otherwise", "_", "*"];

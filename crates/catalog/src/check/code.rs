@@ -1,9 +1,9 @@
 //! Checks code: its syntax, its exported function, and the step results and state keys it reads.
 
+use language::load::Unreadable;
 use model::automation::{Automation, Code};
-use model::diagnostic::{Diagnostic, Severity, Span};
-use model::load::Unreadable;
 use script::{ModuleInfo, Position, Reference};
+use text::diagnostic::{Diagnostic, Severity, Span};
 
 use super::CheckContext;
 use crate::code::{Workers, module};
@@ -110,7 +110,7 @@ impl CodeSite<'_> {
         (!MEMBERS.contains(&member.as_str())).then(|| {
             let message = format!("`{id}` has no `{member}`: its result is `{id}.results`");
             let diagnostic = self.tell(Severity::Warning, "unknown-member", &message, reference.at, length);
-            diagnostic.nearest(model::diagnostic::nearest(member, MEMBERS))
+            diagnostic.nearest(text::diagnostic::nearest(member, MEMBERS))
         })
     }
 
@@ -157,5 +157,5 @@ fn bare_return(in_step: bool) -> String {
 fn shown(line: &str) -> String {
     const MOST: usize = 80;
     let line = line.trim();
-    model::redact::truncate(line, MOST).into_owned()
+    text::truncate(line, MOST).into_owned()
 }

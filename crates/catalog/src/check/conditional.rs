@@ -1,8 +1,8 @@
 //! Warns of values without an `else`: `'x' if flag` has no value where the condition does not hold.
 
+use expression::Expression;
 use model::automation::Automation;
-use model::diagnostic::{Diagnostic, Span};
-use model::expression::Expression;
+use text::diagnostic::{Diagnostic, Span};
 
 /// Checks the expressions of all steps, and of `outputs`.
 pub(super) fn check(automation: &Automation) -> Vec<Diagnostic> {
@@ -14,7 +14,7 @@ pub(super) fn check(automation: &Automation) -> Vec<Diagnostic> {
             let message = "this has no value where the condition does not hold, and the step then fails";
             let diagnostic = Diagnostic::warning("may-be-missing", message, span)
                 .help("add `else`: `a if condition else ''`, or `else none` for no value");
-            let fix = model::yaml::replace_at(&automation.source, Span::at(span.end as usize), " else ''");
+            let fix = text::yaml::replace_at(&automation.source, Span::at(span.end as usize), " else ''");
             let diagnostic = match fix.filter(|_| place.is_some()) {
                 Some((span, text)) => diagnostic.replace(span, text),
                 None => diagnostic,

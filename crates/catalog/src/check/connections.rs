@@ -1,13 +1,14 @@
 //! Checks connections against their types.
 
 use connector::{ConnectionType, Registry};
+use language::load::Unreadable;
+use model::Connection;
 use model::automation::SpannedName;
-use model::diagnostic::{Diagnostic, Report, Source, Span};
-use model::load::Unreadable;
-use model::{Connection, Value};
+use text::diagnostic::{Diagnostic, Report, Source, Span};
+use value::Value;
 
 use super::actions::read_as;
-use super::value;
+use super::input_value;
 
 /// Checks a possibly partially parsed connection against its type (see [`super::automation`]).
 pub fn connection(
@@ -50,7 +51,7 @@ pub fn connection(
         }
     }
     found.extend(super::references::connection(connection));
-    model::load::apply_allow_comments(super::merge(load_report, found))
+    language::load::apply_allow_comments(super::merge(load_report, found))
 }
 
 /// Returns true if the loader already reported a credential there; its message is more specific.
@@ -87,7 +88,7 @@ fn check_connection_inputs(
         let Some(input) = read_as.and_then(|name| kind.input(name)) else { continue };
         let known = input.spec.name.as_str();
         given.push(known);
-        value::check(
+        input_value::check(
             &connection.source,
             &input.spec.kind,
             template,

@@ -1,7 +1,7 @@
 //! Reads of environment variables that belong to Cogwork itself. Code: `own-variable`.
 
-use model::diagnostic::{Diagnostic, Span};
-use model::expression::Reference;
+use expression::Reference;
+use text::diagnostic::{Diagnostic, Span};
 
 /// Prefixes of the variables that configure the daemon: they hold its token, its key, the address of its store with the password, and the
 /// headers for its collector.

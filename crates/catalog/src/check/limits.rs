@@ -5,15 +5,15 @@ use std::fmt;
 use std::time::Duration;
 
 use connector::Registry;
-use model::Value;
+use language::load::{Unreadable, key_span, step_key_span};
 use model::automation::{
     ActionStep, Automation, Block, OnError, RepeatStep, Step, Trigger, Verb, WaitOn, WaitStep, WebhookMode,
     WebhookTrigger,
 };
-use model::diagnostic::{Diagnostic, Source, Span};
-use model::load::{Unreadable, key_span, step_key_span};
 use model::retry::RetryPolicy;
-use model::units::{format_duration, parse_duration};
+use text::diagnostic::{Diagnostic, Source, Span};
+use text::units::{format_duration, parse_duration};
+use value::Value;
 
 /// The time limit of the file's `onError`, of `finally`, and of each `undo`.
 const CLOSING: Duration = Duration::from_secs(5 * 60);
@@ -307,7 +307,7 @@ mod tests {
     /// The `code text` of each warning about these steps below this head.
     fn told(head: &str, steps: &str) -> Vec<String> {
         let text = format!("{head}\nsteps:\n{steps}\n");
-        let loaded = model::load::automation(Arc::new(Source::new("test.yaml", text)), "test");
+        let loaded = language::load::automation(Arc::new(Source::new("test.yaml", text)), "test");
         let Some(automation) = loaded.value else { panic!("{}", loaded.report.render(false)) };
         let registry = crate::check::builtin().expect("the connectors load");
         let found = check(&automation, Unreadable::NONE, &registry);

@@ -4,11 +4,11 @@
 
 use std::ops::Range;
 
-use model::Value;
+use expression::{Expression, Meaning, is_pattern};
+use language::load::span_at_path;
 use model::automation::{Automation, Step, Verb};
-use model::diagnostic::Diagnostic;
-use model::expression::{Expression, Meaning, is_pattern};
-use model::load::span_at_path;
+use text::diagnostic::Diagnostic;
+use value::Value;
 
 /// Checks the expressions of the steps and of `outputs`.
 pub(super) fn check(automation: &Automation) -> Vec<Diagnostic> {
@@ -85,7 +85,7 @@ fn misread(automation: &Automation, expression: &Expression) -> Vec<Diagnostic> 
         };
         let fix = place.zip(misread.meant);
         diagnostic.replacement(
-            fix.and_then(|(place, meant)| model::yaml::replace_at(&automation.source, place, &meant)),
+            fix.and_then(|(place, meant)| text::yaml::replace_at(&automation.source, place, &meant)),
         )
     });
     found.collect()

@@ -1,10 +1,10 @@
 //! Warns of credential headers and query parameters, which steps read as `***`. Code: `masked-header`.
 
+use expression::{Expression, Reference};
 use model::automation::{Automation, Code, Step, Trigger};
-use model::diagnostic::{Diagnostic, Severity, Span};
-use model::expression::{Expression, Reference};
-use model::redact::is_credential_name;
-use model::value::Key;
+use text::diagnostic::{Diagnostic, Severity, Span};
+use value::Key;
+use value::redact::is_credential_name;
 
 const CODE: &str = "masked-header";
 

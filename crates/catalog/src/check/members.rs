@@ -1,11 +1,11 @@
 //! The members of the values that expressions read, as far as the checker knows them: for completion and hover.
 
 use connector::Registry;
+use expression::Link;
+use language::load::Unreadable;
 use model::ResultType;
 use model::automation::{Automation, OnError, Step, Verb};
-use model::expression::Link;
-use model::load::Unreadable;
-use model::value::Key;
+use value::Key;
 
 use super::references::{AUTOMATION, ERROR, EVENT, EXECUTION, ROOTS, STEP, WAITING_STEP};
 use super::results::{Surroundings, Types, field_types, resolve};

@@ -7,6 +7,7 @@ mod code;
 mod conditional;
 mod connections;
 mod environment;
+mod input_value;
 mod limits;
 mod loose_filters;
 mod masked;
@@ -18,16 +19,15 @@ mod secrets;
 mod spelling;
 mod state_use;
 mod until;
-mod value;
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use connector::Registry;
+use language::load::{Unreadable, apply_allow_comments};
 use model::automation::{Automation, Cadence, ScheduleTrigger, SpannedName, Trigger};
-use model::diagnostic::{Diagnostic, Report, Source, Span};
-use model::load::{Unreadable, apply_allow_comments};
 use model::{Connection, ResultType};
+use text::diagnostic::{Diagnostic, Report, Source, Span};
 use trigger::schedule::{Schedule, ScheduleKey};
 
 use crate::plan::Plan;
@@ -205,7 +205,7 @@ fn correction(
         .as_ref()
         .map(|range| Span::new(inner.start as usize + range.start, inner.start as usize + range.end));
     let part = [Some(inner), part].into_iter().flatten().find(|part| source.slice(*part) == wrong)?;
-    model::yaml::replace_at(source, part, meant)
+    text::yaml::replace_at(source, part, meant)
 }
 
 /// Loads the connectors that come with Cogwork.

@@ -2,12 +2,12 @@
 //! nothing.
 
 use connector::Registry;
-use model::Template;
+use expression::Template;
+use language::load::{Unreadable, step_key_span};
 use model::action::Effect;
 use model::automation::{ActionStep, Automation, Block, OnError, Step, Verb};
-use model::diagnostic::{Diagnostic, Source, Span};
-use model::load::{Unreadable, step_key_span};
 use model::retry::RetryOn;
+use text::diagnostic::{Diagnostic, Source, Span};
 
 /// Raw request actions: the author controls all of the call, so also its failure handling.
 const PLAIN: [&str; 2] = ["rawRequest", "rawGraphqlRequest"];
@@ -192,7 +192,7 @@ impl Hints<'_> {
     fn is_plain(&self, call: &ActionStep) -> bool {
         let name = call.action.name.as_str();
         let is_raw = name.split_once('.').is_some_and(|(_, action)| PLAIN.contains(&action));
-        let retries = |count: &Template| count.literal().and_then(model::Value::as_i64) != Some(0);
+        let retries = |count: &Template| count.literal().and_then(value::Value::as_i64) != Some(0);
         let has_own = call.with.iter().any(|(input, value)| input.name == "maxRetryCount" && retries(value));
         (name == "http.request" || (is_raw && !has_own)) && self.registry.action(name).is_some()
     }

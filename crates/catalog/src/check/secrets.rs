@@ -4,11 +4,11 @@
 
 use std::collections::BTreeSet;
 
+use expression::{Expression, Reference};
+use language::load::filter_allowed;
+use model::Connection;
 use model::automation::{Automation, Trigger, Verb};
-use model::diagnostic::{Diagnostic, Report};
-use model::expression::Reference;
-use model::load::filter_allowed;
-use model::{Connection, Expression};
+use text::diagnostic::{Diagnostic, Report};
 
 use crate::snapshot::Catalog;
 

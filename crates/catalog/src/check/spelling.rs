@@ -6,10 +6,11 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
+use expression::Template;
+use language::load::span_at_path;
 use model::automation::{Automation, SpannedName, Verb, WaitOn};
-use model::diagnostic::{Diagnostic, Span};
-use model::load::span_at_path;
-use model::{Template, Value};
+use text::diagnostic::{Diagnostic, Span};
+use value::Value;
 
 use super::CheckContext;
 use crate::code::{Workers, module};

@@ -3,11 +3,10 @@
 
 use std::collections::BTreeMap;
 
-use model::Template;
+use expression::{Expression, Template};
+use language::load::step_key_span;
 use model::automation::{ActionStep, Automation, Overlap, Step, Trigger, Verb};
-use model::diagnostic::{Diagnostic, Span};
-use model::expression::Expression;
-use model::load::step_key_span;
+use text::diagnostic::{Diagnostic, Span};
 
 use super::spelling::fold;
 
@@ -184,7 +183,7 @@ fn unknown_key(
         all.iter().filter(|((_, scope), uses)| *scope == StateScope::Own && uses.iter().any(is_write));
     // Other spellings of one name have a code of their own.
     let written = written.map(|((name, _), _)| *name).filter(|name| fold(name) != fold(key));
-    let meant = model::diagnostic::nearest(key, written)?;
+    let meant = text::diagnostic::nearest(key, written)?;
     let span = key_span(automation, expression, key);
     let diagnostic =
         Diagnostic::warning("unknown-state-key", format!("nothing in this file writes `{key}`"), span)

@@ -1,9 +1,9 @@
 //! Warns of loops whose `until` reads nothing that the loop changes: it is the same after every iteration.
 
+use expression::Reference;
+use language::load::Unreadable;
 use model::automation::{Automation, Block, Verb};
-use model::diagnostic::Diagnostic;
-use model::expression::Reference;
-use model::load::Unreadable;
+use text::diagnostic::Diagnostic;
 
 /// Names that no step changes.
 const FIXED: [&str; 5] = ["automation", "configVars", "env", "inputs", "trigger"];
@@ -55,7 +55,7 @@ fn any_step(steps: &Block, is_it: &dyn Fn(&str, &Verb) -> bool) -> bool {
 mod tests {
     use std::sync::Arc;
 
-    use model::diagnostic::Source;
+    use text::diagnostic::Source;
 
     use super::*;
 
@@ -63,7 +63,7 @@ mod tests {
         let text = format!(
             "trigger: {{manual: {{}}}}\ninputs: {{n: {{type: integer}}}}\nsteps:\n  - {{id: a, set: {{n: 1, done: false}}}}\n  - repeat: {{until: \"{until}\", max: 3}}\n    steps:\n      - {inner}\n"
         );
-        let loaded = model::load::automation(Arc::new(Source::new("test.yaml", text)), "test");
+        let loaded = language::load::automation(Arc::new(Source::new("test.yaml", text)), "test");
         let Some(automation) = loaded.value else { panic!("{}", loaded.report.render(false)) };
         !check(&automation, Unreadable::NONE).is_empty()
     }

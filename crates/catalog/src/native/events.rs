@@ -1,7 +1,7 @@
 //! The description of `events.emit`.
 
 use model::action::{ActionSpec, Effect, InputType, ResultType};
-use model::value::{Map, Value};
+use value::{Map, Value};
 
 use super::{input, spec};
 

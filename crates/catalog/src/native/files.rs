@@ -2,7 +2,7 @@
 
 use connector::InputProblem;
 use model::action::{ActionSpec, Effect, InputSpec, InputType, ResultType};
-use model::value::{Map, Value};
+use value::{Map, Value};
 
 use super::{input, spec};
 

@@ -13,7 +13,7 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use connector::{Action, Call, InputProblem, Registry, StaticInputs};
 use model::action::{ActionError, ActionSpec, Effect, ErrorKind, InputSpec, InputType, ResultType};
-use model::value::{Map, Value};
+use value::{Map, Value};
 
 pub use files::FilesAction;
 pub use state::StateAction;
@@ -65,7 +65,7 @@ impl Action for Described {
         let ttl =
             inputs.text_prefix("ttl").filter(|(_, is_whole)| *is_whole && self.0.input("ttl").is_some());
         let ttl = ttl.and_then(|(ttl, _)| {
-            let error = model::units::parse_duration(ttl).err()?.to_string();
+            let error = text::units::parse_duration(ttl).err()?.to_string();
             Some(InputProblem::new("ttl", error, "write a duration such as `1d`").with_duration(ttl))
         });
         let path = inputs.text_prefix("path").filter(|_| self.0.name.starts_with("files."));

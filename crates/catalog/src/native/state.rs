@@ -1,7 +1,7 @@
 //! The descriptions of `state.*`: values that outlive executions, by key.
 
 use model::action::{ActionSpec, Effect, InputSpec, InputType, ResultType};
-use model::value::{Map, Value};
+use value::{Map, Value};
 
 use super::{input, spec};
 

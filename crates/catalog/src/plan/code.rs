@@ -131,8 +131,8 @@ fn is_code(step: &Step) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use model::diagnostic::Source;
     use pretty_assertions::assert_eq;
+    use text::diagnostic::Source;
 
     use super::*;
 
@@ -140,7 +140,7 @@ mod tests {
     fn followers(steps: &str) -> Vec<String> {
         let code = "code: 'export default () => 1'";
         let text = format!("trigger: {{manual: {{}}}}\nsteps:\n{}", steps.replace("CODE", code));
-        let loaded = model::load::automation(Arc::new(Source::new("test.yaml", &text)), "test");
+        let loaded = language::load::automation(Arc::new(Source::new("test.yaml", &text)), "test");
         let automation = loaded.value.expect("it loads");
         let plans = CodePlans::from_automation(&automation);
         let mut said: Vec<String> =

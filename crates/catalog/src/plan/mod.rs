@@ -6,13 +6,13 @@
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
+use expression::{Expression, Template};
+use language::load::Unreadable;
 use model::automation::{Automation, Block, OnError, Step, Verb};
-use model::diagnostic::Diagnostic;
-use model::load::Unreadable;
-use model::{Expression, Template};
 use petgraph::Direction;
 use petgraph::graph::{DiGraph, NodeIndex};
 use petgraph::visit::Dfs;
+use text::diagnostic::Diagnostic;
 
 mod code;
 
@@ -421,15 +421,15 @@ fn cycle_path(graph: &DiGraph<usize, ()>, component: &[NodeIndex]) -> Vec<usize>
 
 #[cfg(test)]
 mod tests {
-    use model::diagnostic::Source;
     use pretty_assertions::assert_eq;
+    use text::diagnostic::Source;
 
     use super::*;
 
     /// Returns the steps whose results are read.
     fn read(rest: &str) -> String {
         let text = format!("trigger: {{manual: {{}}}}\n{rest}");
-        let loaded = model::load::automation(Arc::new(Source::new("test.yaml", &text)), "test");
+        let loaded = language::load::automation(Arc::new(Source::new("test.yaml", &text)), "test");
         let automation = loaded.value.expect("it loads");
         let plan = Plan::build(&automation).0;
         let mut read = Vec::new();

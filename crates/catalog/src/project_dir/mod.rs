@@ -90,7 +90,7 @@ impl fmt::Display for ProjectFileError {
             Self::IsLink => formatter.write_str("this is a link; change the file that it leads to"),
             Self::NotRegular => formatter.write_str("it is not a regular file"),
             Self::TooLarge(most) => {
-                write!(formatter, "it is larger than {}", model::units::format_size(*most))
+                write!(formatter, "it is larger than {}", text::units::format_size(*most))
             }
             Self::Io(error) => error.fmt(formatter),
         }

@@ -6,10 +6,10 @@ use std::path::Path;
 use std::sync::{Arc, OnceLock};
 
 use connector::Registry;
+use language::load::{self, Loaded};
 use model::automation::{Automation, AutomationId, Trigger};
-use model::diagnostic::{Report, Source};
-use model::load::{self, Loaded};
 use store::Address;
+use text::diagnostic::{Report, Source};
 
 use super::check_context::{CheckResult, duplicate_id};
 use super::file::{Content, FileKind, stem};

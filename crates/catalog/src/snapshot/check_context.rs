@@ -5,10 +5,10 @@ use std::collections::BTreeSet;
 use std::path::Path;
 use std::sync::Arc;
 
+use language::load::Unreadable;
 use model::ResultType;
 use model::automation::{Automation, AutomationId, Code, Trigger};
-use model::diagnostic::{Diagnostic, Report};
-use model::load::Unreadable;
+use text::diagnostic::{Diagnostic, Report};
 
 use super::Catalog;
 use super::file::{Content, File, FileKind};
@@ -99,7 +99,7 @@ impl Catalog {
             None => {
                 let names =
                     self.connections.keys().chain(self.invalid_connections.iter()).map(String::as_str);
-                let nearest = model::diagnostic::nearest(name, names).map(str::to_owned);
+                let nearest = text::diagnostic::nearest(name, names).map(str::to_owned);
                 ConnectionLookup::Missing { nearest }
             }
         }
@@ -137,7 +137,7 @@ impl Catalog {
     /// Returns the nearest existing path of a code file.
     fn nearest_code(&self, path: &str) -> Option<String> {
         let paths = self.folder.files(FileKind::Code).map(|(path, _)| &**path);
-        model::diagnostic::nearest(path, paths).map(str::to_owned)
+        text::diagnostic::nearest(path, paths).map(str::to_owned)
     }
 
     fn callee(&self, id: &str, in_force: &dyn Fn(&str) -> bool) -> Callee {
@@ -145,7 +145,7 @@ impl Catalog {
             Some((path, signature)) => Callee::Defined { path, signature, in_force: in_force(id) },
             None => {
                 let ids = self.relations.ids().map(AsRef::as_ref);
-                Callee::Missing { nearest: model::diagnostic::nearest(id, ids).map(str::to_owned) }
+                Callee::Missing { nearest: text::diagnostic::nearest(id, ids).map(str::to_owned) }
             }
         }
     }

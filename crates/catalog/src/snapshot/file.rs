@@ -4,10 +4,10 @@ use std::collections::BTreeSet;
 use std::path::Path;
 use std::sync::Arc;
 
+use language::load::{self, Loaded};
 use model::Connection;
 use model::automation::{Automation, AutomationId, Code, Verb};
-use model::diagnostic::{Diagnostic, Report, Source, Span};
-use model::load::{self, Loaded};
+use text::diagnostic::{Diagnostic, Report, Source, Span};
 
 use super::folder::Stamp;
 use crate::check::NameKind;

@@ -21,10 +21,10 @@ use std::sync::{Arc, OnceLock};
 use connector::Registry;
 use jiff::Timestamp;
 use model::automation::{Automation, Trigger};
-use model::diagnostic::{Report, Severity, Source};
 use model::{AutomationId, Connection};
 use rpds::{HashTrieMapSync, RedBlackTreeMapSync, RedBlackTreeSetSync};
 use store::Address;
+use text::diagnostic::{Report, Severity, Source};
 use trigger::schedule::Schedule;
 
 use crate::check::MissingSecret;
@@ -199,7 +199,7 @@ impl Catalog {
         let found = AutomationId::parse(name).and_then(|id| self.automations.get(&id));
         found.ok_or_else(|| {
             let names = self.automations.keys().map(AutomationId::as_str);
-            let nearest = model::diagnostic::nearest(name, names).map(str::to_owned);
+            let nearest = text::diagnostic::nearest(name, names).map(str::to_owned);
             crate::error::Error::NoSuchAutomation { id: name.to_owned(), nearest }
         })
     }

@@ -3,8 +3,8 @@
 use std::collections::{BTreeMap, HashMap};
 
 use model::automation::{Automation, Code, Verb};
-use model::yaml::{Entry, Kind, Node, parse_text};
 use serde_json::Value;
+use text::yaml::{Entry, Kind, Node, parse_text};
 
 /// Top-level keys that have their own change details.
 const DETAILED_KEYS: [&str; 6] = ["id", "enabled", "trigger", "steps", "onError", "finally"];

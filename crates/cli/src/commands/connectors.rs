@@ -4,8 +4,8 @@ use anyhow::Context as _;
 use clap::{Args, Subcommand as Choice};
 use connector::{ConnectionType, Connector, Registry};
 use model::action::{ActionSpec, Effect, InputSpec, InputType, ObjectType, ResultType};
-use model::diagnostic::nearest;
 use serde_json::json;
+use text::diagnostic::nearest;
 
 use super::Subcommand;
 use crate::context::{Context, LogProfile};
@@ -107,7 +107,7 @@ fn test(checked: &engine::ProjectCheck, name: Option<&str>, json: bool) -> anyho
     if json {
         let row = |(name, shown): &(&str, Result<connector::Shown, String>)| match shown {
             Ok(shown) => {
-                json!({"action": name, "request": shown.request, "body": shown.body.as_ref().map(model::Value::to_serde)})
+                json!({"action": name, "request": shown.request, "body": shown.body.as_ref().map(value::Value::to_serde)})
             }
             Err(words) => json!({"action": name, "error": words}),
         };

@@ -21,9 +21,9 @@ const EXAMPLES: &str = "\
 Examples:
   cogwork deployments
   cogwork deployments list --json | jq '.deployments[0]'
-  cogwork deployments restore 7
+  cogwork deployments rollback 7
 
-The last 50 generations are kept. `restore` deploys the files of one again, as the next
+The last 50 generations are kept. `rollback` deploys the files of one again, as the next
 generation. `cogwork push` deploys a project folder.";
 
 /// List what was deployed to the daemons that share a store, and go back to it
@@ -39,7 +39,7 @@ pub(crate) struct Deployments {
 #[derive(Choice, Debug)]
 enum What {
     List(List),
-    Restore(Restore),
+    Rollback(Rollback),
 }
 
 /// List the deployed generations and the daemons that run each
@@ -54,8 +54,8 @@ struct List {
 
 /// Deploy the files of an earlier generation again
 #[derive(Args, Debug)]
-#[command(after_help = "Examples:\n  cogwork deployments restore 7")]
-struct Restore {
+#[command(after_help = "Examples:\n  cogwork deployments rollback 7")]
+struct Rollback {
     /// The number of the generation
     #[arg(value_name = "N")]
     generation: u64,
@@ -94,7 +94,7 @@ impl Subcommand for Deployments {
         match self.what {
             None => runtime.block_on(self.list.run(context))?,
             Some(What::List(list)) => runtime.block_on(list.run(context))?,
-            Some(What::Restore(restore)) => runtime.block_on(restore.run(context))?,
+            Some(What::Rollback(rollback)) => runtime.block_on(rollback.run(context))?,
         }
         Ok(Exit::Done)
     }
@@ -108,7 +108,7 @@ impl List {
     }
 }
 
-impl Restore {
+impl Rollback {
     async fn run(self, context: &Context) -> anyhow::Result<()> {
         let daemon = self.target.client(&self.shown.config(context)?)?;
         let found: Value = daemon.get(PATH).await?;

@@ -5,9 +5,9 @@ use std::collections::BTreeMap;
 use clap::Args;
 use jiff::Timestamp;
 use model::AutomationId;
-use model::diagnostic::{Report, Severity};
 use serde::{Deserialize, Serialize};
 use store::{ExecutionFilter, Page, Store};
+use text::diagnostic::{Report, Severity};
 
 use super::Subcommand;
 use crate::context::{Context, LogProfile};

@@ -126,7 +126,7 @@ impl Listen {
     fn terms(&self) -> anyhow::Result<Value> {
         let mut terms = json!({});
         if let Some(timeout) = &self.timeout {
-            model::units::parse_duration(timeout)
+            text::units::parse_duration(timeout)
                 .map_err(|error| CommandError::usage(format!("--timeout: {error}")))?;
             terms["timeout"] = timeout.as_str().into();
         }

@@ -4,10 +4,10 @@ use std::time::Duration;
 
 use anyhow::Context as _;
 use clap::Args;
-use model::Secret;
 use serde_json::json;
 use store::Location;
 use store::migration::{self, Migrated, Progress};
+use value::Secret;
 
 use super::Subcommand;
 use crate::context::{Context, LogProfile};

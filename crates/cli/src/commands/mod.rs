@@ -1,4 +1,4 @@
-//! The table of subcommands. A new one is a file here and a line in [`COMMANDS`].
+//! The table of subcommands. A new one is a file here and a line in [`GROUPS`].
 
 use clap::{ArgMatches, Command};
 
@@ -44,47 +44,82 @@ mod ui;
 mod validate;
 mod version;
 
-/// Every subcommand, in the order in which `--help` lists them.
-pub(crate) const COMMANDS: &[Entry] = &[
-    Entry::new::<init::Init>(),
-    Entry::new::<new::New>(),
-    Entry::new::<validate::Validate>(),
-    Entry::new::<fix::Fix>(),
-    Entry::new::<run::Run>(),
-    Entry::new::<test::Test>(),
-    Entry::new::<serve::Serve>(),
-    Entry::new::<ui::Ui>(),
-    Entry::new::<start::Start>(),
-    Entry::new::<list::List>(),
-    Entry::new::<enable::Enable>(),
-    Entry::new::<enable::Disable>(),
-    Entry::new::<listen::Listen>(),
-    Entry::new::<payloads::Payloads>(),
-    Entry::new::<addresses::Addresses>(),
-    Entry::new::<plan::Plan>(),
-    Entry::new::<pair::Pair>(),
-    Entry::new::<executions::Executions>(),
-    Entry::new::<events::Events>(),
-    Entry::new::<polls::Polls>(),
-    Entry::new::<subscriptions::Subscriptions>(),
-    Entry::new::<push::Push>(),
-    Entry::new::<deployments::Deployments>(),
-    Entry::new::<nodes::Nodes>(),
-    Entry::new::<state::State>(),
-    Entry::new::<doctor::Doctor>(),
-    Entry::new::<backup::Backup>(),
-    Entry::new::<restore::Restore>(),
-    Entry::new::<migrate::Migrate>(),
-    Entry::new::<connections::Connections>(),
-    Entry::new::<secrets::Secrets>(),
-    Entry::new::<token::Token>(),
-    Entry::new::<audit::Audit>(),
-    Entry::new::<connectors::Connectors>(),
-    Entry::new::<import::Import>(),
-    Entry::new::<schema::Schema>(),
-    Entry::new::<completions::Completions>(),
-    Entry::new::<version::Version>(),
+/// Every subcommand, under the headings of `--help`.
+pub(crate) const GROUPS: &[(&str, &[Entry])] = &[
+    (
+        "Begin",
+        &[
+            Entry::new::<init::Init>(),
+            Entry::new::<new::New>(),
+            Entry::new::<run::Run>(),
+            Entry::new::<serve::Serve>(),
+            Entry::new::<ui::Ui>(),
+        ],
+    ),
+    (
+        "Write and check",
+        &[
+            Entry::new::<validate::Validate>(),
+            Entry::new::<fix::Fix>(),
+            Entry::new::<test::Test>(),
+            Entry::new::<plan::Plan>(),
+            Entry::new::<schema::Schema>(),
+        ],
+    ),
+    (
+        "Automations in the daemon",
+        &[
+            Entry::new::<list::List>(),
+            Entry::new::<start::Start>(),
+            Entry::new::<enable::Enable>(),
+            Entry::new::<enable::Disable>(),
+            Entry::new::<listen::Listen>(),
+            Entry::new::<payloads::Payloads>(),
+            Entry::new::<pair::Pair>(),
+            Entry::new::<addresses::Addresses>(),
+        ],
+    ),
+    (
+        "Executions and what they share",
+        &[
+            Entry::new::<executions::Executions>(),
+            Entry::new::<events::Events>(),
+            Entry::new::<state::State>(),
+            Entry::new::<polls::Polls>(),
+            Entry::new::<subscriptions::Subscriptions>(),
+        ],
+    ),
+    (
+        "Connect to other systems",
+        &[
+            Entry::new::<connectors::Connectors>(),
+            Entry::new::<import::Import>(),
+            Entry::new::<connections::Connections>(),
+            Entry::new::<secrets::Secrets>(),
+        ],
+    ),
+    (
+        "Operate",
+        &[
+            Entry::new::<doctor::Doctor>(),
+            Entry::new::<token::Token>(),
+            Entry::new::<audit::Audit>(),
+            Entry::new::<backup::Backup>(),
+            Entry::new::<restore::Restore>(),
+            Entry::new::<migrate::Migrate>(),
+        ],
+    ),
+    (
+        "Several daemons on one store",
+        &[Entry::new::<push::Push>(), Entry::new::<deployments::Deployments>(), Entry::new::<nodes::Nodes>()],
+    ),
+    ("This program", &[Entry::new::<completions::Completions>(), Entry::new::<version::Version>()]),
 ];
+
+/// All subcommands.
+pub(crate) fn all() -> impl Iterator<Item = &'static Entry> {
+    GROUPS.iter().flat_map(|(_, entries)| *entries)
+}
 
 /// A subcommand: its arguments, and what it does.
 pub(crate) trait Subcommand: clap::Args {

@@ -7,9 +7,9 @@ use clap::Args;
 use engine::{Change, ChangeKind, DiffKind, ReloadPreview};
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
-use model::diagnostic::Report;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
+use text::diagnostic::Report;
 
 use super::Subcommand;
 use crate::context::{Context, LogProfile};

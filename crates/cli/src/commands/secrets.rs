@@ -278,7 +278,7 @@ fn read_value(name: &str) -> anyhow::Result<String> {
     } else {
         stdin.take(MAX_BYTES + 1).read_to_string(&mut value).context("cannot read stdin")?;
     }
-    let value = model::Secret::in_file(&value).to_owned();
+    let value = value::Secret::in_file(&value).to_owned();
     if value.is_empty() {
         return Err(CommandError::usage(format!(
             "no value; give it on stdin: `cogwork secrets set {name} < file`"
@@ -287,7 +287,7 @@ fn read_value(name: &str) -> anyhow::Result<String> {
     anyhow::ensure!(
         value.len() as u64 <= MAX_BYTES,
         "the value is larger than {}",
-        model::units::format_size(MAX_BYTES)
+        text::units::format_size(MAX_BYTES)
     );
     Ok(value)
 }

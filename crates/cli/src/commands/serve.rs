@@ -7,10 +7,10 @@ use std::time::Duration;
 use anyhow::Context as _;
 use clap::Args;
 use engine::{Catalog, Clock, ClusterClock, Engine, SystemClock};
-use model::diagnostic::Report;
 use server::{Addresses, Server};
 use store::Store;
 use telemetry::Telemetry;
+use text::diagnostic::Report;
 
 use super::Subcommand;
 use crate::context::Context;

@@ -3,7 +3,8 @@
 use anyhow::Context as _;
 use clap::Args;
 use clap_complete::engine::ArgValueCandidates;
-use model::execution::{Event, ExecutionId, LogLine};
+use model::LogLine;
+use model::execution::{Event, ExecutionId};
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 use server::{Events, ServerEvent};

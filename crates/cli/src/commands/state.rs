@@ -177,7 +177,7 @@ async fn set(config: &Config, what: &Set) -> anyhow::Result<Exit> {
     scope(&what.scope, what.common.test)?;
     let mut body = json!({ "value": data::read(&what.value)? });
     if let Some(ttl) = &what.ttl {
-        model::units::parse_duration(ttl).map_err(|error| CommandError::usage(format!("--ttl: {error}")))?;
+        text::units::parse_duration(ttl).map_err(|error| CommandError::usage(format!("--ttl: {error}")))?;
         body["ttl"] = ttl.as_str().into();
     }
     let path = path(&what.scope, &what.key, what.common.test);

@@ -108,7 +108,7 @@ impl Subcommand for Token {
 impl Create {
     fn run(self, context: &Context) -> anyhow::Result<Exit> {
         let config = self.shown.config(context)?;
-        let valid_for = model::units::parse_duration(&self.valid_for)
+        let valid_for = text::units::parse_duration(&self.valid_for)
             .map_err(|error| CommandError::usage(format!("--valid-for: {error}")))?;
         let scopes: Vec<&str> = self.scopes.iter().map(|scope| scope.as_str()).collect();
         let body = json!({"name": self.name, "scopes": scopes, "validFor": valid_for.as_secs()});

@@ -6,8 +6,8 @@ use std::path::{Path, PathBuf};
 use anyhow::Context as _;
 use clap::{Args, ValueEnum};
 use engine::Catalog;
-use model::diagnostic::Report;
 use serde_json::json;
+use text::diagnostic::Report;
 
 use super::Subcommand;
 use crate::context::{Context, LogProfile};

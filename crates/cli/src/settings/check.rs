@@ -19,7 +19,7 @@ pub(super) fn check(config: &Config) -> Result<(), String> {
         ));
     }
     if given("limits.memory") && config.limits.memory < config.limits.result_bytes {
-        let size = |bytes: usize| model::units::format_size(bytes as u64);
+        let size = |bytes: usize| text::units::format_size(bytes as u64);
         return Err(format!(
             "`limits.memory` is {}, less than one result may have by `limits.resultSize` ({}); raise it, or lower `limits.resultSize`",
             size(config.limits.memory),

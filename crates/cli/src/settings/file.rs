@@ -5,8 +5,8 @@ use std::io;
 use std::path::Path;
 
 use anyhow::Context as _;
-use model::diagnostic::{Diagnostic, Diagnostics, Report, Source};
-use model::yaml::{Kind, MapReader, Node, parse};
+use text::diagnostic::{Diagnostic, Diagnostics, Report, Source};
+use text::yaml::{Kind, MapReader, Node, parse};
 
 use super::table::{SETTINGS, Setting};
 use super::{Config, FILE, Origin};

@@ -20,10 +20,10 @@ use std::sync::OnceLock;
 
 use anyhow::Context as _;
 use engine::KeySource;
-use model::Secret;
 use model::automation::Retention;
-use model::diagnostic::Report;
-use model::redact::Redactor;
+use text::diagnostic::Report;
+use value::Secret;
+use value::redact::Redactor;
 
 use crate::exit::{CommandError, Exit};
 use crate::mask::GivenText;
@@ -385,7 +385,7 @@ impl Environment {
             self.0.keys().filter(|name| !known.contains(name) && !name.starts_with("COGWORK_SECRET_"));
         let near = unknown.filter_map(|name| {
             // Without what all of them begin with, or everything would be near.
-            let near = model::diagnostic::nearest(&bare(name), names.iter().map(String::as_str))?;
+            let near = text::diagnostic::nearest(&bare(name), names.iter().map(String::as_str))?;
             Some((name.clone(), format!("{PREFIX}{near}")))
         });
         near.collect()

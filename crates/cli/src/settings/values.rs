@@ -4,7 +4,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
-use model::diagnostic::nearest;
+use text::diagnostic::nearest;
 
 /// The value of a setting.
 pub(super) struct Values<'a> {
@@ -125,7 +125,7 @@ pub(super) fn number<T: FromStr + PartialOrd + std::fmt::Display>(
 /// A size: `16MiB`.
 pub(super) fn size<T: TryFrom<u64>>(values: &Values<'_>) -> Result<T, String> {
     let text = values.one()?;
-    let bytes = model::units::parse_size(text).map_err(|error| error.to_string())?;
+    let bytes = text::units::parse_size(text).map_err(|error| error.to_string())?;
     T::try_from(bytes).ok().filter(|_| bytes > 0).ok_or_else(|| format!("`{text}` is out of range"))
 }
 

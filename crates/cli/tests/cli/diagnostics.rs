@@ -223,10 +223,10 @@ fn the_tables_and_the_examples_are_of_the_same_codes() {
 
 #[test]
 fn every_warning_and_hint_can_be_named_by_a_comment_that_switches_it_off() {
-    let known: BTreeSet<&str> = model::load::CODES
+    let known: BTreeSet<&str> = language::load::CODES
         .iter()
         .map(|(code, _)| *code)
-        .chain(model::load::CHECK_WARNING_CODES.iter().copied())
+        .chain(language::load::CHECK_WARNING_CODES.iter().copied())
         .collect();
     let doubts =
         tables().into_iter().filter(|(_, kinds)| kinds.contains("warning") || kinds.contains("hint"));

@@ -87,3 +87,14 @@ fn wrong_usage_exits_2_and_says_what_was_meant() {
     Project::empty().cogwork(&["validate", "--format", "xml"]).exits(2).says("github");
     Project::empty().cogwork(&[]).exits(2);
 }
+
+#[test]
+fn the_short_help_leaves_out_settings_and_what_every_command_has() {
+    let short = Project::empty().cogwork(&["serve", "-h"]).exits(0).stdout;
+    let full = Project::empty().cogwork(&["serve", "--help"]).exits(0).stdout;
+    for option in ["--data-dir", "--log-level"] {
+        assert!(full.contains(option), "{full}");
+        assert!(!short.contains(option), "{short}");
+    }
+    assert!(short.contains("Examples:"), "{short}");
+}

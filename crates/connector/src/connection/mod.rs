@@ -10,9 +10,9 @@ use ::http::{HeaderName, HeaderValue};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use indexmap::IndexMap;
-use model::value::Key;
-use model::{ActionError, ErrorKind, InputSpec, Map, Secret, Value};
+use model::{ActionError, ErrorKind, InputSpec};
 use serde::Serialize;
+use value::{Key, Map, Secret, Value};
 
 use crate::input;
 use crate::oauth::{Flow, Gateway, OAuthClient, OAuthConfig, TokenSource};
@@ -55,7 +55,7 @@ pub struct ConnectionTest {
     pub action: String,
     /// Its inputs.
     #[serde(skip_serializing_if = "Map::is_empty")]
-    #[schema(value_type = Option<std::collections::HashMap<String, model::Json>>)]
+    #[schema(value_type = Option<std::collections::HashMap<String, value::Json>>)]
     pub with: Map,
 }
 

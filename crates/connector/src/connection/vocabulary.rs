@@ -2,7 +2,7 @@
 //! and the connection names the terms of its own.
 
 use model::action::{InputSpec, InputType, ObjectType, ResultType};
-use model::value::{Key, List, Map, Value};
+use value::{Key, List, Map, Value};
 
 /// Manifest terms with the service's terms for them. Terms that are equal on both sides are left out.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -116,8 +116,8 @@ mod tests {
     use std::sync::Arc;
 
     use model::action::ResultField;
-    use model::value::JsonLimits;
     use pretty_assertions::assert_eq;
+    use value::JsonLimits;
 
     use super::*;
 

@@ -4,9 +4,9 @@
 use std::fmt::Write as _;
 
 use ::http::{HeaderMap, HeaderName, HeaderValue};
-use model::redact::MASK;
-use model::value::Data;
 use url::Url;
+use value::Data;
+use value::redact::MASK;
 
 use super::request::{Body, Request, decode};
 use super::response::Response;

@@ -6,9 +6,10 @@ use std::time::Duration;
 use ::http::header::LOCATION;
 use jiff::Timestamp;
 use jiff::fmt::rfc2822::DateTimeParser;
-use model::redact::{LengthLimit, Redactor};
-use model::{ActionError, ErrorKind, RetryPolicy, Value};
+use model::{ActionError, ErrorKind, RetryPolicy};
 use url::Url;
+use value::Value;
+use value::redact::{LengthLimit, Redactor};
 
 use super::guard::BlockedAddress;
 use super::response::Response;
@@ -89,9 +90,9 @@ impl ErrorShape {
         }
         let wait = retry_after(response, now);
         if let Some(wait) = wait {
-            message.push_str(&format!("; it asks to wait {}", model::units::format_duration(wait)));
+            message.push_str(&format!("; it asks to wait {}", text::units::format_duration(wait)));
             if wait > RetryPolicy::MAX_RETRY_AFTER {
-                let most = model::units::format_duration(RetryPolicy::MAX_RETRY_AFTER);
+                let most = text::units::format_duration(RetryPolicy::MAX_RETRY_AFTER);
                 message.push_str(&format!(", of which {most} at most is waited"));
             }
         }
@@ -265,7 +266,7 @@ fn http_date(text: &str) -> Option<Timestamp> {
 
 /// Creates the error for a request that exceeded its timeout.
 pub(super) fn timeout_error(subject: &str, limit: Duration) -> ActionError {
-    let limit = model::units::format_duration(limit);
+    let limit = text::units::format_duration(limit);
     ActionError::new(ErrorKind::Timeout, format!("{subject} did not answer within {limit}"))
 }
 

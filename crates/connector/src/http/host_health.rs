@@ -9,10 +9,10 @@ use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use jiff::Timestamp;
-use model::redact::LengthLimit;
 use model::{ActionError, ErrorKind, RetryPolicy};
 use serde::Serialize;
 use url::Url;
+use value::redact::LengthLimit;
 
 use super::response::Response;
 use super::{HostPolicy, failure};
@@ -175,7 +175,7 @@ impl HostTable {
         match outcome {
             CallOutcome::Response(response) => host.on_response(response, now),
             CallOutcome::Failure(error) => {
-                host.last_failure = model::redact::truncate(&error.message, MAX_CAUSE).into_owned();
+                host.last_failure = text::truncate(&error.message, MAX_CAUSE).into_owned();
                 host.on_failure(now);
             }
         }
@@ -320,7 +320,7 @@ mod tests {
             headers: headers.collect(),
             body: Bytes::new(),
             url: url(),
-            redactor: model::redact::Redactor::default(),
+            redactor: value::redact::Redactor::default(),
             parsed: None,
         }
     }
@@ -437,7 +437,7 @@ mod tests {
 
     #[test]
     fn what_a_host_says_of_its_limits_is_cut_after_secrets_are_hidden_in_it() {
-        let redactor = model::redact::Redactor::default();
+        let redactor = value::redact::Redactor::default();
         redactor.add_secret("canary-0042-lantern");
         for before in 58..=82 {
             let mut response = answer(200, &[]);

@@ -25,9 +25,9 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use jiff::Timestamp;
-use model::redact::Redactor;
 use model::{ActionError, LogLevel};
 use tokio::sync::Semaphore;
+use value::redact::Redactor;
 
 use crate::action::AnswerMemory;
 use crate::connection::ResolvedConnection;

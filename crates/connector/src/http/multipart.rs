@@ -5,8 +5,8 @@
 use std::hash::{BuildHasher, Hasher, RandomState};
 use std::sync::Arc;
 
-use model::value::Data;
-use model::{ActionError, File, Value};
+use model::ActionError;
+use value::{Data, File, Value};
 
 use super::request::{Content, check_files};
 

@@ -4,10 +4,10 @@ use std::time::Duration;
 
 use ::http::header::CONTENT_TYPE;
 use ::http::{HeaderMap, HeaderName, HeaderValue, Method};
-use model::value::{Data, FileLoadError, MAX_LOADED_BYTES, encode_form, encode_json};
-use model::{ActionError, ErrorKind, Map, Value};
+use model::{ActionError, ErrorKind};
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 use url::Url;
+use value::{Data, FileLoadError, MAX_LOADED_BYTES, Map, Value, encode_form, encode_json};
 
 use super::multipart::Part;
 

@@ -7,11 +7,11 @@ use ::http::header::{CONTENT_DISPOSITION, CONTENT_TYPE, SET_COOKIE};
 use ::http::{HeaderMap, StatusCode};
 use bytes::Bytes;
 use encoding_rs::Encoding;
-use model::mime::{self, Parameters};
-use model::redact::Redactor;
-use model::value::JsonLimits;
-use model::{ActionError, ErrorKind, File, Map, Value};
+use model::{ActionError, ErrorKind};
 use url::Url;
+use value::mime::{self, Parameters};
+use value::redact::Redactor;
+use value::{File, JsonLimits, Map, Value};
 
 use super::failure::NotJson;
 

@@ -7,8 +7,8 @@ use std::task::{Context, Poll, ready};
 
 use bytes::Bytes;
 use http_body::{Body, Frame, SizeHint};
-use model::value::Data;
 use tokio::task::JoinHandle;
+use value::Data;
 
 /// The bytes of a chunk. A peer that does not read holds one of them, so hundreds of slow readers must not hold large ones.
 const CHUNK: usize = 32 << 10;

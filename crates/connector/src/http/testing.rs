@@ -16,7 +16,7 @@ use super::{AllowList, HostPolicy, Http, HttpOptions, LogDetail, Lookup, Request
 use crate::action::{Call, UncountedAnswers};
 use crate::connection::ResolvedConnection;
 use crate::log::LogSink;
-use model::Map;
+use value::Map;
 
 /// The reaction of the server to a request.
 pub(crate) enum ServerReply {
@@ -178,7 +178,7 @@ pub(crate) fn call<'a>(
     connection: Option<&'a ResolvedConnection>,
     log: &'a Lines,
 ) -> Call<'a> {
-    static NOTHING: model::value::Reserved = model::value::Reserved::nothing();
+    static NOTHING: value::Reserved = value::Reserved::nothing();
     let idempotency_key = "execution.step";
     Call {
         inputs,

@@ -13,8 +13,8 @@ mod tests;
 
 use std::sync::Arc;
 
-use model::diagnostic::Source;
 use serde_json::{Map, Value, json};
+use text::diagnostic::Source;
 
 use crate::manifest;
 use crate::registry::{NATIVES, builtin_names, is_reserved};

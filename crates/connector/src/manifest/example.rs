@@ -1,7 +1,7 @@
 //! The example of an action, and the check that the action sends the request that the example shows.
 
-use model::value::{Data, Reserved};
-use model::{ActionError, Map, Value};
+use model::ActionError;
+use value::{Data, Map, Reserved, Value};
 
 use crate::action::Action;
 use crate::connection::BaseUrl;
@@ -117,7 +117,7 @@ fn body_of(request: &Request<Data>) -> Option<Value> {
     match &request.body {
         Body::Empty => None,
         Body::Whole(data) => {
-            let json = Value::from_json(&data.for_display(), model::value::JsonLimits::default()).ok();
+            let json = Value::from_json(&data.for_display(), value::JsonLimits::default()).ok();
             Some(
                 json.unwrap_or_else(|| {
                     Value::from(String::from_utf8_lossy(&data.for_display()).into_owned())

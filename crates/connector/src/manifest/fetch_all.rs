@@ -8,7 +8,8 @@ use std::hash::{BuildHasher as _, Hash as _, Hasher as _, RandomState};
 use std::time::Duration;
 
 use ::http::Method;
-use model::{ActionError, ErrorKind, InputSpec, InputType, LogLevel, Map, Value};
+use model::{ActionError, ErrorKind, InputSpec, InputType, LogLevel};
+use value::{Map, Value};
 
 use super::{Paging, RestAction, page};
 use crate::action::Call;
@@ -82,7 +83,7 @@ pub(super) async fn fetch(
         let response = patiently(rest, call, base, &inputs).await?;
         bytes = bytes.saturating_add(response.body.len());
         if bytes > MOST_BYTES {
-            let size = model::units::format_size(MOST_BYTES as u64);
+            let size = text::units::format_size(MOST_BYTES as u64);
             let message =
                 format!("the list of {subject} is larger than {size}; filter it, or set `{MAX_ITEMS}`");
             return Err(ActionError::new(ErrorKind::Limit, message));
@@ -215,7 +216,7 @@ async fn patiently(
         if tries == TRIES || wait > LONGEST_WAIT || !is_passing(&error, &rest.definition.method) {
             return Err(error);
         }
-        let shown = model::units::format_duration(wait);
+        let shown = text::units::format_duration(wait);
         call.log.line(LogLevel::Warn, &format!("a page failed: {error}; it is asked for again in {shown}"));
         call.http.timer().pause(wait).await;
         tries += 1;

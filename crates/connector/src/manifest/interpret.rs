@@ -3,7 +3,8 @@
 use ::http::header::{ACCEPT, IF_MODIFIED_SINCE, IF_NONE_MATCH};
 use ::http::{Method, StatusCode};
 use async_trait::async_trait;
-use model::{ActionError, ActionSpec, ErrorKind, InputType, Map, ResultType, Value};
+use model::{ActionError, ActionSpec, ErrorKind, InputType, ResultType};
+use value::{Map, Value};
 
 use super::{
     Definition, Encoding, Head, InputPlacement, Piece, RequestLocation, RestAction, fetch_all, page,

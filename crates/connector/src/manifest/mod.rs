@@ -13,7 +13,9 @@ mod schema;
 use std::sync::Arc;
 
 use ::http::Method;
-use model::{ActionSpec, ResultType, Span, Value};
+use model::{ActionSpec, ResultType};
+use text::Span;
+use value::Value;
 
 use crate::action::Action;
 use crate::connection::{BaseUrl, ConnectionType};

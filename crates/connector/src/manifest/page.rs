@@ -6,7 +6,8 @@
 use std::sync::Arc;
 
 use model::action::{ObjectType, ResultField, ResultType};
-use model::{ActionError, ErrorKind, Map, Value};
+use model::{ActionError, ErrorKind};
+use value::{Map, Value};
 
 use super::{Head, Next, NextSource, NumberedPages, Paging, PagingStyle, Unit};
 use crate::connection::BaseUrl;

@@ -4,7 +4,8 @@ use std::sync::Arc;
 
 use ::http::Method;
 use async_trait::async_trait;
-use model::{ActionError, ActionSpec, ErrorKind, InputType, Map, Value};
+use model::{ActionError, ActionSpec, ErrorKind, InputType};
+use value::{Map, Value};
 
 use super::{add_headers, check_credentials, input_error, map_of, optional, required, spec_for, text_of};
 use crate::action::{Action, Call, SendMode};

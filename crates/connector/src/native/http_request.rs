@@ -4,8 +4,9 @@ use std::sync::Arc;
 
 use ::http::{Method, StatusCode};
 use async_trait::async_trait;
-use model::{ActionError, ActionSpec, Effect, ErrorKind, InputType, Map, Value};
+use model::{ActionError, ActionSpec, Effect, ErrorKind, InputType};
 use url::Url;
+use value::{Map, Value};
 
 use super::pages::{self, Pages};
 use super::{

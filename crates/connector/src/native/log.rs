@@ -3,7 +3,8 @@
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use model::{ActionError, ActionSpec, InputType, LogLevel, Map, ResultType, Value};
+use model::{ActionError, ActionSpec, InputType, LogLevel, ResultType};
+use value::{Map, Value};
 
 use super::{optional, pure_spec, required};
 use crate::action::{Action, Call};

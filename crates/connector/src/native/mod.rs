@@ -17,9 +17,10 @@ use std::borrow::Cow;
 use std::sync::Arc;
 use std::time::Duration;
 
+use ::text::units;
 use model::action::{ObjectType, ResultField};
-use model::value::Key;
-use model::{ActionError, ActionSpec, Effect, ErrorKind, InputSpec, InputType, Map, ResultType, Value};
+use model::{ActionError, ActionSpec, Effect, ErrorKind, InputSpec, InputType, ResultType};
+use value::{Key, Map, Value};
 
 use crate::connection::ResolvedConnection;
 use crate::http::{MAX_TIMEOUT, Request};
@@ -131,10 +132,10 @@ fn timeout_of(inputs: &Map, bare: BareNumber) -> Result<Option<Duration>, Action
     }
     let is_bare = bare == BareNumber::Milliseconds && text.bytes().all(|byte| byte.is_ascii_digit());
     let with_unit = if is_bare { Cow::Owned(format!("{text}ms")) } else { Cow::Borrowed(text) };
-    let timeout = model::units::parse_duration(&with_unit)
-        .map_err(|error| input_error(format!("`timeout`: {error}")))?;
+    let timeout =
+        units::parse_duration(&with_unit).map_err(|error| input_error(format!("`timeout`: {error}")))?;
     if timeout.is_zero() || timeout > MAX_TIMEOUT {
-        let most = model::units::format_duration(MAX_TIMEOUT);
+        let most = units::format_duration(MAX_TIMEOUT);
         return Err(input_error(format!("`timeout` must be over 0s and at most {most}")));
     }
     Ok(Some(timeout))
@@ -153,11 +154,7 @@ fn request_problems(
         let problem = InputProblem::new("timeout", error.into_message(), help);
         let text = inputs.text_prefix("timeout").map(|(text, _)| text).unwrap_or_default();
         // A duration that is out of bounds means nothing else.
-        found.push(if model::units::parse_duration(text).is_ok() {
-            problem
-        } else {
-            problem.with_duration(text)
-        });
+        found.push(if units::parse_duration(text).is_ok() { problem } else { problem.with_duration(text) });
     }
     let mut probe = Request::new(::http::Method::GET, nowhere());
     let known = inputs.literal_entries("headers");
@@ -179,14 +176,14 @@ fn body_problem(inputs: &StaticInputs<'_>, body: &str) -> Option<InputProblem> {
     let headers = inputs.literal_entries("headers");
     let mut content_types = headers.iter().filter(|(name, _)| name.eq_ignore_ascii_case("content-type"));
     let content_type = content_types.next()?.1.as_str()?;
-    if model::mime::is_json(content_type) {
+    if value::mime::is_json(content_type) {
         let (text, is_whole) = inputs.text_prefix(body)?;
-        let error = model::mime::json_error(text, is_whole)?;
+        let error = value::mime::json_error(text, is_whole)?;
         let message = format!("the header says `{content_type}`, but this text is not JSON: {error}");
         let help = "write the value itself, as YAML: it is sent as JSON; or correct the text or the header";
         return Some(InputProblem::new(body, message, help).into_warning("invalid-json"));
     }
-    let essence = model::mime::essence(content_type);
+    let essence = value::mime::essence(content_type);
     if !essence.contains('/') {
         let message = format!("`content-type` is `{essence}`, which is no media type");
         let help = "write a type and a subtype, such as `application/json`";

@@ -1,8 +1,9 @@
 //! Pagination of `http.request`, for lists of any service.
 
 use ::http::Method;
-use model::{ActionError, ErrorKind, InputSpec, InputType, LogLevel, Map, Value};
+use model::{ActionError, ErrorKind, InputSpec, InputType, LogLevel};
 use url::Url;
+use value::{Map, Value};
 
 use super::{choice, defaulted, input_error, optional, text_of};
 use crate::connection::BaseUrl;
@@ -143,7 +144,7 @@ impl Pages {
         self.bytes = self.bytes.saturating_add(response.body.len());
         self.count += 1;
         let too_large = || {
-            let size = model::units::format_size(MOST_BYTES as u64);
+            let size = text::units::format_size(MOST_BYTES as u64);
             let words = format!(
                 "the list of {subject} is larger than {size} or {MOST_PAGES} pages; set `paging.maxItems`"
             );

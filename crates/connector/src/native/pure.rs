@@ -3,7 +3,8 @@
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use model::{ActionError, ActionSpec, InputSpec, Map, ResultType, Value};
+use model::{ActionError, ActionSpec, InputSpec, ResultType};
+use value::{Map, Value};
 
 use super::{input_error, pure_spec};
 use crate::action::{Action, Call};
@@ -77,7 +78,7 @@ impl Action for Pure {
 /// Calls a function of expressions with the inputs as arguments of the same names.
 pub(super) fn function(name: &str, inputs: &Map) -> Result<Value, String> {
     let arguments: Vec<_> = inputs.iter().map(|(name, value)| (name.as_ref(), value)).collect();
-    model::expression::apply(name, &arguments)
+    expression::apply(name, &arguments)
 }
 
 /// True if the Boolean input is set and true.

@@ -7,7 +7,8 @@ use ::http::Method;
 use ::http::header::ACCEPT;
 use async_trait::async_trait;
 use model::action::LostAttempt;
-use model::{ActionError, ActionSpec, Effect, InputSpec, InputType, LogLevel, Map, RetryPolicy, Value};
+use model::{ActionError, ActionSpec, Effect, InputSpec, InputType, LogLevel, RetryPolicy};
+use value::{Map, Value};
 
 use super::retry::Retry;
 use super::{
@@ -186,7 +187,7 @@ impl Action for RawRequest {
                     return Err(after(tries, error, lost));
                 };
                 patience = left;
-                let shown = model::units::format_duration(wait);
+                let shown = text::units::format_duration(wait);
                 call.log.line(LogLevel::Warn, &format!("{error}; the next try follows in {shown}"));
                 call.http.timer().pause(wait).await;
                 continue;
@@ -195,7 +196,7 @@ impl Action for RawRequest {
             let next = retry.next(tries, &error);
             let Some(wait) = next else { return Err(after(tries, error, lost)) };
             lost = lost.or_else(|| error.to_lost_attempt(tries));
-            let shown = model::units::format_duration(wait);
+            let shown = text::units::format_duration(wait);
             call.log
                 .line(LogLevel::Warn, &format!("try {tries} failed: {error}; the next follows in {shown}"));
             call.http.timer().pause(wait).await;

@@ -3,7 +3,8 @@
 use std::hash::{BuildHasher, Hasher, RandomState};
 use std::time::Duration;
 
-use model::{ActionError, ErrorKind, Map, RetryPolicy, Value};
+use model::{ActionError, ErrorKind, RetryPolicy};
+use value::{Map, Value};
 
 /// The longest wait between two attempts (threat model 4.4).
 const MAX_WAIT: Duration = Duration::from_secs(300);

@@ -1,7 +1,7 @@
 //! The `oauth2` section of a manifest, which builds the OAuth 2.0 client from a connection's inputs.
 
-use model::{Map, Secret, Value};
 use url::Url;
+use value::{Map, Secret, Value};
 
 use super::tenants::SiteSelection;
 use super::{Flow, Gateway, OAuthClient};

@@ -13,8 +13,7 @@ use std::time::Duration;
 use ::http::{HeaderValue, Method, StatusCode};
 use async_trait::async_trait;
 use jiff::Timestamp;
-use model::redact::{LengthLimit, Redactor};
-use model::{ActionError, ErrorKind, Secret, Value};
+use model::{ActionError, ErrorKind};
 use oauth2::basic::{BasicClient, BasicErrorResponse, BasicErrorResponseType, BasicTokenResponse};
 use oauth2::{
     AsyncHttpClient, AuthType, AuthUrl, AuthorizationCode, ClientId, ClientSecret, CsrfToken, HttpRequest,
@@ -22,6 +21,8 @@ use oauth2::{
     TokenResponse as _, TokenUrl,
 };
 use url::Url;
+use value::redact::{LengthLimit, Redactor};
+use value::{Secret, Value};
 
 use crate::action::UncountedAnswers;
 use crate::connection::BaseUrl;
@@ -253,7 +254,7 @@ impl OAuthClient {
         if self.json {
             let fields = url::form_urlencoded::parse(token_request.body());
             let fields = fields.map(|(name, value)| (name.into_owned(), Value::from(value.into_owned())));
-            let body: model::Map = fields.collect();
+            let body: value::Map = fields.collect();
             request.set_bytes("application/json", Value::from(body).to_json());
         } else {
             request.set_bytes("application/x-www-form-urlencoded", token_request.into_body());

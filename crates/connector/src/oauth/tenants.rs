@@ -1,9 +1,10 @@
 //! The sites that a token gives access to, if a provider serves several behind one gateway.
 
 use ::http::{HeaderValue, Method};
-use model::redact::Redactor;
-use model::{ActionError, ErrorKind, Secret, Value};
+use model::{ActionError, ErrorKind};
 use serde::{Deserialize, Serialize};
+use value::redact::Redactor;
+use value::{Secret, Value};
 
 use super::{OAuthClient, excerpt};
 use crate::connection::BaseUrl;

@@ -14,13 +14,13 @@ use std::time::Duration;
 use jiff::Timestamp;
 use jsonwebtoken::jwk::{Jwk, JwkSet, PublicKeyUse};
 use jsonwebtoken::{Algorithm, DecodingKey, Validation};
-use model::Secret;
 use oauth2::{
     AuthUrl, ClientId, CsrfToken, PkceCodeChallenge, PkceCodeVerifier, RedirectUrl, Scope, TokenResponse as _,
 };
 use serde::Deserialize;
 use serde_json::{Map, Value};
 use url::Url;
+use value::Secret;
 
 use crate::error::Error;
 use crate::http::Http;

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use ::http::header::{ACCEPT, AUTHORIZATION};
 use ::http::{HeaderValue, Method, StatusCode};
-use model::{ActionError, Secret};
+use model::ActionError;
 use oauth2::basic::{
     BasicErrorResponse, BasicErrorResponseType, BasicRevocationErrorResponse,
     BasicTokenIntrospectionResponse, BasicTokenType,
@@ -19,6 +19,7 @@ use oauth2::{
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use url::Url;
+use value::Secret;
 
 use super::{KEPT_FOR, LoginAnswer, LoginValues, OidcClient};
 use crate::action::UncountedAnswers;

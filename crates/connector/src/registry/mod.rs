@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use indexmap::IndexMap;
-use model::diagnostic::{Diagnostic, Report, Source};
 use serde::Serialize;
+use text::diagnostic::{Diagnostic, Report, Source};
 
 use crate::action::Action;
 use crate::connection::ConnectionType;

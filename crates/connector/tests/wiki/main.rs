@@ -12,14 +12,14 @@ use connector::{
     AllowList, Call, Http, HttpOptions, LogSink, Lookup, Registry, ResolvedConnection, UncountedAnswers,
     check_inputs,
 };
-use model::value::{JsonLimits, Reserved};
-use model::{ActionError, ErrorKind, LogLevel, Map, ResultType, Value};
+use model::{ActionError, ErrorKind, LogLevel, ResultType};
 use pretty_assertions::assert_eq;
 use serde_json::json;
 use tests::wiki::{
     CLOUD_ID, DEMO_ATTACHMENT_ID, DEMO_CUSTOM_CONTENT_ID, DEMO_EMAIL, DEMO_PAGE_ID, DEMO_SCOPED_TOKEN,
     DEMO_SPACE_ID, DEMO_TOKEN, FIRST_ID, Fault, PageSeed, Running, Simulator, When,
 };
+use value::{JsonLimits, Map, Reserved, Value};
 
 /// Beyond the exact range of floats, so that an id that passes through one comes back changed.
 const LARGE_ID: u64 = 9_007_199_254_740_993;

@@ -61,7 +61,7 @@ fn names(site: &Site<'_>, path: &[&str]) -> Vec<Member> {
 }
 
 fn functions() -> Vec<CompletionItem> {
-    let own = model::expression::TABLE.iter().map(|function| {
+    let own = expression::TABLE.iter().map(|function| {
         CompletionItem::new(function.name, "function")
             .detail(format!("({})", function.parameters.join(", ")))
             .about(function.about)
@@ -71,8 +71,8 @@ fn functions() -> Vec<CompletionItem> {
 }
 
 fn vocabulary(kind: &'static str) -> Vec<CompletionItem> {
-    let words = model::expression::vocabulary().filter(|(found, _)| *found == kind).map(|(_, name)| name);
-    let about = |name: &str| model::expression::TABLE.iter().find(|function| function.name == name);
+    let words = expression::vocabulary().filter(|(found, _)| *found == kind).map(|(_, name)| name);
+    let about = |name: &str| expression::TABLE.iter().find(|function| function.name == name);
     words
         .map(|name| {
             let item = CompletionItem::new(name, kind);
@@ -160,7 +160,7 @@ pub(super) fn step_at(site: &Site<'_>) -> Option<String> {
 pub(super) fn value_at(site: &Site<'_>) -> Option<String> {
     let (path, _) = path_at(site)?;
     let (root, members) = path.split_first()?;
-    if members.is_empty() && model::expression::TABLE.iter().any(|function| function.name == root) {
+    if members.is_empty() && expression::TABLE.iter().any(|function| function.name == root) {
         return None;
     }
     let mut text = root.clone();
@@ -183,7 +183,7 @@ pub(super) fn value_at(site: &Site<'_>) -> Option<String> {
 pub(super) fn hover(site: &Site<'_>) -> Option<(Range<usize>, String, String)> {
     let (path, word) = path_at(site)?;
     if let [name] = path.as_slice()
-        && let Some(function) = model::expression::TABLE.iter().find(|function| function.name == name)
+        && let Some(function) = expression::TABLE.iter().find(|function| function.name == name)
     {
         let title = format!("{}({})", function.name, function.parameters.join(", "));
         return Some((word, title, function.about.to_owned()));

@@ -4,7 +4,7 @@ use std::ops::Range;
 use std::sync::LazyLock;
 
 use catalog::FileKind;
-use model::schema::ProjectContext;
+use language::schema::ProjectContext;
 use model::{ActionSpec, InputSpec, InputType};
 use serde_json::Value;
 
@@ -14,9 +14,11 @@ use super::{CompletionItem, Site, expressions};
 /// The deepest nesting of references in a schema.
 const MAX_DEPTH: usize = 12;
 
-static AUTOMATION: LazyLock<Value> = LazyLock::new(|| model::schema::automation(&ProjectContext::default()));
-static CONNECTION: LazyLock<Value> = LazyLock::new(|| model::schema::connection(&ProjectContext::default()));
-static TESTS: LazyLock<Value> = LazyLock::new(model::schema::test_suite);
+static AUTOMATION: LazyLock<Value> =
+    LazyLock::new(|| language::schema::automation(&ProjectContext::default()));
+static CONNECTION: LazyLock<Value> =
+    LazyLock::new(|| language::schema::connection(&ProjectContext::default()));
+static TESTS: LazyLock<Value> = LazyLock::new(language::schema::test_suite);
 
 /// A schema, and the schemas of what stands at a path.
 struct Schemas {
@@ -206,7 +208,7 @@ pub(super) fn complete_value(site: &Site<'_>, key: &str) -> Vec<CompletionItem> 
         "needs" => return steps(site),
         _ => {}
     }
-    if model::load::takes_expression(key) {
+    if language::load::takes_expression(key) {
         let line = site.request.text.get(..site.offset).unwrap_or_default();
         let before = line.rsplit('\n').next().unwrap_or_default();
         let value = before.split_once(':').map_or(before, |(_, value)| value);
@@ -310,7 +312,7 @@ pub(super) fn hover(site: &Site<'_>) -> Option<(Range<usize>, String, String)> {
             let found = site.request.catalog.connection(word)?;
             Some((range, found.name.clone(), format!("{} in {}", found.kind, found.source.path())))
         }
-        Role::Value(key) if model::load::takes_expression(key) => expressions::hover(site),
+        Role::Value(key) if language::load::takes_expression(key) => expressions::hover(site),
         Role::Key if site.cursor.has_colon => {
             if let Some(inputs) = inputs(site, &site.cursor.path) {
                 let input = inputs.iter().find(|input| input.name == word)?;

@@ -10,9 +10,9 @@ mod keys;
 use std::sync::Arc;
 
 use catalog::{Catalog, FileKind};
+use language::load::Unreadable;
 use model::automation::Automation;
-use model::diagnostic::{Source, Utf16Index};
-use model::load::Unreadable;
+use text::diagnostic::{Source, Utf16Index};
 
 use self::cursor::{Cursor, PathPart, Role};
 
@@ -157,7 +157,7 @@ impl<'a> Site<'a> {
 /// Loads the text; if it does not parse, without the line of the cursor, which is being written.
 fn load(path: &str, text: &str, offset: usize) -> Option<(Arc<Automation>, Unreadable)> {
     let try_load = |text: &str| {
-        let loaded = model::load::automation(Arc::new(Source::new(path, text)), catalog::stem(path));
+        let loaded = language::load::automation(Arc::new(Source::new(path, text)), catalog::stem(path));
         let found =
             loaded.for_checking().map(|(automation, unreadable)| (automation.clone(), unreadable.clone()));
         found.map(|(automation, unreadable)| (Arc::new(automation), unreadable))

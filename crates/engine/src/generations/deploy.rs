@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 use catalog::{ProjectFile, ReloadSummary};
-use model::diagnostic::Report;
 use store::{DeployOutcome, DeployedFile, Generation, GenerationSource, NewGeneration, News};
+use text::diagnostic::Report;
 
 use crate::project_edit::check_path;
 use crate::{EditError, Engine, check_project};

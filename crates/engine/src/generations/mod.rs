@@ -12,9 +12,9 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use catalog::{Move, ReloadSummary, Successor};
-use model::diagnostic::Report;
 use runtime::Error;
 use store::{Generation, RunningGeneration};
+use text::diagnostic::Report;
 
 use crate::Engine;
 pub use deploy::{Deploy, DeployError, Deployed, deployable_files};
@@ -220,7 +220,7 @@ impl Engine {
 fn first_error(reports: &[Arc<Report>]) -> String {
     let errors: usize = reports.iter().map(|report| report.error_count()).sum();
     let is_error =
-        |entry: &model::diagnostic::DiagnosticEntry| entry.severity == model::diagnostic::Severity::Error;
+        |entry: &text::diagnostic::DiagnosticEntry| entry.severity == text::diagnostic::Severity::Error;
     let first = reports.iter().find_map(|report| report.entries().into_iter().find(is_error));
     match first {
         Some(entry) if errors > 1 => {

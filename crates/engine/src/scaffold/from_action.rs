@@ -4,10 +4,11 @@ use std::fmt::Write as _;
 
 use catalog::Catalog;
 use connector::{ConnectionInput, ConnectionType};
+use language::edit::Operation;
 use model::AutomationId;
 use model::action::{ActionSpec, Effect, ResultType};
-use model::edit::{Operation, Segment};
-use model::value::{Map, Value};
+use text::yaml::edit::Segment;
+use value::{Map, Value};
 
 use super::{Kind, NewAutomation, connection_path, find_connection, new_automation};
 
@@ -46,7 +47,7 @@ pub fn automation_with_action(
             key => Segment::Key(key.to_owned()),
         });
         let with = Operation::Set { at: at.into(), value: spec.example.to_serde() };
-        text = model::edit::edit_file(&new.path, &text, &[with]).map_err(|error| error.to_string())?.text;
+        text = language::edit::edit_file(&new.path, &text, &[with]).map_err(|error| error.to_string())?.text;
     }
     new.text = text;
     let mut test = format!("{}tests:\n  - name: its step calls {action}\n", new.test_head());

@@ -3,12 +3,12 @@
 use std::fmt::Write as _;
 
 use catalog::Catalog;
+use expression::Expression;
 use model::AutomationId;
-use model::diagnostic::Span;
-use model::expression::Expression;
 use model::payload::Payload;
-use model::value::{Map, Value};
 use testing::{is_pattern, start_of};
+use text::diagnostic::Span;
+use value::{Map, Value};
 
 use super::{Kind, NewAutomation, new_automation};
 
@@ -136,8 +136,8 @@ mod tests {
             assert!(!new.text.contains("canary") && !new.test.contains("canary"), "{}", new.test);
             let report = crate::check_text(&checked.catalog, "automations/order-desk.yaml", &new.text);
             assert!(report.is_empty(), "{}\n{}", new.text, report.render(false));
-            let source = std::sync::Arc::new(model::Source::new("order-desk.test.yaml", new.test.as_str()));
-            let loaded = model::load::test_suite(source, "order-desk");
+            let source = std::sync::Arc::new(text::Source::new("order-desk.test.yaml", new.test.as_str()));
+            let loaded = language::load::test_suite(source, "order-desk");
             assert!(loaded.report.is_empty(), "{}\n{}", new.test, loaded.report.render(false));
         }
         let payload: Payload = serde_json::from_value(list).expect("a payload");

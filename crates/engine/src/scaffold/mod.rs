@@ -212,8 +212,8 @@ mod tests {
                 let report = crate::check_text(&catalog, "automations/order-desk.yaml", &text);
                 assert!(report.is_empty(), "{}\n{}", kind.name, report.render(false));
             }
-            let loaded = model::load::test_suite(
-                std::sync::Arc::new(model::Source::new("order-desk.test.yaml", kind.tests(&id))),
+            let loaded = language::load::test_suite(
+                std::sync::Arc::new(text::Source::new("order-desk.test.yaml", kind.tests(&id))),
                 "order-desk",
             );
             assert!(loaded.report.is_empty(), "{}\n{}", kind.name, loaded.report.render(false));

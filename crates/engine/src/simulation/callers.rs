@@ -6,10 +6,10 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use jiff::SignedDuration;
 use model::execution::Origin;
 use model::payload::Payload;
-use model::value::{Map, Value};
 use runtime::{Clock as _, ManualClock, Start};
 use trigger::response::EXECUTION_ID;
 use trigger::webhook::Request;
+use value::{Map, Value};
 
 use super::process_life::ExternalEvent;
 use super::program::{self, Program};

@@ -4,9 +4,9 @@ use std::collections::{HashMap, HashSet};
 
 use futures_util::FutureExt as _;
 use jiff::Timestamp;
-use model::execution::{Event, Execution, ExecutionId, Origin, StepOutcome, WaitReason};
-use model::value::Value;
+use model::execution::{Event, ExecutionId, History, Origin, StepOutcome, WaitReason};
 use store::{ExecutionFilter, ExecutionRow, Page};
+use value::Value;
 
 use super::program::Program;
 use super::world::{Effect, World};
@@ -66,10 +66,9 @@ fn check_executions(world: &World, program: &Program) -> Result<Vec<Timestamp>, 
     let mut increments = 0_u64;
     for row in &rows {
         let events = world.events(row.id);
-        let ended = Execution::from_events(row.id, events.clone())
+        let (history, _) = History::checked(&events)
             .map_err(|error| format!("execution {}: {error}", world.state().number(row.id)))?;
-        let ended = ended.outcome;
-        let ended = ended.ok_or_else(|| format!("{} has not ended", row.id))?;
+        let ended = history.outcome.ok_or_else(|| format!("{} has not ended", row.id))?;
         if row.status != ended.status() {
             return Err(format!(
                 "{} is listed as {:?}, its log says {:?}",
@@ -78,7 +77,7 @@ fn check_executions(world: &World, program: &Program) -> Result<Vec<Timestamp>, 
                 ended.status()
             ));
         }
-        if let Some(told) = world.state().told.get(&row.id).filter(|told| **told != ended) {
+        if let Some(told) = world.state().told.get(&row.id).filter(|told| *told != ended) {
             return Err(format!(
                 "somebody was told that {} ended as {told:?}, its log says {ended:?}",
                 row.id

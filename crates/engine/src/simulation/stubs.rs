@@ -6,7 +6,7 @@ use std::time::Duration;
 use futures_util::FutureExt as _;
 use futures_util::future::BoxFuture;
 use model::action::{ActionError, ErrorKind};
-use model::value::Value;
+use value::Value;
 
 use super::program::Program;
 use super::world::{Answer, Effect, Outside};

@@ -7,10 +7,10 @@ use futures_util::FutureExt as _;
 use jiff::Timestamp;
 use model::execution::{Event, ExecutionId, Outcome, StepOutcome};
 use model::payload::Payload;
-use model::value::Value;
 use store::memory::{FaultOutcome, FaultPlan, Faults, Operation};
 use store::{Append, Memory};
 use tokio::sync::Notify;
+use value::Value;
 
 use super::oracle::IdempotencyKeys;
 use super::program::Limit;

@@ -8,8 +8,8 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use jiff::Timestamp;
 use model::DefinitionHash;
-use model::value::{Blob, Data, ExternalBytes, collect_refs};
 use store::{ExecutionFilter, ExecutionRow, Page, Store};
+use value::{Blob, Data, ExternalBytes, collect_refs};
 
 use super::{
     DefinitionLine, EndLine, ExecutionLine, FORMAT, FileLine, Header, Line, PART_BYTES, TransferError,

@@ -7,11 +7,11 @@ use std::time::Duration;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use jiff::Timestamp;
-use model::redact::Redactor;
-use model::value::with_source;
-use model::{DefinitionHash, Event, Execution, ExecutionId, Origin, Outcome};
+use model::{DefinitionHash, Event, ExecutionId, History, Origin, Outcome};
 use store::{Accept, AcceptOutcome, Definition, InitialEvents, NewExecution, Store};
 use tokio::task::JoinSet;
+use value::redact::Redactor;
+use value::with_source;
 
 use super::import_files::ImportFiles;
 use super::{DefinitionLine, ExecutionLine, FORMAT, Header, Line, MAX_LINE_BYTES, TransferError};
@@ -265,7 +265,7 @@ impl Import {
 /// Returns the execution to store, the time of its end, and true if it had not ended.
 fn prepare(line: ExecutionLine, now: Timestamp) -> Result<(NewExecution, Timestamp, bool), String> {
     let ExecutionLine { id, events, logs, .. } = line;
-    Execution::from_events(id, events.clone()).map_err(|error| error.to_string())?;
+    History::checked(&events).map_err(|error| error.to_string())?;
     let last = events.last().map_or(now, Event::at);
     let mut events = events.into_iter();
     let Some(Event::Started { at, automation, definition, origin, payload }) = events.next() else {

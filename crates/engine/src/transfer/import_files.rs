@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::io;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use model::value::{Blob, BlobSource, Data, ExternalBytes, FileStorage, FileWriter};
+use value::{Blob, BlobSource, Data, ExternalBytes, FileStorage, FileWriter};
 
 use super::FileLine;
 

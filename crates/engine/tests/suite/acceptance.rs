@@ -5,9 +5,10 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use engine::{Engine, Error, Start};
+use model::Payload;
 use model::execution::Origin;
-use model::{Map, Payload};
 use store::{ExecutionFilter, ExecutionRow, Page};
+use value::Map;
 
 use crate::common::{Peer, Project, call, manual, show, soon, stop};
 use crate::watched::Watched;

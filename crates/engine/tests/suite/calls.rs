@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use engine::{Engine, Start};
 use model::execution::{ExecutionId, Origin};
-use model::value::Map;
 use model::{AutomationId, Payload};
+use value::Map;
 
 use crate::common::{Peer, Project, call, outcome_of, show, soon, start_with, steps_of, stop};
 

@@ -5,10 +5,10 @@ use std::path::{Path, PathBuf};
 use std::sync::LazyLock;
 
 use engine::{Catalog, check_project, check_text};
-use model::Severity;
-use model::diagnostic::Report;
 use pretty_assertions::assert_eq;
 use proptest::prelude::*;
+use text::Severity;
+use text::diagnostic::Report;
 
 /// The catalog of a project with the connections `mainWiki` and `broken`, the file of which has an error.
 pub(crate) fn catalog() -> Catalog {

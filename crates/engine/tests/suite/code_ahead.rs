@@ -1,6 +1,6 @@
 //! Code that runs ahead of its step: nothing that can be seen of an execution tells whether it did.
 
-use model::execution::LogLevel;
+use model::LogLevel;
 use pretty_assertions::assert_eq;
 
 use crate::common::{Project, show, soon, start_with, steps_of, stop};

@@ -9,11 +9,11 @@ use jiff::Timestamp;
 use model::Status;
 use model::execution::{Event, ExecutionId, Origin, Outcome, StepOutcome};
 use model::payload::Payload;
-use model::value::{JsonLimits, Map, Value};
 use store::{Location, Store};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::mpsc;
+use value::{JsonLimits, Map, Value};
 
 /// No wait in a test is longer: what has not happened by then does not happen.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(20);

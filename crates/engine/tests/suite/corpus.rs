@@ -4,8 +4,8 @@ use std::path::{Path, PathBuf};
 use std::sync::LazyLock;
 
 use engine::{Catalog, check_project, check_text};
-use model::diagnostic::Report;
 use proptest::prelude::*;
+use text::diagnostic::Report;
 
 fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/corpus")

@@ -536,7 +536,7 @@ async fn a_commit_in_doubt_while_an_execution_leaves_its_rest_is_told_and_leaves
         async move { engine.runtime().wait(id).await }
     });
     failing.fail.store(1, Ordering::SeqCst);
-    let sent = soon(engine.runtime().emit("go", model::Value::Null, None)).await;
+    let sent = soon(engine.runtime().emit("go", value::Value::Null, None)).await;
     assert!(sent.is_err(), "who sent it must not believe that it is kept");
     soon(engine.runtime().store_lost()).await;
     soon(engine.shutdown(Duration::ZERO)).await;
@@ -546,7 +546,7 @@ async fn a_commit_in_doubt_while_an_execution_leaves_its_rest_is_told_and_leaves
 
     let engine = project.start().await;
     soon(async {
-        while engine.runtime().emit("go", model::Value::from(2), None).await.expect("it is sent").delivered
+        while engine.runtime().emit("go", value::Value::from(2), None).await.expect("it is sent").delivered
             == 0
         {
             tokio::task::yield_now().await;

@@ -4,8 +4,9 @@ use std::time::Duration;
 
 use engine::{Clock as _, Engine};
 use jiff::SignedDuration;
-use model::{AutomationId, Value};
+use model::AutomationId;
 use store::Subscription;
+use value::Value;
 
 use crate::common::{Asked, Peer, Project, settled, soon, stop};
 use crate::hooks::{post, tokens};

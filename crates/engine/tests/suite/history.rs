@@ -4,8 +4,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use engine::{Engine, Start};
+use model::Payload;
 use model::execution::{DelayReason, Event, ExecutionId, Origin};
-use model::{Map, Payload};
+use value::Map;
 
 use crate::common::{Peer, Project, call, manual, soon, stop};
 use crate::hooks::{post, tokens};

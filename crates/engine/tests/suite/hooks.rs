@@ -332,7 +332,7 @@ fn a_body_has_what_saved_payloads_had_and_only_what_is_almost_it_is_told() {
     let project = Project::new();
     std::fs::create_dir_all(project.path("payloads/test")).expect("a folder");
     let saved: model::Payload = {
-        let body = model::value::File {
+        let body = value::File {
             content_type: "application/json".into(),
             filename: None,
             data: Bytes::from_static(br#"{"orderId": 7, "lines": [{"sku": "a"}]}"#).into(),
@@ -340,7 +340,7 @@ fn a_body_has_what_saved_payloads_had_and_only_what_is_almost_it_is_told() {
         model::Payload::Webhook(model::payload::WebhookPayload {
             method: "POST".to_owned(),
             path_fragment: String::new(),
-            query_parameters: model::Map::new(),
+            query_parameters: value::Map::new(),
             raw_query: String::new(),
             headers: std::collections::BTreeMap::new(),
             body,

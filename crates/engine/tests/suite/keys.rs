@@ -2,9 +2,9 @@
 #![cfg(unix)]
 
 use engine::Engine;
-use model::Secret;
 use store::conformance::{PostgresServer, PostgresSpace};
 use store::{Location, Options};
+use value::Secret;
 
 use crate::common::{Project, soon, stop};
 

@@ -3,10 +3,10 @@
 use std::time::Duration;
 
 use engine::Engine;
-use model::value::{CHUNK_SIZE, Data, Reserved};
-use model::{Event, StepOutcome, Value};
+use model::{Event, StepOutcome};
 use pretty_assertions::assert_eq;
 use trigger::webhook::Request;
+use value::{CHUNK_SIZE, Data, Reserved, Value};
 
 use crate::common::{Peer, Project, crash, soon, stop, workers};
 use crate::hooks::{text, tokens};
@@ -188,7 +188,7 @@ async fn a_captured_file_is_saved_with_its_bytes() {
 }
 
 /// The file in a value.
-fn found(value: &Value) -> Option<&model::File> {
+fn found(value: &Value) -> Option<&value::File> {
     match value {
         Value::File(file) => Some(file),
         Value::Map(map) => map.iter().find_map(|(_, value)| found(value)),

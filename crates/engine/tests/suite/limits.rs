@@ -6,8 +6,8 @@ use engine::{Engine, ReplayRequest, Search, Start, TrialRequest};
 use model::AutomationId;
 use model::execution::{CallRecord, Event, Origin};
 use model::payload::Payload;
-use model::value::Map;
 use store::{ExecutionFilter, Page};
+use value::Map;
 
 use crate::common::{
     Peer, Project, call, crash, end, json, manual, outcome_of, soon, start_with, steps_of, stop,

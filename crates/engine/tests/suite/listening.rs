@@ -4,12 +4,12 @@
 use std::time::Duration;
 
 use engine::{AddressKind, Engine, NonTrigger, PayloadError, Start, Verdict};
+use model::AutomationId;
 use model::execution::Origin;
 use model::payload::{Payload, WebhookPayload};
-use model::value::Value;
-use model::{AutomationId, Map};
 use store::{ExecutionFilter, Page};
 use trigger::webhook::Request;
+use value::{Map, Value};
 
 use crate::common::{Peer, Project, show, soon, stop};
 use crate::hooks::{post, signature, text, tokens};

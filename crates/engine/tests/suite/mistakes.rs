@@ -1,8 +1,8 @@
 //! The mistakes that people make most: each is told at its place, with its cause and the way out.
 
 use engine::{Catalog, check_project, check_text};
-use model::Severity;
-use model::diagnostic::Report;
+use text::Severity;
+use text::diagnostic::Report;
 
 use crate::common::workers;
 

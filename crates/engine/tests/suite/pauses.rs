@@ -6,7 +6,7 @@ use std::time::Duration;
 use engine::{Answer, EngineEvent, SignalError};
 use model::Status;
 use model::execution::{Event, WaitReason};
-use model::value::{Map, Value};
+use value::{Map, Value};
 
 use crate::common::{
     Peer, Project, call, crash, end, json, manual, outcome_of, soon, start_and_rest, start_with, steps_of,

@@ -4,8 +4,9 @@ use std::time::Duration;
 
 use engine::{Clock as _, Engine};
 use jiff::SignedDuration;
-use model::{AutomationId, Event, Payload, Value};
+use model::{AutomationId, Event, Payload};
 use store::{ExecutionFilter, Page, PollState};
+use value::Value;
 
 use crate::common::{Asked, Peer, Project, settled, soon, stop};
 

@@ -5,9 +5,10 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use engine::Engine;
-use model::{Automation, Event, ExecutionId, Map, Origin, Payload};
+use model::{Automation, Event, ExecutionId, Origin, Payload};
 use store::{Accept, ExecutionStore as _, InitialEvents, NewExecution, Store as _};
 use tokio::sync::Semaphore;
+use value::Map;
 
 use crate::common::{Project, settled, soon, stop};
 use crate::hooks::{post, text, tokens};

@@ -3,8 +3,9 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use model::{AutomationId, Value};
+use model::AutomationId;
 use store::Subscription;
+use value::Value;
 
 use crate::common::{Peer, Project, call, end, manual, settled, soon, start_with, stop};
 use crate::watched::Watched;

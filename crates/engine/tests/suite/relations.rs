@@ -32,8 +32,8 @@ fn said(files: &[(&str, &str)]) -> Vec<String> {
     lines(&checked.reports)
 }
 
-fn lines(reports: &[model::diagnostic::Report]) -> Vec<String> {
-    let entries = reports.iter().flat_map(model::diagnostic::Report::entries);
+fn lines(reports: &[text::diagnostic::Report]) -> Vec<String> {
+    let entries = reports.iter().flat_map(text::diagnostic::Report::entries);
     entries
         .map(|entry| {
             let file = entry.file.trim_start_matches("automations/").trim_end_matches(".yaml").to_owned();

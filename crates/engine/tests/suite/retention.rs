@@ -6,9 +6,9 @@ use std::time::Duration;
 use engine::{Engine, Start};
 use model::execution::Origin;
 use model::payload::{HttpResponse, Payload};
-use model::value::Map;
 use runtime::AcceptOptions;
 use store::{Capacity, Durability, ExecutionFilter, Location, Options, Page, Store};
+use value::Map;
 
 use crate::common::{Project, settled, soon, start_with, stop};
 use crate::hooks::{post, text, tokens};

@@ -15,14 +15,14 @@ static CATALOG: LazyLock<Catalog> = LazyLock::new(|| {
 });
 
 static AUTOMATION: LazyLock<jsonschema::Validator> = LazyLock::new(|| {
-    let schema = model::schema::automation(&engine::schema_context(&CATALOG));
+    let schema = language::schema::automation(&engine::schema_context(&CATALOG));
     assert!(jsonschema::meta::is_valid(&schema), "the schema is no schema");
     jsonschema::validator_for(&schema).expect("the schema compiles")
 });
 
 /// The errors of the schema for a text, if it is readable.
 fn objections(text: &str) -> Vec<String> {
-    let Ok(node) = model::yaml::parse_text("test.yaml", text) else { return Vec::new() };
+    let Ok(node) = text::yaml::parse_text("test.yaml", text) else { return Vec::new() };
     AUTOMATION
         .iter_errors(&node.to_json())
         .map(|error| format!("{}: {error}", error.instance_path()))
@@ -38,11 +38,11 @@ fn the_examples_are_valid_by_their_schema() {
 
 #[test]
 fn connections_are_valid_by_their_schema() {
-    let schema = model::schema::connection(&engine::schema_context(&CATALOG));
+    let schema = language::schema::connection(&engine::schema_context(&CATALOG));
     assert!(jsonschema::meta::is_valid(&schema), "the schema is no schema");
     let validator = jsonschema::validator_for(&schema).expect("the schema compiles");
     let check = |text: &str, fine: bool| {
-        let json = model::yaml::parse_text("c.yaml", text).expect("YAML").to_json();
+        let json = text::yaml::parse_text("c.yaml", text).expect("YAML").to_json();
         let errors: Vec<String> = validator.iter_errors(&json).map(|error| error.to_string()).collect();
         assert_eq!(errors.is_empty(), fine, "{text}: {errors:?}");
         assert_eq!(!check_text(&CATALOG, "connections/c.yaml", text).has_errors(), fine, "{text}");

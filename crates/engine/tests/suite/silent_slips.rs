@@ -8,8 +8,8 @@ use std::fmt::Write as _;
 use std::path::Path;
 
 use engine::check_text;
-use model::Severity;
-use model::diagnostic::Diagnostic;
+use text::Severity;
+use text::diagnostic::Diagnostic;
 
 use crate::mistakes::catalog;
 

@@ -18,8 +18,8 @@ use std::path::{Path, PathBuf};
 use std::sync::LazyLock;
 
 use engine::{Catalog, check_project, check_text, fix_text};
-use model::Severity;
-use model::diagnostic::{Diagnostic, Report};
+use text::Severity;
+use text::diagnostic::{Diagnostic, Report};
 
 use crate::common::workers;
 

@@ -6,11 +6,11 @@ use std::time::Duration;
 use engine::Engine;
 use engine::transfer::{Exported, Imported, TransferError, export_executions, import_executions};
 use jiff::{SignedDuration, Timestamp};
-use model::value::{CHUNK_SIZE, Reserved};
 use model::{Event, ExecutionId, Origin, Outcome, Status};
 use pretty_assertions::assert_eq;
 use store::{ExecutionFilter, Page, Store};
 use trigger::webhook::Request;
+use value::{CHUNK_SIZE, Reserved};
 
 use crate::common::{Project, end, open_store, soon, start_and_rest, start_with, stop};
 use crate::hooks::tokens;

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use engine::{EngineEvent, Error, StateScope};
 use model::Status;
-use model::value::Value;
+use value::Value;
 
 use crate::common::{Project, json, show, soon, start_with, stop};
 

@@ -5,7 +5,6 @@ use std::sync::{Arc, Mutex};
 
 use async_trait::async_trait;
 use jiff::Timestamp;
-use model::value::FileStorage;
 use model::{AutomationId, DefinitionHash, Event, ExecutionId, LogLine};
 use store::{
     Accept, AcceptOutcome, Address, Append, Capacity, DedupHit, Definition, DefinitionStore, DefinitionUse,
@@ -15,6 +14,7 @@ use store::{
     SuspendedExecution, TriggerStore, Wait, WaitStore, Watermark,
 };
 use tokio::sync::{Notify, Semaphore, watch};
+use value::FileStorage;
 
 use crate::common::soon;
 

@@ -114,10 +114,11 @@ fn is_over(webhook: &WebhookTrigger, accepted: Timestamp, now: Timestamp) -> boo
 mod tests {
     use std::sync::Arc;
 
-    use model::diagnostic::Source;
+    use model::DefinitionHash;
     use model::payload::WebhookPayload;
-    use model::{DefinitionHash, Map, Value};
     use pretty_assertions::assert_eq;
+    use text::diagnostic::Source;
+    use value::{Map, Value};
 
     use super::*;
 
@@ -130,12 +131,11 @@ mod tests {
     fn automation(webhook: &str) -> Automation {
         let text = format!("trigger: {{webhook: {{verify: none, {webhook}}}}}\nsteps: [{{set: {{a: 1}}}}]\n");
         let source = Arc::new(Source::new("automations/a.yaml", text));
-        model::load::automation(source, "a").value.expect("it loads")
+        language::load::automation(source, "a").value.expect("it loads")
     }
 
     fn started() -> Event {
-        let body =
-            model::File { content_type: "".into(), filename: None, data: model::value::Data::default() };
+        let body = value::File { content_type: "".into(), filename: None, data: value::Data::default() };
         let payload = Payload::Webhook(WebhookPayload {
             method: "POST".into(),
             path_fragment: String::new(),

@@ -3,14 +3,15 @@
 
 use std::time::Duration;
 
+use model::LogLevel;
 use model::action::ActionError;
 use model::automation::{Trigger, WebhookMode, WebhookTrigger};
-use model::execution::{ExecutionId, LogLevel};
+use model::execution::ExecutionId;
 use model::payload::{HttpResponse, TriggerCodeLog, TriggerCodeResult, WebhookPayload};
-use model::redact::LengthLimit;
-use model::value::Value;
 use script::{Call, Context, Kind, LogLine};
 use trigger::Rejection;
+use value::Value;
+use value::redact::LengthLimit;
 
 use crate::ingress::Ingress;
 use catalog::Deployment;

@@ -15,23 +15,22 @@ use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
+use expression::{EvaluationError, Expression};
 use jiff::Timestamp;
 use model::AutomationId;
-use model::Expression;
 use model::action::{ActionError, ErrorKind};
 use model::automation::{Automation, DedupBy, Trigger, WebhookMode, WebhookTrigger};
-use model::budget::Budget;
 use model::execution::Origin;
-use model::expression::EvaluationError;
 use model::failpoint::Failpoint;
 use model::payload::{HttpResponse, Payload};
-use model::value::{FileStorage, Map, Value};
 use store::{AcceptOutcome, FailureKind, Outage};
 use tokio::sync::SemaphorePermit;
 use trigger::Rejection;
 use trigger::dedup::{DedupKey, dedup_keys};
 use trigger::response;
 use trigger::webhook::{ReceivedRequest, Request};
+use value::budget::Budget;
+use value::{FileStorage, Map, Value};
 
 pub use caller_answer::{AnsweredBy, Caller, CallerAnswer, caller};
 pub(crate) use limits::RateLimits;
@@ -554,7 +553,7 @@ impl Ingress {
             Err(message) => ActionError::new(ErrorKind::Expression, format!("trigger.if: {message}")),
         };
         tracing::warn!(automation = %automation.id, error = error.message, "the trigger's condition cannot be evaluated; the execution fails");
-        Condition::Fails(self.runtime.settings.redactor.redact_error(error))
+        Condition::Fails(error.redacted(&self.runtime.settings.redactor))
     }
 
     /// Evaluates a trigger's condition within [`CONDITION_TIME_LIMIT`].

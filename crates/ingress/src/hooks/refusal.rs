@@ -63,7 +63,7 @@ impl Ingress {
     ) {
         let short = |text: &str, chars| {
             let shown = self.runtime.settings.redactor.redact_text(text);
-            model::redact::truncate(&shown, chars).into_owned()
+            text::truncate(&shown, chars).into_owned()
         };
         request.method = short(&request.method, MAX_METHOD_CHARS);
         request.fragment = short(&request.fragment, MAX_CHARS);

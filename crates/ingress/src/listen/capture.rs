@@ -5,10 +5,10 @@ use std::sync::Arc;
 
 use jiff::Timestamp;
 use model::payload::{HttpResponse, Payload, WebhookPayload};
-use model::redact::{self, Redactor};
-use model::value::Value;
 use serde::{Deserialize, Serialize};
 use trigger::Rejection;
+use value::Value;
+use value::redact::{self, Redactor};
 
 /// A request that arrived during a capture session.
 #[derive(Clone, Debug)]

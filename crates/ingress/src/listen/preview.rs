@@ -1,10 +1,11 @@
 //! The preview of a payload: what a start with it would give the steps, and everything that is wrong with it.
 
+use model::AutomationId;
 use model::automation::Trigger;
-use model::budget::Budget;
 use model::payload::Payload;
-use model::value::Value;
-use model::{AutomationId, units};
+use text::units;
+use value::Value;
+use value::budget::Budget;
 
 use crate::ingress::Ingress;
 use catalog::Deployment;

@@ -8,9 +8,9 @@ use std::path::Path;
 use jiff::Timestamp;
 use model::AutomationId;
 use model::payload::{Payload, WebhookPayload};
-use model::redact::Redactor;
-use model::value::Reserved;
 use sha2::{Digest as _, Sha256};
+use value::Reserved;
+use value::redact::Redactor;
 
 use super::payload_head::{HEAD_BYTES, PayloadHead};
 use crate::ingress::Ingress;

@@ -8,10 +8,10 @@ use catalog::trigger_hook;
 use jiff::{SignedDuration, Timestamp};
 use model::AutomationId;
 use model::payload::{HttpResponse, Payload, WebhookPayload};
-use model::value::{Data, Reserved, Value, collect_refs};
 use runtime::{Error, MonotonicTime};
 use serde::{Deserialize, Serialize};
 use store::{NewCapture, NewListening, News};
+use value::{Data, Reserved, Value, collect_refs};
 
 use super::capture::{Capture, CaptureOutcome, NonTrigger, Verdict};
 use super::{LOOK, ListenError, ListenView, MAX_BYTES, MAX_NON_TRIGGERS, MAX_SESSIONS};

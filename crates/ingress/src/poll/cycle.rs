@@ -9,8 +9,8 @@ use model::action::ActionError;
 use model::automation::{AutomationId, Delivery, PollStart, Trigger};
 use model::execution::Origin;
 use model::payload::Payload;
-use model::value::Value;
 use store::{PollEntry, PollState, PollWrite};
+use value::Value;
 
 use super::PollRequest;
 use super::dedup::{NewItems, dedup_items};
@@ -140,7 +140,7 @@ impl PollCycle {
             biased;
             answer = request_items(&ingress, &catalog, automation, &request, &poll_state) => answer?,
             () = ingress.runtime.clock.sleep_for(DEADLINE) => {
-                let most = model::units::format_duration(DEADLINE);
+                let most = text::units::format_duration(DEADLINE);
                 return Err(Failure::Poll(format!("there was no answer within {most}")));
             }
             () = ingress.runtime.closing.cancelled() => return Err(Failure::Poll("the daemon is stopping".to_owned())),

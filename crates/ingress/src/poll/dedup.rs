@@ -2,9 +2,9 @@
 
 use std::collections::HashSet;
 
-use model::Value;
-use model::redact::Redactor;
 use sha2::{Digest as _, Sha256};
+use value::Value;
+use value::redact::Redactor;
 
 /// Maximum number of items that one poll passes to executions. The rest follows in the next poll, which runs after one
 /// second.

@@ -365,7 +365,7 @@ fn with_wall_time(poll_state: PollState, next: MonotonicTime, ahead: SignedDurat
 fn initial_standing(source: String, now: Timestamp) -> PollState {
     PollState {
         source,
-        cursor: model::Value::Null,
+        cursor: value::Value::Null,
         polled_at: None,
         found_at: None,
         next_at: now,

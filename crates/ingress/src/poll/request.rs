@@ -4,13 +4,12 @@ use std::time::Duration;
 
 use connector::{Action, Call, EventSource, LogSink, PolledEvent, Record};
 use jiff::Timestamp;
-use model::Budget;
+use model::LogLevel;
 use model::action::ActionError;
 use model::automation::{ActionStep, Automation, PollStart, PollTrigger};
-use model::execution::LogLevel;
-use model::instant::Instant;
-use model::value::{Map, Reserved, Value};
 use store::{PollState, PollWrite};
+use value::instant::Instant;
+use value::{Budget, Map, Reserved, Value};
 
 use super::PollRequest;
 use super::dedup::{Item, PollResult, digest};

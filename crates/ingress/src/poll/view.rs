@@ -5,9 +5,9 @@ use std::sync::Arc;
 
 use jiff::Timestamp;
 use model::AutomationId;
-use model::value::Value;
 use serde::{Deserialize, Serialize};
 use store::{Accept, PollEntry, PollState, PollWrite};
+use value::Value;
 
 use super::{Entry, Progress, initial_standing, with_wall_time};
 use crate::forward::{ForwardError, Operation};
@@ -83,7 +83,7 @@ impl Ingress {
         let state = self.polls.state();
         let view = |(automation, entry): (&AutomationId, &Entry)| PollView {
             automation: automation.clone(),
-            every: model::units::format_duration(entry.every),
+            every: text::units::format_duration(entry.every),
             busy: entry.busy,
             is_here: entry.is_here,
             poll_state: with_wall_time(entry.poll_state.clone(), entry.next, ahead),

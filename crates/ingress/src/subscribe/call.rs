@@ -3,11 +3,11 @@
 use std::time::Duration;
 
 use connector::{Call, LogSink, SubscribedEvent};
+use model::LogLevel;
 use model::action::{ActionError, ActionSpec};
-use model::execution::LogLevel;
-use model::value::{Map, Reserved, Value};
 use runtime::Share;
 use store::Subscription;
+use value::{Map, Reserved, Value};
 
 use crate::ingress::Ingress;
 use catalog::{Catalog, Deployment, trigger_hook};
@@ -125,7 +125,7 @@ impl Ingress {
         let mut inputs = Map::new();
         for (name, template) in automation.trigger.call().into_iter().flat_map(|call| &call.with) {
             let value = template
-                .evaluate(&scope, &model::Budget::default())
+                .evaluate(&scope, &value::Budget::default())
                 .map_err(|error| format!("input `{}`: {error}", name.name))?;
             inputs.insert(name.name.as_str(), value);
         }
@@ -164,7 +164,7 @@ impl Ingress {
             biased;
             result = action.call(call) => result,
             () = self.runtime.clock.sleep_for(DEADLINE) => {
-                Err(wrong(format!("there was no answer within {}", model::units::format_duration(DEADLINE))))
+                Err(wrong(format!("there was no answer within {}", text::units::format_duration(DEADLINE))))
             }
             () = self.runtime.closing.cancelled() => Err(wrong("the daemon is stopping".to_owned())),
         }

@@ -14,9 +14,9 @@ use std::time::Duration;
 
 use jiff::{SignedDuration, Timestamp};
 use model::automation::AutomationId;
-use model::value::{Map, Value};
 use store::Subscription;
 use tokio::sync::{Notify, Semaphore};
+use value::{Map, Value};
 
 use crate::changes::CatalogListener;
 use crate::ingress::Ingress;

@@ -3,8 +3,8 @@
 
 use connector::{SubscribedEvent, SubscriptionListing};
 use model::action::ActionError;
-use model::value::{Key, Value};
 use store::Subscription;
+use value::{Key, Value};
 
 use super::call::declared_inputs;
 use crate::ingress::Ingress;

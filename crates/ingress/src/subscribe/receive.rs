@@ -3,11 +3,11 @@
 use model::automation::WebhookTrigger;
 use model::execution::Origin;
 use model::payload::{HttpResponse, Payload};
-use model::value::{Map, Value};
 use store::AcceptOutcome;
 use trigger::verify::{Key, Verifier};
 use trigger::webhook::{ReceivedRequest, Request};
 use trigger::{Rejection, response};
+use value::{Map, Value};
 
 use crate::ingress::Ingress;
 use crate::listen::{NonTrigger, RequestPreview};
@@ -33,7 +33,7 @@ impl Ingress {
         }
         let secret = self.event_secret(&automation.id);
         let webhook =
-            model::load::event_webhook(&hook.verify, &secret).ok_or_else(Rejection::not_a_webhook)?;
+            language::load::event_webhook(&hook.verify, &secret).ok_or_else(Rejection::not_a_webhook)?;
         if let Some(answer) = trigger::webhook::probe(&webhook, &request.method) {
             let answer = Ok(answer);
             self.capture_non_trigger(route, &request, NonTrigger::Probe, &answer).await;

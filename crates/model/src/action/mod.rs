@@ -1,14 +1,16 @@
 //! Descriptions of actions, and the errors of steps.
 
 mod result;
+mod schema_type;
 
+use std::borrow::Cow;
 use std::fmt;
 use std::ops::{Deref, DerefMut};
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
-
-use crate::value::{Json, Value};
+use value::redact::Redactor;
+use value::{Json, Value};
 
 pub use result::{ObjectType, ResultField, ResultType};
 
@@ -383,6 +385,24 @@ impl ActionError {
         self.0.message
     }
 
+    /// Redacts the message, the code, the request ids and the body.
+    #[must_use]
+    pub fn redacted(mut self, redactor: &Redactor) -> Self {
+        let details = &mut *self;
+        let ErrorDetails { message, code, request_id, lost_attempt, body, .. } = details;
+        let lost =
+            lost_attempt.as_deref_mut().map(|lost| [Some(&mut lost.message), lost.request_id.as_mut()]);
+        let texts =
+            [Some(message), code.as_mut(), request_id.as_mut()].into_iter().chain(lost.into_iter().flatten());
+        for text in texts.flatten() {
+            if let Cow::Owned(masked) = redactor.redact_message(text) {
+                *text = masked;
+            }
+        }
+        *body = body.take().map(|body| redactor.redact_value(body));
+        self
+    }
+
     /// Sets the HTTP status of the response.
     #[must_use]
     pub fn with_status(mut self, status: u16) -> Self {
@@ -470,7 +490,7 @@ impl ActionError {
         map.get("kind")?.as_str()?;
         let body = map.get("body").cloned();
         let fields = map.iter().filter(|(name, _)| name.as_str() != "body");
-        let fields: crate::value::Map = fields.map(|(name, value)| (name.clone(), value.clone())).collect();
+        let fields: value::Map = fields.map(|(name, value)| (name.clone(), value.clone())).collect();
         let mut error: Self = serde_json::from_str(&Value::from(fields).to_json()).ok()?;
         error.body = body;
         Some(error)
@@ -485,5 +505,23 @@ impl ActionError {
             std::sync::Arc::make_mut(map).insert("body", body.clone());
         }
         value
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_secret_in_an_error_is_masked() {
+        let redactor = Redactor::default();
+        redactor.add_secret("p@ss/w\"rd +1");
+        let error = ActionError::new(ErrorKind::Input, "found `p@ss/w\"r…`").with_code("p@ss/w\"rd +1");
+        let masked =
+            error.with_request_id("p@ss/w\"rd +1").with_body("p@ss/w\"rd +1".into()).redacted(&redactor);
+        assert_eq!(masked.message, "found `***…`");
+        let mask = Some("***".to_owned());
+        assert_eq!((&masked.code, &masked.request_id), (&mask, &mask));
+        assert_eq!(masked.body, Some("***".into()));
     }
 }

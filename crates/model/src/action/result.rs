@@ -6,9 +6,9 @@
 use std::sync::Arc;
 
 use serde::Serialize;
+use value::Value;
 
 use super::{InputSpec, InputType};
-use crate::value::Value;
 
 /// The maximum number of alternatives of a union; a larger one becomes `Any`.
 const MAX_ALTERNATIVES: usize = 16;
@@ -353,9 +353,9 @@ fn join_path(path: &str, key: &str) -> String {
 #[cfg(test)]
 mod tests {
     use pretty_assertions::assert_eq;
+    use value::JsonLimits;
 
     use super::*;
-    use crate::value::JsonLimits;
 
     fn page() -> ResultType {
         let mut fields = vec![

@@ -2,9 +2,10 @@
 
 use std::borrow::Cow;
 
+use expression::Expression;
+use expression::template::Template;
+
 use super::Encoding;
-use crate::expression::Expression;
-use crate::template::Template;
 
 /// A challenge that a webhook answers without starting an execution.
 #[derive(Clone, Debug)]

@@ -2,10 +2,11 @@
 
 use std::sync::Arc;
 
+use text::diagnostic::{Source, Span};
+use text::yaml::Text;
+
 use super::trigger::Trigger;
 use super::{Automation, DefinitionHash, SpannedName, Verb};
-use crate::diagnostic::{Source, Span};
-use crate::yaml::Text;
 
 /// The file name extensions of code files.
 pub const CODE_EXTENSIONS: [&str; 2] = [".js", ".mjs"];

@@ -12,14 +12,14 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
+use expression::Expression;
+use expression::template::Template;
 use serde::{Deserialize, Serialize};
+use text::diagnostic::{Source, Span};
+use value::Value;
 
 use crate::action::InputSpec;
-use crate::diagnostic::{Source, Span};
-use crate::expression::Expression;
 use crate::retry::RetryPolicy;
-use crate::template::Template;
-use crate::value::Value;
 
 pub use challenge::{
     Challenge, ChallengeGuard, ChallengeKey, ChallengeResponse, ChallengeRule, RequestField,

@@ -3,16 +3,17 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use expression::Expression;
+use expression::template::Template;
+use text::diagnostic::Span;
+
 use super::SpannedName;
 use super::code::Code;
 use super::verbs::{
     ActionStep, CallStep, ForEachStep, IfStep, RepeatStep, RespondBody, RespondStep, SwitchStep, WaitForStep,
     WaitOn, WaitStep,
 };
-use crate::diagnostic::Span;
-use crate::expression::Expression;
 use crate::retry::RetryPolicy;
-use crate::template::Template;
 
 /// A list of steps, in document order.
 #[derive(Clone, Debug, Default)]

@@ -2,10 +2,11 @@
 
 use std::time::Duration;
 
+use expression::Expression;
+use expression::json_schema::JsonSchema;
+use text::diagnostic::Span;
+
 use super::{ActionStep, Challenge, Code, RequestField, SpannedName, Verify};
-use crate::diagnostic::Span;
-use crate::expression::Expression;
-use crate::json_schema::JsonSchema;
 
 /// The trigger of an automation.
 #[derive(Clone, Debug)]

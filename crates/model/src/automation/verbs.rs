@@ -3,11 +3,12 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use expression::Expression;
+use expression::template::Template;
+use text::diagnostic::Span;
+
 use super::{Block, SpannedName};
 use crate::action::InputSpec;
-use crate::diagnostic::Span;
-use crate::expression::Expression;
-use crate::template::Template;
 
 /// The settings of an `action` step.
 #[derive(Clone, Debug)]

@@ -2,10 +2,9 @@
 
 use std::time::Duration;
 
+use expression::template::Template;
+use expression::{Expression, Reference};
 use jiff::Timestamp;
-
-use crate::expression::{Expression, Reference};
-use crate::template::Template;
 
 /// The proof that a webhook's sender must provide in addition to the URL.
 #[derive(Clone, Debug)]

@@ -5,12 +5,12 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
+use value::Value;
 
 use super::{ExecutionId, Outcome, StepOutcome};
 use crate::action::ActionError;
 use crate::automation::{AutomationId, DefinitionHash};
 use crate::payload::{HttpResponse, Payload};
-use crate::value::Value;
 
 /// One entry of an execution's append-only log. The state of an execution is the fold of its events.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]

@@ -1,13 +1,15 @@
-//! Executions: their ids, events and log lines, and the state folded from the events.
+//! Executions: their ids and events, and the state folded from the events.
 
 mod event;
-mod fold;
+mod history;
 mod id;
-mod log;
 mod outcome;
 
+pub use crate::{LogLevel, LogLine};
 pub use event::{CallRecord, DelayReason, Event, Origin, Signal, WaitReason};
-pub use fold::{Execution, InvalidEvent, StepState, StepWait};
+pub use history::{
+    History, InvalidEvent, PastWait, Start, StepAnswer, StepAttempt, StepHistory, StepProgress, WaitCause,
+    WaitEnd, split_key,
+};
 pub use id::ExecutionId;
-pub use log::{LogLevel, LogLine};
 pub use outcome::{Jump, Outcome, Status, StepOutcome};

@@ -3,9 +3,9 @@
 use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
+use value::{Json, Value};
 
 use crate::action::ActionError;
-use crate::value::{Json, Value};
 
 /// The outcome of a step.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -26,7 +26,7 @@ pub enum StepOutcome {
         #[serde(
             default,
             skip_serializing_if = "Option::is_none",
-            deserialize_with = "crate::value::deserialize_present"
+            deserialize_with = "value::deserialize_present"
         )]
         handled: Option<Value>,
     },

@@ -10,14 +10,14 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
+use expression::Expression;
+use expression::template::Template;
 use jiff::Timestamp;
+use text::diagnostic::{Source, Span};
+use value::{Map, Value};
 
 use crate::action::ErrorKind;
 use crate::automation::SpannedName;
-use crate::diagnostic::{Source, Span};
-use crate::expression::Expression;
-use crate::template::Template;
-use crate::value::{Map, Value};
 
 pub use pattern::{Matcher, Mismatch, Pattern, Rule};
 

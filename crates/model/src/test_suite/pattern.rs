@@ -2,9 +2,10 @@
 
 use std::fmt::Write as _;
 
+use text::diagnostic::{Span, nearest};
+use value::{Number, Value};
+
 use crate::automation::SpannedName;
-use crate::diagnostic::{Span, nearest};
-use crate::value::{Number, Value};
 
 /// The most characters of a value in a message.
 const SHOWN: usize = 160;

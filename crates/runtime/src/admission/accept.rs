@@ -9,12 +9,12 @@ use model::action::ActionError;
 use model::automation::{Automation, Trigger};
 use model::execution::{Event, ExecutionId, Origin};
 use model::payload::Payload;
-use model::value::Value;
 use store::{
     Accept, AcceptOutcome, Capacity, DedupRecord, InitialEvents, NewExecution, News, PollWrite, Watermark,
 };
 use tokio::sync::{OwnedSemaphorePermit, watch};
 use tracing::Instrument as _;
+use value::Value;
 
 use super::backlog::Lane;
 use super::concurrency::{RunGuard, concurrency, is_gated};

@@ -3,11 +3,11 @@
 use std::collections::HashSet;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use language::load::Loaded;
 use model::automation::{Automation, AutomationId, DefinitionHash};
-use model::diagnostic::Source;
-use model::load::Loaded;
 use serde::{Deserialize, Serialize};
 use store::{Accept, AcceptOutcome, Definition, Store};
+use text::diagnostic::Source;
 
 use crate::context::Runtime;
 use crate::error::Error;
@@ -65,7 +65,7 @@ fn sources(kept: Definition) -> (Arc<Source>, Vec<Arc<Source>>) {
 }
 
 fn load(source: Arc<Source>, files: &[Arc<Source>], id: &AutomationId) -> Loaded<Automation> {
-    let loaded = model::load::automation(source, id.as_str());
+    let loaded = language::load::automation(source, id.as_str());
     if files.is_empty() {
         return loaded;
     }
@@ -171,7 +171,7 @@ mod tests {
     #[test]
     fn a_stored_definition_has_its_code_files() {
         let text = "trigger: {manual: {}}\nsteps:\n  - code: {file: ./a.js}\n";
-        let loaded = model::load::automation(Arc::new(Source::new("automations/x.yaml", text)), "x");
+        let loaded = language::load::automation(Arc::new(Source::new("automations/x.yaml", text)), "x");
         let plain = loaded.value.expect("it loads");
         let code = Arc::new(Source::new("automations/a.js", "export default () => 1;"));
         let whole = plain.with_code_files(|path| (path == code.path()).then(|| code.clone()));

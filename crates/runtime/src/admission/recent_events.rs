@@ -8,8 +8,8 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use jiff::{SignedDuration, Timestamp};
 use model::execution::{ExecutionId, Signal};
-use model::value::Value;
 use store::StateWrite;
+use value::Value;
 
 use super::Admission;
 use crate::context::Runtime;

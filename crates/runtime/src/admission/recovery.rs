@@ -6,11 +6,11 @@ use std::time::Duration;
 use jiff::SignedDuration;
 use model::Backoff;
 use model::automation::{AutomationId, DefinitionHash};
-use model::execution::{ExecutionId, Status};
+use model::execution::{ExecutionId, History, Status};
 use model::payload::Payload;
-use model::value::Value;
 use store::{ExecutionRow, ReplayLog};
 use tokio::sync::OwnedSemaphorePermit;
+use value::Value;
 
 use super::accept::RunParts;
 use super::backlog::Lane;
@@ -152,11 +152,12 @@ impl Runtime {
             count = u32::try_from(all.len()).unwrap_or(u32::MAX);
             events = all;
         }
-        let execution = crate::run::folded(id, &events).map_err(Error::Input)?;
-        if execution.outcome.is_some() {
+        let checked = History::checked(&events);
+        let (history, start) = checked.map_err(|error| Error::Input(format!("execution {id}: {error}")))?;
+        if history.outcome.is_some() {
             return Ok(None);
         }
-        let deployment = self.deployment(&execution.automation, execution.definition).await?;
+        let deployment = self.deployment(start.automation, start.definition).await?;
         let is_new = count == 1;
         let after_snapshot = usize::from(snapshot.is_some());
         let log = StoredLog { events: &events[after_snapshot..], snapshot, count };
@@ -164,17 +165,17 @@ impl Runtime {
             Journal::restore(id, &deployment.automation, log, (source, wall_offset), self.journal_context());
         if is_new {
             // It has only been accepted so far.
-            super::accept::log_trigger_code(&journal, &execution.payload);
+            super::accept::log_trigger_code(&journal, start.payload);
         }
-        let payload = execution.payload;
+        let payload = start.payload.clone();
         let results = parse_stored_body(&payload).await;
         let trigger_memory = trigger_memory(&payload, results.as_ref());
         Ok(Some(RunParts {
             deployment,
             journal,
             payload,
-            started_at: execution.started_at,
-            origin: execution.origin,
+            started_at: start.at,
+            origin: start.origin.clone(),
             trigger_memory,
             results,
             memory: Share::default(),

@@ -7,8 +7,8 @@ use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use jiff::SignedDuration;
 use model::action::InputType;
 use model::automation::{Automation, Verb, WaitOn};
-use model::execution::{ExecutionId, Signal, StepWait, WaitReason};
-use model::value::{JsonLimits, Map, Value};
+use model::execution::{ExecutionId, Signal, WaitReason};
+use value::{JsonLimits, Map, Value};
 
 use super::suspend::PATIENCE;
 use super::table::{Claim, ExecutionState, Queued, Suspended};
@@ -17,7 +17,7 @@ use crate::context::Runtime;
 use crate::error::Error;
 use crate::inputs::check_declared;
 use crate::resume_tokens::ResumeTokens;
-use crate::run::{Delivery, ReplaySource, Taken};
+use crate::run::{Delivery, ReplaySource, StepWait, Taken};
 
 /// A person's answer to an approval.
 #[derive(Clone, Debug, Default)]

@@ -2,10 +2,10 @@
 
 use connector::oauth::{OAuthClient, Site, TokenSet};
 use jiff::{SignedDuration, Timestamp};
-use model::Secret;
-use model::redact::Redactor;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
+use value::Secret;
+use value::redact::Redactor;
 use zeroize::{Zeroize as _, Zeroizing};
 
 /// Part of a token's lifetime after which it is refreshed: 80 %, minus a random 0 to 5 %, so that connections created

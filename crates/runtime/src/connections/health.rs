@@ -5,7 +5,6 @@ use std::sync::{Mutex, PoisonError};
 
 use jiff::Timestamp;
 use model::action::{ActionError, ErrorKind};
-use model::redact;
 use serde::Serialize;
 
 use super::ConnectionState;
@@ -70,7 +69,7 @@ impl HealthRegistry {
             Some(error) => {
                 health.failed += 1;
                 health.last_failure_at = Some(now);
-                health.last_error = Some(redact::truncate(&error.message, MAX_ERROR).into_owned());
+                health.last_error = Some(text::truncate(&error.message, MAX_ERROR).into_owned());
             }
         }
     }

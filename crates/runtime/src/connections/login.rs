@@ -6,10 +6,10 @@ use std::time::Duration;
 
 use connector::oauth::{Flow, OAuthClient};
 use jiff::Timestamp;
-use model::Secret;
 use model::action::ActionError;
 use serde::Serialize;
 use tokio::sync::watch;
+use value::Secret;
 
 use super::grant::Grant;
 use super::{tokens, unknown_connection};
@@ -214,8 +214,7 @@ impl Runtime {
         };
         self.settings.redactor.add_secret(&code);
         let issued = client.exchange(&self.http, &code, &pending.verifier, &pending.redirect).await;
-        let issued =
-            issued.map_err(|error| self.settings.redactor.redact_error(error.error).into_message())?;
+        let issued = issued.map_err(|error| error.error.redacted(&self.settings.redactor).into_message())?;
         {
             let _alone = self.lock_connection(connection).await;
             let grant = Grant::new(client, &issued, self.clock.now(), 0);
@@ -225,7 +224,7 @@ impl Runtime {
             // The site is looked up now, so that a wrong choice is reported at once.
             let tokens = tokens::Tokens::new(self.clone(), client.clone(), connection);
             if let Err(error) = tokens.site().await {
-                let error = self.settings.redactor.redact_error(error);
+                let error = error.redacted(&self.settings.redactor);
                 // The connection has tokens and no site, so its calls will fail: show that in the list of connections.
                 self.connections.note(connection, self.clock.now(), Some(&error));
                 return Err(error.into_message());

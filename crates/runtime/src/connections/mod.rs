@@ -17,8 +17,8 @@ use connector::{HostHealth, ResolvedConnection};
 use jiff::Timestamp;
 use model::action::{ActionError, ErrorKind};
 use model::automation::Automation;
-use model::value::Reserved;
 use serde::Serialize;
+use value::Reserved;
 
 use crate::context::Runtime;
 use crate::error::Error;
@@ -152,7 +152,7 @@ impl Runtime {
 impl Runtime {
     /// Reports the files that reference secrets that are not set, one report per file.
     #[must_use]
-    pub fn missing_secrets(&self) -> Vec<model::diagnostic::Report> {
+    pub fn missing_secrets(&self) -> Vec<text::diagnostic::Report> {
         let secrets = &self.secrets;
         self.catalog().missing_secrets(&|secret| secrets.is_set(secret))
     }
@@ -277,7 +277,7 @@ impl Runtime {
             };
             action.call(call).await
         };
-        let error = called.await.err().map(|error| runtime.settings.redactor.redact_error(error));
+        let error = called.await.err().map(|error| error.redacted(&runtime.settings.redactor));
         let now = runtime.clock.now();
         runtime.connections.note(name, now, error.as_ref());
         let took = now.as_millisecond() - began.as_millisecond();
@@ -311,6 +311,6 @@ impl connector::LogSink for NoLog {
 /// Builds the error for an unknown connection, with the nearest existing name.
 fn unknown_connection(catalog: &Catalog, name: &str) -> Error {
     let names = catalog.connections().map(|connection| connection.name.as_str());
-    let nearest = model::diagnostic::nearest(name, names).map(str::to_owned);
+    let nearest = text::diagnostic::nearest(name, names).map(str::to_owned);
     Error::NoSuchConnection { name: name.to_owned(), nearest }
 }

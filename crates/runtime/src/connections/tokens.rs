@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use connector::oauth::{Flow, OAuthClient, Site, TokenError, TokenSet, TokenSource};
-use model::Secret;
 use model::action::{ActionError, ErrorKind};
+use value::Secret;
 
 use super::grant::Grant;
 use crate::context::Runtime;

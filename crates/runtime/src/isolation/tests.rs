@@ -11,10 +11,10 @@ use jiff::Timestamp;
 use model::action::ActionError;
 use model::execution::{Event, Origin, Outcome};
 use model::payload::Payload;
-use model::value::{Map, Value};
 use store::memory::{FaultOutcome, FaultPlan, Faults, Operation};
 use store::{ExecutionFilter, Memory, Page};
 use tokio::sync::{Notify, watch};
+use value::{Map, Value};
 
 use super::*;
 use crate::context::{Runtime, RuntimeParts};

@@ -3,9 +3,9 @@
 use std::sync::Arc;
 
 use model::action::{ActionError, ErrorKind};
-use model::value::Value;
 use script::{ModuleInfo, StateChange};
 use store::StateWrite;
+use value::Value;
 
 use super::state::{check_key, check_size, is_alive};
 use crate::locks::StoreLock;

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use model::action::{ActionError, ErrorKind};
 use model::execution::Signal;
-use model::value::{Map, Value};
+use value::{Map, Value};
 
 use crate::error::Error;
 use crate::run::{Exit, Run};

@@ -7,7 +7,7 @@ mod state;
 mod values;
 
 use catalog::NativeAction;
-use model::value::{Map, Value};
+use value::{Map, Value};
 
 use crate::run::{Context, Exit, Run};
 

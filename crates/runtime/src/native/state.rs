@@ -7,8 +7,8 @@ use catalog::StateAction;
 use jiff::Timestamp;
 use model::action::{ActionError, ErrorKind};
 use model::automation::AutomationId;
-use model::value::{Map, Number, Value};
 use store::{StateEntry, StateWrite};
+use value::{Map, Number, Value};
 
 use crate::run::{Exit, Run};
 
@@ -121,7 +121,7 @@ pub(super) fn check_key(key: &str) -> Result<(), String> {
 /// Checks the size of a value.
 pub(super) fn check_size(value: &Value) -> Result<(), String> {
     if value.estimated_size(StateWrite::MAX_VALUE_BYTES) > StateWrite::MAX_VALUE_BYTES {
-        let limit = model::units::format_size(StateWrite::MAX_VALUE_BYTES as u64);
+        let limit = text::units::format_size(StateWrite::MAX_VALUE_BYTES as u64);
         return Err(format!("the value would be larger than {limit}; keep less under one key"));
     }
     Ok(())
@@ -129,7 +129,7 @@ pub(super) fn check_size(value: &Value) -> Result<(), String> {
 
 fn expiry(ttl: &str, now: Timestamp) -> Result<Timestamp, ActionError> {
     let wrong = |message: String| ActionError::new(ErrorKind::Input, format!("ttl: {message}"));
-    let ttl = model::units::parse_duration(ttl).map_err(|error| wrong(error.to_string()))?;
+    let ttl = text::units::parse_duration(ttl).map_err(|error| wrong(error.to_string()))?;
     now.checked_add(ttl).map_err(|error| wrong(error.to_string()))
 }
 

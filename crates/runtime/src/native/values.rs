@@ -4,9 +4,9 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 use model::automation::AutomationId;
-use model::value::Value;
 use serde::Serialize;
 use store::{StateEntry, StateRow, StateWrite};
+use value::Value;
 
 use super::state::{check_key, check_size, is_alive, scope_name};
 use crate::context::Runtime;

@@ -11,11 +11,11 @@ use model::AutomationId;
 use model::action::ActionError;
 use model::execution::{Event, Origin};
 use model::payload::Payload;
-use model::value::{Map, Value};
 use pretty_assertions::assert_eq;
 use store::Memory;
 use store::memory::{FaultOutcome, FaultPlan, Faults, Operation};
 use tokio::sync::watch;
+use value::{Map, Value};
 
 use super::*;
 use crate::clock::Clock as _;

@@ -5,7 +5,7 @@ use std::collections::{HashMap, HashSet};
 use catalog::Deployment;
 use jiff::Timestamp;
 use model::automation::{Automation, Verb};
-use model::execution::{Event, StepOutcome};
+use model::execution::{Event, History, StepOutcome};
 
 use super::position::{Level, Nesting, Position, after, before, key, loops, positions, split};
 
@@ -37,9 +37,9 @@ pub(super) fn select(
 ) -> Result<Kept, String> {
     let positions = positions(&deployment.automation);
     let start = Start::find(deployment, &positions, from)?;
-    let record = Record::read(log);
-    start.check_before(deployment, &record)?;
-    let selection = Selection { deployment, positions: &positions, record: &record, start: &start };
+    let history = History::new(log);
+    start.check_before(deployment, &history)?;
+    let selection = Selection { deployment, positions: &positions, history: &history, start: &start };
     let kept = selection.events(log, now);
     selection.check_versions(recorded, &kept)?;
     selection.check_undone(log, &kept)?;
@@ -59,16 +59,10 @@ struct Start<'a> {
     turns: Vec<usize>,
 }
 
-/// The last recorded outcome of each step, and the steps that appear in the log.
-struct Record<'a> {
-    outcomes: HashMap<&'a str, (usize, &'a StepOutcome)>,
-    appeared: HashSet<&'a str>,
-}
-
 struct Selection<'a> {
     deployment: &'a Deployment,
     positions: &'a HashMap<&'a str, Position<'a>>,
-    record: &'a Record<'a>,
+    history: &'a History<'a>,
     start: &'a Start<'a>,
 }
 
@@ -99,7 +93,7 @@ impl<'a> Start<'a> {
             return Err(if elsewhere {
                 format!("step `{id}` closes or undoes an execution; replay from a step of the list `steps`")
             } else {
-                let nearest = model::diagnostic::nearest(id, positions.keys().copied());
+                let nearest = text::diagnostic::nearest(id, positions.keys().copied());
                 let nearest = nearest.map_or_else(String::new, |name| format!("; did you mean `{name}`?"));
                 format!("there is no step `{id}` in the version that the replay runs on{nearest}")
             });
@@ -124,14 +118,14 @@ impl<'a> Start<'a> {
     }
 
     /// Checks that the walk reaches the start with recorded results alone.
-    fn check_before(&self, deployment: &Deployment, record: &Record<'_>) -> Result<(), String> {
+    fn check_before(&self, deployment: &Deployment, history: &History<'_>) -> Result<(), String> {
         let from = self.from;
         for (depth, level) in self.position.iter().enumerate() {
             let turns = self.turns_at(depth);
             for index in before(&deployment.plan, level.block, level.index) {
                 let step = key(&level.block.steps[index].id, turns);
-                match record.outcomes.get(step.as_str()) {
-                    Some((_, outcome)) if passes(outcome) => {}
+                match history.step(&step).and_then(|step| step.outcome) {
+                    Some(outcome) if passes(outcome) => {}
                     Some(_) => {
                         return Err(format!(
                             "step `{step}` before `{from}` did not succeed; replay from `{step}` or an earlier step"
@@ -144,8 +138,7 @@ impl<'a> Start<'a> {
                     }
                 }
             }
-            let ran =
-                level.block.steps.iter().any(|step| record.appeared.contains(key(&step.id, turns).as_str()));
+            let ran = level.block.steps.iter().any(|step| history.step(&key(&step.id, turns)).is_some());
             if depth > 0 && !ran {
                 let around = &self.position[depth - 1].step().id;
                 return Err(format!(
@@ -157,30 +150,9 @@ impl<'a> Start<'a> {
     }
 }
 
-impl<'a> Record<'a> {
-    fn read(log: &'a [Event]) -> Self {
-        let (mut outcomes, mut appeared) = (HashMap::new(), HashSet::new());
-        for (index, event) in log.iter().enumerate() {
-            match event {
-                Event::StepFinished { step, outcome, .. } => {
-                    outcomes.insert(step.as_str(), (index, outcome));
-                    appeared.insert(step.as_str());
-                }
-                Event::StepStarted { step, .. }
-                | Event::StepRetry { step, .. }
-                | Event::StepFailed { step, .. }
-                | Event::Waiting { step, .. } => {
-                    appeared.insert(step);
-                }
-                _ => {}
-            }
-        }
-        Self { outcomes, appeared }
-    }
-
-    fn passes(&self, step: &str) -> bool {
-        self.outcomes.get(step).is_some_and(|(_, outcome)| passes(outcome))
-    }
+/// True if the walk passes a recorded step.
+fn passed(history: &History<'_>, step: &str) -> bool {
+    history.step(step).and_then(|step| step.outcome).is_some_and(passes)
 }
 
 /// True if the walk goes on after a step with this outcome.
@@ -198,7 +170,7 @@ impl Selection<'_> {
         for (index, event) in log.iter().enumerate() {
             match event {
                 Event::StepFinished { step, outcome, .. } => {
-                    let keeps = self.keeps(step) && self.record.outcomes[step.as_str()].0 == index;
+                    let keeps = self.keeps(step) && self.outcome_event(step) == Some(index);
                     if self.may_respond(step) {
                         // The response was recorded just before the end of the step that decided it.
                         kept.events.extend(response.take().filter(|_| keeps));
@@ -231,6 +203,11 @@ impl Selection<'_> {
         kept
     }
 
+    /// The index of the event with the last outcome of a step.
+    fn outcome_event(&self, step: &str) -> Option<usize> {
+        self.history.step(step).and_then(|step| step.outcome_event)
+    }
+
     /// True if the outcome of a recorded step is kept.
     fn keeps(&self, step: &str) -> bool {
         let Some((position, turns)) = self.locate(step) else { return false };
@@ -241,7 +218,7 @@ impl Selection<'_> {
             Fate::Beside => (0..position.len()).any(|depth| {
                 let around = key(&position[depth].step().id, &turns[..loops(&position[..=depth])]);
                 self.fate(&position[..=depth], &turns[..loops(&position[..=depth])]) == Fate::Beside
-                    && self.record.passes(&around)
+                    && passed(self.history, &around)
             }),
         }
     }
@@ -329,7 +306,7 @@ impl Selection<'_> {
                     let around = &position[..=depth];
                     loops(around) == 0
                         && matches!(self.fate(around, &[]), Fate::Kept | Fate::Beside)
-                        && self.record.passes(&around[depth].step().id)
+                        && passed(self.history, &around[depth].step().id)
                 })
         });
         settled.map(|(id, _)| (*id).to_owned()).collect()
@@ -379,7 +356,7 @@ impl Selection<'_> {
             let undo = self.locate(step).is_some_and(|(position, _)| {
                 position.last().is_some_and(|level| level.step().undo.is_some())
             });
-            if undo && self.record.outcomes.get(step.as_str()).is_some_and(|(index, _)| *index > taken_over) {
+            if undo && self.outcome_event(step).is_some_and(|index| index > taken_over) {
                 return Err(format!(
                     "step `{step}` was undone when the execution failed; replay from it or an earlier step"
                 ));

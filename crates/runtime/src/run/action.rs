@@ -7,10 +7,11 @@ use catalog::NativeAction;
 use connector::{Action, AnswerMemory as _, Call, LogSink, ResolvedConnection, Trace};
 use futures_util::future::BoxFuture;
 use jiff::Timestamp;
+use model::LogLevel;
 use model::action::{ActionError, Effect, ErrorKind};
 use model::automation::{ActionStep, OnInterrupt, Step};
-use model::execution::{CallRecord, DelayReason, LogLevel, Origin};
-use model::value::{Map, Reserved, Value};
+use model::execution::{CallRecord, DelayReason, Origin};
+use value::{Map, Reserved, Value};
 
 use super::scope::Scope;
 use super::step::Context;
@@ -290,7 +291,7 @@ impl Run {
         if value.estimated_size(limit) > limit {
             let message = format!(
                 "the result is larger than {}; ask for less of it",
-                model::units::format_size(u64::try_from(limit).unwrap_or(u64::MAX))
+                text::units::format_size(u64::try_from(limit).unwrap_or(u64::MAX))
             );
             return Err(failed(ActionError::new(ErrorKind::Limit, message)));
         }
@@ -341,7 +342,7 @@ impl LogSink for StepLog<'_> {
 
     fn record_request(&self, method: &str, url: &str) {
         // Secrets in the path are masked when the record is committed.
-        let url = model::redact::truncate(url, CallRecord::MAX_URL_CHARS).into_owned();
+        let url = text::truncate(url, CallRecord::MAX_URL_CHARS).into_owned();
         let call = CallRecord::Request { method: method.to_owned(), url };
         *self.last.lock().unwrap_or_else(PoisonError::into_inner) = Some(call);
     }

@@ -5,7 +5,7 @@ use futures_util::future::BoxFuture;
 use futures_util::stream::{FuturesUnordered, StreamExt as _};
 use model::action::Effect;
 use model::automation::Block;
-use model::value::Value;
+use value::Value;
 
 use super::scope::Scope;
 use super::step::Context;

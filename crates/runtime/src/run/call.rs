@@ -4,10 +4,11 @@ use std::sync::Arc;
 
 use model::action::{ActionError, Effect, ErrorKind};
 use model::automation::{CallStep, Step};
-use model::execution::{CallRecord, ExecutionId, Origin, Outcome, StepWait, WaitReason};
+use model::execution::{CallRecord, ExecutionId, Origin, Outcome, WaitReason};
 use model::payload::Payload;
-use model::value::{Map, Value};
+use value::{Map, Value};
 
+use super::journal::StepWait;
 use super::scope::Scope;
 use super::step::Context;
 use super::verbs::failed;

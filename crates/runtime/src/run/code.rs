@@ -2,13 +2,13 @@
 
 use std::sync::Arc;
 
+use model::LogLevel;
 use model::action::{ActionError, CodeLocation, ErrorKind};
 use model::automation::{Automation, Code, Step};
-use model::execution::LogLevel;
 use model::payload::HttpResponse;
-use model::redact::{LengthLimit, Redactor};
-use model::value::Value;
 use script::{Level, LogLine, Module, Shape};
+use value::Value;
+use value::redact::{LengthLimit, Redactor};
 
 use super::code_pipeline::CodeResult;
 use super::scope::Scope;
@@ -176,5 +176,5 @@ pub fn to_action_error(
 
 fn shorten(line: &str) -> String {
     const MOST: usize = 120;
-    model::redact::truncate(line, MOST).into_owned()
+    text::truncate(line, MOST).into_owned()
 }

@@ -6,10 +6,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use model::automation::Step;
-use model::value::{Map, Value};
 use script::{
     Call, Context as CodeContext, Error, Kind, Module, ModuleInfo, Outcome, Sequence, SequenceCall,
 };
+use value::{Map, Value};
 
 use super::scope::Scope;
 use super::step::Context;

@@ -3,10 +3,10 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
+use expression::EvalClock;
 use hmac::{Hmac, KeyInit as _, Mac as _};
 use jiff::Timestamp;
 use model::execution::ExecutionId;
-use model::expression::EvalClock;
 use sha2::Sha256;
 use uuid::Uuid;
 

@@ -3,13 +3,12 @@
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use model::Budget;
+use expression::template::Template;
+use expression::{EvalClock, EvaluationError, Expression};
 use model::action::{ActionError, ActionSpec, ErrorKind};
 use model::automation::SpannedName;
 use model::execution::Origin;
-use model::expression::{EvalClock, EvaluationError, Expression};
-use model::template::Template;
-use model::value::{Map, Value};
+use value::{Budget, Map, Value};
 
 use super::scope::Scope;
 use super::step::Context;

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use model::action::{ActionError, ErrorKind};
 use model::automation::{Block, ForEachStep, RepeatStep, Step};
-use model::value::{Map, Value};
+use value::{Map, Value};
 
 use super::block::Parallel;
 use super::journal::Due;
@@ -210,7 +210,7 @@ impl Run {
     async fn is_over(
         &self,
         step: &Step,
-        until: &model::Expression,
+        until: &expression::Expression,
         turn: &Context,
         scope: &mut Scope,
     ) -> Result<bool, Exit> {
@@ -285,7 +285,7 @@ impl Gathered {
         if self.bytes <= self.limit {
             return Ok(());
         }
-        let limit = model::units::format_size(u64::try_from(self.limit).unwrap_or(u64::MAX));
+        let limit = text::units::format_size(u64::try_from(self.limit).unwrap_or(u64::MAX));
         let message = format!("the results of the loop are larger than {limit} together");
         Err(failed(ActionError::new(ErrorKind::Limit, message)))
     }

@@ -27,22 +27,21 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use jiff::Timestamp;
-use model::Budget;
 use model::action::{ActionError, ErrorKind};
 use model::automation::Block;
-use model::execution::{Event, Execution, Jump, Origin, Outcome, StepOutcome};
+use model::execution::{Event, Jump, Origin, Outcome, StepOutcome};
 use model::payload::{HttpResponse, Payload};
-use model::value::Value;
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
+use value::{Budget, Value};
 
 pub(crate) use activity::Activity;
 pub use code::{level, to_action_error};
 pub use determinism::Secret;
 pub use evaluate::expression_error;
 pub(crate) use journal::{
-    Delivery, Journal, JournalContext, PendingAcceptance, ReplaySource, SnapshotState, StoredLog, Suspension,
-    Taken, Wake,
+    Delivery, Journal, JournalContext, PendingAcceptance, ReplaySource, SnapshotState, StepWait, StoredLog,
+    Suspension, Taken, Wake,
 };
 use scope::Scope;
 pub(crate) use step::Context;
@@ -75,7 +74,7 @@ pub(crate) struct Run {
     pub(crate) progress: watch::Sender<Progress>,
     pub(crate) cancelled: Cancellation,
     pub(crate) activity: Activity,
-    /// The work since the last yield to other tasks, in units of a [`model::Budget`].
+    /// The work since the last yield to other tasks, in units of a [`value::Budget`].
     pub(crate) stretch: AtomicU64,
     /// The memory for the data of its trigger, in bytes; 0 if they are small.
     pub(crate) trigger_memory: usize,
@@ -293,7 +292,7 @@ impl Run {
     }
 
     /// Evaluates the concurrency key, under an inline budget.
-    pub(crate) fn concurrency_key(&self, key: &model::Template) -> Result<String, ActionError> {
+    pub(crate) fn concurrency_key(&self, key: &expression::Template) -> Result<String, ActionError> {
         let scope = Scope::for_run(self)?;
         let (names, _) = scope.names();
         let value = key.evaluate(names, &Budget::inline());
@@ -344,7 +343,7 @@ impl Run {
                 return failed(ActionError::new(ErrorKind::Internal, message));
             }
             Err(Exit::Expired(_)) => {
-                let timeout = model::units::format_duration(self.deployment.automation.timeout);
+                let timeout = text::units::format_duration(self.deployment.automation.timeout);
                 let message = format!("the execution took longer than its timeout of {timeout}");
                 return failed(ActionError::new(ErrorKind::Timeout, message));
             }
@@ -491,9 +490,4 @@ impl Run {
             least = RECHECK_DEADLINE;
         }
     }
-}
-
-/// Folds the events of a stored execution, for [`Journal::restore`].
-pub(crate) fn folded(id: model::ExecutionId, events: &[Event]) -> Result<Execution, String> {
-    Execution::from_events(id, events.iter().cloned()).map_err(|error| error.to_string())
 }

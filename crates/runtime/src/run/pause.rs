@@ -3,14 +3,15 @@
 
 use std::time::Duration;
 
+use model::LogLevel;
 use model::action::{ActionError, ErrorKind};
 use model::automation::{OnTimeout, Step, WaitForStep, WaitOn, WaitStep};
-use model::execution::{ExecutionId, LogLevel, Signal, StepWait, WaitReason};
-use model::instant::Instant;
-use model::value::Value;
+use model::execution::{ExecutionId, Signal, WaitReason};
 use store::Wait;
+use value::Value;
+use value::instant::Instant;
 
-use super::journal::{Due, Taken, Times};
+use super::journal::{Due, StepWait, Taken, Times};
 use super::scope::Scope;
 use super::step::Context;
 use super::verbs::failed;
@@ -186,7 +187,7 @@ impl Run {
         match wait.on_timeout {
             OnTimeout::Continue => Ok(Value::Null),
             OnTimeout::Fail => {
-                let limit = model::units::format_duration(step.timeout.unwrap_or_default());
+                let limit = text::units::format_duration(step.timeout.unwrap_or_default());
                 let what = match &wait.on {
                     WaitOn::Event { .. } => "no event came",
                     WaitOn::Approval(_) => "nobody answered",
@@ -391,10 +392,10 @@ impl Run {
             WaitStep::For(length) => after(*length),
             WaitStep::Computed(template) => {
                 let text = self.evaluate(template, scope, "wait", context).await?.to_text();
-                let length = model::units::parse_duration(&text);
+                let length = text::units::parse_duration(&text);
                 let length = length.map_err(|error| wrong(format!("wait: {error}")))?;
                 if length > WaitStep::MAX {
-                    let most = model::units::format_duration(WaitStep::MAX);
+                    let most = text::units::format_duration(WaitStep::MAX);
                     let message = format!(
                         "wait: `{text}` is too long; a pause is at most {most}, or `until` an instant"
                     );
@@ -430,7 +431,7 @@ impl Run {
 }
 
 /// True if a condition on an event has the same result in each turn of the loops around its step.
-fn is_same_in_each_turn(condition: &model::Expression) -> bool {
+fn is_same_in_each_turn(condition: &expression::Expression) -> bool {
     const FIXED: [&str; 5] = ["event", "trigger", "inputs", "configVars", "automation"];
     condition
         .references()

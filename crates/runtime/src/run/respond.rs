@@ -3,8 +3,8 @@
 use model::action::{ActionError, ErrorKind};
 use model::automation::{RespondBody, RespondStep, SandboxPermission};
 use model::payload::HttpResponse;
-use model::value::Value;
 use trigger::response::{Body, PartsError, RespondParts};
+use value::Value;
 
 use super::scope::Scope;
 use super::step::Context;

@@ -4,14 +4,14 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use catalog::{Deployment, Plan};
+use expression::EvalClock;
 use jiff::Timestamp;
 use model::action::{ActionError, ErrorKind};
 use model::automation::Automation;
 use model::execution::ExecutionId;
-use model::expression::EvalClock;
 use model::payload::Payload;
-use model::redact::{MASK, Mask, masked_value};
-use model::value::{Key, Map, Value};
+use value::redact::{MASK, Mask, masked_value};
+use value::{Key, Map, Value};
 
 use super::Run;
 use super::code_pipeline::CodePipeline;

@@ -4,12 +4,12 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
+use expression::EvalClock;
 use jiff::Timestamp;
 use model::action::{ActionError, Effect, ErrorKind};
 use model::automation::{Block, BlockKind, OnError, OnInterrupt, Step, Verb};
 use model::execution::{DelayReason, Event, StepOutcome};
-use model::expression::EvalClock;
-use model::value::Value;
+use value::Value;
 
 use super::determinism::StepClock;
 use super::scope::Scope;
@@ -225,7 +225,7 @@ impl Run {
                 Ok(result) => return Ok(Tried { result: Ok(result), took_us }),
                 Err(Exit::Failed(error)) => error,
                 Err(Exit::Expired(depth)) if depth == inner.depth => {
-                    let limit = model::units::format_duration(step.timeout.unwrap_or_default());
+                    let limit = text::units::format_duration(step.timeout.unwrap_or_default());
                     let message = format!("step `{}` took longer than its timeout of {limit}", step.id);
                     let mut error = ActionError::new(ErrorKind::Timeout, message);
                     error.outcome_unknown = is_call(step) && self.effect(step) == Effect::Write;

@@ -2,10 +2,10 @@
 
 use std::sync::{Arc, PoisonError};
 
+use model::LogLevel;
 use model::action::ActionError;
 use model::automation::Step;
-use model::execution::LogLevel;
-use model::value::Value;
+use value::Value;
 
 use super::scope::Scope;
 use super::step::Context;

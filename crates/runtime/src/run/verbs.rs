@@ -3,10 +3,10 @@
 
 use std::sync::Arc;
 
+use expression::template::Template;
 use model::action::{ActionError, Effect, ErrorKind};
 use model::automation::{Step, SwitchStep, Verb};
-use model::template::Template;
-use model::value::{Map, Value};
+use value::{Map, Value};
 
 use super::scope::Scope;
 use super::step::Context;
@@ -123,7 +123,7 @@ impl Run {
         if scope.hold(name, bytes) <= limit {
             return Ok(());
         }
-        let limit = model::units::format_size(u64::try_from(limit).unwrap_or(u64::MAX));
+        let limit = text::units::format_size(u64::try_from(limit).unwrap_or(u64::MAX));
         let message = format!("with `{name}` the variables of the execution take more than {limit}");
         Err(failed(ActionError::new(ErrorKind::Limit, message)))
     }

@@ -6,8 +6,8 @@ use std::path::{Path, PathBuf};
 
 use base64::Engine as _;
 use base64::engine::general_purpose::{STANDARD, STANDARD_NO_PAD};
-use model::Secret;
 use sha2::{Digest as _, Sha256};
+use value::Secret;
 use zeroize::Zeroizing;
 
 use crate::error::Error;

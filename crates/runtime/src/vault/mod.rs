@@ -300,7 +300,7 @@ impl Vault {
         now: Timestamp,
     ) -> Result<(), Error> {
         if value.len() > MAX_BYTES {
-            let most = model::units::format_size(MAX_BYTES as u64);
+            let most = text::units::format_size(MAX_BYTES as u64);
             return Err(Error::Input(format!("the value of `{name}` is larger than {most}")));
         }
         let _writing = self.write_alone().await?;

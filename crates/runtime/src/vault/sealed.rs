@@ -5,7 +5,7 @@ use base64::engine::general_purpose::STANDARD;
 use chacha20poly1305::aead::{Aead as _, KeyInit as _, Payload};
 use chacha20poly1305::{XChaCha20Poly1305, XNonce};
 use jiff::Timestamp;
-use model::value::{Map, Value};
+use value::{Map, Value};
 use zeroize::Zeroizing;
 
 use super::keys::{Key, KeyRing};

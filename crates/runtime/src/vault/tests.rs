@@ -136,7 +136,7 @@ async fn a_crash_in_the_midst_of_a_rotation_loses_nothing() {
 async fn keys_of_the_environment_go_before_the_file_and_the_first_of_them_seals() {
     let dir = tempfile::tempdir().expect("a folder");
     let store = store(&dir);
-    let given = |text: &str| KeySource { given: Some(model::Secret::new(text)), file: key_file(&dir) };
+    let given = |text: &str| KeySource { given: Some(value::Secret::new(text)), file: key_file(&dir) };
     let (one, two) =
         ("MDAwMDAwMDAwMDAwMDAwMDAwMDAwMDAwMDAwMDAwMDA=", "MTExMTExMTExMTExMTExMTExMTExMTExMTExMTExMTE=");
     let first = Vault::open(store.clone(), given(one)).await.expect("it opens");

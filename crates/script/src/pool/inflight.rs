@@ -10,7 +10,7 @@ use crate::protocol::{
     Answer, Done, FailureKind, FrameLocation, Head, MAX_MESSAGE, Nonce, RunFailure, Sender, Tag, Unreadable,
     encode, encode_earlier, restore,
 };
-use model::Value;
+use value::Value;
 
 /// An encoded call, with the data needed to decode its reply.
 pub(super) struct InFlightCall {

@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-use model::redact::TRUNCATION_MARK;
+use text::TRUNCATION_MARK;
 
 use super::{Malformed, Message, Tag, TooLong, encode};
 use crate::call::{Level, LogLine};

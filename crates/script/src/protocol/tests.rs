@@ -1,10 +1,9 @@
 //! Messages read as they were sent, and malformed bytes rejected.
 
 use bytes::Bytes;
-use model::Value;
-use model::value::JsonLimits;
 use proptest::collection::vec;
 use proptest::prelude::*;
+use value::{JsonLimits, Value};
 
 use super::{Answer, Inbox, MAX_MESSAGE, Message, Nonce, Request, Sender, Tag, Unreadable, encode, restore};
 
@@ -111,7 +110,7 @@ fn files_are_taken_out_with_where_they_were() {
     let mut sender = Sender::default();
     assert_eq!(sender.take(&["argument"], &value), text);
     assert!(sender.files.is_empty());
-    let file = model::File { content_type: "a/b".into(), filename: None, data: "xyz".into() };
+    let file = value::File { content_type: "a/b".into(), filename: None, data: "xyz".into() };
     let value = Value::from(vec![Value::Null, file.into()]);
     let sent = sender.take(&["argument"], &value);
     assert_eq!(sent, r#"[null,{"contentType":"a/b","filename":null,"size":3,"data":null}]"#);

@@ -8,8 +8,8 @@ use std::error::Error as _;
 use std::sync::Arc;
 
 use bytes::Bytes;
-use model::value::{Data, File, FileLoadError, JsonError, JsonLimits, List, Map, Number, Reserved, Value};
 use serde_json::json;
+use value::{Data, File, FileLoadError, JsonError, JsonLimits, List, Map, Number, Reserved, Value};
 
 use crate::call::Context;
 

@@ -3,11 +3,11 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use model::Value;
 use pretty_assertions::assert_eq;
 use script::{
     Call, Context, Error, Kind, LogLine, Module, Origin, Outcome, Pool, PoolSettings, Sequence, SequenceCall,
 };
+use value::Value;
 
 use crate::support::{json, result, settings};
 

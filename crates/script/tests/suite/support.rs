@@ -2,9 +2,8 @@
 
 use std::time::Duration;
 
-use model::Value;
-use model::value::JsonLimits;
 use script::{Call, Context, Error, Kind, Module, Origin, Outcome, Pool, PoolSettings};
+use value::{JsonLimits, Value};
 
 /// A pool of the workers that are built beside these tests.
 pub(crate) fn settings(workers: usize) -> PoolSettings {

@@ -1,9 +1,8 @@
 //! Values on their way: bytes, numbers, texts.
 
 use bytes::Bytes;
-use model::Value;
-use model::value::{File, Map};
 use pretty_assertions::assert_eq;
+use value::{File, Map, Value};
 
 use crate::support::{error, json, pool, result, step};
 

@@ -5,10 +5,10 @@ use std::time::Duration;
 
 use engine::Engine;
 use http::StatusCode;
-use model::Secret;
 use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
+use value::Secret;
 
 use super::Problem;
 use super::auth::login::Provider;

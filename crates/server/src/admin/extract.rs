@@ -6,11 +6,10 @@ use bytes::Bytes;
 use http::header::{CONTENT_TYPE, ETAG, IF_NONE_MATCH};
 use http::request::Parts;
 use http::{HeaderMap, StatusCode};
-use model::Value;
-use model::value::JsonLimits;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use sha2::{Digest as _, Sha256};
+use value::{JsonLimits, Value};
 
 use super::Problem;
 
@@ -167,7 +166,7 @@ mod tests {
 
     #[test]
     fn a_stored_file_is_shown_without_its_mark() {
-        let file = model::File { content_type: "text/plain".into(), filename: None, data: "hi".into() };
+        let file = value::File { content_type: "text/plain".into(), filename: None, data: "hi".into() };
         let shown = outside(&Value::from(file));
         assert_eq!(
             shown,

@@ -10,9 +10,9 @@ use engine::{Clock, ReadMemory, ResumeTokens};
 use http::header::{self, ALLOW, CACHE_CONTROL, CONNECTION, CONTENT_TYPE};
 use http::{HeaderMap, HeaderName, HeaderValue, Method, Request, Response, StatusCode};
 use hyper::body::{Body as HttpBody, Incoming};
-use model::Secret;
 use store::{Outage, Store};
 use tower::ServiceExt as _;
+use value::Secret;
 
 use super::auth::access::Access;
 use super::auth::guard::Visit;

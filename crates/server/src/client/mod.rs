@@ -11,9 +11,9 @@ use bytes::Bytes;
 use http::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, HOST, IF_MATCH, IF_NONE_MATCH};
 use http::{HeaderValue, Method, Request, StatusCode};
 use http_body_util::Full;
-use model::Secret;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
+use value::Secret;
 
 use crate::admin::Problem;
 use crate::files::{Daemon, existing_token};

@@ -8,9 +8,9 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use bytes::{Bytes, BytesMut};
 use http_body_util::BodyExt as _;
 use hyper::body::{Body as _, Incoming};
-use model::value::{Data, MemoryFiles, Reserved, memory_of_parts};
 use tokio::sync::Notify;
 use tokio::time::{Duration, Instant, sleep_until, timeout};
+use value::{Data, MemoryFiles, Reserved, memory_of_parts};
 
 use super::outgoing::{KeepError, Outgoing};
 use super::spool::{Share, Spool, Spooled};
@@ -409,7 +409,7 @@ impl ThroughputLimit<'_> {
 #[cfg(test)]
 mod tests {
     use futures_util::FutureExt as _;
-    use model::value::MemoryFiles;
+    use value::MemoryFiles;
 
     use super::*;
 
@@ -470,7 +470,7 @@ mod tests {
             memory_of_values(&Data::from(Bytes::from(text.to_owned()))).expect("it is in memory")
         };
         let numbers = format!("[{}0]", "1,".repeat(100_000));
-        let values: model::value::Value = serde_json::from_str(&numbers).expect("it is JSON");
+        let values: value::Value = serde_json::from_str(&numbers).expect("it is JSON");
         assert!(memory(&numbers) >= values.estimated_size(usize::MAX));
         assert!(memory(&numbers) >= 20 * numbers.len());
         let text = "x".repeat(100_000);

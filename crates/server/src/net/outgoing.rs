@@ -9,7 +9,7 @@ use bytes::Bytes;
 use engine::StreamingBody;
 use http_body_util::{BodyExt as _, Full};
 use hyper::body::{Body, Frame, SizeHint};
-use model::value::Data;
+use value::Data;
 
 use super::body::SMALL;
 use super::spool::{Share, Spool};
@@ -121,7 +121,7 @@ impl Body for Outgoing {
 #[cfg(test)]
 mod tests {
     use futures_util::TryStreamExt as _;
-    use model::value::MemoryFiles;
+    use value::MemoryFiles;
 
     use super::*;
 

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use bytes::Bytes;
-use model::value::{Data, FileStorage, FileWriter};
+use value::{Data, FileStorage, FileWriter};
 
 /// The bytes of bodies that may be on disk at one time.
 const MOST_BYTES: usize = 1 << 30;
@@ -100,7 +100,7 @@ impl Drop for Share {
 
 #[cfg(test)]
 mod tests {
-    use model::value::MemoryFiles;
+    use value::MemoryFiles;
 
     use super::*;
 

@@ -23,10 +23,10 @@ use http::request::Parts;
 use http::{HeaderMap, HeaderName, HeaderValue, Method, Response, StatusCode};
 use maud::Markup;
 use model::execution::{ExecutionId, WaitReason};
-use model::value::Value;
 use percent_encoding::{NON_ALPHANUMERIC, percent_decode_str, utf8_percent_encode};
 use sha2::{Digest as _, Sha256};
 use store::FailureKind;
+use value::Value;
 
 use crate::net::Outgoing;
 use rate_limit::RateLimit;

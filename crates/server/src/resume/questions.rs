@@ -1,11 +1,8 @@
 //! The questions of an execution with their outcomes, folded from its events.
 
-use std::collections::HashMap;
-
 use jiff::Timestamp;
-use model::action::ErrorKind;
-use model::execution::{Event, Signal, StepOutcome, WaitReason};
-use model::value::{Map, Value};
+use model::execution::{Event, History, PastWait, Signal, WaitReason};
+use value::{Map, Value};
 
 /// A question to a person, asked by an approval step.
 #[derive(Clone, Debug, PartialEq)]
@@ -30,58 +27,23 @@ pub(super) enum QuestionOutcome {
 
 /// All questions, in the order in which they were asked.
 pub(super) fn questions(events: &[Event]) -> Vec<Question> {
-    let mut history = History::default();
-    for event in events {
-        history.event(event);
-    }
-    history.questions
+    let history = History::new(events);
+    let questions = history.step_waits().filter_map(|(step, on, wait)| match on {
+        WaitReason::Approval { message, .. } => {
+            Some(Question { step: step.to_owned(), message: message.clone(), end: end(wait) })
+        }
+        _ => None,
+    });
+    questions.collect()
 }
 
-#[derive(Default)]
-struct History<'e> {
-    questions: Vec<Question>,
-    /// The index of each step's last question.
-    last: HashMap<&'e str, usize>,
-}
-
-impl<'e> History<'e> {
-    fn event(&mut self, event: &'e Event) {
-        match event {
-            Event::Waiting { at, step, on: WaitReason::Approval { message, .. }, .. } => {
-                self.end(step, *at, QuestionOutcome::Superseded);
-                self.last.insert(step, self.questions.len());
-                self.questions.push(Question { step: step.clone(), message: message.clone(), end: None });
-            }
-            Event::Signalled { at, step, signal } if is_answer(signal) => {
-                self.end(step, *at, answer(&signal.data));
-            }
-            Event::StepRetry { at, step, error, .. } | Event::StepFailed { at, step, error } => {
-                self.end(step, *at, without_answer(error.kind == ErrorKind::Timeout));
-            }
-            Event::StepFinished { at, step, outcome, .. } => {
-                let timed_out = match outcome {
-                    StepOutcome::Failed { error, .. } => error.kind == ErrorKind::Timeout,
-                    // With `onTimeout: continue`.
-                    StepOutcome::Succeeded { result } => result.is_null(),
-                    _ => false,
-                };
-                self.end(step, *at, without_answer(timed_out));
-            }
-            Event::Retried { at, .. } | Event::Finished { at, .. } => {
-                for question in self.questions.iter_mut().filter(|question| question.end.is_none()) {
-                    question.end = Some((*at, QuestionOutcome::Superseded));
-                }
-            }
-            _ => {}
-        }
+/// The outcome of a question: it is answered once the answer has arrived, though its step goes on later.
+fn end(wait: &PastWait<'_>) -> Option<(Timestamp, QuestionOutcome)> {
+    if let Some((at, signal)) = wait.signals.iter().find(|(_, signal)| is_answer(signal)) {
+        return Some((*at, answer(&signal.data)));
     }
-
-    fn end(&mut self, step: &str, at: Timestamp, end: QuestionOutcome) {
-        let question = self.last.get(step).and_then(|place| self.questions.get_mut(*place));
-        if let Some(question) = question.filter(|question| question.end.is_none()) {
-            question.end = Some((at, end));
-        }
-    }
+    let end = wait.end.as_ref()?;
+    Some((end.at, if end.timed_out { QuestionOutcome::TimedOut } else { QuestionOutcome::Superseded }))
 }
 
 /// An answer has no name, an event has one.
@@ -97,13 +59,10 @@ fn answer(data: &Value) -> QuestionOutcome {
     }
 }
 
-fn without_answer(timed_out: bool) -> QuestionOutcome {
-    if timed_out { QuestionOutcome::TimedOut } else { QuestionOutcome::Superseded }
-}
-
 #[cfg(test)]
 mod tests {
-    use model::ActionError;
+    use model::action::{ActionError, ErrorKind};
+    use model::execution::StepOutcome;
 
     use super::*;
 

@@ -1,7 +1,7 @@
 //! Submissions to a resume address.
 
 use http::StatusCode;
-use model::value::{JsonLimits, Map, Value};
+use value::{JsonLimits, Map, Value};
 
 use super::ResumeError;
 

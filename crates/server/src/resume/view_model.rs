@@ -7,8 +7,8 @@ use http::StatusCode;
 use jiff::Timestamp;
 use model::Status;
 use model::execution::{Event, ExecutionId, WaitReason};
-use model::value::Map;
 use serde_json::json;
+use value::Map;
 
 use super::questions::{Question, QuestionOutcome, questions};
 use super::submission::Form;
@@ -186,7 +186,7 @@ impl Closed<'_> {
         let Self { question: Question { step, .. }, at, end } = self;
         match end {
             QuestionOutcome::Answered { option, form } => {
-                let form = model::Value::from(form.clone()).to_serde();
+                let form = value::Value::from(form.clone()).to_serde();
                 json!({ "step": step, "at": at, "end": "answered", "option": option, "form": form })
             }
             QuestionOutcome::TimedOut => json!({ "step": step, "at": at, "end": "timedOut" }),

@@ -6,10 +6,10 @@ use std::path::{Path, PathBuf};
 use std::sync::LazyLock;
 
 use jiff::Timestamp;
-use model::execution::LogLevel;
 use model::payload::{TriggerCodeLog, TriggerCodeResult, WebhookPayload};
-use model::{File, Map, Payload};
+use model::{LogLevel, Payload};
 use serde_json::{Value, json};
+use value::{File, Map};
 
 type Object = serde_json::Map<String, Value>;
 
@@ -227,7 +227,7 @@ fn payloads_are_described_as_they_are_stored() {
     let (at, text) = (Timestamp::UNIX_EPOCH, || "text".to_owned());
     let log = TriggerCodeLog { level: LogLevel::Warn, message: text() };
     let decided = TriggerCodeResult {
-        results: Some(model::Value::Null),
+        results: Some(value::Value::Null),
         declined: true,
         logs: vec![log],
         response: None,
@@ -243,7 +243,7 @@ fn payloads_are_described_as_they_are_stored() {
             code_result: Some(Box::new(decided)),
         }),
         Payload::Schedule { scheduled_at: at, started_at: at, timezone: text() },
-        Payload::Poll { data: model::Value::Null, polled_at: at },
+        Payload::Poll { data: value::Value::Null, polled_at: at },
         Payload::manual(Map::new()),
     ];
     for payload in payloads {

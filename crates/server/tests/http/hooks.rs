@@ -18,7 +18,7 @@ async fn an_asynchronous_request_is_answered_with_its_execution() {
     assert_eq!(answer.header("x-execution-id"), Some(id.to_string().as_str()));
     assert_eq!(
         daemon.engine.runtime().wait(id).await.unwrap(),
-        Outcome::Succeeded { result: model::Value::from(1) }
+        Outcome::Succeeded { result: value::Value::from(1) }
     );
 }
 

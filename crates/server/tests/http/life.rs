@@ -87,7 +87,7 @@ async fn addresses_are_known_before_anything_is_served() {
 
 #[tokio::test]
 async fn a_given_token_takes_the_place_of_the_stored_one() {
-    let given = model::Secret::new("given-given-given");
+    let given = value::Secret::new("given-given-given");
     let daemon = daemon_with(&[], |options| options.admin_token = Some(given)).await;
     assert_eq!(daemon.token, "given-given-given");
     assert_eq!(daemon.api("GET", "/api/v1/status", "", "").await.status, 200);

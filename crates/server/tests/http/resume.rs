@@ -1,8 +1,9 @@
 //! The resume address: who asks there, who answers, and what everybody else sees.
 
 use engine::{EngineEvent, Start};
-use model::{AutomationId, Event, ExecutionId, Map, Origin, Outcome, Payload, Value};
+use model::{AutomationId, Event, ExecutionId, Origin, Outcome, Payload};
 use serde_json::json;
+use value::{Map, Value};
 
 use crate::support::{Answer, Daemon, daemon};
 

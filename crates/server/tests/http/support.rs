@@ -132,7 +132,7 @@ impl Daemon {
     }
 
     pub(crate) fn client(&self) -> Client {
-        Client::new(&format!("http://{}", self.admin), &model::Secret::new(self.token.as_str())).unwrap()
+        Client::new(&format!("http://{}", self.admin), &value::Secret::new(self.token.as_str())).unwrap()
     }
 
     /// Sends bytes to the hook listener and gives all that comes until the connection ends.

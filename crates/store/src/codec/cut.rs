@@ -9,8 +9,8 @@ use std::fmt::Write as _;
 use std::ops::Range;
 use std::sync::{Arc, OnceLock};
 
-use model::value::{BlobSource, with_sharing, with_source};
-use model::{Event, Value};
+use model::Event;
+use value::{BlobSource, Value, with_sharing, with_source};
 
 use super::events::decode_events;
 use super::externalize::end_of_text;
@@ -475,7 +475,7 @@ mod tests {
     #[test]
     fn a_large_value_is_cut_out_of_its_event_and_can_be_read_back() {
         let file = |bytes: &[u8]| {
-            Value::from(model::File {
+            Value::from(value::File {
                 content_type: "a/b".into(),
                 filename: None,
                 data: bytes.to_vec().into(),
@@ -486,7 +486,7 @@ mod tests {
             finished(Value::from(1_i64)),
             finished(text.clone()),
             finished((0..100_i64).map(Value::from).collect()),
-            finished(Value::from(model::Map::from_iter([
+            finished(Value::from(value::Map::from_iter([
                 ("id", Value::from(7_i64)),
                 ("text", text.clone()),
             ]))),

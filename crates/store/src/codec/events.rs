@@ -12,10 +12,11 @@ use std::fmt;
 
 use jiff::Timestamp;
 use model::execution::CallRecord;
-use model::{Event, Outcome, StepOutcome, Value};
+use model::{Event, Outcome, StepOutcome};
 use serde::de::value::MapAccessDeserializer;
 use serde::de::{Error as _, MapAccess, SeqAccess, Visitor};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
+use value::Value;
 
 /// Encodes a list of events.
 pub(crate) struct EncodedEvents<I>(pub(crate) I);
@@ -176,7 +177,7 @@ pub(super) mod tests {
             prop_oneof![
                 proptest::collection::vec(inner.clone(), 0..4).prop_map(Value::from),
                 proptest::collection::btree_map("[a-z$]{1,4}", inner, 0..4)
-                    .prop_map(|map| Value::from(map.into_iter().collect::<model::Map>())),
+                    .prop_map(|map| Value::from(map.into_iter().collect::<value::Map>())),
             ]
         })
     }

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use model::value::Blob;
+use value::Blob;
 
 /// The parts of a row that are stored outside of it. `P` is the reference of a store to a stored blob.
 #[derive(Debug)]

@@ -4,8 +4,8 @@
 use std::collections::HashSet;
 
 use bytes::Bytes;
-use model::value::{FileLoadError, Reserved};
 use model::{AutomationId, DefinitionHash, Event, ExecutionId, LogLine, Origin, Status};
+use value::{FileLoadError, Reserved};
 
 use super::columns::to_ns;
 use super::events::EncodedEvents;

@@ -9,11 +9,11 @@ use std::sync::Arc;
 use bytes::Bytes;
 use jiff::Timestamp;
 use model::payload::{TriggerCodeResult, WebhookPayload};
-use model::value::{Data, File};
-use model::{AutomationId, DefinitionHash, Event, Map, Origin, Payload};
+use model::{AutomationId, DefinitionHash, Event, Origin, Payload};
 use serde::de::{Error as _, SeqAccess, Visitor};
 use serde::ser::SerializeSeq as _;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
+use value::{Data, File, Map};
 
 use super::events::{DecodedEvent, EncodedEvent, Nanoseconds};
 

@@ -1,32 +1,37 @@
 //! The memory for the texts of rows while they are encoded.
 //!
-//! Nearly all texts are small and are encoded at once. A large one is measured first: its caller waits until there is room
-//! for it, and then encodes it into exactly that much memory. So large values of many executions do not multiply in memory.
+//! Nearly all texts are small and are encoded at once. A large one is measured first, away from the other tasks: its caller waits
+//! until there is room for it, and then encodes it into exactly that much memory. So large values of many executions do not
+//! multiply in memory.
 
 use std::io::{self, Write};
 use std::sync::Arc;
 
-use model::value::{Blob, collect_refs};
 use serde::Serialize;
 use tokio::runtime::{Handle, RuntimeFlavor};
 use tokio::sync::{Semaphore, SemaphorePermit};
+use value::{Blob, collect_refs};
 
 use crate::Error;
 
 /// The bytes of the texts of one operation that are encoded without room.
 const SMALL: usize = 256 << 10;
 /// The bytes of all large texts at one time. A larger one is encoded alone.
-const ALL: usize = 16 << 20;
+const ALL: usize = 8 << 20;
 /// The unit of the room, in bytes.
 const UNIT: usize = 1 << 10;
 
 /// The memory for large texts.
 #[derive(Debug)]
-pub(crate) struct LargeTexts(Semaphore);
+pub(crate) struct LargeTexts {
+    room: Semaphore,
+    /// One operation is measured at a time.
+    measuring: Semaphore,
+}
 
 impl LargeTexts {
     pub(crate) fn new() -> Self {
-        Self(Semaphore::new(ALL / UNIT))
+        Self { room: Semaphore::new(ALL / UNIT), measuring: Semaphore::new(1) }
     }
 
     /// Encodes an operation. If its texts are large, waits for room first; the room is free again when the permit is dropped.
@@ -37,31 +42,46 @@ impl LargeTexts {
         &self,
         encode: impl Fn(&mut TextRoom) -> Result<T, Error>,
     ) -> Result<(T, Option<SemaphorePermit<'_>>), Error> {
-        let mut room = TextRoom { left: SMALL, is_short: false, measured: Vec::new() };
-        let encoded = encode(&mut room)?;
+        let mut room = TextRoom { pass: Pass::Small { left: SMALL }, is_short: false, lengths: Vec::new() };
+        let encoded = encode(&mut room);
         if !room.is_short {
-            return Ok((encoded, None));
+            return encoded.map(|encoded| (encoded, None));
         }
         drop(encoded);
-        let bytes: usize = room.measured.iter().sum();
+        let mut lengths = {
+            let _permit = self.measuring.acquire().await.map_err(|_| Error::Closed)?;
+            let mut room = TextRoom { pass: Pass::Measure, ..room };
+            in_place(|| encode(&mut room).map(|_| room.lengths))?
+        };
+        let bytes: usize = lengths.iter().sum();
         let units = u32::try_from(bytes.min(ALL).div_ceil(UNIT)).unwrap_or(u32::MAX);
-        let permit = self.0.acquire_many(units).await.map_err(|_| Error::Closed)?;
-        room.measured.reverse();
-        let mut room = TextRoom { left: usize::MAX, is_short: false, measured: room.measured };
+        let permit = self.room.acquire_many(units).await.map_err(|_| Error::Closed)?;
+        lengths.reverse();
+        let mut room = TextRoom { pass: Pass::Encode, is_short: false, lengths };
         let encoded = in_place(|| encode(&mut room))?;
         Ok((encoded, Some(permit)))
     }
 }
 
+/// The purpose of one encoding of an operation.
+#[derive(Clone, Copy, Debug)]
+enum Pass {
+    /// Encodes up to `left` bytes, and stops beyond.
+    Small { left: usize },
+    /// Keeps nothing, and measures the length of each text.
+    Measure,
+    /// Encodes each text into the memory of its length.
+    Encode,
+}
+
 /// The room for the texts of one operation.
 #[derive(Debug)]
 pub(crate) struct TextRoom {
-    /// The bytes that are left; `usize::MAX` in the second pass.
-    left: usize,
-    /// True once a text did not fit. The texts of the pass are then incomplete.
+    pass: Pass,
+    /// True once the pass of small texts has stopped.
     is_short: bool,
-    /// The length of each text: appended in the first pass, and taken from the end in the second.
-    measured: Vec<usize>,
+    /// The length of each text: appended as they are measured, and taken from the end as they are encoded.
+    lengths: Vec<usize>,
 }
 
 impl TextRoom {
@@ -71,25 +91,33 @@ impl TextRoom {
         about: usize,
         items: &impl Serialize,
     ) -> Result<(String, Vec<Arc<dyn Blob>>), Error> {
-        let is_second = self.left == usize::MAX;
-        let capacity = if is_second { self.measured.pop().unwrap_or(about) } else { about.min(self.left) };
-        let mut output = Output { text: Vec::with_capacity(capacity), most: self.left, length: 0 };
+        let (capacity, most) = match self.pass {
+            Pass::Small { left } => (about.min(left), left),
+            Pass::Measure => (0, usize::MAX),
+            Pass::Encode => (self.lengths.pop().unwrap_or(about), usize::MAX),
+        };
+        let keeps = !matches!(self.pass, Pass::Measure);
+        let mut output = Output { text: Vec::with_capacity(capacity), keeps, most, length: 0 };
         let (written, named) = collect_refs(|| serde_json::to_writer(&mut output, items));
-        written.map_err(|error| Error::Invalid { reason: error.to_string() })?;
-        if !is_second {
-            self.measured.push(output.length);
-            self.is_short |= output.length > output.most;
-            self.left = self.left.saturating_sub(output.length);
+        match &mut self.pass {
+            Pass::Small { left } => {
+                self.is_short |= output.length > *left;
+                *left = left.saturating_sub(output.length);
+            }
+            Pass::Measure => self.lengths.push(output.length),
+            Pass::Encode => {}
         }
+        written.map_err(|error| Error::Invalid { reason: error.to_string() })?;
         let text =
             String::from_utf8(output.text).map_err(|error| Error::Invalid { reason: error.to_string() })?;
         Ok((text, named))
     }
 }
 
-/// Keeps a text of up to `most` bytes. Of a longer one it keeps nothing and only measures the length.
+/// Counts the bytes of a text, and keeps them if it should. Fails beyond `most` bytes.
 struct Output {
     text: Vec<u8>,
+    keeps: bool,
     most: usize,
     length: usize,
 }
@@ -102,10 +130,11 @@ impl Write for Output {
 
     fn write_all(&mut self, bytes: &[u8]) -> io::Result<()> {
         self.length = self.length.saturating_add(bytes.len());
-        if self.length <= self.most {
+        if self.length > self.most {
+            return Err(io::ErrorKind::OutOfMemory.into());
+        }
+        if self.keeps {
             self.text.extend_from_slice(bytes);
-        } else if !self.text.is_empty() {
-            self.text = Vec::new();
         }
         Ok(())
     }

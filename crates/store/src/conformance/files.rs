@@ -1,7 +1,7 @@
 //! Rules of files that events name.
 
-use model::value::{CHUNK_SIZE, Data};
-use model::{File, Map, Status, Value};
+use model::Status;
+use value::{CHUNK_SIZE, Data, File, Map, Value};
 
 use super::Fixture;
 use super::sample::{accept, append, at, finished, new, one, step, success};

@@ -1,6 +1,7 @@
 //! Rules of polls and subscriptions.
 
-use model::{AutomationId, Map, Value};
+use model::AutomationId;
+use value::{Map, Value};
 
 use super::Fixture;
 use super::sample::{at, automation, definition, new, with_key};

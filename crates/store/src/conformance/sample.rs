@@ -3,9 +3,10 @@
 use jiff::{SignedDuration, Timestamp};
 use model::action::{ActionError, ErrorKind};
 use model::{
-    AutomationId, DefinitionHash, Event, ExecutionId, LogLevel, LogLine, Map, Origin, Outcome, Payload,
-    Status, StepOutcome, Value,
+    AutomationId, DefinitionHash, Event, ExecutionId, LogLevel, LogLine, Origin, Outcome, Payload, Status,
+    StepOutcome,
 };
+use value::{Map, Value};
 
 use crate::{
     Accept, AcceptOutcome, Append, Definition, ExecutionFilter, InitialEvents, NewExecution, Page, Store,

@@ -1,6 +1,7 @@
 //! Rules of state values and their optimistic locking.
 
-use model::{ExecutionId, File, Status, Value};
+use model::{ExecutionId, Status};
+use value::{File, Value};
 
 use super::Fixture;
 use super::sample::{append, at, later, one, step};

@@ -3,7 +3,8 @@
 use std::collections::BTreeMap;
 
 use model::payload::WebhookPayload;
-use model::{Event, ExecutionId, File, HttpResponse, Map, Origin, Payload, Status, Value};
+use model::{Event, ExecutionId, HttpResponse, Origin, Payload, Status};
+use value::{File, Map, Value};
 
 use super::Fixture;
 use super::sample::{self, accept, append, at, one, step};

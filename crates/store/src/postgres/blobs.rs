@@ -7,10 +7,10 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use model::value::{Blob, BlobSource};
 use sha2::{Digest as _, Sha256};
 use tokio::sync::Semaphore;
 use uuid::Uuid;
+use value::{Blob, BlobSource};
 
 use super::files::StoredBlob;
 use super::forms::Hash;

@@ -3,9 +3,9 @@
 use std::borrow::Cow;
 use std::sync::Arc;
 
-use model::value::{BlobSource, with_sharing, with_source};
 use model::{DefinitionHash, Event, ExecutionId, LogLine};
 use tokio_postgres::Row;
+use value::{BlobSource, with_sharing, with_source};
 
 use super::blobs::{Blobs, Cuts};
 use super::definitions::automation;

@@ -6,8 +6,8 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use model::value::{Blob, Data, ExternalBytes, FileStorage, FileWriter};
 use sha2::{Digest as _, Sha256};
+use value::{Blob, Data, ExternalBytes, FileStorage, FileWriter};
 
 use super::blobs::{CHUNK, READ_CHUNK, unpack};
 use super::forms::Hash;

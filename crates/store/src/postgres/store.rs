@@ -4,9 +4,9 @@ use std::sync::{Arc, PoisonError};
 
 use async_trait::async_trait;
 use jiff::Timestamp;
-use model::value::{FileStorage, MemoryFiles};
 use model::{AutomationId, DefinitionHash, Event, ExecutionId, LogLine};
 use tokio::sync::{Mutex, watch};
+use value::{FileStorage, MemoryFiles};
 
 use super::definitions::Numbers;
 use super::forms::id_of;

@@ -4,8 +4,8 @@ use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use model::value::BlobSource as _;
 use rusqlite::Connection;
+use value::BlobSource as _;
 
 use super::blobs::{self, BlobFiles, Folder, Hash};
 use super::paths::{StorePaths, sync_directory};

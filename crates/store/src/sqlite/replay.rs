@@ -3,9 +3,9 @@
 use std::borrow::Cow;
 use std::sync::Arc;
 
-use model::value::{BlobSource, with_sharing, with_source};
 use model::{DefinitionHash, Event, ExecutionId};
 use rusqlite::{Connection, OptionalExtension as _, Row, TransactionBehavior, params};
+use value::{BlobSource, with_sharing, with_source};
 
 use super::blobs::{self, BlobFiles, Folder};
 use super::pool::read_error;

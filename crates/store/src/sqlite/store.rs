@@ -6,10 +6,10 @@ use std::thread::JoinHandle;
 
 use async_trait::async_trait;
 use jiff::Timestamp;
-use model::value::{FileStorage, MemoryFiles};
 use model::{AutomationId, DefinitionHash, Event, ExecutionId, LogLine};
 use rusqlite::Connection;
 use tokio::sync::{Mutex, watch};
+use value::{FileStorage, MemoryFiles};
 
 use super::blobs::{BlobFiles, Externalizer, Folder};
 use super::checkpoint::Checkpointer;

@@ -7,9 +7,9 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use jiff::Timestamp;
-use model::value::{FileStorage, MemoryFiles};
 use model::{AutomationId, DefinitionHash, Event, ExecutionId, LogLine};
 use tokio::sync::watch;
+use value::{FileStorage, MemoryFiles};
 
 use crate::codec::{CutEvents, EncodedEvents, HistoryBytes, HistoryRow, read_cut};
 use crate::types::{

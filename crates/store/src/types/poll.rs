@@ -1,8 +1,9 @@
 //! State of polls, and subscriptions at other applications.
 
 use jiff::Timestamp;
-use model::{AutomationId, Map, Value};
+use model::AutomationId;
 use serde::{Deserialize, Serialize};
+use value::{Map, Value};
 
 /// The state of the poll of an Automation.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]

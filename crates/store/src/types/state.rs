@@ -1,7 +1,7 @@
 //! Values that outlive executions, found by scope and key.
 
 use jiff::Timestamp;
-use model::Value;
+use value::Value;
 
 /// A stored value with its version.
 #[derive(Clone, Debug, PartialEq)]

@@ -15,8 +15,7 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 use model::{
-    AutomationId, DefinitionHash, Event, ExecutionId, Map, Origin, Outcome, Payload, Status, StepOutcome,
-    Value,
+    AutomationId, DefinitionHash, Event, ExecutionId, Origin, Outcome, Payload, Status, StepOutcome,
 };
 use store::conformance::{PostgresServer, PostgresSpace};
 use store::{
@@ -26,6 +25,7 @@ use store::{
 };
 use tempfile::TempDir;
 use tokio::task::JoinHandle;
+use value::{Map, Value};
 
 fn server() -> PostgresServer {
     PostgresServer::start()

@@ -2,9 +2,10 @@
 
 use std::time::Duration;
 
-use model::{Event, Outcome, Status, Value};
+use model::{Event, Outcome, Status};
 use store::conformance::{PostgresServer, PostgresSpace};
 use store::{Append, Error};
+use value::Value;
 
 use crate::{accept, at, definition, folder, new, open, open_at, server, step};
 

@@ -26,7 +26,7 @@ pub(crate) async fn input(store: &dyn Store, number: u32) -> Result<String, Erro
     let events = store.events(id(number)).await?.expect("it is there");
     let Some(Event::Started { payload, .. }) = events.first() else { panic!("it has started") };
     let Payload::Manual { inputs } = &**payload else { panic!("it was started by hand") };
-    Ok(inputs.get("text").and_then(model::Value::as_str).expect("a text").to_owned())
+    Ok(inputs.get("text").and_then(value::Value::as_str).expect("a text").to_owned())
 }
 
 #[tokio::test]

@@ -5,13 +5,13 @@ use std::sync::Arc;
 
 use jiff::Timestamp;
 use model::{
-    AutomationId, DefinitionHash, Event, ExecutionId, Map, Origin, Outcome, Payload, Status, StepOutcome,
-    Value,
+    AutomationId, DefinitionHash, Event, ExecutionId, Origin, Outcome, Payload, Status, StepOutcome,
 };
 use store::{
     Accept, Append, AwaitedEvent, Backup, Definition, Error, EventWaiter, InitialEvents, Location,
     NewExecution, Options, Restored, StateWrite, Store, Wait,
 };
+use value::{Map, Value};
 
 pub(crate) fn open(path: impl AsRef<Path>, options: Options) -> Result<Arc<dyn Store>, Error> {
     store::open(&Location::from(path.as_ref()), options)

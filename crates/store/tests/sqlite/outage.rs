@@ -12,7 +12,7 @@ fn write() -> Vec<StateWrite> {
         scope: "shared".to_owned(),
         key: "one".to_owned(),
         expected: None,
-        value: Some(model::Value::from(1)),
+        value: Some(value::Value::from(1)),
         expires_at: None,
     }]
 }

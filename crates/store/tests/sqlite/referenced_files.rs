@@ -4,9 +4,9 @@ use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
 use std::sync::Arc;
 
-use model::value::{CHUNK_SIZE, Data, Reserved};
-use model::{Event, File, Status, StepOutcome, Value};
+use model::{Event, Status, StepOutcome};
 use store::{Append, Durability, Error, Options, PruneFilter, PruneRule, Store};
+use value::{CHUNK_SIZE, Data, File, Reserved, Value};
 
 use crate::common::{self, accept, at, blob_files, end, id, prepare};
 

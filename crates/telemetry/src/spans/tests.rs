@@ -2,14 +2,14 @@
 
 use std::sync::Arc;
 
+use model::Payload;
 use model::action::{ActionError, ErrorKind};
 use model::automation::Automation;
-use model::diagnostic::Source;
 use model::execution::{DelayReason, StepOutcome};
-use model::value::Map;
-use model::{Payload, Value};
 use opentelemetry_sdk::trace::Sampler;
 use pretty_assertions::assert_eq;
+use text::diagnostic::Source;
+use value::{Map, Value};
 
 use super::*;
 
@@ -17,7 +17,7 @@ const STEPS: &str = "trigger: {manual: {}}\nsteps:\n  - id: call\n    action: ht
 
 fn automation() -> Automation {
     let source = Source::new("automations/shop.yaml", STEPS);
-    model::load::automation(Arc::new(source), "shop").value.expect("it loads")
+    language::load::automation(Arc::new(source), "shop").value.expect("it loads")
 }
 
 fn at(second: i64) -> Timestamp {

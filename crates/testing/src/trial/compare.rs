@@ -4,10 +4,10 @@ use std::collections::{HashMap, HashSet};
 
 use model::action::ActionError;
 use model::automation::Automation;
-use model::execution::{Event, Outcome};
+use model::execution::{Event, History, Outcome};
 use model::payload::HttpResponse;
 use model::test_suite::StepEnding;
-use model::value::{Map, Value};
+use value::{Map, Value};
 
 use super::inputs_by_step;
 use crate::observed::{ObservedStep, ObservedSteps, split};
@@ -133,14 +133,7 @@ fn word(ending: StepEnding) -> &'static str {
 
 /// The keys of the steps in the order in which they appear.
 fn order(events: &[Event]) -> Vec<&str> {
-    let steps = events.iter().filter_map(|event| match event {
-        Event::StepStarted { step, .. }
-        | Event::StepRetry { step, .. }
-        | Event::StepFailed { step, .. }
-        | Event::StepFinished { step, .. } => Some(step.as_str()),
-        _ => None,
-    });
-    steps.filter(|step| !step.contains('#')).collect()
+    History::new(events).steps().iter().map(|step| step.key).collect()
 }
 
 pub(super) fn is_same_outcome(trial: Option<&Outcome>, recorded: Option<&Outcome>) -> bool {

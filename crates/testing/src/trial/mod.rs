@@ -10,13 +10,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use catalog::Deployment;
-use model::Span;
 use model::automation::{Automation, SpannedName};
 use model::execution::{Event, ExecutionId, Origin, Outcome};
 use model::payload::{HttpResponse, Payload};
 use model::test_suite::{Case, Expect, Start, Stimulus, StimulusKind};
-use model::value::{Map, Value};
 use runtime::{AcceptOptions, ReplayPlan, Secret};
+use text::Span;
+use value::{Map, Value};
 
 use crate::TestRunner;
 use crate::observed;

@@ -1,13 +1,13 @@
 //! The answers of a recorded execution, for a trial of another version: by step, then by action and inputs.
 
-use std::collections::{HashMap, HashSet, VecDeque};
+use std::collections::{HashMap, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use jiff::Timestamp;
 use model::action::ActionError;
 use model::automation::{Automation, Verb};
-use model::execution::{Event, StepOutcome};
-use model::value::{Map, Value};
+use model::execution::{Event, History, split_key};
+use value::{Map, Value};
 
 use crate::stubs::Call;
 
@@ -38,34 +38,16 @@ impl RecordedAnswers {
         let names = called_names(automation);
         let mut by_step: HashMap<String, (String, VecDeque<Reply>)> = HashMap::new();
         let mut starts = HashMap::new();
-        let mut failing = HashSet::new();
         for event in events {
-            let (step, reply) = match event {
-                Event::StepContextRecorded { at, step, state } => {
-                    starts.insert(step.clone(), (*at, state.clone()));
-                    continue;
-                }
-                Event::StepRetry { step, error, .. } => (step, Err(error.clone())),
-                Event::StepFailed { step, error, .. } => {
-                    failing.insert(step.as_str());
-                    (step, Err(error.clone()))
-                }
-                Event::StepFinished { step, outcome, .. } => match outcome {
-                    StepOutcome::Succeeded { result } => (step, Ok(result.clone())),
-                    // Its failure was recorded before its `onError` list began.
-                    StepOutcome::Failed { .. } if failing.remove(step.as_str()) => continue,
-                    StepOutcome::Failed { error, .. } => (step, Err(error.clone())),
-                    StepOutcome::Skipped | StepOutcome::Jumped { .. } => continue,
-                },
-                _ => continue,
-            };
-            let id = step.split('[').next().unwrap_or_default();
-            if let Some(name) = names.get(id) {
-                by_step
-                    .entry(step.clone())
-                    .or_insert_with(|| (name.clone(), VecDeque::new()))
-                    .1
-                    .push_back(reply);
+            if let Event::StepContextRecorded { at, step, state } = event {
+                starts.insert(step.clone(), (*at, state.clone()));
+            }
+        }
+        for (step, answer) in History::new(events).answers() {
+            if let Some(name) = names.get(split_key(step).0) {
+                let replies = by_step.entry((*step).to_owned());
+                let (_, replies) = replies.or_insert_with(|| (name.clone(), VecDeque::new()));
+                replies.push_back(answer.cloned().map_err(Clone::clone));
             }
         }
         let mut by_inputs: HashMap<String, Vec<(Map, String)>> = HashMap::new();

@@ -6,8 +6,9 @@
 
 use base64::Engine as _;
 use jiff::Timestamp;
+use model::HttpResponse;
 use model::automation::{Challenge, ChallengeGuard, ChallengeResponse, Encoding, RequestField};
-use model::{HttpResponse, Map, Value};
+use value::{Map, Value};
 
 use crate::rejection::Rejection;
 use crate::response;

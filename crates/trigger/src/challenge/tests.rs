@@ -2,15 +2,15 @@
 
 use std::sync::Arc;
 
-use model::Source;
 use model::automation::Trigger;
 use pretty_assertions::assert_eq;
+use text::Source;
 
 use super::*;
 
 fn challenge(webhook: &str) -> Challenge {
     let text = format!("trigger: {{webhook: {webhook}}}\nsteps: [{{set: {{a: 1}}}}]\n");
-    let loaded = model::load::automation(Arc::new(Source::new("a.yaml", text)), "a");
+    let loaded = language::load::automation(Arc::new(Source::new("a.yaml", text)), "a");
     let value = loaded.value.unwrap_or_else(|| panic!("{}", loaded.report.render(false)));
     match &value.trigger {
         Trigger::Webhook(webhook) => webhook.challenge.clone().expect("it has one"),

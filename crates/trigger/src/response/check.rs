@@ -2,9 +2,8 @@
 
 use std::fmt;
 
-use model::Value;
 use model::automation::StaticResponse;
-use model::value::JsonLimits;
+use value::{JsonLimits, Value};
 
 use super::headers::{MAX_HEADER_BYTES, MAX_HEADERS, header_error, is_media_type, too_many_headers};
 use super::is_status;

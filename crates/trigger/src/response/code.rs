@@ -1,7 +1,7 @@
 //! Responses from code: a response object (specification 6.4).
 
-use model::value::Value;
 use model::{ExecutionId, HttpResponse};
+use value::Value;
 
 use super::{Body, PartsError, RespondParts, respond};
 

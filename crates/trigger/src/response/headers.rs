@@ -4,7 +4,7 @@ use http::HeaderName;
 use model::HttpResponse;
 use model::automation::StaticResponse;
 use model::payload::HeaderText;
-use model::value::Data;
+use value::Data;
 
 /// The maximum number of headers that an author may set on a response.
 pub(super) const MAX_HEADERS: usize = StaticResponse::MAX_HEADERS;
@@ -37,7 +37,7 @@ const INERT_TYPES: [&str; 12] = [
 /// The reason why an author may not set this header; `None` if it is allowed.
 pub(super) fn header_error(name: &str, value: &str) -> Option<String> {
     let Ok(parsed) = HeaderName::from_bytes(name.as_bytes()) else {
-        let shown = model::redact::truncate(name, 40);
+        let shown = text::truncate(name, 40);
         return Some(format!("`{shown}` is not a header name; use letters, digits and `-`"));
     };
     let name = parsed.as_str();

@@ -11,8 +11,8 @@ mod tests;
 
 use model::automation::{StaticResponse, WebhookTrigger};
 use model::payload::HeaderText;
-use model::value::{Data, FileLoadError, MAX_LOADED_BYTES, encode_json};
-use model::{ExecutionId, HttpResponse, Map, Value};
+use model::{ExecutionId, HttpResponse};
+use value::{Data, FileLoadError, MAX_LOADED_BYTES, Map, Value, encode_json};
 
 pub use check::{Problem, check_static_response};
 pub use code::from_code;
@@ -288,5 +288,5 @@ fn header_list(value: &Value) -> Result<Vec<(HeaderText, HeaderText)>, PartsErro
 
 /// Formats a value for a message, shortened.
 fn format_value(value: &Value) -> String {
-    format!("`{}`", model::redact::truncate(&value.to_json(), 40))
+    format!("`{}`", text::truncate(&value.to_json(), 40))
 }

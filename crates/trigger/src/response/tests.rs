@@ -1,6 +1,6 @@
-use model::File;
 use pretty_assertions::assert_eq;
 use proptest::prelude::*;
+use value::File;
 
 use super::*;
 
@@ -97,8 +97,7 @@ fn some_statuses_have_no_body() {
 #[test]
 fn a_synchronous_answer_has_the_type_of_its_value() {
     let check = |value: Value, expected: &str| check(&result(&value, &id()), expected);
-    let json =
-        |text: &str| Value::from_json(text.as_bytes(), model::value::JsonLimits::default()).expect("JSON");
+    let json = |text: &str| Value::from_json(text.as_bytes(), value::JsonLimits::default()).expect("JSON");
     for text in [r#"{"a":1}"#, "[1]", "1.5", "true", "null"] {
         check(json(text), &format!("200 [content-type: application/json] {text}"));
     }
@@ -127,7 +126,7 @@ fn failure_and_timeout_name_the_execution() {
 }
 
 fn parts(status: impl Into<Value>, headers: &str, body: Body) -> RespondParts {
-    let headers = Value::from_json(headers.as_bytes(), model::value::JsonLimits::default()).expect("JSON");
+    let headers = Value::from_json(headers.as_bytes(), value::JsonLimits::default()).expect("JSON");
     RespondParts {
         status: status.into(),
         content_type: Value::Null,

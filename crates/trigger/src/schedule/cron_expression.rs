@@ -10,7 +10,7 @@
 
 use std::ops::Range;
 
-use model::diagnostic::nearest;
+use text::diagnostic::nearest;
 
 use super::error::{ScheduleError, shorten};
 

@@ -4,7 +4,7 @@ use std::fmt;
 use std::ops::Range;
 use std::time::Duration;
 
-use model::units;
+use text::units;
 
 /// The invalid key of a schedule.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -95,5 +95,5 @@ impl ScheduleError {
 
 /// Shortens a value for a message.
 pub(super) fn shorten(text: &str) -> String {
-    model::redact::truncate(text, 40).into_owned()
+    text::truncate(text, 40).into_owned()
 }

@@ -1,7 +1,7 @@
-use model::Span;
 use model::automation::{Overlap, SpannedName};
 use pretty_assertions::assert_eq;
 use proptest::prelude::*;
+use text::Span;
 
 use super::*;
 

@@ -1,7 +1,7 @@
 //! Time zones by name, from the system's database or the built-in one if there is none.
 
 use jiff::tz::{self, TimeZone};
-use model::instant::suggest_zone;
+use value::instant::suggest_zone;
 
 use super::error::{ScheduleError, shorten};
 

@@ -4,7 +4,7 @@ use std::borrow::Cow;
 use std::io;
 
 use model::automation::{SignatureRule, SignedPart};
-use model::value::Data;
+use value::Data;
 
 use crate::webhook::Request;
 

@@ -3,10 +3,10 @@
 
 use std::sync::Arc;
 
-use model::Source;
 use model::automation::{Trigger, Verify};
 use pretty_assertions::assert_eq;
 use ring::signature::{Ed25519KeyPair, KeyPair as _};
+use text::Source;
 
 use super::*;
 use crate::webhook::test_support::external;
@@ -18,7 +18,7 @@ const URL: &str = "https://hook.example.test/trigger/abc";
 
 fn rule(yaml: &str) -> Verify {
     let text = format!("trigger: {{webhook: {{verify: {yaml}}}}}\nsteps: [{{set: {{a: 1}}}}]\n");
-    let loaded = model::load::automation(Arc::new(Source::new("a.yaml", text)), "a");
+    let loaded = language::load::automation(Arc::new(Source::new("a.yaml", text)), "a");
     let value = loaded.value.unwrap_or_else(|| panic!("{}", loaded.report.render(false)));
     match &value.trigger {
         Trigger::Webhook(webhook) => webhook.verify.clone().expect("it is verified"),

@@ -3,9 +3,7 @@
 use std::error::Error as _;
 
 use encoding_rs::Encoding;
-use model::mime;
-use model::value::{JsonError, JsonLimits, Reserved};
-use model::{File, Value};
+use value::{File, JsonError, JsonLimits, Reserved, Value, mime};
 
 use super::content_type::{self, Kind, MAX_PARSED_BYTES};
 use super::{multipart, urlencoded};

@@ -3,9 +3,9 @@
 use std::convert::Infallible;
 
 use futures_util::{FutureExt as _, stream};
-use model::value::{CHUNK_SIZE, Reserved};
 use pretty_assertions::assert_eq;
 use proptest::prelude::*;
+use value::{CHUNK_SIZE, Reserved};
 
 use super::test_support::{external, trigger};
 use super::*;

@@ -4,7 +4,7 @@ use std::io::Read as _;
 
 use bytes::Bytes;
 use flate2::bufread::MultiGzDecoder;
-use model::value::{Data, Reserved};
+use value::{Data, Reserved};
 
 use super::content_type::MAX_PARSED_BYTES;
 use super::header_values;

@@ -19,13 +19,13 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
+use expression::json_schema::CheckError;
+use model::HttpResponse;
 use model::automation::WebhookTrigger;
-use model::budget::Budget;
-use model::json_schema::CheckError;
-use model::mime::header_text;
 use model::payload::WebhookPayload;
-use model::value::Data;
-use model::{File, HttpResponse, Map, Value};
+use value::budget::Budget;
+use value::mime::header_text;
+use value::{Data, File, Map, Value};
 
 use crate::{Rejection, response};
 

@@ -4,10 +4,9 @@
 use encoding_rs::Encoding;
 use http::HeaderName;
 use memchr::memmem::Finder;
-use model::mime::{self, Parameters};
-use model::value::{CHUNK_SIZE, Data};
-use model::{File, Map, Value};
 use ring::digest::{Context, SHA256};
+use value::mime::{self, Parameters};
+use value::{CHUNK_SIZE, Data, File, Map, Value};
 
 use super::content_type::{self, Kind, MAX_PARSED_BYTES};
 use super::{body, urlencoded};

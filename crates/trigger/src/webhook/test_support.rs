@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use model::automation::{WebhookMode, WebhookTrigger};
-use model::value::{Blob, Data, ExternalBytes};
+use value::{Blob, Data, ExternalBytes};
 
 /// External bytes in memory, with a maximum number of bytes per read.
 #[derive(Debug)]

@@ -1,6 +1,8 @@
-use model::{JsonSchema, Map, Payload};
+use expression::JsonSchema;
+use model::Payload;
 use pretty_assertions::assert_eq;
 use proptest::prelude::*;
+use value::Map;
 
 use super::test_support::trigger;
 use super::*;

@@ -3,9 +3,8 @@
 use std::sync::Arc;
 
 use encoding_rs::{Encoding, UTF_8};
-use model::value::JsonLimits;
-use model::{Map, Value};
 use percent_encoding::percent_decode;
+use value::{JsonLimits, Map, Value};
 
 /// The field in which a form names its own encoding.
 pub(super) const CHARSET_FIELD: &[u8] = b"_charset_";

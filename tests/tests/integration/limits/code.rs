@@ -8,22 +8,22 @@ pub(super) const ROWS: &[(&str, Tried)] = &[
         elsewhere(
             &[
                 (
-                    "crates/model/src/yaml/tests/limits.rs",
+                    "crates/text/src/yaml/tests/limits.rs",
                     "a_file_of_256_kib_is_read_and_one_byte_more_is_refused",
                 ),
                 (
-                    "crates/model/src/yaml/tests/limits.rs",
+                    "crates/text/src/yaml/tests/limits.rs",
                     "thirty_two_levels_are_read_and_one_more_is_refused",
                 ),
                 (
-                    "crates/model/src/yaml/tests/limits.rs",
+                    "crates/text/src/yaml/tests/limits.rs",
                     "twenty_thousand_nodes_are_read_and_one_more_is_refused",
                 ),
                 (
-                    "crates/model/src/yaml/tests/limits.rs",
+                    "crates/text/src/yaml/tests/limits.rs",
                     "a_hundred_aliases_are_read_and_one_more_is_refused",
                 ),
-                ("crates/model/src/yaml/tests/limits.rs", "nodes_below_anchors_count_once_for_each_anchor"),
+                ("crates/text/src/yaml/tests/limits.rs", "nodes_below_anchors_count_once_for_each_anchor"),
             ],
             &[],
         ),
@@ -93,8 +93,8 @@ pub(super) const ROWS: &[(&str, Tried)] = &[
     (
         "reported problems of one file",
         elsewhere(
-            &[("crates/model/src/diagnostic/collect.rs", "a_flood_is_capped_and_counted")],
-            &[("crates/model/src/diagnostic/collect.rs", "pub const MAX_DIAGNOSTICS: usize = 200;")],
+            &[("crates/text/src/diagnostic/collect.rs", "a_flood_is_capped_and_counted")],
+            &[("crates/text/src/diagnostic/collect.rs", "pub const MAX_DIAGNOSTICS: usize = 200;")],
         ),
     ),
     (
@@ -143,7 +143,7 @@ pub(super) const ROWS: &[(&str, Tried)] = &[
             &[
                 ("crates/script/src/protocol/line.rs", "const MAX_LINES: usize = 1_000;"),
                 ("crates/script/src/protocol/line.rs", "const MAX_LOG: usize = 64 * 1024;"),
-                ("crates/model/src/execution/log.rs", "pub const MAX_CHARS: usize = 4096;"),
+                ("crates/model/src/log.rs", "pub const MAX_CHARS: usize = 4096;"),
             ],
         ),
     ),

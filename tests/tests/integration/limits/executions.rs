@@ -285,13 +285,13 @@ pub(super) const ROWS: &[(&str, Tried)] = &[
         elsewhere(
             &[
                 ("crates/script/tests/suite/contract.rs", "the_log_is_cut_in_length_and_in_number"),
-                ("crates/model/src/execution/log.rs", "a_line_has_a_maximum_of_characters"),
+                ("crates/model/src/log.rs", "a_line_has_a_maximum_of_characters"),
                 (
                     "crates/engine/tests/suite/hiding.rs",
                     "what_code_logs_and_throws_is_cut_after_secrets_are_hidden_in_it",
                 ),
             ],
-            &[("crates/model/src/execution/log.rs", "pub const MAX_CHARS: usize = 4096;")],
+            &[("crates/model/src/log.rs", "pub const MAX_CHARS: usize = 4096;")],
         ),
     ),
     (
@@ -342,15 +342,15 @@ pub(super) const ROWS: &[(&str, Tried)] = &[
         "secrets that are [redacted]",
         elsewhere(
             &[
-                ("crates/model/src/redact/tests.rs", "a_short_secret_is_not_looked_for"),
+                ("crates/value/src/redact/tests.rs", "a_short_secret_is_not_looked_for"),
                 (
-                    "crates/model/src/redact/tests.rs",
+                    "crates/value/src/redact/tests.rs",
                     "a_secret_that_is_read_again_is_not_displaced_by_newer_ones",
                 ),
             ],
             &[
-                ("crates/model/src/redact/mod.rs", "const MIN_SECRET_BYTES: usize = 8;"),
-                ("crates/model/src/redact/mod.rs", "const MAX_SECRETS: usize = 1000;"),
+                ("crates/value/src/redact/mod.rs", "const MIN_SECRET_BYTES: usize = 8;"),
+                ("crates/value/src/redact/mod.rs", "const MAX_SECRETS: usize = 1000;"),
             ],
         ),
     ),

@@ -7,13 +7,10 @@ pub(super) const ROWS: &[(&str, Tried)] = &[
         "an evaluation: all expressions",
         elsewhere(
             &[
-                ("crates/model/src/budget.rs", "a_whole_budget_and_an_inline_one_have_the_documented_limits"),
+                ("crates/value/src/budget.rs", "a_whole_budget_and_an_inline_one_have_the_documented_limits"),
+                ("crates/expression/src/tests.rs", "an_expression_that_would_grow_without_bound_is_stopped"),
                 (
-                    "crates/model/src/expression/tests.rs",
-                    "an_expression_that_would_grow_without_bound_is_stopped",
-                ),
-                (
-                    "crates/model/tests/hostile.rs",
+                    "crates/expression/tests/hostile.rs",
                     "no_expression_over_a_hostile_body_takes_more_than_its_budget",
                 ),
             ],
@@ -24,7 +21,7 @@ pub(super) const ROWS: &[(&str, Tried)] = &[
         "an evaluation on a shared thread",
         elsewhere(
             &[
-                ("crates/model/src/budget.rs", "a_whole_budget_and_an_inline_one_have_the_documented_limits"),
+                ("crates/value/src/budget.rs", "a_whole_budget_and_an_inline_one_have_the_documented_limits"),
                 ("crates/allocator/src/large_work.rs", "large_work_takes_no_more_threads_than_it_may"),
             ],
             &[("crates/runtime/src/evaluator.rs", "let count = processors.saturating_sub(1).max(1);")],
@@ -65,7 +62,10 @@ pub(super) const ROWS: &[(&str, Tried)] = &[
     ),
     (
         "text with expressions",
-        elsewhere(&[("crates/model/src/template.rs", "a_text_with_expressions_grows_up_to_its_limit")], &[]),
+        elsewhere(
+            &[("crates/expression/src/template.rs", "a_text_with_expressions_grows_up_to_its_limit")],
+            &[],
+        ),
     ),
     (
         "a [file on disk]",
@@ -81,7 +81,7 @@ pub(super) const ROWS: &[(&str, Tried)] = &[
                 ),
             ],
             &[
-                ("crates/model/src/value/data.rs", "pub const MAX_LOADED_BYTES: usize = 16 << 20;"),
+                ("crates/value/src/data.rs", "pub const MAX_LOADED_BYTES: usize = 16 << 20;"),
                 ("crates/script/src/protocol/value.rs", "const MOST_KEPT: usize = 6 << 20;"),
             ],
         ),
@@ -91,25 +91,22 @@ pub(super) const ROWS: &[(&str, Tried)] = &[
         elsewhere(
             &[
                 (
-                    "crates/model/src/expression/functions/tests/data.rs",
+                    "crates/expression/src/functions/tests/data.rs",
                     "invalid_json_is_reported_with_its_location",
                 ),
+                ("crates/expression/src/functions/tests/data.rs", "invalid_xml_is_reported_with_its_line"),
                 (
-                    "crates/model/src/expression/functions/tests/data.rs",
-                    "invalid_xml_is_reported_with_its_line",
-                ),
-                (
-                    "crates/model/src/expression/functions/tests/data.rs",
+                    "crates/expression/src/functions/tests/data.rs",
                     "csv_that_does_not_match_its_header_is_reported_with_its_line",
                 ),
                 (
-                    "crates/model/src/expression/functions/tests/data.rs",
+                    "crates/expression/src/functions/tests/data.rs",
                     "a_parsed_csv_has_a_maximum_of_cells_and_rows",
                 ),
             ],
             &[
-                ("crates/model/src/expression/functions/mod.rs", "const MAX_NODES: usize = 250_000;"),
-                ("crates/model/src/expression/functions/mod.rs", "const MAX_DEPTH: usize = 64;"),
+                ("crates/expression/src/functions/mod.rs", "const MAX_NODES: usize = 250_000;"),
+                ("crates/expression/src/functions/mod.rs", "const MAX_DEPTH: usize = 64;"),
             ],
         ),
     ),
@@ -117,9 +114,9 @@ pub(super) const ROWS: &[(&str, Tried)] = &[
         "the [functions]",
         elsewhere(
             &[
-                ("crates/model/src/expression/functions/tests/data.rs", "a_generated_csv_has_a_limit"),
+                ("crates/expression/src/functions/tests/data.rs", "a_generated_csv_has_a_limit"),
                 (
-                    "crates/model/src/expression/functions/tests/mod.rs",
+                    "crates/expression/src/functions/tests/mod.rs",
                     "the_work_of_all_functions_of_an_expression_is_bounded",
                 ),
             ],
@@ -130,18 +127,15 @@ pub(super) const ROWS: &[(&str, Tried)] = &[
         "a pattern of `match` and `search`",
         elsewhere(
             &[(
-                "crates/model/src/expression/tests.rs",
+                "crates/expression/src/tests.rs",
                 "a_pattern_of_jsonpath_that_is_too_large_once_compiled_matches_nothing",
             )],
-            &[(
-                "crates/model/src/expression/jsonpath/evaluation.rs",
-                "const PATTERN_MEMORY: usize = 1 << 20;",
-            )],
+            &[("crates/expression/src/jsonpath/evaluation.rs", "const PATTERN_MEMORY: usize = 1 << 20;")],
         ),
     ),
     (
         "tests of a file",
-        elsewhere(&[("crates/model/src/load/test_suite/tests.rs", "a_file_has_a_maximum_of_tests")], &[]),
+        elsewhere(&[("crates/language/src/load/test_suite/tests.rs", "a_file_has_a_maximum_of_tests")], &[]),
     ),
     (
         "real time that one test may take",

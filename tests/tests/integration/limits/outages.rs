@@ -105,7 +105,7 @@ pub(super) const ROWS: &[(&str, Tried)] = &[
         "numbers of `range`",
         elsewhere(
             &[(
-                "crates/model/src/expression/tests.rs",
+                "crates/expression/src/tests.rs",
                 "a_range_has_a_hundred_thousand_numbers_and_a_field_of_a_format_ten_thousand_characters",
             )],
             &[],
@@ -152,6 +152,6 @@ pub(super) const ROWS: &[(&str, Tried)] = &[
     ),
     (
         "operations of one [edit]",
-        elsewhere(&[("crates/model/src/edit/mod.rs", "a_call_takes_a_hundred_operations")], &[]),
+        elsewhere(&[("crates/language/src/edit/mod.rs", "a_call_takes_a_hundred_operations")], &[]),
     ),
 ];

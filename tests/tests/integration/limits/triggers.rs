@@ -103,18 +103,18 @@ pub(super) const ROWS: &[(&str, Tried)] = &[
                     "a_body_that_takes_too_much_to_check_is_refused_as_that",
                 ),
                 (
-                    "crates/model/src/json_schema/tests/cost.rs",
+                    "crates/expression/src/json_schema/tests/cost.rs",
                     "subschemas_too_deep_inside_one_another_end_the_check_and_overflow_no_stack",
                 ),
                 (
-                    "crates/model/src/json_schema/tests/cost.rs",
+                    "crates/expression/src/json_schema/tests/cost.rs",
                     "patterns_are_charged_by_text_and_by_their_own_size",
                 ),
-                ("crates/model/src/budget.rs", "a_whole_budget_and_an_inline_one_have_the_documented_limits"),
+                ("crates/value/src/budget.rs", "a_whole_budget_and_an_inline_one_have_the_documented_limits"),
             ],
             &[
-                ("crates/model/src/json_schema/evaluate.rs", "const MAX_DEPTH: u32 = 500;"),
-                ("crates/model/src/json_schema/pattern.rs", "const BYTES_PER_UNIT: usize = 64 << 10;"),
+                ("crates/expression/src/json_schema/evaluate.rs", "const MAX_DEPTH: u32 = 500;"),
+                ("crates/expression/src/json_schema/pattern.rs", "const BYTES_PER_UNIT: usize = 64 << 10;"),
             ],
         ),
     ),
@@ -145,7 +145,7 @@ pub(super) const ROWS: &[(&str, Tried)] = &[
             &[("crates/trigger/src/dedup.rs", "a_callers_key_is_for_one_request_only")],
             &[
                 (
-                    "crates/model/src/load/trigger/limits.rs",
+                    "crates/language/src/load/trigger/limits.rs",
                     "const WINDOW: Duration = Duration::from_secs(7 * 86_400);",
                 ),
                 (
@@ -163,7 +163,7 @@ pub(super) const ROWS: &[(&str, Tried)] = &[
                 "crates/engine/tests/suite/admission.rs",
                 "beyond_its_rate_a_webhook_is_refused_and_says_when_to_come_again",
             )],
-            &[("crates/model/src/load/trigger/webhook.rs", "rate_limit: None,")],
+            &[("crates/language/src/load/trigger/webhook.rs", "rate_limit: None,")],
         ),
     ),
     (
@@ -264,7 +264,7 @@ pub(super) const ROWS: &[(&str, Tried)] = &[
                     "crates/trigger/src/response/tests.rs",
                     "a_response_has_a_maximum_of_headers_and_of_their_bytes",
                 ),
-                ("crates/model/src/load/tests/triggers.rs", "some_headers_are_the_servers_own"),
+                ("crates/language/src/load/tests/triggers.rs", "some_headers_are_the_servers_own"),
             ],
             &[],
         ),

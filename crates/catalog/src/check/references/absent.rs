@@ -1,7 +1,7 @@
 //! Diagnostics for step results that are missing or may be missing.
 
 use model::automation::Step;
-use model::diagnostic::{Diagnostic, Span};
+use text::diagnostic::{Diagnostic, Span};
 
 use super::step_order::{Absence, Uncertainty};
 

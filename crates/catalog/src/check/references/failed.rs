@@ -3,9 +3,9 @@
 
 use std::collections::HashSet;
 
+use expression::Expression;
 use model::automation::{Automation, OnError, OnTimeout, Step, Verb};
-use model::diagnostic::{Diagnostic, Span};
-use model::expression::Expression;
+use text::diagnostic::{Diagnostic, Span};
 
 use super::step_order::Uncertainty;
 use super::{Checker, PathRead};

@@ -2,7 +2,7 @@
 //! `last-iteration`.
 
 use model::automation::{Step, Verb};
-use model::diagnostic::{Diagnostic, Span};
+use text::diagnostic::{Diagnostic, Span};
 
 use super::step_order::{Attachment, Availability, Hop, StepPath, Uncertainty};
 

@@ -2,7 +2,7 @@
 
 use model::ResultType;
 use model::automation::{StartForm, Trigger, Verb};
-use model::diagnostic::{Diagnostic, Span};
+use text::diagnostic::{Diagnostic, Span};
 
 use super::path_read::{NamePosition, PathRead};
 use super::{Checker, names};
@@ -97,7 +97,7 @@ impl Checker<'_> {
             let mut longer = fields.iter().filter(|field| field.starts_with(name));
             longer.next().copied().filter(|_| longer.next().is_none())
         };
-        begins().or_else(|| model::diagnostic::nearest(name, fields.iter().copied())).map(str::to_owned)
+        begins().or_else(|| text::diagnostic::nearest(name, fields.iter().copied())).map(str::to_owned)
     }
 
     /// Checks `steps.<id>.<member>`.
@@ -117,7 +117,7 @@ impl Checker<'_> {
         if member == "timedOut" {
             return Some(diagnostic.allowed(members.iter().copied()));
         }
-        if model::diagnostic::nearest(member, members.iter().copied()).is_some() {
+        if text::diagnostic::nearest(member, members.iter().copied()).is_some() {
             return Some(position.nearest(diagnostic, member, members));
         }
         let rest: Vec<&str> =

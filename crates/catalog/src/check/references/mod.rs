@@ -19,11 +19,11 @@ use std::borrow::Cow;
 use std::collections::{BTreeMap, HashSet};
 
 use connector::Registry;
+use expression::{Expression, Reference, Template};
+use language::load::Unreadable;
 use model::automation::{Automation, Block, ConfigVar, Step, Trigger, Verb};
-use model::diagnostic::{Diagnostic, Span};
-use model::expression::{Expression, Reference};
-use model::load::Unreadable;
-use model::{Connection, InputType, Template};
+use model::{Connection, InputType};
+use text::diagnostic::{Diagnostic, Span};
 
 use self::absent::{after_stop, missing_results, predicate, uncertain_results};
 use self::meant::{Dashed, Elsewhere, dashed};
@@ -395,7 +395,7 @@ impl<'a> Checker<'a> {
             };
             let mut ids: Vec<&str> = self.order.ids().collect();
             // Suggest a similar step even if it cannot be read here; once the name is right, that is reported.
-            if model::diagnostic::nearest(id, ids.iter().copied()).is_none() {
+            if text::diagnostic::nearest(id, ids.iter().copied()).is_none() {
                 ids.retain(is_read);
             }
             ids.sort_unstable();

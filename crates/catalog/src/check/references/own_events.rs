@@ -1,8 +1,9 @@
 //! Finds executions that wait for an event which they have sent themselves before. Code: `own-event`.
 
+use expression::Template;
 use model::automation::{Step, Verb, WaitOn};
-use model::diagnostic::Diagnostic;
-use model::{Template, Value};
+use text::diagnostic::Diagnostic;
+use value::Value;
 
 use super::Checker;
 use super::step_order::Availability;
@@ -40,7 +41,7 @@ impl Checker<'_> {
                 _ => "this event".to_owned(),
             };
             let source = &self.automation.source;
-            let span = model::load::step_key_span(source, waiting.span, "waitFor").unwrap_or(waiting.span);
+            let span = language::load::step_key_span(source, waiting.span, "waitFor").unwrap_or(waiting.span);
             let message = format!(
                 "an execution does not receive its own events: that `{}` sends {shown} does not end this pause",
                 sender.id

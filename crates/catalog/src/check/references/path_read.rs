@@ -1,9 +1,9 @@
 //! A path that an expression reads, and the positions of its names in the file.
 
-use model::Source;
-use model::diagnostic::{Diagnostic, Span};
-use model::expression::Expression;
-use model::value::Key;
+use expression::Expression;
+use text::Source;
+use text::diagnostic::{Diagnostic, Span};
+use value::Key;
 
 use super::ERROR;
 
@@ -35,7 +35,7 @@ impl PathRead<'_> {
 
     /// Adds the correction of a part of the expression.
     pub(super) fn replace(&self, diagnostic: Diagnostic, span: Span, text: &str) -> Diagnostic {
-        match model::yaml::replace_at(self.source, span, text) {
+        match text::yaml::replace_at(self.source, span, text) {
             Some((span, text)) => diagnostic.replace(span, text),
             None => diagnostic,
         }
@@ -121,7 +121,7 @@ impl NamePosition {
         if self.exact {
             return diagnostic.expected_names(found, names.iter().copied());
         }
-        let near = model::diagnostic::nearest(found, names.iter().copied());
+        let near = text::diagnostic::nearest(found, names.iter().copied());
         let diagnostic = diagnostic.allowed(names.iter().copied());
         match near {
             Some(near) => diagnostic.help(format!("did you mean `{near}`?")),

@@ -2,9 +2,9 @@
 //! iterations. Each concurrent strand starts with a copy of the variables and sees its own writes; the strands'
 //! writes merge where they join. A value must not depend on which strand finishes last.
 
+use expression::template::Template;
 use model::automation::{Step, Verb};
-use model::diagnostic::{Diagnostic, Span};
-use model::template::Template;
+use text::diagnostic::{Diagnostic, Span};
 
 use super::Checker;
 use super::step_order::{Availability, StepPath};
@@ -196,7 +196,7 @@ fn sets_the_same(first: &Step, second: &Step, name: &str) -> bool {
 }
 
 /// Returns the literal value that a step assigns to a variable; `None` if it is computed.
-fn literal<'s>(step: &'s Step, name: &str) -> Option<&'s model::Value> {
+fn literal<'s>(step: &'s Step, name: &str) -> Option<&'s value::Value> {
     let Verb::Set(values) = &step.verb else { return None };
     let (_, template) = values.iter().find(|(other, _)| other.as_ref() == name)?;
     Template::literal(template)

@@ -4,9 +4,9 @@ use std::cell::RefCell;
 use std::collections::{HashMap, HashSet};
 use std::rc::Rc;
 
-use model::Expression;
+use expression::Expression;
+use language::load::Unreadable;
 use model::automation::{Automation, Block, BlockKind, OnError, Step};
-use model::load::Unreadable;
 
 use crate::plan::{BlockGraph, Plan};
 

@@ -1,9 +1,10 @@
 //! Finds comparisons that can never hold because of the types: a boolean with `'true'`, a number with `'200'`, a
 //! choice with a text that is not an option. Code: `never-equal`.
 
-use model::diagnostic::{Diagnostic, Span};
-use model::expression::{ComparisonSite, Expression, Operand, Reference};
-use model::{ResultType, Value};
+use expression::{ComparisonSite, Expression, Operand, Reference};
+use model::ResultType;
+use text::diagnostic::{Diagnostic, Span};
+use value::Value;
 
 use super::{describe, path_text};
 
@@ -113,7 +114,7 @@ fn shown(literals: &[Value]) -> String {
         .iter()
         .take(4)
         .map(|literal| match literal {
-            Value::String(text) => format!("the text `{}`", model::redact::truncate(text, 40)),
+            Value::String(text) => format!("the text `{}`", text::truncate(text, 40)),
             other => format!("`{}`", other.to_text()),
         })
         .collect();

@@ -19,12 +19,13 @@ mod whole_step;
 use std::collections::HashSet;
 
 use connector::Registry;
+use expression::template::Part;
+use expression::{DirectPath, Expression, Link, Reference, Template};
+use language::load::Unreadable;
 use model::automation::{ActionStep, Automation, Step, Trigger, Verb, WaitStep};
-use model::diagnostic::{Diagnostic, Span};
-use model::expression::{DirectPath, Link, Reference};
-use model::load::Unreadable;
-use model::template::Part;
-use model::{Expression, InputType, ResultType, Severity, Template};
+use model::{InputType, ResultType};
+use text::Severity;
+use text::diagnostic::{Diagnostic, Span};
 
 use self::resolve::Unresolved;
 pub(super) use self::resolve::{field_types, resolve};
@@ -156,7 +157,7 @@ impl<'a> Checker<'a> {
     ) {
         let Some(unresolved) = resolve::first_undeclared(kind, &links[depth..]) else { return };
         let Some(Link::Name(name)) = links.get(depth + unresolved.at) else { return };
-        if model::diagnostic::nearest(name, resolve::names(&unresolved.parent)).is_none() {
+        if text::diagnostic::nearest(name, resolve::names(&unresolved.parent)).is_none() {
             return;
         }
         let mut diagnostic = self.unknown_field(expression, links, depth + unresolved.at, &unresolved);
@@ -186,7 +187,7 @@ impl<'a> Checker<'a> {
                 if exact {
                     return diagnostic.expected_names(name, names);
                 }
-                let near = model::diagnostic::nearest(name, names.iter().copied());
+                let near = text::diagnostic::nearest(name, names.iter().copied());
                 let diagnostic = diagnostic.allowed(names);
                 near.into_iter()
                     .fold(diagnostic, |diagnostic, near| diagnostic.help(format!("did you mean `{near}`?")))
@@ -319,14 +320,14 @@ impl<'a> Checker<'a> {
         let ends_with_slash = match base.direct_path() {
             Some(DirectPath::One(reference)) => match &*reference.path {
                 [root, name] if root == "configVars" => self.automation.config_vars.iter().any(|variable| {
-                    let text = variable.value.literal().and_then(model::Value::as_str);
+                    let text = variable.value.literal().and_then(value::Value::as_str);
                     variable.name.name == name.as_str() && text.is_some_and(|text| text.ends_with('/'))
                 }),
                 _ => false,
             },
             _ => false,
         };
-        if ends_with_slash || model::url_template::is_raw(path) {
+        if ends_with_slash || expression::url_template::is_raw(path) {
             return;
         }
         let message = format!(

@@ -4,10 +4,11 @@
 
 use std::ops::Range;
 
+use expression::{Expression, Form, Link, Operation, OperationKind, Reference, Template, TypedOperand};
+use model::ResultType;
 use model::automation::Step;
-use model::diagnostic::{Diagnostic, Span};
-use model::expression::{Expression, Form, Link, Operation, OperationKind, Reference, TypedOperand};
-use model::{ResultType, Template, Value};
+use text::diagnostic::{Diagnostic, Span};
+use value::Value;
 
 use super::{Checker, path_text};
 
@@ -311,9 +312,7 @@ impl<'a> Checker<'a> {
             }
             ["vars", name] if depth < 4 => self.types.setters_of(name).iter().any(|value| match value {
                 Template::Expression(expression) => match expression.direct_path() {
-                    Some(model::expression::DirectPath::One(read)) => {
-                        self.comes_from_outside(read, depth + 1)
-                    }
+                    Some(expression::DirectPath::One(read)) => self.comes_from_outside(read, depth + 1),
                     _ => false,
                 },
                 _ => false,

@@ -1,13 +1,13 @@
 //! Reports pauses whose length or end can never be one. Codes: `invalid-duration`, `invalid-instant`.
 
+use expression::{Expression, Template};
+use model::ResultType;
 use model::automation::Step;
-use model::budget::Budget;
-use model::diagnostic::Diagnostic;
-use model::expression::Expression;
-use model::instant::Instant;
-use model::units::{parse_duration, suggest_duration};
-use model::value::Map;
-use model::{ResultType, Template, Value};
+use text::diagnostic::Diagnostic;
+use text::units::{parse_duration, suggest_duration};
+use value::budget::Budget;
+use value::instant::Instant;
+use value::{Map, Value};
 
 use super::{Checker, describe};
 

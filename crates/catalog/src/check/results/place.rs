@@ -1,7 +1,7 @@
 //! Locates a link of a path in the text of an expression.
 
-use model::diagnostic::{Source, Span};
-use model::expression::{Expression, Link};
+use expression::{Expression, Link};
+use text::diagnostic::{Source, Span};
 
 /// Returns the position of the link at `depth` and true if it covers exactly the name; otherwise the position of the
 /// whole expression and false.

@@ -1,7 +1,7 @@
 //! Resolves a path within a type.
 
+use expression::Link;
 use model::ResultType;
-use model::expression::Link;
 
 /// Failed resolution of a path.
 pub(in crate::check) struct Unresolved {

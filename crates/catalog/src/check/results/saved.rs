@@ -2,10 +2,11 @@
 
 use std::path::Path;
 
-use model::json_schema::JsonSchema;
+use expression::json_schema::JsonSchema;
+use model::ResultType;
 use model::payload::Payload;
-use model::{ResultType, Value};
 use serde_json::{Map, json};
+use value::Value;
 
 use crate::project_dir::{self, EntryKind, read_project_file};
 
@@ -30,7 +31,7 @@ pub(crate) fn body(root: &Path, folder: &Path) -> Option<ResultType> {
     files.sort();
     let bodies = files.iter().take(MOST).filter_map(|path| data(root, path));
     let schema = bodies.map(|body| schema(&body, MOST_DEPTH)).reduce(merged)?;
-    Some(JsonSchema::compile(schema).ok()?.result_type())
+    Some(ResultType::of_schema(&JsonSchema::compile(schema).ok()?))
 }
 
 /// Reads the body of a saved payload.

@@ -3,10 +3,10 @@
 
 use std::ops::RangeInclusive;
 
-use model::Value;
+use expression::{DirectPath, Expression, OperationKind, Reference, TypedOperand};
 use model::automation::{Automation, OnError, Step, SwitchStep, Verb};
-use model::diagnostic::Diagnostic;
-use model::expression::{DirectPath, Expression, OperationKind, Reference, TypedOperand};
+use text::diagnostic::Diagnostic;
+use value::Value;
 
 use super::Checker;
 
@@ -90,7 +90,7 @@ fn sides<'o>(left: &'o TypedOperand, right: &'o TypedOperand) -> Option<(&'o Ref
     }
 }
 
-fn diagnostic(step: &Step, holds: bool, span: model::Span) -> Diagnostic {
+fn diagnostic(step: &Step, holds: bool, span: text::Span) -> Diagnostic {
     let (id, always) = (&step.id, if holds { "always" } else { "never" });
     let message = format!(
         "this {always} holds: `statusCode` of a call that succeeds is 200 to 299, any other answer fails `{id}`"

@@ -3,10 +3,10 @@
 use std::sync::{Arc, LazyLock};
 
 use connector::Registry;
-use model::diagnostic::{Report, Source};
-use model::load::Unreadable;
+use language::load::Unreadable;
 use pretty_assertions::assert_eq;
 use proptest::prelude::*;
+use text::diagnostic::{Report, Source};
 
 static REGISTRY: LazyLock<Registry> = LazyLock::new(|| Registry::builtin().expect("the connectors load"));
 
@@ -16,7 +16,7 @@ fn alone() -> super::Surroundings<'static> {
 }
 
 fn report(text: &str) -> Report {
-    let loaded = model::load::automation(Arc::new(Source::new("test.yaml", text)), "test");
+    let loaded = language::load::automation(Arc::new(Source::new("test.yaml", text)), "test");
     let Some(automation) = loaded.value else { panic!("{text}\n{}", loaded.report.render(false)) };
     Report::new(automation.source.clone(), super::check(&automation, Unreadable::NONE, &REGISTRY, alone()))
 }
@@ -347,7 +347,7 @@ proptest! {
         parts in proptest::collection::vec("(steps|vars|item|page|pages|results|\\.|\\[0\\]|\\['|'\\]|\\[\\*\\]|titel| \\| first|\\$|ü| )", 1..12),
     ) {
         let text = format!("trigger: {{manual: {{}}}}\nsteps:\n  - {{id: pages, action: wiki.listPages, connection: w}}\n  - set:\n      x: ${{{{ {} }}}}\n", parts.concat());
-        let loaded = model::load::automation(Arc::new(Source::new("test.yaml", text.as_str())), "test");
+        let loaded = language::load::automation(Arc::new(Source::new("test.yaml", text.as_str())), "test");
         if let Some(automation) = loaded.value {
             for found in super::check(&automation, Unreadable::NONE, &REGISTRY, alone()) {
                 prop_assert!(text.get(found.span.range()).is_some_and(|slice| !slice.is_empty()), "{found:?}\n{text}");

@@ -5,14 +5,14 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use connector::Registry;
+use expression::{DirectPath, Expression, Form, Link, Reference, Template};
+use language::load::Unreadable;
+use model::ResultType;
 use model::action::{ObjectType, ResultField};
 use model::automation::{
     Automation, Block, BlockKind, OnError, OnTimeout, Step, Trigger, Verb, WaitForStep, WaitOn,
 };
-use model::expression::{DirectPath, Form, Link, Reference};
-use model::load::Unreadable;
-use model::value::Key;
-use model::{Expression, ResultType, Template};
+use value::Key;
 
 use super::Surroundings;
 use super::resolve::resolve;
@@ -348,7 +348,7 @@ impl<'a> Types<'a> {
             return None;
         }
         match &webhook.schema {
-            Some(schema) => Some(self.cached(TypeKey::Body, || schema.result_type())),
+            Some(schema) => Some(self.cached(TypeKey::Body, || ResultType::of_schema(schema))),
             None => self.saved.clone(),
         }
     }

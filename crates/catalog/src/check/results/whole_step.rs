@@ -1,10 +1,10 @@
 //! Warns of a whole step where its result is meant: `steps.get` instead of `steps.get.results`. Code: `whole-step`.
 
+use expression::template::{Part, Template};
+use expression::{DirectPath, Expression, Reference};
 use model::ResultType;
 use model::automation::{OnError, OnTimeout, RespondBody, Step, Verb};
-use model::diagnostic::Diagnostic;
-use model::expression::{DirectPath, Expression, Reference};
-use model::template::{Part, Template};
+use text::diagnostic::Diagnostic;
 
 use super::{Checker, resolve};
 

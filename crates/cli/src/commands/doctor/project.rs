@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use engine::Catalog;
-use model::Severity;
+use text::Severity;
 
 use super::finding::Findings;
 use crate::context::Context;
@@ -77,7 +77,7 @@ pub(super) fn files(config: &Config, findings: &mut Findings) -> Files {
             return Files::Missing;
         }
     };
-    let warnings: usize = checked.reports.iter().map(model::diagnostic::Report::warning_count).sum();
+    let warnings: usize = checked.reports.iter().map(text::diagnostic::Report::warning_count).sum();
     let found = format!(
         "{}: {}, {}",
         count(checked.files, "file"),

@@ -85,7 +85,7 @@ async fn through_daemon(config: &Config, input: Box<dyn BufRead>) -> anyhow::Res
                 add(&mut all, sent.context(ENDED_EARLY)?);
             }
             Part::TooLarge(id) => {
-                let most = model::units::format_size(MOST_PART_BYTES as u64);
+                let most = text::units::format_size(MOST_PART_BYTES as u64);
                 let reason = format!(
                     "with its files it has more than {most}: stop the daemon, and import the file again"
                 );

@@ -65,7 +65,7 @@ pub(super) struct List {
     #[arg(long, value_name = "KIND", value_parser = ["time", "event", "approval", "call", "retry"])]
     waiting_for: Option<String>,
     /// Only executions that took, or take, at least this long, such as `5s`
-    #[arg(long, value_name = "DURATION", value_parser = model::units::parse_duration)]
+    #[arg(long, value_name = "DURATION", value_parser = text::units::parse_duration)]
     min_took: Option<Duration>,
     /// Only executions with this text in their id, automation, error, payload, results or log lines
     #[arg(long)]

@@ -5,10 +5,10 @@ use std::collections::{HashSet, VecDeque};
 
 use engine::{Answer, Engine, EngineEvent, Pending, SignalError};
 use model::execution::{Event, ExecutionId, WaitReason};
-use model::value::{JsonLimits, Map, Value};
 use server::ResumeServer;
 use tokio::sync::broadcast::Receiver;
 use tokio::sync::broadcast::error::RecvError;
+use value::{JsonLimits, Map, Value};
 
 use super::prompt::{Lines, Next, Prompt};
 use crate::exit::CommandError;

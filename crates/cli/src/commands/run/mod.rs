@@ -15,7 +15,7 @@ use engine::{Engine, Start, SystemClock};
 use model::automation::{Trigger, WebhookMode};
 use model::execution::{ExecutionId, Origin, Outcome};
 use model::payload::HttpResponse;
-use model::value::{JsonLimits, MAX_LOADED_BYTES, Reserved, Value};
+use value::{JsonLimits, MAX_LOADED_BYTES, Reserved, Value};
 
 use self::answers::{Answers, PresetAnswer};
 use self::workspace::Workspace;

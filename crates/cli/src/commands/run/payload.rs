@@ -11,7 +11,7 @@ use engine::Deployment;
 use model::action::{InputSpec, InputType};
 use model::automation::{StartForm, WebhookTrigger};
 use model::payload::{Payload, WebhookPayload};
-use model::value::{JsonLimits, Map, Value};
+use value::{JsonLimits, Map, Value};
 
 use crate::candidates;
 use crate::exit::CommandError;
@@ -128,7 +128,7 @@ impl PayloadOptions {
         self.json()?;
         let body = self.payload.clone().unwrap_or_default();
         if body.len() > webhook.max_body {
-            let most = model::units::format_size(u64::try_from(webhook.max_body).unwrap_or(u64::MAX));
+            let most = text::units::format_size(u64::try_from(webhook.max_body).unwrap_or(u64::MAX));
             anyhow::bail!("the payload is larger than the {most} that this webhook takes");
         }
         let method = webhook.methods.iter().find(|method| *method == "POST").or(webhook.methods.first());
@@ -145,7 +145,7 @@ impl PayloadOptions {
             raw_query: String::new(),
             headers,
             code_result: None,
-            body: model::File { content_type: content_type.into(), filename: None, data: body.into() },
+            body: value::File { content_type: content_type.into(), filename: None, data: body.into() },
         }))
     }
 
@@ -171,7 +171,7 @@ fn read(from: impl Read) -> anyhow::Result<Vec<u8>> {
     anyhow::ensure!(
         bytes.len() as u64 <= MAX_BYTES,
         "it is larger than {}",
-        model::units::format_size(MAX_BYTES)
+        text::units::format_size(MAX_BYTES)
     );
     Ok(bytes)
 }

@@ -5,8 +5,8 @@ use std::io::{self, BufRead as _};
 use engine::Pending;
 use model::action::{InputSpec, InputType};
 use model::execution::{ExecutionId, WaitReason};
-use model::value::{Map, Value};
 use tokio::sync::mpsc;
+use value::{Map, Value};
 
 use super::payload;
 use crate::output::{self, QUIET, STRONG, paint, plain};

@@ -1,10 +1,9 @@
 //! The report of the tests, as text and as JSON.
 
-use std::collections::BTreeMap;
 use std::time::Duration;
 
 use engine::testing::{Coverage, TestResult};
-use model::execution::{Event, StepOutcome};
+use model::execution::{History, StepHistory, StepOutcome, StepProgress};
 use serde_json::{Value, json};
 
 use super::play::{PlayedFile, PlayedTest};
@@ -79,7 +78,7 @@ pub(super) fn failures(played: &[PlayedFile<'_>], records: bool) -> anyhow::Resu
 /// The steps of an execution as a tree.
 fn steps(verdict: &TestResult) -> Vec<String> {
     let Some(execution) = &verdict.execution else { return Vec::new() };
-    let steps = of_events(&execution.events);
+    let steps = ran(&History::new(&execution.events));
     if steps.is_empty() {
         return Vec::new();
     }
@@ -93,55 +92,31 @@ fn steps(verdict: &TestResult) -> Vec<String> {
     lines
 }
 
-/// The steps of an execution by its events.
-fn of_events(events: &[Event]) -> Vec<Step> {
-    let mut steps: Vec<Step> = Vec::new();
-    let mut places: BTreeMap<String, usize> = BTreeMap::new();
-    for event in events {
-        let (Event::StepStarted { step, .. }
-        | Event::StepRetry { step, .. }
-        | Event::StepFailed { step, .. }
-        | Event::StepFinished { step, .. }) = event
-        else {
-            continue;
-        };
-        let place = *places.entry(step.clone()).or_insert_with(|| {
-            steps.push(Step {
-                step: step.clone(),
-                status: "running".to_owned(),
-                attempts: 1,
-                ..Step::default()
-            });
-            steps.len() - 1
-        });
-        let found = &mut steps[place];
-        match event {
-            Event::StepRetry { attempt, error, .. } => {
-                found.attempts = attempt + 1;
-                found.error = Some(error.clone());
-            }
-            Event::StepFailed { error, .. } => {
-                (found.status, found.error) = ("handling".to_owned(), Some(error.clone()));
-            }
-            Event::StepFinished { outcome, .. } => finish(found, outcome),
-            _ => {}
-        }
-    }
-    steps
+/// The steps of an execution.
+fn ran(history: &History<'_>) -> Vec<Step> {
+    history.steps().iter().map(step).collect()
 }
 
-fn finish(step: &mut Step, outcome: &StepOutcome) {
-    let (status, result, error) = match outcome {
-        StepOutcome::Succeeded { result } => ("succeeded", Some(result), None),
-        StepOutcome::Skipped => ("skipped", None, None),
-        StepOutcome::Failed { error, handled } => ("failed", handled.as_ref(), Some(error.clone())),
+fn step(step: &StepHistory<'_>) -> Step {
+    let (status, result) = match step.outcome {
         // Its `onError` list has led out of it.
-        StepOutcome::Jumped { .. } if step.status == "handling" => ("failed", None, step.error.take()),
-        StepOutcome::Jumped { result, .. } => ("succeeded", Some(result), None),
+        Some(StepOutcome::Jumped { .. }) if step.failure.is_some() => ("failed", None),
+        Some(StepOutcome::Succeeded { result } | StepOutcome::Jumped { result, .. }) => {
+            ("succeeded", Some(result))
+        }
+        Some(StepOutcome::Failed { handled, .. }) => ("failed", handled.as_ref()),
+        Some(StepOutcome::Skipped) => ("skipped", None),
+        None if step.progress == StepProgress::Handling => ("handling", None),
+        None => ("running", None),
     };
-    step.status = status.to_owned();
-    step.result = result.map(model::Value::to_serde);
-    step.error = error;
+    Step {
+        step: step.key.to_owned(),
+        status: status.to_owned(),
+        attempts: step.last_retry + 1,
+        result: result.map(value::Value::to_serde),
+        error: if status == "failed" { step.error.or(step.failure) } else { step.error }.cloned(),
+        ..Step::default()
+    }
 }
 
 /// How all tests together came out.

@@ -7,11 +7,11 @@ use ::http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use bytes::Bytes;
-use model::redact::{MASK, Redactor};
-use model::value::Data;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use url::Url;
+use value::Data;
+use value::redact::{MASK, Redactor};
 
 use super::super::multipart::Part;
 use super::super::request::{Body, Request};

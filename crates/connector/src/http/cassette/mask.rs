@@ -2,9 +2,9 @@
 
 use base64::Engine as _;
 use base64::engine::general_purpose::{STANDARD, STANDARD_NO_PAD, URL_SAFE, URL_SAFE_NO_PAD};
-use model::redact::MASK;
 use serde_json::Value;
 use url::Url;
+use value::redact::MASK;
 
 use super::super::RequestContext;
 use super::super::debug::is_sensitive;

@@ -12,9 +12,9 @@ mod tests;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use ::http::HeaderMap;
-use model::value::Data;
 use model::{ActionError, ErrorKind};
 use url::Url;
+use value::Data;
 
 use super::request::Request;
 use super::response::Response;

@@ -3,9 +3,9 @@ use std::sync::Arc;
 use ::http::Method;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use model::{File, Map, Value};
 use pretty_assertions::assert_eq;
 use serde_json::json;
+use value::{File, Map, Value};
 
 use super::*;
 use crate::connection::{Auth, Base, BaseUrl, ConnectionInput, ConnectionType, ResolvedConnection};

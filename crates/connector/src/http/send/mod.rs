@@ -7,9 +7,9 @@ use ::http::header::{
 };
 use ::http::{HeaderMap, HeaderName, HeaderValue, Method};
 use bytes::Bytes;
-use model::value::{Data, memory_of_parts};
-use model::{ActionError, ErrorKind, Secret};
+use model::{ActionError, ErrorKind};
 use url::Url;
+use value::{Data, Secret, memory_of_parts};
 
 use super::content_encoding::{self, BodyError, BodyReader};
 use super::gated_body::GatedBody;
@@ -252,7 +252,7 @@ impl Http {
             let subject = context.subject;
             match error {
                 BodyError::TooLarge => {
-                    let most = model::units::format_size(most as u64);
+                    let most = text::units::format_size(most as u64);
                     let message =
                         format!("the answer of {subject} is larger than {most}, the most that is read");
                     ActionError::new(ErrorKind::Limit, message)
@@ -280,7 +280,7 @@ impl Http {
             let idle = self.options.idle_timeout;
             match tokio::time::timeout(idle, response.chunk()).await {
                 Err(_) => {
-                    let idle = model::units::format_duration(idle);
+                    let idle = text::units::format_duration(idle);
                     let message =
                         format!("the answer of {} stopped for {idle} in its middle", context.subject);
                     return Err(ActionError::new(ErrorKind::Timeout, message));

@@ -3,9 +3,11 @@
 use std::sync::Arc;
 
 use ::http::Method;
-use model::diagnostic::{Diagnostic, Diagnostics};
-use model::yaml::{Entry, Field, MapReader, Text};
-use model::{ActionSpec, Effect, InputSpec, ResultType, Span, Value};
+use model::{ActionSpec, Effect, InputSpec, ResultType};
+use text::Span;
+use text::diagnostic::{Diagnostic, Diagnostics};
+use text::yaml::{Entry, Field, MapReader, Text};
+use value::Value;
 
 use super::input::DeclaredInput;
 use super::types::Types;

@@ -3,9 +3,11 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use model::diagnostic::{Diagnostic, Diagnostics};
-use model::yaml::{Entry, Field, MapReader};
-use model::{InputSpec, Map, Span, Value};
+use model::InputSpec;
+use text::Span;
+use text::diagnostic::{Diagnostic, Diagnostics};
+use text::yaml::{Entry, Field, MapReader};
+use value::{Map, Value};
 
 use super::check_identifier;
 use crate::action::Action;
@@ -108,7 +110,7 @@ impl EventContext<'_> {
             .map(Box::new);
         let verify = reader.required("verify").name().unwrap_or_default().to_owned();
         let delivery = reader.take("delivery").name().map(str::to_ascii_lowercase);
-        if !verify.is_empty() && model::load::event_webhook(&verify, "x").is_none() {
+        if !verify.is_empty() && language::load::event_webhook(&verify, "x").is_none() {
             let message = format!("`{verify}` is no preset by which requests are verified");
             let span = reader.key_span("verify");
             let help = "the presets are those of `webhook.verify` that take one secret";

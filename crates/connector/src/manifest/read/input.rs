@@ -2,9 +2,11 @@
 
 use std::cell::Cell;
 
-use model::diagnostic::{Diagnostic, Diagnostics};
-use model::yaml::{Field, MapReader, Node};
-use model::{InputSpec, InputType, Span, Value};
+use model::{InputSpec, InputType};
+use text::Span;
+use text::diagnostic::{Diagnostic, Diagnostics};
+use text::yaml::{Field, MapReader, Node};
+use value::Value;
 
 use crate::input::check_value;
 

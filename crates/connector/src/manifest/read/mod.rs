@@ -10,9 +10,10 @@ mod types;
 use std::sync::Arc;
 
 use ::http::{HeaderName, HeaderValue};
-use model::diagnostic::{Diagnostic, Diagnostics, Report, Severity, Source};
-use model::yaml::{Field, MapReader, Node, parse};
-use model::{Map, Span, Value};
+use text::Span;
+use text::diagnostic::{Diagnostic, Diagnostics, Report, Severity, Source};
+use text::yaml::{Field, MapReader, Node, parse};
+use value::{Map, Value};
 
 use super::example::Mismatch;
 use super::{Example, Head, Manifest, NativeSettings, Natives, Shown, example};
@@ -114,7 +115,7 @@ fn check_identifier(name: &str, span: Span, diagnostics: &Diagnostics) -> bool {
     good
 }
 
-fn base_url(text: &model::yaml::Text, span: Span, diagnostics: &Diagnostics) -> Option<BaseUrl> {
+fn base_url(text: &text::yaml::Text, span: Span, diagnostics: &Diagnostics) -> Option<BaseUrl> {
     let error = match BaseUrl::parse(&text.value, None) {
         Ok(base) => return Some(base),
         Err(error) => error,

@@ -1,7 +1,7 @@
 //! Reads the pagination of a connector.
 
-use model::diagnostic::{Diagnostic, Diagnostics};
-use model::yaml::{Field, MapReader};
+use text::diagnostic::{Diagnostic, Diagnostics};
+use text::yaml::{Field, MapReader};
 
 use super::input::DeclaredInput;
 use crate::manifest::{Head, Next, NextSource, NumberedPages, Paging, PagingStyle, Unit};

@@ -6,10 +6,10 @@
 use std::cell::{Cell, RefCell};
 use std::sync::Arc;
 
-use model::Span;
 use model::action::{ObjectType, ResultField, ResultType};
-use model::diagnostic::{Diagnostic, Diagnostics};
-use model::yaml::{Field, MapReader, Node};
+use text::Span;
+use text::diagnostic::{Diagnostic, Diagnostics};
+use text::yaml::{Field, MapReader, Node};
 
 /// The types without further keys.
 const SIMPLE: [&str; 7] = ["any", "null", "text", "integer", "number", "boolean", "file"];

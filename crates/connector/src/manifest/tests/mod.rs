@@ -4,11 +4,12 @@ mod types;
 
 use ::http::{HeaderMap, HeaderValue, StatusCode};
 use bytes::Bytes;
-use model::diagnostic::Source;
-use model::redact::Redactor;
-use model::{ActionError, Map};
+use model::ActionError;
 use pretty_assertions::assert_eq;
 use proptest::prelude::*;
+use text::diagnostic::Source;
+use value::Map;
+use value::redact::Redactor;
 
 use super::*;
 use crate::http::testing::{self, Lines, Server};
@@ -52,9 +53,8 @@ fn read_text(text: &str) -> (Option<Manifest>, String) {
 fn request(action: &str, inputs: &str) -> Result<Request, ActionError> {
     let (manifest, errors) = read_text(&manifest(action));
     let action = manifest.unwrap_or_else(|| panic!("{errors}")).actions.remove(0);
-    let value = Value::from_json(inputs.as_bytes(), model::value::JsonLimits::default()).expect("JSON");
-    let inputs =
-        check_inputs(action.spec(), value.as_map().expect("a map"), &model::value::Reserved::nothing())?;
+    let value = Value::from_json(inputs.as_bytes(), value::JsonLimits::default()).expect("JSON");
+    let inputs = check_inputs(action.spec(), value.as_map().expect("a map"), &value::Reserved::nothing())?;
     action.prepare(&inputs, None).expect("it sends a request")
 }
 
@@ -154,10 +154,9 @@ actions:
 fn filtered(action: usize, inputs: &str) -> String {
     let (manifest, errors) = read_text(FILTERS);
     let action = manifest.unwrap_or_else(|| panic!("{errors}")).actions.remove(action);
-    let value = Value::from_json(inputs.as_bytes(), model::value::JsonLimits::default()).expect("JSON");
-    let inputs =
-        check_inputs(action.spec(), value.as_map().expect("a map"), &model::value::Reserved::nothing())
-            .expect("inputs");
+    let value = Value::from_json(inputs.as_bytes(), value::JsonLimits::default()).expect("JSON");
+    let inputs = check_inputs(action.spec(), value.as_map().expect("a map"), &value::Reserved::nothing())
+        .expect("inputs");
     match action.prepare(&inputs, None).expect("it sends a request") {
         Ok(request) => request.url.query().unwrap_or_default().to_owned(),
         Err(error) => error.into_message(),

@@ -63,10 +63,9 @@ async fn list_into(
     let action = manifest.unwrap_or_else(|| panic!("{errors}")).actions.remove(0);
     let waits = Arc::new(Waits::default());
     let http = testing::http(HttpOptions { timer: waits.clone(), ..testing::local() });
-    let inputs = Value::from_json(inputs.as_bytes(), model::value::JsonLimits::default()).expect("JSON");
-    let inputs =
-        check_inputs(action.spec(), inputs.as_map().expect("a map"), &model::value::Reserved::nothing())
-            .expect("inputs");
+    let inputs = Value::from_json(inputs.as_bytes(), value::JsonLimits::default()).expect("JSON");
+    let inputs = check_inputs(action.spec(), inputs.as_map().expect("a map"), &value::Reserved::nothing())
+        .expect("inputs");
     let result = action.call(testing::call(&http, &inputs, None, logged)).await;
     let lines = server.requests().into_iter().map(|request| {
         let line = request.lines().next().unwrap_or_default();

@@ -3,9 +3,9 @@
 use std::collections::BTreeSet;
 use std::sync::{Arc, LazyLock};
 
-use model::diagnostic::Source;
 use pretty_assertions::assert_eq;
 use serde_json::Value;
+use text::diagnostic::Source;
 
 use super::{GET, LIST, manifest};
 use crate::manifest::read;
@@ -18,7 +18,7 @@ static VALIDATOR: LazyLock<jsonschema::Validator> = LazyLock::new(|| {
 });
 
 fn objections(text: &str) -> Vec<String> {
-    let json = model::yaml::parse_text("shop.yaml", text).expect("YAML").to_json();
+    let json = text::yaml::parse_text("shop.yaml", text).expect("YAML").to_json();
     VALIDATOR.iter_errors(&json).map(|error| format!("{}: {error}", error.instance_path())).collect()
 }
 

@@ -4,8 +4,9 @@ mod xml;
 
 use std::sync::Arc;
 
-use model::{InputSpec, InputType, Map, ResultType, Value};
+use model::{InputSpec, InputType, ResultType};
 use serde_json::json;
+use value::{Map, Value};
 
 use super::pure::{PureActionSpec, flag, function};
 use super::{defaulted, optional, required};

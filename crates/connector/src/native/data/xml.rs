@@ -1,6 +1,6 @@
 //! XML output: the inverse of `parseXml`.
 
-use model::{Map, Value};
+use value::{Map, Value};
 
 use super::MAX_OUTPUT;
 
@@ -102,7 +102,7 @@ fn check_name(name: &str) -> Result<(), String> {
     if name.starts_with(first) && name.chars().all(other) {
         return Ok(());
     }
-    let shown = model::redact::truncate(name, 40);
+    let shown = text::truncate(name, 40);
     Err(format!("`{}` is not the name of an element or attribute", shown.escape_debug()))
 }
 
@@ -158,7 +158,7 @@ mod tests {
             let text = text.trim();
             let document = Value::from_serde(json!({"r": {"@a": attribute, "b": text, "c": ["1", {"@x": "y"}]}}));
             let written = Value::from(render(document.as_map().expect("a map"), true).expect("XML"));
-            let read = model::expression::apply("parseXml", &[("data", &written)]).expect("it is XML");
+            let read = expression::apply("parseXml", &[("data", &written)]).expect("it is XML");
             prop_assert_eq!(read.to_json(), document.to_json());
         }
     }

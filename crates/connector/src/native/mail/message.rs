@@ -6,8 +6,7 @@ use jiff::Timestamp;
 use lettre::Message;
 use lettre::message::header::ContentType;
 use lettre::message::{Attachment, Mailbox, MultiPart, SinglePart};
-use model::value::Reserved;
-use model::{Map, Value};
+use value::{Map, Reserved, Value};
 
 use super::super::text_of;
 
@@ -94,10 +93,10 @@ fn attachments(inputs: &Map, memory: &Reserved) -> Result<Vec<SinglePart>, Strin
     let files = inputs.get("attachments").and_then(Value::as_list).unwrap_or_default();
     let files: Vec<_> = files.iter().filter_map(Value::as_file).collect();
     if files.iter().map(|file| file.data.len()).sum::<usize>() > MAX_ATTACHMENTS {
-        let most = model::units::format_size(MAX_ATTACHMENTS as u64);
+        let most = text::units::format_size(MAX_ATTACHMENTS as u64);
         return Err(format!("`attachments` have more than {most} together"));
     }
-    let part = |(at, file): (usize, &&std::sync::Arc<model::File>)| {
+    let part = |(at, file): (usize, &&std::sync::Arc<value::File>)| {
         let name = file.filename.as_deref().map_or_else(|| format!("file-{}", at + 1), str::to_owned);
         let octets = || ContentType::parse("application/octet-stream").map_err(|error| error.to_string());
         let kind = ContentType::parse(&file.content_type).or_else(|_| octets())?;

@@ -12,7 +12,8 @@ use lettre::transport::smtp::authentication::Credentials;
 use lettre::transport::smtp::client::{Tls, TlsParameters};
 use lettre::{AsyncSmtpTransport, AsyncTransport, Tokio1Executor};
 use model::action::{ObjectType, ResultField};
-use model::{ActionError, ActionSpec, ErrorKind, InputSpec, InputType, LogLevel, Map, ResultType, Value};
+use model::{ActionError, ActionSpec, ErrorKind, InputSpec, InputType, LogLevel, ResultType};
+use value::{Map, Value};
 
 use super::{input_error, optional, required, spec_for};
 use crate::action::{Action, Call};
@@ -99,7 +100,7 @@ impl Action for Send {
         match tokio::time::timeout(limit, mode).await {
             Ok(sent) => sent?,
             Err(_) => {
-                let limit = model::units::format_duration(limit);
+                let limit = text::units::format_duration(limit);
                 let message = format!("{} did not take the mail within {limit}", self.head.subject);
                 return Err(ActionError::new(ErrorKind::Timeout, message));
             }

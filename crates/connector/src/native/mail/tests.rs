@@ -2,11 +2,11 @@
 
 use std::sync::{Arc, Mutex};
 
-use model::value::JsonLimits;
-use model::{ActionError, ErrorKind, File, Map, Value};
+use model::{ActionError, ErrorKind};
 use pretty_assertions::assert_eq;
 use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader};
 use tokio::net::{TcpListener, TcpStream};
+use value::{File, JsonLimits, Map, Value};
 
 use crate::http::testing::{self, Lines};
 use crate::http::{AllowList, HttpOptions};
@@ -87,7 +87,7 @@ async fn send_with(allow: &str, connection: serde_json::Value, inputs: Map) -> R
     let kind = registry.connection_type("mail.smtp").expect("a type");
     let connection = kind.resolve("office", connection.as_map().expect("a map"))?;
     let action = registry.action("mail.send").expect("an action");
-    let inputs = check_inputs(action.spec(), &inputs, &model::value::Reserved::nothing())?;
+    let inputs = check_inputs(action.spec(), &inputs, &value::Reserved::nothing())?;
     let allow = AllowList::parse([allow]).expect("an entry");
     let http = testing::http(HttpOptions { allow, ..HttpOptions::default() });
     action.call(testing::call(&http, &inputs, Some(&connection), &Lines::default())).await

@@ -6,9 +6,9 @@ mod retries;
 use std::sync::Arc;
 use std::time::Duration;
 
-use model::value::JsonLimits;
-use model::{ActionError, Effect, ErrorKind, File, Map, Value};
+use model::{ActionError, Effect, ErrorKind};
 use pretty_assertions::assert_eq;
+use value::{File, JsonLimits, Map, Value};
 
 use crate::connection::ResolvedConnection;
 use crate::http::HttpOptions;
@@ -53,7 +53,7 @@ async fn call_with(
     let waits = Arc::new(Waits::default());
     let http = testing::http(HttpOptions { timer: waits.clone(), ..options });
     let lines = Lines::default();
-    let result = match check_inputs(action.spec(), &inputs, &model::value::Reserved::nothing()) {
+    let result = match check_inputs(action.spec(), &inputs, &value::Reserved::nothing()) {
         Ok(inputs) => {
             let mut call = testing::call(&http, &inputs, connection, &lines);
             call.debug = debug;

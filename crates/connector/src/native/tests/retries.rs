@@ -61,8 +61,7 @@ async fn a_host_that_asked_to_be_left_alone_is_waited_for_and_that_is_no_try() {
     let action = registry.action("wiki.rawRequest").expect("an action");
     for (more, expected) in [("", "429"), (r#", "maxRetryCount": 1, "retryDelayMs": 5"#, "done")] {
         let inputs = map(&format!(r#"{{"url": "/x", "method": "GET"{more}}}"#));
-        let inputs =
-            check_inputs(action.spec(), &inputs, &model::value::Reserved::nothing()).expect("inputs");
+        let inputs = check_inputs(action.spec(), &inputs, &value::Reserved::nothing()).expect("inputs");
         let result = action.call(testing::call(&http, &inputs, Some(&connection), &lines)).await;
         let end = result.map_or_else(|error| error.status.expect("a status").to_string(), |_| "done".into());
         assert_eq!(end, expected);

@@ -5,8 +5,9 @@ mod split;
 
 use std::sync::Arc;
 
-use model::{InputType, ResultType, Value};
+use model::{InputType, ResultType};
 use serde_json::json;
+use value::Value;
 
 use super::pure::PureActionSpec;
 use super::{defaulted, required, text_of};

@@ -2,9 +2,10 @@
 
 use std::sync::Arc;
 
-use model::{InputSpec, InputType, Map, ResultType, Value};
+use model::{InputSpec, InputType, ResultType};
 use regex::{Captures, Regex, RegexBuilder};
 use serde_json::json;
+use value::{Map, Value};
 
 use super::super::pure::{PureActionSpec, flag};
 use super::super::{defaulted, required, text_of};

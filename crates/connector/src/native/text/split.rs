@@ -3,7 +3,8 @@
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use model::{ActionError, ActionSpec, InputType, Map, ResultType, Value};
+use model::{ActionError, ActionSpec, InputType, ResultType};
+use value::{Map, Value};
 
 use super::super::{defaulted, input_error, optional, pure_spec, required, text_of};
 use crate::action::{Action, Call};

@@ -1,7 +1,8 @@
 mod wiki;
 
-use model::{Effect, InputType, Map, Value};
+use model::{Effect, InputType};
 use pretty_assertions::assert_eq;
+use value::{Map, Value};
 
 use super::*;
 
@@ -64,7 +65,7 @@ fn every_action_describes_itself_for_people_and_programs() {
         assert!(!spec.title.is_empty() && spec.result.is_some(), "{}", spec.name);
         let json = serde_json::to_value(spec).expect("it has a JSON form");
         assert!(json["example"].is_object(), "{}", spec.name);
-        crate::check_inputs(spec, spec.example.as_map().expect("a map"), &model::value::Reserved::nothing())
+        crate::check_inputs(spec, spec.example.as_map().expect("a map"), &value::Reserved::nothing())
             .expect("a good example");
         for input in &spec.inputs {
             assert!(input.description.is_some(), "{}.{}", spec.name, input.name);

@@ -3,8 +3,9 @@
 
 use std::collections::BTreeMap;
 
-use model::{InputSpec, Value};
+use model::InputSpec;
 use pretty_assertions::assert_eq;
+use value::Value;
 
 use super::builtin;
 

@@ -117,7 +117,7 @@ async fn a_pause_ends_in_time_and_an_event_is_heard_whatever_another_branch_does
                 }
             })
             .await;
-            engine.runtime().emit("go", model::Value::Null, None).await.expect("it is sent");
+            engine.runtime().emit("go", value::Value::Null, None).await.expect("it is sent");
         } else {
             let due = engine.clock().now() + Duration::from_secs(300);
             soon(project.clock.somebody_sleeps_until(due)).await;
@@ -329,7 +329,7 @@ async fn a_pause_of_a_step_that_failed_over_it_is_not_that_of_its_next_try() {
     let engine = project.start().await;
     project.clock.advance(Duration::from_secs(300));
     rests_for(&engine, id, 60).await;
-    assert_eq!(engine.runtime().emit("go", model::Value::Null, None).await.expect("it is sent").delivered, 1);
+    assert_eq!(engine.runtime().emit("go", value::Value::Null, None).await.expect("it is sent").delivered, 1);
     assert!(!end(&engine, id).await.starts_with("failed"));
     stop(engine).await;
 }
@@ -345,7 +345,7 @@ async fn a_step_that_waits_again_after_a_moment_waits_as_long_as_before() {
     soon(project.clock.somebody_sleeps_until(due)).await;
     project.clock.advance(Duration::from_secs(2));
     rests_for(&engine, id, 60).await;
-    assert_eq!(engine.runtime().emit("go", model::Value::Null, None).await.expect("it is sent").delivered, 1);
+    assert_eq!(engine.runtime().emit("go", value::Value::Null, None).await.expect("it is sent").delivered, 1);
     assert!(!end(&engine, id).await.starts_with("failed"));
     stop(engine).await;
 }

@@ -9,8 +9,8 @@ use jiff::SignedDuration;
 use model::ExecutionId;
 use model::execution::Origin;
 use model::payload::Payload;
-use model::value::Map;
 use tokio::sync::Semaphore;
+use value::Map;
 
 use super::{asks, rests, waits_its_turn};
 use crate::common::{Peer, Project, call, crash, end, manual, soon, start_and_rest, start_with, stop};
@@ -117,13 +117,13 @@ async fn who_has_a_place_and_hears_of_something_before_its_turn_after_a_crash_is
     .await;
     let second = start().await;
     waits_its_turn(&engine, second).await;
-    engine.runtime().emit("first", model::Value::Null, None).await.expect("it is sent");
+    engine.runtime().emit("first", value::Value::Null, None).await.expect("it is sent");
     drop(peer.asked().await);
     crash(engine).await;
     let engine = project.start().await;
     let asked = peer.asked().await;
     assert_eq!(asked.line, "POST /a");
-    assert_eq!(engine.runtime().emit("go", model::Value::Null, None).await.expect("it is sent").delivered, 1);
+    assert_eq!(engine.runtime().emit("go", value::Value::Null, None).await.expect("it is sent").delivered, 1);
     asked.answer(200, "1").await;
     soon(engine.runtime().wait(other)).await.expect("it ends");
     let asked = peer.asked().await;
@@ -296,7 +296,7 @@ async fn whoever_is_cancelled_on_the_way_into_memory_ends() {
         store.gate.forget_permits(Semaphore::MAX_PERMITS);
         let sent = tokio::spawn({
             let engine = engine.clone();
-            async move { engine.runtime().emit("go", model::Value::Null, None).await }
+            async move { engine.runtime().emit("go", value::Value::Null, None).await }
         });
         for _ in 1..held {
             store.held(1).await;
@@ -346,7 +346,7 @@ async fn nobody_goes_on_with_one_in_the_line_while_what_came_for_it_is_recorded(
     let before = seen();
     let sent = tokio::spawn({
         let engine = engine.clone();
-        async move { engine.runtime().emit("go", model::Value::Null, None).await }
+        async move { engine.runtime().emit("go", value::Value::Null, None).await }
     });
     // One records, the other sees that somebody does.
     soon(async {

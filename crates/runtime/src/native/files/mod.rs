@@ -9,8 +9,7 @@ use std::sync::Arc;
 use catalog::FilesAction;
 use jiff::Timestamp;
 use model::action::{ActionError, ErrorKind};
-use model::mime;
-use model::value::{File, JsonLimits, MAX_LOADED_BYTES, Map, Reserved, Value};
+use value::{File, JsonLimits, MAX_LOADED_BYTES, Map, Reserved, Value, mime};
 
 use crate::run::{Context, Exit, Run};
 use sandboxed_dir::{Existing, SandboxedDir, path_components};

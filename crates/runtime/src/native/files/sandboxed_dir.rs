@@ -102,7 +102,7 @@ impl SandboxedDir {
         let limit = u64::try_from(max).unwrap_or(u64::MAX).saturating_add(1);
         File::from(file).take(limit).read_to_end(&mut content)?;
         if content.len() > max {
-            let max = model::units::format_size(max as u64);
+            let max = text::units::format_size(max as u64);
             return Err(io::Error::new(io::ErrorKind::FileTooLarge, format!("it is larger than {max}")));
         }
         Ok((content, seconds(found.st_mtime)))

@@ -40,12 +40,13 @@ impl PendingAcceptance {
 
 #[cfg(test)]
 mod tests {
-    use model::diagnostic::Source;
     use model::execution::{Event, Origin};
-    use model::{ExecutionId, Map, Payload, Value};
+    use model::{ExecutionId, Payload};
     use store::{Memory, NewExecution};
+    use text::diagnostic::Source;
     use tokio::sync::broadcast;
     use tokio_util::sync::CancellationToken;
+    use value::{Map, Value};
 
     use crate::clock::{Clock, ManualClock};
     use crate::run::{Journal, JournalContext};
@@ -55,7 +56,7 @@ mod tests {
     #[tokio::test]
     async fn acceptance_is_written_by_the_journal() {
         let source = Source::new("automations/x.yaml", "trigger: {manual: {}}\nsteps: [{set: {x: 1}}]\n");
-        let automation = model::load::automation(Arc::new(source), "x").value.expect("it loads");
+        let automation = language::load::automation(Arc::new(source), "x").value.expect("it loads");
         let automation = Arc::new(automation);
         let store: Arc<dyn Store> = Memory::default().open();
         let clock = ManualClock::new("2026-03-02T08:00:00Z".parse().expect("an instant"));
@@ -82,7 +83,7 @@ mod tests {
             closing: CancellationToken::new(),
             clock: Arc::new(clock.clone()),
             notices: broadcast::channel(1).0,
-            redactor: model::redact::Redactor::default(),
+            redactor: value::redact::Redactor::default(),
         };
         let acceptance = PendingAcceptance::new(accept, automation.clone(), Arc::default());
         let journal = Journal::to_accept(id, &automation, (at, clock.wall_offset()), around, acceptance);

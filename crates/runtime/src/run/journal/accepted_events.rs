@@ -160,13 +160,15 @@ mod tests {
     use std::sync::Arc;
 
     use jiff::Timestamp;
-    use model::diagnostic::Source;
-    use model::execution::{ExecutionId, StepWait};
-    use model::redact::Redactor;
-    use model::value::Value;
+    use model::execution::ExecutionId;
     use store::Memory;
+    use text::diagnostic::Source;
     use tokio::sync::broadcast;
     use tokio_util::sync::CancellationToken;
+    use value::Value;
+    use value::redact::Redactor;
+
+    use crate::run::StepWait;
 
     use super::super::{JournalContext, Times};
     use super::*;
@@ -175,7 +177,7 @@ mod tests {
     fn journal() -> Journal {
         let yaml = "trigger: {manual: {}}\nsteps: [{id: paid, waitFor: {event: paid}}]\n";
         let source = Arc::new(Source::new("automations/x.yaml", yaml));
-        let automation = model::load::automation(source, "x").value.expect("it loads");
+        let automation = language::load::automation(source, "x").value.expect("it loads");
         let clock = ManualClock::new(Timestamp::UNIX_EPOCH);
         let around = JournalContext {
             store: Memory::default().open(),

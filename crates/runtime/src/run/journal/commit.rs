@@ -5,9 +5,9 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use futures_util::future::BoxFuture;
-use model::Backoff;
 use model::action::Effect;
-use model::execution::{Event, LogLine, Outcome, Status};
+use model::execution::{Event, Outcome, Status};
+use model::{Backoff, LogLine};
 use store::{AcceptOutcome, Append, InitialEvents};
 
 use super::Journal;

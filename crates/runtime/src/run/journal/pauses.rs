@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::time::Duration;
 
 use jiff::{SignedDuration, Timestamp};
-use model::execution::{Event, ExecutionId, Signal, StepWait, WaitReason};
+use model::execution::{Event, ExecutionId, Signal, WaitReason};
 use store::{AwaitedEvent, Wait};
 
 use super::{AcceptedEvents, Delivery, Journal, State};
@@ -13,6 +13,17 @@ use crate::event_filter::EventFilter;
 
 /// Maximum number of signals for one wait: each is stored in the log.
 const MAX_SIGNALS: usize = 1000;
+
+/// The wait of a step.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct StepWait {
+    /// The start of the wait.
+    pub(crate) since: Timestamp,
+    /// The latest end of the wait; `None` if it is unknown.
+    pub(crate) until: Option<Timestamp>,
+    /// The end condition.
+    pub(crate) on: WaitReason,
+}
 
 /// The waits of one execution.
 #[derive(Default)]
@@ -521,7 +532,7 @@ impl Replayed {
 
 #[cfg(test)]
 mod tests {
-    use model::Value;
+    use value::Value;
 
     use super::*;
 

@@ -5,11 +5,12 @@
 
 use std::sync::atomic::Ordering;
 
+use model::LogLine;
 use model::action::ActionError;
-use model::execution::{CallRecord, DelayReason, Event, LogLine, Outcome, StepOutcome, WaitReason};
+use model::execution::{CallRecord, DelayReason, Event, Outcome, StepOutcome, WaitReason};
 use model::payload::HttpResponse;
-use model::value::{Map, Value};
 use store::Append;
+use value::{Map, Value};
 
 use super::{Journal, Line};
 
@@ -39,7 +40,7 @@ impl Journal {
 
     /// Masks secrets in an error.
     pub(crate) fn redact_error(&self, error: ActionError) -> ActionError {
-        if self.needs_no_redaction() { error } else { self.redactor.redact_error(error) }
+        if self.needs_no_redaction() { error } else { error.redacted(&self.redactor) }
     }
 
     /// Masks secrets in an outcome.
@@ -51,8 +52,8 @@ impl Journal {
             Outcome::Succeeded { result } => {
                 Outcome::Succeeded { result: self.redactor.redact_value(result) }
             }
-            Outcome::Failed { error } => Outcome::Failed { error: self.redactor.redact_error(error) },
-            Outcome::Stuck { error } => Outcome::Stuck { error: self.redactor.redact_error(error) },
+            Outcome::Failed { error } => Outcome::Failed { error: error.redacted(&self.redactor) },
+            Outcome::Stuck { error } => Outcome::Stuck { error: error.redacted(&self.redactor) },
             Outcome::Cancelled { reason } => {
                 Outcome::Cancelled { reason: self.redactor.redact_message(&reason).into_owned() }
             }
@@ -105,7 +106,7 @@ impl Journal {
 
     fn hide_event(&self, event: &mut Event) {
         let redactor = &self.redactor;
-        let in_error = |error: &mut ActionError| *error = redactor.redact_error(error.clone());
+        let in_error = |error: &mut ActionError| *error = error.clone().redacted(redactor);
         let in_value = |value: &mut Value| *value = redactor.redact_value(std::mem::take(value));
         let in_text = |text: &mut String| *text = redactor.redact_message(text).into_owned();
         match event {

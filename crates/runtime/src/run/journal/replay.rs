@@ -6,10 +6,10 @@ use std::time::Duration;
 
 use jiff::{SignedDuration, Timestamp};
 use model::automation::{Automation, Verb, WaitStep};
-use model::execution::{Event, ExecutionId, StepWait, WaitReason};
+use model::execution::{Event, ExecutionId, WaitReason};
 
 use super::commit::CommitState;
-use super::pauses::{Due, Replayed, Times};
+use super::pauses::{Due, Replayed, StepWait, Times};
 use super::retries::{Inside, Tries};
 use super::{Journal, JournalContext, SnapshotState, State, StepStart, retries_lists, snapshot};
 use crate::clock::MonotonicTime;

@@ -12,9 +12,9 @@ use jiff::Timestamp;
 use model::automation::Automation;
 use model::execution::{Event, StepOutcome};
 use model::payload::HttpResponse;
-use model::value::Value;
 use serde::{Deserialize, Serialize};
 use store::{Snapshot, SnapshotChange};
+use value::Value;
 
 use super::retries::{Inside, split_turns};
 use super::{AcceptedEvents, Journal, State, StepStart};

@@ -3,7 +3,7 @@
 use jiff::Timestamp;
 use model::action::Effect;
 use model::execution::{CallRecord, Event, Status};
-use model::value::Value;
+use value::Value;
 
 use super::Journal;
 use crate::clock::MonotonicTime;

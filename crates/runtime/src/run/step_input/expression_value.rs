@@ -1,12 +1,11 @@
 //! Evaluates an expression with the values of a recorded execution, for editors: the value that it has where a step begins.
 
-use model::Budget;
+use expression::Expression;
 use model::action::ActionError;
-use model::diagnostic::Span;
 use model::execution::Event;
-use model::expression::Expression;
-use model::value::Value;
 use store::ExecutionRow;
+use text::diagnostic::Span;
+use value::{Budget, Value};
 
 use super::super::evaluate::expression_error;
 use super::replay::Replay;
@@ -105,6 +104,6 @@ impl Derivation<'_> {
         let value = expression.evaluate_with_clock(root, clock, budget);
         value
             .map(|value| redactor.redact_value(value))
-            .map_err(|error| redactor.redact_error(expression_error(&error, "this")))
+            .map_err(|error| expression_error(&error, "this").redacted(redactor))
     }
 }

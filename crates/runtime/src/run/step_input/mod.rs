@@ -9,15 +9,14 @@ mod replay;
 use std::sync::Arc;
 
 use catalog::Deployment;
+use expression::template::Template;
+use expression::{EvalClock, Expression};
 use jiff::Timestamp;
-use model::Budget;
 use model::action::ActionError;
 use model::automation::{RespondBody, Step, Verb, WaitOn, WaitStep};
 use model::execution::{Event, ExecutionId, StepOutcome};
-use model::expression::{EvalClock, Expression};
-use model::template::Template;
-use model::value::{Map, Value};
 use store::ExecutionRow;
+use value::{Budget, Map, Value};
 
 use super::determinism::StepClock;
 use super::evaluate::expression_error;
@@ -191,7 +190,7 @@ impl Derivation<'_> {
             Ok(input) => {
                 derived.input = Some(self.runtime.settings.redactor.redact_value(input));
             }
-            Err(error) => derived.error = Some(self.runtime.settings.redactor.redact_error(error)),
+            Err(error) => derived.error = Some(error.redacted(&self.runtime.settings.redactor)),
         }
         derived
     }
@@ -287,7 +286,7 @@ impl Derivation<'_> {
             Verb::Switch(switch) => evaluator.one("switch", |all| all.expression(&switch.value, "switch")),
             Verb::ForEach(each) => evaluator.one("forEach", |all| all.template(&each.items, "forEach")),
             Verb::Wait(WaitStep::For(time)) => {
-                evaluator.one("wait", |_| Ok(Value::from(model::units::format_duration(*time))))
+                evaluator.one("wait", |_| Ok(Value::from(text::units::format_duration(*time))))
             }
             Verb::Wait(WaitStep::Computed(time)) => evaluator.one("wait", |all| all.template(time, "wait")),
             Verb::Wait(WaitStep::Until(until)) => {

@@ -4,12 +4,11 @@ use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 use catalog::Deployment;
-use model::Budget;
+use expression::EvalClock;
 use model::action::ActionError;
 use model::automation::{Block, BlockKind, OnError, Step, Verb};
 use model::execution::{Event, ExecutionId, StepOutcome};
-use model::expression::EvalClock;
-use model::value::Value;
+use value::{Budget, Value};
 
 use super::super::determinism::StepClock;
 use super::super::evaluate::expression_error;

@@ -7,8 +7,8 @@ use std::sync::Arc;
 use http::header::{AUTHORIZATION, HOST, ORIGIN};
 use http::request::Parts;
 use http::{HeaderMap, Method, StatusCode};
-use model::Secret;
 use subtle::ConstantTimeEq as _;
+use value::Secret;
 
 use super::credential::{Credential, Owner};
 use super::session::Sessions;

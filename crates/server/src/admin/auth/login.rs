@@ -16,12 +16,12 @@ use connector::oidc::{Identity, LoginAnswer, LoginValues, OidcClient, OidcSettin
 use http::header::{ORIGIN, SET_COOKIE};
 use http::{HeaderMap, StatusCode};
 use jiff::{SignedDuration, Timestamp};
-use model::{Secret, Value};
 use serde::{Deserialize, Serialize};
 use store::StateWrite;
 use subtle::ConstantTimeEq as _;
 use tokio::sync::{Semaphore, SemaphorePermit};
 use utoipa::ToSchema;
+use value::{Secret, Value};
 
 use super::credential::{Owner, encode, hash, random};
 use super::guard::{Visit, forwarded_for};

@@ -15,11 +15,11 @@ use engine::Clock;
 use http::header::{COOKIE, ORIGIN, SET_COOKIE};
 use http::{HeaderMap, HeaderValue, StatusCode};
 use jiff::{SignedDuration, Timestamp};
-use model::Secret;
 use serde::{Deserialize, Serialize};
 use store::{StateWrite, Store};
 use subtle::ConstantTimeEq as _;
 use utoipa::ToSchema;
+use value::Secret;
 
 use super::credential::{Credential, Hash, Owner, encode, hash, random};
 use super::scope::Scopes;

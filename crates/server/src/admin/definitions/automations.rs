@@ -11,9 +11,10 @@ use http::header::LOCATION;
 use http::{HeaderMap, StatusCode};
 use jiff::Timestamp;
 use model::automation::{Trigger, TriggerKind, WebhookMode};
-use model::{AutomationId, ExecutionId, Map, Origin, Payload, Value};
+use model::{AutomationId, ExecutionId, Origin, Payload};
 use serde::{Deserialize, Serialize};
 use utoipa::{IntoParams, ToSchema};
+use value::{Map, Value};
 
 use super::graph::GraphView;
 use crate::admin::auth::credential::Credential;
@@ -286,7 +287,7 @@ pub(crate) async fn pairing(State(api): Shared, Segment(id): Segment) -> Result<
 pub(crate) struct RunBody {
     /// Inputs by name.
     #[serde(default)]
-    #[schema(value_type = Option<HashMap<String, model::Json>>)]
+    #[schema(value_type = Option<HashMap<String, value::Json>>)]
     inputs: Option<serde_json::Map<String, serde_json::Value>>,
     /// The payload: for a webhook a request, `{method, headers, query, path, body}`; for a poll or an event `{data}`;
     /// for a schedule `{scheduledAt}`. Each part has a default. Alternatively a whole payload with its `kind`, as it

@@ -111,7 +111,7 @@ pub(crate) async fn show(
     let registry = catalog.registry();
     let Some(connector) = registry.connector(&name) else {
         let nearest =
-            model::diagnostic::nearest(&name, registry.connectors().map(|found| found.name.as_str()));
+            text::diagnostic::nearest(&name, registry.connectors().map(|found| found.name.as_str()));
         let hint = nearest.map_or_else(String::new, |nearest| format!("; did you mean `{nearest}`?"));
         return Err(Problem::not_found("unknown_connector", format!("there is no connector `{name}`{hint}")));
     };

@@ -7,9 +7,9 @@ use axum::response::{IntoResponse, Response};
 use engine::{Deploy, DeployError, Deployed};
 use http::StatusCode;
 use jiff::Timestamp;
-use model::diagnostic::Report;
 use serde::{Deserialize, Serialize};
 use store::{Generation, GenerationSource, NodeId};
+use text::diagnostic::Report;
 use utoipa::ToSchema;
 
 use crate::admin::auth::credential::Credential;

@@ -2,8 +2,8 @@
 #![allow(unused_qualifications, reason = "the macro that describes a route writes them")]
 
 use axum::extract::State;
-use model::diagnostic::Report;
 use serde::{Deserialize, Serialize};
+use text::diagnostic::Report;
 use utoipa::ToSchema;
 
 use crate::admin::extract::{Answer, Body};

@@ -4,8 +4,8 @@
 use axum::extract::State;
 use engine::{Deployment, Graph};
 use model::DefinitionHash;
-use model::diagnostic::Source;
 use serde::Serialize;
+use text::diagnostic::Source;
 use utoipa::ToSchema;
 
 use super::graph::GraphView;
@@ -90,7 +90,7 @@ pub(crate) async fn show(
     let version = api.engine.runtime().version(parsed).await?.ok_or_else(unknown)?;
     let graph = version.checked.map(|automation| {
         let deployment =
-            Deployment::old(automation, model::diagnostic::Report::new(version.source.clone(), []));
+            Deployment::old(automation, text::diagnostic::Report::new(version.source.clone(), []));
         api.graph(&deployment)
     });
     let file = |source: &std::sync::Arc<Source>| CodeFileView {

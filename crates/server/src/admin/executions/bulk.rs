@@ -206,7 +206,7 @@ impl BulkBody {
             })),
             Action::Cancel => {
                 let reason = self.reason.as_deref().unwrap_or("cancelled through the API");
-                BulkAction::Cancel(model::redact::truncate(reason, REASON).into_owned())
+                BulkAction::Cancel(text::truncate(reason, REASON).into_owned())
             }
         }
     }

@@ -46,7 +46,7 @@ pub(crate) struct AnswerView {
     /// The headers in order.
     headers: Vec<(String, String)>,
     /// The body as a file: `contentType`, `size`, `encoding` (`utf8` or `base64`), `data`.
-    #[schema(value_type = model::Json)]
+    #[schema(value_type = value::Json)]
     body: serde_json::Value,
 }
 

@@ -1,10 +1,7 @@
 //! The waits of an execution that have ended, each with its cause and the one who ended it.
 
-use std::collections::HashMap;
-
-use jiff::{SignedDuration, Timestamp};
-use model::Event;
-use model::execution::{DelayReason, WaitReason};
+use jiff::Timestamp;
+use model::execution::{DelayReason, History, PastWait, WaitCause, WaitEnd, WaitReason};
 use serde::Serialize;
 use utoipa::ToSchema;
 
@@ -63,126 +60,35 @@ enum PauseReason {
 }
 
 /// The waits of an execution that have ended, in the order of their beginning.
-pub(crate) fn waits(events: &[Event]) -> Vec<DelayView> {
-    let mut fold = Fold::default();
-    for (index, event) in events.iter().enumerate() {
-        fold.apply(event, index.checked_sub(1).and_then(|before| events.get(before)));
-    }
-    fold.ended.sort_by_key(|wait| wait.from);
-    fold.ended
+pub(crate) fn waits(history: &History<'_>) -> Vec<DelayView> {
+    let mut waits: Vec<DelayView> =
+        history.ended_waits().map(|(wait, end)| DelayView::new(wait, end)).collect();
+    waits.sort_by_key(|wait| wait.from);
+    waits
 }
 
-/// The status of the answer that a caller got and that the execution did not decide.
-pub(crate) fn answered(events: &[Event]) -> Option<u16> {
-    events.iter().find_map(|event| match event {
-        Event::Answered { status, .. } => Some(*status),
-        _ => None,
-    })
-}
-
-/// An open wait.
-struct Open {
-    from: Timestamp,
-    reason: PauseReason,
-    /// The instant at which it ends by itself.
-    until: Option<Timestamp>,
-    /// The senders of its signals, by the id of the signal.
-    senders: HashMap<String, Option<String>>,
-}
-
-#[derive(Default)]
-struct Fold {
-    ended: Vec<DelayView>,
-    /// The open waits by step; the empty name is the whole execution.
-    open: HashMap<String, Open>,
-}
-
-impl Fold {
-    fn apply(&mut self, event: &Event, before: Option<&Event>) {
-        match event {
-            Event::Waited { at, step, reason, ms } => {
-                let length = SignedDuration::from_millis(i64::try_from(*ms).unwrap_or(i64::MAX));
-                let from = at.checked_sub(length).unwrap_or(*at);
-                let reason = Cause::Held(reason.clone());
-                self.ended.push(DelayView { from, at: *at, step: step.clone(), reason, ms: *ms, by: None });
-            }
-            Event::Resumed { at, waited: false } => {
-                let from = before.map_or(*at, Event::at);
-                self.push(from, *at, None, PauseReason::Interrupted, None);
-            }
-            Event::StepRetry { at, step, next_at, .. } => {
-                self.end(step, *at, None);
-                self.begin(step, *at, PauseReason::Retry, Some(*next_at));
-            }
-            Event::Retried { at, next_at, .. } => {
-                self.end_all(*at);
-                self.begin("", *at, PauseReason::Retry, Some(*next_at));
-            }
-            // Waits of the same step that go on after a restart are one.
-            Event::Waiting { at, step, until, on, .. }
-                if self.open.get(step).is_none_or(|open| matches!(open.reason, PauseReason::Retry)) =>
-            {
-                self.end(step, *at, None);
-                self.begin(step, *at, reason(on), *until);
-            }
-            Event::Signalled { step, signal, .. } => {
-                if let Some(open) = self.open.get_mut(step) {
-                    open.senders.insert(signal.id.clone(), signal.by.clone());
-                }
-            }
-            Event::WaitEnded { at, step, signal } => self.end(step, *at, signal.as_deref()),
-            Event::StepStarted { at, step, .. }
-            | Event::StepFailed { at, step, .. }
-            | Event::StepFinished { at, step, .. } => {
-                self.end("", *at, None);
-                self.end(step, *at, None);
-            }
-            Event::Finished { at, .. } | Event::Failing { at, .. } | Event::Cancelling { at, .. } => {
-                self.end_all(*at);
-            }
-            _ => {}
+impl DelayView {
+    fn new(wait: &PastWait<'_>, end: &WaitEnd<'_>) -> Self {
+        let reason = match wait.cause {
+            WaitCause::Delay(reason) => Cause::Held(reason.clone()),
+            WaitCause::Interrupted => Cause::Paused(PauseReason::Interrupted),
+            WaitCause::Retry => Cause::Paused(PauseReason::Retry),
+            WaitCause::Step(on) => Cause::Paused(waits_for(on)),
+        };
+        Self {
+            from: wait.from,
+            at: end.at,
+            // The delay of a loop's iteration is an entry of its own: `poll[2]#delay`.
+            step: wait.step.map(|step| step.split('#').next().unwrap_or_default().to_owned()),
+            reason,
+            ms: u64::try_from(wait.from.duration_until(end.at).as_millis()).unwrap_or_default(),
+            by: end.signal.and_then(|signal| signal.by.clone()),
         }
-    }
-
-    fn begin(&mut self, step: &str, from: Timestamp, reason: PauseReason, until: Option<Timestamp>) {
-        self.open.insert(step.to_owned(), Open { from, reason, until, senders: HashMap::new() });
-    }
-
-    fn end(&mut self, step: &str, at: Timestamp, signal: Option<&str>) {
-        let Some(open) = self.open.remove(step) else { return };
-        let by = signal.and_then(|id| open.senders.get(id).cloned().flatten());
-        // A step may work between the end of its pause and the event that tells of it.
-        let ends_by_itself = matches!(open.reason, PauseReason::Retry | PauseReason::Time);
-        let at = open.until.filter(|until| ends_by_itself && *until < at).unwrap_or(at);
-        let step = Some(step.to_owned()).filter(|step| !step.is_empty());
-        self.push(open.from, at, step, open.reason, by);
-    }
-
-    fn end_all(&mut self, at: Timestamp) {
-        let mut steps: Vec<String> = self.open.keys().cloned().collect();
-        steps.sort_unstable();
-        for step in steps {
-            self.end(&step, at, None);
-        }
-    }
-
-    fn push(
-        &mut self,
-        from: Timestamp,
-        at: Timestamp,
-        step: Option<String>,
-        reason: PauseReason,
-        by: Option<String>,
-    ) {
-        let ms = u64::try_from(from.duration_until(at).as_millis()).unwrap_or_default();
-        // The pause before a turn of a loop is recorded under `poll[2]#delay`.
-        let step = step.map(|step| step.split('#').next().unwrap_or_default().to_owned());
-        self.ended.push(DelayView { from, at, step, reason: Cause::Paused(reason), ms, by });
     }
 }
 
 /// The cause of a pause, without the question and the options of an approval, which the step's result tells.
-fn reason(on: &WaitReason) -> PauseReason {
+fn waits_for(on: &WaitReason) -> PauseReason {
     match on {
         WaitReason::Time => PauseReason::Time,
         WaitReason::Event { name } => PauseReason::Event { name: name.clone() },
@@ -195,8 +101,9 @@ fn reason(on: &WaitReason) -> PauseReason {
 mod tests {
     use model::action::ErrorKind;
     use model::execution::Signal;
-    use model::{ActionError, StepOutcome, Value};
+    use model::{ActionError, Event, StepOutcome};
     use serde_json::json;
+    use value::Value;
 
     use super::*;
 
@@ -205,7 +112,7 @@ mod tests {
     }
 
     fn check(events: &[Event], expected: serde_json::Value) {
-        let shown = serde_json::to_value(waits(events)).expect("JSON");
+        let shown = serde_json::to_value(waits(&History::new(events))).expect("JSON");
         pretty_assertions::assert_eq!(shown, expected);
     }
 
@@ -217,7 +124,7 @@ mod tests {
         let from = Timestamp::from_millisecond(750).expect("an instant");
         let reason = json!({"kind": "permit", "key": "k"});
         check(&events, json!([{"from": from, "at": at(1), "reason": reason, "ms": 250}]));
-        assert_eq!(answered(&events), Some(504));
+        assert_eq!(History::new(&events).answered, Some(504));
     }
 
     #[test]

@@ -1,6 +1,8 @@
 //! Executions: the row of a list, one execution with its history, its log lines, cancellation.
 #![allow(unused_qualifications, reason = "the macro that describes a route writes them")]
 
+use std::num::NonZeroUsize;
+
 use axum::Extension;
 use axum::extract::State;
 use axum::response::{IntoResponse as _, Response};
@@ -8,8 +10,8 @@ use engine::{Pauses, StepAttempt};
 use http::StatusCode;
 use jiff::Timestamp;
 use model::automation::Automation;
-use model::execution::InvalidEvent;
-use model::{Event, Execution, ExecutionId};
+use model::execution::{History, InvalidEvent};
+use model::{Event, ExecutionId};
 use serde::{Deserialize, Serialize};
 use store::{ExecutionFilter, ExecutionRow, Page, Wait};
 use utoipa::{IntoParams, ToSchema};
@@ -134,6 +136,10 @@ pub(crate) struct ExecutionDetail {
     /// The ids of its replays, newest first, at most 50.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     replays: Vec<String>,
+    /// With `events`: the last of these events, as in `…/events`. `steps`, `waits`, `outcome` and the answers are those after it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<super::follow::EventInfo>)]
+    last_event: Option<serde_json::Value>,
 }
 
 impl Api {
@@ -177,6 +183,19 @@ pub(crate) struct ShowQuery {
     /// all but the first turns of a loop, and the first that did not succeed, to `…/turns`. Whole where it is not given.
     #[param(value_type = Option<String>, example = "cut")]
     large: Option<Large>,
+    /// `all` gives all turns of all loops with `large=cut`, too.
+    #[param(value_type = Option<String>, example = "all")]
+    turns: Option<AllTurns>,
+    /// Shows the execution after this number of its events.
+    #[param(value_type = Option<usize>, minimum = 1)]
+    events: Option<NonZeroUsize>,
+}
+
+/// The turns that are shown.
+#[derive(Clone, Copy, Debug, Deserialize)]
+#[serde(rename_all = "camelCase")]
+enum AllTurns {
+    All,
 }
 
 /// The form of large values.
@@ -198,9 +217,12 @@ pub(crate) async fn show(
     Segment(id): Segment,
     Query(query): Query<ShowQuery>,
 ) -> Result<Response, Problem> {
-    let (mut detail, cuts) = api.detail(&id, &credential).await?;
+    let (mut detail, cuts) = api.detail(&id, &credential, query.events).await?;
     let is_cut = query.large.is_some();
     if is_cut {
+        if query.turns.is_none() {
+            detail.turns = turns::keep_some(&mut detail.steps);
+        }
         detail.cut(&cuts);
     }
     if is_cut {
@@ -212,13 +234,23 @@ pub(crate) async fn show(
 }
 
 impl Api {
-    /// One execution, as the holder of a credential may see it, with markers in place of its large values.
+    /// One execution, as the holder of a credential may see it, with markers in place of its large values. `first` is the number of
+    /// events after which it is shown; `None` for all.
     pub(crate) async fn detail(
         &self,
         id: &str,
         credential: &Credential,
+        first: Option<NonZeroUsize>,
     ) -> Result<(ExecutionDetail, Cuts), Problem> {
-        let Recorded { mut row, events, cuts } = self.recorded(id).await?;
+        let Recorded { mut row, mut events, cuts } = self.recorded(id).await?;
+        if let Some(first) = first {
+            events.truncate(first.get());
+        }
+        let last_event = first.and_then(|_| events.last()).map(|event| {
+            let mut shown = history::event(events.len().saturating_sub(1), event);
+            large::cut(&mut shown, &format!("/events/{}", events.len().saturating_sub(1)), Some(&cuts));
+            shown
+        });
         row.status = self.engine.runtime().admission.shown_status(&row);
         let waiting = if row.status.is_terminal() { None } else { self.waiting(row.id, credential).await? };
         let automation = self.engine.runtime().automation_of(&row).await;
@@ -226,7 +258,7 @@ impl Api {
         on_thread(move || {
             let detail = detail(row, events, &cuts, waiting, automation.as_deref());
             let detail = detail.map_err(|error| Problem::internal(&error))?;
-            Ok((ExecutionDetail { replays, ..detail }, cuts))
+            Ok((ExecutionDetail { replays, last_event, ..detail }, cuts))
         })
         .await
     }
@@ -238,11 +270,10 @@ impl ExecutionDetail {
         self.steps
     }
 
-    /// Replaces large values, and keeps some turns of each loop.
+    /// Replaces large values.
     pub(crate) fn cut(&mut self, cuts: &Cuts) {
         let cuts = Some(cuts);
         large::cut(&mut self.payload, "/payload", cuts);
-        self.turns = turns::keep_some(&mut self.steps);
         self.steps.iter_mut().for_each(|step| step.cut(cuts));
         for (name, value) in [("outcome", &mut self.outcome), ("response", &mut self.response)] {
             value.iter_mut().for_each(|value| large::cut(value, &format!("/{name}"), cuts));
@@ -259,25 +290,24 @@ pub(crate) fn detail(
     waiting: Option<serde_json::Value>,
     automation: Option<&Automation>,
 ) -> Result<ExecutionDetail, InvalidEvent> {
-    let steps = history::steps(&events, automation);
-    let (waits, answered) = (delays::waits(&events), delays::answered(&events));
+    let (history, start) = History::checked(&events)?;
     let caller = automation
         .and_then(|automation| engine::caller(automation, row.id, &cuts.events_for_caller(&events)));
-    let state = Execution::from_events(row.id, events)?;
     Ok(ExecutionDetail {
         execution: row.into(),
-        attempt: state.attempt,
-        retry_at: state.retry_at,
-        payload: history::masked(&state.payload),
-        steps,
+        attempt: history.attempt,
+        retry_at: history.retry_at,
+        payload: history::masked(start.payload),
+        steps: history::steps(&history, automation),
         turns: Vec::new(),
         waiting,
-        waits,
+        waits: delays::waits(&history),
         caller: caller.map(CallerView::from),
-        answered,
-        outcome: state.outcome.as_ref().map(outside),
-        response: state.response.as_ref().map(outside),
+        answered: history.answered,
+        outcome: history.outcome.map(outside),
+        response: history.response.map(outside),
         replays: Vec::new(),
+        last_event: None,
     })
 }
 
@@ -306,7 +336,7 @@ pub fn describe(
     waits: &[Wait],
     automation: Option<&Automation>,
 ) -> Result<serde_json::Value, InvalidEvent> {
-    let waiting = waiting::stored(&events, waits);
+    let waiting = waiting::stored(&History::new(&events), waits);
     let detail = detail(row, events, cuts, waiting, automation);
     detail.map(|detail| serde_json::to_value(detail).unwrap_or_default())
 }
@@ -390,7 +420,7 @@ pub(crate) async fn cancel(
 ) -> Result<Answer<Cancelled>, Problem> {
     let reason =
         body.and_then(|body| body.0.reason).unwrap_or_else(|| "cancelled through the API".to_owned());
-    let reason = model::redact::truncate(&reason, REASON).into_owned();
+    let reason = text::truncate(&reason, REASON).into_owned();
     let (engine, execution) = (api.engine.clone(), api.execution_id(&id).await?);
     let cancelled =
         api.to_its_end(async move { engine.runtime().cancel(execution, &reason).await }).await??;

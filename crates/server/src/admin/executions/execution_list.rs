@@ -144,7 +144,7 @@ impl ListQuery {
             word => Ok(word.map(str::to_owned)),
         };
         let min_took = self.min_took.as_deref().map(|text| {
-            model::units::parse_duration(text).map_err(|error| bad(format!("`minTook`: {error}")))
+            text::units::parse_duration(text).map_err(|error| bad(format!("`minTook`: {error}")))
         });
         let given = |text: &Option<String>| text.clone().filter(|text| !text.trim().is_empty());
         Ok(Search {

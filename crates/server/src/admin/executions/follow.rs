@@ -71,7 +71,7 @@ pub(crate) struct Events {
 #[derive(ToSchema)]
 #[schema(as = Event)]
 #[expect(dead_code, reason = "it exists to be described")]
-struct EventInfo {
+pub(super) struct EventInfo {
     /// The index, from 0.
     index: u32,
     /// The kind: `started`, `stepStarted`, `stepFinished` and so on.
@@ -84,7 +84,7 @@ struct EventInfo {
     attempt: Option<u32>,
     /// The members of this kind.
     #[serde(flatten)]
-    others: BTreeMap<String, model::Json>,
+    others: BTreeMap<String, value::Json>,
 }
 
 fn page(events: &[Event], cuts: &Cuts, query: &EventsQuery) -> Result<Answer<Events>, Problem> {

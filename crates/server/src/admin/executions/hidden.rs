@@ -7,8 +7,8 @@ use bytes::Bytes;
 use engine::ResumeTokens;
 use futures_util::{StreamExt as _, stream};
 use http::header::CONTENT_LENGTH;
-use model::redact::Mask as _;
 use serde_json::Value;
+use value::redact::Mask as _;
 
 /// Masks the tokens in a value.
 pub(crate) fn mask(value: &mut Value, tokens: &ResumeTokens) {

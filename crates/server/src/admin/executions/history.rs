@@ -5,32 +5,15 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 use model::automation::{Automation, Verb};
-use model::execution::{CallRecord, Jump};
-use model::redact::{self, MASK};
-use model::{ActionError, Event, ExecutionId, Payload, StepOutcome};
+use model::execution::{CallRecord, History, Jump, Signal, StepAttempt, StepHistory, StepProgress};
+use model::{Event, Payload, StepOutcome};
 use serde::Serialize;
 use utoipa::ToSchema;
+use value::redact::{self, MASK};
 
 use super::large;
 use super::recorded::Cuts;
-use super::tries::{Tries, TryView};
 use crate::admin::extract::outside;
-
-/// The state of a step.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, ToSchema)]
-#[serde(rename_all = "camelCase")]
-pub(crate) enum StepStatus {
-    Running,
-    /// It pauses, or its next try does.
-    Waiting,
-    /// Its `onError` steps run.
-    Handling,
-    Succeeded,
-    Failed,
-    Skipped,
-    /// The execution ended before it, or before the answer to its `request`.
-    Left,
-}
 
 /// One step of an execution, or one turn of a step in a loop.
 #[derive(Debug, Serialize, ToSchema)]
@@ -39,7 +22,7 @@ pub(crate) enum StepStatus {
 pub(crate) struct StepView {
     /// Which step, with its loop turns: `createPage`, `copy[2]`.
     step: String,
-    status: StepStatus,
+    status: StepProgress,
     /// The action that it calls.
     #[serde(skip_serializing_if = "Option::is_none")]
     action: Option<String>,
@@ -59,9 +42,8 @@ pub(crate) struct StepView {
     /// How many tries there were.
     attempts: u32,
     /// Its tries, if there were several or one waited for the store.
-    #[serde(skip_serializing_if = "Tries::are_plain")]
-    #[schema(value_type = Vec<TryView>)]
-    tries: Tries,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    tries: Vec<TryView>,
     /// When its last try began.
     #[serde(skip_serializing_if = "Option::is_none")]
     started_at: Option<Timestamp>,
@@ -78,9 +60,6 @@ pub(crate) struct StepView {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<model::execution::WaitReason>)]
     on: Option<serde_json::Value>,
-    /// Since when it paused, in its last try.
-    #[serde(skip)]
-    paused: Option<Timestamp>,
     /// The signals received so far.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     signals: Vec<SignalView>,
@@ -89,15 +68,15 @@ pub(crate) struct StepView {
     left: Option<Jump>,
     /// Its result, if it succeeded.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schema(value_type = Option<model::Json>)]
+    #[schema(value_type = Option<value::Json>)]
     result: Option<serde_json::Value>,
     /// Why its last try failed.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schema(value_type = Option<ActionError>)]
+    #[schema(value_type = Option<model::ActionError>)]
     error: Option<serde_json::Value>,
     /// The result that `onError` substituted, after which the execution continued.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schema(value_type = Option<model::Json>)]
+    #[schema(value_type = Option<value::Json>)]
     handled: Option<serde_json::Value>,
     /// True if a replay keeps its outcome of the execution that it replays: the step did not run here.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
@@ -128,56 +107,65 @@ pub(crate) struct SignalView {
     by: Option<String>,
 }
 
+/// One try of a step.
+#[derive(Clone, Debug, Serialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+#[schema(as = Try)]
+pub(crate) struct TryView {
+    /// Its number, from 1.
+    attempt: u32,
+    /// When it began; absent if the log does not tell.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    started_at: Option<Timestamp>,
+    /// When it ended; absent while it runs, and if the daemon stopped in it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    finished_at: Option<Timestamp>,
+    /// How long it worked, in milliseconds: without its waits for commits where the log tells them apart.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    took_ms: Option<f64>,
+    /// How long it waited for commits, before its call and in it, in milliseconds, if that was long.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    commit_ms: Option<u64>,
+    /// Why it failed.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<model::ActionError>)]
+    error: Option<serde_json::Value>,
+}
+
+impl From<&StepAttempt<'_>> for TryView {
+    fn from(attempt: &StepAttempt<'_>) -> Self {
+        let commit_ms = u64::try_from(attempt.committing.as_millis()).unwrap_or(u64::MAX);
+        Self {
+            attempt: attempt.number,
+            started_at: attempt.started_at,
+            finished_at: attempt.finished_at,
+            took_ms: attempt.took.map(milliseconds),
+            commit_ms: Some(commit_ms).filter(|ms| *ms > 0),
+            error: attempt.error.map(outside),
+        }
+    }
+}
+
+impl From<&(Timestamp, &Signal)> for SignalView {
+    fn from((at, signal): &(Timestamp, &Signal)) -> Self {
+        let name = Some(signal.name.clone()).filter(|name| !name.is_empty());
+        Self { at: *at, name, by: signal.by.clone() }
+    }
+}
+
 /// The steps in the order in which they first appear. `automation` is what the execution runs on, where it is known.
-pub(crate) fn steps(events: &[Event], automation: Option<&Automation>) -> Vec<StepView> {
+pub(crate) fn steps(history: &History<'_>, automation: Option<&Automation>) -> Vec<StepView> {
     let mut verbs = HashMap::new();
     if let Some(automation) = automation {
         automation.walk(&mut |step| {
             verbs.insert(step.id.clone(), &step.verb);
         });
     }
-    let (mut views, mut places): (Vec<StepView>, HashMap<&str, usize>) = Default::default();
-    let kept = kept_events(events);
-    for (index, event) in events.iter().enumerate() {
-        if let Event::Finished { .. } = event {
-            views.iter_mut().for_each(StepView::leave);
-        }
-        let (Event::StepStarted { step, .. }
-        | Event::StepRetry { step, .. }
-        | Event::StepFailed { step, .. }
-        | Event::Waiting { step, .. }
-        | Event::Signalled { step, .. }
-        | Event::StepCalled { step, .. }
-        | Event::Waited { step: Some(step), .. }
-        | Event::StepFinished { step, .. }) = event
-        else {
-            continue;
-        };
-        if step.contains('#') {
-            // State that a loop keeps for one iteration is not a step.
-            continue;
-        }
-        let place = *places.entry(step).or_insert_with(|| {
-            let id = step.split('[').next().unwrap_or_default();
-            views.push(StepView::new(step, verbs.get(id).copied()));
-            views.len() - 1
-        });
-        if let Some(view) = views.get_mut(place) {
-            view.apply(event);
-            if (1..=kept).contains(&index) {
-                (view.kept, view.attempts, view.started_at, view.took_ms) = (true, 0, None, None);
-            }
-        }
-    }
-    views
+    history.steps().iter().map(|step| StepView::new(step, verbs.get(step.id()).copied())).collect()
 }
 
-/// The number of events that a replay keeps of another execution.
-fn kept_events(events: &[Event]) -> usize {
-    match events.first() {
-        Some(Event::Started { origin, .. }) => origin.kept_events() as usize,
-        _ => 0,
-    }
+fn milliseconds(duration: Duration) -> f64 {
+    duration.as_micros() as f64 / 1000.0
 }
 
 impl StepView {
@@ -192,7 +180,7 @@ impl StepView {
     }
 
     /// The status.
-    pub(crate) fn status(&self) -> StepStatus {
+    pub(crate) fn status(&self) -> StepProgress {
         self.status
     }
 
@@ -211,7 +199,7 @@ impl StepView {
         }
     }
 
-    fn new(step: &str, verb: Option<&Verb>) -> Self {
+    fn new(step: &StepHistory<'_>, verb: Option<&Verb>) -> Self {
         let (mut action, mut connection, mut automation) = (None, None, None);
         match verb {
             Some(Verb::Action(call)) => {
@@ -221,116 +209,54 @@ impl StepView {
             Some(Verb::Call(call)) => automation = Some(call.automation.name.clone()),
             _ => {}
         }
+        let (mut request, mut executions) = (None, Vec::new());
+        for call in &step.calls {
+            match call {
+                CallRecord::Request { method, url } => {
+                    request = Some(RequestView { method: method.clone(), url: url.clone() });
+                }
+                CallRecord::Execution { id } => executions.push(id.to_string()),
+            }
+        }
+        executions.dedup();
+        let (mut result, mut handled, mut left) = (None, None, None);
+        match step.outcome {
+            Some(StepOutcome::Succeeded { result: value }) => result = Some(value.to_serde()),
+            Some(StepOutcome::Jumped { by, result: value }) => {
+                left = Some(*by);
+                result = Some(value.to_serde()).filter(|result| !result.is_null());
+            }
+            Some(StepOutcome::Failed { handled: value, .. }) => {
+                handled = value.as_ref().map(value::Value::to_serde);
+            }
+            Some(StepOutcome::Skipped) | None => {}
+        }
+        // The fields of the step tell everything of a single try that waited for nothing.
+        let is_plain =
+            matches!(step.attempts.as_slice(), [] | [StepAttempt { committing: Duration::ZERO, .. }]);
         Self {
-            step: step.to_owned(),
+            step: step.key.to_owned(),
+            status: step.progress,
             action,
             connection,
-            request: None,
+            request,
             automation,
-            executions: Vec::new(),
-            status: StepStatus::Running,
-            attempts: 0,
-            tries: Tries::default(),
-            started_at: None,
-            finished_at: None,
-            took_ms: None,
-            next_at: None,
-            on: None,
-            paused: None,
-            signals: Vec::new(),
-            left: None,
-            result: None,
-            error: None,
-            handled: None,
-            kept: false,
+            executions,
+            attempts: step.attempt,
+            tries: if is_plain { Vec::new() } else { step.attempts.iter().map(TryView::from).collect() },
+            started_at: step.started_at,
+            finished_at: step.finished_at,
+            took_ms: step.took.map(milliseconds),
+            next_at: step.next_at,
+            on: step.waits_for.map(outside),
+            signals: step.signals.iter().map(SignalView::from).collect(),
+            left,
+            result,
+            error: step.error.map(outside),
+            handled,
+            kept: step.is_kept,
         }
     }
-
-    fn apply(&mut self, event: &Event) {
-        self.tries.apply(event);
-        match event {
-            Event::StepStarted { at, attempt, .. } => {
-                (self.status, self.attempts) = (StepStatus::Running, *attempt);
-                (self.started_at, self.next_at, self.finished_at) = (Some(*at), None, None);
-            }
-            Event::StepRetry { attempt, error, next_at, .. } => {
-                (self.status, self.attempts, self.on, self.paused) =
-                    (StepStatus::Waiting, *attempt, None, None);
-                (self.error, self.next_at) = (Some(shown(error)), Some(*next_at));
-            }
-            Event::StepCalled { call: CallRecord::Request { method, url }, .. } => {
-                self.request = Some(RequestView { method: method.clone(), url: url.clone() });
-            }
-            Event::StepCalled { at, call: CallRecord::Execution { id }, .. } => {
-                self.started_at.get_or_insert(*at);
-                self.started(id);
-            }
-            Event::Waiting { at, until, on, .. } => {
-                (self.status, self.next_at, self.on) = (StepStatus::Waiting, *until, Some(outside(on)));
-                self.started_at.get_or_insert(*at);
-                self.paused.get_or_insert(*at);
-            }
-            Event::Signalled { at, signal, .. } => {
-                let name = Some(signal.name.clone()).filter(|name| !name.is_empty());
-                self.signals.push(SignalView { at: *at, name, by: signal.by.clone() });
-            }
-            Event::StepFailed { error, .. } => {
-                (self.status, self.on, self.error) = (StepStatus::Handling, None, Some(shown(error)));
-            }
-            Event::StepFinished { at, took_us, outcome, .. } => self.finish(*at, *took_us, outcome),
-            _ => {}
-        }
-    }
-
-    fn started(&mut self, execution: &ExecutionId) {
-        let id = execution.to_string();
-        if !self.executions.contains(&id) {
-            self.executions.push(id);
-        }
-    }
-
-    /// The execution has ended before the step.
-    fn leave(&mut self) {
-        if matches!(self.status, StepStatus::Running | StepStatus::Waiting | StepStatus::Handling) {
-            (self.status, self.next_at, self.on) = (StepStatus::Left, None, None);
-        }
-    }
-
-    fn finish(&mut self, at: Timestamp, took_us: u64, outcome: &StepOutcome) {
-        // A try whose beginning was not stored is the one after those that failed.
-        let stored = matches!(self.status, StepStatus::Running | StepStatus::Handling) && self.attempts > 0;
-        (self.next_at, self.on, self.finished_at) = (None, None, Some(at));
-        // A pause is part of the try, though the step did nothing meanwhile.
-        let paused = self.paused.and_then(|since| Duration::try_from(since.duration_until(at)).ok());
-        let took = paused.unwrap_or(Duration::from_micros(took_us));
-        let begun = at.checked_sub(took).unwrap_or(at);
-        match outcome {
-            StepOutcome::Skipped => {
-                self.status = StepStatus::Skipped;
-                return;
-            }
-            StepOutcome::Succeeded { result } => {
-                (self.status, self.result, self.error) =
-                    (StepStatus::Succeeded, Some(result.to_serde()), None);
-            }
-            StepOutcome::Jumped { by, result } => {
-                (self.status, self.error, self.left) = (StepStatus::Succeeded, None, Some(*by));
-                self.result = Some(result.to_serde()).filter(|result| !result.is_null());
-            }
-            StepOutcome::Failed { error, handled } => {
-                (self.status, self.error) = (StepStatus::Failed, Some(shown(error)));
-                self.handled = handled.as_ref().map(model::Value::to_serde);
-            }
-        }
-        self.attempts += u32::from(!stored);
-        self.took_ms = Some(took.as_micros() as f64 / 1000.0);
-        self.started_at = Some(begun);
-        self.tries.finish(self.attempts, begun, at, self.took_ms, self.error.as_ref());
-    }
-}
-
-fn shown(error: &ActionError) -> serde_json::Value {
-    outside(error)
 }
 
 /// A payload as people may see it: headers that may hold a credential are masked.
@@ -362,8 +288,9 @@ mod tests {
     use model::action::ErrorKind;
     use model::execution::{Signal, WaitReason};
     use model::payload::WebhookPayload;
-    use model::{File, Map, Value};
+    use model::{ActionError, ExecutionId};
     use serde_json::json;
+    use value::{File, Map, Value};
 
     use super::*;
 
@@ -376,7 +303,7 @@ mod tests {
     }
 
     fn check(events: &[Event], expected: serde_json::Value) {
-        let mut found = serde_json::to_value(steps(events, None)).expect("JSON");
+        let mut found = serde_json::to_value(steps(&History::new(events), None)).expect("JSON");
         for step in found.as_array_mut().into_iter().flatten().filter_map(serde_json::Value::as_object_mut) {
             // `tries` has tests of its own.
             step.shift_remove("tries");
@@ -418,8 +345,8 @@ steps:
   - id: sub
     call: other
 ";
-        let source = std::sync::Arc::new(model::Source::new("automations/a.yaml", text));
-        let automation = model::load::automation(source, "a").value.expect("it loads");
+        let source = std::sync::Arc::new(text::Source::new("automations/a.yaml", text));
+        let automation = language::load::automation(source, "a").value.expect("it loads");
         let id = ExecutionId::from_bytes([7; 16]);
         let called = |step: &str, call| Event::StepCalled { at: at(1), step: step.to_owned(), call };
         let request =
@@ -436,7 +363,7 @@ steps:
                 on: WaitReason::Call { execution: id },
             },
         ];
-        let shown = serde_json::to_value(steps(&events, Some(&automation))).expect("JSON");
+        let shown = serde_json::to_value(steps(&History::new(&events), Some(&automation))).expect("JSON");
         assert_eq!(
             shown[0],
             json!({
@@ -507,7 +434,7 @@ steps:
             raw_query: String::new(),
             headers: headers.iter().map(|name| ((*name).to_owned(), "canary".to_owned())).collect(),
             code_result: None,
-            body: File { content_type: "".into(), filename: None, data: model::value::Data::default() },
+            body: File { content_type: "".into(), filename: None, data: value::Data::default() },
         });
         let shown = masked(&payload);
         assert_eq!(shown["headers"]["user-agent"], "canary");

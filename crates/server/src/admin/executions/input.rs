@@ -34,7 +34,7 @@ pub(crate) struct StepInput {
     derived: bool,
     /// The inputs by name.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schema(value_type = Option<model::Json>)]
+    #[schema(value_type = Option<value::Json>)]
     input: Option<serde_json::Value>,
     /// The error of the evaluation: `kind` and `message`.
     #[serde(skip_serializing_if = "Option::is_none")]

@@ -15,7 +15,6 @@ pub(crate) mod large;
 pub(crate) mod recorded;
 pub(crate) mod replay;
 pub(crate) mod trials;
-pub(crate) mod tries;
 pub(crate) mod turns;
 pub(crate) mod values;
 pub(crate) mod waiting;

@@ -12,7 +12,6 @@ use bytes::Bytes;
 use engine::ReadMemory;
 use futures_util::{StreamExt as _, stream};
 use http::header::CONTENT_TYPE;
-use model::value::{Map, PublicForm, Value};
 use model::{Event, ExecutionId};
 use serde::ser::Error as _;
 use serde::{Serialize, Serializer};
@@ -20,6 +19,7 @@ use serde_json::Value as Json;
 use store::{CutEvents, CutValue, ExecutionRow, HistoryRow, Store};
 use tokio::runtime::Handle;
 use tokio::sync::{Semaphore, mpsc};
+use value::{Map, PublicForm, Value};
 
 use super::large;
 use crate::admin::{Api, Problem};

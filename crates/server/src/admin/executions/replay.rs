@@ -9,10 +9,10 @@ use axum::response::{IntoResponse as _, Response};
 use engine::{RepeatedCall, ReplayPlan, ReplayRequest};
 use http::StatusCode;
 use model::payload::WebhookPayload;
-use model::redact::MASK;
 use model::{Event, Payload, StepOutcome};
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
+use value::redact::MASK;
 
 use crate::admin::auth::guard::DryRun;
 use crate::admin::definitions::automations::located;

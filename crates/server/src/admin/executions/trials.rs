@@ -6,9 +6,9 @@ use engine::testing::{Side, StepDifference, Trial, Verdict};
 use engine::{TestOutcome, TestText, TrialOutcome, TrialRequest};
 use model::execution::Outcome;
 use model::payload::HttpResponse;
-use model::value::{Map, Value};
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
+use value::{Map, Value};
 
 use crate::admin::extract::{Answer, Body, outside};
 use crate::admin::{Problem, Shared};
@@ -91,11 +91,11 @@ pub(crate) struct TrialView {
 pub(crate) struct Pair {
     /// Absent if the record has none.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schema(value_type = Option<model::Json>)]
+    #[schema(value_type = Option<value::Json>)]
     recorded: Option<serde_json::Value>,
     /// Absent if the trial has none.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schema(value_type = Option<model::Json>)]
+    #[schema(value_type = Option<value::Json>)]
     trial: Option<serde_json::Value>,
 }
 
@@ -107,7 +107,7 @@ pub(crate) struct NewCallView {
     /// The action, or the automation.
     action: String,
     /// The input that its call would receive.
-    #[schema(value_type = model::Json)]
+    #[schema(value_type = value::Json)]
     inputs: serde_json::Value,
 }
 
@@ -129,16 +129,16 @@ pub(crate) struct StepDifferenceView {
 pub(crate) struct SideView {
     /// `succeeded`, `failed` or `skipped`; absent if it has not ended.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schema(value_type = Option<super::history::StepStatus>)]
+    #[schema(value_type = Option<model::execution::StepProgress>)]
     status: Option<&'static str>,
     /// The action, or the automation, that it called.
     #[serde(skip_serializing_if = "Option::is_none")]
     action: Option<String>,
     /// The input that its call received, if that is known.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schema(value_type = Option<model::Json>)]
+    #[schema(value_type = Option<value::Json>)]
     inputs: Option<serde_json::Value>,
-    #[schema(value_type = model::Json)]
+    #[schema(value_type = value::Json)]
     result: serde_json::Value,
     /// The message of its error.
     #[serde(skip_serializing_if = "Option::is_none")]

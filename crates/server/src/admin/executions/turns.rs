@@ -5,11 +5,11 @@ use std::collections::HashMap;
 
 use axum::Extension;
 use axum::extract::State;
+use model::execution::StepProgress;
 use serde::{Deserialize, Serialize};
-use serde_json::json;
 use utoipa::{IntoParams, ToSchema};
 
-use super::history::{StepStatus, StepView};
+use super::history::StepView;
 use super::large;
 use crate::admin::auth::credential::Credential;
 use crate::admin::extract::{Answer, Query, Segment};
@@ -50,7 +50,7 @@ pub(crate) fn keep_some(steps: &mut Vec<StepView>) -> Vec<TurnsView> {
             TurnsView { step: step.id().to_owned(), count: 0, failed: 0, open: 0, took_ms: 0.0 }
         });
         turns.count += 1;
-        turns.failed += usize::from(step.status() == StepStatus::Failed);
+        turns.failed += usize::from(step.status() == StepProgress::Failed);
         turns.open += usize::from(is_open(step));
         turns.took_ms += step.took_ms().unwrap_or_default();
     }
@@ -65,7 +65,7 @@ pub(crate) fn keep_some(steps: &mut Vec<StepView>) -> Vec<TurnsView> {
             *shown += 1;
             return true;
         }
-        let is_unusual = step.status() == StepStatus::Failed || is_open(step);
+        let is_unusual = step.status() == StepProgress::Failed || is_open(step);
         *unusual += usize::from(is_unusual);
         is_unusual && *unusual <= UNUSUAL
     });
@@ -73,7 +73,7 @@ pub(crate) fn keep_some(steps: &mut Vec<StepView>) -> Vec<TurnsView> {
 }
 
 fn is_open(step: &StepView) -> bool {
-    matches!(step.status(), StepStatus::Running | StepStatus::Waiting | StepStatus::Handling)
+    step.status().is_open()
 }
 
 /// Which turns.
@@ -121,10 +121,10 @@ pub(crate) async fn turns(
     if !(1..=PAGE).contains(&limit) {
         return Err(Problem::bad_request("bad_query", format!("`limit` goes from 1 to {PAGE}")));
     }
-    let (detail, cuts) = api.detail(&id, &credential).await?;
+    let (detail, cuts) = api.detail(&id, &credential, None).await?;
     let mut steps = detail.into_steps();
     steps.retain(|step| {
-        step.id() == query.step && query.status.as_ref().is_none_or(|status| json!(step.status()) == *status)
+        step.id() == query.step && query.status.as_ref().is_none_or(|status| step.status().as_str() == status)
     });
     let total = steps.len();
     let mut steps: Vec<StepView> = steps.into_iter().skip(from).take(limit).collect();
@@ -141,7 +141,8 @@ pub(crate) async fn turns(
 mod tests {
     use jiff::Timestamp;
     use model::action::ErrorKind;
-    use model::{ActionError, Event, StepOutcome, Value};
+    use model::{ActionError, Event, History, StepOutcome};
+    use value::Value;
 
     use super::super::history;
     use super::*;
@@ -164,7 +165,7 @@ mod tests {
             (0..100).map(|turn| end(format!("copy[{turn}]"), turn % 2 == 1)).collect();
         events.push(end("last".into(), false));
         events.push(end("few[0]".into(), false));
-        let mut steps = history::steps(&events, None);
+        let mut steps = history::steps(&History::new(&events), None);
         let turns = keep_some(&mut steps);
         let expected = TurnsView { step: "copy".into(), count: 100, failed: 50, open: 0, took_ms: 100.0 };
         assert_eq!(turns, [expected]);

@@ -8,11 +8,11 @@ use axum::extract::State;
 use axum::response::{IntoResponse as _, Response};
 use engine::ResumeTokens;
 use http::header::CONTENT_TYPE;
-use model::redact::masked_value;
-use model::value::{Map, PublicForm, Value};
 use serde::{Deserialize, Serialize, Serializer};
 use serde_json::Value as Json;
 use utoipa::{IntoParams, ToSchema};
+use value::redact::masked_value;
+use value::{Map, PublicForm, Value};
 
 use super::recorded::{Cuts, Recorded, on_thread};
 use super::{hidden, history, large};
@@ -49,7 +49,7 @@ pub(crate) struct ValueView {
     /// How many entries or characters it has; 1 for a number.
     total: usize,
     /// The value, or the slice of it.
-    #[schema(value_type = model::Json)]
+    #[schema(value_type = value::Json)]
     value: Found,
 }
 
@@ -74,7 +74,7 @@ pub(crate) async fn values(
             (event, rest.to_owned(), cuts)
         }
         None => {
-            let (detail, cuts) = api.detail(&id, &credential).await?;
+            let (detail, cuts) = api.detail(&id, &credential, None).await?;
             let detail = serde_json::to_value(detail).map_err(|error| Problem::internal(&error))?;
             let at = by_position(&detail, &query.at).ok_or_else(unknown)?;
             (detail, at, cuts)

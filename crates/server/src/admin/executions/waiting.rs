@@ -5,12 +5,12 @@ use axum::extract::State;
 use engine::{Answer as Answered, AnsweredQuestion, QueueStatus, SignalError};
 use http::StatusCode;
 use jiff::Timestamp;
-use model::execution::WaitReason;
-use model::{Event, Map, Value};
+use model::execution::{History, WaitReason};
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 use store::Wait;
 use utoipa::ToSchema;
+use value::{Map, Value};
 
 use crate::admin::auth::credential::Credential;
 use crate::admin::auth::scope::Scope;
@@ -66,14 +66,10 @@ fn is_answered_from_outside(queue_status: &QueueStatus) -> bool {
 }
 
 /// The reasons why an execution waits, from the store alone. Without a daemon there is no resume address.
-pub(crate) fn stored(events: &[Event], waits: &[Wait]) -> Option<serde_json::Value> {
+pub(crate) fn stored(history: &History<'_>, waits: &[Wait]) -> Option<serde_json::Value> {
     let begun = |step: &str| {
-        events.iter().rev().find_map(|event| match event {
-            Event::Waiting { at, step: waiting, until, on, .. } if waiting == step => {
-                Some(pause(step, *at, *until, on))
-            }
-            _ => None,
-        })
+        let (_, on, wait) = history.step_waits().filter(|(waiting, ..)| *waiting == step).last()?;
+        Some(pause(step, wait.from, wait.until, on))
     };
     let pauses: Vec<_> = waits.iter().filter_map(|wait| begun(&wait.step)).collect();
     (!pauses.is_empty()).then(|| json!({ "pauses": pauses }))
@@ -94,12 +90,12 @@ pub(crate) struct SignalBody {
     /// The step; required if several wait.
     step: Option<String>,
     /// The data of the event; null if absent.
-    #[schema(value_type = Option<model::Json>)]
+    #[schema(value_type = Option<value::Json>)]
     data: Option<serde_json::Value>,
     /// The chosen option of an approval.
     option: Option<String>,
     /// The values of the approval's form.
-    #[schema(value_type = Option<HashMap<String, model::Json>>)]
+    #[schema(value_type = Option<HashMap<String, value::Json>>)]
     form: Option<serde_json::Map<String, serde_json::Value>>,
     /// The sender, as text for the history, at most 200 characters.
     by: Option<String>,
@@ -127,7 +123,7 @@ pub(crate) async fn signal(
     let id = api.execution_id(&id).await?;
     let SignalBody { step, data, option, form, by } = body.map(|body| body.0).unwrap_or_default();
     let bad = |detail: &str| Problem::new(StatusCode::UNPROCESSABLE_ENTITY, "bad_body", detail);
-    let by = Some(model::redact::truncate(&by.unwrap_or_else(|| BY.to_owned()), BY_CHARS).into_owned());
+    let by = Some(text::truncate(&by.unwrap_or_else(|| BY.to_owned()), BY_CHARS).into_owned());
     let engine = api.engine.clone();
     let step = step.as_deref();
     let status = match (option, data) {
@@ -208,7 +204,7 @@ pub(crate) struct EmitBody {
     #[schema(example = "order-17-paid")]
     name: String,
     /// The data of the event, which becomes the result of those steps; null if absent.
-    #[schema(value_type = Option<model::Json>)]
+    #[schema(value_type = Option<value::Json>)]
     data: Option<serde_json::Value>,
     /// The sender, as text for the history, at most 200 characters.
     by: Option<String>,
@@ -238,7 +234,7 @@ pub(crate) async fn emit(
         let detail = format!("the name of an event has from 1 to {NAME_BYTES} bytes");
         return Err(Problem::new(StatusCode::UNPROCESSABLE_ENTITY, "bad_event", detail));
     }
-    let by = model::redact::truncate(&by.unwrap_or_else(|| BY.to_owned()), BY_CHARS).into_owned();
+    let by = text::truncate(&by.unwrap_or_else(|| BY.to_owned()), BY_CHARS).into_owned();
     let (engine, data) = (api.engine.clone(), data.map(Value::from_serde).unwrap_or_default());
     // A caller that disconnects must not leave some of the waiting executions without the event.
     let sent = api.to_its_end(async move { engine.runtime().emit(&name, data, Some(by)).await }).await??;

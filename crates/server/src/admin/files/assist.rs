@@ -243,7 +243,7 @@ pub(crate) async fn definition(
     get, path = "/api/v1/schemas/{name}", tag = "files",
     params(("name" = String, Path, description = "`automation`, `connection`, `connector` or `test`")),
     responses(
-        (status = 200, description = "The schema, with the actions and connections in force", body = model::Json),
+        (status = 200, description = "The schema, with the actions and connections in force", body = value::Json),
         (status = 304, description = "It is the one that `If-None-Match` names"),
     ),
 )]
@@ -273,7 +273,7 @@ pub(crate) async fn schema(
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub(crate) struct SchedulePreviewRequest {
     /// The value of `schedule` in a trigger.
-    #[schema(value_type = model::Json, example = json!({"daily": {"at": "08:30"}, "timezone": "Europe/Berlin"}))]
+    #[schema(value_type = value::Json, example = json!({"daily": {"at": "08:30"}, "timezone": "Europe/Berlin"}))]
     schedule: serde_json::Value,
 }
 
@@ -325,7 +325,7 @@ pub(crate) struct ScaffoldRequest {
     trigger: String,
     /// Operations on its text, in the form of `POST /edit`.
     #[serde(default)]
-    operations: Vec<model::edit::Operation>,
+    operations: Vec<language::edit::Operation>,
     /// A payload that has come already: the first step reads its fields, and the first test starts with it.
     from: Option<PayloadSource>,
     /// An action that the one step calls, with the inputs of its example; the first test answers the call. Not with `from`.
@@ -443,7 +443,7 @@ pub(crate) async fn scaffold(
         }
         (Some(_), Some(_)) => return Err(wrong("give `from` or `action`, not both".to_owned())),
     };
-    let edited = model::edit::edit_file(&new.path, &new.text, &request.operations)
+    let edited = language::edit::edit_file(&new.path, &new.text, &request.operations)
         .map_err(|error| super::editing::problem(&error))?;
     let exists = api.engine.read_file(new.path.clone()).await.is_ok();
     Ok(Answer::ok(ScaffoldView {

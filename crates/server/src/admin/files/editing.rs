@@ -6,8 +6,8 @@ use axum::extract::State;
 use axum::response::Response;
 use http::header::IF_MATCH;
 use http::{HeaderMap, StatusCode};
-use model::edit::EditError;
 use serde::{Deserialize, Serialize};
+use text::yaml::edit::EditError;
 use utoipa::ToSchema;
 
 use super::project_files::{Changed, Written};
@@ -26,7 +26,7 @@ pub(crate) struct Edit {
     /// The text.
     text: String,
     /// The operations, applied in this order; at most 100.
-    operations: Vec<model::edit::Operation>,
+    operations: Vec<language::edit::Operation>,
 }
 
 /// The changes that operations make.

@@ -4,9 +4,9 @@
 use axum::extract::State;
 use engine::{ListedSecret, Rotation, SecretSource, StoredSecret};
 use jiff::Timestamp;
-use model::Secret;
 use serde::{Deserialize, Deserializer, Serialize};
 use utoipa::ToSchema;
+use value::Secret;
 
 use crate::admin::extract::{Answer, Body, Segment};
 use crate::admin::{Problem, Shared};

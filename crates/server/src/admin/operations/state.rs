@@ -5,9 +5,9 @@ use axum::extract::State;
 use engine::{StateScope, StateValue};
 use http::StatusCode;
 use jiff::Timestamp;
-use model::Value;
 use serde::{Deserialize, Serialize};
 use utoipa::{IntoParams, ToSchema};
+use value::Value;
 
 use crate::admin::extract::{Answer, Body, Query, Segment, Segments};
 use crate::admin::{Problem, Shared};
@@ -23,7 +23,7 @@ const MOST: u32 = 1000;
 #[schema(as = StateValue)]
 pub(crate) struct ValueView {
     key: String,
-    #[schema(value_type = model::Json)]
+    #[schema(value_type = value::Json)]
     value: serde_json::Value,
     /// When it will be forgotten; absent where it is kept for ever.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -129,7 +129,7 @@ pub(crate) async fn show(
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub(crate) struct ValueBody {
     /// At most 1 MiB as JSON.
-    #[schema(value_type = model::Json)]
+    #[schema(value_type = value::Json)]
     value: serde_json::Value,
     /// How long it is kept; for ever where it is not given.
     #[schema(example = "1d")]
@@ -153,7 +153,7 @@ pub(crate) async fn put(
     Body(ValueBody { value, ttl }): Body<ValueBody>,
 ) -> Result<Answer<ValueView>, Problem> {
     let scope = scope(&name, query.test)?;
-    let ttl = ttl.map(|ttl| model::units::parse_duration(&ttl)).transpose().map_err(|error| {
+    let ttl = ttl.map(|ttl| text::units::parse_duration(&ttl)).transpose().map_err(|error| {
         Problem::new(StatusCode::UNPROCESSABLE_ENTITY, "bad_body", format!("`ttl`: {error}"))
     })?;
     let (engine, value) = (api.engine.clone(), Value::from_serde(value));

@@ -39,7 +39,7 @@ impl StatisticsQuery {
             None => WINDOW_HOURS,
             Some(text) => {
                 let window =
-                    model::units::parse_duration(text).map_err(|error| bad(format!("`window`: {error}")))?;
+                    text::units::parse_duration(text).map_err(|error| bad(format!("`window`: {error}")))?;
                 let hours = u32::try_from(window.as_secs() / HOUR.as_secs()).unwrap_or(u32::MAX);
                 if window != HOUR * hours.min(MAX_WINDOW_HOURS) || hours == 0 {
                     return Err(bad("`window` is a number of whole hours up to `7d`".to_owned()));

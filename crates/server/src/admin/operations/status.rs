@@ -8,8 +8,8 @@ use axum::extract::State;
 use axum::response::{IntoResponse, Response};
 use http::header::CONTENT_TYPE;
 use jiff::Timestamp;
-use model::diagnostic::{DiagnosticEntry, Report, Utf16Index};
 use serde::{Deserialize, Serialize};
+use text::diagnostic::{DiagnosticEntry, Report, Utf16Index};
 use utoipa::ToSchema;
 
 use crate::admin::definitions::deployments::DeploymentView;
@@ -276,7 +276,7 @@ struct OutlineStep {
     /// Its verb.
     verb: &'static str,
     /// Its path in the file, for `POST /edit`: keys and indices.
-    at: Vec<model::edit::Segment>,
+    at: Vec<text::yaml::edit::Segment>,
     /// Start of its text, in UTF-16 units from 0.
     from: usize,
     /// End of its text.
@@ -314,7 +314,7 @@ pub(crate) struct Validated {
     references: Option<Vec<StepReference>>,
     /// The data of the file.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schema(value_type = Option<model::Json>)]
+    #[schema(value_type = Option<value::Json>)]
     data: Option<serde_json::Value>,
 }
 
@@ -377,7 +377,7 @@ impl From<(String, engine::TextRange)> for StepReference {
 /// The description of this API
 #[utoipa::path(
     get, path = "/api/openapi.json", tag = "status",
-    responses((status = 200, description = "This document", body = model::Json)),
+    responses((status = 200, description = "This document", body = value::Json)),
 )]
 pub(crate) async fn description(State(_): Shared) -> Response {
     static TEXT: LazyLock<String> = LazyLock::new(crate::admin::openapi);

@@ -8,9 +8,10 @@ use axum::extract::State;
 use engine::{Capture, ListenError, ListenView, MAX_CAPTURES, MAX_LISTEN_TIME, NonTrigger};
 use http::StatusCode;
 use jiff::Timestamp;
-use model::{AutomationId, File, HttpResponse, Value};
+use model::{AutomationId, HttpResponse};
 use serde::{Deserialize, Serialize};
 use utoipa::{IntoParams, ToSchema};
+use value::{File, Value};
 
 use super::subscriptions::SubscriptionView;
 use crate::admin::auth::credential::Credential;
@@ -72,7 +73,7 @@ pub(crate) struct CaptureView {
     answer: AnswerView,
     /// `trigger.results` as steps would read them; absent if the body cannot be read, or has more than 256 KiB.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schema(value_type = Option<model::Json>)]
+    #[schema(value_type = Option<value::Json>)]
     results: Option<serde_json::Value>,
     /// As it came, without headers that may hold a credential.
     #[schema(value_type = crate::admin::triggers::saved_payloads::StoredPayload)]
@@ -88,7 +89,7 @@ pub(crate) struct AnswerView {
     /// Each with its name and its value, in order. Credentials are `***`.
     headers: Vec<(String, String)>,
     /// The body as a file: `contentType`, `size`, `encoding`, `data`.
-    #[schema(value_type = model::Json)]
+    #[schema(value_type = value::Json)]
     body: serde_json::Value,
 }
 
@@ -212,7 +213,7 @@ pub(crate) async fn listen(
 ) -> Result<Answer<Listening>, Problem> {
     let automation = api.id_of(&id)?;
     let ListenBody { timeout, count } = body.map(|body| body.0).unwrap_or_default();
-    let time = timeout.map(|text| model::units::parse_duration(&text)).transpose().map_err(|error| {
+    let time = timeout.map(|text| text::units::parse_duration(&text)).transpose().map_err(|error| {
         Problem::new(StatusCode::UNPROCESSABLE_ENTITY, "bad_body", format!("`timeout`: {error}"))
     })?;
     let time = time.unwrap_or(MAX_LISTEN_TIME);

@@ -5,14 +5,15 @@ use std::collections::{HashMap, HashSet};
 use engine::Deployment;
 use http::{HeaderName, HeaderValue, Method, StatusCode};
 use jiff::Timestamp;
+use model::Payload;
 use model::automation::{StartForm, WebhookTrigger};
-use model::diagnostic::nearest;
-use model::instant::Instant;
-use model::{Map, Payload, Value};
 use percent_encoding::{AsciiSet, CONTROLS, NON_ALPHANUMERIC, utf8_percent_encode};
 use serde_json::Value as Json;
+use text::diagnostic::nearest;
 use trigger::webhook::Request;
 use utoipa::ToSchema;
+use value::instant::Instant;
+use value::{Map, Value};
 
 use crate::admin::Problem;
 
@@ -35,23 +36,23 @@ pub(crate) struct StartPayload {
     /// The HTTP method.
     method: Option<String>,
     /// The headers by name.
-    headers: Option<HashMap<String, model::Json>>,
+    headers: Option<HashMap<String, value::Json>>,
     /// The query: parameters by name, or a text as it is sent.
-    query: Option<model::Json>,
+    query: Option<value::Json>,
     /// The path after the token.
     path: Option<String>,
     /// JSON, a text, or a file.
-    body: Option<model::Json>,
+    body: Option<value::Json>,
     /// As `query`, in a saved payload.
-    query_parameters: Option<model::Json>,
+    query_parameters: Option<value::Json>,
     /// The encoded query, in a saved payload.
     raw_query: Option<String>,
     /// As `path`, in a saved payload.
     path_fragment: Option<String>,
     /// The decision of the trigger's code, in a saved payload.
-    decided: Option<model::Json>,
+    decided: Option<value::Json>,
     /// The items that a poll found.
-    data: Option<model::Json>,
+    data: Option<value::Json>,
     #[schema(format = DateTime)]
     polled_at: Option<String>,
     /// The instant of the schedule.
@@ -62,7 +63,7 @@ pub(crate) struct StartPayload {
     /// The IANA zone, in a saved payload.
     timezone: Option<String>,
     /// The inputs by name.
-    inputs: Option<HashMap<String, model::Json>>,
+    inputs: Option<HashMap<String, value::Json>>,
 }
 
 /// The payload that `given` is for a start of this automation at `now`.
@@ -293,9 +294,9 @@ impl Reader<'_> {
     }
 
     /// The bytes of the body with their type: a text as it is, a file as its bytes, anything else as JSON.
-    fn body(&mut self, given: Option<&Json>) -> (model::value::Data, Option<String>) {
+    fn body(&mut self, given: Option<&Json>) -> (value::Data, Option<String>) {
         let value = match given {
-            None | Some(Json::Null) => return (model::value::Data::default(), None),
+            None | Some(Json::Null) => return (value::Data::default(), None),
             Some(Json::String(text)) => {
                 return (text.as_bytes().to_vec().into(), Some("text/plain; charset=utf-8".to_owned()));
             }
@@ -310,7 +311,7 @@ impl Reader<'_> {
                 _ => {
                     let way = "it has `contentType`, `size`, `encoding` (`utf8` or `base64`) and `data`";
                     self.wrong.push(format!("`body.$file` is no file: {way}"));
-                    (model::value::Data::default(), None)
+                    (value::Data::default(), None)
                 }
             };
         }

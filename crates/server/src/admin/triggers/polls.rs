@@ -5,9 +5,10 @@ use axum::extract::State;
 use engine::{ForwardError, PollError};
 use http::StatusCode;
 use jiff::Timestamp;
-use model::{AutomationId, Value};
+use model::AutomationId;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
+use value::Value;
 
 use crate::admin::extract::{Answer, Body, Segment};
 use crate::admin::{Api, Problem, Shared};
@@ -39,7 +40,7 @@ pub(crate) struct PollView {
     /// How many failed since the last one that did not.
     failures: u32,
     /// The cursor of the next poll: for an event an instant, else the value of the trigger's `cursor`.
-    #[schema(value_type = model::Json)]
+    #[schema(value_type = value::Json)]
     cursor: serde_json::Value,
     /// How many there were.
     polls: u64,
@@ -86,7 +87,7 @@ pub(crate) struct PollDetail {
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub(crate) struct RewindBody {
     /// For an event an instant, else a value as the trigger's `cursor` gives it.
-    #[schema(value_type = model::Json)]
+    #[schema(value_type = value::Json)]
     cursor: serde_json::Value,
 }
 

@@ -10,10 +10,11 @@ use http::header::IF_MATCH;
 use http::{HeaderMap, StatusCode};
 use jiff::Timestamp;
 use model::payload::WebhookPayload;
-use model::{AutomationId, File, Payload};
+use model::{AutomationId, Payload};
 use serde::{Deserialize, Serialize};
 use utoipa::openapi::{ObjectBuilder, Ref, RefOr, Schema};
 use utoipa::{PartialSchema, ToSchema};
+use value::File;
 
 use crate::admin::extract::{Answer, Body, Segment, Segments};
 use crate::admin::files::project_files::{quoted, with_etag};
@@ -109,7 +110,7 @@ pub(crate) struct PreviewBody {
 pub(crate) struct PreviewView {
     /// `trigger.results` as steps would read them; absent if the payload or its body cannot be read.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schema(value_type = Option<model::Json>)]
+    #[schema(value_type = Option<value::Json>)]
     results: Option<serde_json::Value>,
     /// The value of the trigger's `if`; absent without one.
     #[serde(skip_serializing_if = "Option::is_none")]

@@ -29,7 +29,7 @@ pub(crate) struct SubscriptionView {
     test: bool,
     /// Its id at the other application.
     #[serde(skip_serializing_if = "serde_json::Value::is_null")]
-    #[schema(value_type = Option<model::Json>)]
+    #[schema(value_type = Option<value::Json>)]
     remote: serde_json::Value,
     /// Why it could not be set right, if it could not.
     #[serde(skip_serializing_if = "Option::is_none")]

@@ -2,7 +2,7 @@
 
 use maud::{Markup, html};
 use model::action::{InputSpec, InputType};
-use model::value::Value;
+use value::Value;
 
 use super::strings;
 use crate::resume::submission::{FIELD, Form};

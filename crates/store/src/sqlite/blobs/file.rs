@@ -10,8 +10,8 @@ use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
-use model::value::{Blob, BlobSource, Data, ExternalBytes, FileStorage, FileWriter, damaged};
 use sha2::{Digest as _, Sha256};
+use value::{Blob, BlobSource, Data, ExternalBytes, FileStorage, FileWriter, damaged};
 
 use super::super::regular;
 use super::folder::{Folder, Hash, Pin};

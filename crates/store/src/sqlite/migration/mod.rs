@@ -10,9 +10,9 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use model::failpoint::{Failpoint, Failpoints};
-use model::value::{BlobSource as _, FileStorage as _, FileWriter};
 use rusqlite::{Connection, OptionalExtension as _, params};
 use sha2::{Digest as _, Sha256};
+use value::{BlobSource as _, FileStorage as _, FileWriter};
 
 use super::blobs::{BlobFiles, Folder};
 use super::error_map::{ErrorClass, classify, describe};

@@ -5,8 +5,8 @@ mod races;
 use std::sync::{Arc, LazyLock};
 
 use connector::Registry;
-use model::diagnostic::{Report, Source};
-use model::load::Unreadable;
+use language::load::Unreadable;
+use text::diagnostic::{Report, Source};
 
 use crate::plan::Plan;
 
@@ -14,7 +14,7 @@ static REGISTRY: LazyLock<Registry> = LazyLock::new(|| Registry::builtin().expec
 
 /// Checks a file that loads.
 fn report(text: &str) -> Report {
-    let loaded = model::load::automation(Arc::new(Source::new("test.yaml", text)), "test");
+    let loaded = language::load::automation(Arc::new(Source::new("test.yaml", text)), "test");
     let Some(automation) = loaded.value else { panic!("{text}\n{}", loaded.report.render(false)) };
     let (plan, problems) = Plan::build(&automation);
     assert!(problems.is_empty(), "{text}\n{problems:?}");
@@ -433,7 +433,7 @@ fn every_expression_of_a_step_is_visited() {
 #[test]
 fn a_connection_reads_secrets_and_the_environment() {
     let text = "type: wiki.basic\nwith: {email: \"${{ env.EMAIL }}\", apiToken: \"${{ secret.token }}\", host: \"${{ trigger.results }}\"}\n";
-    let loaded = model::load::connection(Arc::new(Source::new("c.yaml", text)), "c");
+    let loaded = language::load::connection(Arc::new(Source::new("c.yaml", text)), "c");
     let connection = loaded.value.expect("it loads");
     let report = Report::new(connection.source.clone(), super::connection(&connection));
     assert_eq!(codes(&report), ["name-not-here secret", "name-not-here trigger"]);

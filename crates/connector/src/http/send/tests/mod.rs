@@ -7,8 +7,8 @@ use std::time::Duration;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use model::{File, Map, Value};
 use pretty_assertions::assert_eq;
+use value::{File, Map, Value};
 
 use super::*;
 use crate::connection::{Auth, Base, BaseUrl, ConnectionInput, ConnectionType, ResolvedConnection};
@@ -490,7 +490,7 @@ async fn neither_a_request_nor_its_body_leaves_while_the_gate_is_closed() {
 #[derive(Debug)]
 struct Stored(Vec<u8>);
 
-impl model::value::Blob for Stored {
+impl value::Blob for Stored {
     fn digest(&self) -> [u8; 32] {
         Data::from(self.0.clone()).digest()
     }
@@ -507,7 +507,7 @@ impl model::value::Blob for Stored {
 #[tokio::test]
 async fn json_and_forms_with_files_are_sent_without_the_files_in_memory() {
     let server = Server::start(|_, _| reply("200 OK", b"{}")).await;
-    let stored = model::value::ExternalBytes::new(Arc::new(Stored(vec![0xff; 300_000])));
+    let stored = value::ExternalBytes::new(Arc::new(Stored(vec![0xff; 300_000])));
     let file = |data: Data| Value::from(File { content_type: "a/b".into(), filename: None, data });
     let value = |data: Data| Value::from(Map::from_iter([("list", Value::from(vec![file(data)]))]));
     let (external, loaded) = (value(stored.into()), value(vec![0xff; 300_000].into()));

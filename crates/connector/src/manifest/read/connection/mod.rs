@@ -5,9 +5,11 @@ mod oauth;
 use std::sync::Arc;
 
 use ::http::HeaderName;
-use model::diagnostic::{Diagnostic, Diagnostics};
-use model::yaml::{Field, MapReader};
-use model::{InputType, Map, Span, Value};
+use model::InputType;
+use text::Span;
+use text::diagnostic::{Diagnostic, Diagnostics};
+use text::yaml::{Field, MapReader};
+use value::{Map, Value};
 
 use super::{check_identifier, input};
 use crate::connection::{Auth, AuthHeader, Base, BaseUrl, ConnectionInput, ConnectionTest, ConnectionType};

@@ -1,6 +1,6 @@
 //! Reads the `oauth2` section of a connection type.
 
-use model::yaml::{Field, MapReader};
+use text::yaml::{Field, MapReader};
 
 use super::Check;
 use crate::oauth::{Flow, OAuthConfig, SitesConfig};

@@ -11,10 +11,10 @@ use engine::{Deployment, Graph};
 use http::header::{CONTENT_DISPOSITION, CONTENT_TYPE};
 use http::{HeaderValue, StatusCode};
 use model::automation::Automation;
-use model::diagnostic::Report;
 use model::{Event, LogLine};
 use serde::{Deserialize, Serialize};
 use store::{ExecutionRow, Store};
+use text::diagnostic::Report;
 use utoipa::{IntoParams, ToSchema};
 
 use super::execution;
@@ -60,7 +60,7 @@ pub(crate) struct Export {
     #[serde(skip_serializing_if = "Option::is_none")]
     definition: Option<ExportedDefinition>,
     /// Its log lines, at most 10,000.
-    #[schema(value_type = Vec<model::Json>)]
+    #[schema(value_type = Vec<value::Json>)]
     logs: Vec<LogLine>,
 }
 

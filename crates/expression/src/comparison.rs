@@ -1,0 +1,233 @@
+//! Extracts the comparisons of an expression, for checks that find those that can never be true.
+
+use std::ops::Range;
+
+use minijinja::machinery::ast::{BinOpKind, CallArg, CompareOpKind, Expr};
+use minijinja::machinery::parse_expr;
+use value::Value;
+
+use super::dependencies::{self, Reference};
+use super::program::{NULL, literal};
+
+/// `left == right`, `left != right` or `left in right`.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ComparisonSite {
+    /// The operands, left first.
+    pub operands: [Operand; 2],
+    /// True for `!=`.
+    pub negated: bool,
+    /// True for `in` and `not in`: the right operand is a list, or a text that is searched.
+    pub is_containment: bool,
+    /// The end, in bytes of the expression's text.
+    pub end: usize,
+}
+
+/// An operand of a comparison.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Operand {
+    /// The path, if the operand is nothing but a path.
+    pub path: Option<Reference>,
+    /// Every path that the operand reads.
+    pub reads: Vec<Reference>,
+    /// The values, if the operand is a literal or a list of literals.
+    pub literals: Option<Vec<Value>>,
+    /// The location, in bytes of the expression's text.
+    pub at: Range<usize>,
+}
+
+/// Finds all comparisons of an expression.
+pub(super) fn find_comparisons(text: &str) -> Vec<ComparisonSite> {
+    let Ok(parsed) = parse_expr(text) else { return Vec::new() };
+    let mut found = Vec::new();
+    visit(&parsed, text, &mut found);
+    found
+}
+
+/// Finds the values without an `else` whose absence the expression does not handle.
+pub(super) fn values_without_else(text: &str) -> Vec<Range<usize>> {
+    fn visit(expr: &Expr<'_>, text: &str, optional: bool, found: &mut Vec<Range<usize>>) {
+        if let Expr::IfExpr(choice) = expr
+            && choice.false_expr.is_none()
+            && !optional
+        {
+            // A condition that is a path or a call ends with the span of its last part.
+            let end = operand(&choice.test_expr, text).at.end;
+            found.push(operand(expr, text).at.start..end);
+        }
+        let handles = match expr {
+            Expr::Filter(filter) => matches!(filter.name, "default" | "d"),
+            Expr::Test(test) => matches!(test.name, "defined" | "undefined"),
+            Expr::IfExpr(_) => optional,
+            _ => false,
+        };
+        visit_children(expr, &mut |part| visit(part, text, handles, found));
+    }
+    let mut found = Vec::new();
+    if let Ok(parsed) = parse_expr(text) {
+        visit(&parsed, text, false, &mut found);
+    }
+    found
+}
+
+fn visit(expr: &Expr<'_>, text: &str, found: &mut Vec<ComparisonSite>) {
+    let mut compare = |left: &Expr<'_>, right: &Expr<'_>, negated: bool, is_containment: bool| {
+        let operands = [operand(left, text), operand(right, text)];
+        let end = operands[1].at.end;
+        found.push(ComparisonSite { operands, negated, is_containment, end });
+    };
+    match expr {
+        Expr::BinOp(op) => match op.op {
+            BinOpKind::Eq => compare(&op.left, &op.right, false, false),
+            BinOpKind::Ne => compare(&op.left, &op.right, true, false),
+            BinOpKind::In => compare(&op.left, &op.right, false, true),
+            _ => {}
+        },
+        Expr::Compare(chain) => {
+            let mut left = &chain.expr;
+            for operand in &chain.ops {
+                match operand.op {
+                    CompareOpKind::Eq => compare(left, &operand.expr, false, false),
+                    CompareOpKind::Ne => compare(left, &operand.expr, true, false),
+                    CompareOpKind::In => compare(left, &operand.expr, false, true),
+                    CompareOpKind::NotIn => compare(left, &operand.expr, true, true),
+                    _ => {}
+                }
+                left = &operand.expr;
+            }
+        }
+        _ => {}
+    }
+    visit_children(expr, &mut |part| visit(part, text, found));
+}
+
+/// Calls `visit` with each direct subexpression.
+pub(super) fn visit_children(expr: &Expr<'_>, visit: &mut dyn FnMut(&Expr<'_>)) {
+    match expr {
+        Expr::Var(_) | Expr::Const(_) => {}
+        Expr::GetAttr(link) => visit(&link.expr),
+        Expr::GetItem(link) => {
+            visit(&link.expr);
+            visit(&link.subscript_expr);
+        }
+        Expr::Slice(slice) => {
+            visit(&slice.expr);
+            [&slice.start, &slice.stop, &slice.step].into_iter().flatten().for_each(visit);
+        }
+        Expr::UnaryOp(op) => visit(&op.expr),
+        Expr::BinOp(op) => {
+            visit(&op.left);
+            visit(&op.right);
+        }
+        Expr::Compare(chain) => {
+            visit(&chain.expr);
+            chain.ops.iter().for_each(|operand| visit(&operand.expr));
+        }
+        Expr::IfExpr(choice) => {
+            visit(&choice.test_expr);
+            visit(&choice.true_expr);
+            choice.false_expr.iter().for_each(visit);
+        }
+        Expr::Filter(filter) => {
+            filter.expr.iter().for_each(&mut *visit);
+            arguments(&filter.args, visit);
+        }
+        Expr::Test(test) => {
+            visit(&test.expr);
+            arguments(&test.args, visit);
+        }
+        Expr::Call(call) => {
+            visit(&call.expr);
+            arguments(&call.args, visit);
+        }
+        Expr::List(list) => list.items.iter().for_each(visit),
+        Expr::Tuple(tuple) => tuple.items.iter().for_each(visit),
+        Expr::Map(map) => map.keys.iter().chain(&map.values).for_each(visit),
+    }
+}
+
+fn arguments(arguments: &[CallArg<'_>], visit: &mut dyn FnMut(&Expr<'_>)) {
+    for argument in arguments {
+        match argument {
+            CallArg::Pos(expr)
+            | CallArg::Kwarg(_, expr)
+            | CallArg::PosSplat(expr)
+            | CallArg::KwargSplat(expr) => visit(expr),
+        }
+    }
+}
+
+pub(super) fn operand(expr: &Expr<'_>, text: &str) -> Operand {
+    let mut reads = Vec::new();
+    paths(expr, &mut reads);
+    let path = dependencies::direct_path(expr).filter(|_| !matches!(expr, Expr::Filter(_)));
+    let end = (expr.span().end_offset as usize).min(text.len());
+    let start = super::constant::operand_start(expr).min(end);
+    Operand {
+        path: path.map(|links| Reference::new(links, false)),
+        reads,
+        literals: literals(expr),
+        at: start..end,
+    }
+}
+
+/// Collects the paths that an expression reads, each at its full length.
+fn paths(expr: &Expr<'_>, found: &mut Vec<Reference>) {
+    match (dependencies::direct_path(expr).filter(|_| !matches!(expr, Expr::Filter(_))), expr) {
+        (Some(links), _) => found.push(Reference::new(links, false)),
+        // The name of a function is not a path.
+        (None, Expr::Call(call)) => arguments(&call.args, &mut |part| paths(part, found)),
+        (None, _) => visit_children(expr, &mut |part| paths(part, found)),
+    }
+}
+
+fn literals(expr: &Expr<'_>) -> Option<Vec<Value>> {
+    match expr {
+        Expr::List(list) => list.items.iter().map(literal_of).collect(),
+        expr => literal_of(expr).map(|value| vec![value]),
+    }
+}
+
+/// The value of a literal; `None` for any other expression.
+pub(super) fn literal_of(expr: &Expr<'_>) -> Option<Value> {
+    match expr {
+        Expr::Const(constant) => literal(&constant.value),
+        Expr::Var(var) if var.id == NULL => Some(Value::Null),
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn check(text: &str, expected: &[&str]) {
+        let show = |operand: &Operand| match (&operand.path, &operand.literals) {
+            (Some(path), _) => path.path.iter().map(|name| name.as_str()).collect::<Vec<_>>().join("."),
+            (None, Some(values)) => values.iter().map(Value::to_json).collect::<Vec<_>>().join(","),
+            (None, None) => format!("{} paths", operand.reads.len()),
+        };
+        let sign = |found: &ComparisonSite| match (found.is_containment, found.negated) {
+            (false, false) => "==",
+            (false, true) => "!=",
+            (true, false) => "in",
+            (true, true) => "not in",
+        };
+        let found = find_comparisons(text);
+        let found = found
+            .iter()
+            .map(|it| format!("{} {} {}", show(&it.operands[0]), sign(it), show(&it.operands[1])));
+        assert_eq!(found.collect::<Vec<_>>(), expected, "{text}");
+    }
+
+    #[test]
+    fn comparisons_are_found_with_what_they_compare() {
+        check("a.b == 'x'", &[r#"a.b == "x""#]);
+        check("'x' != a['c-d']", &[r#""x" != a.c-d"#]);
+        check("a in ['x', 1] and not b", &[r#"a in "x",1"#]);
+        check("a not in b", &["a in b"]);
+        check("a != b == c", &["a != b", "b == c"]);
+        check("(a | lower) == hmac(b, c)", &["1 paths == 2 paths"]);
+        check("1 if a == true else 2", &["a == true"]);
+        check("a < 2 or b is defined", &[]);
+    }
+}

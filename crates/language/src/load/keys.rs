@@ -1,0 +1,200 @@
+//! The tables of keys and shapes from which the loader reads and the JSON Schemas are made.
+//!
+//! A mapping with fixed keys is an [`Object`]; it is declared once, beside the code that lowers it. Reading goes
+//! through [`Object::open`], so a key that is not in the table is an error, and one that is in it is in the schema.
+
+use text::diagnostic::Diagnostics;
+use text::yaml::{MapReader, Node};
+
+/// A mapping with fixed keys.
+#[derive(Debug)]
+pub(crate) struct Object {
+    /// The noun for messages, with its article: "a retry".
+    pub(crate) what: &'static str,
+    /// Its keys, in the order in which they are documented.
+    pub(crate) keys: &'static [Key],
+    /// Which keys exclude each other.
+    pub(crate) choice: Choice,
+}
+
+/// Which keys of an [`Object`] exclude each other.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Choice {
+    /// None do.
+    Any,
+    /// Exactly one of these has to be there.
+    ExactlyOne(&'static [&'static str]),
+    /// At most one of these may be there.
+    AtMostOne(&'static [&'static str]),
+    /// Exactly one of `one` has to be there; where `key` has this `value`, all of `all` in their place.
+    ExactlyOneUnless {
+        /// The keys that exclude each other.
+        one: &'static [&'static str],
+        /// The key that decides, and the word that it then has.
+        when: (&'static str, &'static str),
+        /// The keys that are then required.
+        all: &'static [&'static str],
+    },
+}
+
+/// One key.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Key {
+    /// As it is written.
+    pub(crate) name: &'static str,
+    /// The form of the value.
+    pub(crate) shape: Shape,
+    /// True if the key is required.
+    pub(crate) required: bool,
+    /// The description for authors, with the default.
+    pub(crate) about: &'static str,
+}
+
+/// The form of the value of a key.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Shape {
+    /// Any text.
+    Text,
+    /// A text that is not blank.
+    NonBlankText,
+    /// A text of this form, an ECMA regular expression.
+    Pattern(&'static str),
+    /// `true` or `false`.
+    Bool,
+    /// `true`, and nothing else.
+    ConstTrue,
+    /// A whole number within these bounds, both included.
+    Integer(i64, i64),
+    /// A number within these bounds, both included.
+    Number(f64, f64),
+    /// A duration.
+    Duration,
+    /// A size in bytes.
+    Size,
+    /// One of these words.
+    Enum(&'static [&'static str]),
+    /// Nothing at all, or this.
+    Optional(&'static Shape),
+    /// Any of these.
+    AnyOf(&'static [Shape]),
+    /// A list of these.
+    List(&'static Shape),
+    /// A list with at least one of these, or one of them alone.
+    OneOrMore(&'static Shape),
+    /// A mapping with fixed keys.
+    Object(&'static Object),
+    /// A mapping from names of the author's own, of this form, to these.
+    MapOf(&'static str, &'static Shape),
+    /// As [`Shape::MapOf`], with at least one entry.
+    NonEmptyMapOf(&'static str, &'static Shape),
+    /// A bare or wrapped expression.
+    Expression,
+    /// An expression, or a list written out.
+    ListOrExpression,
+    /// A text that holds `${{ }}`.
+    WrappedExpression,
+    /// Any value, with `${{ }}` in its texts.
+    Template,
+    /// A list of steps, which may be empty.
+    MaybeEmptySteps,
+    /// A list of at least one step.
+    Steps,
+    /// A value of a form that only the file's rules say, with its own schema.
+    ConfigVar,
+}
+
+/// An identifier: what can be written after a dot in an expression.
+pub(crate) const IDENTIFIER: &str = "^[A-Za-z_][A-Za-z0-9_]*$";
+/// The id of an Automation.
+pub(crate) const AUTOMATION_ID: &str = "^[a-z0-9][a-z0-9-]*$";
+/// Any text that is not empty.
+pub(crate) const ANY_NAME: &str = "^";
+/// A media type, such as `text/plain; charset=utf-8`.
+pub(crate) const CONTENT_TYPE: &str = r"^[^\s/;]+/[^\s/;]+(\s*;.*)?$";
+
+impl Key {
+    /// A key that may be left out.
+    pub(crate) const fn new(name: &'static str, shape: Shape, about: &'static str) -> Self {
+        Self { name, shape, required: false, about }
+    }
+
+    /// A key that has to be there.
+    pub(crate) const fn required(name: &'static str, shape: Shape, about: &'static str) -> Self {
+        Self { name, shape, required: true, about }
+    }
+}
+
+impl Object {
+    /// A reader of this mapping with all its keys declared; misspelt ones are read as what they were meant as. What is
+    /// missing or excludes each other is reported, and so is a value that is no mapping.
+    pub(super) fn open<'n, 'd>(
+        &'static self,
+        node: &'n Node,
+        diagnostics: &'d Diagnostics,
+    ) -> Option<MapReader<'n, 'd>> {
+        let long = super::long_form::long_form(self.what, node);
+        let mut reader = MapReader::new_with_suggestion(node, self.what, long, diagnostics)?;
+        self.keys.iter().for_each(|key| reader.allow(&[key.name]));
+        reader.set_foreign_keys(super::other_dialects::foreign_keys_of(self.what));
+        reader.set_conflict_help(super::other_dialects::instead_of_several(self.what));
+        reader.correct_keys(|_| false);
+        for key in self.keys.iter().filter(|key| key.required) {
+            reader.required(key.name);
+        }
+        match self.choice {
+            Choice::Any => {}
+            // A key that means nothing was probably meant as one of these, and is reported itself.
+            Choice::ExactlyOne(keys)
+                if reader.unknown_entries().next().is_some() && !keys.iter().any(|key| reader.has(key)) => {}
+            Choice::ExactlyOne(keys) => {
+                reader.exactly_one_of(keys);
+            }
+            // The reader of the keys reports which one is missing.
+            Choice::AtMostOne(keys) | Choice::ExactlyOneUnless { one: keys, .. } => {
+                reader.at_most_one_of(keys);
+            }
+        }
+        Some(reader)
+    }
+}
+
+/// True if a key of this name takes an expression without `${{ }}` in a step or a trigger: `if`, `forEach`, `switch`.
+#[must_use]
+pub fn takes_expression(key: &str) -> bool {
+    fn has(keys: &[Key], name: &str) -> bool {
+        keys.iter().any(|key| match key.shape {
+            Shape::Expression | Shape::ListOrExpression => key.name == name,
+            Shape::Object(inner) => has(inner.keys, name),
+            _ => false,
+        })
+    }
+    has(super::STEP_KEYS, key)
+        || has(super::TRIGGER.keys, key)
+        || super::VERBS.iter().any(|verb| has(verb.keys, key))
+}
+
+/// True if a key of this name exists anywhere in an automation.
+pub(super) fn is_key(name: &str) -> bool {
+    fn within(shape: &Shape, name: &str) -> bool {
+        match shape {
+            Shape::Object(inner) => among(inner.keys, name),
+            Shape::Optional(inner) | Shape::List(inner) | Shape::OneOrMore(inner) => within(inner, name),
+            Shape::MapOf(_, inner) | Shape::NonEmptyMapOf(_, inner) => within(inner, name),
+            Shape::AnyOf(shapes) => shapes.iter().any(|shape| within(shape, name)),
+            _ => false,
+        }
+    }
+    fn among(keys: &[Key], name: &str) -> bool {
+        keys.iter().any(|key| key.name == name || within(&key.shape, name))
+    }
+    among(super::AUTOMATION.keys, name)
+        || among(super::TRIGGER.keys, name)
+        || among(super::STEP_KEYS, name)
+        || super::VERBS.iter().any(|verb| among(verb.keys, name))
+}
+
+/// True if `text` can follow a dot in an expression.
+pub(super) fn is_identifier(text: &str) -> bool {
+    text.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_')
+        && text.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_')
+}

@@ -1,0 +1,251 @@
+//! How often, how many, how long: `retry`, `concurrency`, `retention`, `timeout`.
+
+use std::time::Duration;
+
+use model::automation::{Concurrency, ConcurrencyPolicy, Retention};
+use model::retry::{RetryOn, RetryPolicy};
+use text::diagnostic::{Diagnostic, Diagnostics};
+use text::units::{MAX_DURATION, format_duration};
+use text::yaml::{Field, Kind, MapReader, Node};
+
+use super::common::duration_within;
+use super::keys::{Choice, Key, Object, Shape};
+use super::template::template;
+
+/// The most retries of a step or an execution.
+pub(crate) const MAX_RETRIES: i64 = 100;
+/// The longest wait before a retry.
+pub(super) const MAX_DELAY: Duration = Duration::from_secs(24 * 3600);
+/// The most that a wait grows by from one retry to the next.
+const MAX_BACKOFF: f64 = 10.0;
+/// The most executions side by side that `concurrency` can allow.
+const MAX_LIMIT: i64 = 1000;
+/// The longest that finished executions can be kept: ten years.
+const MAX_DAYS: i64 = 3650;
+/// The most finished executions that `count` can keep: they are counted at each clearing.
+const MAX_KEPT: i64 = 1_000_000;
+
+const RETRY_ON: [(&str, RetryOn); 4] = [
+    ("network", RetryOn::Network),
+    ("5xx", RetryOn::ServerError),
+    ("429", RetryOn::TooManyRequests),
+    ("all", RetryOn::All),
+];
+
+const POLICIES: [(&str, ConcurrencyPolicy); 3] = [
+    ("queue", ConcurrencyPolicy::Queue),
+    ("skip", ConcurrencyPolicy::Skip),
+    ("cancelRunning", ConcurrencyPolicy::CancelRunning),
+];
+
+const MAX: Key =
+    Key::required("max", Shape::Integer(0, MAX_RETRIES), "The number of tries after the first one.");
+const DELAY: Key = Key::new("delay", Shape::Duration, "The delay before the first retry. Default: 1s.");
+const BACKOFF: Key = Key::new(
+    "backoff",
+    Shape::Number(1.0, MAX_BACKOFF),
+    "The factor of each further delay; 1 keeps it constant. Default: 2.",
+);
+const LONGEST: Key = Key::new("maxDelay", Shape::Duration, "The longest delay. Default: 60s.");
+
+/// `retry` of a step.
+pub(super) static STEP_RETRY: Object = Object {
+    what: "a retry",
+    keys: &[
+        MAX,
+        DELAY,
+        BACKOFF,
+        LONGEST,
+        Key::new(
+            "on",
+            Shape::OneOrMore(&Shape::AnyOf(&[
+                Shape::Enum(&["network", "5xx", "429", "all"]),
+                Shape::Integer(429, 429),
+            ])),
+            "The errors that are tried again: no answer (network), answers of 500 to 599 (5xx), answers of 429, or all. \
+             Default: [network, 5xx, 429] of an action, all of any other step.",
+        ),
+    ],
+    choice: Choice::Any,
+};
+
+/// `retry` of a whole execution.
+pub(super) static EXECUTION_RETRY: Object =
+    Object { what: "a retry", keys: &[MAX, DELAY, BACKOFF, LONGEST], choice: Choice::Any };
+
+pub(super) static CONCURRENCY: Object = Object {
+    what: "a concurrency",
+    keys: &[
+        Key::required("limit", Shape::Integer(1, MAX_LIMIT), "How many executions may run at the same time."),
+        Key::new(
+            "key",
+            Shape::Template,
+            "Executions with different keys do not count against each other's limit: `${{ trigger.results.body.data.customer }}`.",
+        ),
+        Key::new(
+            "policy",
+            Shape::Enum(&["queue", "skip", "cancelRunning"]),
+            "An execution over the limit waits (queue), ends as cancelled (skip), or replaces the oldest one (cancelRunning). Default: queue, and skip for a synchronous webhook.",
+        ),
+    ],
+    choice: Choice::Any,
+};
+
+pub(super) static RETENTION: Object = Object {
+    what: "a retention",
+    keys: &[
+        Key::new(
+            "days",
+            Shape::Integer(1, MAX_DAYS),
+            "How many days a finished execution is kept. Default: the daemon's, 14.",
+        ),
+        Key::new(
+            "failedDays",
+            Shape::Integer(1, MAX_DAYS),
+            "How many days executions that failed, were cancelled or are stuck are kept. Default: days.",
+        ),
+        Key::new(
+            "keepFailed",
+            Shape::Bool,
+            "`true`: executions that failed, were cancelled or are stuck are kept forever. Default: false.",
+        ),
+        Key::new(
+            "count",
+            Shape::Integer(1, MAX_KEPT),
+            "The largest number of finished executions that are kept, the newest ones: this many successful ones, and this many others. \
+             Default: any number.",
+        ),
+    ],
+    choice: Choice::Any,
+};
+
+/// A retry: a number of tries, or a mapping of `object`.
+pub(super) fn retry(field: Field<'_, '_>, object: &'static Object, diagnostics: &Diagnostics) -> RetryPolicy {
+    let Some(node) = field.node() else { return RetryPolicy::none() };
+    match &node.kind {
+        Kind::Integer(_) | Kind::Unsigned(_) => {
+            RetryPolicy::times(field.integer(0..=MAX_RETRIES).map_or(0, small))
+        }
+        Kind::Map(_) => {
+            let Some(mut reader) = object.open(node, diagnostics) else { return RetryPolicy::none() };
+            let policy = retry_map(&mut reader, object, diagnostics);
+            reader.finish();
+            policy
+        }
+        _ => {
+            let message = format!("expected a number or a mapping for `retry`, found {}", node.kind_name());
+            let help =
+                "write the number of tries after the first, like `retry: 3`, or `retry: {max: 3, delay: 2s}`";
+            diagnostics.push(Diagnostic::error("wrong-type", message, node.head()).help(help));
+            RetryPolicy::none()
+        }
+    }
+}
+
+fn retry_map(
+    reader: &mut MapReader<'_, '_>,
+    object: &'static Object,
+    diagnostics: &Diagnostics,
+) -> RetryPolicy {
+    let mut policy = RetryPolicy::times(reader.take("max").integer(0..=MAX_RETRIES).map_or(0, small));
+    let waits = Duration::ZERO..=MAX_DELAY;
+    if let Some(delay) = duration_within(reader.take("delay"), "delay", &waits, diagnostics) {
+        policy.delay = delay;
+    }
+    let backoff = reader.take("backoff");
+    if let Some(factor) = backoff.number() {
+        if (1.0..=MAX_BACKOFF).contains(&factor) {
+            policy.backoff = factor;
+        } else {
+            let message = format!("`backoff` must be from 1 to {MAX_BACKOFF}, found {factor}");
+            backoff.error("out-of-range", message);
+        }
+    }
+    let longest = reader.take("maxDelay");
+    match duration_within(longest, "maxDelay", &waits, diagnostics) {
+        Some(given) if given < policy.delay => {
+            let [given, delay] = [given, policy.delay].map(format_duration);
+            longest.error("out-of-range", format!("`maxDelay` ({given}) is shorter than `delay` ({delay})"));
+        }
+        Some(given) => policy.max_delay = given,
+        None => policy.max_delay = policy.max_delay.max(policy.delay),
+    }
+    let takes_on = object.keys.iter().any(|key| key.name == "on");
+    if takes_on && let Some(on) = reader.take("on").one_or_more() {
+        policy.on = classes(&on, diagnostics);
+        if on.is_empty() {
+            reader.take("on").error("empty-list", "`on` names no errors, so nothing would be tried again");
+        }
+    }
+    policy
+}
+
+/// The classes of errors; `429` may be written as the number that it is.
+fn classes(items: &[Field<'_, '_>], diagnostics: &Diagnostics) -> Vec<RetryOn> {
+    let mut found = Vec::new();
+    for item in items {
+        let number = item.node().and_then(Node::as_integer);
+        let class = if number == Some(429) { Some(RetryOn::TooManyRequests) } else { item.one_of(&RETRY_ON) };
+        match class {
+            Some(class) if found.contains(&class) => {
+                let span = item.span().unwrap_or_default();
+                diagnostics.push(Diagnostic::warning("duplicate-value", "this class is named twice", span));
+            }
+            class => found.extend(class),
+        }
+    }
+    found
+}
+
+pub(super) fn concurrency(
+    field: Field<'_, '_>,
+    waits_for_answer: bool,
+    diagnostics: &Diagnostics,
+) -> Option<Concurrency> {
+    let mut reader = CONCURRENCY.open(field.node()?, diagnostics)?;
+    let limit = reader.take("limit").integer(1..=MAX_LIMIT);
+    let key = reader.take("key").node().map(|node| template(node, diagnostics));
+    let policy = reader.take("policy");
+    let given = policy.one_of(&POLICIES);
+    if waits_for_answer && given == Some(ConcurrencyPolicy::Queue) {
+        let diagnostic = Diagnostic::error(
+            "sync-queue",
+            "executions of a synchronous webhook cannot queue, because their callers wait",
+            policy.span().unwrap_or_default(),
+        );
+        diagnostics.push(diagnostic.help("take `skip`: one over the limit is answered with 429"));
+    }
+    reader.finish();
+    let usual = if waits_for_answer { ConcurrencyPolicy::Skip } else { ConcurrencyPolicy::Queue };
+    Some(Concurrency { limit: small(limit?), key, policy: given.unwrap_or(usual) })
+}
+
+pub(super) fn retention(field: Field<'_, '_>, diagnostics: &Diagnostics) -> Option<Retention> {
+    let mut reader = RETENTION.open(field.node()?, diagnostics)?;
+    let days = reader.take("days").integer(1..=MAX_DAYS);
+    let failed_days = reader.take("failedDays").integer(1..=MAX_DAYS);
+    let keep_failed = reader.take("keepFailed").bool();
+    let count = reader.take("count").integer(1..=MAX_KEPT);
+    if keep_failed == Some(true) && failed_days.is_some() {
+        let message = "`failedDays` says how long, `keepFailed` that it is for ever";
+        let span = reader.key_span("keepFailed");
+        diagnostics.push(Diagnostic::error("conflicting-keys", message, span).help("remove one of the two"));
+    }
+    reader.finish();
+    Some(Retention {
+        days: days.map(small),
+        failed_days: failed_days.map(small),
+        keep_failed,
+        count: count.map(small),
+    })
+}
+
+/// A time limit: anything over nothing.
+pub(super) fn timeout(field: Field<'_, '_>, diagnostics: &Diagnostics) -> Option<Duration> {
+    duration_within(field, "timeout", &(Duration::from_millis(1)..=MAX_DURATION), diagnostics)
+}
+
+/// A number whose range was checked.
+pub(super) fn small(number: i64) -> u32 {
+    u32::try_from(number).unwrap_or(u32::MAX)
+}

@@ -1,0 +1,48 @@
+//! `action`: calls an action of a connector.
+
+use model::automation::{ActionStep, Verb};
+
+use super::VerbSpec;
+use super::reader::StepReader;
+use crate::load::common::action_name;
+use crate::load::keys::{ANY_NAME, Key, Shape};
+
+pub(super) static ACTION: VerbSpec = VerbSpec {
+    word: "action",
+    what: "an `action` step",
+    about: "Calls an action of a connector. Its result is that of the action.",
+    marks: &["action"],
+    keys: &[
+        Key::required(
+            "action",
+            Shape::Pattern(r"^[A-Za-z_][A-Za-z0-9_]*\.[A-Za-z_][A-Za-z0-9_]*$"),
+            "The action: `connector.action`, such as `wiki.createPage` or `http.request`.",
+        ),
+        Key::new("connection", Shape::NonBlankText, "The connection: the name of a file in `connections/`."),
+        Key::new(
+            "with",
+            Shape::MapOf(ANY_NAME, &Shape::Template),
+            "The action's inputs. Values may contain `${{ }}`.",
+        ),
+        Key::new(
+            "debug",
+            Shape::Bool,
+            "Debug Request: logs the request and the answer, without credentials. Default: false.",
+        ),
+    ],
+    lower,
+};
+
+fn lower(step: &mut StepReader<'_, '_, '_>) -> Option<Verb> {
+    let action = step.text_or_stand_in("action");
+    let action = action.filter(|action| !action.name.is_empty() && action_name(action, step.diagnostics()));
+    let action = action.unwrap_or_else(|| step.stand_in("action"));
+    let connection = step.text_or_stand_in("connection");
+    let with_span = step.key_span("with");
+    let with = step.templates("with");
+    if with.is_none() && step.take("with").is_present() {
+        step.note("with");
+    }
+    let debug = step.take("debug").bool().unwrap_or(false);
+    Some(Verb::Action(ActionStep { action, connection, with: with.unwrap_or_default(), with_span, debug }))
+}

@@ -1,0 +1,80 @@
+//! Where `break` and `continue` may stand: in a loop, and alone on its way.
+
+use model::automation::{Block, BlockKind, OnError, Step, Verb};
+use text::diagnostic::{Diagnostic, Diagnostics, Span};
+
+/// The nearest loop around a place, and what stands between.
+#[derive(Clone, Copy, Default)]
+struct LoopContext {
+    /// The loop, and whether its turns run side by side.
+    each: Option<(Span, bool)>,
+    /// The concurrent step inside it that contains the place in one of its lists, if any.
+    beside: Option<Span>,
+    /// The step with the `undo` list that the place is in.
+    undo: Option<Span>,
+}
+
+pub(super) fn check(block: &Block, diagnostics: &Diagnostics) {
+    Leaving { diagnostics }.block(block, LoopContext::default());
+}
+
+struct Leaving<'d> {
+    diagnostics: &'d Diagnostics,
+}
+
+impl Leaving<'_> {
+    fn block(&self, block: &Block, around: LoopContext) {
+        for step in &block.steps {
+            if matches!(step.verb, Verb::Break | Verb::Continue) {
+                self.leaves(step, around);
+            }
+            for inner in step.verb.nested_blocks() {
+                let around = match inner.kind {
+                    BlockKind::Loop { in_order, .. } => {
+                        LoopContext { each: Some((step.span, !in_order)), ..LoopContext::default() }
+                    }
+                    BlockKind::Parallel => LoopContext { beside: Some(step.span), ..around },
+                    BlockKind::Case { .. } | BlockKind::Sequence => around,
+                };
+                self.block(inner.block, around);
+            }
+            if let OnError::Steps(block) = &step.on_error {
+                self.block(block, around);
+            }
+            if let Some(undo) = &step.undo {
+                self.block(undo, LoopContext { undo: Some(step.span), ..LoopContext::default() });
+            }
+        }
+    }
+
+    fn leaves(&self, step: &Step, around: LoopContext) {
+        let word = step.verb.keyword();
+        let diagnostic = match around {
+            LoopContext { each: None, undo: Some(undo), .. } => {
+                let message =
+                    format!("`{word}` stands outside of a loop: undoing comes when the loop has ended");
+                Diagnostic::error("outside-loop", message, step.span).related(undo, "the step that is undone")
+            }
+            LoopContext { each: None, .. } => {
+                let message = format!("`{word}` stands outside of a loop");
+                Diagnostic::error("outside-loop", message, step.span)
+                    .help("it leaves the nearest `forEach` or `repeat`; `stop: {}` ends the execution")
+            }
+            LoopContext { each: Some((each, _)), beside: Some(beside), .. } => {
+                let message = format!("`{word}` would cut off the lists that run beside this one");
+                Diagnostic::error("leaves-others", message, step.span)
+                    .related(beside, "these lists run side by side")
+                    .related(each, "the loop")
+                    .help(format!("give a result, and put `{word}` with an `if` behind the `parallel` step"))
+            }
+            LoopContext { each: Some((each, true)), .. } if matches!(step.verb, Verb::Break) => {
+                let message = "`break` would abort iterations that run in parallel";
+                Diagnostic::error("leaves-others", message, step.span)
+                    .related(each, "the iterations of this loop run in parallel")
+                    .help("remove `concurrency`, or end only this iteration with `continue: true`")
+            }
+            LoopContext { .. } => return,
+        };
+        self.diagnostics.push(diagnostic.step(step.id.as_ref()));
+    }
+}

@@ -1,0 +1,298 @@
+//! Static analysis of the paths through the steps: unreachable steps, and the point at which the caller gets its
+//! response.
+
+mod loop_exits;
+
+use model::automation::{Block, BlockKind, NestedBlock, OnError, Step, Trigger, Verb};
+use text::diagnostic::{Diagnostic, Diagnostics, Span};
+use value::Value;
+
+use crate::load::Unreadable;
+
+/// The ways on which execution can come to a place.
+#[derive(Clone, Copy)]
+struct Paths {
+    /// True if the caller has not been answered on some of them.
+    open: bool,
+    /// Where the caller was answered, on some of them.
+    answered: Option<Span>,
+    /// True if it is uncertain that some of them are possible: two conditions decide, and may exclude each other.
+    unsure: bool,
+}
+
+/// The ways out of a step or a list; absent where there is none.
+#[derive(Clone, Copy, Default)]
+struct Exits {
+    /// To what comes after it.
+    on: Option<Paths>,
+    /// Out of the loop around it, by `break`.
+    left: Option<Paths>,
+    /// To the next turn of the loop around it, by `continue`.
+    next: Option<Paths>,
+}
+
+/// The lists of a file. The trigger is absent where it could not be read.
+pub(in crate::load) struct Lists<'a> {
+    pub(in crate::load) steps: &'a Block,
+    pub(in crate::load) on_error: Option<&'a Block>,
+    pub(in crate::load) finally: Option<&'a Block>,
+    pub(in crate::load) trigger: Option<&'a Trigger>,
+    /// True if the file declares its result.
+    pub(in crate::load) has_outputs: bool,
+}
+
+/// Checks the lists of a file: the steps and, each for itself, `onError` and `finally`.
+pub(in crate::load) fn check(lists: &Lists<'_>, unreadable: &Unreadable, diagnostics: &Diagnostics) {
+    for list in [Some(lists.steps), lists.on_error, lists.finally].into_iter().flatten() {
+        list.walk(&mut |step| caller(step, lists.trigger, diagnostics));
+        loop_exits::check(list, diagnostics);
+    }
+    for list in [lists.on_error, lists.finally].into_iter().flatten() {
+        Flow { unreadable, diagnostics, answers: None }.block(list, Paths::START);
+    }
+    // The result of an execution answers its caller as well; where the file names one, that is meant.
+    let answers = lists.trigger.filter(|trigger| trigger.is_synchronous() && !lists.has_outputs);
+    let answers = answers.and_then(|_| last_answer(lists.steps));
+    let flow = Flow { unreadable, diagnostics, answers };
+    let before = diagnostics.error_count();
+    let end = flow.block(lists.steps, Paths::START).on;
+    // Where all who come to the end have no answer yet, the result is meant as one.
+    if let Some(Paths { open: true, answered: Some(_), unsure: false }) = end
+        && let Some(answer) = answers.filter(|_| diagnostics.error_count() == before)
+    {
+        flow.unanswered(answer);
+    }
+}
+
+/// The last step of all that answers the caller.
+fn last_answer(steps: &Block) -> Option<&Step> {
+    let mut last = None;
+    steps.walk(&mut |step| last = Some(step).filter(|step| matches!(step.verb, Verb::Respond(_))).or(last));
+    last
+}
+
+/// Reports a `respond` without a waiting caller.
+fn caller(step: &Step, trigger: Option<&Trigger>, diagnostics: &Diagnostics) {
+    let (Verb::Respond(_), Some(trigger)) = (&step.verb, trigger) else { return };
+    let diagnostic = match trigger {
+        trigger if trigger.is_synchronous() => return,
+        trigger if trigger.answers_caller() => {
+            let message = "nobody waits for this answer: the webhook is asynchronous";
+            Diagnostic::warning("respond-without-caller", message, step.span)
+                .help("write `mode: sync` in the webhook, or answer with its own `respond`")
+        }
+        _ => {
+            let message = format!("nobody waits for this answer: the trigger is `{}`", trigger.keyword());
+            Diagnostic::error("respond-without-caller", message, step.span)
+                .help("`respond` needs `webhook: {mode: sync}`; give a result with `outputs` or `stop`")
+        }
+    };
+    diagnostics.push(diagnostic.step(step.id.as_ref()));
+}
+
+impl Paths {
+    const START: Self = Self { open: true, answered: None, unsure: false };
+
+    fn merge(first: Option<Self>, second: Option<Self>) -> Option<Self> {
+        match (first, second) {
+            (Some(first), Some(second)) => Some(Self {
+                open: first.open || second.open,
+                answered: first.answered.or(second.answered),
+                unsure: first.unsure || second.unsure,
+            }),
+            (first, second) => first.or(second),
+        }
+    }
+}
+
+impl Exits {
+    fn on(paths: Paths) -> Self {
+        Self { on: Some(paths), ..Self::default() }
+    }
+
+    /// The ways of one or the other.
+    fn or(self, other: Self) -> Self {
+        Self {
+            on: Paths::merge(self.on, other.on),
+            left: Paths::merge(self.left, other.left),
+            next: Paths::merge(self.next, other.next),
+        }
+    }
+}
+
+struct Flow<'d> {
+    unreadable: &'d Unreadable,
+    diagnostics: &'d Diagnostics,
+    /// A step that answers, where every path is to have one.
+    answers: Option<&'d Step>,
+}
+
+impl Flow<'_> {
+    fn block(&self, block: &Block, start: Paths) -> Exits {
+        // With `needs` steps run side by side: none is after another by its place alone.
+        let in_order = block
+            .steps
+            .iter()
+            .all(|step| step.needs.is_none() && !self.unreadable.has_in_step(&step.id, "needs"));
+        let mut exits = Exits::on(start);
+        for (index, step) in block.steps.iter().enumerate() {
+            let Some(paths) = exits.on else { break };
+            let own = self.step(step, paths);
+            exits = Exits { on: None, ..exits }.or(own);
+            if exits.on.is_none() && in_order {
+                self.never_runs(step, own, block.steps.get(index + 1));
+            }
+            exits.on = exits.on.or((!in_order).then_some(paths));
+        }
+        exits
+    }
+
+    fn never_runs(&self, last: &Step, exits: Exits, next: Option<&Step>) {
+        let Some(next) = next else { return };
+        let ends = match (exits.left, exits.next) {
+            (None, None) => "the execution always ends here",
+            (Some(_), None) => "the loop always ends here",
+            _ => "the iteration always ends here",
+        };
+        self.diagnostics.push(
+            Diagnostic::warning("never-runs", "this step never runs", next.span)
+                .related(last.span, ends)
+                .help("remove it, or put a condition on what is before it")
+                .step(next.id.as_ref()),
+        );
+    }
+
+    fn step(&self, step: &Step, start: Paths) -> Exits {
+        let exits = match &step.verb {
+            Verb::Respond(_) => {
+                if let (false, Some(first)) = (start.open, start.answered) {
+                    self.diagnostics.push(twice(step.span, first).step(step.id.as_ref()));
+                }
+                Exits::on(Paths {
+                    open: false,
+                    answered: Some(step.span),
+                    unsure: start.unsure || (start.open && start.answered.is_some()),
+                })
+            }
+            Verb::Break => Exits { left: Some(start), ..Exits::default() },
+            Verb::Continue => Exits { next: Some(start), ..Exits::default() },
+            Verb::Stop { result } => {
+                if result.literal().is_some_and(Value::is_null) {
+                    self.stops_unanswered(step, start);
+                }
+                Exits::default()
+            }
+            verb if verb.ends_block() => Exits::default(),
+            verb => self.inside(step, verb, start),
+        };
+        if let Some(undo) = &step.undo {
+            self.block(undo, Paths::START);
+        }
+        let exits = match &step.on_error {
+            // A step that ends the execution, the loop or the iteration successfully has no error to handle.
+            _ if matches!(step.verb, Verb::Stop { .. } | Verb::Break | Verb::Continue) => exits,
+            OnError::Fail => exits,
+            OnError::Continue => exits.or(Exits::on(start)),
+            // A `respond` in `onError` does not make one after the failed step superfluous.
+            OnError::Steps(block) => exits.or(self.block(block, Paths { unsure: true, ..start })),
+        };
+        // An unreadable part may let the execution continue, and may have answered.
+        if self.unreadable.is_unsure(&step.id) {
+            return exits.or(Exits::on(Paths { unsure: true, ..start }));
+        }
+        if step.guard.is_some() { exits.or(Exits::on(start)) } else { exits }
+    }
+
+    /// The ways out of the lists inside a step.
+    fn inside(&self, step: &Step, verb: &Verb, start: Paths) -> Exits {
+        let lists = verb.nested_blocks();
+        let beside =
+            lists.iter().filter(|inner| matches!(inner.kind, BlockKind::Parallel)).map(|inner| inner.block);
+        let through = self.parallel(beside, start);
+        let cases: Vec<&NestedBlock<'_>> =
+            lists.iter().filter(|inner| matches!(inner.kind, BlockKind::Case { .. })).collect();
+        let goes_through = cases.is_empty() || !verb.covers_every_case();
+        let mut exits = if goes_through { through } else { Exits::default() };
+        for case in cases {
+            exits = self.block(case.block, start).or(exits);
+        }
+        for once in lists.iter().filter(|inner| matches!(inner.kind, BlockKind::Sequence)) {
+            exits = self.block(once.block, start);
+        }
+        for inner in &lists {
+            if let BlockKind::Loop { certain, .. } = inner.kind {
+                exits = self.turns(step, inner.block, certain, start);
+            }
+        }
+        exits
+    }
+
+    /// The ways out of a loop. What leaves a turn leaves nothing around the loop.
+    fn turns(&self, step: &Step, block: &Block, certain: bool, start: Paths) -> Exits {
+        let turn = self.block(block, start);
+        let again = Paths::merge(turn.on, turn.next);
+        if let Some(Paths { open: false, answered: Some(place), .. }) = again.filter(|_| start.open) {
+            self.in_loop(step, place);
+        }
+        let end = Paths::merge(again, turn.left);
+        Exits { on: if certain { end } else { Paths::merge(end, Some(start)) }, ..Exits::default() }
+    }
+
+    fn parallel<'a>(&self, branches: impl Iterator<Item = &'a Block>, start: Paths) -> Exits {
+        let mut exits = Exits::on(start);
+        for branch in branches {
+            let own = self.block(branch, start);
+            if let (true, Some(Some(first)), Some(Paths { open: false, answered: Some(second), .. })) =
+                (start.open, exits.on.filter(|end| !end.open).map(|end| end.answered), own.on)
+            {
+                self.diagnostics.push(twice(second, first));
+            }
+            let on = exits.on.zip(own.on).map(|(end, own)| Paths {
+                open: end.open && own.open,
+                answered: end.answered.or(own.answered),
+                unsure: end.unsure || own.unsure,
+            });
+            exits = Exits { on, ..exits.or(own) };
+        }
+        exits
+    }
+
+    fn in_loop(&self, step: &Step, place: Span) {
+        self.diagnostics.push(
+            Diagnostic::error("respond-twice", "every iteration of the loop would answer the caller", place)
+                .related(step.span, "the loop")
+                .help("answer after the loop, or end the execution with `stop` after the answer"),
+        );
+    }
+
+    /// Reports that of several paths some have an answer and some have not.
+    fn unanswered(&self, answer: &Step) {
+        let message =
+            "the caller is answered on some paths only: on the others it gets the last step's result";
+        self.diagnostics.push(
+            Diagnostic::warning("unanswered-path", message, answer.span)
+                .help("answer on the others too, or say with `outputs` what the result is")
+                .step(answer.id.as_ref()),
+        );
+    }
+
+    /// Reports an end without an answer and without a result, where other paths have an answer.
+    fn stops_unanswered(&self, stop: &Step, start: Paths) {
+        if let (Some(answer), Paths { open: true, answered: None, unsure: false }) = (self.answers, start) {
+            let message =
+                "this ends the execution without an answer: the caller gets the result, which is null";
+            self.diagnostics.push(
+                Diagnostic::warning("unanswered-path", message, stop.span)
+                    .related(answer.span, "other paths have an answer")
+                    .help("answer before it, or give a result: `stop: {result: …}`")
+                    .step(stop.id.as_ref()),
+            );
+        }
+    }
+}
+
+fn twice(place: Span, first: Span) -> Diagnostic {
+    Diagnostic::error("respond-twice", "the caller is answered a second time", place)
+        .related(first, "it is always answered here already")
+        .help("keep one of the two, or end the execution with `stop` after the first")
+}

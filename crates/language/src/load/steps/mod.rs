@@ -1,0 +1,516 @@
+//! Lists of steps. A verb is one file here (or shares one with its family) and one row of [`VERBS`].
+
+mod action;
+mod branch;
+mod call;
+mod code;
+mod dashes;
+mod flow;
+mod for_each;
+mod group;
+mod ids;
+mod loop_exit;
+mod parallel;
+mod reader;
+mod repeat;
+mod respond;
+mod set;
+mod stop_fail;
+mod switch;
+mod unknown;
+mod wait;
+
+use std::collections::HashSet;
+use std::sync::Arc;
+
+use model::automation::{Block, OnError, OnInterrupt, SpannedName, Step, Verb};
+use model::retry::RetryOn;
+use text::diagnostic::{Diagnostic, Diagnostics, Span, nearest};
+use text::yaml::{Entry, Field, Kind, Map, MapReader, Node};
+
+use self::ids::Ids;
+use self::reader::StepReader;
+use self::unknown::report_unknown;
+use super::Unreadable;
+use super::common::{named, shorten};
+use super::keys::{IDENTIFIER, Key, Shape, is_identifier};
+use super::other_dialects;
+use super::policy::{STEP_RETRY, retry, timeout};
+use super::template::condition;
+
+pub(super) use self::flow::{Lists, check as check_flow};
+pub(super) use self::ids::camel_case;
+pub(crate) use self::ids::is_step_id;
+
+/// One verb: how it is recognised, what it takes, how it is lowered.
+pub(crate) struct VerbSpec {
+    /// The key that names it.
+    pub(crate) word: &'static str,
+    /// The noun for such a step in messages, with its article.
+    pub(crate) what: &'static str,
+    /// The description for authors.
+    pub(crate) about: &'static str,
+    /// The keys that only this verb has; any of them makes the step one of it. They need not include the word: an
+    /// `if` alone is a guard, only `then` or `else` makes a branch.
+    pub(crate) marks: &'static [&'static str],
+    /// Its keys, beside those of every step.
+    pub(crate) keys: &'static [Key],
+    /// Lowers the step, with placeholders for unreadable parts; `None` if too little can be read.
+    lower: fn(&mut StepReader<'_, '_, '_>) -> Option<Verb>,
+}
+
+/// All verbs, in the order in which they are documented.
+pub(crate) static VERBS: &[&VerbSpec] = &[
+    &action::ACTION,
+    &code::CODE,
+    &set::SET,
+    &branch::IF,
+    &switch::SWITCH,
+    &for_each::FOR_EACH,
+    &repeat::REPEAT,
+    &parallel::PARALLEL,
+    &group::GROUP,
+    &call::CALL,
+    &wait::WAIT,
+    &wait::WAIT_FOR,
+    &respond::RESPOND,
+    &loop_exit::BREAK,
+    &loop_exit::CONTINUE,
+    &stop_fail::STOP,
+    &stop_fail::FAIL,
+];
+
+/// The keys that every step may have.
+pub(crate) static STEP_KEYS: &[Key] = &[
+    Key::new(
+        "id",
+        Shape::Pattern(IDENTIFIER),
+        "Its name in `steps.<id>` and the history; unique in the file. Default: the name in camelCase, else stepN.",
+    ),
+    Key::new("name", Shape::NonBlankText, "The name, for people."),
+    Key::new("if", Shape::Expression, "A guard: if it is false, the step is skipped."),
+    Key::new(
+        "needs",
+        Shape::AnyOf(&[Shape::Pattern(IDENTIFIER), Shape::List(&Shape::Pattern(IDENTIFIER))]),
+        "The steps of the same list that must finish first, instead of the previous one; `[]` starts at once.",
+    ),
+    Key::new(
+        "retry",
+        Shape::AnyOf(&[Shape::Integer(0, super::policy::MAX_RETRIES), Shape::Object(&STEP_RETRY)]),
+        "How often a failed step is tried again: a number, or `{max, delay, backoff, maxDelay, on}`. Default: never.",
+    ),
+    Key::new("timeout", Shape::Duration, "The time limit of one try."),
+    Key::new(
+        "onError",
+        Shape::AnyOf(&[Shape::Enum(&["fail", "continue"]), Shape::Steps]),
+        "What happens after the last try failed: `fail` (default), `continue` with the result null, or steps that read \
+         `error` and whose last result replaces that of this step.",
+    ),
+    Key::new(
+        "onInterrupt",
+        Shape::Enum(&["retry", "fail"]),
+        "What happens if the daemon died while the step ran: it starts again (`retry`, default), or it fails and never starts twice (`fail`).",
+    ),
+    Key::new(
+        "undo",
+        Shape::Steps,
+        "Steps that compensate this one if the execution fails later, in reverse order of the steps. They read `error`.",
+    ),
+];
+
+/// The lists of steps of one file, in reading order.
+pub(super) struct Steps<'d> {
+    diagnostics: &'d Diagnostics,
+    ids: Ids,
+    unreadable: Unreadable,
+}
+
+impl<'d> Steps<'d> {
+    /// For a file whose lists of steps are these. What could not be read is noted in `unreadable`.
+    pub(super) fn new(lists: &[&Node], unreadable: Unreadable, diagnostics: &'d Diagnostics) -> Self {
+        let mut ids = Ids::default();
+        lists.iter().for_each(|list| survey(list, &mut ids));
+        Self { diagnostics, ids, unreadable }
+    }
+
+    /// The unreadable parts.
+    pub(super) fn into_unreadable(self) -> Unreadable {
+        self.unreadable
+    }
+
+    /// A list of at least one step. `name` is its key.
+    pub(super) fn block(&mut self, node: &Node, name: &str) -> Option<Block> {
+        if node.as_list().is_some_and(<[Node]>::is_empty) {
+            let message = format!("`{name}` has no steps");
+            self.diagnostics.push(
+                Diagnostic::error("empty-steps", message, node.span)
+                    .help(format!("add a step, or remove `{}`", shorten(name))),
+            );
+            return None;
+        }
+        self.list(node, name)
+    }
+
+    /// A list of steps that may be empty. A step alone in its place is reported, and read as a list of one.
+    pub(super) fn list(&mut self, node: &Node, name: &str) -> Option<Block> {
+        if let Kind::Map(map) = &node.kind {
+            self.diagnostics.push(dashes::without_dashes(node, map, name, self.diagnostics.source()));
+        } else if let Some(steps) = Field::new(node, name, self.diagnostics).list() {
+            return Some(self.steps(steps));
+        }
+        if node.as_map().is_some_and(|map| !present_verbs(map).is_empty()) {
+            return Some(self.steps(std::slice::from_ref(node)));
+        }
+        self.unreadable.note_names(node);
+        None
+    }
+
+    /// The steps of a list.
+    pub(super) fn steps(&mut self, steps: &[Node]) -> Block {
+        let mut steps: Vec<Step> = steps.iter().filter_map(|step| self.step(step)).collect();
+        // Most lists are short, and a step is large.
+        steps.shrink_to_fit();
+        Block { steps }
+    }
+
+    fn step(&mut self, node: &Node) -> Option<Step> {
+        let Kind::Map(map) = &node.kind else {
+            // Says what was found in its place.
+            let _ = MapReader::new(node, "a step", self.diagnostics);
+            self.ids.count(node.head(), self.diagnostics);
+            self.unreadable.note_names(node);
+            return None;
+        };
+        let diagnostics = self.diagnostics;
+        let mut present = present_verbs(map);
+        let mut row = present.first().copied();
+        if present.iter().all(|verb| std::ptr::eq(*verb, &group::GROUP)) {
+            // Loops use `steps` too, and the loop's own word may be the misspelt one.
+            let meant = meant_verb(map).filter(|meant| present.is_empty() || is_key_of(meant, "steps"));
+            if meant.is_some() {
+                present.clear();
+            }
+            row = meant.or(row);
+        }
+        let what = present.first().map_or("a step", |verb| verb.what);
+        let mut reader = MapReader::new(node, what, diagnostics)?;
+        declare(&mut reader, row);
+        let id = self.ids.give(&mut reader, &mut self.unreadable);
+        let _scope = diagnostics.in_step(id.to_string());
+        report_several(map, &present, diagnostics);
+        // Keys of a second verb were reported with that verb.
+        let others: HashSet<&str> =
+            present.iter().skip(1).flat_map(|verb| verb.keys.iter().map(|key| key.name)).collect();
+        self.unknown_entries(&reader, row, &others, &id);
+        let verb = match row {
+            Some(row) => {
+                let is_list = |word: &str| map.get(word).is_some_and(|value| value.as_list().is_some());
+                // Cases beside `switch` itself are reported there.
+                let told = |key: &Key| key.name == "cases" && is_list("switch");
+                row.keys.iter().filter(|key| key.required && !told(key)).for_each(|key| {
+                    reader.required(key.name);
+                });
+                (row.lower)(&mut StepReader::new(&mut reader, self, &id))
+            }
+            None => {
+                report_none(&reader);
+                None
+            }
+        };
+        let step = self.common(&mut reader, id, verb);
+        let beside = beside_empty(&reader, "with");
+        report_beside(&reader, &beside);
+        report_unknown(&reader, present.first().copied(), &others, &beside);
+        reader.finish_open();
+        Some(step)
+    }
+
+    /// Records what unknown keys leave uncertain: each absent key may be misspelt in one of them.
+    fn unknown_entries(
+        &mut self,
+        reader: &MapReader<'_, '_>,
+        row: Option<&VerbSpec>,
+        others: &HashSet<&str>,
+        id: &Arc<str>,
+    ) {
+        let mut any = false;
+        for stranger in reader.unknown_entries() {
+            self.unreadable.note_names(&stranger.value);
+            any |= !others.contains(stranger.key.as_str());
+        }
+        let keys = STEP_KEYS.iter().chain(row.into_iter().flat_map(|row| row.keys));
+        for key in keys.filter(|key| any && !reader.has(key.name)) {
+            self.unreadable.note_in_step(id, key.name);
+        }
+        // A second verb may end the execution or not, as the first one may.
+        if !others.is_empty() {
+            self.unreadable.note_in_step(id, "verb");
+        }
+    }
+
+    /// Reads the keys of every step. An absent verb could not be read. Called after the verb was lowered, so that
+    /// `onError` lists are numbered after the lists inside it.
+    fn common(&mut self, reader: &mut MapReader<'_, 'd>, id: Arc<str>, verb: Option<Verb>) -> Step {
+        let diagnostics = self.diagnostics;
+        let _ = reader.take("id").string();
+        let name = reader.take("name").name().map(str::to_owned);
+        let is_branch = matches!(verb, Some(Verb::If(_))) || reader.has("then") || reader.has("else");
+        let mut unread = Vec::new();
+        let written = reader.take("if").node().filter(|_| !is_branch);
+        let guard = written.and_then(|node| condition(node, "if", diagnostics));
+        if written.is_some() && guard.is_none() {
+            unread.push("if");
+        }
+        let before = diagnostics.error_count();
+        let needs = needs(reader.take("needs"), diagnostics);
+        if diagnostics.error_count() > before {
+            unread.push("needs");
+        }
+        let before = diagnostics.error_count();
+        let written = reader.take("retry");
+        // `retry: 0` is kept: its author says that one try is meant.
+        let mut retry = written.is_present().then(|| Box::new(retry(written, &STEP_RETRY, diagnostics)));
+        let names_errors = written.node().is_some_and(|node| node.get("on").is_some());
+        if let Some(policy) =
+            retry.as_mut().filter(|_| !names_errors && !matches!(verb, Some(Verb::Action(_))))
+        {
+            // Only an action has errors of a remote system; what fails in code, a call or a group has no status.
+            policy.on = vec![RetryOn::All];
+        }
+        if diagnostics.error_count() > before {
+            unread.push("retry");
+        }
+        let timeout = timeout(reader.take("timeout"), diagnostics);
+        let written = reader.take("onError");
+        let on_error = self.on_error(written);
+        if written.is_present() && on_error.is_none() {
+            unread.push("onError");
+        }
+        let on_interrupt = reader
+            .take("onInterrupt")
+            .one_of(&[("retry", OnInterrupt::Retry), ("fail", OnInterrupt::Fail)])
+            .unwrap_or_default();
+        let undo = reader.take("undo").node().map(|node| self.block(node, "undo").unwrap_or_default());
+        let verb = verb.unwrap_or_else(|| {
+            unread.push("verb");
+            self.unreadable.note_variables();
+            Verb::Set(Vec::new())
+        });
+        unread.into_iter().for_each(|key| self.unreadable.note_in_step(&id, key));
+        let (span, extent) = (reader.node().head(), reader.node().span);
+        let on_error = on_error.unwrap_or(OnError::Fail);
+        Step { id, name, span, extent, guard, needs, retry, timeout, on_error, on_interrupt, undo, verb }
+    }
+
+    /// Lowers `onError`; `None` if it is absent or cannot be read.
+    fn on_error(&mut self, field: Field<'_, 'd>) -> Option<OnError> {
+        let node = field.node()?;
+        match &node.kind {
+            Kind::List(_) => self.block(node, "onError").map(OnError::Steps),
+            Kind::String(text) if ["ignore", "skip", "pass", "resume"].contains(&text.value.as_str()) => {
+                let message = format!("unknown value `{}` for `onError`", text.value);
+                let diagnostic = Diagnostic::error("unknown-value", message, node.span);
+                self.diagnostics.push(
+                    diagnostic
+                        .allowed(["fail", "continue"])
+                        .help(
+                            "write `continue`: the result is then null, and `steps.<id>.error` is the error",
+                        )
+                        .replace(node.span, "continue"),
+                );
+                Some(OnError::Continue)
+            }
+            Kind::String(_) => field
+                .one_of(&[("fail", OnErrorWord::Fail), ("continue", OnErrorWord::Continue)])
+                .map(|word| match word {
+                    OnErrorWord::Fail => OnError::Fail,
+                    OnErrorWord::Continue => OnError::Continue,
+                }),
+            _ => {
+                let message = format!(
+                    "expected `fail`, `continue` or a list of steps for `onError`, found {}",
+                    node.kind_name()
+                );
+                self.diagnostics.push(Diagnostic::error("wrong-type", message, node.head()));
+                self.unreadable.note_names(node);
+                None
+            }
+        }
+    }
+}
+
+#[derive(Clone, Copy)]
+enum OnErrorWord {
+    Fail,
+    Continue,
+}
+
+/// The keys of a step that stand beside a key without a value, in the place of below it: inputs beside `with`.
+fn beside_empty<'n>(reader: &MapReader<'n, '_>, key: &str) -> Vec<&'n Entry> {
+    let empty = reader.node().as_map().and_then(|map| map.entry(key)).filter(|entry| entry.value.is_null());
+    let Some(empty) = empty else { return Vec::new() };
+    reader.unknown_entries().filter(|entry| entry.key_span.start > empty.key_span.start).collect()
+}
+
+/// Reports inputs beside `with`, all of a step at once.
+fn report_beside(reader: &MapReader<'_, '_>, beside: &[&Entry]) {
+    let Some(first) = beside.first() else { return };
+    let names: Vec<String> = beside.iter().map(|entry| format!("`{}`", shorten(&entry.key))).collect();
+    let (names, stand, them) = match names.as_slice() {
+        [name] => (name.clone(), "stands", "it"),
+        _ => (names.join(", "), "stand", "them"),
+    };
+    reader.diagnostics().push(
+        Diagnostic::error(
+            "unknown-key",
+            format!("{names} {stand} beside `with`, not below it"),
+            first.key_span,
+        )
+        .help(format!("indent {names} two columns further than `with`, which makes {them} its value"))
+        .replacement(indented(reader, beside)),
+    );
+}
+
+/// The lines of entries that follow one another, indented by two columns.
+fn indented(reader: &MapReader<'_, '_>, entries: &[&Entry]) -> Option<(Span, String)> {
+    let (first, last) = (entries.first()?, entries.last()?);
+    let within = |entry: &&Entry| {
+        entry.key_span.start >= first.key_span.start && entry.key_span.start <= last.key_span.start
+    };
+    if reader.node().as_map()?.iter().filter(within).count() != entries.len() {
+        return None;
+    }
+    let span = first.key_span.cover(last.value.span);
+    let text = reader.diagnostics().source().slice(span);
+    let is_literal = text.contains(['|', '>', '"', '\'']) && text.contains('\n');
+    (!is_literal).then(|| (span, format!("  {}", text.replace('\n', "\n  "))))
+}
+
+/// Notes the ids that the steps of a list ask for, at any depth.
+fn survey(list: &Node, ids: &mut Ids) {
+    for step in list.as_list().unwrap_or_default() {
+        let Some(map) = step.as_map() else { continue };
+        ids.claim(map);
+        for entry in map {
+            survey_entry(entry, ids);
+        }
+    }
+}
+
+fn survey_entry(entry: &Entry, ids: &mut Ids) {
+    let keys = STEP_KEYS.iter().chain(VERBS.iter().flat_map(|verb| verb.keys));
+    for key in keys.filter(|key| key.name == entry.key) {
+        match key.shape {
+            Shape::Steps | Shape::MaybeEmptySteps | Shape::AnyOf([.., Shape::Steps]) => {
+                survey(&entry.value, ids)
+            }
+            Shape::NonEmptyMapOf(_, Shape::Steps) => {
+                entry.value.as_map().into_iter().flatten().for_each(|named| survey(&named.value, ids));
+            }
+            _ => continue,
+        }
+        // Verbs may share the name of a list; it is surveyed once.
+        return;
+    }
+}
+
+/// The verbs that a step has, in the order of the file. A mark that another verb present has as one of its own keys
+/// (`steps` of a loop) makes no verb of its own.
+fn present_verbs(map: &Map) -> Vec<&'static VerbSpec> {
+    let is_key = |verb: &VerbSpec, mark: &str| {
+        verb.keys.iter().any(|key| key.name == mark) && !verb.marks.contains(&mark)
+    };
+    let marked: Vec<&VerbSpec> =
+        VERBS.iter().copied().filter(|verb| verb.marks.iter().any(|mark| map.get(mark).is_some())).collect();
+    let own = |verb: &&VerbSpec| {
+        let mut marks = verb.marks.iter().filter(|mark| map.get(mark).is_some());
+        marks.any(|mark| !marked.iter().any(|other| is_key(other, mark)))
+    };
+    let mut present: Vec<&VerbSpec> = marked.iter().copied().filter(own).collect();
+    present.sort_by_key(|verb| mark_span(map, verb).start);
+    present
+}
+
+/// The verb that a step without one was most likely meant to have: one of its keys is nearly that verb's.
+fn meant_verb(map: &Map) -> Option<&'static VerbSpec> {
+    let own = STEP_KEYS.iter().map(|key| key.name);
+    let marks = VERBS.iter().flat_map(|verb| verb.marks.iter().copied());
+    let free: Vec<&str> = own.chain(marks).filter(|name| map.get(name).is_none()).collect();
+    map.iter().filter(|entry| !is_key(&entry.key)).find_map(|entry| {
+        let near = match other_dialects::STEP.iter().find(|foreign| foreign.key == entry.key) {
+            Some(foreign) => foreign.equivalent.filter(|key| free.contains(key))?,
+            None => nearest(&entry.key, free.iter().copied())?,
+        };
+        VERBS.iter().copied().find(|verb| verb.marks.contains(&near))
+    })
+}
+
+fn is_key_of(verb: &VerbSpec, name: &str) -> bool {
+    verb.keys.iter().any(|key| key.name == name)
+}
+
+/// True if a verb has this key.
+fn is_key(name: &str) -> bool {
+    STEP_KEYS.iter().chain(VERBS.iter().flat_map(|verb| verb.keys)).any(|key| key.name == name)
+}
+
+/// Declares the keys of a step; misspelt ones are read as what they were meant as, but none that belongs to a verb.
+fn declare(reader: &mut MapReader<'_, '_>, row: Option<&VerbSpec>) {
+    let keys = STEP_KEYS.iter().chain(row.into_iter().flat_map(|row| row.keys));
+    keys.for_each(|key| reader.allow(&[key.name]));
+    if row.is_none() {
+        VERBS.iter().for_each(|verb| reader.allow(&[verb.word]));
+    }
+    reader.set_foreign_keys(other_dialects::STEP);
+    reader.correct_keys(is_key);
+}
+
+/// Where a verb is written.
+fn mark_span(map: &Map, verb: &VerbSpec) -> Span {
+    let entry = map.iter().find(|entry| verb.marks.contains(&entry.key.as_str()));
+    entry.map(|entry| entry.key_span).unwrap_or_default()
+}
+
+fn report_several(map: &Map, present: &[&VerbSpec], diagnostics: &Diagnostics) {
+    let Some((first, others)) = present.split_first() else { return };
+    for other in others {
+        let message =
+            format!("a step does one thing, but this one has `{}` and `{}`", first.word, other.word);
+        diagnostics.push(
+            Diagnostic::error("two-verbs", message, mark_span(map, other))
+                .label("the second verb")
+                .related(mark_span(map, first), "the first verb")
+                .help(format!("make a step of its own for `{}`", other.word)),
+        );
+    }
+}
+
+/// Says that there is no verb, unless there is an unknown key: that was probably meant as one.
+fn report_none(reader: &MapReader<'_, '_>) {
+    if reader.undeclared_entries().next().is_some() {
+        return;
+    }
+    let words = VERBS.iter().map(|verb| verb.word);
+    let diagnostic =
+        Diagnostic::error("no-verb", "this step does nothing", reader.node().head()).allowed(words);
+    reader.diagnostics().push(if reader.has("if") {
+        diagnostic.help("`if` alone is a guard: add what to do, or `then` with steps")
+    } else {
+        diagnostic.help("add what it does, like `action: log.info`")
+    });
+}
+
+/// `needs`: the ids of steps, or one of them alone. Whether there are such steps is asked of the step graph.
+fn needs(field: Field<'_, '_>, diagnostics: &Diagnostics) -> Option<Vec<SpannedName>> {
+    let items = field.one_or_more()?;
+    let id = |item: Field<'_, '_>| {
+        let name = named(item, diagnostics)?;
+        if is_identifier(&name.name) {
+            return Some(name);
+        }
+        let message = format!("`{}` cannot be the id of a step", shorten(&name.name));
+        diagnostics.push(Diagnostic::error("invalid-id", message, name.span));
+        None
+    };
+    Some(items.into_iter().filter_map(id).collect())
+}

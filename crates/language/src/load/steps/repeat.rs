@@ -1,0 +1,73 @@
+//! `repeat`: a loop that ends by what its turns find.
+
+use std::time::Duration;
+
+use model::automation::{RepeatStep, Verb};
+
+use super::VerbSpec;
+use super::reader::StepReader;
+use crate::load::common::duration_within;
+use crate::load::keys::{Choice, Key, Object, Shape};
+use crate::load::policy::{MAX_DELAY, small};
+use crate::load::template::condition;
+
+/// The most turns.
+const MAX_TURNS: i64 = 1_000_000;
+
+static REPEAT_KEYS: Object = Object {
+    what: "a repeat",
+    keys: &[
+        Key::new(
+            "until",
+            Shape::Expression,
+            "An expression, evaluated after each iteration; the loop ends when it is true. Without it there are `max` iterations.",
+        ),
+        Key::required(
+            "max",
+            Shape::Integer(1, MAX_TURNS),
+            "The largest number of iterations. If `until` is still false after them, the step fails.",
+        ),
+        Key::new("delay", Shape::Duration, "The pause between iterations. Default: none."),
+    ],
+    choice: Choice::Any,
+};
+
+pub(super) static REPEAT: VerbSpec = VerbSpec {
+    word: "repeat",
+    what: "a `repeat` step",
+    about: "Repeats steps. Its result is that of the last iteration.",
+    marks: &["repeat"],
+    keys: &[
+        Key::required(
+            "repeat",
+            Shape::Object(&REPEAT_KEYS),
+            "When the loop ends: `{until: expression, max: 10, delay: 2s}`.",
+        ),
+        Key::required(
+            "steps",
+            Shape::Steps,
+            "The steps of an iteration; they read its number, from 0, as `index`.",
+        ),
+    ],
+    lower,
+};
+
+fn lower(step: &mut StepReader<'_, '_, '_>) -> Option<Verb> {
+    let (mut until, mut max, mut delay) = (None, 1, Duration::ZERO);
+    let diagnostics = step.diagnostics();
+    match step.object("repeat", &REPEAT_KEYS) {
+        Some(mut reader) => {
+            if let Some(node) = reader.take("until").node() {
+                let written = condition(node, "until", diagnostics);
+                until = Some(written.unwrap_or_else(|| step.placeholder_expression("repeat")));
+            }
+            max = reader.take("max").integer(1..=MAX_TURNS).map_or(1, small);
+            let waits = Duration::ZERO..=MAX_DELAY;
+            delay = duration_within(reader.take("delay"), "delay", &waits, diagnostics).unwrap_or_default();
+            reader.finish();
+        }
+        None => step.note("verb"),
+    }
+    let steps = step.block("steps").unwrap_or_default();
+    Some(Verb::Repeat(RepeatStep { until, max, delay, steps }))
+}

@@ -1,0 +1,230 @@
+//! The top of a file: what an Automation is made of.
+
+use std::sync::Arc;
+
+use text::diagnostic::Source;
+
+use super::{check, good, load, shown};
+
+const NOTHING: &[&str] = &[];
+/// A trigger, and a step that reads whatever is declared.
+const REST: &str =
+    "trigger: {manual: {}}\nsteps: [{action: log.info, with: {message: '${{ inputs ~ configVars }}'}}]\n";
+
+/// The diagnostics of top-level lines in front of a trigger and a step.
+#[track_caller]
+fn check_top<T: AsRef<str>>(lines: &str, expected: &[T]) {
+    let expected: Vec<&str> = expected.iter().map(AsRef::as_ref).collect();
+    check(&format!("{lines}\n{REST}"), &expected);
+}
+
+/// The diagnostics of lines beside a synchronous webhook.
+#[track_caller]
+fn check_sync(lines: &str, expected: &[&str]) {
+    check(
+        &format!("{lines}\ntrigger: {{webhook: {{mode: sync}}}}\nsteps: [{{action: log.info}}]\n"),
+        expected,
+    );
+}
+
+#[test]
+fn every_problem_is_told_at_once() {
+    insta::assert_snapshot!(shown("nam: Orders\ntrigger: {webook: {}}\ntimeout: 5\nsteps:\n  - acton: log.info\n  - id: b\n    action: log.info\n    with: [1]\n"), @r"
+    error[unknown-key]: unknown key `nam` in an automation
+     --> test.yaml:1:1
+      |
+    1 | nam: Orders
+      | ^^^ not a key of an automation
+      |
+      = note: allowed: `id`, `name`, `description`, `labels`, `enabled`, `trigger`, `inputs`, `configVars`, `steps`, `outputs`, `onError`, `finally`, `timeout`, `retry`, `concurrency`, `retention`
+    help: did you mean `name`?
+      |
+    1 | name: Orders
+      |    +
+
+    error[unknown-key]: unknown key `webook` in a trigger
+     --> test.yaml:2:11
+      |
+    2 | trigger: {webook: {}}
+      |           ^^^^^^ not a key of a trigger
+      |
+      = note: allowed: `webhook`, `schedule`, `event`, `poll`, `manual`, `if`, `connection`, `with`, `every`, `start`, `deliver`
+    help: did you mean `webhook`?
+      |
+    2 | trigger: {webhook: {}}
+      |              +
+
+    error[invalid-duration]: `timeout` must be a duration
+     --> test.yaml:3:10
+      |
+    3 | timeout: 5
+      |          ^
+      |
+      = help: `5` has no unit; write `5s` for seconds, `5m` for minutes, or `5ms` for milliseconds
+
+    error[unknown-key]: unknown key `acton` in a step
+     --> test.yaml:5:5
+      |
+    5 |   - acton: log.info
+      |     ^^^^^ not a key of a step
+      |
+      = note: in step `step1`
+      = note: allowed: `id`, `name`, `if`, `needs`, `retry`, `timeout`, `onError`, `onInterrupt`, `undo`, `action`, `code`, `set`, `switch`, `forEach`, `repeat`, `parallel`, `steps`, `call`, `wait`, `waitFor`, `respond`, `break`, `continue`, `stop`, `fail`
+    help: did you mean `action`?
+      |
+    5 |   - action: log.info
+      |        +
+
+    error[wrong-type]: expected a mapping for `with`, found a list
+     --> test.yaml:8:12
+      |
+    8 |     with: [1]
+      |            ^
+      |
+      = note: in step `b`
+    ");
+}
+
+#[test]
+fn an_empty_file_is_no_automation() {
+    check("", &["wrong-type 1:1"]);
+    check("# nothing\n", &["wrong-type 1:1"]);
+    check("- a\n", &["wrong-type 1:3"]);
+    check("{}", &["missing-key 1:1", "missing-key 1:1"]);
+}
+
+#[test]
+fn a_gap_that_was_told_is_not_told_again() {
+    check(
+        "trigger: {manual: {}}\nsteps: [{action: log.info}]\nid: X\nname: *nobody\n",
+        &["invalid-id 3:5", "yaml-unknown-anchor 4:7"],
+    );
+}
+
+#[test]
+fn the_id_is_the_files_stem_unless_given() {
+    assert_eq!(good(REST).id.as_str(), "test");
+    assert_eq!(good(REST).name, "test");
+    assert_eq!(good(&format!("id: my-orders\nname: Orders\n{REST}")).id.as_str(), "my-orders");
+    check_top("id: My_Orders", &["invalid-id 1:5"]);
+    check_top("id: ''", &["invalid-id 1:6"]);
+    check_top("id: ${{ x }}", &["no-expression-here 1:5"]);
+    check_top("id: 5", &["wrong-type 1:5"]);
+    let loaded = super::super::automation(Arc::new(Source::new("My Flow.yaml", REST)), "My Flow");
+    let report = loaded.report.render(false);
+    assert!(loaded.value.is_none() && report.contains("add `id: my-flow`"), "{report}");
+}
+
+#[test]
+fn what_is_for_people_is_text() {
+    check_top("name: ''", &["empty-text 1:7"]);
+    check_top("name: 2024", &["wrong-type 1:7"]);
+    check_top("name: ${{ x }}", &["no-expression-here 1:7"]);
+    check_top("description: uses ${{ }}\nlabels: [a, b]", NOTHING);
+    check_top("labels: a", &["wrong-type 1:9"]);
+    check_top("labels: [1]", &["wrong-type 1:10"]);
+    check_top("enabled: yes", &["wrong-type 1:10"]);
+}
+
+#[test]
+fn an_automation_without_steps_is_hinted_at() {
+    check("trigger: {manual: {}}\nsteps: []\n", &["empty-automation 2:8"]);
+    assert!(load("trigger: {manual: {}}\nsteps: []\n").value.is_some());
+    check("trigger: {manual: {}}\nsteps:\n", &["wrong-type 2:6"]);
+    check_top("onError: []", &["empty-steps 1:10"]);
+    check_top("finally: []", &["empty-steps 1:10"]);
+    check_top("onError: continue", &["wrong-type 1:10"]);
+}
+
+#[test]
+fn inputs_say_what_may_be_given() {
+    check_top("inputs: {a: {type: strng}}", &["unknown-value 1:20"]);
+    check_top("inputs: {a: text}", &["wrong-type 1:13"]);
+    check_top("inputs: {a-b: {}}", &["invalid-name 1:10"]);
+    check_top("inputs: {a: {type: choice}}", &["missing-key 1:14"]);
+    check_top("inputs: {a: {type: text, options: [b]}}", &["conflicting-keys 1:26"]);
+    check_top("inputs: {a: {options: []}}", &["empty-list 1:14"]);
+    check_top("inputs: {a: {options: [b, b]}}", &["duplicate-value 1:14"]);
+    check_top("inputs: {a: {default: '${{ x }}'}}", &["no-expression-here 1:28"]);
+    check_top("inputs: {a: {required: true, default: 1}}", &["unused-setting 1:30"]);
+    check_top("inputs: {a: {min: 1}}", &["unknown-key 1:14"]);
+}
+
+#[test]
+fn a_default_is_of_its_inputs_type() {
+    let check_default = |kind: &str, default: &str, fits: bool| {
+        let lines = format!("inputs: {{a: {{{kind}, default: {default}}}}}");
+        let refused = format!("default-type 1:{}", 25 + kind.len());
+        check_top(&lines, if fits { &[][..] } else { std::slice::from_ref(&refused) });
+    };
+    check_default("type: text", "x", true);
+    check_default("type: text", "1", false);
+    check_default("type: integer", "1", true);
+    check_default("type: integer", "1.5", false);
+    check_default("type: integer", "'1'", false);
+    check_default("type: number", "1.5", true);
+    check_default("type: boolean", "true", true);
+    check_default("type: boolean", "yes", false);
+    check_default("type: list", "[1]", true);
+    check_default("type: list", "{}", false);
+    check_default("type: map", "{b: 1}", true);
+    check_default("type: object", "[]", false);
+    check_default("options: [b, c]", "c", true);
+    check_default("options: [b, c]", "d", false);
+    check_default("type: any", "null", true);
+    check_default("type: text", "null", false);
+}
+
+#[test]
+fn inputs_need_a_manual_trigger() {
+    check("trigger: {webhook: {}}\ninputs: {a: {}}\nsteps: [{action: log.info}]\n", &["unused-setting 2:1"]);
+}
+
+#[test]
+fn a_configuration_variable_is_a_value_or_the_long_form() {
+    check_top(
+        "configVars: {a: 1, b: [x], c: {d: 1}, e: {value: 1}, f: {value: '${{ secrets.x }}', secret: true}}",
+        NOTHING,
+    );
+    check_top("configVars: {a: {secret: true}}", &["missing-key 1:18"]);
+    check_top("configVars: {a: {value: x, secert: true}}", &["unknown-key 1:28"]);
+    check_top("configVars: {a b: 1}", &["invalid-name 1:14"]);
+    check_top("configVars: [a]", &["wrong-type 1:14"]);
+    let vars = good(&format!("configVars: {{a: 1, b: {{value: x, secret: true}}}}\n{REST}")).config_vars;
+    assert_eq!(
+        vars.iter().map(|var| (var.name.name.as_str(), var.secret)).collect::<Vec<_>>(),
+        [("a", false), ("b", true)]
+    );
+}
+
+#[test]
+fn times_and_numbers_have_bounds() {
+    check_top("timeout: 0s", &["out-of-range 1:10"]);
+    check_top("timeout: 1y", &["invalid-duration 1:10"]);
+    check_top("retention: {days: 0}", &["out-of-range 1:19"]);
+    check_top("retention: {count: 0}", &["out-of-range 1:20"]);
+    check_top("retention: {failedDays: 0}", &["out-of-range 1:25"]);
+    check_top("retention: {failedDays: 9, keepFailed: true}", &["conflicting-keys 1:28"]);
+    check_top("retention: {failedDays: 9, count: 10}", &[""; 0]);
+    check_top("concurrency: {limit: 0}", &["out-of-range 1:22"]);
+    check_top("concurrency: {limit: 1, policy: wait}", &["unknown-value 1:33"]);
+    check_top("concurrency: 1", &["wrong-type 1:14"]);
+    check_top("retry: 101", &["out-of-range 1:8"]);
+    check_top("retry: often", &["wrong-type 1:8"]);
+    check_top("retry: {delay: 1s}", &["missing-key 1:9"]);
+    check_top("retry: {max: 1, on: [all]}", &["unknown-key 1:17"]);
+    check_top("retry: {max: 1, backoff: 0.5}", &["out-of-range 1:26"]);
+    check_top("retry: {max: 1, backoff: 11}", &["out-of-range 1:26"]);
+    check_top("retry: {max: 1, delay: 2d}", &["out-of-range 1:24"]);
+    check_top("retry: {max: 1, delay: 10s, maxDelay: 5s}", &["out-of-range 1:39"]);
+}
+
+#[test]
+fn a_caller_that_waits_is_not_kept_waiting() {
+    check_sync("retry: 1", &["sync-retry 1:1"]);
+    check_sync("concurrency: {limit: 1, policy: queue}", &["sync-queue 1:33"]);
+    check_sync("concurrency: {limit: 1}", NOTHING);
+    let text = "concurrency: {limit: 1}\ntrigger: {webhook: {mode: sync}}\nsteps: [{action: log.info}]\n";
+    let policy = good(text).concurrency.map(|concurrency| concurrency.policy);
+    assert_eq!(policy, Some(model::automation::ConcurrencyPolicy::Skip));
+}
