@@ -9,10 +9,11 @@ pub fn all(mut help: impl FnMut(&[String]) -> String) -> Vec<Vec<String>> {
         let help = help(&words);
         let Some(usage) = help.lines().find_map(|line| line.strip_prefix("Usage: ")) else { continue };
         if usage.contains("<COMMAND>") {
-            let names = help.lines().skip_while(|line| *line != "Commands:").skip(1);
-            let names = names.take_while(|line| !line.is_empty()).filter_map(|line| {
-                line.strip_prefix("  ").filter(|line| !line.starts_with(' '))?.split(' ').next()
-            });
+            // Commands stand under one heading or several, and before the options.
+            let rows = help.lines().take_while(|line| *line != "Options:");
+            let rows = rows.filter_map(|line| line.strip_prefix("  "));
+            let rows = rows.filter(|row| row.starts_with(|first: char| first.is_ascii_lowercase()));
+            let names = rows.filter_map(|row| row.split(' ').next());
             let further = names.filter(|name| *name != "help").map(str::to_owned);
             open.extend(further.map(|name| command.iter().cloned().chain([name]).collect()));
             continue;

@@ -118,7 +118,7 @@ async fn an_earlier_generation_comes_back_as_the_newest_one() {
         assert!(push(here, &[]).await.0);
     }
     runs(there, 2).await;
-    let restored = there.cogwork(&["deployments", "restore", "1"]).await;
+    let restored = there.cogwork(&["deployments", "rollback", "1"]).await;
     assert!(restored.status.success(), "{restored:?}");
     for site in [here, there] {
         runs(site, 3).await;
@@ -259,7 +259,7 @@ async fn a_read_only_daemon_refuses_edits_and_takes_deployments() {
         assert_eq!(send(request).await.refusal(), (403, "read_only".to_owned()));
     }
     assert_eq!(deploy(&fixed, &[(orders, THREE)], 1).await.status, 200);
-    let restored = fixed.cogwork(&["deployments", "restore", "1"]).await;
+    let restored = fixed.cogwork(&["deployments", "rollback", "1"]).await;
     assert!(restored.status.success(), "{restored:?}");
     runs(&fixed, 3).await;
     assert_eq!(answer(&fixed, "orders").await, "two");

@@ -126,11 +126,7 @@ impl<'e> History<'e> {
                 let from = at.checked_sub(length).unwrap_or(*at);
                 self.waits.delayed(step.as_deref(), (from, *at), reason);
             }
-            Event::Responded { response, .. } => {
-                if self.response.replace(response).is_some() {
-                    self.violates("the caller is answered once");
-                }
-            }
+            Event::Responded { response, .. } => self.responded(response),
             Event::Answered { status, .. } => self.answered = Some(*status),
             Event::Failing { at, .. } | Event::Cancelling { at, .. } => self.waits.end_all(*at),
             Event::Finished { at, outcome } => {
@@ -179,6 +175,12 @@ impl<'e> History<'e> {
         }
     }
 
+    fn responded(&mut self, response: &'e HttpResponse) {
+        if self.response.replace(response).is_some() {
+            self.violates("the caller is answered once");
+        }
+    }
+
     fn violates(&mut self, reason: &'static str) {
         self.invalid.get_or_insert(InvalidEvent { index: self.events, reason });
     }
@@ -196,7 +198,6 @@ impl<'e> History<'e> {
     }
 
     /// Returns the result or the error of each attempt that ended, in the order of their ends.
-    #[must_use]
     pub fn answers(&self) -> &[StepAnswer<'e>] {
         &self.answers
     }

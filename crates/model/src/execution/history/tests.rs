@@ -48,8 +48,11 @@ fn failed() -> StepOutcome {
     StepOutcome::Failed { error: error(), handled: None }
 }
 
-/// The attempts of the step `a`: number, start, end and duration in milliseconds, and whether it failed.
-fn attempts(events: &[Event]) -> Vec<(u32, Option<i64>, Option<i64>, Option<u128>, bool)> {
+/// An attempt: number, start, end and duration in milliseconds, and true if it failed.
+type Attempt = (u32, Option<i64>, Option<i64>, Option<u128>, bool);
+
+/// Returns the attempts of the step `a`.
+fn attempts(events: &[Event]) -> Vec<Attempt> {
     let history = History::new(events);
     let step = history.step("a").expect("the step");
     let ms = |at: Option<Timestamp>| at.map(Timestamp::as_millisecond);
