@@ -109,6 +109,9 @@ fn root_template(root: &Command) -> String {
 
 /// Hides the options below a heading, in all commands.
 fn shortened(command: Command) -> Command {
+    let more = "`--help` also lists the settings and the options of every command";
+    let after = command.get_after_help().map_or_else(String::new, |after| format!("{after}\n\n"));
+    let command = command.after_help(format!("{after}{more}"));
     let command = command.mut_args(|arg| {
         let is_shared = arg.get_help_heading().is_some();
         if is_shared { arg.hide(true) } else { arg }

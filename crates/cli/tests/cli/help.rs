@@ -96,5 +96,5 @@ fn the_short_help_leaves_out_settings_and_what_every_command_has() {
         assert!(full.contains(option), "{full}");
         assert!(!short.contains(option), "{short}");
     }
-    assert!(short.contains("Examples:"), "{short}");
+    assert!(short.contains("Examples:") && short.contains("`--help` also lists"), "{short}");
 }

@@ -269,6 +269,10 @@ impl<'e> StepHistory<'e> {
             matches!(self.progress, StepProgress::Running | StepProgress::Handling) && self.attempt > 0;
         (self.next_at, self.waits_for, self.finished_at) = (None, None, Some(at));
         (self.outcome, self.is_closed) = (Some(outcome), true);
+        if self.progress != StepProgress::Handling {
+            // A block around it was retried since its `onError` list ran.
+            self.failure = None;
+        }
         // A pause is part of the attempt, though the step did nothing meanwhile.
         let paused = self.paused_at.and_then(|since| Duration::try_from(since.duration_until(at)).ok());
         let took = paused.unwrap_or(took);

@@ -7,7 +7,7 @@ use proptest::prelude::*;
 
 use super::*;
 use crate::action::ErrorKind;
-use crate::execution::{DelayReason, StepOutcome};
+use crate::execution::{DelayReason, Jump, StepOutcome};
 use value::Map;
 
 fn at(ms: i64) -> Timestamp {
@@ -92,6 +92,16 @@ fn a_handled_failure_is_the_end_of_the_last_attempt() {
     let history = History::new(&events);
     let answers: Vec<bool> = history.answers().iter().map(|(_, answer)| answer.is_ok()).collect();
     assert_eq!(answers, [false, false], "its failure counts once");
+}
+
+#[test]
+fn a_failure_of_an_earlier_run_of_a_step_is_not_one_of_its_last_run() {
+    let handled = StepOutcome::Failed { error: error(), handled: Some(Value::Null) };
+    let failure = Event::StepFailed { at: at(1), step: "a".to_owned(), error: error() };
+    let left = StepOutcome::Jumped { by: Jump::Break, result: Value::Null };
+    let events = [failure, finished(2, "a", handled), finished(9, "a", left)];
+    let failures = |count| History::new(&events[..count]).step("a").expect("the step").failure.is_some();
+    assert_eq!((failures(2), failures(3)), (true, false));
 }
 
 #[test]

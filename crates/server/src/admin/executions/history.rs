@@ -215,10 +215,14 @@ impl StepView {
                 CallRecord::Request { method, url } => {
                     request = Some(RequestView { method: method.clone(), url: url.clone() });
                 }
-                CallRecord::Execution { id } => executions.push(id.to_string()),
+                CallRecord::Execution { id } => {
+                    let id = id.to_string();
+                    if !executions.contains(&id) {
+                        executions.push(id);
+                    }
+                }
             }
         }
-        executions.dedup();
         let (mut result, mut handled, mut left) = (None, None, None);
         match step.outcome {
             Some(StepOutcome::Succeeded { result: value }) => result = Some(value.to_serde()),
