@@ -1,9 +1,10 @@
 // Writes a .br and a .gz file beside each text file of the build, and asserts the sizes of the first page, of the editor and of the whole.
 import { readdirSync, readFileSync, statSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
+import { fileURLToPath } from "node:url";
 import { brotliCompressSync, constants, gzipSync } from "node:zlib";
 
-const dist = new URL("../dist/", import.meta.url).pathname;
+const dist = fileURLToPath(new URL("../dist/", import.meta.url));
 /** The most bytes of the whole first page and of the editor, as brotli, and of the whole build. */
 const LIMITS = { first: 60 * 1024, editor: 170 * 1024, whole: 1.5 * 1024 * 1024 };
 // The first page is all in the files that index.html names.
