@@ -45,8 +45,10 @@ if [ ! -d "$root$clone/.git" ]; then
 	mkdir -p "$root$clone"
 	git clone --quiet "$root/source.git" "$root$clone"
 else
-	git -C "$root$clone" fetch --quiet "$root/source.git" HEAD
-	git -C "$root$clone" reset --quiet --hard FETCH_HEAD
+	# Another account owns it since the first run, which git refuses without this.
+	git=(git -c safe.directory="$root$clone" -C "$root$clone")
+	"${git[@]}" fetch --quiet "$root/source.git" HEAD
+	"${git[@]}" reset --quiet --hard FETCH_HEAD
 fi
 chown -R --reference="$root/home/dev" "$root/home/dev"
 # A root folder that is a mount point of its own: `ip netns` cannot change how mounts propagate below another one.
