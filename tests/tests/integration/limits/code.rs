@@ -38,7 +38,7 @@ pub(super) const ROWS: &[(&str, Tried)] = &[
                 ),
                 (
                     "crates/connector/src/manifest/tests/types.rs",
-                    "a_type_that_grows_with_each_use_is_refused",
+                    "a_type_that_expands_exponentially_is_rejected",
                 ),
             ],
             &[("crates/model/src/action/result.rs", "pub const MAX_PARTS: usize = 5_000;")],

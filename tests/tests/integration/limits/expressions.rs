@@ -151,7 +151,7 @@ pub(super) const ROWS: &[(&str, Tried)] = &[
         "a recording",
         elsewhere(
             &[
-                ("crates/connector/src/http/cassette/tests.rs", "a_recording_has_a_maximum_of_exchanges"),
+                ("crates/connector/src/http/cassette/tests.rs", "a_recording_is_bounded_in_exchanges"),
                 ("crates/catalog/src/project_dir/tests.rs", "a_file_larger_than_is_read_is_an_error"),
             ],
             &[
