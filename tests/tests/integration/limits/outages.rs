@@ -146,7 +146,7 @@ pub(super) const ROWS: &[(&str, Tried)] = &[
     (
         "executions that `cogwork executions list`",
         elsewhere(
-            &[("crates/cli/tests/cli/history.rs", "a_list_has_a_hundred_thousand_executions_at_most")],
+            &[("crates/cli/tests/cli/history.rs", "a_list_is_limited_to_a_hundred_thousand_executions")],
             &[("crates/cli/src/commands/executions/list.rs", "const MAX_ROWS: u32 = 100_000;")],
         ),
     ),
