@@ -230,12 +230,12 @@ pub(super) const ROWS: &[(&str, Tried)] = &[
         "[logins at an identity provider]",
         elsewhere(
             &[
-                ("crates/server/src/admin/auth/login.rs", "one_address_leaves_room_for_the_logins_of_others"),
+                ("crates/server/src/admin/auth/login.rs", "one_client_address_cannot_take_all_login_permits"),
                 (
                     "crates/server/src/admin/auth/login.rs",
                     "a_login_belongs_to_its_cookie_and_lasts_ten_minutes",
                 ),
-                ("crates/server/tests/http/login.rs", "what_a_provider_answers_is_bounded_and_checked"),
+                ("crates/server/tests/http/login.rs", "responses_of_the_provider_are_bounded_and_validated"),
                 (
                     "crates/connector/src/oidc/mod.rs",
                     "a_provider_that_never_responds_fails_the_login_at_the_timeout",
@@ -268,18 +268,18 @@ pub(super) const ROWS: &[(&str, Tried)] = &[
     ),
     (
         "tokens; their names; their validity",
-        elsewhere(&[("crates/server/tests/http/tokens.rs", "there_is_a_maximum_of_tokens")], &[]),
+        elsewhere(&[("crates/server/tests/http/tokens.rs", "the_number_of_tokens_is_bounded")], &[]),
     ),
     (
         "[audit log]",
         elsewhere(
             &[
-                ("crates/server/src/audit/mod.rs", "the_log_has_a_bound_and_belongs_to_its_owner"),
+                ("crates/server/src/audit/mod.rs", "the_audit_log_is_bounded_and_private_to_its_owner"),
                 (
                     "crates/server/src/audit/mod.rs",
-                    "refused_requests_push_nothing_out_that_was_done_and_are_counted_by_credential",
+                    "rejected_requests_evict_no_performed_action_and_are_counted_by_credential",
                 ),
-                ("crates/server/src/audit/mod.rs", "a_full_file_is_deleted_by_its_age"),
+                ("crates/server/src/audit/mod.rs", "a_full_log_file_is_deleted_when_it_expires"),
             ],
             &[
                 (
@@ -302,7 +302,7 @@ pub(super) const ROWS: &[(&str, Tried)] = &[
     (
         "login links",
         elsewhere(
-            &[("crates/server/src/admin/auth/session.rs", "links_of_one_credential_push_out_its_own_alone")],
+            &[("crates/server/src/admin/auth/session.rs", "the_login_link_limit_applies_per_credential")],
             &[
                 ("crates/server/src/admin/auth/session.rs", "const LINKS: usize = 64;"),
                 (
@@ -326,7 +326,7 @@ pub(super) const ROWS: &[(&str, Tried)] = &[
         "[reads of large executions]",
         elsewhere(
             &[
-                ("crates/server/src/admin/api.rs", "a_request_that_gets_no_turn_in_time_is_refused_for_now"),
+                ("crates/server/src/admin/api.rs", "a_request_without_a_permit_in_time_gets_503"),
                 ("crates/runtime/src/memory.rs", "more_than_all_is_all"),
             ],
             &[
@@ -339,7 +339,7 @@ pub(super) const ROWS: &[(&str, Tried)] = &[
     (
         "texts that are checked, edited or completed",
         elsewhere(
-            &[("crates/server/src/admin/api.rs", "a_request_that_gets_no_turn_in_time_is_refused_for_now")],
+            &[("crates/server/src/admin/api.rs", "a_request_without_a_permit_in_time_gets_503")],
             &[
                 ("crates/server/src/admin/api.rs", "let checks = Arc::new(Semaphore::new(processors));"),
                 (
@@ -355,17 +355,17 @@ pub(super) const ROWS: &[(&str, Tried)] = &[
             &[
                 (
                     "crates/server/tests/http/limits.rs",
-                    "connections_without_the_token_never_keep_out_who_has_it",
+                    "unauthenticated_connections_never_block_authenticated_ones",
                 ),
                 (
                     "crates/server/src/net/slots.rs",
-                    "a_stranger_takes_the_place_of_the_oldest_and_none_of_who_is_known",
+                    "an_unauthenticated_connection_evicts_only_the_oldest_unauthenticated_one",
                 ),
                 (
                     "crates/server/src/net/slots.rs",
-                    "an_owner_that_takes_all_places_loses_its_oldest_to_others",
+                    "a_credential_that_holds_all_slots_loses_its_oldest_to_others",
                 ),
-                ("crates/server/tests/http/streams.rs", "there_are_only_so_many_streams"),
+                ("crates/server/tests/http/streams.rs", "the_number_of_streams_is_bounded"),
             ],
             &[(
                 "crates/server/src/options.rs",
@@ -376,7 +376,7 @@ pub(super) const ROWS: &[(&str, Tried)] = &[
     (
         "run with `wait=true`",
         elsewhere(
-            &[("crates/server/tests/http/runs.rs", "a_run_that_takes_longer_than_the_wait_goes_on")],
+            &[("crates/server/tests/http/runs.rs", "a_run_that_outlasts_the_wait_continues")],
             &[("crates/server/src/options.rs", "wait: Duration::from_secs(30),")],
         ),
     ),

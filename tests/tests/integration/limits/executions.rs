@@ -133,7 +133,7 @@ pub(super) const ROWS: &[(&str, Tried)] = &[
         elsewhere(
             &[
                 ("crates/server/src/resume/page/strings.rs", "the_first_line_of_a_message_is_its_heading"),
-                ("crates/server/tests/http/resume.rs", "a_page_shows_fifty_approvals_at_one_time"),
+                ("crates/server/tests/http/resume.rs", "a_page_shows_at_most_fifty_approvals"),
             ],
             &[("crates/server/src/resume/page/strings.rs", "const MAX_SHOWN: usize = 10_000;")],
         ),
@@ -142,10 +142,10 @@ pub(super) const ROWS: &[(&str, Tried)] = &[
         "event streams at one time",
         elsewhere(
             &[
-                ("crates/server/tests/http/streams.rs", "there_are_only_so_many_streams"),
+                ("crates/server/tests/http/streams.rs", "the_number_of_streams_is_bounded"),
                 (
                     "crates/server/src/admin/operations/stream/topic.rs",
-                    "topics_are_read_and_what_is_none_is_a_problem",
+                    "topics_are_parsed_and_unknown_ones_rejected",
                 ),
             ],
             &[
@@ -160,11 +160,11 @@ pub(super) const ROWS: &[(&str, Tried)] = &[
             &[
                 (
                     "crates/server/src/admin/operations/stream/hub.rs",
-                    "a_thousand_messages_are_kept_until_nobody_has_wanted_any_for_a_minute",
+                    "a_thousand_messages_are_kept_until_a_minute_without_subscribers",
                 ),
                 (
                     "crates/server/src/admin/operations/stream/hub.rs",
-                    "what_is_kept_is_bounded_and_a_slow_stream_learns_what_it_missed",
+                    "the_backlog_is_bounded_and_a_slow_stream_learns_that_it_missed_events",
                 ),
             ],
             &[
@@ -231,11 +231,14 @@ pub(super) const ROWS: &[(&str, Tried)] = &[
         "requests to a resume address",
         elsewhere(
             &[
-                ("crates/server/tests/http/resume.rs", "a_body_beyond_64_kib_is_refused_before_it_is_read"),
-                ("crates/server/tests/http/resume.rs", "whoever_asks_too_often_is_told_to_wait"),
+                (
+                    "crates/server/tests/http/resume.rs",
+                    "a_resume_body_over_64_kib_is_rejected_before_it_is_read",
+                ),
+                ("crates/server/tests/http/resume.rs", "resume_requests_over_the_rate_limit_get_retry_after"),
                 (
                     "crates/server/src/resume/rate_limit.rs",
-                    "after_a_burst_one_request_each_tenth_of_a_second_is_let_through",
+                    "after_a_burst_requests_are_limited_to_ten_per_second",
                 ),
             ],
             &[],

@@ -73,7 +73,7 @@ pub(super) const ROWS: &[(&str, Tried)] = &[
             &[
                 (
                     "crates/server/tests/http/uploads.rs",
-                    "bytes_that_are_needed_whole_are_had_up_to_a_limit_that_is_told",
+                    "bytes_needed_in_memory_are_loaded_up_to_a_limit_named_in_the_error",
                 ),
                 (
                     "crates/engine/tests/suite/large_files.rs",

@@ -114,7 +114,7 @@ pub(super) const ROWS: &[(&str, Tried)] = &[
     (
         "a reader that takes no byte",
         elsewhere(
-            &[("crates/server/src/net/stream.rs", "a_peer_that_takes_nothing_is_given_up")],
+            &[("crates/server/src/net/stream.rs", "a_peer_that_reads_nothing_times_out")],
             &[("crates/server/src/options.rs", "write_stall: Duration::from_secs(30),")],
         ),
     ),

@@ -8,7 +8,7 @@ pub(super) const ROWS: &[(&str, Tried)] = &[
         elsewhere(
             &[(
                 "crates/server/tests/http/uploads.rs",
-                "a_document_is_read_whole_whatever_its_size_up_to_its_limit",
+                "a_json_document_of_any_size_up_to_its_limit_is_parsed",
             )],
             &[(
                 "crates/trigger/src/webhook/content_type.rs",
@@ -21,13 +21,10 @@ pub(super) const ROWS: &[(&str, Tried)] = &[
         elsewhere(
             &[
                 ("crates/server/src/net/body.rs", "large_bodies_leave_room_for_small_ones"),
-                ("crates/server/src/net/body.rs", "a_large_body_takes_no_memory_while_it_arrives"),
-                ("crates/server/src/net/body.rs", "small_items_count_as_the_values_that_they_become"),
-                (
-                    "crates/server/src/net/body.rs",
-                    "a_body_that_has_arrived_waits_for_room_and_one_that_never_has_any_does_not",
-                ),
-                ("crates/server/tests/http/limits.rs", "bodies_share_a_budget_of_memory"),
+                ("crates/server/src/net/body.rs", "a_large_body_is_spooled_to_disk_while_it_arrives"),
+                ("crates/server/src/net/body.rs", "small_json_items_are_counted_at_their_parsed_size"),
+                ("crates/server/src/net/body.rs", "a_received_body_waits_for_memory_unless_it_can_never_fit"),
+                ("crates/server/tests/http/limits.rs", "bodies_share_a_memory_budget"),
             ],
             &[
                 ("crates/server/src/options.rs", "body_budget: 32 << 20,"),
@@ -69,13 +66,10 @@ pub(super) const ROWS: &[(&str, Tried)] = &[
         "the body of a response",
         elsewhere(
             &[
-                (
-                    "crates/server/src/net/outgoing.rs",
-                    "a_large_body_is_on_disk_until_it_is_sent_and_a_small_one_is_not",
-                ),
+                ("crates/server/src/net/outgoing.rs", "only_large_response_bodies_are_spooled_to_disk"),
                 (
                     "crates/server/tests/memory.rs",
-                    "uploads_and_answers_take_no_memory_by_their_size_and_slow_readers_hold_none",
+                    "memory_does_not_grow_with_uploads_responses_or_slow_readers",
                 ),
             ],
             &[("crates/server/src/net/body.rs", "const SMALL: usize = 256 << 10;")],
@@ -85,10 +79,10 @@ pub(super) const ROWS: &[(&str, Tried)] = &[
         "all bodies on disk",
         elsewhere(
             &[
-                ("crates/server/src/net/spool.rs", "no_more_is_on_disk_than_may_be"),
+                ("crates/server/src/net/spool.rs", "spooled_bytes_never_exceed_the_disk_limit"),
                 (
                     "crates/server/src/net/spool.rs",
-                    "a_body_comes_back_as_it_came_and_gives_its_share_back_when_it_goes",
+                    "a_spooled_body_round_trips_and_frees_its_disk_share_when_dropped",
                 ),
             ],
             &[("crates/server/src/net/spool.rs", "const MOST_BYTES: usize = 1 << 30;")],
@@ -187,8 +181,8 @@ pub(super) const ROWS: &[(&str, Tried)] = &[
         "headers | 64 fields",
         elsewhere(
             &[
-                ("crates/server/tests/http/framing.rs", "heads_have_a_size"),
-                ("crates/server/src/net/guard.rs", "the_header_section_has_a_size"),
+                ("crates/server/tests/http/framing.rs", "request_heads_are_limited_in_size"),
+                ("crates/server/src/net/guard.rs", "the_header_section_is_limited_in_size"),
             ],
             &[("crates/server/src/options.rs", "header_bytes: 16 << 10,")],
         ),
@@ -199,9 +193,9 @@ pub(super) const ROWS: &[(&str, Tried)] = &[
             &[
                 (
                     "crates/server/tests/http/limits.rs",
-                    "a_head_that_does_not_come_in_time_ends_the_connection",
+                    "a_head_that_misses_its_deadline_closes_the_connection",
                 ),
-                ("crates/server/tests/http/limits.rs", "a_connection_that_idles_is_closed"),
+                ("crates/server/tests/http/limits.rs", "an_idle_connection_is_closed"),
             ],
             &[
                 ("crates/server/src/options.rs", "head: Duration::from_secs(10),"),
@@ -215,10 +209,10 @@ pub(super) const ROWS: &[(&str, Tried)] = &[
             &[
                 (
                     "crates/server/src/net/body.rs",
-                    "each_byte_buys_time_at_the_least_pace_up_to_the_deadline_of_the_whole",
+                    "received_bytes_extend_the_deadline_by_the_minimum_throughput",
                 ),
-                ("crates/server/tests/http/limits.rs", "a_body_that_does_not_come_in_time_is_refused"),
-                ("crates/server/tests/http/limits.rs", "a_body_that_comes_too_slowly_is_refused"),
+                ("crates/server/tests/http/limits.rs", "a_body_that_misses_its_deadline_gets_408"),
+                ("crates/server/tests/http/limits.rs", "a_body_below_the_minimum_throughput_gets_408"),
             ],
             &[
                 ("crates/server/src/options.rs", "body: Duration::from_secs(30),"),
@@ -232,12 +226,9 @@ pub(super) const ROWS: &[(&str, Tried)] = &[
         "connections | 1,024",
         elsewhere(
             &[
-                ("crates/server/tests/http/limits.rs", "connections_over_the_limit_are_turned_away"),
-                (
-                    "crates/server/src/net/slots.rs",
-                    "a_peer_over_its_limit_gets_no_place_until_it_gives_one_back",
-                ),
-                ("crates/server/src/net/slots.rs", "this_machine_counts_only_towards_the_total"),
+                ("crates/server/tests/http/limits.rs", "connections_over_the_limit_get_503"),
+                ("crates/server/src/net/slots.rs", "a_peer_over_its_limit_gets_no_slot_until_it_frees_one"),
+                ("crates/server/src/net/slots.rs", "loopback_counts_only_towards_the_total"),
             ],
             &[
                 ("crates/server/src/options.rs", "connections: 1024,"),
@@ -385,12 +376,12 @@ pub(super) const ROWS: &[(&str, Tried)] = &[
         "executions of one operation",
         elsewhere(
             &[
-                ("crates/server/tests/http/bulk.rs", "a_selection_that_is_none_or_too_large_is_refused"),
+                ("crates/server/tests/http/bulk.rs", "an_invalid_or_too_large_selection_is_rejected"),
                 (
                     "crates/server/tests/http/bulk.rs",
-                    "four_operations_run_at_once_and_a_fifth_is_refused_for_now",
+                    "four_bulk_operations_run_concurrently_and_a_fifth_gets_503",
                 ),
-                ("crates/server/tests/http/bulk.rs", "the_last_fifty_operations_are_listed"),
+                ("crates/server/tests/http/bulk.rs", "the_last_fifty_bulk_operations_are_listed"),
                 (
                     "crates/engine/tests/suite/replays.rs",
                     "many_executions_are_replayed_at_a_limited_rate_until_the_operation_is_stopped",
