@@ -307,7 +307,7 @@ pub(super) const ROWS: &[(&str, Tried)] = &[
     (
         "open waits of an execution",
         elsewhere(
-            &[("crates/store/src/codec/rows.rs", "an_execution_has_a_maximum_of_open_waits")],
+            &[("crates/store/src/codec/rows.rs", "the_open_waits_of_an_execution_are_bounded")],
             &[("crates/store/src/types/wait.rs", "pub const MAX: usize = 10_000;")],
         ),
     ),
@@ -316,7 +316,7 @@ pub(super) const ROWS: &[(&str, Tried)] = &[
         elsewhere(
             &[
                 ("crates/store/src/conformance/state.rs", "bounded"),
-                ("crates/store/tests/conformance.rs", "sqlite_keeps_every_rule"),
+                ("crates/store/tests/conformance.rs", "sqlite_passes_the_conformance_suite"),
             ],
             &[("crates/store/src/types/state.rs", "pub const MAX_VALUE_BYTES: usize = 1 << 20;")],
         ),
@@ -326,7 +326,7 @@ pub(super) const ROWS: &[(&str, Tried)] = &[
         elsewhere(
             &[
                 ("crates/store/src/conformance/state.rs", "bounded"),
-                ("crates/store/tests/conformance.rs", "sqlite_keeps_every_rule"),
+                ("crates/store/tests/conformance.rs", "sqlite_passes_the_conformance_suite"),
             ],
             &[("crates/store/src/types/state.rs", "pub const MAX_AT_ONCE: usize = 1000;")],
         ),
@@ -398,7 +398,7 @@ pub(super) const ROWS: &[(&str, Tried)] = &[
                 ),
                 (
                     "crates/store/tests/sqlite/budget.rs",
-                    "new_executions_are_refused_while_there_is_room_for_the_others_to_end",
+                    "a_nearly_full_store_rejects_starts_and_lets_running_executions_end",
                 ),
             ],
             &[
@@ -412,7 +412,7 @@ pub(super) const ROWS: &[(&str, Tried)] = &[
     (
         "the log of the store, in addition",
         elsewhere(
-            &[("crates/store/tests/sqlite/files.rs", "the_log_stays_bounded_under_a_load_without_a_pause")],
+            &[("crates/store/tests/sqlite/files.rs", "the_wal_stays_bounded_under_continuous_load")],
             &[
                 ("crates/store/src/sqlite/settings.rs", "const WAL_SIZE_LIMIT: i64 = 32 << 20;"),
                 ("crates/store/src/sqlite/checkpoint.rs", "const CEILING: u32 = 2 * Self::STEP;"),
@@ -426,13 +426,13 @@ pub(super) const ROWS: &[(&str, Tried)] = &[
             &[
                 (
                     "crates/store/tests/postgres/main.rs",
-                    "new_executions_are_refused_while_a_write_waits_for_the_lock_of_another_session",
+                    "new_executions_are_rejected_while_a_write_waits_for_a_foreign_lock",
                 ),
                 (
                     "crates/store/tests/postgres/main.rs",
-                    "a_batch_reads_the_rows_of_its_executions_only_whatever_the_statistics_say",
+                    "a_batch_reads_only_its_own_rows_despite_stale_statistics",
                 ),
-                ("crates/store/src/outage.rs", "only_a_database_that_does_not_answer_has_a_moment_of_grace"),
+                ("crates/store/src/outage.rs", "only_an_unreachable_database_gets_a_grace_period"),
             ],
             &[
                 ("crates/store/src/postgres/node.rs", "const LANES: i16 = 2;"),
@@ -453,7 +453,7 @@ pub(super) const ROWS: &[(&str, Tried)] = &[
         elsewhere(
             &[(
                 "crates/store/tests/sqlite/blobs.rs",
-                "a_value_is_in_the_file_of_the_store_below_the_usual_limit_alone",
+                "values_below_the_default_blob_size_stay_in_the_database",
             )],
             &[("crates/store/src/options.rs", "pub const BLOB_BYTES: usize = 64 << 10;")],
         ),
@@ -461,7 +461,7 @@ pub(super) const ROWS: &[(&str, Tried)] = &[
     (
         "events, log lines and state in one write",
         elsewhere(
-            &[("crates/store/src/sqlite/queue.rs", "a_write_that_the_queue_could_never_hold_is_refused")],
+            &[("crates/store/src/sqlite/queue.rs", "a_write_larger_than_the_queue_is_rejected")],
             &[
                 ("crates/store/src/sqlite/queue.rs", "const QUEUE_BYTES: usize = 64 << 20;"),
                 ("crates/store/src/postgres/queue.rs", "const QUEUE_BYTES: usize = 64 << 20;"),

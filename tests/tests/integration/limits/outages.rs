@@ -39,11 +39,11 @@ pub(super) const ROWS: &[(&str, Tried)] = &[
             &[
                 (
                     "crates/store/tests/postgres/outage.rs",
-                    "a_start_that_was_not_sent_is_withdrawn_after_the_grace_and_a_read_of_a_request_too",
+                    "unsent_starts_and_request_reads_fail_after_the_grace_period",
                 ),
                 (
                     "crates/store/src/outage.rs",
-                    "the_grace_begins_with_the_kind_that_has_it_and_not_with_the_outage",
+                    "the_grace_period_starts_when_the_database_becomes_unreachable",
                 ),
             ],
             &[
@@ -55,10 +55,7 @@ pub(super) const ROWS: &[(&str, Tried)] = &[
     (
         "an outage of the store: requests",
         elsewhere(
-            &[(
-                "crates/store/src/outage.rs",
-                "a_caller_waits_for_an_outage_that_lasts_and_not_for_one_that_refuses",
-            )],
+            &[("crates/store/src/outage.rs", "a_caller_waits_only_for_an_outage_that_queues_writes")],
             &[(
                 "crates/ingress/src/hooks/mod.rs",
                 "const UNCONFIRMED: Duration = Outage::GRACE.saturating_add(Duration::from_millis(500));",
