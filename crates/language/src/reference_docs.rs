@@ -182,7 +182,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_key_of_the_language_has_a_row_and_every_mapping_a_section() {
+    fn every_key_has_a_row_and_every_mapping_a_section_in_the_reference() {
         let pages = pages();
         let text = |name: &str| &pages.iter().find(|page| page.name == name).expect("a page").text;
         for key in AUTOMATION.keys {

@@ -214,7 +214,7 @@ mod tests {
     }
 
     #[test]
-    fn a_comment_behind_a_line_or_above_it_switches_a_warning_off() {
+    fn an_allow_comment_on_or_above_a_line_suppresses_a_warning() {
         let braces = "  - set: {_a: '{{ x }}'}";
         check(&format!("{braces}\n"), &["braces-without-dollar 3"]);
         check(&format!("{braces} # cogwork: allow(braces-without-dollar)\n"), &[]);
@@ -229,14 +229,14 @@ mod tests {
     }
 
     #[test]
-    fn a_comment_counts_for_its_own_line_alone() {
+    fn an_allow_comment_covers_only_its_own_line() {
         let two =
             "  - set: {_a: '{{ x }}'} # cogwork: allow(braces-without-dollar)\n  - set: {_a: '{{ x }}'}\n";
         check(two, &["braces-without-dollar 4"]);
     }
 
     #[test]
-    fn a_comment_above_a_text_of_several_lines_counts_for_all_of_it() {
+    fn an_allow_comment_above_a_multiline_text_covers_all_of_it() {
         let block = "  - set:\n      # cogwork: allow(braces-without-dollar)\n      _a: |\n        one\n        {{ x }}\n  - set: {_b: '{{ x }}'}\n";
         check(block, &["braces-without-dollar 8"]);
         let in_text =
@@ -247,7 +247,7 @@ mod tests {
     }
 
     #[test]
-    fn a_comment_that_switches_nothing_off_is_told() {
+    fn an_unused_allow_comment_is_reported() {
         check("  - set: {_a: b} # cogwork: allow(braces-without-dollar)\n", &["unused-allow 3"]);
         check(
             "  - set: {_a: '{{ x }}'} # cogwork: allow(brace-without-dollar)\n",
@@ -260,7 +260,7 @@ mod tests {
     }
 
     #[test]
-    fn an_error_cannot_be_switched_off() {
+    fn an_error_cannot_be_suppressed() {
         check("  - sett: {_a: b} # cogwork: allow(unknown-key)\n", &["unknown-key 3", "unused-allow 3"]);
         check("  - sett: {_a: b} # cogwork: allow(yaml-surprise)\n", &["unknown-key 3"]);
         let broken = "  - set: {_a: '{{ x }}'} # cogwork: allow(braces-without-dollar)\n- x: [\n";

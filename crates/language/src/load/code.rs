@@ -79,7 +79,7 @@ mod tests {
     use super::beside;
 
     #[test]
-    fn a_file_of_code_lies_below_the_automations() {
+    fn a_code_file_must_be_below_the_automations_folder() {
         let from = |name| beside("automations/team/a.yaml", name);
         assert_eq!(from("./x.js").as_deref(), Some("automations/team/x.js"));
         assert_eq!(from("../lib/x.mjs").as_deref(), Some("automations/lib/x.mjs"));

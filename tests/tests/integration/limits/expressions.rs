@@ -135,7 +135,10 @@ pub(super) const ROWS: &[(&str, Tried)] = &[
     ),
     (
         "tests of a file",
-        elsewhere(&[("crates/language/src/load/test_suite/tests.rs", "a_file_has_a_maximum_of_tests")], &[]),
+        elsewhere(
+            &[("crates/language/src/load/test_suite/tests.rs", "the_number_of_tests_of_a_file_is_bounded")],
+            &[],
+        ),
     ),
     (
         "real time that one test may take",

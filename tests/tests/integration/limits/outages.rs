@@ -149,6 +149,6 @@ pub(super) const ROWS: &[(&str, Tried)] = &[
     ),
     (
         "operations of one [edit]",
-        elsewhere(&[("crates/language/src/edit/mod.rs", "a_call_takes_a_hundred_operations")], &[]),
+        elsewhere(&[("crates/language/src/edit/mod.rs", "an_edit_is_limited_to_a_hundred_operations")], &[]),
     ),
 ];

@@ -255,7 +255,7 @@ pub(super) const ROWS: &[(&str, Tried)] = &[
                     "crates/trigger/src/response/tests.rs",
                     "a_response_has_a_maximum_of_headers_and_of_their_bytes",
                 ),
-                ("crates/language/src/load/tests/triggers.rs", "some_headers_are_the_servers_own"),
+                ("crates/language/src/load/tests/triggers.rs", "headers_set_by_the_server_are_rejected"),
             ],
             &[],
         ),

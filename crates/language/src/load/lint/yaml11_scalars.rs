@@ -193,7 +193,7 @@ mod tests {
     }
 
     #[test]
-    fn words_that_are_values_elsewhere_are_surprising() {
+    fn yaml_1_1_booleans_dates_and_numbers_are_reported() {
         check("yes", Some(("text", "`true`", Some("true"))));
         check("Off", Some(("text", "`false`", Some("false"))));
         check("n", Some(("text", "`false`", Some("false"))));
@@ -212,7 +212,7 @@ mod tests {
     }
 
     #[test]
-    fn what_all_readers_agree_on_is_not() {
+    fn scalars_equal_in_yaml_1_1_and_1_2_are_not_reported() {
         for word in [
             "true",
             "~",

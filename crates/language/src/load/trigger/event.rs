@@ -63,7 +63,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_webhook_of_an_event_knows_its_sender_by_a_preset() {
+    fn the_webhook_of_an_event_is_verified_by_its_preset() {
         let webhook = event_webhook("github", "s3cret").expect("there is such a preset");
         assert!(webhook.verify.is_some());
         assert_eq!(webhook.methods, ["POST"]);
