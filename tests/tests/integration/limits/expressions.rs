@@ -11,7 +11,7 @@ pub(super) const ROWS: &[(&str, Tried)] = &[
                 ("crates/expression/src/tests.rs", "an_expression_that_would_grow_without_bound_is_stopped"),
                 (
                     "crates/expression/tests/hostile.rs",
-                    "no_expression_over_a_hostile_body_takes_more_than_its_budget",
+                    "no_expression_over_a_hostile_body_exceeds_its_budget",
                 ),
             ],
             &[],
@@ -62,10 +62,7 @@ pub(super) const ROWS: &[(&str, Tried)] = &[
     ),
     (
         "text with expressions",
-        elsewhere(
-            &[("crates/expression/src/template.rs", "a_text_with_expressions_grows_up_to_its_limit")],
-            &[],
-        ),
+        elsewhere(&[("crates/expression/src/template.rs", "a_rendered_text_is_bounded")], &[]),
     ),
     (
         "a [file on disk]",
@@ -101,7 +98,7 @@ pub(super) const ROWS: &[(&str, Tried)] = &[
                 ),
                 (
                     "crates/expression/src/functions/tests/data.rs",
-                    "a_parsed_csv_has_a_maximum_of_cells_and_rows",
+                    "a_parsed_csv_is_bounded_in_cells_and_rows",
                 ),
             ],
             &[
@@ -114,7 +111,7 @@ pub(super) const ROWS: &[(&str, Tried)] = &[
         "the [functions]",
         elsewhere(
             &[
-                ("crates/expression/src/functions/tests/data.rs", "a_generated_csv_has_a_limit"),
+                ("crates/expression/src/functions/tests/data.rs", "a_generated_csv_is_bounded_in_bytes"),
                 (
                     "crates/expression/src/functions/tests/mod.rs",
                     "the_work_of_all_functions_of_an_expression_is_bounded",
@@ -128,7 +125,7 @@ pub(super) const ROWS: &[(&str, Tried)] = &[
         elsewhere(
             &[(
                 "crates/expression/src/tests.rs",
-                "a_pattern_of_jsonpath_that_is_too_large_once_compiled_matches_nothing",
+                "a_jsonpath_pattern_over_the_compiled_size_limit_matches_nothing",
             )],
             &[("crates/expression/src/jsonpath/evaluation.rs", "const PATTERN_MEMORY: usize = 1 << 20;")],
         ),

@@ -100,13 +100,7 @@ pub(super) const ROWS: &[(&str, Tried)] = &[
     ),
     (
         "numbers of `range`",
-        elsewhere(
-            &[(
-                "crates/expression/src/tests.rs",
-                "a_range_has_a_hundred_thousand_numbers_and_a_field_of_a_format_ten_thousand_characters",
-            )],
-            &[],
-        ),
+        elsewhere(&[("crates/expression/src/tests.rs", "ranges_and_format_widths_are_bounded")], &[]),
     ),
     (
         "a reader that takes no byte",

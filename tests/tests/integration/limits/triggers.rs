@@ -98,7 +98,7 @@ pub(super) const ROWS: &[(&str, Tried)] = &[
                 ),
                 (
                     "crates/expression/src/json_schema/tests/cost.rs",
-                    "subschemas_too_deep_inside_one_another_end_the_check_and_overflow_no_stack",
+                    "too_deeply_nested_subschemas_end_the_check_without_stack_overflow",
                 ),
                 (
                     "crates/expression/src/json_schema/tests/cost.rs",
