@@ -9,19 +9,19 @@ pub(super) const ROWS: &[(&str, Tried)] = &[
             &[
                 (
                     "crates/text/src/yaml/tests/limits.rs",
-                    "a_file_of_256_kib_is_read_and_one_byte_more_is_refused",
+                    "a_file_of_256_kib_is_accepted_and_one_byte_more_is_rejected",
                 ),
                 (
                     "crates/text/src/yaml/tests/limits.rs",
-                    "thirty_two_levels_are_read_and_one_more_is_refused",
+                    "thirty_two_levels_are_accepted_and_one_more_is_rejected",
                 ),
                 (
                     "crates/text/src/yaml/tests/limits.rs",
-                    "twenty_thousand_nodes_are_read_and_one_more_is_refused",
+                    "twenty_thousand_nodes_are_accepted_and_one_more_is_rejected",
                 ),
                 (
                     "crates/text/src/yaml/tests/limits.rs",
-                    "a_hundred_aliases_are_read_and_one_more_is_refused",
+                    "a_hundred_aliases_are_accepted_and_one_more_is_rejected",
                 ),
                 ("crates/text/src/yaml/tests/limits.rs", "nodes_below_anchors_count_once_for_each_anchor"),
             ],
