@@ -345,11 +345,8 @@ pub(super) const ROWS: &[(&str, Tried)] = &[
         "secrets that are [redacted]",
         elsewhere(
             &[
-                ("crates/value/src/redact/tests.rs", "a_short_secret_is_not_looked_for"),
-                (
-                    "crates/value/src/redact/tests.rs",
-                    "a_secret_that_is_read_again_is_not_displaced_by_newer_ones",
-                ),
+                ("crates/value/src/redact/tests.rs", "a_short_secret_is_not_redacted"),
+                ("crates/value/src/redact/tests.rs", "a_recently_used_secret_is_not_evicted_by_newer_ones"),
             ],
             &[
                 ("crates/value/src/redact/mod.rs", "const MIN_SECRET_BYTES: usize = 8;"),

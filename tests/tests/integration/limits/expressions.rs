@@ -7,7 +7,7 @@ pub(super) const ROWS: &[(&str, Tried)] = &[
         "an evaluation: all expressions",
         elsewhere(
             &[
-                ("crates/value/src/budget.rs", "a_whole_budget_and_an_inline_one_have_the_documented_limits"),
+                ("crates/value/src/budget.rs", "full_and_inline_budgets_have_the_documented_limits"),
                 ("crates/expression/src/tests.rs", "an_expression_that_would_grow_without_bound_is_stopped"),
                 (
                     "crates/expression/tests/hostile.rs",
@@ -21,7 +21,7 @@ pub(super) const ROWS: &[(&str, Tried)] = &[
         "an evaluation on a shared thread",
         elsewhere(
             &[
-                ("crates/value/src/budget.rs", "a_whole_budget_and_an_inline_one_have_the_documented_limits"),
+                ("crates/value/src/budget.rs", "full_and_inline_budgets_have_the_documented_limits"),
                 ("crates/allocator/src/large_work.rs", "large_work_takes_no_more_threads_than_it_may"),
             ],
             &[("crates/runtime/src/evaluator.rs", "let count = processors.saturating_sub(1).max(1);")],

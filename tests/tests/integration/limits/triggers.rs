@@ -104,7 +104,7 @@ pub(super) const ROWS: &[(&str, Tried)] = &[
                     "crates/expression/src/json_schema/tests/cost.rs",
                     "patterns_are_charged_by_text_and_by_their_own_size",
                 ),
-                ("crates/value/src/budget.rs", "a_whole_budget_and_an_inline_one_have_the_documented_limits"),
+                ("crates/value/src/budget.rs", "full_and_inline_budgets_have_the_documented_limits"),
             ],
             &[
                 ("crates/expression/src/json_schema/evaluate.rs", "const MAX_DEPTH: u32 = 500;"),
