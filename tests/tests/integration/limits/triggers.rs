@@ -37,7 +37,7 @@ pub(super) const ROWS: &[(&str, Tried)] = &[
     (
         "a body in gzip, decompressed",
         elsewhere(
-            &[("crates/trigger/src/webhook/tests.rs", "a_body_in_gzip_is_inflated_within_the_limit")],
+            &[("crates/trigger/src/webhook/tests.rs", "a_gzip_body_is_decompressed_within_the_limit")],
             &[
                 (
                     "crates/trigger/src/webhook/content_type.rs",
@@ -54,7 +54,7 @@ pub(super) const ROWS: &[(&str, Tried)] = &[
         elsewhere(
             &[(
                 "crates/trigger/src/webhook/external_body_tests.rs",
-                "text_of_a_form_whose_files_are_outside_is_limited",
+                "the_text_parts_of_an_external_form_are_bounded",
             )],
             &[(
                 "crates/trigger/src/webhook/content_type.rs",
@@ -92,10 +92,7 @@ pub(super) const ROWS: &[(&str, Tried)] = &[
         "validation of a body by its `schema`",
         elsewhere(
             &[
-                (
-                    "crates/trigger/src/webhook/tests.rs",
-                    "a_body_that_takes_too_much_to_check_is_refused_as_that",
-                ),
+                ("crates/trigger/src/webhook/tests.rs", "a_body_too_costly_to_check_is_rejected_as_such"),
                 (
                     "crates/expression/src/json_schema/tests/cost.rs",
                     "too_deeply_nested_subschemas_end_the_check_without_stack_overflow",
@@ -116,7 +113,7 @@ pub(super) const ROWS: &[(&str, Tried)] = &[
         "a challenge",
         elsewhere(
             &[
-                ("crates/trigger/src/challenge/tests.rs", "a_challenge_is_answered_up_to_its_limits"),
+                ("crates/trigger/src/challenge/tests.rs", "challenges_are_bounded_in_size"),
                 (
                     "crates/engine/tests/suite/admission.rs",
                     "a_challenge_is_answered_whatever_methods_start_the_automation_and_not_without_end",
@@ -136,7 +133,7 @@ pub(super) const ROWS: &[(&str, Tried)] = &[
     (
         "records of deduplication",
         elsewhere(
-            &[("crates/trigger/src/dedup.rs", "a_callers_key_is_for_one_request_only")],
+            &[("crates/trigger/src/dedup.rs", "an_idempotency_key_is_bound_to_one_request_content")],
             &[
                 (
                     "crates/language/src/load/trigger/limits.rs",
@@ -251,10 +248,7 @@ pub(super) const ROWS: &[(&str, Tried)] = &[
         "headers of an answer",
         elsewhere(
             &[
-                (
-                    "crates/trigger/src/response/tests.rs",
-                    "a_response_has_a_maximum_of_headers_and_of_their_bytes",
-                ),
+                ("crates/trigger/src/response/tests.rs", "response_headers_are_bounded_in_number_and_bytes"),
                 ("crates/language/src/load/tests/triggers.rs", "headers_set_by_the_server_are_rejected"),
             ],
             &[],
@@ -309,7 +303,7 @@ pub(super) const ROWS: &[(&str, Tried)] = &[
     (
         "missed instants that run with `misfire: all`",
         elsewhere(
-            &[("crates/trigger/src/schedule/tests.rs", "of_many_missed_instants_the_latest_hundred_run")],
+            &[("crates/trigger/src/schedule/tests.rs", "only_the_latest_hundred_missed_instants_run")],
             &[],
         ),
     ),
