@@ -234,7 +234,7 @@ mod linux {
 
         /// Landlock binds the thread that asks for it, and what comes of it; so this is done on one of its own.
         #[test]
-        fn landlock_leaves_no_path_to_open_and_nothing_to_connect_to() {
+        fn landlock_denies_opening_files_and_connecting() {
             let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
             let address = listener.local_addr().expect("an address");
             let outside = std::fs::File::open("/proc/self/status");

@@ -396,7 +396,7 @@ mod tests {
     }
 
     #[test]
-    fn what_many_runs_leave_behind_is_no_more_than_what_a_few_do() {
+    fn leftovers_of_runs_do_not_accumulate() {
         const TEXT: &str = "export default async () => {
   class Own { static value = Symbol.for('x' + Math.random()); }
   const list = Array.from({ length: 50 }, (_, index) => ({ ['k' + Math.random()]: index }));
@@ -416,7 +416,7 @@ mod tests {
     }
 
     #[test]
-    fn a_cell_whose_heap_has_grown_serves_no_other_run() {
+    fn an_isolate_whose_heap_has_grown_is_not_reused() {
         let mut isolate = isolate("export default () => 1;");
         // As if its heap had been smaller at first.
         isolate.heap -= 2 * MAX_GROWTH;

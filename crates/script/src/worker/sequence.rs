@@ -60,7 +60,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn results_wake_the_pool_after_the_quiet_time_and_no_call_begins_after_the_time_of_all() {
+    fn results_wake_the_pool_after_the_quiet_time_and_no_call_starts_too_late() {
         let together = Duration::from_millis(20);
         let (first, mut next) = (Request::for_module("1"), Request::for_module("2"));
         next.head.follows = Some(together);

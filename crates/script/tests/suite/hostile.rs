@@ -150,7 +150,7 @@ async fn loops_end_at_their_deadline() {
 }
 
 #[tokio::test]
-async fn native_calls_that_ask_nobody_end_at_their_deadline() {
+async fn uninterruptible_native_calls_end_at_their_deadline() {
     check(include_str!("../hostile/natives.js"), 110).await;
 }
 
@@ -165,11 +165,11 @@ async fn stacks_are_bounded() {
 }
 
 #[tokio::test]
-async fn there_is_no_way_out() {
+async fn the_sandbox_cannot_be_escaped() {
     check(include_str!("../hostile/escapes.js"), 90).await;
 }
 
 #[tokio::test]
-async fn results_errors_and_output_are_read_with_care() {
+async fn hostile_results_errors_and_output_are_handled() {
     check(include_str!("../hostile/results.js"), 110).await;
 }

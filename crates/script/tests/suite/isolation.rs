@@ -162,7 +162,7 @@ async fn phase(pool: &Pool, code: &str, phase: &str) -> String {
 }
 
 #[tokio::test]
-async fn no_run_sees_what_another_did() {
+async fn no_run_sees_the_changes_of_another() {
     let pool = pool();
     for (leave, look) in WAYS {
         let code = code(leave, look);
@@ -175,7 +175,7 @@ async fn no_run_sees_what_another_did() {
 }
 
 #[tokio::test]
-async fn no_run_sees_what_a_different_module_did() {
+async fn no_run_sees_the_changes_of_another_module() {
     let pool = pool();
     for (leave, look) in WAYS {
         // The same globals, in another text.
@@ -188,7 +188,7 @@ async fn no_run_sees_what_a_different_module_did() {
 }
 
 #[tokio::test]
-async fn what_a_run_leaves_to_do_is_done_before_it_ends() {
+async fn pending_jobs_of_a_run_finish_before_it_ends() {
     let pool = pool();
     let code = "let turns = 0;
       export default (context, stepResults) => {
@@ -219,7 +219,7 @@ async fn an_error_leaves_nothing_behind() {
 }
 
 #[tokio::test]
-async fn what_runs_hold_on_to_does_not_add_up() {
+async fn memory_retained_by_runs_does_not_accumulate() {
     let pool = pool();
     let code = "const ring = []; ring.push(ring, new Array(100000).fill(1), new Uint8Array(1000000));
       export default () => ({ data: ring.length })";

@@ -37,7 +37,7 @@ async fn until(is_so: impl Fn(&BTreeSet<i32>) -> bool) -> BTreeSet<i32> {
 }
 
 #[tokio::test]
-async fn a_pool_that_is_not_used_starts_nothing() {
+async fn an_unused_pool_starts_no_worker() {
     let pool = pool();
     assert_eq!(workers(), BTreeSet::new());
     result(&pool, "export default () => 1").await;
@@ -103,7 +103,7 @@ async fn a_worker_is_confined() {
 }
 
 #[tokio::test]
-async fn a_worker_that_was_killed_in_its_rest_is_replaced() {
+async fn a_worker_killed_while_idle_is_replaced() {
     let pool = pool();
     result(&pool, "export default () => 1").await;
     for _ in 0..3 {
@@ -116,7 +116,7 @@ async fn a_worker_that_was_killed_in_its_rest_is_replaced() {
 }
 
 #[tokio::test]
-async fn code_whose_worker_is_killed_before_it_answers_runs_on_another() {
+async fn code_whose_worker_is_killed_before_reading_it_runs_on_another() {
     let pool = pool();
     result(&pool, "export default () => 1").await;
     let worker = workers().pop_first().expect("there is one");
@@ -134,7 +134,7 @@ async fn code_whose_worker_is_killed_before_it_answers_runs_on_another() {
 }
 
 #[tokio::test]
-async fn a_worker_that_fell_is_replaced_at_once() {
+async fn a_crashed_worker_is_replaced_immediately() {
     let pool = pool();
     result(&pool, "export default () => 1").await;
     let before = workers();
@@ -146,7 +146,7 @@ async fn a_worker_that_fell_is_replaced_at_once() {
 }
 
 #[tokio::test]
-async fn a_worker_that_had_no_memory_is_replaced_whatever_the_code_made_of_it() {
+async fn an_out_of_memory_worker_is_replaced_even_if_the_code_catches_it() {
     let pool = pool();
     result(&pool, "export default () => 1").await;
     let before = workers();
@@ -156,7 +156,7 @@ async fn a_worker_that_had_no_memory_is_replaced_whatever_the_code_made_of_it() 
 }
 
 #[tokio::test]
-async fn a_worker_ends_after_its_share_of_runs() {
+async fn a_worker_ends_after_its_maximum_of_runs() {
     let mut settings = settings(1);
     settings.runs_per_worker = 3;
     let pool = Pool::new(settings);
@@ -171,7 +171,7 @@ async fn a_worker_ends_after_its_share_of_runs() {
 }
 
 #[tokio::test]
-async fn a_worker_that_has_lived_long_enough_does_no_further_run() {
+async fn a_worker_over_its_maximum_age_is_not_reused() {
     let mut settings = settings(1);
     settings.age = Duration::ZERO;
     let pool = Pool::new(settings);
@@ -183,7 +183,7 @@ async fn a_worker_that_has_lived_long_enough_does_no_further_run() {
 }
 
 #[tokio::test]
-async fn a_run_that_nobody_waits_for_is_killed() {
+async fn an_abandoned_run_is_killed() {
     let pool = pool();
     result(&pool, "export default () => 1").await;
     let before = workers();
@@ -194,7 +194,7 @@ async fn a_run_that_nobody_waits_for_is_killed() {
 }
 
 #[tokio::test]
-async fn too_many_that_wait_are_told_so() {
+async fn runs_over_the_queue_limit_are_rejected_as_busy() {
     let mut settings = settings(1);
     settings.queue = 1;
     settings.wait_at_most = Duration::from_millis(30);
@@ -223,7 +223,7 @@ async fn fake(way: &str) -> Result<script::Outcome, Error> {
 }
 
 #[tokio::test]
-async fn a_worker_that_misbehaves_harms_nobody() {
+async fn a_misbehaving_worker_is_an_error_of_its_own_run_only() {
     for (way, end) in [
         ("dies", "the process that ran the code ended; it has been replaced"),
         ("refuses", "a code worker cannot be started: no such kernel"),
@@ -270,20 +270,20 @@ async fn a_worker_that_misbehaves_harms_nobody() {
 }
 
 #[tokio::test]
-async fn what_a_worker_said_before_it_died_is_kept() {
+async fn log_lines_of_a_worker_that_died_are_kept() {
     let error = fake("logs and dies").await.expect_err("it dies");
     let said: Vec<&str> = error.logs().iter().map(|line| line.message.as_str()).collect();
     assert_eq!(said, ["last words"]);
 }
 
 #[tokio::test]
-async fn a_worker_that_never_greets_is_given_up() {
+async fn a_worker_that_never_completes_the_handshake_is_killed() {
     assert!(fake("never greets").await.is_err());
     until(BTreeSet::is_empty).await;
 }
 
 #[tokio::test]
-async fn a_program_that_is_not_there_is_an_error_that_says_so() {
+async fn a_missing_worker_program_is_an_error_that_says_so() {
     let mut settings = settings(1);
     settings.program = "/nowhere/cogwork".into();
     let error = step("export default () => 1").on(&Pool::new(settings)).await.expect_err("there is none");

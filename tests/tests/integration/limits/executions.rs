@@ -287,7 +287,7 @@ pub(super) const ROWS: &[(&str, Tried)] = &[
         "line of an execution's log",
         elsewhere(
             &[
-                ("crates/script/tests/suite/contract.rs", "the_log_is_cut_in_length_and_in_number"),
+                ("crates/script/tests/suite/contract.rs", "log_lines_are_bounded_in_length_and_number"),
                 ("crates/model/src/log.rs", "a_line_has_a_maximum_of_characters"),
                 (
                     "crates/engine/tests/suite/hiding.rs",
