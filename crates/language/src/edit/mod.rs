@@ -1,4 +1,4 @@
-//! Edits of project files as people ask for them: a value set, a step renamed, another trigger.
+//! Edits of project files by intent: sets a value, renames a step, replaces the trigger.
 //!
 //! Each operation becomes changes of the file's tree, which [`text::yaml::edit`] writes in place and verifies.
 
@@ -14,7 +14,7 @@ use text::yaml::edit::{EditError, Edited, Editor, Position, Segment, TreeOperati
 pub use self::outline::{OutlineStep, StepReference, outline, step_references};
 use crate::load::{AUTOMATION, STEP_KEYS};
 
-/// The most operations of one call.
+/// The maximum number of operations of one call.
 pub const MAX_OPERATIONS: usize = 100;
 
 /// An operation on a file.
@@ -69,7 +69,7 @@ pub enum Operation {
 /// Applies operations to the text of a project file. `path` decides what kind of file it is.
 ///
 /// # Errors
-/// An operation names nothing in the file, or cannot be written in place. Nothing of the call applies then.
+/// An operation names nothing in the file, or cannot be written in place. Then no operation of the call is applied.
 pub fn edit_file(path: &str, text: &str, operations: &[Operation]) -> Result<Edited, EditError> {
     if operations.len() > MAX_OPERATIONS {
         return Err(EditError::Invalid(format!("a call takes at most {MAX_OPERATIONS} operations")));
