@@ -46,7 +46,7 @@ proptest! {
 
     #[test]
     fn no_bytes_make_the_decoder_panic(bytes in vec(any::<u8>(), 0..300), tag in any_tag()) {
-        // As it is, and with a length and a tag before it that make it likely to be taken.
+        // Unchanged, and with a length and tag that make it likely to be accepted.
         let mut framed = u32::try_from(bytes.len() + 1).expect("it is short").to_le_bytes().to_vec();
         framed.push(tag as u8);
         framed.extend_from_slice(&bytes);
@@ -80,7 +80,7 @@ proptest! {
         let files = [Bytes::from(file)];
         let plain = Value::from_json(text.as_bytes(), JsonLimits::default()).ok();
         let read = restore(text.as_bytes(), Some((nonce, &files))).ok();
-        // Without the mark there is nothing but JSON.
+        // Without the mark there is only JSON.
         prop_assert_eq!(read, plain);
         let marked = text.replace('f', &format!("{}f", nonce.mark()));
         let _ = restore(marked.as_bytes(), Some((nonce, &files)));

@@ -1,4 +1,4 @@
-//! The contract: how a function is given, what it is called with, what becomes of its result.
+//! The contract: the forms of an exported function, its arguments, and its result.
 
 use std::sync::Arc;
 
@@ -153,7 +153,7 @@ async fn log_lines_are_bounded_in_length_and_number() {
         .await
         .expect("it runs");
     let message = &long.logs[0].message;
-    // 4,096 characters, and 4,096 bytes for the end of a secret that may stand there.
+    // 4,096 characters, and 4,096 bytes for the end of a secret that may span the limit.
     assert_eq!((message.chars().count(), message.ends_with("ä…")), (4096 + 2048 + 1, true));
     let many = "export default ({ logger }) => { for (let n = 0; n < 1500; n++) logger.info(n) }";
     let many = step(many).on(&pool).await.expect("it runs");
@@ -178,7 +178,7 @@ async fn log_lines_before_an_error_are_kept() {
 
 #[tokio::test]
 async fn log_lines_before_a_kill_are_kept() {
-    // The engine asks nobody while it looks for a short text in a very long one again and again.
+    // The engine does not poll the interrupt handler while it searches a very long text.
     let code = "export default ({ logger }) => {
       logger.info('before');
       const long = 'a'.repeat(1 << 22);

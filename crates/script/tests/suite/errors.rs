@@ -1,4 +1,4 @@
-//! Errors in the author's terms: what, where, and what to do.
+//! Errors in the author's terms: message, position, and advice.
 
 use pretty_assertions::assert_eq;
 use script::{Error, Failure};
@@ -85,7 +85,7 @@ async fn every_thrown_value_becomes_a_message() {
         );
     }
     let long = error(&pool, "export default () => { throw new Error('x'.repeat(1e6)) }").await;
-    // The daemon cuts it at 4,096 characters, once it has hidden the secrets in it: one may stand at that place.
+    // The daemon truncates it to 4,096 characters after redaction, since a secret may span the limit.
     assert_eq!((long.chars().count(), long.ends_with("x…")), (8193, true));
 }
 

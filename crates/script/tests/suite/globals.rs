@@ -16,7 +16,7 @@ async fn the_globals_are_the_language_and_the_documented_apis() {
     assert_eq!(result(&pool(), code).await, format!("\"{expected}\""));
 }
 
-/// Each expression with what it gives, as JSON.
+/// Checks each expression against its result as JSON.
 async fn check(cases: &[(&str, &str)]) {
     let pool = pool();
     for (expression, expected) in cases {

@@ -1,4 +1,4 @@
-//! No run sees another, of the same module or of a different one, though all run in the same context of one worker.
+//! No run sees another, of the same module or of a different one, although all run in one context of one worker.
 
 use std::time::Duration;
 
@@ -122,7 +122,7 @@ const WAYS: &[(&str, &str)] = &[
     ("context.configVars.left = 1", "context.configVars.left"),
     ("stepResults.left = 1", "stepResults.left"),
     ("Object.defineProperty(stepResults, 'phase', { get() { return 'look' } })", "stepResults.phase"),
-    // Templates, classes, generators and closures that the engine keeps for a place in the text.
+    // Templates, classes, generators and closures that the engine caches by position.
     ("tag`a`.left = 1", "tag`a`.left"),
     ("tagged.set(same(), 1)", "tagged.get(same())"),
     ("class Inner { static left = 1 }; Inner.more = 1", "[typeof Inner]"),

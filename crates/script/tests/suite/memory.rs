@@ -1,4 +1,4 @@
-//! Memory: that it was refused once ends the run and its worker, whatever the code makes of it.
+//! A failed allocation ends the run and its worker, even if the code catches the error.
 
 use script::{Error, Pool};
 

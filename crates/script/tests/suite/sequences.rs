@@ -1,4 +1,4 @@
-//! Runs that are sent together: each is as if it were sent alone, but for what it reads of those before it.
+//! Batched runs: each behaves as if sent alone, except for the earlier results that it reads.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -11,7 +11,7 @@ use value::Value;
 
 use crate::support::{json, result, settings};
 
-/// A pool of one worker, which is in no hurry with what it is sent together.
+/// A pool of one worker without a time limit for batches.
 fn pool() -> Pool {
     Pool::new(PoolSettings { together: Duration::from_secs(60), ..settings(1) })
 }
@@ -32,7 +32,7 @@ fn step(code: &str) -> Step {
 }
 
 impl Step {
-    /// The same, with this argument, in which the results of runs before it belong to these keys.
+    /// The same, with this argument, in which these keys are the results of earlier runs.
     fn given(mut self, argument: &str, earlier: &[(&str, usize)]) -> Self {
         self.argument = json(argument);
         self.earlier = earlier.iter().map(|(key, place)| (Arc::from(*key), *place)).collect();
@@ -64,7 +64,7 @@ async fn begin(pool: &Pool, steps: &[Step]) -> Result<(Outcome, Sequence), Error
     pool.run_sequence(&members.collect::<Vec<_>>()).await
 }
 
-/// The result or error of each run, or that it was not begun.
+/// The result or error of each run, or that it did not start.
 async fn all(pool: &Pool, steps: &[Step]) -> Vec<String> {
     let say = |ran: Result<Option<Outcome>, Error>| match ran {
         Ok(Some(outcome)) => outcome.value.to_json(),
@@ -159,7 +159,7 @@ async fn an_error_ends_its_sequence_and_the_worker_continues() {
 async fn each_run_of_a_sequence_has_its_own_deadline() {
     let pool = pool();
     let good = step("export default () => 1");
-    // One that is asked, and some that ask nobody.
+    // Code that polls the interrupt handler, and code that does not.
     let endless = [
         "for (;;) {}",
         "'x'.repeat(2 ** 28).split('').sort()",
@@ -191,7 +191,7 @@ async fn each_run_of_a_sequence_has_its_own_deadline() {
 #[tokio::test]
 async fn replies_keep_their_order_over_pipe_and_socket() {
     let pool = pool();
-    // Answers of few bytes, of more than go into a pipe at once, and so many lines that a pipe has no room for them.
+    // Replies of a few bytes, replies over the atomic size of a pipe, and more log lines than a pipe holds.
     let answer = |length: usize| step(&format!("export default () => 'x'.repeat({length})"));
     let talk = "export default ({ logger }) => {
   for (let line = 0; line < 300; line += 1) logger.info(`${line} `.repeat(50));
@@ -199,7 +199,7 @@ async fn replies_keep_their_order_over_pipe_and_socket() {
 }";
     let lengths = [1, 5_000, 2, 3, 4_095, 4, 200_000, 5, 6];
     let steps: Vec<Step> = lengths.map(answer).into();
-    // Small ones go over the socket, too, where the machine is so busy that it takes long.
+    // Small replies use the socket too if the machine is so busy that they take long.
     for _ in 0..50 {
         let said: Vec<usize> = all(&pool, &steps[..4]).await.iter().map(|said| said.len() - 2).collect();
         assert_eq!(said, lengths[..4]);
@@ -284,7 +284,7 @@ async fn a_sequence_may_use_any_number_of_modules() {
     let pool = pool();
     let steps: Vec<Step> = (0..40).map(|number| step(&format!("export default () => {number}"))).collect();
     let expected: Vec<String> = (0..40).map(|number| number.to_string()).collect();
-    // A worker keeps fewer of them, so it asks for their texts again.
+    // A worker caches fewer of them, so it requests their texts again.
     assert_eq!(all(&pool, &steps).await, expected);
     let again: Vec<Step> = steps[30..].iter().chain(&steps[..1]).cloned().collect();
     assert_eq!(all(&pool, &again).await, [&expected[30..], &expected[..1]].concat());

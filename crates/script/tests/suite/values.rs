@@ -1,4 +1,4 @@
-//! Values on their way: bytes, numbers, texts.
+//! Values in both directions: bytes, numbers, texts.
 
 use bytes::Bytes;
 use pretty_assertions::assert_eq;

@@ -1,4 +1,4 @@
-//! The processes: what confines them, what becomes of them, and of those that misbehave.
+//! The worker processes: their confinement, their end, and misbehaving ones.
 
 use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
@@ -8,7 +8,7 @@ use script::{Error, Pool};
 
 use crate::support::{pool, result, settings, step};
 
-/// The processes whose parent is this one, and which have not ended.
+/// The running child processes of this process.
 fn workers() -> BTreeSet<i32> {
     let own = std::process::id().to_string();
     let processes = std::fs::read_dir("/proc").into_iter().flatten().filter_map(Result::ok);
@@ -16,14 +16,14 @@ fn workers() -> BTreeSet<i32> {
     numbers
         .filter(|number| {
             let stat = std::fs::read_to_string(format!("/proc/{number}/stat")).unwrap_or_default();
-            // Behind the name, which is in brackets: the state, and the parent.
+            // After the name in brackets: the state, and the parent.
             let fields: Vec<&str> = stat.rsplit(") ").next().unwrap_or_default().split(' ').collect();
             fields.first() != Some(&"Z") && fields.get(1) == Some(&own.as_str())
         })
         .collect()
 }
 
-/// Waits until the processes are as they should be.
+/// Waits until the processes match.
 async fn until(is_so: impl Fn(&BTreeSet<i32>) -> bool) -> BTreeSet<i32> {
     let started = Instant::now();
     loop {
@@ -69,7 +69,7 @@ async fn a_worker_has_no_capability_though_its_daemon_runs_as_root() {
     for set in ["CapInh", "CapPrm", "CapEff", "CapAmb"] {
         assert_eq!(capabilities(&worker, set), 0, "{set}");
     }
-    // A process that may not set capabilities may not lower this one either; it gives none.
+    // A process without the capability to set capabilities cannot lower this set either; it passes none on.
     if capabilities("self", "CapEff") & SET_CAPABILITIES != 0 {
         assert_eq!(capabilities(&worker, "CapBnd"), 0);
     }
@@ -92,7 +92,7 @@ async fn a_worker_is_confined() {
         assert_eq!(figures, ["0", "0"], "{name}");
     }
     assert!(!limits.lines().any(|line| line.starts_with("Max address space") && line.contains("unlimited")));
-    // Only those who may look into any process see the descriptors.
+    // Reading the descriptors requires the right to inspect the process.
     if let Ok(open) = std::fs::read_dir(format!("/proc/{worker}/fd")) {
         let mut open: Vec<_> = open.filter_map(Result::ok).map(|entry| entry.file_name()).collect();
         open.sort();
@@ -121,7 +121,7 @@ async fn code_whose_worker_is_killed_before_reading_it_runs_on_another() {
     result(&pool, "export default () => 1").await;
     let worker = workers().pop_first().expect("there is one");
     let pid = rustix::process::Pid::from_raw(worker).expect("it has a number");
-    // It takes what is sent, and is killed before it reads that.
+    // It is stopped, so that it is killed before it reads the call.
     rustix::process::kill_process(pid, rustix::process::Signal::STOP).expect("it can be stopped");
     let call = step("export default () => 2");
     let run = call.on(&pool);
