@@ -80,7 +80,7 @@ impl Rotate {
         Ok(Exit::Done)
     }
 
-    /// Asks whether to go on: senders that have the previous address get 404.
+    /// Asks for confirmation: senders that have the previous address get 404.
     fn confirmed(&self, address: &str) -> anyhow::Result<bool> {
         if !output::can_ask() {
             return Err(CommandError::usage("add --yes to replace the address"));

@@ -27,9 +27,9 @@ Examples:
 `test` and `login` need the daemon. `login` opens the address where a person consents, and
 waits for the answer, which arrives at `/oauth/callback` of the daemon's public address.";
 
-/// How often the spinner turns.
+/// The interval of the spinner.
 const TURN: Duration = Duration::from_millis(100);
-/// The most characters of an error in a table.
+/// The maximum length of an error in a table, in characters.
 const ERROR: usize = 60;
 
 /// List, test and authorise connections
@@ -119,7 +119,7 @@ struct RateLimit {
 }
 
 impl Row {
-    /// The problem that prevents its use, or the last one.
+    /// The problem that prevents its use, or the last problem.
     fn problem(&self) -> String {
         let missing = self.missing_secrets.first();
         let missing =
@@ -127,7 +127,7 @@ impl Row {
         self.file_error.clone().or(missing).or_else(|| self.last_error.clone()).unwrap_or_default()
     }
 
-    /// The hosts that delay calls, or soon may: one that does not answer, one that asked to wait, one with a rate
+    /// The hosts that delay calls, or may soon: unreachable hosts, hosts that sent Retry-After, hosts with a rate
     /// limit.
     fn limits(&self) -> String {
         let now = time::now();
@@ -202,7 +202,7 @@ fn table(told: &Value) -> anyhow::Result<()> {
     Ok(table.print()?)
 }
 
-/// The connections of the files, where no daemon knows how they are doing.
+/// The connections of the files, without the state that only a daemon knows.
 async fn without_daemon(config: &Config) -> anyhow::Result<Value> {
     let catalog = crate::project::check(&config.dir, &[])?.catalog;
     let known = secrets::Known::read_own(config).await;
@@ -304,7 +304,7 @@ fn spinner() -> ProgressBar {
     spinner
 }
 
-/// Opens an address in the browser of the desktop, if there is one. Where that fails, the address is on the screen.
+/// Opens a URL in the desktop browser, if there is one. On failure, the URL is on the screen anyway.
 fn open(url: &str) {
     let program = if cfg!(target_os = "macos") { "open" } else { "xdg-open" };
     let opened = Command::new(program)

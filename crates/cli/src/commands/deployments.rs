@@ -119,7 +119,7 @@ impl Rollback {
     }
 }
 
-/// The result of a deployment in words.
+/// The result of a deployment as text.
 pub(super) fn words(deployed: &Value) -> String {
     let generation = &deployed["deployment"]["generation"];
     match deployed["isNew"].as_bool() {

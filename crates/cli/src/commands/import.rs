@@ -20,7 +20,7 @@ Examples:
   cogwork import openapi shop.yaml --name shop --tag orders
   cogwork import openapi shop.json --operation listOrders --print";
 
-/// The largest document that is read, in bytes.
+/// The maximum size of a document, in bytes.
 const MAX_DOCUMENT: u64 = 64 << 20;
 
 /// Make a connector from the API description of a service

@@ -32,7 +32,7 @@ moved, so that no daemon starts on it by mistake.
 If the command is interrupted, run it again: it goes on where it stopped. `master.key`
 is not in the store: keep the data folder, or take the key along.";
 
-/// The least time between two messages about the progress.
+/// The minimum interval between progress messages.
 const PAUSE: Duration = Duration::from_secs(2);
 
 /// Move the store to another place: from a file to PostgreSQL, or back
@@ -132,7 +132,7 @@ impl Migrate {
     }
 }
 
-/// The progress for people, not more often than they read it.
+/// The progress as text, at a limited rate.
 #[derive(Default)]
 struct Shown {
     last: Option<std::time::Instant>,

@@ -126,7 +126,7 @@ async fn ask(config: &Config, what: &What, shown: &DaemonOptions) -> anyhow::Res
             daemon::post(config, &path(&one.automation, "rewind"), &body).await?
         }
     };
-    // A poll that was asked for and failed is a failure of the command.
+    // A requested poll that failed is a failure of the command.
     let failed = matches!(what, What::Now(_)) && told["error"].is_string();
     match what {
         What::List(_) => shown.print(&told, || list(&told))?,

@@ -31,7 +31,7 @@ value of COGWORK_MASTER_KEY or of the systemd credential `cogwork-master-key`. K
 copy of the key apart from the store: without it nobody can read the secrets. A running
 daemon writes the secrets, and its steps read the new value from then on.";
 
-/// The most bytes of a value.
+/// The maximum size of a value, in bytes.
 const MAX_BYTES: u64 = 64 << 10;
 
 /// Manage the secrets that connections read, encrypted in the store
@@ -153,7 +153,7 @@ fn table(told: &Value) -> anyhow::Result<()> {
     Ok(table.print()?)
 }
 
-/// The secrets as the API would list them, of a store that no daemon has.
+/// The secrets in the API's form, read from a store without a daemon.
 async fn without_daemon(config: &Config) -> anyhow::Result<Vec<Value>> {
     let mut rows = Vec::new();
     secrets::check_folder(config)?;
@@ -241,7 +241,7 @@ fn rotated(told: &Value) {
     }
 }
 
-/// The store's secrets where no daemon has the store.
+/// The store's secrets when no daemon holds the store.
 struct LocalSecrets {
     store: Arc<dyn Store>,
     vault: Vault,

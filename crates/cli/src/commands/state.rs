@@ -24,9 +24,9 @@ Examples:
 
 `list` and `get` read the store directly, with or without a daemon.";
 
-/// The most characters of a value in a table.
+/// The maximum length of a value in a table, in characters.
 const VALUE: usize = 80;
-/// Values that are read at one time.
+/// The number of values per read.
 const PAGE: u32 = 1000;
 
 /// Inspect and change the values that `state.*` steps store
@@ -210,7 +210,7 @@ fn is_alive(entry: &StateEntry, now: Timestamp) -> bool {
     entry.expires_at.is_none_or(|at| at > now)
 }
 
-/// A value as the API tells it.
+/// A value in the API's form.
 fn told(key: &str, entry: &StateEntry) -> Value {
     let mut told = json!({ "key": key, "value": entry.value.to_serde() });
     if let Some(at) = entry.expires_at {

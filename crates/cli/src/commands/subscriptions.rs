@@ -80,7 +80,7 @@ impl Subcommand for Subscriptions {
         let path = daemon::path(&["subscriptions", automation, word]);
         let found: Value = daemon::runtime()?.block_on(daemon::post(&config, &path, &json!({})))?;
         shown.print(&found, || print(&found))?;
-        // An attempt that was asked for and failed is a failure of the command.
+        // A requested attempt that failed is a failure of the command.
         let failed =
             found["subscriptions"].as_array().into_iter().flatten().any(|one| one["error"].is_string());
         Ok(if failed { Exit::Failed } else { Exit::Done })

@@ -99,11 +99,11 @@ struct Subscription {
 
 /// A daemon on the data folder.
 pub(super) enum Found {
-    /// None runs.
+    /// No daemon is running.
     Nothing,
-    /// One runs, and does not give its status; the finding says why.
+    /// A daemon is running but does not return its status; the finding has the reason.
     Silent,
-    /// One runs.
+    /// A daemon is running.
     Running(Status),
 }
 
@@ -114,7 +114,7 @@ impl Found {
     }
 }
 
-/// Asks the daemon that runs on the data folder for its status. With `store_fails` its store was found to be unusable.
+/// Requests the status of the daemon on the data folder. `store_fails` is true if its store is unusable.
 pub(super) async fn running(config: &Config, store_fails: bool, findings: &mut Findings) -> Found {
     let error = match daemon::get_quickly::<Status>(config, "/api/v1/status").await {
         Ok(Some(status)) => return Found::Running(status),
@@ -159,7 +159,7 @@ pub(super) async fn running(config: &Config, store_fails: bool, findings: &mut F
     }
 }
 
-/// Checks that a daemon runs and accepts starts.
+/// Checks that a daemon is running and accepts starts.
 pub(super) async fn ready(config: &Config, findings: &mut Findings) {
     match running(config, false, findings).await {
         Found::Running(status) if status.accepting => {
@@ -190,7 +190,7 @@ pub(super) async fn check(config: &Config, status: &Status, findings: &mut Findi
         );
     }
     match (stored::room(&status.store.room), &status.outage) {
-        // A full disk leaves no room either.
+        // A full disk has no capacity either.
         (_, Some(outage)) => outage.tell(findings),
         (Some(Capacity::Exhausted), None) => {
             let help = "raise `limits.storeSize`, or keep executions for fewer days (`retention.days`)";
@@ -298,7 +298,7 @@ async fn sources(config: &Config, findings: &mut Findings) {
     }
 }
 
-/// Adds the finding that the daemon did not tell a part of its state.
+/// Adds the finding that the daemon did not return a part of its state.
 fn unknown(section: &'static str, name: &'static str, error: &anyhow::Error, findings: &mut Findings) {
     findings.error(section, name, exit::message(error), "read its log, and look at `store` above");
 }

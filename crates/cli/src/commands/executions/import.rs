@@ -26,9 +26,9 @@ release, and imports through the daemon if one runs. Imported executions are mar
 and never run; one that had not ended is cancelled. An execution whose id exists is refused.
 The rules of retention hold for imported executions too, by their original times.";
 
-/// The context of an error in the midst of a file.
+/// The context of an error in the middle of a file.
 const ENDED_EARLY: &str = "the import ended before the end of the file";
-/// The refusals that are named.
+/// The maximum number of rejections that are named.
 const NAMED: usize = 20;
 
 /// Import executions from JSON lines
@@ -125,7 +125,7 @@ fn said(imported: &ImportedView) {
     }
 }
 
-/// Warns if the daemon will delete some of them by the retention of the settings.
+/// Warns if the daemon will prune some of them by the configured retention.
 fn warn_of_retention(config: &Config, imported: &ImportedView, is_running: bool) {
     let Some(days) = config.retention.days else { return };
     let kept = Duration::from_secs(u64::from(days) * 24 * 3600);

@@ -38,9 +38,9 @@ Examples:
 `list`, `show`, `logs` and `export` read the store directly, with or without a daemon. The
 beginning of an id stands for the id where no other begins with it.";
 
-/// Log lines that are read at one time.
+/// The number of log lines per read.
 const LINES: u32 = 1000;
-/// The indentation of a message's further lines.
+/// The indentation of a message's continuation lines.
 const MARGIN: &str = "    ";
 
 /// Inspect, answer, replay, cancel and transfer executions

@@ -117,7 +117,7 @@ impl Subcommand for Test {
     }
 }
 
-/// Where recording reads secrets: in the store, with a daemon beside it or without one, then in the folder.
+/// The secrets for recording: from the store, with or without a daemon, then from the folder.
 fn secrets(config: &Config, records: bool) -> anyhow::Result<RealSecrets> {
     let store = if records { history::open(config)? } else { None };
     let vault = match store {
@@ -150,7 +150,7 @@ fn wanted(dir: &Path, given: &[PathBuf]) -> anyhow::Result<Vec<PathBuf>> {
     Ok(wanted)
 }
 
-/// The files of tests beside an automation; nothing where the path is no automation's.
+/// The test files of an automation; `None` if the path is not an automation's.
 fn tests_of(path: &str) -> Option<[PathBuf; 2]> {
     if model::test_suite::suite_stem(path).is_some() {
         return None;
@@ -172,7 +172,7 @@ fn write(path: &Path, text: &str) -> anyhow::Result<()> {
     std::fs::write(path, text).with_context(|| format!("cannot write `{}`", path.display()))
 }
 
-/// A file of tests by how many tests it has.
+/// The tests of a file.
 fn cases(file: &TestFile) -> &[model::test_suite::Case] {
     file.suite.as_ref().map_or(&[], |suite| suite.cases.as_slice())
 }
