@@ -25,7 +25,7 @@ pub(crate) fn read(given: &str) -> anyhow::Result<Value> {
         (given, None) => given.to_owned(),
     };
     serde_json::from_str(&text).map_err(|error| {
-        CommandError::usage(format!("this is no JSON: {error}; a text stands in quotes: '\"text\"'"))
+        CommandError::usage(format!("this is not JSON: {error}; a text needs quotes: '\"text\"'"))
     })
 }
 

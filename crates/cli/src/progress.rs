@@ -301,7 +301,7 @@ fn finished(step: &str, took: Duration, outcome: &StepOutcome, call: Option<&str
         }
         StepOutcome::Skipped => format!("{} {step}  {}", paint(QUIET, "–"), paint(QUIET, "skipped")),
         StepOutcome::Failed { error, handled } => {
-            let after = if handled.is_some() { "; the execution goes on" } else { "" };
+            let after = if handled.is_some() { "; the execution continues" } else { "" };
             format!("{} {step}  {took}  {}{after}", paint(BAD, "✗"), plain(&error.message_with_location()))
         }
     }

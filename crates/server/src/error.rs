@@ -25,7 +25,7 @@ pub enum Error {
         source: std::io::Error,
     },
     /// The operating system returned no random bytes.
-    #[error("the operating system gives no random bytes: {0}")]
+    #[error("the operating system returns no random bytes: {0}")]
     Random(getrandom::Error),
     /// The admin token is too weak.
     #[error("the admin token has {found} characters; it needs at least {least} visible ones")]

@@ -162,7 +162,7 @@ pub enum Error {
     },
     /// An earlier commit failed, or the database is damaged: this write did not happen, and no other will until the store
     /// is reopened.
-    #[error("the store takes no more writes: {reason}; restart")]
+    #[error("the store accepts no more writes: {reason}; restart")]
     Poisoned {
         /// The message of the first failure.
         reason: String,
@@ -255,7 +255,7 @@ pub enum Error {
     )]
     NotShared,
     /// Only nodes that share a store keep this state in it.
-    #[error("this state is in the memory of the daemon, which has the store to itself")]
+    #[error("this state is not stored: it is in the memory of the daemon that holds the store")]
     Alone,
     /// The operating system provides no random bytes for an id or a secret. Nothing was written.
     #[error("the system provides no random bytes: {reason}")]

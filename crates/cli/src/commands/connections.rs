@@ -274,7 +274,7 @@ async fn login(config: &Config, what: &Login) -> anyhow::Result<Exit> {
             Ok(Exit::Failed)
         }
         _ => {
-            output::error("nobody has consented in time; begin again");
+            output::error("no consent was given in time; start again");
             Ok(Exit::Failed)
         }
     }

@@ -121,7 +121,9 @@ async fn follow(config: &Config, id: ExecutionId, name: &str, signals: &mut Sign
     progress.end();
     match ended {
         None => {
-            output::say(format_args!("it goes on in the daemon; `cogwork executions cancel {id}` ends it"));
+            output::say(format_args!(
+                "it continues in the daemon; `cogwork executions cancel {id}` cancels it"
+            ));
             Ok(Exit::Interrupted)
         }
         Some(ended) => {
@@ -198,7 +200,7 @@ impl Watch<'_> {
     fn show(&mut self, event: &ServerEvent) -> anyhow::Result<bool> {
         match event.name.as_str() {
             "end" => return Ok(true),
-            "closing" => anyhow::bail!("the daemon stops; the execution goes on at its next start"),
+            "closing" => anyhow::bail!("the daemon stops; the execution continues at its next start"),
             "problem" => anyhow::bail!("the daemon cannot tell any more: {}", plain(&event.data)),
             "log" => {
                 if let Ok(line) = serde_json::from_str::<LogLine>(&event.data) {

@@ -90,7 +90,7 @@ impl Subcommand for Subscriptions {
 fn print(told: &Value) -> anyhow::Result<()> {
     let all = told["subscriptions"].as_array().map(Vec::as_slice).unwrap_or_default();
     if all.is_empty() {
-        output::say("nothing is subscribed to");
+        output::say("there are no subscriptions");
         return Ok(());
     }
     let mut table = Table::new(&["AUTOMATION", "EVENT", "STATE", "SINCE", "ERROR"]);

@@ -165,24 +165,24 @@ impl SeenPages {
 /// Returns the error message for a list whose pages repeat.
 pub(crate) fn repeats_a_page(subject: &str, parameter: &str) -> String {
     format!(
-        "{}: two pages have the same items; look whether it knows the parameter `{parameter}`",
+        "{}: two pages have the same items; check that it supports the parameter `{parameter}`",
         goes_round(subject)
     )
 }
 
 /// Returns the warning for a list that was cut at its limit.
 pub(crate) fn stopped(subject: &str, count: usize, name: &str) -> String {
-    format!("the list of {subject} goes on after these {count} items; for more of it set `{name}`")
+    format!("the list of {subject} is truncated after {count} items; for more set `{name}`")
 }
 
 /// Returns the error message for a list whose cursors repeat.
 pub(crate) fn goes_round(subject: &str) -> String {
-    format!("{subject} says that the list goes on where it already was")
+    format!("{subject} returns pages of the list again")
 }
 
 /// Returns the error message for a list of cursors without items.
 pub(crate) fn stays_empty(subject: &str) -> String {
-    format!("the list of {subject} goes on without end: {MOST_EMPTY} pages in a row had no items; filter it")
+    format!("the list of {subject} does not end: {MOST_EMPTY} consecutive pages had no items; filter it")
 }
 
 /// Returns the inputs of the first page, with the largest page size unless the author set one.

@@ -37,7 +37,7 @@ pub(crate) fn next_cursor(
         let Some(parameter) = &next.parameter else { return Ok(Value::from(found)) };
         let link = response.url.join(&found).ok().filter(|link| base.same_origin(link)).ok_or_else(|| {
             let message =
-                format!("{} says that the list goes on at another address than its own", head.subject);
+                format!("{} links the next page of the list at another address than its own", head.subject);
             head.errors.response_error(ErrorKind::Response, message, response)
         })?;
         if let Some(cursor) = parameter_of(link.query().unwrap_or_default(), parameter) {

@@ -193,7 +193,8 @@ impl Pages {
     ) -> Result<Url, ActionError> {
         let url = response.url.join(next).ok().filter(|url| base.same_origin(url));
         let mut url = url.ok_or_else(|| {
-            let message = format!("{subject} says that the list goes on at another address than its own");
+            let message =
+                format!("{subject} links the next page of the list at another address than its own");
             ActionError::new(ErrorKind::Response, message)
         })?;
         url.set_fragment(None);

@@ -143,7 +143,7 @@ impl OAuthClient {
     /// Returns an error if the type of the connection needs no consent, or if `redirect` is not an address.
     pub fn authorize(&self, redirect: &str) -> Result<AuthorizationRequest, ActionError> {
         let Some(authorize_url) = &self.authorize_url else {
-            return Err(self.refuse("its type asks nobody for consent".to_owned()));
+            return Err(self.refuse("its type does not ask for consent".to_owned()));
         };
         let redirect = RedirectUrl::new(redirect.to_owned())
             .map_err(|error| self.refuse(format!("`{redirect}` is no address to come back to: {error}")))?;

@@ -113,7 +113,7 @@ impl<'s> Stream<'s> {
         let wait = self.write_stall;
         let stalled = self.stalled.get_or_insert_with(|| Box::pin(sleep(wait)));
         ready!(stalled.as_mut().poll(cx));
-        Poll::Ready(Err(io::Error::new(io::ErrorKind::TimedOut, "the peer takes no bytes of the answer")))
+        Poll::Ready(Err(io::Error::new(io::ErrorKind::TimedOut, "the peer reads no bytes of the response")))
     }
 
     /// Reads until the current request has arrived, the peer has closed, or a limit is reached. Closing a socket

@@ -50,7 +50,7 @@ impl Outage {
             "full" => "free space on the disk of the store",
             _ => way_out,
         };
-        findings.error(SECTION, "outage", detail, format!("{help}; the daemon goes on by itself then"));
+        findings.error(SECTION, "outage", detail, format!("{help}; the daemon then continues by itself"));
     }
 }
 
@@ -127,7 +127,7 @@ pub(super) async fn running(config: &Config, store_fails: bool, findings: &mut F
                         SECTION,
                         "running",
                         detail,
-                        "start it with `cogwork serve`: executions go on",
+                        "start it with `cogwork serve`: executions continue",
                     );
                 }
                 _ => findings.skipped(SECTION, "running", "no daemon runs on the data folder"),
@@ -143,7 +143,7 @@ pub(super) async fn running(config: &Config, store_fails: bool, findings: &mut F
             "the token in `admin-token` or COGWORK_ADMIN_TOKEN must be the one of the running daemon"
         }
         Some(server::Error::Refused(_) | server::Error::Slow { .. }) if store_fails => {
-            "mend the store, as above; the daemon goes on by itself then"
+            "repair the store, as above; the daemon then continues by itself"
         }
         Some(server::Error::Refused(_) | server::Error::Slow { .. }) => "read its log",
         Some(server::Error::Answer { .. }) => {

@@ -24,7 +24,7 @@ pub(super) fn settings(context: &Context, loaded: anyhow::Result<Config>, findin
         Ok(config) => {
             findings.ok(SECTION, "settings", format!("{} given", count(config.given.len(), "setting")));
             for sentence in config.without_effect() {
-                findings.warning(SECTION, "settings", sentence, "take one of them away");
+                findings.warning(SECTION, "settings", sentence, "remove one of them");
             }
             config
         }

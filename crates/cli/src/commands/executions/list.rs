@@ -130,7 +130,7 @@ impl List {
             } else if rows.len() == self.limit as usize {
                 let which = if self.before.is_some() { "the next" } else { "the newest" };
                 output::say(format_args!(
-                    "{which} {}; --limit shows more, and --before the ID goes on after it",
+                    "{which} {}; --limit shows more, and --before the ID continues after it",
                     self.limit
                 ));
             }

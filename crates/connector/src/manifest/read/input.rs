@@ -40,7 +40,7 @@ pub(super) fn declared(field: Field<'_, '_>, diagnostics: &Diagnostics) -> Vec<D
         let spec = spec(&entry.key, &mut reader);
         let omit_default = reader.take("omitDefault").bool().unwrap_or(false);
         if omit_default && spec.default.is_none() {
-            let message = format!("`{}` has no default to leave out", entry.key);
+            let message = format!("`{}` has no default to omit", entry.key);
             let span = reader.key_span("omitDefault");
             diagnostics.push(Diagnostic::error("missing-default", message, span).help("add `default:`"));
         }

@@ -104,7 +104,7 @@ fn invalid(text: &str, span: Span) -> Diagnostic {
     if RESERVED.contains(&text) {
         let message = format!("`{text}` cannot be the id of a step");
         return Diagnostic::error("invalid-id", message, span)
-            .help("that name stands for what started the execution");
+            .help("that name is the trigger of the execution");
     }
     let message = format!("`{}` cannot be the id of a step", shorten(text));
     let diagnostic = Diagnostic::error("invalid-id", message, span)

@@ -292,7 +292,7 @@ fn nothing(view_model: &ResumeView) -> Markup {
 /// The status of the execution in a sentence.
 fn queue_status(view_model: &ResumeView) -> String {
     let ended = match view_model.status {
-        Status::Queued | Status::Running | Status::Waiting => return "It goes on by itself.".to_owned(),
+        Status::Queued | Status::Running | Status::Waiting => return "It continues by itself.".to_owned(),
         Status::Succeeded => "It has ended well",
         Status::Failed | Status::Stuck => "It has failed",
         Status::Cancelled => "It was cancelled",
