@@ -57,7 +57,7 @@ pub(crate) fn json(value: &impl Serialize) -> anyhow::Result<()> {
 }
 
 /// True if standard output is a terminal.
-pub(crate) fn is_seen() -> bool {
+pub(crate) fn stdout_is_terminal() -> bool {
     io::stdout().is_terminal()
 }
 
@@ -158,7 +158,7 @@ fn log(level: Level, text: &str) {
 }
 
 /// True if standard error is a terminal.
-pub(crate) fn talks_to_a_person() -> bool {
+pub(crate) fn stderr_is_terminal() -> bool {
     io::stderr().is_terminal()
 }
 

@@ -53,7 +53,7 @@ impl Progress {
                 }
             });
         }
-        let bars = (is_shown && output::talks_to_a_person()).then(MultiProgress::new);
+        let bars = (is_shown && output::stderr_is_terminal()).then(MultiProgress::new);
         Self {
             id,
             is_shown,
@@ -81,18 +81,18 @@ impl Progress {
 
     /// Removes the spinners.
     pub(crate) fn end(&mut self) {
-        self.hush(false);
+        self.hold_lines(false);
         std::mem::take(&mut self.running).values().for_each(ProgressBar::finish_and_clear);
     }
 
     /// Holds lines while a user types; prints the held lines afterwards.
-    pub(crate) fn hush(&mut self, is_hushed: bool) {
+    pub(crate) fn hold_lines(&mut self, hold: bool) {
         let held = self.held.take().map(RefCell::into_inner).unwrap_or_default();
         held.iter().for_each(output::say);
-        self.held = is_hushed.then(RefCell::default);
+        self.held = hold.then(RefCell::default);
         if let Some(bars) = &self.bars {
             let _ = bars.clear();
-            bars.set_draw_target(if is_hushed {
+            bars.set_draw_target(if hold {
                 ProgressDrawTarget::hidden()
             } else {
                 ProgressDrawTarget::stderr()

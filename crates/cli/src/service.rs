@@ -72,7 +72,7 @@ fn run(arguments: &[OsString], variables: &[(String, String)]) -> anyhow::Result
     if let Some((user, group)) = owner {
         command.uid(user).gid(group);
     }
-    if output::talks_to_a_person() {
+    if output::stderr_is_terminal() {
         output::say(format_args!("for the service on `{folder}`; name a project with --dir for another"));
     }
     Err(command.exec().into())

@@ -161,7 +161,7 @@ impl Hooks {
         };
         // A method without a body only reads.
         if head.method != Method::POST {
-            return self.resume.look(head, &asking).await;
+            return self.resume.show(head, &asking).await;
         }
         match net::read(body, resume::BODY_BYTES, &self.budget, &self.deadlines).await {
             Ok(held) => {

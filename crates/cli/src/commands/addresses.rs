@@ -24,11 +24,11 @@ Examples:
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Addresses {
     #[command(subcommand)]
-    what: What,
+    what: Command,
 }
 
 #[derive(Choice, Debug)]
-enum What {
+enum Command {
     Rotate(Rotate),
 }
 
@@ -55,7 +55,7 @@ impl Subcommand for Addresses {
     const NAME: &'static str = "addresses";
 
     fn run(self, context: &Context) -> anyhow::Result<Exit> {
-        let What::Rotate(what) = &self.what;
+        let Command::Rotate(what) = &self.what;
         let config = what.shown.config(context)?;
         daemon::runtime()?.block_on(what.run(&config))
     }

@@ -37,11 +37,11 @@ const ERROR: usize = 60;
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Connections {
     #[command(subcommand)]
-    what: What,
+    what: ConnectionCommand,
 }
 
 #[derive(Choice, Debug)]
-enum What {
+enum ConnectionCommand {
     List(List),
     Test(Test),
     Login(Login),
@@ -155,16 +155,16 @@ impl Subcommand for Connections {
 
     fn run(self, context: &Context) -> anyhow::Result<Exit> {
         let shown = match &self.what {
-            What::List(List { shown })
-            | What::Test(Test { shown, .. })
-            | What::Login(Login { shown, .. }) => shown,
+            ConnectionCommand::List(List { shown })
+            | ConnectionCommand::Test(Test { shown, .. })
+            | ConnectionCommand::Login(Login { shown, .. }) => shown,
         };
         let config = shown.config(context)?;
         daemon::runtime()?.block_on(async {
             match &self.what {
-                What::List(what) => list(&config, what).await,
-                What::Test(what) => test(&config, what).await,
-                What::Login(what) => login(&config, what).await,
+                ConnectionCommand::List(what) => list(&config, what).await,
+                ConnectionCommand::Test(what) => test(&config, what).await,
+                ConnectionCommand::Login(what) => login(&config, what).await,
             }
         })
     }
@@ -257,7 +257,7 @@ async fn login(config: &Config, what: &Login) -> anyhow::Result<Exit> {
         let redirect = begun["redirectUrl"].as_str().unwrap_or_default();
         output::say(format_args!("the provider sends you back to {redirect}, which its set-up has to name"));
     }
-    if !what.no_open && output::talks_to_a_person() {
+    if !what.no_open && output::stderr_is_terminal() {
         open(url);
     }
     let spinner = spinner();
@@ -294,8 +294,11 @@ async fn wait(config: &Config, name: &str) -> anyhow::Result<Value> {
 }
 
 fn spinner() -> ProgressBar {
-    let target =
-        if output::talks_to_a_person() { ProgressDrawTarget::stderr() } else { ProgressDrawTarget::hidden() };
+    let target = if output::stderr_is_terminal() {
+        ProgressDrawTarget::stderr()
+    } else {
+        ProgressDrawTarget::hidden()
+    };
     let spinner = ProgressBar::with_draw_target(None, target);
     if let Ok(style) = ProgressStyle::with_template("{spinner} waiting for consent ({elapsed})") {
         spinner.set_style(style);

@@ -27,11 +27,11 @@ const DEFAULT: usize = 30;
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Connectors {
     #[command(subcommand)]
-    what: What,
+    what: Command,
 }
 
 #[derive(Choice, Debug)]
-enum What {
+enum Command {
     /// List the connectors
     #[command(after_help = "Examples:\n  cogwork connectors list\n  cogwork connectors list --json")]
     List {
@@ -68,9 +68,9 @@ impl Subcommand for Connectors {
         let checked = engine::check_project(context.dir(), &[])?;
         let registry = checked.catalog.registry();
         match self.what {
-            What::List { json } => list(registry, json)?,
-            What::Show { name, json } => show(registry, &name, json)?,
-            What::Test { name, json } => return test(&checked, name.as_deref(), json),
+            Command::List { json } => list(registry, json)?,
+            Command::Show { name, json } => show(registry, &name, json)?,
+            Command::Test { name, json } => return test(&checked, name.as_deref(), json),
         }
         Ok(Exit::Done)
     }

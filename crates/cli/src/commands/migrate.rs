@@ -78,7 +78,7 @@ impl Subcommand for Migrate {
 impl Migrate {
     async fn migrate(&self, config: &Config, from: &Location, to: &Location) -> anyhow::Result<Exit> {
         let mut shown = Shown::default();
-        let mut tell = |progress: Progress| shown.tell(&progress);
+        let mut tell = |progress: Progress| shown.report(&progress);
         let moved = migration::migrate(from, to, time::now(), failpoint::from_env(), &mut tell).await;
         let moved = moved.with_context(|| format!("cannot move `{from}` to `{to}`"))?;
         let is_equal = moved.is_equal();
@@ -116,7 +116,7 @@ impl Migrate {
 
     async fn undo(&self, from: &Location) -> anyhow::Result<Exit> {
         let mut shown = Shown::default();
-        let mut tell = |progress: Progress| shown.tell(&progress);
+        let mut tell = |progress: Progress| shown.report(&progress);
         let undone = migration::undo(from, &mut tell).await;
         let undone = undone.with_context(|| format!("cannot change `{from}`"))?;
         if self.json {
@@ -139,7 +139,7 @@ struct Shown {
 }
 
 impl Shown {
-    fn tell(&mut self, progress: &Progress) {
+    fn report(&mut self, progress: &Progress) {
         match progress {
             Progress::Waiting { host } => output::say(format_args!(
                 "a daemon on `{host}` did not sign off; watching for some seconds whether it still runs"

@@ -39,11 +39,11 @@ const MAX_BYTES: u64 = 64 << 10;
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Secrets {
     #[command(subcommand)]
-    what: What,
+    what: Command,
 }
 
 #[derive(Choice, Debug)]
-enum What {
+enum Command {
     List(List),
     Set(Set),
     Remove(Remove),
@@ -107,18 +107,18 @@ impl Subcommand for Secrets {
 
     fn run(self, context: &Context) -> anyhow::Result<Exit> {
         let shown = match &self.what {
-            What::List(List { shown })
-            | What::Set(Set { shown, .. })
-            | What::Remove(Remove { shown, .. })
-            | What::Rotate(Rotate { shown }) => shown,
+            Command::List(List { shown })
+            | Command::Set(Set { shown, .. })
+            | Command::Remove(Remove { shown, .. })
+            | Command::Rotate(Rotate { shown }) => shown,
         };
         let config = shown.config(context)?;
         daemon::runtime()?.block_on(async {
             match &self.what {
-                What::List(what) => list(&config, what).await,
-                What::Set(what) => set(&config, what).await,
-                What::Remove(what) => remove(&config, what).await,
-                What::Rotate(what) => rotate(&config, what).await,
+                Command::List(what) => list(&config, what).await,
+                Command::Set(what) => set(&config, what).await,
+                Command::Remove(what) => remove(&config, what).await,
+                Command::Rotate(what) => rotate(&config, what).await,
             }
         })
     }

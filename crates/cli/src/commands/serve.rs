@@ -66,7 +66,8 @@ impl Subcommand for Serve {
             }
         }
         let runtime = daemon::runtime()?;
-        let exit = runtime.block_on(serve(&config, telemetry, self.addresses || output::is_seen()));
+        let exit =
+            runtime.block_on(serve(&config, telemetry, self.addresses || output::stdout_is_terminal()));
         // A thread that hangs in a system call must not keep the process from ending.
         runtime.shutdown_timeout(Duration::from_secs(1));
         exit
@@ -101,7 +102,7 @@ async fn serve(config: &Config, telemetry: Option<Telemetry>, shows_addresses: b
     warn_of_secrets(config);
     banner(config, addresses, &engine, &*store, shows_addresses).await?;
     let mut reporter = Reporter::new(config.log_format);
-    reporter.tell(&engine);
+    reporter.report(&engine);
     let exit = loop {
         tokio::select! {
             biased;
@@ -111,7 +112,7 @@ async fn serve(config: &Config, telemetry: Option<Telemetry>, shows_addresses: b
             }
             () = signals.next() => break Exit::Done,
             changed = generations.changed() => match changed {
-                Ok(()) => reporter.tell(&engine),
+                Ok(()) => reporter.report(&engine),
                 Err(_) => break Exit::Failed,
             },
         }
@@ -279,7 +280,7 @@ impl Reporter {
         Self { silent: format == LogFormat::Json, shown: BTreeMap::new() }
     }
 
-    fn tell(&mut self, engine: &Engine) {
+    fn report(&mut self, engine: &Engine) {
         let missing = engine.runtime().missing_secrets();
         if self.silent {
             self.log(&missing);

@@ -29,13 +29,13 @@ application that is gone.";
 #[command(after_help = EXAMPLES, args_conflicts_with_subcommands = true)]
 pub(crate) struct Subscriptions {
     #[command(subcommand)]
-    what: Option<What>,
+    what: Option<Command>,
     #[command(flatten)]
     shown: DaemonOptions,
 }
 
 #[derive(Choice, Debug)]
-enum What {
+enum Command {
     Try(Try),
     Forget(Forget),
 }
@@ -73,8 +73,8 @@ impl Subcommand for Subscriptions {
                 self.shown.print(&found, || print(&found))?;
                 return Ok(Exit::Done);
             }
-            Some(What::Try(one)) => (&one.automation, &one.shown, "try"),
-            Some(What::Forget(one)) => (&one.automation, &one.shown, "forget"),
+            Some(Command::Try(one)) => (&one.automation, &one.shown, "try"),
+            Some(Command::Forget(one)) => (&one.automation, &one.shown, "forget"),
         };
         let config = shown.config(context)?;
         let path = daemon::path(&["subscriptions", automation, word]);

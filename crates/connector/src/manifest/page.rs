@@ -33,7 +33,7 @@ pub(crate) fn next_cursor(
         }
     };
     for next in places {
-        let Some(found) = found(next, response, body) else { continue };
+        let Some(found) = find_cursor(next, response, body) else { continue };
         let Some(parameter) = &next.parameter else { return Ok(Value::from(found)) };
         let link = response.url.join(&found).ok().filter(|link| base.same_origin(link)).ok_or_else(|| {
             let message =
@@ -150,7 +150,7 @@ pub(super) fn with_cursor(kind: ResultType) -> ResultType {
     }
 }
 
-fn found(next: &Next, response: &Response, body: &Value) -> Option<String> {
+fn find_cursor(next: &Next, response: &Response, body: &Value) -> Option<String> {
     let text = match &next.source {
         NextSource::Body(path) => match value_at_path(body, path)? {
             Value::String(text) => text.to_string(),

@@ -72,7 +72,7 @@ impl Budget {
         B: hyper::body::Body<Data = Bytes, Error: std::fmt::Display> + Unpin,
     {
         let spool = self.spool.clone().unwrap_or_else(|| Spool::new(Arc::new(MemoryFiles)));
-        Outgoing::kept(body, &spool).await.map_err(|error| match error {
+        Outgoing::buffered(body, &spool).await.map_err(|error| match error {
             KeepError::Body(error) => Err(error),
             KeepError::Disk(error) => {
                 tracing::warn!(%error, "the body of a response could not be kept until it is read");

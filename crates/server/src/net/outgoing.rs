@@ -50,7 +50,7 @@ pub(super) enum KeepError {
 
 impl Outgoing {
     /// A body of unknown length, which is spooled to disk chunk by chunk if it is large.
-    pub(super) async fn kept<B>(mut body: B, spool: &Arc<Spool>) -> Result<Self, KeepError>
+    pub(super) async fn buffered<B>(mut body: B, spool: &Arc<Spool>) -> Result<Self, KeepError>
     where
         B: Body<Data = Bytes, Error: std::fmt::Display> + Unpin,
     {
@@ -132,19 +132,19 @@ mod tests {
             Outgoing::on_disk_if_large(Data::from(vec![7_u8; length]), &spool).await.expect("there is room")
         };
         assert!(matches!(outgoing(SMALL).await, Outgoing::Whole(_)));
-        let kept = async |parts: Vec<Result<Vec<u8>, io::Error>>| {
+        let buffered = async |parts: Vec<Result<Vec<u8>, io::Error>>| {
             let parts = futures_util::stream::iter(parts).map_ok(|part| Frame::data(Bytes::from(part)));
-            Outgoing::kept(http_body_util::StreamBody::new(parts), &spool).await
+            Outgoing::buffered(http_body_util::StreamBody::new(parts), &spool).await
         };
         assert!(matches!(
-            kept(vec![Ok(vec![7; SMALL / 2]), Ok(vec![7; SMALL / 2])]).await,
+            buffered(vec![Ok(vec![7; SMALL / 2]), Ok(vec![7; SMALL / 2])]).await,
             Ok(Outgoing::Whole(_))
         ));
-        let failed = kept(vec![Ok(vec![7; SMALL + 1]), Err(io::Error::other("gone"))]).await;
+        let failed = buffered(vec![Ok(vec![7; SMALL + 1]), Err(io::Error::other("gone"))]).await;
         assert!(matches!(failed, Err(KeepError::Body(error)) if error == "gone"));
         assert_eq!(spool.used(), 0);
         let parts = vec![Ok(vec![7; SMALL]), Ok(vec![7; SMALL]), Ok(vec![7; SMALL + 1])];
-        let Ok(large) = kept(parts).await else { panic!("there is room") };
+        let Ok(large) = buffered(parts).await else { panic!("there is room") };
         assert_eq!((large.size_hint().exact(), spool.used()), (Some(3 * SMALL as u64 + 1), 3 * SMALL + 1));
         drop(large);
         let large = outgoing(3 * SMALL + 1).await;

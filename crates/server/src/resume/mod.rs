@@ -143,7 +143,7 @@ impl Resume {
     }
 
     /// Shows the open questions.
-    pub(crate) async fn look(&self, head: &Parts, asking: &Target) -> Answer {
+    pub(crate) async fn show(&self, head: &Parts, asking: &Target) -> Answer {
         let reply = match self.view_model(asking).await {
             Ok(view_model) if wants_page(head) => page_of(&view_model, asking, None),
             Ok(view_model) => view_model
@@ -170,7 +170,7 @@ impl Resume {
 
     /// Accepts the answer of our own page's form; the response is a page.
     async fn take_form(&self, asking: &Target, form: Form) -> Result<Reply, ResumeError> {
-        let step = match self.give(asking, Submission::Form(form.clone())).await {
+        let step = match self.deliver(asking, Submission::Form(form.clone())).await {
             Ok((step, _)) => step,
             Err((fault, step)) => {
                 let view_model = self.view_model(asking).await?;
@@ -182,13 +182,13 @@ impl Resume {
     }
 
     async fn take_json(&self, asking: &Target, submission: Submission) -> Result<Reply, ResumeError> {
-        let (_, status) = self.give(asking, submission).await.map_err(|(fault, _)| fault)?;
+        let (_, status) = self.deliver(asking, submission).await.map_err(|(fault, _)| fault)?;
         Ok(Reply::Json(StatusCode::OK, serde_json::json!({ "status": status })))
     }
 
     /// Delivers a submission to the waiting step. Returns the step and the effect of the submission. An error names the step too,
     /// if it is known.
-    async fn give(
+    async fn deliver(
         &self,
         asking: &Target,
         submission: Submission,

@@ -33,7 +33,7 @@ struct Outage {
 }
 
 impl Outage {
-    fn tell(&self, findings: &mut Findings) {
+    fn report(&self, findings: &mut Findings) {
         let is_refused = self.kind == "refused";
         let (reason, way_out) = match exit::split_way_out(&self.reason) {
             (reason, Some(way_out)) if is_refused => (reason, way_out),
@@ -165,7 +165,7 @@ pub(super) async fn ready(config: &Config, findings: &mut Findings) {
         Found::Running(status) if status.accepting => {
             findings.ok(SECTION, "accepting", "it accepts starts");
         }
-        Found::Running(Status { outage: Some(outage), .. }) => outage.tell(findings),
+        Found::Running(Status { outage: Some(outage), .. }) => outage.report(findings),
         Found::Running(_) => findings.error(SECTION, "accepting", "it accepts no starts", "read its log"),
         Found::Silent => {}
         Found::Nothing if findings.has_error(SECTION) => {}
@@ -191,7 +191,7 @@ pub(super) async fn check(config: &Config, status: &Status, findings: &mut Findi
     }
     match (stored::room(&status.store.room), &status.outage) {
         // A full disk has no capacity either.
-        (_, Some(outage)) => outage.tell(findings),
+        (_, Some(outage)) => outage.report(findings),
         (Some(Capacity::Exhausted), None) => {
             let help = "raise `limits.storeSize`, or keep executions for fewer days (`retention.days`)";
             findings.error(SECTION, "room", "the store is full, and starts are refused", help);

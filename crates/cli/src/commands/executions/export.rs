@@ -164,12 +164,12 @@ impl Export {
                 exported
             }
         };
-        said(&exported);
+        print_summary(&exported);
         Ok(Exit::Done)
     }
 }
 
-fn said(exported: &Exported) {
+fn print_summary(exported: &Exported) {
     let number = |count: u64| usize::try_from(count).unwrap_or(usize::MAX);
     let unfinished = match exported.unfinished {
         0 => String::new(),

@@ -58,7 +58,7 @@ impl Import {
         if self.json {
             output::json(&imported)?;
         } else {
-            said(&imported);
+            print_summary(&imported);
         }
         warn_of_retention(config, &imported, is_running);
         Ok(if imported.refused == 0 { Exit::Done } else { Exit::Failed })
@@ -107,7 +107,7 @@ fn add(all: &mut ImportedView, part: ImportedView) {
     all.earliest_end = all.earliest_end.into_iter().chain(part.earliest_end).min();
 }
 
-fn said(imported: &ImportedView) {
+fn print_summary(imported: &ImportedView) {
     let number = |count: u64| usize::try_from(count).unwrap_or(usize::MAX);
     let cancelled = match imported.cancelled {
         0 => String::new(),

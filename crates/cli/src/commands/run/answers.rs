@@ -228,10 +228,10 @@ impl<'r> Answers<'r> {
     /// Shows the first question at the terminal.
     async fn show_prompt(&mut self, progress: &mut Progress) {
         let Some(id) = self.prompts.front().map(|prompt| prompt.execution) else {
-            return progress.hush(false);
+            return progress.hold_lines(false);
         };
         let url = self.resume_url(id).await;
-        progress.hush(true);
+        progress.hold_lines(true);
         self.lines.get_or_insert_with(Lines::read);
         if let Some(prompt) = self.prompts.front() {
             prompt.show_prompt(url.as_deref());
@@ -253,7 +253,7 @@ impl<'r> Answers<'r> {
             // The input has ended, so no prompt can be answered.
             self.can_ask = false;
             self.prompts.clear();
-            progress.hush(false);
+            progress.hold_lines(false);
             return Ok(());
         };
         let answer = match prompt.take(&line) {

@@ -158,11 +158,11 @@ fn show_answer(answer: &HttpResponse) -> anyhow::Result<()> {
     match (value, std::str::from_utf8(&body)) {
         _ if body.is_empty() => Ok(()),
         (Ok(value), _) => Ok(output::data(value.to_json_pretty())?),
-        (Err(_), Err(_)) if output::is_seen() => {
+        (Err(_), Err(_)) if output::stdout_is_terminal() => {
             output::say(format_args!("({} bytes that are no text)", body.len()));
             Ok(())
         }
-        (Err(_), Ok(text)) if output::is_seen() => Ok(output::data(text.trim_end())?),
+        (Err(_), Ok(text)) if output::stdout_is_terminal() => Ok(output::data(text.trim_end())?),
         (Err(_), _) => Ok(output::raw(&body)?),
     }
 }

@@ -76,7 +76,7 @@ impl Subcommand for Test {
         let config = context.config(&[], LogProfile::Tool)?;
         let dir = context.dir();
         let checked = project::check(dir, &[])?;
-        let wanted = wanted(dir, &self.paths)?;
+        let wanted = select_tests(dir, &self.paths)?;
         let files = find_test_files(dir, &checked.catalog, &wanted);
         if files.is_empty() {
             return Err(nothing(&self.paths));
@@ -131,7 +131,7 @@ fn secrets(config: &Config, records: bool) -> anyhow::Result<RealSecrets> {
 }
 
 /// Converts arguments to paths relative to the project folder: an automation selects its tests.
-fn wanted(dir: &Path, given: &[PathBuf]) -> anyhow::Result<Vec<PathBuf>> {
+fn select_tests(dir: &Path, given: &[PathBuf]) -> anyhow::Result<Vec<PathBuf>> {
     let mut wanted = Vec::with_capacity(given.len());
     for path in given {
         match paths::resolve(dir, path)? {

@@ -46,7 +46,7 @@ impl Ids {
     }
 
     /// Assigns the id of the next step in reading order. An invalid or taken id is reported and replaced by a number.
-    pub(super) fn give(&mut self, step: &mut MapReader<'_, '_>, unreadable: &mut Unreadable) -> Arc<str> {
+    pub(super) fn assign(&mut self, step: &mut MapReader<'_, '_>, unreadable: &mut Unreadable) -> Arc<str> {
         let (head, diagnostics) = (step.node().head(), step.diagnostics());
         self.count(head, diagnostics);
         let written = written(step, unreadable).and_then(|(id, span, is_name)| {
