@@ -271,7 +271,7 @@ pub enum Error {
     Closed,
 }
 
-/// The failures of a store that callers are told apart.
+/// The failures of a store that callers distinguish.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FailureKind {
     /// The database does not answer. Nothing was written.
@@ -306,7 +306,7 @@ impl Error {
         matches!(self, Self::Commit { .. } | Self::Poisoned { .. } | Self::DatabaseDamaged { .. })
     }
 
-    /// True if the error says nothing about the read or the write itself, which can succeed when it is sent again.
+    /// True if the error is not caused by the read or the write itself, which can succeed when it is retried.
     #[must_use]
     pub fn may_pass(&self) -> bool {
         matches!(

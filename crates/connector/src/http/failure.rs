@@ -244,7 +244,7 @@ fn one_line(text: &str, redactor: &Redactor) -> String {
     redactor.redact_excerpt(&line, MAX_MESSAGE).into_owned()
 }
 
-/// Returns the time that a response asks to wait (RFC 9110, 10.2.3): whole seconds, or a date relative to the `Date`
+/// Returns the wait that a response requests (RFC 9110, 10.2.3): whole seconds, or a date relative to the `Date`
 /// of the response, which makes clock differences irrelevant. Callers wait at most [`RetryPolicy::MAX_RETRY_AFTER`].
 pub(super) fn retry_after(response: &Response, now: Timestamp) -> Option<Duration> {
     let text = response.header("retry-after")?.trim();

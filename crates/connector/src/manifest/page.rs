@@ -77,7 +77,7 @@ fn number(value: &Value) -> Option<i64> {
     value.as_i64().or_else(|| value.as_str()?.parse().ok())
 }
 
-/// True if the pages of a list have numbers or offsets, so that only their content shows if they go on.
+/// True if the pages of a list have numbers or offsets, so that only their content shows if there are more.
 pub(crate) fn is_counted(paging: &Paging) -> bool {
     matches!(paging.style, PagingStyle::NumberedPages(_))
 }

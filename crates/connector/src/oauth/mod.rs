@@ -282,7 +282,7 @@ impl OAuthClient {
         let code = response.json().ok().and_then(|body| body.get("error")?.as_str().map(str::to_owned));
         let status = match (response.status.as_u16(), code.as_deref()) {
             (status @ (429 | 500..), _) => status,
-            // The codes that stand for these statuses (RFC 6749, 4.1.2.1); some providers send them with 400.
+            // The codes for these statuses (RFC 6749, 4.1.2.1); some providers send them with 400.
             (_, Some("temporarily_unavailable")) => StatusCode::SERVICE_UNAVAILABLE.as_u16(),
             (_, Some("server_error")) => StatusCode::INTERNAL_SERVER_ERROR.as_u16(),
             (_, Some("slow_down")) => StatusCode::TOO_MANY_REQUESTS.as_u16(),

@@ -21,7 +21,7 @@ pub(super) struct DeclaredInput {
     pub omit_default: bool,
     /// The separator that joins the items of a list.
     pub join: Option<String>,
-    /// The separator that splits a text given for a list.
+    /// The separator that splits a text passed for a list.
     pub split: Option<String>,
     /// True if an empty text is an error.
     pub not_empty: bool,
