@@ -1,5 +1,5 @@
-//! Makes the folders of the web UI and of the manual with one page each if `make ui` and `make book` have not built them, so
-//! that a plain `cargo build` needs no Node.js.
+//! Creates placeholder pages for the web UI and the manual if `make ui` and `make book` have not built them, so that a plain
+//! `cargo build` needs no Node.js.
 
 use std::path::Path;
 use std::{fs, io};
@@ -20,7 +20,7 @@ fn main() -> io::Result<()> {
     embed(manual, if is_built { "index.html.gz" } else { "index.html" }, MANUAL)
 }
 
-/// Makes sure that a folder has its first page.
+/// Creates the first page of a folder if it is missing.
 fn embed(folder: &Path, first: &str, page: &str) -> io::Result<()> {
     println!("cargo:rerun-if-changed={}", folder.display());
     if !folder.join(first).exists() {

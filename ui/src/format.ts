@@ -64,7 +64,7 @@ export function exactly(at: string): { local: string; utc: string } {
   return { local: IN_ZONE.format(new Date(at)), utc: at };
 }
 
-/** Formats are made once: to make one takes longer than the rest of a row of a list. */
+/** Formats are created once: creating one takes longer than rendering a row of a list. */
 const OF_TODAY = new Intl.DateTimeFormat(undefined, { hour: "2-digit", minute: "2-digit", second: "2-digit" });
 const OF_TODAY_SHORT = new Intl.DateTimeFormat(undefined, { hour: "2-digit", minute: "2-digit" });
 const OF_DAYS = new Intl.DateTimeFormat(undefined, { hour: "2-digit", minute: "2-digit", day: "numeric", month: "short" });

@@ -1,4 +1,4 @@
-/** The keyboard: what the single letters do, and who may take them. */
+/** The keyboard: the actions of single letters, and the components that may handle them. */
 
 /** Keys by group, as the map `?` lists them. */
 export const KEYS: [string, [string, string][]][] = [

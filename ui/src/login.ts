@@ -1,4 +1,4 @@
-/** Logins at an identity provider: the way there, and the address with which a person comes back. */
+/** Logins at an identity provider: the redirect to it, and the address of the redirect back. */
 
 import { api, data } from "./api/client";
 
@@ -8,7 +8,7 @@ const PAGE = "cogwork-login-page";
 /** The parameters with which the provider sent a person back, or its reason for not logging them in. */
 export type Returned = { code: string; state: string; iss?: string } | { refused: string };
 
-/** Reads the query of the address; `undefined` if it is none of a provider. */
+/** Reads the query of the address; `undefined` if it is not from a provider. */
 export function returned(query: string): Returned | undefined {
   const found = new URLSearchParams(query);
   const [code, state, error] = [found.get("code"), found.get("state"), found.get("error")];

@@ -76,7 +76,7 @@ test("with two tabs the draft belongs to the newer one, and a save conflicts in 
   await type(open, "# first");
   const second = await context.newPage();
   await second.goto(address);
-  // The newer tab goes on with the draft of the older one, which says that it is no longer kept.
+  // The newer tab continues with the draft of the older one, which shows that it is no longer kept.
   await expect(second.getByText("the draft that you had not saved")).toBeVisible();
   await expect(open.getByText("This file was opened in another tab later")).toBeVisible();
   await draw(open, "two tabs");

@@ -239,7 +239,7 @@ test("parallel lists become one with a selector in a narrow window and follow th
   await open.keyboard.press("ArrowRight");
   await expect(open).toHaveURL(/step=yes/);
   await expect(tree.getByText("yes", { exact: true })).toBeVisible();
-  // Save and Run stand at the foot, above the navigation.
+  // Save and Run are at the bottom, above the navigation.
   const foot = open.locator(".at-foot");
   await expect(foot).toContainText("1 unsaved change");
   await expect(foot.getByRole("button", { name: "Run" })).toBeVisible();

@@ -94,7 +94,7 @@ export class Daemon {
     return this.base + path;
   }
 
-  /** Runs a command in the project, and returns what it prints. */
+  /** Runs a command in the project, and returns its output. */
   command(args: string[]): string {
     return execFileSync(join(bin, "cogwork"), args, { cwd: this.folder, stdio: ["ignore", "pipe", "ignore"] }).toString();
   }
@@ -160,7 +160,7 @@ export class Daemon {
   }
 }
 
-/** The errors of a page: refused by its policy, thrown by a script, or a dialog that somebody's text has opened. */
+/** The errors of a page: refused by its policy, thrown by a script, or a dialog opened by untrusted text. */
 function watch(page: Page): string[] {
   const found: string[] = [];
   page.on("pageerror", (error) => found.push(error.message));
@@ -194,7 +194,7 @@ export async function endSession(page: Page): Promise<void> {
 }
 
 interface OfTest {
-  /** A name of its own gives a file of tests a project of its own. */
+  /** A unique name gives a test file its own project. */
   own: string;
   project: Project;
   daemon: Daemon;

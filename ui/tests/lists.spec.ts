@@ -145,7 +145,7 @@ test("tabs share one stream, and both are live", async ({ open, daemon, context 
   await expect(row(open, "shared-stream")).toBeVisible();
   await expect(row(second, "shared-stream")).toBeVisible();
   expect(streams).toEqual([]);
-  // The tab that is left takes the stream over, from the last news that it has seen.
+  // The remaining tab takes over the stream, from the last event that it has seen.
   await open.close();
   await daemon.run("shared-stream", { inputs: { word: "b" } });
   await expect(row(second, "shared-stream")).toHaveCount(2);

@@ -14,7 +14,7 @@ const PROVIDER = resolve(process.env.OIDC_PROVIDER ?? "../target/oidc");
 
 test.use({ own: "login" });
 
-/** A port that nobody listens on now. */
+/** A port without a listener. */
 async function freePort(): Promise<number> {
   const server = createServer().listen(0, "127.0.0.1");
   await new Promise((done) => server.once("listening", done));
@@ -118,7 +118,7 @@ test("a user without scopes and a user rejected by the provider get the reason",
   await withSite(browser, async ({ daemon }, page) => {
     await page.goto(daemon.base);
     await page.getByRole("button", { name: "Sign in with Example ID" }).click();
-    // Her address is that of somebody else, and not verified.
+    // Her address is unverified, and belongs to another person.
     await authenticate(page, "mallory");
     await expect(page.getByRole("alert")).toContainText("`mallory` may not log in here");
     await expectAccessible(page, "login that was refused");

@@ -69,7 +69,7 @@ async function scrolled(page: Page, rows: number): Promise<number[]> {
 const part = (values: number[], which: number) => [...values].sort((a, b) => a - b)[Math.floor(values.length * which)] ?? 0;
 const median = (values: number[]) => Math.round(part(values, 0.5));
 
-/** The time in milliseconds until `ready` is seen after the page was asked for. */
+/** The time in milliseconds from the navigation until `ready` is visible. */
 async function visible(page: Page, address: string, ready: (page: Page) => Promise<unknown>): Promise<number> {
   const began = performance.now();
   await page.goto(address);

@@ -10,7 +10,7 @@ steps:
   - {id: never, set: {y: 2}}
 `;
 
-// The files of other tests do not stand in these lists.
+// The files of other tests are not in these lists.
 test.use({ own: "pages" });
 
 test("a link logs in once, and its token leaves the address", async ({ stranger: page, daemon }) => {

@@ -53,7 +53,7 @@ test("a failed execution is replayed from its failed step, and the two are compa
   await page.goto(`${daemon.base}/executions/${failed}`);
   await page.getByRole("button", { name: "Replay…" }).click();
   const sheet = page.getByRole("dialog", { name: /^Replay/ });
-  // The sheet begins at the step that failed, and says what is called again.
+  // The sheet begins at the failed step, and lists the calls that are repeated.
   await expect(sheet.getByLabel("Begin")).toHaveValue("save");
   await expect(sheet.getByText("This really calls other systems")).toBeVisible();
   await expect(sheet.getByRole("row", { name: /save http\.request writes again/ })).toBeVisible();
@@ -185,7 +185,7 @@ test("a draft is tried on the chosen number of recorded executions, each with a 
   await page.keyboard.press("Escape");
   await expect(sheet).toBeHidden();
   await expect(tried).toHaveCount(3);
-  // The text goes on while the sheet is open: the next trial comes to a call that no record has an answer for.
+  // The text is edited while the sheet is open: the next trial reaches a call without a recorded response.
   await append(`\n- {id: call, action: http.request, with: {method: POST, url: "${peer.base}/new"}}`);
   await page.getByRole("button", { name: "Try again" }).click();
   await expect(page.getByText("2 new calls", { exact: true })).toBeVisible();

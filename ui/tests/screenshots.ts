@@ -39,7 +39,7 @@ function camera(page: Page, folder: string) {
   };
 }
 
-/** Executions of several kinds. Returns one that failed. */
+/** Creates executions of several kinds. Returns a failed one. */
 async function examples(daemon: Daemon): Promise<string> {
   await daemon.write("automations/sync-orders.yaml", FLAKY);
   for (const [id, body] of [

@@ -267,7 +267,7 @@ test("subscription that cannot be cancelled: since when, why, and how to forget 
   await expect(open.getByRole("link", { name: "state-leaving" })).toHaveCount(0);
   const row = open.getByRole("row").filter({ hasText: "to take it back failed" });
   await expect(row).toContainText(/no longer wanted \(since: .*\d+\s+attempts? to take it back failed: .*Not yours/);
-  // The daemon tries again by itself too, so that the number may be greater by more than one.
+  // The daemon retries on its own too, so that the number may be greater by more than one.
   const attempts = async () => Number(/(\d+)\s+attempts? to take/.exec((await row.textContent()) ?? "")?.[1]);
   const before = await attempts();
   await row.getByRole("button", { name: "Try now" }).click();
@@ -332,7 +332,7 @@ test("waiting for a slot: how many are ahead", async ({ stranger: page }) => {
 });
 
 test("waiting for a host: the host that sent Retry-After, and how long that took", async ({ open, daemon }) => {
-  // The host asks one execution for a second of rest, and another one that calls it meanwhile waits for that.
+  // The host responds to one execution with a wait of a second, and another one that calls it meanwhile waits too.
   const busy = await peer((count) => (count === 1 ? { status: 429, headers: { "retry-after": "1" } } : { status: 200 }));
   await daemon.write("automations/state-host.yaml", request(busy.base));
   await daemon.run("state-host", {});

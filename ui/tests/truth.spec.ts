@@ -1,4 +1,4 @@
-/** What the pages say is what happened: answers, last executions, waits, durations, secrets, copied paths, bars and turns. */
+/** The pages show the actual data: answers, last executions, waits, durations, secrets, copied paths, bars and turns. */
 
 import type { Page } from "@playwright/test";
 

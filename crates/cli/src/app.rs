@@ -1,4 +1,4 @@
-//! The root command: what all subcommands share, finding the one asked for, and what comes of it.
+//! The root command: the shared options, the dispatch to a subcommand, and its exit code.
 
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -72,7 +72,7 @@ fn command_with(help: Help) -> Command {
         .usage(AnsiColor::Green.on_default().bold())
         .literal(AnsiColor::Cyan.on_default().bold())
         .placeholder(AnsiColor::Cyan.on_default());
-    // The shared arguments come first, since what their type is documented with would become the help's first line.
+    // The shared arguments come first: their type's doc comment would otherwise become the first line of the help.
     let root = Shared::augment_args(Command::new(NAME))
         .version(env!("CARGO_PKG_VERSION"))
         .about("A durable workflow engine that you program in YAML")
@@ -89,7 +89,7 @@ fn command_with(help: Help) -> Command {
     if help == Help::Full { root } else { shortened(root) }
 }
 
-/// The help of the program: its commands stand under headings, which clap cannot do.
+/// The help of the program: groups the commands under headings, which clap cannot do.
 fn root_template(root: &Command) -> String {
     let width = commands::all().map(|entry| entry.name.len()).max().unwrap_or_default();
     let heading = root.get_styles().get_header();
@@ -119,24 +119,24 @@ fn shortened(command: Command) -> Command {
     command.mut_subcommands(shortened)
 }
 
-/// True if the short help is asked for.
+/// True if the short help is requested.
 fn asks_for_short_help(arguments: &[OsString]) -> bool {
     arguments.iter().take_while(|argument| *argument != "--").any(|argument| argument == "-h")
 }
 
-/// Does what the arguments ask for and says how the process ends.
+/// Runs the requested command and returns the exit code of the process.
 pub(crate) fn run(arguments: impl IntoIterator<Item = OsString>) -> Exit {
     let arguments: Vec<OsString> = arguments.into_iter().collect();
     let help = if asks_for_short_help(&arguments) { Help::Short } else { Help::Full };
     let matches = match command_with(help).try_get_matches_from(&arguments) {
         Ok(matches) => matches,
-        // `--help` and `--version` come this way too, and are no errors.
+        // `--help` and `--version` are reported as errors too.
         Err(error) if !error.use_stderr() => {
             let _ = error.print();
             return Exit::Done;
         }
         Err(error) => {
-            // It repeats arguments, of which one can be the address of a database.
+            // It repeats arguments, which may contain the URL of a database.
             let urls =
                 arguments.iter().filter_map(|argument| argument.to_str()).filter(|text| text.contains("://"));
             let text = urls.fold(error.render().ansi().to_string(), |text, url| {
@@ -175,13 +175,13 @@ fn names_place(matches: &ArgMatches, environment: &Environment) -> bool {
     let has_dir = matches.value_source("dir").is_some_and(|source| source != ValueSource::DefaultValue);
     let data = ["dataDir", "store"].into_iter().filter_map(Setting::find);
     let mut variables = data.clone().filter_map(|setting| environment.value(&setting.variable()));
-    // An empty variable is how a shell unsets one for a command.
+    // An empty variable counts as unset, as in a shell.
     has_dir
         || variables.any(|value| !value.is_empty())
         || data.into_iter().any(|setting| is_given(matches, setting.key))
 }
 
-/// True if the chosen command, or one below it, has this option.
+/// True if the chosen command, or a subcommand of it, has this option.
 fn is_given(matches: &ArgMatches, option: &str) -> bool {
     matches!(matches.try_contains_id(option), Ok(true))
         || matches.subcommand().is_some_and(|(_, chosen)| is_given(chosen, option))
@@ -239,7 +239,7 @@ mod tests {
         if std::env::var_os("COGWORK_REGENERATE").is_some() {
             std::fs::write(&path, &page).expect("written");
         }
-        // `COGWORK_REGENERATE=1 cargo nextest run -p cli the_man_page` writes it anew.
+        // `COGWORK_REGENERATE=1 cargo nextest run -p cli the_man_page` regenerates it.
         assert_eq!(std::fs::read_to_string(&path).unwrap_or_default(), page);
     }
 

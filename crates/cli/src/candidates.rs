@@ -16,12 +16,12 @@ use crate::context::Context;
 use crate::settings::{Config, FlagValues, Setting};
 use crate::{daemon, history, time};
 
-/// The variable by which the script of a shell asks for completions.
+/// The variable by which a shell's script requests completions.
 pub(crate) const VARIABLE: &str = "COGWORK_COMPLETE";
-/// The most executions that are offered, and the most payloads.
+/// The maximum number of offered executions, and of payloads.
 const MOST: u32 = 50;
 
-/// Answers a shell that asks for completions of `command`, and ends the process then.
+/// If a shell requests completions of `command`, answers it and ends the process.
 pub(crate) fn answer(command: fn() -> Command) {
     CompleteEnv::with_factory(command).var(VARIABLE).complete();
 }
@@ -52,7 +52,7 @@ pub(crate) fn payloads() -> Vec<CompletionCandidate> {
     names.into_iter().map(CompletionCandidate::new).collect()
 }
 
-/// The newest executions, and the word for the very newest.
+/// The newest executions, and the keyword for the latest one.
 pub(crate) fn executions() -> Vec<CompletionCandidate> {
     let latest = CompletionCandidate::new(history::LATEST).help(Some("the newest".into()));
     let rows = Line::of_process().config().and_then(|config| {
@@ -68,14 +68,14 @@ pub(crate) fn executions() -> Vec<CompletionCandidate> {
     std::iter::once(latest).chain(rows).collect()
 }
 
-/// The command line as far as it has been typed.
+/// The command line as typed so far.
 struct Line {
     words: Vec<OsString>,
 }
 
 impl Line {
     fn of_process() -> Self {
-        // The program, the mark before the words, the word for the program.
+        // The program, the separator before the words, the name of the program.
         let words = std::env::args_os().skip_while(|word| word != "--").skip(2);
         Self { words: words.collect() }
     }

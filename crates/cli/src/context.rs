@@ -17,7 +17,7 @@ pub(crate) const NAME: &str = "cogwork";
 pub(crate) struct Context {
     dir: PathBuf,
     environment: Environment,
-    /// Settings that flags of every command gave.
+    /// Settings from the shared flags.
     flags: Vec<(&'static str, Vec<String>)>,
 }
 
@@ -41,7 +41,7 @@ impl LogProfile {
 }
 
 impl Context {
-    /// For the project folder `dir`, with what the shared flags gave.
+    /// Creates the context for the project folder `dir`, with the shared flags.
     pub(crate) fn new(dir: PathBuf, flags: Vec<(&'static str, Vec<String>)>) -> Self {
         Self { dir, environment: Environment::of_process(), flags }
     }
@@ -51,7 +51,7 @@ impl Context {
         &self.dir
     }
 
-    /// The settings with what these flags gave, where nothing may be said and nothing logged.
+    /// The settings with these flags, without messages and logging.
     ///
     /// # Errors
     /// A setting is wrong.
@@ -59,7 +59,7 @@ impl Context {
         Config::load(&self.dir, &self.environment, flags)
     }
 
-    /// The format of the log as far as it is known before the settings are loaded, which can fail.
+    /// The log format as far as it is known before the settings are loaded, which can fail.
     pub(crate) fn log_format(&self) -> LogFormat {
         let flag =
             self.flags.iter().find(|(key, _)| *key == LogFormat::KEY).and_then(|(_, values)| values.first());
@@ -71,12 +71,12 @@ impl Context {
         }
     }
 
-    /// Variables that are probably meant as settings, each with the name that it is near.
+    /// Unknown variables that are similar to a setting, each with the nearest name.
     pub(crate) fn unknown_variables(&self) -> Vec<(String, String)> {
         self.environment.unknown_variables()
     }
 
-    /// The settings with what these flags gave, and starts the log as they say.
+    /// Loads the settings with these flags, and starts the log accordingly.
     ///
     /// # Errors
     /// A setting is wrong.
@@ -86,7 +86,7 @@ impl Context {
         Ok(config)
     }
 
-    /// The settings of a daemon, and starts its log and what is sent to a collector.
+    /// Loads the settings of a daemon, and starts its log and its telemetry.
     ///
     /// # Errors
     /// A setting is wrong, or a variable of OpenTelemetry.

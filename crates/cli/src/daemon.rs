@@ -1,4 +1,4 @@
-//! Asking the daemon that runs on a project's data, if one does.
+//! Requests to the daemon that runs on a project's data, if there is one.
 
 use std::io::ErrorKind;
 use std::time::Duration;
@@ -11,17 +11,17 @@ use server::{Client, Events};
 
 use crate::settings::Config;
 
-/// The time for an answer that needs no work.
+/// The timeout of a response that needs no work.
 const QUICK: Duration = Duration::from_secs(4);
 
-/// The path of something of the API: its segments may be any texts.
+/// An API path; its segments may be any text.
 pub(crate) fn path(segments: &[&str]) -> String {
     let escaped =
         segments.iter().map(|segment| format!("/{}", utf8_percent_encode(segment, NON_ALPHANUMERIC)));
     format!("/api/v1{}", escaped.collect::<String>())
 }
 
-/// A text as the value of a parameter after the question mark.
+/// A text as the value of a query parameter.
 pub(crate) fn query(text: &str) -> String {
     utf8_percent_encode(text, NON_ALPHANUMERIC).to_string()
 }
@@ -34,16 +34,16 @@ pub(crate) async fn get<T: DeserializeOwned>(config: &Config, path: &str) -> any
     let Some(client) = client(config)? else { return Ok(None) };
     match client.get(path).await {
         Ok(answer) => Ok(Some(answer)),
-        // It was killed and could not take its file away.
+        // It was killed and could not remove its file.
         Err(server::Error::Unreachable { .. }) => Ok(None),
         Err(error) => Err(error.into()),
     }
 }
 
-/// As [`get`], for an answer that needs no work: a daemon that takes longer waits for something itself, such as its store.
+/// Like [`get`], for a response that needs no work: a slower daemon is waiting itself, such as for its store.
 ///
 /// # Errors
-/// A daemon runs and refuses or does not answer in time, or its files cannot be read.
+/// A daemon runs and rejects the request or does not respond in time, or its files cannot be read.
 pub(crate) async fn get_quickly<T: DeserializeOwned>(
     config: &Config,
     path: &str,
@@ -72,7 +72,7 @@ pub(crate) async fn fetch<T: DeserializeOwned>(config: &Config, path: &str) -> a
     heard(config, require(config)?.get(path).await)
 }
 
-/// As [`fetch`], for an answer that needs no work.
+/// Like [`fetch`], for a response that needs no work.
 ///
 /// # Errors
 /// No daemon runs, it refuses, or it does not answer in time.
@@ -127,10 +127,10 @@ pub(crate) async fn post_lines<T: DeserializeOwned>(
     heard(config, require(config)?.post_lines(path, lines).await)
 }
 
-/// The events that the daemon tells of at `path`.
+/// The events that the daemon streams at `path`.
 ///
 /// # Errors
-/// None runs, or it refuses.
+/// No daemon runs, or it rejects the request.
 pub(crate) async fn events(config: &Config, path: &str) -> anyhow::Result<Events> {
     heard(config, require(config)?.events(path).await)
 }
@@ -147,7 +147,7 @@ pub(crate) async fn put<T: DeserializeOwned>(
     heard(config, require(config)?.put(path, body).await)
 }
 
-/// The daemon's response to `PUT path` in place of the version `etag`, or of nothing if that is `None`.
+/// The daemon's response to `PUT path` that replaces the version `etag`; with `None` it must not exist.
 ///
 /// # Errors
 /// No daemon runs, or it refuses.
@@ -171,14 +171,14 @@ pub(crate) async fn delete<T: DeserializeOwned>(config: &Config, path: &str) -> 
 /// A client of the daemon that runs on the project's data.
 ///
 /// # Errors
-/// No daemon says that it runs there, or its files cannot be read.
+/// There is no record of a running daemon, or its files cannot be read.
 pub(crate) fn require(config: &Config) -> anyhow::Result<Client> {
     client(config)?.with_context(|| none(config))
 }
 
 fn heard<T>(config: &Config, answer: Result<T, server::Error>) -> anyhow::Result<T> {
     match answer {
-        // It was killed and could not take its file away.
+        // It was killed and could not remove its file.
         Err(error @ server::Error::Unreachable { .. }) => Err(error).with_context(|| none(config)),
         answer => Ok(answer?),
     }
@@ -201,7 +201,7 @@ fn is_forbidden(error: &server::Error) -> bool {
     matches!(error, server::Error::File { source, .. } if source.kind() == ErrorKind::PermissionDenied)
 }
 
-/// A runtime for a command that waits for one thing after the other.
+/// A runtime for a command that waits for one operation at a time.
 ///
 /// # Errors
 /// The system gives no threads or timers.

@@ -1,4 +1,4 @@
-//! JSON that is given on the command line.
+//! JSON arguments of the command line.
 
 use std::fs::File;
 use std::io::{self, Read};
@@ -8,13 +8,13 @@ use serde_json::Value;
 
 use crate::exit::CommandError;
 
-/// The most bytes of it: what the API takes.
+/// The maximum size in bytes: that of the API.
 const MAX_BYTES: u64 = 1 << 20;
 
-/// JSON as it stands there, out of the file after an `@`, or out of stdin for `-`.
+/// JSON given literally, in a file after `@`, or on stdin for `-`.
 ///
 /// # Errors
-/// It is no JSON, too large, or cannot be read.
+/// It is not JSON, too large, or cannot be read.
 pub(crate) fn read(given: &str) -> anyhow::Result<Value> {
     let text = match (given, given.strip_prefix('@')) {
         ("-", _) => whole(io::stdin().lock()).context("cannot read stdin")?,
@@ -25,7 +25,7 @@ pub(crate) fn read(given: &str) -> anyhow::Result<Value> {
         (given, None) => given.to_owned(),
     };
     serde_json::from_str(&text).map_err(|error| {
-        CommandError::usage(format!("this is no JSON: {error}; a text stands in quotes: '\"text\"'"))
+        CommandError::usage(format!("this is not JSON: {error}; a text needs quotes: '\"text\"'"))
     })
 }
 

@@ -1,4 +1,4 @@
-//! How the process ends: its exit code, and the errors that decide it.
+//! The exit code of the process, and the errors that decide it.
 
 use std::fmt;
 use std::process::ExitCode;
@@ -12,7 +12,7 @@ pub(crate) enum Exit {
     Failed,
     /// The command line or a setting is invalid.
     Usage,
-    /// The store cannot be trusted: what is stored has to be read anew, or restored.
+    /// The store cannot be trusted: reopen or restore it.
     StoreLost,
     /// A signal interrupted the command.
     Interrupted,
@@ -37,17 +37,17 @@ impl From<Exit> for ExitCode {
     }
 }
 
-/// An error that says itself how the process ends.
+/// An error that decides the exit code.
 #[derive(Debug)]
 pub(crate) enum CommandError {
     /// The command line or a setting is invalid.
     Usage(String),
-    /// Everything has been said already.
+    /// The error has been reported already.
     Reported(Exit),
 }
 
 impl CommandError {
-    /// Wrong usage, in words with the way out.
+    /// Wrong usage; the message includes a suggestion.
     pub(crate) fn usage(message: impl Into<String>) -> anyhow::Error {
         Self::Usage(message.into()).into()
     }
@@ -64,7 +64,7 @@ impl fmt::Display for CommandError {
 
 impl std::error::Error for CommandError {}
 
-/// How the process ends after this error.
+/// The exit code for this error.
 pub(crate) fn exit_of(error: &anyhow::Error) -> Exit {
     for cause in error.chain() {
         if let Some(fault) = cause.downcast_ref::<CommandError>() {
@@ -83,7 +83,7 @@ pub(crate) fn exit_of(error: &anyhow::Error) -> Exit {
     Exit::Failed
 }
 
-/// True if the reader of the pipe has gone, as `head` does: not an error, and no message is useful.
+/// True if the reader of the pipe is gone, as with `head`: not an error, and no message is useful.
 pub(crate) fn is_broken_pipe(error: &anyhow::Error) -> bool {
     let broken = |cause: &(dyn std::error::Error + 'static)| {
         cause
@@ -93,7 +93,7 @@ pub(crate) fn is_broken_pipe(error: &anyhow::Error) -> bool {
     error.chain().any(broken)
 }
 
-/// The message with those of its causes that it does not repeat already.
+/// The message with its causes, except those that it repeats.
 pub(crate) fn message(error: &anyhow::Error) -> String {
     let mut text = error.to_string();
     for cause in error.chain().skip(1).map(ToString::to_string) {
@@ -105,7 +105,7 @@ pub(crate) fn message(error: &anyhow::Error) -> String {
     text
 }
 
-/// Divides a message into the problem and the way out, which stands behind the last semicolon if the message has one.
+/// Splits a message into the problem and the suggestion, which follows the last semicolon if there is one.
 pub(crate) fn split_way_out(message: &str) -> (&str, Option<&str>) {
     match message.rsplit_once("; ") {
         Some((problem, way_out)) => (problem, Some(way_out)),

@@ -1,6 +1,6 @@
-//! Failpoints, for tests that mistreat a daemon: with `COGWORK_FAILPOINTS=<folder>`, a file `afterCommit` in that folder that
-//! says `abort`, `error` or how long to be held up lets that happen at the next boundary of that name, once: the file is
-//! gone then. A release build has none of it.
+//! Failpoints, for tests that inject faults: with `COGWORK_FAILPOINTS=<folder>`, a file `afterCommit` in that folder that
+//! contains `abort`, `error` or a delay triggers this fault at the next boundary of that name, once: the file is
+//! then deleted. Release builds have no failpoints.
 
 use model::failpoint::Failpoints;
 
@@ -14,7 +14,7 @@ pub(crate) fn from_env() -> Failpoints {
     Failpoints::new(move |boundary: Failpoint| {
         let armed = folder.join(boundary.as_str());
         let text = std::fs::read_to_string(&armed).ok()?;
-        // Of those who have read it, only the one that takes it away has it.
+        // If several have read it, only the one that deletes it triggers the fault.
         std::fs::remove_file(&armed).ok()?;
         match text.trim() {
             "abort" => Some(FailpointAction::Abort),

@@ -1,4 +1,4 @@
-//! The store of a project, opened to read beside a daemon, and executions as the API describes them.
+//! The store of a project, opened read-only beside a daemon, and executions in the API's form.
 
 use std::sync::Arc;
 
@@ -18,9 +18,9 @@ use crate::settings::Config;
 use crate::time;
 use crate::waiting::Waiting;
 
-/// The word for the newest execution in place of an id.
+/// The keyword for the newest execution in place of an id.
 pub(crate) const LATEST: &str = "latest";
-/// The most executions that are shown where a text may mean several.
+/// The maximum number of printed executions for an ambiguous text.
 const CANDIDATES: u32 = 10;
 
 /// An execution in the form of `GET /api/v1/executions/{id}`.
@@ -41,7 +41,7 @@ pub(crate) struct Execution {
     /// The waits that have ended.
     #[serde(default)]
     pub(crate) waits: Vec<Delay>,
-    /// The status of the answer to the caller, if the execution did not decide it.
+    /// The status of the response to the caller, if the execution did not decide it.
     pub(crate) answered: Option<u16>,
     pub(crate) outcome: Option<Outcome>,
     pub(crate) response: Option<Value>,
@@ -51,23 +51,23 @@ pub(crate) struct Execution {
 #[derive(Debug, Deserialize)]
 pub(crate) struct Delay {
     pub(crate) step: Option<String>,
-    /// The cause: a [`DelayReason`] if no step asked for the wait.
+    /// The cause: a [`DelayReason`] if no step requested the wait.
     reason: Value,
     pub(crate) ms: u64,
 }
 
 impl Delay {
-    /// The cause of a wait that no step asked for; `None` for a pause of a step.
+    /// The cause of a wait that no step requested; `None` for a pause of a step.
     pub(crate) fn reason(&self) -> Option<DelayReason> {
         serde_json::from_value(self.reason.clone()).ok()
     }
 }
 
-/// One step of it, or one turn of a step in a loop.
+/// A step of an execution, or one iteration of a step in a loop.
 #[derive(Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct Step {
-    /// Its id with its loop turns: `copy[2]`.
+    /// Its id with its iterations: `copy[2]`.
     pub(crate) step: String,
     /// The action that it calls.
     pub(crate) action: Option<String>,
@@ -83,7 +83,7 @@ pub(crate) struct Step {
     pub(crate) attempts: u32,
     pub(crate) took_ms: Option<f64>,
     pub(crate) next_at: Option<Timestamp>,
-    /// For what it pauses.
+    /// The wait reason.
     pub(crate) on: Option<WaitReason>,
     /// The signals received so far.
     #[serde(default)]
@@ -101,7 +101,7 @@ pub(crate) struct Request {
     pub(crate) url: String,
 }
 
-/// Something that came for a step that paused.
+/// A signal that a waiting step received.
 #[derive(Debug, Deserialize)]
 pub(crate) struct Signal {
     pub(crate) at: Timestamp,
@@ -109,7 +109,7 @@ pub(crate) struct Signal {
     pub(crate) by: Option<String>,
 }
 
-/// How an execution ended.
+/// The outcome of an execution.
 #[derive(Debug, Deserialize)]
 #[serde(tag = "outcome", rename_all = "camelCase")]
 pub(crate) enum Outcome {
@@ -119,10 +119,10 @@ pub(crate) enum Outcome {
     Stuck { error: ActionError },
 }
 
-/// An error on one line, with its step and what is known of the other side's answer.
+/// An error on one line, with its step and the details of the remote system's response.
 pub(crate) fn describe(error: &ActionError) -> String {
     let step = error.step.as_ref().map_or_else(String::new, |step| format!("step `{step}` failed: "));
-    // That `fail` failed says nothing new.
+    // The kind of a `fail` step is redundant.
     let kind = Some(error.kind.to_string()).filter(|_| error.kind != ErrorKind::Failed);
     let status = error.status.map(|status| format!("status {status}"));
     let code = error.code.as_ref().map(|code| format!("code {code}"));
@@ -132,10 +132,10 @@ pub(crate) fn describe(error: &ActionError) -> String {
     plain(&format!("{step}{}{known}", error.message_with_location())).into_owned()
 }
 
-/// The store of a project, to read only; `None` where nothing has been kept yet.
+/// The store of a project, read-only; `None` if there is none yet.
 ///
 /// # Errors
-/// It is there and cannot be opened, its place cannot be read, or a part of it is missing.
+/// It exists and cannot be opened, its path cannot be read, or a part of it is missing.
 pub(crate) fn open(config: &Config) -> anyhow::Result<Option<Arc<dyn Store>>> {
     let location = config.store_location();
     let exists = location.exists().with_context(|| format!("cannot read the store `{location}`"))?;
@@ -147,15 +147,15 @@ pub(crate) fn open(config: &Config) -> anyhow::Result<Option<Arc<dyn Store>>> {
     Ok(Some(store))
 }
 
-/// The store of a project, where something must have been kept.
+/// The store of a project, which must exist.
 ///
 /// # Errors
-/// Nothing has, or it cannot be opened.
+/// There is none, or it cannot be opened.
 pub(crate) fn require(config: &Config) -> anyhow::Result<Arc<dyn Store>> {
     open(config)?.with_context(|| no_store(config))
 }
 
-/// The message that there is no store, with the ways to name another place.
+/// The message that there is no store, with the options that select another one.
 pub(crate) fn no_store(config: &Config) -> String {
     format!(
         "there is no store at `{}`, so nothing has run there; name the project with --dir, or the place of the store with --data-dir or \
@@ -164,7 +164,7 @@ pub(crate) fn no_store(config: &Config) -> String {
     )
 }
 
-/// The events of an execution without their large values, which are read when they are printed.
+/// The events of an execution without their large values, which are read when printed.
 ///
 /// # Errors
 /// The execution is deleted, or the store fails.
@@ -174,10 +174,10 @@ pub(crate) async fn events(store: &Arc<dyn Store>, id: ExecutionId) -> anyhow::R
     Ok(Cuts::new(store.clone(), id, cut))
 }
 
-/// The execution that `text` names: by its id, by a beginning that no other id has, or as `latest`.
+/// The execution that `text` names: by its id, by an unambiguous prefix, or as `latest`.
 ///
 /// # Errors
-/// There is none, or there are several.
+/// No execution matches, or several do.
 pub(crate) async fn find(store: &dyn Store, text: &str) -> anyhow::Result<ExecutionRow> {
     if text == LATEST {
         let page = Page { before: None, limit: 1 };
@@ -214,7 +214,7 @@ fn ambiguous(text: &str, rows: &[ExecutionRow]) -> String {
     )
 }
 
-/// A definition that executions ran on; none where it cannot be read any more.
+/// A definition that executions ran on; `None` if it cannot be loaded any more.
 ///
 /// # Errors
 /// The store cannot be read.
@@ -225,12 +225,12 @@ pub(crate) async fn definition(
     Ok(store.definition(hash).await?.and_then(engine::read_definition))
 }
 
-/// The id that `text` names: an id, a beginning that no other has, or `latest`.
+/// The id that `text` names: an id, an unambiguous prefix, or `latest`.
 ///
 /// # Errors
-/// There is none, or there are several.
+/// No execution matches, or several do.
 pub(crate) async fn id(config: &Config, text: &str) -> anyhow::Result<ExecutionId> {
-    // A whole id may be known to the daemon alone.
+    // Only the daemon may know a complete id.
     match text.parse() {
         Ok(id) => Ok(id),
         Err(_) => Ok(find(&*require(config)?, text).await?.id),

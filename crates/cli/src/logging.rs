@@ -1,4 +1,4 @@
-//! Where the log goes: stderr, as text or as JSON.
+//! Logging to stderr, as text or as JSON.
 
 use std::borrow::Cow;
 use std::io;
@@ -14,10 +14,10 @@ use crate::exit::CommandError;
 use crate::mask;
 use crate::settings::LogFormat;
 
-/// Starts the log of this process. With `telemetry` it is also sent to a collector, if that takes logs.
+/// Starts the log of this process. With `telemetry` it is also sent to a collector that accepts logs.
 ///
 /// # Errors
-/// `level` is no level, nor a list of `part=level`.
+/// `level` is not a level, nor a list of `part=level`.
 pub(crate) fn start(
     level: &str,
     format: LogFormat,
@@ -33,7 +33,7 @@ pub(crate) fn start(
     let registry = tracing_subscriber::registry().with(exported);
     let writer = Hiding(redactor.clone());
     let layer = tracing_subscriber::fmt::layer().with_writer(move || writer.clone());
-    // A second start in one process changes nothing, which is what a test wants.
+    // A second start in one process has no effect, as tests require.
     let _ = match format {
         LogFormat::Json => registry.with(layer.json().flatten_event(true).with_filter(filter)).try_init(),
         LogFormat::Text => {
@@ -48,12 +48,12 @@ pub(crate) fn start(
 /// The crates that `engine` in a log level includes.
 const ENGINE: [&str; 5] = ["engine", "catalog", "runtime", "ingress", "testing"];
 
-/// The libraries whose messages are left out unless the level names them.
+/// The libraries whose messages are suppressed unless the level names them.
 const QUIET: [&str; 2] = ["deadpool", "tokio_postgres"];
 
-/// A list of levels in which the part `engine` names each crate of the engine.
+/// A list of levels in which the part `engine` is replaced by the crates of the engine.
 fn by_crate(level: &str) -> String {
-    // These libraries report each lost connection without saying of what; the store reports the outage.
+    // These libraries report each lost connection without its context; the store reports the outage.
     let quiet = QUIET.iter().filter(|name| !level.contains(**name)).map(|name| format!(",{name}=off"));
     let quiet: String = quiet.collect();
     let directives = level.split(',').map(|directive| match directive.trim().strip_prefix("engine=") {
@@ -63,13 +63,13 @@ fn by_crate(level: &str) -> String {
     directives.collect::<Vec<_>>().join(",") + &quiet
 }
 
-/// Writes to stderr without the secrets that were read. Each line comes in one piece.
+/// Writes to stderr and redacts known secrets. Each line is written in one call.
 #[derive(Clone)]
 struct Hiding(Redactor);
 
 impl io::Write for Hiding {
     fn write(&mut self, line: &[u8]) -> io::Result<usize> {
-        // A line is UTF-8, and may name a text that was cut.
+        // A line is UTF-8, and may contain a truncated text.
         let masked = std::str::from_utf8(line).map(mask::mask);
         let hidden = match &masked {
             Ok(text) => match self.0.redact_message(text) {
@@ -87,7 +87,7 @@ impl io::Write for Hiding {
     }
 }
 
-/// Reports on files are shown as such, so they are left out of a log that stands beside them.
+/// Reports on files are printed as such, so they are omitted from a log on the same terminal.
 fn is_no_report(metadata: &Metadata<'_>) -> bool {
     !(metadata.target().starts_with("catalog") && metadata.fields().field("file").is_some())
 }

@@ -1,11 +1,11 @@
 //! The command line of Cogwork, and the only crate that prints.
 //!
-//! One file a subcommand in `commands/`, one line for it in the table there. Data goes to stdout, talk to stderr.
+//! One file per subcommand in `commands/`, one line for it in the table there. Data goes to stdout, messages to stderr.
 //!
 //! Modules, in reading order:
 //!
 //! * `app`: the root command
-//! * `commands`: the subcommands, a file each
+//! * `commands`: the subcommands, one file each
 //! * `settings`: the settings; `table.rs` has a row for each
 //! * `context`: the project and the settings of a command
 //! * `project`: loads the files of a project without a daemon
@@ -15,14 +15,14 @@
 //! * `history`: reads the store beside a daemon
 //! * `output`: prints, as the only module
 //! * `mask`: hides credentials in URLs
-//! * `service`: outside of a project, commands mean the installed service
+//! * `service`: outside a project, commands use the installed service
 //! * `progress`: shows an execution as it runs
-//! * `waiting`: waits and delays in words
-//! * `time`: times and durations in words
+//! * `waiting`: waits and delays as text
+//! * `time`: times and durations as text
 //! * `logging`: the log of the program
 //! * `exit`: exit codes
-//! * `signals`: signals of the system
-//! * `secrets`: the names of the secrets that this machine has
+//! * `signals`: system signals
+//! * `secrets`: the names of the secrets on this machine
 //! * `schemas`: the JSON Schemas of a project, with its own connectors
 //! * `data`: JSON arguments
 //! * `candidates`: completions for shells
@@ -67,9 +67,9 @@ fn main() -> ExitCode {
         return engine::serve_code();
     }
     settings::Environment::take();
-    // Where a shell asks for completions, this answers and ends the process.
+    // If a shell requests completions, this answers and ends the process.
     candidates::answer(app::command);
-    // Before anything makes a client for calls, which would fail without it.
+    // Before any HTTP client is created, which would fail without it.
     connector::install_crypto();
     app::run(std::env::args_os()).into()
 }

@@ -1,4 +1,4 @@
-//! Hides credentials in the URLs of a text, such as the password in the address of a database.
+//! Masks credentials in the URLs of a text, such as the password in the URL of a database.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -7,13 +7,13 @@ use std::ops::Range;
 use serde::{Serialize, Serializer};
 use value::redact::MASK;
 
-/// The end of each parameter of a database's address that holds a password.
+/// The suffix of each parameter of a database URL that contains a password.
 const PASSWORD: &str = "password=";
 
-/// The words for credentials in our own messages.
+/// The placeholders for credentials in our own messages.
 const PLACEHOLDERS: [&str; 2] = ["USER", "USER:PASSWORD"];
 
-/// A text as a person gave it. It is shown, also by `Debug` and as JSON, without the credentials in it.
+/// A text given by a user. `Display`, `Debug` and JSON mask its credentials.
 #[derive(Clone, PartialEq, Eq)]
 pub(crate) struct GivenText(String);
 
@@ -46,7 +46,7 @@ pub(crate) fn mask(text: &str) -> Cow<'_, str> {
     replace(text, &find(text, Rule::Message), |_| MASK.into())
 }
 
-/// As [`mask`], and hides all of a database's address that is not valid: any part of it can be the password.
+/// Like [`mask`], and masks an invalid database URL completely: any part of it may be the password.
 fn mask_given(text: &str) -> Cow<'_, str> {
     match store::Location::parse(text, std::path::Path::new("")) {
         Ok(location) if location.is_shared() => Cow::Owned(location.to_string()),
@@ -54,17 +54,17 @@ fn mask_given(text: &str) -> Cow<'_, str> {
     }
 }
 
-/// As [`mask_given`], for a text that keeps its length, so that positions in it stay right.
+/// Like [`mask_given`], keeping the length of the text, so that positions in it stay correct.
 pub(crate) fn blank(text: &str) -> Cow<'_, str> {
     replace(text, &find(text, Rule::Given), |hidden| "*".repeat(hidden.len()).into())
 }
 
-/// The origin of a text, which decides how much of a database's address is hidden.
+/// The origin of a text, which decides how much of a database URL is masked.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Rule {
-    /// A message, whose addresses have no credentials unless a person gave them.
+    /// A message, whose URLs have no credentials unless a user gave them.
     Message,
-    /// A text from a person.
+    /// A text given by a user.
     Given,
 }
 
@@ -108,7 +108,7 @@ fn hide(text: &str, url: Range<usize>, is_database: bool, rule: Rule, ranges: &m
         return ranges.push(url);
     }
     let authority = rest.split(['/', '?', '#']).next().unwrap_or_default();
-    // A user with a password that has a `/` as it is: what follows the colon is no port.
+    // A user with a password that contains a literal `/`: the text after the colon is not a port.
     let has_password =
         authority.split_once(':').is_some_and(|(_, port)| !port.bytes().all(|byte| byte.is_ascii_digit()));
     let mut start = url.start;

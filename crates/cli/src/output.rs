@@ -1,4 +1,4 @@
-//! The only module that prints. Data goes to stdout, messages to stderr; colour only on a terminal.
+//! The only module that prints. Data goes to stdout, messages to stderr; colours only on a terminal.
 
 use std::borrow::Cow;
 use std::fmt::Display;
@@ -19,7 +19,7 @@ pub(crate) const WARN: Style = AnsiColor::Yellow.on_default();
 pub(crate) const QUIET: Style = Style::new().dimmed();
 pub(crate) const STRONG: Style = Style::new().bold();
 
-/// The text in this style. What does not support it strips it (anstream).
+/// The styled text. Outputs without support strip the style (anstream).
 pub(crate) fn paint(style: Style, text: impl Display) -> String {
     format!("{style}{text}{style:#}")
 }
@@ -31,14 +31,14 @@ pub(crate) fn data(text: impl Display) -> io::Result<()> {
     out.flush()
 }
 
-/// Prints data as it is.
+/// Prints data unchanged.
 pub(crate) fn raw(bytes: &[u8]) -> io::Result<()> {
     let mut out = io::stdout().lock();
     out.write_all(bytes)?;
     out.flush()
 }
 
-/// Prints data that are written bit by bit, on a thread that may block.
+/// Prints data that is written incrementally, on a thread that may block.
 pub(crate) async fn written(
     write: impl FnOnce(&mut dyn Write) -> io::Result<()> + Send + 'static,
 ) -> anyhow::Result<()> {
@@ -57,11 +57,11 @@ pub(crate) fn json(value: &impl Serialize) -> anyhow::Result<()> {
 }
 
 /// True if standard output is a terminal.
-pub(crate) fn is_seen() -> bool {
+pub(crate) fn stdout_is_terminal() -> bool {
     io::stdout().is_terminal()
 }
 
-/// Prints a message about the work, without credentials in its URLs. Errors of a closed stderr are ignored.
+/// Prints a message, with credentials in URLs masked. Errors of a closed stderr are ignored.
 pub(crate) fn say(text: impl Display) {
     let text = text.to_string();
     let text = mask::mask(&text);
@@ -72,7 +72,7 @@ pub(crate) fn say(text: impl Display) {
     let _ = writeln!(out, "{text}");
 }
 
-/// Says that something failed.
+/// Prints an error.
 pub(crate) fn error(text: impl Display) {
     match messages() {
         Messages::Text => say(format_args!("{}: {text}", paint(BAD.bold(), "error"))),
@@ -81,7 +81,7 @@ pub(crate) fn error(text: impl Display) {
     }
 }
 
-/// Says that something is not as it should be.
+/// Prints a warning.
 pub(crate) fn warn(text: impl Display) {
     match messages() {
         Messages::Log => log(Level::WARN, &mask::mask(&text.to_string())),
@@ -89,7 +89,7 @@ pub(crate) fn warn(text: impl Display) {
     }
 }
 
-/// Says what there is to say of files, as the compiler of Rust does.
+/// Prints diagnostics of files, in the style of rustc.
 pub(crate) fn reports<'a>(reports: impl IntoIterator<Item = &'a Report>) {
     for report in reports {
         if messages() != Messages::Log {
@@ -107,15 +107,15 @@ pub(crate) fn reports<'a>(reports: impl IntoIterator<Item = &'a Report>) {
     }
 }
 
-/// The form of the messages on stderr.
+/// The format of the messages on stderr.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub(crate) enum Messages {
     /// For people.
     Text,
-    /// Errors are JSON, for a program that reads the JSON on stdout.
+    /// Errors are JSON, for a program that parses the JSON on stdout.
     Json,
-    /// All of them are JSON lines, as in the log of a daemon with `log.format: json`.
+    /// All messages are JSON lines, as in the log of a daemon with `log.format: json`.
     Log,
 }
 
@@ -126,7 +126,7 @@ fn messages() -> Messages {
     [Messages::Json, Messages::Log].into_iter().find(|known| *known as u8 == form).unwrap_or(Messages::Text)
 }
 
-/// Sets the form of all messages from now on.
+/// Sets the format of all further messages.
 pub(crate) fn set_messages(form: Messages) {
     MESSAGES.store(form as u8, Ordering::Relaxed);
     if form == Messages::Log {
@@ -139,7 +139,7 @@ pub(crate) fn is_log() -> bool {
     messages() == Messages::Log
 }
 
-/// Writes a message to the log; by hand as long as that has not started.
+/// Writes a message to the log; directly, if the log has not started.
 fn log(level: Level, text: &str) {
     let text = anstream::adapter::strip_str(text).to_string();
     let text = text.trim();
@@ -158,7 +158,7 @@ fn log(level: Level, text: &str) {
 }
 
 /// True if standard error is a terminal.
-pub(crate) fn talks_to_a_person() -> bool {
+pub(crate) fn stderr_is_terminal() -> bool {
     io::stderr().is_terminal()
 }
 
@@ -167,7 +167,7 @@ pub(crate) fn can_ask() -> bool {
     io::stdin().is_terminal() && io::stderr().is_terminal()
 }
 
-/// Asks a person one question; `None` where the input has ended.
+/// Asks a question; `None` if the input has ended.
 pub(crate) fn ask(question: &str) -> io::Result<Option<String>> {
     let mut err = anstream::stderr().lock();
     write!(err, "{question} ")?;
@@ -177,14 +177,14 @@ pub(crate) fn ask(question: &str) -> io::Result<Option<String>> {
     Ok((read > 0).then(|| answer.trim().to_owned()))
 }
 
-/// Says what a person is to type next, and leaves the line open for it.
+/// Prints a prompt without a line end.
 pub(crate) fn prompt(question: &str) {
     let mut err = anstream::stderr().lock();
     let _ = write!(err, "{question} ");
     let _ = err.flush();
 }
 
-/// A text from outside on one line, in which nothing can drive a terminal or show other text than there is
+/// External text on one line, in which no character can control a terminal or disguise other text
 /// (threat model 4.7).
 pub(crate) fn plain(text: &str) -> Cow<'_, str> {
     let hidden = |c: char| c.is_control() || matches!(c, '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
@@ -199,14 +199,14 @@ pub(crate) fn plain(text: &str) -> Cow<'_, str> {
     Cow::Owned(text.chars().map(shown).collect())
 }
 
-/// A text of several lines with everything else in it that would move the cursor made visible. The lines after the first begin
-/// with `margin`, so that none of them can be taken for a line of its own.
+/// Multi-line text with all other control characters made visible. Continuation lines begin with `margin`, so that none of
+/// them looks like a separate message.
 pub(crate) fn plain_lines(text: &str, margin: &str) -> String {
     let lines = text.trim_end().split('\n').map(|line| plain(line.trim_end_matches('\r')));
     lines.collect::<Vec<_>>().join(&format!("\n{margin}"))
 }
 
-/// At most `most` characters of a text, with a mark where it was cut.
+/// At most `most` characters of a text, with a mark if it was truncated.
 pub(crate) fn cut(text: &str, most: usize) -> Cow<'_, str> {
     match text.char_indices().nth(most) {
         None => Cow::Borrowed(text),
@@ -214,12 +214,12 @@ pub(crate) fn cut(text: &str, most: usize) -> Cow<'_, str> {
     }
 }
 
-/// A count with its word: `1 error`, `2 errors`.
+/// A count with its noun: `1 error`, `2 errors`.
 pub(crate) fn count(number: usize, word: &str) -> String {
     format!("{number} {word}{}", if number == 1 { "" } else { "s" })
 }
 
-/// A table without lines, its columns as wide as they need to be.
+/// A table without borders, its columns as wide as necessary.
 pub(crate) struct Table(comfy_table::Table);
 
 impl Table {
@@ -235,13 +235,13 @@ impl Table {
         Self(table)
     }
 
-    /// Adds a row; texts from outside are made harmless.
+    /// Adds a row; control characters of external text are escaped.
     pub(crate) fn row<T: AsRef<str>>(&mut self, cells: impl IntoIterator<Item = T>) {
         let cells: Vec<String> = cells.into_iter().map(|cell| plain(cell.as_ref()).into_owned()).collect();
         self.0.add_row(cells);
     }
 
-    /// Prints it as data, its head in bold.
+    /// Prints it as data, with a bold header.
     pub(crate) fn print(&self) -> io::Result<()> {
         let mut out = anstream::stdout().lock();
         for (index, line) in self.0.lines().enumerate() {

@@ -1,10 +1,10 @@
-//! Paths as people give them, and as a project knows its files.
+//! Paths given by users, and their resolution against a project.
 
 use std::path::{Component, Path, PathBuf};
 
 use anyhow::Context as _;
 
-/// A file or folder that a person named.
+/// A file or folder named by a user.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Named {
     /// Below the project folder: its path relative to it.
@@ -13,7 +13,7 @@ pub(crate) enum Named {
     Outside(PathBuf),
 }
 
-/// Where `path`, which is relative to the working directory, stands to the project folder `dir`.
+/// Resolves `path` (relative to the working directory) against the project folder `dir`.
 ///
 /// # Errors
 /// There is no such file or folder.
@@ -24,7 +24,7 @@ pub(crate) fn resolve(dir: &Path, path: &Path) -> anyhow::Result<Named> {
     if let Ok(below) = found.strip_prefix(&root) {
         return Ok(Named::Inside(below.to_owned()));
     }
-    // A link inside the project may lead out of it; the project knows the file by its name inside.
+    // A symlink inside the project may lead out of it; the project identifies the file by its own path.
     let written = lexical(&std::path::absolute(path)?);
     Ok(match written.strip_prefix(lexical(&std::path::absolute(dir)?)) {
         Ok(below) => Named::Inside(below.to_owned()),
@@ -32,12 +32,12 @@ pub(crate) fn resolve(dir: &Path, path: &Path) -> anyhow::Result<Named> {
     })
 }
 
-/// A path as people are shown it: without a `./` before it.
+/// A path for display: without a leading `./`.
 pub(crate) fn shown(path: &Path) -> std::path::Display<'_> {
     path.strip_prefix(".").unwrap_or(path).display()
 }
 
-/// The path without `.` and `..`, as it is written.
+/// The path without `.` and `..`, resolved lexically.
 fn lexical(path: &Path) -> PathBuf {
     path.components().fold(PathBuf::new(), |mut clean, component| {
         match component {

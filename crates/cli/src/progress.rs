@@ -1,4 +1,4 @@
-//! The steps of an execution as they go: spinners for a person at a terminal, plain lines for a log.
+//! The progress of an execution's steps: spinners on a terminal, plain lines in a log.
 
 use std::cell::RefCell;
 use std::collections::btree_map::Entry;
@@ -16,34 +16,34 @@ use model::{LogLevel, LogLine};
 use crate::output::{self, BAD, GOOD, QUIET, WARN, cut, paint, plain, plain_lines};
 use crate::{time, waiting};
 
-/// How often a spinner turns.
+/// The interval of a spinner.
 const TURN: Duration = Duration::from_millis(100);
-/// The most lines that are held back; of more, the last ones.
+/// The maximum number of held lines; older ones are dropped.
 const HELD: usize = 1000;
-/// The most characters of a result that are shown.
+/// The maximum length of a shown result, in characters.
 const EXCERPT: usize = 100;
 
-/// Shows one execution as it goes.
+/// Shows the progress of one execution.
 pub(crate) struct Progress {
     id: ExecutionId,
     /// True if progress is shown.
     is_shown: bool,
-    /// The steps whose author requested a trace of their HTTP requests, shown in any case.
+    /// The steps with `debug: true`, whose HTTP requests are always shown.
     debugged: HashSet<String>,
-    /// Present where a person looks on.
+    /// The spinners; `None` without a terminal.
     bars: Option<MultiProgress>,
-    /// Lines held back while a person types, so that nothing is written over that.
+    /// Lines held while a user types, so that the input is not overwritten.
     held: Option<RefCell<VecDeque<String>>>,
-    /// The steps that run, by step; the spinner of each where there are some.
+    /// The running steps, with their spinners.
     running: BTreeMap<String, ProgressBar>,
-    /// Since when steps pause.
+    /// The start of each waiting step's pause.
     paused: BTreeMap<String, Timestamp>,
-    /// The last call of each step that runs.
+    /// The last call of each running step.
     calls: BTreeMap<String, String>,
 }
 
 impl Progress {
-    /// Of this execution, if anybody wants to see it.
+    /// Creates the progress of this execution.
     pub(crate) fn new(id: ExecutionId, is_shown: bool, automation: Option<&Automation>) -> Self {
         let mut debugged = HashSet::new();
         if let Some(automation) = automation {
@@ -53,7 +53,7 @@ impl Progress {
                 }
             });
         }
-        let bars = (is_shown && output::talks_to_a_person()).then(MultiProgress::new);
+        let bars = (is_shown && output::stderr_is_terminal()).then(MultiProgress::new);
         Self {
             id,
             is_shown,
@@ -72,27 +72,27 @@ impl Progress {
         }
     }
 
-    /// Says that some of what happened cannot be shown.
+    /// Reports that some events could not be shown.
     pub(crate) fn missed(&self, count: u64) {
         if self.is_shown {
             self.line(&format!("({count} notices came too fast to be shown)"));
         }
     }
 
-    /// Takes away what still moves.
+    /// Removes the spinners.
     pub(crate) fn end(&mut self) {
-        self.hush(false);
+        self.hold_lines(false);
         std::mem::take(&mut self.running).values().for_each(ProgressBar::finish_and_clear);
     }
 
-    /// Says nothing more while a person types; says what was held back so far.
-    pub(crate) fn hush(&mut self, is_hushed: bool) {
+    /// Holds lines while a user types; prints the held lines afterwards.
+    pub(crate) fn hold_lines(&mut self, hold: bool) {
         let held = self.held.take().map(RefCell::into_inner).unwrap_or_default();
         held.iter().for_each(output::say);
-        self.held = is_hushed.then(RefCell::default);
+        self.held = hold.then(RefCell::default);
         if let Some(bars) = &self.bars {
             let _ = bars.clear();
-            bars.set_draw_target(if is_hushed {
+            bars.set_draw_target(if hold {
                 ProgressDrawTarget::hidden()
             } else {
                 ProgressDrawTarget::stderr()
@@ -100,7 +100,7 @@ impl Progress {
         }
     }
 
-    /// Shows something that happened.
+    /// Shows an engine event.
     pub(crate) fn show(&mut self, notice: &EngineEvent) {
         let EngineEvent::ExecutionEvents { id, events, logs, .. } = notice else { return };
         if *id != self.id {
@@ -110,7 +110,7 @@ impl Progress {
             logs.iter().filter(|line| self.is_debugged(line)).for_each(|line| self.log(line));
             return;
         }
-        // Both are in order; what a step logged stands before its end.
+        // Both are sorted; the log lines of a step precede its end.
         let mut logs = logs.iter().peekable();
         for event in events.iter() {
             while let Some(line) = logs.next_if(|line| line.at <= event.at()) {
@@ -126,7 +126,7 @@ impl Progress {
         id.is_some_and(|id| self.debugged.contains(id))
     }
 
-    /// Shows one event.
+    /// Shows one event of the log.
     pub(crate) fn event(&mut self, event: &Event) {
         if !self.is_shown {
             return;
@@ -211,7 +211,7 @@ impl Progress {
         };
         if !self.running.contains_key(step) {
             let bar = bars.add(ProgressBar::new_spinner().with_message(format!("{step}{which}")));
-            // A template that cannot be read leaves the plain spinner, which does as well.
+            // An invalid template leaves the default spinner.
             if let Ok(style) = ProgressStyle::with_template("{spinner} {msg} {elapsed:.dim}") {
                 bar.set_style(style);
             }
@@ -220,7 +220,7 @@ impl Progress {
         }
     }
 
-    /// A step that pauses, with the time that is left for it.
+    /// Shows a waiting step with its remaining time.
     fn waits(&mut self, step: &str, until: Option<Timestamp>, on: &WaitReason) {
         let what = format!("{step}  {}", waiting::waits(on, until));
         let Some(bars) = &self.bars else {
@@ -263,7 +263,7 @@ impl Progress {
         self.line(&format!("{margin}{}", plain_lines(&line.message, &margin)));
     }
 
-    /// One line above whatever moves.
+    /// Prints one line above the spinners.
     pub(crate) fn line(&self, text: &str) {
         if let Some(held) = &self.held {
             let mut held = held.borrow_mut();
@@ -301,7 +301,7 @@ fn finished(step: &str, took: Duration, outcome: &StepOutcome, call: Option<&str
         }
         StepOutcome::Skipped => format!("{} {step}  {}", paint(QUIET, "–"), paint(QUIET, "skipped")),
         StepOutcome::Failed { error, handled } => {
-            let after = if handled.is_some() { "; the execution goes on" } else { "" };
+            let after = if handled.is_some() { "; the execution continues" } else { "" };
             format!("{} {step}  {took}  {}{after}", paint(BAD, "✗"), plain(&error.message_with_location()))
         }
     }

@@ -1,4 +1,4 @@
-//! Loading the files of a project without a daemon.
+//! Loads the files of a project without a daemon.
 
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
@@ -10,17 +10,17 @@ use crate::exit::CommandError;
 use crate::paths::{self, Named};
 use crate::{output, settings};
 
-/// The path that stands for standard input.
+/// The path for standard input.
 pub(crate) const STDIN: &str = "-";
-/// The complaint about paths without any file that counts.
+/// The error for paths without a project file.
 pub(crate) const NO_FILE: &str = "these paths hold no automation, connection or connector of the project";
 
-/// Paths that a person named.
+/// Paths named by a user.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct SortedPaths {
     /// Files and folders of the project, relative to it.
     pub(crate) inside: Vec<PathBuf>,
-    /// Files that the daemon would not load, as they were given.
+    /// Files that the daemon would not load, as given.
     pub(crate) outside: Vec<PathBuf>,
 }
 
@@ -67,16 +67,16 @@ fn is_of_project(below: &Path) -> bool {
 /// Checks the project folder, or only the files at or below `paths`, which are relative to it.
 ///
 /// # Errors
-/// The folder is no project, or the connectors that come with Cogwork do not load.
+/// The folder is not a project, or the built-in connectors do not load.
 pub(crate) fn check(dir: &Path, paths: &[PathBuf]) -> anyhow::Result<ProjectCheck> {
     require(dir)?;
     Ok(engine::check_project(dir, paths)?)
 }
 
-/// That the folder holds a project.
+/// Checks that the folder contains a project.
 ///
 /// # Errors
-/// It does not, or it cannot be read; the message says how to make one.
+/// It does not, or it cannot be read; the message suggests `init`.
 pub(crate) fn require(dir: &Path) -> anyhow::Result<()> {
     anyhow::ensure!(
         is_project(dir)?,
@@ -86,7 +86,7 @@ pub(crate) fn require(dir: &Path) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Returns true if the folder holds a project.
+/// Returns true if the folder contains a project.
 ///
 /// # Errors
 /// The folder, or a folder of the project in it, cannot be read.
@@ -99,7 +99,7 @@ pub(crate) fn is_project(dir: &Path) -> anyhow::Result<bool> {
     Ok(is_project)
 }
 
-/// Returns true if the folder is there and can be read, false if it does not exist.
+/// Returns true if the folder exists and can be read, false if it does not exist.
 fn readable(folder: &Path) -> anyhow::Result<bool> {
     match folder.read_dir() {
         Ok(_) => Ok(true),
@@ -117,7 +117,7 @@ pub(crate) enum AutomationRef {
     Id(String),
     /// A file of the project, by its path relative to the project folder.
     File(String),
-    /// A file somewhere else.
+    /// A file outside the project.
     ExternalFile(PathBuf),
 }
 
@@ -133,7 +133,7 @@ impl AutomationRef {
         if !looks_like_a_file {
             return Ok(Self::Id(text.to_owned()));
         }
-        // The path may be meant from here, or from the project folder.
+        // The path may be relative to the working directory or to the project folder.
         let below = dir.join(path);
         let path = if !path.exists() && below.exists() { below.as_path() } else { path };
         Ok(match paths::resolve(dir, path)? {
@@ -149,10 +149,10 @@ fn slashed(path: &Path) -> anyhow::Result<String> {
     Ok(text.replace(std::path::MAIN_SEPARATOR, "/"))
 }
 
-/// The automation of the project that is wanted. Where its file does not load, that is shown.
+/// The requested automation of the project. Prints the errors of a file that does not load.
 ///
 /// # Errors
-/// There is none, or its file does not load.
+/// There is no such automation, or its file does not load.
 pub(crate) fn find<'c>(catalog: &'c Catalog, wanted: &str, is_file: bool) -> anyhow::Result<&'c Deployment> {
     let of_file =
         |path: &str| catalog.automations().find(|deployed| deployed.automation.source.path() == path);
@@ -178,7 +178,7 @@ pub(crate) fn find<'c>(catalog: &'c Catalog, wanted: &str, is_file: bool) -> any
         .map_or_else(|| anyhow::anyhow!("there is no automation `{wanted}`"), Into::into))
 }
 
-/// A file's name without folder and ending: the id where the file gives none.
+/// A file name without folder and extension: the default id.
 pub(crate) fn stem(path: &str) -> &str {
     let name = path.rsplit('/').next().unwrap_or(path);
     name.strip_suffix(".yaml").or_else(|| name.strip_suffix(".yml")).unwrap_or(name)

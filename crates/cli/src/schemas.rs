@@ -1,4 +1,4 @@
-//! The JSON Schemas of what people write, made for a project: they name its own connectors too.
+//! The JSON Schemas of project files, generated for a project: they include its own connectors.
 
 use engine::Catalog;
 use language::schema::ProjectContext;
@@ -12,7 +12,7 @@ pub(crate) struct SchemaFile {
     make: fn(&ProjectContext<'_>) -> Value,
 }
 
-/// All schemas there are.
+/// All schemas.
 pub(crate) const SCHEMAS: [SchemaFile; 5] = [
     SchemaFile { name: "automation", make: language::schema::automation },
     SchemaFile { name: "connection", make: language::schema::connection },
@@ -22,15 +22,15 @@ pub(crate) const SCHEMAS: [SchemaFile; 5] = [
 ];
 
 impl SchemaFile {
-    /// Where it belongs in a project folder.
+    /// Its path in a project folder.
     pub(crate) fn path(&self) -> String {
         format!("schemas/{}.schema.json", self.name)
     }
 
-    /// Its text, for a project in which this is in force.
+    /// Its text, for a project with this catalog.
     ///
     /// # Errors
-    /// It has no JSON form, which would be a fault of this program.
+    /// It has no JSON form, which would be a bug.
     pub(crate) fn text(&self, catalog: &Catalog) -> anyhow::Result<String> {
         Ok(format!("{}\n", serde_json::to_string_pretty(&(self.make)(&engine::schema_context(catalog)))?))
     }

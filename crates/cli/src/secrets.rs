@@ -1,4 +1,4 @@
-//! The secrets that this machine has, by name: for what is said of files that name others.
+//! The names of the secrets on this machine, for checks of files that use them.
 
 use std::collections::BTreeMap;
 use std::io::ErrorKind;
@@ -11,19 +11,19 @@ use text::diagnostic::Report;
 use crate::settings::Config;
 use crate::{daemon, exit, history};
 
-/// The secrets of a project, wherever they are kept.
+/// The secrets of a project from all sources.
 pub(crate) struct Known<'c> {
     config: &'c Config,
-    /// The secrets of the store, with true if the key that encrypts them is here; `None` where the store cannot be read, so that nothing
-    /// is said of secrets at all.
+    /// The secrets of the store, with true if their key is available; `None` if the store cannot be read: then no secret is
+    /// reported as missing.
     kept: Option<BTreeMap<String, bool>>,
-    /// Why the store cannot be read.
+    /// The reason why the store cannot be read.
     error: Option<String>,
 }
 
 impl<'c> Known<'c> {
-    /// Reads the names of the secrets in the store; those in the folder and in the environment are looked for as they are
-    /// asked for.
+    /// Reads the names of the secrets in the store; the folder and the environment are looked up on
+    /// demand.
     pub(crate) fn new(config: &'c Config) -> Self {
         let read = async || kept(config, history::open(config)?).await;
         let runtime = daemon::runtime().ok();
@@ -31,7 +31,7 @@ impl<'c> Known<'c> {
         Self { config, kept, error: None }
     }
 
-    /// As [`Known::new`], in a runtime.
+    /// Like [`Known::new`], within a runtime.
     pub(crate) async fn read_own(config: &'c Config) -> Self {
         match history::open(config) {
             Ok(store) => Self::read(config, store).await,
@@ -39,7 +39,7 @@ impl<'c> Known<'c> {
         }
     }
 
-    /// As [`Known::new`], in a runtime, from this store, if there is a store.
+    /// Like [`Known::new`], within a runtime, from this store, if there is one.
     pub(crate) async fn read(config: &'c Config, store: Option<Arc<dyn Store>>) -> Self {
         match kept(config, store).await {
             Ok(kept) => Self { config, kept: Some(kept), error: None },
@@ -47,7 +47,7 @@ impl<'c> Known<'c> {
         }
     }
 
-    /// As [`Known::read`] if the store cannot be read: its secrets are not known.
+    /// Like [`Known::read`] with an unreadable store: its secrets are unknown.
     pub(crate) fn without_store(config: &'c Config) -> Self {
         Self { config, kept: None, error: None }
     }
@@ -57,7 +57,7 @@ impl<'c> Known<'c> {
         self.error.as_deref()
     }
 
-    /// The names of the secrets in the store that no key here decrypts.
+    /// The names of the stored secrets that no available key decrypts.
     pub(crate) fn locked(&self) -> Vec<&str> {
         let kept = self.kept.iter().flatten();
         kept.filter(|(_, is_readable)| !**is_readable).map(|(name, _)| name.as_str()).collect()
@@ -69,16 +69,16 @@ impl<'c> Known<'c> {
         engine::is_secret_set(&self.config.secrets_dir, name) || is_kept()
     }
 
-    /// The diagnostics of the files that name other secrets.
+    /// The diagnostics of the files that name missing secrets.
     pub(crate) fn missing(&self, catalog: &Catalog) -> Vec<Report> {
         catalog.missing_secrets(&|name| self.has(name))
     }
 }
 
-/// Checks that the folder of secrets can be read, if there is one.
+/// Checks that the secrets folder can be read, if it exists.
 ///
 /// # Errors
-/// It is there and cannot be read.
+/// It exists and cannot be read.
 pub(crate) fn check_folder(config: &Config) -> anyhow::Result<()> {
     match std::fs::read_dir(&config.secrets_dir) {
         Err(error) if error.kind() != ErrorKind::NotFound => {

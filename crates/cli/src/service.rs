@@ -1,5 +1,5 @@
-//! The service that a package installs. A command that is typed outside of a project means the service's project: it runs with the
-//! settings of the service and, if root types it, as the owner of its data.
+//! The service installed by a package. A command run outside a project uses the service's project: with the
+//! settings of the service and, if root runs it, as the owner of its data.
 
 use std::ffi::OsString;
 use std::io::ErrorKind;
@@ -11,17 +11,17 @@ use crate::output;
 use crate::project;
 use crate::settings::Environment;
 
-/// The file of variables of the service, as the unit of the package reads it.
+/// The environment file of the service, as in the package's systemd unit.
 const FILE: &str = "/etc/default/cogwork";
-/// The variable that names another file, or none if it is empty.
+/// The variable that names another file, or disables it if empty.
 const VARIABLE: &str = "COGWORK_SERVICE_FILE";
-/// The variables of which the file must have one: without them it does not say where the service is.
+/// The variables of which the file must have at least one: otherwise it does not locate the service.
 const PLACES: [&str; 2] = ["COGWORK_DIR", "COGWORK_DATA_DIR"];
-/// The commands that make something in the working folder, need no project, or are the service.
+/// The commands that write to the working folder, need no project, or are the service.
 const ELSEWHERE: [&str; 7] = ["completions", "import", "init", "new", "schema", "serve", "version"];
 
-/// Runs this command as the service would, if it is typed outside of a project and names none, and there is a service. Does not return
-/// then.
+/// Runs this command with the service's settings and does not return, if it is outside a project, names no project, and a
+/// service is installed.
 ///
 /// # Errors
 /// There is a service, and its settings cannot be read, or the command cannot be run.
@@ -49,11 +49,11 @@ pub(crate) fn take_over(command: &str, arguments: &[OsString]) -> anyhow::Result
 
 /// True if the folder is a project, or has the data of one.
 fn is_project(folder: &Path) -> bool {
-    // A folder that cannot be read is for the command itself to complain about.
+    // The command itself reports an unreadable folder.
     project::is_project(folder).unwrap_or(true) || folder.join(".cogwork").is_dir()
 }
 
-/// Replaces this process. Variables that are set here override the service's.
+/// Replaces this process. Variables of the shell override the service's.
 #[cfg(unix)]
 fn run(arguments: &[OsString], variables: &[(String, String)]) -> anyhow::Result<()> {
     use std::os::unix::fs::MetadataExt as _;
@@ -66,13 +66,13 @@ fn run(arguments: &[OsString], variables: &[(String, String)]) -> anyhow::Result
         |name: &str| variables.iter().find(|(other, _)| other == name).map(|(_, value)| value.as_str());
     let folder = place("COGWORK_DATA_DIR").or_else(|| place("COGWORK_DIR")).unwrap_or(".");
     let owner = std::fs::metadata(folder).ok().map(|found| (found.uid(), found.gid()));
-    // Files that root makes could not be read by the daemon.
+    // Files created by root could not be read by the daemon.
     let is_root = std::fs::metadata("/proc/self").is_ok_and(|own| own.uid() == 0);
     let owner = owner.filter(|(user, _)| *user != 0 && is_root);
     if let Some((user, group)) = owner {
         command.uid(user).gid(group);
     }
-    if output::talks_to_a_person() {
+    if output::stderr_is_terminal() {
         output::say(format_args!("for the service on `{folder}`; name a project with --dir for another"));
     }
     Err(command.exec().into())
@@ -83,8 +83,8 @@ fn run(_arguments: &[OsString], _variables: &[(String, String)]) -> anyhow::Resu
     Ok(())
 }
 
-/// The variables that the process gets beside its environment: the service's that are not set here, and the secret ones that were taken out
-/// of the environment.
+/// The variables added to the environment: the service's that are not set here, and the secret ones that were removed from
+/// the environment.
 fn added<'v>(
     service: &'v [(String, String)],
     own: &'v Environment,
@@ -94,7 +94,7 @@ fn added<'v>(
     service.filter(move |(name, _)| !is_set(name)).chain(own.taken())
 }
 
-/// The variables of a file as systemd reads it: a line each, with or without quotes.
+/// Parses an environment file like systemd: one variable per line, with or without quotes.
 fn parse(text: &str) -> Vec<(String, String)> {
     let lines = text.lines().map(str::trim).filter(|line| !line.starts_with(['#', ';']));
     let variables = lines.filter_map(|line| {

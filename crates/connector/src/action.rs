@@ -70,7 +70,7 @@ pub trait AnswerMemory: Send + Sync {
     /// Waits until `bytes` bytes of the answer that arrives may be held.
     async fn arriving(&self, bytes: usize);
 
-    /// Waits until the answer, which has arrived whole, may become a value, which takes about `memory` bytes together with what has
+    /// Waits until the complete response may be decoded to a value, which takes about `memory` bytes together with the bytes that have
     /// arrived.
     async fn arrived(&self, memory: usize);
 
@@ -120,7 +120,7 @@ pub(crate) enum SendMode {
     Default,
     /// Debug Request may show credentials.
     RevealCredentials,
-    /// The action retries by itself, as its inputs define.
+    /// The action retries on its own, as its inputs define.
     OwnRetries,
 }
 

@@ -30,7 +30,7 @@ pub fn check_inputs(spec: &ActionSpec, inputs: &Map, memory: &dyn LoadMemory) ->
     Err(ActionError::new(ErrorKind::Input, message))
 }
 
-/// The bytes of external files that [`check_inputs`] loads, since they are given for texts.
+/// The bytes of external files that [`check_inputs`] loads, since their inputs take texts.
 #[must_use]
 pub fn bytes_to_load(spec: &ActionSpec, inputs: &Map) -> usize {
     field_bytes(&spec.inputs, inputs)

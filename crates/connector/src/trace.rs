@@ -3,7 +3,7 @@
 use std::fmt;
 use std::str::FromStr;
 
-/// The header that carries the chain of executions. A request that comes back in with a deep chain is a loop (threat
+/// The header that carries the chain of executions. An incoming request with a deep chain is a loop (threat
 /// model 4.4).
 pub const TRACE_HEADER: &str = "x-cogwork-trace";
 

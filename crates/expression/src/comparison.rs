@@ -1,4 +1,4 @@
-//! Extracts the comparisons of an expression, for checks that find those that can never be true.
+//! Extracts the comparisons of an expression, for checks that find comparisons that are never true.
 
 use std::ops::Range;
 

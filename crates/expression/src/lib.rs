@@ -406,7 +406,7 @@ impl Expression {
         self.in_jinja(operation::find_late_defaults)
     }
 
-    /// The locations between texts that stand side by side and are read as one, in bytes of the text.
+    /// The locations between adjacent string literals, which are read as one, in bytes of the text.
     #[must_use]
     pub fn joined_texts(&self) -> Vec<std::ops::Range<usize>> {
         self.in_jinja(operation::find_joined_texts)

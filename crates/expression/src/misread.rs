@@ -1,4 +1,4 @@
-//! Finds literal texts that mean more to their author than to the expression: a regular expression given to a filter that takes
+//! Finds literal texts that the expression reads differently than their author: a regular expression passed to a filter that takes
 //! plain text, and a list written as one text behind `in`.
 
 use std::ops::Range;

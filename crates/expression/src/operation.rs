@@ -283,7 +283,7 @@ fn is_item(filter: &Filter<'_>) -> bool {
     matches!(filter.name, "first" | "last")
 }
 
-/// True if `parseCsv` returns maps: its argument `header` is not given.
+/// True if `parseCsv` returns maps: its argument `header` is missing.
 fn has_header(args: &[CallArg<'_>]) -> bool {
     !args.iter().any(|argument| matches!(argument, CallArg::Kwarg("header", _)))
         && args.iter().filter(|argument| matches!(argument, CallArg::Pos(_))).count() <= 1
@@ -368,7 +368,7 @@ fn late_defaults(expr: &Expr<'_>, text: &str, found: &mut Vec<LateDefault>) {
     visit_children(expr, &mut |part| late_defaults(part, text, found));
 }
 
-/// Finds texts that stand side by side and are read as one: `['a' 'b']`. Returns the locations between them.
+/// Finds adjacent string literals, which are read as one: `['a' 'b']`. Returns the locations between them.
 pub(super) fn find_joined_texts(text: &str) -> Vec<Range<usize>> {
     let tokens = Tokens::new(text);
     let pairs = tokens.all.windows(2).filter(|pair| pair.iter().all(|token| token.kind == Kind::Quoted));

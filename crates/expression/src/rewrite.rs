@@ -35,7 +35,7 @@ pub(super) fn by_template(text: &str, name: &Range<usize>, usage: Use, template:
         _ => (at, Vec::new()),
     };
     if matches!(usage, Use::Function | Use::StaticMethod) {
-        // The name of an object and a dot stand before a static method.
+        // The name of an object and a dot precede a static method.
         let at = if usage == Use::StaticMethod { at.checked_sub(2)? } else { at };
         let subject = match arguments.is_empty() {
             true if !template.contains("{x}") => "",
@@ -102,7 +102,7 @@ fn fill(template: &str, subject: &str, arguments: &[&str]) -> Option<String> {
     Some(filled)
 }
 
-/// An argument as it stands in a template: in brackets unless it is simple, or the template has brackets around it.
+/// An argument as written into a template: in brackets unless it is simple, or the template has brackets around it.
 fn operand(argument: &str, template: &str, slot: &str) -> String {
     let tokens = Tokens::new(argument);
     let is_simple = tokens.operand_end(0) == tokens.all.len().checked_sub(1);
@@ -240,7 +240,7 @@ fn conditional(tokens: &Tokens<'_>) -> Option<String> {
         && colon < last
     {
         let (condition, then) = (tokens.slice(start, question - 1), tokens.slice(question + 1, colon - 1));
-        // The condition has no `?` outside brackets, and neither has the rest behind the chain: neither is a chain itself.
+        // The condition has no `?` outside brackets, and neither has the remainder after the chain: neither is a chain itself.
         let condition = foreign_syntax(condition).unwrap_or_else(|| condition.to_owned());
         chain.push_str(&format!("{then} if {condition} else "));
         start = colon + 1;
@@ -255,7 +255,7 @@ fn conditional(tokens: &Tokens<'_>) -> Option<String> {
 /// `x ?? y` and `x?.y`.
 fn fallback(tokens: &Tokens<'_>) -> Option<String> {
     let Some(sign) = top_level(tokens, 0, "??") else {
-        // An optional chain alone gives nothing where a part is missing.
+        // An optional chain alone is undefined where a part is missing.
         let is_chain = tokens.operand_end(0) == tokens.all.len().checked_sub(1);
         return (is_chain && tokens.text.contains("?."))
             .then(|| format!("{} | default(none)", tokens.text.trim().replace("?.", ".")));

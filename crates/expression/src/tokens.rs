@@ -109,7 +109,7 @@ impl<'t> Tokens<'t> {
     }
 
     /// The first token of the operand that ends with a token: a path with its brackets and calls, a literal, or an expression in
-    /// brackets. With `filters`, also what is before its filters.
+    /// brackets. With `filters`, also the part before its filters.
     pub(super) fn operand_start(&self, end: usize, filters: bool) -> Option<usize> {
         let mut at = end;
         loop {

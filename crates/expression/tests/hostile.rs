@@ -2,7 +2,7 @@
 //! a body. Each returns a value or an error, within bounds of memory and work. The corpus is data, in `tests/hostile`;
 //! `make hostile-check` sends it to a daemon.
 //!
-//! The test measures the peak memory of the process, so it is the only one that evaluates, and runs alone in its process.
+//! The test measures the peak memory of the process, so it runs alone in its process, and no other test here evaluates.
 
 #![expect(clippy::expect_used, reason = "a test fails with the reason")]
 

@@ -111,7 +111,7 @@ fn keys(text: &mut String, keys: &'static [Key], path: &str) {
         } else {
             format!("{path}.{}", key.name)
         };
-        let takes = takes(&key.shape, &own, &mut inside);
+        let takes = describe_value(&key.shape, &own, &mut inside);
         let (meaning, default) = key.about.split_once(" Default: ").unwrap_or((key.about, ""));
         let (default, rest) = default.split_once(". ").unwrap_or((default.trim_end_matches('.'), ""));
         let meaning =
@@ -126,8 +126,8 @@ fn keys(text: &mut String, keys: &'static [Key], path: &str) {
 }
 
 /// Describes the value of a key. A mapping with fixed keys gets a section of its own.
-fn takes(shape: &Shape, path: &str, inside: &mut Vec<Section>) -> String {
-    let mut within = |shape: &Shape, path: &str| takes(shape, path, inside);
+fn describe_value(shape: &Shape, path: &str, inside: &mut Vec<Section>) -> String {
+    let mut within = |shape: &Shape, path: &str| describe_value(shape, path, inside);
     match shape {
         Shape::Text | Shape::NonBlankText => "text".into(),
         Shape::Pattern(IDENTIFIER) => "name".into(),

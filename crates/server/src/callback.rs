@@ -1,6 +1,6 @@
-//! Where identity providers send people back to: `GET /oauth/callback` on the hook listener.
+//! The redirect target of OAuth providers: `GET /oauth/callback` on the hook listener.
 //!
-//! Texts of the provider are shown as text, never as markup, shortened to what tells a person the cause.
+//! Texts of the provider are shown as text, never as markup, truncated to the cause.
 
 use engine::{Engine, LoginCallback};
 use http::header::ALLOW;
@@ -9,7 +9,7 @@ use http::{HeaderValue, Method, Response, StatusCode};
 use crate::net::Outgoing;
 use crate::resume;
 
-/// Ends the consent that the request answers, and shows how it ended.
+/// Completes the consent that the request belongs to, and shows its result.
 pub(crate) async fn answer(engine: &Engine, head: &http::request::Parts) -> Response<Outgoing> {
     if head.method != Method::GET {
         let mut response = resume::notice(StatusCode::METHOD_NOT_ALLOWED, "This did not work", "use GET");
@@ -29,7 +29,7 @@ pub(crate) async fn answer(engine: &Engine, head: &http::request::Parts) -> Resp
     }
 }
 
-/// The parameters; `None` where one comes twice (RFC 6749, section 3.1).
+/// The parameters; `None` if one is repeated (RFC 6749, section 3.1).
 fn read(query: &str) -> Option<LoginCallback> {
     let mut answer = LoginCallback::default();
     for (name, value) in form_urlencoded::parse(query.as_bytes()) {

@@ -1,4 +1,4 @@
-//! Errors of serving, and of calling a daemon.
+//! Errors of the server and its client.
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -11,61 +11,61 @@ pub enum Error {
     /// A listener could not be opened.
     #[error("cannot listen on {address}: {source}")]
     Bind {
-        /// Where.
+        /// The address of the listener.
         address: SocketAddr,
-        /// Why.
+        /// The cause.
         source: std::io::Error,
     },
     /// A file of the data folder could not be read or written.
     #[error("cannot use `{}`: {source}", path.display())]
     File {
-        /// Which file.
+        /// The path of the file.
         path: PathBuf,
-        /// Why.
+        /// The cause.
         source: std::io::Error,
     },
-    /// The operating system gave no random bytes.
-    #[error("the operating system gives no random bytes: {0}")]
+    /// The operating system returned no random bytes.
+    #[error("the operating system returns no random bytes: {0}")]
     Random(getrandom::Error),
-    /// The admin token is too weak to keep anybody out.
+    /// The admin token is too weak.
     #[error("the admin token has {found} characters; it needs at least {least} visible ones")]
     WeakToken {
-        /// How many it has.
+        /// The number of its characters.
         found: usize,
-        /// How many it needs.
+        /// The required number of characters.
         least: usize,
     },
-    /// The identity provider of the settings cannot be used.
+    /// The configured identity provider cannot be used.
     #[error("the identity provider cannot be used: {0}")]
     Provider(#[from] connector::Error),
-    /// The address of a daemon is not one.
+    /// The address of a daemon is invalid.
     #[error("`{0}` is not the address of a daemon; write it as `http://127.0.0.1:7071`")]
     Address(String),
-    /// Nothing answers there.
+    /// No daemon responds at the address.
     #[error("no daemon answers at {address}: {source}")]
     Unreachable {
-        /// Where.
+        /// The address.
         address: String,
-        /// Why.
+        /// The cause.
         source: std::io::Error,
     },
-    /// The daemon did not answer in time.
+    /// The daemon did not respond in time.
     #[error("the daemon at {address} did not answer within {seconds} s")]
     Slow {
-        /// Where.
+        /// The address.
         address: String,
-        /// The time it had.
+        /// The timeout.
         seconds: u64,
     },
-    /// The connection broke, or what came is not what the API answers.
+    /// The connection failed, or the response is not of the API.
     #[error("the daemon at {address} gave no proper answer: {reason}")]
     Answer {
-        /// Where.
+        /// The address.
         address: String,
         /// The error.
         reason: String,
     },
-    /// The daemon refused.
+    /// The daemon rejected the request.
     #[error("{0}")]
     Refused(Box<Problem>),
 }

@@ -12,28 +12,28 @@ use value::Secret;
 
 use crate::Error;
 
-/// The fewest characters of an admin token that a person chooses.
+/// The minimum length of a configured admin token, in characters.
 const LEAST_TOKEN: usize = 16;
-/// The most bytes that are read from either file.
+/// The maximum number of bytes read from either file.
 const MOST_BYTES: u64 = 4096;
 
 /// A running daemon, as `daemon.json` in its data folder describes it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Daemon {
-    /// Its process.
+    /// The process id.
     pub pid: u32,
-    /// Where its API listens.
+    /// The address of its API.
     pub admin: SocketAddr,
-    /// Where it takes requests on webhooks.
+    /// The address of its hook listener.
     pub hooks: SocketAddr,
 }
 
 impl Daemon {
-    /// The daemon that says it runs on this data folder. It may have been killed since: only asking it tells.
+    /// The daemon recorded on this data folder. It may have been killed since; only a request shows that.
     ///
     /// # Errors
-    /// The file is there and cannot be read.
+    /// The file exists and cannot be read.
     pub fn find(data_dir: &Path) -> Result<Option<Self>, Error> {
         let path = Self::path(data_dir);
         match read_text(&path) {
@@ -49,7 +49,7 @@ impl Daemon {
     }
 }
 
-/// The file that names this daemon; it goes when this is dropped, unless another daemon has taken its place.
+/// The file that records this daemon; deleted on drop, unless another daemon has replaced it.
 #[derive(Debug)]
 pub(crate) struct Announcement {
     data_dir: PathBuf,
@@ -57,7 +57,7 @@ pub(crate) struct Announcement {
 }
 
 impl Announcement {
-    /// Writes a temporary file and renames it, so that no reader sees a part.
+    /// Writes a temporary file and renames it, so that no reader sees an incomplete file.
     pub(crate) fn write(data_dir: &Path, daemon: Daemon) -> Result<Self, Error> {
         let (path, draft) = (Daemon::path(data_dir), data_dir.join(format!("daemon.json.{}", daemon.pid)));
         let text = serde_json::to_string(&daemon).unwrap_or_default();
@@ -75,18 +75,18 @@ impl Announcement {
 impl Drop for Announcement {
     fn drop(&mut self) {
         if matches!(Daemon::find(&self.data_dir), Ok(Some(found)) if found == self.daemon) {
-            // Nothing is lost where this fails: a daemon that does not answer is not taken for a running one.
+            // A failure is harmless: a daemon that does not respond does not count as running.
             let _ = fs::remove_file(Daemon::path(&self.data_dir));
         }
     }
 }
 
-/// The admin token of a data folder: `given`, or what `admin-token` holds, or a new one of 256 random bits that is
-/// written there for its owner alone to read.
+/// The admin token of a data folder: `given`, or the content of `admin-token`, or a new one of 256 random bits that is
+/// written there, readable by its owner only.
 ///
 /// # Errors
-/// The file cannot be read or written, the system gives no random bytes, or the token is shorter than 16 characters
-/// or holds others than visible ASCII.
+/// The file cannot be read or written, the system returns no random bytes, or the token is shorter than 16 characters
+/// or contains other characters than visible ASCII.
 pub fn admin_token(data_dir: &Path, given: Option<&Secret>) -> Result<Secret, Error> {
     let token = match given {
         Some(token) => token.clone(),
@@ -115,7 +115,7 @@ fn stored_token(data_dir: &Path) -> Result<Secret, Error> {
     }
 }
 
-/// The stored token, for a client: nothing is made here.
+/// The stored token, for a client; creates nothing.
 pub(crate) fn existing_token(data_dir: &Path) -> Result<Secret, Error> {
     let path = data_dir.join("admin-token");
     read_text(&path).map(|text| Secret::new(text.trim())).map_err(|source| Error::File { path, source })
@@ -135,7 +135,7 @@ fn create_dir(path: &Path) -> io::Result<()> {
     builder.create(path)
 }
 
-/// Makes a file that its owner alone may read, and never one in the place of another.
+/// Creates a file that only its owner can read; never overwrites another one.
 fn create_private(path: &Path, text: &str) -> io::Result<()> {
     let mut options = OpenOptions::new();
     options.write(true).create_new(true);
@@ -146,7 +146,7 @@ fn create_private(path: &Path, text: &str) -> io::Result<()> {
     file.sync_all()
 }
 
-/// Takes away what others may do with a file.
+/// Removes the permissions of others on a file.
 fn make_private(path: &Path) -> io::Result<()> {
     use std::os::unix::fs::PermissionsExt as _;
     let file = store::open_regular(path)?;

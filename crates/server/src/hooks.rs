@@ -1,4 +1,4 @@
-//! The hook listener: `/trigger/<token>[/<fragment>]`, `/resume/<token>[/<step>]`, `/healthz`, `/readyz`, and nothing else.
+//! The hook listener: serves only `/trigger/<token>[/<fragment>]`, `/resume/<token>[/<step>]`, `/healthz` and `/readyz`.
 //!
 //! Requests go straight from the parser to the engine: no router, no layers, no copy of the body. The token is a
 //! secret and appears in no log.
@@ -30,7 +30,7 @@ type Answer = Response<Outgoing>;
 pub(crate) struct Hooks {
     pub(crate) engine: Engine,
     pub(crate) resume: Resume,
-    /// The log of answers; `None` for an engine without a daemon around it.
+    /// The log of answers; `None` for an engine without a daemon.
     pub(crate) audit: Option<Arc<AuditLog>>,
     /// False if only resume addresses are served, and no webhooks.
     pub(crate) triggers: bool,
@@ -52,7 +52,7 @@ impl Respond for Hooks {
         }
         match route(head.uri.path()) {
             Ok(Route::Trigger { token, fragment }) if self.triggers => {
-                // One look-up and one snapshot of the catalog for the whole request.
+                // One lookup and one snapshot of the catalog for the whole request.
                 let target = self.engine.ingress().route(token);
                 let answer = self.trigger(&head, &target, fragment, body).await;
                 self.engine.runtime().metrics.count_answer(answer.status().as_u16());
@@ -93,7 +93,7 @@ impl Hooks {
             return self.answer(plain).await;
         };
         match self.body(head, target, body, limit).await {
-            // The bytes count against the budget until the answer is there, not only while they arrive.
+            // The bytes count against the budget until the response is complete, not only while they arrive.
             Ok(held) => {
                 let request = request(head, fragment, held.data());
                 self.answer(self.engine.ingress().receive_on(target, request).await).await
@@ -114,7 +114,7 @@ impl Hooks {
         }
     }
 
-    /// The engine's answer as HTTP. Without room for a large body the caller gets 503 with the id of the execution.
+    /// Converts the engine's response to HTTP. Without disk space for a large body the caller gets 503 with the execution id.
     async fn answer(&self, mut plain: HttpResponse) -> Answer {
         match self.budget.outgoing(std::mem::take(&mut plain.body)).await {
             Ok(body) => answer(plain, body),
@@ -129,7 +129,7 @@ impl Hooks {
         }
     }
 
-    /// The body: a large one stays on disk, unless it is of a kind that is read whole.
+    /// Reads the body: a large one stays on disk, unless its type must be parsed in memory.
     async fn body(
         &self,
         head: &http::request::Parts,
@@ -159,9 +159,9 @@ impl Hooks {
             Ok(asking) => asking,
             Err(refusal) => return *refusal,
         };
-        // A method without a body only looks.
+        // A method without a body only reads.
         if head.method != Method::POST {
-            return self.resume.look(head, &asking).await;
+            return self.resume.show(head, &asking).await;
         }
         match net::read(body, resume::BODY_BYTES, &self.budget, &self.deadlines).await {
             Ok(held) => {
@@ -179,7 +179,7 @@ impl Hooks {
     }
 }
 
-/// Writes a line of the access log. The token is a secret, so the line names the automation behind it.
+/// Writes a line of the access log. The token is a secret, so the line names the automation instead.
 fn note(method: &Method, target: &RouteMatch, status: StatusCode) {
     if tracing::enabled!(tracing::Level::DEBUG) {
         let automation = target.automation().map(ToString::to_string).unwrap_or_default();
@@ -197,8 +197,8 @@ enum Route<'p> {
     Unknown,
 }
 
-/// The route of a path. What follows the token is opaque here; what leads up to it, the token included, is compared
-/// byte by byte, so an escape or a dot segment in it is never right and is refused before anybody resolves it.
+/// The route of a path. The part after the token is opaque; the part before it and the token are compared
+/// byte by byte, so an escape or a dot segment there is always invalid and is rejected before anyone resolves it.
 fn route(path: &str) -> Result<Route<'_>, Refusal> {
     let rest = path.strip_prefix('/').unwrap_or(path);
     let (first, rest) = rest.split_once('/').map_or((rest, None), |(first, rest)| (first, Some(rest)));
@@ -232,7 +232,7 @@ fn plain_segment(segment: &str) -> Result<(), Refusal> {
     Ok(())
 }
 
-/// The plain request value that the engine takes.
+/// Converts the head to the engine's plain request value.
 fn request(head: &http::request::Parts, fragment: &str, body: Data) -> trigger::webhook::Request {
     trigger::webhook::Request {
         method: head.method.as_str().to_owned(),
@@ -247,8 +247,8 @@ fn headers(map: &HeaderMap) -> Vec<(String, Vec<u8>)> {
     map.iter().map(|(name, value)| (name.as_str().to_owned(), value.as_bytes().to_vec())).collect()
 }
 
-/// The engine's answer as HTTP. What is no header or no status was kept out where the answer was made; here it would
-/// only be dropped, never sent half.
+/// Converts the engine's response to HTTP. Invalid headers and statuses were rejected when it was created; any left
+/// here are dropped, never sent partially.
 fn answer(plain: HttpResponse, body: Outgoing) -> Answer {
     let mut response = Response::new(body);
     *response.status_mut() = StatusCode::from_u16(plain.status)

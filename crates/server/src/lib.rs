@@ -1,19 +1,19 @@
-//! The only crate that knows HTTP serving. It decides nothing: requests become plain values for the engine, and the
-//! engine's plain values become answers.
+//! The only crate that implements HTTP serving. It makes no decisions: it converts requests to plain values for the engine, and the
+//! engine's plain values to responses.
 //!
-//! Two listeners share one accept loop with limits and deadlines ([`ServerOptions`]): *hooks* takes
-//! `/trigger/<token>` and `/resume/<token>` from anywhere, *admin* carries the API, for whoever holds the token. [`Server::bind`] opens
-//! the sockets, so that their addresses are known before an engine exists; [`Bound::serve`] begins to answer.
-//! [`Client`] is the other end of the admin API, for the command line.
+//! Two listeners share one accept loop with limits and deadlines ([`ServerOptions`]): *hooks* serves
+//! `/trigger/<token>` and `/resume/<token>` publicly, *admin* serves the API to holders of a token. [`Server::bind`] opens
+//! the sockets, so that their addresses are known before an engine exists; [`Bound::serve`] starts to respond.
+//! [`Client`] is the client of the admin API, for the command line.
 //!
 //! Modules, in reading order:
 //!
 //! * `net`: the accept loop, its guards, and bodies
 //! * `hooks`: the listener of webhooks
-//! * `resume`: the page on which people answer
-//! * `admin`: the API, a folder a duty and a file a topic; `routes.rs` is the table of routes with their scopes
+//! * `resume`: the page on which people answer approvals
+//! * `admin`: the API, a folder per duty and a file per topic; `routes.rs` is the table of routes with their scopes
 //! * `callback`: the address to which identity providers return
-//! * `client`: the other end of the API, for the command line
+//! * `client`: the client of the API, for the command line
 //! * `files`: the admin token and `daemon.json`
 //! * `server`: opens and closes both listeners in order
 //! * `audit`: the log of changes

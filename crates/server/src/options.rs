@@ -8,28 +8,28 @@ use value::Secret;
 
 use crate::admin::Scopes;
 
-/// How to serve.
+/// The options of a server.
 #[derive(Clone, Debug)]
 pub struct ServerOptions {
-    /// Where requests on webhooks arrive; port 0 takes a free one.
+    /// The address of the hook listener; port 0 selects a free one.
     pub hooks: SocketAddr,
-    /// Where the API is; port 0 takes a free one.
+    /// The address of the API; port 0 selects a free one.
     pub admin: SocketAddr,
-    /// The data folder: `admin-token` and `daemon.json` are kept there.
+    /// The data folder, which contains `admin-token` and `daemon.json`.
     pub data_dir: PathBuf,
-    /// The token of the admin API; where none is given it is the one in `<data_dir>/admin-token`, made at need.
+    /// The token of the admin API; default: the one in `<data_dir>/admin-token`, created if missing.
     pub admin_token: Option<Secret>,
-    /// Names, besides those of this machine's own loopback, under which the admin API may be addressed.
+    /// Additional host names of the admin API, besides this machine's loopback.
     pub admin_hosts: Vec<String>,
-    /// The identity provider at which people log in to the web UI; `None` if only login links begin sessions.
+    /// The identity provider of the web UI; `None` if only login links start sessions.
     pub login: Option<LoginOptions>,
-    /// True if the admin API refuses changes of project files.
+    /// True if the admin API rejects changes of project files.
     pub read_only: bool,
     /// True if `/metrics` needs no credential.
     pub public_metrics: bool,
-    /// How long answers that are under way may take to finish when the server stops.
+    /// The grace period for responses in progress at shutdown.
     pub grace: Duration,
-    /// How long `POST …/run?wait=true` waits for the end.
+    /// The maximum wait of `POST …/run?wait=true` for the end.
     pub wait: Duration,
     /// The limits of the hook listener.
     pub hook_limits: Limits,
@@ -37,7 +37,7 @@ pub struct ServerOptions {
     pub admin_limits: Limits,
     /// The time limits of each part of a request.
     pub deadlines: Deadlines,
-    /// Bytes of request bodies that both listeners hold in memory at one time; beyond it a request gets 503.
+    /// The maximum number of bytes of request bodies that both listeners hold in memory; beyond it a request gets 503.
     pub body_budget: usize,
 }
 
@@ -65,47 +65,47 @@ impl ServerOptions {
     }
 }
 
-/// The identity provider at which people log in to the web UI (OpenID Connect), and the scopes that they get.
+/// The identity provider of the web UI (OpenID Connect), and the scopes that it grants.
 ///
-/// A person gets the scopes of all entries that name them, and is refused without any.
+/// A user gets the scopes of all matching entries, and is rejected without any.
 #[derive(Clone, Debug, Default)]
 pub struct LoginOptions {
     /// The issuer identifier of the provider.
     pub issuer: String,
-    /// The name of the provider for people.
+    /// The display name of the provider.
     pub name: String,
     /// The client id of this daemon at the provider.
     pub client_id: String,
-    /// The name of the secret that holds the client secret; `None` for a public client.
+    /// The name of the secret with the client secret; `None` for a public client.
     pub client_secret: Option<String>,
-    /// The scopes that are requested from the provider besides `openid`.
+    /// The scopes requested from the provider in addition to `openid`.
     pub request_scopes: Vec<String>,
-    /// Verified e-mail addresses, or domains (`@example.com`), with the scopes of these people.
+    /// Verified e-mail addresses, or domains (`@example.com`), with the scopes of these users.
     pub emails: Vec<(String, Scopes)>,
     /// Groups with the scopes of their members.
     pub groups: Vec<(String, Scopes)>,
-    /// The claim with the groups of a person.
+    /// The claim with the groups of a user.
     pub groups_claim: String,
 }
 
-/// The limits of one listener. The figures are those of the threat model, section 4.2.
+/// The limits of one listener. The defaults follow the threat model, section 4.2.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Limits {
-    /// Connections at one time.
+    /// The maximum number of connections.
     pub connections: usize,
-    /// Connections at one time of one IPv4 address or one IPv6 network of 64 bits.
+    /// The maximum number of connections of one IPv4 address or one IPv6 network of 64 bits.
     pub connections_per_peer: usize,
-    /// Connections at one time that have shown no credential yet. One more takes the place of the oldest of them, so that
-    /// strangers never keep out whoever has one. `None` where nobody shows any.
+    /// The maximum number of unauthenticated connections. A further one evicts the oldest of them, so that they never block
+    /// authenticated ones. `None` if the listener has no authentication.
     pub unauthenticated: Option<usize>,
     /// True if the limit per peer does not apply to this machine, where a reverse proxy forwards all clients from one
     /// address.
     pub loopback_exempt: bool,
-    /// Bytes of a request's target.
+    /// The maximum size of a request target, in bytes.
     pub target_bytes: usize,
-    /// Bytes of the names and values of a request's header fields.
+    /// The maximum size of the names and values of a request's header fields, in bytes.
     pub header_bytes: usize,
-    /// Header fields of a request.
+    /// The maximum number of header fields of a request.
     pub header_fields: usize,
 }
 
@@ -123,23 +123,23 @@ impl Default for Limits {
     }
 }
 
-/// How long each part of a request may take.
+/// The time limits of the parts of a request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Deadlines {
     /// From accepting a connection to the end of its first request's header section.
     pub head: Duration,
-    /// From one answer to the end of the next request's header section.
+    /// From one response to the end of the next request's header section.
     pub keep_alive: Duration,
     /// A whole body.
     pub body: Duration,
-    /// How long a body may take before its pace counts.
+    /// The time before the minimum throughput of a body applies.
     pub body_grace: Duration,
-    /// The least pace of a body after that, in bytes a second.
+    /// The minimum throughput of a body after that, in bytes per second.
     pub body_pace: u32,
-    /// How long a peer may refuse to take a single byte of an answer.
+    /// The maximum time in which a peer reads no byte of a response.
     pub write_stall: Duration,
-    /// How long a connection that is refused in the midst of a request is read on, so that the peer gets to see the
-    /// answer instead of a reset.
+    /// The maximum time that a connection is still read after a request was rejected midway, so that the peer receives the
+    /// response instead of a reset.
     pub linger: Duration,
 }
 

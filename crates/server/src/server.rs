@@ -1,4 +1,4 @@
-//! Both listeners together: opened first, serving once there is an engine, ended in order.
+//! Both listeners together: opened first, serving once there is an engine, shut down in order.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -17,16 +17,16 @@ use crate::net::{Budget, HalfClose, Listener, Spool};
 use crate::resume::Resume;
 use crate::{Error, ServerOptions};
 
-/// Where a server listens.
+/// The addresses of a server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Addresses {
-    /// Requests on webhooks.
+    /// The hook listener.
     pub hooks: SocketAddr,
     /// The API.
     pub admin: SocketAddr,
 }
 
-/// Listeners that are open and do not answer yet: connections wait in the system's queue.
+/// Listeners that are open and do not respond yet: connections wait in the system's queue.
 #[derive(Debug)]
 pub struct Bound {
     options: ServerOptions,
@@ -36,9 +36,9 @@ pub struct Bound {
     token: Secret,
 }
 
-/// Listeners that answer.
+/// Listeners that respond.
 ///
-/// Dropping it without [`Server::shutdown`] stops accepting, and lets the runtime end what is under way.
+/// Dropping it without [`Server::shutdown`] stops accepting, and lets the runtime end requests in progress.
 #[derive(Debug)]
 pub struct Server {
     addresses: Addresses,
@@ -49,10 +49,10 @@ pub struct Server {
 }
 
 impl Server {
-    /// Opens both listeners and makes sure of the admin token.
+    /// Opens both listeners and ensures that there is an admin token.
     ///
     /// # Errors
-    /// An address is taken or not ours, or the token cannot be read or made.
+    /// An address is in use or not local, or the token cannot be read or created.
     pub async fn bind(options: ServerOptions) -> Result<Bound, Error> {
         let token = admin_token(&options.data_dir, options.admin_token.as_ref())?;
         let (hooks, hooks_address) = listen(options.hooks).await?;
@@ -61,7 +61,7 @@ impl Server {
         Ok(Bound { options, hooks, admin, addresses, token })
     }
 
-    /// Opens both listeners and serves `engine` at once.
+    /// Opens both listeners and serves `engine` immediately.
     ///
     /// # Errors
     /// The errors of [`Server::bind`] and [`Bound::serve`].
@@ -69,13 +69,13 @@ impl Server {
         Self::bind(options).await?.serve(engine)
     }
 
-    /// Where requests on webhooks arrive.
+    /// The address of the hook listener.
     #[must_use]
     pub fn hooks_addr(&self) -> SocketAddr {
         self.addresses.hooks
     }
 
-    /// Where the API is.
+    /// The address of the API.
     #[must_use]
     pub fn admin_addr(&self) -> SocketAddr {
         self.addresses.admin
@@ -87,8 +87,8 @@ impl Server {
         &self.token
     }
 
-    /// Stops accepting, ends event streams, lets answers under way finish within the grace of the options, those of
-    /// synchronous webhooks included, and closes what is left. The engine must still run, so that they can.
+    /// Stops accepting, ends event streams, lets responses in progress finish within the grace period, including those of
+    /// synchronous webhooks, and closes the rest. The engine must still run for that.
     pub async fn shutdown(mut self) {
         self.closing.cancel();
         self.tasks.close();
@@ -104,7 +104,7 @@ impl Drop for Server {
 }
 
 impl Bound {
-    /// Where it listens; the ports are known though none was asked for.
+    /// The addresses; the ports are assigned even if port 0 was requested.
     #[must_use]
     pub fn addresses(&self) -> Addresses {
         self.addresses
@@ -116,7 +116,7 @@ impl Bound {
         &self.token
     }
 
-    /// Answers with `engine` from now on, and writes `daemon.json` so that a client finds it.
+    /// Responds with `engine` from now on, and writes `daemon.json` so that clients find it.
     ///
     /// # Errors
     /// The file cannot be written.
@@ -163,7 +163,7 @@ impl Bound {
     }
 }
 
-/// A hook listener that answers at resume addresses alone, for an engine without a daemon around it.
+/// A hook listener that serves only resume addresses, for an engine without a daemon.
 #[derive(Debug)]
 pub struct ResumeServer {
     address: SocketAddr,
@@ -172,10 +172,10 @@ pub struct ResumeServer {
 }
 
 impl ResumeServer {
-    /// Listens where the options have the hook listener.
+    /// Listens at the hook listener's address of the options.
     ///
     /// # Errors
-    /// The address is taken or not ours.
+    /// The address is in use or not local.
     pub async fn start(engine: Engine, options: &ServerOptions) -> Result<Self, Error> {
         let (socket, address) = listen(options.hooks).await?;
         let (closing, tasks) = (CancellationToken::new(), TaskTracker::new());
@@ -201,13 +201,13 @@ impl ResumeServer {
         Ok(Self { address, closing, tasks })
     }
 
-    /// Where it listens.
+    /// The address of the listener.
     #[must_use]
     pub fn address(&self) -> SocketAddr {
         self.address
     }
 
-    /// Stops accepting, and lets answers under way finish within the grace of the options.
+    /// Stops accepting, and lets responses in progress finish within the grace period.
     pub async fn shutdown(self) {
         self.closing.cancel();
         self.tasks.close();

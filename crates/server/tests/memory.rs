@@ -4,7 +4,7 @@
 #![expect(clippy::unwrap_used, clippy::expect_used, reason = "a test that cannot go on fails")]
 #![allow(dead_code, reason = "the other tests use more of what is shared")]
 
-/// The other tests compare answers with the description of the API; here that would take memory.
+/// The other tests compare responses with the API description; here that would take memory.
 mod described {
     pub(crate) fn assert_described(_method: &str, _path: &str, _status: u16, _body: &str) {}
 }
@@ -28,7 +28,7 @@ static MEMORY: Cap<System> = Cap::new(System, usize::MAX);
 const MIB: usize = 1 << 20;
 const UPLOADS: u8 = 8;
 const SIZE: usize = 12 * MIB;
-/// The most that all of them may hold together, without the daemon itself: a chunk or two each.
+/// The maximum memory of all connections together, without the daemon itself: a chunk or two each.
 const HELD: usize = 24 * MIB;
 
 const BACK: &str = "
@@ -41,7 +41,7 @@ const HEAD: &str = "--x\r\ncontent-disposition: form-data; name=\"upload\"; file
                     content-type: application/pdf\r\n\r\n";
 const TAIL: &str = "\r\n--x--\r\n";
 
-/// Sends a form with a file of so many equal bytes, made while it is sent.
+/// Sends a form with a file of equal bytes, generated while it is sent.
 async fn send(stream: &mut TcpStream, path: &str, byte: u8) {
     let length = HEAD.len() + SIZE + TAIL.len();
     let head = format!(
@@ -56,7 +56,7 @@ async fn send(stream: &mut TcpStream, path: &str, byte: u8) {
     stream.write_all(TAIL.as_bytes()).await.unwrap();
 }
 
-/// Sends a file, and gives how many bytes came back and their hash.
+/// Sends a file, and returns the size and hash of the response.
 async fn there_and_back(address: SocketAddr, path: String, byte: u8) -> (usize, [u8; 32]) {
     let mut stream = TcpStream::connect(address).await.unwrap();
     send(&mut stream, &path, byte).await;
@@ -93,6 +93,6 @@ async fn memory_does_not_grow_with_uploads_responses_or_slow_readers() {
     }
     let (held, peak) = (MEMORY.allocated() - idle, MEMORY.max_allocated() - idle);
     assert!(held < HELD / 2, "{UPLOADS} answers that nobody reads hold {} KiB", held >> 10);
-    // The test itself holds one file, to compare with.
+    // The test itself holds one file for comparison.
     assert!(peak < HELD + SIZE, "{UPLOADS} uploads of {SIZE} bytes took {} KiB", peak >> 10);
 }

@@ -162,7 +162,7 @@ pub enum Error {
     },
     /// An earlier commit failed, or the database is damaged: this write did not happen, and no other will until the store
     /// is reopened.
-    #[error("the store takes no more writes: {reason}; restart")]
+    #[error("the store accepts no more writes: {reason}; restart")]
     Poisoned {
         /// The message of the first failure.
         reason: String,
@@ -255,7 +255,7 @@ pub enum Error {
     )]
     NotShared,
     /// Only nodes that share a store keep this state in it.
-    #[error("this state is in the memory of the daemon, which has the store to itself")]
+    #[error("this state is not stored: it is in the memory of the daemon that holds the store")]
     Alone,
     /// The operating system provides no random bytes for an id or a secret. Nothing was written.
     #[error("the system provides no random bytes: {reason}")]
@@ -271,7 +271,7 @@ pub enum Error {
     Closed,
 }
 
-/// The failures of a store that callers are told apart.
+/// The failures of a store that callers distinguish.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FailureKind {
     /// The database does not answer. Nothing was written.
@@ -306,7 +306,7 @@ impl Error {
         matches!(self, Self::Commit { .. } | Self::Poisoned { .. } | Self::DatabaseDamaged { .. })
     }
 
-    /// True if the error says nothing about the read or the write itself, which can succeed when it is sent again.
+    /// True if the error is not caused by the read or the write itself, which can succeed when it is retried.
     #[must_use]
     pub fn may_pass(&self) -> bool {
         matches!(

@@ -7,7 +7,7 @@
 //! Modules, in reading order:
 //!
 //! * `traits`: a trait for each duty; each method says what a crash means
-//! * `types`: the values that the traits take and give
+//! * `types`: the arguments and results of the traits
 //! * `location`: the address of a store
 //! * `options`: the settings of a store
 //! * `codec`: the stored forms that both databases share

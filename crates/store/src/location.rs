@@ -40,7 +40,7 @@ impl Location {
         }
         let path = text.strip_prefix("sqlite://").or_else(|| text.strip_prefix("sqlite:")).unwrap_or(text);
         match path.split_once("://") {
-            // The rest of a URL can hold a password.
+            // The remainder of a URL can hold a password.
             Some((scheme, _)) => Err(Error::UnsupportedLocation { location: format!("{scheme}://…") }),
             None if path.is_empty() => Err(Error::UnsupportedLocation { location: text.to_owned() }),
             None => Ok(Self::File(base.join(path))),

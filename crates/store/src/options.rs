@@ -26,12 +26,12 @@ pub struct Options {
     /// A write beyond it returns [`crate::Error::Full`]; accepting an execution does so when less than a twentieth is
     /// left. The write-ahead log, up to 32 MiB, is not counted.
     pub max_bytes: Option<u64>,
-    /// The retention of the daemon, which nodes that share a store compare. The store deletes nothing by itself.
+    /// The retention of the daemon, which nodes that share a store compare. The store deletes nothing on its own.
     pub retention: Option<Retention>,
     /// Values of an event that take this many bytes or more as JSON are stored as blobs.
     pub blob_bytes: usize,
     /// The folder on this machine of a store on a server: files that arrive, and the identity of the daemon, by which a restarted
-    /// one goes on at once. `None`: a temporary folder, and a new identity. A store in a file does not use it.
+    /// one continues at once. `None`: a temporary folder, and a new identity. A store in a file does not use it.
     pub local: Option<PathBuf>,
     /// Faults that a test injects around commits.
     pub failpoints: Failpoints,

@@ -18,7 +18,7 @@ impl Poison {
     /// Poisons the store, unless it is poisoned already.
     pub(crate) fn set(&self, reason: &str) {
         if self.0.reason.set(reason.to_owned()).is_ok() {
-            tracing::error!(reason, "the store takes no more writes, since it is no longer reliable");
+            tracing::error!(reason, "the store accepts no more writes, since it is no longer reliable");
             self.0.is_set.notify_waiters();
         }
     }

@@ -1,4 +1,4 @@
-//! Migrations between stores: what is there afterwards, and what an interruption or a mistake does to it.
+//! Migrations between stores: the resulting data, interruptions and mistakes.
 #![cfg(unix)]
 #![expect(clippy::expect_used, reason = "what a test prepares has to work")]
 
@@ -132,7 +132,7 @@ async fn fill(store: &dyn Store) {
     fill_triggers(store).await;
 }
 
-/// Stores an execution that waits and one that is queued.
+/// Stores a waiting execution and a queued one.
 async fn fill_unfinished(store: &dyn Store, orders: &Definition, polls: &Definition) {
     // It waits, with a snapshot and a permit.
     accept(store, vec![new(orders, 3, Payload::manual(Map::new()))]).await;
@@ -163,7 +163,7 @@ async fn fill_unfinished(store: &dyn Store, orders: &Definition, polls: &Definit
     accept(store, vec![queued]).await;
 }
 
-/// Stores values of the state, of which one is deleted, so that the version given last is in no value.
+/// Stores state values and deletes the newest, so that no value has the latest version.
 async fn fill_values(store: &dyn Store) {
     let write = |key: &str, value: Option<&str>, expected| StateWrite {
         scope: "vault".to_owned(),

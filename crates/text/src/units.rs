@@ -1,6 +1,6 @@
 //! Parsing and formatting of durations and sizes: `10s`, `1h30m`, `250ms`; `256KiB`, `6MiB`.
 //!
-//! A number without a unit is an error, because a reader cannot tell seconds from milliseconds.
+//! A number without a unit is an error, because a reader cannot distinguish seconds from milliseconds.
 
 use std::fmt::Write as _;
 use std::time::Duration;

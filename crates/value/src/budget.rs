@@ -1,7 +1,7 @@
 //! The budget of an evaluation: the work and the memory that expressions, templates, JSONPath queries and JSON Schemas may
 //! spend on data from outside.
 //!
-//! Every operation charges the budget by the size of its operands *before* it allocates or loops. One that cannot pay
+//! Every operation charges the budget by the size of its operands *before* it allocates or loops. An operation that cannot pay
 //! fails with [`Exceeded`], so an evaluation ends within its limits for any data. A budget also checks its stop
 //! flag at regular intervals, so that a time limit or a cancellation ends an evaluation that is within its limits.
 

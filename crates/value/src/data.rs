@@ -15,7 +15,7 @@ use text::units::format_size;
 
 use crate::budget::{Budget, Exceeded};
 
-/// The most bytes of an external file that are loaded into memory where text, code or JSON needs all of them.
+/// The maximum size in bytes of an external file that is loaded into memory where text, code or JSON needs all of it.
 pub const MAX_LOADED_BYTES: usize = 16 << 20;
 
 /// The size of a chunk that is read from external bytes, in bytes.
@@ -109,7 +109,7 @@ pub trait LoadMemory {
     fn take(&self, bytes: usize) -> Result<Option<MemoryHold>, FileLoadError>;
 }
 
-/// A share of a bound, given back when it is dropped.
+/// A share of a limit, released when it is dropped.
 pub type MemoryHold = Arc<dyn Any + Send + Sync>;
 
 /// Memory that was reserved before files are loaded.
@@ -122,7 +122,7 @@ struct Reservation {
 }
 
 impl Reserved {
-    /// Creates a reservation of `bytes`, which dropping `hold` gives back to its bound.
+    /// Creates a reservation of `bytes`, which dropping `hold` releases to its limit.
     #[must_use]
     pub fn new(bytes: usize, hold: impl Any + Send + Sync) -> Self {
         Self(Some(Arc::new(Reservation { left: AtomicUsize::new(bytes), _hold: Box::new(hold) })))

@@ -9,7 +9,7 @@ use jiff::{SignedDuration, Timestamp};
 
 use crate::Value;
 
-/// The most digits of a second; further ones are cut off.
+/// The maximum number of digits of a second; further digits are cut off.
 const MAX_FRACTION: usize = 9;
 const EPOCH: DateTime = DateTime::constant(1970, 1, 1, 0, 0, 0, 0);
 
@@ -32,7 +32,7 @@ impl Instant {
         Self::parse_with(text, None)
     }
 
-    /// The instant that a value gives: such a text, or seconds since 1970.
+    /// The instant of a value: such a text, or seconds since 1970.
     #[must_use]
     pub fn from_value(value: &Value) -> Option<Self> {
         match value {
@@ -129,7 +129,7 @@ fn cut_fraction(text: &str) -> Cow<'_, str> {
     }
 }
 
-/// Suggests a time zone for a name that is none: the most similar one by its whole name, else by its city alone.
+/// Suggests a time zone for an unknown name: the most similar one by its whole name, else by its city alone.
 #[must_use]
 pub fn suggest_zone(name: &str) -> Option<String> {
     let names: Vec<String> = jiff::tz::db().available().map(|name| name.to_string()).collect();

@@ -1,4 +1,4 @@
-//! JSON forms of a value: the public form, and the stored form, which tells files from maps that look like one.
+//! JSON forms of a value: the public form, and the stored form, which distinguishes files from maps of the same shape.
 
 use std::fmt;
 use std::sync::Arc;

@@ -16,7 +16,7 @@
 //! * `sharing`: makes equal parts of a stored value one
 //! * `estimate`: the memory of a value before it is parsed
 //! * `budget`: the work and the memory of an evaluation
-//! * `redact`: removes secrets from what is stored or shown
+//! * `redact`: removes secrets from stored or displayed data
 //! * `mime`: header parameters, charsets and file names
 //! * `instant`: instants as people and services write them
 

@@ -10,7 +10,7 @@ use std::sync::Arc;
 
 use super::Value;
 
-/// The most lists and maps in the table, which bounds its memory. Later ones are not shared.
+/// The maximum number of lists and maps in the table, which bounds its memory. Later ones are not shared.
 const MAX_SHARED: usize = 1 << 14;
 
 thread_local! {

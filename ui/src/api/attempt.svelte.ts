@@ -1,4 +1,4 @@
-/** Work that a person asked for, and the reason for which it failed last. */
+/** An action of the user, and the reason of its last failure. */
 export class Attempt {
   failure = $state<unknown>();
 

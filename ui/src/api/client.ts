@@ -58,7 +58,7 @@ const problems: Middleware = {
       return options.parseAs === "json" && response.status !== 204 ? exactly(response) : undefined;
     }
     const body = (await response.json().catch(() => ({}))) as { code?: string; detail?: string };
-    // A late answer to a request of the session before says nothing of the session that a login in another tab has begun.
+    // A late response to a request of the previous session does not end the session that a login in another tab has begun.
     if (OVER.includes(body.code ?? "") && request.headers.get(HEADER) === fields()[HEADER]) {
       session.over();
     }

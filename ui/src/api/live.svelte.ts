@@ -10,7 +10,7 @@ import { type ServerEvent, concerns } from "./sse";
 import { StreamReader } from "./stream";
 
 /**
- * Receives news; `undefined` if some may be missing, so that everything has to be read anew that was read before the instant
+ * Receives news; `undefined` if some may be missing, so that everything has to be reloaded that was read before the instant
  * `opened`, in milliseconds since 1970.
  */
 type Handler = (data: unknown, opened?: number) => void;
@@ -171,7 +171,7 @@ class Live {
     }
   }
 
-  /** Reads anew what is shown of these topics and was read before the instant `opened`; of all topics if none are given. */
+  /** Reloads the shown resources of these topics that were read before the instant `opened`; of all topics by default. */
   refresh(topics: string[] = [...this.handlers.keys()], opened = Date.now()): void {
     topics.forEach((topic) => this.handlers.get(topic)?.forEach((handler) => handler(undefined, opened)));
   }

@@ -2,7 +2,7 @@
 
 import type { ExecutionsNews, PollsNews } from "./types";
 
-/** True if executions of some automations may be among those that went on. */
+/** True if executions of some automations may have progressed. */
 export const ofAutomations =
   (automations: () => string[]) =>
   (news: unknown): boolean => {
@@ -11,10 +11,10 @@ export const ofAutomations =
     return more > 0 || uncounted || executions.some((one) => one.automation !== undefined && wanted.has(one.automation));
   };
 
-/** True if executions of an automation may be among those that went on. */
+/** True if executions of an automation may have progressed. */
 export const ofAutomation = (automation: string) => ofAutomations(() => [automation]);
 
-/** True if an execution may have begun to wait; those that wait already may have ended with any news. */
+/** True if an execution may have begun to wait; executions already waiting may have ended with any news. */
 export const ofWaiting =
   (count: () => number) =>
   (news: unknown): boolean => {

@@ -45,7 +45,7 @@ function read(block: string): ServerEvent | undefined {
   }
 }
 
-/** True if an event is news of a topic. */
+/** True if an event belongs to a topic. */
 export function concerns(topic: string, event: ServerEvent): boolean {
   const [kind, id] = topic.split(":", 2);
   const data = event.data as { id?: string; automation?: string };

@@ -5,11 +5,11 @@
 
 import { Parser, type ServerEvent, delay } from "./sse";
 
-/** The most topics that the daemon takes for one stream. Further ones have no news. */
+/** The maximum number of topics that the daemon accepts for one stream. Further topics get no news. */
 const MOST_TOPICS = 32;
-/** The time without a sign of life after which the stream counts as broken, in milliseconds; the daemon gives one every 10 s. */
+/** The time without a sign of life after which the stream counts as broken, in milliseconds; the daemon sends one every 10 s. */
 const SILENCE = 25_000;
-/** The time in which changes of what is followed are gathered, before the stream is opened again, in milliseconds. */
+/** The time in which changes of the followed topics are collected before the stream is opened again, in milliseconds. */
 const SETTLE = 50;
 /** Events that change nothing that is shown. After `dropped` the next stream begins with `resync`. */
 const QUIET = ["closing", "dropped"];
@@ -24,14 +24,14 @@ export interface Surroundings {
   isAllowed(): boolean;
   /** Receives each event that changes something. */
   event(event: ServerEvent): void;
-  /** Has what is shown of these topics read anew, unless it was read after the instant `opened`; of all topics if none are given. */
+  /** Reloads the shown resources of these topics, unless they were read after the instant `opened`; of all topics by default. */
   refresh(opened: number, topics?: string[]): void;
   /** Receives each sign of life, and each end of the stream. */
   state(connected: boolean): void;
 }
 
 export class StreamReader {
-  /** The id of the last event, after which the next stream goes on. */
+  /** The id of the last event, after which the next stream continues. */
   last: string | undefined;
   /** True while `read` runs. */
   isReading = false;
@@ -44,7 +44,7 @@ export class StreamReader {
 
   constructor(private readonly around: Surroundings) {}
 
-  /** Opens the stream again once what is followed has settled, if that has changed. */
+  /** Opens the stream again once the followed topics have settled, if they have changed. */
   settle(): void {
     clearTimeout(this.settling);
     this.settling = setTimeout(() => {
@@ -98,7 +98,7 @@ export class StreamReader {
       return false;
     }
     this.around.state(true);
-    // The stream goes on after the last event of the topics before: news of the others may have come between their first read and now.
+    // The stream continues after the last event of the previous topics: news of the others may have come between their first read and now.
     const added = topics.filter((topic) => !this.streamed.includes(topic));
     this.streamed = topics;
     const opened = Date.now();

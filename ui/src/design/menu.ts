@@ -11,7 +11,7 @@ export interface MenuItem {
   isDanger?: boolean;
 }
 
-/** The index of the entry that a key goes to; `undefined` if the key is none of a menu. `at` is -1 before the first entry. */
+/** The index of the entry that a key goes to; `undefined` if the key does nothing in a menu. `at` is -1 before the first entry. */
 export function moved(key: string, at: number, count: number): number | undefined {
   switch (key) {
     case "ArrowDown":

@@ -1,4 +1,4 @@
-/** The theme: that of the system, or the one that a person has chosen in this browser. */
+/** The theme: that of the system, or the user's choice in this browser. */
 
 export const THEMES = ["system", "light", "dark"] as const;
 export type Theme = (typeof THEMES)[number];

@@ -116,7 +116,7 @@ export class Buffer {
     }
   }
 
-  /** Asks the daemon about a text. The newest text wins, and one text is asked about once at a time. */
+  /** Validates a text in the daemon. The newest text wins, and a text has one request at a time. */
   async check(now: string): Promise<Diagnostic[]> {
     if (this.checking?.text !== now) {
       this.checking?.stop.abort();

@@ -13,7 +13,7 @@ export function stepAt(outline: readonly OutlineStep[], offset: number): Outline
   return found;
 }
 
-/** The value at a path; `undefined` if there is none. */
+/** The value at a path; `undefined` if it is missing. */
 export function valueAt(data: unknown, at: Path): unknown {
   let value = data;
   for (const segment of at) {

@@ -23,7 +23,7 @@ export interface TestChange {
   problem?: string;
 }
 
-/** The renames with another one after them: `a` to `b` to `c` is `a` to `c`, and `a` to `b` to `a` is none. */
+/** The renames with another one after them: `a` to `b` to `c` is `a` to `c`, and `a` to `b` to `a` is dropped. */
 export function withRename(renames: Rename[], next: Rename): Rename[] {
   const earlier = renames.find((one) => one.to === next.from);
   const merged = { from: earlier?.from ?? next.from, to: next.to };
@@ -82,7 +82,7 @@ async function follow(path: string, automation: string, renames: Rename[]): Prom
   }
 }
 
-/** Writes the changes, each over the version that was read. Throws what was not written. */
+/** Writes the changes, each over the version that was read. Throws the failures. */
 export async function writeTests(changes: TestChange[]): Promise<void> {
   for (const { path, etag, after, problem } of changes) {
     if (problem === undefined) {

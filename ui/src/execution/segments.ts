@@ -43,7 +43,7 @@ export interface Input {
   now: number;
   /** The places of the steps in the graph, by which blocks are known. */
   all?: ReadonlyMap<string, Place> | undefined;
-  /** The wait of the whole execution that goes on. */
+  /** The wait of the whole execution that has not ended. */
   queue?: { from: string; reason: DelayReason } | undefined;
 }
 

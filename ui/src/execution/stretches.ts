@@ -12,14 +12,14 @@ export interface Segment {
   by?: string;
   /** The status of the attempt or turn that worked; absent for a wait. */
   status?: string;
-  /** True for a wait that goes on. */
+  /** True for a wait that has not ended. */
   isOpen?: boolean;
 }
 
 /** The most segments of one row; the nearest ones are joined beyond it. */
 export const MOST = 200;
 
-/** Waits and what is left of the work beside them: sorted, and no two at the same time. */
+/** Waits and the work outside of them: sorted, without overlap. */
 export function without(work: Segment[], waits: Segment[]): Segment[] {
   const taken = disjoint(waits.filter(({ from, to }) => to > from));
   const rest = disjoint(work, true).flatMap((stretch) =>

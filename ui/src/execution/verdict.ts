@@ -1,4 +1,4 @@
-/** The verdict on an execution: what failed, else what it waits for, else its result; then what the caller got. */
+/** The verdict on an execution: its failure, else its wait, else its result; then the response to the caller. */
 
 import type { ActionError, CallerAnswer, DelayReason, Execution, Outcome, Pause } from "../api/types";
 import { clock, duration, short } from "../format";
@@ -54,7 +54,7 @@ export function verdict(execution: Execution): Verdict {
   return { kind: "plain", text: "Runs." };
 }
 
-/** The wait of a whole execution for its turn, a slot or memory, which goes on; `undefined` if it does not wait for one. */
+/** The wait of a whole execution for its turn, a slot or memory, which has not ended; `undefined` if it does not wait for one. */
 export function queueOf({ waiting, attempt, startedAt, steps, waits }: Execution): { from: string; reason: DelayReason } | undefined {
   const reason: DelayReason | undefined = waiting?.turn
     ? { kind: "permit", key: waiting.turn.key, ...(waiting.turn.holders[0] === undefined ? {} : { holder: waiting.turn.holders[0] }) }
@@ -99,7 +99,7 @@ const DECIDED: Record<CallerAnswer["by"], string> = {
   timeout: "the timeout of the webhook",
 };
 
-/** The answer that the caller of a webhook got; `undefined` if nobody called. */
+/** The response to the caller of a webhook; `undefined` without a caller. */
 export function answer(execution: Execution): string | undefined {
   const { caller } = execution;
   if (caller?.state === "waits") {
@@ -153,7 +153,7 @@ export function cause(reason: DelayReason): string {
   }
 }
 
-/** The page of what a wait is for: an execution, the hosts, the questions; `undefined` if there is none. */
+/** The page of the awaited thing: an execution, the hosts, the questions; `undefined` if it has no page. */
 export function targetOf(reason: DelayReason): { path: string; name: string } | undefined {
   const of = holder(reason);
   if (of !== undefined) {

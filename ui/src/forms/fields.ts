@@ -1,4 +1,4 @@
-/** Fields of forms: from JSON Schemas and from inputs of actions, and the conversion of what is typed. */
+/** Fields of forms: from JSON Schemas and from inputs of actions, and the conversion of typed text. */
 
 import { api, data as body } from "../api/client";
 import type { Input, Path } from "../api/types";

@@ -18,9 +18,9 @@ export interface Field {
   /** The value in force while nothing is written. */
   standard?: string;
   help?: string;
-  /** True if the field stands behind *Advanced*. */
+  /** True if the field is behind *Advanced*. */
   advanced?: boolean;
-  /** True if the field stands below those that say who may start the automation. */
+  /** True if the field is below the fields that restrict callers. */
   isLast?: boolean;
 }
 
@@ -189,7 +189,7 @@ export function jsonRemark(text: string, guess = false): { isValid: boolean; wor
     return undefined;
   }
   try {
-    // An expression stands for a value that is not known here.
+    // The value of an expression is not known here.
     JSON.parse(guess ? text.replace(/\$\{\{[^}]*\}\}/g, "0") : text);
     return { isValid: true, words: "valid JSON" };
   } catch (error) {
@@ -200,7 +200,7 @@ export function jsonRemark(text: string, guess = false): { isValid: boolean; wor
 /** Keys that count only for the constant answer of an asynchronous webhook. */
 export const isAnswer = (field: Field): boolean => field.at[2] === "respond";
 
-/** The value at a path; `undefined` if there is none. */
+/** The value at a path; `undefined` if it is missing. */
 export const valueAt = (data: Json | undefined, at: Path): Json | undefined => anyAt(data, at) as Json | undefined;
 
 /** A value as the text of its field. */
@@ -211,7 +211,7 @@ export function shown(field: Field, value: Json | undefined): string {
   return field.kind === "json" ? JSON.stringify(value, null, 2) : typeof value === "string" ? value : JSON.stringify(value);
 }
 
-/** The value that a text of a field is. Throws an error in words if it is none. */
+/** The value of the text of a field. Throws an error with a message if the text is invalid. */
 export function read(field: Field, text: string): Json | undefined {
   if (text.trim() === "") {
     return undefined;

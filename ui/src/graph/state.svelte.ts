@@ -97,7 +97,7 @@ export class GraphState {
     return this.turns(loop, chosen).first;
   }
 
-  /** The shown turns of loops that lie in each other, outermost first. Without an execution there are none. */
+  /** The shown turns of nested loops, outermost first; empty without an execution. */
   shownTurns(loops: readonly GraphStep[]): number[] {
     const shown: number[] = [];
     for (const loop of this.runs ? loops : []) {
@@ -110,7 +110,7 @@ export class GraphState {
     this.props.chooseTurn?.(keyIn(loop.id, chosen), turn);
   }
 
-  /** The index of the list of a step that is shown where only one has room: the one of the selected step, else one that ran. */
+  /** The index of the list of a step that is shown where only one fits: that of the selected step, else one that ran. */
   column(step: GraphStep, lists: readonly { steps: GraphStep[] }[], chosen: readonly number[]): number {
     const selected = columnOf(step, this.selected, this.places);
     const ran = lists.findIndex(({ steps }) => steps.some(({ id }) => this.view(keyIn(id, chosen)) !== undefined));

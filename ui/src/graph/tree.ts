@@ -73,7 +73,7 @@ export function places(graph: Graph): Map<string, Place> {
 /** The most steps that are named as not run. */
 const MOST_UNRUN = 20;
 
-/** The steps that did not run although the block around them did, in the order of the file; handlers of errors are none of them. */
+/** The steps that did not run although the block around them did, in the order of the file, without error handlers. */
 export function unrun(all: ReadonlyMap<string, Place>, steps: readonly Pick<StepView, "step" | "status">[]): string[] {
   const known = new Set(steps.map(({ step }) => idOf(step)));
   const entered = new Set(steps.filter(({ status }) => status !== "skipped").map(({ step }) => idOf(step)));

@@ -8,7 +8,7 @@ import { descendants } from "./tree";
 export interface Turns {
   count: number;
   failed: number[];
-  /** The turn that is shown until another is chosen: the first that failed, else the first that is open, else the first. */
+  /** The turn that is shown until another is chosen: the first failed one, else the first open one, else the first. */
   first: number;
 }
 

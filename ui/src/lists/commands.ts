@@ -10,7 +10,7 @@ export interface Entry {
   path?: string;
   /** Runs the command. An error that it throws is shown. */
   act?: () => void | Promise<void>;
-  /** True if the text names exactly this: it stands first. */
+  /** True if the text names exactly this: it comes first. */
   exact?: boolean;
 }
 

@@ -2,12 +2,12 @@
 
 import type { ExecutionNews, ExecutionRow } from "../api/types";
 
-/** The rows with a newer first page: rows known are replaced, and new ones stand first. Both are newest first. */
+/** The rows with a newer first page: known rows are replaced, and new ones come first. Both are newest first. */
 export function merge(first: ExecutionRow[], rows: ExecutionRow[]): ExecutionRow[] {
   const known = new Map(first.map((row) => [row.id, row]));
   const rest = rows.filter((row) => !known.has(row.id));
   const last = first.at(-1);
-  // The first page is the truth about its stretch: what is gone from it is gone from the list.
+  // The first page is authoritative for its range: rows missing from it are removed from the list.
   const older = last === undefined ? rest : rest.filter((row) => row.startedAt <= last.startedAt);
   return [...first, ...older];
 }
@@ -18,7 +18,7 @@ export function unseen(first: ExecutionRow[], rows: ExecutionRow[]): number {
   return first.filter((row) => !known.has(row.id)).length;
 }
 
-/** The rows of which news say another status, with that. News are few, and rows may be many. */
+/** The rows with a changed status, updated from news. News are few, and rows may be many. */
 export function changed(rows: ExecutionRow[], news: ExecutionNews[]): Map<string, ExecutionRow["status"]> {
   const told = new Map(news.map(({ id, status }) => [id, status]));
   const found = rows.filter(({ id, status }) => (told.get(id) ?? status) !== status);

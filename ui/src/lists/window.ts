@@ -3,7 +3,7 @@
 /** The rows beyond those in sight, so that scrolling shows no gap. */
 const SPARE = 12;
 
-/** The rows from the first one to before the last one that are drawn; `above` is the height of the list above the window, in pixels. */
+/** The range of drawn rows, without its end; `above` is the height of the list above the window, in pixels. */
 export function inSight(above: number, view: number, height: number, count: number): { first: number; last: number } {
   const top = Math.floor(Math.max(0, above) / height);
   const first = Math.max(0, Math.min(count, top - SPARE));

@@ -134,7 +134,7 @@ export function cell(step: StepView): Cell {
 /** A member of a value that not every variant has. */
 const member = (value: object | undefined, name: string): unknown => (value as Record<string, unknown> | undefined)?.[name];
 
-/** The number of attempts; of a step that keeps its result there is none to compare. */
+/** The number of attempts; a step that keeps its result has none to compare. */
 const tries = (step: StepView | undefined) => (step?.kept ? 1 : step?.attempts);
 
 /** The differences of the two ends: the result or the error, and the response. */

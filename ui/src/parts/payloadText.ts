@@ -4,7 +4,7 @@ import { parse } from "../value/exact";
 
 type Payload = { kind: string; [name: string]: unknown };
 
-/** The editable part: the inputs of a manual start, the data of a poll; `undefined` if there is none. */
+/** The editable part: the inputs of a manual start, the data of a poll; `undefined` for other triggers. */
 export function editable(payload: Payload): { name: string; text: string } | undefined {
   switch (payload.kind) {
     case "manual":

@@ -10,7 +10,7 @@ export interface Shown<Q> {
 }
 
 /**
- * The questions to show. While they are held, each keeps its place: those that wait no longer stay where they are, and new ones
+ * The questions to show. While they are held, each keeps its place: answered ones stay where they are, and new ones
  * come last. Else they are the open ones in their own order.
  */
 export function arrange<Q>(shown: readonly Shown<Q>[], open: readonly Omit<Shown<Q>, "isOpen">[], isHeld: boolean): Shown<Q>[] {

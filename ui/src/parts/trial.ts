@@ -16,7 +16,7 @@ const ORDER = Object.keys(VERDICTS);
 /** The names of steps that a summary lists. */
 const NAMES = 3;
 
-/** The trials with those that differ most first. */
+/** The trials, sorted by the number of differences, largest first. */
 export function worstFirst(trials: Trial[]): Trial[] {
   return [...trials].sort((a, b) => ORDER.indexOf(a.verdict) - ORDER.indexOf(b.verdict));
 }
@@ -80,7 +80,7 @@ export function trialEnds({ outcome, response }: Trial): Named[] {
   ]);
 }
 
-/** The steps of a trial beside those of its record: those that differ, then the equal ones. */
+/** The steps of a trial beside those of its record: different ones, then equal ones. */
 export function trialRows({ steps }: Pick<Execution, "steps">, trial: Trial): Row[] {
   const differing = (trial.steps ?? []).map(({ step, recorded, trial: tried }): Row => {
     const inputs = recorded && tried && (recorded.inputs === undefined || tried.inputs === undefined) ? [] : [["input", recorded?.inputs, tried?.inputs]];

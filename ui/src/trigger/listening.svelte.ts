@@ -1,11 +1,11 @@
-/** Listening sessions at test addresses. A session goes on when its drawer is closed: the frame of the page shows it. */
+/** Listening sessions at test addresses. A session continues when its drawer is closed: the frame of the page shows it. */
 
 import { Problem, api, data } from "../api/client";
 import { live } from "../api/live.svelte";
 import type { Capture, Listening } from "../api/types";
 
 const KEY = "cogwork-listening";
-/** The length of a session, and the most requests that it captures. */
+/** The length of a session, and the maximum number of requests that it captures. */
 const SESSION = { timeout: "10m", count: 100 };
 /** The largest difference of the starts that the daemon reports for one session, in milliseconds: its two clocks drift. */
 const DRIFT = 500;
@@ -101,7 +101,7 @@ export class Listener {
     }
   }
 
-  /** Follows the topic while somebody watches or the session lasts. */
+  /** Follows the topic while a component watches or the session lasts. */
   private follow(): void {
     if (this.watchers > 0 || this.listening) {
       this.unfollow ??= live.follow(`listen:${this.id}`, () => void this.read());

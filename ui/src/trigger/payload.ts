@@ -26,7 +26,7 @@ export interface Part {
 
 export type BodyKind = "none" | "json" | "form" | "multipart" | "xml" | "text" | "file";
 
-/** A request as somebody edits it. */
+/** A request while it is edited. */
 export interface Draft {
   method: string;
   path: string;
@@ -185,7 +185,7 @@ export function fromPayload(payload: StartPayload): Draft {
   return { ...draft, kind: "file", upload: { name: "the body as it came", type: sent, size: body.size, base64 } };
 }
 
-/** The problem of the text of a body, before it is sent anywhere; empty if there is none. */
+/** The problem of the text of a body, before it is sent; empty if it is valid. */
 export function bodyProblem(draft: Draft): string {
   if (draft.kind === "json" && draft.text.trim() !== "") {
     try {

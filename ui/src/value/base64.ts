@@ -1,6 +1,6 @@
 /** Bytes as base64 (RFC 4648, section 4), and back. */
 
-/** The most bytes that one call converts: its arguments stand on the stack. */
+/** The maximum number of bytes that one call converts: its arguments are on the stack. */
 const CHUNK = 0x8000;
 
 export function toBase64(bytes: Uint8Array): string {

@@ -29,7 +29,7 @@ export function asInteger(value: unknown): string | undefined {
   return typeof value === "object" && value !== null && exact.isRawJSON?.(value) ? JSON.stringify(value) : undefined;
 }
 
-/** The number that a text is, an integer with all its digits; `undefined` if it is none. */
+/** The number in a text, an integer with all its digits; `undefined` if the text is no number. */
 export function number(text: string): unknown {
   const trimmed = text.trim();
   if (INTEGER.test(trimmed)) {

@@ -1,4 +1,4 @@
-/** A JSON value as rows of a tree: only what is open, so that a large value costs what is seen of it. */
+/** A JSON value as rows of a tree: only open branches, so that a large value costs only its visible part. */
 
 import type { FileValue } from "../api/types";
 import { asInteger } from "./exact";
@@ -71,7 +71,7 @@ function entries(value: unknown): [string | number, unknown][] | undefined {
   return undefined;
 }
 
-/** Which branches are open: those that were opened, and the others down to a depth unless they were closed. */
+/** The open branches: explicitly opened ones, and others down to a depth unless they were closed. */
 export interface Opened {
   opened: ReadonlySet<string>;
   closed: ReadonlySet<string>;
@@ -79,7 +79,7 @@ export interface Opened {
   depth: number;
 }
 
-/** The rows of a value, top to bottom. Loaded values stand in the place of large ones. */
+/** The rows of a value, top to bottom. Loaded values replace large ones. */
 export function rows(root: unknown, state: Opened, loaded: ReadonlyMap<string, unknown> = new Map()): Row[] {
   const found: Row[] = [];
   const walk = (
@@ -140,10 +140,10 @@ export function search(root: unknown, text: string): { open: Set<string>; hits: 
   return { open, hits };
 }
 
-/** The most characters of a text that stands in a row. */
+/** The maximum length of a text in a row, in characters. */
 const SHORT = 300;
 
-/** The short text of a leaf. A string stands in quotes: "1" is not 1, and "null" not null. */
+/** The short text of a leaf. A string is in quotes: "1" is not 1, and "null" not null. */
 export function text(value: unknown): string {
   if (typeof value !== "string") {
     return value === undefined ? "nothing" : (asInteger(value) ?? String(value));

@@ -24,11 +24,11 @@ Examples:
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Addresses {
     #[command(subcommand)]
-    what: What,
+    what: Command,
 }
 
 #[derive(Choice, Debug)]
-enum What {
+enum Command {
     Rotate(Rotate),
 }
 
@@ -55,7 +55,7 @@ impl Subcommand for Addresses {
     const NAME: &'static str = "addresses";
 
     fn run(self, context: &Context) -> anyhow::Result<Exit> {
-        let What::Rotate(what) = &self.what;
+        let Command::Rotate(what) = &self.what;
         let config = what.shown.config(context)?;
         daemon::runtime()?.block_on(what.run(&config))
     }
@@ -80,7 +80,7 @@ impl Rotate {
         Ok(Exit::Done)
     }
 
-    /// Asks whether to go on: senders that have the previous address get 404.
+    /// Asks for confirmation: senders that have the previous address get 404.
     fn confirmed(&self, address: &str) -> anyhow::Result<bool> {
         if !output::can_ask() {
             return Err(CommandError::usage("add --yes to replace the address"));

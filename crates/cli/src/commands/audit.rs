@@ -22,7 +22,7 @@ Examples:
 
 It needs the daemon, and a credential with the scope admin.";
 
-/// The most entries that the daemon returns at once.
+/// The maximum number of entries of one response.
 const PAGE: usize = 1000;
 
 /// Show who changed, started, answered and cancelled something
@@ -78,7 +78,7 @@ impl Subcommand for Audit {
             left = left.saturating_sub(page.entries.len());
             for entry in &page.entries {
                 if self.shown.json {
-                    // A line each, for programs that read lines.
+                    // One entry per line, for programs that read lines.
                     output::data(entry)?;
                 } else {
                     table.row(row(entry));

@@ -7,7 +7,7 @@ use crate::context::{Context, LogProfile};
 use crate::output;
 use crate::settings::{Config, Flags, PLACE};
 
-/// How something is shown, and where it is.
+/// The output format, and the location of the project.
 #[derive(Args, Debug)]
 pub(super) struct DaemonOptions {
     /// Print JSON
@@ -18,7 +18,7 @@ pub(super) struct DaemonOptions {
 }
 
 impl DaemonOptions {
-    /// The settings of the place.
+    /// The settings of the project.
     ///
     /// # Errors
     /// They cannot be read.
@@ -26,7 +26,7 @@ impl DaemonOptions {
         context.config(self.settings.given(), LogProfile::Tool)
     }
 
-    /// Prints what there is to tell: as it is for programs, or in words for people.
+    /// Prints a result: JSON for programs, or text for people.
     ///
     /// # Errors
     /// It cannot be printed.
@@ -38,7 +38,7 @@ impl DaemonOptions {
         if self.json { output::json(told) } else { in_words() }
     }
 
-    /// The same where one sentence says it all, which is talk and no data.
+    /// Prints a result whose text is one message on stderr instead of data.
     ///
     /// # Errors
     /// It cannot be printed.

@@ -27,9 +27,9 @@ Examples:
 `test` and `login` need the daemon. `login` opens the address where a person consents, and
 waits for the answer, which arrives at `/oauth/callback` of the daemon's public address.";
 
-/// How often the spinner turns.
+/// The interval of the spinner.
 const TURN: Duration = Duration::from_millis(100);
-/// The most characters of an error in a table.
+/// The maximum length of an error in a table, in characters.
 const ERROR: usize = 60;
 
 /// List, test and authorise connections
@@ -37,11 +37,11 @@ const ERROR: usize = 60;
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Connections {
     #[command(subcommand)]
-    what: What,
+    what: ConnectionCommand,
 }
 
 #[derive(Choice, Debug)]
-enum What {
+enum ConnectionCommand {
     List(List),
     Test(Test),
     Login(Login),
@@ -119,7 +119,7 @@ struct RateLimit {
 }
 
 impl Row {
-    /// The problem that prevents its use, or the last one.
+    /// The problem that prevents its use, or the last problem.
     fn problem(&self) -> String {
         let missing = self.missing_secrets.first();
         let missing =
@@ -127,7 +127,7 @@ impl Row {
         self.file_error.clone().or(missing).or_else(|| self.last_error.clone()).unwrap_or_default()
     }
 
-    /// The hosts that delay calls, or soon may: one that does not answer, one that asked to wait, one with a rate
+    /// The hosts that delay calls, or may soon: unreachable hosts, hosts that sent Retry-After, hosts with a rate
     /// limit.
     fn limits(&self) -> String {
         let now = time::now();
@@ -155,16 +155,16 @@ impl Subcommand for Connections {
 
     fn run(self, context: &Context) -> anyhow::Result<Exit> {
         let shown = match &self.what {
-            What::List(List { shown })
-            | What::Test(Test { shown, .. })
-            | What::Login(Login { shown, .. }) => shown,
+            ConnectionCommand::List(List { shown })
+            | ConnectionCommand::Test(Test { shown, .. })
+            | ConnectionCommand::Login(Login { shown, .. }) => shown,
         };
         let config = shown.config(context)?;
         daemon::runtime()?.block_on(async {
             match &self.what {
-                What::List(what) => list(&config, what).await,
-                What::Test(what) => test(&config, what).await,
-                What::Login(what) => login(&config, what).await,
+                ConnectionCommand::List(what) => list(&config, what).await,
+                ConnectionCommand::Test(what) => test(&config, what).await,
+                ConnectionCommand::Login(what) => login(&config, what).await,
             }
         })
     }
@@ -202,7 +202,7 @@ fn table(told: &Value) -> anyhow::Result<()> {
     Ok(table.print()?)
 }
 
-/// The connections of the files, where no daemon knows how they are doing.
+/// The connections of the files, without the state that only a daemon knows.
 async fn without_daemon(config: &Config) -> anyhow::Result<Value> {
     let catalog = crate::project::check(&config.dir, &[])?.catalog;
     let known = secrets::Known::read_own(config).await;
@@ -257,7 +257,7 @@ async fn login(config: &Config, what: &Login) -> anyhow::Result<Exit> {
         let redirect = begun["redirectUrl"].as_str().unwrap_or_default();
         output::say(format_args!("the provider sends you back to {redirect}, which its set-up has to name"));
     }
-    if !what.no_open && output::talks_to_a_person() {
+    if !what.no_open && output::stderr_is_terminal() {
         open(url);
     }
     let spinner = spinner();
@@ -274,7 +274,7 @@ async fn login(config: &Config, what: &Login) -> anyhow::Result<Exit> {
             Ok(Exit::Failed)
         }
         _ => {
-            output::error("nobody has consented in time; begin again");
+            output::error("no consent was given in time; start again");
             Ok(Exit::Failed)
         }
     }
@@ -294,8 +294,11 @@ async fn wait(config: &Config, name: &str) -> anyhow::Result<Value> {
 }
 
 fn spinner() -> ProgressBar {
-    let target =
-        if output::talks_to_a_person() { ProgressDrawTarget::stderr() } else { ProgressDrawTarget::hidden() };
+    let target = if output::stderr_is_terminal() {
+        ProgressDrawTarget::stderr()
+    } else {
+        ProgressDrawTarget::hidden()
+    };
     let spinner = ProgressBar::with_draw_target(None, target);
     if let Ok(style) = ProgressStyle::with_template("{spinner} waiting for consent ({elapsed})") {
         spinner.set_style(style);
@@ -304,7 +307,7 @@ fn spinner() -> ProgressBar {
     spinner
 }
 
-/// Opens an address in the browser of the desktop, if there is one. Where that fails, the address is on the screen.
+/// Opens a URL in the desktop browser, if there is one. On failure, the URL is on the screen anyway.
 fn open(url: &str) {
     let program = if cfg!(target_os = "macos") { "open" } else { "xdg-open" };
     let opened = Command::new(program)

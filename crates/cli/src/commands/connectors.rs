@@ -19,7 +19,7 @@ Examples:
   cogwork connectors show wiki.createPage
   cogwork connectors test shop";
 
-/// The most characters of a default.
+/// The maximum length of a default, in characters.
 const DEFAULT: usize = 30;
 
 /// Show connectors with their actions and inputs, and test their examples
@@ -27,11 +27,11 @@ const DEFAULT: usize = 30;
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Connectors {
     #[command(subcommand)]
-    what: What,
+    what: Command,
 }
 
 #[derive(Choice, Debug)]
-enum What {
+enum Command {
     /// List the connectors
     #[command(after_help = "Examples:\n  cogwork connectors list\n  cogwork connectors list --json")]
     List {
@@ -64,19 +64,19 @@ impl Subcommand for Connectors {
 
     fn run(self, context: &Context) -> anyhow::Result<Exit> {
         context.config(&[], LogProfile::Tool)?;
-        // A user's own manifests are part of the project; outside of one there are those that are built in.
+        // A user's own manifests are part of the project; outside a project there are only the built-in ones.
         let checked = engine::check_project(context.dir(), &[])?;
         let registry = checked.catalog.registry();
         match self.what {
-            What::List { json } => list(registry, json)?,
-            What::Show { name, json } => show(registry, &name, json)?,
-            What::Test { name, json } => return test(&checked, name.as_deref(), json),
+            Command::List { json } => list(registry, json)?,
+            Command::Show { name, json } => show(registry, &name, json)?,
+            Command::Test { name, json } => return test(&checked, name.as_deref(), json),
         }
         Ok(Exit::Done)
     }
 }
 
-/// Shows what each example sends, and reports the manifests whose examples do not show it.
+/// Prints the request of each example, and reports the manifests whose examples differ.
 fn test(checked: &engine::ProjectCheck, name: Option<&str>, json: bool) -> anyhow::Result<Exit> {
     let registry = checked.catalog.registry();
     let of_project = |path: &str| path.starts_with("connectors/");
@@ -223,7 +223,7 @@ fn inputs<'a>(inputs: impl Iterator<Item = (&'a InputSpec, bool)>) -> anyhow::Re
     if rows == 0 { Ok(output::data("no inputs")?) } else { Ok(table.print()?) }
 }
 
-/// Adds an input and, set in, the entries of a map. Gives the number of rows.
+/// Adds an input and, indented, the entries of a map. Returns the number of rows.
 fn add_input(table: &mut Table, input: &InputSpec, secret: bool, depth: usize) -> usize {
     let default = match (&input.default, input.required) {
         (Some(value), _) => cut(&value.to_json(), DEFAULT).into_owned(),
@@ -256,7 +256,7 @@ fn results(spec: &ActionSpec) -> anyhow::Result<()> {
     Ok(table.print()?)
 }
 
-/// Adds the fields of a map and, set in, those of the maps in it. A named type is taken apart where it first appears.
+/// Adds the fields of a map and, indented, those of nested maps. A named type is expanded at its first occurrence.
 fn add_fields<'a>(table: &mut Table, object: &'a ObjectType, depth: usize, shown: &mut Vec<&'a str>) {
     for field in &object.fields {
         let name = format!("{}{}", "  ".repeat(depth), field.name);
@@ -273,7 +273,7 @@ fn add_fields<'a>(table: &mut Table, object: &'a ObjectType, depth: usize, shown
     }
 }
 
-/// The map with known entries that a value is, or that it holds.
+/// The map type with known entries that a type is or contains.
 fn object_in(kind: &ResultType) -> Option<&ObjectType> {
     match kind {
         ResultType::Object(object) => Some(object),

@@ -31,13 +31,13 @@ generation. `cogwork push` deploys a project folder.";
 #[command(after_help = EXAMPLES, args_conflicts_with_subcommands = true)]
 pub(crate) struct Deployments {
     #[command(subcommand)]
-    what: Option<What>,
+    what: Option<Command>,
     #[command(flatten)]
     list: List,
 }
 
 #[derive(Choice, Debug)]
-enum What {
+enum Command {
     List(List),
     Rollback(Rollback),
 }
@@ -93,8 +93,8 @@ impl Subcommand for Deployments {
         let runtime = daemon::runtime()?;
         match self.what {
             None => runtime.block_on(self.list.run(context))?,
-            Some(What::List(list)) => runtime.block_on(list.run(context))?,
-            Some(What::Rollback(rollback)) => runtime.block_on(rollback.run(context))?,
+            Some(Command::List(list)) => runtime.block_on(list.run(context))?,
+            Some(Command::Rollback(rollback)) => runtime.block_on(rollback.run(context))?,
         }
         Ok(Exit::Done)
     }
@@ -119,7 +119,7 @@ impl Rollback {
     }
 }
 
-/// The result of a deployment in words.
+/// The result of a deployment as text.
 pub(super) fn words(deployed: &Value) -> String {
     let generation = &deployed["deployment"]["generation"];
     match deployed["isNew"].as_bool() {

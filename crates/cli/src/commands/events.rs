@@ -23,11 +23,11 @@ const BY: &str = "the command line";
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Events {
     #[command(subcommand)]
-    what: What,
+    what: Command,
 }
 
 #[derive(Choice, Debug)]
-enum What {
+enum Command {
     Emit(Emit),
 }
 
@@ -54,7 +54,7 @@ impl Subcommand for Events {
     const NAME: &'static str = "events";
 
     fn run(self, context: &Context) -> anyhow::Result<Exit> {
-        let What::Emit(emit) = &self.what;
+        let Command::Emit(emit) = &self.what;
         let config = context.config(emit.settings.given(), LogProfile::Tool)?;
         daemon::runtime()?.block_on(send(&config, emit))
     }

@@ -20,7 +20,7 @@ Examples:
   cogwork import openapi shop.yaml --name shop --tag orders
   cogwork import openapi shop.json --operation listOrders --print";
 
-/// The largest document that is read, in bytes.
+/// The maximum size of a document, in bytes.
 const MAX_DOCUMENT: u64 = 64 << 20;
 
 /// Make a connector from the API description of a service
@@ -28,11 +28,11 @@ const MAX_DOCUMENT: u64 = 64 << 20;
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Import {
     #[command(subcommand)]
-    what: What,
+    what: Command,
 }
 
 #[derive(Choice, Debug)]
-enum What {
+enum Command {
     /// Make a connector from an OpenAPI document (2.0, 3.0, 3.1; JSON or YAML)
     #[command(after_help = EXAMPLES)]
     Openapi(Openapi),
@@ -60,7 +60,7 @@ impl Subcommand for Import {
     const NAME: &'static str = "import";
 
     fn run(self, context: &Context) -> anyhow::Result<Exit> {
-        let What::Openapi(wanted) = self.what;
+        let Command::Openapi(wanted) = self.what;
         let document = read(&wanted.file)?;
         let options = ImportOptions { name: wanted.name, tags: wanted.tags, operations: wanted.operations };
         let imported = connector::openapi(&document, &options)

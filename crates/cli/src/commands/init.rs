@@ -48,7 +48,7 @@ impl Subcommand for Init {
     }
 }
 
-/// The files to write, and whether a `.gitignore` stays: a folder that is kept by git already has one.
+/// The files to write, and whether an existing `.gitignore` is kept: a folder under git already has one.
 fn choose(dir: &Path, files: Vec<(String, String)>) -> anyhow::Result<(Vec<(String, String)>, bool)> {
     let there = |path: &str| dir.join(path).symlink_metadata().is_ok();
     let kept = there(".gitignore");

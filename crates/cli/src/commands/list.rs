@@ -24,7 +24,7 @@ Examples:
 
 It queries the daemon of the project's data; without a daemon it reads the files.";
 
-/// How many of the next instants of a schedule are given in JSON.
+/// The number of next fires of a schedule in JSON.
 const NEXT_FIRES: usize = 5;
 
 /// List the automations with their state, trigger, next run and last result
@@ -68,7 +68,7 @@ struct Row {
     next_fires: Vec<Timestamp>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     timezone: Option<String>,
-    /// Starts that were refused or passed over since the daemon began, by reason.
+    /// Starts that were rejected or ignored since the daemon started, by reason.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     refused: BTreeMap<String, u64>,
     errors: usize,
@@ -80,7 +80,7 @@ struct Row {
     last_execution: Option<serde_json::Value>,
 }
 
-/// A file that does not load and has no last good version in force.
+/// A file that does not load and has no active previous version.
 #[derive(Debug, Deserialize, Serialize)]
 #[serde(rename_all = "camelCase")]
 struct BrokenRow {
@@ -155,7 +155,7 @@ fn print(listing: &Listing, addresses: bool) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// How many characters of the secret in an address are shown, to tell one from another.
+/// The number of shown characters of the secret in an address, to distinguish addresses.
 const TOKEN: usize = 4;
 
 fn started_by(row: &Row, addresses: bool) -> String {
@@ -190,7 +190,7 @@ struct Files {
 
 impl Files {
     fn load(config: &Config) -> anyhow::Result<Self> {
-        // With the data alone, as beside a daemon elsewhere, there is still something to ask.
+        // With only a data folder, as for a remote daemon, the daemon can still be queried.
         match project::check(&config.dir, &[]) {
             Ok(checked) => Ok(Self { checked: Some(checked) }),
             Err(_) if config.data_dir.join("daemon.json").is_file() => Ok(Self { checked: None }),
@@ -238,7 +238,7 @@ impl Files {
         })
     }
 
-    /// Adds what the files say and the API does not: zones, and the first error.
+    /// Adds data that only the files have: time zones, and the first error.
     fn explain(&self, listing: &mut Listing) {
         let Some(checked) = &self.checked else { return };
         let problem = |path: &str| {
@@ -258,7 +258,7 @@ impl Files {
     }
 }
 
-/// The first error of a file, with its place.
+/// The first error of a file, with its position.
 fn first_error(report: &Report) -> Option<String> {
     let entry = report.entries().into_iter().find(|entry| entry.severity == Severity::Error)?;
     Some(format!("{}:{}:{}: {}", entry.file, entry.line, entry.column, entry.message))

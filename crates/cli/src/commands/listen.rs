@@ -25,7 +25,7 @@ Requests to the test address are captured and start nothing until the command en
 example with Ctrl-C. At other times, a request to this address starts a test execution,
 even if the automation is disabled.";
 
-/// How many characters of a body are shown.
+/// The maximum number of printed characters of a body.
 const MOST_SHOWN: usize = 200;
 
 /// Show the requests that arrive at the test address of an automation
@@ -51,7 +51,7 @@ pub(crate) struct Listen {
     settings: Flags<PLACE>,
 }
 
-/// How the listening stands, as the API says it.
+/// The state of a listen session, in the API's form.
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct Listening {
@@ -122,7 +122,7 @@ async fn listen(config: &Config, what: &Listen) -> anyhow::Result<Exit> {
 }
 
 impl Listen {
-    /// How long and how much, as the API takes it.
+    /// The limits of the session, in the API's form.
     fn terms(&self) -> anyhow::Result<Value> {
         let mut terms = json!({});
         if let Some(timeout) = &self.timeout {
@@ -144,12 +144,12 @@ async fn save(config: &Config, automation: &str, name: &str, number: u64) -> any
     Ok(())
 }
 
-/// The name under which the first, the second and so on is saved.
+/// The name of the payload with this number.
 fn numbered(name: &str, count: u64) -> String {
     if count == 1 { name.to_owned() } else { format!("{name}-{count}") }
 }
 
-/// Prints a capture: a line about it, and how its body begins.
+/// Prints a capture: a summary line and the start of its body.
 fn show(capture: &Value, json: bool) -> anyhow::Result<()> {
     if json {
         return output::data(capture).map_err(Into::into);

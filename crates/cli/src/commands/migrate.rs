@@ -32,7 +32,7 @@ moved, so that no daemon starts on it by mistake.
 If the command is interrupted, run it again: it goes on where it stopped. `master.key`
 is not in the store: keep the data folder, or take the key along.";
 
-/// The least time between two messages about the progress.
+/// The minimum interval between progress messages.
 const PAUSE: Duration = Duration::from_secs(2);
 
 /// Move the store to another place: from a file to PostgreSQL, or back
@@ -78,7 +78,7 @@ impl Subcommand for Migrate {
 impl Migrate {
     async fn migrate(&self, config: &Config, from: &Location, to: &Location) -> anyhow::Result<Exit> {
         let mut shown = Shown::default();
-        let mut tell = |progress: Progress| shown.tell(&progress);
+        let mut tell = |progress: Progress| shown.report(&progress);
         let moved = migration::migrate(from, to, time::now(), failpoint::from_env(), &mut tell).await;
         let moved = moved.with_context(|| format!("cannot move `{from}` to `{to}`"))?;
         let is_equal = moved.is_equal();
@@ -116,7 +116,7 @@ impl Migrate {
 
     async fn undo(&self, from: &Location) -> anyhow::Result<Exit> {
         let mut shown = Shown::default();
-        let mut tell = |progress: Progress| shown.tell(&progress);
+        let mut tell = |progress: Progress| shown.report(&progress);
         let undone = migration::undo(from, &mut tell).await;
         let undone = undone.with_context(|| format!("cannot change `{from}`"))?;
         if self.json {
@@ -132,14 +132,14 @@ impl Migrate {
     }
 }
 
-/// The progress for people, not more often than they read it.
+/// The progress as text, at a limited rate.
 #[derive(Default)]
 struct Shown {
     last: Option<std::time::Instant>,
 }
 
 impl Shown {
-    fn tell(&mut self, progress: &Progress) {
+    fn report(&mut self, progress: &Progress) {
         match progress {
             Progress::Waiting { host } => output::say(format_args!(
                 "a daemon on `{host}` did not sign off; watching for some seconds whether it still runs"

@@ -1,4 +1,4 @@
-//! The table of subcommands. A new one is a file here and a line in [`GROUPS`].
+//! The table of subcommands. To add one: a file here and a line in [`GROUPS`].
 
 use clap::{ArgMatches, Command};
 
@@ -121,7 +121,7 @@ pub(crate) fn all() -> impl Iterator<Item = &'static Entry> {
     GROUPS.iter().flat_map(|(_, entries)| *entries)
 }
 
-/// A subcommand: its arguments, and what it does.
+/// A subcommand: its arguments and its action.
 pub(crate) trait Subcommand: clap::Args {
     /// The name of the subcommand.
     const NAME: &'static str;

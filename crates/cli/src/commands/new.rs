@@ -68,7 +68,7 @@ impl Subcommand for New {
         for (path, text) in &new.connections {
             create(path, text, ": fill it in")?;
         }
-        // Tests that are there already may be those of an automation that was deleted: they are for a person to look at.
+        // Existing tests may belong to a deleted automation, so they are left for a person to inspect.
         if !context.dir().join(&new.test_path).exists() {
             create(&new.test_path, &new.test, "")?;
         }
@@ -128,7 +128,7 @@ fn ask_kind() -> anyhow::Result<&'static Kind> {
     }
     output::say("What starts it?");
     for (index, kind) in KINDS.iter().enumerate() {
-        // Filled up before it is painted: what colours a text would count as a part of it.
+        // Padded before styling, since the style would count towards the width.
         let name = format!("{:<10}", kind.name);
         output::say(format_args!("  {}  {}{}", index + 1, paint(STRONG, name), kind.about));
     }

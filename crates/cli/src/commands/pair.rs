@@ -23,7 +23,7 @@ Examples:
 
 Start it, then register the automation's address with the sender.";
 
-/// How often it is looked whether the secret has come.
+/// The interval between polls for the secret.
 const LOOK_EVERY: Duration = Duration::from_secs(1);
 
 /// Wait for the signing secret that a webhook's sender chooses
@@ -41,7 +41,7 @@ pub(crate) struct Pair {
     shown: DaemonOptions,
 }
 
-/// Until when a secret is waited for, as the API says it.
+/// The deadline of a pairing, in the API's form.
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct Pairing {

@@ -27,11 +27,11 @@ All of them need the daemon.";
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Payloads {
     #[command(subcommand)]
-    what: What,
+    what: Command,
 }
 
 #[derive(Choice, Debug)]
-enum What {
+enum Command {
     List(List),
     Show(Show),
     Rename(Rename),
@@ -100,36 +100,36 @@ impl Subcommand for Payloads {
 
     fn run(self, context: &Context) -> anyhow::Result<Exit> {
         let shown = match &self.what {
-            What::List(List { shown, .. })
-            | What::Show(Show { shown, .. })
-            | What::Rename(Rename { shown, .. })
-            | What::Remove(Remove { shown, .. }) => shown,
+            Command::List(List { shown, .. })
+            | Command::Show(Show { shown, .. })
+            | Command::Rename(Rename { shown, .. })
+            | Command::Remove(Remove { shown, .. }) => shown,
         };
         let config = shown.config(context)?;
-        daemon::runtime()?.block_on(ask(&config, &self.what))
+        daemon::runtime()?.block_on(send(&config, &self.what))
     }
 }
 
-async fn ask(config: &Config, what: &What) -> anyhow::Result<Exit> {
+async fn send(config: &Config, what: &Command) -> anyhow::Result<Exit> {
     let path = |automation: &str, rest: &[&str]| {
         daemon::path(&[&["automations", automation, "payloads"][..], rest].concat())
     };
     match what {
-        What::List(what) => {
+        Command::List(what) => {
             let told: Value = daemon::fetch(config, &path(&what.automation, &[])).await?;
             what.shown.print(&told, || list(&told))?;
         }
-        What::Show(what) => {
+        Command::Show(what) => {
             let told: Value = daemon::fetch(config, &path(&what.automation, &[&what.name])).await?;
             output::json(&told)?;
         }
-        What::Rename(what) => {
+        Command::Rename(what) => {
             let path = path(&what.automation, &[&what.name, "rename"]);
             let told: Value = daemon::post(config, &path, &json!({ "to": what.to })).await?;
             let now = plain(told["path"].as_str().unwrap_or_default()).into_owned();
             what.shown.say(&told, format_args!("now {now}"))?;
         }
-        What::Remove(what) => {
+        Command::Remove(what) => {
             let told: Value = daemon::delete(config, &path(&what.automation, &[&what.name])).await?;
             let was_there = told["deleted"] == true;
             what.shown

@@ -71,7 +71,7 @@ impl Subcommand for Plan {
 
 async fn plan(config: &Config, as_json: bool) -> anyhow::Result<Exit> {
     project::require(&config.dir)?;
-    // Read here, not by the daemon: the files that are given may be others than its own.
+    // Read here, not by the daemon: they may be other files than its own.
     let files = json!({ "files": engine::project_files(&config.dir) });
     let planned = match daemon::post_if_running::<Planned>(config, "/api/v1/plan", &files).await? {
         Some(planned) => Planned { daemon: true, ..planned },
@@ -193,7 +193,7 @@ fn instants(instants: &[Timestamp], zone: &str) -> String {
     shown.collect::<Vec<_>>().join(", ")
 }
 
-/// How many of each: `1 added, 2 changed; 7 stay as they are`.
+/// The counts: `1 added, 2 changed; 7 stay as they are`.
 fn summary(planned: &Planned) -> String {
     let ReloadPreview { changes, unchanged, .. } = &planned.forecast;
     let effects = [

@@ -28,11 +28,11 @@ All of them need the daemon.";
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Polls {
     #[command(subcommand)]
-    what: What,
+    what: Command,
 }
 
 #[derive(Choice, Debug)]
-enum What {
+enum Command {
     List(List),
     Show(One),
     Now(Now),
@@ -102,38 +102,38 @@ impl Subcommand for Polls {
 
     fn run(self, context: &Context) -> anyhow::Result<Exit> {
         let shown = match &self.what {
-            What::List(List { shown })
-            | What::Show(One { shown, .. })
-            | What::Now(Now { shown, .. })
-            | What::Reset(Reset { shown, .. })
-            | What::Rewind(Rewind { shown, .. }) => shown,
+            Command::List(List { shown })
+            | Command::Show(One { shown, .. })
+            | Command::Now(Now { shown, .. })
+            | Command::Reset(Reset { shown, .. })
+            | Command::Rewind(Rewind { shown, .. }) => shown,
         };
         let config = shown.config(context)?;
-        daemon::runtime()?.block_on(ask(&config, &self.what, shown))
+        daemon::runtime()?.block_on(send(&config, &self.what, shown))
     }
 }
 
-async fn ask(config: &Config, what: &What, shown: &DaemonOptions) -> anyhow::Result<Exit> {
+async fn send(config: &Config, what: &Command, shown: &DaemonOptions) -> anyhow::Result<Exit> {
     let path = |automation: &str, what: &str| daemon::path(&["polls", automation, what]);
     let nothing = json!({});
     let told: Value = match what {
-        What::List(_) => daemon::fetch(config, "/api/v1/polls").await?,
-        What::Show(one) => daemon::fetch(config, &daemon::path(&["polls", &one.automation])).await?,
-        What::Now(one) => daemon::post(config, &path(&one.automation, "now"), &nothing).await?,
-        What::Reset(one) => daemon::post(config, &path(&one.automation, "reset"), &nothing).await?,
-        What::Rewind(one) => {
+        Command::List(_) => daemon::fetch(config, "/api/v1/polls").await?,
+        Command::Show(one) => daemon::fetch(config, &daemon::path(&["polls", &one.automation])).await?,
+        Command::Now(one) => daemon::post(config, &path(&one.automation, "now"), &nothing).await?,
+        Command::Reset(one) => daemon::post(config, &path(&one.automation, "reset"), &nothing).await?,
+        Command::Rewind(one) => {
             let body = json!({ "cursor": data::read(&one.cursor)? });
             daemon::post(config, &path(&one.automation, "rewind"), &body).await?
         }
     };
-    // A poll that was asked for and failed is a failure of the command.
-    let failed = matches!(what, What::Now(_)) && told["error"].is_string();
+    // A requested poll that failed is a failure of the command.
+    let failed = matches!(what, Command::Now(_)) && told["error"].is_string();
     match what {
-        What::List(_) => shown.print(&told, || list(&told))?,
-        What::Show(_) => shown.print(&told, || show(&told))?,
-        What::Now(_) => shown.say(&told, came(&told))?,
-        What::Reset(_) => shown.say(&told, "reset; the next poll is the first, and is made at once")?,
-        What::Rewind(_) => shown.say(&told, "rewound; the next poll is made at once")?,
+        Command::List(_) => shown.print(&told, || list(&told))?,
+        Command::Show(_) => shown.print(&told, || show(&told))?,
+        Command::Now(_) => shown.say(&told, result_text(&told))?,
+        Command::Reset(_) => shown.say(&told, "reset; the next poll is the first, and is made at once")?,
+        Command::Rewind(_) => shown.say(&told, "rewound; the next poll is made at once")?,
     }
     Ok(if failed { Exit::Failed } else { Exit::Done })
 }
@@ -182,13 +182,13 @@ fn show(told: &Value) -> anyhow::Result<()> {
     }
     for entry in told["latest"].as_array().into_iter().flatten() {
         let at = instant(&entry["at"]).map(time::local).unwrap_or_default();
-        output::data(format_args!("{at}  {}", came(entry)))?;
+        output::data(format_args!("{at}  {}", result_text(entry)))?;
     }
     Ok(())
 }
 
 /// The result of a poll as text.
-fn came(entry: &Value) -> String {
+fn result_text(entry: &Value) -> String {
     match entry["error"].as_str() {
         Some(error) => format!("failed: {error}"),
         None if entry["found"] == 0 => "no changes".to_owned(),

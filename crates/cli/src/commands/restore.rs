@@ -58,7 +58,7 @@ impl Subcommand for Restore {
                 )));
             }
             Err(error) => {
-                // Damage of the backup is no damage of the store in force.
+                // A damaged backup does not mean that the active store is damaged.
                 output::error(format_args!("nothing was restored: {error}"));
                 return Ok(Exit::Failed);
             }

@@ -66,7 +66,7 @@ impl Subcommand for Schema {
                 }
             }
             if stale {
-                output::say("write the schemas anew: cogwork schema --write");
+                output::say("regenerate the schemas: cogwork schema --write");
             }
             return Ok(if stale { Exit::Failed } else { Exit::Done });
         }

@@ -31,7 +31,7 @@ value of COGWORK_MASTER_KEY or of the systemd credential `cogwork-master-key`. K
 copy of the key apart from the store: without it nobody can read the secrets. A running
 daemon writes the secrets, and its steps read the new value from then on.";
 
-/// The most bytes of a value.
+/// The maximum size of a value, in bytes.
 const MAX_BYTES: u64 = 64 << 10;
 
 /// Manage the secrets that connections read, encrypted in the store
@@ -39,11 +39,11 @@ const MAX_BYTES: u64 = 64 << 10;
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Secrets {
     #[command(subcommand)]
-    what: What,
+    what: Command,
 }
 
 #[derive(Choice, Debug)]
-enum What {
+enum Command {
     List(List),
     Set(Set),
     Remove(Remove),
@@ -107,18 +107,18 @@ impl Subcommand for Secrets {
 
     fn run(self, context: &Context) -> anyhow::Result<Exit> {
         let shown = match &self.what {
-            What::List(List { shown })
-            | What::Set(Set { shown, .. })
-            | What::Remove(Remove { shown, .. })
-            | What::Rotate(Rotate { shown }) => shown,
+            Command::List(List { shown })
+            | Command::Set(Set { shown, .. })
+            | Command::Remove(Remove { shown, .. })
+            | Command::Rotate(Rotate { shown }) => shown,
         };
         let config = shown.config(context)?;
         daemon::runtime()?.block_on(async {
             match &self.what {
-                What::List(what) => list(&config, what).await,
-                What::Set(what) => set(&config, what).await,
-                What::Remove(what) => remove(&config, what).await,
-                What::Rotate(what) => rotate(&config, what).await,
+                Command::List(what) => list(&config, what).await,
+                Command::Set(what) => set(&config, what).await,
+                Command::Remove(what) => remove(&config, what).await,
+                Command::Rotate(what) => rotate(&config, what).await,
             }
         })
     }
@@ -153,7 +153,7 @@ fn table(told: &Value) -> anyhow::Result<()> {
     Ok(table.print()?)
 }
 
-/// The secrets as the API would list them, of a store that no daemon has.
+/// The secrets in the API's form, read from a store without a daemon.
 async fn without_daemon(config: &Config) -> anyhow::Result<Vec<Value>> {
     let mut rows = Vec::new();
     secrets::check_folder(config)?;
@@ -241,7 +241,7 @@ fn rotated(told: &Value) {
     }
 }
 
-/// The store's secrets where no daemon has the store.
+/// The store's secrets when no daemon holds the store.
 struct LocalSecrets {
     store: Arc<dyn Store>,
     vault: Vault,

@@ -32,9 +32,9 @@ answered, running steps get a grace period, and the rest continues at the next s
 A second signal stops at once. The daemon exits with 3 if the store cannot be trusted
 any more; a supervisor may start it again.";
 
-/// How long steps that run may take to come to their end when the daemon stops.
+/// The grace period for running steps when the daemon stops.
 const GRACE: Duration = Duration::from_secs(10);
-/// How long a collector may take to accept the last traces and logs.
+/// The time limit for sending the last traces and logs to a collector.
 const FLUSH_GRACE: Duration = Duration::from_secs(5);
 
 /// Run the daemon: webhooks, schedules, the API
@@ -66,17 +66,18 @@ impl Subcommand for Serve {
             }
         }
         let runtime = daemon::runtime()?;
-        let exit = runtime.block_on(serve(&config, telemetry, self.addresses || output::is_seen()));
-        // A thread that hangs in the system must not keep the process from ending.
+        let exit =
+            runtime.block_on(serve(&config, telemetry, self.addresses || output::stdout_is_terminal()));
+        // A thread that hangs in a system call must not keep the process from ending.
         runtime.shutdown_timeout(Duration::from_secs(1));
         exit
     }
 }
 
-/// With `shows_addresses` the live addresses are printed.
+/// With `shows_addresses`, the live addresses are printed.
 async fn serve(config: &Config, telemetry: Option<Telemetry>, shows_addresses: bool) -> anyhow::Result<Exit> {
     let mut signals = Signals::listen()?;
-    // First the sockets, so that the guard on outgoing calls knows them; connections wait until the engine is there.
+    // Binds the sockets first, so that the guard of outgoing calls knows them; connections wait until the engine is ready.
     let bound = Server::bind(config.server()).await?;
     let addresses = bound.addresses();
     let failpoints = failpoint::from_env();
@@ -101,7 +102,7 @@ async fn serve(config: &Config, telemetry: Option<Telemetry>, shows_addresses: b
     warn_of_secrets(config);
     banner(config, addresses, &engine, &*store, shows_addresses).await?;
     let mut reporter = Reporter::new(config.log_format);
-    reporter.tell(&engine);
+    reporter.report(&engine);
     let exit = loop {
         tokio::select! {
             biased;
@@ -111,7 +112,7 @@ async fn serve(config: &Config, telemetry: Option<Telemetry>, shows_addresses: b
             }
             () = signals.next() => break Exit::Done,
             changed = generations.changed() => match changed {
-                Ok(()) => reporter.tell(&engine),
+                Ok(()) => reporter.report(&engine),
                 Err(_) => break Exit::Failed,
             },
         }
@@ -120,7 +121,7 @@ async fn serve(config: &Config, telemetry: Option<Telemetry>, shows_addresses: b
         output::say("stopping; once more to stop at once");
     }
     let stop = async {
-        // The engine must still run while answers under way are finished.
+        // The engine must still run while in-progress responses finish.
         server.shutdown().await;
         engine.shutdown(GRACE).await;
         if let Some(telemetry) = telemetry {
@@ -130,7 +131,7 @@ async fn serve(config: &Config, telemetry: Option<Telemetry>, shows_addresses: b
     };
     tokio::select! {
         closed = stop => {
-            // Where the store is lost it says so again, which is no news.
+            // With a lost store this error is expected.
             if exit != Exit::StoreLost {
                 closed?;
             }
@@ -162,7 +163,7 @@ async fn banner(
         warn_of_weakness(addresses, &info.weakened);
         return Ok(());
     }
-    // An address is a credential: outside of a terminal it would end in a journal.
+    // An address is a credential: without a terminal it would end up in a journal.
     let base = shows_addresses.then(|| config.base(addresses.hooks));
     let version = env!("CARGO_PKG_VERSION");
     output::data(format_args!("{} {version}", paint(STRONG, "Cogwork")))?;
@@ -213,7 +214,7 @@ fn warn_of_weakness(addresses: Addresses, weakened: &[String]) {
     }
 }
 
-/// Warns of files of secrets that others than the daemon's user can read.
+/// Warns of secret files that other users can read.
 fn warn_of_secrets(config: &Config) {
     for path in engine::exposed_secret_files(&config.secrets_dir) {
         let path = path.display();
@@ -223,7 +224,7 @@ fn warn_of_secrets(config: &Config) {
     }
 }
 
-/// The trigger of an Automation: its live address below `base` where there is one, its schedule or its kind.
+/// The trigger of an automation: its live address below `base` if it has one, its schedule or its kind.
 fn started_by(deployed: &engine::Deployment, base: Option<&str>, now: jiff::Timestamp) -> String {
     if let Some(url) = base.and_then(|base| deployed.live_url(base)) {
         return url;
@@ -251,16 +252,16 @@ fn loaded(catalog: &Catalog, engine: &Engine) -> String {
     format!("{automations}, {connections}{broken}{of}")
 }
 
-/// Shows problems of files once, when they come up.
+/// Prints problems of files once, when they appear.
 struct Reporter {
-    /// Where the log is for programs, they are in the log alone.
+    /// If the log is for programs, problems are only logged.
     silent: bool,
     /// By path.
     shown: BTreeMap<String, Arc<Report>>,
 }
 
 impl Reporter {
-    /// Logs secrets that are not set, each once as long as they are not.
+    /// Logs missing secrets, each once while it is missing.
     fn log(&mut self, missing: &[Report]) {
         let now: BTreeMap<String, Arc<Report>> = missing
             .iter()
@@ -279,7 +280,7 @@ impl Reporter {
         Self { silent: format == LogFormat::Json, shown: BTreeMap::new() }
     }
 
-    fn tell(&mut self, engine: &Engine) {
+    fn report(&mut self, engine: &Engine) {
         let missing = engine.runtime().missing_secrets();
         if self.silent {
             self.log(&missing);
@@ -298,7 +299,7 @@ impl Reporter {
             grave.insert(path, Arc::new(whole));
         }
         for (path, report) in &grave {
-            // A file that was checked again has another report, which may say the same.
+            // A file that was checked again has a new report, possibly with the same content.
             let said = self.shown.get(path).is_some_and(|shown| {
                 Arc::ptr_eq(shown, report) || shown.render(false) == report.render(false)
             });

@@ -99,7 +99,7 @@ async fn start(config: &Config, what: &Start, given: &PayloadOptions) -> anyhow:
     follow(config, id, &known.name, &mut signals).await
 }
 
-/// Watches an execution of the daemon until its end.
+/// Watches an execution of the daemon until it ends.
 pub(super) async fn watch(config: &Config, id: ExecutionId) -> anyhow::Result<Exit> {
     let mut signals = Signals::listen()?;
     let known: Watched = daemon::fetch(config, &format!("/api/v1/executions/{id}")).await?;
@@ -121,7 +121,9 @@ async fn follow(config: &Config, id: ExecutionId, name: &str, signals: &mut Sign
     progress.end();
     match ended {
         None => {
-            output::say(format_args!("it goes on in the daemon; `cogwork executions cancel {id}` ends it"));
+            output::say(format_args!(
+                "it continues in the daemon; `cogwork executions cancel {id}` cancels it"
+            ));
             Ok(Exit::Interrupted)
         }
         Some(ended) => {
@@ -169,7 +171,7 @@ fn body(known: &Known, given: &PayloadOptions) -> anyhow::Result<Value> {
     })
 }
 
-/// A text as the type of its input reads it. What does not fit stays text, so that the daemon says what is wanted.
+/// Parses a text by the type of its input. An invalid value stays text, so that the daemon reports the expected type.
 fn value(kind: Option<&FieldKind>, text: &str) -> Value {
     match kind.map(|kind| kind.kind.as_str()) {
         None | Some("text" | "choice" | "url" | "file") => text.into(),
@@ -177,14 +179,14 @@ fn value(kind: Option<&FieldKind>, text: &str) -> Value {
     }
 }
 
-/// An execution in the daemon that is watched.
+/// An execution in the daemon that is being watched.
 struct Watch<'w> {
     events: Events,
     progress: &'w mut Progress,
 }
 
 impl Watch<'_> {
-    /// Shows what happens until the execution has ended.
+    /// Prints events until the execution has ended.
     async fn follow(&mut self) -> anyhow::Result<()> {
         while let Some(event) = self.events.next().await? {
             if self.show(&event)? {
@@ -194,18 +196,18 @@ impl Watch<'_> {
         anyhow::bail!("the daemon has stopped telling; `cogwork executions show` says how far it came")
     }
 
-    /// Shows one thing that happened; true for the end.
+    /// Prints one event; returns true for the end.
     fn show(&mut self, event: &ServerEvent) -> anyhow::Result<bool> {
         match event.name.as_str() {
             "end" => return Ok(true),
-            "closing" => anyhow::bail!("the daemon stops; the execution goes on at its next start"),
+            "closing" => anyhow::bail!("the daemon stops; the execution continues at its next start"),
             "problem" => anyhow::bail!("the daemon cannot tell any more: {}", plain(&event.data)),
             "log" => {
                 if let Ok(line) = serde_json::from_str::<LogLine>(&event.data) {
                     self.progress.log(&line);
                 }
             }
-            // An event whose shown form differs from the stored one, since it holds files, is left out.
+            // An event whose API form differs from the stored one, since it contains files, is skipped.
             "event" => match serde_json::from_str::<Event>(&event.data) {
                 Ok(Event::Started { .. }) => {}
                 Ok(event) => self.progress.event(&event),
@@ -217,7 +219,7 @@ impl Watch<'_> {
     }
 }
 
-/// How the execution ended, as the daemon tells it.
+/// The outcome of an execution, in the API's form.
 #[derive(Deserialize)]
 struct Ended {
     outcome: Option<Outcome>,

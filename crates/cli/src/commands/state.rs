@@ -24,9 +24,9 @@ Examples:
 
 `list` and `get` read the store directly, with or without a daemon.";
 
-/// The most characters of a value in a table.
+/// The maximum length of a value in a table, in characters.
 const VALUE: usize = 80;
-/// Values that are read at one time.
+/// The number of values per read.
 const PAGE: u32 = 1000;
 
 /// Inspect and change the values that `state.*` steps store
@@ -34,11 +34,11 @@ const PAGE: u32 = 1000;
 #[command(after_help = EXAMPLES)]
 pub(crate) struct State {
     #[command(subcommand)]
-    what: What,
+    what: Command,
 }
 
 #[derive(Choice, Debug)]
-enum What {
+enum Command {
     List(List),
     Get(Get),
     Set(Set),
@@ -116,18 +116,18 @@ impl Subcommand for State {
 
     fn run(self, context: &Context) -> anyhow::Result<Exit> {
         let common = match &self.what {
-            What::List(List { common, .. })
-            | What::Get(Get { common, .. })
-            | What::Set(Set { common, .. })
-            | What::Delete(Delete { common, .. }) => common,
+            Command::List(List { common, .. })
+            | Command::Get(Get { common, .. })
+            | Command::Set(Set { common, .. })
+            | Command::Delete(Delete { common, .. }) => common,
         };
         let config = common.shown.config(context)?;
         daemon::runtime()?.block_on(async {
             match &self.what {
-                What::List(what) => list(&config, what).await,
-                What::Get(what) => get(&config, what).await,
-                What::Set(what) => set(&config, what).await,
-                What::Delete(what) => delete(&config, what).await,
+                Command::List(what) => list(&config, what).await,
+                Command::Get(what) => get(&config, what).await,
+                Command::Set(what) => set(&config, what).await,
+                Command::Delete(what) => delete(&config, what).await,
             }
         })
     }
@@ -146,7 +146,7 @@ async fn list(config: &Config, what: &List) -> anyhow::Result<Exit> {
         found.extend(page.into_iter().filter(|row| is_alive(&row.entry, now)));
     }
     if what.common.shown.json {
-        let values = found.into_iter().map(|row| told(&row.key, &row.entry)).collect::<Vec<_>>();
+        let values = found.into_iter().map(|row| to_json(&row.key, &row.entry)).collect::<Vec<_>>();
         output::json(&json!({ "values": values }))?;
     } else if found.is_empty() {
         output::say("no value");
@@ -169,7 +169,7 @@ async fn get(config: &Config, what: &Get) -> anyhow::Result<Exit> {
         anyhow::bail!("the state of `{}` has no value `{}`", what.scope, what.key);
     };
     let shown = &what.common.shown;
-    shown.print(&told(&what.key, &entry), || Ok(output::data(entry.value.to_json_pretty())?))?;
+    shown.print(&to_json(&what.key, &entry), || Ok(output::data(entry.value.to_json_pretty())?))?;
     Ok(Exit::Done)
 }
 
@@ -210,8 +210,8 @@ fn is_alive(entry: &StateEntry, now: Timestamp) -> bool {
     entry.expires_at.is_none_or(|at| at > now)
 }
 
-/// A value as the API tells it.
-fn told(key: &str, entry: &StateEntry) -> Value {
+/// A value in the API's form.
+fn to_json(key: &str, entry: &StateEntry) -> Value {
     let mut told = json!({ "key": key, "value": entry.value.to_serde() });
     if let Some(at) = entry.expires_at {
         told["expiresAt"] = json!(at);

@@ -29,13 +29,13 @@ application that is gone.";
 #[command(after_help = EXAMPLES, args_conflicts_with_subcommands = true)]
 pub(crate) struct Subscriptions {
     #[command(subcommand)]
-    what: Option<What>,
+    what: Option<Command>,
     #[command(flatten)]
     shown: DaemonOptions,
 }
 
 #[derive(Choice, Debug)]
-enum What {
+enum Command {
     Try(Try),
     Forget(Forget),
 }
@@ -73,14 +73,14 @@ impl Subcommand for Subscriptions {
                 self.shown.print(&found, || print(&found))?;
                 return Ok(Exit::Done);
             }
-            Some(What::Try(one)) => (&one.automation, &one.shown, "try"),
-            Some(What::Forget(one)) => (&one.automation, &one.shown, "forget"),
+            Some(Command::Try(one)) => (&one.automation, &one.shown, "try"),
+            Some(Command::Forget(one)) => (&one.automation, &one.shown, "forget"),
         };
         let config = shown.config(context)?;
         let path = daemon::path(&["subscriptions", automation, word]);
         let found: Value = daemon::runtime()?.block_on(daemon::post(&config, &path, &json!({})))?;
         shown.print(&found, || print(&found))?;
-        // An attempt that was asked for and failed is a failure of the command.
+        // A requested attempt that failed is a failure of the command.
         let failed =
             found["subscriptions"].as_array().into_iter().flatten().any(|one| one["error"].is_string());
         Ok(if failed { Exit::Failed } else { Exit::Done })
@@ -90,7 +90,7 @@ impl Subcommand for Subscriptions {
 fn print(told: &Value) -> anyhow::Result<()> {
     let all = told["subscriptions"].as_array().map(Vec::as_slice).unwrap_or_default();
     if all.is_empty() {
-        output::say("nothing is subscribed to");
+        output::say("there are no subscriptions");
         return Ok(());
     }
     let mut table = Table::new(&["AUTOMATION", "EVENT", "STATE", "SINCE", "ERROR"]);

@@ -29,7 +29,7 @@ pub(crate) struct Ui {
     shown: DaemonOptions,
 }
 
-/// The part of the daemon's answer that is needed.
+/// The required part of the daemon's response.
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct Link {
@@ -60,14 +60,14 @@ impl Subcommand for Ui {
         let found = Daemon::find(&config.data_dir)?.context("the daemon has ended just now")?;
         let mut admin = found.admin;
         if admin.ip().is_unspecified() {
-            // It listens on all addresses of the machine; a browser needs one.
+            // It listens on all addresses of the machine; a browser needs a specific one.
             admin.set_ip(match admin {
                 std::net::SocketAddr::V4(_) => std::net::Ipv4Addr::LOCALHOST.into(),
                 std::net::SocketAddr::V6(_) => std::net::Ipv6Addr::LOCALHOST.into(),
             });
         }
         let local = format!("http://{admin}{}", link.path);
-        // The name of a proxy with TLS before the API; addresses are for programs inside of the network.
+        // The name of a TLS proxy in front of the API; IP addresses are for programs inside the network.
         let name =
             config.admin_hosts.iter().find(|name| name.parse::<IpAddr>().is_err() && !name.starts_with('['));
         let url = name.map_or_else(|| local.clone(), |name| format!("https://{name}{}", link.path));

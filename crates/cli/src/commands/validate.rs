@@ -28,9 +28,9 @@ Examples:
   cogwork validate --format github                 annotations for a pull request
   cogwork validate --format json | jq .errors";
 
-/// The warning about a secret that is not set on this machine, which says nothing of the files.
+/// The warning about a secret missing on this machine, which is not about the files.
 const OF_MACHINE: &str = "missing-secret";
-/// The most bytes that are read of a file outside the project: more than the loader takes, so that it says so itself.
+/// The maximum size of a file outside the project: above the loader's limit, so that the loader reports it.
 const MAX_BYTES: u64 = 512 << 10;
 
 /// Check automations, connections, connectors and settings
@@ -87,7 +87,7 @@ impl Subcommand for Validate {
             findings.files += 1;
             findings.reports.extend(settings::check(dir)?);
         }
-        // The surroundings of a file count even where only that file is asked for.
+        // A file is checked in the context of the whole project even if only that file is named.
         let checked =
             if everything { project::check(dir, &[])? } else { engine::check_project(dir, &inside)? };
         if everything || !inside.is_empty() {
@@ -110,7 +110,7 @@ impl Subcommand for Validate {
     }
 }
 
-/// Checks a file that is none of the project as one of it.
+/// Checks a file outside the project as if it were part of it.
 fn check_draft(catalog: &Catalog, path: &Path) -> anyhow::Result<Report> {
     use std::io::Read as _;
     let mut text = String::new();
@@ -125,7 +125,7 @@ fn check_draft(catalog: &Catalog, path: &Path) -> anyhow::Result<Report> {
 }
 
 impl Findings {
-    /// Adds what there is to say of secrets that these files name and that are not set.
+    /// Adds warnings about missing secrets that these files name.
     fn missing_secrets(&mut self, context: &Context, catalog: &Catalog, is_wanted: impl Fn(&str) -> bool) {
         // An invalid setting is reported separately.
         let Ok(config) = context.config(&[], LogProfile::Tool) else { return };
@@ -141,7 +141,7 @@ impl Findings {
         }
     }
 
-    /// The warnings about the files themselves, whatever the machine.
+    /// The warnings about the files themselves, independent of the machine.
     fn warnings_of_files(&self) -> usize {
         let of_machine =
             self.reports.iter().flat_map(Report::diagnostics).filter(|told| told.code == OF_MACHINE);
@@ -161,7 +161,7 @@ impl Findings {
         self.errors() > 0 || (strict && self.warnings_of_files() > 0)
     }
 
-    /// `above` is the project folder, seen from the top of the repository that a build checks.
+    /// Prints the findings. `above` is the path of the project folder from the root of the repository that CI checks.
     fn show(&self, format: Format, above: &str) -> anyhow::Result<()> {
         let (errors, warnings) = (self.errors(), self.warnings());
         let hints: usize = self.reports.iter().map(Report::hint_count).sum();
@@ -192,7 +192,7 @@ impl Findings {
     }
 }
 
-/// Where the project folder is, seen from the top of the repository that a build of GitHub checks; empty elsewhere.
+/// The path of the project folder from the root of the repository that GitHub Actions checks; empty elsewhere.
 fn above(dir: &Path) -> String {
     let inside = || {
         let top = fs::canonicalize(std::env::var_os("GITHUB_WORKSPACE")?).ok()?;

@@ -1,4 +1,4 @@
-//! Files that the program creates for a start: a project folder and the schemas.
+//! Creates initial files: a project folder and the schemas.
 
 mod project;
 
@@ -12,10 +12,10 @@ use crate::paths;
 
 pub(crate) use project::files;
 
-/// Writes a new file, its folder if need be; never over one that is there.
+/// Writes a new file and its folder; never overwrites a file.
 ///
 /// # Errors
-/// The file is there, or the system refuses.
+/// The file exists, or it cannot be written.
 pub(crate) fn create(path: &Path, text: &str) -> anyhow::Result<()> {
     make_parent(path)?;
     let made = OpenOptions::new().write(true).create_new(true).open(path);
@@ -28,7 +28,7 @@ pub(crate) fn create(path: &Path, text: &str) -> anyhow::Result<()> {
     })
 }
 
-/// Makes the folder that a file goes to.
+/// Creates the parent folder of a file.
 pub(crate) fn make_parent(path: &Path) -> anyhow::Result<()> {
     let Some(parent) = path.parent() else { return Ok(()) };
     fs::create_dir_all(parent).with_context(|| format!("cannot make the folder `{}`", parent.display()))

@@ -83,10 +83,10 @@ when a step runs, so a new one applies at once. Never put them into this folder.
 `cogwork connectors list` shows the connectors.
 ";
 
-/// The files of a new project folder, by path, its schemas for what is in force there. The settings file names every setting, each in a comment.
+/// The files of a new project folder, by path, with schemas for this catalog. The settings file lists every setting in a comment.
 ///
 /// # Errors
-/// A schema has no JSON form, which would be a fault of this program.
+/// A schema has no JSON form, which would be a bug.
 pub(crate) fn files(catalog: &Catalog) -> anyhow::Result<Vec<(String, String)>> {
     let mut files = vec![
         ("automations/hello.yaml".to_owned(), HELLO.to_owned()),

@@ -1,11 +1,11 @@
-//! Settings that contradict each other. They can come from several sources, so this is no check of the file.
+//! Checks for contradicting settings. They can come from several sources, so this is not a check of the file.
 
 use super::Config;
 
 /// Checks the given settings against each other.
 ///
 /// # Errors
-/// Two of them cannot both have an effect; says which, and what to do.
+/// Two of them cannot both take effect; the message names them and the fix.
 pub(super) fn check(config: &Config) -> Result<(), String> {
     let given = |key: &str| config.given.contains_key(key);
     if config.retention.keep_failed == Some(true) && given("retention.failedDays") {
@@ -29,7 +29,7 @@ pub(super) fn check(config: &Config) -> Result<(), String> {
     Ok(())
 }
 
-/// The settings that have no effect because of others, each as a sentence.
+/// The settings without effect because of others, each as a sentence.
 pub(super) fn without_effect(config: &Config) -> Vec<String> {
     let mut sentences = Vec::new();
     if config.master_key.is_some() && config.key_file.is_some() {

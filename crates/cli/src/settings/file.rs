@@ -1,4 +1,4 @@
-//! `cogwork.yaml`: every problem at once, each at its place.
+//! Loads `cogwork.yaml` and reports all problems together, each with its span.
 
 use std::fs;
 use std::io;
@@ -12,13 +12,13 @@ use super::table::{SETTINGS, Setting};
 use super::{Config, FILE, Origin};
 use crate::mask;
 
-/// The most bytes of the file that are read; the parser's own limit is below and tells of itself.
+/// The maximum size of the file in bytes: above the parser's limit, so that the parser reports it.
 const MAX_BYTES: u64 = 512 << 10;
 
-/// Lays the file of a project folder over `config`; nothing happens where there is none. Gives what there is to say.
+/// Applies the settings file of a project folder to `config`, if there is one. Returns its diagnostics.
 ///
 /// # Errors
-/// The file is there and cannot be read.
+/// The file exists and cannot be read.
 pub(super) fn apply(dir: &Path, config: &mut Config) -> anyhow::Result<Option<Report>> {
     let path = dir.join(FILE);
     let text = match read(&path) {
@@ -30,15 +30,15 @@ pub(super) fn apply(dir: &Path, config: &mut Config) -> anyhow::Result<Option<Re
     Ok((!report.is_empty()).then_some(report))
 }
 
-/// Lays the text of a settings file over `config`.
+/// Applies the text of a settings file to `config`.
 pub(super) fn apply_text(text: &str, dir: &Path, config: &mut Config) -> Report {
     let diagnostics = Diagnostics::new(Source::new(FILE, text));
-    // A file of comments is a file without settings.
+    // A file of comments has no settings.
     if let Some(node) = parse(&diagnostics).filter(|node| !node.is_null()) {
         read_keys(&node, dir, config, &diagnostics);
     }
     let report = diagnostics.into_report();
-    // A report shows lines of the file, also beside the mistake, and prints them where people copy from.
+    // A report shows lines of the file around the error, and users copy its output.
     Report::new(Source::new(FILE, mask::blank(text)), report.diagnostics().to_vec())
 }
 
@@ -97,7 +97,7 @@ fn take(setting: &Setting, node: Option<&Node>, dir: &Path, config: &mut Config,
     }
 }
 
-/// The values as text, just as a variable or a flag would give them.
+/// The values as text, in the form of a variable or a flag.
 fn values(setting: &Setting, node: &Node, diagnostics: &Diagnostics) -> Result<Vec<String>, String> {
     match &node.kind {
         Kind::List(items) if setting.list => items.iter().map(|item| scalar(item, diagnostics)).collect(),

@@ -1,14 +1,14 @@
-//! The check that the folder of files reaches nothing that Automations must not touch.
+//! Checks that the files folder does not expose anything that automations must not access.
 
 use std::path::{Path, PathBuf};
 
 use super::Config;
 
-/// Checks that `filesDir` is not, does not hold and is not inside the data folder, the folder of secrets or
-/// `automations/`: `files.read` would give a caller the admin token, and `files.write` would let one write Automations.
+/// Checks that `filesDir` does not equal, contain or lie within the data folder, the secrets folder or
+/// `automations/`: `files.read` would expose the admin token, and `files.write` could write automations.
 ///
 /// # Errors
-/// It is or does; says what to write instead.
+/// It does; the message suggests another folder.
 pub(super) fn check(config: &Config) -> Result<(), String> {
     let Some(files) = &config.files_dir else { return Ok(()) };
     let resolved = resolve(files);
@@ -44,11 +44,11 @@ pub(super) fn check(config: &Config) -> Result<(), String> {
     }
 }
 
-/// Checks that neither the data folder nor that of secrets is in a folder of project files, in which a link or a file name would show what
-/// is in them.
+/// Checks that neither the data folder nor the secrets folder is in a folder of project files, where a symlink or a file name
+/// would expose their content.
 ///
 /// # Errors
-/// One of them is; says what to write instead.
+/// One of them is; the message suggests another folder.
 pub(super) fn check_private(config: &Config) -> Result<(), String> {
     let key = config.key_file.as_deref();
     let private = [
@@ -73,7 +73,7 @@ fn parent(path: &Path) -> &Path {
     path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."))
 }
 
-/// The path with the links in it resolved, as far as it is there. The rest of it is made later, without links.
+/// The path with the symlinks of its existing part resolved. The rest will be created without symlinks.
 fn resolve(path: &Path) -> PathBuf {
     let path = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
     for there in path.ancestors() {

@@ -4,14 +4,14 @@ use clap::{Arg, ArgAction, ArgMatches, Args, Command, FromArgMatches};
 
 use super::table::{SETTINGS, Sample, Scope, Setting};
 
-/// For [`Flags`]: those of commands that look for the data.
+/// For [`Flags`]: the flags of commands that read the data.
 pub(crate) const PLACE: u8 = Scope::Place as u8;
-/// For [`Flags`]: those of commands that run automations.
+/// For [`Flags`]: the flags of commands that run automations.
 pub(crate) const RUN: u8 = Scope::Run as u8;
-/// For [`Flags`]: those of the daemon.
+/// For [`Flags`]: the flags of the daemon.
 pub(crate) const SERVE: u8 = Scope::Serve as u8;
 
-/// A setting with the values that a flag gave it.
+/// A setting with the values of its flag.
 pub(crate) type FlagValues = (&'static Setting, Vec<String>);
 
 /// The flags of the settings up to a scope: [`PLACE`], [`RUN`] or [`SERVE`].
@@ -19,7 +19,7 @@ pub(crate) type FlagValues = (&'static Setting, Vec<String>);
 pub(crate) struct Flags<const SCOPE: u8>(Vec<FlagValues>);
 
 impl<const SCOPE: u8> Flags<SCOPE> {
-    /// The value.
+    /// The given settings.
     pub(crate) fn given(&self) -> &[FlagValues] {
         &self.0
     }
@@ -30,7 +30,7 @@ impl<const SCOPE: u8> Flags<SCOPE> {
 }
 
 impl<const SCOPE: u8> std::fmt::Debug for Flags<SCOPE> {
-    /// Names the settings alone: their values can hold a password.
+    /// Prints only the names of the settings: their values may contain a password.
     fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         formatter.debug_list().entries(self.0.iter().map(|(setting, _)| setting.key)).finish()
     }

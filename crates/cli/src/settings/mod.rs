@@ -1,4 +1,4 @@
-//! The settings: defaults, over them `cogwork.yaml`, over it `COGWORK_…` variables, over all flags.
+//! The settings: defaults, overridden by `cogwork.yaml`, by `COGWORK_…` variables, and by flags.
 //!
 //! Each setting is one row of [`SETTINGS`]; its key in the file, its variable, its flag, its help and its line in a
 //! new project's `cogwork.yaml` come from there.
@@ -45,14 +45,14 @@ const PREFIX: &str = "COGWORK_";
 pub(crate) enum LogFormat {
     /// For people.
     Text,
-    /// One JSON object a line.
+    /// One JSON object per line.
     Json,
 }
 
 impl LogFormat {
     /// The key of the setting.
     pub(crate) const KEY: &str = "log.format";
-    /// The word for [`LogFormat::Json`].
+    /// The value of [`LogFormat::Json`].
     pub(crate) const JSON: &str = "json";
 }
 
@@ -63,12 +63,12 @@ pub(crate) enum Origin {
     File,
     /// The variable of this name.
     Variable(String),
-    /// The flag of this name, without the dashes before it.
+    /// The flag of this name, without the leading dashes.
     Flag(String),
 }
 
 impl Origin {
-    /// The name of the source of a value that was not given.
+    /// The name of the source of a default value.
     pub(crate) const DEFAULT: &str = "default";
 }
 
@@ -88,7 +88,7 @@ pub(crate) struct Config {
     pub(crate) dir: PathBuf,
     pub(crate) data_dir: PathBuf,
     pub(crate) secrets_dir: PathBuf,
-    /// The file of the key that seals the secrets of the store; `master.key` of the data folder if not given.
+    /// The file of the key that encrypts the secrets of the store; default: `master.key` in the data folder.
     pub(crate) key_file: Option<PathBuf>,
     /// The key itself, if the environment or systemd provides it.
     pub(crate) master_key: Option<Secret>,
@@ -97,7 +97,7 @@ pub(crate) struct Config {
     pub(crate) admin_hosts: Vec<String>,
     /// The identity provider of the web UI.
     pub(crate) oidc: Oidc,
-    /// True if the API refuses changes of project files.
+    /// True if the API rejects changes of project files.
     pub(crate) read_only: bool,
     pub(crate) public_metrics: bool,
     pub(crate) public_url: Option<String>,
@@ -116,17 +116,17 @@ pub(crate) struct Config {
     pub(crate) connections_per_address: usize,
     pub(crate) log_level: Option<String>,
     pub(crate) log_format: LogFormat,
-    /// Hides secrets in the log and in the history.
+    /// Redacts secrets in the log and in the history.
     pub(crate) redactor: Redactor,
-    /// The token of the API, from the environment. It has no key: secrets belong in no committed file, nor on a command
-    /// line, which a list of processes shows.
+    /// The token of the API, from the environment. It is not a setting: secrets must not be in committed files, nor on a command
+    /// line, which the process list shows.
     pub(crate) admin_token: Option<Secret>,
-    /// The settings that were given, by key, with their source and their values as text.
+    /// The explicit settings by key, with their source and their values as text.
     pub(crate) given: BTreeMap<&'static str, (Origin, Vec<GivenText>)>,
 }
 
 impl Config {
-    /// The defaults over this project folder.
+    /// The defaults for this project folder.
     pub(crate) fn new(dir: &Path) -> Self {
         let engine = engine::Settings::new(dir);
         let server = server::ServerOptions::new(engine.data_dir.clone());
@@ -163,10 +163,10 @@ impl Config {
         }
     }
 
-    /// The settings of the project folder `dir`, laid one over the other.
+    /// Loads the settings of the project folder `dir` from all sources.
     ///
     /// # Errors
-    /// A value is wrong. What is wrong in the file has been shown.
+    /// A value is invalid. Errors in the file have been printed.
     pub(crate) fn load(dir: &Path, environment: &Environment, flags: &[FlagValues]) -> anyhow::Result<Self> {
         let mut config = Self::new(dir);
         if let Some(report) = file::apply(dir, &mut config)? {
@@ -196,17 +196,17 @@ impl Config {
         check::without_effect(self)
     }
 
-    /// Where the store is.
+    /// The location of the store.
     pub(crate) fn store_location(&self) -> store::Location {
         self.store.clone().unwrap_or_else(|| self.data_dir.as_path().into())
     }
 
-    /// The base of the hook addresses that people are shown, where the hook listener is at `hooks`.
+    /// The base URL of hook addresses for users, if the hook listener is at `hooks`.
     pub(crate) fn base(&self, hooks: SocketAddr) -> String {
         self.public_url.clone().unwrap_or_else(|| format!("http://{}", values::reachable(hooks)))
     }
 
-    /// Where the keys are that seal the secrets of the store.
+    /// The source of the keys that encrypt the secrets of the store.
     pub(crate) fn keys(&self) -> KeySource {
         let file = self.key_file.clone();
         let own = KeySource::in_folder(&self.data_dir);
@@ -268,7 +268,7 @@ pub(crate) fn check(dir: &Path) -> anyhow::Result<Option<Report>> {
     file::apply(dir, &mut Config::new(dir))
 }
 
-/// The format of the log that the settings file of a project folder names, also if the file has mistakes.
+/// The log format in the settings file of a project folder, even if the file has errors.
 pub(crate) fn log_format(dir: &Path) -> LogFormat {
     let mut config = Config::new(dir);
     let _ = file::apply(dir, &mut config);
@@ -280,10 +280,10 @@ pub(crate) fn exists(dir: &Path) -> bool {
     dir.join(FILE).is_file()
 }
 
-/// The name of the systemd credential that holds the key which seals secrets.
+/// The name of the systemd credential with the key that encrypts secrets.
 const CREDENTIAL: &str = "cogwork-master-key";
 
-/// The key that systemd gives the service, if it does (`LoadCredential=cogwork-master-key:…`).
+/// The key from the systemd credential, if there is one (`LoadCredential=cogwork-master-key:…`).
 fn credential() -> anyhow::Result<Option<Secret>> {
     let Some(folder) = std::env::var_os("CREDENTIALS_DIRECTORY") else { return Ok(None) };
     let path = Path::new(&folder).join(CREDENTIAL);
@@ -294,7 +294,7 @@ fn credential() -> anyhow::Result<Option<Secret>> {
     }
 }
 
-/// The `COGWORK_…` variables with which the process was started.
+/// The `COGWORK_…` variables of the process at its start.
 static VARIABLES: OnceLock<BTreeMap<String, Secret>> = OnceLock::new();
 
 /// The `COGWORK_…` variables of the process.
@@ -302,7 +302,7 @@ static VARIABLES: OnceLock<BTreeMap<String, Secret>> = OnceLock::new();
 pub(crate) struct Environment(BTreeMap<String, Secret>);
 
 impl Environment {
-    /// Variables that are no settings.
+    /// Variables that are not settings.
     const OTHERS: [&str; 5] = [
         "COGWORK_DIR",
         "COGWORK_ADMIN_TOKEN",
@@ -311,7 +311,7 @@ impl Environment {
         "COGWORK_SERVICE_FILE",
     ];
 
-    /// Variables with a secret of the daemon, which stay in the environment no longer than it takes to read them.
+    /// Variables with a secret of the daemon, which are removed from the environment once read.
     const SECRET: [&str; 3] = ["COGWORK_ADMIN_TOKEN", "COGWORK_MASTER_KEY", "COGWORK_STORE"];
 
     /// The variables of this process.
@@ -319,7 +319,7 @@ impl Environment {
         Self(VARIABLES.get_or_init(Self::read).clone())
     }
 
-    /// Reads the variables, and takes those with a secret of the daemon out of the environment. Before any thread is started.
+    /// Reads the variables, and removes those with a secret of the daemon from the environment. Call before any thread starts.
     pub(crate) fn take() {
         VARIABLES.get_or_init(Self::read);
         Self::SECRET.iter().for_each(|name| allocator::remove_variable(name));
@@ -336,7 +336,7 @@ impl Environment {
     fn apply(&self, config: &mut Config) -> anyhow::Result<()> {
         for setting in SETTINGS {
             let name = setting.variable();
-            // An empty variable is how a shell unsets one for a command.
+            // An empty variable counts as unset, as in a shell.
             let Some(value) = self.value(&name).filter(|value| !value.is_empty()) else { continue };
             let values = setting.split(value);
             let origin = Origin::Variable(name.clone());
@@ -352,39 +352,39 @@ impl Environment {
         };
         config.admin_token = self.0.get("COGWORK_ADMIN_TOKEN").cloned();
         let own = [&config.master_key, &config.admin_token].into_iter().flatten();
-        // The variable of the master key holds several keys while they are changed.
+        // The master key variable holds several keys during a rotation.
         own.flat_map(|secret| secret.expose().split([',', '\n']))
             .for_each(|secret| config.redactor.add_secret(secret.trim()));
         Ok(())
     }
 
-    /// The format of the log, if a variable gives one.
+    /// The log format, if a variable sets it.
     pub(crate) fn log_format(&self) -> Option<String> {
         let setting = Setting::find(LogFormat::KEY)?;
         self.value(&setting.variable()).filter(|value| !value.is_empty()).map(str::to_owned)
     }
 
-    /// The value of a variable with which the process was started, if it was set.
+    /// The value of a variable at the start of the process, if it was set.
     pub(crate) fn value(&self, name: &str) -> Option<&str> {
         self.0.get(name).map(Secret::expose)
     }
 
-    /// The variables that [`take`](Self::take) takes out of the environment, with their values.
+    /// The variables that [`take`](Self::take) removes from the environment, with their values.
     pub(crate) fn taken(&self) -> impl Iterator<Item = (&str, &str)> {
         Self::SECRET.into_iter().filter_map(|name| Some((name, self.value(name)?)))
     }
 
-    /// Variables that are probably meant as settings and are none, each with the name that it is near.
+    /// Unknown variables that are similar to a setting, each with the nearest name.
     pub(crate) fn unknown_variables(&self) -> Vec<(String, String)> {
         let known: Vec<String> =
             SETTINGS.iter().map(Setting::variable).chain(Self::OTHERS.map(Into::into)).collect();
         let bare = |name: &str| name.trim_start_matches(PREFIX).to_owned();
         let names: Vec<String> = known.iter().map(|name| bare(name)).collect();
-        // Secrets have variables of any name.
+        // Variables of secrets may have any name.
         let unknown =
             self.0.keys().filter(|name| !known.contains(name) && !name.starts_with("COGWORK_SECRET_"));
         let near = unknown.filter_map(|name| {
-            // Without what all of them begin with, or everything would be near.
+            // Without their common prefix, which would make all names similar.
             let near = text::diagnostic::nearest(&bare(name), names.iter().map(String::as_str))?;
             Some((name.clone(), format!("{PREFIX}{near}")))
         });

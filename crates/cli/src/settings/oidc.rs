@@ -1,11 +1,11 @@
-//! The settings of the identity provider at which people log in to the web UI.
+//! The settings of the identity provider of the web UI.
 
 use server::{LoginOptions, Scope, Scopes};
 
 use super::Config;
 use super::values::Values;
 
-/// The settings of the provider, as far as they are given.
+/// The settings of the provider; any may be absent.
 #[derive(Clone, Debug)]
 pub(crate) struct Oidc {
     pub(crate) issuer: Option<String>,
@@ -51,10 +51,10 @@ impl Oidc {
     }
 }
 
-/// Checks that the settings of the provider are complete. They may come from several sources, so this is no check of the file.
+/// Checks that the settings of the provider are complete. They may come from several sources, so this is not a check of the file.
 ///
 /// # Errors
-/// One is missing; says which.
+/// A setting is missing; the message names it.
 pub(super) fn check(config: &Config) -> Result<(), String> {
     let oidc = &config.oidc;
     if oidc.issuer.is_none() {
@@ -81,7 +81,7 @@ pub(super) fn check(config: &Config) -> Result<(), String> {
     Ok(())
 }
 
-/// The address of an issuer, exactly as the provider writes it.
+/// The URL of an issuer, exactly as the provider writes it.
 pub(super) fn issuer(values: &Values<'_>) -> Result<String, String> {
     let issuer = values.one()?;
     connector::oidc::check_issuer(issuer)?;
@@ -94,15 +94,15 @@ pub(super) fn secret(values: &Values<'_>) -> Result<String, String> {
     if engine::is_secret_name(name) {
         return Ok(name.to_owned());
     }
-    // Not repeated: it may be the secret itself.
+    // Not repeated: the value may be the secret itself.
     Err("it is no name of a secret; set the secret with `cogwork secrets set NAME`, and give its name here"
         .to_owned())
 }
 
-/// `WHO=SCOPE+SCOPE`, each with the scopes of that group or person.
+/// `WHO=SCOPE+SCOPE`: the scopes of a group or user.
 pub(super) fn grants(values: &Values<'_>) -> Result<Vec<(String, Scopes)>, String> {
     let grant = |item: &String| {
-        // The name may have an equals sign too: groups of LDAP do.
+        // The name may contain an equals sign: LDAP groups do.
         let (who, scopes) = item
             .rsplit_once('=')
             .filter(|(who, _)| !who.trim().is_empty())
@@ -114,7 +114,7 @@ pub(super) fn grants(values: &Values<'_>) -> Result<Vec<(String, Scopes)>, Strin
     values.items.iter().map(grant).collect()
 }
 
-/// As [`grants`], for verified e-mail addresses and domains: `ann@example.com=admin`, `@example.com=read`.
+/// Like [`grants`], for verified e-mail addresses and domains: `ann@example.com=admin`, `@example.com=read`.
 pub(super) fn emails(values: &Values<'_>) -> Result<Vec<(String, Scopes)>, String> {
     let grants = grants(values)?;
     let is_email = |who: &str| who.rsplit_once('@').is_some_and(|(_, domain)| !domain.is_empty());
@@ -126,7 +126,7 @@ pub(super) fn emails(values: &Values<'_>) -> Result<Vec<(String, Scopes)>, Strin
     }
 }
 
-/// Words of the protocol: scopes to request, names of claims.
+/// Protocol identifiers: scopes to request, names of claims.
 pub(super) fn words(values: &Values<'_>) -> Result<Vec<String>, String> {
     match values.items.iter().find(|word| word.is_empty() || word.contains(char::is_whitespace)) {
         Some(word) => Err(format!("`{word}` is no scope of OpenID Connect; write `profile`")),
@@ -177,7 +177,7 @@ mod tests {
     #[test]
     fn a_secret_value_given_as_its_name_is_not_repeated() {
         let message = checked("oidc: {clientSecret: 'Sup3r s3cret!'}").expect_err("refused");
-        // The excerpt of the file below the message has it, as it has every line.
+        // The excerpt of the file below the message contains it, as it contains every line.
         assert!(!message.lines().next().unwrap_or_default().contains("s3cret"), "{message}");
     }
 

@@ -4,7 +4,7 @@ use serde_json::{Map, Value, json};
 
 use super::table::{SETTINGS, Setting};
 
-/// The JSON Schema of the file of settings.
+/// The JSON Schema of the settings file.
 pub(crate) fn schema() -> Value {
     let mut root = Map::new();
     for setting in SETTINGS {
@@ -43,13 +43,13 @@ fn property(setting: &Setting) -> Value {
     property
 }
 
-/// The form of its values, by the placeholder that stands for them in the help.
+/// The schema of its values, by their placeholder in the help.
 fn value(setting: &Setting) -> Value {
     let one = match setting.value {
         "true|false" => json!({"type": "boolean"}),
         "N" | "DAYS" => json!({"type": "integer", "minimum": 1}),
         "SIZE" => json!({"type": "string", "pattern": "^[0-9]+(B|[KMGT]i?B)$"}),
-        // A port alone is a listener on the loopback address.
+        // A port alone means the loopback address.
         "ADDRESS" => json!({"type": ["string", "integer"]}),
         "EMAIL=SCOPES" | "GROUP=SCOPES" => {
             let scopes = server::Scope::ALL.map(server::Scope::as_str).join("|");

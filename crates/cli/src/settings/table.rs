@@ -6,12 +6,12 @@ use super::values::{self, Values};
 use super::{Config, LogFormat, Origin, oidc};
 use crate::mask::GivenText;
 
-/// Which commands a setting matters to; those of a later one take the flags of the earlier ones too.
+/// The commands that use a setting; later ones also take the flags of earlier ones.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Scope {
-    /// All of them, which take its flag already.
+    /// All commands, which have its flag already.
     Everywhere,
-    /// The commands that look for the data.
+    /// The commands that read the data.
     Place,
     /// The commands that run automations.
     Run,
@@ -37,7 +37,7 @@ impl Sample {
         }
     }
 
-    /// As it is written.
+    /// The text of the value.
     pub(crate) fn text(self) -> &'static str {
         match self {
             Self::Default(text) | Self::Example(text) => text,
@@ -49,7 +49,7 @@ impl Sample {
 pub(crate) struct Setting {
     /// Its key in `cogwork.yaml`; a dot means a mapping.
     pub(crate) key: &'static str,
-    /// Which commands it matters to.
+    /// The commands that use it.
     pub(crate) scope: Scope,
     /// The placeholder for its value in `--help`.
     pub(crate) value: &'static str,
@@ -254,7 +254,7 @@ pub(crate) const SETTINGS: &[Setting] = &[
         list: false,
         about: "The folder of files.read, files.write and files.list; without it they fail",
         sample: Sample::Example("files"),
-        // Relative to the project folder wherever it is given, as the manual says: automations work in it.
+        // Relative to the project folder from every source, as documented: automations work in it.
         set: |config, values| {
             let path = config.dir.join(values.one()?);
             config.files_dir = Some(path);
@@ -431,7 +431,7 @@ pub(crate) const SETTINGS: &[Setting] = &[
 ];
 
 impl Setting {
-    /// The setting of this key.
+    /// The setting with this key.
     pub(crate) fn find(key: &str) -> Option<&'static Self> {
         SETTINGS.iter().find(|setting| setting.key == key)
     }
@@ -441,12 +441,12 @@ impl Setting {
         format!("COGWORK_{}", self.words('_').to_ascii_uppercase())
     }
 
-    /// Its flag without the dashes before it: `outbound.allow` is `outbound-allow`.
+    /// Its flag without the leading dashes: `outbound.allow` is `outbound-allow`.
     pub(crate) fn flag(&self) -> String {
         self.words('-')
     }
 
-    /// The values in one text: those of a list are apart by commas.
+    /// Splits a text into values: a list is separated by commas.
     pub(crate) fn split(&self, text: &str) -> Vec<String> {
         if !self.list {
             return vec![text.to_owned()];
@@ -455,7 +455,7 @@ impl Setting {
         items.map(str::to_owned).collect()
     }
 
-    /// Takes these values, which `origin` gave; paths are relative to `base`.
+    /// Sets these values from `origin`; paths are relative to `base`.
     pub(super) fn apply(
         &self,
         config: &mut Config,
@@ -464,7 +464,7 @@ impl Setting {
         origin: Origin,
     ) -> Result<(), String> {
         let given: Vec<GivenText> = items.iter().map(GivenText::new).collect();
-        // A message that repeats a value does so without its credentials.
+        // A message that repeats a value masks its credentials.
         let masked = |message: String| {
             let values =
                 items.iter().map(|item| item.trim()).zip(&given).filter(|(item, _)| !item.is_empty());

@@ -1,4 +1,4 @@
-//! The values of settings, read from text: all that a variable or a flag can give.
+//! Parses the values of settings from text, as in variables and flags.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::path::{Path, PathBuf};
@@ -8,7 +8,7 @@ use text::diagnostic::nearest;
 
 /// The value of a setting.
 pub(super) struct Values<'a> {
-    /// One value, or those of a list.
+    /// The single value, or the values of a list.
     pub(super) items: &'a [String],
     /// The folder that paths are relative to.
     pub(super) base: &'a Path,
@@ -29,7 +29,7 @@ pub(super) fn text(values: &Values<'_>) -> Result<String, String> {
     values.one().map(str::to_owned)
 }
 
-/// `host:port` with an address or `localhost`, or a port alone on this machine's own address.
+/// `host:port` with an IP address or `localhost`, or only a port on the loopback address.
 pub(super) fn address(values: &Values<'_>) -> Result<SocketAddr, String> {
     let text = values.one()?;
     let own = |port| SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), port);
@@ -42,7 +42,7 @@ pub(super) fn address(values: &Values<'_>) -> Result<SocketAddr, String> {
     })
 }
 
-/// An address under which a listener that takes everything can be reached from this machine.
+/// An address at which a wildcard listener is reachable from this machine.
 pub(super) fn reachable(address: SocketAddr) -> SocketAddr {
     match address.ip() {
         IpAddr::V4(ip) if ip.is_unspecified() => SocketAddr::new(Ipv4Addr::LOCALHOST.into(), address.port()),
@@ -51,7 +51,7 @@ pub(super) fn reachable(address: SocketAddr) -> SocketAddr {
     }
 }
 
-/// An address that begins with `http://` or `https://`, without query or fragment; a slash at its end goes.
+/// A URL that begins with `http://` or `https://`, without query or fragment; a trailing slash is removed.
 pub(super) fn url(values: &Values<'_>) -> Result<String, String> {
     let text = values.one()?;
     let rest = text.strip_prefix("https://").or_else(|| text.strip_prefix("http://"));
@@ -73,7 +73,7 @@ pub(super) fn store(values: &Values<'_>) -> Result<store::Location, String> {
     store::Location::parse(values.one()?, values.base).map_err(|error| error.to_string())
 }
 
-/// One of some words.
+/// One of these keywords.
 pub(super) fn word<T: Copy>(values: &Values<'_>, words: &[(&str, T)]) -> Result<T, String> {
     let text = values.one()?;
     let found = words.iter().find(|(word, _)| *word == text).map(|(_, value)| *value);
@@ -85,10 +85,10 @@ pub(super) fn word<T: Copy>(values: &Values<'_>, words: &[(&str, T)]) -> Result<
     })
 }
 
-/// The words for the levels of the log.
+/// The log levels.
 const LEVELS: [&str; 6] = ["error", "warn", "info", "debug", "trace", "off"];
 
-/// Levels of the log: one, or a list of `part=level`. Another word would be taken for the name of a part, and switch the rest
+/// Log levels: one, or a list of `part=level`. An unknown level would be taken for a part and switch the rest
 /// off.
 pub(super) fn log_level(values: &Values<'_>) -> Result<String, String> {
     let text = values.one()?;

@@ -43,7 +43,7 @@ pub struct ConnectionType {
     /// Manifest terms, each with the input that names the service's term for it.
     #[serde(skip)]
     pub(crate) vocabulary: Vec<(String, String)>,
-    /// The input that names the header with the service's request id, which its support asks for.
+    /// The input that names the header with the service's request id, for its support.
     #[serde(skip)]
     pub(crate) request_id: Option<String>,
 }
@@ -148,7 +148,7 @@ impl ResolvedConnection {
         self.oauth.as_ref()
     }
 
-    /// Sets the source of tokens, and replaces the address of the gateway by `base` if it is given.
+    /// Sets the source of tokens, and replaces the address of the gateway by `base` if set.
     #[must_use]
     pub fn with_tokens(mut self, tokens: Arc<dyn TokenSource>, base: Option<BaseUrl>) -> Self {
         self.tokens = Some(Tokens(tokens));

@@ -93,7 +93,7 @@ impl ErrorShape {
             message.push_str(&format!("; it asks to wait {}", text::units::format_duration(wait)));
             if wait > RetryPolicy::MAX_RETRY_AFTER {
                 let most = text::units::format_duration(RetryPolicy::MAX_RETRY_AFTER);
-                message.push_str(&format!(", of which {most} at most is waited"));
+                message.push_str(&format!("; the wait is limited to {most}"));
             }
         }
         let mut error = self.response_error(ErrorKind::Status, message, response);
@@ -244,7 +244,7 @@ fn one_line(text: &str, redactor: &Redactor) -> String {
     redactor.redact_excerpt(&line, MAX_MESSAGE).into_owned()
 }
 
-/// Returns the time that a response asks to wait (RFC 9110, 10.2.3): whole seconds, or a date relative to the `Date`
+/// Returns the wait that a response requests (RFC 9110, 10.2.3): whole seconds, or a date relative to the `Date`
 /// of the response, which makes clock differences irrelevant. Callers wait at most [`RetryPolicy::MAX_RETRY_AFTER`].
 pub(super) fn retry_after(response: &Response, now: Timestamp) -> Option<Duration> {
     let text = response.header("retry-after")?.trim();
@@ -272,7 +272,10 @@ pub(super) fn timeout_error(subject: &str, limit: Duration) -> ActionError {
 
 /// Creates the error for a request while the network is disabled.
 pub(super) fn network_disabled(subject: &str) -> ActionError {
-    ActionError::new(ErrorKind::Blocked, format!("{subject} is not called: nothing goes out here"))
+    ActionError::new(
+        ErrorKind::Blocked,
+        format!("{subject} is not called: outgoing requests are disabled here"),
+    )
 }
 
 /// Creates the error for an address that the guard blocks.
@@ -448,7 +451,7 @@ mod tests {
     fn a_retry_after_over_the_cap_is_reported_as_requested() {
         let error = error(429, &[("retry-after", "18000")], "");
         let expected =
-            "the wiki answered 429 Too Many Requests; it asks to wait 5h, of which 1h at most is waited";
+            "the wiki answered 429 Too Many Requests; it asks to wait 5h; the wait is limited to 1h";
         assert_eq!(error.message, expected);
         assert_eq!(error.retry_after_ms, Some(3_600_000));
     }

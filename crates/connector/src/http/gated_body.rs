@@ -17,7 +17,7 @@ pub(super) struct GatedBody {
     inner: StreamingBody,
     gate: Arc<dyn Gate>,
     timer: Arc<dyn Timer>,
-    /// The pause until the gate is asked again. The lock is never taken: it makes the body `Sync`, as `reqwest` wants it.
+    /// The pause until the gate is polled again. The lock is never taken: it makes the body `Sync`, as `reqwest` wants it.
     pause: Mutex<Option<Pause>>,
 }
 

@@ -70,8 +70,8 @@ pub fn install_crypto() {
     let _ = rustls::crypto::ring::default_provider().install_default();
 }
 
-/// A client for the collector of OpenTelemetry, whose address the operator gives: without the guard of calls, and without redirects, which
-/// would take what is sent to another host.
+/// A client for the OpenTelemetry collector, whose address the operator configures: without the guard of calls, and without redirects, which
+/// would send the data to another host.
 ///
 /// # Errors
 /// The client cannot be built.
@@ -185,7 +185,7 @@ impl Timer for SystemTimer {
 /// Decides if requests may leave the process. A daemon that shares its store, and that the others may have declared dead, must not
 /// send any: they would make the same calls.
 pub trait Gate: Send + Sync {
-    /// Returns true if a request may be sent now. Cheap: it is asked right before each request, and before its body.
+    /// Returns true if a request may be sent now. Cheap: called right before each request, and before its body.
     fn is_open(&self) -> bool;
 }
 

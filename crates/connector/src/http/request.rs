@@ -28,7 +28,7 @@ const RESERVED: [&str; 10] = [
     "upgrade",
 ];
 
-/// A request without credentials. It can be sent any number of times. Its body has contents of type `C`: what is sent has bytes, of
+/// A request without credentials. It can be sent any number of times. Its body has contents of type `C`; a request on the wire has bytes, of
 /// type [`Data`], and [`Request::encoded`] makes them.
 #[derive(Clone, Debug)]
 pub struct Request<C = Content> {

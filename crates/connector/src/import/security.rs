@@ -21,7 +21,7 @@ pub(super) fn connections(document: &Document<'_>, head: &mut Map<String, Value>
     let address = document.address();
     let mut types = Map::new();
     for (name, scheme) in document.security() {
-        let ways = ways(name, document.resolve(scheme), notes);
+        let ways = generate(name, document.resolve(scheme), notes);
         if ways.is_empty() {
             notes.push(format!(
                 "`{name}` is a way to say who calls that manifests do not have; it is left out"
@@ -50,7 +50,7 @@ pub(super) fn connections(document: &Document<'_>, head: &mut Map<String, Value>
 
 /// Returns the connection types of a scheme: several for OAuth with several flows, none if manifests do not support
 /// it.
-fn ways(name: &str, scheme: &Value, notes: &mut Vec<String>) -> Vec<GeneratedConnection> {
+fn generate(name: &str, scheme: &Value, notes: &mut Vec<String>) -> Vec<GeneratedConnection> {
     let text = |key: &str| scheme[key].as_str().unwrap_or_default();
     let way = |title, inputs, auth| vec![GeneratedConnection { name: name.to_owned(), title, inputs, auth }];
     match (text("type"), text("scheme").to_ascii_lowercase().as_str(), text("in")) {

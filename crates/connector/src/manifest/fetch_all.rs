@@ -95,27 +95,27 @@ pub(super) async fn fetch(
             return Err(rest.head.errors.response_error(ErrorKind::Response, message, &response));
         };
         if page::is_counted(paging) && !seen.is_new(&found) {
-            let message = repeats_a_page(subject, &paging.input);
+            let message = repeats_items(subject, &paging.input);
             return Err(rest.head.errors.response_error(ErrorKind::Response, message, &response));
         }
         empty = if found.is_empty() { empty + 1 } else { 0 };
         items.extend(found);
         let cursor = cursor.unwrap_or_default();
         if !cursor.is_null() && items.len() >= most {
-            call.log.line(LogLevel::Warn, &stopped(subject, items.len(), MAX_ITEMS));
+            call.log.line(LogLevel::Warn, &truncated(subject, items.len(), MAX_ITEMS));
         }
         if cursor.is_null() || items.len() >= most {
             return Ok(page::put_cursor(page::with_items(paging, body, items), cursor));
         }
         if !cursors.is_new(&cursor.to_text()) {
-            return Err(rest.head.errors.response_error(ErrorKind::Response, goes_round(subject), &response));
-        }
-        if empty == MOST_EMPTY {
             return Err(rest.head.errors.response_error(
                 ErrorKind::Response,
-                stays_empty(subject),
+                repeats_pages(subject),
                 &response,
             ));
+        }
+        if empty == MOST_EMPTY {
+            return Err(rest.head.errors.response_error(ErrorKind::Response, never_ends(subject), &response));
         }
         inputs.insert(paging.input.as_str(), cursor);
     }
@@ -163,26 +163,26 @@ impl SeenPages {
 }
 
 /// Returns the error message for a list whose pages repeat.
-pub(crate) fn repeats_a_page(subject: &str, parameter: &str) -> String {
+pub(crate) fn repeats_items(subject: &str, parameter: &str) -> String {
     format!(
-        "{}: two pages have the same items; look whether it knows the parameter `{parameter}`",
-        goes_round(subject)
+        "{}: two pages have the same items; check that it supports the parameter `{parameter}`",
+        repeats_pages(subject)
     )
 }
 
 /// Returns the warning for a list that was cut at its limit.
-pub(crate) fn stopped(subject: &str, count: usize, name: &str) -> String {
-    format!("the list of {subject} goes on after these {count} items; for more of it set `{name}`")
+pub(crate) fn truncated(subject: &str, count: usize, name: &str) -> String {
+    format!("the list of {subject} is truncated after {count} items; for more set `{name}`")
 }
 
 /// Returns the error message for a list whose cursors repeat.
-pub(crate) fn goes_round(subject: &str) -> String {
-    format!("{subject} says that the list goes on where it already was")
+pub(crate) fn repeats_pages(subject: &str) -> String {
+    format!("{subject} returns pages of the list again")
 }
 
 /// Returns the error message for a list of cursors without items.
-pub(crate) fn stays_empty(subject: &str) -> String {
-    format!("the list of {subject} goes on without end: {MOST_EMPTY} pages in a row had no items; filter it")
+pub(crate) fn never_ends(subject: &str) -> String {
+    format!("the list of {subject} does not end: {MOST_EMPTY} consecutive pages had no items; filter it")
 }
 
 /// Returns the inputs of the first page, with the largest page size unless the author set one.

@@ -150,7 +150,7 @@ pub(crate) struct InputPlacement {
     pub omit: Option<Value>,
     /// The separator that joins list items in one parameter; `None` to repeat the parameter.
     pub join: Option<String>,
-    /// The separator that splits a text given for a list.
+    /// The separator that splits a text passed for a list.
     pub split: Option<String>,
     /// True if an empty text is an error, because the request without it would have another meaning.
     pub not_empty: bool,

@@ -33,11 +33,11 @@ pub(crate) fn next_cursor(
         }
     };
     for next in places {
-        let Some(found) = found(next, response, body) else { continue };
+        let Some(found) = find_cursor(next, response, body) else { continue };
         let Some(parameter) = &next.parameter else { return Ok(Value::from(found)) };
         let link = response.url.join(&found).ok().filter(|link| base.same_origin(link)).ok_or_else(|| {
             let message =
-                format!("{} says that the list goes on at another address than its own", head.subject);
+                format!("{} links the next page of the list at another address than its own", head.subject);
             head.errors.response_error(ErrorKind::Response, message, response)
         })?;
         if let Some(cursor) = parameter_of(link.query().unwrap_or_default(), parameter) {
@@ -77,7 +77,7 @@ fn number(value: &Value) -> Option<i64> {
     value.as_i64().or_else(|| value.as_str()?.parse().ok())
 }
 
-/// True if the pages of a list have numbers or offsets, so that only their content shows if they go on.
+/// True if the pages of a list have numbers or offsets, so that only their content shows if there are more.
 pub(crate) fn is_counted(paging: &Paging) -> bool {
     matches!(paging.style, PagingStyle::NumberedPages(_))
 }
@@ -150,7 +150,7 @@ pub(super) fn with_cursor(kind: ResultType) -> ResultType {
     }
 }
 
-fn found(next: &Next, response: &Response, body: &Value) -> Option<String> {
+fn find_cursor(next: &Next, response: &Response, body: &Value) -> Option<String> {
     let text = match &next.source {
         NextSource::Body(path) => match value_at_path(body, path)? {
             Value::String(text) => text.to_string(),

@@ -140,7 +140,7 @@ impl Action for HttpRequest {
                 return Ok(Value::from(whole));
             }
             if let Some(base) = base.filter(|base| !base.contains(&request.url)) {
-                let message = format!("{subject} says that the list goes on outside of `{base}`");
+                let message = format!("{subject} links the next page of the list outside of `{base}`");
                 return Err(ActionError::new(ErrorKind::Response, message));
             }
         }

@@ -136,7 +136,7 @@ impl Pages {
             return wrong(ErrorKind::Response, format!("{subject} answered without a list {at}"));
         };
         if page::is_counted(&self.paging) && !self.seen.is_new(&list) {
-            return wrong(ErrorKind::Response, fetch_all::repeats_a_page(subject, &self.paging.input));
+            return wrong(ErrorKind::Response, fetch_all::repeats_items(subject, &self.paging.input));
         }
         let is_empty = list.is_empty();
         self.empty = if is_empty { self.empty + 1 } else { 0 };
@@ -163,7 +163,7 @@ impl Pages {
         let next = page::next_cursor(&self.paging, head, &base, &parameters(&request.url), response, body)?;
         let Some(next) = next.as_str() else { return Ok(false) };
         if is_full {
-            log.line(LogLevel::Warn, &fetch_all::stopped(subject, self.items.len(), "paging.maxItems"));
+            log.line(LogLevel::Warn, &fetch_all::truncated(subject, self.items.len(), "paging.maxItems"));
             return Ok(false);
         }
         if self.count == MOST_PAGES {
@@ -175,10 +175,10 @@ impl Pages {
             request.merge_query(&Map::from_iter([(self.paging.input.as_str(), next)]));
         }
         if !self.asked.is_new(request.url.as_str()) {
-            return wrong(ErrorKind::Response, fetch_all::goes_round(subject));
+            return wrong(ErrorKind::Response, fetch_all::repeats_pages(subject));
         }
         if self.empty == fetch_all::MOST_EMPTY {
-            return wrong(ErrorKind::Response, fetch_all::stays_empty(subject));
+            return wrong(ErrorKind::Response, fetch_all::never_ends(subject));
         }
         Ok(true)
     }
@@ -193,7 +193,8 @@ impl Pages {
     ) -> Result<Url, ActionError> {
         let url = response.url.join(next).ok().filter(|url| base.same_origin(url));
         let mut url = url.ok_or_else(|| {
-            let message = format!("{subject} says that the list goes on at another address than its own");
+            let message =
+                format!("{subject} links the next page of the list at another address than its own");
             ActionError::new(ErrorKind::Response, message)
         })?;
         url.set_fragment(None);

@@ -141,7 +141,7 @@ impl Action for RawRequest {
     fn check_static(&self, inputs: &StaticInputs<'_>) -> Vec<InputProblem> {
         let mut found = request_problems(inputs, "queryParameters", "data", BareNumber::Milliseconds);
         if let Some((text, is_whole)) = inputs.text_prefix("url") {
-            // A computed rest cannot repair a path that does not begin with exactly one `/`.
+            // A computed remainder cannot repair a path that does not begin with exactly one `/`.
             let probe = if is_whole || !begins_path(text) { text } else { "/" };
             let joined = BaseUrl::parse("example.invalid", None).and_then(|base| base.join(probe));
             if let Err(error) = joined {

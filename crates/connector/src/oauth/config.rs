@@ -7,7 +7,7 @@ use super::tenants::SiteSelection;
 use super::{Flow, Gateway, OAuthClient};
 use crate::connection::{BaseUrl, BaseUrlError};
 
-/// The `oauth2` section of a manifest. A field that stands for an input holds the name of the input.
+/// The `oauth2` section of a manifest. A field for an input holds the name of the input.
 #[derive(Clone, Debug)]
 pub(crate) struct OAuthConfig {
     pub(crate) flow: Flow,

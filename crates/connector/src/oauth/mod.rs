@@ -143,7 +143,7 @@ impl OAuthClient {
     /// Returns an error if the type of the connection needs no consent, or if `redirect` is not an address.
     pub fn authorize(&self, redirect: &str) -> Result<AuthorizationRequest, ActionError> {
         let Some(authorize_url) = &self.authorize_url else {
-            return Err(self.refuse("its type asks nobody for consent".to_owned()));
+            return Err(self.refuse("its type does not ask for consent".to_owned()));
         };
         let redirect = RedirectUrl::new(redirect.to_owned())
             .map_err(|error| self.refuse(format!("`{redirect}` is no address to come back to: {error}")))?;
@@ -282,7 +282,7 @@ impl OAuthClient {
         let code = response.json().ok().and_then(|body| body.get("error")?.as_str().map(str::to_owned));
         let status = match (response.status.as_u16(), code.as_deref()) {
             (status @ (429 | 500..), _) => status,
-            // The codes that stand for these statuses (RFC 6749, 4.1.2.1); some providers send them with 400.
+            // The codes for these statuses (RFC 6749, 4.1.2.1); some providers send them with 400.
             (_, Some("temporarily_unavailable")) => StatusCode::SERVICE_UNAVAILABLE.as_u16(),
             (_, Some("server_error")) => StatusCode::INTERNAL_SERVER_ERROR.as_u16(),
             (_, Some("slow_down")) => StatusCode::TOO_MANY_REQUESTS.as_u16(),

@@ -6,7 +6,7 @@ use serde_json::{Map, Value};
 
 use crate::error::Error;
 
-/// The most characters of a person's name.
+/// The maximum length of a person's name in characters.
 const NAME: usize = 100;
 
 /// A person as the provider describes them.
@@ -45,7 +45,7 @@ impl Identity {
             |name: &str| self.claims.get(name).and_then(Value::as_str).filter(|text| !text.trim().is_empty());
         let name = self.email().or_else(|| claim("preferred_username")).or_else(|| claim("name"));
         let name = name.unwrap_or(&self.subject);
-        // Nor those that change the direction of the text around them.
+        // Bidi controls are dropped too: they change the direction of the text around them.
         let is_plain =
             |c: &char| !c.is_control() && !matches!(c, '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
         name.chars().filter(is_plain).take(NAME).collect()
@@ -116,7 +116,7 @@ mod tests {
         assert_eq!(person(json!({})).name(), "u-1");
         assert_eq!(person(json!({"name": "A\u{202e}b\n", "preferred_username": " "})).name(), "Ab");
         assert_eq!(person(json!({"preferred_username": "x".repeat(500)})).name().len(), NAME);
-        // An address that is not verified is that of somebody else.
+        // An unverified address may belong to another person.
         assert_eq!(person(json!({"email": "boss@example.com", "preferred_username": "me"})).name(), "me");
     }
 

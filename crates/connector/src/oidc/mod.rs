@@ -177,7 +177,7 @@ impl OidcClient {
         match &answer.issuer {
             Some(issuer) if *issuer != metadata.issuer => {
                 return Err(Error::Login(
-                    "the answer comes from another issuer than the one that was asked".to_owned(),
+                    "the response comes from another issuer than the configured one".to_owned(),
                 ));
             }
             None if metadata.authorization_response_iss_parameter_supported => {

@@ -30,7 +30,7 @@ use crate::oauth::excerpt;
 
 /// The longest time that one request to a provider takes.
 const TIMEOUT: Duration = Duration::from_secs(15);
-/// The most bytes of one response of a provider.
+/// The maximum size of a response of a provider in bytes.
 const RESPONSE_BYTES: usize = 256 << 10;
 
 /// The parts of a provider's description that are used (Discovery 1.0, section 3).

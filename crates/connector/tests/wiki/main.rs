@@ -21,7 +21,7 @@ use tests::wiki::{
 };
 use value::{JsonLimits, Map, Reserved, Value};
 
-/// Beyond the exact range of floats, so that an id that passes through one comes back changed.
+/// Beyond the exact range of floats, so that an id converted to a float changes.
 const LARGE_ID: u64 = 9_007_199_254_740_993;
 
 /// The id of an object of the demo site in a wiki whose ids begin at [`LARGE_ID`].

@@ -1,7 +1,7 @@
 //! Finds the first failure of a value that does not match: its pointer, and the keyword to name in the message.
 //!
 //! Of several failures, the deepest counts: an alternative that fails at one place deep inside was more probably intended than
-//! one that fails at several. The remaining budget of the check pays for the search.
+//! an alternative that fails at several. The remaining budget of the check pays for the search.
 
 use std::collections::HashMap;
 

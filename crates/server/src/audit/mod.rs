@@ -1,8 +1,8 @@
-//! The audit log: who changed, started, answered and cancelled something through the API or a resume address.
+//! The audit log: records who changed, started, answered or cancelled something through the API or a resume address.
 //!
-//! One JSON object a line, appended to files in the data folder, apart from the store, so that the log outlives a restored backup, and a program
-//! that ships logs can follow it. What was done is in `audit.jsonl` and is kept by its age. Refused requests are in `audit.refused.jsonl`, so
-//! that they push nothing out that was done, and each credential has a share of them.
+//! One JSON object per line, appended to files in the data folder, separate from the store, so that the log survives the restore of a
+//! backup and log shippers can follow it. Performed actions are in `audit.jsonl` and are kept by age. Rejected requests are in
+//! `audit.refused.jsonl`, so that they evict no performed action, and each credential has a share of it.
 
 mod series;
 
@@ -21,23 +21,23 @@ use utoipa::ToSchema;
 
 use series::{Bounds, Series};
 
-/// Completed changes: kept for 400 days, and for longer while its file is not full; at most 1 GiB.
+/// Performed changes: kept for 400 days, and longer while the file is not full; at most 1 GiB.
 const DONE: Bounds =
     Bounds { file_bytes: 8 << 20, files: 128, keep_for: Some(SignedDuration::from_hours(400 * 24)) };
-/// Refused requests.
+/// Rejected requests.
 const REFUSED: Bounds = Bounds { file_bytes: 8 << 20, files: 2, keep_for: None };
-/// The refused requests of one credential in a minute that have entries of their own. Further ones are counted.
+/// The number of rejected requests of one credential per minute with entries of their own. Further ones are counted.
 const REFUSALS_EACH: u64 = 10;
-/// The time for which refused requests of a credential are counted together.
+/// The period for which rejected requests of a credential are counted together.
 const COUNTED_FOR: SignedDuration = SignedDuration::from_mins(1);
-/// The credentials whose refused requests are counted apart; those beyond it share a count.
+/// The number of credentials whose rejected requests are counted separately; others share a count.
 const COUNTED_CREDENTIALS: usize = 1000;
-/// The maximum of bytes read beyond a full file: its last entry.
+/// The maximum number of bytes read beyond a full file: its last entry.
 const LAST_BYTES: u64 = 1 << 20;
-/// The most bytes of a path in an entry.
+/// The maximum length of a path in an entry, in bytes.
 const PATH_BYTES: usize = 500;
 
-/// The name of the credential of an answer that was sent to a resume address.
+/// The credential name of an answer sent to a resume address.
 const RESUME_ADDRESS: &str = "resume address";
 
 /// An entry of the audit log.
@@ -77,17 +77,17 @@ pub(crate) struct Entry {
 }
 
 impl Entry {
-    /// True if nothing was done: the request was refused or failed.
+    /// True if nothing was done: the request was rejected or failed.
     fn is_refused(&self) -> bool {
         self.status.is_some_and(|status| status >= 400)
     }
 
-    /// The holder of the share that a refused request takes: the credential, or the execution of a resume address.
+    /// The holder of the share that a rejected request uses: the credential, or the execution of a resume address.
     fn holder(&self) -> &str {
         if self.by == RESUME_ADDRESS { &self.path } else { &self.by }
     }
 
-    /// An answer that was sent to the resume address of an execution. The address is a secret, so the entry has the path of the API.
+    /// The entry of an answer sent to the resume address of an execution. The address is a secret, so the entry has the API's path.
     pub(crate) fn of_answer(execution: ExecutionId, status: StatusCode, at: Timestamp) -> Self {
         Self {
             at,
@@ -104,18 +104,18 @@ impl Entry {
     }
 }
 
-/// A selection of entries. Absent parts select everything.
+/// A selection of entries. Absent fields match everything.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Filter {
-    /// From this time on.
+    /// Only entries from this time on.
     pub(crate) since: Option<Timestamp>,
-    /// Before this time.
+    /// Only entries before this time.
     pub(crate) until: Option<Timestamp>,
     /// A part of the credential's name.
     pub(crate) by: Option<String>,
-    /// The word for the operation.
+    /// The name of the operation.
     pub(crate) action: Option<String>,
-    /// A part of the path, or of the id of the execution that was started.
+    /// A part of the path, or of the id of the started execution.
     pub(crate) about: Option<String>,
 }
 
@@ -135,24 +135,24 @@ pub(crate) struct AuditLog(Mutex<State>);
 struct State {
     done: Series,
     refused: Series,
-    /// The refused requests of the last minute, by the holder of the share.
+    /// The rejected requests of the last minute, by the holder of the share.
     refusals: HashMap<String, Refusals>,
     /// The time of the last entry.
     last: Option<Timestamp>,
-    /// True while the last write has failed, so that the reason is logged once.
+    /// True while the last write has failed, so that the reason is logged only once.
     has_failed: bool,
 }
 
-/// The refused requests of one holder in a minute.
+/// The rejected requests of one holder in a minute.
 struct Refusals {
     since: Timestamp,
     count: u64,
-    /// The last one without an entry of its own.
+    /// The last request without an entry of its own.
     last: Option<Entry>,
 }
 
 impl AuditLog {
-    /// The log in a data folder. Nothing is opened before the first entry.
+    /// Creates the log of a data folder. Opens no file before the first entry.
     pub(crate) fn new(data_dir: &Path) -> Self {
         Self::with_bounds(data_dir, DONE, REFUSED)
     }
@@ -167,8 +167,8 @@ impl AuditLog {
         }))
     }
 
-    /// Appends an entry, or counts it if the credential was refused often in the last minute. A failure is logged, and does not fail the request
-    /// that is answered.
+    /// Appends an entry, or counts it if the credential was rejected often in the last minute. A failure is logged, and does not fail
+    /// the request.
     pub(crate) fn record(&self, mut entry: Entry) {
         let mut state = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let end = entry.path.floor_char_boundary(PATH_BYTES.min(entry.path.len()));
@@ -178,16 +178,16 @@ impl AuditLog {
         state.note(counted.and(written));
     }
 
-    /// The newest entries that a filter selects, newest first, at most `limit`.
+    /// The newest entries that match a filter, newest first, at most `limit`.
     ///
     /// # Errors
     /// A file cannot be read.
     pub(crate) fn read(&self, filter: &Filter, limit: usize) -> io::Result<Vec<Entry>> {
-        // All files are opened together, since a rotation in between would hide one.
+        // All files are opened together, since a concurrent rotation could hide one.
         let (series, most) = {
             let mut state = self.0.lock().unwrap_or_else(PoisonError::into_inner);
             let counted = state.write_counts(None);
-            // Entries that are stored stay readable, also on a full disk.
+            // Stored entries stay readable, even on a full disk.
             if counted.is_err() {
                 state.note(counted);
             }
@@ -213,7 +213,7 @@ impl Drop for AuditLog {
     }
 }
 
-/// The newest entries of some files that a filter selects.
+/// The newest entries of some files that match a filter.
 fn select(files: Vec<File>, file_bytes: u64, filter: &Filter, limit: usize) -> io::Result<Vec<Entry>> {
     let mut found = Vec::new();
     for file in files {
@@ -247,7 +247,7 @@ impl State {
         }
     }
 
-    /// Appends a refused request, or counts it.
+    /// Appends a rejected request, or counts it.
     fn refuse(&mut self, entry: Entry) -> io::Result<()> {
         let is_known = self.refusals.contains_key(entry.holder());
         let holder = if is_known || self.refusals.len() < COUNTED_CREDENTIALS { entry.holder() } else { "" };
@@ -261,7 +261,7 @@ impl State {
         self.append(entry)
     }
 
-    /// Writes the counts of minutes that are over at `now`, or all counts without it. Returns the first failure, after which it goes on.
+    /// Writes the counts of minutes that have ended at `now`, or all counts without it. Continues after a failure, and returns the first one.
     fn write_counts(&mut self, now: Option<Timestamp>) -> io::Result<()> {
         let is_over = |refusals: &Refusals| {
             now.is_none_or(|now| now < refusals.since || now.duration_since(refusals.since) >= COUNTED_FOR)
@@ -272,7 +272,7 @@ impl State {
         for holder in over {
             let Some(refusals) = self.refusals.get_mut(&holder) else { continue };
             let count = refusals.count.saturating_sub(REFUSALS_EACH);
-            // A page that is read within the minute does not begin a new share.
+            // Reading a page within the minute does not start a new share.
             refusals.count -= count;
             let last = refusals.last.take();
             if now.is_some() {
@@ -287,12 +287,12 @@ impl State {
 
     fn append(&mut self, mut entry: Entry) -> io::Result<()> {
         if self.last.is_none() {
-            // A series that cannot be opened keeps no entry out of the other one.
+            // A series that cannot be opened does not block the other one.
             let tails = [self.done.tail(), self.refused.tail()];
             let last = |tail: &Vec<u8>| entries(tail).next().map(|entry| entry.at);
             self.last = tails.iter().flatten().filter_map(last).max();
         }
-        // A time of its own, so that a page can end at it, also after the clock was set back.
+        // A unique time, so that a page can end at it, even after the clock was set back.
         if let Some(last) = self.last.filter(|last| *last >= entry.at) {
             entry.at = last.saturating_add(SignedDuration::from_nanos(1)).unwrap_or(last);
         }
@@ -304,7 +304,7 @@ impl State {
     }
 }
 
-/// The entries of a part of a file, newest first. A line that was cut short is no entry.
+/// The entries of a part of a file, newest first. A truncated line is skipped.
 fn entries(bytes: &[u8]) -> impl Iterator<Item = Entry> {
     bytes.rsplit(|byte| *byte == b'\n').filter_map(|line| serde_json::from_slice(line).ok())
 }
@@ -392,7 +392,7 @@ mod tests {
             .write_all(b"{\"at\":\xff")
             .expect("written");
         let next = AuditLog::new(folder.path());
-        // The clock was set back: the order stays.
+        // The clock was set back: the order is kept.
         next.record(entry(second(4), "/2"));
         assert_eq!(read(&next, &Filter::default(), 10), ["/2", "/1"]);
         assert!(next.read(&Filter::default(), 1).expect("entries")[0].at > second(5));
@@ -460,7 +460,7 @@ mod tests {
         }
         assert_eq!(read(&log, &Filter::default(), 10), ["/first"], "with a count that cannot be written");
         log.record(Entry { status: Some(403), ..entry(second(1), "/refused") });
-        // The minute of the count is over.
+        // The minute of the count has ended.
         log.record(entry(second(100), "/second"));
         assert_eq!(read(&log, &Filter::default(), 10), ["/second", "/first"]);
     }
@@ -471,7 +471,7 @@ mod tests {
         let day = SignedDuration::from_hours(24);
         let bounds = Bounds { file_bytes: 1, files: 10, keep_for: Some(day) };
         let log = AuditLog::with_bounds(folder.path(), bounds, REFUSED);
-        // The clock of the file system, by which the files are judged.
+        // The clock of the file system, which the age of files is based on.
         let modified = folder.path().metadata().and_then(|folder| folder.modified()).expect("a time");
         let now = Timestamp::try_from(modified).expect("a time");
         log.record(entry(now, "/1"));

@@ -1,4 +1,4 @@
-//! A series of files of which the first one is written: a full file is renamed to the next number.
+//! A series of rotated files: entries are appended to the first; a full file is renamed to the next number.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read as _, Seek as _, SeekFrom, Write as _};
@@ -6,17 +6,17 @@ use std::path::{Path, PathBuf};
 
 use jiff::{SignedDuration, Timestamp};
 
-/// The bytes at the end of a file in which its last entry is found.
+/// The number of bytes at the end of a file that contain its last entry.
 const TAIL_BYTES: u64 = 4096;
 
 /// The bounds of a series.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Bounds {
-    /// The bytes from which a file is full.
+    /// The size at which a file is full, in bytes.
     pub(super) file_bytes: u64,
-    /// The most files, the current one included.
+    /// The maximum number of files, including the current one.
     pub(super) files: usize,
-    /// The time after its last entry for which a file is kept; `None` for as long as the number of files permits.
+    /// The time after its last entry for which a file is kept; `None` if only the number of files limits it.
     pub(super) keep_for: Option<SignedDuration>,
 }
 
@@ -30,12 +30,12 @@ pub(super) struct Series {
 }
 
 impl Series {
-    /// The series `name.jsonl`, `name.1.jsonl`, … in a folder. Nothing is opened before the first line.
+    /// The series `name.jsonl`, `name.1.jsonl`, … in a folder. Opens no file before the first line.
     pub(super) fn new(folder: &Path, name: &'static str, bounds: Bounds) -> Self {
         Self { folder: folder.to_owned(), name, bounds, current: None }
     }
 
-    /// The end of the current file, from which the time of its last entry is read.
+    /// The end of the current file, which contains the time of its last entry.
     pub(super) fn tail(&mut self) -> io::Result<Vec<u8>> {
         let (file, size) = match self.current.take() {
             Some(open) => open,
@@ -46,13 +46,13 @@ impl Series {
         Ok(tail)
     }
 
-    /// Appends a line, whose end is a line break, at `now`. After an error the file is opened again.
+    /// Appends a line, including its line break, at `now`. After an error the file is reopened.
     pub(super) fn append(&mut self, line: &[u8], now: Timestamp) -> io::Result<()> {
         let (mut file, size) = match self.current.take() {
             Some(open) => open,
             None => self.open()?,
         };
-        // One write, so that a process that dies leaves whole lines.
+        // One write, so that a killed process leaves only complete lines.
         file.write_all(line)?;
         let size = size + u64::try_from(line.len()).unwrap_or_default();
         if size >= self.bounds.file_bytes {
@@ -70,7 +70,7 @@ impl Series {
         std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
         let mut file = options.open(self.path(0))?;
         let mut size = file.metadata()?.len();
-        // A line was cut short when the power failed or the disk was full.
+        // A line was truncated by a power failure or a full disk.
         if read_tail(&file, size)?.last().is_some_and(|byte| *byte != b'\n') {
             file.write_all(b"\n")?;
             size += 1;
@@ -78,7 +78,7 @@ impl Series {
         Ok((file, size))
     }
 
-    /// Renames each file to the next number, and deletes the files that are too many or too old.
+    /// Renames each file to the next number, and deletes excess and expired files.
     fn rotate(&self, now: Timestamp) -> io::Result<()> {
         let last = (0..self.bounds.files).take_while(|number| self.path(*number).exists()).count();
         for number in (0..last.min(self.bounds.files - 1)).rev() {

@@ -1,5 +1,5 @@
-//! One request on a connection of its own. The connection is driven by whoever waits for the answer, so there is no
-//! task that could outlive it.
+//! One request on a connection of its own. The task that waits for the response drives the connection, so no other task
+//! can outlive it.
 
 use std::future::poll_fn;
 use std::io;
@@ -17,7 +17,7 @@ use tokio::net::TcpStream;
 
 use crate::Error;
 
-/// An answer under way.
+/// A response in progress.
 pub(super) struct Connection {
     address: String,
     body: Incoming,
@@ -26,7 +26,7 @@ pub(super) struct Connection {
 }
 
 impl Connection {
-    /// Sends a request and waits for the head of the answer.
+    /// Sends a request and waits for the response head.
     pub(super) async fn send(
         address: &str,
         request: Request<Full<Bytes>>,
@@ -35,7 +35,7 @@ impl Connection {
         let wrong =
             |error: hyper::Error| Error::Answer { address: address.to_owned(), reason: error.to_string() };
         let stream = TcpStream::connect(address).await.map_err(unreachable)?;
-        // Only a matter of speed.
+        // Only affects speed.
         let _ = stream.set_nodelay(true);
         let (mut sender, connection) = http1::handshake(TokioIo::new(stream)).await.map_err(wrong)?;
         let mut driver: BoxFuture<'static, hyper::Result<()>> = Box::pin(connection);
@@ -53,14 +53,14 @@ impl Connection {
         Ok((head.status, Self { address: address.to_owned(), body, driver }))
     }
 
-    /// The next piece of the body; `None` at its end.
+    /// The next chunk of the body; `None` at its end.
     pub(super) async fn piece(&mut self) -> Result<Option<Bytes>, Error> {
         let Self { address, body, driver } = self;
         let wrong =
             |error: hyper::Error| Error::Answer { address: address.clone(), reason: error.to_string() };
         loop {
             let frame = poll_fn(|context| {
-                // The end of the connection is not the end of what has been read of it.
+                // The end of the connection is not the end of the buffered data.
                 if let Some(running) = driver
                     && running.as_mut().poll(context).is_ready()
                 {

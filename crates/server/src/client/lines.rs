@@ -1,29 +1,29 @@
-//! Reads a stream of server-sent events as the HTML standard has it, from pieces of any size.
+//! Parses a stream of server-sent events as specified by HTML, from chunks of any size.
 
 use bytes::BytesMut;
 
 /// One event of a stream.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ServerEvent {
-    /// Its type; `message` if the stream names none.
+    /// Its type; `message` if the stream gives none.
     pub name: String,
-    /// Its data; several lines if it had several.
+    /// Its data; multiple `data` fields are joined by line breaks.
     pub data: String,
-    /// Where the stream stands after it, if the stream says so.
+    /// The event id for resuming after it, if the stream gives one.
     pub id: Option<String>,
 }
 
-/// Bytes on their way to being events.
+/// A buffer of received bytes.
 #[derive(Debug)]
 pub(super) struct Lines {
     buffer: BytesMut,
-    /// How much of the buffer is known to hold no line end.
+    /// The length of the buffer's prefix known to contain no line end.
     searched: usize,
     limit: usize,
     event: PartialEvent,
 }
 
-/// An event whose blank line has not come.
+/// An event whose blank line has not arrived.
 #[derive(Debug, Default)]
 struct PartialEvent {
     name: Option<String>,
@@ -32,7 +32,7 @@ struct PartialEvent {
 }
 
 impl Lines {
-    /// No line and no event may have more than `limit` bytes.
+    /// Creates a parser that limits lines and events to `limit` bytes.
     pub(super) fn new(limit: usize) -> Self {
         Self { buffer: BytesMut::new(), searched: 0, limit, event: PartialEvent::default() }
     }
@@ -41,7 +41,7 @@ impl Lines {
         self.buffer.extend_from_slice(piece);
     }
 
-    /// The next event that has come whole.
+    /// The next complete event.
     pub(super) fn next(&mut self) -> Result<Option<ServerEvent>, String> {
         while let Some(line) = self.line() {
             if let Some(event) = self.event.line(&line, self.limit)? {
@@ -92,7 +92,7 @@ impl PartialEvent {
                 }
                 self.data = Some(data);
             }
-            // A comment keeps the connection alive; any other field means nothing to us.
+            // A comment keeps the connection alive; other fields are ignored.
             _ => {}
         }
         Ok(None)

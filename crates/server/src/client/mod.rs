@@ -1,5 +1,5 @@
-//! The other end of the admin API, for the command line on the same machine: plain HTTP on a connection of its own
-//! for each request, with a deadline and a limit on everything.
+//! The client of the admin API, for the command line on the same machine: plain HTTP on a separate connection
+//! for each request, with timeouts and limits for everything.
 
 mod connection;
 mod lines;
@@ -23,9 +23,9 @@ use lines::Lines;
 
 pub use lines::ServerEvent;
 
-/// The most bytes of an answer, and of one event of a stream.
+/// The maximum size of a response, and of one event of a stream, in bytes.
 const MOST_BYTES: usize = 64 << 20;
-/// How long an answer may take beyond what the daemon may wait itself.
+/// The response timeout in addition to the time that the daemon may wait itself.
 const SLACK: Duration = Duration::from_secs(15);
 
 /// A client of one daemon's admin API.
@@ -38,10 +38,10 @@ pub struct Client {
 }
 
 impl Client {
-    /// A client of the daemon at `base`, such as `http://127.0.0.1:7071`.
+    /// Creates a client of the daemon at `base`, such as `http://127.0.0.1:7071`.
     ///
     /// # Errors
-    /// `base` is not a plain `http://host:port`, or the token holds what no header may.
+    /// `base` is not a plain `http://host:port`, or the token contains characters that are invalid in a header.
     pub fn new(base: &str, token: &Secret) -> Result<Self, Error> {
         let wrong = || Error::Address(base.to_owned());
         let authority = base.strip_prefix("http://").unwrap_or(base).trim_end_matches('/');
@@ -56,14 +56,14 @@ impl Client {
         Ok(Self { authority: authority.to_owned(), bearer, deadline })
     }
 
-    /// The same client, which waits only this long for an answer.
+    /// The same client with this response timeout.
     #[must_use]
     pub fn within(self, deadline: Duration) -> Self {
         Self { deadline, ..self }
     }
 
-    /// A client of the daemon that runs on this data folder, with `token` or else the folder's own; `None` where no
-    /// daemon says that it runs there. Whether it still does, the first request shows: [`Error::Unreachable`].
+    /// Creates a client of the daemon on this data folder, with `token` or else the folder's own; `None` if no daemon is
+    /// recorded there. If it has died, the first request returns [`Error::Unreachable`].
     ///
     /// # Errors
     /// The files in the folder cannot be read.
@@ -73,10 +73,10 @@ impl Client {
         Self::new(&format!("http://{}", daemon.admin), &token).map(Some)
     }
 
-    /// Asks for `path`, such as `/api/v1/status`.
+    /// Sends `GET path`, such as `/api/v1/status`.
     ///
     /// # Errors
-    /// The daemon does not answer, or refuses.
+    /// The daemon does not respond, or rejects the request.
     pub async fn get<T: DeserializeOwned>(&self, path: &str) -> Result<T, Error> {
         self.ask(Method::GET, path, Bytes::new()).await
     }
@@ -84,16 +84,16 @@ impl Client {
     /// Sends `body` as JSON to `path`.
     ///
     /// # Errors
-    /// The daemon does not answer, or refuses.
+    /// The daemon does not respond, or rejects the request.
     pub async fn post<T: DeserializeOwned>(&self, path: &str, body: &impl Serialize) -> Result<T, Error> {
         let body = serde_json::to_vec(body).map_err(|error| self.wrong(&error))?;
         self.ask(Method::POST, path, body.into()).await
     }
 
-    /// Sends lines of JSON to `path`.
+    /// Sends JSON lines to `path`.
     ///
     /// # Errors
-    /// The daemon does not answer, or refuses.
+    /// The daemon does not respond, or rejects the request.
     pub async fn post_lines<T: DeserializeOwned>(&self, path: &str, lines: Vec<u8>) -> Result<T, Error> {
         let mut request = self.request(Method::POST, path, lines.into())?;
         request.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("application/x-ndjson"));
@@ -103,7 +103,7 @@ impl Client {
     /// Puts `body` as JSON at `path`.
     ///
     /// # Errors
-    /// The daemon does not answer, or refuses.
+    /// The daemon does not respond, or rejects the request.
     pub async fn put<T: DeserializeOwned>(&self, path: &str, body: &impl Serialize) -> Result<T, Error> {
         let body = serde_json::to_vec(body).map_err(|error| self.wrong(&error))?;
         self.ask(Method::PUT, path, body.into()).await
@@ -112,7 +112,7 @@ impl Client {
     /// Puts `body` as JSON at `path` in place of the version `etag`; creates it if `etag` is `None`.
     ///
     /// # Errors
-    /// The daemon does not answer, or refuses: there is another version by now, or one already.
+    /// The daemon does not respond, or rejects the request: the version has changed, or it exists already.
     pub async fn put_version<T: DeserializeOwned>(
         &self,
         path: &str,
@@ -129,10 +129,10 @@ impl Client {
         self.send(request).await
     }
 
-    /// Deletes what is at `path`.
+    /// Sends `DELETE path`.
     ///
     /// # Errors
-    /// The daemon does not answer, or refuses.
+    /// The daemon does not respond, or rejects the request.
     pub async fn delete<T: DeserializeOwned>(&self, path: &str) -> Result<T, Error> {
         self.ask(Method::DELETE, path, Bytes::new()).await
     }
@@ -140,7 +140,7 @@ impl Client {
     /// Opens a stream of events, such as `/api/v1/executions/{id}/events`.
     ///
     /// # Errors
-    /// The daemon does not answer, or refuses.
+    /// The daemon does not respond, or rejects the request.
     pub async fn events(&self, path: &str) -> Result<Events, Error> {
         let mut request = self.request(Method::GET, path, Bytes::new())?;
         request.headers_mut().insert(ACCEPT, HeaderValue::from_static("text/event-stream"));
@@ -198,18 +198,17 @@ impl Client {
     }
 }
 
-/// Events as they come.
+/// A stream of events.
 pub struct Events {
     connection: Connection,
     lines: Lines,
 }
 
 impl Events {
-    /// The next event; `None` once the daemon has ended the stream. It waits as long as the daemon has nothing to
-    /// tell. Dropping the future loses nothing.
+    /// The next event; `None` once the daemon has ended the stream. Waits without a timeout. Cancel safe.
     ///
     /// # Errors
-    /// The connection broke, or what came is no stream of events.
+    /// The connection failed, or the data is not an event stream.
     pub async fn next(&mut self) -> Result<Option<ServerEvent>, Error> {
         loop {
             let found = self.lines.next().map_err(|reason| self.connection.wrong(reason))?;

@@ -1,5 +1,5 @@
-//! Reading a request's body: no larger, no slower, and no more of them at one time than allowed. A large one goes to disk
-//! while it arrives, and comes into memory only where it has to, and when there is room for all of it.
+//! Reads request bodies within limits of size, throughput and total memory. A large body is spooled to disk while it arrives,
+//! and is loaded into memory only if necessary, once there is room for all of it.
 
 use std::io;
 use std::sync::Arc;
@@ -17,22 +17,22 @@ use super::spool::{Share, Spool, Spooled};
 use super::{BUFFER, Refusal};
 use crate::options::Deadlines;
 
-/// The largest body that is in memory while it arrives (semantics 3.2) or is sent.
+/// The maximum size of a body that is in memory while it arrives (semantics 3.2) or is sent.
 pub(super) const SMALL: usize = 256 << 10;
-/// The bytes a second at which a body may take longer than the deadline.
+/// The throughput, in bytes per second, at which a body may exceed the deadline.
 const GOOD_PACE: f64 = (256 << 10) as f64;
-/// How much of a large body is looked at to see what it is.
+/// The number of bytes of a large body that are inspected for its type.
 const START: usize = 1 << 10;
-/// How long a body that has arrived waits for room in memory.
+/// The maximum time that a received body waits for memory.
 const PATIENCE: Duration = Duration::from_secs(30);
-/// The bytes of a body that are read at one time to count its items.
+/// The number of bytes of a body that are read at a time to count its items.
 const CHUNK: usize = 64 << 10;
 
-/// The bytes of bodies that may be in memory at one time, and where larger ones are meanwhile.
+/// The budget for bodies in memory, and the spool of larger ones.
 #[derive(Debug)]
 pub(crate) struct Budget {
     all: usize,
-    /// The bytes that large bodies leave to small ones: those would otherwise wait as long as the large ones.
+    /// The bytes that large bodies leave to small ones, which would otherwise wait as long as the large ones.
     for_small: usize,
     left: AtomicUsize,
     given_back: Notify,
@@ -40,7 +40,7 @@ pub(crate) struct Budget {
 }
 
 impl Budget {
-    /// A budget of `bytes` bytes. Without a folder every body is in memory from its first byte on.
+    /// Creates a budget of `bytes` bytes. Without a spool every body is in memory from its first byte.
     pub(crate) fn new(bytes: usize, spool: Option<Arc<Spool>>) -> Arc<Self> {
         Arc::new(Self {
             all: bytes,
@@ -51,10 +51,10 @@ impl Budget {
         })
     }
 
-    /// The body of a response; a large one is written to disk first.
+    /// The body of a response; a large one is spooled to disk first.
     ///
     /// # Errors
-    /// There is no room for it on the disk.
+    /// There is no disk space for it.
     pub(crate) async fn outgoing(&self, data: Data) -> Result<Outgoing, Refusal> {
         let Some(spool) = &self.spool else { return Ok(data.into()) };
         Outgoing::on_disk_if_large(data, spool).await.map_err(|error| {
@@ -63,16 +63,16 @@ impl Budget {
         })
     }
 
-    /// The body of a response whose length is not known; a large one is written to disk while it is made.
+    /// The body of a response of unknown length; a large one is spooled to disk while it is produced.
     ///
     /// # Errors
-    /// There is no room for it on the disk, or the body itself failed: then in words.
+    /// There is no disk space for it, or the body itself failed, with a message.
     pub(crate) async fn outgoing_parts<B>(&self, body: B) -> Result<Outgoing, Result<Refusal, String>>
     where
         B: hyper::body::Body<Data = Bytes, Error: std::fmt::Display> + Unpin,
     {
         let spool = self.spool.clone().unwrap_or_else(|| Spool::new(Arc::new(MemoryFiles)));
-        Outgoing::kept(body, &spool).await.map_err(|error| match error {
+        Outgoing::buffered(body, &spool).await.map_err(|error| match error {
             KeepError::Body(error) => Err(error),
             KeepError::Disk(error) => {
                 tracing::warn!(%error, "the body of a response could not be kept until it is read");
@@ -85,13 +85,13 @@ impl Budget {
         self.take_and_leave(bytes, 0)
     }
 
-    /// Takes `bytes` bytes if as many as `remaining` are left then.
+    /// Takes `bytes` bytes if at least `remaining` are left afterwards.
     fn take_and_leave(&self, bytes: usize, remaining: usize) -> bool {
         let less = |left: usize| left.checked_sub(bytes).filter(|left| *left >= remaining);
         self.left.fetch_update(Ordering::Relaxed, Ordering::Relaxed, less).is_ok()
     }
 
-    /// Waits until there is room for `bytes` bytes beside `remaining` ones. Returns false on a timeout.
+    /// Waits until `bytes` bytes can be taken with `remaining` left. Returns false on a timeout.
     async fn take_in_time(&self, bytes: usize, remaining: usize) -> bool {
         let there = async {
             loop {
@@ -114,7 +114,7 @@ impl Budget {
     }
 }
 
-/// A body, counted against the budget for as long as this is held: that of memory, or that of the disk.
+/// A body, counted against the budget of memory or disk until dropped.
 #[derive(Debug)]
 pub(crate) struct BufferedBody {
     data: Data,
@@ -133,26 +133,26 @@ impl BufferedBody {
         self.data.clone()
     }
 
-    /// The bytes of one that is in memory.
+    /// The bytes of a body in memory.
     pub(crate) fn bytes(&self) -> Bytes {
         self.data.in_memory().cloned().unwrap_or_default()
     }
 
-    /// True if it is in a file.
+    /// True if it is on disk.
     pub(crate) fn is_on_disk(&self) -> bool {
         self.on_disk.is_some()
     }
 
-    /// How it begins.
+    /// The start of the body.
     pub(crate) fn start(&self) -> Vec<u8> {
         let mut start = vec![0; START];
-        // It was written a moment ago, so this reads no disk.
+        // It was written a moment ago, so this does not read the disk.
         let count = self.data.read_at(0, &mut start).unwrap_or_default();
         start.truncate(count);
         start
     }
 
-    /// The body in memory, once there is room for all of it.
+    /// Loads the body into memory, once there is room for all of it.
     pub(crate) async fn into_memory(mut self) -> Result<Self, Refusal> {
         if self.on_disk.is_none() {
             return Ok(self);
@@ -185,7 +185,7 @@ impl BufferedBody {
         counted
     }
 
-    /// Counts `bytes` in all, in place of what was counted. False where there is no room for more; less is always counted.
+    /// Sets the counted bytes to `bytes`. False if there is no room for more; a reduction always succeeds.
     fn count_in_all(&mut self, bytes: usize) -> bool {
         match bytes.checked_sub(self.counted) {
             Some(more) => more == 0 || self.count(more),
@@ -204,7 +204,7 @@ impl Drop for BufferedBody {
     }
 }
 
-/// Estimates the memory of the values in a body, with its text. Reads all of it, in parts. Blocks.
+/// Estimates the memory of the parsed values of a body, including its text. Reads all of it, in chunks. Blocks.
 fn memory_of_values(body: &Data) -> io::Result<usize> {
     let (mut memory, mut at) = (body.len(), 0);
     let mut chunk = vec![0; CHUNK];
@@ -218,7 +218,7 @@ fn memory_of_values(body: &Data) -> io::Result<usize> {
     }
 }
 
-/// Reads a whole body of at most `limit` bytes into memory; else as [`arrive`].
+/// Reads a whole body of at most `limit` bytes into memory; otherwise like [`arrive`].
 pub(crate) async fn read(
     body: Incoming,
     limit: usize,
@@ -228,8 +228,8 @@ pub(crate) async fn read(
     arrive(body, limit, budget, deadlines).await?.into_memory().await
 }
 
-/// Reads a whole body of at most `limit` bytes, a large one onto the disk. A body that says it is larger is refused before any of it is read; the
-/// peer that asked with `Expect: 100-continue` is then never told to go on.
+/// Reads a whole body of at most `limit` bytes, a large one to disk. A declared length over the limit is rejected before any byte is
+/// read; a peer that sent `Expect: 100-continue` then gets no `100 Continue`.
 pub(crate) async fn arrive(
     mut body: Incoming,
     limit: usize,
@@ -244,7 +244,7 @@ pub(crate) async fn arrive(
         return Err(Refusal::too_large(limit));
     }
     let mut arriving = Arriving::new(budget, expected);
-    // The parser reads a body that comes in pieces into a buffer of its own, for as long as it comes.
+    // The parser buffers a chunked body itself while it arrives.
     let mut parser = BufferedBody::nothing(budget);
     let pace = ThroughputLimit { started: Instant::now(), deadlines };
     let late = sleep_until(pace.deadline(0));
@@ -256,9 +256,9 @@ pub(crate) async fn arrive(
             () = &mut late => return Err(Refusal::slow_body()),
         };
         let Some(frame) = frame else { break };
-        // An error here is a peer that went away or chunks that make no sense: there is nobody to tell much.
+        // An error here means that the peer disconnected or sent malformed chunks.
         let frame = frame.map_err(|_| Refusal::broken_body())?;
-        // Trailers say nothing that a webhook could use.
+        // Trailers are ignored.
         let Ok(data) = frame.into_data() else { continue };
         if arriving.received + data.len() > limit {
             return Err(Refusal::too_large(limit));
@@ -274,17 +274,17 @@ pub(crate) async fn arrive(
     arriving.whole().await
 }
 
-/// A body that has arrived in part.
+/// A partially received body.
 struct Arriving {
     held: BufferedBody,
-    /// The received bytes while in memory: the first chunk, then all chunks together.
+    /// The received bytes while in memory: the first chunk, then all chunks joined.
     first: Bytes,
     joined: BytesMut,
     spooled: Option<Spooled>,
     received: usize,
-    /// How many bytes it says it has.
+    /// The declared length.
     expected: usize,
-    /// True if it goes to disk regardless of its size, since memory is short.
+    /// True if it is spooled regardless of its size, since memory is short.
     spills: bool,
 }
 
@@ -321,14 +321,14 @@ impl Arriving {
         }
     }
 
-    /// Counts the memory that is taken once `more` bytes have joined the others; false where there is no room for it.
+    /// Counts the memory for `more` additional bytes; false if there is no room for it.
     fn has_room(&mut self, more: usize) -> bool {
         let capacity = self.capacity(more);
         self.held.count_in_all(capacity)
     }
 
-    /// The memory for the bytes so far and `more`. It grows by doubling up to what the body says it has: room for what was
-    /// only announced would be held by whoever never sends it.
+    /// The memory for the received bytes and `more`. It grows by doubling up to the declared length: memory for a declared length
+    /// would be held by peers that never send the body.
     fn capacity(&self, more: usize) -> usize {
         let length = self.first.len() + self.joined.len() + more;
         if self.first.is_empty() && self.joined.is_empty() || length <= self.joined.capacity() {
@@ -337,7 +337,7 @@ impl Arriving {
         length.max((2 * length).min(self.expected))
     }
 
-    /// The first piece stays as it is; only a body of several pieces is copied together.
+    /// Keeps the first chunk as it is; only a body of several chunks is copied.
     fn join(&mut self, data: Bytes) {
         if self.joined.is_empty() && self.first.is_empty() {
             self.first = data;
@@ -347,17 +347,17 @@ impl Arriving {
         self.joined.reserve(capacity - self.joined.len());
         self.joined.extend_from_slice(&std::mem::take(&mut self.first));
         self.joined.extend_from_slice(&data);
-        // An allocator may give more than it was asked for.
+        // An allocator may return more than requested.
         self.held.count_in_all(self.joined.capacity());
     }
 
-    /// Adds what arrived to what is on disk.
+    /// Adds received bytes to the spooled ones.
     async fn push(&mut self, data: Bytes) -> io::Result<()> {
         let Some(spooled) = &mut self.spooled else { return Ok(()) };
         spooled.push(data).await
     }
 
-    /// Goes on on disk, with what has come so far before `data`.
+    /// Moves the received bytes to disk, followed by `data`.
     async fn spill(&mut self, spool: &Arc<Spool>, data: Bytes) -> io::Result<()> {
         self.spooled = Some(spool.begin().await?);
         let (first, joined) = (std::mem::take(&mut self.first), std::mem::take(&mut self.joined));
@@ -370,7 +370,7 @@ impl Arriving {
         Ok(())
     }
 
-    /// All of it.
+    /// Completes the body.
     async fn whole(mut self) -> Result<BufferedBody, Refusal> {
         if let Some(spooled) = self.spooled.take() {
             let (data, share) = spooled.finish().await.map_err(|error| no_room(&error))?;
@@ -383,21 +383,21 @@ impl Arriving {
     }
 }
 
-/// A body that cannot be kept while it arrives: nothing of it was accepted, so its sender may try again.
+/// The rejection of a body that cannot be buffered: nothing was accepted, so the sender may retry.
 fn no_room(error: &io::Error) -> Refusal {
     tracing::warn!(%error, "a body could not be kept while it arrived, and was refused");
     Refusal::out_of_memory()
 }
 
-/// When a body is too slow.
+/// The throughput limit of a body.
 struct ThroughputLimit<'d> {
     started: Instant,
     deadlines: &'d Deadlines,
 }
 
 impl ThroughputLimit<'_> {
-    /// The instant by which more must have come than these bytes: each buys the time that it takes at the least pace, and a body
-    /// that comes at a good one may take as long as it is large.
+    /// The deadline for more bytes than these: received bytes extend it by the minimum throughput, and a body with good throughput
+    /// may take as long as its size requires.
     fn deadline(&self, received: usize) -> Instant {
         let Deadlines { body, body_grace, body_pace, .. } = *self.deadlines;
         let bought = Duration::from_secs_f64(received as f64 / f64::from(body_pace.max(1)));
@@ -454,11 +454,11 @@ mod tests {
         let held = body.whole().await.expect("it is there");
         assert_eq!((held.counted, held.is_on_disk(), held.start()), (0, true, vec![7; START]));
         let held = held.into_memory().await.expect("there is room");
-        // With the values in it, it takes all that large ones may have.
+        // With its parsed values, it takes the whole budget of large bodies.
         assert_eq!(held.counted, 3 * SMALL - budget.for_small);
         assert!(held.bytes() == vec![7; 2 * SMALL]);
         drop(held);
-        // One that says how large it is takes none from the start.
+        // A body with a declared length takes no memory at its start.
         let mut other = Arriving::new(&budget, Some(2 * SMALL as u64));
         other.take(part).await.expect("it is taken");
         assert_eq!(other.held.counted, 0);

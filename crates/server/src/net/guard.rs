@@ -1,4 +1,4 @@
-//! Checks before any routing: a request that two parsers could read differently is answered with 400, and its
+//! Checks before any routing: a request that two parsers could interpret differently gets 400, and its
 //! connection is closed.
 
 use std::net::Ipv6Addr;
@@ -10,7 +10,7 @@ use http::{HeaderMap, HeaderName};
 use super::{FramingState, Refusal};
 use crate::options::Limits;
 
-/// Fields that mean one thing each: a second one is a way to have two readers disagree.
+/// Singleton headers: repeating one could make two parsers disagree.
 static SINGLE: [HeaderName; 8] = [
     HOST,
     CONTENT_LENGTH,
@@ -90,7 +90,7 @@ fn is_host(value: &[u8]) -> bool {
     port && (name(host) || address(host))
 }
 
-/// The host, an IPv6 address with its brackets, and the port; `None` where a bracket is left open.
+/// The host, an IPv6 address with its brackets, and the port; `None` for an unclosed bracket.
 pub(crate) fn split_host(text: &str) -> Option<(&str, Option<&str>)> {
     let end = match text.starts_with('[') {
         true => text.find(']')? + 1,

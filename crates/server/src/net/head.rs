@@ -1,5 +1,5 @@
-//! By when the head of the next request must have come. The HTTP library asks for a timer for each of them; here that is a
-//! number, which the connection looks at from time to time, so that a request costs no timer of the runtime.
+//! The deadline for the head of the next request. The HTTP library requests a timer for each head; here a timer is a
+//! number that the connection checks occasionally, so that a request costs no runtime timer.
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -13,16 +13,16 @@ use tokio::time::Instant;
 use super::stream::FramingState;
 use crate::options::Deadlines;
 
-/// The deadline of the head that a connection waits for.
+/// The deadline of the head that a connection is waiting for.
 #[derive(Debug)]
 pub(super) struct HeadDeadline {
     began: Instant,
-    /// Nanoseconds after the beginning of the connection; 0 where no head is waited for.
+    /// Nanoseconds since the start of the connection; 0 if no head is awaited.
     due: AtomicU64,
 }
 
 impl HeadDeadline {
-    /// Of a connection that begins now.
+    /// Creates the deadline of a connection that starts now.
     pub(super) fn new() -> Arc<Self> {
         Arc::new(Self { began: Instant::now(), due: AtomicU64::new(0) })
     }
@@ -41,8 +41,8 @@ impl HeadDeadline {
         (after > 0).then(|| self.began + Duration::from_nanos(after))
     }
 
-    /// When to look again whether a head is late; `None` where one is. A deadline that is set after a look lies no
-    /// nearer than the time between two requests, so that it is always looked at in time.
+    /// The time of the next check; `None` if the head is late. A deadline set after a check is never earlier
+    /// than the next check, so no deadline is missed.
     pub(super) fn next_look(
         &self,
         framing: &FramingState,
@@ -79,7 +79,7 @@ impl Timer for HeadTimer {
     }
 }
 
-/// A head that is waited for. It never says that it is late, which ends the connection instead.
+/// An awaited head. It never completes; the connection is closed instead.
 #[derive(Debug)]
 struct Awaited(Arc<HeadDeadline>);
 

@@ -1,8 +1,8 @@
-//! The accept loop that both listeners share: connections within limits, deadlines on everything, and an end in which
-//! answers under way are finished.
+//! The accept loop of both listeners: connections within limits, deadlines for everything, and a shutdown in which
+//! responses in progress finish.
 //!
-//! It is our own because the ready-made one has no deadline on header sections, no limit on connections, and no way
-//! to see framing that the parser folds away.
+//! It is our own because the ready-made one has no deadline for header sections, no limit on connections, and no
+//! access to framing that the parser normalizes.
 
 mod body;
 mod guard;
@@ -45,11 +45,11 @@ pub(crate) use refusal::Refusal;
 pub(crate) use spool::Spool;
 pub(crate) use stream::FramingState;
 
-/// Room that the parser gets beyond target and header section, for the method, the version and line ends.
+/// Additional parser buffer for the method, the version and line ends.
 const HEAD_SLACK: usize = 8 << 10;
-/// The most that is read of a connection at one time.
+/// The maximum size of one read from a connection, in bytes.
 const BUFFER: usize = 32 << 10;
-/// How long accepting pauses when the system has no file descriptor left.
+/// The pause of accepting when the system has no file descriptor left.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
 /// The response to a connection over the limits.
 const OVERLOADED: &[u8] = b"HTTP/1.1 503 Service Unavailable\r\ncontent-type: application/json\r\nretry-after: 1\r\n\
@@ -63,7 +63,7 @@ pub(crate) trait Respond: Send + Sync + 'static {
         + Send
         + 'static;
 
-    /// Answers one request, whose framing was seen so.
+    /// Responds to one request, with the framing state of its connection.
     fn respond(
         &self,
         request: Request<Incoming>,
@@ -71,31 +71,31 @@ pub(crate) trait Respond: Send + Sync + 'static {
     ) -> impl Future<Output = Response<Self::Body>> + Send;
 }
 
-/// A listener that answers.
+/// A listener with its handler.
 pub(crate) struct Listener<R> {
     pub(crate) name: &'static str,
     pub(crate) socket: TcpListener,
     pub(crate) respond: R,
     pub(crate) limits: Limits,
     pub(crate) deadlines: Deadlines,
-    /// How long answers under way may take to finish at the end.
+    /// The grace period for responses in progress at shutdown.
     pub(crate) grace: Duration,
-    /// The treatment of a peer that stops sending.
+    /// The treatment of a peer that closes its sending side.
     pub(crate) on_half_close: HalfClose,
 }
 
-/// The treatment of a peer that has stopped sending while it waits for a response.
+/// The treatment of a peer that has closed its sending side while it waits for a response.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum HalfClose {
-    /// It may still read: what it asked for is carried to its end. A request that starts an execution is then never
-    /// dropped between its commit and its begin, whatever the caller does.
+    /// It may still read, so its request is completed. A request that starts an execution is then never
+    /// dropped between commit and start, whatever the caller does.
     Finish,
-    /// It is gone: what it asked for is dropped, so that an endless answer ends with its reader.
+    /// It is gone, so its request is dropped, and an endless response ends with its reader.
     Drop,
 }
 
 impl<R: Respond> Listener<R> {
-    /// Accepts until `closing`, then lets answers finish within the grace. When it comes back, every connection is
+    /// Accepts until `closing`, then lets responses finish within the grace period. On return, every connection is
     /// closed.
     pub(crate) async fn run(self, closing: CancellationToken) {
         let Self { name, socket, respond, limits, deadlines, grace, on_half_close } = self;
@@ -157,10 +157,10 @@ fn http(limits: &Limits, deadlines: &Deadlines, on_half_close: HalfClose) -> htt
     http
 }
 
-/// Serves one connection to its end.
+/// Serves one connection until it ends.
 async fn connection<R: Respond>(shared: Arc<Shared<R>>, stream: TcpStream, peer: SocketAddr, slot: Slot) {
     let Deadlines { head: first, keep_alive, write_stall, linger, .. } = shared.deadlines;
-    // An answer is one small write: waiting to fill a packet would only delay it.
+    // A response is one small write: waiting to fill a packet would only delay it.
     if let Err(error) = stream.set_nodelay(true) {
         tracing::debug!(%peer, %error, "cannot switch off delayed sending");
     }
@@ -206,14 +206,14 @@ async fn connection<R: Respond>(shared: Arc<Shared<R>>, stream: TcpStream, peer:
     }
 }
 
-/// A connection over the limits gets a short answer if the system takes it at once, and is closed.
+/// Sends a short response to a connection over the limits if that does not block, and closes it.
 fn refuse(name: &'static str, stream: &TcpStream) {
     tracing::debug!(listener = name, "a connection over the limits was closed");
     let _ = stream.try_write(OVERLOADED);
 }
 
-/// Accepting fails for one connection that went away, or because the system has no descriptor left; the second goes
-/// on failing at once, so it is not tried in a tight circle.
+/// Accepting fails for a connection that disconnected, or because the system has no descriptor left; the latter
+/// repeats immediately, so it is not retried in a busy loop.
 async fn failed_accept(name: &'static str, error: &std::io::Error) {
     tracing::warn!(listener = name, %error, "cannot accept a connection");
     tokio::time::sleep(ACCEPT_PAUSE).await;

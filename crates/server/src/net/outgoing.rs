@@ -1,4 +1,4 @@
-//! The body of an answer: in memory, or read from disk while it is sent.
+//! The body of a response: in memory, or read from disk while it is sent.
 
 use std::io;
 use std::pin::Pin;
@@ -16,18 +16,18 @@ use super::spool::{Share, Spool};
 
 /// The body of a response, of known length.
 pub(crate) enum Outgoing {
-    /// At once.
+    /// In memory.
     Whole(Full<Bytes>),
-    /// One piece at a time, each read when the one before it is gone: a slow reader holds no more memory than that. The share is that
-    /// of a body that is on disk until it is sent.
+    /// Chunk by chunk, each read once the previous one is sent: a slow reader holds only one chunk in memory. The share is that
+    /// of a spooled body.
     Streamed { body: StreamingBody, _share: Option<Share> },
 }
 
 impl Outgoing {
-    /// The body of a response; a large one is written to disk first. It would otherwise stay in memory for as long as its reader likes.
+    /// The body of a response; a large one is spooled to disk first. Otherwise it would stay in memory as long as its reader takes.
     ///
     /// # Errors
-    /// The disk fails or is full, or too many bodies are on it.
+    /// The disk fails or is full, or the spool is full.
     pub(super) async fn on_disk_if_large(data: Data, spool: &Arc<Spool>) -> io::Result<Self> {
         let bytes = match data {
             Data::InMemory(bytes) if bytes.len() > SMALL => bytes,
@@ -40,17 +40,17 @@ impl Outgoing {
     }
 }
 
-/// The error of a body that cannot be kept until it is sent.
+/// The error of a body that cannot be buffered until it is sent.
 pub(super) enum KeepError {
     /// The body itself failed.
     Body(String),
-    /// The disk failed or is full, or too many bodies are on it.
+    /// The disk failed or is full, or the spool is full.
     Disk(io::Error),
 }
 
 impl Outgoing {
-    /// A body of unknown length, which is written to disk part by part if it is large.
-    pub(super) async fn kept<B>(mut body: B, spool: &Arc<Spool>) -> Result<Self, KeepError>
+    /// A body of unknown length, which is spooled to disk chunk by chunk if it is large.
+    pub(super) async fn buffered<B>(mut body: B, spool: &Arc<Spool>) -> Result<Self, KeepError>
     where
         B: Body<Data = Bytes, Error: std::fmt::Display> + Unpin,
     {
@@ -132,19 +132,19 @@ mod tests {
             Outgoing::on_disk_if_large(Data::from(vec![7_u8; length]), &spool).await.expect("there is room")
         };
         assert!(matches!(outgoing(SMALL).await, Outgoing::Whole(_)));
-        let kept = async |parts: Vec<Result<Vec<u8>, io::Error>>| {
+        let buffered = async |parts: Vec<Result<Vec<u8>, io::Error>>| {
             let parts = futures_util::stream::iter(parts).map_ok(|part| Frame::data(Bytes::from(part)));
-            Outgoing::kept(http_body_util::StreamBody::new(parts), &spool).await
+            Outgoing::buffered(http_body_util::StreamBody::new(parts), &spool).await
         };
         assert!(matches!(
-            kept(vec![Ok(vec![7; SMALL / 2]), Ok(vec![7; SMALL / 2])]).await,
+            buffered(vec![Ok(vec![7; SMALL / 2]), Ok(vec![7; SMALL / 2])]).await,
             Ok(Outgoing::Whole(_))
         ));
-        let failed = kept(vec![Ok(vec![7; SMALL + 1]), Err(io::Error::other("gone"))]).await;
+        let failed = buffered(vec![Ok(vec![7; SMALL + 1]), Err(io::Error::other("gone"))]).await;
         assert!(matches!(failed, Err(KeepError::Body(error)) if error == "gone"));
         assert_eq!(spool.used(), 0);
         let parts = vec![Ok(vec![7; SMALL]), Ok(vec![7; SMALL]), Ok(vec![7; SMALL + 1])];
-        let Ok(large) = kept(parts).await else { panic!("there is room") };
+        let Ok(large) = buffered(parts).await else { panic!("there is room") };
         assert_eq!((large.size_hint().exact(), spool.used()), (Some(3 * SMALL as u64 + 1), 3 * SMALL + 1));
         drop(large);
         let large = outgoing(3 * SMALL + 1).await;

@@ -1,4 +1,4 @@
-//! Responses that the listener itself gives, before any handler sees the request.
+//! Responses of the listener itself, before any handler sees the request.
 
 use std::borrow::Cow;
 
@@ -10,15 +10,15 @@ use http::{HeaderValue, Response, StatusCode};
 
 use crate::options::Limits;
 
-/// A request that is not let through, and whose connection is closed after the answer.
+/// A rejected request, whose connection is closed after the response.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Refusal {
     pub(crate) status: StatusCode,
-    /// Stable, for programs.
+    /// The stable code for programs.
     pub(crate) code: &'static str,
-    /// For people.
+    /// The message for people.
     pub(crate) message: Cow<'static, str>,
-    /// When to try again, in seconds.
+    /// The retry delay, in seconds.
     pub(crate) retry_after: Option<u32>,
 }
 
@@ -71,7 +71,7 @@ impl Refusal {
         Self::new(StatusCode::INTERNAL_SERVER_ERROR, "internal", "the daemon failed on this request")
     }
 
-    /// The answer, in the form that the hook listener gives.
+    /// The response, in the format of the hook listener.
     pub(crate) fn into_response<B: From<Bytes>>(self) -> Response<B> {
         let body = serde_json::json!({ "error": self.message, "code": self.code }).to_string();
         let mut response = Response::new(B::from(Bytes::from(body)));

@@ -1,15 +1,15 @@
 //! Follows the framing of the requests on a connection, byte by byte as they arrive, before the HTTP parser has them.
 //!
-//! The parser folds away what request smuggling is made of: a `Content-Length` beside `Transfer-Encoding` leaves no
-//! trace in the headers it hands out, nor does a repeated `Content-Length`, nor a bare line feed. So the framing is
-//! read here a second time, strictly: what two readers could take differently is a [`FramingError`], and the connection
-//! that it came on is answered once and closed. The scan also knows whether a request is under way, which decides
-//! whether closing needs care.
+//! The parser normalizes the ingredients of request smuggling: a `Content-Length` beside `Transfer-Encoding` leaves no
+//! trace in the headers it returns, nor does a repeated `Content-Length`, nor a bare line feed. So the framing is
+//! parsed here a second time, strictly: whatever two parsers could interpret differently is a [`FramingError`], and its
+//! connection gets one response and is closed. The scan also knows whether a request is in progress, which decides
+//! how to close the connection.
 
-/// The bytes kept of a line that arrives in pieces: enough for the two fields that matter and their values.
+/// The number of bytes kept of an incomplete line: enough for the two relevant fields and their values.
 const KEPT: usize = 128;
 
-/// Framing that two readers could take differently.
+/// Framing that two parsers could interpret differently.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub(crate) enum FramingError {
@@ -23,9 +23,9 @@ pub(crate) enum FramingError {
     BadEncoding,
     /// A line that ends without a carriage return.
     BareLineFeed,
-    /// A chunk that does not follow the form.
+    /// A malformed chunk.
     BadChunk,
-    /// A `#` in the request target. The parser drops it with all that follows; another reader keeps it.
+    /// A `#` in the request target. The parser drops it and the rest; another parser keeps it.
     Fragment,
 }
 
@@ -40,7 +40,7 @@ impl FramingError {
         Self::Fragment,
     ];
 
-    /// The code of the answer.
+    /// The code of the response.
     pub(crate) fn code(self) -> &'static str {
         if self == Self::Fragment { "bad_target" } else { "bad_framing" }
     }
@@ -59,7 +59,7 @@ impl FramingError {
     }
 }
 
-/// The framing of one connection so far.
+/// The framing state of one connection.
 #[derive(Debug)]
 pub(crate) struct Scan {
     state: State,
@@ -81,7 +81,7 @@ enum State {
     Broken,
 }
 
-/// A line that has not come to its end.
+/// An incomplete line.
 #[derive(Debug, Default)]
 struct Line {
     kept: Vec<u8>,
@@ -108,12 +108,12 @@ impl Scan {
         Self { state: State::RequestLine, line: Line::default(), length: None, chunked: false, fault: None }
     }
 
-    /// True if a request has arrived in part only.
+    /// True if a request has arrived partially.
     pub(crate) fn is_mid_request(&self) -> bool {
         self.state != State::RequestLine || self.line.length > 0
     }
 
-    /// Takes note of the next bytes; the first fault found is the answer from then on.
+    /// Scans the next bytes; the first error found is returned from then on.
     pub(crate) fn feed(&mut self, mut bytes: &[u8]) -> Option<FramingError> {
         while !bytes.is_empty() {
             bytes = match self.state {
@@ -156,12 +156,12 @@ impl Scan {
         rest
     }
 
-    /// `text` is the line without its line feed, cut where it is long; `length` is how long it is.
+    /// `text` is the line without its line feed, truncated if it is long; `length` is its full length.
     fn end_line(&mut self, text: &[u8], length: usize, proper: bool) {
         if !proper {
             return self.fail(FramingError::BareLineFeed);
         }
-        // The same for a line in one piece and in many, so that how the bytes arrive changes nothing.
+        // The same for a line in one chunk and in many, so that chunk boundaries do not matter.
         let whole = length <= KEPT;
         let text = &text[..if whole { length - 1 } else { KEPT }];
         match self.state {
@@ -224,7 +224,7 @@ impl Scan {
     }
 }
 
-/// A number in digits only: no sign, no space, nothing that does not fit.
+/// A number of digits only: no sign, no space, no overflow.
 fn number(text: &[u8], radix: u32) -> Option<u64> {
     let digits = !text.is_empty() && text.iter().all(|byte| char::from(*byte).is_digit(radix));
     let text = std::str::from_utf8(text).ok().filter(|_| digits)?;

@@ -1,4 +1,4 @@
-//! How many connections there may be: in all, of one peer, and of strangers, who have shown no credential. Where all places are taken, the
+//! Limits the number of connections: in total, per peer, and of unauthenticated ones. When all slots are taken, the
 //! owner of the most connections loses its oldest one.
 
 use std::collections::{BTreeMap, HashMap};
@@ -9,7 +9,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::options::Limits;
 
-/// The places of one listener.
+/// The slots of one listener.
 #[derive(Debug)]
 pub(crate) struct Slots {
     total: usize,
@@ -22,18 +22,18 @@ pub(crate) struct Slots {
 
 #[derive(Debug, Default)]
 struct Taken {
-    /// Without the strangers that were evicted, whose connections are about to close.
+    /// Excludes evicted unauthenticated connections, which are about to close.
     total: usize,
     by_peer: HashMap<IpAddr, usize>,
-    /// By age, the oldest first: what evicts each.
+    /// By age, the oldest first: the eviction token of each.
     strangers: BTreeMap<u64, CancellationToken>,
-    /// By age, the oldest first: the owner of the credential that each has shown, and what evicts it.
+    /// By age, the oldest first: the owner of the credential of each, and its eviction token.
     known: BTreeMap<u64, (Arc<str>, CancellationToken)>,
     next: u64,
 }
 
 impl Taken {
-    /// Evicts the oldest connection of the owner that has the most, if that is more than one: no owner takes all places.
+    /// Evicts the oldest connection of the owner with the most, if more than one, so that no owner can take all slots.
     fn evict_of_most(&mut self) {
         let mut counts: HashMap<&str, usize> = HashMap::new();
         self.known.values().for_each(|(owner, _)| *counts.entry(owner).or_default() += 1);
@@ -48,7 +48,7 @@ impl Taken {
     }
 }
 
-/// A place, free again when it is dropped.
+/// A slot, released when dropped.
 #[derive(Debug)]
 pub(crate) struct Slot {
     slots: Arc<Slots>,
@@ -64,8 +64,8 @@ pub(crate) struct AnonymousSlot {
 }
 
 impl AnonymousSlot {
-    /// Notes that the connection has shown a credential of this owner: from here on it keeps its place, unless the owner has the most of
-    /// all and there is no other.
+    /// Records that the connection has shown a credential of this owner: from now on it keeps its slot, unless the owner has the most of
+    /// all and no other slot is free.
     pub(crate) fn trust(&self, owner: &str) {
         let mut taken = self.slots.lock();
         if let Some(evicted) = taken.strangers.remove(&self.number) {
@@ -75,13 +75,13 @@ impl AnonymousSlot {
 }
 
 impl Slot {
-    /// The stranger that this is the place of, where strangers are told apart.
+    /// The unauthenticated slot, if unauthenticated connections are counted separately.
     pub(crate) fn anonymous(&self) -> Option<AnonymousSlot> {
         let (number, _) = self.anonymous.as_ref()?;
         Some(AnonymousSlot { slots: Arc::clone(&self.slots), number: *number })
     }
 
-    /// Waits until the place is taken away, which may be never.
+    /// Waits until the slot is evicted, which may never happen.
     pub(crate) async fn evicted(&self) {
         match &self.anonymous {
             Some((_, evicted)) => evicted.cancelled().await,
@@ -101,7 +101,7 @@ impl Slots {
         })
     }
 
-    /// A place for a connection from `address`, if there is one.
+    /// Takes a slot for a connection from `address`, if one is free.
     pub(crate) fn take(self: &Arc<Self>, address: IpAddr) -> Option<Slot> {
         let peer = peer(address);
         let peer = (!(self.loopback_exempt && peer.is_loopback())).then_some(peer);
@@ -147,7 +147,7 @@ impl Drop for Slot {
     fn drop(&mut self) {
         let mut taken = self.slots.lock();
         match &self.anonymous {
-            // It is counted no more.
+            // It is no longer counted.
             Some((_, evicted)) if evicted.is_cancelled() => {}
             anonymous => {
                 taken.total = taken.total.saturating_sub(1);

@@ -1,7 +1,7 @@
-//! The place of large bodies while they arrive or are sent: on disk, so that a slow peer holds no memory.
+//! The spool of large bodies while they arrive or are sent: on disk, so that a slow peer holds no memory.
 //!
-//! They are written where the store keeps files, so one that starts an execution only gets its name there, and is not copied. Any
-//! other is gone with its request, and all of them with the process, whatever ends that.
+//! They are written where the store keeps files, so a body that starts an execution is only renamed, not copied. All
+//! others are deleted with their request, or when the process ends in any way.
 
 use std::io;
 use std::sync::Arc;
@@ -10,23 +10,23 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use bytes::Bytes;
 use value::{Data, FileStorage, FileWriter};
 
-/// The bytes of bodies that may be on disk at one time.
+/// The maximum size of all spooled bodies, in bytes.
 const MOST_BYTES: usize = 1 << 30;
 
-/// The place of bodies that arrive or are sent.
+/// The spool of bodies that arrive or are sent.
 #[derive(Debug)]
 pub(crate) struct Spool {
     files: Arc<dyn FileStorage>,
     left: AtomicUsize,
 }
 
-/// A body on disk, as far as it has arrived.
+/// A spooled body, as far as it has arrived.
 pub(super) struct Spooled {
     file: Option<Box<dyn FileWriter>>,
     share: Share,
 }
 
-/// The part of what may be on disk that a body takes, for as long as this is held.
+/// The share of the spool's limit that a body takes, released when dropped.
 #[derive(Debug)]
 pub(crate) struct Share {
     bytes: usize,
@@ -34,12 +34,12 @@ pub(crate) struct Share {
 }
 
 impl Spool {
-    /// Bodies among these files.
+    /// Creates a spool among these files.
     pub(crate) fn new(files: Arc<dyn FileStorage>) -> Arc<Self> {
         Arc::new(Self { files, left: AtomicUsize::new(MOST_BYTES) })
     }
 
-    /// Begins a body.
+    /// Starts a body.
     pub(super) async fn begin(self: &Arc<Self>) -> io::Result<Spooled> {
         let files = self.files.clone();
         let file = write(move || files.create()).await?;
@@ -54,14 +54,14 @@ async fn write<T: Send + 'static>(work: impl FnOnce() -> io::Result<T> + Send + 
 
 #[cfg(test)]
 impl Spool {
-    /// The bytes of bodies that are on disk.
+    /// The size of all spooled bodies, in bytes.
     pub(super) fn used(&self) -> usize {
         MOST_BYTES - self.left.load(Ordering::Relaxed)
     }
 }
 
 impl Spooled {
-    /// Writes what arrived.
+    /// Appends received bytes.
     pub(super) async fn push(&mut self, data: Bytes) -> io::Result<()> {
         self.share.take(data.len())?;
         let mut file = self.file.take().ok_or(io::ErrorKind::BrokenPipe)?;
@@ -73,7 +73,7 @@ impl Spooled {
         Ok(())
     }
 
-    /// The whole body, where it is.
+    /// Completes the body.
     pub(super) async fn finish(mut self) -> io::Result<(Data, Share)> {
         let file = self.file.take().ok_or(io::ErrorKind::BrokenPipe)?;
         let data = write(move || file.finish()).await?;

@@ -1,4 +1,4 @@
-//! A connection's bytes: scanned as they arrive, never stuck on a peer that does not read, closed with care.
+//! The bytes of a connection: scanned as they arrive, never blocked by a peer that does not read, closed gracefully.
 
 use std::io;
 use std::net::IpAddr;
@@ -14,7 +14,7 @@ use tokio::time::{Instant, Sleep, sleep};
 use super::scan::{FramingError, Scan};
 use super::slots::AnonymousSlot;
 
-/// The most bytes that a closing connection is read on for.
+/// The maximum number of bytes that a closing connection still reads.
 const LINGER_BYTES: usize = 16 << 20;
 
 /// The framing state of a connection, for the handlers of its requests.
@@ -39,7 +39,7 @@ impl FramingState {
         self.peer
     }
 
-    /// Notes that a request has shown a credential of this owner.
+    /// Records that a request has shown a credential of this owner.
     pub(crate) fn trust(&self, owner: &str) {
         if !self.trusted.swap(true, Ordering::Relaxed)
             && let Some(anonymous) = &self.anonymous
@@ -48,7 +48,7 @@ impl FramingState {
         }
     }
 
-    /// The fault in the framing, if there is one.
+    /// The framing error, if there is one.
     pub(crate) fn fault(&self) -> Option<FramingError> {
         match self.fault.load(Ordering::Acquire) {
             0 => None,
@@ -76,7 +76,7 @@ pub(crate) struct Stream<'s> {
     scan: Scan,
     framing: &'s FramingState,
     write_stall: Duration,
-    /// Set while the peer takes nothing; made only then, so that a peer that reads costs no timer.
+    /// Set while the peer reads nothing; created only then, so that a peer that reads costs no timer.
     stalled: Option<Pin<Box<Sleep>>>,
     linger: Duration,
     closing: Closing,
@@ -104,7 +104,7 @@ impl<'s> Stream<'s> {
         }
     }
 
-    /// Ends in an error once the peer has taken nothing for too long.
+    /// Fails once the peer has read nothing for too long.
     fn watch<T>(&mut self, written: Poll<io::Result<T>>, cx: &mut Context<'_>) -> Poll<io::Result<T>> {
         if written.is_ready() {
             self.stalled = None;
@@ -113,11 +113,11 @@ impl<'s> Stream<'s> {
         let wait = self.write_stall;
         let stalled = self.stalled.get_or_insert_with(|| Box::pin(sleep(wait)));
         ready!(stalled.as_mut().poll(cx));
-        Poll::Ready(Err(io::Error::new(io::ErrorKind::TimedOut, "the peer takes no bytes of the answer")))
+        Poll::Ready(Err(io::Error::new(io::ErrorKind::TimedOut, "the peer reads no bytes of the response")))
     }
 
-    /// Reads on until the request under way has arrived, the peer has closed, or enough is enough. Closing a socket
-    /// with unread bytes resets the connection, and a reset can overtake the answer that explains it.
+    /// Reads until the current request has arrived, the peer has closed, or a limit is reached. Closing a socket
+    /// with unread bytes resets the connection, and a reset can overtake the response that explains it.
     fn poll_linger(&mut self, cx: &mut Context<'_>) -> Poll<()> {
         let mut scrap = [0; 8 << 10];
         loop {

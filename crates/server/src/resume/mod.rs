@@ -1,9 +1,9 @@
 //! The resume address, `/resume/<token>[/<step>]`: a person answers an approval there, and another system sends an
 //! awaited event.
 //!
-//! The address alone authorises an answer: its token is the secret (the engine makes and checks it), and no log
-//! contains it. A GET never answers, since mail scanners open links. The pages carry no script, are not cached, and
-//! load nothing from elsewhere.
+//! The address alone authorizes an answer: its token is the secret (the engine creates and verifies it), and no log
+//! contains it. A GET never answers, since mail scanners open links. The pages contain no script, are not cached, and
+//! load no external resources.
 
 mod page;
 mod questions;
@@ -39,16 +39,16 @@ type Answer = Response<Outgoing>;
 
 /// The sender of answers and events from here, for the history.
 const SENDER: &str = "the resume address";
-/// The methods that the address takes.
+/// The accepted methods.
 const METHODS: &str = "GET, HEAD, POST";
 
-/// Headers of every response. A page may use nothing but its inline style sheet.
+/// Headers of every response. A page may only use its inline style sheet.
 static SECURITY: LazyLock<[(HeaderName, HeaderValue); 9]> = LazyLock::new(|| {
     let digest = STANDARD.encode(Sha256::digest(page::STYLE));
     let policy = format!(
         "default-src 'none'; style-src 'sha256-{digest}'; form-action 'self'; frame-ancestors 'none'; base-uri 'none'"
     );
-    // Base64 holds nothing that a header may not.
+    // Base64 contains only characters valid in a header.
     let policy = HeaderValue::try_from(policy).unwrap_or(HeaderValue::from_static("default-src 'none'"));
     let fixed = HeaderValue::from_static;
     [
@@ -79,7 +79,7 @@ pub(crate) struct Target {
 }
 
 impl Target {
-    /// The execution that the address leads to.
+    /// The execution of the address.
     pub(crate) fn execution(&self) -> ExecutionId {
         self.id
     }
@@ -89,9 +89,9 @@ impl Target {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct ResumeError {
     status: StatusCode,
-    /// Stable, for programs.
+    /// The stable code for programs.
     code: &'static str,
-    /// For people.
+    /// The message for people.
     message: String,
 }
 
@@ -132,7 +132,7 @@ impl Resume {
             let message = "this address is asked too often; try again in a moment";
             return refuse(ResumeError::new(StatusCode::TOO_MANY_REQUESTS, "rate_limited", message));
         }
-        // A page at `/resume/<token>` reaches its steps below the token, one at `/resume/<token>/<step>` beside its own.
+        // A page at `/resume/<token>` links to its steps below the token, a page at `/resume/<token>/<step>` to siblings.
         let base = if step.is_some() { String::new() } else { format!("{token}/") };
         let step = step.filter(|step| !step.is_empty());
         let step = step.map(|step| percent_decode_str(step).decode_utf8().map(Cow::into_owned));
@@ -142,8 +142,8 @@ impl Resume {
         }
     }
 
-    /// Shows what there is to answer.
-    pub(crate) async fn look(&self, head: &Parts, asking: &Target) -> Answer {
+    /// Shows the open questions.
+    pub(crate) async fn show(&self, head: &Parts, asking: &Target) -> Answer {
         let reply = match self.view_model(asking).await {
             Ok(view_model) if wants_page(head) => page_of(&view_model, asking, None),
             Ok(view_model) => view_model
@@ -154,7 +154,7 @@ impl Resume {
         self.note(head, asking, answer(reply))
     }
 
-    /// Takes an answer, or an event.
+    /// Accepts an answer, or an event.
     pub(crate) async fn take(&self, head: &Parts, asking: &Target, body: &[u8]) -> Answer {
         let media_type = media_type(&head.headers);
         let wants_page = media_type == submission::FORM && wants_page(head);
@@ -168,9 +168,9 @@ impl Resume {
         self.note(head, asking, answer(reply))
     }
 
-    /// The answer of a person at our own page: what comes back is a page.
+    /// Accepts the answer of our own page's form; the response is a page.
     async fn take_form(&self, asking: &Target, form: Form) -> Result<Reply, ResumeError> {
-        let step = match self.give(asking, Submission::Form(form.clone())).await {
+        let step = match self.deliver(asking, Submission::Form(form.clone())).await {
             Ok((step, _)) => step,
             Err((fault, step)) => {
                 let view_model = self.view_model(asking).await?;
@@ -182,13 +182,13 @@ impl Resume {
     }
 
     async fn take_json(&self, asking: &Target, submission: Submission) -> Result<Reply, ResumeError> {
-        let (_, status) = self.give(asking, submission).await.map_err(|(fault, _)| fault)?;
+        let (_, status) = self.deliver(asking, submission).await.map_err(|(fault, _)| fault)?;
         Ok(Reply::Json(StatusCode::OK, serde_json::json!({ "status": status })))
     }
 
-    /// Gives what came to the step that waits for it; the step, with what it is to it. An error names the step too,
-    /// where it is known.
-    async fn give(
+    /// Delivers a submission to the waiting step. Returns the step and the effect of the submission. An error names the step too,
+    /// if it is known.
+    async fn deliver(
         &self,
         asking: &Target,
         submission: Submission,
@@ -232,7 +232,7 @@ impl Resume {
         ResumeView::load(&self.engine, asking.id).await
     }
 
-    /// A line of the access log. The token is a secret, so it names the execution behind it.
+    /// Writes a line of the access log. The token is a secret, so the line names the execution instead.
     fn note(&self, head: &Parts, asking: &Target, answer: Answer) -> Answer {
         let status = answer.status().as_u16();
         tracing::debug!(execution = %asking.id, method = %head.method, status, "answered at a resume address");
@@ -241,7 +241,7 @@ impl Resume {
 }
 
 impl Target {
-    /// The address of a step, relative to that of the request.
+    /// The URL of a step, relative to the request's.
     fn link(&self, step: &str) -> String {
         format!("{}{}", self.base, utf8_percent_encode(step, NON_ALPHANUMERIC))
     }
@@ -255,7 +255,7 @@ fn unknown_step() -> ResumeError {
     ResumeError::new(StatusCode::NOT_FOUND, "unknown_step", "the execution asks nothing under this address")
 }
 
-/// Why something did not reach a step.
+/// The reason why a submission did not reach a step.
 fn refused(error: SignalError) -> ResumeError {
     let message = error.to_string();
     let fault = |status, code| ResumeError::new(status, code, message.clone());
@@ -268,10 +268,10 @@ fn refused(error: SignalError) -> ResumeError {
     }
 }
 
-/// The answer while the daemon stops.
+/// The response while the daemon stops.
 const STOPPING: &str = "the daemon is stopping; try again in a moment";
 
-/// A failure of the engine, told to a stranger.
+/// A failure of the engine, without details for the public.
 fn failure(error: &engine::Error) -> ResumeError {
     let unavailable =
         |message: &str| ResumeError::new(StatusCode::SERVICE_UNAVAILABLE, "unavailable", message);
@@ -281,13 +281,13 @@ fn failure(error: &engine::Error) -> ResumeError {
         engine::Error::Busy { .. } | engine::Error::ReadersBusy { .. } | engine::Error::Unanswered => {
             unavailable("this cannot be answered at the moment; try again")
         }
-        // The log has one line for the outage, not one for each request of a stranger.
+        // The log has one line per outage, not one per request.
         engine::Error::Store(error) if error.kind() != FailureKind::Other => match error.kind() {
             FailureKind::Closing => unavailable(STOPPING),
             _ => unavailable("this cannot be stored at the moment; try again"),
         },
         error => {
-            // Errors of the store or a file go to the log of the daemon only.
+            // Errors of the store or a file are only logged by the daemon.
             tracing::error!(%error, "a resume address cannot be answered");
             unavailable("this cannot be answered at the moment; the daemon's log says why")
         }
@@ -311,7 +311,7 @@ fn failed(fault: &ResumeError, as_page: bool) -> Reply {
     Reply::Json(fault.status, serde_json::json!({ "error": fault.message, "code": fault.code }))
 }
 
-/// A page that tells something and asks nothing.
+/// A page with a message and no form.
 pub(crate) fn notice(status: StatusCode, heading: &str, text: &str) -> Answer {
     answer(Reply::Page(status, page::notice(heading, text)))
 }
@@ -322,7 +322,7 @@ fn answer(reply: Reply) -> Answer {
         Reply::Json(status, value) => (status, submission::JSON, value.to_string()),
         Reply::Redirect(place) => {
             let mut response = answer(Reply::Json(StatusCode::SEE_OTHER, serde_json::json!({})));
-            // It is made of a token and of escapes.
+            // It consists of a token and of escapes.
             if let Ok(place) = HeaderValue::try_from(place) {
                 response.headers_mut().insert(LOCATION, place);
             }
@@ -348,7 +348,7 @@ fn answer(reply: Reply) -> Answer {
     response
 }
 
-/// True if the client wants a page: it does unless it asks for JSON.
+/// True if the client accepts a page: unless it requests JSON.
 fn wants_page(head: &Parts) -> bool {
     let accept = head.headers.get_all(ACCEPT).iter().filter_map(|value| value.to_str().ok());
     let wanted: Vec<&str> = accept.flat_map(|value| value.split(',')).map(media).collect();

@@ -21,7 +21,7 @@ pub(super) enum QuestionOutcome {
     Answered { option: String, form: Map },
     /// The timeout passed without an answer.
     TimedOut,
-    /// The execution continued, or ended, without an answer.
+    /// The execution continued or ended without an answer.
     Superseded,
 }
 
@@ -37,7 +37,7 @@ pub(super) fn questions(events: &[Event]) -> Vec<Question> {
     questions.collect()
 }
 
-/// The outcome of a question: it is answered once the answer has arrived, though its step goes on later.
+/// The outcome of a question: it is answered once the answer has arrived, even before its step resumes.
 fn end(wait: &PastWait<'_>) -> Option<(Timestamp, QuestionOutcome)> {
     if let Some((at, signal)) = wait.signals.iter().find(|(_, signal)| is_answer(signal)) {
         return Some((*at, answer(&signal.data)));

@@ -1,4 +1,4 @@
-//! The rate limit of each resume address: every request reads the execution's events.
+//! The rate limit of each resume address, since every request reads the execution's events.
 
 use std::collections::HashMap;
 use std::sync::{Mutex, PoisonError};
@@ -6,11 +6,11 @@ use std::sync::{Mutex, PoisonError};
 use jiff::{SignedDuration, Timestamp};
 use model::ExecutionId;
 
-/// The average interval of requests, in milliseconds: ten a second.
+/// The average interval of requests, in milliseconds: ten per second.
 const EVERY_MS: i64 = 100;
-/// The burst after a quiet time.
+/// The burst after an idle period.
 const AT_ONCE: i64 = 50;
-/// The most addresses that are tracked; each is dropped once it was quiet for five seconds.
+/// The maximum number of tracked addresses; each is dropped after five idle seconds.
 const REMEMBERED: usize = 10_000;
 
 /// The recent requests of each address.
@@ -21,7 +21,7 @@ pub(super) struct RateLimit {
 }
 
 impl RateLimit {
-    /// True if a request may be answered now.
+    /// True if a request is allowed now.
     pub(super) fn try_acquire(&self, id: ExecutionId, now: Timestamp) -> bool {
         let latest = now + SignedDuration::from_millis(EVERY_MS * AT_ONCE);
         let mut until = self.until.lock().unwrap_or_else(PoisonError::into_inner);
@@ -31,7 +31,7 @@ impl RateLimit {
                 return false;
             }
         }
-        // A clock that was set back must not lock anybody out.
+        // A clock that was set back must not block requests.
         let spread = until.get(&id).copied().unwrap_or(now).clamp(now, latest);
         let next = spread + SignedDuration::from_millis(EVERY_MS);
         if next > latest {

@@ -5,14 +5,14 @@ use value::{JsonLimits, Map, Value};
 
 use super::ResumeError;
 
-/// The most bytes of a body.
+/// The maximum size of a body, in bytes.
 pub(crate) const BODY_BYTES: usize = 64 << 10;
 /// The name of the buttons in a form.
 pub(super) const OPTION: &str = "option";
 /// The prefix of the names of a form's inputs, so that an input may have the name of the buttons.
 pub(super) const FIELD: &str = "form.";
 
-/// A body, read.
+/// A parsed body.
 #[derive(Debug, PartialEq)]
 pub(super) enum Submission {
     /// No body.
@@ -26,14 +26,14 @@ pub(super) enum Submission {
 /// A submitted form.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Form {
-    /// The button that was pressed.
+    /// The pressed button.
     pub(super) option: Option<String>,
     /// The inputs by name, in order.
     pub(super) fields: Vec<(String, String)>,
 }
 
 impl Submission {
-    /// Reads a body of this media type.
+    /// Parses a body of this media type.
     pub(super) fn read(media_type: &str, body: &[u8]) -> Result<Self, ResumeError> {
         if body.is_empty() {
             return Ok(Self::Nothing);
@@ -67,7 +67,7 @@ impl Form {
             if name == OPTION {
                 form.option = Some(text.into_owned());
             } else if let Some(field) = name.strip_prefix(FIELD) {
-                // Browsers send line breaks as HTTP writes them.
+                // Browsers send line breaks as CRLF.
                 form.fields.push((field.to_owned(), text.replace("\r\n", "\n")));
             }
         }
@@ -80,7 +80,7 @@ impl Form {
     }
 }
 
-/// An answer in JSON: `{option, form}`.
+/// Parses a JSON answer: `{option, form}`.
 pub(super) fn answer(value: &Value) -> Result<(String, Map), ResumeError> {
     let wrong = |message: &str| ResumeError::new(StatusCode::BAD_REQUEST, "bad_answer", message);
     let Some(map) = value.as_map() else {

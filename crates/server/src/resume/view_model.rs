@@ -14,17 +14,17 @@ use super::questions::{Question, QuestionOutcome, questions};
 use super::submission::Form;
 use super::{ResumeError, failure, unknown_step};
 
-/// The size in bytes up to which the page has a value of the history, such as an answer.
+/// The maximum size of a value of the history on the page, such as an answer, in bytes.
 const MAX_VALUE: usize = 64 << 10;
 
-/// The most questions, and the most events, on one page.
+/// The maximum number of questions, and of events, on one page.
 pub(super) const MAX_SHOWN: usize = 50;
 
 /// An execution with its open and closed questions.
 pub(super) struct ResumeView {
     pub(super) id: ExecutionId,
     pub(super) automation: String,
-    /// The display name of the Automation.
+    /// The display name of the automation.
     pub(super) name: String,
     pub(super) status: Status,
     pub(super) finished_at: Option<Timestamp>,
@@ -64,7 +64,7 @@ impl ResumeView {
     pub(super) async fn load(engine: &Engine, id: ExecutionId) -> Result<Self, ResumeError> {
         let store = engine.store();
         let failed = |error: engine::Error| failure(&error);
-        // The waiting steps first, then the events: an answer that arrives in between is seen.
+        // The waiting steps first, then the events, so that a concurrent answer is seen.
         let queue_status = engine.runtime().queue_status(id).await.map_err(failed)?;
         let row = store.execution(id).await.map_err(|error| failure(&error.into()))?;
         let row = row.ok_or_else(ResumeError::unknown)?;
@@ -81,7 +81,7 @@ impl ResumeView {
         };
         let mut open = queue_status.pauses;
         open.retain(|pending| match pending.on {
-            // The answer may be stored before its step continues.
+            // The answer may be stored before its step resumes.
             WaitReason::Approval { .. } => !answered(&pending.step),
             WaitReason::Event { .. } => true,
             WaitReason::Time | WaitReason::Call { .. } => false,
@@ -108,7 +108,7 @@ impl ResumeView {
         })
     }
 
-    /// The view at the address of a step, or at that of the execution.
+    /// The view at the address of a step, or of the execution.
     pub(super) fn focus(&self, step: Option<&str>) -> Focus<'_> {
         let here = |pending: &&Pending| step.is_none_or(|step| step == pending.step);
         let (questions, events): (Vec<&Pending>, Vec<&Pending>) =
@@ -132,7 +132,7 @@ impl ResumeView {
         }
     }
 
-    /// The step that waits, if it is the only one.
+    /// The waiting step, if there is exactly one.
     pub(super) fn single_open(&self, step: Option<&str>) -> Result<&Pending, ResumeError> {
         let open: Vec<&Pending> =
             self.open.iter().filter(|pending| step.is_none_or(|step| step == pending.step)).collect();
@@ -153,12 +153,12 @@ impl ResumeView {
         }
     }
 
-    /// How many questions are open.
+    /// The number of open questions.
     pub(super) fn questions(&self) -> usize {
         self.open.iter().filter(|pending| is_question(pending)).count()
     }
 
-    /// The same for programs.
+    /// The view as JSON, for programs.
     pub(super) fn json(&self, step: Option<&str>) -> Result<serde_json::Value, ResumeError> {
         let focus = self.focus(step);
         if matches!(focus, Focus::Unknown) {
@@ -199,7 +199,7 @@ fn is_question(pending: &Pending) -> bool {
     matches!(pending.on, WaitReason::Approval { .. })
 }
 
-/// A person's answer out of the page's form.
+/// Reads a user's answer from the page's form.
 pub(super) fn read(pending: &Pending, mut form: Form) -> Result<(String, Map), ResumeError> {
     let option = form.option.take().ok_or_else(|| {
         ResumeError::new(
@@ -208,7 +208,7 @@ pub(super) fn read(pending: &Pending, mut form: Form) -> Result<(String, Map), R
             "choose one of the answers at the end of the form",
         )
     })?;
-    // To be left empty is not to be filled in.
+    // An empty input counts as absent.
     form.fields.retain(|(name, text)| {
         let required = pending.form.iter().any(|input| input.name == *name && input.required);
         !(required && text.trim().is_empty())

@@ -1,4 +1,4 @@
-//! Every address of the admin listener, under every rule of access.
+//! Every route of the admin listener, under every access rule.
 
 use std::collections::BTreeSet;
 
@@ -7,10 +7,10 @@ use serde_json::Value;
 use crate::sessions::session;
 use crate::support::{Answer, Daemon, MANUAL, daemon, request, talk};
 
-/// The methods of HTTP that a router could answer.
+/// The HTTP methods that a router could handle.
 const METHODS: [&str; 7] = ["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"];
 
-/// Each operation that the description of the API has, with something in place of its variables.
+/// Each operation of the API description, with values for its path parameters.
 pub(crate) fn operations() -> Vec<(String, String)> {
     let api: Value = serde_json::from_str(&server::openapi()).unwrap();
     let mut operations = Vec::new();
@@ -27,7 +27,7 @@ pub(crate) fn operations() -> Vec<(String, String)> {
     operations
 }
 
-/// True for the routes that begin a session, which need no credential.
+/// True for the routes that start a session, which need no credential.
 pub(crate) fn begins_session(method: &str, path: &str) -> bool {
     match path {
         "/api/v1/session" | "/api/v1/session/provider/return" => method == "POST",
@@ -82,12 +82,12 @@ async fn no_route_responds_without_the_token() {
     }
 }
 
-/// The status of the answer to a request by any method.
+/// The status of the response to a request by any method.
 async fn status(daemon: &Daemon, method: &str, path: &str, fields: &str) -> u16 {
     Answer::parse(&talk(daemon.admin, &request(daemon.admin, method, path, fields, b"")).await).status
 }
 
-/// A test beside the table of routes makes sure that each path of the router is described.
+/// A test beside the table of routes checks that each path of the router is described.
 #[tokio::test]
 async fn every_path_rejects_every_method_without_complete_credentials() {
     let daemon = daemon(&[]).await;
@@ -96,7 +96,7 @@ async fn every_path_rejects_every_method_without_complete_credentials() {
     let mut paths: BTreeSet<String> = operations().into_iter().map(|(_, path)| path).collect();
     assert!(paths.contains("/metrics") && paths.contains("/api/v1/stream"), "{paths:?}");
     paths.extend(["/api", "/api/v1", "/api/v1/nothing", "/api/v2/status", "/metrics/all"].map(str::to_owned));
-    // The pages and the manual are public to read, since they have no data, and take nothing.
+    // The pages and the manual are public, since they contain no data and accept nothing.
     let pages = ["/", "/executions", "/login", "/assets/none.js", "/manual", "/manual/", "/manual/none.html"];
     let is_public = |method: &str, path: &str| {
         begins_session(method, path) || (pages.contains(&path) && matches!(method, "GET" | "HEAD"))

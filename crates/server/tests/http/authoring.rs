@@ -1,4 +1,4 @@
-//! The requests of editors: values of a recorded execution, new automations for a payload, tests that follow a rename.
+//! Requests of editors: values of a recorded execution, new automations for a payload, tests that follow a rename.
 
 use serde_json::{Value, json};
 
@@ -20,7 +20,7 @@ steps:
     set: {shout: \"${{ vars.greeting | upper }}\"}
 ";
 
-/// The value that the hover shows for the text between the marks `‹` and `›`, of which the second is the place.
+/// The value in the hover for the text between the marks `‹` and `›`; the second mark is the position.
 async fn value(daemon: &Daemon, text: &str, execution: &str) -> Value {
     let offset = text.find('›').unwrap();
     let clean = text.replace('›', "");
@@ -43,7 +43,7 @@ async fn a_hover_shows_an_expressions_value_at_the_start_of_its_step() {
     );
     let item = value(&daemon, &at("${{ item }}", "${{ item› }}"), &id).await;
     assert_eq!((&item["json"], &item["step"]), (&json!("2"), &json!("inner[1]")));
-    // The step did not run, and the text reads a result that the version that ran does not read.
+    // The step did not run, and the text reads a result that the executed version does not read.
     let unread = at("vars.greeting | upper", "steps.one.results.greeting›");
     let unread = value(&daemon, &unread, &id).await;
     assert_eq!((&unread["json"], &unread["step"]), (&json!("\"Hello Ada\""), &Value::Null));

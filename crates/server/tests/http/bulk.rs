@@ -71,7 +71,7 @@ async fn a_bulk_replay_replays_the_selection_and_lists_the_new_executions() {
     for name in ["a", "b", "c"] {
         ids.push(run(&daemon, "m", json!({ "name": name })).await);
     }
-    // An id that is named twice is replayed once.
+    // An id that is given twice is replayed once.
     let body = json!({"action": "replay", "ids": [ids[0], ids[1], ids[0]], "perSecond": 100, "test": true});
     let done = ended(&daemon, &begin(&daemon, body).await).await;
     assert_eq!(
@@ -109,7 +109,7 @@ async fn a_bulk_cancellation_cancels_the_matching_executions_with_its_reason() {
 async fn a_stopped_operation_leaves_the_remaining_executions_unchanged() {
     let daemon = daemon(&[("m", MANUAL)]).await;
     many(&daemon).await;
-    // One a second: the stop arrives long before the last.
+    // One per second: the stop arrives long before the last one.
     let begun = begin(&daemon, json!({"action": "replay", "filter": {}, "perSecond": 1})).await;
     let path = format!("{PATH}/{}", begun.json()["id"].as_str().unwrap());
     let stopped = daemon.api("DELETE", &path, "", "").await;

@@ -1,4 +1,4 @@
-//! The answers of the API against its description.
+//! Checks the responses of the API against its description.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -15,7 +15,7 @@ type Object = serde_json::Map<String, Value>;
 
 static API: LazyLock<Value> = LazyLock::new(|| serde_json::from_str(&server::openapi()).expect("JSON"));
 
-/// Asserts that an answer has the form that the description of its operation gives.
+/// Asserts that a response matches the description of its operation.
 pub(crate) fn assert_described(method: &str, path: &str, status: u16, body: &str) {
     let path = path.split('?').next().unwrap_or_default();
     let Some(operation) = operation(&method.to_ascii_lowercase(), path) else { return };
@@ -28,7 +28,7 @@ pub(crate) fn assert_described(method: &str, path: &str, status: u16, body: &str
     let Some((media_type, content)) = content.filter(|(media_type, _)| media_type.ends_with("json")) else {
         return;
     };
-    // Some answers are a stream where one is asked for.
+    // Some responses are a stream on request.
     let is_stream = response["content"].get("text/event-stream").is_some() && !body.starts_with('{');
     if is_stream {
         return;
@@ -48,21 +48,21 @@ fn operation<'a>(method: &str, path: &str) -> Option<&'a Value> {
         given.clone().count() == described.clone().count()
             && given.zip(described).all(|(part, described)| described.starts_with('{') || part == described)
     };
-    // A fixed part goes before a variable one, as in the router.
+    // A literal segment precedes a variable one, as in the router.
     let paths = API["paths"].as_object()?.iter().filter(|(template, _)| fits(template));
     let (_, item) = paths.min_by_key(|(template, _)| template.matches('{').count())?;
     item.get(method)
 }
 
-/// The places at which a value differs from the component of this name.
+/// The paths at which a value differs from the component of this name.
 pub(crate) fn differs_from(component: &str, value: &Value) -> Vec<String> {
     differences("", &API["components"]["schemas"][component], value)
 }
 
-/// The places at which a value differs from a schema: another type, a property that is missing, or one that is not described.
+/// The paths at which a value differs from a schema: another type, a missing property, or an undescribed one.
 fn differences(place: &str, schema: &Value, value: &Value) -> Vec<String> {
     let schema = resolved(schema);
-    // A large value that `large=cut` has left out may stand anywhere.
+    // A large value omitted by `large=cut` may occur anywhere.
     if value.get("$large").is_some() {
         return Vec::new();
     }
@@ -151,7 +151,7 @@ fn has_type(schema: &Value, value: &Value) -> bool {
     }
 }
 
-/// The places of the description where a schema allows any object or any value without a name that says so.
+/// The paths of the description where a schema allows any object or any value without naming it.
 fn untyped(place: &str, schema: &Value, found: &mut Vec<String>) {
     match schema {
         Value::Array(items) => items.iter().for_each(|item| untyped(place, item, found)),
@@ -188,7 +188,7 @@ fn no_operation_accepts_or_returns_an_untyped_object() {
     assert_eq!(any, ["Json"]);
 }
 
-/// The names of the schemas that the sources declare. Of two with one name the description would have either.
+/// Two types of one name would share one description, so names must be unique.
 #[test]
 fn schema_names_are_unique() {
     let mut names = BTreeMap::new();

@@ -1,4 +1,4 @@
-//! The routes behind the page of one execution: versions, large values, turns, inputs, events, the caller's answer, the export.
+//! The routes of the execution page: versions, large values, iterations, inputs, events, the caller's response, the export.
 
 use serde_json::{Value, json};
 
@@ -74,7 +74,7 @@ async fn a_large_payload_is_omitted_until_requested() {
     assert_eq!((&slice["type"], &slice["value"]["data"]), (&json!("file"), &json!("{\"text\":\"")));
     let whole = get(&daemon, &format!("{path}/values?at={at}")).await;
     assert_eq!(whole["value"]["data"].as_str().map(str::len), Some(body.len()));
-    // Without the parameter nothing is left out.
+    // Without the parameter nothing is omitted.
     assert!(daemon.api("GET", &path, "", "").await.body.len() > 5 << 20);
     let events = daemon.api("GET", &format!("{path}/events?limit=100"), "", "").await;
     assert!(events.body.len() < 200 << 10, "{} bytes", events.body.len());

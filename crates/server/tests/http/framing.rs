@@ -1,8 +1,8 @@
-//! Requests that two readers could take differently are answered 400, and their connection ends there.
+//! Requests that two parsers could interpret differently get 400, and their connection is closed.
 
 use crate::support::{ASYNC, Answer, Daemon, daemon, daemon_with, request};
 
-/// `fields` end with a line end each.
+/// Checks the response; each of the `fields` includes its line end.
 async fn check(daemon: &Daemon, head: &str, rest: &str, status: u16, code: &str) {
     let answer = daemon.hook_bytes(format!("{head}\r\n{rest}").as_bytes()).await;
     assert_eq!(answer.matches("HTTP/1.1 ").count(), 1, "{head:?}: {answer}");
@@ -120,7 +120,7 @@ async fn valid_requests_can_be_pipelined_on_one_connection() {
     ));
     let answers = daemon.hook_bytes(&bytes).await;
     assert_eq!(answers.matches("HTTP/1.1 200 OK").count(), 3, "{answers}");
-    // The third is no JSON text but needs none: it has no content type.
+    // The third is not JSON but needs not be: it has no content type.
     assert_eq!(answers.matches("executionId").count(), 3, "{answers}");
 }
 

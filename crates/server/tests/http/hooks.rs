@@ -143,7 +143,7 @@ async fn an_execution_continues_when_its_caller_disconnects() {
     assert_eq!(outcome.status(), model::Status::Succeeded, "{outcome:?}");
 }
 
-/// Answers with the file that it was sent, as what its sender says it is.
+/// Responds with the file that it was sent, with the sender's content type.
 const FILE: &str = "trigger:
   webhook: {mode: sync, verify: none, maxBody: 25MiB}
 steps:

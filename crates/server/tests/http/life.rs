@@ -1,4 +1,4 @@
-//! Beginning and end of a server.
+//! Start and shutdown of a server.
 
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -27,7 +27,7 @@ async fn responses_in_progress_finish_during_shutdown() {
     let gate = Gate::new().await;
     let mut caller = gated_request(&daemon, &gate).await;
     let visitor = gate.arrival().await;
-    // An idle connection does not hold the end up, whether it has asked for something or not.
+    // An idle connection does not delay the shutdown, whether it has sent a request or not.
     let mut silent = TcpStream::connect(daemon.hooks).await.unwrap();
     let mut idle = TcpStream::connect(daemon.hooks).await.unwrap();
     idle.write_all(b"GET /healthz HTTP/1.1\r\nhost: a\r\n\r\n").await.unwrap();
@@ -37,7 +37,7 @@ async fn responses_in_progress_finish_during_shutdown() {
         async {
             assert_eq!(rest(&mut idle).await, "");
             assert_eq!(rest(&mut silent).await, "");
-            // Both are closed, so nobody is accepted any more, while the first caller still waits.
+            // Both are closed, so nothing is accepted any more, while the first caller still waits.
             assert!(TcpStream::connect(hooks).await.is_err());
             visitor.let_through().await;
             Answer::parse(&rest(&mut caller).await)

@@ -1,4 +1,4 @@
-//! Nothing takes for ever, and nothing takes everything.
+//! Time limits and resource limits of the listeners.
 
 use std::time::Duration;
 
@@ -63,7 +63,7 @@ async fn a_declared_length_over_the_limit_gets_413_before_the_body_is_read() {
     let daemon = daemon(&[("a", SMALL)]).await;
     let fields = "expect: 100-continue\r\ncontent-length: 1025\r\n";
     let head = format!("POST {} HTTP/1.1\r\nhost: a\r\n{fields}\r\n", daemon.path("a"));
-    // Not a byte of the body is sent: the answer comes all the same, and no `100 Continue` before it.
+    // No byte of the body is sent: the response arrives nevertheless, without a `100 Continue` before it.
     let mut stream = TcpStream::connect(daemon.hooks).await.unwrap();
     stream.write_all(head.as_bytes()).await.unwrap();
     let answer = Answer::parse(&until(&mut stream, "}").await);
@@ -114,10 +114,10 @@ async fn bodies_share_a_memory_budget() {
     let answer = daemon.hook("POST", &path, text, &[b' '; 101]).await;
     assert_eq!((answer.status, answer.code().as_str()), (503, "busy"));
     assert_eq!(answer.header("retry-after"), Some("1"));
-    // Bytes that have not arrived do not count: a large declared length locks nobody out.
+    // Bytes that have not arrived do not count: a large declared length blocks no other request.
     assert_eq!(daemon.hook("POST", &path, text, &[b' '; 100]).await.status, 200);
     assert_eq!(daemon.hook("POST", &path, text, &[b' '; 100]).await.status, 200, "the budget is given back");
-    // A file stays where it is.
+    // A file is not loaded into memory.
     assert_eq!(daemon.hook("POST", &path, "content-type: image/png\r\n", &[b' '; 101]).await.status, 200);
 }
 
@@ -147,12 +147,12 @@ async fn third_connection(change: impl FnOnce(&mut ServerOptions)) -> String {
     }
     let mut third = TcpStream::connect(daemon.hooks).await.unwrap();
     let refused = rest(&mut third).await;
-    // A place that is given back can be taken again.
+    // A released slot can be taken again.
     let first = &mut held[0];
     first.write_all(b"GET /healthz HTTP/1.1\r\nhost: a\r\nconnection: close\r\n\r\n").await.unwrap();
     rest(first).await;
     loop {
-        // The other side notices that it has closed a little after we do.
+        // The peer notices the close slightly later.
         let answer =
             daemon.hook_bytes(b"GET /healthz HTTP/1.1\r\nhost: a\r\nconnection: close\r\n\r\n").await;
         if answer.starts_with("HTTP/1.1 200") {
@@ -172,7 +172,7 @@ async fn connections_over_the_limit_get_503() {
     assert_eq!(Answer::parse(&refused.await).code(), "connections");
 }
 
-/// Sends bytes and gives the beginning of what comes back.
+/// Sends bytes and returns the start of the response.
 async fn first_bytes(stream: &mut TcpStream, bytes: &[u8]) -> String {
     stream.write_all(bytes).await.unwrap();
     let mut start = [0; 12];
@@ -193,14 +193,14 @@ async fn unauthenticated_connections_never_block_authenticated_ones() {
     for _ in 0..130 {
         strangers.push(TcpStream::connect(daemon.admin).await.unwrap());
     }
-    // Its connection is that of a stranger until it shows the token.
+    // Its connection is unauthenticated until it shows the token.
     assert_eq!(daemon.api("GET", "/api/v1/automations", "", "").await.status, 200);
     for stranger in &mut strangers[..3] {
         assert_eq!(rest(stranger).await, "", "the oldest were closed");
     }
     let open = strangers[3..].iter().filter(|stranger| stranger.try_read(&mut [0]).is_err());
     assert_eq!(open.count(), 127);
-    // A client with the token keeps its connection, whatever strangers do; the rest of the first response comes first.
+    // A client with the token keeps its connection despite unauthenticated ones; the rest of the first response comes first.
     idle.write_all(known.replace("\r\n\r\n", "\r\nconnection: close\r\n\r\n").as_bytes()).await.unwrap();
     assert!(rest(&mut idle).await.contains("HTTP/1.1 200 OK"));
 }

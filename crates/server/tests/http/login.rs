@@ -1,4 +1,4 @@
-//! Logins at an identity provider: by whom, with which rights, and what is refused.
+//! Logins at an identity provider: users, their scopes, and rejections.
 
 use serde_json::{Map, Value, json};
 use server::{LoginOptions, Scope, Scopes};
@@ -14,7 +14,7 @@ fn scopes(scopes: &[Scope]) -> Scopes {
     scopes.iter().copied().collect()
 }
 
-/// A daemon at which the members of `ops` log in.
+/// A daemon at which members of `ops` log in.
 async fn daemon_at(provider: &IdentityProvider) -> Daemon {
     let login = LoginOptions {
         issuer: provider.issuer().to_owned(),
@@ -51,7 +51,7 @@ impl<'d> Browser<'d> {
         daemon.api_without_token("POST", path, &fields, body).await
     }
 
-    /// Begins a login. Returns the address at the provider.
+    /// Starts a login. Returns the URL at the provider.
     async fn begin(&mut self) -> String {
         let answer = self.post(BEGIN, "").await;
         assert_eq!(answer.status, 200, "{answer:?}");
@@ -68,14 +68,14 @@ impl<'d> Browser<'d> {
         self.post(END, &json!({"code": code, "state": state}).to_string()).await
     }
 
-    /// A whole login.
+    /// Performs a complete login.
     async fn log_in(&mut self, provider: &IdentityProvider) -> Answer {
         let (code, state) = provider.consent(&self.begin().await).unwrap();
         self.end(&code, &state).await
     }
 }
 
-/// The fields of a request by the session that an answer has begun.
+/// The header fields of a request with the session from a response.
 fn session(answer: &Answer) -> String {
     assert_eq!(answer.status, 201, "{answer:?}");
     let cookie = answer.header("set-cookie").unwrap().split(';').next().unwrap();
@@ -173,19 +173,19 @@ async fn a_login_completes_once_and_only_in_the_browser_that_started_it() {
     other.begin().await;
     over(&other.end(&code, &state).await);
     over(&own.end(&code, "another").await);
-    // The time of its beginning is part of it.
+    // The start time is part of it.
     let later = own.cookie.replace('.', ".1");
     over(&Browser { daemon: &daemon, cookie: later }.end(&code, &state).await);
     session(&own.end(&code, &state).await);
     over(&own.end(&code, &state).await);
     let (another_code, _) = provider.consent(&other.begin().await).unwrap();
     over(&own.end(&another_code, &state).await);
-    // A code that the provider has given out is good for one login there too.
+    // A code of the provider is valid for one login there too.
     let mut third = Browser::new(&daemon);
     let (_, state) = provider.consent(&third.begin().await).unwrap();
     let replayed = third.end(&code, &state).await;
     assert_eq!((replayed.status, replayed.code().as_str()), (401, "login_invalid"));
-    // That of another login fails by its PKCE challenge.
+    // The code of another login fails by its PKCE challenge.
     let stolen = third.end(&another_code, &state).await;
     assert_eq!((stolen.status, stolen.code().as_str()), (401, "login_invalid"));
 }
@@ -262,7 +262,7 @@ async fn provider_keys_are_cached_and_refetched_for_new_keys_at_a_limited_rate()
     assert_eq!(reads(), 1);
     let described = provider.requests().iter().filter(|path| path.starts_with("/.well-known/")).count();
     assert_eq!(described, 1);
-    // The keys were read a moment ago, so tokens with invented ids cause no further requests.
+    // The keys were fetched a moment ago, so tokens with invented ids cause no further requests.
     for id in ["k2", "k3"] {
         provider.behave(Conduct { key_id: Some(id.to_owned()), ..Conduct::default() });
         let answer = Browser::new(&daemon).log_in(&provider).await;

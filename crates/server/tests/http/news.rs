@@ -1,4 +1,4 @@
-//! The routes behind lists: the one stream, statistics, refusals, searches, and compressed or unchanged answers.
+//! The routes behind lists: the shared stream, statistics, rejections, searches, and compressed or unchanged responses.
 
 use serde_json::{Value, json};
 use server::{Events, ServerEvent};
@@ -52,7 +52,7 @@ async fn one_stream_delivers_the_events_of_its_topics() {
     assert_eq!(data(&next(&mut events, "catalog").await), json!({"generation": 2}));
 }
 
-/// The first events of a stream that is opened after this id, up to `end`.
+/// The first events of a stream that is resumed after this id, up to `end`.
 async fn reopened(daemon: &Daemon, id: &str, end: &str) -> String {
     let fields = format!("authorization: Bearer {}\r\nlast-event-id: {id}\r\n", daemon.token);
     let bytes = request(daemon.admin, "GET", "/api/v1/stream?topics=catalog", &fields, b"");
@@ -86,7 +86,7 @@ async fn captures_are_published_on_their_listen_topic() {
     let mut events = daemon.client().events("/api/v1/stream?topics=listen:a").await.unwrap();
     next(&mut events, "open").await;
     let path = daemon.engine.catalog().find("a").unwrap().test_url("").unwrap();
-    // The first sample is the one that others are compared with: until it is taken, requests make no news.
+    // The first sample is the baseline for later ones: before it is taken, requests publish no event.
     let news = loop {
         daemon.hook("POST", &path, "content-type: application/json\r\n", b"{}").await;
         let wait = std::time::Duration::from_secs(1);

@@ -1,4 +1,4 @@
-//! Replays over the API: what they do, what they keep of the record, and what is refused.
+//! Replays over the API: their effects, the kept parts of the record, and rejections.
 
 use serde_json::{Value, json};
 

@@ -1,4 +1,4 @@
-//! The resume address: who asks there, who answers, and what everybody else sees.
+//! The resume address: its questions, answers and error pages.
 
 use engine::{EngineEvent, Start};
 use model::{AutomationId, Event, ExecutionId, Origin, Outcome, Payload};
@@ -28,7 +28,7 @@ steps:
 outputs: ${{ steps.ask.results }}
 "#;
 
-/// Asks two questions side by side, and a third for each item.
+/// Asks two questions in parallel, and a third for each item.
 const SEVERAL: &str = r#"trigger: {manual: {}}
 steps:
   - parallel:
@@ -67,14 +67,14 @@ steps:
 const FORM: &str = "content-type: application/x-www-form-urlencoded\r\n";
 const JSON: &str = "content-type: application/json\r\n";
 
-/// An execution that pauses, with the path of its resume address.
+/// A waiting execution, with the path of its resume address.
 struct Pausing {
     daemon: Daemon,
     id: ExecutionId,
     path: String,
 }
 
-/// Runs an automation until so many of its steps pause.
+/// Runs an automation until this number of its steps wait.
 async fn pausing(text: &str, pauses: usize) -> Pausing {
     let daemon = daemon(&[("a", text)]).await;
     let mut notices = daemon.engine.subscribe();
@@ -317,7 +317,7 @@ async fn an_event_is_delivered_as_json() {
     assert_eq!(told["waiting"][0]["on"], json!({"kind": "event", "name": "orderPaid"}));
     let answer = pausing.post("", FORM, "amount=11").await;
     is_page(&answer, 415, &["sent as JSON"]);
-    // One that it does not wait for is taken and passed over.
+    // An event that it does not wait for is accepted and ignored.
     for amount in [3, 11] {
         let answer = pausing.post("/paid", JSON, &format!("{{\"amount\": {amount}}}")).await;
         assert_eq!((answer.status, answer.json()), (200, json!({"status": "delivered"})));
@@ -392,7 +392,7 @@ async fn a_resume_body_over_64_kib_is_rejected_before_it_is_read() {
 async fn resume_requests_over_the_rate_limit_get_retry_after() {
     let pausing = pausing(ASK, 1).await;
     let mut refused = None;
-    // At most fifty at once, and some more while these are answered.
+    // At most fifty in a burst, and some more while these get responses.
     for _ in 0..5000 {
         let answer = pausing.get("", "accept: application/json\r\n").await;
         if answer.status != 200 {

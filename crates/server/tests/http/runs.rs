@@ -1,4 +1,4 @@
-//! Starting, listing, looking at and ending executions over the API.
+//! Starting, listing, inspecting and cancelling executions over the API.
 
 use std::time::Duration;
 
@@ -239,7 +239,7 @@ async fn a_plan_and_an_import_take_bodies_up_to_their_documented_size() {
     };
     let planned: Value = daemon.client().post("/api/v1/plan", &files(60)).await.unwrap();
     assert_eq!(planned["changes"].as_array().map(Vec::len), Some(60));
-    // The reason for a refusal comes through, though the daemon reads no more of the body.
+    // The reason of the rejection arrives, although the daemon reads no more of the body.
     let (status, code, detail) = refused(daemon.client().post("/api/v1/plan", &files(90)).await);
     assert_eq!((status, code.as_str()), (413, "payload_too_large"));
     assert!(detail.contains(&(32 << 20).to_string()), "{detail}");

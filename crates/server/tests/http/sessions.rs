@@ -1,4 +1,4 @@
-//! Sessions of browsers: the link, the cookie, the second secret.
+//! Browser sessions: the login link, the cookie, the session header.
 
 use std::time::Duration;
 
@@ -19,7 +19,7 @@ async fn log_in(daemon: &Daemon, token: &str, fields: &str) -> Answer {
     daemon.api_without_token("POST", "/api/v1/session", &format!("{JSON}{fields}"), &body).await
 }
 
-/// The `cookie` field and the field with the second secret of a new session.
+/// The `cookie` field and the session header of a new session.
 pub(crate) async fn session(daemon: &Daemon) -> (String, String) {
     let answer = log_in(daemon, &link(daemon).await, "").await;
     assert_eq!(answer.status, 201, "{answer:?}");

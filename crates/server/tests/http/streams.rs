@@ -1,4 +1,4 @@
-//! Event streams: what was, what is, and how they end.
+//! Event streams: past events, live events, and their end.
 
 use serde_json::{Value, json};
 use server::{Error, Events, ServerEvent};
@@ -147,6 +147,6 @@ async fn the_number_of_streams_is_bounded() {
         "the connection is free again"
     );
     open.clear();
-    // A stream whose reader has gone gives its place back as soon as that is noticed.
+    // A stream whose reader has disconnected frees its slot as soon as that is noticed.
     while daemon.client().events("/api/v1/events").await.is_err() {}
 }

@@ -15,10 +15,10 @@ use tokio::net::{TcpListener, TcpStream};
 
 use crate::described::assert_described;
 
-/// Answers at once with the execution's id.
+/// Responds immediately with the execution id.
 pub(crate) const ASYNC: &str = "trigger:\n  webhook: {}\nsteps:\n  - stop:\n      result: 1\n";
 
-/// Answers with what it was sent.
+/// Responds with the request.
 pub(crate) const ECHO: &str = "trigger:
   webhook:
     mode: sync
@@ -31,7 +31,7 @@ steps:
       data: ${{ trigger.results.body.data }}
 ";
 
-/// Answers once the address that it was sent has answered.
+/// Responds once the URL in its payload has responded.
 pub(crate) const GATED: &str = "trigger:
   webhook:
     mode: sync
@@ -58,7 +58,7 @@ steps:
       greeting: Hello ${{ inputs.name }}
 ";
 
-/// Started by hand, ends once the address that it was given has answered.
+/// Started manually; ends once the URL in its inputs has responded.
 pub(crate) const MANUAL_GATED: &str = "trigger:
   manual: {}
 inputs:
@@ -73,7 +73,7 @@ steps:
       result: through
 ";
 
-/// A daemon on ports of its own, over a folder of its own.
+/// A daemon with its own ports and folder.
 pub(crate) struct Daemon {
     pub(crate) server: Option<Server>,
     pub(crate) engine: Engine,
@@ -88,7 +88,7 @@ pub(crate) async fn daemon(automations: &[(&str, &str)]) -> Daemon {
     daemon_with(automations, |_| ()).await
 }
 
-/// A daemon whose listeners are set up by `change`.
+/// A daemon whose listeners are configured by `change`.
 pub(crate) async fn daemon_with(
     automations: &[(&str, &str)],
     change: impl FnOnce(&mut ServerOptions),
@@ -135,23 +135,23 @@ impl Daemon {
         Client::new(&format!("http://{}", self.admin), &value::Secret::new(self.token.as_str())).unwrap()
     }
 
-    /// Sends bytes to the hook listener and gives all that comes until the connection ends.
+    /// Sends bytes to the hook listener and returns everything received until the connection ends.
     pub(crate) async fn hook_bytes(&self, bytes: &[u8]) -> String {
         talk(self.hooks, bytes).await
     }
 
-    /// One request to the hook listener, after which the connection closes.
+    /// Sends one request to the hook listener, after which the connection closes.
     pub(crate) async fn hook(&self, method: &str, path: &str, fields: &str, body: &[u8]) -> Answer {
         Answer::parse(&talk(self.hooks, &request(self.hooks, method, path, fields, body)).await)
     }
 
-    /// One request to the admin listener with the token.
+    /// Sends one request to the admin listener with the token.
     pub(crate) async fn api(&self, method: &str, path: &str, fields: &str, body: &str) -> Answer {
         let fields = format!("authorization: Bearer {}\r\n{fields}", self.token);
         self.api_without_token(method, path, &fields, body).await
     }
 
-    /// One request to the admin listener with no more than these fields.
+    /// Sends one request to the admin listener with only these fields.
     pub(crate) async fn api_without_token(
         &self,
         method: &str,
@@ -165,7 +165,7 @@ impl Daemon {
         answer
     }
 
-    /// How many executions there are.
+    /// The number of executions.
     pub(crate) async fn executions(&self) -> usize {
         let page = Page { before: None, limit: 1000 };
         self.engine.store().executions(&ExecutionFilter::default(), page).await.unwrap().len()
@@ -176,7 +176,7 @@ impl Daemon {
     }
 }
 
-/// The bytes of a request; `fields` end with a line end each.
+/// The bytes of a request; each of the `fields` includes its line end.
 pub(crate) fn request(address: SocketAddr, method: &str, path: &str, fields: &str, body: &[u8]) -> Vec<u8> {
     let host = if fields.to_ascii_lowercase().contains("host:") {
         String::new()
@@ -190,16 +190,16 @@ pub(crate) fn request(address: SocketAddr, method: &str, path: &str, fields: &st
     bytes
 }
 
-/// Sends bytes, and gives all that comes until the other side closes. A reset counts as the end: what came before it
-/// is what a client would have seen.
+/// Sends bytes, and returns everything received until the peer closes. A reset counts as the end: a client would have seen
+/// what came before it.
 pub(crate) async fn talk(address: SocketAddr, bytes: &[u8]) -> String {
     let mut stream = TcpStream::connect(address).await.unwrap();
-    // The other side may refuse before it has read everything.
+    // The peer may reject the request before it has read everything.
     let _ = stream.write_all(bytes).await;
     rest(&mut stream).await
 }
 
-/// All that comes until the other side closes.
+/// Everything received until the peer closes.
 pub(crate) async fn rest(stream: &mut TcpStream) -> String {
     let mut bytes = Vec::new();
     let _ = stream.read_to_end(&mut bytes).await;
@@ -215,7 +215,7 @@ pub(crate) async fn until(stream: &mut TcpStream, end: &str) -> String {
     String::from_utf8_lossy(&bytes).into_owned()
 }
 
-/// An answer, taken apart.
+/// A parsed response.
 #[derive(Debug)]
 pub(crate) struct Answer {
     pub(crate) status: u16,
@@ -251,7 +251,7 @@ impl Answer {
     }
 }
 
-/// A server that answers only when it is let to.
+/// A server that responds only when allowed to.
 pub(crate) struct Gate {
     listener: TcpListener,
 }
@@ -265,7 +265,7 @@ impl Gate {
         format!("http://{}/", self.listener.local_addr().unwrap())
     }
 
-    /// Comes back once somebody stands before the gate.
+    /// Waits for the next request.
     pub(crate) async fn arrival(&self) -> Visitor {
         let (mut stream, _) = self.listener.accept().await.unwrap();
         until(&mut stream, "\r\n\r\n").await;

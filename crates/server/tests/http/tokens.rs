@@ -21,7 +21,7 @@ async fn token(daemon: &Daemon, name: &str, scopes: &[&str]) -> String {
     format!("authorization: Bearer {}\r\n", answer.json()["token"].as_str().unwrap())
 }
 
-/// Each operation of the description with the scope that it needs; an empty one if every credential is enough.
+/// Each operation of the description with the scope that it needs; empty if every credential suffices.
 fn operations() -> Vec<(String, String, String)> {
     let api: Value = serde_json::from_str(&server::openapi()).unwrap();
     let mut operations = Vec::new();
@@ -115,7 +115,7 @@ async fn a_token_expires() {
     let field = format!("authorization: Bearer {}\r\n", created["token"].as_str().unwrap());
     let until: jiff::Timestamp = created["expiresAt"].as_str().unwrap().parse().unwrap();
     let deadline = until.checked_add(jiff::SignedDuration::from_secs(20)).unwrap();
-    // It is valid until then and not after it: the requests themselves pass the time.
+    // It is valid until then and not after it: the requests themselves advance the time.
     loop {
         let before = jiff::Timestamp::now();
         let answer = daemon.api_without_token("GET", "/api/v1/status", &field, "").await;
@@ -128,7 +128,7 @@ async fn a_token_expires() {
     }
 }
 
-/// The fields of a session that was begun with a link of this credential.
+/// The header fields of a session started with a link of this credential.
 async fn session(daemon: &Daemon, field: &str, body: &str) -> String {
     let fields = if body.is_empty() { field.to_owned() } else { format!("{field}{JSON}") };
     let link = daemon.api_without_token("POST", "/api/v1/session/link", &fields, body).await;
@@ -366,7 +366,7 @@ async fn the_number_of_tokens_is_bounded() {
     assert_eq!(create(&daemon, "first", &["read"]).await.status, 201);
     let store = daemon.engine.store();
     let first = store.list_state(SCOPE, None, 1).await.unwrap().remove(0);
-    // The others are stored as the first one was.
+    // The others are stored like the first one.
     let other = |number: u32| store::StateWrite {
         scope: SCOPE.to_owned(),
         key: format!("other-{number}"),

@@ -1,4 +1,4 @@
-//! Trials of recorded executions on a text that is not saved, and tests from executions, over the API.
+//! Trials of recorded executions on an unsaved text, and tests from executions, over the API.
 
 use serde_json::{Value, json};
 

@@ -1,4 +1,4 @@
-//! Large files: from the connection to disk, from there to whoever wants them.
+//! Large files: from the connection to disk, and from there to their readers.
 
 use std::path::Path;
 
@@ -7,7 +7,7 @@ use sha2::{Digest as _, Sha256};
 
 use crate::support::{Answer, Daemon, daemon};
 
-/// More than a body in memory may have.
+/// More than the maximum size of a body in memory.
 const LARGE: usize = 300 << 10;
 
 const UPLOAD: &str = "
@@ -40,7 +40,7 @@ async fn post_form(daemon: &Daemon, id: &str, more: &str, body: &[u8]) -> Answer
     post(daemon, id, &format!("content-type: multipart/form-data; boundary=x\r\n{more}"), body).await
 }
 
-/// How many files there are that have a name, and how many that have none.
+/// The number of stored files, and of spooled ones.
 fn files(daemon: &Daemon) -> (usize, usize) {
     let count = |path: &Path| std::fs::read_dir(path).map_or(0, Iterator::count);
     let blobs = daemon.folder.path().join(".cogwork/blobs");

@@ -21,14 +21,14 @@ steps:
           waitFor: {event: "paid-${{ inputs.order }}"}
 "#;
 
-/// One at a time, each pausing.
+/// One execution at a time, each with a wait.
 const ONE_AT_A_TIME: &str = r#"trigger: {manual: {}}
 concurrency: {limit: 1}
 steps:
   - {id: rest, wait: 1h}
 "#;
 
-/// Keeps a value.
+/// Stores a value.
 const KEEPS: &str = r#"trigger: {manual: {}}
 steps:
   - {action: state.increment, with: {key: count}}
@@ -41,7 +41,7 @@ async fn run(daemon: &Daemon, id: &str, inputs: Value) -> String {
     accepted["executionId"].as_str().unwrap().to_owned()
 }
 
-/// The waiting reasons of an execution, once there are so many.
+/// The wait reasons of an execution, once they match.
 async fn waiting(daemon: &Daemon, id: &str, fits: impl Fn(&Value) -> bool) -> Value {
     let mut notices = daemon.engine.subscribe();
     loop {
@@ -109,7 +109,7 @@ async fn answers_and_events_are_routed_to_the_named_step() {
         let (status, code) = refused(signal(&daemon, &id, body.clone()).await);
         assert_eq!((status, code.as_str()), expected, "{body}");
     }
-    // Each of them means the only step that waits for its kind.
+    // Each of them is routed to the only step that waits for its kind.
     let answer = json!({"option": "approve", "form": {"reason": "x"}, "by": "Ada"});
     assert_eq!(signal(&daemon, &id, answer.clone()).await.unwrap(), json!({"status": "answered"}));
     assert_eq!(
@@ -220,7 +220,7 @@ async fn an_invalid_state_value_is_rejected_with_an_explanation() {
     assert_eq!(refused(put("shared/x", json!({"ttl": "1d"})).await), (422, "bad_body".to_owned()));
     let long = format!("shared/{}", "k".repeat(513));
     assert_eq!(refused(put(&long, json!({"value": 1})).await), (422, "bad_input".to_owned()));
-    // One that is called like the word for all has a name of its own.
+    // An automation named like the shared scope has a scope name of its own.
     put("automation:shared/x", json!({"value": 1})).await.unwrap();
     let shared: Value = client.get("/api/v1/state/shared").await.unwrap();
     assert_eq!(shared, json!({"values": []}));

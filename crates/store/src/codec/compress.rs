@@ -35,7 +35,7 @@ mod tests {
 
     #[test]
     fn incompressible_content_is_stored_unchanged() {
-        // From a generator whose output looks random.
+        // From a pseudorandom generator.
         let mut state = 1_u64;
         let noise = (0..5000).map(|_| {
             state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);

@@ -1,5 +1,5 @@
 //! Events without their large values: each is cut out of the stored text before the text becomes values, so that a reader
-//! of a history needs memory for what it shows only.
+//! of a history needs memory only for the values it shows.
 //!
 //! A cut value leaves a marker that no stored text can have, since it contains a random number of this process: a map with
 //! one key, or, in place of a file, a file whose hash begins with the number.
@@ -18,11 +18,11 @@ use crate::Error;
 
 /// The size in bytes up to which a value stays in its event for readers that show a history.
 pub const SMALL_VALUE: usize = 4 << 10;
-/// How deep the parts of a large object are cut by themselves.
+/// The depth to which the parts of a large object are cut separately.
 const DEPTH: usize = 4;
-/// The most entries of an object whose parts are cut by themselves.
+/// The maximum number of entries of an object whose parts are cut separately.
 const ENTRIES: usize = 64;
-/// The most characters of the beginning of a cut value.
+/// The maximum length in characters of the beginning of a cut value.
 const START: usize = 200;
 /// Members of events that hold any value. Other members have a type, and a limit of their own.
 const VALUES: [&str; 6] = ["result", "handled", "state", "data", "body", "results"];

@@ -127,7 +127,7 @@ pub(super) async fn replays(fixture: &dyn Fixture) {
     assert_eq!(list(&*store, &tests).await, [ids[0]]);
     let failed = ExecutionFilter { status: vec![Status::Failed], ..filter };
     assert_eq!(list(&*store, &failed).await, []);
-    // Events that were taken over are no progress: the execution waits for its turn.
+    // Events copied from the replayed execution are no progress: the execution is still queued.
     let row = store.execution(ids[1]).await.expect("it is read").expect("it is there");
     assert_eq!((row.status, row.events), (Status::Queued, 2));
 }

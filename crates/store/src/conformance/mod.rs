@@ -44,91 +44,105 @@ pub type Rule =
 
 /// Every rule with its description.
 pub const RULES: &[(&str, Rule)] = &[
-    ("an accepted execution is there after a restart", |fixture| {
-        Box::pin(durability::accept_is_durable(fixture))
-    }),
-    ("appended events are there after a restart", |fixture| Box::pin(durability::append_is_durable(fixture))),
-    ("what has happened already is accepted with it", |fixture| {
+    ("an accepted execution survives a restart", |fixture| Box::pin(durability::accept_is_durable(fixture))),
+    ("appended events survive a restart", |fixture| Box::pin(durability::append_is_durable(fixture))),
+    ("an execution is accepted together with its first events", |fixture| {
         Box::pin(durability::accepted_with_what_happened(fixture))
     }),
-    ("what was queued when it was closed is there", |fixture| {
+    ("writes acknowledged during a close survive a restart", |fixture| {
         Box::pin(durability::close_finishes_the_queue(fixture))
     }),
-    ("nothing is written or read after close", |fixture| Box::pin(durability::nothing_after_close(fixture))),
-    ("unfinished executions are found again, oldest first", |fixture| {
+    ("reads and writes after a close fail", |fixture| Box::pin(durability::nothing_after_close(fixture))),
+    ("unfinished executions are listed after a restart, oldest first", |fixture| {
         Box::pin(durability::unfinished(fixture))
     }),
-    ("a batch is accepted as a whole or not at all", |fixture| Box::pin(writes::accept_is_atomic(fixture))),
-    ("a key is taken once for its Automation", |fixture| Box::pin(writes::keys_are_unique(fixture))),
-    ("of many who take a key at once one wins", |fixture| {
+    ("a batch is accepted atomically", |fixture| Box::pin(writes::accept_is_atomic(fixture))),
+    ("an idempotency key is unique within its Automation", |fixture| {
+        Box::pin(writes::keys_are_unique(fixture))
+    }),
+    ("one of many concurrent executions with a key is accepted", |fixture| {
         Box::pin(writes::keys_are_unique_under_load(fixture))
     }),
-    ("a watermark stands with its executions", |fixture| {
+    ("a watermark is committed with its executions", |fixture| {
         Box::pin(writes::watermark_with_executions(fixture))
     }),
     ("an append at the wrong index is a conflict", |fixture| Box::pin(writes::conflict(fixture))),
-    ("a refused write takes no other along", |fixture| Box::pin(writes::refusals_stay_alone(fixture))),
-    ("events come back in the order of their appends", |fixture| Box::pin(writes::order(fixture))),
+    ("a refused write does not fail the others of its group commit", |fixture| {
+        Box::pin(writes::refusals_stay_alone(fixture))
+    }),
+    ("events are read in the order of their appends", |fixture| Box::pin(writes::order(fixture))),
     ("a replay begins at the last snapshot", |fixture| Box::pin(snapshots::replay_begins_there(fixture))),
-    ("a snapshot that does not fit is refused", |fixture| Box::pin(snapshots::refused(fixture))),
+    ("a snapshot beyond the log or its size limit is refused", |fixture| {
+        Box::pin(snapshots::refused(fixture))
+    }),
     ("the row follows the events", |fixture| Box::pin(writes::row_follows(fixture))),
-    ("addresses replace what their Automations had", |fixture| Box::pin(writes::addresses(fixture))),
-    ("log lines come in order from any index on", |fixture| Box::pin(writes::logs(fixture))),
-    ("an execution waits for what was said last", |fixture| Box::pin(waits::replaced(fixture))),
-    ("the end of an execution ends its waits", |fixture| Box::pin(waits::gone_with_the_end(fixture))),
-    ("those that wait rest apart from those that run", |fixture| Box::pin(waits::rest_apart(fixture))),
-    ("who waits for an event is found", |fixture| Box::pin(waits::found_by_event(fixture))),
-    ("who waits for an event is found by a key", |fixture| Box::pin(waits::found_by_key(fixture))),
-    ("who waits for an execution is found", |fixture| Box::pin(waits::found_by_child(fixture))),
-    ("waits are bounded", |fixture| Box::pin(waits::bounded(fixture))),
-    ("a value of the state comes back as it was", |fixture| Box::pin(state::kept(fixture))),
-    ("a value is not written over unseen", |fixture| Box::pin(state::not_written_over(fixture))),
-    ("a version is never given twice", |fixture| Box::pin(state::versions_are_new(fixture))),
-    ("state stands with the events it was written with", |fixture| Box::pin(state::with_events(fixture))),
-    ("of many who change a value at once one wins", |fixture| Box::pin(state::one_wins(fixture))),
-    ("a scope is listed by key, page by page", |fixture| Box::pin(state::lists(fixture))),
-    ("pruning deletes the values that expired, no more", |fixture| Box::pin(state::pruned(fixture))),
-    ("writes of the state are bounded", |fixture| Box::pin(state::bounded(fixture))),
-    ("the first secret stays", |fixture| Box::pin(state::secret(fixture))),
-    ("what was sent before starts nothing", |fixture| Box::pin(dedup::unique(fixture))),
-    ("a name stands for one thing only", |fixture| Box::pin(dedup::content(fixture))),
-    ("what is refused takes no name", |fixture| Box::pin(dedup::none_is_left_taken(fixture))),
-    ("a name counts until its end, whatever becomes of its execution", |fixture| {
+    ("new addresses replace all addresses of their Automations", |fixture| {
+        Box::pin(writes::addresses(fixture))
+    }),
+    ("log lines are read in order from any index", |fixture| Box::pin(writes::logs(fixture))),
+    ("new waits replace the previous waits of an execution", |fixture| Box::pin(waits::replaced(fixture))),
+    ("the end of an execution deletes its waits", |fixture| Box::pin(waits::gone_with_the_end(fixture))),
+    ("suspended executions are listed apart from running ones", |fixture| {
+        Box::pin(waits::rest_apart(fixture))
+    }),
+    ("waits for an event are found by its name", |fixture| Box::pin(waits::found_by_event(fixture))),
+    ("waits for an event are found by key", |fixture| Box::pin(waits::found_by_key(fixture))),
+    ("the wait for a child execution is found", |fixture| Box::pin(waits::found_by_child(fixture))),
+    ("the number of waits of an execution is limited", |fixture| Box::pin(waits::bounded(fixture))),
+    ("a state value is read as it was written", |fixture| Box::pin(state::kept(fixture))),
+    ("a state write with an outdated version is refused", |fixture| {
+        Box::pin(state::not_written_over(fixture))
+    }),
+    ("a state version is never reused", |fixture| Box::pin(state::versions_are_new(fixture))),
+    ("state is committed with the events of its step", |fixture| Box::pin(state::with_events(fixture))),
+    ("concurrent updates of a state value lose no update", |fixture| Box::pin(state::one_wins(fixture))),
+    ("a state scope is listed by key, in pages", |fixture| Box::pin(state::lists(fixture))),
+    ("pruning deletes only expired state values", |fixture| Box::pin(state::pruned(fixture))),
+    ("state writes are limited in number and size", |fixture| Box::pin(state::bounded(fixture))),
+    ("the first secret is never replaced", |fixture| Box::pin(state::secret(fixture))),
+    ("a request with a known dedup key starts nothing", |fixture| Box::pin(dedup::unique(fixture))),
+    ("a dedup key with other content is a mismatch", |fixture| Box::pin(dedup::content(fixture))),
+    ("a refused execution claims no dedup key", |fixture| Box::pin(dedup::none_is_left_taken(fixture))),
+    ("a dedup key is valid until it expires, also after its execution is pruned", |fixture| {
         Box::pin(dedup::until_its_end(fixture))
     }),
-    ("names are bounded", |fixture| Box::pin(dedup::bounded(fixture))),
-    ("a poll stands with its executions", |fixture| Box::pin(polls::with_executions(fixture))),
-    ("what a poll has seen is bounded", |fixture| Box::pin(polls::keys_are_bounded(fixture))),
-    ("of polls the latest are kept", |fixture| Box::pin(polls::log_is_bounded(fixture))),
-    ("a subscription is kept until it is dropped", |fixture| Box::pin(polls::subscriptions(fixture))),
+    ("dedup keys and their pruning are limited", |fixture| Box::pin(dedup::bounded(fixture))),
+    ("a poll is committed with its executions", |fixture| Box::pin(polls::with_executions(fixture))),
+    ("the seen keys of a poll are limited", |fixture| Box::pin(polls::keys_are_bounded(fixture))),
+    ("the log of polls keeps the latest", |fixture| Box::pin(polls::log_is_bounded(fixture))),
+    ("a subscription is kept until it is deleted", |fixture| Box::pin(polls::subscriptions(fixture))),
     ("pages do not shift under inserts", |fixture| Box::pin(lists::stable_pages(fixture))),
-    ("every filter gives what it says", |fixture| Box::pin(lists::filters(fixture))),
-    ("replays are found by the execution that they replay", |fixture| Box::pin(lists::replays(fixture))),
-    ("times filter to the nanosecond", |fixture| Box::pin(lists::times(fixture))),
-    ("a page is bounded", |fixture| Box::pin(lists::bounded(fixture))),
-    ("files and any text come back as they were", |fixture| Box::pin(values::round_trip(fixture))),
-    ("a payload of a mebibyte comes back", |fixture| Box::pin(values::large(fixture))),
-    ("a file that an event names comes back, and its parts", |fixture| Box::pin(files::kept(fixture))),
-    ("a file is kept until nothing names it", |fixture| Box::pin(files::until_nothing_names_them(fixture))),
-    ("large values stay in the store and come back by themselves", |fixture| Box::pin(values::cut(fixture))),
-    ("numbers come back exactly", |fixture| Box::pin(values::numbers(fixture))),
+    ("every filter lists exactly its matches", |fixture| Box::pin(lists::filters(fixture))),
+    ("replays are found by the execution they replay", |fixture| Box::pin(lists::replays(fixture))),
+    ("time filters are exact to the nanosecond", |fixture| Box::pin(lists::times(fixture))),
+    ("the size of a page is limited", |fixture| Box::pin(lists::bounded(fixture))),
+    ("files and any text are read as they were written", |fixture| Box::pin(values::round_trip(fixture))),
+    ("a payload of 1 MiB is read as it was written", |fixture| Box::pin(values::large(fixture))),
+    ("a file of an event can be read whole and in part", |fixture| Box::pin(files::kept(fixture))),
+    ("a file is kept while an event refers to it", |fixture| {
+        Box::pin(files::until_nothing_names_them(fixture))
+    }),
+    ("large values stay in the store and are loaded on demand", |fixture| Box::pin(values::cut(fixture))),
+    ("numbers are read exactly as they were written", |fixture| Box::pin(values::numbers(fixture))),
     ("definitions are kept while executions refer to them", |fixture| {
         Box::pin(definitions::while_referenced(fixture))
     }),
-    ("the definition put last stays", |fixture| Box::pin(definitions::last_put(fixture))),
-    ("the definitions of an automation are listed, the one put last first", |fixture| {
+    ("the latest definition is kept", |fixture| Box::pin(definitions::last_put(fixture))),
+    ("the definitions of an Automation are listed, newest first", |fixture| {
         Box::pin(definitions::listed(fixture))
     }),
     ("an unknown definition is refused", |fixture| Box::pin(definitions::unknown(fixture))),
     ("pruning keeps keys and watermarks", |fixture| Box::pin(retention::keeps_keys_and_watermarks(fixture))),
-    ("pruning deletes what ended before, no more", |fixture| {
+    ("pruning by end time deletes only executions that ended before", |fixture| {
         Box::pin(retention::deletes_what_ended_before(fixture))
     }),
-    ("pruning obeys its filter", |fixture| Box::pin(retention::obeys_its_filter(fixture))),
-    ("pruning is bounded", |fixture| Box::pin(retention::bounded(fixture))),
-    ("all but the newest of an Automation go", |fixture| Box::pin(retention::all_but_the_newest(fixture))),
-    ("the oldest go first, of all Automations", |fixture| Box::pin(retention::oldest_first(fixture))),
-    ("what has not ended never goes", |fixture| Box::pin(retention::never_the_unfinished(fixture))),
-    ("tidying takes nothing that is needed", |fixture| Box::pin(retention::tidying(fixture))),
-    ("old keys of deleted executions can be forgotten", |fixture| Box::pin(retention::keys_by_age(fixture))),
+    ("pruning respects its filter", |fixture| Box::pin(retention::obeys_its_filter(fixture))),
+    ("pruning deletes at most its limit", |fixture| Box::pin(retention::bounded(fixture))),
+    ("pruning by count keeps the newest of each Automation", |fixture| {
+        Box::pin(retention::all_but_the_newest(fixture))
+    }),
+    ("pruning of the oldest considers all Automations", |fixture| Box::pin(retention::oldest_first(fixture))),
+    ("an unfinished execution is never pruned", |fixture| Box::pin(retention::never_the_unfinished(fixture))),
+    ("garbage collection deletes nothing in use", |fixture| Box::pin(retention::tidying(fixture))),
+    ("old keys of deleted executions can be pruned", |fixture| Box::pin(retention::keys_by_age(fixture))),
 ];

@@ -49,7 +49,7 @@ pub(super) async fn deletes_what_ended_before(fixture: &dyn Fixture) {
         end(&*store, id(second, 0), ended, success()).await;
     }
     assert_eq!(store.prune(before(10), 100).await.expect("it prunes"), 2);
-    // Executions that ended at or after that time stay, and the one that has not ended.
+    // Executions that ended at or after that time are kept, and the unfinished one.
     assert_eq!(list(&*store, &ExecutionFilter::default()).await, [id(2, 0), id(1, 0), open]);
     assert_eq!(store.unfinished_count().await.expect("it is counted"), 1);
     let events = store.events(id(1, 0)).await.expect("it is read").expect("it is there");

@@ -29,7 +29,7 @@ pub(super) async fn replay_begins_there(fixture: &dyn Fixture) {
     assert_eq!(log.events, [all[0].clone(), all[3].clone()]);
     assert_eq!((log.count, all.len()), (4, 4));
 
-    // One that is written later than the events for which it stands.
+    // A snapshot written later than the events it covers.
     let late = append(execution, 4, vec![step("a", 4_u32)], Status::Running);
     store.append(&Append { snapshot: put(3, "late"), ..late }).await.expect("it is appended");
     let log = store.replay_log(execution).await.expect("it is read").expect("it is there");

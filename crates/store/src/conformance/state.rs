@@ -7,13 +7,13 @@ use super::Fixture;
 use super::sample::{append, at, later, one, step};
 use crate::{Append, Error, StateEntry, StateWrite, Store, Wait};
 
-/// Keeps this value where there is none.
+/// Stores this value if the key has none.
 fn put(scope: &str, key: &str, value: impl Into<Value>) -> StateWrite {
     let (scope, key, value) = (scope.to_owned(), key.to_owned(), Some(value.into()));
     StateWrite { scope, key, expected: None, value, expires_at: None }
 }
 
-/// Keeps this value where there is one with this version.
+/// Stores this value if the key has one with this version.
 fn over(version: u64, write: StateWrite) -> StateWrite {
     StateWrite { expected: Some(version), ..write }
 }
@@ -115,7 +115,7 @@ pub(super) async fn not_written_over(fixture: &dyn Fixture) {
     assert_eq!(version(&*store, "a").await, newer);
     assert_eq!(value(&*store, "b").await, Some(Value::from(1_u32)));
     assert_eq!(version(&*store, "b").await, b);
-    // To have none where there is none is no change.
+    // Deleting a missing value is no change.
     write(&*store, vec![StateWrite { expected: None, ..delete("orders", "none", 0) }, other()]).await;
     assert_eq!(value(&*store, "b").await, Some(Value::from(2_u32)));
 }
@@ -141,7 +141,7 @@ pub(super) async fn versions_are_new(fixture: &dyn Fixture) {
     }
 }
 
-/// An append of one step, with what else is to stand with it.
+/// An append of one step, with the state writes and waits to commit with it.
 fn work(execution: ExecutionId, first: u32, state: Vec<StateWrite>) -> Append {
     let wait = Wait { step: format!("w{first}"), until: None, event: None, child: None };
     let append = append(execution, first, vec![step(&format!("s{first}"), first)], Status::Waiting);
@@ -178,7 +178,7 @@ pub(super) async fn one_wins(fixture: &dyn Fixture) {
         .map(|_| {
             let store = store.clone();
             tokio::spawn(async move {
-                // Each adds one, and begins anew when another was quicker: at most as often as there are others.
+                // Each increments once, and retries after a conflict: at most once per other task.
                 for _ in 0..RACERS {
                     let found = read(&*store, "count").await;
                     let count = match found.as_ref().map(|entry| &entry.value) {

@@ -35,7 +35,7 @@ pub(super) async fn round_trip(fixture: &dyn Fixture) {
     if let Event::Started { payload: slot, .. } = &mut new.started {
         *slot = payload.into();
     }
-    // A map that looks like a file stays a map.
+    // A map of the shape of a file stays a map.
     let posed: Map = [("$file", Value::from("not one"))].into_iter().collect();
     let nested: Map =
         [("file", Value::from(file(bytes, Some(TEXT)))), ("posed", Value::from(posed)), (TEXT, Value::Null)]

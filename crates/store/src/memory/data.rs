@@ -14,7 +14,7 @@ use crate::types::{
     PruneRule, ReplayLog, Shard, Snapshot, SnapshotChange, StateEntry, Subscription, Wait, Watermark,
 };
 
-/// The most characters of an error in a list.
+/// The maximum length in characters of an error in a list.
 const ERROR_CHARS: usize = 500;
 
 /// The reason why a node that was declared dead cannot write.
@@ -55,7 +55,7 @@ pub(super) struct StoredExecution {
     pub(super) owner: Option<NodeId>,
     /// The shard in which it waits for others.
     pub(super) gate: Option<Shard>,
-    /// True if it was given to its owner, who does not have it in memory yet.
+    /// True if it was assigned to its owner, who has not loaded it yet.
     pub(super) handed: bool,
 }
 

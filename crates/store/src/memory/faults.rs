@@ -51,7 +51,7 @@ pub enum FaultOutcome {
     Succeeds,
     /// It fails because the store is full, without writing.
     Full,
-    /// It is refused, without writing, and the store goes on.
+    /// It is refused, without writing, and the store continues.
     Refused,
     /// Its commit fails with an unknown outcome.
     CommitFails {

@@ -12,7 +12,7 @@ use crate::types::{
     RunningGeneration, Shard, ShardSet,
 };
 
-/// The most news that wait for a node.
+/// The maximum number of queued notifications for a node.
 const NEWS: usize = 1024;
 /// The most rows of a page.
 const PAGE: usize = 1000;

@@ -1,7 +1,7 @@
 //! Moves everything of a store to another place, which may be of another kind.
 //!
 //! The records of the source are read by pages, in a form that is the same in every database ([`record`]), and written to the target
-//! in transactions that also note how far the migration has come. So a migration that was interrupted goes on where it stopped. At the
+//! in transactions that also note how far the migration has come. So an interrupted migration continues where it stopped. At the
 //! end both stores are read, and the counts and hashes of all kinds are compared. Only then the source is marked as moved, and the
 //! mark of the unfinished target is removed: at no moment a daemon can start on both, or on a part of the records.
 
@@ -37,9 +37,9 @@ impl Migrated {
 }
 
 /// Moves the store at `from` to `to`, which is empty, or has a part of it from a migration that was interrupted. `now` is noted in the
-/// source when it is marked as moved. Unfinished executions go on at the first daemon that starts on the target.
+/// source when it is marked as moved. Unfinished executions continue in the first daemon that starts on the target.
 ///
-/// A crash leaves the source as it was; the next call goes on.
+/// A crash leaves the source as it was; the next call continues.
 ///
 /// # Errors
 /// A daemon uses one of the stores, there is no source, it was moved to another place before, the target has other records, or a
@@ -130,7 +130,7 @@ async fn open(
     }
 }
 
-/// Moves what is left of the records.
+/// Moves the remaining records.
 async fn move_records(
     source: &mut dyn Side,
     target: &mut dyn Side,

@@ -14,7 +14,7 @@ pub(crate) type Hash = [u8; 32];
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub enum Kind {
-    /// The signing key of the store, and the version that a value of the state was given last.
+    /// The signing key of the store, and the latest version of a value of the state.
     Store,
     /// Definitions of Automations.
     Definitions,
@@ -75,7 +75,7 @@ impl Kind {
         (Self::Subscriptions, "subscriptions"),
     ];
 
-    /// The kinds that are moved by themselves, in order. The others are parts of executions.
+    /// The kinds that are moved separately, in order. The others are parts of executions.
     pub(crate) const MOVED: [Self; 14] = [
         Self::Store,
         Self::Definitions,
@@ -145,7 +145,7 @@ impl Table {
 pub(crate) enum Record {
     /// The signing key.
     Secret(Vec<u8>),
-    /// The version that a value of the state was given last.
+    /// The latest version of a value of the state.
     StateVersion(i64),
     /// A definition. `put` numbers the definitions of an Automation.
     Definition { hash: Hash, automation: String, put: i64, path: String, text: String },

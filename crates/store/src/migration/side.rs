@@ -7,13 +7,13 @@ use serde::{Deserialize, Serialize};
 use super::record::{BlobRecord, Kind, Record};
 use crate::Error;
 
-/// The most records of a page, and the bytes at which a page ends.
+/// The maximum number of records of a page, and the size in bytes at which a page ends.
 pub(crate) const PAGE_RECORDS: usize = 1000;
 pub(crate) const PAGE_BYTES: usize = 4 << 20;
 /// The bytes of a chunk of a blob.
 pub(crate) const CHUNK_BYTES: usize = 256 << 10;
 
-/// The place of a record in its store, from which a page goes on: the parts of its key, as the store writes them.
+/// The place of a record in its store, from which a page continues: the parts of its key, as the store writes them.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(transparent)]
 pub(crate) struct Place(pub(crate) Vec<String>);
@@ -91,7 +91,7 @@ pub enum Progress {
         /// The name of the machine.
         host: String,
     },
-    /// The migration goes on with one that was interrupted.
+    /// The migration continues an interrupted one.
     Resumed,
     /// Records are moved: their number in this run.
     Moving(Kind, u64),
@@ -117,7 +117,7 @@ pub(crate) trait Side: Send {
     /// Returns the records of a kind after a place, in the order of the store; empty after the last.
     async fn page(&mut self, kind: Kind, after: &Place) -> Result<Page, Error>;
 
-    /// Returns a chunk of the content of a blob: [`CHUNK_BYTES`], or what is left.
+    /// Returns a chunk of the content of a blob: [`CHUNK_BYTES`], or the remaining bytes.
     async fn chunk(&mut self, blob: &BlobRecord, number: u32) -> Result<Vec<u8>, Error>;
 
     /// Begins to write a blob. Returns false if its content is stored already.

@@ -4,10 +4,10 @@ use std::time::Duration;
 
 use model::AutomationId;
 
-/// The requests that a rate limit is for, each with a bucket of its own.
+/// The kinds of requests that a rate limit applies to, each with its own bucket.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum BucketKind {
-    /// Those that start executions.
+    /// Requests that start executions.
     #[default]
     Start,
     /// Challenges of senders.
@@ -23,11 +23,11 @@ pub struct TokenRequest {
     pub test: bool,
     /// The requests that are limited.
     pub kind: BucketKind,
-    /// The tokens that come back in a second; more than 0.
+    /// The tokens added per second; more than 0.
     pub per_second: f64,
     /// The tokens of a full bucket, from 1.
     pub burst: u32,
-    /// The most tokens to take, from 1. The node uses one of them at once.
+    /// The maximum number of tokens to take, from 1. The node uses one of them at once.
     pub wanted: u32,
     /// The time for which it may use the others, from before the request on. The store lets some more pass until it counts them as
     /// lost.

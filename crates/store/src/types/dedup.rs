@@ -16,7 +16,7 @@ pub struct DedupRecord {
 }
 
 impl DedupRecord {
-    /// The most records of one execution.
+    /// The maximum number of records of one execution.
     pub const MAX: usize = 4;
 }
 
@@ -30,7 +30,7 @@ pub struct DedupHit {
 }
 
 impl DedupHit {
-    /// True if both hashes are known and differ: the same key stands for different content.
+    /// True if both hashes are known and differ: the same key has different content.
     #[must_use]
     pub fn conflicts_with(&self, content: Option<[u8; 32]>) -> bool {
         matches!((self.content, content), (Some(first), Some(second)) if first != second)

@@ -14,7 +14,7 @@ pub struct NewListening {
     pub until: Timestamp,
     /// The most requests to capture.
     pub most: u32,
-    /// The most sessions that are kept, from 1. Those that are over go first, the oldest one before the others.
+    /// The maximum number of kept sessions, from 1. Ended sessions are deleted first, then the oldest.
     pub sessions: u32,
 }
 
@@ -58,7 +58,7 @@ pub struct NewCapture {
     pub size: u64,
     /// The request with the decision about it, in a form that the engine defines.
     pub body: Vec<u8>,
-    /// The most requests of a session that could not have started an execution; further ones are not stored.
+    /// The maximum number of requests of a session that could not have started an execution; further ones are not stored.
     pub max_asides: u32,
     /// The largest size of all captures of all sessions. Beyond it, the largest session loses its oldest captures.
     pub max_bytes: u64,

@@ -148,7 +148,7 @@ pub struct Append {
     pub waits: Option<Vec<Wait>>,
     /// The writes of state, each key at most once. At most [`StateWrite::MAX_AT_ONCE`].
     pub state: Vec<StateWrite>,
-    /// The change of its snapshot. A new one stands for the `first` events of this append.
+    /// The change of its snapshot. A new snapshot covers the `first` events of this append.
     pub snapshot: SnapshotChange,
 }
 
@@ -216,7 +216,7 @@ pub struct ExecutionFilter {
 pub struct Page {
     /// The id before which the page starts; `None`: the newest.
     pub before: Option<ExecutionId>,
-    /// The most rows, up to 1,000.
+    /// The maximum number of rows, up to 1,000.
     pub limit: u32,
 }
 

@@ -11,7 +11,7 @@ use sha2::{Digest as _, Sha256};
 
 use super::{ExecutionRow, RunningGeneration};
 
-/// The number of a node: one run of a daemon on a shared store. It never comes back.
+/// The number of a node: one run of a daemon on a shared store. It is never reused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct NodeId(pub i64);
@@ -45,7 +45,7 @@ pub struct Node {
     pub details: NodeDetails,
 }
 
-/// The description of a node by itself. It has only its settings until its first beat.
+/// The description of a node, by the node. It has only its settings until its first beat.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct NodeDetails {
@@ -113,7 +113,7 @@ pub struct Load {
 /// A reading of the clock of the database server, which is the clock of all nodes.
 #[derive(Clone, Copy, Debug)]
 pub struct ServerTime {
-    /// The time that the server told.
+    /// The time that the server returned.
     pub told: Timestamp,
     /// When the answer came.
     pub received: Instant,
@@ -193,7 +193,7 @@ impl ShardSet {
         self.0.count_ones() as usize
     }
 
-    /// Returns true if there is none.
+    /// Returns true if there are no shards.
     #[must_use]
     pub fn is_empty(self) -> bool {
         self.0 == 0
@@ -233,7 +233,7 @@ pub enum Recipient {
     Shard(Shard),
 }
 
-/// A request to another node. It stays until it is answered, or its sender gives up.
+/// A request to another node. It is kept until it is answered, or its sender gives up.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Letter {
     /// Its id, by which the sender finds the reply.
@@ -257,7 +257,7 @@ pub enum LetterState {
     Ended,
 }
 
-/// A hint of one node to another that something has changed. It may be lost: each node also looks by itself.
+/// A hint of one node to another that something has changed. It may be lost: each node also polls.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub enum News {
@@ -287,7 +287,7 @@ pub enum News {
     Addresses,
     /// Secrets have changed.
     Secrets,
-    /// Somebody listens at a test address, or no longer, or a request was captured.
+    /// A listening session at a test address began or ended, or a request was captured.
     Listening,
     /// Executions wait for a slot at a node.
     Backlog {

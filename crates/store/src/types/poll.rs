@@ -9,7 +9,7 @@ use value::{Map, Value};
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct PollState {
-    /// The canonical text of the polled request. A different text starts the poll anew.
+    /// The canonical text of the polled request. A different text restarts the poll.
     pub source: String,
     /// The cursor with which the next poll continues.
     pub cursor: Value,
@@ -48,11 +48,11 @@ pub struct PollWrite {
 }
 
 impl PollWrite {
-    /// The most keys of an Automation. Beyond it, the keys that were polled least recently are deleted.
+    /// The maximum number of keys of an Automation. Beyond it, the keys that were polled least recently are deleted.
     pub const MAX_KEYS: usize = 10_000;
-    /// The most bytes of a key.
+    /// The maximum length of a key in bytes.
     pub const MAX_KEY_BYTES: usize = 200;
-    /// The most log entries of an Automation.
+    /// The maximum number of log entries of an Automation.
     pub const MAX_ENTRIES: u32 = 100;
 }
 
@@ -75,7 +75,7 @@ pub struct PollEntry {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Subscription {
-    /// The id that this store gives it.
+    /// The id that this store assigns.
     pub id: String,
     /// The Automation that receives the events.
     pub automation: AutomationId,

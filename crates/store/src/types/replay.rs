@@ -4,12 +4,12 @@ use model::Event;
 
 use crate::Error;
 
-/// The state of an execution after its first events, from which a replay goes on.
+/// The state of an execution after its first events, from which a replay continues.
 ///
-/// It only shortens the replay: the log stays whole, and a replay of all events gives the same state.
+/// It only shortens the replay: the log stays complete, and a replay of all events produces the same state.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Snapshot {
-    /// The number of events that it stands for. An append begins there: every earlier event is stored.
+    /// The number of events that it covers. An append begins there: every earlier event is stored.
     pub events: u32,
     /// The state, in the form of the engine. At most [`Snapshot::MAX_BYTES`].
     pub body: String,
@@ -26,14 +26,14 @@ pub enum SnapshotChange {
     /// No change.
     #[default]
     Keep,
-    /// A new snapshot, which replaces an earlier one. It stands for all events before its append, or for fewer.
+    /// A new snapshot, which replaces an earlier one. It covers all events before its append, or fewer.
     Put(Snapshot),
     /// The snapshot is deleted.
     Delete,
 }
 
 impl SnapshotChange {
-    /// Returns an error if the snapshot is too large, or stands for more than the `first` events before its append.
+    /// Returns an error if the snapshot is too large, or covers more than the `first` events before its append.
     pub(crate) fn check(&self, first: u32) -> Result<(), Error> {
         let Self::Put(Snapshot { events, body }) = self else { return Ok(()) };
         if *events > first {

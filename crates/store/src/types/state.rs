@@ -42,12 +42,12 @@ pub struct StateWrite {
 }
 
 impl StateWrite {
-    /// The most values in one write.
+    /// The maximum number of values in one write.
     pub const MAX_AT_ONCE: usize = 1000;
 
-    /// The most bytes of a scope or a key.
+    /// The maximum length of a scope or a key in bytes.
     pub const MAX_NAME_BYTES: usize = 512;
 
-    /// The most bytes of a value as JSON.
+    /// The maximum size of a value as JSON in bytes.
     pub const MAX_VALUE_BYTES: usize = 1 << 20;
 }

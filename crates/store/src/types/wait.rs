@@ -21,7 +21,7 @@ pub struct Wait {
 pub struct AwaitedEvent {
     /// The name of the events.
     pub name: String,
-    /// The key of the events; the empty key stands for every event of the name.
+    /// The key of the events; the empty key matches every event of the name.
     pub key: EventKey,
     /// The condition on the events, in the form of the engine; `None` if the store has none.
     pub condition: Option<String>,
@@ -50,7 +50,7 @@ pub struct EventWaiter {
 }
 
 impl Wait {
-    /// The most open waits of an execution.
+    /// The maximum number of open waits of an execution.
     pub const MAX: usize = 10_000;
 }
 

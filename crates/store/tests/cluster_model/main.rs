@@ -1,5 +1,5 @@
-//! A model of the protocol between the nodes of a store on PostgreSQL. Each test looks at every state that three nodes and two
-//! executions can reach, or at enough of them to find one that breaks a rule.
+//! A model of the protocol between the nodes of a store on PostgreSQL. Each test explores every state that three nodes and two
+//! executions can reach, or enough of them to find a violation of a rule.
 
 mod database;
 mod protocol;
@@ -9,17 +9,17 @@ use protocol::Protocol;
 use rules::{LIMITED, ONCE, OWNED, RULES};
 use stateright::{Checker, HasDiscoveries, Model};
 
-/// The protocol as it is, with no process that ends by itself: any can be declared dead.
+/// The unmodified protocol, without crashes: any process can be declared dead.
 const PLAIN: Protocol =
     Protocol { gated: [false, false], letter: false, fence: true, holds_back: true, crashes: 0 };
 
-/// Looks at all states, and requires that they keep all rules.
+/// Explores all states, and requires that they keep all rules.
 fn holds(protocol: Protocol) {
     let checker = protocol.checker().threads(2).spawn_bfs().join();
     checker.assert_properties();
 }
 
-/// Looks at states until each of these rules is broken, and requires that no other one is.
+/// Explores states until each of these rules is violated, and requires that no other one is.
 fn breaks(protocol: Protocol, broken: &'static [&'static str]) {
     let found = HasDiscoveries::AllOf(broken.iter().copied().collect());
     let checker = protocol.checker().threads(2).finish_when(found).spawn_bfs().join();

@@ -1,7 +1,7 @@
-//! The protocol between the nodes of a store on PostgreSQL, reduced to what its guarantees rest on.
+//! The protocol between the nodes of a store on PostgreSQL, reduced to the parts that its guarantees depend on.
 //!
 //! A process sends one write at a time through its lane. A write that is under way commits at any later moment, or never, also when its
-//! process has crashed, has lost its connection or was declared dead: that covers a process or a network that stands still.
+//! process has crashed, has lost its connection or was declared dead: that covers a process or a network that hangs.
 //! A node can be declared dead at any moment: that covers every error of clocks and beats.
 //!
 //! Numbers of batches are relative. A lane has committed the batch that its process sent last, or has not; every older batch is late.
@@ -28,7 +28,7 @@ pub(crate) struct Protocol {
     pub(crate) fence: bool,
     /// A gated execution waits until its node has read all executions of the shard.
     pub(crate) holds_back: bool,
-    /// The most processes that crash or leave.
+    /// The maximum number of processes that crash or leave.
     pub(crate) crashes: u8,
 }
 
@@ -71,9 +71,9 @@ pub(crate) struct State {
     /// Sorted, without repetitions.
     under_way: Vec<Batch>,
     crashes: u8,
-    /// The executions of which the caller was told that they were accepted.
+    /// The executions acknowledged to the caller.
     pub(crate) acknowledged: [bool; EXECUTIONS],
-    /// The sender was told that its letter was taken.
+    /// The delivery was acknowledged to the sender.
     pub(crate) taken: bool,
     /// A node has given up the shard.
     given: bool,
@@ -92,7 +92,7 @@ pub(crate) enum Action {
     /// A process that has lost its connection reads that its batch was committed.
     Recall(Node),
     StartStep(Node, Execution),
-    /// A process reads the executions that were given to it.
+    /// A process loads the executions handed over to it.
     ReadHanded(Node),
     ReadReply,
     DeclareDead(Node),
@@ -106,7 +106,7 @@ impl Protocol {
         let (database, process) = (&state.database, &state.processes[node]);
         let mut writes = Vec::new();
         let mut offer = |condition: bool, write| writes.extend(condition.then_some(write));
-        // Each execution has a caller, who asks the node of its number.
+        // Each execution has a caller, which sends it to the node of its number.
         if node < EXECUTIONS {
             offer(database.executions[node].accepted == 0, Write::Accept(node));
         }
@@ -134,7 +134,7 @@ impl Protocol {
         self.gated.contains(&true)
     }
 
-    /// Notes in a process that its write was committed, or refused, and goes on to the next batch.
+    /// Records in a process that its write was committed or refused, and continues with the next batch.
     fn learn(&self, state: &mut State, node: Node, write: Write, is_done: bool) {
         let (process, database) = (&mut state.processes[node], &state.database);
         match write {
@@ -195,11 +195,11 @@ impl Protocol {
         if is_awaited && answers {
             self.learn(state, node, write, is_done);
         }
-        // An answer for which nobody waits is the same as none.
+        // A response without a waiting caller equals no response.
         (is_awaited || !answers).then_some(())
     }
 
-    /// Reads the executions that were given to a node into its process.
+    /// Loads the executions handed over to a node into its process.
     fn read_handed(&self, state: &mut State, node: Node) {
         let (process, database) = (&mut state.processes[node], &state.database);
         process.has_shard = database.shard == Some(node) && process.sent != Some(Write::GiveUpShard);

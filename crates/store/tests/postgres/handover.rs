@@ -1,4 +1,4 @@
-//! Executions that a node gives to another one, on a server and in memory.
+//! Executions that a node hands over to another one, on a server and in memory.
 
 use std::sync::Arc;
 
@@ -36,7 +36,7 @@ async fn keeps_the_rules(one: Arc<dyn Store>, other: Arc<dyn Store>) {
     other.take_shards().await.expect("they are taken");
     accept(&*one, NewExecution { gated: true, ..queued(5) }).await.expect("it is accepted");
     let (first, second, third) = (queued(1).id, queued(2).id, queued(3).id);
-    // One that runs, one that is gated and perhaps of the other node, and one that the other node has.
+    // A running execution, a gated one that the other node may own, and one that it already owns.
     let (running, gated) = (queued(4).id, queued(5).id);
     let gate_owner = one.owner(gated).await.expect("it is read");
     let kept = one.give(node(&other), vec![second, running, gated]).await.expect("it is asked");
@@ -51,7 +51,7 @@ async fn keeps_the_rules(one: Arc<dyn Store>, other: Arc<dyn Store>) {
     let append = Append { events: vec![step(1)], ..Append::new(second, 1, Status::Running) };
     other.confirm_handed(vec![second]).await.expect("it is confirmed");
     other.append(&append).await.expect("it is its own");
-    // One that has begun does not come back.
+    // A started execution is not handed back.
     assert_eq!(other.give(node(&one), vec![second]).await.expect("it is asked"), [second]);
     // Nothing goes to a node that is not there.
     let nobody = NodeId(node(&other).0 + 1000);

@@ -37,7 +37,7 @@ async fn add(store: &dyn Store, capture: NewCapture) -> bool {
     store.add_capture(capture).await.expect("it is asked")
 }
 
-/// The numbers of the captures with what is in them.
+/// The numbers of the captures with their contents.
 async fn captured(store: &dyn Store, name: &str) -> Vec<(u32, u8)> {
     let all = store.captures(&automation(name), 0).await.expect("they are read");
     all.into_iter().map(|(number, body)| (number, body[0])).collect()
@@ -79,7 +79,7 @@ async fn sessions_and_captures_are_bounded() {
     assert!(add(&*store, NewCapture { size: 490, ..capture("orders", 5) }).await);
     assert_eq!(captured(&*store, "orders").await, [(2, 2), (3, 5)], "the largest session loses its oldest");
     assert_eq!(captured(&*store, "other").await, [(1, 4)]);
-    // The one that is over goes first, then the one that ends first.
+    // The ended session is deleted first, then the one that ends first.
     store.end_listening(&automation("other"), at()).await.expect("it ends");
     begin(&*store, "third", 30, 1).await;
     begin(&*store, "fourth", 60, 1).await;

@@ -1,4 +1,4 @@
-//! Outages: what writes meet, told as one state from its beginning to its end, without requests that find out.
+//! Outages: failing writes are published as one state from beginning to end, and the end is noticed without requests.
 
 use store::{Outage, OutageKind, SharedSettings};
 use tokio::sync::watch;

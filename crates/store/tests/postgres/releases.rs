@@ -77,7 +77,7 @@ async fn executions_run_after_a_later_release_added_columns() {
     accept(&*store, new(&definition, 2)).await.expect("it is accepted");
     store.append(&end(1, 1)).await.expect("one from before ends");
     store.append(&end(2, 1)).await.expect("one from after ends");
-    // One that goes on after its end gets its row back.
+    // An execution that continues after its end gets its row back.
     let again = Append { events: vec![step(1)], ..Append::new(new(&definition, 2).id, 2, Status::Running) };
     store.append(&again).await.expect("it goes on");
     store.append(&end(2, 3)).await.expect("it ends again");

@@ -70,7 +70,7 @@ async fn an_empty_bucket_returns_retry_after_and_refills_to_its_burst() {
     assert_eq!(take(&*store, &request).await.granted, 0);
     let_pass(&server, &space, 1000);
     assert_eq!(take(&*store, &TokenRequest { wanted: 9, ..request.clone() }).await.granted, 3);
-    // The clock of the database is set back by an hour: that adds nothing, and time goes on from there.
+    // The clock of the database is set back by an hour: that adds no tokens, and later time counts from there.
     server.run(&format!("UPDATE {}.buckets SET at_ns = at_ns + 3600000000000", space.schema()));
     assert_eq!(take(&*store, &request).await.granted, 0);
     let_pass(&server, &space, 10);

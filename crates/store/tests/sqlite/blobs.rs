@@ -102,7 +102,7 @@ async fn a_missing_or_damaged_blob_fails_only_its_reads_and_is_named() {
         let name = file.file_name().and_then(|name| name.to_str()).expect("a name");
         assert!(error.contains(name) && error.contains("blob"), "{error}");
         assert!(store.execution(id(1)).await.expect("it is read").is_some(), "lists do not need it");
-        // The same value, come anew, makes it whole.
+        // Writing the same value again repairs it.
         let executions = vec![store::NewExecution { id: id(2), ..new(1, LARGE) }];
         store.accept(&store::Accept { executions, ..Default::default() }).await.expect("it is accepted");
         assert_eq!(input(&*store, 1).await.expect("it is read"), text(1, LARGE));

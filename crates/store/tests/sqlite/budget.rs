@@ -47,7 +47,7 @@ async fn a_nearly_full_store_rejects_starts_and_lets_running_executions_end() {
             store.append(&end(number, 2)).await.expect("it ends");
         }
         assert_eq!(store.unfinished_count().await.expect("it is counted"), 0);
-        // Ended executions may take less space than running ones: fill the rest.
+        // Ended executions may take less space than running ones: fill the remaining space.
         let mut more = stored + 1;
         while store.accept(&accept(more, bytes)).await.is_ok() {
             more += 1;

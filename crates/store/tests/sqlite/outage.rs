@@ -35,7 +35,7 @@ async fn a_full_disk_is_an_outage_that_ends_once_space_is_free() {
     assert_eq!((outage.kind, outage.refuses_starts()), (OutageKind::Full, true));
     assert_eq!(store.info().await.expect("it is told").capacity, Capacity::Exhausted);
     is_full.store(false, Ordering::Relaxed);
-    // Nobody writes.
+    // There are no writes meanwhile.
     let mut outages = store.outages();
     let over = tokio::time::timeout(Duration::from_secs(20), outages.wait_for(Option::is_none)).await;
     over.expect("it ends in time").expect("the store is open");

@@ -83,7 +83,7 @@ async fn restore_replaces_a_store_only_on_request_and_keeps_the_old_one() {
     let replaced = restored.replaced.expect("it is kept");
     assert_holds(&data, 1..3).await;
     assert_holds(&replaced, 1..4).await;
-    // A change of the restored store has no effect on the one that is kept.
+    // A change of the restored store has no effect on the kept one.
     let store = common::open(&data, options()).expect("it opens");
     store.append(&end(1, 2)).await.expect("it is appended");
     store.collect_garbage().await.expect("it is tidied");

@@ -29,7 +29,7 @@ pub struct Span {
 }
 
 impl Span {
-    /// Creates the span from `start` to `end`; an `end` before `start` gives the empty span at `start`.
+    /// Creates the span from `start` to `end`; an `end` before `start` returns the empty span at `start`.
     #[must_use]
     pub fn new(start: usize, end: usize) -> Span {
         let start = u32::try_from(start).unwrap_or(u32::MAX);

@@ -194,13 +194,13 @@ impl Report {
         (applied > 0).then_some((text, applied))
     }
 
-    /// Returns the number of errors, including those that were not kept.
+    /// Returns the number of errors, including dropped ones.
     #[must_use]
     pub fn error_count(&self) -> usize {
         self.errors
     }
 
-    /// Returns the number of warnings, including those that were not kept.
+    /// Returns the number of warnings, including dropped ones.
     #[must_use]
     pub fn warning_count(&self) -> usize {
         self.warnings

@@ -66,7 +66,7 @@ impl Source {
         Span::new(start, end)
     }
 
-    /// Returns the position of a byte; an offset past the end gives the end.
+    /// Returns the position of a byte; an offset past the end returns the end.
     #[must_use]
     pub fn position(&self, offset: usize) -> Position {
         let offset = self.text.floor_char_boundary(offset);

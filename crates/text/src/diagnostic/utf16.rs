@@ -25,7 +25,7 @@ impl<'t> Utf16Index<'t> {
         Self { text, marks }
     }
 
-    /// The offset in UTF-16 units of a byte; an offset past the end gives the end.
+    /// The offset in UTF-16 units of a byte; an offset past the end returns the end.
     #[must_use]
     pub fn units_at(&self, offset: usize) -> usize {
         let offset = self.text.floor_char_boundary(offset.min(self.text.len()));
@@ -33,7 +33,7 @@ impl<'t> Utf16Index<'t> {
         units + units_of(&self.text[bytes..offset])
     }
 
-    /// The byte of an offset in UTF-16 units; the middle of a character gives its start, an offset past the end the end.
+    /// The byte of an offset in UTF-16 units; the middle of a character returns its start, an offset past the end the end.
     #[must_use]
     pub fn byte_at(&self, offset: usize) -> usize {
         let (mut bytes, mut units) = self.mark(|mark| mark.1 <= offset);

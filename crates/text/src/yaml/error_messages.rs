@@ -192,7 +192,7 @@ fn text_after_value(text: &str, at: usize) -> Option<Diagnostic> {
             _ => return None,
         };
         let rest = value[end..].trim_start();
-        // The rest of the line belongs to YAML: a second value of a flow mapping, a key in quotes.
+        // The remaining line belongs to YAML: a second value of a flow mapping, a key in quotes.
         if rest.is_empty() || rest.starts_with([',', ']', '}', ':']) || line[..key].contains(['{', '[']) {
             return None;
         }

@@ -47,7 +47,7 @@ pub fn replace_within(
     }
 }
 
-/// True if a text means the same in every style, wherever it stands in a scalar that is not empty.
+/// True if a text means the same in every style, anywhere in a scalar that is not empty.
 fn is_harmless(text: &str) -> bool {
     !text.is_empty()
         && text.chars().all(|c| c.is_alphanumeric() || matches!(c, '_' | '.' | '|' | '(' | ')' | ' '))

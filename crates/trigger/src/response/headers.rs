@@ -1,4 +1,4 @@
-//! Headers of responses: those that authors may set, and those that every response has.
+//! Headers of responses: headers that authors may set, and headers that every response has.
 
 use http::HeaderName;
 use model::HttpResponse;
@@ -123,7 +123,7 @@ pub fn seal(response: HttpResponse) -> HttpResponse {
     response.with_header("x-content-type-options", "nosniff").with_header("referrer-policy", "no-referrer")
 }
 
-/// Combines policies and a `sandbox` into one header value. Keeps only the exceptions in [`SANDBOX_EXCEPTIONS`] of the given sandboxes.
+/// Combines policies and a `sandbox` into one header value. Keeps only the exceptions in [`SANDBOX_EXCEPTIONS`] of these sandboxes.
 fn merge_policies(policies: &[&str]) -> String {
     let (mut sandbox, mut safe_headers) = (vec!["sandbox"], Vec::new());
     // A comma separates policies, a semicolon the directives of one.

@@ -45,7 +45,7 @@ pub const LAST_YEAR: i16 = 2100;
 
 const NANOSECONDS: i128 = 1_000_000_000;
 
-/// A schedule that is known to fire. Cheap to clone; equal triggers give equal schedules.
+/// A schedule that is known to fire. Cheap to clone; equal triggers produce equal schedules.
 #[derive(Clone, Debug)]
 pub struct Schedule {
     timeline: Timeline,

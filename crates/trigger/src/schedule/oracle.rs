@@ -208,7 +208,7 @@ proptest! {
         let schedule = cron(&text, zone);
         let fires: Vec<i64> = schedule.fires(after).map(Timestamp::as_second).take_while(|at| *at <= end).collect();
         prop_assert_eq!(&fires, &expected, "{} in {} after {}", text, zone, after);
-        // Counting gives the same result as listing.
+        // Counting returns the same result as listing.
         let now = Timestamp::from_second(end).expect("an instant");
         let missed = schedule.missed(after, now, Misfire::All);
         let latest = &fires[fires.len().saturating_sub(MAX_CAUGHT_UP)..];

@@ -1,6 +1,6 @@
 //! Compares three years of 40 patterns in six zones with a walk over every minute.
 //!
-//! The walk shares no code with the schedules: it parses fields by itself, uses the zones of `chrono-tz`, and defines clock
+//! The walk shares no code with the schedules: it parses fields on its own, uses the zones of `chrono-tz`, and defines clock
 //! changes differently: the skipped minutes are those between two consecutive local times, and a time repeats if a later one
 //! has occurred.
 

@@ -1,6 +1,6 @@
 //! Verification of requests: signatures, tokens, and basic authentication, over the bytes as received.
 //!
-//! Every failure gives the same response: the reason goes to the log and not to the sender. Signatures and tokens are compared
+//! Every failure returns the same response: the reason goes to the log and not to the sender. Signatures and tokens are compared
 //! in constant time with [`mac::Mac`], which has no other comparison.
 
 pub(crate) mod mac;

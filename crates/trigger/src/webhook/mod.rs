@@ -222,7 +222,7 @@ pub fn results(payload: &WebhookPayload) -> Result<Value, Rejection> {
 }
 
 /// Returns true if the body matches the trigger's schema, checked with the budget of a runtime thread. Returns false if it does
-/// not match or the check exceeds the budget; [`check_body`] then gives the reason.
+/// not match or the check exceeds the budget; [`check_body`] then returns the reason.
 #[must_use]
 pub fn fits_inline(trigger: &WebhookTrigger, results: &Value) -> bool {
     trigger.schema.as_ref().is_none_or(|schema| {

@@ -53,7 +53,7 @@ pub(crate) fn add(map: &mut Map, name: &str, value: Value) {
 
 /// The path fragment: the path after the token, without one leading slash, percent-decoded once.
 ///
-/// Encoded slashes stay encoded, so that splitting on `/` gives the sender's segments; escapes that are not UTF-8 stay encoded,
+/// Encoded slashes stay encoded, so that splitting on `/` returns the sender's segments; escapes that are not UTF-8 stay encoded,
 /// so that nothing is lost. Further slashes, including trailing ones, are kept.
 pub(crate) fn path_fragment(raw: &str) -> String {
     let raw = raw.strip_prefix('/').unwrap_or(raw).as_bytes();

@@ -17,7 +17,7 @@ pub(super) fn min_prefix_len(encoding: &str) -> usize {
     encoding.len().div_ceil(2).min(MIN_SECRET_BYTES)
 }
 
-/// The most lines of a secret that are searched for one by one.
+/// The maximum number of lines of a secret that are searched for separately.
 const MAX_LINES: usize = 200;
 
 /// Returns the usual encodings of a secret, and of its lines if it has several, except encodings that are too short to match.
@@ -100,7 +100,7 @@ fn escape_controls(text: &str) -> String {
 fn inside_base64(secret: &str, before: usize) -> [String; 2] {
     let mut bytes = vec![0; before];
     bytes.extend_from_slice(secret.as_bytes());
-    // A character encodes 6 bits. Those that share bits with a neighbouring byte do not depend on the secret alone.
+    // A character encodes 6 bits. Characters that share bits with a neighbouring byte do not depend on the secret alone.
     let first = (before * 8).div_ceil(6);
     let last = bytes.len() * 8 / 6;
     [STANDARD_NO_PAD.encode(&bytes), URL_SAFE_NO_PAD.encode(&bytes)]

@@ -26,7 +26,7 @@ const CREDENTIALS: [&str; 12] = [
 ];
 
 /// Substrings of names (without separators) that contain one of [`CREDENTIALS`] but are harmless: identifiers, cursors, and
-/// requests for a credential. They are removed before the rest of the name is checked.
+/// requests for a credential. They are removed before the remaining name is checked.
 const HARMLESS: [&str; 26] = [
     "authenticate",
     "authenticationresults",

@@ -7,7 +7,7 @@ use std::ops::Range;
 use memchr::memchr;
 use text::TRUNCATION_MARK;
 
-/// The most bytes of an HTML entity before its `;`, with room for a leading zero: `&#x010FFFF;`.
+/// The maximum length in bytes of an HTML entity before its `;`, with room for a leading zero: `&#x010FFFF;`.
 const LONGEST_ENTITY: usize = 10;
 
 /// The least length of a decoded part, in bytes of the source.
@@ -36,7 +36,7 @@ impl Escapes {
         }
     }
 
-    /// The most bytes of a source that `decoded` bytes may have been, including a mark of truncation and an escape that it cut off.
+    /// The maximum length in bytes of the source of `decoded` bytes, including a mark of truncation and an escape that it cut off.
     pub(super) fn source_bytes(self, decoded: usize) -> usize {
         let per_byte = match self {
             Self::Json => 6,
@@ -336,7 +336,7 @@ mod tests {
                 || Parts { size: 2 * longest, ..Parts::new(source.as_bytes(), Escapes::Json, longest) };
             assert!(parts().count() > 5);
             let mut found = places(parts(), b"secr");
-            // The search of the text as it is finds what has no escape.
+            // A search of the raw text finds secrets without escapes.
             found.extend(source.match_indices("secr").map(|(at, text)| at..at + text.len()));
             found.sort_unstable_by_key(|range| range.start);
             found.dedup();

@@ -33,7 +33,7 @@ struct Outage {
 }
 
 impl Outage {
-    fn tell(&self, findings: &mut Findings) {
+    fn report(&self, findings: &mut Findings) {
         let is_refused = self.kind == "refused";
         let (reason, way_out) = match exit::split_way_out(&self.reason) {
             (reason, Some(way_out)) if is_refused => (reason, way_out),
@@ -50,7 +50,7 @@ impl Outage {
             "full" => "free space on the disk of the store",
             _ => way_out,
         };
-        findings.error(SECTION, "outage", detail, format!("{help}; the daemon goes on by itself then"));
+        findings.error(SECTION, "outage", detail, format!("{help}; the daemon then continues by itself"));
     }
 }
 
@@ -99,11 +99,11 @@ struct Subscription {
 
 /// A daemon on the data folder.
 pub(super) enum Found {
-    /// None runs.
+    /// No daemon is running.
     Nothing,
-    /// One runs, and does not give its status; the finding says why.
+    /// A daemon is running but does not return its status; the finding has the reason.
     Silent,
-    /// One runs.
+    /// A daemon is running.
     Running(Status),
 }
 
@@ -114,7 +114,7 @@ impl Found {
     }
 }
 
-/// Asks the daemon that runs on the data folder for its status. With `store_fails` its store was found to be unusable.
+/// Requests the status of the daemon on the data folder. `store_fails` is true if its store is unusable.
 pub(super) async fn running(config: &Config, store_fails: bool, findings: &mut Findings) -> Found {
     let error = match daemon::get_quickly::<Status>(config, "/api/v1/status").await {
         Ok(Some(status)) => return Found::Running(status),
@@ -127,7 +127,7 @@ pub(super) async fn running(config: &Config, store_fails: bool, findings: &mut F
                         SECTION,
                         "running",
                         detail,
-                        "start it with `cogwork serve`: executions go on",
+                        "start it with `cogwork serve`: executions continue",
                     );
                 }
                 _ => findings.skipped(SECTION, "running", "no daemon runs on the data folder"),
@@ -143,7 +143,7 @@ pub(super) async fn running(config: &Config, store_fails: bool, findings: &mut F
             "the token in `admin-token` or COGWORK_ADMIN_TOKEN must be the one of the running daemon"
         }
         Some(server::Error::Refused(_) | server::Error::Slow { .. }) if store_fails => {
-            "mend the store, as above; the daemon goes on by itself then"
+            "repair the store, as above; the daemon then continues by itself"
         }
         Some(server::Error::Refused(_) | server::Error::Slow { .. }) => "read its log",
         Some(server::Error::Answer { .. }) => {
@@ -159,13 +159,13 @@ pub(super) async fn running(config: &Config, store_fails: bool, findings: &mut F
     }
 }
 
-/// Checks that a daemon runs and accepts starts.
+/// Checks that a daemon is running and accepts starts.
 pub(super) async fn ready(config: &Config, findings: &mut Findings) {
     match running(config, false, findings).await {
         Found::Running(status) if status.accepting => {
             findings.ok(SECTION, "accepting", "it accepts starts");
         }
-        Found::Running(Status { outage: Some(outage), .. }) => outage.tell(findings),
+        Found::Running(Status { outage: Some(outage), .. }) => outage.report(findings),
         Found::Running(_) => findings.error(SECTION, "accepting", "it accepts no starts", "read its log"),
         Found::Silent => {}
         Found::Nothing if findings.has_error(SECTION) => {}
@@ -190,8 +190,8 @@ pub(super) async fn check(config: &Config, status: &Status, findings: &mut Findi
         );
     }
     match (stored::room(&status.store.room), &status.outage) {
-        // A full disk leaves no room either.
-        (_, Some(outage)) => outage.tell(findings),
+        // A full disk has no capacity either.
+        (_, Some(outage)) => outage.report(findings),
         (Some(Capacity::Exhausted), None) => {
             let help = "raise `limits.storeSize`, or keep executions for fewer days (`retention.days`)";
             findings.error(SECTION, "room", "the store is full, and starts are refused", help);
@@ -298,7 +298,7 @@ async fn sources(config: &Config, findings: &mut Findings) {
     }
 }
 
-/// Adds the finding that the daemon did not tell a part of its state.
+/// Adds the finding that the daemon did not return a part of its state.
 fn unknown(section: &'static str, name: &'static str, error: &anyhow::Error, findings: &mut Findings) {
     findings.error(section, name, exit::message(error), "read its log, and look at `store` above");
 }

@@ -14,7 +14,7 @@ pub(super) struct Finding {
     pub(super) state: State,
     /// The finding, as a sentence without a full stop.
     pub(super) detail: String,
-    /// How to correct it.
+    /// The fix.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) help: Option<String>,
 }
@@ -29,7 +29,7 @@ pub(super) enum State {
     Warning,
     /// Does not work.
     Error,
-    /// Not checked; the detail says why.
+    /// Not checked; the detail has the reason.
     Skipped,
 }
 

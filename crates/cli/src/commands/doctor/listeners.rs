@@ -8,7 +8,7 @@ use crate::settings::Config;
 
 const SECTION: &str = "listeners";
 
-/// Opens the ports for a moment, unless a daemon of this project has them.
+/// Opens the ports for a moment, unless a daemon of this project has them open.
 pub(super) fn check(config: &Config, has_daemon: bool, findings: &mut Findings) {
     if config.hooks == config.admin && config.hooks.port() != 0 {
         let detail = format!("`hooks` and `admin` are both {}", config.hooks);

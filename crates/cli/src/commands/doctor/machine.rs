@@ -1,4 +1,4 @@
-//! Checks of the machine: disk, clock, confinement of code, and what weakens a guarantee or the protection.
+//! Checks of the machine: disk, clock, sandbox, and settings that weaken guarantees or security.
 
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
@@ -16,14 +16,14 @@ const SECTION: &str = "machine";
 
 /// Free bytes below which the daemon is about to fail.
 const LEAST_FREE: u64 = 100 << 20;
-/// Free bytes below which a disk fills within days.
+/// Free bytes below which a disk may fill within days.
 const LITTLE_FREE: u64 = 1 << 30;
-/// The most by which the clock of a file system may differ from that of the system.
+/// The maximum skew between the clocks of a file system and the system.
 const MAX_FILE_SKEW: Duration = Duration::from_secs(5);
-/// A time before the first release: a clock that shows an earlier one was never set.
+/// A time before the first release: an earlier clock was never set.
 const FIRST_RELEASE: Timestamp = Timestamp::constant(1_735_689_600, 0);
 
-/// Checks that the data folder can be written, and that its disk has room.
+/// Checks that the data folder is writable and its disk has free space.
 pub(super) fn disk(config: &Config, findings: &mut Findings) {
     let folder = existing(&config.data_dir);
     match tempfile::Builder::new().prefix(".doctor-").tempfile_in(&folder) {
@@ -50,7 +50,7 @@ fn room(free: u64, free_files: u64, all_files: u64, findings: &mut Findings) {
         LEAST_FREE..LITTLE_FREE => findings.warning(SECTION, "disk", detail, help),
         _ => findings.ok(SECTION, "disk", detail),
     }
-    // Some file systems count no files.
+    // Some file systems do not count files.
     if all_files > 0 && free_files < 1000 {
         let detail = format!("the file system has room for {free_files} more files");
         findings.error(
@@ -62,7 +62,7 @@ fn room(free: u64, free_files: u64, all_files: u64, findings: &mut Findings) {
     }
 }
 
-/// The folder, or the nearest one above it that exists.
+/// The folder, or its nearest existing ancestor.
 fn existing(folder: &Path) -> PathBuf {
     let folder = std::path::absolute(folder).unwrap_or_else(|_| folder.to_owned());
     folder.ancestors().find(|folder| folder.is_dir()).unwrap_or(Path::new("/")).to_owned()
@@ -85,7 +85,7 @@ pub(super) async fn clock(config: &Config, found: &Found, findings: &mut Finding
         }
     }
     if let Some(server_time) = found.server_time {
-        // The server gives the time to daemons that share a store: executions of the store say nothing of this clock.
+        // Daemons that share a store use the server's time, so the executions of the store say nothing about this clock.
         newest = None;
         compare_with_server(now, server_time, findings);
     }
@@ -107,7 +107,7 @@ pub(super) async fn clock(config: &Config, found: &Found, findings: &mut Finding
     }
 }
 
-/// Compares the wall clock with that of the database server, by which all daemons of a store go.
+/// Compares the wall clock with that of the database server, which all daemons of a store use.
 fn compare_with_server(now: Timestamp, server_time: Timestamp, findings: &mut Findings) {
     let skew = now.duration_until(server_time).unsigned_abs();
     if skew > MAX_FILE_SKEW {
@@ -151,7 +151,7 @@ fn file_time(folder: &Path) -> Option<Timestamp> {
     Timestamp::try_from(modified).ok()
 }
 
-/// Starts a code worker and asks how the kernel confines it.
+/// Starts a code worker and returns how the kernel confines it.
 pub(super) async fn sandbox(config: &Config, findings: &mut Findings) {
     engine::set_code_limits(config.limits.code());
     let kernel = std::fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default();
@@ -177,7 +177,7 @@ fn judge_confinement(confinement: &str, kernel: &str, findings: &mut Findings) {
     findings.ok(SECTION, "sandbox", detail);
 }
 
-/// Settings that weaken a guarantee or the protection of the daemon.
+/// Settings that weaken a guarantee or the security of the daemon.
 pub(super) fn weakened(config: &Config, findings: &mut Findings) {
     const SECTION: &str = "weakened";
     if config.durability == Durability::Relaxed {

@@ -14,7 +14,7 @@ use crate::settings::{self, Config};
 
 const SECTION: &str = "project";
 
-/// The settings that could be loaded, else the defaults, so that the other checks go on.
+/// The settings that could be loaded, else the defaults, so that the other checks can run.
 pub(super) fn settings(context: &Context, loaded: anyhow::Result<Config>, findings: &mut Findings) -> Config {
     for (name, near) in context.unknown_variables() {
         let detail = format!("the variable `{name}` is no setting");
@@ -24,7 +24,7 @@ pub(super) fn settings(context: &Context, loaded: anyhow::Result<Config>, findin
         Ok(config) => {
             findings.ok(SECTION, "settings", format!("{} given", count(config.given.len(), "setting")));
             for sentence in config.without_effect() {
-                findings.warning(SECTION, "settings", sentence, "take one of them away");
+                findings.warning(SECTION, "settings", sentence, "remove one of them");
             }
             config
         }
@@ -39,7 +39,7 @@ pub(super) fn settings(context: &Context, loaded: anyhow::Result<Config>, findin
     }
 }
 
-/// The first error in the file of settings, with its place.
+/// The first error in the settings file, with its position.
 fn file_error(dir: &Path) -> Option<String> {
     let report = settings::check(dir).ok()??;
     let error = report.entries().into_iter().find(|entry| entry.severity == Severity::Error)?;
@@ -50,7 +50,7 @@ fn file_error(dir: &Path) -> Option<String> {
 pub(super) enum Files {
     /// The definitions of the project folder.
     Loaded(Box<Catalog>),
-    /// The project folder has no files; daemons that share a store take the deployed files.
+    /// The project folder has no files; daemons that share a store use the deployed files.
     Deployed,
     /// There is no project, or it cannot be read.
     Missing,

@@ -17,12 +17,12 @@ const STORE: &str = "store";
 const PROJECT: &str = "project";
 const SECRETS: &str = "secrets";
 
-/// The help for an error that names no way out.
+/// The help for an error without a suggestion.
 const READ: &str = "correct what the message names, or give another place with `store` or `dataDir`";
-/// The help for a store that has no room.
+/// The help for a full store.
 const ROOM: &str = "raise `limits.storeSize`, or keep executions for fewer days (`retention.days`)";
 
-/// The store as far as the other checks need it.
+/// The parts of the store that the other checks need.
 pub(super) struct Found {
     /// `None` if it does not exist yet or cannot be read.
     pub(super) store: Option<Arc<dyn Store>>,
@@ -92,7 +92,7 @@ pub(super) async fn store(config: &Config, findings: &mut Findings) -> Found {
     Found { store: Some(store), server_time, is_unreadable: false }
 }
 
-/// Adds the finding of a store that no daemon can open, with the way out that its error names.
+/// Adds the finding of a store that no daemon can open, with the suggestion of its error.
 fn unusable(error: &anyhow::Error, findings: &mut Findings) {
     findings.store_is_lost = exit::exit_of(error) == exit::Exit::StoreLost;
     let message = exit::message(error);
@@ -118,7 +118,7 @@ fn warn_of(weakened: &[String], findings: &mut Findings) {
     }
 }
 
-/// The words for the room that a daemon's store has.
+/// The capacity of a daemon's store from its name in the API.
 pub(super) fn room(capacity: &str) -> Option<Capacity> {
     match capacity {
         "enough" => Some(Capacity::Ample),
@@ -128,7 +128,7 @@ pub(super) fn room(capacity: &str) -> Option<Capacity> {
     }
 }
 
-/// Checks that the secrets which the connections name exist and can be decrypted, and that only their owner can read their files.
+/// Checks that the secrets named by connections exist and can be decrypted, and that only their owner can read their files.
 pub(super) async fn secrets(config: &Config, catalog: &Catalog, found: &Found, findings: &mut Findings) {
     let known = match found.is_unreadable {
         true => Known::without_store(config),

@@ -1,4 +1,4 @@
-//! Operations on many executions: their selection, their count, and their progress.
+//! Bulk operations: their selection, their count, and their progress.
 
 use std::time::Duration;
 
@@ -14,7 +14,7 @@ use crate::settings::Config;
 use crate::signals::Signals;
 use crate::{candidates, daemon, history, time};
 
-/// The time between two looks at the progress.
+/// The interval between polls of the progress.
 const POLL: Duration = Duration::from_millis(500);
 
 /// The executions of a command: their ids, or a filter.
@@ -61,7 +61,7 @@ struct Failure {
 }
 
 impl Selection {
-    /// The execution, if it is one that is named.
+    /// The execution, if exactly one is named.
     pub(super) fn single(&self) -> Option<&str> {
         match self.ids.as_slice() {
             [one] => Some(one),
@@ -101,7 +101,7 @@ impl Selection {
         conclude(&ended, &action, as_json)
     }
 
-    /// Says how many executions there are, and asks whether to go on.
+    /// Prints the number of executions, and asks for confirmation.
     async fn confirmed(
         &self,
         config: &Config,
@@ -128,7 +128,7 @@ impl Selection {
     }
 }
 
-/// Follows an operation to its end.
+/// Follows an operation until it ends.
 async fn follow(config: &Config, path: &str, signals: &mut Signals) -> anyhow::Result<Value> {
     loop {
         let value: Value = daemon::fetch(config, path).await?;

@@ -156,7 +156,7 @@ impl Export {
                 )
                 .await;
                 if exported.is_err() {
-                    // It is incomplete; if it cannot be removed, its name says so.
+                    // It is incomplete; if it cannot be removed, its name shows that.
                     let _ = std::fs::remove_file(&partial);
                 }
                 let exported = exported.with_context(write)?;
@@ -164,12 +164,12 @@ impl Export {
                 exported
             }
         };
-        said(&exported);
+        print_summary(&exported);
         Ok(Exit::Done)
     }
 }
 
-fn said(exported: &Exported) {
+fn print_summary(exported: &Exported) {
     let number = |count: u64| usize::try_from(count).unwrap_or(usize::MAX);
     let unfinished = match exported.unfinished {
         0 => String::new(),
@@ -185,7 +185,7 @@ fn partial(path: &Path) -> PathBuf {
     name.into()
 }
 
-/// Creates a file that only its owner can read: payloads and results are not for everyone.
+/// Creates a file that only its owner can read, since payloads and results may be confidential.
 fn create(path: &Path) -> io::Result<File> {
     let mut options = File::options();
     options.write(true).create(true).truncate(true);

@@ -26,9 +26,9 @@ release, and imports through the daemon if one runs. Imported executions are mar
 and never run; one that had not ended is cancelled. An execution whose id exists is refused.
 The rules of retention hold for imported executions too, by their original times.";
 
-/// The context of an error in the midst of a file.
+/// The context of an error in the middle of a file.
 const ENDED_EARLY: &str = "the import ended before the end of the file";
-/// The refusals that are named.
+/// The maximum number of rejections that are named.
 const NAMED: usize = 20;
 
 /// Import executions from JSON lines
@@ -58,7 +58,7 @@ impl Import {
         if self.json {
             output::json(&imported)?;
         } else {
-            said(&imported);
+            print_summary(&imported);
         }
         warn_of_retention(config, &imported, is_running);
         Ok(if imported.refused == 0 { Exit::Done } else { Exit::Failed })
@@ -107,7 +107,7 @@ fn add(all: &mut ImportedView, part: ImportedView) {
     all.earliest_end = all.earliest_end.into_iter().chain(part.earliest_end).min();
 }
 
-fn said(imported: &ImportedView) {
+fn print_summary(imported: &ImportedView) {
     let number = |count: u64| usize::try_from(count).unwrap_or(usize::MAX);
     let cancelled = match imported.cancelled {
         0 => String::new(),
@@ -125,7 +125,7 @@ fn said(imported: &ImportedView) {
     }
 }
 
-/// Warns if the daemon will delete some of them by the retention of the settings.
+/// Warns if the daemon will prune some of them by the configured retention.
 fn warn_of_retention(config: &Config, imported: &ImportedView, is_running: bool) {
     let Some(days) = config.retention.days else { return };
     let kept = Duration::from_secs(u64::from(days) * 24 * 3600);

@@ -29,14 +29,14 @@ Examples:
   cogwork executions list --since 2026-11-21 --limit 50000 --json
   cogwork executions list --before 019a2b3c-4d5e-7f60-8a9b-0c1d2e3f4a5b";
 
-/// The maximum of executions in a list, which is in memory, and of executions in one read.
+/// The maximum number of executions in a list, which is in memory, and of executions per read.
 const MAX_ROWS: u32 = 100_000;
 const PAGE: u32 = 1000;
-/// The executions of an answer of the daemon.
+/// The maximum number of executions in a response of the daemon.
 const TOLD: u32 = 200;
-/// The longest that a search takes.
+/// The time limit of a search.
 const SEARCH_TIME: Duration = Duration::from_secs(30);
-/// The most characters of an error, or of what is waited for.
+/// The maximum length of an error or a wait reason, in characters.
 const NOTE: usize = 80;
 
 /// List executions, newest first
@@ -130,7 +130,7 @@ impl List {
             } else if rows.len() == self.limit as usize {
                 let which = if self.before.is_some() { "the next" } else { "the newest" };
                 output::say(format_args!(
-                    "{which} {}; --limit shows more, and --before the ID goes on after it",
+                    "{which} {}; --limit shows more, and --before the ID continues after it",
                     self.limit
                 ));
             }
@@ -184,7 +184,7 @@ impl List {
 }
 
 impl List {
-    /// The conditions that need a look at each execution.
+    /// The conditions that require reading each execution.
     fn search(&self) -> Search {
         Search {
             origin: self.origin.clone(),
@@ -198,7 +198,7 @@ impl List {
     }
 }
 
-/// An execution of the list, with the reasons why it waits and the attempt of the step that it failed at or retries.
+/// An execution of the list, with its wait reasons and the attempt of the step that it failed at or retries.
 struct Listed {
     row: ExecutionRow,
     pauses: Option<Pauses>,
@@ -233,8 +233,8 @@ async fn queued(
     Ok(found)
 }
 
-/// Gives the running executions that wait for their turn this status. Without an answer of the daemon in time, they stay as they are
-/// stored.
+/// Sets the status of running executions that wait for a permit. If the daemon does not respond in time, they keep their
+/// stored status.
 async fn with_queued(
     config: &Config,
     automation: Option<&AutomationId>,
@@ -248,7 +248,7 @@ async fn with_queued(
     rows
 }
 
-/// Reads why each execution waits, and with `attempts` the attempt of its step.
+/// Reads the wait reasons of each execution, and with `attempts` the attempt of its step.
 async fn listed(store: &dyn Store, rows: Vec<ExecutionRow>, attempts: bool) -> anyhow::Result<Vec<Listed>> {
     let mut definitions = HashMap::new();
     let mut found = Vec::with_capacity(rows.len());

@@ -38,9 +38,9 @@ Examples:
 `list`, `show`, `logs` and `export` read the store directly, with or without a daemon. The
 beginning of an id stands for the id where no other begins with it.";
 
-/// Log lines that are read at one time.
+/// The number of log lines per read.
 const LINES: u32 = 1000;
-/// The indentation of a message's further lines.
+/// The indentation of a message's continuation lines.
 const MARGIN: &str = "    ";
 
 /// Inspect, answer, replay, cancel and transfer executions
@@ -48,11 +48,11 @@ const MARGIN: &str = "    ";
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Executions {
     #[command(subcommand)]
-    what: What,
+    what: Command,
 }
 
 #[derive(Choice, Debug)]
-enum What {
+enum Command {
     List(list::List),
     Show(Show),
     Logs(Logs),
@@ -122,30 +122,30 @@ impl Subcommand for Executions {
 
     fn run(self, context: &Context) -> anyhow::Result<Exit> {
         let flags = match &self.what {
-            What::List(list) => &list.settings,
-            What::Show(show) => &show.settings,
-            What::Logs(logs) => &logs.settings,
-            What::Export(export) => &export.settings,
-            What::Import(import) => &import.settings,
-            What::Signal(signal) => &signal.settings,
-            What::Replay(replay) => &replay.settings,
-            What::Try(trial) => &trial.settings,
-            What::ToTest(what) => &what.settings,
-            What::Cancel(cancel) => &cancel.settings,
+            Command::List(list) => &list.settings,
+            Command::Show(show) => &show.settings,
+            Command::Logs(logs) => &logs.settings,
+            Command::Export(export) => &export.settings,
+            Command::Import(import) => &import.settings,
+            Command::Signal(signal) => &signal.settings,
+            Command::Replay(replay) => &replay.settings,
+            Command::Try(trial) => &trial.settings,
+            Command::ToTest(what) => &what.settings,
+            Command::Cancel(cancel) => &cancel.settings,
         };
         let config = context.config(flags.given(), LogProfile::Tool)?;
         let runtime = daemon::runtime()?;
         match &self.what {
-            What::List(list) => runtime.block_on(list.run(&config)),
-            What::Show(show) => runtime.block_on(show::run(&config, &show.id, show.json)),
-            What::Logs(what) => runtime.block_on(logs(&config, &what.id, what.json)),
-            What::Export(what) => runtime.block_on(what.run(&config)),
-            What::Import(what) => runtime.block_on(what.run(&config)),
-            What::Signal(what) => runtime.block_on(what.run(&config)),
-            What::Replay(what) => runtime.block_on(what.run(&config)),
-            What::Try(what) => runtime.block_on(what.run(&config, context.dir())),
-            What::ToTest(what) => runtime.block_on(what.run(&config)),
-            What::Cancel(what) => runtime.block_on(cancel(&config, what)),
+            Command::List(list) => runtime.block_on(list.run(&config)),
+            Command::Show(show) => runtime.block_on(show::run(&config, &show.id, show.json)),
+            Command::Logs(what) => runtime.block_on(logs(&config, &what.id, what.json)),
+            Command::Export(what) => runtime.block_on(what.run(&config)),
+            Command::Import(what) => runtime.block_on(what.run(&config)),
+            Command::Signal(what) => runtime.block_on(what.run(&config)),
+            Command::Replay(what) => runtime.block_on(what.run(&config)),
+            Command::Try(what) => runtime.block_on(what.run(&config, context.dir())),
+            Command::ToTest(what) => runtime.block_on(what.run(&config)),
+            Command::Cancel(what) => runtime.block_on(cancel(&config, what)),
         }
     }
 }

@@ -54,7 +54,7 @@ pub(super) struct Replay {
     pub(super) settings: Flags<PLACE>,
 }
 
-/// The answer of the daemon.
+/// The response of the daemon.
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct Answer {
@@ -117,7 +117,7 @@ impl Replay {
     }
 }
 
-/// The payload in the form of the API.
+/// The payload in the API's form.
 fn payload(kind: &str, given: Value) -> anyhow::Result<Value> {
     match kind {
         "webhook" => Ok(json!({ "body": given })),

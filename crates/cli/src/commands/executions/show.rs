@@ -13,9 +13,9 @@ use crate::settings::Config;
 use crate::waiting::{self, Waiting};
 use crate::{daemon, time};
 
-/// The most characters of a payload.
+/// The maximum length of a payload, in characters.
 const PAYLOAD: usize = 200;
-/// The most waiting steps that are printed.
+/// The maximum number of printed waiting steps.
 const PAUSES: usize = 10;
 
 /// Shows one execution.
@@ -25,14 +25,14 @@ pub(super) async fn run(config: &Config, id: &str, json: bool) -> anyhow::Result
     let (id, origin, definition) = (row.id, row.origin.as_str(), row.definition);
     let has_ended = row.status.is_terminal();
     let (events, cuts) = history::events(&store, id).await?;
-    // It gives the steps their order.
+    // It determines the order of the steps.
     let automation = history::definition(&*store, definition).await?;
     let waits = store.waits(id).await?;
     let mut value =
         server::describe(row, events, &cuts, &waits, automation.as_ref()).context("the store is damaged")?;
     if !has_ended {
-        // Only a daemon knows the queue, the concurrency waits and the resume address. Without one, the store has the
-        // rest.
+        // Only a daemon knows the queue, the concurrency waits and the resume address; the store has everything
+        // else.
         let told = daemon::get::<Value>(config, &format!("/api/v1/executions/{id}")).await;
         if let Ok(Some(mut told)) = told
             && let Some(waiting) = told.get_mut("waiting").map(Value::take)
@@ -94,7 +94,7 @@ fn head(execution: &Execution, origin: &str) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Prints the waits that no step asked for.
+/// Prints the waits that no step requested.
 fn delays(waits: &[Delay], fact: &dyn Fn(&str, &str) -> std::io::Result<()>) -> std::io::Result<()> {
     let unasked: Vec<_> = waits.iter().filter_map(|wait| Some((wait, wait.reason()?))).collect();
     for (wait, reason) in unasked.iter().take(PAUSES) {
@@ -108,7 +108,7 @@ fn delays(waits: &[Delay], fact: &dyn Fn(&str, &str) -> std::io::Result<()>) -> 
     Ok(())
 }
 
-/// Prints the reasons why it waits, and the resume address.
+/// Prints the wait reasons and the resume address.
 fn waits_for(waiting: &Waiting, fact: &dyn Fn(&str, &str) -> std::io::Result<()>) -> anyhow::Result<()> {
     let now = time::now();
     if waiting.for_store {
@@ -193,7 +193,7 @@ fn tail(execution: &Execution, is_large: bool) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// The error with the step in the turn of the loop in which it failed: `copy[2]`.
+/// The error with its step in the failed iteration: `copy[2]`.
 fn in_its_turn(error: &ActionError, steps: &[Step]) -> ActionError {
     let mut error = error.clone();
     let is_it = |one: &&Step| {

@@ -88,7 +88,7 @@ impl Signal {
             matches!(pending.on, WaitReason::Approval { .. })
                 && self.step.as_ref().is_none_or(|step| *step == pending.step)
         };
-        // Where several are meant the daemon says so.
+        // If several match, the daemon reports that.
         let question = waiting.pauses.iter().find(asks);
         let mut form = Map::new();
         for entry in &self.form {
@@ -103,7 +103,7 @@ impl Signal {
     }
 }
 
-/// A text as the type of its field reads it. What does not fit stays text, so that the daemon says what is wanted.
+/// Parses a text by the type of its field. An invalid value stays text, so that the daemon reports the expected type.
 fn value(kind: Option<&FieldKind>, text: &str) -> Value {
     match kind.map(|kind| kind.kind.as_str()) {
         None | Some("text" | "choice") => text.into(),

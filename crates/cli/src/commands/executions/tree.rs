@@ -1,4 +1,4 @@
-//! The steps of an execution as a tree: blocks inside their step, loops turn by turn.
+//! The steps of an execution as a tree: blocks inside their step, loops iteration by iteration.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::time::Duration;
@@ -9,17 +9,17 @@ use crate::history::Step;
 use crate::output::{BAD, GOOD, QUIET, WARN, cut, paint, plain};
 use crate::{time, waiting};
 
-/// The most iterations of one loop that are printed.
+/// The maximum number of printed iterations of a loop.
 const TURNS: usize = 25;
-/// The most characters of a result.
+/// The maximum length of a result, in characters.
 const RESULT: usize = 80;
-/// The most that has come for one step that is shown.
+/// The maximum number of printed signals of a step.
 const SIGNALS: usize = 5;
 
-/// A line with what is set in below it.
+/// A line with its indented lines below.
 struct Branch {
     text: String,
-    /// A line of its own below the first.
+    /// A separate line below the first.
     note: Option<String>,
     inside: Vec<Branch>,
 }
@@ -49,7 +49,7 @@ pub(in crate::commands) fn lines(automation: Option<&Automation>, steps: &[Step]
     lines
 }
 
-/// Of each step, the loop turns in which it stands: `copy[2][0]` is `copy` in `[2][0]`.
+/// For each step, the enclosing iterations: `copy[2][0]` is `copy` in `[2][0]`.
 fn turns(steps: &[Step]) -> HashMap<&str, Vec<&str>> {
     let mut turns: HashMap<&str, Vec<&str>> = HashMap::new();
     for step in steps {
@@ -66,7 +66,7 @@ struct Drawing<'a> {
 }
 
 impl Drawing<'_> {
-    /// The steps of a block that have begun, in the turns of the loops around it.
+    /// The steps of a block that have started, in the iterations of the enclosing loops.
     fn block(&mut self, block: &Block, around: &str) -> Vec<Branch> {
         let mut branches = Vec::new();
         for step in &block.steps {
@@ -103,7 +103,7 @@ impl Drawing<'_> {
                     self.drawn.insert(key);
                     branches.push(leaf(found, step.verb.keyword(), inside));
                 }
-                // A block that has begun and not ended has no event of its own.
+                // A block that has started and not ended has no event of its own.
                 None if !inside.is_empty() => {
                     let text = format!("{} {key}  {}", paint(WARN, "…"), paint(QUIET, step.verb.keyword()));
                     branches.push(Branch { text, note: None, inside });

@@ -24,7 +24,7 @@ Examples:
 Nothing is called: the answers of other systems come from the record. It exits with 1 if an execution
 differs, calls something new or cannot be tried, or if a test fails.";
 
-/// The most characters of a value that is printed.
+/// The maximum length of a printed value, in characters.
 const VALUE: usize = 120;
 
 /// Try recorded executions on a version that is not in force

@@ -28,10 +28,10 @@ pub(super) struct PresetAnswer {
 }
 
 impl PresetAnswer {
-    /// Takes `STEP=VALUE` apart.
+    /// Parses `STEP=VALUE`.
     ///
     /// # Errors
-    /// It is nothing of that form.
+    /// The text does not have this form.
     pub(super) fn parse(text: &str) -> anyhow::Result<Self> {
         match text.split_once('=') {
             Some((step, value)) if !step.is_empty() && !value.is_empty() => {
@@ -49,9 +49,9 @@ pub(super) struct Answers<'r> {
     notices: Receiver<EngineEvent>,
     given: &'r [PresetAnswer],
     used: HashSet<String>,
-    /// The pauses that have been dealt with, by execution, step and beginning.
+    /// The waits that have been handled, by execution, step and start.
     seen: HashSet<(ExecutionId, String, jiff::Timestamp)>,
-    /// Questions for the terminal, the one that is put now first.
+    /// Questions for the terminal, the current one first.
     prompts: VecDeque<Prompt>,
     lines: Option<Lines>,
     /// True if a person can answer at the terminal.
@@ -77,10 +77,10 @@ impl<'r> Answers<'r> {
         }
     }
 
-    /// Does the next thing there is to do. Dropping the future loses nothing, as long as it is waited for again.
+    /// Handles the next event or input. Cancel safe if it is called again.
     ///
     /// # Errors
-    /// An answer that was given beforehand does not fit.
+    /// A preset answer does not match.
     pub(super) async fn next(&mut self, progress: &mut Progress) -> anyhow::Result<()> {
         let line = async {
             match self.lines.as_mut().filter(|_| !self.prompts.is_empty()) {
@@ -105,14 +105,14 @@ impl<'r> Answers<'r> {
         }
     }
 
-    /// Shows what has happened and is not shown yet.
+    /// Shows the events that have not been shown yet.
     pub(super) fn drain(&mut self, progress: &mut Progress) {
         while let Ok(notice) = self.notices.try_recv() {
             progress.show(&notice);
         }
     }
 
-    /// Says what was given and never asked for, and lets go of the terminal.
+    /// Reports preset answers that were never requested, and releases the terminal.
     pub(super) async fn end(self) {
         for given in self.given.iter().filter(|given| !self.used.contains(&given.step)) {
             output::warn(format_args!("`--answer {}=…`: no such step asked for one", plain(&given.step)));
@@ -122,7 +122,7 @@ impl<'r> Answers<'r> {
         }
     }
 
-    /// Everything in this engine belongs to the execution that was started: itself, and those that it calls.
+    /// Every event in this process belongs to the started execution or to executions that it calls.
     async fn handle_event(&mut self, notice: &EngineEvent, progress: &mut Progress) -> anyhow::Result<()> {
         let EngineEvent::ExecutionEvents { id, events, .. } = notice else { return Ok(()) };
         let asks = |event: &Event| match event {
@@ -167,7 +167,7 @@ impl<'r> Answers<'r> {
         Ok(())
     }
 
-    /// The answer that was given for a step: for it in this turn, or in every turn.
+    /// The preset answer of a step: for this iteration, or for all.
     fn take_preset(&mut self, step: &str) -> Option<PresetAnswer> {
         let id = step.split('[').next().unwrap_or_default();
         let named = |name: &str| self.given.iter().find(|given| given.step == name);
@@ -191,7 +191,7 @@ impl<'r> Answers<'r> {
             }
         };
         match result {
-            // Its time limit has passed, or another answer came first.
+            // Its timeout has expired, or another answer came first.
             Ok(()) | Err(SignalError::NotWaiting) => Ok(()),
             Err(SignalError::Answer(message)) => Err(wrong(message)),
             Err(error) => Err(error.into()),
@@ -215,8 +215,8 @@ impl<'r> Answers<'r> {
         prompt.ask();
     }
 
-    /// The resume address of an execution, which is served from the first time on that somebody may need it. Where a
-    /// daemon has the port, there is none.
+    /// Returns the resume URL of an execution; starts its server on first use. `None` if a daemon already uses the
+    /// port.
     async fn resume_url(&mut self, id: ExecutionId) -> Option<String> {
         if !std::mem::replace(&mut self.tried_to_listen, true) && self.config.hooks.port() != 0 {
             let started = ResumeServer::start(self.engine.clone(), &self.config.server()).await;
@@ -228,10 +228,10 @@ impl<'r> Answers<'r> {
     /// Shows the first question at the terminal.
     async fn show_prompt(&mut self, progress: &mut Progress) {
         let Some(id) = self.prompts.front().map(|prompt| prompt.execution) else {
-            return progress.hush(false);
+            return progress.hold_lines(false);
         };
         let url = self.resume_url(id).await;
-        progress.hush(true);
+        progress.hold_lines(true);
         self.lines.get_or_insert_with(Lines::read);
         if let Some(prompt) = self.prompts.front() {
             prompt.show_prompt(url.as_deref());
@@ -253,7 +253,7 @@ impl<'r> Answers<'r> {
             // The input has ended, so no prompt can be answered.
             self.can_ask = false;
             self.prompts.clear();
-            progress.hush(false);
+            progress.hold_lines(false);
             return Ok(());
         };
         let answer = match prompt.take(&line) {
@@ -279,7 +279,7 @@ impl<'r> Answers<'r> {
     }
 }
 
-/// An answer as it is given beforehand: an option, or `{option, form}` as JSON.
+/// A preset answer: an option, or `{option, form}` as JSON.
 fn answer(text: &str) -> Result<Answer, String> {
     let by = Some(SENDER.to_owned());
     if !text.trim_start().starts_with('{') {

@@ -44,7 +44,7 @@ and its status to stderr. Ctrl-C cancels the execution.
 The command prompts for approvals on the terminal. It also serves the resume
 address, unless a daemon uses the port.";
 
-/// How long steps that run may take to come to their end when the command stops.
+/// The grace period for running steps when the command stops.
 const GRACE: Duration = Duration::from_secs(5);
 
 /// Run one automation in this process
@@ -129,7 +129,7 @@ async fn start_and_wait(
     progress.end();
     answers.end().await;
     if ended.is_err() {
-        // No answer will come.
+        // No answer is possible any more.
         engine.runtime().cancel(id, "given up on the command line").await?;
         engine.runtime().wait(id).await?;
     }
@@ -138,7 +138,7 @@ async fn start_and_wait(
         &deployed.automation.trigger,
         Trigger::Webhook(webhook) if webhook.mode == WebhookMode::Sync
     );
-    // The response to the caller takes the place of the result.
+    // The response to the caller replaces the result.
     let answer =
         if is_sync && ended.outcome.is_some() { engine.ingress().caller_response(id).await? } else { None };
     if let Some(answer) = &answer {
@@ -147,7 +147,7 @@ async fn start_and_wait(
     conclude(ended, answer.is_some())
 }
 
-/// Prints the body of an answer as data, and says its status.
+/// Prints the body of a response as data, and its status as a message.
 fn show_answer(answer: &HttpResponse) -> anyhow::Result<()> {
     let kind = answer.header("content-type").unwrap_or_default();
     let kind = if kind.is_empty() { String::new() } else { format!(" ({})", plain(kind)) };
@@ -158,22 +158,22 @@ fn show_answer(answer: &HttpResponse) -> anyhow::Result<()> {
     match (value, std::str::from_utf8(&body)) {
         _ if body.is_empty() => Ok(()),
         (Ok(value), _) => Ok(output::data(value.to_json_pretty())?),
-        (Err(_), Err(_)) if output::is_seen() => {
+        (Err(_), Err(_)) if output::stdout_is_terminal() => {
             output::say(format_args!("({} bytes that are no text)", body.len()));
             Ok(())
         }
-        (Err(_), Ok(text)) if output::is_seen() => Ok(output::data(text.trim_end())?),
+        (Err(_), Ok(text)) if output::stdout_is_terminal() => Ok(output::data(text.trim_end())?),
         (Err(_), _) => Ok(output::raw(&body)?),
     }
 }
 
-/// How an execution ended, and whether a signal ended it.
+/// The outcome of an execution, and whether a signal ended it.
 struct Ended {
     outcome: Option<Outcome>,
     interrupted: bool,
 }
 
-/// Waits for the end. The first signal cancels the execution, the second one waits no longer.
+/// Waits for the end. The first signal cancels the execution, the second ends the wait.
 async fn wait(
     engine: &Engine,
     id: ExecutionId,
@@ -204,7 +204,7 @@ async fn wait(
     }
 }
 
-/// Prints the result, unless the answer to the caller was printed in its place, or says what went wrong.
+/// Prints the result, unless the response to the caller was printed instead, or the error.
 fn conclude(ended: Ended, is_answered: bool) -> anyhow::Result<Exit> {
     let exit = match ended.outcome {
         Some(Outcome::Succeeded { .. }) if is_answered => Exit::Done,

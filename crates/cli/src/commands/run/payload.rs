@@ -17,10 +17,10 @@ use crate::candidates;
 use crate::exit::CommandError;
 use crate::time;
 
-/// The error for data that are given to a schedule.
+/// The error for data given to a schedule.
 pub(in crate::commands) const SCHEDULE_TAKES_NOTHING: &str =
     "a schedule starts with the time alone; it takes no --payload and no --input";
-/// The most bytes of a payload: the most that any webhook can be set to take.
+/// The maximum size of a payload, in bytes: the maximum of any webhook.
 const MAX_BYTES: u64 = 25 << 20;
 
 /// The options of `cogwork run` and `cogwork start` that give the data of a start.
@@ -53,7 +53,7 @@ pub(in crate::commands) struct PayloadOptions {
 }
 
 impl PayloadOptions {
-    /// Reads the payload's file, or stdin for `-`, and takes inputs apart.
+    /// Reads the payload's file, or stdin for `-`, and parses the inputs.
     ///
     /// # Errors
     /// The file cannot be read or is too large, or an input is not `name=value`.
@@ -77,7 +77,7 @@ impl PayloadOptions {
     /// The payload of a start of this automation.
     ///
     /// # Errors
-    /// The options do not fit the trigger.
+    /// The options do not match the trigger.
     pub(super) fn payload(&self, deployed: &Deployment) -> anyhow::Result<Payload> {
         let automation = &deployed.automation;
         match automation.trigger.start_form() {
@@ -149,15 +149,15 @@ impl PayloadOptions {
         }))
     }
 
-    /// The inputs by name, as they were written.
+    /// The inputs by name, as given.
     pub(in crate::commands) fn inputs(&self) -> &[(String, String)] {
         &self.inputs
     }
 
-    /// The payload as JSON, if one was given.
+    /// The payload as JSON, if given.
     ///
     /// # Errors
-    /// It is none.
+    /// It is not JSON.
     pub(in crate::commands) fn json(&self) -> anyhow::Result<Option<Value>> {
         let Some(payload) = &self.payload else { return Ok(None) };
         let value = Value::from_json(payload, JsonLimits::default());
@@ -176,7 +176,7 @@ fn read(from: impl Read) -> anyhow::Result<Vec<u8>> {
     Ok(bytes)
 }
 
-/// A value as its input's type reads it. What does not fit stays text, so that the engine says what is wanted.
+/// Parses a value by the type of its input. An invalid value stays text, so that the engine reports the expected type.
 pub(super) fn value(kind: Option<&InputType>, text: &str) -> Value {
     match kind {
         None | Some(InputType::Text | InputType::Url | InputType::Choice { .. } | InputType::File) => {

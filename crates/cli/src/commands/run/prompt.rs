@@ -11,7 +11,7 @@ use value::{Map, Value};
 use super::payload;
 use crate::output::{self, QUIET, STRONG, paint, plain};
 
-/// Lines of the terminal, read by a thread of their own: reading cannot be given up half-way.
+/// Lines of the terminal, read by a dedicated thread, since a read cannot be cancelled.
 pub(super) struct Lines(mpsc::Receiver<Option<String>>);
 
 impl Lines {
@@ -31,19 +31,19 @@ impl Lines {
         Self(lines)
     }
 
-    /// The next line; `None` once the input has ended. Dropping the future loses nothing.
+    /// The next line; `None` once the input has ended. Cancel safe.
     pub(super) async fn next(&mut self) -> Option<String> {
         self.0.recv().await.flatten()
     }
 }
 
-/// A question, as far as it has been answered.
+/// A question with the answers so far.
 pub(super) struct Prompt {
     pub(super) execution: ExecutionId,
     pending: Pending,
     option: Option<String>,
     form: Map,
-    /// How many fields have been asked for.
+    /// The number of fields prompted so far.
     asked: usize,
 }
 
@@ -51,7 +51,7 @@ pub(super) struct Prompt {
 pub(super) enum Next {
     /// Another line is needed.
     Ask,
-    /// That was all.
+    /// The answer is complete.
     Give {
         /// The chosen option.
         option: String,
@@ -70,13 +70,13 @@ impl Prompt {
         &self.pending.step
     }
 
-    /// Begins from the start.
+    /// Starts over.
     pub(super) fn again(&mut self) {
         (self.option, self.asked) = (None, 0);
         self.form = Map::new();
     }
 
-    /// Puts the question; `url` is where it can be answered as well.
+    /// Prints the question; `url` is the address where it can also be answered.
     pub(super) fn show_prompt(&self, url: Option<&str>) {
         let WaitReason::Approval { message, .. } = &self.pending.on else { return };
         let url = url.map_or_else(String::new, |url| format!(", also at {url}"));
@@ -95,7 +95,7 @@ impl Prompt {
         self.ask();
     }
 
-    /// Says what is to be given next.
+    /// Prompts for the next value.
     pub(super) fn ask(&self) {
         let Some(field) = self.field() else { return output::prompt("answer:") };
         let about = field.description.as_deref().map(|about| format!("; {}", plain(about)));
@@ -107,12 +107,12 @@ impl Prompt {
         output::prompt(&format!("  {} {}:", plain(&field.name), paint(QUIET, hint)));
     }
 
-    /// The field that is asked for; none while the option is.
+    /// The prompted field; `None` while the option is prompted.
     fn field(&self) -> Option<&InputSpec> {
         self.option.as_ref().and_then(|_| self.pending.form.get(self.asked))
     }
 
-    /// Takes a line; whatever cannot be taken is asked for again.
+    /// Accepts a line; an invalid line is prompted again.
     pub(super) fn take(&mut self, line: &str) -> Next {
         match self.read(line.trim()) {
             Ok(()) => {}
@@ -148,7 +148,7 @@ impl Prompt {
     }
 }
 
-/// A line as a type reads it.
+/// Parses a line by its type.
 fn value(kind: &InputType, line: &str) -> Value {
     match (kind, line.to_ascii_lowercase().as_str()) {
         (InputType::Boolean, "y" | "yes") => Value::from(true),
@@ -202,7 +202,7 @@ mod tests {
         check(Vec::new(), &["yes"], Some(("yes", "{}")));
         check(Vec::new(), &[" YES "], Some(("yes", "{}")));
         check(Vec::new(), &["3"], Some(("no", "{}")));
-        // One that is called like a number is meant by it.
+        // An option whose name is a number is chosen by its name.
         check(Vec::new(), &["2"], Some(("2", "{}")));
         check(Vec::new(), &["", "perhaps", "0", "4"], None);
     }

@@ -1,4 +1,4 @@
-//! The folder and store of an execution by `cogwork run`: those of the project, or temporary copies.
+//! The folder and store of an execution by `cogwork run`: the project's, or temporary copies.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -15,7 +15,7 @@ use crate::project::{self, AutomationRef};
 use crate::scaffold;
 use crate::settings::Config;
 
-/// The most bytes of a file outside the project: above the loader's limit, so that the loader reports it.
+/// The maximum size of a file outside the project: above the loader's limit, so that the loader reports it.
 const MAX_BYTES: u64 = 512 << 10;
 
 /// The folder and the store to run in.
@@ -48,7 +48,7 @@ impl Workspace {
         match store::open(&config.store_location(), config.store()) {
             Ok(store) => Ok(Self { dir, store, wanted, is_file, temporary: Vec::new() }),
             Err(store::Error::Locked { .. }) => {
-                // An automation that does not exist is the only problem worth telling of.
+                // A missing automation is the only relevant problem.
                 project::find(&engine::check_project(&dir, &[])?.catalog, &wanted, is_file)?;
                 output::say(beside(config, (!is_file).then_some(wanted.as_str())));
                 let (store, temporary) = temporary_store()?;
@@ -70,7 +70,7 @@ impl Workspace {
         }
     }
 
-    /// A folder with this automation alone, and the connections and connectors of the project.
+    /// A folder with only this automation, and the connections and connectors of the project.
     fn beside_project(config: &Config, path: &Path) -> anyhow::Result<Self> {
         let text = read(path)?;
         // Checked under its own path first, since diagnostics of the copy would name the copy.
@@ -85,7 +85,7 @@ impl Workspace {
         let automations = folder.path().join("automations");
         fs::create_dir(&automations)?;
         fs::write(automations.join(name), text)?;
-        // Copied as they were read: a link to them would lead out of the temporary folder.
+        // Written from memory: a symlink would lead out of the temporary folder.
         for shared in catalog.shared_sources() {
             let copy = folder.path().join(shared.path());
             scaffold::make_parent(&copy)?;
@@ -103,8 +103,8 @@ impl Workspace {
     }
 }
 
-/// The message that the execution runs in this process, since another process holds the store, with the command that
-/// starts it there.
+/// The message that the execution runs in this process, since another process holds the store, with the command to
+/// start it there.
 fn beside(config: &Config, id: Option<&str>) -> String {
     let here = "this execution runs here, with a temporary store";
     match (config.data_dir.join("daemon.json").is_file(), id) {
@@ -120,7 +120,7 @@ fn beside(config: &Config, id: Option<&str>) -> String {
 
 fn temporary_store() -> anyhow::Result<(Arc<dyn Store>, TempDir)> {
     let folder = tempfile::tempdir().context("cannot make a temporary folder")?;
-    // It is deleted at the end, so nothing need survive a power cut.
+    // It is deleted at the end, so it need not survive a power failure.
     let options = store::Options { durability: store::Durability::Relaxed, ..store::Options::default() };
     Ok((store::open(&Location::from(folder.path()), options)?, folder))
 }

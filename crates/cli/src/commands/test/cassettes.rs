@@ -14,7 +14,7 @@ use model::test_suite::{Case, Suite};
 use crate::output::{self, count};
 use crate::scaffold;
 
-/// The most bytes of a recording.
+/// The maximum size of a recording, in bytes.
 const MAX_BYTES: u64 = 64 << 20;
 
 const HEAD: &str = "\
@@ -22,7 +22,7 @@ const HEAD: &str = "\
 # A test plays it back offline: each exchange answers one request with the same method, address and body.
 ";
 
-/// The cassette for a test, if it names a recording and there is one. To record, it is blank.
+/// The cassette of a test, if it names an existing recording. For recording, it is empty.
 ///
 /// # Errors
 /// The recording cannot be read.
@@ -47,17 +47,17 @@ pub(super) fn cassette(
     Ok(Some(Arc::new(Cassette::for_replay(recording))))
 }
 
-/// The recorded exchanges, by the file that they belong to.
+/// The recorded exchanges, by file.
 #[derive(Default)]
 pub(super) struct Recorded {
     /// The project folder.
     dir: PathBuf,
-    /// By path relative to it.
+    /// The recordings by path relative to it.
     recordings: BTreeMap<PathBuf, Recording>,
 }
 
 impl Recorded {
-    /// Takes over what is on the cassette of a test.
+    /// Adds the exchanges of a test's cassette.
     pub(super) fn add(&mut self, runner: &TestRunner, suite: &Suite, case: &Case, cassette: &Cassette) {
         if let Some(name) = case.cassette.as_ref().filter(|_| cassette.is_recording()) {
             runner.dir().clone_into(&mut self.dir);
@@ -65,7 +65,7 @@ impl Recorded {
         }
     }
 
-    /// Writes the files and tells of them. A test that sent nothing leaves the recording that there is.
+    /// Writes the files and lists them. A test that sent nothing keeps its existing recording.
     ///
     /// # Errors
     /// A file cannot be written.

@@ -28,7 +28,7 @@ pub(super) fn measure(runner: &TestRunner, played: &[PlayedFile<'_>]) -> Vec<Cov
     found.into_values().collect()
 }
 
-/// A table of how much was reached, and below it what was not.
+/// Prints a table of the coverage, and below it the unreached steps and branches.
 pub(super) fn show(coverage: &[Coverage]) -> anyhow::Result<()> {
     output::data("")?;
     let mut table = Table::new(&["AUTOMATION", "STEPS", "", "WAYS", ""]);

@@ -80,7 +80,7 @@ fn case<W: Write>(writer: &mut Writer<W>, file: &PlayedFile<'_>, test: &PlayedTe
     Ok(())
 }
 
-/// A case of its own, for what is of no test.
+/// A separate test case, for failures that belong to no test.
 fn failure<W: Write>(
     writer: &mut Writer<W>,
     file: &PlayedFile<'_>,

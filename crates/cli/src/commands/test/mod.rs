@@ -76,7 +76,7 @@ impl Subcommand for Test {
         let config = context.config(&[], LogProfile::Tool)?;
         let dir = context.dir();
         let checked = project::check(dir, &[])?;
-        let wanted = wanted(dir, &self.paths)?;
+        let wanted = select_tests(dir, &self.paths)?;
         let files = find_test_files(dir, &checked.catalog, &wanted);
         if files.is_empty() {
             return Err(nothing(&self.paths));
@@ -117,7 +117,7 @@ impl Subcommand for Test {
     }
 }
 
-/// Where recording reads secrets: in the store, with a daemon beside it or without one, then in the folder.
+/// The secrets for recording: from the store, with or without a daemon, then from the folder.
 fn secrets(config: &Config, records: bool) -> anyhow::Result<RealSecrets> {
     let store = if records { history::open(config)? } else { None };
     let vault = match store {
@@ -131,7 +131,7 @@ fn secrets(config: &Config, records: bool) -> anyhow::Result<RealSecrets> {
 }
 
 /// Converts arguments to paths relative to the project folder: an automation selects its tests.
-fn wanted(dir: &Path, given: &[PathBuf]) -> anyhow::Result<Vec<PathBuf>> {
+fn select_tests(dir: &Path, given: &[PathBuf]) -> anyhow::Result<Vec<PathBuf>> {
     let mut wanted = Vec::with_capacity(given.len());
     for path in given {
         match paths::resolve(dir, path)? {
@@ -150,7 +150,7 @@ fn wanted(dir: &Path, given: &[PathBuf]) -> anyhow::Result<Vec<PathBuf>> {
     Ok(wanted)
 }
 
-/// The files of tests beside an automation; nothing where the path is no automation's.
+/// The test files of an automation; `None` if the path is not an automation's.
 fn tests_of(path: &str) -> Option<[PathBuf; 2]> {
     if model::test_suite::suite_stem(path).is_some() {
         return None;
@@ -172,7 +172,7 @@ fn write(path: &Path, text: &str) -> anyhow::Result<()> {
     std::fs::write(path, text).with_context(|| format!("cannot write `{}`", path.display()))
 }
 
-/// A file of tests by how many tests it has.
+/// The tests of a file.
 fn cases(file: &TestFile) -> &[model::test_suite::Case] {
     file.suite.as_ref().map_or(&[], |suite| suite.cases.as_slice())
 }

@@ -1,4 +1,4 @@
-//! Playing many tests at one time, each on a thread that does nothing else.
+//! Runs many tests in parallel, each on a dedicated thread.
 
 use std::num::NonZeroUsize;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -16,28 +16,28 @@ use super::cassettes::{self, Recorded};
 /// The selection of tests, and the mode.
 pub(super) struct Plan<'a> {
     pub(super) files: &'a [TestFile],
-    /// Only tests with this in their name.
+    /// Only tests with this text in their name.
     pub(super) name: Option<&'a str>,
     pub(super) jobs: Option<NonZeroUsize>,
-    /// True to call the real system and record it: then only tests that name a recording run, one by one.
+    /// True to call the real system and record it: then only tests that name a recording run, one at a time.
     pub(super) records: bool,
 }
 
-/// A file of tests and what came of those that were asked for.
+/// A test file and the results of its selected tests.
 pub(super) struct PlayedFile<'a> {
     pub(super) file: &'a TestFile,
-    /// In the order of the file.
+    /// The tests in file order.
     pub(super) tests: Vec<PlayedTest<'a>>,
 }
 
-/// A test and what came of it.
+/// A test and its result.
 pub(super) struct PlayedTest<'a> {
     pub(super) case: &'a Case,
-    /// Nothing for a test that is skipped.
+    /// `None` for a skipped test.
     pub(super) verdict: Option<TestResult>,
-    /// The recording, where it names one and there is one.
+    /// The recording, if the test names an existing one.
     cassette: Option<Arc<Cassette>>,
-    /// How long it took, of real time.
+    /// The real time that it took.
     pub(super) took: Duration,
 }
 
@@ -83,7 +83,7 @@ pub(super) fn all<'a>(
             scope.spawn(move || {
                 while let Some((file, case)) = jobs.get(next.fetch_add(1, Ordering::Relaxed)) {
                     let played = one_test(runner, &plan.files[*file], case, plan.records);
-                    // The other end is gone only when all is lost anyway.
+                    // The receiver is gone only after a panic.
                     let _ = sender.send((*file, played));
                 }
             });
@@ -122,7 +122,7 @@ pub(super) fn recorded(runner: &TestRunner, played: &[PlayedFile<'_>]) -> Record
     recorded
 }
 
-/// Takes in what the threads find, and tells of each file when it is complete and all before it are.
+/// Collects the results of the threads, and reports each file once it and all files before it are complete.
 fn collect<'a>(
     files: &'a [TestFile],
     jobs: &[(usize, &'a Case)],
@@ -136,7 +136,7 @@ fn collect<'a>(
     let mut told = 0;
     loop {
         while told < files.len() && left[told] == 0 {
-            // They end in any order, and are shown in that of the file.
+            // They end in any order, and are shown in file order.
             played[told].tests.sort_by_key(|test| test.case.name.span.start);
             tell(&played[told]);
             told += 1;

@@ -12,10 +12,10 @@ use crate::history::Step;
 use crate::output::{self, BAD, GOOD, QUIET, STRONG, WARN, paint, plain};
 use crate::time;
 
-/// The most lines of an execution's steps below a test that fails.
+/// The maximum number of printed steps of a failed test.
 const STEPS: usize = 60;
 
-/// Lists the tests as they come.
+/// Lists the tests as they end.
 pub(super) struct Listing {
     shows: bool,
 }
@@ -25,7 +25,7 @@ impl Listing {
         Self { shows }
     }
 
-    /// Lists the tests of a file that has ended. Who reads may have gone away, which is said later.
+    /// Lists the tests of a completed file. A closed stdout is reported later.
     pub(super) fn show(&mut self, file: &PlayedFile<'_>) {
         if !self.shows || (file.tests.is_empty() && !file.file.report.has_errors()) {
             return;
@@ -55,8 +55,8 @@ fn line(test: &PlayedTest<'_>) -> String {
     }
 }
 
-/// Everything that is wrong: with files, and below each test that fails what its execution did. While recordings are
-/// made, only errors of files are told: a warning may be that there is none.
+/// Prints all failures: errors of files, and for each failed test the steps of its execution. While recording,
+/// only errors of files are printed: a warning may be about the missing recording.
 pub(super) fn failures(played: &[PlayedFile<'_>], records: bool) -> anyhow::Result<()> {
     for file in played {
         if file.file.report.has_errors() || !(file.file.report.is_empty() || records) {
@@ -99,7 +99,7 @@ fn ran(history: &History<'_>) -> Vec<Step> {
 
 fn step(step: &StepHistory<'_>) -> Step {
     let (status, result) = match step.outcome {
-        // Its `onError` list has led out of it.
+        // Its `onError` list ended the enclosing block.
         Some(StepOutcome::Jumped { .. }) if step.failure.is_some() => ("failed", None),
         Some(StepOutcome::Succeeded { result } | StepOutcome::Jumped { result, .. }) => {
             ("succeeded", Some(result))
@@ -119,7 +119,7 @@ fn step(step: &StepHistory<'_>) -> Step {
     }
 }
 
-/// How all tests together came out.
+/// The result of all tests together.
 pub(super) struct Summary {
     pub(super) passed: usize,
     pub(super) failed: usize,
@@ -145,7 +145,7 @@ impl Summary {
         }
     }
 
-    /// How many tests were asked for.
+    /// The number of selected tests.
     pub(super) fn ran(&self) -> usize {
         self.passed + self.failed + self.skipped
     }
@@ -154,7 +154,7 @@ impl Summary {
         self.failed == 0 && self.broken == 0
     }
 
-    /// All of it on one line.
+    /// The summary on one line.
     pub(super) fn line(&self) -> String {
         let passed = format!("{} passed", self.passed);
         let mut parts = vec![if self.passed > 0 { paint(GOOD, passed) } else { passed }];
@@ -174,7 +174,7 @@ impl Summary {
     }
 }
 
-/// Everything for a program.
+/// All results as JSON.
 pub(super) fn to_json(played: &[PlayedFile<'_>], summary: &Summary, coverage: &[Coverage]) -> Value {
     let files: Vec<Value> = played
         .iter()

@@ -30,7 +30,7 @@ const MAX_EXCHANGES: usize = 10_000;
 /// The largest number of reported differences between a request and a recorded one.
 const MAX_DIFFERENCES: usize = 5;
 
-/// A recording that is being made, or one that is being replayed.
+/// A recording in progress, or a replay of a recording.
 #[derive(Debug)]
 pub struct Cassette {
     /// True if requests go to the network and are recorded; false if the recording answers them.

@@ -239,7 +239,7 @@ async fn a_disabled_transport_rejects_every_request() {
     let error = sent.expect_err("nothing goes out");
     assert_eq!(
         (error.kind, error.message.as_str()),
-        (ErrorKind::Blocked, "the other is not called: nothing goes out here")
+        (ErrorKind::Blocked, "the other is not called: outgoing requests are disabled here")
     );
 }
 

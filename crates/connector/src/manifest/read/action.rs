@@ -400,7 +400,7 @@ fn pages(field: Field<'_, '_>, head: &Head, diagnostics: &Diagnostics) -> Option
         None
     };
     let Some(paging) = &head.paging else {
-        let message = "this connector does not say how its lists go on";
+        let message = "this connector declares no pagination";
         let diagnostic = Diagnostic::error("missing-paging", message, field.span().unwrap_or_default());
         diagnostics.push(diagnostic.help("add `paging` at the head"));
         return None;
@@ -410,7 +410,7 @@ fn pages(field: Field<'_, '_>, head: &Head, diagnostics: &Diagnostics) -> Option
 
 fn check_pages(paging: &Paging, wired: &[Wired], span: Span, diagnostics: &Diagnostics) {
     if !wired.iter().any(|input| input.spec.name == paging.input) {
-        let message = format!("a list that goes on takes the input `{}`", paging.input);
+        let message = format!("a paginated list needs the input `{}`", paging.input);
         let help = format!("add `{}: query …` to the `inputs` of the action", paging.input);
         diagnostics.push(Diagnostic::error("missing-paging", message, span).help(help));
     }

@@ -21,7 +21,7 @@ pub(super) struct DeclaredInput {
     pub omit_default: bool,
     /// The separator that joins the items of a list.
     pub join: Option<String>,
-    /// The separator that splits a text given for a list.
+    /// The separator that splits a text passed for a list.
     pub split: Option<String>,
     /// True if an empty text is an error.
     pub not_empty: bool,
@@ -40,7 +40,7 @@ pub(super) fn declared(field: Field<'_, '_>, diagnostics: &Diagnostics) -> Vec<D
         let spec = spec(&entry.key, &mut reader);
         let omit_default = reader.take("omitDefault").bool().unwrap_or(false);
         if omit_default && spec.default.is_none() {
-            let message = format!("`{}` has no default to leave out", entry.key);
+            let message = format!("`{}` has no default to omit", entry.key);
             let span = reader.key_span("omitDefault");
             diagnostics.push(Diagnostic::error("missing-default", message, span).help("add `default:`"));
         }

@@ -385,7 +385,7 @@ fn every_error_in_an_action_is_reported_at_its_position() {
 ",
         "21:3: `Get-It` is not a name; use camelCase, letters and digits only
 23:14: `FETCH` is not a method
-24:5: a list that goes on takes the input `cursor`
+24:5: a paginated list needs the input `cursor`
 ",
     );
     wrong(
@@ -476,7 +476,7 @@ natives: {rawRequest: {}}
         "unknown value `txt` for `type`",
         "the default of `b` must be a whole number from 1, found 0",
         "unknown key `options` in an input",
-        "`d` has no default to leave out",
+        "`d` has no default to omit",
         "`e` has a default, so it cannot be required",
         "`key` is a secret, which only a text can be",
         "a connection type needs the key `baseUrl`",
@@ -546,7 +546,7 @@ fn pagination_never_follows_a_link_to_another_host() {
     for link in ["<https://evil.example/?cursor=a>; rel=next", "<//evil.example/?cursor=a>; rel=next"] {
         assert_eq!(
             next(&[("link", link)], "{}"),
-            "Shop says that the list goes on at another address than its own"
+            "Shop links the next page of the list at another address than its own"
         );
     }
 }

@@ -134,7 +134,7 @@ async fn a_repeated_cursor_or_a_page_without_items_is_an_error() {
     let text = listing(CURSOR, "true");
     let (circle, lines, _) =
         list(&text, r#"{"fetchAll": true}"#, |_, _| ok(r#"{"results":[1],"next":"same"}"#)).await;
-    assert_eq!(shown(circle), "Shop says that the list goes on where it already was");
+    assert_eq!(shown(circle), "Shop returns pages of the list again");
     assert_eq!(lines.len(), 2);
     let (none, _, _) = list(&text, r#"{"fetchAll": true}"#, |_, _| ok(r#"{"rows":[1]}"#)).await;
     assert_eq!(shown(none), "Shop answered without a list at `results`");
@@ -145,10 +145,10 @@ async fn a_cycle_of_cursors_is_an_error() {
     let text = listing(CURSOR, "true");
     let turns = |count: usize, _: &str| ok(&format!("{{\"results\":[1],\"next\":\"c{}\"}}", count % 3));
     let (circle, lines, _) = list(&text, r#"{"fetchAll": true}"#, turns).await;
-    assert_eq!(shown(circle), "Shop says that the list goes on where it already was");
+    assert_eq!(shown(circle), "Shop returns pages of the list again");
     assert_eq!(lines.len(), 4);
     let (circle, lines, _) = list(&text, r#"{"fetchAll": true, "at": "c1"}"#, turns).await;
-    assert_eq!(shown(circle), "Shop says that the list goes on where it already was");
+    assert_eq!(shown(circle), "Shop returns pages of the list again");
     assert_eq!(lines.len(), 2, "the cursor that the author began with counts too");
 }
 
@@ -157,11 +157,7 @@ async fn numbered_pages_that_repeat_are_an_error() {
     let text = listing("{input: at, style: page, first: 0, items: list}", "true");
     let same = |_: usize, _: &str| ok(r#"{"list":[{"id":1}]}"#);
     let (circle, lines, _) = list(&text, r#"{"fetchAll": true}"#, same).await;
-    assert!(
-        shown(circle).starts_with(
-            "Shop says that the list goes on where it already was: two pages have the same items"
-        )
-    );
+    assert!(shown(circle).starts_with("Shop returns pages of the list again: two pages have the same items"));
     assert_eq!(lines.len(), 2);
 }
 
@@ -170,10 +166,7 @@ async fn endless_empty_pages_with_new_cursors_are_stopped() {
     let text = listing(CURSOR, "true");
     let none = |count: usize, _: &str| ok(&format!("{{\"results\":[],\"next\":\"c{count}\"}}"));
     let (result, lines, _) = list(&text, r#"{"fetchAll": true}"#, none).await;
-    assert_eq!(
-        shown(result),
-        "the list of Shop goes on without end: 100 pages in a row had no items; filter it"
-    );
+    assert_eq!(shown(result), "the list of Shop does not end: 100 consecutive pages had no items; filter it");
     assert_eq!(lines.len(), 100);
     let sparse = |count: usize, _: &str| match count {
         150 => ok(r#"{"results":[2]}"#),
@@ -188,13 +181,13 @@ async fn a_list_truncated_at_its_limit_is_logged() {
     let text = listing(CURSOR, "true");
     let pages = |count: usize, _: &str| ok(&format!("{{\"results\":[1,2],\"next\":\"n{count}\"}}"));
     let (_, logged) = list_logged(&text, r#"{"fetchAll": true, "maxItems": 3}"#, pages).await;
-    let expected = "Warn the list of Shop goes on after these 4 items; for more of it set `maxItems`";
+    let expected = "Warn the list of Shop is truncated after 4 items; for more set `maxItems`";
     assert_eq!(logged, [expected]);
     let thousand = format!("1{}", ",1".repeat(999));
     let pages =
         move |count: usize, _: &str| ok(&format!("{{\"results\":[{thousand}],\"next\":\"n{count}\"}}"));
     let (_, logged) = list_logged(&text, r#"{"fetchAll": true}"#, pages).await;
-    assert!(logged[0].contains("goes on after these 10000 items"), "{logged:?}");
+    assert!(logged[0].contains("is truncated after 10000 items"), "{logged:?}");
     let whole = |_: usize, _: &str| ok(r#"{"results":[1,2,3]}"#);
     let (_, logged) = list_logged(&text, r#"{"fetchAll": true, "maxItems": 3}"#, whole).await;
     assert_eq!(logged, Vec::<String>::new());

@@ -39,7 +39,7 @@ pub(super) fn build(inputs: &Map, key: &str, now: Timestamp, memory: &Reserved) 
         }
     }
     if count == 0 {
-        return Err("`to` is empty; a mail needs somebody who gets it".to_owned());
+        return Err("`to` is empty; a mail needs a recipient".to_owned());
     }
     if count > MAX_RECIPIENTS {
         return Err(format!("there are {count} recipients; one mail takes at most {MAX_RECIPIENTS}"));

@@ -106,11 +106,11 @@ async fn every_pagination_style_is_followed() {
 async fn pagination_never_leaves_the_host_nor_loops() {
     let away = |_: usize, _: &str| reply(&format!("{JSON}\r\nlink: <http://10.0.0.1/x>; rel=next"), b"[1]");
     let (words, lines) = pages("{}", away).await;
-    assert!(words.ends_with("says that the list goes on at another address than its own"), "{words}");
+    assert!(words.ends_with("links the next page of the list at another address than its own"), "{words}");
     assert_eq!(lines.len(), 1);
     let circle = |_: usize, _: &str| reply(&format!("{JSON}\r\nlink: </items?state=open>; rel=next"), b"[1]");
     let (words, _) = pages("{}", circle).await;
-    assert!(words.ends_with("says that the list goes on where it already was"), "{words}");
+    assert!(words.ends_with("returns pages of the list again"), "{words}");
     let (words, _) = pages(r#"{"items": "rows"}"#, |_, _| json("[1]")).await;
     assert_eq!(words, "[1]", "a bare list is its own items");
     let (words, _) = pages(r#"{"items": "rows"}"#, |_, _| json("{}")).await;
@@ -123,7 +123,7 @@ async fn a_service_that_ignores_page_or_offset_fails_at_its_second_response() {
     for style in ["page", "offset"] {
         let (words, lines) = pages(&format!(r#"{{"style": "{style}", "items": "items"}}"#), same).await;
         let expected = format!(
-            "says that the list goes on where it already was: two pages have the same items; look whether it knows the \
+            "returns pages of the list again: two pages have the same items; check that it supports the \
              parameter `{style}`"
         );
         assert!(words.ends_with(&expected), "{words}");
@@ -131,7 +131,7 @@ async fn a_service_that_ignores_page_or_offset_fails_at_its_second_response() {
     }
     let turns = |count: usize, _: &str| json(["[{\"id\":1}]", "[{\"id\":2}]", "[{\"id\":3}]"][count % 3]);
     let (words, lines) = pages(r#"{"style": "page"}"#, turns).await;
-    assert!(words.contains("goes on where it already was"), "{words}");
+    assert!(words.contains("returns pages of the list again"), "{words}");
     assert_eq!(lines.len(), 4);
     let plain = |count: usize, _: &str| json(["[0,0]", "[1,1]", "[0,0]", "[]"][count]);
     let (all, _) = pages(r#"{"style": "page"}"#, plain).await;

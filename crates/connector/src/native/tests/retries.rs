@@ -81,7 +81,8 @@ async fn a_retry_after_of_hours_is_capped_at_one_hour() {
     let error = result.expect_err("refused");
     assert_eq!(waits, vec![Duration::from_secs(3600); 3]);
     assert_eq!(server.requests().len(), 4);
-    let expected = "the wiki answered 429 Too Many Requests; it asks to wait 5h, of which 1h at most is waited (4 tries)";
+    let expected =
+        "the wiki answered 429 Too Many Requests; it asks to wait 5h; the wait is limited to 1h (4 tries)";
     assert_eq!(error.message, expected);
 }
 

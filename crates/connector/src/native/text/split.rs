@@ -57,7 +57,7 @@ fn pieces(text: &str, separator: &str, limit: usize, trim: bool, skip_empty: boo
     let mut rest = Some(text);
     while let Some(text) = rest {
         let (piece, after) = match text.split_once(separator) {
-            // The last allowed part keeps the rest, including separators.
+            // The last allowed part keeps the remainder, including separators.
             Some((piece, after)) if found.len() + 1 < limit => (piece, Some(after)),
             _ => (text, None),
         };

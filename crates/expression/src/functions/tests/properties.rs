@@ -32,7 +32,7 @@ fn element() -> impl Strategy<Value = Value> {
     let text = "[a-z<>&\"' é]{0,8}".prop_map(|text| Value::from(text.trim()));
     text.clone().prop_recursive(4, 24, 4, move |inner| {
         let lists = proptest::collection::vec(inner.clone(), 2..4).prop_map(|items| {
-            // A list stands for children of one name, so it cannot contain lists.
+            // A list represents children of one name, so it cannot contain lists.
             items.into_iter().filter(|item| item.as_list().is_none()).collect::<Vec<_>>()
         });
         let lists = lists

@@ -39,7 +39,7 @@ fn is_linear(
     assert!(whole <= 2 * half + 200, "{name}: {half} at depth 32, {whole} at depth 64");
 }
 
-/// The tree of three variants, with the keys in the order given.
+/// The tree of three variants, with the keys in this order.
 fn tree(applicator: &str, children_first: bool) -> serde_json::Value {
     let variant = |name: &str| {
         let kind = ("type".to_owned(), json!({"const": name}));

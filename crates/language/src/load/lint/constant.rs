@@ -18,7 +18,7 @@ pub(in crate::load) fn check(expression: &Expression, node: &Node, key: &str, di
             Some(_) if whole && quoted_path(expression.text()).is_some() => {
                 in_quotes(expression.text(), span)
             }
-            Some(holds) if whole => same(key, holds, node.as_bool().is_some(), span),
+            Some(holds) if whole => constant_condition(key, holds, node.as_bool().is_some(), span),
             Some(holds) => decided(expression, &part, holds, span),
             None => idle(expression, &part, span),
         };
@@ -36,7 +36,7 @@ fn place(expression: &Expression, node: &Node, part: &Constant) -> Span {
 }
 
 /// A condition without names. A plain `true` or `false` is a deliberate switch.
-fn same(key: &str, holds: bool, is_switch: bool, span: Span) -> Diagnostic {
+fn constant_condition(key: &str, holds: bool, is_switch: bool, span: Span) -> Diagnostic {
     let severity = if is_switch { Severity::Hint } else { Severity::Warning };
     let always = if holds { "always" } else { "never" };
     let help = match (key, holds) {

@@ -46,7 +46,7 @@ impl Ids {
     }
 
     /// Assigns the id of the next step in reading order. An invalid or taken id is reported and replaced by a number.
-    pub(super) fn give(&mut self, step: &mut MapReader<'_, '_>, unreadable: &mut Unreadable) -> Arc<str> {
+    pub(super) fn assign(&mut self, step: &mut MapReader<'_, '_>, unreadable: &mut Unreadable) -> Arc<str> {
         let (head, diagnostics) = (step.node().head(), step.diagnostics());
         self.count(head, diagnostics);
         let written = written(step, unreadable).and_then(|(id, span, is_name)| {
@@ -104,7 +104,7 @@ fn invalid(text: &str, span: Span) -> Diagnostic {
     if RESERVED.contains(&text) {
         let message = format!("`{text}` cannot be the id of a step");
         return Diagnostic::error("invalid-id", message, span)
-            .help("that name stands for what started the execution");
+            .help("that name is the trigger of the execution");
     }
     let message = format!("`{}` cannot be the id of a step", shorten(text));
     let diagnostic = Diagnostic::error("invalid-id", message, span)

@@ -195,7 +195,7 @@ impl<'d> Steps<'d> {
         let what = present.first().map_or("a step", |verb| verb.what);
         let mut reader = MapReader::new(node, what, diagnostics)?;
         declare(&mut reader, row);
-        let id = self.ids.give(&mut reader, &mut self.unreadable);
+        let id = self.ids.assign(&mut reader, &mut self.unreadable);
         let _scope = diagnostics.in_step(id.to_string());
         report_several(map, &present, diagnostics);
         // Keys of a second verb were reported with that verb.

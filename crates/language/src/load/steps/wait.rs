@@ -146,7 +146,7 @@ fn lower_wait_for(step: &mut StepReader<'_, '_, '_>) -> Option<Verb> {
         .one_of(&[("fail", OnTimeout::Fail), ("continue", OnTimeout::Continue)])
         .unwrap_or_default();
     if step.take("onTimeout").is_present() && !step.take("timeout").is_present() {
-        let message = "`onTimeout` says what follows a timeout, but there is none";
+        let message = "`onTimeout` has no effect without a timeout";
         let span = step.key_span("onTimeout");
         diagnostics.push(Diagnostic::error("unused-setting", message, span).help("add `timeout: 2d`"));
     }

@@ -14,7 +14,7 @@ pub(super) fn lower(field: Field<'_, '_>, diagnostics: &Diagnostics) -> Option<J
     }
     match JsonSchema::compile(node.to_json()) {
         Ok(schema) => {
-            warn_of_strangers(&schema, node, diagnostics);
+            warn_of_unknown_keywords(&schema, node, diagnostics);
             Some(schema)
         }
         Err(error) => {
@@ -45,7 +45,7 @@ fn is_literal(node: &Node, diagnostics: &Diagnostics) -> bool {
 }
 
 /// An unknown keyword has no effect, so a misspelt one would silently accept everything.
-fn warn_of_strangers(schema: &JsonSchema, node: &Node, diagnostics: &Diagnostics) {
+fn warn_of_unknown_keywords(schema: &JsonSchema, node: &Node, diagnostics: &Diagnostics) {
     for (pointer, word, near) in schema.unknown_keywords() {
         let (span, _) = find(node, &pointer).unwrap_or((node.head(), node.head()));
         let message = format!("`{word}` is no keyword of JSON Schema, so it has no effect");

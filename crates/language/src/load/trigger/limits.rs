@@ -140,7 +140,7 @@ fn id_of_sender(
     let preset = webhook.get("verify").and_then(|verify| verify.get("preset")).and_then(Node::as_str);
     let known = PRESETS.iter().find(|known| Some(known.name) == preset).and_then(|known| known.id.clone());
     if known.is_none() {
-        let message = "it is not known where the sender's id stands";
+        let message = "the location of the sender's id is unknown";
         diagnostics.push(
             Diagnostic::error("missing-key", message, node.head())
                 .help("say it: `by: {header: X-Event-Id}` or `by: {json: /id}`"),

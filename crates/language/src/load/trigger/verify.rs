@@ -266,7 +266,7 @@ fn keys(
     }
     let items = field.list()?;
     if items.is_empty() {
-        field.error("empty-list", "`keys` names no key, so that nobody could start it");
+        field.error("empty-list", "`keys` names no key, so nobody could start it");
     }
     if items.len() > MAX_KEYS {
         field.error("out-of-range", format!("there may be at most {MAX_KEYS} keys"));
@@ -344,6 +344,6 @@ fn pieces(
 fn lacks(field: &Field<'_, '_>, piece: &str, way_out: &str) {
     field.error(
         "missing-key",
-        format!("`{{{piece}}}` is signed, but it is not said where it stands; add {way_out}"),
+        format!("`{{{piece}}}` is signed, but its location is not given; add {way_out}"),
     );
 }

@@ -14,7 +14,7 @@ pub(super) fn explain(source: &str, error: SyntaxError) -> SyntaxError {
     let column = error.at.column.saturating_sub(1) as usize;
     let at = line.char_indices().nth(column).map_or(line.len(), |(index, _)| index);
     let (before, rest) = line.split_at(at);
-    match found(before, rest).or_else(|| generic(line)) {
+    match find_type(before, rest).or_else(|| generic(line)) {
         Some(what) => {
             let message = format!(
                 "code is JavaScript and takes no types: {what}, or translate it from TypeScript before"
@@ -26,7 +26,7 @@ pub(super) fn explain(source: &str, error: SyntaxError) -> SyntaxError {
 }
 
 /// The edit that removes a type at this node, if it is one.
-fn found(before: &str, rest: &str) -> Option<&'static str> {
+fn find_type(before: &str, rest: &str) -> Option<&'static str> {
     let before = before.trim_end();
     let begins = |words: &[&str], text: &str| words.iter().any(|word| is_word_at_start(text, word));
     let whole = format!("{before} {rest}");

@@ -108,14 +108,14 @@ impl Access {
     /// A page whose name was made to point at this machine (DNS rebinding) sends that name.
     fn host(&self, headers: &HeaderMap) -> Result<(), Problem> {
         let host = headers.get(HOST).and_then(|host| host.to_str().ok()).unwrap_or_default();
-        if self.is_ours(host) {
+        if self.is_own_host(host) {
             return Ok(());
         }
         let detail = "the API is not addressed under this name; add it to the names of the admin listener";
         Err(Problem::new(StatusCode::MISDIRECTED_REQUEST, "unknown_host", detail))
     }
 
-    fn is_ours(&self, host: &str) -> bool {
+    fn is_own_host(&self, host: &str) -> bool {
         let name = split_host(host).map(|(name, _)| name.to_ascii_lowercase());
         // No name resolves to an address as it is written, so such a host cannot be a name that was just pointed at this machine.
         name.is_some_and(|name| self.hosts.contains(&name) || (self.on_all_addresses && is_address(&name)))
@@ -153,7 +153,9 @@ impl Access {
         // The same port too: another program of this machine is another site.
         let same = headers.get(HOST).and_then(|host| host.to_str().ok());
         match host {
-            Some(host) if self.is_ours(host) && same.is_some_and(|same| same.eq_ignore_ascii_case(host)) => {
+            Some(host)
+                if self.is_own_host(host) && same.is_some_and(|same| same.eq_ignore_ascii_case(host)) =>
+            {
                 Ok(())
             }
             _ => refused("the request comes from a page of another origin"),
@@ -184,12 +186,12 @@ mod tests {
     async fn a_wildcard_listener_accepts_any_ip_address_as_host() {
         let all = access([0, 0, 0, 0]);
         for host in ["10.244.1.7:7071", "10.244.1.7", "[fd00::7]:7071", "cogwork.example"] {
-            assert!(all.is_ours(host), "{host}");
+            assert!(all.is_own_host(host), "{host}");
         }
         for host in ["evil.example", "10.244.1.7.evil.example", "[fd00::7", "fd00::7", "0x0a000001", "1"] {
-            assert!(!all.is_ours(host), "{host}");
+            assert!(!all.is_own_host(host), "{host}");
         }
-        assert!(!access([192, 0, 2, 7]).is_ours("10.244.1.7:7071"));
+        assert!(!access([192, 0, 2, 7]).is_own_host("10.244.1.7:7071"));
     }
 
     async fn check(method: &str, path: &str, fields: &[(&str, &str)], expected: Result<(), &str>) {

@@ -254,7 +254,7 @@ pub(crate) async fn begin(
 }
 
 fn begin_again() -> Problem {
-    let detail = "this login was not begun in this browser, has ended already, or began more than 10 minutes ago; begin again";
+    let detail = "this login was not started in this browser, has ended already, or is older than 10 minutes; start again";
     Problem::new(StatusCode::UNAUTHORIZED, "login_over", detail)
 }
 

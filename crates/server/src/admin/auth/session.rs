@@ -296,7 +296,7 @@ pub(crate) fn cookie_field(
 }
 
 fn over() -> Problem {
-    let detail = "the session is over; `cogwork ui` prints a new login link";
+    let detail = "the session has ended; `cogwork ui` prints a new login link";
     Problem::new(StatusCode::UNAUTHORIZED, "session_over", detail)
 }
 

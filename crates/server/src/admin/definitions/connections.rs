@@ -189,7 +189,7 @@ pub(crate) async fn login_state(
 ) -> Result<Answer<LoginState>, Problem> {
     let wait = Duration::from_secs(query.wait.unwrap_or_default().min(LONGEST_WAIT));
     let state = api.engine.runtime().login_state(&name, wait).await.ok_or_else(|| {
-        Problem::new(StatusCode::NOT_FOUND, "no_login", format!("nobody was asked for consent to `{name}`"))
+        Problem::new(StatusCode::NOT_FOUND, "no_login", format!("no login was started for `{name}`"))
     })?;
     Ok(Answer::ok(state))
 }

@@ -11,9 +11,9 @@ use super::recorded::Cuts;
 pub(crate) const SMALL: usize = store::SMALL_VALUE;
 /// The most characters of the beginning of a large value.
 const START: usize = 200;
-/// How deep the parts of a large value are cut by themselves.
+/// The depth to which the parts of a large value are cut separately.
 const DEPTH: usize = 4;
-/// The most entries of an object whose parts are cut by themselves.
+/// The maximum number of entries of an object whose parts are cut separately.
 const ENTRIES: usize = 64;
 
 /// Replaces a value over [`SMALL`] by `{"$large": {at, bytes, type, start}}`. An object of few entries stays, and its large

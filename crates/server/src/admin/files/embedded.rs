@@ -19,8 +19,8 @@ impl<'a> Accepted<'a> {
     }
 
     /// True if the client takes an encoding.
-    pub(crate) fn takes(&self, encoding: &str) -> bool {
-        takes(&self.0, encoding)
+    pub(crate) fn accepts(&self, encoding: &str) -> bool {
+        accepts(&self.0, encoding)
     }
 }
 
@@ -57,7 +57,7 @@ pub(crate) fn answer(
 }
 
 /// True if the client takes an encoding: it names it, and not with a weight of 0 (RFC 9110, section 12.5.3).
-fn takes(accepted: &[&str], encoding: &str) -> bool {
+fn accepts(accepted: &[&str], encoding: &str) -> bool {
     accepted.iter().any(|item| {
         let (name, weight) = item.split_once(';').unwrap_or((item, ""));
         let refused =
@@ -88,9 +88,9 @@ mod tests {
 
     #[test]
     fn an_encoding_is_accepted_if_listed_with_a_nonzero_quality() {
-        assert!(takes(&["gzip", "deflate", "br"], "br"));
-        assert!(takes(&["gzip;q=0.5"], "gzip"));
-        assert!(!takes(&["br;q=0", "gzip; q=0.0"], "br") && !takes(&["gzip; q=0.0"], "gzip"));
-        assert!(!takes(&["deflate"], "gzip"));
+        assert!(accepts(&["gzip", "deflate", "br"], "br"));
+        assert!(accepts(&["gzip;q=0.5"], "gzip"));
+        assert!(!accepts(&["br;q=0", "gzip; q=0.0"], "br") && !accepts(&["gzip; q=0.0"], "gzip"));
+        assert!(!accepts(&["deflate"], "gzip"));
     }
 }

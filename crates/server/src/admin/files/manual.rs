@@ -57,7 +57,7 @@ fn file(name: &str, headers: &HeaderMap) -> Option<Response<Body>> {
         return None;
     }
     let (found, encoding) = match Pages::get(&format!("{name}.gz")) {
-        Some(packed) if Accepted::of(headers).takes("gzip") => (packed, Some("gzip")),
+        Some(packed) if Accepted::of(headers).accepts("gzip") => (packed, Some("gzip")),
         Some(packed) => (unpacked(packed)?, None),
         None => (Pages::get(name)?, None),
     };

@@ -54,7 +54,7 @@ fn is_packed(name: &str) -> bool {
 fn file(name: &str, headers: &HeaderMap) -> Option<Response<Body>> {
     let accepted = Accepted::of(headers);
     let packed = [("br", ".br"), ("gzip", ".gz")].into_iter().find_map(|(encoding, suffix)| {
-        let found = accepted.takes(encoding).then(|| Files::get(&format!("{name}{suffix}")))??;
+        let found = accepted.accepts(encoding).then(|| Files::get(&format!("{name}{suffix}")))??;
         Some((Some(encoding), found))
     });
     let (encoding, found) = packed.or_else(|| Files::get(name).map(|file| (None, file)))?;

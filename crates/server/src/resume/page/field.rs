@@ -1,4 +1,4 @@
-//! The inputs of a form, each as its type asks for it.
+//! The inputs of a form, rendered by type.
 
 use maud::{Markup, html};
 use model::action::{InputSpec, InputType};
@@ -7,7 +7,7 @@ use value::Value;
 use super::strings;
 use crate::resume::submission::{FIELD, Form};
 
-/// One input with its label. `draft` is what was filled in before.
+/// One input with its label. `draft` is the previous submission.
 pub(super) fn field(input: &InputSpec, id: &str, draft: Option<&Form>) -> Markup {
     let name = format!("{FIELD}{}", input.name);
     let filled = match draft {
@@ -18,7 +18,7 @@ pub(super) fn field(input: &InputSpec, id: &str, draft: Option<&Form>) -> Markup
     let hint = format!("{id}h");
     let described = about.map(|_| hint.as_str());
     if input.kind == InputType::Boolean {
-        // A box that is not ticked says no, so there is nothing that would have to be filled in.
+        // An unchecked box means false, so it is never required.
         return html! {
             div.field.tick {
                 input type="checkbox" id=(id) name=(name) value="true" checked[matches!(filled.as_str(), "true" | "on")]
@@ -65,7 +65,7 @@ fn control(input: &InputSpec, id: &str, name: &str, filled: &str, described: Opt
             }
         },
         kind => html! {
-            // A field of one line would let the enter key send the form.
+            // In a single-line field the enter key would submit the form.
             textarea id=(id) name=(name) rows="2" required[input.required] aria-describedby=[described]
                 autocomplete="off" dir="auto" placeholder=[placeholder(kind)] spellcheck=[is_json(kind).then_some("false")] {
                 "\n" (filled)
@@ -74,7 +74,7 @@ fn control(input: &InputSpec, id: &str, name: &str, filled: &str, described: Opt
     }
 }
 
-/// How a value that is no text is written.
+/// The placeholder for the format of a non-text value.
 fn placeholder(kind: &InputType) -> Option<&'static str> {
     match kind {
         InputType::List { .. } => Some("[\"a\", \"b\"]"),
@@ -92,7 +92,7 @@ fn text(kind: &InputType, value: &Value) -> String {
     if is_json(kind) { value.to_json() } else { value.to_text() }
 }
 
-/// A value that was filled in, as it is shown.
+/// A submitted value for display.
 pub(super) fn shown(value: &Value) -> String {
     match value {
         Value::Null => String::new(),

@@ -1,6 +1,6 @@
 //! The pages of a resume address: plain HTML, for any browser, without script.
 //!
-//! Texts of authors and of people are put in as texts, never as markup (maud escapes them).
+//! Texts of authors and users are inserted as text, never as markup (maud escapes them).
 
 mod field;
 mod strings;
@@ -20,7 +20,7 @@ use super::view_model::{Closed, Focus, MAX_SHOWN, ResumeView};
 /// The style sheet, inlined in every page. It has the colours of the web UI.
 pub(super) const STYLE: &str =
     concat!(include_str!("../../../../../ui/src/design/tokens.css"), include_str!("style.css"));
-/// The mark of the web UI.
+/// The icon of the web UI.
 const ICON: &str = include_str!("../../../../../ui/public/icon.svg");
 
 /// An invalid submission, shown again for correction.
@@ -28,11 +28,11 @@ pub(super) struct RejectedSubmission {
     /// Its step, if known.
     pub(super) step: Option<String>,
     pub(super) form: Form,
-    /// Why not.
+    /// The reason of the rejection.
     pub(super) fault: ResumeError,
 }
 
-/// The address of a step, relative to the page's own.
+/// The URL of a step, relative to the page's own.
 type Link<'l> = &'l dyn Fn(&str) -> String;
 
 /// The page of an execution.
@@ -62,7 +62,7 @@ pub(super) fn view_model(
     document(&title(view_model, focus), Some(&view_model.name), &content)
 }
 
-/// The page of a request that leads nowhere.
+/// The page of an invalid request.
 pub(super) fn fault(fault: &ResumeError) -> Markup {
     let (heading, text) = match fault.status {
         StatusCode::NOT_FOUND => (
@@ -84,7 +84,7 @@ pub(super) fn fault(fault: &ResumeError) -> Markup {
     document(heading, None, &content)
 }
 
-/// A page that tells something and asks nothing.
+/// A page with a message and no form.
 pub(super) fn notice(heading: &str, text: &str) -> Markup {
     document(heading, None, &html! { h1 { (heading) } p { (strings::ticked(text)) } })
 }
@@ -152,7 +152,7 @@ fn questions(
     }
 }
 
-/// A question with its form; `number` is its place on the page, 0 where it stands alone.
+/// A question with its form; `number` is its position on the page, 0 if it is the only one.
 fn question(
     now: Timestamp,
     pending: &Pending,
@@ -186,7 +186,7 @@ fn question(
     }
 }
 
-/// Since when and until when a step waits.
+/// The start and the deadline of a step's wait.
 fn since(now: Timestamp, pending: &Pending) -> Markup {
     html! {
         p.when {
@@ -246,7 +246,7 @@ fn ended(view_model: &ResumeView, closed: &[Closed<'_>]) -> Markup {
     }
 }
 
-/// A question that is over, with what became of it.
+/// A closed question with its outcome.
 fn outcome(now: Timestamp, closed: &Closed<'_>, alone: bool) -> Markup {
     let (headline, rest) = strings::headline(&closed.question.message);
     let (class, badge) = match closed.end {
@@ -289,10 +289,10 @@ fn nothing(view_model: &ResumeView) -> Markup {
     }
 }
 
-/// How the execution stands, in a sentence.
+/// The status of the execution in a sentence.
 fn queue_status(view_model: &ResumeView) -> String {
     let ended = match view_model.status {
-        Status::Queued | Status::Running | Status::Waiting => return "It goes on by itself.".to_owned(),
+        Status::Queued | Status::Running | Status::Waiting => return "It continues by itself.".to_owned(),
         Status::Succeeded => "It has ended well",
         Status::Failed | Status::Stuck => "It has failed",
         Status::Cancelled => "It was cancelled",

@@ -1,4 +1,4 @@
-//! Texts as people read them.
+//! Texts for people.
 
 use std::time::Duration;
 
@@ -6,12 +6,12 @@ use jiff::Timestamp;
 use jiff::tz::TimeZone;
 use maud::{Markup, html};
 
-/// The most characters of a text that are shown.
+/// The maximum length of a displayed text, in characters.
 const MAX_SHOWN: usize = 10_000;
-/// The most characters of a first line that stands as a heading.
+/// The maximum length of a heading, in characters.
 const HEADLINE: usize = 200;
 
-/// A text, cut where it is too long for a page.
+/// A text, truncated for a page.
 pub(super) fn cut(text: &str) -> String {
     match text.char_indices().nth(MAX_SHOWN) {
         None => text.to_owned(),
@@ -19,7 +19,7 @@ pub(super) fn cut(text: &str) -> String {
     }
 }
 
-/// A message as a heading, and the rest of it.
+/// A message as a heading and its remaining text.
 pub(super) fn headline(message: &str) -> (String, Option<String>) {
     let message = message.trim();
     let (first, rest) = message.split_once('\n').unwrap_or((message, ""));
@@ -30,18 +30,18 @@ pub(super) fn headline(message: &str) -> (String, Option<String>) {
     (first.trim().to_owned(), (!rest.is_empty()).then(|| cut(rest)))
 }
 
-/// A count with its word: `1 question`, `2 questions`.
+/// A count with its noun: `1 question`, `2 questions`.
 pub(super) fn count(number: usize, word: &str) -> String {
     format!("{number} {word}{}", if number == 1 { "" } else { "s" })
 }
 
-/// A text with its first letter as a capital.
+/// A text with its first letter in upper case.
 pub(super) fn capital(text: &str) -> String {
     let mut letters = text.chars();
     letters.next().map_or_else(String::new, |first| first.to_uppercase().chain(letters).collect())
 }
 
-/// The name of an input as a person writes it: `costCentre` is `Cost centre`.
+/// A readable label for an input name: `costCentre` is `Cost centre`.
 pub(super) fn label(name: &str) -> String {
     let mut strings = String::with_capacity(name.len() + 4);
     let mut before = ' ';
@@ -68,13 +68,13 @@ pub(super) fn ticked(message: &str) -> Markup {
     }
 }
 
-/// An instant. Whose zone it is read in is not known, so it is the one that everybody can reckon from.
+/// An instant in UTC, since the reader's time zone is unknown.
 pub(super) fn instant(at: Timestamp) -> Markup {
     let text = at.to_zoned(TimeZone::UTC).strftime("%-d %B %Y at %H:%M UTC").to_string();
     html! { time datetime=(at) { (text) } }
 }
 
-/// How long ago an instant is.
+/// The time since an instant.
 pub(super) fn ago(now: Timestamp, at: Timestamp) -> String {
     match between(at, now).as_secs() {
         0..60 => "just now".to_owned(),
@@ -82,7 +82,7 @@ pub(super) fn ago(now: Timestamp, at: Timestamp) -> String {
     }
 }
 
-/// About the time between two instants, in the unit that matters.
+/// The approximate time between two instants, in its largest unit.
 pub(super) fn span(from: Timestamp, to: Timestamp) -> String {
     let seconds = between(from, to).as_secs();
     let about = |unit: u64| (seconds + unit / 2) / unit;

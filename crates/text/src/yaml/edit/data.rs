@@ -1,4 +1,4 @@
-//! The data that an operation asks for, computed on the JSON form of the tree.
+//! The data that an operation requests, computed on the JSON form of the tree.
 
 use serde_json::Value;
 

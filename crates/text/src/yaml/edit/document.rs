@@ -167,7 +167,7 @@ impl Document {
         let start = if self.tree.is_null() && self.tree.span.is_empty() {
             self.text.len()
         } else {
-            // The root stands where its first key, item or byte does.
+            // The root begins at its first key, item or byte.
             self.tree.span.start as usize
         };
         Site { lead: start, start, end: self.end_of(&self.tree, start), is_alias: false }
@@ -264,7 +264,7 @@ impl Document {
         if end > at && self.byte(end - 1) == Some(b'\r') { end - 1 } else { end }
     }
 
-    /// The start of the line after the one that holds the last byte before `end`.
+    /// The start of the line after the last byte before `end`.
     pub(super) fn next_line(&self, end: usize) -> usize {
         if end > 0 && self.byte(end - 1) == Some(b'\n') {
             return end;
@@ -272,7 +272,7 @@ impl Document {
         self.text[end..].find('\n').map_or(self.text.len(), |newline| end + newline + 1)
     }
 
-    /// True if only spaces stand before an offset on its line.
+    /// True if only spaces precede an offset on its line.
     pub(super) fn begins_line(&self, at: usize) -> bool {
         self.text[self.line_start(at)..at].bytes().all(|byte| byte == b' ')
     }

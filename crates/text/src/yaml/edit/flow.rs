@@ -87,7 +87,7 @@ impl Document {
             (Some(next), _) => Span { start: own.start, end: next.start },
             (None, Some(before)) => Span { start: before.end, end: own.end },
             (None, None) => {
-                // A comma may stand behind the last item.
+                // A comma may follow the last item.
                 let after = self.skip_blank(own.end as usize);
                 let end = if self.byte(after) == Some(b',') { after + 1 } else { own.end as usize };
                 Span::new(own.start as usize, end)

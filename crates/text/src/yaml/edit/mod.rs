@@ -21,7 +21,7 @@ use self::pieces::Pieces;
 use super::{Kind, Node};
 use crate::diagnostic::Span;
 
-/// The most elementary changes into which the operations of one call may divide.
+/// The maximum number of elementary changes of one call, after its operations are divided.
 const MAX_CHANGES: usize = 500;
 
 /// A segment of the path to a node.
@@ -79,7 +79,7 @@ pub enum TreeOperation {
         /// Its path after it was taken out, as in JSON Patch (RFC 6902).
         to: Vec<Segment>,
     },
-    /// Replaces parts of a text. The parts must stand in the file as they are in the value.
+    /// Replaces parts of a text. The parts must be written in the file as they are in the value.
     Splice {
         /// The path of the text.
         at: Vec<Segment>,
@@ -119,7 +119,7 @@ pub enum EditError {
     /// The path leads to nothing, or to a node of another kind.
     #[error("{0}")]
     Invalid(String),
-    /// The edit would change more than asked, or cannot be written in place.
+    /// The edit would change more than requested, or cannot be written in place.
     #[error("this cannot be changed in place: {0}; edit it as text")]
     Unsafe(String),
 }

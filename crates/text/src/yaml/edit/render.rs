@@ -80,7 +80,7 @@ impl Format {
     /// An item with its dash.
     pub(super) fn item_lines(self, item: &Value, column: usize) -> Vec<(usize, String)> {
         let mut rendered = self.block(item, true);
-        // The first key stands beside the dash.
+        // The first key is on the line of the dash.
         if item.is_object() && rendered.inline.is_empty() && !rendered.lines.is_empty() {
             rendered.inline = rendered.lines.remove(0).1;
         }
@@ -208,7 +208,7 @@ fn double_quoted(text: &str) -> String {
     Value::from(text).to_string().replace('\u{feff}', "\\ufeff").replace('\u{7f}', "\\x7f")
 }
 
-/// True if a text can stand without quotes, and other readers of YAML take it for text too.
+/// True if a text needs no quotes, and other YAML parsers read it as text too.
 fn is_plain(text: &str, in_flow: bool) -> bool {
     let Some(first) = text.chars().next() else { return false };
     let second = text[first.len_utf8()..].chars().next();

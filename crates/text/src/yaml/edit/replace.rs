@@ -97,7 +97,7 @@ impl Document {
         Change { span: Span::at(next), insert: text.to_owned() }
     }
 
-    /// Inserts lines above a key or dash, below comments that belong to what stands before. `text` begins with a line break.
+    /// Inserts lines above a key or dash, below comments that belong to the previous entry. `text` begins with a line break.
     pub(super) fn insert_above(&self, start: usize, text: &str) -> Change {
         let newline = self.format.newline;
         let text = text.strip_prefix(newline).unwrap_or(text);
@@ -105,7 +105,7 @@ impl Document {
             let at = self.lead_comments(start);
             return Change { span: Span::at(at), insert: format!("{text}{newline}") };
         }
-        // Beside the dash of an item: the rest moves to the next line.
+        // After the dash of an item: the remainder moves to the next line.
         let insert = format!("{}{newline}{}", text.trim_start(), " ".repeat(self.column(start)));
         Change { span: Span::at(start), insert }
     }
@@ -156,7 +156,7 @@ impl Document {
         Ok(self.put(located, &rendered, column))
     }
 
-    /// A mapping below a dash: its first key beside the dash, unless a comment stands there.
+    /// A mapping below a dash: its first key on the line of the dash, unless a comment is there.
     fn beside_dash(&self, value: &Value, lead: usize) -> Rendered {
         let mut rendered = self.format.block(value, true);
         if self.comments_in(lead, self.line_end(lead)).next().is_none() && !rendered.lines.is_empty() {
@@ -174,7 +174,7 @@ impl Document {
         let in_one_line =
             site.end <= line_end && !located.node.as_text().is_some_and(|text| text.style.is_block());
         if in_one_line {
-            // An anchor or a tag stands between the lead and the value.
+            // An anchor or a tag is between the lead and the value.
             let lead =
                 if self.text[site.lead..site.start].trim().is_empty() { site.lead } else { site.start };
             let inline =

@@ -211,7 +211,7 @@ fn paths(node: &Node, at: &[Segment], out: &mut Vec<Vec<Segment>>) {
     }
 }
 
-/// The number of new values among the operations, which stand first.
+/// The number of new values among the operations, which come first.
 const VALUES: usize = 6;
 
 /// Every operation at a node, with new values of several kinds.

@@ -1,4 +1,4 @@
-//! The memory that a request asks for.
+//! The memory that a request reserves.
 
 use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::Relaxed;
@@ -7,7 +7,7 @@ use pretty_assertions::assert_eq;
 
 use super::*;
 
-/// Notes what a request asks for.
+/// Records the reservations of a request.
 #[derive(Default)]
 struct Asked(std::sync::Mutex<Vec<(&'static str, usize)>>);
 

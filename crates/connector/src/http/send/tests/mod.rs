@@ -458,7 +458,7 @@ async fn requests_are_logged_without_query_and_credentials() {
     assert_eq!(*log.0.lock().expect("not poisoned"), ["POST http://127.0.0.1:1/a/b%20c"]);
 }
 
-/// A gate that is closed when it is asked at one of these times, counted from 0.
+/// A gate that is closed at these calls, counted from 0.
 struct Closed {
     asked: std::sync::atomic::AtomicUsize,
     at: &'static [usize],
@@ -472,7 +472,7 @@ impl Gate for Closed {
 
 #[tokio::test]
 async fn no_request_or_body_is_sent_while_the_gate_is_closed() {
-    // Asked before the request; and, the second time, before its body.
+    // Called before the request, and again before its body.
     for at in [&[0, 1][..], &[1, 2]] {
         let server = Server::start(|_, _| reply("200 OK", b"{}")).await;
         let waits = Arc::new(Waits::default());

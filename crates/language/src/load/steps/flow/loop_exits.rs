@@ -51,19 +51,18 @@ impl Leaving<'_> {
         let word = step.verb.keyword();
         let diagnostic = match around {
             LoopContext { each: None, undo: Some(undo), .. } => {
-                let message =
-                    format!("`{word}` stands outside of a loop: undoing comes when the loop has ended");
+                let message = format!("`{word}` is outside a loop: undo steps run after the loop has ended");
                 Diagnostic::error("outside-loop", message, step.span).related(undo, "the step that is undone")
             }
             LoopContext { each: None, .. } => {
-                let message = format!("`{word}` stands outside of a loop");
+                let message = format!("`{word}` is outside a loop");
                 Diagnostic::error("outside-loop", message, step.span)
                     .help("it leaves the nearest `forEach` or `repeat`; `stop: {}` ends the execution")
             }
             LoopContext { each: Some((each, _)), beside: Some(beside), .. } => {
                 let message = format!("`{word}` would cut off the lists that run beside this one");
                 Diagnostic::error("leaves-others", message, step.span)
-                    .related(beside, "these lists run side by side")
+                    .related(beside, "these lists run concurrently")
                     .related(each, "the loop")
                     .help(format!("give a result, and put `{word}` with an `if` behind the `parallel` step"))
             }

@@ -77,12 +77,13 @@ fn caller(step: &Step, trigger: Option<&Trigger>, diagnostics: &Diagnostics) {
     let diagnostic = match trigger {
         trigger if trigger.is_synchronous() => return,
         trigger if trigger.answers_caller() => {
-            let message = "nobody waits for this answer: the webhook is asynchronous";
+            let message = "no caller waits for this response: the webhook is asynchronous";
             Diagnostic::warning("respond-without-caller", message, step.span)
                 .help("write `mode: sync` in the webhook, or answer with its own `respond`")
         }
         _ => {
-            let message = format!("nobody waits for this answer: the trigger is `{}`", trigger.keyword());
+            let message =
+                format!("no caller waits for this response: the trigger is `{}`", trigger.keyword());
             Diagnostic::error("respond-without-caller", message, step.span)
                 .help("`respond` needs `webhook: {mode: sync}`; give a result with `outputs` or `stop`")
         }
