@@ -16,8 +16,9 @@ use tokio::sync::{OwnedSemaphorePermit, watch};
 use tracing::Instrument as _;
 use value::Value;
 
+use super::admit::{Admit, Facts, Gate};
 use super::backlog::Lane;
-use super::concurrency::{RunGuard, concurrency, is_gated};
+use super::concurrency::{RunGuard, is_gated, needs_permit};
 use super::table::Queued;
 use crate::api::Start;
 use crate::context::Runtime;
@@ -94,12 +95,6 @@ struct NewRun {
     memory: Share,
 }
 
-/// True if an execution may run before it is stored. An execution that may have to wait for a concurrency permit may not, and none
-/// that another node can get.
-fn may_run_unaccepted(automation: &Automation, origin: &Origin, is_alone: bool) -> bool {
-    concurrency(automation, origin).is_none() && (is_alone || !is_gated(automation, origin))
-}
-
 /// The slot in which an execution runs.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Slot {
@@ -154,9 +149,7 @@ impl Runtime {
         let Start { mut payload, origin } = start;
         let AcceptOptions { key, dedup_records, watermark, at_once, mut results, fails, kept, slot, .. } =
             options;
-        // An execution with initial events is read back from the store, which has them.
         let has_events = fails.is_some() || !kept.is_empty();
-        let begins = !has_events && (permit.is_some() || slot == Slot::Shared);
         self.mask_credentials(&deployment.automation, &mut payload, results.as_mut());
         let payload = Arc::new(payload);
         let started = Event::Started {
@@ -168,30 +161,39 @@ impl Runtime {
         };
         let already = initial_events(now, kept, fails);
         let gated = is_gated(&deployment.automation, &origin);
-        // One that another node gets waits there.
-        let begins = begins && (!gated || self.peers.shards.has(&deployment.automation.id));
-        let is_alone = self.store.node().is_none();
-        let runs_unaccepted = begins && may_run_unaccepted(&deployment.automation, &origin, is_alone);
+        let owns_shard = || self.peers.shards.has(&deployment.automation.id);
+        let mut admit = Admit::decide(Facts {
+            has_slot: permit.is_some() || slot == Slot::Shared,
+            has_events,
+            needs_permit: needs_permit(&deployment.automation, &origin),
+            gate: match gated {
+                false => Gate::Open,
+                true if owns_shard() => Gate::Here,
+                true => Gate::Elsewhere,
+            },
+            is_alone: self.store.node().is_none(),
+        });
         let (memory, trigger_memory) = (Share::default(), trigger_memory(&payload, results.as_ref()));
-        // One that is stored first waits for memory once it has its permit, unless its caller waits for its end.
-        let has_memory = trigger_memory == 0
-            || !(runs_unaccepted || (begins && at_once))
-            || slot == Slot::Shared
-            || self.reserve_for_trigger(&memory, trigger_memory, at_once).await?;
-        let (begins, runs_unaccepted) = (begins && has_memory, runs_unaccepted && has_memory);
+        if trigger_memory > 0
+            && slot == Slot::Own
+            && admit.needs_memory(at_once)
+            && !self.reserve_for_trigger(&memory, trigger_memory, at_once).await?
+        {
+            admit = Admit::StoreThenQueue;
+        }
         let new = NewExecution {
             id,
             started,
             key,
             dedup: dedup_records,
-            starts_running: begins,
+            starts_running: admit != Admit::StoreThenQueue,
             initial: already,
             gated,
         };
         let accept = Accept { executions: vec![new], watermark, ..Accept::default() };
         let new_run =
             NewRun { id, accepted_at: (now, wall_offset), origin, payload, results, trigger_memory, memory };
-        if runs_unaccepted {
+        if admit == Admit::RunFirst {
             return self.accept_running(permit, deployment, accept, new_run, at_once).await;
         }
         let accepted = self.accept_durably(&deployment, accept).await?.into_iter().next();
@@ -207,12 +209,13 @@ impl Runtime {
             return Ok(Acceptance { id, accepted: AcceptOutcome::New, progress: None });
         }
         self.admission.table().count_scheduled(&deployment.automation.id, &new_run.origin);
-        if begins {
+        if admit == Admit::StoreThenRun {
             let journal =
                 Journal::new(id, &deployment.automation, new_run.accepted_at, self.journal_context());
             let run = self.begin(deployment, journal, new_run);
             self.spawn(run, permit);
-        } else if gated && !self.peers.shards.has(&deployment.automation.id) {
+        } else if gated && !owns_shard() {
+            // The shard may have moved during the write.
             self.enqueue_at_arrival(deployment, id, new_run.origin, wall_offset, trigger_memory);
         } else {
             self.enqueue([(id, &new_run.origin)], gated, wall_offset, trigger_memory);
@@ -294,7 +297,7 @@ impl Runtime {
             taken @ (AcceptOutcome::Duplicate(first) | AcceptOutcome::Mismatch(first)) => {
                 Ok(Acceptance { id: first, accepted: taken, progress: None })
             }
-            // It is none that another node can get.
+            // Only executions that no other node can own run before they are stored.
             AcceptOutcome::Elsewhere => Err(Error::Closing),
         }
     }

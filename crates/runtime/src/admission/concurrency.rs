@@ -292,10 +292,18 @@ pub(super) fn concurrency(automation: &Automation, origin: &Origin) -> Option<Co
     if let Some(own) = &automation.concurrency {
         return Some(own.clone());
     }
+    needs_permit(automation, origin).then_some(Concurrency {
+        limit: 1,
+        key: None,
+        policy: ConcurrencyPolicy::Queue,
+    })
+}
+
+/// True if an execution has a [`concurrency`] limit.
+pub(super) fn needs_permit(automation: &Automation, origin: &Origin) -> bool {
     let queues =
         matches!(&automation.trigger, Trigger::Schedule(schedule) if schedule.overlap == Overlap::Queue);
-    let scheduled = matches!(origin, Origin::Schedule { .. });
-    (queues && scheduled).then_some(Concurrency { limit: 1, key: None, policy: ConcurrencyPolicy::Queue })
+    automation.concurrency.is_some() || (queues && matches!(origin, Origin::Schedule { .. }))
 }
 
 /// The limit that the definition in force sets, for executions of all its versions: `usize::MAX` if it sets none. `None` if the

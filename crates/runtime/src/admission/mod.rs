@@ -1,6 +1,7 @@
 //! From an accepted start to a running execution: durable first, then a slot, in order, within limits.
 
 mod accept;
+mod admit;
 mod adopt;
 mod backlog;
 mod concurrency;
