@@ -26,7 +26,7 @@ mod scheduler;
 mod subscribe;
 
 pub use forward::ForwardError;
-pub use hooks::{AnsweredBy, Caller, CallerAnswer, Condition, RouteMatch, caller};
+pub use hooks::{AnsweredBy, Caller, CallerAnswer, Condition, Reply, RouteMatch, caller};
 pub use ingress::Ingress;
 pub use listen::{
     Capture, ListenError, ListenView, MAX_CAPTURES, MAX_LISTEN_TIME, NonTrigger, PayloadError,

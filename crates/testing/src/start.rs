@@ -66,8 +66,9 @@ impl TestRun<'_> {
         };
         let request = self.as_sent(request, webhook)?;
         let catalog = self.runtime.catalog();
-        let answer = self.ingress.receive_at(&catalog, &route, request).await;
-        Ok(StartResult::Answered(answer.unwrap_or_else(|rejection| rejection.response())))
+        let reply = self.ingress.receive_at(&catalog, &route, request).await;
+        let response = reply.map_or_else(|rejection| rejection.response(), |reply| reply.response);
+        Ok(StartResult::Answered(response))
     }
 
     fn as_sent(

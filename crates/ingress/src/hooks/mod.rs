@@ -11,7 +11,6 @@ mod route;
 mod shared_limits;
 
 use std::collections::BTreeMap;
-use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -34,6 +33,7 @@ use value::{FileStorage, Map, Value};
 
 pub use caller_answer::{AnsweredBy, Caller, CallerAnswer, caller};
 pub(crate) use limits::RateLimits;
+pub use refusal::Reply;
 pub use route::RouteMatch;
 use runtime::check_chain_depth;
 
@@ -63,38 +63,35 @@ impl Ingress {
     }
 
     /// Answers a request at a route, in this order: token, enabled, challenge, probe, chain, rate,
-    /// signature, size, parsing, condition, what was sent before, durable acceptance, response. An response that names an
+    /// signature, size, parsing, condition, what was sent before, durable acceptance, response. A response that names an
     /// execution is sent only after that execution is committed.
     pub async fn receive_on(self: &Arc<Self>, route: &RouteMatch, request: Request) -> HttpResponse {
         let RouteMatch { catalog, route } = route;
         let described = route.as_ref().map(|route| refusal::describe(&request, route.is_test));
-        let (result, declined) = match route {
-            None => (Err(Rejection::unknown_trigger()), None),
-            Some(route) => {
-                let mut work = pin!(refusal::observed(self.receive_at(catalog, route, request)));
-                (work.as_mut().await, refusal::noted(work))
-            }
+        let result = match route {
+            None => Err(Rejection::unknown_trigger()),
+            Some(route) => self.receive_at(catalog, route, request).await,
         };
-        let is_accepted = result.as_ref().is_ok_and(|answer| answer.status < 300);
+        let is_accepted = result.as_ref().is_ok_and(|reply| reply.response.status < 300);
         let result = match is_accepted && self.runtime.fails_at(Failpoint::BeforeAck).await {
             true => Err(Rejection::unavailable("a failpoint made it fail", RETRY_AFTER)),
             false => result,
         };
-        let (answer, reason) = match result {
-            Ok(answer) => (answer, declined),
+        let Reply { response, started_nothing } = match result {
+            Ok(reply) => reply,
             Err(rejection) => {
                 self.count_rejection(route.as_ref(), rejection.code);
                 if let Some(route) = route {
                     let automation = &route.deployment.automation.id;
                     tracing::debug!(%automation, code = rejection.code, message = %rejection.message, "request refused");
                 }
-                (rejection.response(), Some(rejection.code))
+                Reply::without_start(rejection.response(), rejection.code)
             }
         };
-        if let (Some(route), Some(request), Some(reason)) = (route, described, reason) {
-            self.keep_refusal(&route.deployment.automation.id, reason, answer.status, request);
+        if let (Some(route), Some(request), Some(reason)) = (route, described, started_nothing) {
+            self.keep_refusal(&route.deployment.automation.id, reason, response.status, request);
         }
-        answer
+        response
     }
 
     /// Answers a request on a route that exists.
@@ -106,7 +103,7 @@ impl Ingress {
         catalog: &Catalog,
         route: &Route,
         request: Request,
-    ) -> Result<HttpResponse, Rejection> {
+    ) -> Result<Reply, Rejection> {
         let automation = &route.deployment.automation;
         if matches!(automation.trigger, Trigger::Event(_)) {
             return self.receive_event(catalog, route, request).await;
@@ -120,12 +117,12 @@ impl Ingress {
         {
             let answer = Box::pin(self.answer_challenge(route, webhook, challenge, &asked, &request)).await;
             self.capture_non_trigger(route, &request, NonTrigger::Challenge, &answer).await;
-            return answer;
+            return answer.map(Reply::from);
         }
         if let Some(answer) = trigger::webhook::probe(webhook, &request.method) {
             let answer = Ok(answer);
             self.capture_non_trigger(route, &request, NonTrigger::Probe, &answer).await;
-            return answer;
+            return answer.map(Reply::from);
         }
         if self.is_listening(route).await?
             && let Some(answer) = Box::pin(self.capture(
@@ -136,7 +133,7 @@ impl Ingress {
             ))
             .await
         {
-            return answer;
+            return answer.map(Reply::from);
         }
         check_chain_depth(&request)?;
         if let Some(rule) = &webhook.rate_limit {
@@ -145,7 +142,7 @@ impl Ingress {
         let (signed, received) = self.verify_and_parse(route, webhook, request).await?;
         if !self.condition_holds(route, &received.results).await? {
             self.count_rejection(Some(route), "filtered");
-            return Ok(filtered());
+            return Ok(Reply::without_start(filtered(), "filtered"));
         }
         let names = dedup_keys(webhook, &received, signed, route.is_test)?;
         self.accept_request(route, webhook, received, names).await
@@ -250,7 +247,7 @@ impl Ingress {
         webhook: &WebhookTrigger,
         mut received: ReceivedRequest,
         names: Vec<DedupKey>,
-    ) -> Result<HttpResponse, Rejection> {
+    ) -> Result<Reply, Rejection> {
         let is_sync = webhook.mode == WebhookMode::Sync;
         let outage = self.runtime.store.outage();
         if let Some(outage) = outage.filter(|outage| outage.keeps_writes() && outage.refuses_starts()) {
@@ -306,8 +303,8 @@ impl Ingress {
         drop(dedup_lock);
         match accepted.map_err(|error| rejection_for(&error, is_sync))? {
             Acceptance { id, accepted: AcceptOutcome::New, progress } => match answer {
-                Some(answer) => Ok(answer),
-                None => Ok(self.first_answer(webhook, id, progress).await),
+                Some(answer) => Ok(answer.into()),
+                None => Ok(self.first_answer(webhook, id, progress).await.into()),
             },
             Acceptance { accepted: sent, .. } => self.respond_to_duplicate(route, webhook, sent).await,
         }
@@ -339,7 +336,7 @@ impl Ingress {
         route: &Route,
         webhook: &WebhookTrigger,
         sent: AcceptOutcome,
-    ) -> Result<HttpResponse, Rejection> {
+    ) -> Result<Reply, Rejection> {
         match sent {
             AcceptOutcome::Duplicate(first) => {
                 self.count_rejection(Some(route), "duplicate");
@@ -348,7 +345,7 @@ impl Ingress {
                     Some(decided) => decided,
                     None => self.response_for(webhook, first, None).await,
                 };
-                Ok(response::duplicate(answer))
+                Ok(Reply::without_start(response::duplicate(answer), "duplicate"))
             }
             AcceptOutcome::Mismatch(_) | AcceptOutcome::New | AcceptOutcome::Elsewhere => {
                 Err(Rejection::idempotency_mismatch())
@@ -377,7 +374,6 @@ impl Ingress {
     pub(crate) fn count_rejection(&self, route: Option<&Route>, reason: &'static str) {
         let automation = route.map(|route| &route.deployment.automation.id);
         self.runtime.rejections.count(automation, reason);
-        refusal::note(reason);
     }
 
     /// Verifies the sender before anything of the request is parsed. Returns the hash of the signed bytes if the
@@ -545,7 +541,6 @@ impl Ingress {
                 Ok(true) => return Condition::Holds,
                 Ok(false) => {
                     self.runtime.rejections.count(Some(&automation.id), "filtered");
-                    refusal::note("filtered");
                     return Condition::DoesNotHold;
                 }
                 Err(error) => runtime::expression_error(&error, "trigger.if"),
