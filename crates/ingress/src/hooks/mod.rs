@@ -18,7 +18,7 @@ use expression::{EvaluationError, Expression};
 use jiff::Timestamp;
 use model::AutomationId;
 use model::action::{ActionError, ErrorKind};
-use model::automation::{Automation, DedupBy, Trigger, WebhookMode, WebhookTrigger};
+use model::automation::{Automation, DedupBy, WebhookMode, WebhookTrigger};
 use model::execution::Origin;
 use model::failpoint::Failpoint;
 use model::payload::{HttpResponse, Payload};
@@ -34,7 +34,9 @@ use value::{FileStorage, Map, Value};
 pub use caller_answer::{AnsweredBy, Caller, CallerAnswer, caller};
 pub(crate) use limits::RateLimits;
 pub use refusal::Reply;
+use route::Receiver;
 pub use route::RouteMatch;
+pub(crate) use route::is_answering;
 use runtime::check_chain_depth;
 
 use crate::ingress::Ingress;
@@ -105,11 +107,12 @@ impl Ingress {
         request: Request,
     ) -> Result<Reply, Rejection> {
         let automation = &route.deployment.automation;
-        if matches!(automation.trigger, Trigger::Event(_)) {
-            return self.receive_event(catalog, route, request).await;
-        }
-        let Trigger::Webhook(webhook) = &automation.trigger else { return Err(Rejection::not_a_webhook()) };
-        if !route.is_test && !automation.enabled {
+        let webhook = match Receiver::of(automation) {
+            Some(Receiver::Webhook(webhook)) => webhook,
+            Some(Receiver::Event) => return self.receive_event(catalog, route, request).await,
+            None => return Err(Rejection::not_a_webhook()),
+        };
+        if !is_answering(route) {
             return Err(Rejection::automation_disabled());
         }
         if let Some(challenge) = &webhook.challenge

@@ -9,7 +9,7 @@ use trigger::webhook::{ReceivedRequest, Request};
 use trigger::{Rejection, response};
 use value::{Map, Value};
 
-use crate::hooks::Reply;
+use crate::hooks::{Reply, is_answering};
 use crate::ingress::Ingress;
 use crate::listen::{NonTrigger, RequestPreview};
 use catalog::{Catalog, Route, trigger_hook};
@@ -29,7 +29,7 @@ impl Ingress {
         let Some((_, hook)) = trigger_hook(&route.deployment, catalog) else {
             return Err(Rejection::not_a_webhook());
         };
-        if !route.is_test && !automation.enabled {
+        if !is_answering(route) {
             return Err(Rejection::automation_disabled());
         }
         let secret = self.event_secret(&automation.id);
