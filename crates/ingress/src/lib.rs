@@ -12,6 +12,7 @@
 //! * `manual`: starts by people
 //! * `changes`: what a reload changed for each of them
 //! * `forward`: operations on triggers that another node has
+//! * `refusals`: the latest requests that started nothing
 //! * `persist`: repeats reads and writes of the store
 
 mod changes;
@@ -22,6 +23,7 @@ mod listen;
 mod manual;
 mod persist;
 mod poll;
+mod refusals;
 mod scheduler;
 mod subscribe;
 
@@ -33,4 +35,5 @@ pub use listen::{
     PayloadPreview, PayloadProblem, SavedPayload, Verdict, VersionedPayload,
 };
 pub use poll::{PollError, PollView};
+pub use refusals::{MAX_REFUSALS, Refusal, RefusedRequest};
 pub use subscribe::SubscriptionError;

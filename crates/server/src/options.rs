@@ -8,6 +8,15 @@ use value::Secret;
 
 use crate::admin::Scopes;
 
+/// Where a server listens.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Addresses {
+    /// Requests on webhooks.
+    pub hooks: SocketAddr,
+    /// The API.
+    pub admin: SocketAddr,
+}
+
 /// How to serve.
 #[derive(Clone, Debug)]
 pub struct ServerOptions {

@@ -50,13 +50,13 @@ impl Ingress {
     /// Looks up the token of a request, once for all that is done with it.
     #[must_use]
     pub fn route(&self, token: &str) -> RouteMatch {
-        RouteMatch::new(self.runtime.catalog.load_full(), token)
+        RouteMatch::new(self.context.catalog.load_full(), token)
     }
 
     /// Returns the temporary storage for large request bodies while they arrive.
     #[must_use]
     pub fn files(&self) -> Arc<dyn FileStorage> {
-        self.runtime.store.files()
+        self.context.store.files()
     }
 
     /// Answers a request on the address with this token, as [`Ingress::receive_on`] does.
@@ -75,7 +75,7 @@ impl Ingress {
             Some(route) => self.receive_at(catalog, route, request).await,
         };
         let is_accepted = result.as_ref().is_ok_and(|reply| reply.response.status < 300);
-        let result = match is_accepted && self.runtime.fails_at(Failpoint::BeforeAck).await {
+        let result = match is_accepted && self.context.fails_at(Failpoint::BeforeAck).await {
             true => Err(Rejection::unavailable("a failpoint made it fail", RETRY_AFTER)),
             false => result,
         };
@@ -140,7 +140,7 @@ impl Ingress {
         }
         check_chain_depth(&request)?;
         if let Some(rule) = &webhook.rate_limit {
-            self.hooks.check_rate(&self.runtime, route, *rule).await?;
+            self.hooks.check_rate(&self.context, route, *rule).await?;
         }
         let (signed, received) = self.verify_and_parse(route, webhook, request).await?;
         if !self.condition_holds(route, &received.results).await? {
@@ -163,7 +163,7 @@ impl Ingress {
             let response = Some(filtered());
             return Ok(RequestPreview { verdict: Verdict::Filtered, response, results: None });
         }
-        let id = self.runtime.admission.next_id(self.runtime.clock.now());
+        let id = self.admission.ids.next(self.context.clock.now());
         self.decide_on_request(&route.deployment, id, &mut received.payload, &mut received.results).await?;
         let Some(decided) = received.payload.code_result else { return Ok(RequestPreview::default()) };
         let verdict = if decided.declined { Verdict::Declined } else { Verdict::Accepted };
@@ -209,7 +209,7 @@ impl Ingress {
         &self,
         work: impl FnOnce() -> Result<T, Rejection> + Send + 'static,
     ) -> Result<T, Rejection> {
-        self.runtime.large_work.run(work).await.unwrap_or_else(|error| {
+        self.context.large_work.run(work).await.unwrap_or_else(|error| {
             tracing::error!(%error, "a request could not be read");
             Err(Rejection::unavailable("the request could not be read; try again", RETRY_AFTER))
         })
@@ -236,7 +236,7 @@ impl Ingress {
             let small = self.inflating_small.acquire().await.ok()?;
             let body = request.body.clone();
             let is_small = move || trigger::webhook::inflates_within(&body, SMALL_INFLATED);
-            if self.runtime.large_work.run(is_small).await.unwrap_or_default() {
+            if self.context.large_work.run(is_small).await.unwrap_or_default() {
                 return Some(small);
             }
         }
@@ -252,7 +252,7 @@ impl Ingress {
         names: Vec<DedupKey>,
     ) -> Result<Reply, Rejection> {
         let is_sync = webhook.mode == WebhookMode::Sync;
-        let outage = self.runtime.store.outage();
+        let outage = self.context.store.outage();
         if let Some(outage) = outage.filter(|outage| outage.keeps_writes() && outage.refuses_starts()) {
             return Err(rejection_for(&outage.error().into(), is_sync));
         }
@@ -269,8 +269,8 @@ impl Ingress {
             drop(dedup_lock);
             return self.respond_to_duplicate(route, webhook, sent).await;
         }
-        let now = self.runtime.clock.now();
-        let id = self.runtime.admission.next_id(now);
+        let now = self.context.clock.now();
+        let id = self.admission.ids.next(now);
         if webhook.code.is_some() {
             let ReceivedRequest { payload, results } = &mut received;
             Box::pin(self.decide_on_request(&route.deployment, id, payload, results)).await?;
@@ -297,9 +297,9 @@ impl Ingress {
         }
         let accepted = tokio::select! {
             biased;
-            accepted = self.runtime.accept(&route.deployment, start, options) => accepted,
+            accepted = self.admission.accept(&route.deployment, start, options) => accepted,
             // It goes on by itself: it was sent before the outage, and only the database knows if it is stored.
-            _ = Outage::keeps_writes_for(self.runtime.store.outages(), UNCONFIRMED) => {
+            _ = Outage::keeps_writes_for(self.context.store.outages(), UNCONFIRMED) => {
                 return Err(unconfirmed());
             }
         };
@@ -321,7 +321,7 @@ impl Ingress {
     ) -> Result<Option<AcceptOutcome>, Error> {
         let automation = &route.deployment.automation.id;
         for name in names {
-            let sent = self.runtime.store.find_dedup(automation, name.key, self.runtime.clock.now()).await?;
+            let sent = self.context.store.find_dedup(automation, name.key, self.context.clock.now()).await?;
             if let Some(sent) = sent {
                 let taken = if sent.conflicts_with(name.content) {
                     AcceptOutcome::Mismatch
@@ -364,7 +364,7 @@ impl Ingress {
     /// Numbers of rejected and skipped starts of an Automation since the daemon started, by reason.
     #[must_use]
     pub fn rejections_of(&self, automation: &AutomationId) -> BTreeMap<String, u64> {
-        self.runtime.rejections.by_reason(automation)
+        self.context.rejections.by_reason(automation)
     }
 
     /// Time at which each key of an Automation's `verify` last verified a request since the daemon started. Keys are
@@ -376,7 +376,7 @@ impl Ingress {
 
     pub(crate) fn count_rejection(&self, route: Option<&Route>, reason: &'static str) {
         let automation = route.map(|route| &route.deployment.automation.id);
-        self.runtime.rejections.count(automation, reason);
+        self.context.rejections.count(automation, reason);
     }
 
     /// Verifies the sender before anything of the request is parsed. Returns the hash of the signed bytes if the
@@ -388,24 +388,24 @@ impl Ingress {
         request: &Request,
     ) -> Result<Option<[u8; 32]>, Rejection> {
         let Some(verify) = &webhook.verify else { return Ok(None) };
-        if self.runtime.doubles.as_ref().is_some_and(|doubles| doubles.trusts_senders()) {
+        if self.context.doubles.as_ref().is_some_and(|doubles| doubles.trusts_senders()) {
             return Ok(None);
         }
         let automation = &route.deployment.automation.id;
-        let proof = self.runtime.secrets.proof(verify).map_err(|error| {
+        let proof = self.context.secrets.proof(verify).map_err(|error| {
             // Without the secret no request can be verified, so all of them are rejected.
             tracing::error!(%automation, error = error.message, "requests cannot be verified, and are refused");
             Rejection::unverified().with_detail(error.message.clone())
         })?;
         let url = self.public_url_of(route, request);
-        let verified = trigger::verify::verify(&proof, request, &url, self.runtime.clock.now());
+        let verified = trigger::verify::verify(&proof, request, &url, self.context.clock.now());
         let proven = verified.map_err(|(rejection, reason)| {
             tracing::info!(%automation, %reason, "a request was refused: its sender could not be verified");
             rejection.with_detail(reason.to_string())
         })?;
         let by_signed = webhook.dedup.as_ref().is_some_and(|dedup| dedup.by == DedupBy::Signed);
         if let Some(key) = proven.key {
-            self.hooks.record_key_use(automation, key, self.runtime.clock.now());
+            self.hooks.record_key_use(automation, key, self.context.clock.now());
         }
         Ok(by_signed.then(|| proven.signed_hash()).flatten())
     }
@@ -524,7 +524,7 @@ impl Ingress {
     /// Public URL of the address that received a request. Built from the configuration, never from the request itself,
     /// which the sender could forge.
     fn public_url_of(&self, route: &Route, request: &Request) -> String {
-        let base = self.runtime.settings.public_url.as_deref().unwrap_or_default().trim_end_matches('/');
+        let base = self.context.settings.public_url.as_deref().unwrap_or_default().trim_end_matches('/');
         let address = route.deployment.address.as_ref();
         let token = address.map_or("", |address| if route.is_test { &address.test } else { &address.live });
         let query =
@@ -543,7 +543,7 @@ impl Ingress {
             Ok(scope) => match self.trigger_condition(condition, &scope).await {
                 Ok(true) => return Condition::Holds,
                 Ok(false) => {
-                    self.runtime.rejections.count(Some(&automation.id), "filtered");
+                    self.context.rejections.count(Some(&automation.id), "filtered");
                     return Condition::DoesNotHold;
                 }
                 Err(error) => runtime::expression_error(&error, "trigger.if"),
@@ -551,7 +551,7 @@ impl Ingress {
             Err(message) => ActionError::new(ErrorKind::Expression, format!("trigger.if: {message}")),
         };
         tracing::warn!(automation = %automation.id, error = error.message, "the trigger's condition cannot be evaluated; the execution fails");
-        Condition::Fails(error.redacted(&self.runtime.settings.redactor))
+        Condition::Fails(error.redacted(&self.context.settings.redactor))
     }
 
     /// Evaluates a trigger's condition within [`CONDITION_TIME_LIMIT`].
@@ -562,14 +562,14 @@ impl Ingress {
     ) -> Result<bool, EvaluationError> {
         tokio::select! {
             biased;
-            holds = self.runtime.evaluator.holds(condition, scope) => holds,
-            () = self.runtime.clock.sleep_for(CONDITION_TIME_LIMIT) => Err(condition.timeout_error()),
+            holds = self.context.evaluator.holds(condition, scope) => holds,
+            () = self.context.clock.sleep_for(CONDITION_TIME_LIMIT) => Err(condition.timeout_error()),
         }
     }
 
     /// Builds the variables that a trigger's condition can read.
     pub(crate) fn condition_scope(&self, automation: &Automation, results: Value) -> Result<Value, String> {
-        let config_vars = self.runtime.secrets.config_vars(automation).map_err(ActionError::into_message)?;
+        let config_vars = self.context.secrets.config_vars(automation).map_err(ActionError::into_message)?;
         let about = Map::from_iter([("id", automation.id.as_str()), ("name", automation.name.as_str())]);
         Ok(Value::from(Map::from_iter([
             ("trigger", Value::from(Map::from_iter([("results", results)]))),

@@ -2,11 +2,11 @@
 
 use model::AutomationId;
 use model::payload::HttpResponse;
-use runtime::{Refusal, RefusedRequest};
 use trigger::webhook::Request;
 
 use super::RouteMatch;
 use crate::ingress::Ingress;
+use crate::refusals::{Refusal, RefusedRequest};
 
 /// The number of characters of a path or a content type that are kept.
 const MAX_CHARS: usize = 200;
@@ -58,14 +58,14 @@ impl Ingress {
         mut request: RefusedRequest,
     ) {
         let short = |text: &str, chars| {
-            let shown = self.runtime.settings.redactor.redact_text(text);
+            let shown = self.context.settings.redactor.redact_text(text);
             text::truncate(&shown, chars).into_owned()
         };
         request.method = short(&request.method, MAX_METHOD_CHARS);
         request.fragment = short(&request.fragment, MAX_CHARS);
         request.content_type = request.content_type.map(|kind| short(&kind, MAX_CHARS));
-        let refusal = Refusal { at: self.runtime.clock.now(), reason, status, request };
-        self.runtime.refusals.record(automation, refusal);
+        let refusal = Refusal { at: self.context.clock.now(), reason, status, request };
+        self.refusals.record(automation, refusal);
     }
 
     /// Counts and keeps a request that the HTTP layer rejected with `status` before it reached [`Ingress::receive_on`].
@@ -86,6 +86,6 @@ impl Ingress {
     /// The latest requests to an Automation that started nothing, newest first.
     #[must_use]
     pub fn refusals_of(&self, automation: &AutomationId) -> Vec<Refusal> {
-        self.runtime.refusals.of(automation)
+        self.refusals.of(automation)
     }
 }

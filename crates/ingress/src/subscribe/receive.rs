@@ -79,7 +79,7 @@ impl Ingress {
             fails,
             ..AcceptOptions::default()
         };
-        let accepted = self.runtime.accept(&route.deployment, Start { payload, origin }, options).await;
+        let accepted = self.admission.accept(&route.deployment, Start { payload, origin }, options).await;
         let Acceptance { id, accepted, .. } =
             accepted.map_err(|error| crate::hooks::rejection_for(&error, false))?;
         let answer = response::asynchronous(&webhook, &id);
@@ -104,7 +104,7 @@ impl Ingress {
         let key = Key::parse(secret, encoding, None, None).map_err(|_| refused())?;
         let url = self.event_url(&route.deployment, route.is_test);
         let proof = Verifier::Keys(verify, vec![key]);
-        trigger::verify::verify(&proof, request, &url, self.runtime.clock.now()).map(drop).map_err(|(rejection, reason)| {
+        trigger::verify::verify(&proof, request, &url, self.context.clock.now()).map(drop).map_err(|(rejection, reason)| {
             let automation = &route.deployment.automation.id;
             tracing::info!(%automation, %reason, "a request was refused: its sender could not be verified");
             rejection.with_detail(reason.to_string())

@@ -30,7 +30,6 @@ use value::redact::{LengthLimit, Redactor};
 
 pub(crate) use acceptance::PendingAcceptance;
 use accepted_events::AcceptedEvents;
-pub(crate) use accepted_events::Delivery;
 use commit::{AcceptResult, CommitState};
 use pauses::Pauses;
 pub(crate) use pauses::{Due, StepWait, Suspension, Taken, Times, Wake};
@@ -44,6 +43,7 @@ use watermark::Watermark;
 
 use crate::api::EngineEvent;
 use crate::clock::{Clock, MonotonicTime};
+use crate::context::Context;
 use crate::locks::StoreLock;
 use crate::observer::Observed;
 use crate::run::Exit;
@@ -154,6 +154,18 @@ pub(crate) struct JournalContext {
     pub(crate) clock: Arc<dyn Clock>,
     pub(crate) notices: broadcast::Sender<EngineEvent>,
     pub(crate) redactor: Redactor,
+}
+
+impl From<&Context> for JournalContext {
+    fn from(context: &Context) -> Self {
+        Self {
+            store: context.store.clone(),
+            closing: context.closing.clone(),
+            clock: context.clock.clone(),
+            notices: context.notices.clone(),
+            redactor: context.settings.redactor.clone(),
+        }
+    }
 }
 
 impl Journal {

@@ -143,7 +143,7 @@ pub(crate) async fn route(
 ) -> Result<Response, Problem> {
     let Recorded { row, events, cuts } = api.recorded(&id).await?;
     let id = row.id;
-    let automation = api.engine.runtime().automation_of(&row).await;
+    let automation = api.engine.records().automation_of(&row).await;
     let logs = export_lines(&**api.engine.store(), id).await?;
     let memory = cuts.memory();
     let format = query.format;
