@@ -8,7 +8,7 @@ use jiff::Timestamp;
 use model::AutomationId;
 use model::automation::Retention;
 use model::execution::Status;
-use store::{Capacity, ExecutionFilter, OutcomeFilter, PruneFilter, PruneRule, Store};
+use store::{Capacity, ExecutionFilter, MaintenanceStore, OutcomeFilter, PruneFilter, PruneRule};
 
 use runtime::{MonotonicTime, Records};
 
@@ -72,7 +72,7 @@ enum Old {
 
 impl Old {
     /// Deletes one batch and returns its size.
-    async fn batch(&self, store: &dyn Store) -> Result<u64, store::Error> {
+    async fn batch(&self, store: &dyn MaintenanceStore) -> Result<u64, store::Error> {
         match self {
             Self::Executions(prune) => store.prune(prune.clone(), PRUNE_BATCH).await,
             Self::Keys(before) => store.prune_keys(*before, PRUNE_BATCH).await,

@@ -3,7 +3,7 @@
 use model::automation::Automation;
 use model::execution::{History, split_key};
 use serde::Serialize;
-use store::{ExecutionRow, SMALL_VALUE, Store};
+use store::{ExecutionRow, ExecutionStore, SMALL_VALUE};
 
 use crate::error::Error;
 use crate::records::Records;
@@ -56,7 +56,7 @@ impl StepAttempt {
     /// # Errors
     /// Returns an error if the store fails.
     pub async fn read(
-        store: &dyn Store,
+        store: &dyn ExecutionStore,
         row: &ExecutionRow,
         automation: &Automation,
         pauses: Option<&Pauses>,

@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use language::load::Loaded;
 use model::automation::{Automation, AutomationId, DefinitionHash};
 use serde::{Deserialize, Serialize};
-use store::{Accept, AcceptOutcome, Definition, Store};
+use store::{Accept, AcceptOutcome, Definition, DefinitionStore, Store};
 use text::diagnostic::Source;
 
 /// The first character of a packed definition, with which no YAML file begins.
@@ -109,7 +109,7 @@ impl StoredDefinitions {
         store.accept(accept).await
     }
 
-    async fn put(&self, store: &dyn Store, automation: &Automation) -> Result<(), store::Error> {
+    async fn put(&self, store: &dyn DefinitionStore, automation: &Automation) -> Result<(), store::Error> {
         let hash = automation.definition;
         if self.known().contains(&hash) {
             return Ok(());

@@ -10,7 +10,7 @@ use engine::Search;
 use jiff::Timestamp;
 use model::{AutomationId, ExecutionId, Status};
 use serde::{Deserialize, Serialize};
-use store::{ExecutionFilter, ExecutionRow, Page, Store};
+use store::{ExecutionFilter, ExecutionRow, ExecutionStore, Page};
 use utoipa::{IntoParams, ToSchema};
 
 use super::execution::{ExecutionView, PAGE};
@@ -62,7 +62,7 @@ impl TotalView {
     ///
     /// # Errors
     /// The store failed.
-    pub async fn read(store: &dyn Store, filter: &ExecutionFilter) -> Result<Self, store::Error> {
+    pub async fn read(store: &dyn ExecutionStore, filter: &ExecutionFilter) -> Result<Self, store::Error> {
         let count = store.count_executions(filter, COUNTED + 1).await?;
         Ok(Self { count: count.min(COUNTED), is_at_least: count > COUNTED })
     }
