@@ -10,7 +10,6 @@ use value::{Budget, Value};
 use super::super::evaluate::expression_error;
 use super::replay::Replay;
 use super::{Began, Derivation, began};
-use crate::error::Error;
 use crate::records::Records;
 
 /// The value of an expression in a recorded execution.
@@ -26,19 +25,16 @@ pub struct ExpressionValue {
 impl Records {
     /// Evaluates an expression with the values that its execution had where the step `step` began: in its last iteration, and at
     /// the end of the execution if the step did not run. `None` if the version that ran is no longer known, or if `expression`
-    /// is none.
-    ///
-    /// # Errors
-    /// Never.
+    /// does not compile.
     pub async fn expression_value(
         &self,
         row: &ExecutionRow,
         events: Vec<Event>,
         step: Option<&str>,
         expression: &str,
-    ) -> Result<Option<ExpressionValue>, Error> {
-        let Ok(expression) = Expression::compile(expression, Span::default()) else { return Ok(None) };
-        let Ok(deployment) = self.deployment(&row.automation, row.definition).await else { return Ok(None) };
+    ) -> Option<ExpressionValue> {
+        let expression = Expression::compile(expression, Span::default()).ok()?;
+        let deployment = self.deployment(&row.automation, row.definition).await.ok()?;
         let context = self.context.clone();
         let key = step.and_then(|step| last_key(&events, step)).map(str::to_owned);
         let id = row.id;
@@ -49,7 +45,7 @@ impl Records {
                 derivation.value(&expression, began.as_ref().map(|(key, began)| (*key, began)), budget);
             ExpressionValue { value, step: began.map(|(key, _)| key.to_owned()) }
         };
-        Ok(Some(self.context.evaluator.long(work).await))
+        Some(self.context.evaluator.long(work).await)
     }
 }
 

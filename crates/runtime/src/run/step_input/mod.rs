@@ -22,7 +22,6 @@ use super::determinism::StepClock;
 use super::evaluate::expression_error;
 use super::scope::Scope;
 use crate::context::Context;
-use crate::error::Error;
 use crate::evaluator::evaluate_url;
 use crate::inputs::is_address;
 use crate::records::Records;
@@ -82,16 +81,13 @@ impl MissingSource {
 impl Records {
     /// Derives the inputs of an attempt of a step from the events of its execution, under the budget of an evaluation; of the
     /// last attempt if `attempt` is `None`. `step` has the index of each iteration around it: `copy[2]`.
-    ///
-    /// # Errors
-    /// Never.
     pub async fn step_input(
         &self,
         row: &ExecutionRow,
         events: Vec<Event>,
         step: &str,
         attempt: Option<u32>,
-    ) -> Result<DerivedInput, Error> {
+    ) -> DerivedInput {
         let unknown = |missing| DerivedInput {
             step: step.to_owned(),
             attempt: attempt.unwrap_or(1),
@@ -100,10 +96,10 @@ impl Records {
             missing: vec![missing],
         };
         let Some(began) = began(&events, step, attempt) else {
-            return Ok(unknown(MissingSource::NotStarted));
+            return unknown(MissingSource::NotStarted);
         };
         let Ok(deployment) = self.deployment(&row.automation, row.definition).await else {
-            return Ok(unknown(MissingSource::Definition));
+            return unknown(MissingSource::Definition);
         };
         let context = self.context.clone();
         let (id, key) = (row.id, step.to_owned());
@@ -111,7 +107,7 @@ impl Records {
             let derivation = Derivation { context: &context, deployment: &deployment, id, events: &events };
             derivation.run(&key, &began, budget)
         };
-        Ok(self.context.evaluator.long(work).await)
+        self.context.evaluator.long(work).await
     }
 }
 

@@ -204,7 +204,7 @@ pub(crate) async fn hover(
         (Some(id), Some(expression)) => {
             let RecordedWhole { row, events, _memory } = api.execution(&id).await?;
             let records = api.engine.records();
-            records.expression_value(&row, events, hover.step.as_deref(), expression).await?
+            records.expression_value(&row, events, hover.step.as_deref(), expression).await
         }
         _ => None,
     };
