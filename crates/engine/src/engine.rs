@@ -93,7 +93,7 @@ impl Engine {
         let runtime = &self.runtime;
         runtime.context.tracker.spawn(runtime.context.clone().watch_store());
         if runtime.context.settings.background {
-            runtime.peers.join_peers().await?;
+            runtime.peers.join().await?;
             let unfinished = runtime.admission.recover_unfinished().await?;
             if unfinished > 0 {
                 tracing::info!(unfinished, "executions go on where they stopped");

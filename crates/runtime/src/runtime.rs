@@ -121,7 +121,7 @@ impl Runtime {
         context.tracker.spawn(admission.clone().dispatch());
         context.tracker.spawn(admission.clone().dispatch_large());
         context.tracker.spawn(admission.clone().run_wake_timers());
-        context.tracker.spawn(peers.clone().follow_peers());
+        context.tracker.spawn(peers.clone().follow());
         context.tracker.spawn(peers.clone().share_backlog());
     }
 

@@ -75,7 +75,7 @@ impl SimulatedNode {
         // As `Engine::start` does.
         joined.tokio.spawn(async move {
             let recovered = async {
-                runtime.peers.join_peers().await?;
+                runtime.peers.join().await?;
                 runtime.admission.recover_unfinished().await
             };
             match recovered.await {

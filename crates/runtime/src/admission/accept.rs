@@ -107,6 +107,7 @@ impl Admission {
         let Start { mut payload, origin } = start;
         let AcceptOptions { key, dedup_records, watermark, at_once, mut results, fails, kept, slot, .. } =
             options;
+        let has_slot = permit.is_some() || slot == Slot::Shared;
         let has_events = fails.is_some() || !kept.is_empty();
         self.mask_credentials(&deployment.automation, &mut payload, results.as_mut());
         let payload = Arc::new(payload);
@@ -119,18 +120,7 @@ impl Admission {
         };
         let already = initial_events(now, kept, fails);
         let gated = is_gated(&deployment.automation, &origin);
-        let owns_shard = || self.shards.has(&deployment.automation.id);
-        let mut admit = Admit::decide(Facts {
-            has_slot: permit.is_some() || slot == Slot::Shared,
-            has_events,
-            needs_permit: needs_permit(&deployment.automation, &origin),
-            gate: match gated {
-                false => Gate::Open,
-                true if owns_shard() => Gate::Here,
-                true => Gate::Elsewhere,
-            },
-            is_alone: self.context.store.node().is_none(),
-        });
+        let mut admit = Admit::decide(self.facts(&deployment.automation, &origin, has_slot, has_events));
         let (memory, trigger_memory) = (Share::default(), trigger_memory(&payload, results.as_ref()));
         if trigger_memory > 0
             && slot == Slot::Own
@@ -168,21 +158,28 @@ impl Admission {
         }
         self.table().count_scheduled(&deployment.automation.id, &new_run.origin);
         if admit == Admit::StoreThenRun {
-            let journal = Journal::new(
-                id,
-                &deployment.automation,
-                new_run.accepted_at,
-                JournalContext::from(&*self.context),
-            );
+            let around = JournalContext::from(&*self.context);
+            let journal = Journal::new(id, &deployment.automation, new_run.accepted_at, around);
             let run = self.begin(deployment, journal, new_run);
             self.spawn(run, permit);
-        } else if gated && !owns_shard() {
+        } else if gated && !self.shards.has(&deployment.automation.id) {
             // The shard may have moved during the write.
             self.enqueue_at_arrival(deployment, id, new_run.origin, wall_offset, trigger_memory);
         } else {
             self.enqueue([(id, &new_run.origin)], gated, wall_offset, trigger_memory);
         }
         Ok(Acceptance { id, accepted: AcceptOutcome::New, progress: None })
+    }
+
+    /// The facts that decide how a start is admitted.
+    fn facts(&self, automation: &Automation, origin: &Origin, has_slot: bool, has_events: bool) -> Facts {
+        let gate = match is_gated(automation, origin) {
+            false => Gate::Open,
+            true if self.shards.has(&automation.id) => Gate::Here,
+            true => Gate::Elsewhere,
+        };
+        let needs_permit = needs_permit(automation, origin);
+        Facts { has_slot, has_events, needs_permit, gate, is_alone: self.context.store.node().is_none() }
     }
 
     /// Masks the credentials in the payload of a start, before anything of it is stored or read.

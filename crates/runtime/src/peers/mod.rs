@@ -71,14 +71,14 @@ impl Peers {
     ///
     /// # Errors
     /// The store failed.
-    pub async fn join_peers(&self) -> Result<(), Error> {
+    pub async fn join(&self) -> Result<(), Error> {
         let own = self.context.store.take_shards().await?;
         self.shards.set(own);
         Ok(())
     }
 
     /// Follows the other nodes until the engine stops.
-    pub(crate) async fn follow_peers(self: Arc<Self>) {
+    pub(crate) async fn follow(self: Arc<Self>) {
         if self.context.store.node().is_none() {
             return;
         }

@@ -116,7 +116,7 @@ impl Stage {
             vault: None,
             doubles: Some(self.calls.clone()),
         });
-        runtime.peers.join_peers().await.expect("it joins");
+        runtime.peers.join().await.expect("it joins");
         runtime.start_tasks();
         runtime
     }
