@@ -93,7 +93,7 @@ async fn run(engine: &Engine, id: &AutomationId) -> Result<f64, Error> {
     let start = Start { payload: Payload::manual(Map::new()), origin: Origin::Manual };
     let started = Instant::now();
     let execution = engine.ingress().start(id, start).await?;
-    let outcome = engine.runtime().wait(execution).await?;
+    let outcome = engine.admission().wait(execution).await?;
     let took = started.elapsed().as_secs_f64() * 1e6;
     match outcome {
         Outcome::Succeeded { .. } => Ok(took),

@@ -8,7 +8,7 @@ use jiff::Timestamp;
 use model::Status;
 use model::automation::{AutomationId, DefinitionHash};
 use serde::{Deserialize, Serialize};
-use store::{ExecutionFilter, Page, Store};
+use store::{ExecutionFilter, ExecutionStore, Page, Store};
 use text::diagnostic::Report;
 
 use crate::error::Error;
@@ -67,7 +67,7 @@ impl ReloadPreview {
     }
 
     /// Adds the executions that would continue on a version other than the one then in force.
-    async fn count_executions(&mut self, after: &Catalog, store: &dyn Store) -> Result<(), Error> {
+    async fn count_executions(&mut self, after: &Catalog, store: &dyn ExecutionStore) -> Result<(), Error> {
         for change in &mut self.changes {
             change.executions = executions_on_other_versions(change, after, store).await?;
         }
@@ -79,7 +79,7 @@ impl ReloadPreview {
 pub(crate) async fn executions_on_other_versions(
     change: &Change,
     after: &Catalog,
-    store: &dyn Store,
+    store: &dyn ExecutionStore,
 ) -> Result<Vec<InFlightExecutions>, Error> {
     let Some(id) = AutomationId::parse(&change.id).filter(|_| change.may_leave_executions()) else {
         return Ok(Vec::new());

@@ -11,7 +11,7 @@ use ingress::Ingress;
 use jiff::Timestamp;
 use model::AutomationId;
 use model::execution::ExecutionId;
-use runtime::{Error, ReplayRequest, Runtime};
+use runtime::{Admission, Error, Records, ReplayRequest};
 use store::{ExecutionFilter, ExecutionRow, Page};
 use tokio_util::sync::CancellationToken;
 
@@ -166,7 +166,7 @@ impl Bulk {
     /// There are more than [`MAX_BULK`], or the store failed.
     pub async fn plan(
         &self,
-        runtime: &Runtime,
+        records: &Records,
         action: &BulkAction,
         selection: BulkSelection,
     ) -> Result<BulkPlan, Error> {
@@ -178,13 +178,14 @@ impl Bulk {
             BulkSelection::Ids(ids) if ids.len() > MAX_BULK => return Err(too_many()),
             BulkSelection::Ids(ids) => {
                 for id in ids {
-                    rows.push(runtime.store.execution(id).await?.ok_or(Error::NoSuchExecution(id))?);
+                    rows.push(records.context.store.execution(id).await?.ok_or(Error::NoSuchExecution(id))?);
                 }
             }
             BulkSelection::Filter(filter) => {
                 let mut before = None;
                 loop {
-                    let page = runtime.store.executions(&filter, Page { before, limit: PAGE }).await?;
+                    let page =
+                        records.context.store.executions(&filter, Page { before, limit: PAGE }).await?;
                     let Some(last) = page.last() else { break };
                     before = Some(last.id);
                     rows.extend(page);
@@ -206,9 +207,9 @@ impl Bulk {
                 let calls = match calls.get(&version) {
                     Some(calls) => *calls,
                     None => {
-                        let deployment = runtime.replayed_deployment(&row, request.original).await;
+                        let deployment = records.replayed_deployment(&row, request.original).await;
                         // A version that is not available is reported as a failure of its execution.
-                        let found = deployment.is_ok_and(|deployment| runtime.calls_out(&deployment));
+                        let found = deployment.is_ok_and(|deployment| records.calls_out(&deployment));
                         calls.insert(version, found);
                         found
                     }
@@ -227,24 +228,24 @@ impl Bulk {
     /// Too many operations run already.
     pub fn start(
         self: &Arc<Self>,
-        (runtime, ingress): (&Arc<Runtime>, &Arc<Ingress>),
+        (admission, ingress): (&Arc<Admission>, &Arc<Ingress>),
         action: BulkAction,
         ids: Vec<ExecutionId>,
         per_second: u32,
     ) -> Result<BulkProgress, Error> {
         let progress = BulkProgress {
-            id: runtime.admission.next_id(runtime.clock.now()).to_string(),
+            id: admission.ids.next(admission.context.clock.now()).to_string(),
             action: action.as_str(),
             state: BulkState::Running,
             total: ids.len(),
             done: 0,
             failed: 0,
-            started_at: runtime.clock.now(),
+            started_at: admission.context.clock.now(),
             finished_at: None,
             started: Vec::new(),
             failures: Vec::new(),
         };
-        let stop = runtime.closing.child_token();
+        let stop = admission.context.closing.child_token();
         {
             let mut operations = self.operations();
             let is_running = |operation: &&Operation| operation.progress.state == BulkState::Running;
@@ -259,9 +260,9 @@ impl Bulk {
             operations.push_back(Operation { progress: progress.clone(), stop: stop.clone() });
         }
         let (bulk, id) = (self.clone(), progress.id.clone());
-        let work = Work { bulk, runtime: runtime.clone(), ingress: ingress.clone(), id, action };
+        let work = Work { bulk, admission: admission.clone(), ingress: ingress.clone(), id, action };
         let pause = Duration::from_secs(1) / per_second.clamp(1, MAX_BULK_PER_SECOND);
-        runtime.tracker.spawn(work.run(ids, pause, stop));
+        admission.context.tracker.spawn(work.run(ids, pause, stop));
         Ok(progress)
     }
 }
@@ -269,7 +270,7 @@ impl Bulk {
 /// A running operation.
 struct Work {
     bulk: Arc<Bulk>,
-    runtime: Arc<Runtime>,
+    admission: Arc<Admission>,
     ingress: Arc<Ingress>,
     id: String,
     action: BulkAction,
@@ -277,7 +278,7 @@ struct Work {
 
 impl Work {
     async fn run(self, ids: Vec<ExecutionId>, pause: Duration, stop: CancellationToken) {
-        let clock = self.runtime.clock.clone();
+        let clock = self.admission.context.clock.clone();
         let mut state = BulkState::Finished;
         for (index, id) in ids.into_iter().enumerate() {
             if index > 0 {
@@ -312,13 +313,13 @@ impl Work {
 
     /// Applies the action to one execution, and waits while too many executions wait.
     async fn one(&self, id: ExecutionId, stop: &CancellationToken) -> Result<Option<ExecutionId>, Error> {
-        let runtime = &self.runtime;
+        let admission = &self.admission;
         let request = match &self.action {
-            BulkAction::Cancel(reason) => return runtime.cancel(id, reason).await.map(|_| None),
+            BulkAction::Cancel(reason) => return admission.cancel(id, reason).await.map(|_| None),
             BulkAction::Replay(request) => request,
         };
         loop {
-            let replayed = match runtime.plan_replay(id, ReplayRequest::clone(request)).await {
+            let replayed = match admission.records.plan_replay(id, ReplayRequest::clone(request)).await {
                 Ok(plan) => self.ingress.replay(plan).await,
                 Err(error) => Err(error),
             };
@@ -329,7 +330,7 @@ impl Work {
                     tokio::select! {
                         biased;
                         () = stop.cancelled() => {}
-                        () = runtime.clock.sleep_for(retry_after) => {}
+                        () = admission.context.clock.sleep_for(retry_after) => {}
                     }
                 }
                 result => return result.map(Some),

@@ -8,7 +8,10 @@ use catalog::{
 };
 use ingress::Ingress;
 use model::{AutomationId, Backoff};
-use runtime::{Clock, EngineEvent, Error, Runtime, Settings, Vault};
+use runtime::{
+    Admission, Clock, Connections, Context, DeploymentTimes, EngineEvent, Error, Peers, Records, Runtime,
+    Settings, Status, Vault,
+};
 use store::{News, Store};
 use tokio::sync::{broadcast, watch};
 
@@ -63,7 +66,7 @@ impl Engine {
         let loader = Arc::new(Loader::new(&settings.dir, builtin.clone(), store.addresses().await?));
         let generations = Arc::new(Generations::new(&settings.data_dir));
         let runtime = Runtime::new(settings, store, vault, clock, builtin).await?;
-        let ingress = Ingress::new(runtime.clone());
+        let ingress = Ingress::new(&runtime);
         let engine = Self {
             ingress,
             runtime,
@@ -88,22 +91,22 @@ impl Engine {
 
     async fn start_tasks(&self) -> Result<(), Error> {
         let runtime = &self.runtime;
-        runtime.tracker.spawn(runtime.clone().watch_store());
-        if runtime.settings.background {
-            runtime.join_peers().await?;
-            let unfinished = runtime.recover_unfinished().await?;
+        runtime.context.tracker.spawn(runtime.context.clone().watch_store());
+        if runtime.context.settings.background {
+            runtime.peers.join().await?;
+            let unfinished = runtime.admission.recover_unfinished().await?;
             if unfinished > 0 {
                 tracing::info!(unfinished, "executions go on where they stopped");
             }
             self.ingress.start_tasks();
-            runtime.tracker.spawn(self.clone().follow_addresses());
-            runtime.tracker.spawn(self.clone().follow_generations());
-            runtime.tracker.spawn(retention::run(runtime.clone()));
-            runtime.tracker.spawn(runtime.clone().restore_statistics());
+            runtime.context.tracker.spawn(self.clone().follow_addresses());
+            runtime.context.tracker.spawn(self.clone().follow_generations());
+            runtime.context.tracker.spawn(retention::run(runtime.records.clone()));
+            runtime.restore_statistics();
         }
         runtime.start_tasks();
-        if runtime.settings.watch {
-            runtime.tracker.spawn(watcher::run(self.clone(), runtime.closing.clone()));
+        if runtime.context.settings.watch {
+            runtime.context.tracker.spawn(watcher::run(self.clone(), runtime.context.closing.clone()));
         }
         Ok(())
     }
@@ -114,16 +117,20 @@ impl Engine {
         loop {
             tokio::select! {
                 biased;
-                () = self.runtime.closing.cancelled() => return,
+                () = self.runtime.context.closing.cancelled() => return,
                 () = self.runtime.peers.addresses.notified() => {}
             }
             let put_in_force =
                 |next: &catalog::Successor| self.put_in_force(next.after.clone(), &next.reload);
-            let store = &*self.runtime.store;
+            let store = &*self.runtime.context.store;
             if let Err(error) = self.loader.reread_addresses(store, || self.catalog(), put_in_force).await {
-                self.runtime.lost(&error);
+                self.runtime.context.lost(&error);
                 // Nobody tells of the same change again.
-                self.runtime.closing.run_until_cancelled(self.runtime.clock.sleep_for(pauses.pause())).await;
+                self.runtime
+                    .context
+                    .closing
+                    .run_until_cancelled(self.runtime.context.clock.sleep_for(pauses.pause()))
+                    .await;
                 self.runtime.peers.addresses.notify_one();
             } else {
                 pauses.reset();
@@ -135,22 +142,58 @@ impl Engine {
     /// start. Steps that still run after `grace` are aborted.
     pub async fn shutdown(&self, grace: Duration) {
         let runtime = &self.runtime;
-        runtime.closing.cancel();
+        runtime.context.closing.cancel();
         tracing::debug!("from now on nothing begins");
-        runtime.tracker.close();
+        runtime.context.tracker.close();
         tokio::select! {
-            () = runtime.tracker.wait() => {}
-            () = runtime.clock.sleep_for(grace) => {
-                runtime.abort.cancel();
-                runtime.tracker.wait().await;
+            () = runtime.context.tracker.wait() => {}
+            () = runtime.context.clock.sleep_for(grace) => {
+                runtime.context.abort.cancel();
+                runtime.context.tracker.wait().await;
             }
         }
     }
 
-    /// The runtime: executions, their events, state and secrets.
+    /// The services that all components use: memory, state, secrets and counters.
     #[must_use]
-    pub fn runtime(&self) -> &Arc<Runtime> {
-        &self.runtime
+    pub fn context(&self) -> &Arc<Context> {
+        &self.runtime.context
+    }
+
+    /// Tokens, logins and statistics of connections.
+    #[must_use]
+    pub fn connections(&self) -> &Arc<Connections> {
+        &self.runtime.connections
+    }
+
+    /// Reads stored executions and their definitions.
+    #[must_use]
+    pub fn records(&self) -> &Arc<Records> {
+        &self.runtime.records
+    }
+
+    /// The executions of this process.
+    #[must_use]
+    pub fn admission(&self) -> &Arc<Admission> {
+        &self.runtime.admission
+    }
+
+    /// The other daemons that share the store.
+    #[must_use]
+    pub fn peers(&self) -> &Arc<Peers> {
+        &self.runtime.peers
+    }
+
+    /// The times at which the definitions in force came into force.
+    #[must_use]
+    pub fn deployment_times(&self) -> &DeploymentTimes {
+        &self.runtime.deployment_times
+    }
+
+    /// How the engine is doing.
+    #[must_use]
+    pub fn status(&self) -> Status {
+        self.runtime.status()
     }
 
     /// The ingress: webhooks, polls, subscriptions and listening.
@@ -168,38 +211,38 @@ impl Engine {
     /// The settings that the engine was started with.
     #[must_use]
     pub fn settings(&self) -> &Settings {
-        &self.runtime.settings
+        &self.runtime.context.settings
     }
 
     /// The clock of the engine.
     #[must_use]
     pub fn clock(&self) -> &Arc<dyn Clock> {
-        &self.runtime.clock
+        &self.runtime.context.clock
     }
 
     /// The snapshot in force.
     #[must_use]
     pub fn catalog(&self) -> Arc<Catalog> {
-        self.runtime.catalog()
+        self.runtime.context.catalog()
     }
 
     /// The store, for reading lists, events and logs.
     #[must_use]
     pub fn store(&self) -> &Arc<dyn Store> {
-        &self.runtime.store
+        &self.runtime.context.store
     }
 
     /// Subscribes to the notices of the engine from now on.
     #[must_use]
     pub fn subscribe(&self) -> broadcast::Receiver<EngineEvent> {
-        self.runtime.notices.subscribe()
+        self.runtime.context.notices.subscribe()
     }
 
     /// The generation of the snapshot in force. A caller that only waits for reloads uses this: the engine makes no notices
     /// while nobody has subscribed to them.
     #[must_use]
     pub fn generations(&self) -> watch::Receiver<u64> {
-        self.runtime.generation.subscribe()
+        self.runtime.context.generation.subscribe()
     }
 
     /// Scans the folder now and puts its changes in force. The last good version of a file that does not load stays in
@@ -224,7 +267,7 @@ impl Engine {
     pub(crate) async fn reload_at(&self, scope: ScanScope) -> ReloadSummary {
         // A task of its own: a caller that goes away must not leave a folder read and not put in force.
         let engine = self.clone();
-        let reload = self.runtime.tracker.spawn(async move { engine.reload_now(scope).await });
+        let reload = self.runtime.context.tracker.spawn(async move { engine.reload_now(scope).await });
         reload.await.unwrap_or_default()
     }
 
@@ -232,17 +275,17 @@ impl Engine {
         let runtime = &self.runtime;
         let put_in_force = |next: &catalog::Successor| self.put_in_force(next.after.clone(), &next.reload);
         let loaded =
-            self.loader.clone().reload(scope, &*runtime.store, || self.catalog(), put_in_force).await;
+            self.loader.clone().reload(scope, &*runtime.context.store, || self.catalog(), put_in_force).await;
         let unchanged =
             || ReloadSummary { generation: self.catalog().generation(), ..ReloadSummary::default() };
         match loaded {
             Ok(Some(next)) => {
-                next.log(&*runtime.store, runtime.clock.now()).await;
+                next.log(&*runtime.context.store, runtime.context.clock.now()).await;
                 next.reload
             }
             Ok(None) => unchanged(),
             Err(error) => {
-                runtime.lost(&error);
+                runtime.context.lost(&error);
                 unchanged()
             }
         }
@@ -255,16 +298,16 @@ impl Engine {
     pub async fn rotate_address(&self, id: &AutomationId, kind: AddressKind) -> Result<(), Error> {
         self.catalog().find(id.as_str())?;
         let put_in_force = |next: &catalog::Successor| self.put_in_force(next.after.clone(), &next.reload);
-        let (loader, store) = (self.loader.clone(), &*self.runtime.store);
+        let (loader, store) = (self.loader.clone(), &*self.runtime.context.store);
         match loader.rotate_address(id, kind, store, || self.catalog(), put_in_force).await {
             Ok(Some(_)) => {
-                self.runtime.store.tell(None, News::Addresses);
+                self.runtime.context.store.tell(None, News::Addresses);
                 tracing::info!(automation = %id, ?kind, "the address was replaced");
                 Ok(())
             }
             Ok(None) => Err(Error::Input(format!("`{id}` has no address: no request has ever started it"))),
             Err(error) => {
-                self.runtime.lost(&error);
+                self.runtime.context.lost(&error);
                 Err(error.into())
             }
         }
@@ -285,7 +328,7 @@ impl Engine {
         files: Vec<ProjectFile>,
         overlay: bool,
     ) -> Result<ReloadPreview, Error> {
-        let (store, now) = (&*self.runtime.store, self.runtime.clock.now());
+        let (store, now) = (&*self.runtime.context.store, self.runtime.context.clock.now());
         Ok(self.loader.clone().preview_files(files, overlay, self.catalog(), store, now).await?)
     }
 
@@ -302,18 +345,18 @@ impl Engine {
     /// # Errors
     /// The store cannot be read.
     pub async fn preview_reload(&self) -> Result<ReloadPreview, Error> {
-        let (store, now) = (&*self.runtime.store, self.runtime.clock.now());
+        let (store, now) = (&*self.runtime.context.store, self.runtime.context.clock.now());
         Ok(self.loader.clone().preview(PreviewFiles::OnDisk, self.catalog(), store, now).await?)
     }
 
     /// A handle on parts that were put together elsewhere.
     #[cfg(test)]
     pub(crate) fn from_parts(runtime: Arc<Runtime>) -> Self {
-        let settings = &runtime.settings;
-        let loader = Loader::new(&settings.dir, runtime.catalog().registry().clone(), Vec::new());
+        let settings = &runtime.context.settings;
+        let loader = Loader::new(&settings.dir, runtime.context.catalog().registry().clone(), Vec::new());
         let generations = Arc::new(Generations::new(&settings.data_dir));
         Self {
-            ingress: Ingress::new(runtime.clone()),
+            ingress: Ingress::new(&runtime),
             runtime,
             loader: Arc::new(loader),
             edits: Arc::default(),

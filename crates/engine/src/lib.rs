@@ -63,8 +63,8 @@ pub use fix::{FixedText, fix_text};
 pub use generations::{Deploy, DeployError, Deployed, RunningDefinitions, deployable_files};
 pub use ingress::{
     AnsweredBy, Caller, CallerAnswer, Capture, ForwardError, Ingress, ListenError, ListenView, MAX_CAPTURES,
-    MAX_LISTEN_TIME, NonTrigger, PayloadError, PayloadPreview, PayloadProblem, PollError, PollView,
-    RouteMatch, SavedPayload, SubscriptionError, Verdict, VersionedPayload, caller,
+    MAX_LISTEN_TIME, NonTrigger, PayloadError, PayloadPreview, PayloadProblem, PollError, PollView, Refusal,
+    RefusedRequest, RouteMatch, SavedPayload, SubscriptionError, Verdict, VersionedPayload, caller,
 };
 pub use inspect::{Inspection, StepPlace, Structure, inspect_text};
 pub use preview::{ScheduleWords, preview_schedule, schema};
@@ -73,11 +73,10 @@ pub use runtime::{
     Answer, AnsweredQuestion, AutomationStatistics, Clock, ClusterClock, ConcurrencyWait, ConnectionReport,
     ConnectionState, ConnectionTest, DerivedInput, EngineEvent, Error, ExpressionValue, Health, KeySource,
     Limits, ListedSecret, LoginCallback, LoginState, MAX_WINDOW_HOURS, ManualClock, Metrics, MissingSource,
-    MonotonicTime, Outcomes, Pause, PauseKind, Pauses, Pending, QueueStatus, ReadMemory, Refusal,
-    RefusedRequest, RepeatedCall, ReplayPlan, ReplayRequest, ResumeTokens, Rotation, Runtime, SecretSource,
-    Settings, SignalError, Start, StartedLogin, StateScope, StateValue, Status, StepAttempt, StoredSecret,
-    StreamingBody, SystemClock, Vault, Version, exposed_secret_files, is_secret_name, is_secret_set,
-    read_definition, secret_files,
+    MonotonicTime, Outcomes, Pause, PauseKind, Pauses, Pending, QueueStatus, ReadMemory, RepeatedCall,
+    ReplayPlan, ReplayRequest, ResumeTokens, Rotation, SecretSource, Settings, SignalError, Start,
+    StartedLogin, StateScope, StateValue, Status, StepAttempt, StoredSecret, StreamingBody, SystemClock,
+    Vault, Version, exposed_secret_files, is_secret_name, is_secret_set, read_definition, secret_files,
 };
 pub use search::{Search, SearchResult};
 pub use test_draft::TestDraft;

@@ -8,9 +8,9 @@ use jiff::Timestamp;
 use model::AutomationId;
 use model::automation::Retention;
 use model::execution::Status;
-use store::{Capacity, ExecutionFilter, OutcomeFilter, PruneFilter, PruneRule, Store};
+use store::{Capacity, ExecutionFilter, MaintenanceStore, OutcomeFilter, PruneFilter, PruneRule};
 
-use runtime::{MonotonicTime, Runtime};
+use runtime::{MonotonicTime, Records};
 
 /// Interval of the periodic deletion, and maximum number of executions per batch.
 const PRUNE_EVERY: Duration = Duration::from_secs(3600);
@@ -33,29 +33,29 @@ const KEY_RETENTION: Duration = Duration::from_secs(30 * 86_400);
 const EXPIRED_RETENTION: Duration = Duration::from_secs(3600);
 
 /// Deletes old data until the engine stops.
-pub(crate) async fn run(runtime: Arc<Runtime>) {
-    let mut due = runtime.clock.monotonic_now();
+pub(crate) async fn run(records: Arc<Records>) {
+    let mut due = records.context.clock.monotonic_now();
     let mut room = RoomMaker::default();
     loop {
-        if runtime.clock.monotonic_now() >= due {
+        if records.context.clock.monotonic_now() >= due {
             // One node at a time: what it deletes is gone for all.
-            match runtime.store.try_lock(LOCK).await {
+            match records.context.store.try_lock(LOCK).await {
                 Ok(true) => {
-                    apply_rules(&runtime).await;
-                    runtime.store.unlock(LOCK);
+                    apply_rules(&records).await;
+                    records.context.store.unlock(LOCK);
                 }
                 Ok(false) => {}
-                Err(error) => runtime.lost(&error),
+                Err(error) => records.context.lost(&error),
             }
-            due = runtime.clock.monotonic_now().after(PRUNE_EVERY);
+            due = records.context.clock.monotonic_now().after(PRUNE_EVERY);
         }
-        room.make(&runtime).await;
+        room.make(&records).await;
         let next = room.not_before.map_or(due, |not_before| due.min(not_before));
         tokio::select! {
             biased;
-            () = runtime.closing.cancelled() => return,
-            () = runtime.room_wanted.notified() => {}
-            () = runtime.clock.sleep_until_monotonic(next) => {}
+            () = records.context.closing.cancelled() => return,
+            () = records.context.room_wanted.notified() => {}
+            () = records.context.clock.sleep_until_monotonic(next) => {}
         }
     }
 }
@@ -72,7 +72,7 @@ enum Old {
 
 impl Old {
     /// Deletes one batch and returns its size.
-    async fn batch(&self, store: &dyn Store) -> Result<u64, store::Error> {
+    async fn batch(&self, store: &dyn MaintenanceStore) -> Result<u64, store::Error> {
         match self {
             Self::Executions(prune) => store.prune(prune.clone(), PRUNE_BATCH).await,
             Self::Keys(before) => store.prune_keys(*before, PRUNE_BATCH).await,
@@ -82,12 +82,12 @@ impl Old {
     }
 
     /// Deletes batches until nothing is left or the engine stops. Returns the total.
-    async fn all(&self, runtime: &Runtime) -> Result<u64, store::Error> {
+    async fn all(&self, records: &Records) -> Result<u64, store::Error> {
         let mut all = 0;
         loop {
-            let count = self.batch(&*runtime.store).await?;
+            let count = self.batch(&*records.context.store).await?;
             all += count;
-            if count < u64::from(PRUNE_BATCH) || runtime.closing.is_cancelled() {
+            if count < u64::from(PRUNE_BATCH) || records.context.closing.is_cancelled() {
                 return Ok(all);
             }
         }
@@ -95,38 +95,38 @@ impl Old {
 }
 
 /// Applies all retention rules and deletes leftovers of crashes.
-async fn apply_rules(runtime: &Runtime) {
-    let (mut deleted, now) = (0, runtime.clock.now());
-    for prune in rules(runtime) {
-        match Old::Executions(prune).all(runtime).await {
+async fn apply_rules(records: &Records) {
+    let (mut deleted, now) = (0, records.context.clock.now());
+    for prune in rules(records) {
+        match Old::Executions(prune).all(records).await {
             Ok(count) => deleted += count,
-            Err(error) => return runtime.lost(&error),
+            Err(error) => return records.context.lost(&error),
         }
     }
     if deleted > 0 {
-        runtime.forget_stored_definitions();
+        records.forget_stored_definitions();
         tracing::info!(executions = deleted, "cleared away executions that are kept no longer");
     }
     let ago = |age| now.checked_sub(age).unwrap_or(Timestamp::MIN);
     for old in [Old::Keys(ago(KEY_RETENTION)), Old::State(ago(EXPIRED_RETENTION)), Old::Sendings(now)] {
-        if let Err(error) = old.all(runtime).await {
-            return runtime.lost(&error);
+        if let Err(error) = old.all(records).await {
+            return records.context.lost(&error);
         }
     }
-    match runtime.store.collect_garbage().await {
+    match records.context.store.collect_garbage().await {
         Ok(0) => {}
         Ok(files) => tracing::info!(files, "removed files that a crash had left beside the store"),
-        Err(error) => runtime.lost(&error),
+        Err(error) => records.context.lost(&error),
     }
 }
 
 /// Returns the deletions that are due: by the rules of the Automations in force, and by those of the daemon for all
 /// others.
-fn rules(runtime: &Runtime) -> Vec<PruneFilter> {
-    let (catalog, now) = (runtime.catalog.load_full(), runtime.clock.now());
+fn rules(records: &Records) -> Vec<PruneFilter> {
+    let (catalog, now) = (records.context.catalog.load_full(), records.context.clock.now());
     // Of nodes that share a store, one set of rules is in force for all.
-    let shared = runtime.store.shared_settings();
-    let daemon = shared.map_or(runtime.settings.retention, |shared| shared.retention);
+    let shared = records.context.store.shared_settings();
+    let daemon = shared.map_or(records.context.settings.retention, |shared| shared.retention);
     let own: Vec<(AutomationId, Retention)> = catalog
         .automations()
         .filter_map(|deployment| Some((deployment.automation.id.clone(), deployment.automation.retention?)))
@@ -181,19 +181,19 @@ struct RoomMaker {
 }
 
 impl RoomMaker {
-    async fn make(&mut self, runtime: &Runtime) {
-        let now = runtime.clock.monotonic_now();
-        if runtime.store.capacity() == Capacity::Ample {
+    async fn make(&mut self, records: &Records) {
+        let now = records.context.clock.monotonic_now();
+        if records.context.store.capacity() == Capacity::Ample {
             *self = Self::default();
             return;
         }
         if self.not_before.is_some_and(|not_before| now < not_before) {
             return;
         }
-        if let Err(error) = self.make_once(runtime).await {
-            runtime.lost(&error);
+        if let Err(error) = self.make_once(records).await {
+            records.context.lost(&error);
         }
-        if runtime.store.capacity() == Capacity::Ample {
+        if records.context.store.capacity() == Capacity::Ample {
             *self = Self::default();
         } else {
             // Each start asks for room meanwhile.
@@ -202,8 +202,8 @@ impl RoomMaker {
     }
 
     /// Deletes batches until there is enough room, or the bound of a clean-up is reached.
-    async fn make_once(&mut self, runtime: &Runtime) -> Result<(), store::Error> {
-        let store = &runtime.store;
+    async fn make_once(&mut self, records: &Records) -> Result<(), store::Error> {
+        let store = &records.context.store;
         if !store.try_lock(LOCK).await? {
             // Another node makes room.
             return Ok(());
@@ -211,7 +211,7 @@ impl RoomMaker {
         let cleaned = match store.measure().await {
             // Another node has made room since this one measured.
             Ok(Capacity::Ample) => Ok((0, true)),
-            Ok(_) => delete_oldest(runtime).await,
+            Ok(_) => delete_oldest(records).await,
             Err(error) => Err(error),
         };
         store.unlock(LOCK);
@@ -219,7 +219,7 @@ impl RoomMaker {
         let capacity = store.capacity();
         let is_stuck = deleted == 0 && !has_more && capacity != Capacity::Ample;
         if deleted > 0 {
-            runtime.forget_stored_definitions();
+            records.forget_stored_definitions();
             tracing::warn!(
                 executions = deleted,
                 is_enough = capacity == Capacity::Ample,
@@ -238,14 +238,14 @@ impl RoomMaker {
 
 /// Deletes the oldest ended executions until the store has enough room, at most a share of them. Returns the number of deleted ones,
 /// and true if another clean-up could delete more.
-async fn delete_oldest(runtime: &Runtime) -> Result<(u64, bool), store::Error> {
-    let store = &runtime.store;
+async fn delete_oldest(records: &Records) -> Result<(u64, bool), store::Error> {
+    let store = &records.context.store;
     let status = Status::ALL.into_iter().filter(|status| status.is_terminal()).collect();
     let ended = ExecutionFilter { status, ..ExecutionFilter::default() };
     let ended = store.count_executions(&ended, MOST_COUNTED).await?;
     let (deletable, most) = bounds(ended);
     let mut deleted = 0;
-    while deleted < most && store.capacity() != Capacity::Ample && !runtime.closing.is_cancelled() {
+    while deleted < most && store.capacity() != Capacity::Ample && !records.context.closing.is_cancelled() {
         let batch = u32::try_from(most - deleted).unwrap_or(u32::MAX).min(ROOM_BATCH);
         let count = store.prune(PruneFilter::new(PruneRule::Oldest), batch).await?;
         deleted += count;
@@ -301,7 +301,7 @@ mod tests {
         let clock = ManualClock::new(Timestamp::UNIX_EPOCH);
         let little = Arc::new(LittleRoom::default());
         let options = connector::HttpOptions::default();
-        let runtime = Runtime::from_parts(RuntimeParts {
+        let records = runtime::Runtime::from_parts(RuntimeParts {
             settings: Settings::new(folder.path()),
             store: store::Memory::default().join(little.clone()).1,
             secret: Secret::new([7; 32]),
@@ -313,16 +313,18 @@ mod tests {
             isolation: Isolation::none(),
             vault: None,
             doubles: None,
-        });
+        })
+        .records
+        .clone();
         let (mut room, reads) = (RoomMaker::default(), || little.0.load(Ordering::Relaxed));
-        room.make(&runtime).await;
+        room.make(&records).await;
         let of_one = reads();
         assert!(of_one > 0, "it looked what may go");
         // As after each start.
-        room.make(&runtime).await;
+        room.make(&records).await;
         assert_eq!(reads(), of_one);
         clock.advance(ROOM_PAUSE);
-        room.make(&runtime).await;
+        room.make(&records).await;
         assert_eq!(reads(), 2 * of_one);
     }
 

@@ -8,7 +8,7 @@ use jiff::Timestamp;
 use model::automation::DefinitionHash;
 use model::execution::{Event, ExecutionId, Outcome};
 use model::{Automation, Status};
-use runtime::{Clock, Error, Pauses, ReadMemory, Runtime};
+use runtime::{Admission, Clock, Error, Pauses, ReadMemory};
 use store::{CutEvents, ExecutionFilter, ExecutionRow, HistoryRow, Page, SMALL_VALUE, Store};
 use value::redact::Mask as _;
 
@@ -102,7 +102,7 @@ impl Search {
         filter: ExecutionFilter,
         page: Page,
         time: Duration,
-        daemon: Option<&Runtime>,
+        daemon: Option<&Admission>,
     ) -> Result<SearchResult, Error> {
         let (filter, deadline) = (self.narrow(filter), clock.monotonic_now().after(time));
         let (now, definitions) = (clock.now(), HashMap::new());
@@ -140,13 +140,13 @@ struct Scan<'a> {
     now: Timestamp,
     /// The definitions of waiting executions.
     definitions: HashMap<DefinitionHash, Option<Automation>>,
-    daemon: Option<&'a Runtime>,
+    daemon: Option<&'a Admission>,
 }
 
 impl Scan<'_> {
     fn shown_status(&self, row: &ExecutionRow) -> Status {
         match self.daemon {
-            Some(daemon) => daemon.admission.shown_status(row),
+            Some(daemon) => daemon.shown_status(row),
             None => self.search.shown_status(row),
         }
     }
@@ -207,7 +207,7 @@ impl Scan<'_> {
 
     async fn contains(&self, row: &ExecutionRow, text: &str) -> Result<bool, Error> {
         let text = text.to_lowercase();
-        let hidden = self.daemon.map(Runtime::resume_tokens);
+        let hidden = self.daemon.map(|daemon| daemon.context.resume_tokens());
         let has = Arc::new(move |place: &str| {
             let masked = hidden.as_ref().and_then(|hidden| hidden.masked_text(place));
             masked.as_deref().unwrap_or(place).to_lowercase().contains(&text)
@@ -255,7 +255,7 @@ impl Scan<'_> {
     /// Reserves memory for the events of an execution and one large value at a time.
     async fn reserve(&self, row: &ExecutionRow) -> Result<Option<ReadMemory>, Error> {
         match self.daemon {
-            Some(daemon) => daemon.reserve_for_cut_events(row).await.map(Some),
+            Some(daemon) => daemon.context.reserve_for_cut_events(row).await.map(Some),
             None => Ok(None),
         }
     }

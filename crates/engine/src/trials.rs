@@ -139,20 +139,20 @@ impl Engine {
             rows.push(self.store().execution(*id).await?.ok_or(Error::NoSuchExecution(*id))?);
         }
         rows.retain(|row| row.events <= MAX_EVENTS);
-        self.runtime().reserve_for_events(&rows).await
+        self.context().reserve_for_events(&rows).await
     }
 
     /// Reads a recorded execution with the version that it ran on; an error if it cannot be tried.
     pub(crate) async fn recorded(&self, id: ExecutionId) -> Result<Result<RecordedExecution, String>, Error> {
-        let (runtime, store) = (self.runtime(), self.store());
+        let store = self.store();
         let row = store.execution(id).await?.ok_or(Error::NoSuchExecution(id))?;
         if row.events > MAX_EVENTS {
             return Ok(Err(format!("it has more than {MAX_EVENTS} events")));
         }
         let events = store.events(id).await?.ok_or(Error::NoSuchExecution(id))?;
-        Ok(match runtime.replayed_deployment(&row, true).await {
+        Ok(match self.records().replayed_deployment(&row, true).await {
             Ok(automation) => {
-                Ok(RecordedExecution { id, automation, events, secret: runtime.secret.clone() })
+                Ok(RecordedExecution { id, automation, events, secret: self.context().secret.clone() })
             }
             Err(Error::NotReplayable(reason)) => Err(reason),
             Err(error) => return Err(error),

@@ -77,13 +77,12 @@ impl Ingress {
         let unreadable = |error: serde_json::Error| ForwardError::Unreadable(error.to_string());
         let command = Command { automation: automation.clone(), operation };
         let body = serde_json::to_vec(&command).map_err(unreadable)?;
-        let reply =
-            self.runtime.ask_shard(automation, body, patience).await.map_err(|error| match error {
-                runtime::Error::Closing => ForwardError::Closing,
-                runtime::Error::Store(error) => ForwardError::Store(error),
-                runtime::Error::Unanswered => ForwardError::Unanswered(automation.clone()),
-                other => ForwardError::Unreadable(other.to_string()),
-            })?;
+        let reply = self.peers.ask_shard(automation, body, patience).await.map_err(|error| match error {
+            runtime::Error::Closing => ForwardError::Closing,
+            runtime::Error::Store(error) => ForwardError::Store(error),
+            runtime::Error::Unanswered => ForwardError::Unanswered(automation.clone()),
+            other => ForwardError::Unreadable(other.to_string()),
+        })?;
         serde_json::from_slice(&reply).map_err(unreadable)
     }
 
@@ -96,7 +95,8 @@ impl Ingress {
         options: &AcceptOptions,
     ) -> bool {
         let automation = &deployment.automation;
-        let Some(bytes) = self.runtime.trigger_memory_elsewhere(automation, start, options.results.as_ref())
+        let Some(bytes) =
+            self.admission.trigger_memory_elsewhere(automation, start, options.results.as_ref())
         else {
             return true;
         };
@@ -123,7 +123,7 @@ impl ShardRequests for ForwardedOperations {
                 serde_json::to_vec(&ingress.answer_listen(&automation, request).await?).ok()
             }
             Operation::TriggerMemory(bytes) => {
-                serde_json::to_vec(&ingress.runtime.has_trigger_memory(bytes).await).ok()
+                serde_json::to_vec(&ingress.admission.has_trigger_memory(bytes).await).ok()
             }
             Operation::Subscriptions(operation) => {
                 serde_json::to_vec(&ingress.answer_subscriptions(&automation, operation).await?).ok()

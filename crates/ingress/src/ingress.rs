@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use catalog::ReloadSummary;
-use runtime::Runtime;
+use runtime::{Admission, Connections, Context, Peers, Runtime};
 use store::Shard;
 use tokio::sync::Semaphore;
 
@@ -12,6 +12,7 @@ use crate::forward::ForwardedOperations;
 use crate::hooks::RateLimits;
 use crate::listen::Listeners;
 use crate::poll::Polls;
+use crate::refusals::RefusalLog;
 use crate::subscribe::Subscriptions;
 
 /// Large bodies of requests that are inflated at one time.
@@ -21,7 +22,12 @@ const INFLATING_SMALL: usize = 8;
 
 /// Everything that starts executions: webhooks, schedules, polls, subscriptions to events, and listening for tests.
 pub struct Ingress {
-    pub(crate) runtime: Arc<Runtime>,
+    pub(crate) context: Arc<Context>,
+    pub(crate) connections: Arc<Connections>,
+    pub(crate) admission: Arc<Admission>,
+    pub(crate) peers: Arc<Peers>,
+    /// The latest requests that started nothing.
+    pub(crate) refusals: RefusalLog,
     pub(crate) hooks: RateLimits,
     /// The right to inflate a large body of a request: each may take 25 MiB.
     pub(crate) inflating: Semaphore,
@@ -36,9 +42,13 @@ pub struct Ingress {
 impl Ingress {
     /// The ingress of a runtime. Nothing is started before [`Ingress::start_tasks`].
     #[must_use]
-    pub fn new(runtime: Arc<Runtime>) -> Arc<Self> {
+    pub fn new(runtime: &Runtime) -> Arc<Self> {
         Arc::new(Self {
-            runtime,
+            context: runtime.context.clone(),
+            connections: runtime.connections.clone(),
+            admission: runtime.admission.clone(),
+            peers: runtime.peers.clone(),
+            refusals: RefusalLog::default(),
             hooks: RateLimits::default(),
             inflating: Semaphore::new(INFLATING),
             inflating_small: Semaphore::new(INFLATING_SMALL),
@@ -51,8 +61,8 @@ impl Ingress {
 
     /// Starts the tasks that fire schedules, polls, and keep subscriptions. They end when the runtime closes.
     pub fn start_tasks(self: &Arc<Self>) {
-        let tracker = &self.runtime.tracker;
-        self.runtime.peers.set_shard_requests(Box::new(ForwardedOperations(Arc::downgrade(self))));
+        let tracker = &self.context.tracker;
+        self.peers.set_shard_requests(Box::new(ForwardedOperations(Arc::downgrade(self))));
         tracker.spawn(self.clone().follow_shards());
         self.start_schedules();
         tracker.spawn(crate::poll::run(self.clone()));
@@ -61,31 +71,31 @@ impl Ingress {
 
     /// Starts the task that fires schedules.
     pub fn start_schedules(self: &Arc<Self>) {
-        self.runtime.tracker.spawn(crate::scheduler::run(self.clone()));
+        self.context.tracker.spawn(crate::scheduler::run(self.clone()));
     }
 
     /// Hands the automations of shards that this node gets or gives up to the schedules, polls and subscriptions, until the engine
     /// stops.
     async fn follow_shards(self: Arc<Self>) {
-        let mut shards = self.runtime.peers.shards.subscribe();
+        let mut shards = self.peers.shards.subscribe();
         let mut before = *shards.borrow_and_update();
         loop {
             tokio::select! {
                 biased;
-                () = self.runtime.closing.cancelled() => return,
+                () = self.context.closing.cancelled() => return,
                 changed = shards.changed() => if changed.is_err() {
                     return;
                 },
             }
             let now = *shards.borrow_and_update();
             let moved = std::mem::replace(&mut before, now).difference(now);
-            let catalog = self.runtime.catalog.load();
+            let catalog = self.context.catalog.load();
             let ids = catalog.automations().map(|deployment| &deployment.automation.id);
             let ids: Vec<_> = ids.filter(|id| moved.contains(Shard::of(id))).cloned().collect();
             if !ids.is_empty() {
                 self.changes.add_moved(&ids);
                 // The timers look at their changes.
-                self.runtime.generation.send_modify(|_| {});
+                self.context.generation.send_modify(|_| {});
             }
         }
     }
@@ -94,8 +104,9 @@ impl Ingress {
     /// the changed ones to the schedules, polls and subscriptions.
     pub fn on_reload(&self, reload: &ReloadSummary) {
         self.hooks.forget(&reload.removed);
+        self.refusals.forget(&reload.removed);
         self.hooks.forget_keys(&reload.changed);
-        if self.runtime.settings.background {
+        if self.context.settings.background {
             // The listeners take them away; where there are none they would stay for ever.
             self.changes.add(&reload.rechecked);
         }

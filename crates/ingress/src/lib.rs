@@ -12,6 +12,7 @@
 //! * `manual`: starts by people
 //! * `changes`: what a reload changed for each of them
 //! * `forward`: operations on triggers that another node has
+//! * `refusals`: the latest requests that started nothing
 //! * `persist`: repeats reads and writes of the store
 
 mod changes;
@@ -22,15 +23,17 @@ mod listen;
 mod manual;
 mod persist;
 mod poll;
+mod refusals;
 mod scheduler;
 mod subscribe;
 
 pub use forward::ForwardError;
-pub use hooks::{AnsweredBy, Caller, CallerAnswer, Condition, RouteMatch, caller};
+pub use hooks::{AnsweredBy, Caller, CallerAnswer, Condition, Reply, RouteMatch, caller};
 pub use ingress::Ingress;
 pub use listen::{
     Capture, ListenError, ListenView, MAX_CAPTURES, MAX_LISTEN_TIME, NonTrigger, PayloadError,
     PayloadPreview, PayloadProblem, SavedPayload, Verdict, VersionedPayload,
 };
 pub use poll::{PollError, PollView};
+pub use refusals::{MAX_REFUSALS, Refusal, RefusedRequest};
 pub use subscribe::SubscriptionError;

@@ -16,18 +16,17 @@ impl Ingress {
     /// # Errors
     /// No automation has this id, the inputs do not fit, too many executions wait, or the store failed.
     pub async fn start(&self, id: &AutomationId, mut start: Start) -> Result<ExecutionId, Error> {
-        let runtime = &self.runtime;
-        let catalog = runtime.catalog();
+        let catalog = self.context.catalog();
         let deployment = catalog.find(id.as_str())?;
         if let Payload::Manual { inputs } = &start.payload {
             check_inputs(&deployment.automation, inputs)?;
         }
         let mut terms = AcceptOptions::default();
         if start.payload.code_result().is_none() {
-            let id = runtime.admission.next_id(runtime.clock.now());
+            let id = self.admission.ids.next(self.context.clock.now());
             terms.id = self.decide(deployment, id, &mut start.payload).await?;
         }
-        Ok(runtime.accept(deployment, start, terms).await?.id)
+        Ok(self.admission.accept(deployment, start, terms).await?.id)
     }
 
     /// Starts a replay; durable when this returns.
@@ -41,11 +40,10 @@ impl Ingress {
             if let Payload::Webhook(request) = &mut payload {
                 request.code_result = None;
             }
-            let runtime = &self.runtime;
-            let id = id.unwrap_or_else(|| runtime.admission.next_id(runtime.clock.now()));
+            let id = id.unwrap_or_else(|| self.admission.ids.next(self.context.clock.now()));
             terms.id = self.decide(&deployment, id, &mut payload).await?.or(terms.id);
         }
-        Ok(self.runtime.accept(&deployment, Start { payload, origin }, terms).await?.id)
+        Ok(self.admission.accept(&deployment, Start { payload, origin }, terms).await?.id)
     }
 
     /// Runs the code of the trigger, if it has any, and adds its decision to the payload. Returns the id of the execution if

@@ -4,14 +4,14 @@
 use std::time::Duration;
 
 use model::Backoff;
-use runtime::Runtime;
+use runtime::Context;
 
 /// The pauses between attempts.
 const PAUSES: Backoff = Backoff::new(Duration::from_millis(250), Duration::from_secs(10));
 
 /// Runs `operation` until it succeeds. Returns `None` if the engine stops before, the store has failed for good, or it refuses the
 /// operation itself: then other triggers go on.
-pub(crate) async fn until_done<T, F>(runtime: &Runtime, mut operation: impl FnMut() -> F) -> Option<T>
+pub(crate) async fn until_done<T, F>(context: &Context, mut operation: impl FnMut() -> F) -> Option<T>
 where
     F: Future<Output = Result<T, store::Error>>,
 {
@@ -21,13 +21,13 @@ where
             Ok(done) => return Some(done),
             Err(error) => {
                 if pauses.is_fresh() || !error.may_pass() {
-                    runtime.lost(&error);
+                    context.lost(&error);
                 }
                 if !error.may_pass() {
                     return None;
                 }
             }
         }
-        runtime.closing.run_until_cancelled(runtime.clock.sleep_for(pauses.pause())).await?;
+        context.closing.run_until_cancelled(context.clock.sleep_for(pauses.pause())).await?;
     }
 }

@@ -39,7 +39,7 @@ const NOT_IN_FORCE: &str = "";
 
 /// Fires schedules until the engine stops.
 pub(crate) async fn run(ingress: Arc<Ingress>) {
-    let timer = ingress.runtime.timer();
+    let timer = ingress.context.timer();
     if let Some(timetable) = Timetable::read(ingress).await {
         timer.run(timetable).await;
     }
@@ -75,7 +75,7 @@ impl Timed for Timetable {
     async fn adopt(&mut self) {
         let pending = self.ingress.changes.take(CatalogListener::Schedules);
         self.forget(&pending.moved).await;
-        let catalog = self.ingress.runtime.catalog.load_full();
+        let catalog = self.ingress.context.catalog.load_full();
         let ids = self.with_removed(&catalog, pending.automations);
         self.apply(&catalog, ids).await;
     }
@@ -86,16 +86,16 @@ impl Timed for Timetable {
     }
 
     async fn run_due(&mut self) {
-        let ticks = self.due(self.ingress.runtime.clock.now());
+        let ticks = self.due(self.ingress.context.clock.now());
         let ingress = self.ingress.clone();
         // Tasks of their own, which all threads of the runtime run.
-        let fire = |tick: Tick| ingress.runtime.tracker.spawn(tick.fire(ingress.clone()));
+        let fire = |tick: Tick| ingress.context.tracker.spawn(tick.fire(ingress.clone()));
         let fired = stream::iter(ticks).map(fire).buffer_unordered(MAX_CONCURRENT);
         let fired = fired.filter_map(async |ended| {
             ended.inspect_err(|error| tracing::error!(%error, "a schedule could not be fired")).ok().flatten()
         });
         let fired: Vec<Fired> = fired.collect().await;
-        let now = self.ingress.runtime.clock.now();
+        let now = self.ingress.context.clock.now();
         let mut is_save_due = self.save_at.is_some_and(|at| at <= now);
         for Fired { automation, is_stored, unfinished, unsaved } in fired {
             if is_stored {
@@ -115,8 +115,8 @@ impl Timed for Timetable {
 
 impl Timetable {
     async fn read(ingress: Arc<Ingress>) -> Option<Self> {
-        let runtime = &ingress.runtime;
-        let stored = until_done(runtime, || runtime.store.watermarks()).await?.into_iter();
+        let context = &ingress.context;
+        let stored = until_done(context, || context.store.watermarks()).await?.into_iter();
         let stored = stored.map(|watermark| (watermark.automation.clone(), watermark)).collect();
         Some(Self {
             ingress,
@@ -141,9 +141,9 @@ impl Timetable {
                 self.order.remove(&(at, id.clone()));
             }
         }
-        let runtime = &self.ingress.runtime;
+        let context = &self.ingress.context;
         // Without its watermark a schedule would begin now, and lose the instants before.
-        let stored = until_done(runtime, || runtime.store.watermarks()).await;
+        let stored = until_done(context, || context.store.watermarks()).await;
         let stored = stored.into_iter().flatten().filter(|watermark| moved.contains(&watermark.automation));
         self.stored.extend(stored.map(|watermark| (watermark.automation.clone(), watermark)));
     }
@@ -161,14 +161,14 @@ impl Timetable {
     /// Applies the schedules of these Automations from a snapshot. An unchanged schedule keeps its watermark.
     async fn apply(&mut self, catalog: &Catalog, ids: BTreeSet<AutomationId>) {
         let ingress = &self.ingress;
-        let now = ingress.runtime.clock.now();
+        let now = ingress.context.clock.now();
         let mut fresh = HashMap::new();
         for id in ids {
             let before = self.entries.remove(&id);
             if let Some(at) = before.as_ref().and_then(|entry| entry.next) {
                 self.order.remove(&(at, id.clone()));
             }
-            if !ingress.runtime.peers.shards.has(&id) {
+            if !ingress.peers.shards.has(&id) {
                 // Another node fires it.
                 continue;
             }
@@ -209,30 +209,30 @@ impl Timetable {
     /// Stores the watermarks that no execution is stored with. The instants of other schedules do not wait for a store that refuses
     /// one: it is repeated after growing pauses.
     async fn save(&mut self) {
-        let runtime = &self.ingress.runtime;
+        let context = &self.ingress.context;
         let is_first = self.save_pauses.is_fresh();
         let save = async |watermark: &Watermark| {
             // Otherwise the node that has the schedule now stores it.
-            let _hold = runtime.hold_shard(&watermark.automation)?;
+            let _hold = self.ingress.peers.shards.hold(&watermark.automation)?;
             let accept = Accept { watermark: Some(watermark.clone()), ..Accept::default() };
-            let error = runtime.store.accept(&accept).await.err()?;
+            let error = context.store.accept(&accept).await.err()?;
             if is_first || !error.may_pass() {
-                runtime.lost(&error);
+                context.lost(&error);
             }
             error.may_pass().then(|| watermark.automation.clone())
         };
         let left = stream::iter(self.unsaved.values()).map(save).buffer_unordered(MAX_CONCURRENT);
         let left = left.filter_map(std::future::ready).collect();
         // When the engine stops, the next start of the daemon looks at the instants again.
-        let left: Option<HashSet<AutomationId>> = runtime.closing.run_until_cancelled(left).await;
-        let left = left.filter(|_| runtime.accepting()).unwrap_or_default();
+        let left: Option<HashSet<AutomationId>> = context.closing.run_until_cancelled(left).await;
+        let left = left.filter(|_| context.accepting()).unwrap_or_default();
         self.unsaved.retain(|id, _| left.contains(id));
         self.save_at = if left.is_empty() {
             self.save_pauses.reset();
             None
         } else {
             let pause = SignedDuration::try_from(self.save_pauses.pause()).unwrap_or(RETRY_DELAY);
-            Some(after(runtime.clock.now(), pause))
+            Some(after(context.clock.now(), pause))
         };
     }
 
@@ -246,7 +246,7 @@ impl Timetable {
             self.order.pop_first();
             let Some(entry) = self.entries.get_mut(&id) else { continue };
             let tick = entry.due(now);
-            let rejections = &self.ingress.runtime.rejections;
+            let rejections = &self.ingress.context.rejections;
             rejections.count_many(Some(&id), "missed", tick.as_ref().map_or(0, |tick| tick.missed));
             ticks.extend(tick);
             if let Some(next) = entry.next {
@@ -374,7 +374,7 @@ impl Tick {
     async fn fire(self, ingress: Arc<Ingress>) -> Option<Fired> {
         let automation = &self.deployment.automation;
         // Otherwise the node that has the schedule now fires it.
-        let _hold = ingress.runtime.hold_shard(&automation.id)?;
+        let _hold = ingress.peers.shards.hold(&automation.id)?;
         let watermark = |instant| Watermark {
             automation: automation.id.clone(),
             schedule: self.fingerprint.clone(),
@@ -391,19 +391,18 @@ impl Tick {
         let mut done = self.before;
         for instant in &self.instants {
             let reached = std::mem::replace(&mut done, *instant);
-            let busy =
-                self.overlap == Overlap::Skip && ingress.runtime.admission.schedule_is_busy(&automation.id);
+            let busy = self.overlap == Overlap::Skip && ingress.admission.schedule_is_busy(&automation.id);
             if busy && self.waits {
                 return Some(fired(recorded, unfinished(reached, false)));
             }
             if busy {
-                ingress.runtime.rejections.count(Some(&automation.id), "overlap");
+                ingress.context.rejections.count(Some(&automation.id), "overlap");
                 tracing::info!(automation = %automation.id, %instant, "passed over: the last execution still runs");
                 continue;
             }
             let payload = Payload::Schedule {
                 scheduled_at: *instant,
-                started_at: ingress.runtime.clock.now(),
+                started_at: ingress.context.clock.now(),
                 timezone: self.timezone.clone(),
             };
             let Some(fails) = ingress.evaluate_trigger_condition(automation, &payload).await.start() else {
@@ -417,7 +416,7 @@ impl Tick {
                 fails,
                 ..AcceptOptions::default()
             };
-            let accepted = ingress.runtime.accept(&self.deployment, start, options).await;
+            let accepted = ingress.admission.accept(&self.deployment, start, options).await;
             match accepted {
                 // Nothing is known to be stored, so the instant is still due. If it is stored, its key makes the retry a duplicate.
                 Err(Error::Store(_)) => return Some(fired(recorded, unfinished(reached, true))),
@@ -426,9 +425,9 @@ impl Tick {
                 }
                 Ok(accepted) if accepted.accepted == AcceptOutcome::New => {
                     recorded = Some(*instant);
-                    let late = instant.duration_until(ingress.runtime.clock.now());
+                    let late = instant.duration_until(ingress.context.clock.now());
                     let late = Duration::try_from(late).unwrap_or_default();
-                    ingress.runtime.metrics.schedule_lateness.observe_duration(late);
+                    ingress.context.metrics.schedule_lateness.observe_duration(late);
                 }
                 Ok(_) => {}
                 Err(error) => {

@@ -13,7 +13,7 @@ use async_trait::async_trait;
 use connector::AnswerMemory;
 
 use crate::clock::{Clock, MonotonicTime};
-use crate::context::Runtime;
+use crate::context::Context;
 use crate::memory::{Memory, Share};
 
 /// The budgets that answers take room in.
@@ -49,7 +49,7 @@ struct Waited {
     since: Option<MonotonicTime>,
 }
 
-impl Runtime {
+impl Context {
     /// Creates the memory for answers that take room in `share`, apart from an execution.
     pub fn answer_memory<'a>(&'a self, share: &'a Share) -> Answers<'a> {
         Answers::new(self.answer_budgets(), share, Arc::default())

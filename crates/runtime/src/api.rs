@@ -5,11 +5,16 @@ use std::sync::Arc;
 
 use jiff::Timestamp;
 use model::LogLine;
-use model::action::InputSpec;
+use model::action::{ActionError, InputSpec};
 use model::automation::AutomationId;
-use model::execution::{Event, ExecutionId, Origin, WaitReason};
-use model::payload::Payload;
+use model::execution::{Event, ExecutionId, Origin, Outcome, WaitReason};
+use model::payload::{HttpResponse, Payload};
 use serde::Serialize;
+use store::{AcceptOutcome, DedupRecord, Watermark};
+use tokio::sync::watch;
+use value::Value;
+
+use crate::error::Error;
 
 /// The start of an execution: its payload and its origin.
 #[derive(Clone, Debug)]
@@ -18,6 +23,93 @@ pub struct Start {
     pub payload: Payload,
     /// The kind of start.
     pub origin: Origin,
+}
+
+/// The options of an acceptance.
+#[derive(Default)]
+pub struct AcceptOptions {
+    /// The id of the execution; `None` to create one.
+    pub id: Option<ExecutionId>,
+    /// A key that is unique in its automation.
+    pub key: Option<String>,
+    /// The deduplication keys of the request.
+    pub dedup_records: Vec<DedupRecord>,
+    /// The watermark of the schedule, committed with the execution.
+    pub watermark: Option<Watermark>,
+    /// True if the execution must start at once or be rejected.
+    pub at_once: bool,
+    /// The slot in which it runs.
+    pub slot: Slot,
+    /// `trigger.results`, if the caller has parsed the payload already.
+    pub results: Option<Value>,
+    /// An initial error: only `onError` and `finally` run, none of the main steps.
+    pub fails: Option<ActionError>,
+    /// The events that a replay keeps of the execution that it replays; as many as its origin says.
+    pub kept: Vec<Event>,
+}
+
+/// The slot in which an execution runs.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Slot {
+    /// A slot of its own, for which it may have to wait.
+    #[default]
+    Own,
+    /// The slot of the calling execution, which waits for its end.
+    Shared,
+}
+
+/// The result of a start.
+pub struct Acceptance {
+    /// The new execution, or the earlier one of the same key or request.
+    pub id: ExecutionId,
+    /// New, or found by its key.
+    pub accepted: AcceptOutcome,
+    /// Its progress, if it runs already and the caller waits for its end.
+    pub progress: Option<watch::Receiver<Progress>>,
+}
+
+/// The progress of an execution, for callers that wait.
+#[derive(Clone, Debug, Default)]
+pub struct Progress {
+    /// The committed answer of a `respond` step.
+    pub response: Option<HttpResponse>,
+    /// The committed outcome.
+    pub outcome: Option<Outcome>,
+    /// True if this process will not run it to its end.
+    pub is_left: bool,
+    /// True while it is suspended or waits for a slot or a permit.
+    pub(crate) is_parked: bool,
+}
+
+/// The result of sending an event.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct SentEvent {
+    /// The number of steps that received it.
+    pub delivered: u64,
+    /// True if it is retained for steps that wait for it later.
+    pub kept: bool,
+}
+
+/// The reason why a signal was not delivered.
+#[derive(Debug, thiserror::Error)]
+pub enum SignalError {
+    /// No step waits for the signal, or it has been answered already.
+    #[error("no step of the execution waits for this; it may have been answered already")]
+    NotWaiting,
+    /// Several steps wait, and the request names none.
+    #[error("several steps wait; name one of them: {}", .0.join(", "))]
+    Several(Vec<String>),
+    /// The answer is not one of the options, or the form is invalid.
+    #[error("{0}")]
+    Answer(String),
+    /// The step has received more signals than it reads.
+    #[error(
+        "the step has received too many events that it does not wait for; use event names that tell them apart"
+    )]
+    TooMany,
+    /// An error of the engine.
+    #[error(transparent)]
+    Engine(#[from] Error),
 }
 
 /// An event that the engine publishes to its subscribers.

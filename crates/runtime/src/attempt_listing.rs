@@ -3,10 +3,10 @@
 use model::automation::Automation;
 use model::execution::{History, split_key};
 use serde::Serialize;
-use store::{ExecutionRow, SMALL_VALUE, Store};
+use store::{ExecutionRow, ExecutionStore, SMALL_VALUE};
 
-use crate::context::Runtime;
 use crate::error::Error;
+use crate::records::Records;
 use crate::wait_listing::{PauseKind, Pauses};
 
 /// The most events of an execution that a list reads. A longer one is listed without its attempt.
@@ -56,7 +56,7 @@ impl StepAttempt {
     /// # Errors
     /// Returns an error if the store fails.
     pub async fn read(
-        store: &dyn Store,
+        store: &dyn ExecutionStore,
         row: &ExecutionRow,
         automation: &Automation,
         pauses: Option<&Pauses>,
@@ -80,7 +80,7 @@ fn retried_step(pauses: Option<&Pauses>) -> Option<&str> {
     retried.map(|pause| pause.step.as_str())
 }
 
-impl Runtime {
+impl Records {
     /// Returns the attempt of the step that an execution failed at or retries; `None` if no step of it is retried.
     ///
     /// # Errors
@@ -94,7 +94,7 @@ impl Runtime {
             return Ok(None);
         }
         let Some(automation) = self.automation_of(row).await else { return Ok(None) };
-        let _memory = self.reserve_for_cut_events(row).await?;
-        Ok(StepAttempt::read(&*self.store, row, &automation, pauses).await?)
+        let _memory = self.context.reserve_for_cut_events(row).await?;
+        Ok(StepAttempt::read(&*self.context.store, row, &automation, pauses).await?)
     }
 }

@@ -1,25 +1,21 @@
-//! The runtime: the state that all executions of one engine share.
+//! The context of the components: the services that each of them may use. It knows no component.
 
-use std::net::SocketAddr;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, OnceLock, PoisonError, Weak};
+use std::time::Duration;
 
 use allocator::LargeWork;
 use arc_swap::ArcSwap;
-use catalog::{Catalog, ReloadSummary};
-use connector::Registry;
+use catalog::Catalog;
 use jiff::Timestamp;
-use store::{Capacity, Node, NodeDetails, Store};
+use model::ExecutionId;
+use store::{Capacity, Store};
 use tokio::sync::{Notify, broadcast, watch};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-use crate::admission::Admission;
-use crate::answers::AnswerLog;
 use crate::api::EngineEvent;
 use crate::clock::Clock;
-use crate::connections::Connections;
-use crate::deployment_times::DeploymentTimes;
 use crate::doubles::Doubles;
 use crate::error::Error;
 use crate::evaluator::Evaluator;
@@ -27,14 +23,13 @@ use crate::isolation::Isolation;
 use crate::locks::KeyedLocks;
 use crate::memory::Memory;
 use crate::metrics::Metrics;
-use crate::peers::{Peers, StoreGate};
-use crate::refusals::RefusalLog;
+use crate::observer::ObserverCounts;
 use crate::refused_writes::RefusedWrites;
 use crate::rejections::RejectionCounters;
-use crate::run::Secret;
 use crate::secrets::Secrets;
 use crate::settings::Settings;
 use crate::statistics::Statistics;
+use crate::store_secret::Secret;
 use crate::timer::Timer;
 use crate::vault::Vault;
 
@@ -44,9 +39,11 @@ const LARGE_WORK_THREADS: usize = 2;
 /// Capacity of the event channel: a slower subscriber loses events.
 const NOTICES: usize = 1024;
 
-/// The state that all executions of one engine share: the store, the clock, the catalog in force, and the components
-/// that let executions in and run them.
-pub struct Runtime {
+/// The time between two checks whether this node may act.
+const CHECK: Duration = Duration::from_millis(100);
+
+/// The services of the components of one engine: the store, the clock, the catalog in force, memory and counters.
+pub struct Context {
     /// The settings of the engine.
     pub settings: Settings,
     /// The durable store.
@@ -59,10 +56,6 @@ pub struct Runtime {
     pub secrets: Secrets,
     /// The encrypted secrets; none where nothing outside is called.
     pub(crate) vault: Option<Arc<Vault>>,
-    /// Weak self-reference, for tasks that outlive a call.
-    pub(crate) this: Weak<Self>,
-    /// Tokens, logins and statistics of connections.
-    pub(crate) connections: Connections,
     /// Per-store secret from which stable, unguessable tokens are derived.
     pub secret: Secret,
     /// Serialises writers of a state value.
@@ -73,10 +66,6 @@ pub struct Runtime {
     pub catalog: ArcSwap<Catalog>,
     /// Sends engine events to subscribers.
     pub notices: broadcast::Sender<EngineEvent>,
-    /// Admits executions and holds their states.
-    pub admission: Admission,
-    /// The other nodes that share the store.
-    pub peers: Peers,
     /// Runs long evaluations on threads of their own.
     pub evaluator: Evaluator,
     /// The threads that read and write large values.
@@ -90,14 +79,8 @@ pub struct Runtime {
     pub(crate) arriving_answers: Memory,
     /// Isolates executions that may have crashed the process.
     pub isolation: Arc<Isolation>,
-    /// Times at which the definitions in force came into force.
-    pub deployment_times: DeploymentTimes,
     /// Counts rejected and skipped starts.
     pub rejections: RejectionCounters,
-    /// The latest requests that started nothing.
-    pub refusals: RefusalLog,
-    /// The latest answers of people.
-    pub answers: AnswerLog,
     /// Outcomes and durations of ended executions.
     pub statistics: Statistics,
     /// Counters and histograms for the metrics endpoint.
@@ -113,17 +96,13 @@ pub struct Runtime {
     /// The generation of the catalog in force.
     pub generation: watch::Sender<u64>,
     store_lost: AtomicBool,
-    pub(crate) fatal: watch::Sender<Option<String>>,
+    fatal: watch::Sender<Option<String>>,
     pub(crate) started_at: Timestamp,
-    /// The address of the admin listener, once it listens.
-    admin_address: OnceLock<SocketAddr>,
-    /// The last known reason why this node cannot read secrets that others stored.
-    key_conflict: Mutex<Option<String>>,
     /// Test doubles; `None` outside of tests.
     pub doubles: Option<Arc<dyn Doubles>>,
 }
 
-/// The parts that a [`Runtime`] is made of.
+/// The parts that a runtime is made of.
 pub struct RuntimeParts {
     /// The settings of the engine.
     pub settings: Settings,
@@ -145,54 +124,14 @@ pub struct RuntimeParts {
     pub doubles: Option<Arc<dyn Doubles>>,
 }
 
-impl Runtime {
-    /// The runtime of a daemon or a command, before anything runs. `builtin` are the connectors that come with Cogwork.
-    ///
-    /// # Errors
-    /// The settings for outgoing calls are wrong, the data folder cannot be used, or the store failed.
-    pub async fn new(
-        settings: Settings,
-        store: Arc<dyn Store>,
-        vault: Arc<Vault>,
-        clock: Arc<dyn Clock>,
-        builtin: Arc<Registry>,
-    ) -> Result<Arc<Self>, Error> {
-        catalog::set_code_limits(settings.limits.code());
-        let http = connector::Http::new(connector::HttpOptions {
-            allow: connector::AllowList::parse(settings.outbound_allow.iter().map(String::as_str))
-                .map_err(|error| Error::Connectors(error.to_string()))?,
-            blocked_own: settings.own_addresses.clone(),
-            allow_credential_debug: settings.allow_credential_debug,
-            redactor: settings.redactor.clone(),
-            gate: StoreGate::of(&store),
-            ..connector::HttpOptions::default()
-        })
-        .map_err(|error| Error::Connectors(error.to_string()))?;
-        let secret = Secret::new(store.get_or_init_secret(store::random()?).await?);
-        let catalog = Arc::new(Catalog::empty(builtin));
-        // A command that runs a single execution recovers none of other processes.
-        let isolation = if settings.background {
-            Isolation::in_folder(&settings.data_dir)
-                .map_err(|source| Error::Io { path: settings.data_dir.display().to_string(), source })?
-        } else {
-            Isolation::none()
-        };
-        let (vault, doubles) = (Some(vault), None);
-        let parts = RuntimeParts { settings, store, secret, clock, http, catalog, isolation, vault, doubles };
-        Ok(Self::from_parts(parts))
-    }
-
-    /// A runtime in which nothing runs yet.
-    #[must_use]
-    pub fn from_parts(parts: RuntimeParts) -> Arc<Self> {
+impl Context {
+    /// A context in which nothing runs yet.
+    pub(crate) fn new(parts: RuntimeParts) -> Arc<Self> {
         let RuntimeParts { settings, store, secret, clock, http, catalog, isolation, vault, doubles } = parts;
         let (notices, _) = broadcast::channel(NOTICES);
         let (generation, _) = watch::channel(0);
         let (fatal, _) = watch::channel(None);
-        let metrics = Metrics::default();
-        let queue_waits = metrics.queue_waits.clone();
-        Arc::new_cyclic(|this| Self {
-            this: this.clone(),
+        Arc::new(Self {
             store,
             http,
             secrets: Secrets::new(
@@ -203,31 +142,20 @@ impl Runtime {
             )
             .with_allowed_variables(settings.env_allow.clone()),
             vault,
-            connections: Connections::default(),
             secret,
             state_locks: KeyedLocks::default(),
             refused_writes: RefusedWrites::default(),
             catalog: ArcSwap::new(catalog),
             notices,
-            admission: Admission::new(
-                settings.limits.in_flight,
-                clock.wall_offset(),
-                queue_waits,
-                doubles.as_ref().and_then(|doubles| doubles.first_id_bits()),
-            ),
-            peers: Peers::default(),
             evaluator: Evaluator::new(),
             large_work: LargeWork::new(LARGE_WORK_THREADS),
             memory: Memory::new(settings.limits.memory / 2),
             reads: Memory::new(settings.limits.memory / 4),
             arriving_answers: Memory::new(settings.limits.memory / 8),
             isolation,
-            deployment_times: DeploymentTimes::default(),
             rejections: RejectionCounters::default(),
-            refusals: RefusalLog::default(),
-            answers: AnswerLog::default(),
             statistics: Statistics::default(),
-            metrics,
+            metrics: Metrics::default(),
             closing: CancellationToken::new(),
             abort: CancellationToken::new(),
             tracker: TaskTracker::new(),
@@ -236,8 +164,6 @@ impl Runtime {
             store_lost: AtomicBool::new(false),
             fatal,
             started_at: clock.now(),
-            admin_address: OnceLock::new(),
-            key_conflict: Mutex::default(),
             clock,
             settings,
             doubles,
@@ -272,50 +198,6 @@ impl Runtime {
             && !self.store.outage().is_some_and(|outage| outage.refuses_starts())
     }
 
-    /// Tells the other nodes the address of the admin listener.
-    pub fn report_address(self: &Arc<Self>, address: SocketAddr) {
-        let _ = self.admin_address.set(address);
-        let runtime = self.clone();
-        self.tracker.spawn(async move { runtime.report_details_now().await });
-    }
-
-    /// Reads the other nodes, and reports the details of this one to them.
-    pub(crate) async fn report_details_now(&self) {
-        // A failure of the store is reported elsewhere, and the next look at the nodes reports the details.
-        if self.store.node().is_some()
-            && let Ok(nodes) = self.store.nodes().await
-        {
-            self.report_details(&nodes);
-        }
-    }
-
-    /// Compares the keys of this node with the keys of the others, and tells them about it.
-    pub(crate) fn report_details(&self, nodes: &[Node]) {
-        let Some(vault) = &self.vault else { return };
-        let conflict = vault.conflict(nodes);
-        self.store.report_details(NodeDetails {
-            address: self.admin_address.get().map(ToString::to_string),
-            data_dir: Some(self.settings.data_dir.display().to_string()),
-            keys: vault.key_ids(),
-            problems: conflict.iter().cloned().collect(),
-            settings: None,
-        });
-        let mut known = self.key_conflict.lock().unwrap_or_else(PoisonError::into_inner);
-        if *known != conflict {
-            if let Some(problem) = &conflict {
-                tracing::error!(problem, "this daemon and the others have different keys for secrets");
-            }
-            *known = conflict;
-        }
-    }
-
-    /// Returns the reason why this node cannot read secrets of the store, or the others could not read the secrets that are stored here.
-    #[must_use]
-    pub fn key_conflict(&self) -> Option<String> {
-        let of_others = self.key_conflict.lock().unwrap_or_else(PoisonError::into_inner).clone();
-        of_others.or_else(|| self.vault.as_ref()?.key_problem())
-    }
-
     /// Stops the engine when the store reports a fatal error, also one found by a read.
     pub async fn watch_store(self: Arc<Self>) {
         tokio::select! {
@@ -347,21 +229,42 @@ impl Runtime {
         }
     }
 
-    /// Puts a snapshot in force and tells those who wait for it.
-    pub fn put_in_force(&self, catalog: Arc<Catalog>, reload: &ReloadSummary) {
-        self.deployment_times.update(reload, self.clock.now());
-        self.catalog.store(catalog);
-        self.admission.follow_limits(&self.catalog.load(), &*self.clock);
-        self.rejections.forget(&reload.removed);
-        self.refusals.forget(&reload.removed);
-        self.statistics.forget(&reload.removed);
-        self.generation.send_replace(reload.generation);
-        let _ = self.notices.send(EngineEvent::CatalogChanged { generation: reload.generation });
-    }
-
     /// The snapshot in force.
     #[must_use]
     pub fn catalog(&self) -> Arc<Catalog> {
         self.catalog.load_full()
+    }
+
+    /// Comes back with the reason when the store can no longer be trusted, so that the process must exit.
+    pub async fn store_lost(&self) -> String {
+        let mut fatal = self.fatal.subscribe();
+        match fatal.wait_for(Option::is_some).await {
+            Ok(reason) => reason.clone().unwrap_or_default(),
+            Err(_) => std::future::pending().await,
+        }
+    }
+
+    /// Waits until nothing that this node begins can happen beside the same on another one. Returns false if the engine stops first.
+    pub(crate) async fn may_act_soon(&self) -> bool {
+        while !self.store.may_act() {
+            if self.closing.is_cancelled() {
+                return false;
+            }
+            self.clock.sleep_for(CHECK).await;
+        }
+        true
+    }
+
+    /// Returns the pause before an execution is repeated whose write the store has refused; `None` if the store has failed or the
+    /// engine stops.
+    pub(crate) fn pause_after_refusal(&self, id: ExecutionId, error: &store::Error) -> Option<Duration> {
+        let is_over = error.is_untrusted() || matches!(error, store::Error::Closed);
+        (!is_over && self.accepting()).then(|| self.refused_writes.pause(id))
+    }
+
+    /// The figures of the export of traces and logs; zeros if nobody collects them.
+    #[must_use]
+    pub fn observer_counts(&self) -> ObserverCounts {
+        self.settings.observer.as_ref().map(|observer| observer.counts()).unwrap_or_default()
     }
 }

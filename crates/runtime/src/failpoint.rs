@@ -4,9 +4,9 @@ use model::action::{ActionError, ErrorKind};
 use model::failpoint::{Failpoint, FailpointAction};
 use value::Value;
 
-use crate::context::Runtime;
+use crate::context::Context;
 
-impl Runtime {
+impl Context {
     /// Reaches a failpoint, aborts or delays as configured there, and returns true if the operation is to fail.
     pub async fn fails_at(&self, boundary: Failpoint) -> bool {
         match self.settings.failpoints.at(boundary) {

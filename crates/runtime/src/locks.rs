@@ -9,7 +9,6 @@ use store::Store;
 use tokio::sync::OwnedMutexGuard;
 
 use crate::clock::Clock;
-use crate::context::Runtime;
 
 /// Mutexes by key. The table of keys forgets mutexes that are not in use.
 #[derive(Default)]
@@ -53,7 +52,7 @@ pub(crate) struct StoreLock {
 
 impl StoreLock {
     /// Takes the lock of `key` in `locks`, and that of the same name among the nodes. `kind` tells it from other locks there.
-    async fn take(
+    pub(crate) async fn take(
         locks: &KeyedLocks,
         store: &Arc<dyn Store>,
         clock: &dyn Clock,
@@ -78,20 +77,6 @@ impl StoreLock {
             }
             clock.sleep_for(pauses.pause()).await;
         }
-    }
-}
-
-impl Runtime {
-    /// Waits until no other writer of a value of the state is between its read and its commit, on any node.
-    pub(crate) async fn lock_state(&self, scope: &str, key: &str) -> StoreLock {
-        let name = format!("{scope}\n{key}");
-        StoreLock::take(&self.state_locks, &self.store, &*self.clock, "state", &name).await
-    }
-
-    /// Waits until nobody else renews the tokens of a connection, on any node.
-    pub(crate) async fn lock_connection(&self, name: &str) -> StoreLock {
-        let locks = &self.connections.refreshing;
-        StoreLock::take(locks, &self.store, &*self.clock, "connection", name).await
     }
 }
 

@@ -10,8 +10,6 @@ use model::execution::{ExecutionId, Origin};
 use model::payload::Payload;
 use model::{Automation, LogLine};
 
-use crate::context::Runtime;
-
 /// The header of W3C Trace Context that names the span that caused a request.
 pub const TRACEPARENT: &str = "traceparent";
 
@@ -72,14 +70,6 @@ pub struct ObserverCounts {
     pub logs_sent: u64,
     /// Log records that were lost.
     pub logs_dropped: u64,
-}
-
-impl Runtime {
-    /// The figures of the export of traces and logs; zeros if nobody collects them.
-    #[must_use]
-    pub fn observer_counts(&self) -> ObserverCounts {
-        self.settings.observer.as_ref().map(|observer| observer.counts()).unwrap_or_default()
-    }
 }
 
 /// The observer of one execution.

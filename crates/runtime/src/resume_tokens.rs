@@ -7,7 +7,8 @@ use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use model::execution::ExecutionId;
 use value::redact::{MASK, Mask};
 
-use crate::run::Secret;
+use crate::context::Context;
+use crate::store_secret::Secret;
 
 /// Makes the tokens of executions, and finds them in texts. A token is the id of an execution with its HMAC, so it is recognised by
 /// itself, wherever an author has put it.
@@ -113,6 +114,34 @@ fn looks_like_id(window: &[u8]) -> bool {
         _ => 63,
     };
     bits(0) == 0 && bits(8) >> 2 == 7 && bits(10) & 3 == 2
+}
+
+impl Context {
+    /// The URL at which a waiting execution is answered. Its token is derived from the execution's id and the secret of the
+    /// store, so that it is unguessable and need not be stored.
+    #[must_use]
+    pub fn resume_url(&self, id: ExecutionId) -> String {
+        let base = self.settings.public_url.as_deref().unwrap_or("http://127.0.0.1:7070");
+        format!("{}/resume/{}", base.trim_end_matches('/'), self.resume_tokens().token(id))
+    }
+
+    /// The tokens of resume addresses.
+    #[must_use]
+    pub fn resume_tokens(&self) -> ResumeTokens {
+        ResumeTokens::new(self.secret.clone())
+    }
+
+    /// Derives an unguessable text from another with the secret of the store, the same on each node. No two labels give the same.
+    #[must_use]
+    pub fn derived_text(&self, label: &str, text: &str) -> String {
+        URL_SAFE_NO_PAD.encode(self.secret.derive(&[b"text", label.as_bytes(), text.as_bytes()]))
+    }
+
+    /// The execution of a resume token.
+    #[must_use]
+    pub fn resumed_by(&self, token: &str) -> Option<ExecutionId> {
+        self.resume_tokens().execution(token.as_bytes())
+    }
 }
 
 #[cfg(test)]

@@ -6,15 +6,13 @@
 //! store, newest first and at most [`MAX_RESTORED`] rows. Each daemon of a cluster counts the executions that it ran.
 
 use std::collections::{HashMap, VecDeque};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use jiff::{SignedDuration, Timestamp};
 use model::execution::ExecutionId;
 use model::{AutomationId, Status};
-use store::{ExecutionFilter, Page};
-
-use crate::context::Runtime;
+use store::{ExecutionFilter, ExecutionStore, Page};
 
 /// The longest window, in hours.
 pub const MAX_WINDOW_HOURS: u32 = 7 * 24;
@@ -241,34 +239,34 @@ fn quantile(durations: &[(u16, u32)], part: f64) -> Option<Duration> {
     Some(Duration::from_secs_f64(micros / 1e6))
 }
 
-impl Runtime {
-    /// Counts the executions of the last day that ended before this start. Ends early when the engine stops.
-    pub async fn restore_statistics(self: Arc<Self>) {
-        tokio::select! {
-            biased;
-            () = self.closing.cancelled() => {}
-            since = self.read_ended() => match since {
-                Ok(since) => self.statistics.state().since = Some(since),
-                Err(error) => tracing::warn!(%error, "the statistics begin with this start"),
-            },
+impl Statistics {
+    /// Counts the executions of the last day that ended before this process started. The caller may drop the future early.
+    pub async fn restore(&self, store: &dyn ExecutionStore, started_at: Timestamp) {
+        match self.read_ended(store, started_at).await {
+            Ok(since) => self.state().since = Some(since),
+            Err(error) => tracing::warn!(%error, "the statistics begin with this start"),
         }
     }
 
     /// Counts ended executions from the store, and returns the instant from which on all are counted.
-    async fn read_ended(&self) -> Result<Timestamp, store::Error> {
+    async fn read_ended(
+        &self,
+        store: &dyn ExecutionStore,
+        started_at: Timestamp,
+    ) -> Result<Timestamp, store::Error> {
         let day = SignedDuration::from_hours(RESTORED_HOURS);
-        let since = self.started_at.checked_sub(day).unwrap_or(Timestamp::MIN);
+        let since = started_at.checked_sub(day).unwrap_or(Timestamp::MIN);
         let filter = ExecutionFilter { since: Some(since), test: Some(false), ..ExecutionFilter::default() };
         let mut before: Option<ExecutionId> = None;
         let mut read = 0;
         loop {
-            let rows = self.store.executions(&filter, Page { before, limit: PAGE }).await?;
+            let rows = store.executions(&filter, Page { before, limit: PAGE }).await?;
             read += rows.len();
             for row in &rows {
                 // Executions that end in this process are counted where they end.
-                let Some(ended) = row.finished_at.filter(|ended| *ended < self.started_at) else { continue };
+                let Some(ended) = row.finished_at.filter(|ended| *ended < started_at) else { continue };
                 let took = Duration::try_from(row.started_at.duration_until(ended)).unwrap_or_default();
-                self.statistics.record(&row.automation, row.status, ended, took);
+                self.record(&row.automation, row.status, ended, took);
             }
             match rows.last() {
                 Some(last) if read >= MAX_RESTORED => return Ok(last.started_at),

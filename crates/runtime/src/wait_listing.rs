@@ -8,8 +8,8 @@ use model::execution::ExecutionId;
 use serde::Serialize;
 use store::{ExecutionRow, Wait};
 
-use crate::context::Runtime;
 use crate::error::Error;
+use crate::records::Records;
 
 /// The maximum number of waiting steps that a list shows of one execution.
 const SHOWN: usize = 5;
@@ -115,13 +115,13 @@ fn kind(automation: Option<&Automation>, step: &str) -> PauseKind {
     kind
 }
 
-impl Runtime {
+impl Records {
     /// The waiting steps of an execution in short form.
     ///
     /// # Errors
     /// Returns an error if the store fails.
     pub async fn pauses(&self, row: &ExecutionRow) -> Result<Pauses, Error> {
-        let waits = self.store.waits(row.id).await?;
+        let waits = self.context.store.waits(row.id).await?;
         // Without the definition some kinds are unknown and shown as `retry`.
         let deployment = self.deployment(&row.automation, row.definition).await.ok();
         Ok(Pauses::new(deployment.as_ref().map(|deployment| deployment.automation.as_ref()), waits))

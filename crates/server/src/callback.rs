@@ -20,7 +20,7 @@ pub(crate) async fn answer(engine: &Engine, head: &http::request::Parts) -> Resp
         let text = "The address names something twice, so it does not come from the provider.";
         return resume::notice(StatusCode::BAD_REQUEST, "This did not work", text);
     };
-    match engine.runtime().end_login(answer).await {
+    match engine.connections().end_login(answer).await {
         Ok(name) => {
             let text = format!("The connection `{name}` can be used now. You can close this page.");
             resume::notice(StatusCode::OK, "Connected", &text)

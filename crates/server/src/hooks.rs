@@ -55,7 +55,7 @@ impl Respond for Hooks {
                 // One lookup and one snapshot of the catalog for the whole request.
                 let target = self.engine.ingress().route(token);
                 let answer = self.trigger(&head, &target, fragment, body).await;
-                self.engine.runtime().metrics.count_answer(answer.status().as_u16());
+                self.engine.context().metrics.count_answer(answer.status().as_u16());
                 note(&head.method, &target, answer.status());
                 answer
             }
@@ -77,7 +77,7 @@ impl Respond for Hooks {
 
 impl Hooks {
     fn is_ready(&self) -> bool {
-        !self.closing.is_cancelled() && self.engine.runtime().accepts_starts()
+        !self.closing.is_cancelled() && self.engine.context().accepts_starts()
     }
 
     async fn trigger(

@@ -43,5 +43,5 @@ pub use admin::{
 pub use client::{Client, Events, ServerEvent};
 pub use error::Error;
 pub use files::{Daemon, admin_token};
-pub use options::{Deadlines, Limits, LoginOptions, ServerOptions};
-pub use server::{Addresses, Bound, ResumeServer, Server};
+pub use options::{Addresses, Deadlines, Limits, LoginOptions, ServerOptions};
+pub use server::{Bound, ResumeServer, Server};

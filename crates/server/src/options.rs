@@ -8,6 +8,15 @@ use value::Secret;
 
 use crate::admin::Scopes;
 
+/// The addresses of a server.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Addresses {
+    /// The address of the hook listener.
+    pub hooks: SocketAddr,
+    /// The address of the API.
+    pub admin: SocketAddr,
+}
+
 /// The options of a server.
 #[derive(Clone, Debug)]
 pub struct ServerOptions {

@@ -14,17 +14,9 @@ use crate::audit::AuditLog;
 use crate::files::{Announcement, Daemon, admin_token};
 use crate::hooks::Hooks;
 use crate::net::{Budget, HalfClose, Listener, Spool};
+use crate::options::Addresses;
 use crate::resume::Resume;
 use crate::{Error, ServerOptions};
-
-/// The addresses of a server.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Addresses {
-    /// The hook listener.
-    pub hooks: SocketAddr,
-    /// The API.
-    pub admin: SocketAddr,
-}
 
 /// Listeners that are open and do not respond yet: connections wait in the system's queue.
 #[derive(Debug)]
@@ -124,7 +116,7 @@ impl Bound {
         let Self { options, hooks, admin, addresses, token } = self;
         let daemon = Daemon { pid: std::process::id(), admin: addresses.admin, hooks: addresses.hooks };
         let announcement = Announcement::write(&options.data_dir, daemon)?;
-        engine.runtime().report_address(addresses.admin);
+        engine.peers().report_address(addresses.admin);
         engine.settings().redactor.add_secret(token.expose());
         let (closing, tasks) = (CancellationToken::new(), TaskTracker::new());
         let audit = Arc::new(AuditLog::new(&options.data_dir));

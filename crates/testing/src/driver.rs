@@ -35,7 +35,7 @@ impl TestRun<'_> {
             if self.doubles.unknown_call().is_some() {
                 return Ok(DriveResult::over(None, &upcoming));
             }
-            let unfinished = self.runtime.store.unfinished_count().await.map_err(TestError::store)?;
+            let unfinished = self.runtime.context.store.unfinished_count().await.map_err(TestError::store)?;
             if self.started.get() && unfinished == 0 {
                 return Ok(DriveResult::over(None, &upcoming));
             }
@@ -69,7 +69,7 @@ impl TestRun<'_> {
             let awaited = match &happening.what {
                 StimulusKind::Cancel { .. } => self.test_execution().await?.is_some(),
                 StimulusKind::Event { name, .. } => {
-                    let paths = self.runtime.store.event_paths(&name.name).await;
+                    let paths = self.runtime.context.store.event_paths(&name.name).await;
                     !paths.map_err(TestError::store)?.is_empty()
                 }
                 StimulusKind::Approval { step, .. } => {
@@ -86,20 +86,26 @@ impl TestRun<'_> {
     async fn trigger_happening(&self, happening: &Stimulus) -> Result<(), TestError> {
         match &happening.what {
             StimulusKind::Event { name, data } => {
-                self.runtime.emit(&name.name, data.clone(), None).await.map_err(TestError::engine)?;
+                self.runtime
+                    .admission
+                    .emit(&name.name, data.clone(), None)
+                    .await
+                    .map_err(TestError::engine)?;
             }
             StimulusKind::Approval { step, option, form } => {
                 let Some(id) = self.test_execution().await? else { return Ok(()) };
                 let answer = Answer { option: option.name.clone(), form: form.clone(), by: None };
-                self.runtime.answer(id, Some(&step.name), answer).await.map_err(|error| TestError {
-                    message: format!("the step `{}` does not take this answer: {error}", step.name),
-                    span: option.span,
-                    help: None,
+                self.runtime.admission.answer(id, Some(&step.name), answer).await.map_err(|error| {
+                    TestError {
+                        message: format!("the step `{}` does not take this answer: {error}", step.name),
+                        span: option.span,
+                        help: None,
+                    }
                 })?;
             }
             StimulusKind::Cancel { reason } => {
                 let Some(id) = self.test_execution().await? else { return Ok(()) };
-                self.runtime.cancel(id, reason).await.map_err(TestError::engine)?;
+                self.runtime.admission.cancel(id, reason).await.map_err(TestError::engine)?;
             }
         }
         Ok(())
@@ -108,7 +114,7 @@ impl TestRun<'_> {
     /// Returns the waiting steps of the test's execution.
     async fn pending(&self) -> Result<Vec<Pending>, TestError> {
         match self.test_execution().await? {
-            Some(id) => self.runtime.pending(id).await.map_err(TestError::engine),
+            Some(id) => self.runtime.admission.pending(id).await.map_err(TestError::engine),
             None => Ok(Vec::new()),
         }
     }

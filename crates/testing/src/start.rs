@@ -65,9 +65,10 @@ impl TestRun<'_> {
             is_test: !self.deployment.automation.enabled,
         };
         let request = self.as_sent(request, webhook)?;
-        let catalog = self.runtime.catalog();
-        let answer = self.ingress.receive_at(&catalog, &route, request).await;
-        Ok(StartResult::Answered(answer.unwrap_or_else(|rejection| rejection.response())))
+        let catalog = self.runtime.context.catalog();
+        let reply = self.ingress.receive_at(&catalog, &route, request).await;
+        let response = reply.map_or_else(|rejection| rejection.response(), |reply| reply.response);
+        Ok(StartResult::Answered(response))
     }
 
     fn as_sent(
@@ -141,6 +142,7 @@ impl TestRun<'_> {
         };
         let start = runtime::Start { payload, origin: Origin::Schedule { instant: at } };
         match runtime
+            .admission
             .accept(self.deployment, start, AcceptOptions { fails, ..AcceptOptions::default() })
             .await
         {
@@ -159,6 +161,7 @@ impl TestRun<'_> {
         let is_event = matches!(automation.trigger, Trigger::Event(_));
         let origin = if is_event { Origin::Event } else { Origin::Poll };
         let accepted = runtime
+            .admission
             .accept(
                 self.deployment,
                 runtime::Start { payload, origin },

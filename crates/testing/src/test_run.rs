@@ -157,7 +157,7 @@ impl<'a> TestRun<'a> {
             doubles: Some(doubles.clone()),
         });
         runtime.start_tasks();
-        let ingress = Ingress::new(runtime.clone());
+        let ingress = Ingress::new(&runtime);
         Ok(Self {
             case,
             deployment,
@@ -174,10 +174,10 @@ impl<'a> TestRun<'a> {
 
     /// Shuts the engine down. Tasks that still wait are dropped with the runtime.
     pub(super) async fn shut_down(&self) {
-        self.runtime.closing.cancel();
-        self.runtime.abort.cancel();
+        self.runtime.context.closing.cancel();
+        self.runtime.context.abort.cancel();
         // If the store does not close in time, its folder is deleted anyway.
-        let _ = tokio::time::timeout(Duration::from_secs(5), self.runtime.store.close()).await;
+        let _ = tokio::time::timeout(Duration::from_secs(5), self.runtime.context.store.close()).await;
     }
 
     /// Returns the state scope of the automation; test URLs have a separate one.
@@ -204,14 +204,19 @@ impl<'a> TestRun<'a> {
         if writes.is_empty() {
             return Ok(());
         }
-        self.runtime.store.write_state(writes).await.map_err(TestError::store)
+        self.runtime.context.store.write_state(writes).await.map_err(TestError::store)
     }
 
     /// Reads the state at the end.
     pub(super) async fn final_state(&self) -> Result<Map, TestError> {
         let now = self.clock.now();
-        let rows =
-            self.runtime.store.list_state(&self.scope(), None, PAGE).await.map_err(TestError::store)?;
+        let rows = self
+            .runtime
+            .context
+            .store
+            .list_state(&self.scope(), None, PAGE)
+            .await
+            .map_err(TestError::store)?;
         let alive = rows.into_iter().filter(|row| row.entry.expires_at.is_none_or(|expires| expires > now));
         Ok(alive.map(|row| (row.key, row.entry.value)).collect())
     }
@@ -223,18 +228,18 @@ impl<'a> TestRun<'a> {
             ..ExecutionFilter::default()
         };
         let page = Page { before: None, limit: MAX_EXECUTIONS };
-        let rows = self.runtime.store.executions(&filter, page).await.map_err(TestError::store)?;
+        let rows = self.runtime.context.store.executions(&filter, page).await.map_err(TestError::store)?;
         Ok(rows.last().map(|row| row.id))
     }
 
     /// Reads all executions, oldest first; the first is the test's own.
     pub(super) async fn executions(&self) -> Result<Vec<Execution>, TestError> {
-        let store = &self.runtime.store;
+        let store = &self.runtime.context.store;
         let page = Page { before: None, limit: MAX_EXECUTIONS };
         let rows = store.executions(&ExecutionFilter::default(), page).await.map_err(TestError::store)?;
         let mut executions = Vec::with_capacity(rows.len());
         for row in rows.iter().rev() {
-            let catalog = self.runtime.catalog();
+            let catalog = self.runtime.context.catalog();
             let Some(deployment) = catalog.get(&row.automation).cloned() else { continue };
             let events = store.events(row.id).await.map_err(TestError::store)?.unwrap_or_default();
             let mut logs = Vec::new();

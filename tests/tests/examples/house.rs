@@ -140,7 +140,7 @@ impl House {
 
     /// The end of an execution.
     pub(crate) async fn end(&self, id: ExecutionId) -> Outcome {
-        tokio::time::timeout(PATIENCE, self.engine.runtime().wait(id))
+        tokio::time::timeout(PATIENCE, self.engine.admission().wait(id))
             .await
             .expect("the execution ends")
             .unwrap()

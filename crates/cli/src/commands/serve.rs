@@ -106,7 +106,7 @@ async fn serve(config: &Config, telemetry: Option<Telemetry>, shows_addresses: b
     let exit = loop {
         tokio::select! {
             biased;
-            reason = engine.runtime().store_lost() => {
+            reason = engine.context().store_lost() => {
                 output::error(format_args!("the store cannot be trusted: {}", plain(&reason)));
                 break Exit::StoreLost;
             }
@@ -281,7 +281,7 @@ impl Reporter {
     }
 
     fn report(&mut self, engine: &Engine) {
-        let missing = engine.runtime().missing_secrets();
+        let missing = engine.context().missing_secrets();
         if self.silent {
             self.log(&missing);
             return;

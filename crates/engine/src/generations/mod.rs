@@ -103,13 +103,12 @@ impl Engine {
         if self.store().node().is_none() {
             return;
         }
-        let runtime = self.runtime().clone();
         loop {
             tokio::select! {
                 biased;
-                () = runtime.closing.cancelled() => return,
-                () = runtime.peers.generations.notified() => {}
-                () = runtime.clock.sleep_for(LOOK) => {}
+                () = self.context().closing.cancelled() => return,
+                () = self.peers().generations.notified() => {}
+                () = self.context().clock.sleep_for(LOOK) => {}
             }
             self.take_newest().await;
         }
@@ -120,7 +119,7 @@ impl Engine {
     pub(crate) async fn take_newest(&self) -> Option<ReloadSummary> {
         let engine = self.clone();
         // A task of its own: a caller that goes away must not leave a folder moved and not put in force.
-        let taken = self.runtime().tracker.spawn(async move {
+        let taken = self.context().tracker.spawn(async move {
             let _one_at_a_time = engine.generations.taking.lock().await;
             engine.take_newest_now().await
         });
@@ -131,7 +130,7 @@ impl Engine {
         let newest = match self.store().generations(TRIES).await {
             Ok(newest) => newest,
             Err(error) => {
-                self.runtime().lost(&error);
+                self.context().lost(&error);
                 return None;
             }
         };

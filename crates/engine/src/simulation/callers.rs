@@ -72,7 +72,7 @@ impl Callers {
                 if let Some(id) = accepted {
                     tokio::spawn(async move {
                         let _caller = caller;
-                        let _ = engine.runtime().cancel(id, "the simulation wants it so").await;
+                        let _ = engine.admission().cancel(id, "the simulation wants it so").await;
                     });
                 }
             }
@@ -80,7 +80,7 @@ impl Callers {
                 let (engine, caller) = (self.engine.clone(), Caller::new(&self.count));
                 tokio::spawn(async move {
                     let _caller = caller;
-                    let _ = engine.runtime().emit("go", Value::from(2), None).await;
+                    let _ = engine.admission().emit("go", Value::from(2), None).await;
                 });
             }
             _ => {}
@@ -96,7 +96,7 @@ impl Callers {
             let id = model::AutomationId::parse(automation).expect("an id");
             let Ok(id) = engine.ingress().start(&id, start).await else { return };
             world.heard(id, false);
-            if waits && let Ok(outcome) = engine.runtime().wait(id).await {
+            if waits && let Ok(outcome) = engine.admission().wait(id).await {
                 world.state().told.insert(id, outcome);
             }
         });

@@ -75,8 +75,8 @@ impl SimulatedNode {
         // As `Engine::start` does.
         joined.tokio.spawn(async move {
             let recovered = async {
-                runtime.join_peers().await?;
-                runtime.recover_unfinished().await
+                runtime.peers.join().await?;
+                runtime.admission.recover_unfinished().await
             };
             match recovered.await {
                 Ok(_) => {
@@ -86,7 +86,7 @@ impl SimulatedNode {
                     runtime.start_tasks();
                     starts.store(true, Ordering::Relaxed);
                 }
-                Err(_) => runtime.closing.cancel(),
+                Err(_) => runtime.context.closing.cancel(),
             }
         });
         joined
@@ -117,7 +117,7 @@ impl SimulatedNode {
 
     /// True once its process ends: it has crashed, or its store has failed.
     fn ends(&self) -> bool {
-        self.outside.has_ended() || !self.runtime.accepting()
+        self.outside.has_ended() || !self.runtime.context.accepting()
     }
 }
 
@@ -377,7 +377,7 @@ fn run(mut simulation: ClusterSimulation, seed: u64) -> (Vec<String>, u64) {
     let result = catch_unwind(AssertUnwindSafe(|| simulation.run()));
     let SimulationState { world, program, .. } = &simulation.state;
     let trace = super::trace_of(seed, world, &program.text, result);
-    (trace, simulation.nodes.iter().map(|node| node.runtime.metrics.adopted.get()).sum())
+    (trace, simulation.nodes.iter().map(|node| node.runtime.context.metrics.adopted.get()).sum())
 }
 
 fn simulate_part(part: u64) {

@@ -148,7 +148,7 @@ impl<'a> ProcessLife<'a> {
         let callers = Callers::new(world, &state.program, &state.clock, &engine);
         let life = Self { state, idle, runtime, engine, callers };
         // The same steps as `Engine::start` after loading the folder.
-        if life.runtime.recover_unfinished().await.is_ok() {
+        if life.runtime.admission.recover_unfinished().await.is_ok() {
             if life.state.program.has_schedule {
                 life.engine.ingress().start_schedules();
             }
@@ -167,7 +167,7 @@ impl<'a> ProcessLife<'a> {
             } else {
                 self.idle.notified().await;
             }
-            if !self.runtime.accepting() {
+            if !self.runtime.context.accepting() {
                 self.idle.notified().await;
                 return LifeEnd::StoreFailed;
             }
@@ -177,7 +177,7 @@ impl<'a> ProcessLife<'a> {
                 continue;
             }
             self.idle.notified().await;
-            if !self.runtime.accepting() {
+            if !self.runtime.context.accepting() {
                 return LifeEnd::StoreFailed;
             }
             let unfinished = self.state.world.memory.open().unfinished_count().now_or_never();
@@ -210,7 +210,7 @@ impl<'a> ProcessLife<'a> {
         for row in super::oracle::rows(&self.state.world) {
             if !row.status.is_terminal() {
                 let number = self.state.world.state().number(row.id);
-                let queue_status = admission.queue_status(row.id).unwrap_or_default();
+                let queue_status = admission.place(row.id).unwrap_or_default();
                 left += &format!(
                     "; execution {number} of `{}` is {:?} with {} events, it has {queue_status:?}",
                     row.automation, row.status, row.events

@@ -51,7 +51,7 @@ async fn nothing_goes_out_before_the_execution_is_accepted() {
     let id = soon(start).await.expect("no panic").expect("it is accepted while the call goes on");
     assert_eq!(listed(&engine).await[0].events, 2, "its start and what was set are one write");
     asked.answer(200, "1").await;
-    soon(engine.runtime().wait(id)).await.expect("it ends");
+    soon(engine.admission().wait(id)).await.expect("it ends");
     stop(engine).await;
 }
 
@@ -61,7 +61,7 @@ async fn who_starts_something_does_not_wait_for_what_takes_time() {
         let (project, _store, engine) = watched(&manual(&format!("  - {pause}\n"))).await;
         let id = soon(starting(&engine)).await.expect("no panic").expect("it is accepted");
         project.clock.advance(Duration::from_secs(10));
-        let outcome = show(&soon(engine.runtime().wait(id)).await.expect("it ends"));
+        let outcome = show(&soon(engine.admission().wait(id)).await.expect("it ends"));
         assert_eq!(outcome.starts_with("failed"), pause.starts_with("code"), "{outcome}");
         stop(engine).await;
     }
@@ -73,10 +73,10 @@ async fn a_start_that_finds_no_room_leaves_nothing_of_what_it_did() {
     store.full.store(1, Ordering::SeqCst);
     let refused = soon(starting(&engine)).await.expect("no panic");
     assert!(matches!(refused, Err(Error::Store(store::Error::Full))), "{refused:?}");
-    assert!(engine.runtime().status().accepting, "nothing is in doubt");
-    assert_eq!((listed(&engine).await.len(), engine.runtime().status().in_flight), (0, 0));
+    assert!(engine.status().accepting, "nothing is in doubt");
+    assert_eq!((listed(&engine).await.len(), engine.status().in_flight), (0, 0));
     let id = soon(starting(&engine)).await.expect("no panic").expect("there is room again");
-    assert_eq!(show(&soon(engine.runtime().wait(id)).await.expect("it ends")), "failed: no");
+    assert_eq!(show(&soon(engine.admission().wait(id)).await.expect("it ends")), "failed: no");
     stop(engine).await;
 }
 
@@ -96,6 +96,6 @@ async fn who_goes_away_while_its_start_is_written_leaves_an_execution_that_runs(
     })
     .await;
     let id = listed(&engine).await[0].id;
-    soon(engine.runtime().wait(id)).await.expect("it ends");
+    soon(engine.admission().wait(id)).await.expect("it ends");
     stop(engine).await;
 }

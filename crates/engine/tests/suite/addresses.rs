@@ -25,10 +25,10 @@ async fn a_value_in_an_address_stays_in_its_segment_and_its_parameter() {
         let asked = peer.asked().await;
         assert_eq!(asked.line, format!("GET {target}"));
         asked.answer(200, "1").await;
-        soon(engine.runtime().wait(id)).await.expect("it ends");
+        soon(engine.admission().wait(id)).await.expect("it ends");
     }
     let id = start_with(&engine, r#"{"x": ".."}"#).await;
-    let outcome = show(&soon(engine.runtime().wait(id)).await.expect("it ends"));
+    let outcome = show(&soon(engine.admission().wait(id)).await.expect("it ends"));
     assert!(outcome.contains("a `.` or `..` of the path"), "{outcome}");
     stop(engine).await;
 }
@@ -42,6 +42,6 @@ async fn an_address_that_is_one_expression_is_taken_as_it_is() {
     let asked = peer.asked().await;
     assert_eq!(asked.line, "GET /a/b?c=d");
     asked.answer(200, "1").await;
-    soon(engine.runtime().wait(id)).await.expect("it ends");
+    soon(engine.admission().wait(id)).await.expect("it ends");
     stop(engine).await;
 }

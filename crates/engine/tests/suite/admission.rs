@@ -34,7 +34,7 @@ async fn started(engine: &Engine) -> usize {
 
 fn refused(engine: &Engine, reason: &str) -> u64 {
     let id = engine.catalog().find("test").expect("in force").automation.id.clone();
-    let (of_it, all) = (engine.ingress().rejections_of(&id), engine.runtime().status().refused);
+    let (of_it, all) = (engine.ingress().rejections_of(&id), engine.status().refused);
     assert_eq!(of_it.get(reason), all.get(reason), "both count the same");
     of_it.get(reason).copied().unwrap_or_default()
 }
@@ -311,7 +311,7 @@ async fn a_secret_that_a_sender_brings_is_trusted_once_and_only_while_somebody_w
     assert_eq!(soon(engine.ingress().receive(&live, signed)).await.status, 200);
     let refused = engine.ingress().pair("test").await.expect_err("there is one").to_string();
     assert!(refused.contains("`asana` is already set"), "{refused}");
-    let kept: Vec<String> = engine.runtime().secrets().into_iter().map(|secret| secret.name).collect();
+    let kept: Vec<String> = engine.context().secrets().into_iter().map(|secret| secret.name).collect();
     assert_eq!(kept, ["asana"]);
     // It is kept for good.
     stop(engine).await;

@@ -14,7 +14,7 @@ fn manual(steps: &str) -> String {
 }
 
 async fn end(engine: &Engine, id: ExecutionId) -> String {
-    show(&soon(engine.runtime().wait(id)).await.expect("it ends"))
+    show(&soon(engine.admission().wait(id)).await.expect("it ends"))
 }
 
 async fn crash(engine: Engine) {
@@ -104,7 +104,7 @@ async fn a_caller_rests_while_the_called_one_does_and_goes_on_when_that_ends() {
     let engine = project.start().await;
     let id = start_with(&engine, "{}").await;
     soon(async {
-        while engine.runtime().status().resting < 2 {
+        while engine.status().resting < 2 {
             tokio::task::yield_now().await;
         }
     })
@@ -112,12 +112,12 @@ async fn a_caller_rests_while_the_called_one_does_and_goes_on_when_that_ends() {
     crash(engine).await;
     let engine = project.start().await;
     soon(async {
-        while engine.runtime().status().resting < 2 {
+        while engine.status().resting < 2 {
             tokio::task::yield_now().await;
         }
     })
     .await;
-    assert_eq!(engine.runtime().emit("go", 5.into(), None).await.expect("it is sent").delivered, 1);
+    assert_eq!(engine.admission().emit("go", 5.into(), None).await.expect("it is sent").delivered, 1);
     assert_eq!(end(&engine, id).await, r#"{"got":5}"#);
     stop(engine).await;
 }
@@ -129,12 +129,12 @@ async fn with_its_caller_a_called_execution_is_cancelled() {
     let engine = project.start().await;
     let id = start_with(&engine, "{}").await;
     soon(async {
-        while engine.runtime().status().resting < 2 {
+        while engine.status().resting < 2 {
             tokio::task::yield_now().await;
         }
     })
     .await;
-    engine.runtime().cancel(id, "enough").await.expect("it is asked");
+    engine.admission().cancel(id, "enough").await.expect("it is asked");
     assert_eq!(end(&engine, id).await, "cancelled: enough");
     soon(async {
         while all(&engine).await != ["test cancelled", "slow cancelled"] {

@@ -26,7 +26,7 @@ async fn somebody_sleeps_for(project: &Project, time: Duration) {
 
 async fn is_resting(engine: &Engine) {
     soon(async {
-        while engine.runtime().status().resting == 0 || engine.runtime().status().in_flight > 0 {
+        while engine.status().resting == 0 || engine.status().in_flight > 0 {
             tokio::task::yield_now().await;
         }
     })
@@ -151,7 +151,7 @@ async fn a_wait_for_an_instant_follows_the_clock() {
     settled(&project, "2026-03-02T10:00:00Z").await;
     project.clock.advance(2 * HOUR);
     settled(&project, "2026-03-02T10:00:00Z").await;
-    assert_eq!(engine.runtime().status().resting, 1, "the clock shows nine");
+    assert_eq!(engine.status().resting, 1, "the clock shows nine");
     set(&project, 1);
     assert_eq!(end(&engine, first).await, "null");
     stop(engine).await;
@@ -167,7 +167,7 @@ async fn pauses_that_began_before_and_after_a_step_end_each_in_its_time() {
         let id = start_and_rest(&engine, "{}").await;
         project.clock.advance(HOUR);
         set(&project, hours);
-        assert_eq!(engine.runtime().emit("go", json("1"), None).await.expect("it is sent").delivered, 1);
+        assert_eq!(engine.admission().emit("go", json("1"), None).await.expect("it is sent").delivered, 1);
         somebody_sleeps_for(&project, 3 * HOUR).await;
         is_resting(&engine).await;
         set(&project, -2 * hours);

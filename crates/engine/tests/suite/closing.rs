@@ -45,7 +45,7 @@ impl Cause {
             Self::Success => held.answer(200, "1").await,
             Self::Failure => held.answer(404, "no").await,
             Self::Cancellation => {
-                engine.runtime().cancel(id, "enough").await.expect("it is known");
+                engine.admission().cancel(id, "enough").await.expect("it is known");
                 return Some(held);
             }
             Self::Timeout => {

@@ -75,7 +75,7 @@ async fn an_error_says_where_in_the_file_and_shows_the_line_to_its_author_alone(
     assert_eq!(answer.status, 500);
     assert!(!shown(&answer).contains("test.yaml"), "{}", shown(&answer));
     let id = answer.header("x-execution-id").expect("it names the execution").parse().expect("an id");
-    let model::Outcome::Failed { error } = soon(engine.runtime().wait(id)).await.expect("it ends") else {
+    let model::Outcome::Failed { error } = soon(engine.admission().wait(id)).await.expect("it ends") else {
         panic!("it failed")
     };
     let place = error.code_location.as_ref().expect("it has a place");
@@ -144,7 +144,7 @@ async fn what_code_writes_to_the_state_is_there_for_the_next_execution() {
     }
     let mut seen = Vec::new();
     for id in ids {
-        seen.push(show(&soon(engine.runtime().wait(id)).await.expect("it ends")));
+        seen.push(show(&soon(engine.admission().wait(id)).await.expect("it ends")));
     }
     seen.sort();
     assert_eq!(seen, ["1", "2", "3", "4", "5"], "none of them saw the same");
@@ -159,7 +159,7 @@ async fn code_that_fails_leaves_the_state_as_it_was() {
     );
     let engine = project.start().await;
     let id = start_with(&engine, "{}").await;
-    assert_eq!(show(&soon(engine.runtime().wait(id)).await.expect("it ends")), r#"{"n":"none"}"#);
+    assert_eq!(show(&soon(engine.admission().wait(id)).await.expect("it ends")), r#"{"n":"none"}"#);
     stop(engine).await;
 }
 
@@ -214,8 +214,8 @@ async fn a_file_of_code_is_taken_up_when_it_changes_and_executions_keep_theirs()
     let engine = project.start().await;
     let second = start_with(&engine, "{}").await;
     project.clock.advance(Duration::from_secs(3601));
-    assert_eq!(show(&soon(engine.runtime().wait(first)).await.expect("it ends")), r#""old""#);
-    assert_eq!(show(&soon(engine.runtime().wait(second)).await.expect("it ends")), r#""new""#);
+    assert_eq!(show(&soon(engine.admission().wait(first)).await.expect("it ends")), r#""old""#);
+    assert_eq!(show(&soon(engine.admission().wait(second)).await.expect("it ends")), r#""new""#);
     project.write("automations/lib/it.js", "export default () => ({ data: ");
     let reload = engine.reload().await;
     assert_eq!(reload.stale.len(), 1, "the last good version stays in force");
@@ -261,7 +261,7 @@ async fn lines_of_the_logger_are_in_the_execution_s_log() {
     );
     let engine = project.start().await;
     let id = start_with(&engine, "{}").await;
-    soon(engine.runtime().wait(id)).await.expect("it ends");
+    soon(engine.admission().wait(id)).await.expect("it ends");
     assert_eq!(steps_of(&engine, id).await, ["it=1"]);
     let lines = engine.store().logs(id, 0, 10).await.expect("read");
     let shown: Vec<String> = lines.iter().map(|line| format!("{:?} {}", line.level, line.message)).collect();
@@ -280,7 +280,7 @@ async fn the_code_of_a_trigger_decides_payload_and_answer_before_the_steps() {
     let answer = soon(engine.ingress().receive(&address, post(r#"{"n": 4}"#))).await;
     assert_eq!(shown(&answer), r#"201 application/json {"n":4}"#);
     let id = answer.header("x-execution-id").expect("it names the execution").parse().expect("an id");
-    assert_eq!(show(&soon(engine.runtime().wait(id)).await.expect("it ends")), r#"{"got":8}"#);
+    assert_eq!(show(&soon(engine.admission().wait(id)).await.expect("it ends")), r#"{"got":8}"#);
     let lines = engine.store().logs(id, 0, 10).await.expect("read");
     assert_eq!(lines.first().map(|line| line.message.as_str()), Some("n is 4"));
 
@@ -288,7 +288,7 @@ async fn the_code_of_a_trigger_decides_payload_and_answer_before_the_steps() {
     assert_eq!(shown(&declined), r#"400 application/json {"n":0}"#);
     let id = declined.header("x-execution-id").expect("it names the execution").parse().expect("an id");
     assert_eq!(
-        show(&soon(engine.runtime().wait(id)).await.expect("it ends")),
+        show(&soon(engine.admission().wait(id)).await.expect("it ends")),
         "cancelled: declined by the trigger's code"
     );
 

@@ -18,7 +18,7 @@ async fn seen(
     project.write("secrets/deskKey", "canary-4471-kettle7");
     let engine = project.start().await;
     let id = start_with(&engine, "{}").await;
-    let outcome = soon(engine.runtime().wait(id)).await.expect("it ends");
+    let outcome = soon(engine.admission().wait(id)).await.expect("it ends");
     let steps = steps_of(&engine, id).await;
     let lines = engine.store().logs(id, 0, 1000).await.expect("the log is read");
     let lines = lines.into_iter().map(|line| (line.level, line.step, line.message));

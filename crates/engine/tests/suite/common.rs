@@ -155,7 +155,7 @@ pub(crate) async fn outcome_with(yaml: &str, inputs: &str) -> String {
     let project = Project::with(yaml);
     let engine = project.start().await;
     let id = start_with(&engine, inputs).await;
-    let outcome = soon(engine.runtime().wait(id)).await.expect("it ends");
+    let outcome = soon(engine.admission().wait(id)).await.expect("it ends");
     stop(engine).await;
     show(&outcome)
 }
@@ -310,7 +310,7 @@ pub(crate) async fn start_and_rest(engine: &Engine, inputs: &str) -> ExecutionId
                 break;
             }
         }
-        while engine.runtime().status().resting == 0 {
+        while engine.status().resting == 0 {
             tokio::task::yield_now().await;
         }
     })
@@ -320,5 +320,5 @@ pub(crate) async fn start_and_rest(engine: &Engine, inputs: &str) -> ExecutionId
 
 /// How an execution ended, in words.
 pub(crate) async fn end(engine: &Engine, id: ExecutionId) -> String {
-    show(&soon(engine.runtime().wait(id)).await.expect("it ends"))
+    show(&soon(engine.admission().wait(id)).await.expect("it ends"))
 }

@@ -103,17 +103,17 @@ async fn redirect(url: &str) -> HashMap<String, String> {
 }
 
 async fn login(engine: &Engine) -> Result<String, String> {
-    let begun = engine.runtime().begin_login("main").map_err(|error| error.to_string())?;
-    soon(engine.runtime().end_login(consent(&begun.url).await)).await
+    let begun = engine.connections().begin_login("main").map_err(|error| error.to_string())?;
+    soon(engine.connections().end_login(consent(&begun.url).await)).await
 }
 
 async fn run(engine: &Engine) -> String {
     let id = start_with(engine, "{}").await;
-    show(&soon(engine.runtime().wait(id)).await.expect("it ends"))
+    show(&soon(engine.admission().wait(id)).await.expect("it ends"))
 }
 
 fn state(engine: &Engine) -> ConnectionState {
-    engine.runtime().connection("main").expect("a connection").state
+    engine.connections().connection("main").expect("a connection").state
 }
 
 #[tokio::test]
@@ -122,7 +122,7 @@ async fn a_consent_connects_and_its_tokens_outlive_a_restart() {
     let engine = world.project.start().await;
     assert_eq!(state(&engine), ConnectionState::NeedsLogin);
     assert!(run(&engine).await.contains("cogwork connections login main"));
-    let begun = engine.runtime().begin_login("main").expect("it begins");
+    let begun = engine.connections().begin_login("main").expect("it begins");
     let host = world.wiki.base_url().trim_start_matches("http://").replace(':', "%3A");
     for part in [
         &format!("audience={host}"),
@@ -134,7 +134,7 @@ async fn a_consent_connects_and_its_tokens_outlive_a_restart() {
     ] {
         assert!(begun.url.contains(part), "{part} is missing in {}", begun.url);
     }
-    assert_eq!(soon(engine.runtime().end_login(consent(&begun.url).await)).await, Ok("main".to_owned()));
+    assert_eq!(soon(engine.connections().end_login(consent(&begun.url).await)).await, Ok("main".to_owned()));
     assert!(run(&engine).await.starts_with("{\"count\":"));
     assert_eq!(state(&engine), ConnectionState::Healthy);
     stop(engine).await;
@@ -149,17 +149,17 @@ async fn a_consent_connects_and_its_tokens_outlive_a_restart() {
 async fn a_state_is_good_for_one_answer_and_ten_minutes() {
     let world = World::new().await;
     let engine = world.project.start().await;
-    let begun = engine.runtime().begin_login("main").expect("it begins");
+    let begun = engine.connections().begin_login("main").expect("it begins");
     let answer = consent(&begun.url).await;
     let forged = LoginCallback { state: Some("x".repeat(43)), ..answer.clone() };
-    assert!(engine.runtime().end_login(forged).await.is_err());
-    assert!(soon(engine.runtime().end_login(answer.clone())).await.is_ok());
-    let again = engine.runtime().end_login(answer).await.expect_err("used");
+    assert!(engine.connections().end_login(forged).await.is_err());
+    assert!(soon(engine.connections().end_login(answer.clone())).await.is_ok());
+    let again = engine.connections().end_login(answer).await.expect_err("used");
     assert!(again.contains("has been used or is too old"), "{again}");
-    let begun = engine.runtime().begin_login("main").expect("it begins");
+    let begun = engine.connections().begin_login("main").expect("it begins");
     let late = consent(&begun.url).await;
     world.project.clock.advance(Duration::from_secs(601));
-    assert!(engine.runtime().end_login(late).await.is_err());
+    assert!(engine.connections().end_login(late).await.is_err());
     stop(engine).await;
 }
 
@@ -169,7 +169,7 @@ async fn a_consent_to_a_site_that_there_is_not_leaves_a_connection_that_fails_an
     let engine = world.project.start().await;
     let reason = login(&engine).await.expect_err("no such site");
     assert!(reason.contains("there is no site `nowhere`"), "{reason}");
-    let report = engine.runtime().connection("main").expect("a connection");
+    let report = engine.connections().connection("main").expect("a connection");
     assert_eq!(report.state, ConnectionState::Failing);
     let said = serde_json::to_string(&report).expect("JSON");
     assert!(said.contains("there is no site `nowhere`"), "{said}");
@@ -203,9 +203,9 @@ async fn an_answer_of_another_provider_is_refused_before_its_code_is_sent_anywhe
         world.connect(&more);
         let before = world.wiki.count("POST", "/oauth/token");
         let engine = world.project.start().await;
-        let begun = engine.runtime().begin_login("main").expect("it begins");
+        let begun = engine.connections().begin_login("main").expect("it begins");
         let answer = LoginCallback { issuer: issuer.clone(), ..consent(&begun.url).await };
-        let ended = soon(engine.runtime().end_login(answer)).await;
+        let ended = soon(engine.connections().end_login(answer)).await;
         assert_eq!(ended.is_ok(), connects, "{named:?} {issuer:?} {ended:?}");
         let sent = world.wiki.count("POST", "/oauth/token") - before;
         assert_eq!(sent, usize::from(connects), "{named:?} {issuer:?}");
@@ -279,7 +279,7 @@ async fn many_who_find_a_dead_token_renew_it_once() {
         ids.push(start_with(&engine, "{}").await);
     }
     for id in ids {
-        let outcome = show(&soon(engine.runtime().wait(id)).await.expect("it ends"));
+        let outcome = show(&soon(engine.admission().wait(id)).await.expect("it ends"));
         assert!(outcome.starts_with("{\"count\":"), "{outcome}");
     }
     assert_eq!(world.wiki.refreshes(), 1);
@@ -358,7 +358,7 @@ async fn the_limits_that_a_host_tells_are_part_of_the_health_of_its_connection()
     let engine = world.project.start().await;
     login(&engine).await.expect("connected");
     world.wiki.rate_limit(Some(RateLimit::new(1, Duration::from_secs(60))));
-    let limits = || engine.runtime().connection("main").expect("a connection").hosts.remove(0);
+    let limits = || engine.connections().connection("main").expect("a connection").hosts.remove(0);
     assert!(run(&engine).await.starts_with("{\"count\":"));
     let told = limits().rate_limit.expect("it tells");
     assert_eq!((told.limit.as_deref(), told.remaining.as_deref()), (Some("1"), Some("0")));
@@ -427,16 +427,16 @@ async fn a_client_gets_tokens_by_itself_and_shares_them() {
 async fn a_test_makes_the_call_that_the_manifest_names_and_notes_what_came_of_it() {
     let world = World::new().await;
     let engine = world.project.start().await;
-    let tested = soon(engine.runtime().test_connection("main")).await.expect("a test");
+    let tested = soon(engine.connections().test_connection("main")).await.expect("a test");
     assert!(tested.error.expect("it is not connected").message.contains("not connected"));
     login(&engine).await.expect("connected");
-    let tested = soon(engine.runtime().test_connection("main")).await.expect("a test");
+    let tested = soon(engine.connections().test_connection("main")).await.expect("a test");
     assert_eq!((tested.action.as_str(), tested.error), ("wiki.listSpaces", None));
-    let report = engine.runtime().connection("main").expect("a connection");
+    let report = engine.connections().connection("main").expect("a connection");
     assert_eq!((report.state, report.used_by), (ConnectionState::Healthy, vec!["test".to_owned()]));
     assert!(report.site.is_some() && report.expires_at.is_some());
     assert!(
-        soon(engine.runtime().test_connection("mian"))
+        soon(engine.connections().test_connection("mian"))
             .await
             .expect_err("unknown")
             .to_string()
@@ -500,7 +500,7 @@ async fn retried_at(engine: &Engine, id: model::ExecutionId) -> Option<jiff::Tim
         loop {
             for event in engine.store().events(id).await.expect("read").unwrap_or_default() {
                 match event {
-                    model::Event::StepRetry { next_at, .. } if engine.runtime().status().resting == 1 => {
+                    model::Event::StepRetry { next_at, .. } if engine.status().resting == 1 => {
                         return Some(next_at);
                     }
                     model::Event::Finished { .. } => return None,
@@ -546,7 +546,7 @@ async fn a_hundred_consents_are_pending_at_one_time_each_for_ten_minutes() {
         world.project.write(&format!("connections/c{number}.yaml"), &text);
     }
     let engine = world.project.start().await;
-    let begin = |number: usize| engine.runtime().begin_login(&format!("c{number}"));
+    let begin = |number: usize| engine.connections().begin_login(&format!("c{number}"));
     for number in 0..100 {
         let begun = begin(number).expect("it begins");
         assert_eq!(begun.expires_at, engine.clock().now() + Duration::from_secs(600));

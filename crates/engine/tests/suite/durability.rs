@@ -44,7 +44,7 @@ async fn an_execution_goes_on_at_the_step_it_was_in_and_finished_steps_never_run
     let last = peer.asked().await;
     assert_eq!(last.line, "POST /c/7", "what pure steps named is there again");
     last.answer(200, "9").await;
-    let outcome = show(&soon(engine.runtime().wait(id)).await.expect("it ends"));
+    let outcome = show(&soon(engine.admission().wait(id)).await.expect("it ends"));
     assert!(outcome.contains(r#""body":9"#), "{outcome}");
     stop(engine).await;
 }
@@ -68,7 +68,7 @@ async fn a_failure_that_was_passed_over_is_none_after_a_restart() {
     let again = peer.asked().await;
     assert_eq!(again.line, "POST /b/404", "what it read of the failure is there again");
     again.answer(200, "7").await;
-    let outcome = show(&soon(engine.runtime().wait(id)).await.expect("it ends"));
+    let outcome = show(&soon(engine.admission().wait(id)).await.expect("it ends"));
     assert!(outcome.contains(r#""body":7"#), "{outcome}");
     stop(engine).await;
 }
@@ -91,7 +91,7 @@ async fn a_wait_for_a_retry_outlives_a_restart_with_its_count_and_its_instant() 
     assert!(peer.asked_already().is_none());
     project.clock.advance(Duration::from_secs(40));
     peer.asked().await.answer(503, "{}").await;
-    let outcome = show(&soon(engine.runtime().wait(id)).await.expect("it ends"));
+    let outcome = show(&soon(engine.admission().wait(id)).await.expect("it ends"));
     assert!(outcome.starts_with("failed:"), "the second failure was the last try: {outcome}");
     stop(engine).await;
 }
@@ -112,7 +112,7 @@ async fn a_lost_answer_is_remembered_over_a_restart() {
     soon(project.clock.somebody_sleeps_until(due)).await;
     project.clock.advance(Duration::from_secs(60));
     peer.asked().await.answer(409, "{}").await;
-    let outcome = show(&soon(engine.runtime().wait(id)).await.expect("it ends"));
+    let outcome = show(&soon(engine.admission().wait(id)).await.expect("it ends"));
     assert!(outcome.contains("(attempt 2; attempt 1 may have been carried out: "), "{outcome}");
     stop(engine).await;
 }
@@ -136,7 +136,7 @@ async fn a_step_that_failed_for_good_is_not_sent_again_when_its_on_error_list_is
     let again = peer.asked().await;
     assert_eq!(again.line, "POST /mend/404", "what failed is not sent again");
     again.answer(200, "1").await;
-    let outcome = show(&soon(engine.runtime().wait(id)).await.expect("it ends"));
+    let outcome = show(&soon(engine.admission().wait(id)).await.expect("it ends"));
     assert!(outcome.contains(r#""body":1"#), "{outcome}");
     stop(engine).await;
 }
@@ -149,7 +149,7 @@ async fn a_cancelled_execution_does_not_go_on_with_its_main_steps_after_a_crash_
     let engine = project.start().await;
     let id = start_with(&engine, "{}").await;
     let held = peer.asked().await;
-    engine.runtime().cancel(id, "enough").await.expect("it is known");
+    engine.admission().cancel(id, "enough").await.expect("it is known");
     let closing = peer.asked().await;
     assert_eq!(closing.line, "POST /last");
     crash(engine).await;
@@ -159,7 +159,7 @@ async fn a_cancelled_execution_does_not_go_on_with_its_main_steps_after_a_crash_
     let again = peer.asked().await;
     assert_eq!(again.line, "POST /last");
     again.answer(200, "1").await;
-    assert_eq!(show(&soon(engine.runtime().wait(id)).await.expect("it ends")), "cancelled: enough");
+    assert_eq!(show(&soon(engine.admission().wait(id)).await.expect("it ends")), "cancelled: enough");
     stop(engine).await;
 }
 
@@ -185,7 +185,7 @@ async fn a_loop_goes_on_at_the_turn_it_was_in() {
         assert_eq!(asked.line, line);
         asked.answer(200, answer).await;
     }
-    assert_eq!(show(&soon(engine.runtime().wait(id)).await.expect("it ends")), r#"{"total":60}"#);
+    assert_eq!(show(&soon(engine.admission().wait(id)).await.expect("it ends")), r#"{"total":60}"#);
     stop(engine).await;
 }
 
@@ -205,10 +205,10 @@ async fn an_execution_keeps_the_definition_it_started_with() {
 
     let engine = project.start().await;
     peer.asked().await.answer(200, "1").await;
-    assert_eq!(show(&soon(engine.runtime().wait(id)).await.expect("it ends")), r#"{"v":"old"}"#);
+    assert_eq!(show(&soon(engine.admission().wait(id)).await.expect("it ends")), r#"{"v":"old"}"#);
     let id = start_with(&engine, "{}").await;
     peer.asked().await.answer(200, "1").await;
-    assert_eq!(show(&soon(engine.runtime().wait(id)).await.expect("it ends")), r#"{"v":"new"}"#);
+    assert_eq!(show(&soon(engine.admission().wait(id)).await.expect("it ends")), r#"{"v":"new"}"#);
     stop(engine).await;
 }
 
@@ -224,7 +224,7 @@ async fn a_graceful_stop_lets_the_step_in_flight_end_and_the_next_start_does_the
         let engine = engine.clone();
         async move { engine.shutdown(Duration::from_secs(3600)).await }
     });
-    while engine.runtime().status().accepting {
+    while engine.status().accepting {
         tokio::task::yield_now().await;
     }
     held.answer(200, "1").await;
@@ -237,7 +237,7 @@ async fn a_graceful_stop_lets_the_step_in_flight_end_and_the_next_start_does_the
     let asked = peer.asked().await;
     assert_eq!(asked.line, "POST /b");
     asked.answer(200, "2").await;
-    soon(engine.runtime().wait(id)).await.expect("it ends");
+    soon(engine.admission().wait(id)).await.expect("it ends");
     stop(engine).await;
 }
 
@@ -255,7 +255,7 @@ async fn a_step_that_waits_for_the_network_whenever_the_process_ends_is_not_set_
         engine = project.start().await;
     }
     peer.asked().await.answer(200, "7").await;
-    let outcome = show(&soon(engine.runtime().wait(id)).await.expect("it ends"));
+    let outcome = show(&soon(engine.admission().wait(id)).await.expect("it ends"));
     assert!(outcome.contains(r#""body":7"#), "{outcome}");
     stop(engine).await;
 }
@@ -274,7 +274,7 @@ async fn a_step_that_computed_whenever_the_process_died_is_set_aside_as_stuck() 
         project.write(".cogwork/crash-record", &format!("{id}\n"));
         engine = project.start().await;
     }
-    let outcome = show(&soon(engine.runtime().wait(id)).await.expect("it is given up"));
+    let outcome = show(&soon(engine.admission().wait(id)).await.expect("it is given up"));
     assert!(outcome.starts_with("stuck: the daemon died 5 times"), "{outcome}");
     stop(engine).await;
     let record = std::fs::read_to_string(project.path(".cogwork/crash-record")).expect("it is read");
@@ -286,11 +286,11 @@ async fn damage_that_a_read_finds_stops_the_engine_as_a_failed_commit_does() {
     let project = Project::with(&manual("  - set: {x: 1}\n"));
     let damaged = Arc::new(Watched::new(project.open_store()));
     let engine = project.start_on(damaged.clone()).await;
-    assert!(engine.runtime().status().accepting);
+    assert!(engine.status().accepting);
     damaged.damaged.notify_one();
-    let reason = soon(engine.runtime().store_lost()).await;
+    let reason = soon(engine.context().store_lost()).await;
     assert!(reason.contains("damaged"), "{reason}");
-    assert!(!engine.runtime().status().accepting, "no write had to fail for that");
+    assert!(!engine.status().accepting, "no write had to fail for that");
     soon(engine.shutdown(Duration::ZERO)).await;
 }
 
@@ -301,7 +301,7 @@ async fn an_execution_of_pure_steps_is_one_write() {
     let counting = Arc::new(Watched::new(project.open_store()));
     let engine = project.start_on(counting.clone()).await;
     let id = start_with(&engine, "{}").await;
-    soon(engine.runtime().wait(id)).await.expect("it ends");
+    soon(engine.admission().wait(id)).await.expect("it ends");
     assert_eq!(counting.written(), (1, 0));
     assert_eq!(steps_of(&engine, id).await.len(), 40);
     stop(engine).await;
@@ -332,7 +332,7 @@ async fn what_is_read_side_by_side_begins_behind_one_write_and_ends_with_one() {
     for request in asked {
         request.answer(200, "1").await;
     }
-    soon(engine.runtime().wait(id)).await.expect("it ends");
+    soon(engine.admission().wait(id)).await.expect("it ends");
     assert_eq!(counting.written(), (1, 1), "no time has passed between their ends");
     assert_eq!(steps_of(&engine, id).await.len(), 11);
     stop(engine).await;
@@ -444,7 +444,7 @@ async fn a_call_at_the_end_is_written_with_the_end() {
     let engine = project.start_on(counting.clone()).await;
     let id = start_with(&engine, "{}").await;
     peer.asked().await.answer(200, "1").await;
-    soon(engine.runtime().wait(id)).await.expect("it ends");
+    soon(engine.admission().wait(id)).await.expect("it ends");
     assert_eq!(counting.written(), (1, 1));
     stop(engine).await;
 }
@@ -467,7 +467,7 @@ async fn reads_in_a_row_are_written_with_the_end() {
         assert_eq!(asked.line, line);
         asked.answer(200, "1").await;
     }
-    soon(engine.runtime().wait(id)).await.expect("it ends");
+    soon(engine.admission().wait(id)).await.expect("it ends");
     assert_eq!(counting.written(), (1, 1));
     stop(engine).await;
 }
@@ -489,7 +489,7 @@ async fn starts_behind_a_commit(steps: impl Fn(&str) -> String, line: &str) {
     let second = peer.asked().await;
     assert_eq!(second.line, line);
     second.answer(200, "2").await;
-    soon(engine.runtime().wait(id)).await.expect("it ends");
+    soon(engine.admission().wait(id)).await.expect("it ends");
     stop(engine).await;
 }
 
@@ -519,9 +519,9 @@ async fn a_commit_in_doubt_ends_the_intake_and_says_so() {
     let asked = peer.asked().await;
     failing.fail.store(1, Ordering::SeqCst);
     asked.answer(200, "1").await;
-    let reason = soon(engine.runtime().store_lost()).await;
+    let reason = soon(engine.context().store_lost()).await;
     assert!(!reason.is_empty());
-    assert!(!engine.runtime().status().accepting);
+    assert!(!engine.status().accepting);
     soon(engine.shutdown(Duration::ZERO)).await;
 }
 
@@ -533,12 +533,12 @@ async fn a_commit_in_doubt_while_an_execution_leaves_its_rest_is_told_and_leaves
     let id = start_and_rest(&engine, "{}").await;
     let waiting = tokio::spawn({
         let engine = engine.clone();
-        async move { engine.runtime().wait(id).await }
+        async move { engine.admission().wait(id).await }
     });
     failing.fail.store(1, Ordering::SeqCst);
-    let sent = soon(engine.runtime().emit("go", value::Value::Null, None)).await;
+    let sent = soon(engine.admission().emit("go", value::Value::Null, None)).await;
     assert!(sent.is_err(), "who sent it must not believe that it is kept");
-    soon(engine.runtime().store_lost()).await;
+    soon(engine.context().store_lost()).await;
     soon(engine.shutdown(Duration::ZERO)).await;
     let waited = soon(waiting).await.expect("no panic");
     assert!(waited.is_err(), "who waits for its end is told that it does not come here");
@@ -546,14 +546,14 @@ async fn a_commit_in_doubt_while_an_execution_leaves_its_rest_is_told_and_leaves
 
     let engine = project.start().await;
     soon(async {
-        while engine.runtime().emit("go", value::Value::from(2), None).await.expect("it is sent").delivered
+        while engine.admission().emit("go", value::Value::from(2), None).await.expect("it is sent").delivered
             == 0
         {
             tokio::task::yield_now().await;
         }
     })
     .await;
-    assert_eq!(show(&soon(engine.runtime().wait(id)).await.expect("it ends")), "2");
+    assert_eq!(show(&soon(engine.admission().wait(id)).await.expect("it ends")), "2");
     stop(engine).await;
 }
 
@@ -571,13 +571,13 @@ async fn a_result_that_meets_a_full_store_is_kept_and_not_made_again() {
         let due = engine.clock().now() + Duration::from_millis(pause);
         soon(project.clock.somebody_sleeps_until(due)).await;
         assert!(peer.asked_already().is_none(), "what is not stored has no consequences");
-        assert!(engine.runtime().status().accepting, "nothing is in doubt");
+        assert!(engine.status().accepting, "nothing is in doubt");
         project.clock.advance(Duration::from_millis(pause));
     }
     let second = peer.asked().await;
     assert_eq!(second.line, "POST /b", "with room again it goes on, and no step is done again");
     second.answer(200, "2").await;
-    let outcome = show(&soon(engine.runtime().wait(id)).await.expect("it ends"));
+    let outcome = show(&soon(engine.admission().wait(id)).await.expect("it ends"));
     assert!(outcome.contains(r#""body":2"#), "{outcome}");
     stop(engine).await;
 }

@@ -47,7 +47,7 @@ async fn a_cancellation_ends_an_evaluation() {
     let project = Project::with(&manual(&long(50)));
     let engine = project.start().await;
     let id = start_with(&engine, "{}").await;
-    assert!(engine.runtime().cancel(id, "enough").await.expect("it is known"));
+    assert!(engine.admission().cancel(id, "enough").await.expect("it is known"));
     assert_eq!(end(&engine, id).await, "cancelled: enough");
     stop(engine).await;
 }
@@ -73,7 +73,7 @@ async fn a_request_is_answered_before_the_pure_work_that_it_starts_has_ended() {
     let id = answer.header("x-execution-id").expect("it names the execution").parse().expect("an id");
     let status = engine.store().execution(id).await.expect("it is read").expect("it exists").status;
     assert_eq!(status, Status::Running);
-    assert!(engine.runtime().cancel(id, "enough").await.expect("it is known"));
+    assert!(engine.admission().cancel(id, "enough").await.expect("it is known"));
     assert_eq!(end(&engine, id).await, "cancelled: enough");
     stop(engine).await;
 }
@@ -87,7 +87,7 @@ async fn many_short_steps_let_others_have_their_turn() {
     let project = Project::with(&manual(&steps));
     let engine = project.start().await;
     let id = start_with(&engine, "{}").await;
-    assert!(engine.runtime().cancel(id, "enough").await.expect("it is known"));
+    assert!(engine.admission().cancel(id, "enough").await.expect("it is known"));
     assert_eq!(end(&engine, id).await, "cancelled: enough");
     stop(engine).await;
 }
@@ -100,7 +100,7 @@ async fn a_condition_over_its_budget_refuses_the_request_with_a_code_of_its_own(
     let (live, _) = tokens(&engine);
     let answer = text(&soon(engine.ingress().receive(&live, post(r#"{"t": "a"}"#))).await);
     assert!(answer.starts_with("400 ") && answer.contains(r#""code":"condition_too_costly""#), "{answer}");
-    assert_eq!(engine.runtime().status().refused.get("condition_too_costly"), Some(&1));
+    assert_eq!(engine.status().refused.get("condition_too_costly"), Some(&1));
     let answer = text(&soon(engine.ingress().receive(&live, post(r#"{"t": ""}"#))).await);
     assert!(answer.starts_with("200 "), "{answer}");
     stop(engine).await;
@@ -165,7 +165,7 @@ async fn with_room_for_one(engine: engine::Engine, peer: &mut Peer, large: Optio
     // It goes on without room, as one execution at a time may.
     let other = peer.asked().await;
     let third = start(peer).await;
-    let ended = async |id| show(&soon(engine.runtime().wait(id)).await.expect("it ends"));
+    let ended = async |id| show(&soon(engine.admission().wait(id)).await.expect("it ends"));
     assert!(peer.asked_already().is_none());
     asked.answer(200, "{}").await;
     assert_eq!(ended(first).await, expected);

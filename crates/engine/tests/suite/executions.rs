@@ -152,7 +152,7 @@ async fn a_fail_in_on_error_keeps_what_is_known_of_the_error_that_it_handles() {
         let engine = project.start().await;
         let id = start_with(&engine, "{}").await;
         peer.asked().await.answer(404, r#"{"message": "no", "reason": "gone"}"#).await;
-        let outcome = show(&soon(engine.runtime().wait(id)).await.expect("it ends"));
+        let outcome = show(&soon(engine.admission().wait(id)).await.expect("it ends"));
         assert!(outcome.contains(message), "{outcome}");
         let steps = steps_of(&engine, id).await;
         assert!(steps.iter().any(|step| step.contains("status 404 gone")), "{fail}: {steps:?}");

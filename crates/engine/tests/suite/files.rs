@@ -7,7 +7,7 @@ use crate::common::{Project, show, soon, start_with, stop};
 async fn outcome(project: &Project) -> String {
     let engine = project.start().await;
     let id = start_with(&engine, "{}").await;
-    let outcome = soon(engine.runtime().wait(id)).await.expect("it ends");
+    let outcome = soon(engine.admission().wait(id)).await.expect("it ends");
     stop(engine).await;
     show(&outcome)
 }

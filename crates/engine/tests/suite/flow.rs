@@ -31,7 +31,7 @@ async fn steps_without_a_common_need_are_in_flight_together_and_the_join_waits_f
     let third = peer.asked().await;
     assert_eq!(third.line, "POST /c");
     third.answer(200, "3").await;
-    let outcome = soon(engine.runtime().wait(id)).await.expect("it ends");
+    let outcome = soon(engine.admission().wait(id)).await.expect("it ends");
     assert!(show(&outcome).contains(r#""body":3"#), "{}", show(&outcome));
     stop(engine).await;
 }
@@ -55,7 +55,7 @@ async fn a_loop_keeps_within_its_concurrency() {
     for asked in held {
         asked.answer(200, "null").await;
     }
-    soon(engine.runtime().wait(id)).await.expect("it ends");
+    soon(engine.admission().wait(id)).await.expect("it ends");
     stop(engine).await;
 }
 
@@ -80,7 +80,7 @@ async fn a_failed_call_is_tried_again_after_its_delay_with_the_same_idempotency_
     }
     assert_eq!(keys[0], Some(format!("{id}.a")));
     assert!(keys.iter().all(|key| *key == keys[0]), "{keys:?}");
-    soon(engine.runtime().wait(id)).await.expect("it ends");
+    soon(engine.admission().wait(id)).await.expect("it ends");
     stop(engine).await;
 }
 
@@ -96,7 +96,7 @@ async fn retries_end_and_the_error_says_what_the_other_side_said() {
     soon(project.clock.somebody_sleeps_until(due)).await;
     project.clock.advance(Duration::from_secs(1));
     peer.asked().await.answer(500, r#"{"message": "out of order"}"#).await;
-    let outcome = show(&soon(engine.runtime().wait(id)).await.expect("it ends"));
+    let outcome = show(&soon(engine.admission().wait(id)).await.expect("it ends"));
     assert!(outcome.contains("500"), "{outcome}");
     stop(engine).await;
 }
@@ -111,7 +111,7 @@ async fn a_group_is_tried_again_after_any_error_of_its_steps() {
     let id = start_with(&engine, "{}").await;
     peer.asked().await.answer(404, "null").await;
     peer.asked().await.answer(200, "1").await;
-    let outcome = show(&soon(engine.runtime().wait(id)).await.expect("it ends"));
+    let outcome = show(&soon(engine.admission().wait(id)).await.expect("it ends"));
     assert!(outcome.contains(r#""body":1"#), "{outcome}");
     stop(engine).await;
 }
@@ -182,7 +182,7 @@ async fn a_client_error_is_not_tried_again() {
     let engine = project.start().await;
     let id = start_with(&engine, "{}").await;
     peer.asked().await.answer(404, "{}").await;
-    assert!(show(&soon(engine.runtime().wait(id)).await.expect("it ends")).starts_with("failed:"));
+    assert!(show(&soon(engine.admission().wait(id)).await.expect("it ends")).starts_with("failed:"));
     assert!(peer.asked_already().is_none());
     stop(engine).await;
 }
@@ -199,7 +199,7 @@ async fn a_step_that_takes_longer_than_its_timeout_fails_and_its_error_can_be_ha
     let held = peer.asked().await;
     soon(project.clock.somebody_sleeps_until(due)).await;
     project.clock.advance(Duration::from_secs(5));
-    assert_eq!(show(&soon(engine.runtime().wait(id)).await.expect("it ends")), r#"{"kind":"timeout"}"#);
+    assert_eq!(show(&soon(engine.admission().wait(id)).await.expect("it ends")), r#"{"kind":"timeout"}"#);
     drop(held);
     stop(engine).await;
 }
@@ -218,7 +218,7 @@ async fn the_timeout_of_a_block_is_not_swallowed_by_the_steps_inside_it() {
     let held = peer.asked().await;
     soon(project.clock.somebody_sleeps_until(due)).await;
     project.clock.advance(Duration::from_secs(5));
-    let outcome = show(&soon(engine.runtime().wait(id)).await.expect("it ends"));
+    let outcome = show(&soon(engine.admission().wait(id)).await.expect("it ends"));
     assert!(outcome.contains("longer than its timeout of 5s"), "{outcome}");
     drop(held);
     stop(engine).await;
@@ -238,7 +238,7 @@ async fn an_execution_that_takes_longer_than_its_timeout_fails_and_its_closing_s
     let held = peer.asked().await;
     soon(project.clock.somebody_sleeps_until(due)).await;
     project.clock.advance(Duration::from_secs(60));
-    let outcome = show(&soon(engine.runtime().wait(id)).await.expect("it ends"));
+    let outcome = show(&soon(engine.admission().wait(id)).await.expect("it ends"));
     assert!(outcome.contains("longer than its timeout of 1m"), "{outcome}");
     assert_eq!(steps_of(&engine, id).await, [r#"last={"done":true}"#]);
     drop(held);
@@ -255,8 +255,8 @@ async fn an_execution_that_waits_for_its_next_try_can_be_cancelled() {
     let due = engine.clock().now() + Duration::from_secs(1);
     peer.asked().await.answer(503, "{}").await;
     soon(project.clock.somebody_sleeps_until(due)).await;
-    assert!(engine.runtime().cancel(id, "not needed").await.expect("it is known"));
-    assert_eq!(show(&soon(engine.runtime().wait(id)).await.expect("it ends")), "cancelled: not needed");
+    assert!(engine.admission().cancel(id, "not needed").await.expect("it is known"));
+    assert_eq!(show(&soon(engine.admission().wait(id)).await.expect("it ends")), "cancelled: not needed");
     assert!(peer.asked_already().is_none());
     stop(engine).await;
 }
@@ -269,9 +269,9 @@ async fn a_cancelled_execution_ends_with_its_reason_and_nothing_more_is_sent() {
     let engine = project.start().await;
     let id = start_with(&engine, "{}").await;
     let held = peer.asked().await;
-    assert!(engine.runtime().cancel(id, "not needed").await.expect("it is known"));
-    assert_eq!(show(&soon(engine.runtime().wait(id)).await.expect("it ends")), "cancelled: not needed");
-    assert!(!engine.runtime().cancel(id, "again").await.expect("it is known"));
+    assert!(engine.admission().cancel(id, "not needed").await.expect("it is known"));
+    assert_eq!(show(&soon(engine.admission().wait(id)).await.expect("it ends")), "cancelled: not needed");
+    assert!(!engine.admission().cancel(id, "again").await.expect("it is known"));
     drop(held);
     assert!(peer.asked_already().is_none());
     stop(engine).await;
@@ -298,7 +298,7 @@ async fn a_whole_execution_is_tried_again_from_the_step_that_failed() {
     let again = peer.asked().await;
     assert_eq!(again.line, "POST /b", "what succeeded is not done again");
     again.answer(200, "2").await;
-    let outcome = show(&soon(engine.runtime().wait(id)).await.expect("it ends"));
+    let outcome = show(&soon(engine.admission().wait(id)).await.expect("it ends"));
     assert!(outcome.contains(r#""body":2"#), "{outcome}");
     stop(engine).await;
 }
@@ -319,12 +319,12 @@ async fn executions_of_one_key_wait_their_turn_and_others_do_not() {
     let asked = peer.asked().await;
     assert_eq!(asked.line, "POST /y");
     asked.answer(200, "1").await;
-    soon(engine.runtime().wait(other)).await.expect("it ends");
+    soon(engine.admission().wait(other)).await.expect("it ends");
     assert!(peer.asked_already().is_none(), "the second of the key waits");
     held.answer(200, "1").await;
-    soon(engine.runtime().wait(first)).await.expect("it ends");
+    soon(engine.admission().wait(first)).await.expect("it ends");
     peer.asked().await.answer(200, "1").await;
-    soon(engine.runtime().wait(second)).await.expect("it ends");
+    soon(engine.admission().wait(second)).await.expect("it ends");
     stop(engine).await;
 }
 
@@ -346,16 +346,18 @@ async fn an_execution_over_the_limit_is_skipped_or_takes_the_place_of_the_one_ru
         let second = start_with(&engine, "{}").await;
         if policy == "skip" {
             assert!(
-                show(&soon(engine.runtime().wait(second)).await.expect("it ends")).starts_with(second_ends)
+                show(&soon(engine.admission().wait(second)).await.expect("it ends")).starts_with(second_ends)
             );
             held.answer(200, "1").await;
-            assert!(show(&soon(engine.runtime().wait(first)).await.expect("it ends")).contains(first_ends));
+            assert!(show(&soon(engine.admission().wait(first)).await.expect("it ends")).contains(first_ends));
         } else {
             assert!(
-                show(&soon(engine.runtime().wait(first)).await.expect("it ends")).starts_with(first_ends)
+                show(&soon(engine.admission().wait(first)).await.expect("it ends")).starts_with(first_ends)
             );
             peer.asked().await.answer(200, "1").await;
-            assert!(show(&soon(engine.runtime().wait(second)).await.expect("it ends")).contains(second_ends));
+            assert!(
+                show(&soon(engine.admission().wait(second)).await.expect("it ends")).contains(second_ends)
+            );
         }
         stop(engine).await;
     }
@@ -367,7 +369,7 @@ async fn a_step_whose_on_error_list_ends_the_execution_has_ended_itself() {
     let project = Project::with(&manual(steps));
     let engine = project.start().await;
     let id = start_with(&engine, "{}").await;
-    assert_eq!(show(&soon(engine.runtime().wait(id)).await.expect("it ends")), "\"saved\"");
+    assert_eq!(show(&soon(engine.admission().wait(id)).await.expect("it ends")), "\"saved\"");
     assert_eq!(steps_of(&engine, id).await, ["step2 left by stop", "a left by stop"]);
     stop(engine).await;
 }
@@ -384,11 +386,11 @@ async fn a_cancelled_execution_still_runs_its_closing_steps() {
     let engine = project.start().await;
     let id = start_with(&engine, "{}").await;
     let held = peer.asked().await;
-    engine.runtime().cancel(id, "enough").await.expect("it is known");
+    engine.admission().cancel(id, "enough").await.expect("it is known");
     let last = peer.asked().await;
     assert_eq!(last.line, "POST /last");
     last.answer(200, "1").await;
-    assert_eq!(show(&soon(engine.runtime().wait(id)).await.expect("it ends")), "cancelled: enough");
+    assert_eq!(show(&soon(engine.admission().wait(id)).await.expect("it ends")), "cancelled: enough");
     assert_eq!(steps_of(&engine, id).await.len(), 1);
     drop(held);
     stop(engine).await;
@@ -430,7 +432,7 @@ async fn a_request_that_was_sent_is_in_the_history_when_another_branch_ends_its_
     let (first, second) = (peer.asked().await, peer.asked().await);
     let (look, _pay) = if first.line == "POST /look" { (first, second) } else { (second, first) };
     look.answer(200, "1").await;
-    assert_eq!(show(&soon(engine.runtime().wait(id)).await.expect("it ends")), "failed: too late");
+    assert_eq!(show(&soon(engine.admission().wait(id)).await.expect("it ends")), "failed: too late");
     let events = engine.store().events(id).await.expect("the events are read").expect("it exists");
     let called: Vec<String> = events
         .into_iter()

@@ -168,7 +168,7 @@ async fn executions_in_flight_are_told_with_the_version_that_they_stay_on() {
         asked.answer(200, "{}").await;
     }
     for id in [one, two, three] {
-        soon(engine.runtime().wait(id)).await.expect("it ends");
+        soon(engine.admission().wait(id)).await.expect("it ends");
     }
     assert!(forecast(&engine).await.changes[0].executions.is_empty());
     stop(engine).await;

@@ -35,7 +35,7 @@ async fn what_a_step_copies_of_a_secret_is_masked_for_the_history_and_for_later_
     );
     let engine = project.start().await;
     let id = start_with(&engine, "{}").await;
-    let outcome = soon(engine.runtime().wait(id)).await.expect("it ends");
+    let outcome = soon(engine.admission().wait(id)).await.expect("it ends");
     assert_eq!(show(&outcome), r#"{"again":"Bearer ***","coded":"***"}"#);
     assert_eq!(steps_of(&engine, id).await[0], r#"a={"header":"Bearer ***","length":19}"#);
     let everything = everything(&engine, id).await;
@@ -58,7 +58,7 @@ async fn a_call_sends_the_secret_itself_and_what_it_echoes_is_masked() {
     let asked = peer.asked().await;
     assert_eq!(asked.header("x-key"), Some(SECRET));
     asked.answer(200, &format!("{{\"echo\": \"<{SECRET}>\"}}")).await;
-    let outcome = show(&soon(engine.runtime().wait(id)).await.expect("it ends"));
+    let outcome = show(&soon(engine.admission().wait(id)).await.expect("it ends"));
     assert!(outcome.contains("<***>") && !outcome.contains(SECRET), "{outcome}");
     assert!(!everything(&engine, id).await.contains(SECRET));
     stop(engine).await;
@@ -77,7 +77,7 @@ async fn a_failure_a_child_an_event_and_the_state_hold_no_secret() {
     );
     let engine = project.start().await;
     let id = start_with(&engine, "{}").await;
-    let outcome = soon(engine.runtime().wait(id)).await.expect("it ends");
+    let outcome = soon(engine.admission().wait(id)).await.expect("it ends");
     assert_eq!(show(&outcome), "failed: not with ***");
     stop(engine).await;
     drop(open_store(&project.settings.data_dir));
@@ -98,7 +98,7 @@ async fn an_execution_that_reads_no_secret_is_left_as_it_is() {
     project.settings.redactor.add_secret(WORD);
     let engine = project.start().await;
     let id = start_with(&engine, &format!("{{\"text\": \"{WORD}\"}}")).await;
-    let outcome = soon(engine.runtime().wait(id)).await.expect("it ends");
+    let outcome = soon(engine.admission().wait(id)).await.expect("it ends");
     assert_eq!(show(&outcome), format!(r#"{{"got":"{WORD}"}}"#));
     stop(engine).await;
 }
@@ -125,7 +125,7 @@ async fn a_debugged_graphql_request_shows_its_credentials_unless_the_settings_fo
         let asked = peer.asked().await;
         let credentials = asked.header("authorization").expect("credentials").to_owned();
         asked.answer(200, r#"{"data": {"x": 1}}"#).await;
-        soon(engine.runtime().wait(id)).await.expect("it ends");
+        soon(engine.admission().wait(id)).await.expect("it ends");
         // The peer gives what it heard in lower case.
         assert_eq!(
             everything(&engine, id).await.to_lowercase().contains(&credentials),
@@ -151,7 +151,7 @@ async fn log_lines_are_cut_after_secrets_are_hidden_in_them() {
     ));
     let engine = project.start().await;
     let id = start_with(&engine, "{}").await;
-    let outcome = soon(engine.runtime().wait(id)).await.expect("it ends");
+    let outcome = soon(engine.admission().wait(id)).await.expect("it ends");
     let logs = engine.store().logs(id, 0, 1000).await.expect("logs");
     assert_eq!(logs.len(), range.count(), "{}", show(&outcome));
     for line in &logs {
@@ -175,7 +175,7 @@ async fn what_code_logs_and_throws_is_cut_after_secrets_are_hidden_in_it() {
     let engine = project.start().await;
     for at in offsets(4096) {
         let id = start_with(&engine, &format!("{{\"at\": {at}}}")).await;
-        let outcome = show(&soon(engine.runtime().wait(id)).await.expect("it ends"));
+        let outcome = show(&soon(engine.admission().wait(id)).await.expect("it ends"));
         assert!(outcome.starts_with("failed: qqq") && !outcome.contains("can"), "{at}: {outcome}");
         let logs = engine.store().logs(id, 0, 1000).await.expect("logs");
         assert!(logs[0].message.starts_with("qqq") && logs[0].message.chars().count() <= 4097, "{at}");
@@ -201,7 +201,7 @@ async fn what_the_code_of_a_trigger_logs_is_cut_after_secrets_are_hidden_in_it()
         let answer =
             soon(engine.ingress().receive(&live, crate::hooks::post(&format!("{{\"at\": {at}}}")))).await;
         let id = answer.header("x-execution-id").expect("it starts").parse().expect("an id");
-        soon(engine.runtime().wait(id)).await.expect("it ends");
+        soon(engine.admission().wait(id)).await.expect("it ends");
         let everything = everything(&engine, id).await;
         assert!(
             everything.contains("qqq") && !everything.contains("can"),
@@ -226,7 +226,7 @@ async fn what_an_answer_says_of_its_failure_is_cut_after_secrets_are_hidden_in_i
     // A beginning of 7 characters is too short to be found behind the cut.
     let words = format!("{}{SECRET} {}", "q".repeat(400 - 7), "z".repeat(70_000));
     peer.asked().await.answer(400, &format!("{{\"message\": \"{words}\"}}")).await;
-    let outcome = show(&soon(engine.runtime().wait(id)).await.expect("it ends"));
+    let outcome = show(&soon(engine.admission().wait(id)).await.expect("it ends"));
     assert!(outcome.contains("qqq*** zzz…"), "{outcome}");
     assert!(!everything(&engine, id).await.contains("can"));
     stop(engine).await;
@@ -243,7 +243,7 @@ async fn a_wrong_input_is_quoted_without_the_beginning_of_a_secret() {
         let project = knowing(&steps);
         let engine = project.start().await;
         let id = start_with(&engine, "{}").await;
-        let outcome = show(&soon(engine.runtime().wait(id)).await.expect("it ends"));
+        let outcome = show(&soon(engine.admission().wait(id)).await.expect("it ends"));
         assert!(outcome.contains("…`") && !outcome.contains("canary-4"), "{before}: {outcome}");
         assert!(!everything(&engine, id).await.contains("canary-4"));
         stop(engine).await;

@@ -55,12 +55,12 @@ async fn the_history_says_which_execution_held_the_permit() {
     let first = start(&engine).await;
     let asked = peer.asked().await;
     let second = start(&engine).await;
-    let queue_status = engine.runtime().queue_status(second).await.expect("it is known");
+    let queue_status = engine.admission().queue_status(second).await.expect("it is known");
     assert_eq!(queue_status.turn.expect("it waits for a permit").holders, [first]);
     project.clock.advance(Duration::from_secs(3));
     asked.answer(200, "1").await;
     peer.asked().await.answer(200, "1").await;
-    soon(engine.runtime().wait(second)).await.expect("it ends");
+    soon(engine.admission().wait(second)).await.expect("it ends");
     let permit = DelayReason::Permit { key: "k".to_owned(), holder: Some(first) };
     assert_eq!(waits(&engine, second).await, [(None, permit, 3000)]);
     assert_eq!(waits(&engine, first).await, [], "the first one waited for nothing");
@@ -76,11 +76,11 @@ async fn the_history_says_that_an_execution_waited_for_a_slot() {
     let first = start(&engine).await;
     let asked = peer.asked().await;
     let second = start(&engine).await;
-    assert_eq!(engine.runtime().queue_status(second).await.expect("it is known").queued_behind, Some(0));
+    assert_eq!(engine.admission().queue_status(second).await.expect("it is known").queued_behind, Some(0));
     project.clock.advance(Duration::from_millis(1500));
     asked.answer(200, "1").await;
     peer.asked().await.answer(200, "1").await;
-    soon(engine.runtime().wait(second)).await.expect("it ends");
+    soon(engine.admission().wait(second)).await.expect("it ends");
     assert_eq!(waits(&engine, second).await, [(None, DelayReason::Slot, 1500)]);
     assert_eq!(waits(&engine, first).await, []);
     stop(engine).await;
@@ -98,7 +98,7 @@ async fn a_short_wait_is_not_recorded() {
     project.clock.advance(Event::MIN_WAITED - Duration::from_millis(1));
     asked.answer(200, "1").await;
     peer.asked().await.answer(200, "1").await;
-    soon(engine.runtime().wait(second)).await.expect("it ends");
+    soon(engine.admission().wait(second)).await.expect("it ends");
     assert_eq!(waits(&engine, second).await, []);
     stop(engine).await;
 }
@@ -121,7 +121,7 @@ async fn the_duration_of_a_step_leaves_out_its_wait_for_a_commit() {
     let asked = peer.asked().await;
     project.clock.advance(Duration::from_secs(5));
     asked.answer(200, "1").await;
-    soon(engine.runtime().wait(id)).await.expect("it ends");
+    soon(engine.admission().wait(id)).await.expect("it ends");
     let took = events(&engine, id).await.into_iter().find_map(|event| match event {
         Event::StepFinished { step, took_us, .. } if step == "b" => Some(took_us),
         _ => None,
@@ -159,7 +159,7 @@ async fn a_caller_that_got_504_is_recorded() {
     let mut held = None;
     let id = time_out(&project, &engine, async { held = Some(peer.asked().await) }).await;
     held.expect("it was called").answer(200, "1").await;
-    soon(engine.runtime().wait(id)).await.expect("it ends");
+    soon(engine.admission().wait(id)).await.expect("it ends");
     assert_eq!(answered(&engine, id).await, 504);
     stop(engine).await;
 }
@@ -170,7 +170,7 @@ async fn a_caller_that_got_504_while_the_execution_was_suspended_is_recorded_at_
     let project = Project::with(yaml);
     let engine = project.start().await;
     let suspended = async {
-        while engine.runtime().status().resting == 0 {
+        while engine.status().resting == 0 {
             tokio::task::yield_now().await;
         }
     };
@@ -179,9 +179,9 @@ async fn a_caller_that_got_504_while_the_execution_was_suspended_is_recorded_at_
     stop(engine).await;
     // The pause goes on over a restart.
     let engine = project.start().await;
-    assert_eq!(engine.runtime().status().resting, 1);
+    assert_eq!(engine.status().resting, 1);
     project.clock.advance(Duration::from_secs(3600));
-    let outcome = soon(engine.runtime().wait(id)).await.expect("it ends");
+    let outcome = soon(engine.admission().wait(id)).await.expect("it ends");
     assert!(matches!(outcome, model::Outcome::Succeeded { .. }));
     assert_eq!(answered(&engine, id).await, 504);
     stop(engine).await;

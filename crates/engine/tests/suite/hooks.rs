@@ -40,7 +40,7 @@ async fn an_asynchronous_start_is_answered_with_its_id_and_nothing_else() {
     let answer = soon(engine.ingress().receive(&live, post(r#"{"n": 7}"#))).await;
     let id = answer.header("x-execution-id").expect("it names the execution").to_owned();
     assert_eq!(text(&answer), format!(r#"200 {{"executionId":"{id}"}}"#));
-    let outcome = soon(engine.runtime().wait(id.parse().expect("an id"))).await.expect("it ends");
+    let outcome = soon(engine.admission().wait(id.parse().expect("an id"))).await.expect("it ends");
     assert_eq!(crate::common::show(&outcome), r#"{"got":7}"#);
     stop(engine).await;
 }
@@ -101,7 +101,7 @@ async fn a_recursive_schema_costs_what_the_body_costs_and_beyond_the_budget_it_i
     let answer = soon(engine.ingress().receive(&live, post(&body))).await;
     let answer = text(&answer);
     assert!(answer.starts_with("400 ") && answer.contains(r#""code":"schema_too_costly""#), "{answer}");
-    assert_eq!(engine.runtime().status().refused.get("schema_too_costly"), Some(&1));
+    assert_eq!(engine.status().refused.get("schema_too_costly"), Some(&1));
     stop(engine).await;
 }
 
@@ -137,7 +137,7 @@ async fn respond_answers_the_caller_and_the_work_after_it_goes_on() {
     assert_eq!(answer.header("x-page"), Some("7"));
     let id = answer.header("x-execution-id").expect("it names the execution").parse().expect("an id");
     peer.asked().await.answer(200, "1").await;
-    soon(engine.runtime().wait(id)).await.expect("it ends");
+    soon(engine.admission().wait(id)).await.expect("it ends");
     stop(engine).await;
 }
 
@@ -163,7 +163,7 @@ async fn a_synchronous_caller_waits_its_time_and_the_execution_goes_on() {
         assert_eq!(answer.status, 504);
         let id = answer.header("x-execution-id").expect("it names the execution").parse().expect("an id");
         held.answer(200, "1").await;
-        let outcome = soon(engine.runtime().wait(id)).await.expect("it ends");
+        let outcome = soon(engine.admission().wait(id)).await.expect("it ends");
         assert!(matches!(outcome, model::Outcome::Succeeded { .. }));
         stop(engine).await;
     }
@@ -219,7 +219,7 @@ async fn a_condition_that_does_not_hold_starts_nothing_and_is_counted() {
     assert!(
         soon(engine.ingress().receive(&live, post(r#"{"n": 2}"#))).await.header("x-execution-id").is_some()
     );
-    assert_eq!(engine.runtime().status().refused.get("filtered"), Some(&1));
+    assert_eq!(engine.status().refused.get("filtered"), Some(&1));
     stop(engine).await;
 }
 

@@ -14,13 +14,13 @@ use crate::watched::Watched;
 
 /// Sends an event and gives the number of steps that it was taken to at once.
 async fn emit(engine: &Engine, name: &str, data: &str) -> u64 {
-    soon(engine.runtime().emit(name, json(data), None)).await.expect("it is sent").delivered
+    soon(engine.admission().emit(name, json(data), None)).await.expect("it is sent").delivered
 }
 
 /// Waits until an execution rests.
 async fn at_rest(engine: &Engine) {
     soon(async {
-        while engine.runtime().status().resting == 0 {
+        while engine.status().resting == 0 {
             tokio::task::yield_now().await;
         }
     })
@@ -179,8 +179,8 @@ async fn waits_in(engine: &Engine, id: ExecutionId, iteration: u32) {
     let step = format!("next[{iteration}]");
     soon(async {
         loop {
-            let pending = engine.runtime().pending(id).await.expect("it is read");
-            if pending.iter().any(|pending| pending.step == step) && engine.runtime().status().resting == 1 {
+            let pending = engine.admission().pending(id).await.expect("it is read");
+            if pending.iter().any(|pending| pending.step == step) && engine.status().resting == 1 {
                 return;
             }
             tokio::task::yield_now().await;
@@ -211,11 +211,11 @@ async fn an_event_that_is_delivered_late_does_not_end_a_second_iteration() {
     let engine = project.start_on(watched.clone()).await;
     let id = start_and_rest(&engine, "{}").await;
     watched.searching.forget_permits(1 << 20);
-    let runtime = engine.runtime().clone();
-    let late = tokio::spawn(async move { runtime.emit("next", json("2"), None).await });
+    let admission = engine.admission().clone();
+    let late = tokio::spawn(async move { admission.emit("next", json("2"), None).await });
     retained(&watched).await;
     // Sent to the execution itself. The second iteration then finds the event that is retained.
-    engine.runtime().signal(id, None, json("1"), None).await.expect("it waits");
+    engine.admission().signal(id, None, json("1"), None).await.expect("it waits");
     waits_in(&engine, id, 2).await;
     watched.searching.add_permits(1 << 20);
     assert_eq!(
@@ -264,9 +264,9 @@ async fn a_step_that_sends_its_event_again_after_a_crash_keeps_one_event() {
     watched.searching.forget_permits(1 << 20);
     let id = start_with(&engine, r#"{"sends": true}"#).await;
     retained(&watched).await;
-    let runtime = engine.runtime().clone();
+    let context = engine.context().clone();
     tokio::join!(crash(engine), async {
-        while runtime.status().accepting {
+        while context.accepts_starts() {
             tokio::task::yield_now().await;
         }
         watched.searching.add_permits(1 << 20);

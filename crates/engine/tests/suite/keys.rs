@@ -18,7 +18,7 @@ async fn daemon(space: &PostgresSpace, key: &str) -> (Project, Engine) {
     let options = Options { local: Some(project.settings.data_dir.clone()), ..Options::default() };
     let location = Location::parse(&space.url(), std::path::Path::new("")).expect("an address");
     let engine = project.start_on(store::open(&location, options).expect("it opens")).await;
-    engine.runtime().report_address("127.0.0.1:7071".parse().expect("an address"));
+    engine.peers().report_address("127.0.0.1:7071".parse().expect("an address"));
     (project, engine)
 }
 
@@ -43,16 +43,16 @@ async fn a_daemon_with_another_key_is_named_and_stores_no_secret_that_others_can
     problems(&one, |node| !node.details.keys.is_empty()).await;
     // Before the store has any secret.
     let (_second, other) = daemon(&space, KEYS[1]).await;
-    let refused = other.runtime().set_secret("token", "value").await.expect_err("it has another key");
+    let refused = other.context().set_secret("token", "value").await.expect_err("it has another key");
     assert!(refused.to_string().contains("nothing was stored: the daemon "), "{refused}");
     stop(other).await;
-    one.runtime().set_secret("token", "value").await.expect("its key is the only one");
+    one.context().set_secret("token", "value").await.expect("its key is the only one");
     // After.
     let (_third, other) = daemon(&space, KEYS[1]).await;
-    let problem = other.runtime().key_conflict().expect("it cannot read the secret");
+    let problem = other.peers().key_conflict().expect("it cannot read the secret");
     assert!(problem.contains("and COGWORK_MASTER_KEY has the key"), "{problem}");
     assert!(!problem.contains("master.key"), "no file is to be restored: {problem}");
-    let refused = other.runtime().set_secret("more", "value").await.expect_err("it has another key");
+    let refused = other.context().set_secret("more", "value").await.expect_err("it has another key");
     assert!(refused.to_string().contains("nothing was stored: 1 values of the store"), "{refused}");
     let named = problems(&one, |node| !node.details.problems.is_empty()).await;
     assert_eq!(named.details.problems, [problem]);

@@ -36,7 +36,7 @@ const FORM: &str = "multipart/form-data; boundary=x";
 
 async fn resting(engine: &Engine) {
     soon(async {
-        while engine.runtime().status().resting == 0 || engine.runtime().status().in_flight > 0 {
+        while engine.status().resting == 0 || engine.status().in_flight > 0 {
             tokio::task::yield_now().await;
         }
     })
@@ -156,7 +156,7 @@ async fn a_large_file_that_an_action_gives_goes_through_no_log() {
     std::fs::create_dir(project.path("files")).expect("a folder");
     std::fs::write(project.path("files/large.bin"), &file).expect("it is written");
     let id = crate::common::start_with(&engine, "{}").await;
-    soon(engine.runtime().wait(id)).await.expect("it ends");
+    soon(engine.admission().wait(id)).await.expect("it ends");
     let events = engine.store().events(id).await.expect("they are read").expect("it is there");
     let results = events.iter().filter_map(|event| match event {
         Event::StepFinished { outcome: StepOutcome::Succeeded { result }, .. } => Some(result),

@@ -35,7 +35,7 @@ async fn asked(peer: &mut Peer, count: usize) -> Vec<Asked> {
 /// Waits until `count` executions hold a permit and have not ended.
 async fn until_waiting(engine: &Engine, count: usize) {
     soon(async {
-        while engine.runtime().admission.waiting_for_permit() != count {
+        while engine.admission().waiting_for_permit() != count {
             tokio::task::yield_now().await;
         }
     })
@@ -56,12 +56,12 @@ async fn a_lowered_limit_holds_as_soon_as_the_executions_of_the_wider_one_have_e
         for (held, id) in first.into_iter().zip(&old) {
             assert!(peer.asked_already().is_none(), "more than one permit is taken");
             held.answer(200, "1").await;
-            soon(engine.runtime().wait(*id)).await.expect("it ends");
+            soon(engine.admission().wait(*id)).await.expect("it ends");
         }
         for id in old.iter().skip(3).chain(&new) {
             let only = asked(&mut peer, 1).await.remove(0);
             only.answer(200, "1").await;
-            soon(engine.runtime().wait(*id)).await.expect("it ends, in the order of acceptance");
+            soon(engine.admission().wait(*id)).await.expect("it ends, in the order of acceptance");
         }
         assert!(peer.asked_already().is_none());
         stop(engine).await;
@@ -86,7 +86,7 @@ async fn a_raised_or_removed_limit_lets_waiting_executions_go_at_once_in_their_o
             peer.asked().await.answer(200, "1").await;
         }
         for id in ids {
-            soon(engine.runtime().wait(id)).await.expect("it ends");
+            soon(engine.admission().wait(id)).await.expect("it ends");
         }
         stop(engine).await;
     }
@@ -102,11 +102,11 @@ async fn cancel_running_cancels_all_that_a_lowered_limit_has_no_room_for() {
     save(&project, &engine, &limited(&peer, "concurrency: {limit: 1, policy: cancelRunning}\n")).await;
     let newest = start_with(&engine, "{}").await;
     for id in old {
-        let ended = crate::common::show(&soon(engine.runtime().wait(id)).await.expect("it ends"));
+        let ended = crate::common::show(&soon(engine.admission().wait(id)).await.expect("it ends"));
         assert!(ended.starts_with("cancelled: cancelled for a newer execution"), "{ended}");
     }
     drop(held);
     peer.asked().await.answer(200, "1").await;
-    soon(engine.runtime().wait(newest)).await.expect("it ends");
+    soon(engine.admission().wait(newest)).await.expect("it ends");
     stop(engine).await;
 }

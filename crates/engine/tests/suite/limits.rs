@@ -151,10 +151,10 @@ async fn is_kept(bytes: usize) -> bool {
     let id = start_with(&engine, "{}").await;
     let held = peer.asked().await;
     let data = json(&format!("\"{}\"", "x".repeat(bytes)));
-    engine.runtime().emit("paid", data, None).await.expect("it is sent");
+    engine.admission().emit("paid", data, None).await.expect("it is sent");
     held.answer(200, "1").await;
     let kept = tokio::select! {
-        ended = engine.runtime().wait(id) => ended.is_ok(),
+        ended = engine.admission().wait(id) => ended.is_ok(),
         () = rests(&engine) => false,
     };
     stop(engine).await;
@@ -163,7 +163,7 @@ async fn is_kept(bytes: usize) -> bool {
 
 async fn rests(engine: &Engine) {
     soon(async {
-        while engine.runtime().status().resting == 0 {
+        while engine.status().resting == 0 {
             tokio::task::yield_now().await;
         }
     })
@@ -203,7 +203,7 @@ async fn a_replay_from_a_step_and_a_trial_have_a_maximum_of_events() {
     let id = start_with(&engine, "{}").await;
     end(&engine, id).await;
     let request = ReplayRequest { from: Some("last".to_owned()), ..ReplayRequest::default() };
-    let refused = engine.runtime().plan_replay(id, request).await.err().expect("it is refused").to_string();
+    let refused = engine.records().plan_replay(id, request).await.err().expect("it is refused").to_string();
     assert!(refused.contains("more than the 10000 that a replay keeps"), "{refused}");
     let request = TrialRequest {
         path: "automations/test.yaml".to_owned(),
@@ -256,13 +256,13 @@ async fn a_thousand_executions_run_and_a_synchronous_one_more_is_refused() {
     }
     assert_eq!(soon(engine.ingress().receive(&sync.live, post("{}"))).await.status, 200);
     soon(async {
-        while engine.runtime().status().in_flight > 999 {
+        while engine.status().in_flight > 999 {
             tokio::task::yield_now().await;
         }
     })
     .await;
     assert_eq!(soon(engine.ingress().receive(&live, post("{}"))).await.status, 200);
-    assert_eq!(engine.runtime().status().in_flight, 1000);
+    assert_eq!(engine.status().in_flight, 1000);
     let refused = soon(engine.ingress().receive(&sync.live, post("{}"))).await;
     assert_eq!(refused.status, 429, "{}", text(&refused));
     assert_eq!(soon(engine.ingress().receive(&live, post("{}"))).await.status, 200, "it waits");

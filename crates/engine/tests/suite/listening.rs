@@ -50,7 +50,7 @@ async fn started_as_a_test(engine: &Engine, token: &str, request: Request) -> St
     let execution = execution.parse().expect("an id");
     let stored = engine.store().execution(execution).await.expect("read").expect("it exists");
     assert_eq!(stored.origin, Origin::Test);
-    show(&soon(engine.runtime().wait(execution)).await.expect("it ends"))
+    show(&soon(engine.admission().wait(execution)).await.expect("it ends"))
 }
 
 #[tokio::test]
@@ -253,7 +253,7 @@ async fn a_capture_is_saved_by_name_edited_and_started_again() {
     let payload = engine.ingress().saved_payload(&id(), "first").await.expect("it is read").payload;
     let run =
         engine.ingress().start(&id(), Start { payload, origin: Origin::Test }).await.expect("it starts");
-    assert_eq!(show(&soon(engine.runtime().wait(run)).await.expect("it ends")), r#"{"got":12345}"#);
+    assert_eq!(show(&soon(engine.admission().wait(run)).await.expect("it ends")), r#"{"got":12345}"#);
     std::fs::write(&file, "{").expect("it is broken");
     let broken = engine.ingress().saved_payload(&id(), "first").await.expect_err("it is broken");
     assert!(matches!(broken, PayloadError::Malformed { .. }), "{broken}");

@@ -20,7 +20,7 @@ async fn a_wait_ends_at_its_instant_and_holds_no_slot_meanwhile() {
     project.settings.limits.in_flight = 1;
     let engine = project.start().await;
     let first = start_and_rest(&engine, "{}").await;
-    assert_eq!((engine.runtime().status().in_flight, engine.runtime().status().resting), (0, 1));
+    assert_eq!((engine.status().in_flight, engine.status().resting), (0, 1));
     let row = engine.store().execution(first).await.expect("it is read").expect("it exists");
     assert_eq!(row.status, Status::Waiting);
     let second = start_with(&engine, "{}").await;
@@ -104,7 +104,7 @@ async fn an_event_of_its_name_ends_a_wait_where_its_condition_holds() {
     let id = start_and_rest(&engine, r#"{"name": "7"}"#).await;
     assert_eq!(
         engine
-            .runtime()
+            .admission()
             .emit("order-8", json(r#"{"amount": 99}"#), None)
             .await
             .expect("it is sent")
@@ -112,23 +112,28 @@ async fn an_event_of_its_name_ends_a_wait_where_its_condition_holds() {
         0
     );
     assert_eq!(
-        engine.runtime().emit("order-7", json(r#"{"amount": 3}"#), None).await.expect("it is sent").delivered,
+        engine
+            .admission()
+            .emit("order-7", json(r#"{"amount": 3}"#), None)
+            .await
+            .expect("it is sent")
+            .delivered,
         0
     );
     soon(async {
-        while engine.runtime().status().resting == 0 {
+        while engine.status().resting == 0 {
             tokio::task::yield_now().await;
         }
     })
     .await;
     assert_eq!(
-        engine.runtime().queue_status(id).await.expect("it is known").pauses.len(),
+        engine.admission().queue_status(id).await.expect("it is known").pauses.len(),
         1,
         "it does not let that through"
     );
     assert_eq!(
         engine
-            .runtime()
+            .admission()
             .emit("order-7", json(r#"{"amount": 30}"#), None)
             .await
             .expect("it is sent")
@@ -147,7 +152,7 @@ async fn an_event_that_came_is_there_after_a_restart() {
     crash(engine).await;
     let engine = project.start().await;
     assert_eq!(
-        engine.runtime().emit("paid", json("{\"n\": 1}"), None).await.expect("it is sent").delivered,
+        engine.admission().emit("paid", json("{\"n\": 1}"), None).await.expect("it is sent").delivered,
         1
     );
     // The event is durable even if the execution has not consumed it before the end.
@@ -202,7 +207,7 @@ async fn an_approval_takes_one_answer_of_those_to_choose_from_with_its_form() {
     ));
     let engine = project.start().await;
     let id = start_and_rest(&engine, r#"{"name": "it"}"#).await;
-    let pending = engine.runtime().queue_status(id).await.expect("it is known").pauses.remove(0);
+    let pending = engine.admission().queue_status(id).await.expect("it is known").pauses.remove(0);
     let shown = serde_json::to_value(&pending).expect("it is shown");
     assert_eq!(
         shown["on"],
@@ -219,12 +224,16 @@ async fn an_approval_takes_one_answer_of_those_to_choose_from_with_its_form() {
         ("send", r#"{"copies": "many"}"#, "input `copies`:"),
         ("send", r#"{"copies": 1, "copeis": 1}"#, "the form has no input `copeis`; did you mean `copies`?"),
     ] {
-        let error = engine.runtime().answer(id, None, answer(option, form)).await.expect_err(option);
+        let error = engine.admission().answer(id, None, answer(option, form)).await.expect_err(option);
         assert!(error.to_string().starts_with(expected), "{error}");
     }
-    engine.runtime().answer(id, Some("ask"), answer("send", r#"{"copies": 2}"#)).await.expect("it is taken");
+    engine
+        .admission()
+        .answer(id, Some("ask"), answer("send", r#"{"copies": 2}"#))
+        .await
+        .expect("it is taken");
     assert_eq!(end(&engine, id).await, r#"{"option":"send","form":{"copies":2,"note":"none"}}"#);
-    let late = engine.runtime().answer(id, None, answer("keep", r#"{"copies": 2}"#)).await;
+    let late = engine.admission().answer(id, None, answer("keep", r#"{"copies": 2}"#)).await;
     assert!(matches!(late, Err(SignalError::NotWaiting)), "{late:?}");
     stop(engine).await;
 }
@@ -237,8 +246,8 @@ async fn of_two_answers_at_one_time_one_counts() {
     let id = start_and_rest(&engine, "{}").await;
     let answer = |option: &str| Answer { option: option.to_owned(), form: Map::new(), by: None };
     let (first, second) = tokio::join!(
-        engine.runtime().answer(id, None, answer("a")),
-        engine.runtime().answer(id, None, answer("b"))
+        engine.admission().answer(id, None, answer("a")),
+        engine.admission().answer(id, None, answer("b"))
     );
     assert!(first.is_ok() != second.is_ok(), "{first:?} {second:?}");
     let expected = if first.is_ok() { "a" } else { "b" };
@@ -255,19 +264,19 @@ async fn a_resume_address_stands_for_its_execution_and_no_other_text_does() {
     let id = start_and_rest(&engine, "{}").await;
     let said = steps_of(&engine, id).await.remove(0);
     let token = said.rsplit('/').next().expect("a token").trim_end_matches("\"}").to_owned();
-    assert_eq!(engine.runtime().resumed_by(&token), Some(id));
+    assert_eq!(engine.context().resumed_by(&token), Some(id));
     for at in 0..token.len() {
         let mut changed = token.clone().into_bytes();
         changed[at] = if changed[at] == b'A' { b'B' } else { b'A' };
         let changed = String::from_utf8(changed).expect("it is text");
         // The last character has bits that mean nothing.
-        assert!(engine.runtime().resumed_by(&changed) != Some(id) || at + 1 == token.len(), "{at}");
+        assert!(engine.context().resumed_by(&changed) != Some(id) || at + 1 == token.len(), "{at}");
     }
-    assert_eq!(engine.runtime().resumed_by(""), None);
-    assert_eq!(engine.runtime().resumed_by(&token[..22]), None);
+    assert_eq!(engine.context().resumed_by(""), None);
+    assert_eq!(engine.context().resumed_by(&token[..22]), None);
     crash(engine).await;
     let engine = project.start().await;
-    assert_eq!(engine.runtime().resumed_by(&token), Some(id), "the address outlives the process");
+    assert_eq!(engine.context().resumed_by(&token), Some(id), "the address outlives the process");
     stop(engine).await;
 }
 
@@ -283,9 +292,9 @@ async fn branches_side_by_side_pause_each_for_itself_and_the_others_go_on() {
     let id = start_with(&engine, "{}").await;
     let held = peer.asked().await;
     // One branch pauses while the other is in its step: what comes reaches it there, or is kept for it.
-    engine.runtime().emit("left", json("1"), None).await.expect("it is sent");
+    engine.admission().emit("left", json("1"), None).await.expect("it is sent");
     held.answer(200, "0").await;
-    engine.runtime().emit("right", json("2"), None).await.expect("it is sent");
+    engine.admission().emit("right", json("2"), None).await.expect("it is sent");
     assert_eq!(end(&engine, id).await, r#"{"left":1,"right":2}"#);
     stop(engine).await;
 }
@@ -299,7 +308,7 @@ async fn a_cancellation_counts_whenever_it_comes() {
         for _ in 0..round {
             tokio::task::yield_now().await;
         }
-        assert!(engine.runtime().cancel(id, "enough").await.expect("it is asked"));
+        assert!(engine.admission().cancel(id, "enough").await.expect("it is asked"));
         assert_eq!(end(&engine, id).await, "cancelled: enough", "{round}");
     }
     stop(engine).await;
@@ -310,9 +319,9 @@ async fn a_resting_execution_can_be_cancelled() {
     let project = Project::with(&manual("  - waitFor: {event: never}\n"));
     let engine = project.start().await;
     let id = start_and_rest(&engine, "{}").await;
-    assert!(engine.runtime().cancel(id, "not needed any more").await.expect("it is asked"));
+    assert!(engine.admission().cancel(id, "not needed any more").await.expect("it is asked"));
     assert_eq!(end(&engine, id).await, "cancelled: not needed any more");
-    assert_eq!(engine.runtime().status().resting, 0);
+    assert_eq!(engine.status().resting, 0);
     stop(engine).await;
 }
 
@@ -324,26 +333,26 @@ async fn a_pause_keeps_its_place_among_others_of_its_key_over_a_restart() {
     let first = start_and_rest(&engine, "{}").await;
     let second = start_with(&engine, "{}").await;
     soon(async {
-        while engine.runtime().queue_status(second).await.expect("it is known").turn.is_none() {
+        while engine.admission().queue_status(second).await.expect("it is known").turn.is_none() {
             tokio::task::yield_now().await;
         }
     })
     .await;
     let turn =
-        engine.runtime().queue_status(second).await.expect("it is known").turn.expect("it waits its turn");
+        engine.admission().queue_status(second).await.expect("it is known").turn.expect("it waits its turn");
     assert_eq!((turn.holders, turn.ahead), (vec![first], 0), "it says who has the place");
     crash(engine).await;
 
     let engine = project.start().await;
     soon(async {
-        while engine.runtime().queue_status(second).await.expect("it is known").turn.is_none() {
+        while engine.admission().queue_status(second).await.expect("it is known").turn.is_none() {
             tokio::task::yield_now().await;
         }
     })
     .await;
     project.clock.advance(Duration::from_millis(5));
     assert_eq!(
-        engine.runtime().emit("go", Value::from(1), None).await.expect("it is sent").delivered,
+        engine.admission().emit("go", Value::from(1), None).await.expect("it is sent").delivered,
         1,
         "only the first waits for it"
     );
@@ -426,8 +435,8 @@ async fn a_wait_until_the_end_of_the_year_9999_is_one_without_end() {
         crash(engine).await;
         let engine = project.start().await;
         project.clock.advance(Duration::from_secs(366 * 86_400));
-        assert_eq!(engine.runtime().status().resting, 1, "{until}");
-        assert!(engine.runtime().cancel(id, "enough").await.expect("it is asked"));
+        assert_eq!(engine.status().resting, 1, "{until}");
+        assert!(engine.admission().cancel(id, "enough").await.expect("it is asked"));
         assert_eq!(end(&engine, id).await, "cancelled: enough");
         stop(engine).await;
     }

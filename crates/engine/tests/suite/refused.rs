@@ -19,7 +19,7 @@ async fn an_execution_whose_writes_are_refused_makes_no_change_before_they_are_t
     *store.refused_appends.lock().expect("no panic") = Some("permission denied".to_owned());
     let id = start_with(&engine, "{}").await;
     soon(async {
-        while !engine.runtime().queue_status(id).await.expect("it is known").for_store {
+        while !engine.admission().queue_status(id).await.expect("it is known").for_store {
             tokio::task::yield_now().await;
         }
     })

@@ -23,12 +23,12 @@ async fn a_file_that_breaks_leaves_its_last_good_version_in_force_and_says_so() 
     assert!(reload.reports.iter().any(|report| report.render(false).contains("sett")));
     assert_eq!(engine.catalog().find("test").expect("in force").state().as_str(), "stale");
     let id = start_with(&engine, "{}").await;
-    assert_eq!(show(&soon(engine.runtime().wait(id)).await.expect("it ends")), r#"{"v":1}"#);
+    assert_eq!(show(&soon(engine.admission().wait(id)).await.expect("it ends")), r#"{"v":1}"#);
     project.write("automations/test.yaml", "trigger: {manual: {}}\nsteps:\n  - set: {v: 3}\n");
     engine.reload().await;
     assert_eq!(engine.catalog().find("test").expect("in force").state().as_str(), "active");
     let id = start_with(&engine, "{}").await;
-    assert_eq!(show(&soon(engine.runtime().wait(id)).await.expect("it ends")), r#"{"v":3}"#);
+    assert_eq!(show(&soon(engine.admission().wait(id)).await.expect("it ends")), r#"{"v":3}"#);
     stop(engine).await;
 }
 
@@ -40,7 +40,7 @@ async fn a_broken_file_never_keeps_the_engine_from_starting_nor_others_from_runn
     let engine = project.start().await;
     assert_eq!(engine.catalog().invalid_files().len(), 2);
     let id = start_with(&engine, "{}").await;
-    soon(engine.runtime().wait(id)).await.expect("it ends");
+    soon(engine.admission().wait(id)).await.expect("it ends");
     stop(engine).await;
 }
 
@@ -188,7 +188,7 @@ async fn a_save_is_noticed_without_being_asked() {
         .expect("renamed");
     reloaded(&project, &mut notices, SETTLED).await;
     let id = start_with(&engine, "{}").await;
-    assert_eq!(show(&soon(engine.runtime().wait(id)).await.expect("it ends")), r#"{"v":2}"#);
+    assert_eq!(show(&soon(engine.admission().wait(id)).await.expect("it ends")), r#"{"v":2}"#);
     stop(engine).await;
 }
 

@@ -16,12 +16,12 @@ fn from(step: &str) -> ReplayRequest {
 }
 
 async fn replay(engine: &Engine, id: ExecutionId, request: ReplayRequest) -> Result<ExecutionId, Error> {
-    let plan = engine.runtime().plan_replay(id, request).await?;
+    let plan = engine.records().plan_replay(id, request).await?;
     engine.ingress().replay(plan).await
 }
 
 async fn refusal(engine: &Engine, id: ExecutionId, step: &str) -> String {
-    match engine.runtime().plan_replay(id, from(step)).await {
+    match engine.records().plan_replay(id, from(step)).await {
         Ok(plan) => format!("{} steps kept", plan.kept_steps),
         Err(error) => error.to_string(),
     }
@@ -29,7 +29,7 @@ async fn refusal(engine: &Engine, id: ExecutionId, step: &str) -> String {
 
 async fn ended(engine: &Engine, inputs: &str) -> ExecutionId {
     let id = start_with(engine, inputs).await;
-    soon(engine.runtime().wait(id)).await.expect("it ends");
+    soon(engine.admission().wait(id)).await.expect("it ends");
     id
 }
 
@@ -39,7 +39,7 @@ async fn replayed(steps: &str, step: &str) -> Vec<String> {
     let engine = project.start().await;
     let id = ended(&engine, "{}").await;
     let new = replay(&engine, id, from(step)).await.expect("it is replayed");
-    soon(engine.runtime().wait(new)).await.expect("it ends");
+    soon(engine.admission().wait(new)).await.expect("it ends");
     let found = steps_of(&engine, new).await;
     stop(engine).await;
     found
@@ -90,7 +90,7 @@ async fn from_a_step_the_steps_before_it_keep_their_results_and_call_nothing() {
     peer.asked().await.answer(200, "7").await;
     peer.asked().await.answer(500, "0").await;
     assert!(end(&engine, id).await.starts_with("failed"));
-    let plan = engine.runtime().plan_replay(id, from("b")).await.expect("it can be replayed");
+    let plan = engine.records().plan_replay(id, from("b")).await.expect("it can be replayed");
     let calls: Vec<_> = plan.calls.iter().map(|call| (call.step.as_str(), call.called)).collect();
     assert_eq!((calls.as_slice(), plan.kept_steps), (&[("b", true)][..], 2));
     let new = engine.ingress().replay(plan).await.expect("it is replayed");
@@ -349,13 +349,13 @@ async fn many_executions_are_replayed_at_a_limited_rate_until_the_operation_is_s
     for _ in 0..3 {
         ids.push(ended(&engine, "{}").await);
     }
-    let (runtime, bulk) = (engine.runtime(), engine.bulk());
+    let (records, bulk) = (engine.records(), engine.bulk());
     let action = BulkAction::Replay(Box::default());
     let filter =
         Box::new(ExecutionFilter { status: vec![model::Status::Succeeded], ..ExecutionFilter::default() });
-    let plan = bulk.plan(runtime, &action, BulkSelection::Filter(filter)).await.expect("it is planned");
+    let plan = bulk.plan(records, &action, BulkSelection::Filter(filter)).await.expect("it is planned");
     assert_eq!((plan.ids.as_slice(), plan.calling, plan.skipped), (ids.as_slice(), 0, 0));
-    let begun = bulk.start((runtime, engine.ingress()), action, plan.ids, 10).expect("it begins");
+    let begun = bulk.start((engine.admission(), engine.ingress()), action, plan.ids, 10).expect("it begins");
     let progress = || bulk.get(&begun.id).expect("it is listed");
     let done = async |count| {
         soon(async {
@@ -391,14 +391,14 @@ async fn only_ended_executions_are_replayed_and_only_others_cancelled() {
     let project = Project::with(&manual("  - {id: w, wait: 1h}\n"));
     let engine = project.start().await;
     let waiting = crate::common::start_and_rest(&engine, "{}").await;
-    let (runtime, bulk) = (engine.runtime(), engine.bulk());
+    let (records, bulk) = (engine.records(), engine.bulk());
     let all = || BulkSelection::Ids(vec![waiting]);
     let replay = BulkAction::Replay(Box::default());
-    let plan = bulk.plan(runtime, &replay, all()).await.expect("it is planned");
+    let plan = bulk.plan(records, &replay, all()).await.expect("it is planned");
     assert_eq!((plan.ids.len(), plan.skipped), (0, 1));
     let cancel = BulkAction::Cancel("no".to_owned());
-    let plan = bulk.plan(runtime, &cancel, all()).await.expect("it is planned");
-    bulk.start((runtime, engine.ingress()), cancel, plan.ids, 10).expect("it begins");
+    let plan = bulk.plan(records, &cancel, all()).await.expect("it is planned");
+    bulk.start((engine.admission(), engine.ingress()), cancel, plan.ids, 10).expect("it begins");
     assert_eq!(end(&engine, waiting).await, "cancelled: no");
     stop(engine).await;
 }

@@ -38,7 +38,7 @@ async fn a_file_says_how_long_and_how_many_of_its_executions_are_kept() {
     settled(&project, "2026-03-02T09:00:00Z").await;
     for fails in [true, false, false, true, false, false, false] {
         let id = start_with(&engine, &format!(r#"{{"fails": {fails}}}"#)).await;
-        soon(engine.runtime().wait(id)).await.expect("it ends");
+        soon(engine.admission().wait(id)).await.expect("it ends");
     }
     assert_eq!(kept(&engine).await, (5, 2));
     for (wait, next, expected) in [
@@ -59,7 +59,7 @@ async fn without_a_rule_executions_are_kept_for_a_fortnight() {
     let engine = project.start().await;
     settled(&project, "2026-03-02T09:00:00Z").await;
     let id = start_with(&engine, "{}").await;
-    soon(engine.runtime().wait(id)).await.expect("it ends");
+    soon(engine.admission().wait(id)).await.expect("it ends");
     for (wait, next, expected) in
         [(14 * DAY, "2026-03-16T09:00:00Z", 1), (Duration::from_secs(3600), "2026-03-16T10:00:00Z", 0)]
     {
@@ -82,14 +82,14 @@ async fn the_key_of_an_instant_outlives_its_execution_until_thirty_days_after_th
         let start = Start { payload: Payload::manual(Map::new()), origin: Origin::Schedule { instant } };
         let options = AcceptOptions { key: Some("instant".to_owned()), ..AcceptOptions::default() };
         let deployment = engine.catalog().find("test").expect("it is in force").clone();
-        engine.runtime().accept(&deployment, start, options).await.expect("it is accepted").id
+        engine.admission().accept(&deployment, start, options).await.expect("it is accepted").id
     };
     let pass = async |time: Duration| {
         project.clock.advance(time);
         soon(project.clock.somebody_sleeps_until(engine.clock().now() + HOUR)).await;
     };
     let first = start().await;
-    soon(engine.runtime().wait(first)).await.expect("it ends");
+    soon(engine.admission().wait(first)).await.expect("it ends");
     pass(DAY + HOUR).await;
     assert_eq!(kept(&engine).await, (0, 0));
     assert_eq!(start().await, first);

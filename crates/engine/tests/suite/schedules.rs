@@ -275,7 +275,7 @@ async fn what_is_passed_over_is_counted_with_its_reason() {
     assert_eq!(refused(&engine), [("overlap".to_owned(), 1)]);
     held.answer(200, "1").await;
     soon(async {
-        while engine.runtime().status().in_flight > 0 {
+        while engine.status().in_flight > 0 {
             tokio::task::yield_now().await;
         }
     })
@@ -288,7 +288,7 @@ async fn what_is_passed_over_is_counted_with_its_reason() {
     settled(&project, "2026-03-02T08:08:00Z").await;
     let expected = [("filtered", 1), ("missed", 3), ("overlap", 1)];
     assert_eq!(refused(&engine), expected.map(|(reason, count)| (reason.to_owned(), count)));
-    assert_eq!(engine.runtime().status().refused.into_iter().collect::<Vec<_>>(), refused(&engine));
+    assert_eq!(engine.status().refused.into_iter().collect::<Vec<_>>(), refused(&engine));
     stop(engine).await;
 }
 
@@ -392,11 +392,11 @@ async fn an_instant_whose_condition_cannot_be_evaluated_starts_an_execution_that
     let page = Page { before: None, limit: 10 };
     let rows = engine.store().executions(&ExecutionFilter::default(), page).await.expect("read");
     let id = rows.first().expect("it has started").id;
-    let outcome = show(&soon(engine.runtime().wait(id)).await.expect("it ends"));
+    let outcome = show(&soon(engine.admission().wait(id)).await.expect("it ends"));
     assert!(outcome.starts_with("failed: trigger.if: "), "{outcome}");
     let steps = steps_of(&engine, id).await;
     assert_eq!(steps.len(), 1, "none of the main steps runs, `onError` does: {steps:?}");
-    assert!(engine.runtime().status().refused.is_empty(), "{:?}", engine.runtime().status().refused);
+    assert!(engine.status().refused.is_empty(), "{:?}", engine.status().refused);
     stop(engine).await;
 }
 
@@ -423,7 +423,7 @@ async fn instants_that_are_all_made_up_for_run_one_after_another_where_they_may_
         }
         asked.answer(200, "1").await;
         soon(async {
-            while engine.runtime().status().in_flight > 0 {
+            while engine.status().in_flight > 0 {
                 tokio::task::yield_now().await;
             }
         })
@@ -431,6 +431,6 @@ async fn instants_that_are_all_made_up_for_run_one_after_another_where_they_may_
         project.clock.advance(Duration::from_secs(1));
     }
     assert_eq!(instants(&engine).await.len(), 5);
-    assert!(engine.runtime().status().refused.is_empty(), "{:?}", engine.runtime().status().refused);
+    assert!(engine.status().refused.is_empty(), "{:?}", engine.status().refused);
     stop(engine).await;
 }

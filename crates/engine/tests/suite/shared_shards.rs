@@ -22,7 +22,7 @@ async fn daemon(space: &PostgresSpace, yaml: &str) -> (Project, Engine) {
 /// Waits until each of two daemons has a part of the shards.
 async fn shared(daemons: &[(Project, Engine)]) {
     soon(async {
-        let counts = || daemons.iter().map(|(_, engine)| engine.runtime().peers.shards.count());
+        let counts = || daemons.iter().map(|(_, engine)| engine.peers().shards.count());
         while counts().any(|count| count == 0) || counts().sum::<usize>() != usize::from(store::Shard::COUNT)
         {
             for (project, _) in daemons {
@@ -46,7 +46,7 @@ async fn a_synchronous_caller_gets_429_at_each_daemon_if_the_one_that_has_the_sh
     let mut daemons = vec![daemon(&space, &yaml).await, daemon(&space, &yaml).await];
     shared(&daemons).await;
     let id = AutomationId::parse("test").expect("an id");
-    daemons.sort_by_key(|(_, engine)| !engine.runtime().peers.shards.has(&id));
+    daemons.sort_by_key(|(_, engine)| !engine.peers().shards.has(&id));
     let [(project, owner), (_other, other)] = daemons.as_slice() else { return };
     let (live, _) = tokens(owner);
     assert_eq!(tokens(other).0, live);

@@ -65,7 +65,7 @@ async fn rests_again(engine: &Engine, id: ExecutionId, before: u32) -> bool {
             if row.status.is_terminal() {
                 return false;
             }
-            if row.events > before && engine.runtime().status().resting == 1 {
+            if row.events > before && engine.status().resting == 1 {
                 return true;
             }
             tokio::task::yield_now().await;
@@ -126,7 +126,7 @@ async fn each_of_many_kept_events_ends_one_turn_and_is_recorded_once() {
     let mut engine = project.start().await;
     let id = start_and_rest(&engine, "{}").await;
     for number in 0..50 {
-        engine.runtime().emit("paid", json(&number.to_string()), None).await.expect("it is sent");
+        engine.admission().emit("paid", json(&number.to_string()), None).await.expect("it is sent");
     }
     let mut turns = 0;
     while next_turn(&project, &engine, id).await {
@@ -156,7 +156,7 @@ async fn the_snapshot_of_a_loop_over_events_contains_the_last_ones_only() {
         let most = &mut most[number / 150];
         *most = stored.map_or(0, |snapshot| snapshot.body.len()).max(*most);
         let before = events(&engine, id).await;
-        engine.runtime().emit("paid", json(&number.to_string()), None).await.expect("it is sent");
+        engine.admission().emit("paid", json(&number.to_string()), None).await.expect("it is sent");
         assert_eq!(rests_again(&engine, id, before).await, number < 299);
     }
     let [early, late] = most;

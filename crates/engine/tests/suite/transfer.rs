@@ -86,7 +86,7 @@ async fn an_imported_execution_has_its_history_is_marked_and_never_runs() {
 
     // A daemon on the store runs none of them, and an import of an export of it changes no mark.
     let over = other.start_on(store).await;
-    assert_eq!((over.runtime().status().in_flight, over.runtime().status().resting), (0, 0));
+    assert_eq!((over.status().in_flight, over.status().resting), (0, 0));
     let (text, _) = export(&**over.store(), &ExecutionFilter::default()).await;
     stop(over).await;
     let third = tempfile::tempdir().expect("a folder");
@@ -117,7 +117,7 @@ async fn files_are_exported_in_parts_and_imported_whole() {
     let (live, _) = tokens(&engine);
     assert_eq!(engine.ingress().receive(&live, upload(&engine, &body)).await.status, 200);
     soon(async {
-        while engine.runtime().status().in_flight > 0 {
+        while engine.status().in_flight > 0 {
             tokio::task::yield_now().await;
         }
     })

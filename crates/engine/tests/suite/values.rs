@@ -19,10 +19,10 @@ async fn a_value_that_has_expired_is_not_seen_and_is_cleared_away_later() {
     let project = Project::with("trigger: {manual: {}}\nsteps: [{set: {x: 1}}]\n");
     let engine = project.start().await;
     let scope = scope("shared");
-    engine.runtime().write_state(&scope, "brief", Value::from(1), Some(HOUR)).await.expect("it is kept");
-    engine.runtime().write_state(&scope, "lasting", Value::from(2), None).await.expect("it is kept");
+    engine.context().write_state(&scope, "brief", Value::from(1), Some(HOUR)).await.expect("it is kept");
+    engine.context().write_state(&scope, "lasting", Value::from(2), None).await.expect("it is kept");
     let seen = async || -> Vec<String> {
-        let (values, next) = engine.runtime().list_state(&scope, None, 10).await.expect("they are listed");
+        let (values, next) = engine.context().list_state(&scope, None, 10).await.expect("they are listed");
         assert_eq!(next, None);
         values.into_iter().map(|value| value.key).collect()
     };
@@ -32,7 +32,7 @@ async fn a_value_that_has_expired_is_not_seen_and_is_cleared_away_later() {
     soon(project.clock.somebody_sleeps_until(engine.clock().now() + HOUR)).await;
     project.clock.advance(HOUR);
     assert_eq!((seen().await, kept().await), (vec!["lasting".to_owned()], 2));
-    assert_eq!(engine.runtime().read_state(&scope, "brief").await.expect("it is read"), None);
+    assert_eq!(engine.context().read_state(&scope, "brief").await.expect("it is read"), None);
     // An hour later nobody can be about to write over it any more.
     for _ in 0..2 {
         soon(project.clock.somebody_sleeps_until(engine.clock().now() + HOUR)).await;
@@ -49,14 +49,14 @@ async fn values_written_from_outside_are_those_that_steps_read_and_the_other_way
     let project = Project::with(yaml);
     let engine = project.start().await;
     let own = scope("test");
-    engine.runtime().write_state(&own, "n", Value::from(41), None).await.expect("it is kept");
+    engine.context().write_state(&own, "n", Value::from(41), None).await.expect("it is kept");
     let id = start_with(&engine, "{}").await;
-    soon(engine.runtime().wait(id)).await.expect("it ends");
-    let found = engine.runtime().read_state(&own, "n").await.expect("it is read").expect("a value");
+    soon(engine.admission().wait(id)).await.expect("it ends");
+    let found = engine.context().read_state(&own, "n").await.expect("it is read").expect("a value");
     assert_eq!(found.value, Value::from(42));
-    assert_eq!(engine.runtime().read_state(&scope("shared"), "n").await.expect("it is read"), None);
-    assert!(engine.runtime().delete_state(&own, "n").await.expect("it is forgotten"));
-    assert!(!engine.runtime().delete_state(&own, "n").await.expect("there is none"));
+    assert_eq!(engine.context().read_state(&scope("shared"), "n").await.expect("it is read"), None);
+    assert!(engine.context().delete_state(&own, "n").await.expect("it is forgotten"));
+    assert!(!engine.context().delete_state(&own, "n").await.expect("there is none"));
     stop(engine).await;
 }
 
@@ -65,12 +65,12 @@ async fn writers_from_outside_take_turns_with_each_other() {
     let project = Project::with("trigger: {manual: {}}\nsteps: [{set: {x: 1}}]\n");
     let engine = project.start().await;
     let scope = scope("shared");
-    let writes = (0..50).map(|n| engine.runtime().write_state(&scope, "n", Value::from(n), None));
+    let writes = (0..50).map(|n| engine.context().write_state(&scope, "n", Value::from(n), None));
     for written in futures_util::future::join_all(writes).await {
         written.expect("none comes between another's look and its write");
     }
     let long = "k".repeat(513);
-    let refused = engine.runtime().write_state(&scope, &long, Value::from(1), None).await;
+    let refused = engine.context().write_state(&scope, &long, Value::from(1), None).await;
     assert!(matches!(refused, Err(Error::Input(_))), "{refused:?}");
     stop(engine).await;
 }
@@ -100,7 +100,7 @@ steps:
     };
     soon(pauses(1)).await;
     // It is for the second try, of which nobody waits yet.
-    engine.runtime().signal(id, None, json(r#"{"attempt": 2}"#), None).await.expect("it is taken");
+    engine.admission().signal(id, None, json(r#"{"attempt": 2}"#), None).await.expect("it is taken");
     soon(project.clock.somebody_sleeps_until(engine.clock().now() + HOUR)).await;
     project.clock.advance(HOUR);
     soon(project.clock.somebody_sleeps_until(engine.clock().now() + Duration::from_secs(2))).await;
@@ -110,13 +110,13 @@ steps:
     engine.store().close().await.expect("the store closes");
 
     let engine = project.start().await;
-    assert_eq!(engine.runtime().queue_status(id).await.expect("it stands").pauses.len(), 1);
+    assert_eq!(engine.admission().queue_status(id).await.expect("it stands").pauses.len(), 1);
     engine
-        .runtime()
+        .admission()
         .signal(id, None, json(r#"{"attempt": 2, "late": true}"#), None)
         .await
         .expect("it is taken");
-    let end = show(&soon(engine.runtime().wait(id)).await.expect("it ends"));
+    let end = show(&soon(engine.admission().wait(id)).await.expect("it ends"));
     assert_eq!(end, r#"{"attempt":2,"late":true}"#);
     let row = engine.store().execution(id).await.expect("it is read").expect("it exists");
     assert_eq!(row.status, Status::Succeeded);
@@ -138,7 +138,7 @@ async fn an_execution_is_named_wherever_an_expression_alone_reads_its_name() {
         let project = Project::with(&format!("trigger: {{manual: {{}}}}\n{rest}\n"));
         let engine = project.start().await;
         let id = start_with(&engine, "{}").await;
-        soon(engine.runtime().wait(id)).await.expect("it ends");
+        soon(engine.admission().wait(id)).await.expect("it ends");
         let logs = engine.store().logs(id, 0, 100).await.expect("they are read");
         let lines: Vec<String> = logs.into_iter().map(|line| line.message).collect();
         assert!(lines.contains(&format!("it is {id} of test")), "{rest}\n{lines:?}");
@@ -153,7 +153,7 @@ async fn an_execution_is_named_wherever_an_expression_alone_reads_its_name() {
         let engine = project.start().await;
         let id = start_with(&engine, "{}").await;
         assert_eq!(
-            show(&soon(engine.runtime().wait(id)).await.expect("it ends")),
+            show(&soon(engine.admission().wait(id)).await.expect("it ends")),
             format!("\"{id}\""),
             "{rest}"
         );

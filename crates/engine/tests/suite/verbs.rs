@@ -72,7 +72,7 @@ async fn the_steps_around_a_way_out_of_a_loop_have_ended_by_it() {
     ));
     let engine = project.start().await;
     let id = start_with(&engine, "{}").await;
-    assert_eq!(show(&soon(engine.runtime().wait(id)).await.expect("it ends")), "[]");
+    assert_eq!(show(&soon(engine.admission().wait(id)).await.expect("it ends")), "[]");
     let ends = steps_of(&engine, id).await;
     assert_eq!(ends, ["out[0] left by break", "group[0] left by break", "loop=[]"]);
     stop(engine).await;
@@ -94,9 +94,9 @@ async fn a_uuid_is_another_in_each_call_and_now_the_same_in_one_step() {
     ));
     let engine = project.start().await;
     let first = start_with(&engine, "{}").await;
-    let first = soon(engine.runtime().wait(first)).await.expect("it ends");
+    let first = soon(engine.admission().wait(first)).await.expect("it ends");
     let second = start_with(&engine, "{}").await;
-    let second = soon(engine.runtime().wait(second)).await.expect("it ends");
+    let second = soon(engine.admission().wait(second)).await.expect("it ends");
     let value = |outcome: &model::Outcome, name: &str| match outcome {
         model::Outcome::Succeeded { result } => result.path(name).expect("it is set").to_text(),
         other => panic!("{other:?}"),

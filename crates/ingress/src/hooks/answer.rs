@@ -25,7 +25,7 @@ impl Ingress {
         let decided = self.wait_for_response(webhook, id, progress).await;
         decided.unwrap_or_else(|| {
             let timed_out = response::timed_out(&id);
-            self.runtime.record_answer(id, timed_out.status);
+            self.admission.record_answer(id, timed_out.status);
             timed_out
         })
     }
@@ -61,7 +61,7 @@ impl Ingress {
             None => tokio::select! {
                 biased;
                 decided = self.wait_until_decided(id, progress) => decided,
-                () = self.runtime.clock.sleep_for(webhook.timeout) => None,
+                () = self.context.clock.sleep_for(webhook.timeout) => None,
             },
         };
         Some(self.response_for_decision(decided?, id).await)
@@ -77,7 +77,7 @@ impl Ingress {
         if !reads_files {
             return response_for_outcome(outcome, &id);
         }
-        let building = self.runtime.large_work.run(move || response_for_outcome(outcome, &id));
+        let building = self.context.large_work.run(move || response_for_outcome(outcome, &id));
         building.await.unwrap_or_else(|error| response::failed(&error.to_string(), &id))
     }
 
@@ -87,13 +87,13 @@ impl Ingress {
         mut started: Option<watch::Receiver<Progress>>,
     ) -> Option<Decision> {
         loop {
-            let moved = self.runtime.admission.moved();
+            let moved = self.admission.moved();
             tokio::pin!(moved);
             moved.as_mut().enable();
             let is_new = started.is_some();
-            if let Some(mut progress) = started.take().or_else(|| self.runtime.admission.watch(id)) {
+            if let Some(mut progress) = started.take().or_else(|| self.admission.watch(id)) {
                 if !is_new
-                    && !self.runtime.admission.is_live(id)
+                    && !self.admission.is_live(id)
                     && let Ok((Some(response), _)) = self.stored_response(id).await
                 {
                     // The execution has responded and was suspended before this call began to wait.
@@ -113,9 +113,9 @@ impl Ingress {
                 // Deduplication keys outlive deleted executions.
                 Err(Error::NoSuchExecution(_)) => return Some(Decision::Response(response::started(&id))),
                 Err(_) => return None,
-                Ok((None, None)) if self.runtime.closing.is_cancelled() => return None,
+                Ok((None, None)) if self.context.closing.is_cancelled() => return None,
                 // The execution is being loaded into memory, or another node has it.
-                Ok((None, None)) => self.runtime.next_move_of(id, moved).await,
+                Ok((None, None)) => self.admission.next_move_of(id, moved).await,
             }
         }
     }
@@ -139,7 +139,7 @@ impl Ingress {
         &self,
         id: ExecutionId,
     ) -> Result<(Option<HttpResponse>, Option<Outcome>), Error> {
-        let (events, _memory) = self.runtime.load_events(id).await?.ok_or(Error::NoSuchExecution(id))?;
+        let (events, _memory) = self.context.load_events(id).await?.ok_or(Error::NoSuchExecution(id))?;
         let (mut response, mut outcome) = (None, None);
         for event in events {
             match event {

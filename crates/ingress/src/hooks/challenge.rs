@@ -30,8 +30,8 @@ impl Ingress {
         asked: &ChallengeRequest,
         request: &Request,
     ) -> Result<HttpResponse, Rejection> {
-        let (automation, now) = (&route.deployment.automation, self.runtime.clock.now());
-        self.hooks.check_challenge_rate(&self.runtime, route).await?;
+        let (automation, now) = (&route.deployment.automation, self.context.clock.now());
+        self.hooks.check_challenge_rate(&self.context, route).await?;
         if challenge.rule.guard == ChallengeGuard::Verified {
             self.verify(route, webhook, request)?;
         }
@@ -56,9 +56,9 @@ impl Ingress {
     ) -> Result<Vec<Key>, Rejection> {
         let keys = match (&challenge.key, &webhook.verify) {
             (ChallengeKey::Dedicated(secret), _) => {
-                self.runtime.secrets.challenge_key(secret).map(|key| vec![key])
+                self.context.secrets.challenge_key(secret).map(|key| vec![key])
             }
-            (ChallengeKey::FromVerify, Some(verify)) => self.runtime.secrets.keys(verify),
+            (ChallengeKey::FromVerify, Some(verify)) => self.context.secrets.keys(verify),
             (ChallengeKey::FromVerify, None) | (ChallengeKey::None, _) => Ok(Vec::new()),
         };
         keys.map_err(|error| {
@@ -79,7 +79,7 @@ impl Ingress {
     ) -> Result<(), Rejection> {
         let name = webhook.verify.as_ref().and_then(Verify::secret_name);
         let is_open =
-            self.hooks.close_pairing(&*self.runtime.store, automation, now).await.map_err(|error| {
+            self.hooks.close_pairing(&*self.context.store, automation, now).await.map_err(|error| {
                 tracing::debug!(%automation, %error, "the store cannot tell if a pairing is open");
                 super::rejection_for(&error.into(), false)
             })?;
@@ -87,7 +87,7 @@ impl Ingress {
             tracing::warn!(%automation, "a sender wants to pair, but no pairing is open; run `cogwork pair {automation}`");
             Rejection::unverified()
         })?;
-        self.runtime.set_secret(&name, secret).await.map_err(|error| {
+        self.context.set_secret(&name, secret).await.map_err(|error| {
             tracing::error!(%automation, secret = name, %error, "the secret of a pairing could not be kept");
             Rejection::unverified()
         })?;
@@ -102,19 +102,19 @@ impl Ingress {
     /// Returns an error if there is no such Automation, none of its senders supplies a secret, the secret is already
     /// set, or the store failed.
     pub async fn pair(&self, id: &str) -> Result<Timestamp, Error> {
-        let catalog = self.runtime.catalog.load_full();
+        let catalog = self.context.catalog.load_full();
         let deployment = catalog.find(id)?;
         let name = paired_secret(deployment).ok_or_else(|| {
             Error::Input(format!(
                 "automation `{id}` has no sender that supplies its own secret; senders with `challenge: asana` do"
             ))
         })?;
-        if self.runtime.secrets.secret(&name)?.is_some() {
+        if self.context.secrets.secret(&name)?.is_some() {
             let way_out = "remove it first if the sender should supply another";
             return Err(Error::Input(format!("the secret `{name}` is already set; {way_out}")));
         }
-        let until = self.runtime.clock.now().checked_add(PAIRING_TIME).unwrap_or(Timestamp::MAX);
-        self.hooks.open_pairing(&*self.runtime.store, &deployment.automation.id, until).await?;
+        let until = self.context.clock.now().checked_add(PAIRING_TIME).unwrap_or(Timestamp::MAX);
+        self.hooks.open_pairing(&*self.context.store, &deployment.automation.id, until).await?;
         Ok(until)
     }
 
@@ -123,7 +123,7 @@ impl Ingress {
     /// # Errors
     /// The store failed.
     pub async fn pairing(&self, id: &AutomationId) -> Result<Option<Timestamp>, Error> {
-        Ok(self.hooks.pairing(&*self.runtime.store, id, self.runtime.clock.now()).await?)
+        Ok(self.hooks.pairing(&*self.context.store, id, self.context.clock.now()).await?)
     }
 }
 

@@ -36,13 +36,13 @@ impl Ingress {
         id: ExecutionId,
         results: &Value,
     ) -> Result<Option<TriggerCodeResult>, String> {
-        let (automation, redactor) = (&deployment.automation, &self.runtime.settings.redactor);
+        let (automation, redactor) = (&deployment.automation, &self.context.settings.redactor);
         let Trigger::Webhook(webhook) = &automation.trigger else { return Ok(None) };
         let Some(code) = &webhook.code else { return Ok(None) };
         let module = deployment.plan.code().trigger().ok_or("the file of the trigger's code is not there")?;
         let config_vars =
-            Value::from(self.runtime.secrets.config_vars(automation).map_err(ActionError::into_message)?);
-        let (execution_id, started_at) = (id.to_string(), self.runtime.clock.now().to_string());
+            Value::from(self.context.secrets.config_vars(automation).map_err(ActionError::into_message)?);
+        let (execution_id, started_at) = (id.to_string(), self.context.clock.now().to_string());
         let call = Call {
             module,
             kind: Kind::Trigger,
@@ -56,7 +56,7 @@ impl Ingress {
             argument: results,
             deadline: TIME_LIMIT,
         };
-        let _busy = self.runtime.doubles.as_ref().map(|doubles| doubles.track_offloaded_work());
+        let _busy = self.context.doubles.as_ref().map(|doubles| doubles.track_offloaded_work());
         let run =
             tokio::time::timeout(TIME_LIMIT + WORKER_WAIT_LIMIT, Workers::shared().pool().run(call)).await;
         let outcome = match run {
@@ -114,7 +114,7 @@ impl Ingress {
         if webhook.code.is_none() {
             return Ok(None);
         }
-        let Some((events, _memory)) = self.runtime.load_events(id).await? else { return Ok(None) };
+        let Some((events, _memory)) = self.context.load_events(id).await? else { return Ok(None) };
         Ok(events.into_iter().find_map(|event| match event {
             model::Event::Started { payload, .. } => response_from_code(webhook, payload.code_result()?, &id),
             _ => None,

@@ -13,7 +13,7 @@ use trigger::Rejection;
 use trigger::dedup::DedupKey;
 
 use catalog::Route;
-use runtime::{KeyedLocks, Runtime};
+use runtime::{Context, KeyedLocks};
 
 use super::shared_limits::SharedBuckets;
 
@@ -62,26 +62,26 @@ impl RateLimits {
     /// its store to itself counts in memory.
     pub(super) async fn check_rate(
         &self,
-        runtime: &Runtime,
+        context: &Context,
         route: &Route,
         rule: RateLimit,
     ) -> Result<(), Rejection> {
-        if runtime.store.node().is_some() {
-            return self.shared.check_rate(runtime, route, BucketKind::Start, rule).await;
+        if context.store.node().is_some() {
+            return self.shared.check_rate(context, route, BucketKind::Start, rule).await;
         }
-        take(&mut self.state().starts, route, rule, runtime.clock.now())
+        take(&mut self.state().starts, route, rule, context.clock.now())
     }
 
     /// Rejects a challenge that exceeds the rate limit, which holds over all nodes like that of starts.
     pub(super) async fn check_challenge_rate(
         &self,
-        runtime: &Runtime,
+        context: &Context,
         route: &Route,
     ) -> Result<(), Rejection> {
-        if runtime.store.node().is_some() {
-            return self.shared.check_rate(runtime, route, BucketKind::Challenge, CHALLENGE_RATE).await;
+        if context.store.node().is_some() {
+            return self.shared.check_rate(context, route, BucketKind::Challenge, CHALLENGE_RATE).await;
         }
-        take(&mut self.state().challenges, route, CHALLENGE_RATE, runtime.clock.now())
+        take(&mut self.state().challenges, route, CHALLENGE_RATE, context.clock.now())
     }
 
     /// Records that a key verified a request.

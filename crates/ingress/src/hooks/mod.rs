@@ -11,7 +11,6 @@ mod route;
 mod shared_limits;
 
 use std::collections::BTreeMap;
-use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -19,7 +18,7 @@ use expression::{EvaluationError, Expression};
 use jiff::Timestamp;
 use model::AutomationId;
 use model::action::{ActionError, ErrorKind};
-use model::automation::{Automation, DedupBy, Trigger, WebhookMode, WebhookTrigger};
+use model::automation::{Automation, DedupBy, WebhookMode, WebhookTrigger};
 use model::execution::Origin;
 use model::failpoint::Failpoint;
 use model::payload::{HttpResponse, Payload};
@@ -34,7 +33,10 @@ use value::{FileStorage, Map, Value};
 
 pub use caller_answer::{AnsweredBy, Caller, CallerAnswer, caller};
 pub(crate) use limits::RateLimits;
+pub use refusal::Reply;
+use route::Receiver;
 pub use route::RouteMatch;
+pub(crate) use route::is_answering;
 use runtime::check_chain_depth;
 
 use crate::ingress::Ingress;
@@ -48,13 +50,13 @@ impl Ingress {
     /// Looks up the token of a request, once for all that is done with it.
     #[must_use]
     pub fn route(&self, token: &str) -> RouteMatch {
-        RouteMatch::new(self.runtime.catalog.load_full(), token)
+        RouteMatch::new(self.context.catalog.load_full(), token)
     }
 
     /// Returns the temporary storage for large request bodies while they arrive.
     #[must_use]
     pub fn files(&self) -> Arc<dyn FileStorage> {
-        self.runtime.store.files()
+        self.context.store.files()
     }
 
     /// Answers a request on the address with this token, as [`Ingress::receive_on`] does.
@@ -63,38 +65,35 @@ impl Ingress {
     }
 
     /// Answers a request at a route, in this order: token, enabled, challenge, probe, chain, rate,
-    /// signature, size, parsing, condition, what was sent before, durable acceptance, response. An response that names an
+    /// signature, size, parsing, condition, what was sent before, durable acceptance, response. A response that names an
     /// execution is sent only after that execution is committed.
     pub async fn receive_on(self: &Arc<Self>, route: &RouteMatch, request: Request) -> HttpResponse {
         let RouteMatch { catalog, route } = route;
         let described = route.as_ref().map(|route| refusal::describe(&request, route.is_test));
-        let (result, declined) = match route {
-            None => (Err(Rejection::unknown_trigger()), None),
-            Some(route) => {
-                let mut work = pin!(refusal::observed(self.receive_at(catalog, route, request)));
-                (work.as_mut().await, refusal::noted(work))
-            }
+        let result = match route {
+            None => Err(Rejection::unknown_trigger()),
+            Some(route) => self.receive_at(catalog, route, request).await,
         };
-        let is_accepted = result.as_ref().is_ok_and(|answer| answer.status < 300);
-        let result = match is_accepted && self.runtime.fails_at(Failpoint::BeforeAck).await {
+        let is_accepted = result.as_ref().is_ok_and(|reply| reply.response.status < 300);
+        let result = match is_accepted && self.context.fails_at(Failpoint::BeforeAck).await {
             true => Err(Rejection::unavailable("a failpoint made it fail", RETRY_AFTER)),
             false => result,
         };
-        let (answer, reason) = match result {
-            Ok(answer) => (answer, declined),
+        let Reply { response, started_nothing } = match result {
+            Ok(reply) => reply,
             Err(rejection) => {
                 self.count_rejection(route.as_ref(), rejection.code);
                 if let Some(route) = route {
                     let automation = &route.deployment.automation.id;
                     tracing::debug!(%automation, code = rejection.code, message = %rejection.message, "request refused");
                 }
-                (rejection.response(), Some(rejection.code))
+                Reply::without_start(rejection.response(), rejection.code)
             }
         };
-        if let (Some(route), Some(request), Some(reason)) = (route, described, reason) {
-            self.keep_refusal(&route.deployment.automation.id, reason, answer.status, request);
+        if let (Some(route), Some(request), Some(reason)) = (route, described, started_nothing) {
+            self.keep_refusal(&route.deployment.automation.id, reason, response.status, request);
         }
-        answer
+        response
     }
 
     /// Answers a request on a route that exists.
@@ -106,13 +105,14 @@ impl Ingress {
         catalog: &Catalog,
         route: &Route,
         request: Request,
-    ) -> Result<HttpResponse, Rejection> {
+    ) -> Result<Reply, Rejection> {
         let automation = &route.deployment.automation;
-        if matches!(automation.trigger, Trigger::Event(_)) {
-            return self.receive_event(catalog, route, request).await;
-        }
-        let Trigger::Webhook(webhook) = &automation.trigger else { return Err(Rejection::not_a_webhook()) };
-        if !route.is_test && !automation.enabled {
+        let webhook = match Receiver::of(automation) {
+            Some(Receiver::Webhook(webhook)) => webhook,
+            Some(Receiver::Event) => return self.receive_event(catalog, route, request).await,
+            None => return Err(Rejection::not_a_webhook()),
+        };
+        if !is_answering(route) {
             return Err(Rejection::automation_disabled());
         }
         if let Some(challenge) = &webhook.challenge
@@ -120,12 +120,12 @@ impl Ingress {
         {
             let answer = Box::pin(self.answer_challenge(route, webhook, challenge, &asked, &request)).await;
             self.capture_non_trigger(route, &request, NonTrigger::Challenge, &answer).await;
-            return answer;
+            return answer.map(Reply::from);
         }
         if let Some(answer) = trigger::webhook::probe(webhook, &request.method) {
             let answer = Ok(answer);
             self.capture_non_trigger(route, &request, NonTrigger::Probe, &answer).await;
-            return answer;
+            return answer.map(Reply::from);
         }
         if self.is_listening(route).await?
             && let Some(answer) = Box::pin(self.capture(
@@ -136,16 +136,16 @@ impl Ingress {
             ))
             .await
         {
-            return answer;
+            return answer.map(Reply::from);
         }
         check_chain_depth(&request)?;
         if let Some(rule) = &webhook.rate_limit {
-            self.hooks.check_rate(&self.runtime, route, *rule).await?;
+            self.hooks.check_rate(&self.context, route, *rule).await?;
         }
         let (signed, received) = self.verify_and_parse(route, webhook, request).await?;
         if !self.condition_holds(route, &received.results).await? {
             self.count_rejection(Some(route), "filtered");
-            return Ok(filtered());
+            return Ok(Reply::without_start(filtered(), "filtered"));
         }
         let names = dedup_keys(webhook, &received, signed, route.is_test)?;
         self.accept_request(route, webhook, received, names).await
@@ -163,7 +163,7 @@ impl Ingress {
             let response = Some(filtered());
             return Ok(RequestPreview { verdict: Verdict::Filtered, response, results: None });
         }
-        let id = self.runtime.admission.next_id(self.runtime.clock.now());
+        let id = self.admission.ids.next(self.context.clock.now());
         self.decide_on_request(&route.deployment, id, &mut received.payload, &mut received.results).await?;
         let Some(decided) = received.payload.code_result else { return Ok(RequestPreview::default()) };
         let verdict = if decided.declined { Verdict::Declined } else { Verdict::Accepted };
@@ -209,7 +209,7 @@ impl Ingress {
         &self,
         work: impl FnOnce() -> Result<T, Rejection> + Send + 'static,
     ) -> Result<T, Rejection> {
-        self.runtime.large_work.run(work).await.unwrap_or_else(|error| {
+        self.context.large_work.run(work).await.unwrap_or_else(|error| {
             tracing::error!(%error, "a request could not be read");
             Err(Rejection::unavailable("the request could not be read; try again", RETRY_AFTER))
         })
@@ -236,7 +236,7 @@ impl Ingress {
             let small = self.inflating_small.acquire().await.ok()?;
             let body = request.body.clone();
             let is_small = move || trigger::webhook::inflates_within(&body, SMALL_INFLATED);
-            if self.runtime.large_work.run(is_small).await.unwrap_or_default() {
+            if self.context.large_work.run(is_small).await.unwrap_or_default() {
                 return Some(small);
             }
         }
@@ -250,9 +250,9 @@ impl Ingress {
         webhook: &WebhookTrigger,
         mut received: ReceivedRequest,
         names: Vec<DedupKey>,
-    ) -> Result<HttpResponse, Rejection> {
+    ) -> Result<Reply, Rejection> {
         let is_sync = webhook.mode == WebhookMode::Sync;
-        let outage = self.runtime.store.outage();
+        let outage = self.context.store.outage();
         if let Some(outage) = outage.filter(|outage| outage.keeps_writes() && outage.refuses_starts()) {
             return Err(rejection_for(&outage.error().into(), is_sync));
         }
@@ -269,8 +269,8 @@ impl Ingress {
             drop(dedup_lock);
             return self.respond_to_duplicate(route, webhook, sent).await;
         }
-        let now = self.runtime.clock.now();
-        let id = self.runtime.admission.next_id(now);
+        let now = self.context.clock.now();
+        let id = self.admission.ids.next(now);
         if webhook.code.is_some() {
             let ReceivedRequest { payload, results } = &mut received;
             Box::pin(self.decide_on_request(&route.deployment, id, payload, results)).await?;
@@ -297,17 +297,17 @@ impl Ingress {
         }
         let accepted = tokio::select! {
             biased;
-            accepted = self.runtime.accept(&route.deployment, start, options) => accepted,
+            accepted = self.admission.accept(&route.deployment, start, options) => accepted,
             // It goes on by itself: it was sent before the outage, and only the database knows if it is stored.
-            _ = Outage::keeps_writes_for(self.runtime.store.outages(), UNCONFIRMED) => {
+            _ = Outage::keeps_writes_for(self.context.store.outages(), UNCONFIRMED) => {
                 return Err(unconfirmed());
             }
         };
         drop(dedup_lock);
         match accepted.map_err(|error| rejection_for(&error, is_sync))? {
             Acceptance { id, accepted: AcceptOutcome::New, progress } => match answer {
-                Some(answer) => Ok(answer),
-                None => Ok(self.first_answer(webhook, id, progress).await),
+                Some(answer) => Ok(answer.into()),
+                None => Ok(self.first_answer(webhook, id, progress).await.into()),
             },
             Acceptance { accepted: sent, .. } => self.respond_to_duplicate(route, webhook, sent).await,
         }
@@ -321,7 +321,7 @@ impl Ingress {
     ) -> Result<Option<AcceptOutcome>, Error> {
         let automation = &route.deployment.automation.id;
         for name in names {
-            let sent = self.runtime.store.find_dedup(automation, name.key, self.runtime.clock.now()).await?;
+            let sent = self.context.store.find_dedup(automation, name.key, self.context.clock.now()).await?;
             if let Some(sent) = sent {
                 let taken = if sent.conflicts_with(name.content) {
                     AcceptOutcome::Mismatch
@@ -339,7 +339,7 @@ impl Ingress {
         route: &Route,
         webhook: &WebhookTrigger,
         sent: AcceptOutcome,
-    ) -> Result<HttpResponse, Rejection> {
+    ) -> Result<Reply, Rejection> {
         match sent {
             AcceptOutcome::Duplicate(first) => {
                 self.count_rejection(Some(route), "duplicate");
@@ -348,7 +348,7 @@ impl Ingress {
                     Some(decided) => decided,
                     None => self.response_for(webhook, first, None).await,
                 };
-                Ok(response::duplicate(answer))
+                Ok(Reply::without_start(response::duplicate(answer), "duplicate"))
             }
             AcceptOutcome::Mismatch(_) | AcceptOutcome::New | AcceptOutcome::Elsewhere => {
                 Err(Rejection::idempotency_mismatch())
@@ -364,7 +364,7 @@ impl Ingress {
     /// Numbers of rejected and skipped starts of an Automation since the daemon started, by reason.
     #[must_use]
     pub fn rejections_of(&self, automation: &AutomationId) -> BTreeMap<String, u64> {
-        self.runtime.rejections.by_reason(automation)
+        self.context.rejections.by_reason(automation)
     }
 
     /// Time at which each key of an Automation's `verify` last verified a request since the daemon started. Keys are
@@ -376,8 +376,7 @@ impl Ingress {
 
     pub(crate) fn count_rejection(&self, route: Option<&Route>, reason: &'static str) {
         let automation = route.map(|route| &route.deployment.automation.id);
-        self.runtime.rejections.count(automation, reason);
-        refusal::note(reason);
+        self.context.rejections.count(automation, reason);
     }
 
     /// Verifies the sender before anything of the request is parsed. Returns the hash of the signed bytes if the
@@ -389,24 +388,24 @@ impl Ingress {
         request: &Request,
     ) -> Result<Option<[u8; 32]>, Rejection> {
         let Some(verify) = &webhook.verify else { return Ok(None) };
-        if self.runtime.doubles.as_ref().is_some_and(|doubles| doubles.trusts_senders()) {
+        if self.context.doubles.as_ref().is_some_and(|doubles| doubles.trusts_senders()) {
             return Ok(None);
         }
         let automation = &route.deployment.automation.id;
-        let proof = self.runtime.secrets.proof(verify).map_err(|error| {
+        let proof = self.context.secrets.proof(verify).map_err(|error| {
             // Without the secret no request can be verified, so all of them are rejected.
             tracing::error!(%automation, error = error.message, "requests cannot be verified, and are refused");
             Rejection::unverified().with_detail(error.message.clone())
         })?;
         let url = self.public_url_of(route, request);
-        let verified = trigger::verify::verify(&proof, request, &url, self.runtime.clock.now());
+        let verified = trigger::verify::verify(&proof, request, &url, self.context.clock.now());
         let proven = verified.map_err(|(rejection, reason)| {
             tracing::info!(%automation, %reason, "a request was refused: its sender could not be verified");
             rejection.with_detail(reason.to_string())
         })?;
         let by_signed = webhook.dedup.as_ref().is_some_and(|dedup| dedup.by == DedupBy::Signed);
         if let Some(key) = proven.key {
-            self.hooks.record_key_use(automation, key, self.runtime.clock.now());
+            self.hooks.record_key_use(automation, key, self.context.clock.now());
         }
         Ok(by_signed.then(|| proven.signed_hash()).flatten())
     }
@@ -525,7 +524,7 @@ impl Ingress {
     /// Public URL of the address that received a request. Built from the configuration, never from the request itself,
     /// which the sender could forge.
     fn public_url_of(&self, route: &Route, request: &Request) -> String {
-        let base = self.runtime.settings.public_url.as_deref().unwrap_or_default().trim_end_matches('/');
+        let base = self.context.settings.public_url.as_deref().unwrap_or_default().trim_end_matches('/');
         let address = route.deployment.address.as_ref();
         let token = address.map_or("", |address| if route.is_test { &address.test } else { &address.live });
         let query =
@@ -544,8 +543,7 @@ impl Ingress {
             Ok(scope) => match self.trigger_condition(condition, &scope).await {
                 Ok(true) => return Condition::Holds,
                 Ok(false) => {
-                    self.runtime.rejections.count(Some(&automation.id), "filtered");
-                    refusal::note("filtered");
+                    self.context.rejections.count(Some(&automation.id), "filtered");
                     return Condition::DoesNotHold;
                 }
                 Err(error) => runtime::expression_error(&error, "trigger.if"),
@@ -553,7 +551,7 @@ impl Ingress {
             Err(message) => ActionError::new(ErrorKind::Expression, format!("trigger.if: {message}")),
         };
         tracing::warn!(automation = %automation.id, error = error.message, "the trigger's condition cannot be evaluated; the execution fails");
-        Condition::Fails(error.redacted(&self.runtime.settings.redactor))
+        Condition::Fails(error.redacted(&self.context.settings.redactor))
     }
 
     /// Evaluates a trigger's condition within [`CONDITION_TIME_LIMIT`].
@@ -564,14 +562,14 @@ impl Ingress {
     ) -> Result<bool, EvaluationError> {
         tokio::select! {
             biased;
-            holds = self.runtime.evaluator.holds(condition, scope) => holds,
-            () = self.runtime.clock.sleep_for(CONDITION_TIME_LIMIT) => Err(condition.timeout_error()),
+            holds = self.context.evaluator.holds(condition, scope) => holds,
+            () = self.context.clock.sleep_for(CONDITION_TIME_LIMIT) => Err(condition.timeout_error()),
         }
     }
 
     /// Builds the variables that a trigger's condition can read.
     pub(crate) fn condition_scope(&self, automation: &Automation, results: Value) -> Result<Value, String> {
-        let config_vars = self.runtime.secrets.config_vars(automation).map_err(ActionError::into_message)?;
+        let config_vars = self.context.secrets.config_vars(automation).map_err(ActionError::into_message)?;
         let about = Map::from_iter([("id", automation.id.as_str()), ("name", automation.name.as_str())]);
         Ok(Value::from(Map::from_iter([
             ("trigger", Value::from(Map::from_iter([("results", results)]))),

@@ -1,42 +1,38 @@
-//! Keeps the requests that started nothing, with their reason.
-
-use std::cell::Cell;
-use std::pin::Pin;
+//! The reply to a request, and the requests that started nothing, with their reason.
 
 use model::AutomationId;
-use runtime::{Refusal, RefusedRequest};
-use tokio::task::futures::TaskLocalFuture;
+use model::payload::HttpResponse;
 use trigger::webhook::Request;
 
 use super::RouteMatch;
 use crate::ingress::Ingress;
+use crate::refusals::{Refusal, RefusedRequest};
 
 /// The number of characters of a path or a content type that are kept.
 const MAX_CHARS: usize = 200;
 /// The number of characters of a method that are kept.
 const MAX_METHOD_CHARS: usize = 20;
 
-tokio::task_local! {
-    /// The reason for which the request of this task starts nothing. Some of these requests get a response of 2xx.
-    static REASON: Cell<Option<&'static str>>;
+/// The answer to a request that was not rejected.
+pub struct Reply {
+    /// The response to the sender.
+    pub response: HttpResponse,
+    /// The reason why the request started nothing, as the counters name it; `None` if it started an execution, or is of a kind
+    /// that starts none, such as a challenge.
+    pub started_nothing: Option<&'static str>,
 }
 
-/// Runs `work` with a slot for the reasons that it gives to [`note`]. A function that awaited `work` would hold it twice.
-pub(super) fn observed<F: Future>(work: F) -> TaskLocalFuture<Cell<Option<&'static str>>, F> {
-    REASON.scope(Cell::new(None), work)
+impl Reply {
+    /// A reply to a request that started nothing.
+    pub(crate) fn without_start(response: HttpResponse, reason: &'static str) -> Self {
+        Self { response, started_nothing: Some(reason) }
+    }
 }
 
-/// Returns the last reason that was given to [`note`] in a finished future of [`observed`].
-pub(super) fn noted<F: Future>(
-    work: Pin<&mut TaskLocalFuture<Cell<Option<&'static str>>, F>>,
-) -> Option<&'static str> {
-    work.take_value().and_then(Cell::into_inner)
-}
-
-/// Notes the reason for which the request of this task starts nothing.
-pub(super) fn note(reason: &'static str) {
-    // Starts without a request have no task with a reason.
-    let _ = REASON.try_with(|noted| noted.set(Some(reason)));
+impl From<HttpResponse> for Reply {
+    fn from(response: HttpResponse) -> Self {
+        Self { response, started_nothing: None }
+    }
 }
 
 /// The parts of a request that are kept if it starts nothing.
@@ -62,14 +58,14 @@ impl Ingress {
         mut request: RefusedRequest,
     ) {
         let short = |text: &str, chars| {
-            let shown = self.runtime.settings.redactor.redact_text(text);
+            let shown = self.context.settings.redactor.redact_text(text);
             text::truncate(&shown, chars).into_owned()
         };
         request.method = short(&request.method, MAX_METHOD_CHARS);
         request.fragment = short(&request.fragment, MAX_CHARS);
         request.content_type = request.content_type.map(|kind| short(&kind, MAX_CHARS));
-        let refusal = Refusal { at: self.runtime.clock.now(), reason, status, request };
-        self.runtime.refusals.record(automation, refusal);
+        let refusal = Refusal { at: self.context.clock.now(), reason, status, request };
+        self.refusals.record(automation, refusal);
     }
 
     /// Counts and keeps a request that the HTTP layer rejected with `status` before it reached [`Ingress::receive_on`].
@@ -90,6 +86,6 @@ impl Ingress {
     /// The latest requests to an Automation that started nothing, newest first.
     #[must_use]
     pub fn refusals_of(&self, automation: &AutomationId) -> Vec<Refusal> {
-        self.runtime.refusals.of(automation)
+        self.refusals.of(automation)
     }
 }

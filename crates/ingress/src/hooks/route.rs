@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use model::AutomationId;
-use model::automation::{Automation, Trigger};
+use model::automation::{Automation, Trigger, WebhookTrigger};
 
 use catalog::{Catalog, Route};
 
@@ -29,24 +29,53 @@ impl RouteMatch {
     /// The maximum size of a request body in bytes; `None` if no automation answers here.
     #[must_use]
     pub fn body_limit(&self) -> Option<usize> {
-        let route = self.route.as_ref()?;
-        let automation = &route.deployment.automation;
-        let answers = route.is_test || automation.enabled;
-        match &automation.trigger {
-            Trigger::Webhook(webhook) if answers => Some(webhook.max_body),
-            Trigger::Event(_) if answers => Some(Automation::DEFAULT_MAX_BODY),
-            _ => None,
-        }
+        let route = self.route.as_ref().filter(|route| is_answering(route))?;
+        Receiver::of(&route.deployment.automation).map(Receiver::body_limit)
     }
 
     /// True if a large request body has to be in memory to be read, by its headers and its first bytes.
     #[must_use]
     pub fn reads_whole(&self, headers: &[(String, Vec<u8>)], start: &[u8]) -> bool {
-        let Some(route) = &self.route else { return false };
-        match &route.deployment.automation.trigger {
-            Trigger::Webhook(_) => trigger::webhook::must_load(headers, start),
+        let receiver = self.route.as_ref().and_then(|route| Receiver::of(&route.deployment.automation));
+        receiver.is_some_and(|receiver| receiver.reads_whole(headers, start))
+    }
+}
+
+/// True if an address takes requests: an automation that is disabled has only its test address.
+pub(crate) fn is_answering(route: &Route) -> bool {
+    route.is_test || route.deployment.automation.enabled
+}
+
+/// The trigger that reads the requests of an address.
+#[derive(Clone, Copy)]
+pub(super) enum Receiver<'a> {
+    Webhook(&'a WebhookTrigger),
+    /// An event of a connector.
+    Event,
+}
+
+impl<'a> Receiver<'a> {
+    /// Returns the receiver of an automation; `None` if its trigger takes no requests.
+    pub(super) fn of(automation: &'a Automation) -> Option<Self> {
+        match &automation.trigger {
+            Trigger::Webhook(webhook) => Some(Self::Webhook(webhook)),
+            Trigger::Event(_) => Some(Self::Event),
+            _ => None,
+        }
+    }
+
+    fn body_limit(self) -> usize {
+        match self {
+            Self::Webhook(webhook) => webhook.max_body,
+            Self::Event => Automation::DEFAULT_MAX_BODY,
+        }
+    }
+
+    fn reads_whole(self, headers: &[(String, Vec<u8>)], start: &[u8]) -> bool {
+        match self {
+            Self::Webhook(_) => trigger::webhook::must_load(headers, start),
             // A connector reads an event as one document.
-            _ => true,
+            Self::Event => true,
         }
     }
 }

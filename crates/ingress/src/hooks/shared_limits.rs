@@ -9,7 +9,7 @@ use store::{BucketKind, TokenGrant, TokenRequest};
 use trigger::Rejection;
 
 use catalog::Route;
-use runtime::{MonotonicTime, Runtime};
+use runtime::{Context, MonotonicTime};
 
 /// The part of a burst that a node takes at once.
 const BLOCKS: u32 = 8;
@@ -50,15 +50,15 @@ impl SharedBuckets {
     /// Takes a token, or rejects the request. Without an answer of the store it is rejected with 503: its start could not be stored either.
     pub(super) async fn check_rate(
         &self,
-        runtime: &Runtime,
+        context: &Context,
         route: &Route,
         kind: BucketKind,
         rule: RateLimit,
     ) -> Result<(), Rejection> {
-        let share = self.share(route, kind, rule, runtime.clock.monotonic_now());
+        let share = self.share(route, kind, rule, context.clock.monotonic_now());
         // One asks at a time; the others use what it gets.
         let mut share = share.lock().await;
-        let now = runtime.clock.monotonic_now();
+        let now = context.clock.monotonic_now();
         if let Some(decided) = share.decide(rule, now) {
             return decided;
         }
@@ -73,17 +73,17 @@ impl SharedBuckets {
         };
         let taken = tokio::select! {
             biased;
-            taken = runtime.store.take_tokens(request) => taken.map_err(|error| error.to_string()),
-            () = runtime.clock.sleep_for(PATIENCE) => Err("it does not answer".to_owned()),
+            taken = context.store.take_tokens(request) => taken.map_err(|error| error.to_string()),
+            () = context.clock.sleep_for(PATIENCE) => Err("it does not answer".to_owned()),
         };
         match taken {
             Ok(grant) => share.receive(grant, now),
             Err(error) => {
                 let automation = &route.deployment.automation.id;
-                if runtime.store.outage().is_none() {
+                if context.store.outage().is_none() {
                     tracing::warn!(%automation, error, "requests are refused: the store cannot be asked for their rate");
                 }
-                share.refusal = Some(Refusal::Failed(runtime.clock.monotonic_now().after(PAUSE)));
+                share.refusal = Some(Refusal::Failed(context.clock.monotonic_now().after(PAUSE)));
                 Err(unavailable(PAUSE))
             }
         }

@@ -226,29 +226,29 @@ impl Ingress {
         time: Duration,
         max: u32,
     ) -> Result<ListenView, Error> {
-        let catalog = self.runtime.catalog();
+        let catalog = self.context.catalog();
         let deployment = catalog.find(id.as_str())?;
         let is_subscribed = trigger_hook(deployment, &catalog).is_some();
         if !is_subscribed && !matches!(deployment.automation.trigger, Trigger::Webhook(_)) {
             let kind = deployment.automation.trigger.keyword();
             return Err(Error::Input(format!("`{id}` receives no requests: its trigger is `{kind}`")));
         }
-        if self.runtime.store.node().is_some() {
+        if self.context.store.node().is_some() {
             return self
                 .listen_shared(id, time.min(MAX_LISTEN_TIME), max.clamp(1, MAX_CAPTURES), is_subscribed)
                 .await;
         }
-        let since = self.runtime.clock.monotonic_now();
+        let since = self.context.clock.monotonic_now();
         let until = since.after(time.min(MAX_LISTEN_TIME));
         let listeners = &self.listeners;
         let subscribing = listeners.subscribing.lock().await;
         let number = listeners.begin(id, since, until, max.clamp(1, MAX_CAPTURES));
         if is_subscribed {
             self.subscribe_for_test(&catalog, deployment).await;
-            self.runtime.tracker.spawn(self.clone().unsubscribe_after(id.clone(), number));
+            self.context.tracker.spawn(self.clone().unsubscribe_after(id.clone(), number));
         }
         drop(subscribing);
-        listeners.view(id, 0, &*self.runtime.clock).ok_or(Error::Closing)
+        listeners.view(id, 0, &*self.context.clock).ok_or(Error::Closing)
     }
 
     /// Ends the capture session. Its captures remain until the next session.
@@ -256,10 +256,10 @@ impl Ingress {
     /// # Errors
     /// The store failed.
     pub async fn stop_listening(&self, id: &AutomationId) -> Result<(), ListenError> {
-        if self.runtime.store.node().is_some() {
+        if self.context.store.node().is_some() {
             return self.stop_shared(id).await;
         }
-        self.listeners.end(id, self.runtime.clock.monotonic_now());
+        self.listeners.end(id, self.context.clock.monotonic_now());
         Ok(())
     }
 
@@ -274,18 +274,18 @@ impl Ingress {
         after: u32,
         wait: Duration,
     ) -> Result<ListenView, ListenError> {
-        let over = self.runtime.clock.sleep_for(wait);
+        let over = self.context.clock.sleep_for(wait);
         tokio::pin!(over);
         let mut is_over = wait.is_zero();
-        let is_shared = self.runtime.store.node().is_some();
+        let is_shared = self.context.store.node().is_some();
         let mut changes = self.listeners.changes.subscribe();
         loop {
-            let elsewhere = self.runtime.peers.listening.notified();
+            let elsewhere = self.peers.listening.notified();
             tokio::pin!(elsewhere);
             elsewhere.as_mut().enable();
             let view = match is_shared {
                 true => self.shared_view(id, after).await?,
-                false => self.listeners.view(id, after, &*self.runtime.clock),
+                false => self.listeners.view(id, after, &*self.context.clock),
             };
             let view = view.ok_or_else(|| ListenError::NotListening(id.clone()))?;
             if !view.captures.is_empty() || !view.listening || is_over {
@@ -295,10 +295,10 @@ impl Ingress {
                 _ = changes.changed() => {}
                 () = &mut elsewhere => {}
                 // The hint of another node may be lost.
-                () = self.runtime.clock.sleep_for(LOOK), if is_shared => {}
+                () = self.context.clock.sleep_for(LOOK), if is_shared => {}
                 () = &mut over => is_over = true,
-                () = self.runtime.clock.sleep_until_monotonic(MonotonicTime::from_wall(view.until, self.runtime.clock.wall_offset())) => {}
-                () = self.runtime.closing.cancelled() => return Ok(view),
+                () = self.context.clock.sleep_until_monotonic(MonotonicTime::from_wall(view.until, self.context.clock.wall_offset())) => {}
+                () = self.context.closing.cancelled() => return Ok(view),
             }
         }
     }
@@ -312,10 +312,10 @@ impl Ingress {
         if !route.is_test {
             return Ok(false);
         }
-        if self.runtime.store.node().is_some() {
+        if self.context.store.node().is_some() {
             return self.is_listening_shared(id).await.map_err(|error| unavailable(&error));
         }
-        Ok(self.listeners.is_listening(id, self.runtime.clock.monotonic_now()))
+        Ok(self.listeners.is_listening(id, self.context.clock.monotonic_now()))
     }
 
     /// Captures a request instead of starting an execution, and sends the usual response. `preview` decides about the
@@ -336,7 +336,7 @@ impl Ingress {
         };
         // Masking must come after `preview`: reading the secrets registers them with the redactor.
         let outcome =
-            CaptureOutcome::new(request.body.len(), None, verdict, &answer, &self.runtime.settings.redactor);
+            CaptureOutcome::new(request.body.len(), None, verdict, &answer, &self.context.settings.redactor);
         match self.store_capture(route, request, CaptureOutcome { results, ..outcome }).await {
             Ok(is_stored) => is_stored.then_some(answer),
             Err(error) => Some(Err(unavailable(&error))),
@@ -353,7 +353,7 @@ impl Ingress {
     ) {
         if matches!(self.is_listening(route).await, Ok(true)) {
             let verdict = if answer.is_ok() { Verdict::NonTrigger } else { Verdict::Refused };
-            let redactor = &self.runtime.settings.redactor;
+            let redactor = &self.context.settings.redactor;
             let outcome = CaptureOutcome::new(request.body.len(), Some(aside), verdict, answer, redactor);
             if let Err(error) = self.store_capture(route, request, outcome).await {
                 tracing::warn!(%error, "a request that starts nothing could not be captured");
@@ -369,12 +369,12 @@ impl Ingress {
         outcome: CaptureOutcome,
     ) -> Result<bool, store::Error> {
         let payload = trigger::webhook::unchecked_payload(request.clone());
-        let payload = remove_credentials(payload, &self.runtime.settings.redactor);
+        let payload = remove_credentials(payload, &self.context.settings.redactor);
         let id = &route.deployment.automation.id;
-        if self.runtime.store.node().is_some() {
+        if self.context.store.node().is_some() {
             return self.store_shared_capture(id, outcome, payload).await;
         }
-        Ok(self.listeners.add_capture(id, &*self.runtime.clock, outcome, payload))
+        Ok(self.listeners.add_capture(id, &*self.context.clock, outcome, payload))
     }
 }
 
@@ -384,16 +384,16 @@ impl Ingress {
     async fn unsubscribe_after(self: Arc<Self>, id: AutomationId, number: u64) {
         let listeners = &self.listeners;
         let mut changes = listeners.changes.subscribe();
-        while let Some(until) = listeners.until(&id, number, self.runtime.clock.monotonic_now()) {
+        while let Some(until) = listeners.until(&id, number, self.context.clock.monotonic_now()) {
             tokio::select! {
                 changed = changes.changed() => if changed.is_err() { return },
-                () = self.runtime.clock.sleep_until_monotonic(until) => {}
+                () = self.context.clock.sleep_until_monotonic(until) => {}
                 // The next start of the daemon removes it.
-                () = self.runtime.closing.cancelled() => return,
+                () = self.context.closing.cancelled() => return,
             }
         }
         let _subscribing = listeners.subscribing.lock().await;
-        if !listeners.is_listening(&id, self.runtime.clock.monotonic_now()) {
+        if !listeners.is_listening(&id, self.context.clock.monotonic_now()) {
             self.unsubscribe_from_test(&id).await;
         }
     }

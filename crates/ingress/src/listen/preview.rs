@@ -43,7 +43,7 @@ impl Ingress {
         id: &AutomationId,
         payload: &Payload,
     ) -> Result<PayloadPreview, Error> {
-        let catalog = self.runtime.catalog();
+        let catalog = self.context.catalog();
         let deployment = catalog.find(id.as_str())?.clone();
         let (checked, mut masked, payload) = (deployment.clone(), payload.clone(), payload.clone());
         // Parsing a large body and checking its schema takes some tenths of a second.
@@ -52,7 +52,7 @@ impl Ingress {
         if let Some(results) = preview.results.take() {
             preview.results = Some(self.evaluate_trigger(&deployment, results, &mut preview).await);
         }
-        let redactor = &self.runtime.settings.redactor;
+        let redactor = &self.context.settings.redactor;
         // As a start with this payload masks them.
         let verifies =
             matches!(&deployment.automation.trigger, Trigger::Webhook(webhook) if webhook.verify.is_some());
@@ -84,7 +84,7 @@ impl Ingress {
                 Err(error) => preview.add("condition_failed", format!("`trigger.if`: {error}")),
             }
         }
-        let id = self.runtime.admission.next_id(self.runtime.clock.now());
+        let id = self.admission.ids.next(self.context.clock.now());
         match self.run_trigger_code(deployment, id, &results).await {
             Ok(None) => results,
             Ok(Some(decided)) => {

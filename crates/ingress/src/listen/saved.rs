@@ -132,9 +132,9 @@ impl Ingress {
         expected: Option<String>,
     ) -> Result<SavedPayload, PayloadError> {
         let name = name.to_owned();
-        let redactor = self.runtime.settings.redactor.clone();
+        let redactor = self.context.settings.redactor.clone();
         // The bytes, and the text of the file.
-        let memory = self.runtime.reserve_to_load(external_bytes(&payload).saturating_mul(3)).await;
+        let memory = self.context.reserve_to_load(external_bytes(&payload).saturating_mul(3)).await;
         self.on_file(automation, &name.clone(), move |root, shown| {
             let failed = |error| io_error(shown, error);
             check_version(root, shown, expected.as_deref())?;
@@ -210,7 +210,7 @@ impl Ingress {
         work: impl FnOnce(&Path, &str) -> Result<T, PayloadError> + Send + 'static,
     ) -> Result<T, PayloadError> {
         let shown = payload_path(automation, name)?;
-        let (root, path) = (self.runtime.settings.dir.clone(), shown.clone());
+        let (root, path) = (self.context.settings.dir.clone(), shown.clone());
         let work = tokio::task::spawn_blocking(move || work(&root, &path));
         work.await.unwrap_or_else(|error| Err(io_error(&shown, io::Error::other(error))))
     }
@@ -221,7 +221,7 @@ impl Ingress {
     /// Returns an error if the folder cannot be read.
     pub async fn saved_payloads(&self, automation: &AutomationId) -> Result<Vec<SavedPayload>, PayloadError> {
         let folder = format!("payloads/{automation}");
-        let (root, listed) = (self.runtime.settings.dir.clone(), folder.clone());
+        let (root, listed) = (self.context.settings.dir.clone(), folder.clone());
         let work = tokio::task::spawn_blocking(move || -> io::Result<Vec<SavedPayload>> {
             let entries = match list_project_folder(&root, Path::new(&listed)).map_err(io::Error::from) {
                 Ok(entries) => entries,

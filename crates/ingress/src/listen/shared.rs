@@ -60,7 +60,7 @@ impl Ingress {
         max: u32,
         is_subscribed: bool,
     ) -> Result<ListenView, Error> {
-        let hold = self.runtime.hold_shard(id);
+        let hold = self.peers.shards.hold(id);
         if is_subscribed && hold.is_none() {
             let milliseconds = u64::try_from(time.as_millis()).unwrap_or(u64::MAX);
             let request = Operation::Listen(ListenRequest { milliseconds, max });
@@ -85,7 +85,7 @@ impl Ingress {
         id: &AutomationId,
         request: ListenRequest,
     ) -> Option<ListenReply> {
-        let _hold = self.runtime.hold_shard(id)?;
+        let _hold = self.peers.shards.hold(id)?;
         match self.begin_shared(id, Duration::from_millis(request.milliseconds), request.max).await {
             Ok(()) => Some(ListenReply::Done),
             Err(Error::Store(_) | Error::Closing) => None,
@@ -99,9 +99,9 @@ impl Ingress {
         time: Duration,
         max: u32,
     ) -> Result<(), Error> {
-        let catalog = self.runtime.catalog();
+        let catalog = self.context.catalog();
         let deployment = catalog.find(id.as_str())?;
-        let since = self.runtime.clock.now();
+        let since = self.context.clock.now();
         let time = SignedDuration::try_from(time).unwrap_or_default();
         let new = NewListening {
             automation: id.clone(),
@@ -111,10 +111,10 @@ impl Ingress {
             sessions: u32::try_from(MAX_SESSIONS).unwrap_or(u32::MAX),
         };
         let subscribing = self.listeners.subscribing.lock().await;
-        let turn = self.runtime.store.begin_listening(new).await?;
+        let turn = self.context.store.begin_listening(new).await?;
         if trigger_hook(deployment, &catalog).is_some() {
             self.subscribe_for_test(&catalog, deployment).await;
-            self.runtime.tracker.spawn(self.clone().unsubscribe_after_shared(id.clone(), turn));
+            self.context.tracker.spawn(self.clone().unsubscribe_after_shared(id.clone(), turn));
         }
         drop(subscribing);
         self.tell_listening();
@@ -122,14 +122,14 @@ impl Ingress {
     }
 
     pub(super) async fn stop_shared(&self, id: &AutomationId) -> Result<(), ListenError> {
-        self.runtime.store.end_listening(id, self.runtime.clock.now()).await?;
+        self.context.store.end_listening(id, self.context.clock.now()).await?;
         self.tell_listening();
         Ok(())
     }
 
     pub(super) async fn is_listening_shared(&self, id: &AutomationId) -> Result<bool, store::Error> {
-        let session = self.runtime.store.listening(id).await?;
-        Ok(session.is_some_and(|session| session.is_active(self.runtime.clock.now())))
+        let session = self.context.store.listening(id).await?;
+        Ok(session.is_some_and(|session| session.is_active(self.context.clock.now())))
     }
 
     pub(super) async fn shared_view(
@@ -137,19 +137,19 @@ impl Ingress {
         id: &AutomationId,
         after: u32,
     ) -> Result<Option<ListenView>, store::Error> {
-        let Some(session) = self.runtime.store.listening(id).await? else { return Ok(None) };
+        let Some(session) = self.context.store.listening(id).await? else { return Ok(None) };
         let captures = match session.last > after {
-            true => self.runtime.store.captures(id, after).await?,
+            true => self.context.store.captures(id, after).await?,
             false => Vec::new(),
         };
         let captures = match captures.is_empty() {
             true => Vec::new(),
             // The bodies may be large.
-            false => self.runtime.large_work.run(move || decode(captures)).await.unwrap_or_default(),
+            false => self.context.large_work.run(move || decode(captures)).await.unwrap_or_default(),
         };
         Ok(Some(ListenView {
             automation: id.clone(),
-            listening: session.is_active(self.runtime.clock.now()),
+            listening: session.is_active(self.context.clock.now()),
             since: session.since,
             until: session.until,
             left: session.most.saturating_sub(session.count),
@@ -165,14 +165,14 @@ impl Ingress {
         outcome: CaptureOutcome,
         payload: WebhookPayload,
     ) -> Result<bool, store::Error> {
-        let now = self.runtime.clock.now();
+        let now = self.context.clock.now();
         let aside = outcome.aside.is_some();
         let capture = Capture::new(0, now, outcome, payload);
         let size = u64::try_from(capture.memory()).unwrap_or(u64::MAX);
         let failed = |reason: String| store::Error::Invalid { reason };
         // The bytes, and the text that contains them.
-        let memory = self.runtime.reserve_to_load(external_bytes(&capture).saturating_mul(3)).await;
-        let encoded = self.runtime.large_work.run(move || encode(capture, &memory)).await;
+        let memory = self.context.reserve_to_load(external_bytes(&capture).saturating_mul(3)).await;
+        let encoded = self.context.large_work.run(move || encode(capture, &memory)).await;
         let body = encoded.map_err(|error| failed(error.to_string()))?.map_err(failed)?;
         let capture = NewCapture {
             id: store::random()?,
@@ -184,7 +184,7 @@ impl Ingress {
             max_asides: u32::try_from(MAX_NON_TRIGGERS).unwrap_or(u32::MAX),
             max_bytes: u64::try_from(MAX_BYTES).unwrap_or(u64::MAX),
         };
-        let is_stored = self.runtime.store.add_capture(capture).await?;
+        let is_stored = self.context.store.add_capture(capture).await?;
         if is_stored {
             self.tell_listening();
         }
@@ -194,18 +194,18 @@ impl Ingress {
     /// Tells those who wait for captures, on any node, to look.
     fn tell_listening(&self) {
         self.listeners.notify();
-        self.runtime.store.tell(None, News::Listening);
+        self.context.store.tell(None, News::Listening);
     }
 
     /// Removes the subscription of a test address when its session ends, as [`Ingress::listen`] does for a process that is alone.
     async fn unsubscribe_after_shared(self: Arc<Self>, id: AutomationId, turn: u64) {
-        let clock = &self.runtime.clock;
+        let clock = &self.context.clock;
         let mut changes = self.listeners.changes.subscribe();
         loop {
-            let elsewhere = self.runtime.peers.listening.notified();
+            let elsewhere = self.peers.listening.notified();
             tokio::pin!(elsewhere);
             elsewhere.as_mut().enable();
-            let until = match self.runtime.store.listening(&id).await {
+            let until = match self.context.store.listening(&id).await {
                 Ok(Some(session)) if session.turn == turn && session.is_active(clock.now()) => session.until,
                 Ok(_) => break,
                 // It looks again.
@@ -217,7 +217,7 @@ impl Ingress {
                 () = clock.sleep_for(LOOK) => {}
                 () = clock.sleep_until_monotonic(MonotonicTime::from_wall(until, clock.wall_offset())) => {}
                 // The next node that has the subscription removes it.
-                () = self.runtime.closing.cancelled() => return,
+                () = self.context.closing.cancelled() => return,
             }
         }
         let _subscribing = self.listeners.subscribing.lock().await;

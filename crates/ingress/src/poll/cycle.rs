@@ -31,8 +31,8 @@ impl Ingress {
     /// Polls for an Automation now. Returns `None` if its poll is no longer in force, or the daemon stops.
     pub(super) async fn poll(self: &Arc<Self>, id: &AutomationId) -> Option<PollEntry> {
         let _alone = self.polls.locks.lock(id.as_str()).await;
-        let _hold = self.runtime.hold_shard(id)?;
-        let catalog = self.runtime.catalog.load_full();
+        let _hold = self.peers.shards.hold(id)?;
+        let catalog = self.context.catalog.load_full();
         let deployment = catalog.get(id)?.clone();
         let poll_state = self.polls.poll_state(id)?;
         // A separate task turns a panic into a failed poll.
@@ -42,11 +42,11 @@ impl Ingress {
             deployment: deployment.clone(),
             poll_state: poll_state.clone(),
         };
-        let result = match self.runtime.tracker.spawn(cycle.run()).await {
+        let result = match self.context.tracker.spawn(cycle.run()).await {
             Ok(result) => result,
             Err(_) => Err(Failure::Poll("the poll was aborted".to_owned())),
         };
-        let metrics = &self.runtime.metrics;
+        let metrics = &self.context.metrics;
         match result {
             Ok(entry) => {
                 if let Some(entry) = &entry {
@@ -55,10 +55,10 @@ impl Ingress {
                 }
                 entry
             }
-            Err(_) if !self.runtime.accepting() => None,
+            Err(_) if !self.context.accepting() => None,
             Err(Failure::Store) => {
                 // Nothing was recorded: the same items are found again.
-                self.polls.postpone(id, self.runtime.clock.monotonic_now());
+                self.polls.postpone(id, self.context.clock.monotonic_now());
                 None
             }
             Err(Failure::Poll(error)) => {
@@ -75,8 +75,8 @@ impl Ingress {
         mut poll_state: PollState,
         error: String,
     ) -> Option<PollEntry> {
-        let error = self.runtime.settings.redactor.redact_message(&error).into_owned();
-        let (automation, now) = (&deployment.automation.id, self.runtime.clock.now());
+        let error = self.context.settings.redactor.redact_message(&error).into_owned();
+        let (automation, now) = (&deployment.automation.id, self.context.clock.now());
         let every = self.polls.state().entries.get(automation).map(|entry| entry.every)?;
         poll_state.failures = poll_state.failures.saturating_add(1);
         poll_state.polls += 1;
@@ -94,10 +94,10 @@ impl Ingress {
             entry: Some(entry.clone()),
         };
         let accept = store::Accept { poll: Some(write), ..store::Accept::default() };
-        if let Err(error) = self.runtime.store.accept(&accept).await {
-            self.runtime.lost(&error);
+        if let Err(error) = self.context.store.accept(&accept).await {
+            self.context.lost(&error);
         }
-        self.polls.update(automation, poll_state, self.runtime.clock.wall_offset());
+        self.polls.update(automation, poll_state, self.context.clock.wall_offset());
         Some(entry)
     }
 }
@@ -139,21 +139,21 @@ impl PollCycle {
         let answer = tokio::select! {
             biased;
             answer = request_items(&ingress, &catalog, automation, &request, &poll_state) => answer?,
-            () = ingress.runtime.clock.sleep_for(DEADLINE) => {
+            () = ingress.context.clock.sleep_for(DEADLINE) => {
                 let most = text::units::format_duration(DEADLINE);
                 return Err(Failure::Poll(format!("there was no answer within {most}")));
             }
-            () = ingress.runtime.closing.cancelled() => return Err(Failure::Poll("the daemon is stopping".to_owned())),
+            () = ingress.context.closing.cancelled() => return Err(Failure::Poll("the daemon is stopping".to_owned())),
         };
-        let answer = answer.mask_secrets(&ingress.runtime.settings.redactor)?;
+        let answer = answer.mask_secrets(&ingress.context.settings.redactor)?;
         let keys: Vec<String> = answer.items.iter().map(|item| item.key.clone()).collect();
-        let seen = ingress.runtime.store.known_poll_keys(&automation.id, &keys).await.map_err(|error| {
-            ingress.runtime.lost(&error);
+        let seen = ingress.context.store.known_poll_keys(&automation.id, &keys).await.map_err(|error| {
+            ingress.context.lost(&error);
             Failure::Store
         })?;
         let is_silent = poll_state.polled_at.is_none() && request.start() == PollStart::New;
         let new_items = dedup_items(answer, &seen, is_silent, &poll_state.cursor);
-        let now = ingress.runtime.clock.now();
+        let now = ingress.context.clock.now();
         let entry = PollEntry {
             at: now,
             items: u64::try_from(keys.len()).unwrap_or(u64::MAX),
@@ -180,12 +180,12 @@ impl PollCycle {
             keys: new_items.keys,
             entry: Some(entry.clone()),
         };
-        let accepted = ingress.runtime.accept_polled(&deployment, starts, write).await;
+        let accepted = ingress.admission.accept_polled(&deployment, starts, write).await;
         accepted.map_err(|error| match error {
             Error::Store(_) => Failure::Store,
             error => Failure::Poll(error.to_string()),
         })?;
-        ingress.polls.update(&automation.id, poll_state, ingress.runtime.clock.wall_offset());
+        ingress.polls.update(&automation.id, poll_state, ingress.context.clock.wall_offset());
         Ok(Some(entry))
     }
 }

@@ -24,7 +24,7 @@ use crate::persist::until_done;
 use catalog::Deployment;
 use catalog::PollSource;
 use runtime::KeyedLocks;
-use runtime::{Clock, MonotonicTime, Runtime};
+use runtime::{Clock, MonotonicTime};
 use runtime::{Due, Timed};
 
 pub(crate) use view::PollOperation;
@@ -161,10 +161,10 @@ impl<'a> PollRequest<'a> {
 
 /// Runs all polls until the engine stops.
 pub(crate) async fn run(ingress: Arc<Ingress>) {
-    let runtime = &ingress.runtime;
-    let Some(stored) = until_done(runtime, || runtime.store.poll_states()).await else { return };
+    let context = &ingress.context;
+    let Some(stored) = until_done(context, || context.store.poll_states()).await else { return };
     ingress.polls.state().stored = stored.into_iter().collect();
-    ingress.runtime.timer().run(PollTimer(ingress)).await;
+    ingress.context.timer().run(PollTimer(ingress)).await;
 }
 
 /// Timer over all polls in force.
@@ -176,13 +176,13 @@ impl Timed for PollTimer {
         let pending = ingress.changes.take(CatalogListener::Polls);
         if !pending.moved.is_empty() {
             // Without its progress a poll would begin anew, and take the items of the time between for old ones.
-            let runtime = &ingress.runtime;
-            let stored = until_done(runtime, || runtime.store.poll_states()).await;
+            let context = &ingress.context;
+            let stored = until_done(context, || context.store.poll_states()).await;
             if let Some(stored) = stored {
                 ingress.polls.forget(&pending.moved, stored);
             }
         }
-        ingress.polls.adopt(&ingress.runtime, pending.automations);
+        ingress.polls.adopt(ingress, pending.automations);
     }
 
     fn next(&self) -> Option<Due> {
@@ -194,9 +194,9 @@ impl Timed for PollTimer {
     }
 
     async fn run_due(&mut self) {
-        for id in self.0.polls.take_due(self.0.runtime.clock.monotonic_now()) {
+        for id in self.0.polls.take_due(self.0.context.clock.monotonic_now()) {
             let ingress = self.0.clone();
-            self.0.runtime.tracker.spawn(async move { ingress.poll_when_free(id).await });
+            self.0.context.tracker.spawn(async move { ingress.poll_when_free(id).await });
         }
     }
 }
@@ -205,7 +205,7 @@ impl Ingress {
     async fn poll_when_free(self: Arc<Self>, id: AutomationId) {
         let slot = tokio::select! {
             slot = self.polls.slots.acquire() => slot,
-            () = self.runtime.closing.cancelled() => return,
+            () = self.context.closing.cancelled() => return,
         };
         self.note_polling(&id, true).await;
         self.poll(&id).await;
@@ -216,8 +216,8 @@ impl Ingress {
 
     /// Notes for those who look at another node that this one polls, or has done so.
     async fn note_polling(&self, automation: &AutomationId, polls: bool) {
-        if self.runtime.store.node().is_some()
-            && let Err(error) = self.runtime.store.set_polling(automation, polls).await
+        if self.context.store.node().is_some()
+            && let Err(error) = self.context.store.set_polling(automation, polls).await
         {
             tracing::debug!(%automation, %error, "other daemons do not show that a poll is under way");
         }
@@ -241,8 +241,8 @@ impl Polls {
     }
 
     /// Applies the polls of these Automations from the snapshot in force. A poll whose request is unchanged keeps its progress.
-    fn adopt(&self, runtime: &Runtime, ids: BTreeSet<AutomationId>) {
-        let (catalog, clock) = (&*runtime.catalog.load(), &*runtime.clock);
+    fn adopt(&self, ingress: &Ingress, ids: BTreeSet<AutomationId>) {
+        let (catalog, clock) = (&*ingress.context.catalog.load(), &*ingress.context.clock);
         let ahead = clock.wall_offset();
         let mut state = self.state();
         for id in ids {
@@ -274,7 +274,7 @@ impl Polls {
             // one.
             let furthest = clock.monotonic_now().after(every.max(cycle::MAX_BACKOFF));
             progress.next = progress.next.min(furthest);
-            let is_here = runtime.peers.shards.has(&id);
+            let is_here = ingress.peers.shards.has(&id);
             if !busy && is_here {
                 state.order.insert((progress.next, id.clone()));
             }

@@ -31,7 +31,7 @@ pub(super) async fn request_items(
     request: &PollRequest<'_>,
     poll_state: &PollState,
 ) -> Result<PollResult, String> {
-    let config_vars = ingress.runtime.secrets.config_vars(automation).map_err(ActionError::into_message)?;
+    let config_vars = ingress.context.secrets.config_vars(automation).map_err(ActionError::into_message)?;
     let about = Map::from_iter([("id", automation.id.as_str()), ("name", automation.name.as_str())]);
     let names = Map::from_iter([
         ("configVars", Value::from(config_vars)),
@@ -39,7 +39,7 @@ pub(super) async fn request_items(
         ("cursor", poll_state.cursor.clone()),
     ]);
     let share = Share::default();
-    let answers = ingress.runtime.answer_memory(&share);
+    let answers = ingress.context.answer_memory(&share);
     match request {
         PollRequest::Action(poll) => {
             let inputs = inputs(ingress, catalog, &poll.call, &names).await?;
@@ -51,7 +51,7 @@ pub(super) async fn request_items(
                 Inline::Done(read, _) => read,
                 Inline::TooShort => {
                     let poll = (*poll).clone();
-                    ingress.runtime.evaluator.long(move |budget| read(&poll, result, names, budget)).await
+                    ingress.context.evaluator.long(move |budget| read(&poll, result, names, budget)).await
                 }
             }
         }
@@ -77,7 +77,7 @@ async fn inputs(ingress: &Ingress, catalog: &Catalog, call: &ActionStep, names: 
     let action = catalog.registry().action(&call.action.name);
     for (name, template) in &call.with {
         let is_address = action.is_some_and(|action| is_address(action.spec(), &name.name, template));
-        let value = ingress.runtime.evaluator.template(template, is_address, &scope).await;
+        let value = ingress.context.evaluator.template(template, is_address, &scope).await;
         let value = value.map_err(|error| format!("input `{}`: {error}", name.name))?;
         inputs.insert(name.name.as_str(), value);
     }
@@ -187,7 +187,7 @@ impl Requester<'_> {
             .map_err(ActionError::into_message)?;
         let connection = match &self.call.connection {
             Some(name) => {
-                let resolved = self.ingress.runtime.connect(self.catalog, &name.name).await;
+                let resolved = self.ingress.connections.connect(self.catalog, &name.name).await;
                 Some(resolved.map_err(ActionError::into_message)?)
             }
             None => None,
@@ -200,7 +200,7 @@ impl Requester<'_> {
             idempotency_key: "",
             memory: &memory,
             answers: &self.answers,
-            http: &self.ingress.runtime.http,
+            http: &self.ingress.context.http,
             debug: false,
             log: &Log(&self.call.action.name),
             trace: None,

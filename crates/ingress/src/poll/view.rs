@@ -79,7 +79,7 @@ impl Ingress {
     /// of date.
     #[must_use]
     pub fn polls(&self) -> Vec<PollView> {
-        let ahead = self.runtime.clock.wall_offset();
+        let ahead = self.context.clock.wall_offset();
         let state = self.polls.state();
         let view = |(automation, entry): (&AutomationId, &Entry)| PollView {
             automation: automation.clone(),
@@ -102,10 +102,10 @@ impl Ingress {
         if views.iter().all(|view| view.is_here) {
             return Ok(views);
         }
-        let store = &self.runtime.store;
+        let store = &self.context.store;
         let busy: BTreeSet<AutomationId> = store.polling().await?.into_iter().collect();
         let mut stored: HashMap<AutomationId, PollState> = store.poll_states().await?.into_iter().collect();
-        let (clock, catalog) = (&*self.runtime.clock, self.runtime.catalog.load_full());
+        let (clock, catalog) = (&*self.context.clock, self.context.catalog.load_full());
         for view in views.iter_mut().filter(|view| !view.is_here) {
             let Some(every) = self.polls.state().entries.get(&view.automation).map(|entry| entry.every)
             else {
@@ -197,7 +197,7 @@ impl Ingress {
         if !self.polls.is_here(automation) {
             return None;
         }
-        let _hold = self.runtime.hold_shard(automation)?;
+        let _hold = self.peers.shards.hold(automation)?;
         Some(match operation {
             PollOperation::Now => self.poll(automation).await.map(Some).ok_or(PollError::Closing),
             PollOperation::Reset => {
@@ -224,7 +224,7 @@ impl Ingress {
         let _alone = self.polls.locks.lock(automation.as_str()).await;
         let before = self.polls.poll_state(automation);
         let before = before.ok_or_else(|| PollError::NoPoll(automation.clone()))?;
-        let poll_state = change(&before, self.runtime.clock.now());
+        let poll_state = change(&before, self.context.clock.now());
         let write = PollWrite {
             automation: automation.clone(),
             state: poll_state.clone(),
@@ -233,8 +233,8 @@ impl Ingress {
             entry: None,
         };
         let accept = Accept { poll: Some(write), ..Accept::default() };
-        self.runtime.store.accept(&accept).await.inspect_err(|error| self.runtime.lost(error))?;
-        self.polls.update(automation, poll_state, self.runtime.clock.wall_offset());
+        self.context.store.accept(&accept).await.inspect_err(|error| self.context.lost(error))?;
+        self.polls.update(automation, poll_state, self.context.clock.wall_offset());
         Ok(())
     }
 }

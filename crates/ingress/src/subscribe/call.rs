@@ -20,26 +20,26 @@ impl Ingress {
     /// of them contains a secret.
     pub(super) async fn subscribe(&self, wanted: &Subscription) -> Result<(Map, Value), String> {
         let made = self.create_subscription(wanted).await;
-        made.map_err(|error| self.runtime.settings.redactor.redact_message(&error).into_owned())
+        made.map_err(|error| self.context.settings.redactor.redact_message(&error).into_owned())
     }
 
     async fn create_subscription(&self, wanted: &Subscription) -> Result<(Map, Value), String> {
-        let catalog = self.runtime.catalog.load_full();
+        let catalog = self.context.catalog.load_full();
         let deployment = catalog.get(&wanted.automation).ok_or("the automation no longer exists")?;
         let (_, hook) = trigger_hook(deployment, &catalog).ok_or("its trigger is a different event now")?;
-        if self.runtime.settings.public_url.is_none() {
+        if self.context.settings.public_url.is_none() {
             return Err(
                 "other systems cannot reach this daemon: set `publicUrl` to its public address".to_owned()
             );
         }
         let inputs = self.event_inputs(deployment)?;
         let stored = Value::from(inputs.clone());
-        if self.runtime.settings.redactor.redact_value(stored.clone()) != stored {
+        if self.context.settings.redactor.redact_value(stored.clone()) != stored {
             // Unsubscribing needs the inputs again, and masked ones would not work.
             return Err("an input of the event contains a secret; put it into the connection".to_owned());
         }
         let secret = self.event_secret(&wanted.automation);
-        self.runtime.settings.redactor.add_secret(&secret);
+        self.context.settings.redactor.add_secret(&secret);
         let mut with = hook.with.clone();
         for (name, value) in inputs.iter() {
             with.insert(name.clone(), value.clone());
@@ -74,14 +74,14 @@ impl Ingress {
     /// Unsubscribes. A subscription that no longer exists counts as removed.
     pub(super) async fn unsubscribe(&self, subscription: &Subscription) -> Result<(), String> {
         let gone = self.remove_subscription(subscription).await;
-        gone.map_err(|error| self.runtime.settings.redactor.redact_message(&error).into_owned())
+        gone.map_err(|error| self.context.settings.redactor.redact_message(&error).into_owned())
     }
 
     async fn remove_subscription(&self, subscription: &Subscription) -> Result<(), String> {
         if subscription.remote.is_null() && !subscription.requested {
             return Ok(());
         }
-        let catalog = self.runtime.catalog.load_full();
+        let catalog = self.context.catalog.load_full();
         let hook = event_hook(&catalog, &subscription.event)?;
         if subscription.remote.is_null() {
             return self.delete_orphans(&catalog, &hook, subscription).await;
@@ -111,12 +111,12 @@ impl Ingress {
     /// Secret that authenticates the sender of an Automation's event. Derived from the store's secret, so that it stays
     /// the same.
     pub(super) fn event_secret(&self, automation: &model::AutomationId) -> String {
-        hex::encode(self.runtime.secret.derive(&[b"event", automation.as_str().as_bytes()]))
+        hex::encode(self.context.secret.derive(&[b"event", automation.as_str().as_bytes()]))
     }
 
     fn event_inputs(&self, deployment: &Deployment) -> Result<Map, String> {
         let automation = &deployment.automation;
-        let config_vars = self.runtime.secrets.config_vars(automation).map_err(ActionError::into_message)?;
+        let config_vars = self.context.secrets.config_vars(automation).map_err(ActionError::into_message)?;
         let about = Map::from_iter([("id", automation.id.as_str()), ("name", automation.name.as_str())]);
         let scope = Value::from(Map::from_iter([
             ("configVars", Value::from(config_vars)),
@@ -144,7 +144,7 @@ impl Ingress {
         let action = action.ok_or_else(|| wrong(format!("the action `{name}` no longer exists")))?;
         let inputs = connector::check_inputs(action.spec(), with, &Reserved::nothing())?;
         let connection = match &about.connection {
-            Some(name) => Some(self.runtime.connect(catalog, name).await?),
+            Some(name) => Some(self.connections.connect(catalog, name).await?),
             None => None,
         };
         // The inputs contain no files.
@@ -154,8 +154,8 @@ impl Ingress {
             connection: connection.as_ref(),
             idempotency_key: &about.id,
             memory: &memory,
-            answers: &self.runtime.answer_memory(&share),
-            http: &self.runtime.http,
+            answers: &self.context.answer_memory(&share),
+            http: &self.context.http,
             debug: false,
             log: &DaemonLog,
             trace: None,
@@ -163,10 +163,10 @@ impl Ingress {
         tokio::select! {
             biased;
             result = action.call(call) => result,
-            () = self.runtime.clock.sleep_for(DEADLINE) => {
+            () = self.context.clock.sleep_for(DEADLINE) => {
                 Err(wrong(format!("there was no answer within {}", text::units::format_duration(DEADLINE))))
             }
-            () = self.runtime.closing.cancelled() => Err(wrong("the daemon is stopping".to_owned())),
+            () = self.context.closing.cancelled() => Err(wrong("the daemon is stopping".to_owned())),
         }
     }
 }

@@ -68,14 +68,14 @@ impl Default for Subscriptions {
 pub(crate) async fn run(ingress: Arc<Ingress>) {
     // A capture session may have been started already. The lock ensures that its subscription is either in the list
     // read here or added later.
-    let (runtime, subscriptions) = (&ingress.runtime, &ingress.subscriptions);
+    let (context, subscriptions) = (&ingress.context, &ingress.subscriptions);
     let read = || async move {
         let _changing = subscriptions.changing.lock().await;
-        let stored = runtime.store.subscriptions().await?;
-        Ok(subscriptions.load(stored, &*runtime.clock))
+        let stored = context.store.subscriptions().await?;
+        Ok(subscriptions.load(stored, &*context.clock))
     };
-    let Some(pending) = until_done(runtime, read).await else { return };
-    ingress.runtime.timer().run(Reconciler { ingress, pending }).await;
+    let Some(pending) = until_done(context, read).await else { return };
+    ingress.context.timer().run(Reconciler { ingress, pending }).await;
 }
 
 /// Timer that reconciles the subscriptions and processes due changes.
@@ -106,14 +106,14 @@ impl Timed for Reconciler {
     }
 
     async fn run_due(&mut self) {
-        for subscription in self.ingress.subscriptions.take_due(self.ingress.runtime.clock.monotonic_now()) {
-            if !self.ingress.runtime.peers.shards.has(&subscription.automation) {
+        for subscription in self.ingress.subscriptions.take_due(self.ingress.context.clock.monotonic_now()) {
+            if !self.ingress.peers.shards.has(&subscription.automation) {
                 // Another node sees to it. It is read again if it comes here.
                 self.ingress.subscriptions.table().forget(&subscription.id);
                 continue;
             }
             let ingress = self.ingress.clone();
-            self.ingress.runtime.tracker.spawn(async move { ingress.apply_change(subscription).await });
+            self.ingress.context.tracker.spawn(async move { ingress.apply_change(subscription).await });
         }
     }
 }
@@ -121,24 +121,24 @@ impl Timed for Reconciler {
 impl Ingress {
     /// Reads the subscriptions of Automations again that another node may have changed.
     async fn read_moved(&self, moved: &BTreeSet<AutomationId>) {
-        let (runtime, subscriptions) = (&self.runtime, &self.subscriptions);
+        let (context, subscriptions) = (&self.context, &self.subscriptions);
         let read = || async move {
             let _changing = subscriptions.changing.lock().await;
-            let stored = runtime.store.subscriptions().await?;
+            let stored = context.store.subscriptions().await?;
             subscriptions.table().forget_automations(moved);
             let stored = stored.into_iter().filter(|one| moved.contains(&one.automation)).collect();
-            subscriptions.load(stored, &*runtime.clock);
+            subscriptions.load(stored, &*context.clock);
             Ok(())
         };
-        until_done(runtime, read).await;
+        until_done(context, read).await;
     }
 
     /// Compares the subscriptions of an Automation with the wanted one and schedules the changes.
     async fn reconcile(&self, id: &AutomationId) {
-        if !self.runtime.peers.shards.has(id) {
+        if !self.peers.shards.has(id) {
             return;
         }
-        let catalog = self.runtime.catalog.load_full();
+        let catalog = self.context.catalog.load_full();
         let deployment = catalog.get(id).filter(|deployment| deployment.automation.enabled);
         let wanted = deployment.and_then(|deployment| self.wanted_subscription(&catalog, deployment, false));
         let mut there = false;
@@ -172,7 +172,7 @@ impl Ingress {
             call.with.iter().map(|(name, template)| format!("{}={}", name.name, canonical_text(template)));
         let connection = call.connection.as_ref().map(|connection| connection.name.clone());
         let words = [call.action.name.clone(), connection.clone().unwrap_or_default(), url.clone()];
-        let now = self.runtime.clock.now();
+        let now = self.context.clock.now();
         Some(Subscription {
             id: uuid::Uuid::new_v4().to_string(),
             automation: deployment.automation.id.clone(),
@@ -218,7 +218,7 @@ impl Ingress {
 
     /// Public URL that receives the event of an Automation.
     fn event_url(&self, deployment: &Deployment, test: bool) -> String {
-        let base = self.runtime.settings.public_url.as_deref().unwrap_or_default().trim_end_matches('/');
+        let base = self.context.settings.public_url.as_deref().unwrap_or_default().trim_end_matches('/');
         let token =
             deployment.address.as_ref().map(|address| if test { &address.test } else { &address.live });
         format!("{base}/trigger/{}", token.map_or("", String::as_str))
@@ -228,7 +228,7 @@ impl Ingress {
     async fn schedule_removal(&self, id: &str) {
         let _changing = self.subscriptions.changing.lock().await;
         let Some(mut subscription) = self.subscriptions.get(id) else { return };
-        let now = self.runtime.clock.now();
+        let now = self.context.clock.now();
         (subscription.removing, subscription.failures, subscription.error) = (true, 0, None);
         (subscription.next_at, subscription.since) = (Some(now), now);
         self.store_subscription(subscription).await;
@@ -237,8 +237,8 @@ impl Ingress {
     /// Stores a subscription and updates it in memory. If the store refuses it, it is in memory alone: the write is repeated with
     /// growing pauses before anything else is done for it. Returns true if it is stored.
     async fn store_subscription(&self, subscription: Subscription) -> bool {
-        let written = self.runtime.store.put_subscription(subscription.clone()).await;
-        let clock = &self.runtime.clock;
+        let written = self.context.store.put_subscription(subscription.clone()).await;
+        let clock = &self.context.clock;
         let refused_at = written.is_err().then(|| clock.monotonic_now());
         let is_first = self.subscriptions.update(subscription, clock.wall_offset(), refused_at);
         self.report_refusal(written, is_first)
@@ -249,7 +249,7 @@ impl Ingress {
         if let Err(error) = &written
             && (is_first || error.outcome_unknown())
         {
-            self.runtime.lost(error);
+            self.context.lost(error);
         }
         written.is_ok()
     }
@@ -261,7 +261,7 @@ impl Ingress {
         match (write, self.subscriptions.get(id)) {
             (Write::Put, Some(subscription)) => {
                 let is_stored = self.store_subscription(subscription).await;
-                is_stored && self.subscriptions.is_due(id, self.runtime.clock.monotonic_now())
+                is_stored && self.subscriptions.is_due(id, self.context.clock.monotonic_now())
             }
             (Write::Delete, _) => {
                 self.forget_subscription(id).await;
@@ -275,10 +275,10 @@ impl Ingress {
     async fn apply_change(self: Arc<Self>, subscription: Subscription) {
         let slot = tokio::select! {
             slot = self.subscriptions.slots.acquire() => slot,
-            () = self.runtime.closing.cancelled() => return,
+            () = self.context.closing.cancelled() => return,
         };
         let (id, automation) = (subscription.id.clone(), subscription.automation.clone());
-        let Some(_hold) = self.runtime.hold_shard(&automation) else {
+        let Some(_hold) = self.peers.shards.hold(&automation) else {
             // Another node sees to it. It is read again if it comes here.
             return self.subscriptions.table().forget(&id);
         };
@@ -300,15 +300,15 @@ impl Ingress {
             Ok(Some((inputs, remote))) => {
                 tracing::info!(%automation, event, "subscribed");
                 (now.inputs, now.remote, now.failures, now.error) = (inputs, remote, 0, None);
-                now.next_at = now.removing.then(|| self.runtime.clock.now());
-                now.since = self.runtime.clock.now();
+                now.next_at = now.removing.then(|| self.context.clock.now());
+                now.since = self.context.clock.now();
             }
             Ok(None) => {
                 tracing::info!(%automation, event, "the subscription is taken back");
                 self.forget_subscription(&id).await;
                 return self.end_change(&id);
             }
-            Err(_) if self.runtime.closing.is_cancelled() => return,
+            Err(_) if self.context.closing.is_cancelled() => return,
             // The request was not sent, since the store could not record it.
             Err(_) if self.subscriptions.table().unstored(&id).is_some() => return self.end_change(&id),
             Err(error) => {
@@ -320,7 +320,7 @@ impl Ingress {
                 }
                 tracing::warn!(%automation, event, error, failures = now.failures, leaving = now.removing, "a subscription could not be set right");
                 now.error = Some(error);
-                now.next_at = Some(retry_at(self.runtime.clock.now(), now.failures));
+                now.next_at = Some(retry_at(self.context.clock.now(), now.failures));
             }
         }
         self.store_subscription(now).await;
@@ -337,14 +337,14 @@ impl Ingress {
 
     /// Deletes a subscription. If the store refuses that, it stays in memory, and the deletion is repeated.
     async fn forget_subscription(&self, id: &str) {
-        let deleted = self.runtime.store.delete_subscription(id).await;
+        let deleted = self.context.store.delete_subscription(id).await;
         let mut table = self.subscriptions.table();
         let is_first = match &deleted {
             Ok(()) => {
                 table.forget(id);
                 false
             }
-            Err(_) => table.refuse(id, Write::Delete, self.runtime.clock.monotonic_now()),
+            Err(_) => table.refuse(id, Write::Delete, self.context.clock.monotonic_now()),
         };
         drop(table);
         self.report_refusal(deleted, is_first);
@@ -443,7 +443,7 @@ impl Ingress {
     /// other nodes may be out of date.
     #[must_use]
     pub fn subscriptions(&self) -> Vec<Subscription> {
-        let ahead = self.runtime.clock.wall_offset();
+        let ahead = self.context.clock.wall_offset();
         let shown = |(subscription, next, is_refused): (&Subscription, Option<MonotonicTime>, bool)| {
             let refused =
                 is_refused.then(|| "the store refuses a change of it, which is tried again".to_owned());
@@ -462,10 +462,10 @@ impl Ingress {
     /// The store failed.
     pub async fn subscriptions_of_all_nodes(&self) -> Result<Vec<Subscription>, store::Error> {
         let mut all = self.subscriptions();
-        if self.runtime.store.node().is_some() {
-            let is_here = |one: &Subscription| self.runtime.peers.shards.has(&one.automation);
+        if self.context.store.node().is_some() {
+            let is_here = |one: &Subscription| self.peers.shards.has(&one.automation);
             all.retain(is_here);
-            let stored = self.runtime.store.subscriptions().await?;
+            let stored = self.context.store.subscriptions().await?;
             all.extend(stored.into_iter().filter(|one| !is_here(one)));
         }
         Ok(sorted(all))

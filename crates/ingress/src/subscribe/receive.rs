@@ -9,6 +9,7 @@ use trigger::webhook::{ReceivedRequest, Request};
 use trigger::{Rejection, response};
 use value::{Map, Value};
 
+use crate::hooks::{Reply, is_answering};
 use crate::ingress::Ingress;
 use crate::listen::{NonTrigger, RequestPreview};
 use catalog::{Catalog, Route, trigger_hook};
@@ -23,12 +24,12 @@ impl Ingress {
         catalog: &Catalog,
         route: &Route,
         request: Request,
-    ) -> Result<HttpResponse, Rejection> {
+    ) -> Result<Reply, Rejection> {
         let automation = &route.deployment.automation;
         let Some((_, hook)) = trigger_hook(&route.deployment, catalog) else {
             return Err(Rejection::not_a_webhook());
         };
-        if !route.is_test && !automation.enabled {
+        if !is_answering(route) {
             return Err(Rejection::automation_disabled());
         }
         let secret = self.event_secret(&automation.id);
@@ -37,7 +38,7 @@ impl Ingress {
         if let Some(answer) = trigger::webhook::probe(&webhook, &request.method) {
             let answer = Ok(answer);
             self.capture_non_trigger(route, &request, NonTrigger::Probe, &answer).await;
-            return answer;
+            return answer.map(Reply::from);
         }
         let header = |name: &str| {
             let mut values = request.headers.iter().filter(|(header, _)| header == name);
@@ -51,7 +52,7 @@ impl Ingress {
                 trigger::webhook::receive(&webhook, request.clone()).map(|_| RequestPreview::default())
             };
             if let Some(answer) = self.capture(route, &webhook, &request, judged).await {
-                return answer;
+                return answer.map(Reply::from);
             }
         }
         check_chain_depth(&request)?;
@@ -59,14 +60,17 @@ impl Ingress {
         if !is_matching {
             let answer = verified.map(|()| acknowledgement("ignored"));
             self.capture_non_trigger(route, &request, NonTrigger::Ignored, &answer).await;
-            return answer.inspect(|_| self.count_rejection(Some(route), "ignored"));
+            return answer.map(|response| {
+                self.count_rejection(Some(route), "ignored");
+                Reply::without_start(response, "ignored")
+            });
         }
         verified?;
         let key = hook.delivery.as_deref().and_then(header).map(|id| format!("delivery:{id}"));
         let ReceivedRequest { payload, results, .. } = self.receive_inflated(&webhook, request).await?;
         let payload = Payload::Webhook(payload);
         let Some(fails) = self.evaluate_trigger_condition(automation, &payload).await.start() else {
-            return Ok(acknowledgement("filtered"));
+            return Ok(Reply::without_start(acknowledgement("filtered"), "filtered"));
         };
         let origin = if route.is_test { Origin::Test } else { Origin::Event };
         let options = AcceptOptions {
@@ -75,15 +79,15 @@ impl Ingress {
             fails,
             ..AcceptOptions::default()
         };
-        let accepted = self.runtime.accept(&route.deployment, Start { payload, origin }, options).await;
+        let accepted = self.admission.accept(&route.deployment, Start { payload, origin }, options).await;
         let Acceptance { id, accepted, .. } =
             accepted.map_err(|error| crate::hooks::rejection_for(&error, false))?;
         let answer = response::asynchronous(&webhook, &id);
         if accepted == AcceptOutcome::New {
-            return Ok(answer);
+            return Ok(answer.into());
         }
         self.count_rejection(Some(route), "duplicate");
-        Ok(response::duplicate(answer))
+        Ok(Reply::without_start(response::duplicate(answer), "duplicate"))
     }
 
     /// Rejects a request unless it comes from the subscribed application.
@@ -100,7 +104,7 @@ impl Ingress {
         let key = Key::parse(secret, encoding, None, None).map_err(|_| refused())?;
         let url = self.event_url(&route.deployment, route.is_test);
         let proof = Verifier::Keys(verify, vec![key]);
-        trigger::verify::verify(&proof, request, &url, self.runtime.clock.now()).map(drop).map_err(|(rejection, reason)| {
+        trigger::verify::verify(&proof, request, &url, self.context.clock.now()).map(drop).map_err(|(rejection, reason)| {
             let automation = &route.deployment.automation.id;
             tracing::info!(%automation, %reason, "a request was refused: its sender could not be verified");
             rejection.with_detail(reason.to_string())

@@ -83,7 +83,7 @@ impl Ingress {
         automation: &AutomationId,
         operation: SubscriptionOperation,
     ) -> Result<Vec<Subscription>, SubscriptionError> {
-        if let Some(_hold) = self.runtime.hold_shard(automation) {
+        if let Some(_hold) = self.peers.shards.hold(automation) {
             return self.operate_on_own_subscriptions(automation, operation).await;
         }
         match self.forward(automation, Operation::Subscriptions(operation)).await? {
@@ -99,7 +99,7 @@ impl Ingress {
         automation: &AutomationId,
         operation: SubscriptionOperation,
     ) -> Option<SubscriptionReply> {
-        let _hold = self.runtime.hold_shard(automation)?;
+        let _hold = self.peers.shards.hold(automation)?;
         match self.operate_on_own_subscriptions(automation, operation).await {
             Ok(left) => Some(SubscriptionReply::Done(left)),
             Err(SubscriptionError::NoSubscription(_)) => Some(SubscriptionReply::NoSubscription),
@@ -132,7 +132,7 @@ impl Ingress {
         }
         // An attempt under way holds the lock until its result is stored.
         drop(self.subscriptions.locks.lock(automation.as_str()).await);
-        match self.runtime.closing.is_cancelled() {
+        match self.context.closing.is_cancelled() {
             true => Err(SubscriptionError::Closing),
             false => Ok(()),
         }

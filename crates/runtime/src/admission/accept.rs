@@ -9,24 +9,23 @@ use model::action::ActionError;
 use model::automation::{Automation, Trigger};
 use model::execution::{Event, ExecutionId, Origin};
 use model::payload::Payload;
-use store::{
-    Accept, AcceptOutcome, Capacity, DedupRecord, InitialEvents, NewExecution, News, PollWrite, Watermark,
-};
-use tokio::sync::{OwnedSemaphorePermit, watch};
+use store::{Accept, AcceptOutcome, Capacity, InitialEvents, NewExecution, News, PollWrite};
+use tokio::sync::OwnedSemaphorePermit;
 use tracing::Instrument as _;
 use value::Value;
 
+use super::Admission;
+use super::admit::{Admit, Facts, Gate};
 use super::backlog::Lane;
-use super::concurrency::{RunGuard, concurrency, is_gated};
+use super::concurrency::{RunGuard, is_gated, needs_permit};
 use super::table::Queued;
-use crate::api::Start;
-use crate::context::Runtime;
+use crate::api::{AcceptOptions, Acceptance, Slot, Start};
 use crate::credentials::mask_credentials;
 use crate::detached::spawn_on_drop;
 use crate::error::Error;
 use crate::memory::{Share, trigger_memory};
 use crate::observer::Observed;
-use crate::run::{Activity, Cancellation, Journal, JournalContext, PendingAcceptance, Progress, Run};
+use crate::run::{Activity, Cancellation, Journal, JournalContext, PendingAcceptance, Run};
 use catalog::Deployment;
 
 /// The `Retry-After` of a start during a recovery.
@@ -41,43 +40,10 @@ const CODE_GRACE: Duration = Duration::from_millis(50);
 /// The maximum time that an acceptance waits for memory, if the caller waits for the end of the execution.
 const MEMORY_GRACE: Duration = Duration::from_secs(10);
 
-/// The options of an acceptance.
-#[derive(Default)]
-pub struct AcceptOptions {
-    /// The id of the execution; `None` to create one.
-    pub id: Option<ExecutionId>,
-    /// A key that is unique in its automation.
-    pub key: Option<String>,
-    /// The deduplication keys of the request.
-    pub dedup_records: Vec<DedupRecord>,
-    /// The watermark of the schedule, committed with the execution.
-    pub watermark: Option<Watermark>,
-    /// True if the execution must start at once or be rejected.
-    pub at_once: bool,
-    /// The slot in which it runs.
-    pub slot: Slot,
-    /// `trigger.results`, if the caller has parsed the payload already.
-    pub results: Option<Value>,
-    /// An initial error: only `onError` and `finally` run, none of the main steps.
-    pub fails: Option<ActionError>,
-    /// The events that a replay keeps of the execution that it replays; as many as its origin says.
-    pub kept: Vec<Event>,
-}
-
 /// The events that are stored with the start of an execution.
 fn initial_events(at: Timestamp, mut kept: Vec<Event>, fails: Option<ActionError>) -> InitialEvents {
     kept.extend(fails.map(|error| Event::Failing { at, error }));
     InitialEvents { events: kept, ..InitialEvents::default() }
-}
-
-/// The result of a start.
-pub struct Acceptance {
-    /// The new execution, or the earlier one of the same key or request.
-    pub id: ExecutionId,
-    /// New, or found by its key.
-    pub accepted: AcceptOutcome,
-    /// Its progress, if it runs already and the caller waits for its end.
-    pub progress: Option<watch::Receiver<Progress>>,
 }
 
 /// An execution that is being accepted.
@@ -94,22 +60,6 @@ struct NewRun {
     memory: Share,
 }
 
-/// True if an execution may run before it is stored. An execution that may have to wait for a concurrency permit may not, and none
-/// that another node can get.
-fn may_run_unaccepted(automation: &Automation, origin: &Origin, is_alone: bool) -> bool {
-    concurrency(automation, origin).is_none() && (is_alone || !is_gated(automation, origin))
-}
-
-/// The slot in which an execution runs.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Slot {
-    /// A slot of its own, for which it may have to wait.
-    #[default]
-    Own,
-    /// The slot of the calling execution, which waits for its end.
-    Shared,
-}
-
 /// Adds the log lines of the trigger's code to the log of the execution.
 pub(super) fn log_trigger_code(journal: &Journal, payload: &Payload) {
     for line in payload.code_result().iter().flat_map(|decided| &decided.logs) {
@@ -117,7 +67,7 @@ pub(super) fn log_trigger_code(journal: &Journal, payload: &Payload) {
     }
 }
 
-impl Runtime {
+impl Admission {
     /// Accepts a start durably and runs it.
     pub async fn accept(
         self: &Arc<Self>,
@@ -125,21 +75,24 @@ impl Runtime {
         start: Start,
         options: AcceptOptions,
     ) -> Result<Acceptance, Error> {
-        if !self.accepting() {
+        if !self.context.accepting() {
             return Err(Error::Closing);
         }
         let permit = match options.slot {
             Slot::Own => self.admit(options.at_once).await.inspect_err(|_| {
                 // Rejected webhook requests are counted by their error code.
                 if !matches!(start.origin, Origin::Webhook | Origin::Test | Origin::Event) {
-                    self.rejections.count(Some(&deployment.automation.id), "busy");
+                    self.context.rejections.count(Some(&deployment.automation.id), "busy");
                 }
             })?,
             Slot::Shared => None,
         };
         // The caller may stop waiting during the commit; an execution that is committed runs.
-        spawn_on_drop(&self.tracker, self.clone().accept_with(permit, deployment.clone(), start, options))
-            .await
+        spawn_on_drop(
+            &self.context.tracker,
+            self.clone().accept_with(permit, deployment.clone(), start, options),
+        )
+        .await
     }
 
     async fn accept_with(
@@ -149,14 +102,13 @@ impl Runtime {
         start: Start,
         options: AcceptOptions,
     ) -> Result<Acceptance, Error> {
-        let (now, wall_offset) = (self.clock.now(), self.clock.wall_offset());
-        let id = options.id.unwrap_or_else(|| self.admission.next_id(now));
+        let (now, wall_offset) = (self.context.clock.now(), self.context.clock.wall_offset());
+        let id = options.id.unwrap_or_else(|| self.ids.next(now));
         let Start { mut payload, origin } = start;
         let AcceptOptions { key, dedup_records, watermark, at_once, mut results, fails, kept, slot, .. } =
             options;
-        // An execution with initial events is read back from the store, which has them.
+        let has_slot = permit.is_some() || slot == Slot::Shared;
         let has_events = fails.is_some() || !kept.is_empty();
-        let begins = !has_events && (permit.is_some() || slot == Slot::Shared);
         self.mask_credentials(&deployment.automation, &mut payload, results.as_mut());
         let payload = Arc::new(payload);
         let started = Event::Started {
@@ -168,51 +120,50 @@ impl Runtime {
         };
         let already = initial_events(now, kept, fails);
         let gated = is_gated(&deployment.automation, &origin);
-        // One that another node gets waits there.
-        let begins = begins && (!gated || self.peers.shards.has(&deployment.automation.id));
-        let is_alone = self.store.node().is_none();
-        let runs_unaccepted = begins && may_run_unaccepted(&deployment.automation, &origin, is_alone);
+        let mut admit = Admit::decide(self.facts(&deployment.automation, &origin, has_slot, has_events));
         let (memory, trigger_memory) = (Share::default(), trigger_memory(&payload, results.as_ref()));
-        // One that is stored first waits for memory once it has its permit, unless its caller waits for its end.
-        let has_memory = trigger_memory == 0
-            || !(runs_unaccepted || (begins && at_once))
-            || slot == Slot::Shared
-            || self.reserve_for_trigger(&memory, trigger_memory, at_once).await?;
-        let (begins, runs_unaccepted) = (begins && has_memory, runs_unaccepted && has_memory);
+        if trigger_memory > 0
+            && slot == Slot::Own
+            && admit.needs_memory(at_once)
+            && !self.reserve_for_trigger(&memory, trigger_memory, at_once).await?
+        {
+            admit = Admit::StoreThenQueue;
+        }
         let new = NewExecution {
             id,
             started,
             key,
             dedup: dedup_records,
-            starts_running: begins,
+            starts_running: admit != Admit::StoreThenQueue,
             initial: already,
             gated,
         };
         let accept = Accept { executions: vec![new], watermark, ..Accept::default() };
         let new_run =
             NewRun { id, accepted_at: (now, wall_offset), origin, payload, results, trigger_memory, memory };
-        if runs_unaccepted {
+        if admit == Admit::RunFirst {
             return self.accept_running(permit, deployment, accept, new_run, at_once).await;
         }
         let accepted = self.accept_durably(&deployment, accept).await?.into_iter().next();
         if let Some(taken @ (AcceptOutcome::Duplicate(first) | AcceptOutcome::Mismatch(first))) = accepted {
             return Ok(Acceptance { id: first, accepted: taken, progress: None });
         }
-        self.metrics.count_accepted(&new_run.origin);
+        self.context.metrics.count_accepted(&new_run.origin);
         if accepted == Some(AcceptOutcome::Elsewhere) {
             // It is accepted, whether the hint can be sent or not.
-            if let Ok(Some(owner)) = self.store.owner(id).await {
-                self.store.tell(Some(owner), News::Handed);
+            if let Ok(Some(owner)) = self.context.store.owner(id).await {
+                self.context.store.tell(Some(owner), News::Handed);
             }
             return Ok(Acceptance { id, accepted: AcceptOutcome::New, progress: None });
         }
-        self.admission.table().count_scheduled(&deployment.automation.id, &new_run.origin);
-        if begins {
-            let journal =
-                Journal::new(id, &deployment.automation, new_run.accepted_at, self.journal_context());
+        self.table().count_scheduled(&deployment.automation.id, &new_run.origin);
+        if admit == Admit::StoreThenRun {
+            let around = JournalContext::from(&*self.context);
+            let journal = Journal::new(id, &deployment.automation, new_run.accepted_at, around);
             let run = self.begin(deployment, journal, new_run);
             self.spawn(run, permit);
-        } else if gated && !self.peers.shards.has(&deployment.automation.id) {
+        } else if gated && !self.shards.has(&deployment.automation.id) {
+            // The shard may have moved during the write.
             self.enqueue_at_arrival(deployment, id, new_run.origin, wall_offset, trigger_memory);
         } else {
             self.enqueue([(id, &new_run.origin)], gated, wall_offset, trigger_memory);
@@ -220,10 +171,21 @@ impl Runtime {
         Ok(Acceptance { id, accepted: AcceptOutcome::New, progress: None })
     }
 
+    /// The facts that decide how a start is admitted.
+    fn facts(&self, automation: &Automation, origin: &Origin, has_slot: bool, has_events: bool) -> Facts {
+        let gate = match is_gated(automation, origin) {
+            false => Gate::Open,
+            true if self.shards.has(&automation.id) => Gate::Here,
+            true => Gate::Elsewhere,
+        };
+        let needs_permit = needs_permit(automation, origin);
+        Facts { has_slot, has_events, needs_permit, gate, is_alone: self.context.store.node().is_none() }
+    }
+
     /// Masks the credentials in the payload of a start, before anything of it is stored or read.
     fn mask_credentials(&self, automation: &Automation, payload: &mut Payload, results: Option<&mut Value>) {
         let verifies = matches!(&automation.trigger, Trigger::Webhook(webhook) if webhook.verify.is_some());
-        mask_credentials(payload, results, verifies, &self.settings.redactor);
+        mask_credentials(payload, results, verifies, &self.context.settings.redactor);
     }
 
     /// Appends a gated execution to the backlog once this node has read the other ones of its shard, which it has just got. One
@@ -236,11 +198,11 @@ impl Runtime {
         wall_offset: SignedDuration,
         memory: usize,
     ) {
-        let runtime = self.clone();
-        self.tracker.spawn(async move {
-            let arrival = runtime.peers.shards.arrival(&deployment.automation.id);
-            if runtime.closing.run_until_cancelled(arrival).await.is_some() {
-                runtime.enqueue([(id, &origin)], true, wall_offset, memory);
+        let admission = self.clone();
+        self.context.tracker.spawn(async move {
+            let arrival = admission.shards.arrival(&deployment.automation.id);
+            if admission.context.closing.run_until_cancelled(arrival).await.is_some() {
+                admission.enqueue([(id, &origin)], true, wall_offset, memory);
             }
         });
     }
@@ -257,12 +219,12 @@ impl Runtime {
         at_once: bool,
     ) -> Result<Acceptance, Error> {
         let id = new_run.id;
-        let definitions = self.admission.definitions.clone();
+        let definitions = self.records.stored.clone();
         let acceptance = PendingAcceptance::new(accept, deployment.automation.clone(), definitions);
-        let (automation, context) = (&deployment.automation, self.journal_context());
+        let (automation, context) = (&deployment.automation, JournalContext::from(&*self.context));
         let origin = new_run.origin.clone();
         // The end of the run, which may come before the commit, counts it out again.
-        self.admission.table().count_scheduled(&automation.id, &new_run.origin);
+        self.table().count_scheduled(&automation.id, &new_run.origin);
         let journal = Journal::to_accept(id, automation, new_run.accepted_at, context, acceptance);
         let guard = self.begin(deployment, journal, new_run);
         let run = guard.run().clone();
@@ -273,14 +235,14 @@ impl Runtime {
             () = &mut driven => None,
             verdict = async {
                 if at_once && run.activity.computes() {
-                    self.clock.sleep_for(CODE_GRACE).await;
+                    self.context.clock.sleep_for(CODE_GRACE).await;
                 }
                 run.journal.verdict().await
             } => Some(verdict),
         };
         let verdict = match verdict {
             Some(verdict) => {
-                self.tracker.spawn(driven);
+                self.context.tracker.spawn(driven);
                 verdict
             }
             None => run.journal.verdict().await,
@@ -288,13 +250,13 @@ impl Runtime {
         let accepted = self.after_write(verdict.map_err(Arc::unwrap_or_clone))?;
         match accepted {
             AcceptOutcome::New => {
-                self.metrics.count_accepted(&origin);
+                self.context.metrics.count_accepted(&origin);
                 Ok(Acceptance { id, accepted: AcceptOutcome::New, progress })
             }
             taken @ (AcceptOutcome::Duplicate(first) | AcceptOutcome::Mismatch(first)) => {
                 Ok(Acceptance { id: first, accepted: taken, progress: None })
             }
-            // It is none that another node can get.
+            // Only executions that no other node can own run before they are stored.
             AcceptOutcome::Elsewhere => Err(Error::Closing),
         }
     }
@@ -305,16 +267,16 @@ impl Runtime {
         deployment: &Deployment,
         accept: Accept,
     ) -> Result<Vec<AcceptOutcome>, store::Error> {
-        let definitions = &self.admission.definitions;
-        self.after_write(definitions.accept(&*self.store, &deployment.automation, &accept).await)
+        let definitions = &self.records.stored;
+        self.after_write(definitions.accept(&*self.context.store, &deployment.automation, &accept).await)
     }
 
     /// Notes how the store took an acceptance: that it has little room left, or has failed.
     fn after_write<T>(&self, result: Result<T, store::Error>) -> Result<T, store::Error> {
-        if self.store.capacity() != Capacity::Ample {
-            self.room_wanted.notify_one();
+        if self.context.store.capacity() != Capacity::Ample {
+            self.context.room_wanted.notify_one();
         }
-        result.inspect_err(|error| self.lost(error))
+        result.inspect_err(|error| self.context.lost(error))
     }
 
     /// Commits the result of a poll together with the executions that it starts, each with its initial error, and runs them.
@@ -324,11 +286,11 @@ impl Runtime {
         starts: Vec<(Start, Option<ActionError>)>,
         poll: PollWrite,
     ) -> Result<(), Error> {
-        if !self.accepting() {
+        if !self.context.accepting() {
             return Err(Error::Closing);
         }
         // As in `accept`, executions that are committed run.
-        spawn_on_drop(&self.tracker, self.clone().accept_all(deployment.clone(), starts, poll)).await
+        spawn_on_drop(&self.context.tracker, self.clone().accept_all(deployment.clone(), starts, poll)).await
     }
 
     async fn accept_all(
@@ -337,12 +299,12 @@ impl Runtime {
         starts: Vec<(Start, Option<ActionError>)>,
         poll: PollWrite,
     ) -> Result<(), Error> {
-        if !starts.is_empty() && self.admission.queued() + starts.len() > self.settings.limits.queue {
-            self.rejections.count(Some(&deployment.automation.id), "busy");
+        if !starts.is_empty() && self.queued() + starts.len() > self.context.settings.limits.queue {
+            self.context.rejections.count(Some(&deployment.automation.id), "busy");
             return Err(Error::busy());
         }
         let (automation, now, wall_offset) =
-            (&deployment.automation, self.clock.now(), self.clock.wall_offset());
+            (&deployment.automation, self.context.clock.now(), self.context.clock.wall_offset());
         let origins: Vec<Origin> = starts.iter().map(|(start, _)| start.origin.clone()).collect();
         let new = |(mut start, fails): (Start, Option<ActionError>)| {
             self.mask_credentials(automation, &mut start.payload, None);
@@ -354,7 +316,7 @@ impl Runtime {
                 payload: start.payload.into(),
             };
             NewExecution {
-                id: self.admission.next_id(now),
+                id: self.ids.next(now),
                 started,
                 key: None,
                 dedup: Vec::new(),
@@ -367,7 +329,7 @@ impl Runtime {
         let ids: Vec<ExecutionId> = executions.iter().map(|new| new.id).collect();
         let accept = Accept { executions, poll: Some(poll), ..Accept::default() };
         let accepted = self.accept_durably(&deployment, accept).await?;
-        origins.iter().for_each(|origin| self.metrics.count_accepted(origin));
+        origins.iter().for_each(|origin| self.context.metrics.count_accepted(origin));
         let accepted = ids.into_iter().zip(&origins).zip(accepted);
         let here = accepted.filter(|(_, outcome)| *outcome == AcceptOutcome::New).map(|(new, _)| new);
         // The executions of a poll are gated all or not at all.
@@ -385,15 +347,18 @@ impl Runtime {
         wall_offset: SignedDuration,
         memory: usize,
     ) {
-        let queued =
-            Queued { memory, is_small: memory == 0, ..Queued::new(wall_offset, self.clock.monotonic_now()) };
-        let mut table = self.admission.table();
+        let queued = Queued {
+            memory,
+            is_small: memory == 0,
+            ..Queued::new(wall_offset, self.context.clock.monotonic_now())
+        };
+        let mut table = self.table();
         for (id, origin) in accepted {
             table.enqueue(id, queued.clone().movable(origin, gated || memory > 0));
         }
         drop(table);
-        self.admission.wake_dispatchers();
-        self.peers.backlog.notify_one();
+        self.wake_dispatchers();
+        self.joined.notify_one();
     }
 
     /// Acquires a slot if one is free and the backlog is empty. An execution that must begin at once waits up to
@@ -403,27 +368,27 @@ impl Runtime {
     /// Returns [`Error::Busy`] if the execution would have to wait and may not, and [`Error::Recovering`] if that is not for lack of
     /// slots.
     async fn admit(&self, at_once: bool) -> Result<Option<OwnedSemaphorePermit>, Error> {
-        let give_up = self.clock.monotonic_now().after(BACKLOG_GRACE);
+        let give_up = self.context.clock.monotonic_now().after(BACKLOG_GRACE);
         loop {
-            let moved = self.admission.moved();
+            let moved = self.moved();
             tokio::pin!(moved);
             moved.as_mut().enable();
-            let full = self.admission.queued() >= self.settings.limits.queue;
-            let permit = if self.admission.table().waiting_count(Lane::Slot) == 0 {
-                self.admission.slots.clone().try_acquire_owned().ok()
+            let full = self.queued() >= self.context.settings.limits.queue;
+            let permit = if self.table().waiting_count(Lane::Slot) == 0 {
+                self.slots.clone().try_acquire_owned().ok()
             } else {
                 None
             };
             if permit.is_some() || !(full || at_once) {
                 return Ok(permit);
             }
-            if full || self.admission.slots.available_permits() == 0 {
+            if full || self.slots.available_permits() == 0 {
                 return Err(Error::busy());
             }
             tokio::select! {
                 biased;
                 () = moved => {}
-                () = self.clock.sleep_until_monotonic(give_up) => {
+                () = self.context.clock.sleep_until_monotonic(give_up) => {
                     return Err(Error::Recovering { retry_after: RETRY_AFTER });
                 }
             }
@@ -435,7 +400,7 @@ impl Runtime {
     /// # Errors
     /// Returns [`Error::Busy`] if there is none within [`MEMORY_GRACE`] and the execution may not wait.
     async fn reserve_for_trigger(&self, memory: &Share, bytes: usize, at_once: bool) -> Result<bool, Error> {
-        if self.memory.try_reserve(memory, bytes) {
+        if self.context.memory.try_reserve(memory, bytes) {
             return Ok(true);
         }
         if !at_once {
@@ -443,8 +408,8 @@ impl Runtime {
         }
         tokio::select! {
             biased;
-            () = self.memory.reserve(memory, bytes) => Ok(true),
-            () = self.clock.sleep_for(MEMORY_GRACE) => Err(Error::busy()),
+            () = self.context.memory.reserve(memory, bytes) => Ok(true),
+            () = self.context.clock.sleep_for(MEMORY_GRACE) => Err(Error::busy()),
         }
     }
 
@@ -457,7 +422,7 @@ impl Runtime {
         Start { payload, origin }: &Start,
         results: Option<&Value>,
     ) -> Option<usize> {
-        let is_elsewhere = is_gated(automation, origin) && !self.peers.shards.has(&automation.id);
+        let is_elsewhere = is_gated(automation, origin) && !self.shards.has(&automation.id);
         is_elsewhere.then(|| trigger_memory(payload, results)).filter(|bytes| *bytes > 0)
     }
 
@@ -467,31 +432,18 @@ impl Runtime {
         self.reserve_for_trigger(&Share::default(), bytes, true).await.is_ok()
     }
 
-    /// Forgets which definitions are stored, since some may have been pruned.
-    pub fn forget_stored_definitions(&self) {
-        self.admission.definitions.forget();
-    }
-
-    pub(crate) fn journal_context(&self) -> JournalContext {
-        JournalContext {
-            store: self.store.clone(),
-            closing: self.closing.clone(),
-            clock: self.clock.clone(),
-            notices: self.notices.clone(),
-            redactor: self.settings.redactor.clone(),
-        }
-    }
-
     /// Registers an execution that runs from now on.
     pub(super) fn register(self: &Arc<Self>, mut parts: RunParts) -> RunGuard {
         let id = parts.journal.id();
-        if let Some(observer) = &self.settings.observer {
+        if let Some(observer) = &self.context.settings.observer {
             parts.journal.observe(Observed::enter(observer, id, &parts.payload, &parts.origin));
         }
         let response = parts.journal.response();
-        let observation =
-            parts.journal.is_resumed().then(|| self.isolation.observe(id, parts.journal.interruptions()));
-        let mut table = self.admission.table();
+        let observation = parts
+            .journal
+            .is_resumed()
+            .then(|| self.context.isolation.observe(id, parts.journal.interruptions()));
+        let mut table = self.table();
         let progress = table.progress(id);
         progress.send_if_modified(|progress| std::mem::take(&mut progress.is_parked));
         if let Some(response) = response {
@@ -500,7 +452,10 @@ impl Runtime {
         }
         let run = Arc::new(Run {
             deployment: parts.deployment,
-            runtime: self.clone(),
+            context: self.context.clone(),
+            connections: self.connections.clone(),
+            events: self.events.clone(),
+            starter: self.clone(),
             journal: parts.journal,
             payload: parts.payload,
             results: parts.results,
@@ -520,7 +475,7 @@ impl Runtime {
             run.cancelled.cancel(&reason);
         }
         drop(table);
-        self.admission.moved.notify_waiters();
+        self.moved.notify_waiters();
         RunGuard::new(self.clone(), run, is_behind_recovered)
     }
 
@@ -541,7 +496,7 @@ impl Runtime {
     }
 
     pub(super) fn spawn(self: &Arc<Self>, guard: RunGuard, slot: Option<OwnedSemaphorePermit>) {
-        self.tracker.spawn(self.drive(guard, slot));
+        self.context.tracker.spawn(self.drive(guard, slot));
     }
 
     /// Drives an execution in a slot. It asks for its permit at once, and not when the future is first polled. One without a slot
@@ -567,7 +522,7 @@ impl Runtime {
                 }
             };
             let has_passed = || run.journal.has_passed();
-            run.runtime.isolation.run(run.observation.as_ref(), has_passed, driven).await;
+            run.context.isolation.run(run.observation.as_ref(), has_passed, driven).await;
         }
         .instrument(span)
     }

@@ -10,7 +10,7 @@ use store::ExecutionRow;
 use super::Admission;
 use super::recovery::{has_begun, may_hold_permit};
 use super::table::{Queued, Suspended};
-use crate::clock::{Clock, MonotonicTime};
+use crate::clock::MonotonicTime;
 use crate::run::{ReplaySource, Wake};
 
 /// The longest wait of an execution at another node that is taken for true. The wall clocks of two nodes tell it.
@@ -29,14 +29,10 @@ pub(crate) struct Handed {
 impl Admission {
     /// Puts executions into the table, each as it was on its last node, unless they are in it. Those that have begun come first,
     /// since one of them may have the permit that another one waits for. Returns their number.
-    pub(crate) fn adopt(
-        &self,
-        clock: &dyn Clock,
-        catalog: &Catalog,
-        executions: impl Iterator<Item = Handed>,
-    ) -> usize {
+    pub(crate) fn adopt(&self, catalog: &Catalog, executions: impl Iterator<Item = Handed>) -> usize {
         let mut executions: Vec<Handed> = executions.collect();
         executions.sort_by_key(|handed| !has_begun(&handed.row));
+        let clock = &*self.context.clock;
         let (offset, since) = (clock.wall_offset(), clock.monotonic_now());
         let (mut count, mut table) = (0, self.table());
         for Handed { row, rests } in executions {
@@ -88,8 +84,8 @@ impl Admission {
     }
 
     /// Wakes an execution, if it is suspended.
-    pub(crate) fn wake_suspended(&self, id: ExecutionId, clock: &dyn Clock) {
-        if self.table().wake(id, clock.monotonic_now()) {
+    pub(crate) fn wake_suspended(&self, id: ExecutionId) {
+        if self.table().wake(id, self.context.clock.monotonic_now()) {
             self.wake_dispatchers();
         }
     }

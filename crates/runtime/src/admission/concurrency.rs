@@ -7,8 +7,8 @@ use catalog::Catalog;
 use model::automation::{Automation, AutomationId, Concurrency, ConcurrencyPolicy, Overlap, Trigger};
 use model::execution::{ExecutionId, Origin, Outcome, Status};
 
+use super::Admission;
 use super::table::{ExecutionState, ExecutionTable, GroupKey, PermitWait, Queued, Suspended};
-use crate::context::Runtime;
 use crate::run::{Disposition, ReplaySource, Run, Suspension};
 
 /// An execution that this process runs, from its registration in the [table](ExecutionTable) to its end there.
@@ -16,7 +16,7 @@ use crate::run::{Disposition, ReplaySource, Run, Suspension};
 /// Each run ends in [`RunGuard::end`] or in [`RunGuard::acquire_permit`]. A guard that is dropped before that belongs to a
 /// run that panicked or whose task was aborted: the execution leaves memory, and the next start of the daemon runs it again.
 pub(super) struct RunGuard {
-    runtime: Arc<Runtime>,
+    admission: Arc<Admission>,
     run: Arc<Run>,
     /// The group whose permit the execution holds.
     permit: Option<GroupKey>,
@@ -29,8 +29,8 @@ pub(super) struct RunGuard {
 }
 
 impl RunGuard {
-    pub(super) fn new(runtime: Arc<Runtime>, run: Arc<Run>, is_behind_recovered: bool) -> Self {
-        Self { runtime, run, permit: None, is_behind_recovered, was_cancelled: false, has_ended: false }
+    pub(super) fn new(admission: Arc<Admission>, run: Arc<Run>, is_behind_recovered: bool) -> Self {
+        Self { admission, run, permit: None, is_behind_recovered, was_cancelled: false, has_ended: false }
     }
 
     pub(super) fn run(&self) -> &Arc<Run> {
@@ -51,11 +51,11 @@ impl RunGuard {
         else {
             return true;
         };
-        let (id, runtime) = (self.run.journal.id(), self.runtime.clone());
+        let (id, admission) = (self.run.journal.id(), self.admission.clone());
         let automation = &self.run.deployment.automation.id;
-        let limit = limit_in_force(&runtime.catalog.load(), automation).unwrap_or(limit as usize);
+        let limit = limit_in_force(&admission.context.catalog.load(), automation).unwrap_or(limit as usize);
         if self.is_behind_recovered {
-            let mut table = runtime.admission.table();
+            let mut table = admission.table();
             if !self.is_cancelled() {
                 // An execution that was accepted before this process began may have held the permit.
                 let queued = self.queued();
@@ -73,7 +73,7 @@ impl RunGuard {
             Some(Err(_)) => return true,
         };
         let key = GroupKey { automation: automation.clone(), key };
-        let mut table = runtime.admission.table();
+        let mut table = admission.table();
         let group = table.groups.entry(key.clone()).or_default();
         group.limit = limit;
         if group.holders.contains(&id) {
@@ -104,14 +104,14 @@ impl RunGuard {
         let wait = PermitWait { group: key.clone(), queued };
         self.park(&mut table, ExecutionState::WaitingForPermit(Box::new(wait)));
         // The limit may have become larger just before.
-        table.grant_permits(&key, None, &*runtime.clock);
+        table.grant_permits(&key, None, &*admission.context.clock);
         drop(table);
         self.announce();
         self.tell_nodes(Status::Queued);
         if policy == ConcurrencyPolicy::CancelRunning {
             let reason = "cancelled for a newer execution, as `concurrency.policy` says";
             for older in in_the_way {
-                runtime.admission.cancel(&runtime, older, reason);
+                admission.cancel_here(older, reason);
             }
         }
         false
@@ -120,13 +120,13 @@ impl RunGuard {
     /// Stores whether the execution waits for its permit, so that other nodes show what this one knows. No run waits for this: a commit
     /// of the run that comes before it counts instead.
     fn tell_nodes(&self, status: Status) {
-        let runtime = self.runtime.clone();
-        if runtime.store.node().is_none() {
+        let admission = self.admission.clone();
+        if admission.context.store.node().is_none() {
             return;
         }
         let Some(append) = self.run.journal.status_alone(status) else { return };
-        self.runtime.tracker.spawn(async move {
-            if let Err(error) = runtime.store.append(&append).await {
+        self.admission.context.tracker.spawn(async move {
+            if let Err(error) = admission.context.store.append(&append).await {
                 tracing::debug!(execution = %append.execution, %error, "other daemons do not show whether it waits");
             }
         });
@@ -135,16 +135,16 @@ impl RunGuard {
     /// Reserves memory for the data of the trigger, if they are large. Returns false if the execution has to wait for it: then it
     /// has left memory, with the permit that it holds.
     pub(super) fn acquire_memory(&mut self) -> bool {
-        let (run, runtime) = (self.run.clone(), self.runtime.clone());
+        let (run, admission) = (self.run.clone(), self.admission.clone());
         if run.trigger_memory == 0
             || run.memory.is_reserved()
             || self.is_cancelled()
-            || runtime.memory.try_reserve(&run.memory, run.trigger_memory)
+            || admission.context.memory.try_reserve(&run.memory, run.trigger_memory)
         {
             return true;
         }
         let queued = self.queued();
-        let mut table = runtime.admission.table();
+        let mut table = admission.table();
         self.park(&mut table, ExecutionState::Queued(queued));
         drop(table);
         self.announce();
@@ -154,7 +154,7 @@ impl RunGuard {
     /// Ends the run. The execution leaves memory.
     pub(super) fn end(mut self, disposition: Disposition) {
         if !matches!(disposition, Disposition::Refused(_)) {
-            self.runtime.refused_writes.forget(self.run.journal.id());
+            self.admission.context.refused_writes.forget(self.run.journal.id());
         }
         match disposition {
             Disposition::Finished => self.finish(),
@@ -163,13 +163,13 @@ impl RunGuard {
             // The execution keeps its permit, so that no other gets in between; waiters are not told of an end.
             Disposition::NotAccepted | Disposition::StoreFailed | Disposition::ShuttingDown => {
                 self.has_ended = true;
-                let mut table = self.runtime.admission.table();
+                let mut table = self.admission.table();
                 table.remove(self.run.journal.id());
                 if matches!(disposition, Disposition::NotAccepted) {
                     table.uncount_scheduled(&self.run.deployment.automation.id, &self.run.origin);
                 }
                 drop(table);
-                self.runtime.admission.moved.notify_waiters();
+                self.admission.moved.notify_waiters();
             }
         }
     }
@@ -179,8 +179,8 @@ impl RunGuard {
     fn repeat(&mut self, pause: Duration) {
         let cancel = self.is_cancelled().then(|| self.run.cancelled.reason());
         let queued = Queued { source: ReplaySource::AnotherProcess, cancel, ..self.queued() };
-        let until = self.runtime.clock.monotonic_now().after(pause);
-        let admission = &self.runtime.clone().admission;
+        let until = self.admission.context.clock.monotonic_now().after(pause);
+        let admission = &self.admission.clone();
         let mut table = admission.table();
         self.park(&mut table, ExecutionState::Paused { until, queued: Box::new(queued) });
         drop(table);
@@ -194,7 +194,7 @@ impl RunGuard {
     /// The execution as it is read back when its wait is over, with the notes that were not committed.
     fn queued(&self) -> Queued {
         let journal = &self.run.journal;
-        let mut queued = Queued::new(journal.wall_offset(), self.runtime.clock.monotonic_now());
+        let mut queued = Queued::new(journal.wall_offset(), self.admission.context.clock.monotonic_now());
         queued.notes = journal.take_notes();
         queued.memory = self.run.trigger_memory;
         queued
@@ -213,54 +213,54 @@ impl RunGuard {
 
     /// Tells the tasks that dispatch, wake and wait for executions of a new state.
     fn announce(&self) {
-        self.runtime.admission.wake_dispatchers();
-        self.runtime.admission.rest.notify_one();
-        self.runtime.admission.moved.notify_waiters();
+        self.admission.wake_dispatchers();
+        self.admission.rest.notify_one();
+        self.admission.moved.notify_waiters();
     }
 
     fn suspend(&mut self, rest: Suspension) {
         let Suspension { wake, wall_offset, awake, children, keeps_permit } = rest;
-        let (id, runtime) = (self.run.journal.id(), self.runtime.clone());
+        let (id, admission) = (self.run.journal.id(), self.admission.clone());
         let mut notes = self.run.journal.take_notes();
         let (state, children) = if awake {
             // The signal that it waits for came while it was being suspended.
-            let mut queued = Queued::new(wall_offset, runtime.clock.monotonic_now());
+            let mut queued = Queued::new(wall_offset, admission.context.clock.monotonic_now());
             queued.source = ReplaySource::Suspended;
             queued.notes = std::mem::take(&mut notes);
             (ExecutionState::Queued(queued), Vec::new())
         } else {
             (ExecutionState::Suspended(Suspended { wake, wall_offset, keeps_permit }), children)
         };
-        let mut table = runtime.admission.table();
+        let mut table = admission.table();
         self.park(&mut table, state);
         // Cancelled while suspending: cancel again, unless the run has already seen it and waits in its closing steps.
         let is_cancelled = self.is_cancelled() && !self.was_cancelled;
         drop(table);
-        runtime.check_children(id, children);
+        admission.check_children(id, children);
         self.announce();
         // Notes that came while it was being suspended.
         for note in notes {
-            runtime.tracker.spawn(runtime.clone().record_suspended(id, note));
+            admission.context.tracker.spawn(admission.clone().record_suspended(id, note));
         }
         if is_cancelled {
-            runtime.admission.cancel(&runtime, id, &self.run.cancelled.reason());
+            admission.cancel_here(id, &self.run.cancelled.reason());
         }
     }
 
     /// Removes the execution and gives its permit to the next one.
     fn finish(&mut self) {
         self.has_ended = true;
-        let (id, admission) = (self.run.journal.id(), &self.runtime.admission);
+        let (id, admission) = (self.run.journal.id(), &self.admission);
         let automation = &self.run.deployment.automation.id;
         let mut table = admission.table();
         table.remove(id);
         if let Some(key) = self.permit.take() {
-            table.release_permit(&key, id, &*self.runtime.clock);
+            table.release_permit(&key, id, &*self.admission.context.clock);
         }
         table.uncount_scheduled(automation, &self.run.origin);
         if let Origin::Call { execution, .. } = &self.run.origin {
             // Its caller may be suspended until it ends.
-            table.wake(*execution, self.runtime.clock.monotonic_now());
+            table.wake(*execution, self.admission.context.clock.monotonic_now());
         }
         drop(table);
         admission.wake_dispatchers();
@@ -273,7 +273,7 @@ impl RunGuard {
         let automation = &self.run.deployment.automation.id;
         let outcome = self.run.journal.outcome();
         if let Some(outcome) = &outcome {
-            self.runtime.metrics.count_ended(outcome.status());
+            self.admission.context.metrics.count_ended(outcome.status());
         }
         match outcome {
             Some(Outcome::Failed { error } | Outcome::Stuck { error }) => {
@@ -292,10 +292,18 @@ pub(super) fn concurrency(automation: &Automation, origin: &Origin) -> Option<Co
     if let Some(own) = &automation.concurrency {
         return Some(own.clone());
     }
+    needs_permit(automation, origin).then_some(Concurrency {
+        limit: 1,
+        key: None,
+        policy: ConcurrencyPolicy::Queue,
+    })
+}
+
+/// True if an execution has a [`concurrency`] limit.
+pub(super) fn needs_permit(automation: &Automation, origin: &Origin) -> bool {
     let queues =
         matches!(&automation.trigger, Trigger::Schedule(schedule) if schedule.overlap == Overlap::Queue);
-    let scheduled = matches!(origin, Origin::Schedule { .. });
-    (queues && scheduled).then_some(Concurrency { limit: 1, key: None, policy: ConcurrencyPolicy::Queue })
+    automation.concurrency.is_some() || (queues && matches!(origin, Origin::Schedule { .. }))
 }
 
 /// The limit that the definition in force sets, for executions of all its versions: `usize::MAX` if it sets none. `None` if the

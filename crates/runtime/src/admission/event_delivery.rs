@@ -6,28 +6,19 @@ use futures_util::stream::{self, StreamExt as _};
 use model::execution::{ExecutionId, Signal};
 use store::EventWaiter;
 
-use super::signal::SignalError;
-use crate::context::Runtime;
+use super::Admission;
+use crate::api::{SentEvent, SignalError};
 use crate::detached::spawn_on_drop;
 use crate::error::Error;
 use crate::event_filter::{Candidates, FilteredEvent};
-use crate::run::Delivery;
+use crate::recent_events::Delivery;
 
 /// The number of executions to which one event is delivered concurrently.
 const AT_ONCE: usize = 16;
 /// The page size when the steps that wait for an event are read.
 const PAGE: u32 = 1000;
 
-/// The result of sending an event.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct SentEvent {
-    /// The number of steps that received it.
-    pub delivered: u64,
-    /// True if it is retained for steps that wait for it later.
-    pub kept: bool,
-}
-
-impl Runtime {
+impl Admission {
     /// Delivers an event to every step that waits for it. `sender` is the execution that sends it.
     /// `may_repeat` is true if it may have sent the event before; then steps that have passed it know it by its key.
     pub(crate) async fn deliver_event(
@@ -36,21 +27,21 @@ impl Runtime {
         sender: Option<ExecutionId>,
         may_repeat: bool,
     ) -> Result<SentEvent, Error> {
-        let runtime = self.clone();
+        let admission = self.clone();
         // The sender may stop waiting.
-        spawn_on_drop(&self.tracker, async move {
+        spawn_on_drop(&self.context.tracker, async move {
             let key = match sender.filter(|_| may_repeat) {
-                Some(sender) => runtime.retained_key(&signal, sender).await?,
+                Some(sender) => admission.events.key_of(&signal, sender).await?,
                 None => None,
             };
             // Retained before the waiting steps are looked up: a step that starts to wait meanwhile reads it there. Such a step may
             // have taken the event when it is found here. It does not forget that until the delivery is over.
             let retained = match key {
                 Some(_) => None,
-                None => runtime.retain_event(&signal, sender).await?,
+                None => admission.events.retain(&signal, sender).await?,
             };
             let kept = key.is_some() || retained.is_some();
-            let delivered = runtime.deliver_to_waiting(&Delivery { signal, key }).await?;
+            let delivered = admission.deliver_to_waiting(&Delivery { signal, key }).await?;
             Ok(SentEvent { delivered, kept })
         })
         .await
@@ -60,7 +51,7 @@ impl Runtime {
         let signal = &delivery.signal;
         let mut event = FilteredEvent::new(signal);
         let mut delivered = 0;
-        for path in self.store.event_paths(&signal.name).await? {
+        for path in self.context.store.event_paths(&signal.name).await? {
             let value = match event.candidates(&path) {
                 Candidates::Value(value) => Some(value),
                 Candidates::All => None,
@@ -68,12 +59,15 @@ impl Runtime {
             };
             let mut after = None;
             loop {
-                if !self.accepting() {
+                if !self.context.accepting() {
                     return Err(Error::Closing);
                 }
                 let name = &signal.name;
-                let page =
-                    self.store.waiting_for_event(name, &path, value.as_deref(), after.take(), PAGE).await?;
+                let page = self
+                    .context
+                    .store
+                    .waiting_for_event(name, &path, value.as_deref(), after.take(), PAGE)
+                    .await?;
                 let Some(last) = page.last().cloned() else { break };
                 after = Some(last);
                 delivered += self.deliver_page(delivery, page, &mut event).await?;
@@ -91,7 +85,7 @@ impl Runtime {
     ) -> Result<u64, Error> {
         let mut concerned = Vec::new();
         for waiter in page {
-            if event.passes(waiter.condition.as_deref(), &self.evaluator).await {
+            if event.passes(waiter.condition.as_deref(), &self.context.evaluator).await {
                 concerned.push(waiter);
             }
             tokio::task::consume_budget().await;

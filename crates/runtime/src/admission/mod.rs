@@ -1,62 +1,64 @@
 //! From an accepted start to a running execution: durable first, then a slot, in order, within limits.
 
 mod accept;
+mod admit;
 mod adopt;
 mod backlog;
 mod concurrency;
-mod definition;
 mod event_delivery;
 mod handover;
-mod recent_events;
 mod recovery;
+mod requests;
 mod signal;
 mod suspend;
 mod table;
 #[cfg(test)]
 mod tests;
 
-use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use jiff::{SignedDuration, Timestamp};
-use model::automation::{AutomationId, DefinitionHash};
+use jiff::SignedDuration;
+use model::automation::AutomationId;
 use model::execution::{Event, ExecutionId, Status};
 use store::ExecutionRow;
 use tokio::sync::futures::Notified;
 use tokio::sync::{Notify, Semaphore, watch};
 
-pub(crate) use accept::Slot;
-pub use accept::{AcceptOptions, Acceptance};
 pub(crate) use adopt::Handed;
 use backlog::Lane;
-pub(crate) use definition::StoredDefinitions;
-pub use definition::{Version, read_definition};
-pub use event_delivery::SentEvent;
-use recent_events::EventKeys;
-pub(crate) use recent_events::first_event_key;
-pub use signal::{Answer, SignalError};
+pub use signal::Answer;
 use table::{Cancel, ExecutionTable};
 
+use crate::answers::AnswerLog;
+use crate::api::Progress;
 use crate::api::QueueStatus;
-use crate::clock::Clock;
-use crate::context::Runtime;
+use crate::connections::Connections;
+use crate::context::Context;
+use crate::ids::Ids;
 use crate::memory::Share;
-use crate::metrics::QueueWaits;
-use crate::random::RandomPool;
-use crate::run::Progress;
-use catalog::{Catalog, Deployment};
+use crate::peers::{Letters, Shards};
+use crate::recent_events::RecentEvents;
+use crate::records::Records;
+use catalog::Catalog;
 
 /// The executions of this process that are accepted and have not ended, and the slots in which they run.
 pub struct Admission {
+    /// The services that all components use.
+    pub context: Arc<Context>,
+    connections: Arc<Connections>,
+    /// The stored executions and their definitions.
+    pub records: Arc<Records>,
+    shards: Arc<Shards>,
+    letters: Arc<Letters>,
+    events: Arc<RecentEvents>,
+    /// The ids of executions.
+    pub ids: Arc<Ids>,
+    /// The latest answers of people.
+    pub answers: AnswerLog,
     slots: Arc<Semaphore>,
     table: Mutex<ExecutionTable>,
-    ids: Mutex<IdSequence>,
-    /// The keys of the events that this process retains.
-    event_keys: EventKeys,
-    /// Which definitions the store has.
-    pub(crate) definitions: Arc<StoredDefinitions>,
-    /// Compiled definitions that are no longer in force and on which executions still run.
-    old: Mutex<HashMap<DefinitionHash, Arc<Deployment>>>,
+    /// Notified when an execution has joined the backlog.
+    pub(crate) joined: Notify,
     /// Notified when the backlog may have an execution to dispatch, one for each queue.
     wake: Notify,
     wake_large: Notify,
@@ -68,38 +70,33 @@ pub struct Admission {
     initial_wall_offset: SignedDuration,
 }
 
-/// The part of execution ids that orders those of one millisecond.
-#[derive(Default)]
-struct IdSequence {
-    /// The millisecond of the last id, and the number of ids before it in that millisecond.
-    last_millisecond: i64,
-    sequence: u16,
-    random: RandomPool,
-    /// The bits behind the sequence in a simulation, which are counted up; `None` for random ones.
-    counted: Option<u64>,
-}
-
 impl Admission {
     pub(crate) fn new(
-        in_flight: usize,
-        initial_wall_offset: SignedDuration,
-        queue_waits: Arc<QueueWaits>,
-        first_id_bits: Option<u64>,
+        connections: Arc<Connections>,
+        records: Arc<Records>,
+        shards: Arc<Shards>,
+        letters: Arc<Letters>,
     ) -> Self {
-        let ids = IdSequence { counted: first_id_bits, ..IdSequence::default() };
-        let slots = Arc::new(Semaphore::new(in_flight.clamp(1, Semaphore::MAX_PERMITS)));
+        let context = records.context.clone();
+        let slots = context.settings.limits.in_flight.clamp(1, Semaphore::MAX_PERMITS);
+        let ids = Arc::new(Ids::new(context.doubles.as_ref().and_then(|doubles| doubles.first_id_bits())));
         Self {
-            slots,
-            table: Mutex::new(ExecutionTable::new(queue_waits)),
-            ids: Mutex::new(ids),
-            event_keys: EventKeys::default(),
-            definitions: Arc::default(),
-            old: Mutex::default(),
+            connections,
+            records,
+            shards,
+            letters,
+            events: Arc::new(RecentEvents::new(context.clone(), ids.clone())),
+            ids,
+            answers: AnswerLog::default(),
+            slots: Arc::new(Semaphore::new(slots)),
+            table: Mutex::new(ExecutionTable::new(context.metrics.queue_waits.clone())),
+            joined: Notify::new(),
             wake: Notify::new(),
             wake_large: Notify::new(),
             rest: Notify::new(),
             moved: Notify::new(),
-            initial_wall_offset,
+            initial_wall_offset: context.clock.wall_offset(),
+            context,
         }
     }
 
@@ -119,7 +116,7 @@ impl Admission {
     }
 
     /// The queue position or concurrency wait of an execution; `None` if it runs or is suspended.
-    pub fn queue_status(&self, id: ExecutionId) -> Option<QueueStatus> {
+    pub fn place(&self, id: ExecutionId) -> Option<QueueStatus> {
         self.table().queue_status(id)
     }
 
@@ -151,8 +148,9 @@ impl Admission {
     }
 
     /// Applies the limits of the definitions in force to the executions that wait for a permit.
-    pub(crate) fn follow_limits(&self, catalog: &Catalog, clock: &dyn Clock) {
-        self.table().set_limits(|automation| concurrency::limit_in_force(catalog, automation), clock);
+    pub(crate) fn follow_limits(&self, catalog: &Catalog) {
+        self.table()
+            .set_limits(|automation| concurrency::limit_in_force(catalog, automation), &*self.context.clock);
         self.wake_dispatchers();
     }
 
@@ -183,14 +181,14 @@ impl Admission {
     }
 
     /// Asks an execution to end. Returns false if this process does not have it.
-    pub(crate) fn cancel(&self, runtime: &Arc<Runtime>, id: ExecutionId, reason: &str) -> bool {
-        let cancel = self.table().cancel(id, reason, &*runtime.clock);
+    pub(crate) fn cancel_here(self: &Arc<Self>, id: ExecutionId, reason: &str) -> bool {
+        let cancel = self.table().cancel(id, reason, &*self.context.clock);
         match cancel {
             Cancel::Unknown => false,
             Cancel::Requested => true,
             Cancel::Claimed(queued) => {
                 // It goes on without a slot, only to end at once.
-                runtime.tracker.spawn(runtime.clone().load_and_run(id, queued, None, Share::default()));
+                self.context.tracker.spawn(self.clone().load_and_run(id, queued, None, Share::default()));
                 true
             }
         }
@@ -199,46 +197,26 @@ impl Admission {
     fn table(&self) -> MutexGuard<'_, ExecutionTable> {
         self.table.lock().unwrap_or_else(PoisonError::into_inner)
     }
-
-    fn old(&self) -> MutexGuard<'_, HashMap<DefinitionHash, Arc<Deployment>>> {
-        self.old.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// Creates the id of an execution that is accepted now. Ids of one millisecond differ by a count in the bits behind
-    /// the time (RFC 9562, 6.2), so that they sort in the order of acceptance.
-    pub fn next_id(&self, now: Timestamp) -> ExecutionId {
-        let millisecond = now.as_millisecond();
-        let mut ids = self.ids.lock().unwrap_or_else(PoisonError::into_inner);
-        let mut bits = ids.random.next::<10>();
-        ids.sequence = if ids.last_millisecond == millisecond { ids.sequence.wrapping_add(1) } else { 0 };
-        ids.last_millisecond = millisecond;
-        bits[..2].copy_from_slice(&(ids.sequence & 0x0fff).to_be_bytes());
-        if let Some(counted) = &mut ids.counted {
-            *counted += 1;
-            bits[2..].copy_from_slice(&counted.to_be_bytes());
-        }
-        ExecutionId::new(now, bits)
-    }
 }
 
-impl Runtime {
+impl Admission {
     /// Records the answer that the caller of an execution got, if no other event tells it. It is committed with what
     /// follows; for a suspended execution at once.
     pub fn record_answer(self: &Arc<Self>, id: ExecutionId, status: u16) {
-        self.record_event(id, Event::Answered { at: self.clock.now(), status });
+        self.record_event(id, Event::Answered { at: self.context.clock.now(), status });
     }
 
     /// Records an event that explains the history.
     pub(crate) fn record_event(self: &Arc<Self>, id: ExecutionId, event: Event) {
-        let mut table = self.admission.table();
+        let mut table = self.table();
         if let Some(run) = table.run(id) {
             return run.journal.note(event);
         }
         let left = table.note(id, event);
         drop(table);
         if let Some(event) = left {
-            let runtime = self.clone();
-            self.tracker.spawn(async move { runtime.record_suspended(id, event).await });
+            let admission = self.clone();
+            self.context.tracker.spawn(async move { admission.record_suspended(id, event).await });
         }
     }
 }

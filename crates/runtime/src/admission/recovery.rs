@@ -5,31 +5,28 @@ use std::time::Duration;
 
 use jiff::SignedDuration;
 use model::Backoff;
-use model::automation::{AutomationId, DefinitionHash};
 use model::execution::{ExecutionId, History, Status};
 use model::payload::Payload;
 use store::{ExecutionRow, ReplayLog};
 use tokio::sync::OwnedSemaphorePermit;
 use value::Value;
 
+use super::Admission;
 use super::accept::RunParts;
 use super::backlog::Lane;
 use super::suspend::LOOK_AGAIN;
 use super::table::{ExecutionState, Queued};
-use crate::context::Runtime;
 use crate::error::Error;
 use crate::memory::{SMALL_BODY, Share, trigger_memory};
-use crate::run::{Exit, Journal, ReplaySource, SnapshotState, StoredLog};
-use catalog::{Catalog, Deployment};
+use crate::run::{Exit, Journal, JournalContext, ReplaySource, SnapshotState, StoredLog};
+use catalog::Catalog;
 
-/// The maximum number of cached definitions that are no longer in force.
-const OLD_DEFINITIONS: usize = 1024;
 /// The page size when unfinished executions are read at startup.
 const PAGE: u32 = 5000;
 /// The pauses before an execution is loaded again that the store could not read.
 const PAUSES: Backoff = Backoff::new(Duration::from_millis(250), Duration::from_secs(5));
 
-impl Runtime {
+impl Admission {
     /// Loads a claimed execution and runs it on.
     pub(crate) async fn load_and_run(
         self: Arc<Self>,
@@ -41,7 +38,7 @@ impl Runtime {
         match self.load_when_readable(id, &queued).await {
             Ok(Some(live)) => {
                 queued.notes.iter().for_each(|note| live.journal.note(note.clone()));
-                if self.refused_writes.has(id) {
+                if self.context.refused_writes.has(id) {
                     live.journal.leave_at_refusal();
                 }
                 if queued.source == ReplaySource::Suspended {
@@ -69,14 +66,14 @@ impl Runtime {
                 false => self.load_large(id, queued.source, queued.wall_offset).await,
             };
             match loaded {
-                Err(Error::Store(error)) if error.may_pass() && self.accepting() => {
+                Err(Error::Store(error)) if error.may_pass() && self.context.accepting() => {
                     if pauses.is_fresh() {
                         tracing::warn!(%id, %error, "an accepted execution cannot be read back now; it is tried again");
                     }
                 }
                 loaded => return loaded,
             }
-            self.closing.run_until_cancelled(self.clock.sleep_for(pauses.pause())).await;
+            self.context.closing.run_until_cancelled(self.context.clock.sleep_for(pauses.pause())).await;
         }
     }
 
@@ -84,26 +81,19 @@ impl Runtime {
     /// start finds it suspended.
     fn end_refused(self: &Arc<Self>, id: ExecutionId, queued: Queued, error: &Error) {
         let pause = match error {
-            Error::Store(error) => self.pause_after_refusal(id, error),
+            Error::Store(error) => self.context.pause_after_refusal(id, error),
             _ => None,
         };
-        let Some(pause) = pause else { return self.admission.table().remove(id) };
-        let until = self.clock.monotonic_now().after(pause);
+        let Some(pause) = pause else { return self.table().remove(id) };
+        let until = self.context.clock.monotonic_now().after(pause);
         self.release(id, ExecutionState::Paused { until, queued: Box::new(queued) });
     }
 
-    /// Returns the pause before an execution is repeated whose write the store has refused; `None` if the store has failed or the
-    /// engine stops.
-    pub(crate) fn pause_after_refusal(&self, id: ExecutionId, error: &store::Error) -> Option<Duration> {
-        let is_over = error.is_untrusted() || matches!(error, store::Error::Closed);
-        (!is_over && self.accepting()).then(|| self.refused_writes.pause(id))
-    }
-
     fn give_up(&self, id: ExecutionId) {
-        self.admission.table().give_up(id, &*self.clock);
-        self.refused_writes.forget(id);
-        self.admission.wake_dispatchers();
-        self.isolation.clear_suspect(id);
+        self.table().give_up(id, &*self.context.clock);
+        self.context.refused_writes.forget(id);
+        self.wake_dispatchers();
+        self.context.isolation.clear_suspect(id);
     }
 
     /// Commits the journal of an execution that does not run. A failure of the store stops the engine, since no run would
@@ -111,7 +101,7 @@ impl Runtime {
     pub(super) async fn committed(&self, journal: &Journal) -> Result<(), Error> {
         journal.commit().await.map_err(|exit| match exit {
             Exit::StoreFailed(error) => {
-                self.lost(&error);
+                self.context.lost(&error);
                 Error::Store(Arc::unwrap_or_clone(error))
             }
             _ => Error::Closing,
@@ -125,7 +115,7 @@ impl Runtime {
         source: ReplaySource,
         wall_offset: SignedDuration,
     ) -> Result<Option<RunParts>, Error> {
-        let _memory = self.reserve_to_load_events(id).await?;
+        let _memory = self.context.reserve_to_load_events(id).await?;
         self.load(id, source, wall_offset).await
     }
 
@@ -137,17 +127,17 @@ impl Runtime {
         mut source: ReplaySource,
         wall_offset: SignedDuration,
     ) -> Result<Option<RunParts>, Error> {
-        if source == ReplaySource::ThisProcess && self.isolation.is_suspect(id) {
+        if source == ReplaySource::ThisProcess && self.context.isolation.is_suspect(id) {
             // It has waited here since it was interrupted, and has not run.
             source = ReplaySource::AnotherProcess;
         }
-        let log = self.store.replay_log(id).await?;
+        let log = self.context.store.replay_log(id).await?;
         let Some(ReplayLog { snapshot, mut events, mut count }) = log else { return Ok(None) };
         let stored = snapshot.as_ref();
         let snapshot = stored.and_then(SnapshotState::read);
         if stored.is_some() && snapshot.is_none() {
             // Another version of the engine wrote it.
-            let all = self.store.events(id).await?;
+            let all = self.context.store.events(id).await?;
             let Some(all) = all else { return Ok(None) };
             count = u32::try_from(all.len()).unwrap_or(u32::MAX);
             events = all;
@@ -157,12 +147,17 @@ impl Runtime {
         if history.outcome.is_some() {
             return Ok(None);
         }
-        let deployment = self.deployment(start.automation, start.definition).await?;
+        let deployment = self.records.deployment(start.automation, start.definition).await?;
         let is_new = count == 1;
         let after_snapshot = usize::from(snapshot.is_some());
         let log = StoredLog { events: &events[after_snapshot..], snapshot, count };
-        let journal =
-            Journal::restore(id, &deployment.automation, log, (source, wall_offset), self.journal_context());
+        let journal = Journal::restore(
+            id,
+            &deployment.automation,
+            log,
+            (source, wall_offset),
+            JournalContext::from(&*self.context),
+        );
         if is_new {
             // It has only been accepted so far.
             super::accept::log_trigger_code(&journal, start.payload);
@@ -182,40 +177,6 @@ impl Runtime {
         }))
     }
 
-    /// The definition with this hash: in force, cached, or from the store.
-    pub(crate) async fn deployment(
-        &self,
-        id: &AutomationId,
-        hash: DefinitionHash,
-    ) -> Result<Arc<Deployment>, Error> {
-        let catalog = self.catalog.load_full();
-        if let Some(found) = catalog.get(id).filter(|found| found.automation.definition == hash) {
-            return Ok(found.clone());
-        }
-        if let Some(found) = self.admission.old().get(&hash) {
-            return Ok(found.clone());
-        }
-        let kept = self.store.definition(hash).await?;
-        let kept = kept.ok_or_else(|| Error::Input(format!("its definition {hash} is not in the store")))?;
-        let loaded = super::definition::unpack(kept);
-        let automation = loaded.value.ok_or_else(|| {
-            Error::Input(format!(
-                "its definition does not load with this version of Cogwork:\n{}",
-                loaded.report.render(false)
-            ))
-        })?;
-        let deployment = Arc::new(Deployment::old(Arc::new(automation), loaded.report));
-        let mut old = self.admission.old();
-        // Any one makes room: of a few more definitions than fit, only the few are loaded again.
-        if old.len() >= OLD_DEFINITIONS
-            && let Some(any) = old.keys().next().copied()
-        {
-            old.remove(&any);
-        }
-        old.insert(hash, deployment.clone());
-        Ok(deployment)
-    }
-
     /// Recovers every unfinished execution: suspended ones are registered as such, all others join the backlog, oldest first.
     pub async fn recover_unfinished(&self) -> Result<usize, Error> {
         let mut after = None;
@@ -225,13 +186,13 @@ impl Runtime {
         // Suspects, which may crash the process, come after them, so that the others run by then.
         let mut suspects = Vec::new();
         loop {
-            let page = self.store.unfinished(after, PAGE).await?;
+            let page = self.context.store.unfinished(after, PAGE).await?;
             let Some(last) = page.last() else { break };
             after = Some(last.id);
             count += page.len();
-            let catalog = self.catalog.load();
-            let mut table = self.admission.table();
-            let since = self.clock.monotonic_now();
+            let catalog = self.context.catalog.load();
+            let mut table = self.table();
+            let since = self.context.clock.monotonic_now();
             for row in page {
                 table.count_scheduled(&row.automation, &row.origin);
                 let is_gated = may_hold_permit(&catalog, &row);
@@ -243,8 +204,8 @@ impl Runtime {
                     Status::Waiting => ReplaySource::Suspended,
                     _ => ReplaySource::AnotherProcess,
                 };
-                let queued = Queued { source, ..Queued::new(self.admission.initial_wall_offset, since) };
-                if source == ReplaySource::AnotherProcess && self.isolation.is_suspect(row.id) {
+                let queued = Queued { source, ..Queued::new(self.initial_wall_offset, since) };
+                if source == ReplaySource::AnotherProcess && self.context.isolation.is_suspect(row.id) {
                     suspects.push((row.id, queued));
                 } else if has_begun(&row) {
                     begun.push((row.id, queued));
@@ -254,14 +215,14 @@ impl Runtime {
                 }
             }
         }
-        self.isolation.retain_suspects(|id| suspects.iter().any(|(suspect, _)| *suspect == id));
+        self.context.isolation.retain_suspects(|id| suspects.iter().any(|(suspect, _)| *suspect == id));
         begun.append(&mut suspects);
         for (id, queued) in begun.into_iter().rev() {
-            self.admission.table().enqueue_first(id, queued);
+            self.table().enqueue_first(id, queued);
         }
         count += self.recover_suspended().await?;
         if count > 0 {
-            self.admission.wake_dispatchers();
+            self.wake_dispatchers();
         }
         Ok(count)
     }
@@ -271,25 +232,29 @@ impl Runtime {
         loop {
             let permit = tokio::select! {
                 biased;
-                () = self.closing.cancelled() => return,
+                () = self.context.closing.cancelled() => return,
                 permit = self.next_slot() => permit,
             };
             let Some(permit) = permit else { return };
-            if !self.accepting() {
+            if !self.context.accepting() {
                 // The store has failed: an execution that started now could not be recorded.
                 return;
             }
-            let next = self.admission.table().claim_next(Lane::Slot, &*self.clock);
+            let next = self.table().claim_next(Lane::Slot, &*self.context.clock);
             if let Some((id, queued)) = next {
                 let source = queued.source;
-                let running =
-                    self.tracker.spawn(self.clone().load_and_run(id, queued, Some(permit), Share::default()));
+                let running = self.context.tracker.spawn(self.clone().load_and_run(
+                    id,
+                    queued,
+                    Some(permit),
+                    Share::default(),
+                ));
                 if source != ReplaySource::ThisProcess {
                     // One after the other: recovered executions ask for their permits in order. One that the store does not let go on
                     // holds up no others.
                     tokio::select! {
                         _ = running => {}
-                        () = self.clock.sleep_for(LOOK_AGAIN) => {}
+                        () = self.context.clock.sleep_for(LOOK_AGAIN) => {}
                     }
                 }
             }
@@ -299,14 +264,16 @@ impl Runtime {
     /// Gives memory and slots to the executions of the backlog with large trigger data, one after the other, until the engine
     /// stops.
     pub(crate) async fn dispatch_large(self: Arc<Self>) {
-        while let Some(Some((memory, permit))) = self.closing.run_until_cancelled(self.next_memory()).await {
-            if !self.accepting() {
+        while let Some(Some((memory, permit))) =
+            self.context.closing.run_until_cancelled(self.next_memory()).await
+        {
+            if !self.context.accepting() {
                 return;
             }
-            let next = self.admission.table().claim_next(Lane::Memory, &*self.clock);
+            let next = self.table().claim_next(Lane::Memory, &*self.context.clock);
             if let Some((id, queued)) = next {
                 // Another one than the memory is for, if that one was cancelled meanwhile.
-                self.memory.resize_at_once(&memory, queued.memory);
+                self.context.memory.resize_at_once(&memory, queued.memory);
                 self.clone().load_and_run(id, queued, Some(permit), memory).await;
             }
         }
@@ -315,23 +282,23 @@ impl Runtime {
     /// Waits for an execution that waits for memory, for the memory that it needs, and for a slot.
     async fn next_memory(&self) -> Option<(Share, OwnedSemaphorePermit)> {
         loop {
-            let bytes = self.admission.table().next(Lane::Memory).map(|queued| queued.memory);
+            let bytes = self.table().next(Lane::Memory).map(|queued| queued.memory);
             if let Some(bytes) = bytes {
                 let memory = Share::default();
-                self.memory.reserve(&memory, bytes).await;
-                let permit = self.admission.slots.clone().acquire_owned().await.ok()?;
+                self.context.memory.reserve(&memory, bytes).await;
+                let permit = self.slots.clone().acquire_owned().await.ok()?;
                 return Some((memory, permit));
             }
-            self.admission.wake_large.notified().await;
+            self.wake_large.notified().await;
         }
     }
 
     async fn next_slot(&self) -> Option<OwnedSemaphorePermit> {
         loop {
-            if self.admission.table().next(Lane::Slot).is_some() {
-                return self.admission.slots.clone().acquire_owned().await.ok();
+            if self.table().next(Lane::Slot).is_some() {
+                return self.slots.clone().acquire_owned().await.ok();
             }
-            self.admission.wake.notified().await;
+            self.wake.notified().await;
         }
     }
 }

@@ -2,22 +2,20 @@
 
 use std::sync::Arc;
 
-use base64::Engine as _;
-use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use jiff::SignedDuration;
 use model::action::InputType;
 use model::automation::{Automation, Verb, WaitOn};
 use model::execution::{ExecutionId, Signal, WaitReason};
 use value::{JsonLimits, Map, Value};
 
+use super::Admission;
 use super::suspend::PATIENCE;
 use super::table::{Claim, ExecutionState, Queued, Suspended};
-use crate::api::Pending;
-use crate::context::Runtime;
+use crate::api::{Pending, SignalError};
 use crate::error::Error;
 use crate::inputs::check_declared;
-use crate::resume_tokens::ResumeTokens;
-use crate::run::{Delivery, ReplaySource, StepWait, Taken};
+use crate::recent_events::Delivery;
+use crate::run::{ReplaySource, StepWait, Taken};
 
 /// A person's answer to an approval.
 #[derive(Clone, Debug, Default)]
@@ -28,28 +26,6 @@ pub struct Answer {
     pub form: Map,
     /// The name of the person, for the history.
     pub by: Option<String>,
-}
-
-/// The reason why a signal was not delivered.
-#[derive(Debug, thiserror::Error)]
-pub enum SignalError {
-    /// No step waits for the signal, or it has been answered already.
-    #[error("no step of the execution waits for this; it may have been answered already")]
-    NotWaiting,
-    /// Several steps wait, and the request names none.
-    #[error("several steps wait; name one of them: {}", .0.join(", "))]
-    Several(Vec<String>),
-    /// The answer is not one of the options, or the form is invalid.
-    #[error("{0}")]
-    Answer(String),
-    /// The step has received more signals than it reads.
-    #[error(
-        "the step has received too many events that it does not wait for; use event names that tell them apart"
-    )]
-    TooMany,
-    /// An error of the engine.
-    #[error(transparent)]
-    Engine(#[from] Error),
 }
 
 impl Pending {
@@ -82,41 +58,15 @@ fn typed(kind: &InputType, text: &str) -> Value {
     }
 }
 
-impl Runtime {
-    /// The URL at which a waiting execution is answered. Its token is derived from the execution's id and the secret of the
-    /// store, so that it is unguessable and need not be stored.
-    #[must_use]
-    pub fn resume_url(&self, id: ExecutionId) -> String {
-        let base = self.settings.public_url.as_deref().unwrap_or("http://127.0.0.1:7070");
-        format!("{}/resume/{}", base.trim_end_matches('/'), self.resume_tokens().token(id))
-    }
-
-    /// The tokens of resume addresses.
-    #[must_use]
-    pub fn resume_tokens(&self) -> ResumeTokens {
-        ResumeTokens::new(self.secret.clone())
-    }
-
-    /// Derives an unguessable text from another with the secret of the store, the same on each node. No two labels give the same.
-    #[must_use]
-    pub fn derived_text(&self, label: &str, text: &str) -> String {
-        URL_SAFE_NO_PAD.encode(self.secret.derive(&[b"text", label.as_bytes(), text.as_bytes()]))
-    }
-
-    /// The execution of a resume token.
-    #[must_use]
-    pub fn resumed_by(&self, token: &str) -> Option<ExecutionId> {
-        self.resume_tokens().execution(token.as_bytes())
-    }
-
+impl Admission {
     /// The waiting steps of an execution; empty once it has ended.
     pub async fn pending(&self, id: ExecutionId) -> Result<Vec<Pending>, Error> {
-        let live = self.admission.table().run(id).cloned();
+        let live = self.table().run(id).cloned();
         let (automation, pauses) = match live {
             Some(run) => (run.deployment.automation.clone(), run.journal.pauses()),
             None => match self.load_large(id, ReplaySource::ThisProcess, SignedDuration::ZERO).await {
                 Ok(Some(live)) => (live.deployment.automation.clone(), live.journal.pauses()),
-                Ok(None) if self.store.execution(id).await?.is_none() => {
+                Ok(None) if self.context.store.execution(id).await?.is_none() => {
                     return Err(Error::NoSuchExecution(id));
                 }
                 Ok(None) => return Ok(Vec::new()),
@@ -135,12 +85,13 @@ impl Runtime {
         step: String,
         delivery: Delivery,
     ) -> Result<bool, SignalError> {
-        if !self.accepting() {
+        if !self.context.accepting() {
             return Err(Error::Closing.into());
         }
         // In a task of its own: a claim must be released even if the caller stops waiting.
-        let runtime = self.clone();
-        let delivering = self.tracker.spawn(async move { runtime.deliver_to(id, &step, delivery).await });
+        let admission = self.clone();
+        let delivering =
+            self.context.tracker.spawn(async move { admission.deliver_to(id, &step, delivery).await });
         delivering.await.unwrap_or(Err(SignalError::Engine(Error::Closing)))
     }
 
@@ -150,12 +101,12 @@ impl Runtime {
         step: &str,
         delivery: Delivery,
     ) -> Result<bool, SignalError> {
-        let give_up = self.clock.monotonic_now().after(PATIENCE);
+        let give_up = self.context.clock.monotonic_now().after(PATIENCE);
         loop {
-            let moved = self.admission.moved.notified();
+            let moved = self.moved.notified();
             tokio::pin!(moved);
             moved.as_mut().enable();
-            let claim = self.admission.table().claim(id);
+            let claim = self.table().claim(id);
             match claim {
                 Claim::Running(run) => match run.journal.signal(step, delivery.clone()) {
                     Taken::OnItsWay => {}
@@ -171,19 +122,19 @@ impl Runtime {
                     return self.deliver_suspended(id, suspended, step, delivery).await;
                 }
                 Claim::Unavailable => {
-                    let row = self.store.execution(id).await.map_err(Error::from)?;
+                    let row = self.context.store.execution(id).await.map_err(Error::from)?;
                     match row {
                         None => return Err(Error::NoSuchExecution(id).into()),
                         Some(row) if row.status.is_terminal() => return Err(SignalError::NotWaiting),
                         Some(_) => {}
                     }
                     if let Some(owner) = self.elsewhere(id).await? {
-                        return self.deliver_elsewhere(owner, id, step, delivery).await;
+                        return self.letters.deliver_elsewhere(owner, id, step, delivery).await;
                     }
                 }
             }
             // It is being loaded or suspended.
-            if self.clock.monotonic_now() >= give_up {
+            if self.context.clock.monotonic_now() >= give_up {
                 return Err(Error::Closing.into());
             }
             self.next_move(moved).await;
@@ -214,7 +165,7 @@ impl Runtime {
             self.record_signal(id, ReplaySource::Suspended, &mut suspended.wall_offset, step, delivery).await;
         let state = match result {
             Err(SignalError::NotWaiting) => ExecutionState::Suspended(suspended),
-            _ => ExecutionState::Queued(suspended.into_queued(self.clock.monotonic_now())),
+            _ => ExecutionState::Queued(suspended.into_queued(self.context.clock.monotonic_now())),
         };
         self.release(id, state);
         result
@@ -273,7 +224,7 @@ impl Runtime {
         if !self.deliver(id, pending.step.clone(), signal.into()).await? {
             return Err(SignalError::NotWaiting);
         }
-        self.answers.record(self.clock.now(), pending, answer.option, by);
+        self.answers.record(self.context.clock.now(), pending, answer.option, by);
         Ok(())
     }
 

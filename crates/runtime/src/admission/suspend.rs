@@ -4,12 +4,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use model::execution::{Event, ExecutionId, Outcome, Status};
-use store::{Append, ExecutionFilter, Page};
+use store::{Append, ExecutionFilter, News, NodeId, Page};
 
+use super::Admission;
 use super::table::{Claim, ExecutionState, Queued, Suspended};
 use crate::api::EngineEvent;
 use crate::clock::MonotonicTime;
-use crate::context::Runtime;
 use crate::error::Error;
 use crate::run::{ReplaySource, Wake};
 use crate::timer::{until, until_monotonic};
@@ -20,18 +20,18 @@ const PAGE: u32 = 1000;
 pub(super) const PATIENCE: Duration = Duration::from_secs(60);
 pub(super) const LOOK_AGAIN: Duration = Duration::from_secs(1);
 
-impl Runtime {
+impl Admission {
     /// Wakes a suspended execution if a child that it waits for has ended while it was being suspended.
     pub(super) fn check_children(self: &Arc<Self>, id: ExecutionId, children: Vec<ExecutionId>) {
         if !children.is_empty() {
-            let runtime = self.clone();
-            self.tracker.spawn(async move { runtime.check_each_child(id, children).await });
+            let admission = self.clone();
+            self.context.tracker.spawn(async move { admission.check_each_child(id, children).await });
         }
     }
 
     async fn check_each_child(&self, id: ExecutionId, children: Vec<ExecutionId>) {
         for child in children {
-            let has_ended = match self.store.execution(child).await {
+            let has_ended = match self.context.store.execution(child).await {
                 // It may end between the two questions.
                 Ok(Some(row)) if !row.status.is_terminal() => !self.watch_elsewhere(child).await,
                 Ok(_) => true,
@@ -41,8 +41,8 @@ impl Runtime {
                 }
             };
             if has_ended {
-                if self.admission.table().wake(id, self.clock.monotonic_now()) {
-                    self.admission.wake_dispatchers();
+                if self.table().wake(id, self.context.clock.monotonic_now()) {
+                    self.wake_dispatchers();
                 }
                 return;
             }
@@ -52,21 +52,21 @@ impl Runtime {
     /// Wakes suspended executions when their timers are due, until the engine stops.
     pub(crate) async fn run_wake_timers(self: Arc<Self>) {
         loop {
-            let Wake { at, after } = self.admission.table().next_wake();
+            let Wake { at, after } = self.table().next_wake();
             tokio::select! {
                 biased;
-                () = self.closing.cancelled() => return,
-                () = self.admission.rest.notified() => {}
-                () = until(&*self.clock, at) => self.wake_all_due(),
-                () = until_monotonic(&*self.clock, after) => self.wake_all_due(),
+                () = self.context.closing.cancelled() => return,
+                () = self.rest.notified() => {}
+                () = until(&*self.context.clock, at) => self.wake_all_due(),
+                () = until_monotonic(&*self.context.clock, after) => self.wake_all_due(),
             }
         }
     }
 
     fn wake_all_due(&self) {
-        let (now, monotonic_now) = (self.clock.now(), self.clock.monotonic_now());
-        self.admission.table().wake_due(now, monotonic_now);
-        self.admission.wake_dispatchers();
+        let (now, monotonic_now) = (self.context.clock.now(), self.context.clock.monotonic_now());
+        self.table().wake_due(now, monotonic_now);
+        self.wake_dispatchers();
     }
 
     /// Reads the suspended executions of the previous process.
@@ -75,14 +75,14 @@ impl Runtime {
         let mut after = None;
         let mut count = 0;
         loop {
-            let page = self.store.list_suspended(after, PAGE).await?;
+            let page = self.context.store.list_suspended(after, PAGE).await?;
             let Some(last) = page.last() else { break };
             after = Some(last.execution);
-            let mut table = self.admission.table();
-            let since = self.clock.monotonic_now();
+            let mut table = self.table();
+            let since = self.context.clock.monotonic_now();
             // Executions that hold a permit have been put into the backlog.
             for resting in page.iter().filter(|resting| !resting.keeps_permit) {
-                let (id, wall_offset) = (resting.execution, self.admission.initial_wall_offset);
+                let (id, wall_offset) = (resting.execution, self.initial_wall_offset);
                 if set_back {
                     let queued =
                         Queued { source: ReplaySource::Suspended, ..Queued::new(wall_offset, since) };
@@ -96,7 +96,7 @@ impl Runtime {
                 count += 1;
             }
         }
-        self.admission.rest.notify_one();
+        self.rest.notify_one();
         Ok(count)
     }
 
@@ -104,21 +104,21 @@ impl Runtime {
     /// times are unreliable, and each execution is loaded to work them out from its log. Events get later keys than that execution.
     async fn clock_was_set_back(&self) -> Result<bool, Error> {
         let newest = Page { before: None, limit: 1 };
-        let newest = self.store.executions(&ExecutionFilter::default(), newest).await?;
+        let newest = self.context.store.executions(&ExecutionFilter::default(), newest).await?;
         let Some(newest) = newest.first() else { return Ok(false) };
-        self.admission.event_keys.continue_after(newest.id);
-        Ok(newest.started_at > self.clock.now())
+        self.events.continue_after(newest.id);
+        Ok(newest.started_at > self.context.clock.now())
     }
 
     /// Waits for the end of an execution; `None` as soon as it is suspended or waits for a slot or a permit, or if another node
     /// has it.
     pub(crate) async fn outcome_unless_suspended(&self, id: ExecutionId) -> Result<Option<Outcome>, Error> {
-        let give_up = self.clock.monotonic_now().after(PATIENCE);
-        while self.clock.monotonic_now() < give_up {
-            let moved = self.admission.moved.notified();
+        let give_up = self.context.clock.monotonic_now().after(PATIENCE);
+        while self.context.clock.monotonic_now() < give_up {
+            let moved = self.moved.notified();
             tokio::pin!(moved);
             moved.as_mut().enable();
-            let live = self.admission.table().run(id).map(|run| run.progress.subscribe());
+            let live = self.table().run(id).map(|run| run.progress.subscribe());
             if let Some(mut progress) = live {
                 let there = progress.wait_for(|progress| {
                     progress.outcome.is_some() || progress.is_left || progress.is_parked
@@ -129,11 +129,11 @@ impl Runtime {
                     _ => {}
                 }
             }
-            let row = self.store.execution(id).await?.ok_or(Error::NoSuchExecution(id))?;
+            let row = self.context.store.execution(id).await?.ok_or(Error::NoSuchExecution(id))?;
             if row.status.is_terminal() {
                 return self.ended(id).await.map(Some);
             }
-            if self.admission.table().is_parked(id) || self.elsewhere(id).await?.is_some() {
+            if self.table().is_parked(id) || self.elsewhere(id).await?.is_some() {
                 break;
             }
             // It is being loaded or suspended.
@@ -142,22 +142,58 @@ impl Runtime {
         Ok(None)
     }
 
+    /// Returns the node that has an execution, if that is another one.
+    pub(crate) async fn elsewhere(&self, id: ExecutionId) -> Result<Option<NodeId>, Error> {
+        let Some(own) = self.context.store.node() else { return Ok(None) };
+        if self.has(id) {
+            return Ok(None);
+        }
+        Ok(self.context.store.owner(id).await?.filter(|owner| *owner != own))
+    }
+
+    /// Asks the node that has an execution to tell when it has ended. Returns false if it has ended.
+    pub(crate) async fn watch_elsewhere(&self, id: ExecutionId) -> bool {
+        let Some(own) = self.context.store.node() else { return true };
+        if self.has(id) {
+            return true;
+        }
+        match self.context.store.owner(id).await {
+            Ok(Some(owner)) if owner != own => {
+                self.context.store.tell(Some(owner), News::Watch { execution: id, node: own });
+                true
+            }
+            Ok(Some(_)) | Err(_) => true,
+            // It has ended, or nobody has its shard at the moment.
+            Ok(None) => {
+                matches!(self.context.store.execution(id).await, Ok(Some(row)) if !row.status.is_terminal())
+            }
+        }
+    }
+
+    /// Waits until an execution, which this node waits for, moves here or ends elsewhere, or for a second at the latest. Returns at
+    /// once if it has ended since the caller looked.
+    pub async fn next_move_of(&self, id: ExecutionId, moved: impl Future<Output = ()>) {
+        if self.watch_elsewhere(id).await {
+            self.next_move(moved).await;
+        }
+    }
+
     /// Completes when an execution comes into memory or leaves it, or after a second at the latest.
     pub async fn next_move(&self, moved: impl Future<Output = ()>) {
         tokio::select! {
             () = moved => {}
-            () = self.clock.sleep_for(LOOK_AGAIN) => {}
+            () = self.context.clock.sleep_for(LOOK_AGAIN) => {}
         }
     }
 
     /// Completes when the engine stops and the execution is not in memory, so that it goes on at the next start.
     pub(crate) async fn wait_until_left(&self, id: ExecutionId) {
-        self.closing.cancelled().await;
+        self.context.closing.cancelled().await;
         loop {
-            let moved = self.admission.moved();
+            let moved = self.moved();
             tokio::pin!(moved);
             moved.as_mut().enable();
-            if !self.admission.is_live(id) {
+            if !self.is_live(id) {
                 return;
             }
             moved.await;
@@ -167,12 +203,12 @@ impl Runtime {
     /// Appends an event to the log of a suspended execution, which stays suspended. An execution that has ended meanwhile
     /// is left as it is; the note of one that comes into memory is committed with what it does.
     pub(super) async fn record_suspended(self: Arc<Self>, id: ExecutionId, event: Event) {
-        let give_up = self.clock.monotonic_now().after(PATIENCE);
-        while self.clock.monotonic_now() < give_up && self.accepting() {
-            let moved = self.admission.moved.notified();
+        let give_up = self.context.clock.monotonic_now().after(PATIENCE);
+        while self.context.clock.monotonic_now() < give_up && self.context.accepting() {
+            let moved = self.moved.notified();
             tokio::pin!(moved);
             moved.as_mut().enable();
-            let claim = self.admission.table().claim(id);
+            let claim = self.table().claim(id);
             match claim {
                 Claim::Running(run) => return run.journal.note(event),
                 Claim::Queued(mut queued) => {
@@ -181,19 +217,19 @@ impl Runtime {
                 }
                 Claim::Suspended(suspended) => {
                     if let Err(error) = self.append_suspended(id, &suspended, event).await {
-                        self.lost(&error);
+                        self.context.lost(&error);
                     }
                     return self.release(id, ExecutionState::Suspended(suspended));
                 }
                 Claim::Unavailable => {}
             }
             if let Ok(Some(owner)) = self.elsewhere(id).await {
-                if let Err(error) = self.note_elsewhere(owner, id, event).await {
+                if let Err(error) = self.letters.note_elsewhere(owner, id, event).await {
                     tracing::warn!(%id, %error, "an event could not be recorded by the daemon that has the execution");
                 }
                 return;
             }
-            match self.store.execution(id).await {
+            match self.context.store.execution(id).await {
                 Ok(Some(row)) if !row.status.is_terminal() => self.next_move(moved).await,
                 _ => return,
             }
@@ -206,15 +242,15 @@ impl Runtime {
         suspended: &Suspended,
         event: Event,
     ) -> Result<(), store::Error> {
-        let Some(row) = self.store.execution(id).await? else { return Ok(()) };
+        let Some(row) = self.context.store.execution(id).await? else { return Ok(()) };
         let append = Append {
             events: vec![event],
             keeps_permit: suspended.keeps_permit,
             ..Append::new(id, row.events, Status::Waiting)
         };
-        self.store.append(&append).await?;
-        if self.notices.receiver_count() > 0 {
-            let _ = self.notices.send(EngineEvent::ExecutionEvents {
+        self.context.store.append(&append).await?;
+        if self.context.notices.receiver_count() > 0 {
+            let _ = self.context.notices.send(EngineEvent::ExecutionEvents {
                 id,
                 automation: row.automation,
                 status: Status::Waiting,
@@ -227,18 +263,18 @@ impl Runtime {
 
     /// Releases a claimed execution, and cancels it if that was requested meanwhile.
     pub(super) fn release(self: &Arc<Self>, id: ExecutionId, state: ExecutionState) {
-        let pending_cancel = self.admission.table().release(id, state, self.clock.monotonic_now());
-        self.admission.rest.notify_one();
-        self.admission.wake_dispatchers();
-        self.admission.moved.notify_waiters();
+        let pending_cancel = self.table().release(id, state, self.context.clock.monotonic_now());
+        self.rest.notify_one();
+        self.wake_dispatchers();
+        self.moved.notify_waiters();
         if let Some(reason) = pending_cancel {
-            self.admission.cancel(self, id, &reason);
+            self.cancel_here(id, &reason);
         }
     }
 
     /// The outcome of an execution that has ended.
     async fn ended(&self, id: ExecutionId) -> Result<Outcome, Error> {
-        let (events, _memory) = self.load_events(id).await?.ok_or(Error::NoSuchExecution(id))?;
+        let (events, _memory) = self.context.load_events(id).await?.ok_or(Error::NoSuchExecution(id))?;
         match events.into_iter().next_back() {
             Some(Event::Finished { outcome, .. }) => Ok(outcome),
             _ => Err(Error::NoSuchExecution(id)),

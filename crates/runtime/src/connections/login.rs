@@ -12,8 +12,7 @@ use tokio::sync::watch;
 use value::Secret;
 
 use super::grant::Grant;
-use super::{tokens, unknown_connection};
-use crate::context::Runtime;
+use super::{Connections, tokens, unknown_connection};
 use crate::error::Error;
 
 /// Time limit of a login (threat model 4.8).
@@ -116,25 +115,28 @@ impl Logins {
     }
 }
 
-impl Runtime {
+impl Connections {
     /// Starts the login of a connection.
     ///
     /// # Errors
     /// Returns an error if there is no such connection, its type needs no consent, an input is missing, or too many
     /// logins are pending.
     pub fn begin_login(&self, name: &str) -> Result<StartedLogin, Error> {
-        let (catalog, runtime) = (self.catalog(), self);
+        let catalog = self.context.catalog();
         catalog.connection(name).ok_or_else(|| unknown_connection(&catalog, name))?;
-        let connection =
-            runtime.secrets.resolve(&catalog, name).map_err(|error| Error::Input(error.into_message()))?;
+        let connection = self
+            .context
+            .secrets
+            .resolve(&catalog, name)
+            .map_err(|error| Error::Input(error.into_message()))?;
         let client = connection.oauth().filter(|client| client.flow() == Flow::AuthorizationCode).cloned();
         let client = client.ok_or_else(|| {
             Error::Input(format!("a connection of type `{}` needs no consent of a person", connection.kind))
         })?;
-        let base = runtime.settings.public_url.as_deref().unwrap_or_default().trim_end_matches('/');
+        let base = self.context.settings.public_url.as_deref().unwrap_or_default().trim_end_matches('/');
         let redirect = format!("{base}{CALLBACK}");
         let consent = client.authorize(&redirect).map_err(|error| Error::Input(error.into_message()))?;
-        let now = runtime.clock.now();
+        let now = self.context.clock.now();
         let expires_at = now.checked_add(LOGIN_TIMEOUT).unwrap_or(Timestamp::MAX);
         let pending = PendingLogin {
             connection: name.to_owned(),
@@ -143,22 +145,21 @@ impl Runtime {
             redirect: redirect.clone(),
             expires_at,
         };
-        runtime.connections.logins.add(&consent.state, pending, now)?;
+        self.logins.add(&consent.state, pending, now)?;
         Ok(StartedLogin { url: consent.url.to_string(), redirect_url: redirect, expires_at })
     }
 
     /// Returns the state of the last login of a connection. Waits up to `wait` for its end; `None` if there was no
     /// login.
     pub async fn login_state(&self, name: &str, wait: Duration) -> Option<LoginState> {
-        let runtime = self;
-        let mut progress = runtime.connections.logins.watch(name)?;
+        let mut progress = self.logins.watch(name)?;
         tokio::select! {
             biased;
             ended = progress.wait_for(|state| *state != LoginState::Waiting) => {
                 ended.ok().map(|state| state.clone())
             }
-            () = runtime.clock.sleep_for(wait) => Some(LoginState::Waiting),
-            () = runtime.closing.cancelled() => Some(LoginState::Waiting),
+            () = self.context.clock.sleep_for(wait) => Some(LoginState::Waiting),
+            () = self.context.closing.cancelled() => Some(LoginState::Waiting),
         }
     }
 
@@ -168,21 +169,21 @@ impl Runtime {
     /// Returns a message for the person if the login is unknown or has expired, consent was denied, or no tokens were
     /// issued.
     pub async fn end_login(self: &Arc<Self>, answer: LoginCallback) -> Result<String, String> {
-        let runtime = self.clone();
+        let connections = self.clone();
         let state = answer.state.clone().unwrap_or_default();
-        let Some(pending) = runtime.connections.logins.take(&state, runtime.clock.now()) else {
+        let Some(pending) = connections.logins.take(&state, connections.context.clock.now()) else {
             return Err(
                 "this link has been used or is too old; begin again with `cogwork connections login`".into(),
             );
         };
         let name = pending.connection.clone();
         // A separate task, so that a closed browser does not interrupt the exchange of the single-use code.
-        let ending = runtime.tracker.spawn({
-            let runtime = runtime.clone();
-            async move { runtime.exchange(&pending, answer).await }
+        let ending = connections.context.tracker.spawn({
+            let connections = connections.clone();
+            async move { connections.exchange(&pending, answer).await }
         });
         let result = ending.await.unwrap_or_else(|_| Err("the daemon is stopping".to_owned()));
-        runtime.connections.logins.set_state(
+        connections.logins.set_state(
             &name,
             match &result {
                 Ok(()) => LoginState::Connected,
@@ -193,7 +194,7 @@ impl Runtime {
     }
 }
 
-impl Runtime {
+impl Connections {
     async fn exchange(self: &Arc<Self>, pending: &PendingLogin, answer: LoginCallback) -> Result<(), String> {
         let PendingLogin { connection, client, .. } = pending;
         if !client.accepts_issuer(answer.issuer.as_deref()) {
@@ -212,21 +213,22 @@ impl Runtime {
                 None => "the provider sent no code".to_owned(),
             });
         };
-        self.settings.redactor.add_secret(&code);
-        let issued = client.exchange(&self.http, &code, &pending.verifier, &pending.redirect).await;
-        let issued = issued.map_err(|error| error.error.redacted(&self.settings.redactor).into_message())?;
+        self.context.settings.redactor.add_secret(&code);
+        let issued = client.exchange(&self.context.http, &code, &pending.verifier, &pending.redirect).await;
+        let issued =
+            issued.map_err(|error| error.error.redacted(&self.context.settings.redactor).into_message())?;
         {
             let _alone = self.lock_connection(connection).await;
-            let grant = Grant::new(client, &issued, self.clock.now(), 0);
+            let grant = Grant::new(client, &issued, self.context.clock.now(), 0);
             self.keep_grant(connection, &grant).await.map_err(ActionError::into_message)?;
         }
         if client.has_sites() {
             // The site is looked up now, so that a wrong choice is reported at once.
             let tokens = tokens::Tokens::new(self.clone(), client.clone(), connection);
             if let Err(error) = tokens.site().await {
-                let error = error.redacted(&self.settings.redactor);
+                let error = error.redacted(&self.context.settings.redactor);
                 // The connection has tokens and no site, so its calls will fail: show that in the list of connections.
-                self.connections.note(connection, self.clock.now(), Some(&error));
+                self.note(connection, self.context.clock.now(), Some(&error));
                 return Err(error.into_message());
             }
         }

@@ -8,24 +8,21 @@ mod health;
 mod login;
 mod tokens;
 
-use std::cell::RefCell;
-use std::collections::HashMap;
 use std::sync::Arc;
 
 use connector::oauth::{Flow, OAuthClient, Site};
 use connector::{HostHealth, ResolvedConnection};
 use jiff::Timestamp;
 use model::action::{ActionError, ErrorKind};
-use model::automation::Automation;
 use serde::Serialize;
 use value::Reserved;
 
-use crate::context::Runtime;
+use crate::context::Context;
 use crate::error::Error;
-use crate::locks::KeyedLocks;
+use crate::locks::{KeyedLocks, StoreLock};
 use crate::memory::Share;
 use crate::vault::RowKind;
-use catalog::{Catalog, MissingSecret};
+use catalog::Catalog;
 use grant::Grant;
 pub use health::Health;
 pub use login::{LoginCallback, LoginState, StartedLogin};
@@ -84,29 +81,46 @@ pub enum ConnectionState {
 }
 
 /// Runtime state of all connections.
-#[derive(Default)]
-pub(crate) struct Connections {
+pub struct Connections {
+    context: Arc<Context>,
     health: health::HealthRegistry,
     logins: login::Logins,
     /// Per-connection locks around token refreshes.
-    pub(crate) refreshing: KeyedLocks,
+    refreshing: KeyedLocks,
 }
 
 impl Connections {
+    pub(crate) fn new(context: Arc<Context>) -> Self {
+        Self {
+            context,
+            health: health::HealthRegistry::default(),
+            logins: login::Logins::default(),
+            refreshing: KeyedLocks::default(),
+        }
+    }
+
     /// Records the result of a call with a connection.
     pub(crate) fn note(&self, name: &str, now: Timestamp, error: Option<&ActionError>) {
         self.health.record(name, now, error);
     }
 }
 
-impl Runtime {
+impl Connections {
+    /// Waits until nobody else renews the tokens of a connection, on any node.
+    async fn lock_connection(&self, name: &str) -> StoreLock {
+        let Context { store, clock, .. } = &*self.context;
+        StoreLock::take(&self.refreshing, store, &**clock, "connection", name).await
+    }
+
     /// Resolves a connection for requests, with tokens if its type uses them.
-    pub async fn connect(&self, catalog: &Catalog, name: &str) -> Result<ResolvedConnection, ActionError> {
-        let connection = self.secrets.resolve(catalog, name)?;
+    pub async fn connect(
+        self: &Arc<Self>,
+        catalog: &Catalog,
+        name: &str,
+    ) -> Result<ResolvedConnection, ActionError> {
+        let connection = self.context.secrets.resolve(catalog, name)?;
         let Some(client) = connection.oauth().cloned() else { return Ok(connection) };
-        let stopped = || ActionError::new(ErrorKind::Internal, "the daemon is stopping");
-        let runtime = self.this.upgrade().ok_or_else(stopped)?;
-        let tokens = Arc::new(Tokens::new(runtime, client.clone(), name));
+        let tokens = Arc::new(Tokens::new(self.clone(), client.clone(), name));
         let base = if client.has_sites() { client.site_base(&tokens.site().await?)? } else { None };
         Ok(connection.with_tokens(tokens, base))
     }
@@ -116,7 +130,7 @@ impl Runtime {
         let unreadable = |error: Error| {
             ActionError::new(ErrorKind::Connection, format!("the connection `{name}`: {error}"))
         };
-        let vault = self.vault.as_ref().ok_or_else(|| {
+        let vault = self.context.vault.as_ref().ok_or_else(|| {
             ActionError::new(
                 ErrorKind::Connection,
                 format!("the connection `{name}` has no tokens in a test"),
@@ -125,58 +139,35 @@ impl Runtime {
         let found = vault.read(RowKind::Connection, name).map_err(unreadable)?;
         let grant = found.and_then(|text| Grant::read(&text)).filter(|grant| grant.is_for(client));
         if let Some(grant) = &grant {
-            grant.hide(&self.settings.redactor);
+            grant.hide(&self.context.settings.redactor);
         }
         Ok(grant)
     }
 
     /// Stores a grant durably.
     async fn keep_grant(&self, name: &str, grant: &Grant) -> Result<(), ActionError> {
-        grant.hide(&self.settings.redactor);
+        grant.hide(&self.context.settings.redactor);
         let failed = |error: Error| {
             let message = format!(
                 "the tokens of the connection `{name}` cannot be kept, so they are not used: {error}"
             );
             ActionError::new(ErrorKind::Connection, message)
         };
-        let vault = self.vault().map_err(failed)?;
+        let vault = self.context.vault().map_err(failed)?;
         let text = grant.write();
-        let written = vault.put(RowKind::Connection, name, &text, self.clock.now()).await;
+        let written = vault.put(RowKind::Connection, name, &text, self.context.clock.now()).await;
         if let Err(Error::Store(error)) = &written {
-            self.lost(error);
+            self.context.lost(error);
         }
         written.map_err(failed)
     }
 }
 
-impl Runtime {
-    /// Reports the files that reference secrets that are not set, one report per file.
-    #[must_use]
-    pub fn missing_secrets(&self) -> Vec<text::diagnostic::Report> {
-        let secrets = &self.secrets;
-        self.catalog().missing_secrets(&|secret| secrets.is_set(secret))
-    }
-
-    /// The unset secrets that these automations require, each with the secrets of its connections.
-    #[must_use]
-    pub fn missing_secrets_of<'a>(
-        &self,
-        automations: impl IntoIterator<Item = &'a Automation>,
-    ) -> Vec<Vec<MissingSecret>> {
-        let catalog = self.catalog();
-        // Many automations share a secret, and a look for one may read a file.
-        let known = RefCell::new(HashMap::new());
-        let is_set = |name: &str| {
-            *known.borrow_mut().entry(name.to_owned()).or_insert_with(|| self.secrets.is_set(name))
-        };
-        let missing = |automation| catalog.missing_secrets_of_automation(automation, &is_set);
-        automations.into_iter().map(missing).collect()
-    }
-
+impl Connections {
     /// Lists the connections in force with their state.
     #[must_use]
-    pub fn connections(&self) -> Vec<ConnectionReport> {
-        let (catalog, hosts) = (self.catalog(), self.hosts());
+    pub fn reports(&self) -> Vec<ConnectionReport> {
+        let (catalog, hosts) = (self.context.catalog(), self.hosts());
         let names = catalog.connections().map(|connection| connection.name.as_str());
         names.filter_map(|name| self.report(&catalog, name, &hosts)).collect()
     }
@@ -184,9 +175,8 @@ impl Runtime {
     /// Lists the called hosts with rate limits and availability. Secrets are masked.
     #[must_use]
     pub fn hosts(&self) -> Vec<HostHealth> {
-        let runtime = self;
         let hidden = |mut host: HostHealth| {
-            let redactor = &runtime.settings.redactor;
+            let redactor = &self.context.settings.redactor;
             let limits = host.rate_limit.iter_mut();
             let limits = limits.flat_map(|limit| {
                 [&mut limit.limit, &mut limit.remaining, &mut limit.reset, &mut limit.reason]
@@ -196,30 +186,30 @@ impl Runtime {
             }
             host
         };
-        runtime.http.health().into_iter().map(hidden).collect()
+        self.context.http.health().into_iter().map(hidden).collect()
     }
 
     /// Describes one connection; `None` if there is none of this name.
     #[must_use]
     pub fn connection(&self, name: &str) -> Option<ConnectionReport> {
-        self.report(&self.catalog(), name, &self.hosts())
+        self.report(&self.context.catalog(), name, &self.hosts())
     }
 
     fn report(&self, catalog: &Catalog, name: &str, hosts: &[HostHealth]) -> Option<ConnectionReport> {
-        let runtime = self;
         let connection = catalog.connection(name)?;
         let kind = catalog.registry().connection_type(&connection.kind);
         let used_by = catalog.users_of(name);
-        let health = runtime.connections.health.get(name);
+        let health = self.health.get(name);
         let hosts: Vec<HostHealth> =
             hosts.iter().filter(|host| host.connection.as_deref() == Some(name)).cloned().collect();
-        let now = runtime.clock.now();
+        let now = self.context.clock.now();
         let is_closed = hosts.iter().any(|host| host.open_until.is_some_and(|until| now < until));
         let mut state = if is_closed { ConnectionState::Failing } else { health.state() };
         let (mut expires_at, mut site) = (None, None);
         if kind.is_some_and(connector::ConnectionType::has_tokens) {
-            let client = runtime.secrets.resolve(catalog, name).ok().and_then(|found| found.oauth().cloned());
-            let grant = client.as_ref().and_then(|client| runtime.grant(name, client).ok().flatten());
+            let client =
+                self.context.secrets.resolve(catalog, name).ok().and_then(|found| found.oauth().cloned());
+            let grant = client.as_ref().and_then(|client| self.grant(name, client).ok().flatten());
             let asks = client.as_ref().is_none_or(|client| client.flow() == Flow::AuthorizationCode);
             if asks && grant.as_ref().is_none_or(|grant| grant.is_lost()) {
                 state = ConnectionState::NeedsLogin;
@@ -233,7 +223,8 @@ impl Runtime {
             description: connection.description.clone(),
             path: connection.source.path().to_owned(),
             file_error: catalog.error_of(connection.source.path()),
-            missing_secrets: catalog.missing_secrets_of(connection, &|secret| runtime.secrets.is_set(secret)),
+            missing_secrets: catalog
+                .missing_secrets_of(connection, &|secret| self.context.secrets.is_set(secret)),
             used_by,
             state,
             health,
@@ -248,8 +239,8 @@ impl Runtime {
     /// # Errors
     /// Returns an error if there is no such connection, or its type declares no test. A failed call is part of the
     /// result.
-    pub async fn test_connection(&self, name: &str) -> Result<ConnectionTest, Error> {
-        let (catalog, runtime) = (self.catalog(), self);
+    pub async fn test_connection(self: &Arc<Self>, name: &str) -> Result<ConnectionTest, Error> {
+        let catalog = self.context.catalog();
         let connection = catalog.connection(name).ok_or_else(|| unknown_connection(&catalog, name))?;
         let kind = catalog.registry().connection_type(&connection.kind);
         let Some(test) = kind.and_then(|kind| kind.test()) else {
@@ -261,25 +252,25 @@ impl Runtime {
         })?;
         let inputs = connector::check_inputs(action.spec(), &test.with, &Reserved::nothing())
             .map_err(|error| Error::Input(error.into_message()))?;
-        let (began, share) = (runtime.clock.now(), Share::default());
+        let (began, share) = (self.context.clock.now(), Share::default());
         let called = async {
-            let connection = runtime.connect(&catalog, name).await?;
+            let connection = self.connect(&catalog, name).await?;
             let call = connector::Call {
                 inputs: &inputs,
                 connection: Some(&connection),
                 idempotency_key: "",
                 memory: &Reserved::nothing(),
-                answers: &runtime.answer_memory(&share),
-                http: &runtime.http,
+                answers: &self.context.answer_memory(&share),
+                http: &self.context.http,
                 debug: false,
                 log: &NoLog,
                 trace: None,
             };
             action.call(call).await
         };
-        let error = called.await.err().map(|error| error.redacted(&runtime.settings.redactor));
-        let now = runtime.clock.now();
-        runtime.connections.note(name, now, error.as_ref());
+        let error = called.await.err().map(|error| error.redacted(&self.context.settings.redactor));
+        let now = self.context.clock.now();
+        self.note(name, now, error.as_ref());
         let took = now.as_millisecond() - began.as_millisecond();
         Ok(ConnectionTest {
             action: test.action.clone(),

@@ -7,19 +7,19 @@ use connector::oauth::{Flow, OAuthClient, Site, TokenError, TokenSet, TokenSourc
 use model::action::{ActionError, ErrorKind};
 use value::Secret;
 
+use super::Connections;
 use super::grant::Grant;
-use crate::context::Runtime;
 
 /// Token source of a connection.
 pub(super) struct Tokens {
-    runtime: Arc<Runtime>,
+    connections: Arc<Connections>,
     client: Arc<OAuthClient>,
     name: String,
 }
 
 impl Tokens {
-    pub(super) fn new(runtime: Arc<Runtime>, client: Arc<OAuthClient>, name: &str) -> Self {
-        Self { runtime, client, name: name.to_owned() }
+    pub(super) fn new(connections: Arc<Connections>, client: Arc<OAuthClient>, name: &str) -> Self {
+        Self { connections, client, name: name.to_owned() }
     }
 
     /// Returns the site for requests. Looks it up once for each grant and choice of inputs.
@@ -30,7 +30,7 @@ impl Tokens {
             return Ok(site);
         }
         let mut token = self.token().await?;
-        let http = &self.runtime.http;
+        let http = &self.connections.context.http;
         let mut found = self.client.find_site(http, &token).await;
         if let Err(error) = &found
             && error.status == Some(401)
@@ -40,16 +40,16 @@ impl Tokens {
             found = self.client.find_site(http, &token).await;
         }
         let site = found?.ok_or_else(|| self.refuse("its type has no sites"))?;
-        let _alone = self.runtime.lock_connection(&self.name).await;
-        let read_only = self.runtime.vault.as_ref().is_some_and(|vault| vault.is_read_only());
+        let _alone = self.connections.lock_connection(&self.name).await;
+        let read_only = self.connections.context.vault.as_ref().is_some_and(|vault| vault.is_read_only());
         if let Some(grant) = self.grant()?.filter(|_| !read_only) {
-            self.runtime.keep_grant(&self.name, &grant.with_site(&self.client, site.clone())).await?;
+            self.connections.keep_grant(&self.name, &grant.with_site(&self.client, site.clone())).await?;
         }
         Ok(site)
     }
 
     fn grant(&self) -> Result<Option<Grant>, ActionError> {
-        self.runtime.grant(&self.name, &self.client)
+        self.connections.grant(&self.name, &self.client)
     }
 
     /// Returns the grant. Fails if a person must log in first.
@@ -71,11 +71,11 @@ impl Tokens {
     /// Refreshes the token, one caller at a time. `refused` is the token that the remote system rejected, if any. A
     /// caller that waited for another refresh gets its result.
     async fn renew(&self, refused: Option<&Secret>) -> Result<Option<Secret>, ActionError> {
-        let _alone = self.runtime.lock_connection(&self.name).await;
+        let _alone = self.connections.lock_connection(&self.name).await;
         // Another node may have renewed it.
-        self.runtime.reread_secrets().await.map_err(|error| self.refuse(&error.to_string()))?;
+        self.connections.context.reread_secrets().await.map_err(|error| self.refuse(&error.to_string()))?;
         let grant = self.usable()?;
-        let now = self.runtime.clock.now();
+        let now = self.connections.context.clock.now();
         if let Some(grant) = &grant {
             let access = grant.access();
             let is_fresh = match refused {
@@ -86,7 +86,7 @@ impl Tokens {
                 return Ok(Some(access));
             }
         }
-        if self.runtime.vault.as_ref().is_some_and(|vault| vault.is_read_only()) {
+        if self.connections.context.vault.as_ref().is_some_and(|vault| vault.is_read_only()) {
             // The provider would invalidate the old refresh token, and the new one could not be stored.
             return match (refused, &grant) {
                 (Some(_), _) => Ok(None),
@@ -97,9 +97,11 @@ impl Tokens {
             };
         }
         let issued = match (self.client.flow(), grant.as_ref().and_then(Grant::refresh)) {
-            (Flow::ClientCredentials, _) => self.client.client_credentials(&self.runtime.http).await,
+            (Flow::ClientCredentials, _) => {
+                self.client.client_credentials(&self.connections.context.http).await
+            }
             (Flow::AuthorizationCode, Some(refresh)) => {
-                self.client.refresh(&self.runtime.http, &refresh).await
+                self.client.refresh(&self.connections.context.http, &refresh).await
             }
             (Flow::AuthorizationCode, None) => return self.without_refresh(grant.as_ref(), refused).await,
         };
@@ -112,12 +114,12 @@ impl Tokens {
     /// Stores the new tokens before they are used. After a crash in between the old refresh token remains, which most
     /// providers accept again within a grace period.
     async fn keep(&self, issued: &TokenSet, before: Option<&Grant>) -> Result<Secret, ActionError> {
-        let fresh = Grant::new(&self.client, issued, self.runtime.clock.now(), random_byte());
+        let fresh = Grant::new(&self.client, issued, self.connections.context.clock.now(), random_byte());
         let fresh = match before {
             Some(before) => fresh.with_site_of(before),
             None => fresh,
         };
-        self.runtime.keep_grant(&self.name, &fresh).await?;
+        self.connections.keep_grant(&self.name, &fresh).await?;
         tracing::debug!(connection = self.name, "has a new token");
         Ok(fresh.access())
     }
@@ -132,12 +134,12 @@ impl Tokens {
         let Some(grant) = grant else { return Err(error) };
         if consent_needed && self.client.flow() == Flow::AuthorizationCode {
             tracing::warn!(connection = self.name, "somebody has to connect it again");
-            self.runtime.keep_grant(&self.name, &grant.without_tokens(&error.message)).await?;
+            self.connections.keep_grant(&self.name, &grant.without_tokens(&error.message)).await?;
             return Err(error);
         }
         // The provider is unavailable: use the current token until it expires.
         match refused {
-            None if grant.is_alive(self.runtime.clock.now()) => Ok(Some(grant.access())),
+            None if grant.is_alive(self.connections.context.clock.now()) => Ok(Some(grant.access())),
             _ => Err(error),
         }
     }
@@ -149,14 +151,14 @@ impl Tokens {
         refused: Option<&Secret>,
     ) -> Result<Option<Secret>, ActionError> {
         let Some(grant) = grant else { return Ok(None) };
-        if refused.is_none() && grant.is_alive(self.runtime.clock.now()) {
+        if refused.is_none() && grant.is_alive(self.connections.context.clock.now()) {
             return Ok(Some(grant.access()));
         }
         let message = format!(
             "the connection `{}` cannot be used: its token has ended and it was given none to renew it with (`offline_access` asks for one); connect again with `cogwork connections login {}`",
             self.name, self.name
         );
-        self.runtime.keep_grant(&self.name, &grant.without_tokens(&message)).await?;
+        self.connections.keep_grant(&self.name, &grant.without_tokens(&message)).await?;
         Err(ActionError::new(ErrorKind::Connection, message))
     }
 
@@ -171,7 +173,7 @@ impl Tokens {
 #[async_trait]
 impl TokenSource for Tokens {
     async fn token(&self) -> Result<Secret, ActionError> {
-        let now = self.runtime.clock.now();
+        let now = self.connections.context.clock.now();
         if let Some(grant) = self.usable()?
             && !grant.is_due(now)
             && grant.is_alive(now)

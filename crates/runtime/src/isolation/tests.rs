@@ -17,8 +17,9 @@ use tokio::sync::{Notify, watch};
 use value::{Map, Value};
 
 use super::*;
-use crate::context::{Runtime, RuntimeParts};
+use crate::context::RuntimeParts;
 use crate::doubles::{Doubles, StubRequest};
+use crate::runtime::Runtime;
 use crate::{AcceptOptions, ManualClock, Secret, Settings, Start};
 
 /// The behaviour of a call of an automation.
@@ -179,7 +180,7 @@ impl Stage {
             vault: None,
             doubles: Some(self.double.clone()),
         });
-        runtime.recover_unfinished().await.expect("it is read back");
+        runtime.admission.recover_unfinished().await.expect("it is read back");
         runtime.start_tasks();
         runtime
     }
@@ -204,14 +205,14 @@ async fn run(engine: &Arc<Runtime>, automation: &str) -> ExecutionId {
     let start = Start { payload: Payload::manual(Map::new()), origin: Origin::Manual };
     let id = model::AutomationId::parse(automation).expect("an id");
     {
-        let catalog = engine.catalog();
+        let catalog = engine.context.catalog();
         let deployment = catalog.get(&id).expect("it is in force").clone();
-        engine.accept(&deployment, start, AcceptOptions::default()).await.expect("it starts").id
+        engine.admission.accept(&deployment, start, AcceptOptions::default()).await.expect("it starts").id
     }
 }
 
 async fn status(engine: &Arc<Runtime>, id: ExecutionId) -> &'static str {
-    let outcome = engine.wait(id).await.expect("it ends");
+    let outcome = engine.admission.wait(id).await.expect("it ends");
     if let Outcome::Stuck { error } = &outcome {
         assert!(error.message.contains("died 5 times"), "{}", error.message);
     }
@@ -256,7 +257,8 @@ fn a_bystander_that_waited_for_the_network_while_a_poison_killed_the_daemon_six_
             stage.called("bystander").await;
             let poison = status(&engine, ids[1]).await;
             stage.release();
-            let events = engine.store.events(ids[0]).await.expect("they are read").expect("it is there");
+            let events =
+                engine.context.store.events(ids[0]).await.expect("they are read").expect("it is there");
             let counted = events.iter().filter(|event| matches!(event, Event::Resumed { waited: false, .. }));
             assert_eq!(counted.count(), 0, "no crash counts against it");
             [status(&engine, ids[0]).await, poison]
@@ -332,7 +334,7 @@ fn a_suspect_that_suspends_lets_the_next_go_on() {
         assert!(ended.is_none());
     }
     let ended = stage.process(async |engine| {
-        let isolation = engine.isolation.clone();
+        let isolation = engine.context.isolation.clone();
         assert_eq!(isolation.state().suspects.len(), 2, "both are suspects");
         assert_eq!(status(&engine, ids[0]).await, "succeeded");
         while engine.status().resting == 0 {
@@ -369,7 +371,7 @@ fn a_suspect_that_waits_for_a_permit_calls_or_is_cancelled_delays_no_other_execu
     let ended = stage.process(async |engine| {
         let second = run(&engine, "holder").await;
         stage.called("cancelled").await;
-        assert!(engine.cancel(ids[0], "enough").await.expect("it is there"));
+        assert!(engine.admission.cancel(ids[0], "enough").await.expect("it is there"));
         let mut statuses = Vec::new();
         for id in ids.iter().chain([&second]) {
             statuses.push(status(&engine, *id).await);

@@ -48,14 +48,14 @@ impl Run {
         for (key, written) in &named {
             check_key(key).map_err(|message| Exit::Failed(ActionError::new(ErrorKind::Input, message)))?;
             if *written {
-                let lock = self.runtime.lock_state(&scope, key).await;
+                let lock = self.context.lock_state(&scope, key).await;
                 locked.push(LockedKey { key: Arc::from(*key), expected: None, lock });
             }
         }
         let keys: Vec<String> = named.iter().map(|(key, _)| (*key).to_owned()).collect();
-        let entries = self.runtime.store.read_states(&scope, &keys).await;
+        let entries = self.context.store.read_states(&scope, &keys).await;
         let entries = entries.map_err(|error| self.store_failed(error))?;
-        let now = self.runtime.clock.now();
+        let now = self.context.clock.now();
         let mut values = Vec::with_capacity(keys.len());
         for (key, entry) in keys.into_iter().zip(entries) {
             if let Some(locked) = locked.iter_mut().find(|locked| *locked.key == *key) {

@@ -21,9 +21,9 @@ impl Run {
             by: Some(format!("execution {}", self.journal.id())),
         };
         let (sender, may_repeat) = (self.journal.id(), self.journal.may_have_begun(key));
-        match self.runtime.deliver_event(signal, Some(sender), may_repeat).await {
+        match self.starter.clone().emit(signal, sender, may_repeat).await {
             Ok(sent) => Ok(Value::from(Map::from_iter([("delivered", sent.delivered)]))),
-            Err(Error::Closing) if !self.runtime.accepting() => Err(Exit::ShuttingDown),
+            Err(Error::Closing) if !self.context.accepting() => Err(Exit::ShuttingDown),
             // The step is repeated, and the steps that have the event already know it.
             Err(Error::Store(error)) => Err(Exit::StoreFailed(Arc::new(error))),
             Err(error) => Err(Exit::Failed(ActionError::new(ErrorKind::Internal, error.to_string()))),

@@ -9,7 +9,7 @@ mod values;
 use catalog::NativeAction;
 use value::{Map, Value};
 
-use crate::run::{Context, Exit, Run};
+use crate::run::{Exit, Frame, Run};
 
 pub(crate) use code_state::CodeState;
 pub use values::{StateScope, StateValue};
@@ -21,11 +21,11 @@ impl Run {
         native: NativeAction,
         inputs: &Map,
         key: &str,
-        context: &Context,
+        frame: &Frame,
     ) -> Result<Value, Exit> {
         match native {
             NativeAction::State(verb) => self.state_action(verb, inputs).await,
-            NativeAction::Files(verb) => self.files_action(verb, inputs, key, context).await,
+            NativeAction::Files(verb) => self.files_action(verb, inputs, key, frame).await,
             NativeAction::Emit => self.emit_action(inputs, key).await,
         }
     }

@@ -15,9 +15,9 @@ use crate::run::{Exit, Run};
 impl Run {
     /// Reads the existing values of these keys from the Automation's own state.
     pub(crate) async fn read_state(&self, keys: &[String]) -> Result<Value, Exit> {
-        let found = self.runtime.store.read_states(&self.state_scope("automation"), keys).await;
+        let found = self.context.store.read_states(&self.state_scope("automation"), keys).await;
         let found = found.map_err(|error| self.store_failed(error))?;
-        let now = self.runtime.clock.now();
+        let now = self.context.clock.now();
         let mut state = Map::with_capacity(keys.len());
         for (key, entry) in keys.iter().zip(found) {
             if let Some(entry) = entry.filter(|entry| is_alive(entry, now)) {
@@ -33,14 +33,14 @@ impl Run {
         let scope = self.state_scope(scope);
         let failed = |error| Exit::Failed(error);
         check_key(key).map_err(|message| failed(ActionError::new(ErrorKind::Input, message)))?;
-        let now = self.runtime.clock.now();
+        let now = self.context.clock.now();
         let expires_at = text("ttl").map(|ttl| expiry(ttl, now)).transpose().map_err(failed)?;
         // Writers of one key are serialised until their commit.
         let lock = match verb {
             StateAction::Get => None,
-            _ => Some(self.runtime.lock_state(&scope, key).await),
+            _ => Some(self.context.lock_state(&scope, key).await),
         };
-        let entry = self.runtime.store.read_state(&scope, key).await;
+        let entry = self.context.store.read_state(&scope, key).await;
         let entry = entry.map_err(|error| self.store_failed(error))?;
         let expected = entry.as_ref().map(|entry| entry.version);
         let alive = entry.filter(|entry| is_alive(entry, now));

@@ -9,8 +9,9 @@ use store::{StateEntry, StateRow, StateWrite};
 use value::Value;
 
 use super::state::{check_key, check_size, is_alive, scope_name};
-use crate::context::Runtime;
+use crate::context::Context;
 use crate::error::Error;
+use crate::locks::StoreLock;
 
 /// Text form of the shared scope.
 const SHARED: &str = "shared";
@@ -67,15 +68,14 @@ impl StateValue {
     }
 }
 
-impl Runtime {
+impl Context {
     /// Reads a value; `None` if there is none.
     ///
     /// # Errors
     /// Returns an error if the store fails.
     pub async fn read_state(&self, scope: &StateScope, key: &str) -> Result<Option<StateValue>, Error> {
-        let runtime = self;
-        let entry = runtime.store.read_state(&scope.name(), key).await?;
-        let entry = entry.filter(|entry| is_alive(entry, runtime.clock.now()));
+        let entry = self.store.read_state(&scope.name(), key).await?;
+        let entry = entry.filter(|entry| is_alive(entry, self.clock.now()));
         Ok(entry.map(|entry| StateValue::new(key.to_owned(), entry)))
     }
 
@@ -90,12 +90,11 @@ impl Runtime {
         after: Option<&str>,
         limit: u32,
     ) -> Result<(Vec<StateValue>, Option<String>), Error> {
-        let runtime = self;
-        let (name, now) = (scope.name(), runtime.clock.now());
-        let page = runtime.store.list_state(&name, after, limit).await?;
+        let (name, now) = (scope.name(), self.clock.now());
+        let page = self.store.list_state(&name, after, limit).await?;
         let mut next = page.last().map(|last| last.key.clone());
         if let Some(last) = &next
-            && runtime.store.list_state(&name, Some(last), 1).await?.is_empty()
+            && self.store.list_state(&name, Some(last), 1).await?.is_empty()
         {
             next = None;
         }
@@ -132,7 +131,13 @@ impl Runtime {
     }
 }
 
-impl Runtime {
+impl Context {
+    /// Waits until no other writer of a value of the state is between its read and its commit, on any node.
+    pub(crate) async fn lock_state(&self, scope: &str, key: &str) -> StoreLock {
+        let name = format!("{scope}\n{key}");
+        StoreLock::take(&self.state_locks, &self.store, &*self.clock, "state", &name).await
+    }
+
     /// Replaces or deletes a value. Returns true if it existed.
     async fn replace_state(
         &self,

@@ -7,9 +7,8 @@ use std::time::Duration;
 
 use store::{News, NodeId};
 
-use super::LOOK;
+use super::{LOOK, Peers};
 use crate::clock::MonotonicTime;
-use crate::context::Runtime;
 use crate::error::Error;
 
 /// The time that an execution waits for a slot here before other nodes are asked.
@@ -44,49 +43,49 @@ impl Promised {
     }
 }
 
-impl Runtime {
+impl Peers {
     /// Asks the other nodes for free slots while executions wait here that they can run as well, until the engine stops.
     pub(crate) async fn share_backlog(self: Arc<Self>) {
-        let Some(node) = self.store.node() else { return };
+        let Some(node) = self.context.store.node() else { return };
         loop {
             let mut pause = FIRST_ASK;
             while self.admission.movable_count() > 0 {
                 tokio::select! {
                     biased;
-                    () = self.closing.cancelled() => return,
-                    () = self.peers.given.notified() => {
+                    () = self.context.closing.cancelled() => return,
+                    () = self.given.notified() => {
                         pause = NEXT_ASK;
                         continue;
                     }
-                    () = self.clock.sleep_for(pause) => {}
+                    () = self.context.clock.sleep_for(pause) => {}
                 }
                 let count = self.admission.movable_count();
                 if count > 0 {
-                    self.store.tell(None, News::Backlog { node, count });
+                    self.context.store.tell(None, News::Backlog { node, count });
                 }
                 pause = (pause * 2).min(LOOK);
             }
             tokio::select! {
                 biased;
-                () = self.closing.cancelled() => return,
-                () = self.peers.backlog.notified() => {}
+                () = self.context.closing.cancelled() => return,
+                () = self.admission.joined.notified() => {}
             }
         }
     }
 
     /// Tells a node with a backlog how many executions this one has room for.
     pub(super) fn offer_room(&self, to: NodeId, count: usize) {
-        let Some(node) = self.store.node().filter(|own| *own != to) else { return };
-        if !self.accepting() || !self.store.may_act() {
+        let Some(node) = self.context.store.node().filter(|own| *own != to) else { return };
+        if !self.context.accepting() || !self.context.store.may_act() {
             return;
         }
-        let now = self.clock.monotonic_now();
-        let mut promised = self.peers.promised.lock().unwrap_or_else(PoisonError::into_inner);
+        let now = self.context.clock.monotonic_now();
+        let mut promised = self.promised.lock().unwrap_or_else(PoisonError::into_inner);
         let free = self.admission.free_slots().saturating_sub(promised.count(now));
         let room = free.min(count).min(MAX_GIVEN);
         if room > 0 {
             promised.add(room, now);
-            self.store.tell(Some(to), News::Room { node, count: room });
+            self.context.store.tell(Some(to), News::Room { node, count: room });
         }
     }
 
@@ -97,7 +96,7 @@ impl Runtime {
         if ids.is_empty() {
             return Ok(());
         }
-        let (kept, result): (HashSet<_>, _) = match self.store.give(node, ids.clone()).await {
+        let (kept, result): (HashSet<_>, _) = match self.context.store.give(node, ids.clone()).await {
             Ok(kept) => (kept.into_iter().collect(), Ok(())),
             // The engine stops. None of them may begin here, since the other node may have it.
             Err(error) if error.outcome_unknown() => return Err(error.into()),
@@ -106,13 +105,13 @@ impl Runtime {
         };
         let given = ids.len() - kept.len();
         if given > 0 {
-            self.store.tell(Some(node), News::Handed);
-            self.peers.given.notify_one();
+            self.context.store.tell(Some(node), News::Handed);
+            self.given.notify_one();
         }
         for (id, reason) in self.admission.end_leaving(leaving, &kept) {
-            let runtime = self.clone();
-            self.tracker.spawn(async move {
-                if let Err(error) = runtime.cancel(id, &reason).await {
+            let peers = self.clone();
+            self.context.tracker.spawn(async move {
+                if let Err(error) = peers.admission.cancel(id, &reason).await {
                     tracing::warn!(%id, %error, "an execution that goes on at another daemon could not be cancelled");
                 }
             });

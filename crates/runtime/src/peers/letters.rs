@@ -1,19 +1,19 @@
 //! Letters: requests to the node that has an execution or a shard. A letter stays in the store until that node, or the next one that
 //! has the execution or the shard, has answered it. So an answer that a person gave, and that was confirmed, is never lost.
 
-use std::sync::{Arc, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
-use async_trait::async_trait;
 use model::automation::AutomationId;
 use model::execution::{Event, ExecutionId, Signal};
 use serde::{Deserialize, Serialize};
 use store::{Letter, LetterState, News, NodeId, Recipient, Shard};
+use tokio::sync::Notify;
 
-use crate::admission::SignalError;
-use crate::context::Runtime;
+use crate::api::SignalError;
+use crate::context::Context;
 use crate::error::Error;
-use crate::run::Delivery;
+use crate::recent_events::Delivery;
 
 /// The time that a sender waits for a reply.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -23,17 +23,10 @@ const LONGEST_LOOK: Duration = Duration::from_secs(2);
 /// The time after the end of an execution in which its owner can still write a reply.
 const LAST_WORDS: Duration = Duration::from_secs(3);
 
-/// Answers the requests of other nodes about the shards of this one.
-#[async_trait]
-pub trait ShardRequests: Send + Sync {
-    /// Returns the reply. `None` if this node cannot answer now: the request is repeated, here or at the next owner of the shard.
-    async fn answer(&self, request: &[u8]) -> Option<Vec<u8>>;
-}
-
 /// A request to the owner of an execution.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-enum Request {
+pub(super) enum Request {
     /// Deliver a signal to a waiting step.
     Signal {
         step: String,
@@ -50,7 +43,7 @@ enum Request {
 /// The reply to a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-enum Reply {
+pub(super) enum Reply {
     /// It is done.
     Done,
     /// The signal was delivered before.
@@ -61,7 +54,18 @@ enum Reply {
     TooMany,
 }
 
-impl Runtime {
+/// Sends letters to other nodes and waits for their replies.
+pub(crate) struct Letters {
+    context: Arc<Context>,
+    /// Notified when replies may have come.
+    pub(super) replies: Notify,
+}
+
+impl Letters {
+    pub(crate) fn new(context: Arc<Context>) -> Self {
+        Self { context, replies: Notify::new() }
+    }
+
     /// Delivers a signal to an execution of another node. It is durable when this returns; false if it was delivered before.
     pub(crate) async fn deliver_elsewhere(
         &self,
@@ -105,14 +109,14 @@ impl Runtime {
     ///
     /// # Errors
     /// The owner did not answer, the engine stops, or the store failed.
-    pub async fn ask_shard(
+    pub(super) async fn ask_shard(
         &self,
         automation: &AutomationId,
         request: Vec<u8>,
         patience: Duration,
     ) -> Result<Vec<u8>, Error> {
         let shard = Shard::of(automation);
-        let nodes = self.store.nodes().await?;
+        let nodes = self.context.store.nodes().await?;
         let owner = nodes.iter().find(|node| !node.dead && node.shards.contains(shard)).map(|node| node.id);
         let reply = self.send_and_wait(owner, Recipient::Shard(shard), request, patience).await?;
         reply.ok_or(Error::Unanswered)
@@ -140,26 +144,26 @@ impl Runtime {
         body: Vec<u8>,
         patience: Duration,
     ) -> Result<Option<Vec<u8>>, Error> {
-        let sender = self.store.node().ok_or(Error::Unanswered)?;
+        let sender = self.context.store.node().ok_or(Error::Unanswered)?;
         let letter = Letter { id: store::random()?, to, sender, body };
-        self.store.send_letter(letter.clone()).await?;
+        self.context.store.send_letter(letter.clone()).await?;
         if owner.is_some() {
-            self.store.tell(owner, News::Letter);
+            self.context.store.tell(owner, News::Letter);
         }
         let reply = self.reply_to(&letter, patience).await;
-        self.store.delete_letter(&letter).await?;
+        self.context.store.delete_letter(&letter).await?;
         reply
     }
 
     async fn reply_to(&self, letter: &Letter, patience: Duration) -> Result<Option<Vec<u8>>, Error> {
-        let give_up = self.clock.monotonic_now().after(patience);
+        let give_up = self.context.clock.monotonic_now().after(patience);
         let (mut pause, mut ended_until) = (FIRST_LOOK, None);
         loop {
-            let replied = self.peers.replies.notified();
+            let replied = self.replies.notified();
             tokio::pin!(replied);
             replied.as_mut().enable();
-            let now = self.clock.monotonic_now();
-            match self.store.letter_state(letter).await? {
+            let now = self.context.clock.monotonic_now();
+            match self.context.store.letter_state(letter).await? {
                 LetterState::Answered(body) => return Ok(Some(body)),
                 LetterState::Ended if now >= *ended_until.get_or_insert(now.after(LAST_WORDS)) => {
                     return Ok(None);
@@ -169,74 +173,10 @@ impl Runtime {
             }
             tokio::select! {
                 biased;
-                () = self.closing.cancelled() => return Err(Error::Closing),
+                () = self.context.closing.cancelled() => return Err(Error::Closing),
                 () = replied => {}
-                () = self.clock.sleep_for(pause) => pause = (pause * 2).min(LONGEST_LOOK),
+                () = self.context.clock.sleep_for(pause) => pause = (pause * 2).min(LONGEST_LOOK),
             }
         }
-    }
-
-    /// Answers the letters to executions and shards of this node, each in a task of its own.
-    pub(super) async fn answer_letters(self: &Arc<Self>) -> Result<(), Error> {
-        for letter in self.store.letters().await? {
-            let is_new =
-                self.peers.answering.lock().unwrap_or_else(PoisonError::into_inner).insert(letter.id);
-            if is_new {
-                let runtime = self.clone();
-                self.tracker.spawn(async move {
-                    runtime.answer_letter(&letter).await;
-                    runtime.peers.answering.lock().unwrap_or_else(PoisonError::into_inner).remove(&letter.id);
-                });
-            }
-        }
-        Ok(())
-    }
-
-    async fn answer_letter(self: &Arc<Self>, letter: &Letter) {
-        // Without a reply it is found again, here or by the next owner.
-        let reply = match letter.to {
-            Recipient::Execution(id) => match self.handle(id, letter).await {
-                Some(reply) => serde_json::to_vec(&reply).ok(),
-                None => None,
-            },
-            Recipient::Shard(_) => match self.peers.shard_requests.get() {
-                Some(requests) => requests.answer(&letter.body).await,
-                None => None,
-            },
-        };
-        let Some(body) = reply else { return };
-        if let Err(error) = self.store.answer_letters(vec![(letter.clone(), body)]).await {
-            return self.lost(&error);
-        }
-        self.store.tell(Some(letter.sender), News::Reply);
-    }
-
-    async fn handle(self: &Arc<Self>, id: ExecutionId, letter: &Letter) -> Option<Reply> {
-        if !self.admission.has(id) {
-            // It is on its way into the table of this node, or out of it.
-            return None;
-        }
-        let request = serde_json::from_slice(&letter.body);
-        let request = request
-            .inspect_err(|error| tracing::error!(%id, %error, "a letter of another daemon cannot be read"));
-        Some(match request.ok()? {
-            Request::Signal { step, signal, key } => {
-                match self.deliver(id, step, Delivery { signal, key }).await {
-                    Ok(true) => Reply::Done,
-                    Ok(false) => Reply::Known,
-                    Err(SignalError::TooMany) => Reply::TooMany,
-                    Err(SignalError::Engine(_)) => return None,
-                    Err(_) => Reply::NotWaiting,
-                }
-            }
-            Request::Cancel { reason } => match self.admission.cancel(self, id, &reason) {
-                true => Reply::Done,
-                false => Reply::NotWaiting,
-            },
-            Request::Note { event } => {
-                self.record_event(id, event);
-                Reply::Done
-            }
-        })
     }
 }

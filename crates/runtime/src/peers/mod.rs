@@ -5,47 +5,49 @@
 //! letter ([`letters`]). Where a process has its store to itself, all of this does nothing.
 
 mod backlog;
+mod balance;
+mod details;
+mod incoming;
 mod letters;
 mod shards;
 #[cfg(test)]
 mod tests;
 
 use std::collections::HashSet;
+use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::Duration;
 
+use model::automation::AutomationId;
 use model::execution::{ExecutionId, Status};
 use store::{HandedExecution, Load, News, NodeId, Store};
 use tokio::sync::Notify;
 
-use crate::admission::Handed;
-use crate::context::Runtime;
+use crate::admission::{Admission, Handed};
+use crate::api::Progress;
+use crate::context::Context;
 use crate::error::Error;
-use crate::run::Progress;
 use backlog::Promised;
-pub use letters::ShardRequests;
+pub use incoming::ShardRequests;
+pub(crate) use letters::Letters;
 pub use shards::{ShardHold, Shards};
 
 /// The time between two looks at what hints may have missed.
 const LOOK: Duration = Duration::from_secs(2);
 /// The most executions whose end other nodes wait for here at once. Beyond it, they find out by looking.
 const MAX_WATCHED: usize = 10_000;
-/// The pause between two checks that this node may act.
-const CHECK: Duration = Duration::from_millis(100);
 
 /// The exchange of this node with the others.
-#[derive(Default)]
 pub struct Peers {
+    context: Arc<Context>,
+    admission: Arc<Admission>,
     /// The shards of this node.
-    pub shards: Shards,
-    /// Notified when replies to letters may have come.
-    replies: Notify,
+    pub shards: Arc<Shards>,
+    letters: Arc<Letters>,
     /// Notified when another node has changed addresses of webhooks.
     pub addresses: Notify,
     /// Notified when sessions at test addresses, or their captures, may have changed.
     pub listening: Notify,
-    /// Notified when an execution has joined the backlog.
-    pub(crate) backlog: Notify,
     /// Notified when executions of the backlog have gone to another node.
     given: Notify,
     /// The slots that were promised to other nodes.
@@ -58,40 +60,44 @@ pub struct Peers {
     answering: Mutex<HashSet<[u8; 16]>>,
     /// The executions that other nodes wait for.
     watched: Mutex<HashSet<(ExecutionId, NodeId)>>,
+    /// The address of the admin listener, once it listens.
+    admin_address: OnceLock<SocketAddr>,
+    /// The last known reason why this node cannot read secrets that others stored.
+    key_conflict: Mutex<Option<String>>,
 }
 
-impl Runtime {
+impl Peers {
     /// Takes shards. Called before executions are recovered, so that those of the shards are among them.
     ///
     /// # Errors
     /// The store failed.
-    pub async fn join_peers(&self) -> Result<(), Error> {
-        let own = self.store.take_shards().await?;
-        self.peers.shards.set(own);
+    pub async fn join(&self) -> Result<(), Error> {
+        let own = self.context.store.take_shards().await?;
+        self.shards.set(own);
         Ok(())
     }
 
     /// Follows the other nodes until the engine stops.
-    pub(crate) async fn follow_peers(self: Arc<Self>) {
-        if self.store.node().is_none() {
+    pub(crate) async fn follow(self: Arc<Self>) {
+        if self.context.store.node().is_none() {
             return;
         }
-        let (mut due, mut is_failing) = (self.clock.monotonic_now(), false);
+        let (mut due, mut is_failing) = (self.context.clock.monotonic_now(), false);
         loop {
             let result = tokio::select! {
                 biased;
-                () = self.closing.cancelled() => return,
-                () = self.clock.sleep_until_monotonic(due) => {
-                    due = self.clock.monotonic_now().after(LOOK);
+                () = self.context.closing.cancelled() => return,
+                () = self.context.clock.sleep_until_monotonic(due) => {
+                    due = self.context.clock.monotonic_now().after(LOOK);
                     self.look_around().await
                 }
-                news = self.store.next_news() => self.take_news(news).await,
+                news = self.context.store.next_news() => self.take_news(news).await,
             };
             match result {
                 Ok(()) => is_failing = false,
-                Err(Error::Store(error)) if error.outcome_unknown() => return self.lost(&error),
+                Err(Error::Store(error)) if error.outcome_unknown() => return self.context.lost(&error),
                 Err(error) => {
-                    if !std::mem::replace(&mut is_failing, true) && self.store.outage().is_none() {
+                    if !std::mem::replace(&mut is_failing, true) && self.context.store.outage().is_none() {
                         tracing::warn!(%error, "this daemon cannot follow the others; it tries again");
                     }
                 }
@@ -102,14 +108,14 @@ impl Runtime {
     /// Looks at everything that a hint can be about.
     async fn look_around(self: &Arc<Self>) -> Result<(), Error> {
         let count = |count: usize| u64::try_from(count).unwrap_or(u64::MAX);
-        self.store.report_load(Load {
+        self.context.store.report_load(Load {
             in_flight: count(self.admission.in_flight()),
             queued: count(self.admission.queued()),
             resting: count(self.admission.suspended_count()),
         });
         self.adopt_handed().await?;
         self.answer_letters().await?;
-        for parent in self.store.waiting_for_ended_children().await? {
+        for parent in self.context.store.waiting_for_ended_children().await? {
             self.wake_parent(parent);
         }
         self.take_over_and_balance().await
@@ -118,21 +124,21 @@ impl Runtime {
     async fn take_news(self: &Arc<Self>, news: News) -> Result<(), Error> {
         match news {
             News::Letter => self.answer_letters().await?,
-            News::Reply => self.peers.replies.notify_waiters(),
+            News::Reply => self.letters.replies.notify_waiters(),
             News::Handed => self.adopt_handed().await?,
             News::Nodes => self.take_over_and_balance().await?,
             News::Watch { execution, node } => self.watch_for(execution, node),
             News::Ended { execution } => {
-                if let Some((parent, _)) = self.store.waiting_for_child(execution).await? {
+                if let Some((parent, _)) = self.context.store.waiting_for_child(execution).await? {
                     self.wake_parent(parent);
                 }
                 self.admission.notify_moved();
             }
-            News::Deployed => self.peers.generations.notify_one(),
-            News::Listening => self.peers.listening.notify_waiters(),
-            News::Addresses => self.peers.addresses.notify_one(),
+            News::Deployed => self.generations.notify_one(),
+            News::Listening => self.listening.notify_waiters(),
+            News::Addresses => self.addresses.notify_one(),
             News::Secrets => {
-                self.reread_secrets().await?;
+                self.context.reread_secrets().await?;
                 self.report_details_now().await;
             }
             News::Backlog { node, count } => self.offer_room(node, count),
@@ -143,14 +149,14 @@ impl Runtime {
 
     /// Takes over what dead nodes had, and sees to it that each node has its part of the shards.
     async fn take_over_and_balance(self: &Arc<Self>) -> Result<(), Error> {
-        let nodes = self.store.nodes().await?;
+        let nodes = self.context.store.nodes().await?;
         self.report_details(&nodes);
         self.balance_shards(&nodes).await?;
         if nodes.iter().all(|node| !node.dead) {
             return Ok(());
         }
         let mut after = None;
-        while let Some(last) = self.store.take_over(after).await? {
+        while let Some(last) = self.context.store.take_over(after).await? {
             after = Some(last);
             self.adopt_handed().await?;
         }
@@ -160,21 +166,18 @@ impl Runtime {
     /// Puts executions that this node owns, and does not have in memory, into its table.
     async fn adopt_handed(&self) -> Result<(), Error> {
         loop {
-            let handed = self.store.handed().await?;
+            let handed = self.context.store.handed().await?;
             if handed.is_empty() {
                 return Ok(());
             }
             let ids: Vec<ExecutionId> = handed.iter().map(|handed| handed.row.id).collect();
             let are_new = handed.iter().all(|handed| handed.row.status == Status::Queued);
-            let count = self.admission.adopt(
-                &*self.clock,
-                &self.catalog.load(),
-                handed.into_iter().map(Handed::from),
-            );
+            let count =
+                self.admission.adopt(&self.context.catalog.load(), handed.into_iter().map(Handed::from));
             if count > 0 {
-                self.metrics.adopted.add(u64::try_from(count).unwrap_or(u64::MAX));
+                self.context.metrics.adopted.add(u64::try_from(count).unwrap_or(u64::MAX));
                 if are_new {
-                    self.peers.promised.lock().unwrap_or_else(PoisonError::into_inner).redeem(count);
+                    self.promised.lock().unwrap_or_else(PoisonError::into_inner).redeem(count);
                     tracing::debug!(executions = count, "executions that other daemons accepted begin here");
                 } else {
                     tracing::info!(executions = count, "executions of other daemons go on here");
@@ -183,39 +186,31 @@ impl Runtime {
             // One that was given away and has come back, before this node has heard that it had left, is found again.
             let (leaving, ids): (Vec<_>, Vec<_>) =
                 ids.into_iter().partition(|id| self.admission.is_leaving(*id));
-            self.store.confirm_handed(ids).await?;
+            self.context.store.confirm_handed(ids).await?;
             if !leaving.is_empty() {
                 return Ok(());
             }
         }
     }
 
-    /// Reads the secrets and tokens that other nodes have written.
-    pub(crate) async fn reread_secrets(&self) -> Result<(), Error> {
-        match &self.vault {
-            Some(vault) => vault.read_again().await,
-            None => Ok(()),
-        }
-    }
-
     fn wake_parent(&self, parent: ExecutionId) {
-        self.admission.wake_suspended(parent, &*self.clock);
+        self.admission.wake_suspended(parent);
     }
 
     /// Tells a node when an execution of this one has ended or its caller can be answered.
     fn watch_for(self: &Arc<Self>, execution: ExecutionId, node: NodeId) {
         {
-            let mut watched = self.peers.watched();
+            let mut watched = self.watched();
             if watched.len() >= MAX_WATCHED || !watched.insert((execution, node)) {
                 return;
             }
         }
-        let runtime = self.clone();
-        self.tracker.spawn(async move {
-            let decided = runtime.closing.run_until_cancelled(runtime.decided(execution)).await;
-            runtime.peers.watched().remove(&(execution, node));
+        let peers = self.clone();
+        self.context.tracker.spawn(async move {
+            let decided = peers.context.closing.run_until_cancelled(peers.decided(execution)).await;
+            peers.watched().remove(&(execution, node));
             if decided == Some(true) {
-                runtime.store.tell(Some(node), News::Ended { execution });
+                peers.context.store.tell(Some(node), News::Ended { execution });
             }
         });
     }
@@ -233,7 +228,7 @@ impl Runtime {
                     break;
                 }
                 // It is being loaded.
-                self.next_move(moved).await;
+                self.admission.next_move(moved).await;
                 continue;
             };
             let had_response = progress.borrow().response.is_some();
@@ -246,54 +241,7 @@ impl Runtime {
                 return true;
             }
         }
-        !matches!(self.store.execution(id).await, Ok(Some(row)) if !row.status.is_terminal())
-    }
-
-    /// Returns the node that has an execution, if that is another one.
-    pub(crate) async fn elsewhere(&self, id: ExecutionId) -> Result<Option<NodeId>, Error> {
-        let Some(own) = self.store.node() else { return Ok(None) };
-        if self.admission.has(id) {
-            return Ok(None);
-        }
-        Ok(self.store.owner(id).await?.filter(|owner| *owner != own))
-    }
-
-    /// Asks the node that has an execution to tell when it has ended. Returns false if it has ended.
-    pub(crate) async fn watch_elsewhere(&self, id: ExecutionId) -> bool {
-        let Some(own) = self.store.node() else { return true };
-        if self.admission.has(id) {
-            return true;
-        }
-        match self.store.owner(id).await {
-            Ok(Some(owner)) if owner != own => {
-                self.store.tell(Some(owner), News::Watch { execution: id, node: own });
-                true
-            }
-            Ok(Some(_)) | Err(_) => true,
-            // It has ended, or nobody has its shard at the moment.
-            Ok(None) => {
-                matches!(self.store.execution(id).await, Ok(Some(row)) if !row.status.is_terminal())
-            }
-        }
-    }
-
-    /// Waits until an execution, which this node waits for, moves here or ends elsewhere, or for a second at the latest. Returns at
-    /// once if it has ended since the caller looked.
-    pub async fn next_move_of(&self, id: ExecutionId, moved: impl Future<Output = ()>) {
-        if self.watch_elsewhere(id).await {
-            self.next_move(moved).await;
-        }
-    }
-
-    /// Waits until nothing that this node begins can happen beside the same on another one. Returns false if the engine stops first.
-    pub(crate) async fn may_act_soon(&self) -> bool {
-        while !self.store.may_act() {
-            if self.closing.is_cancelled() {
-                return false;
-            }
-            self.clock.sleep_for(CHECK).await;
-        }
-        true
+        !matches!(self.context.store.execution(id).await, Ok(Some(row)) if !row.status.is_terminal())
     }
 }
 
@@ -314,6 +262,43 @@ impl connector::Gate for StoreGate {
 }
 
 impl Peers {
+    pub(crate) fn new(
+        context: Arc<Context>,
+        admission: Arc<Admission>,
+        shards: Arc<Shards>,
+        letters: Arc<Letters>,
+    ) -> Self {
+        Self {
+            context,
+            admission,
+            shards,
+            letters,
+            addresses: Notify::new(),
+            listening: Notify::new(),
+            given: Notify::new(),
+            promised: Mutex::default(),
+            generations: Notify::new(),
+            shard_requests: OnceLock::new(),
+            answering: Mutex::default(),
+            watched: Mutex::default(),
+            admin_address: OnceLock::new(),
+            key_conflict: Mutex::default(),
+        }
+    }
+
+    /// Sends a request to the owner of the shard of an Automation, and waits so long for its reply.
+    ///
+    /// # Errors
+    /// The owner did not answer, the engine stops, or the store failed.
+    pub async fn ask_shard(
+        &self,
+        automation: &AutomationId,
+        request: Vec<u8>,
+        patience: Duration,
+    ) -> Result<Vec<u8>, Error> {
+        self.letters.ask_shard(automation, request, patience).await
+    }
+
     /// Sets who answers the requests of other nodes about shards of this one. Only the first call has an effect.
     pub fn set_shard_requests(&self, requests: Box<dyn ShardRequests>) {
         let _ = self.shard_requests.set(requests);

@@ -21,6 +21,7 @@ use super::*;
 use crate::clock::Clock as _;
 use crate::context::RuntimeParts;
 use crate::doubles::{Doubles, StubRequest};
+use crate::runtime::Runtime;
 use crate::{AcceptOptions, Isolation, ManualClock, Secret, Settings, Start};
 
 /// Counts the calls of `http.request`, which wait until the test releases them.
@@ -115,7 +116,7 @@ impl Stage {
             vault: None,
             doubles: Some(self.calls.clone()),
         });
-        runtime.join_peers().await.expect("it joins");
+        runtime.peers.join().await.expect("it joins");
         runtime.start_tasks();
         runtime
     }
@@ -152,15 +153,15 @@ async fn run(runtime: &Arc<Runtime>) -> ExecutionId {
 
 async fn run_of(runtime: &Arc<Runtime>, automation: &str, options: AcceptOptions) -> ExecutionId {
     let start = Start { payload: Payload::manual(Map::new()), origin: Origin::Manual };
-    let catalog = runtime.catalog.load();
+    let catalog = runtime.context.catalog.load();
     let automation = AutomationId::parse(automation).expect("an id");
     let deployment = catalog.get(&automation).expect("it is in force").clone();
-    runtime.accept(&deployment, start, options).await.expect("it starts").id
+    runtime.admission.accept(&deployment, start, options).await.expect("it starts").id
 }
 
 /// The status of an execution that a node shows.
 fn shown(node: &Runtime, id: ExecutionId) -> Status {
-    let row = node.store.execution(id).now_or_never().expect("it is in memory");
+    let row = node.context.store.execution(id).now_or_never().expect("it is in memory");
     node.admission.shown_status(&row.expect("it is read").expect("it is there"))
 }
 
@@ -172,10 +173,10 @@ async fn the_end_of_an_execution_that_is_being_loaded_is_told_to_other_nodes() {
     let node = stage.node(1).await;
     let id = run(&node).await;
     stage.until(|| node.admission.suspended_count() == 1).await;
-    assert!(node.admission.cancel(&node, id, "why"));
+    assert!(node.admission.cancel_here(id, "why"));
     assert!(node.admission.watch(id).is_none(), "it is claimed, and on its way into memory");
-    assert!(node.decided(id).await);
-    node.closing.cancel();
+    assert!(node.peers.decided(id).await);
+    node.context.closing.cancel();
 }
 
 #[tokio::test]
@@ -189,13 +190,13 @@ async fn an_execution_that_waits_for_a_slot_begins_at_a_node_that_has_one() {
     assert_eq!(full.admission.queued(), 3);
     let waiter = tokio::spawn({
         let (full, id) = (full.clone(), ids[1]);
-        async move { full.wait(id).await }
+        async move { full.admission.wait(id).await }
     });
     stage.until(|| free.admission.in_flight() == 2).await;
     assert_eq!((full.admission.in_flight(), full.admission.queued()), (1, 1), "one has no slot anywhere");
     let mut owners = Vec::new();
     for id in &ids {
-        owners.push(full.store.owner(*id).await.expect("it is read").map(|owner| owner.0));
+        owners.push(full.context.store.owner(*id).await.expect("it is read").map(|owner| owner.0));
     }
     assert_eq!(owners, [Some(1), Some(2), Some(2), Some(1)], "the oldest leave first");
     stage.calls.released.send_replace(true);
@@ -206,11 +207,11 @@ async fn an_execution_that_waits_for_a_slot_begins_at_a_node_that_has_one() {
         .until(|| full.admission.in_flight() + full.admission.queued() + free.admission.in_flight() == 0)
         .await;
     assert_eq!(stage.calls.count.load(Ordering::Relaxed), 4, "each once");
-    let events = full.store.events(ids[1]).await.expect("they are read").expect("it is there");
+    let events = full.context.store.events(ids[1]).await.expect("they are read").expect("it is there");
     let waits = |event: &&Event| matches!(event, Event::Waited { .. });
     assert!(events.iter().filter(waits).count() <= 1, "{events:?}");
-    full.closing.cancel();
-    free.closing.cancel();
+    full.context.closing.cancel();
+    free.context.closing.cancel();
 }
 
 #[tokio::test]
@@ -230,10 +231,10 @@ async fn an_execution_that_a_node_with_another_clock_gets_has_its_whole_timeout(
         stage.until(|| pass(free.admission.in_flight() == 1)).await;
         stage.calls.released.send_replace(true);
         stage.until(|| pass(full.admission.in_flight() + free.admission.in_flight() == 0)).await;
-        let row = full.store.execution(given).await.expect("it is read").expect("it is there");
+        let row = full.context.store.execution(given).await.expect("it is read").expect("it is there");
         assert_eq!(row.status, Status::Succeeded, "{hours} hours: {row:?}");
-        full.closing.cancel();
-        free.closing.cancel();
+        full.context.closing.cancel();
+        free.context.closing.cancel();
     }
 }
 
@@ -249,24 +250,24 @@ async fn nodes_without_a_free_slot_keep_what_they_have() {
         tokio::task::yield_now().await;
     }
     assert_eq!((one.admission.queued(), other.admission.queued()), (1, 1));
-    assert_eq!(one.metrics.adopted.get() + other.metrics.adopted.get(), 0);
-    one.closing.cancel();
-    other.closing.cancel();
+    assert_eq!(one.context.metrics.adopted.get() + other.context.metrics.adopted.get(), 0);
+    one.context.closing.cancel();
+    other.context.closing.cancel();
 }
 
 #[tokio::test]
 async fn a_reader_gives_up_where_others_have_the_memory_for_too_long() {
     let stage = Stage::new("steps:\n  - wait: 1h\n");
     let node = stage.node(1).await;
-    let all = node.reserve_to_read(usize::MAX).await.expect("it is free");
-    let mut second = Box::pin(node.reserve_to_read(1 << 20));
+    let all = node.context.reserve_to_read(usize::MAX).await.expect("it is free");
+    let mut second = Box::pin(node.context.reserve_to_read(1 << 20));
     assert!(second.as_mut().now_or_never().is_none(), "it waits");
-    assert!(node.reserve_to_read(1 << 10).await.is_ok(), "a small history needs no memory");
+    assert!(node.context.reserve_to_read(1 << 10).await.is_ok(), "a small history needs no memory");
     stage.clock.advance(Duration::from_secs(5));
     assert!(matches!(second.await, Err(Error::ReadersBusy { .. })));
     drop(all);
-    assert!(node.reserve_to_read(1 << 20).await.is_ok());
-    node.closing.cancel();
+    assert!(node.context.reserve_to_read(1 << 20).await.is_ok());
+    node.context.closing.cancel();
 }
 
 #[tokio::test]
@@ -278,12 +279,12 @@ async fn each_node_shows_that_an_execution_waits_for_its_concurrency_slot_and_th
     let expected = [[Status::Running; 2], [Status::Queued; 2]];
     stage.until(|| statuses() == expected).await;
     for node in [&one, &other] {
-        node.admission.cancel(node, ids[0], "the test wants it");
+        node.admission.cancel_here(ids[0], "the test wants it");
     }
     stage.until(|| statuses() == [[Status::Cancelled; 2], [Status::Running; 2]]).await;
     assert_eq!(stage.calls.count.load(Ordering::Relaxed), 2);
-    one.closing.cancel();
-    other.closing.cancel();
+    one.context.closing.cancel();
+    other.context.closing.cancel();
 }
 
 #[tokio::test]
@@ -300,7 +301,7 @@ async fn a_start_is_answered_although_the_store_refuses_what_follows_it() {
     assert!(starts.is_finished(), "it waits for the write of the pause");
     assert_eq!(starts.await.expect("it is accepted"), id);
     assert_eq!(node.admission.suspended_count(), 0, "its pause is not recorded");
-    node.closing.cancel();
+    node.context.closing.cancel();
 }
 
 #[tokio::test]
@@ -320,12 +321,12 @@ async fn an_execution_that_cannot_go_on_after_its_pause_holds_up_no_others() {
     stage.calls.released.send_replace(true);
     stage.within_a_minute(|| stage.called() == 3).await;
     assert_eq!(stage.called(), 3, "the last one waited behind the paused one");
-    node.closing.cancel();
+    node.context.closing.cancel();
 }
 
 /// True if the node shows that the execution waits for the store.
 fn waits_for_store(node: &Runtime, id: ExecutionId) -> bool {
-    node.admission.queue_status(id).is_some_and(|status| status.for_store)
+    node.admission.place(id).is_some_and(|status| status.for_store)
 }
 
 #[tokio::test]
@@ -344,7 +345,7 @@ async fn an_execution_whose_writes_are_refused_gives_its_slot_to_others_and_goes
     stage.refusals.refuse_nothing();
     stage.within_a_minute(|| node.admission.suspended_count() == 1).await;
     assert_eq!((node.admission.suspended_count(), waits_for_store(&node, id)), (1, false));
-    node.closing.cancel();
+    node.context.closing.cancel();
 }
 
 #[tokio::test]
@@ -362,7 +363,7 @@ async fn an_execution_with_a_change_that_is_not_stored_keeps_its_slot_and_does_n
     stage.refusals.refuse_nothing();
     stage.within_a_minute(|| stage.called() == 2 && node.admission.in_flight() == 0).await;
     assert_eq!((stage.called(), shown(&node, id)), (2, Status::Succeeded), "each once");
-    node.closing.cancel();
+    node.context.closing.cancel();
 }
 
 #[tokio::test]
@@ -381,7 +382,7 @@ async fn an_execution_that_the_store_does_not_let_wake_gives_its_slot_to_others(
     stage.refusals.refuse_nothing();
     stage.within_a_minute(|| shown(&node, id) == Status::Succeeded).await;
     assert_eq!(shown(&node, id), Status::Succeeded);
-    node.closing.cancel();
+    node.context.closing.cancel();
 }
 
 #[tokio::test]
@@ -392,10 +393,10 @@ async fn a_cancellation_that_the_store_refuses_to_record_is_carried_out_afterwar
     stage.refusals.refuse(id);
     run_of(&node, "work", AcceptOptions { id: Some(id), ..AcceptOptions::default() }).await;
     stage.until(|| node.admission.in_flight() == 0).await;
-    assert!(node.admission.cancel(&node, id, "why"));
+    assert!(node.admission.cancel_here(id, "why"));
     stage.until(|| waits_for_store(&node, id) && node.admission.in_flight() == 0).await;
     stage.refusals.refuse_nothing();
     stage.within_a_minute(|| shown(&node, id) == Status::Cancelled).await;
     assert_eq!(shown(&node, id), Status::Cancelled);
-    node.closing.cancel();
+    node.context.closing.cancel();
 }

@@ -18,9 +18,10 @@ use model::payload::Payload;
 use serde::Serialize;
 use store::ExecutionRow;
 
-use crate::context::Runtime;
 use crate::error::Error;
-use crate::memory::ReadMemory;
+use crate::history_memory::ReadMemory;
+use crate::records::Records;
+use crate::run::effect_of;
 
 /// The options of a replay.
 #[derive(Clone, Debug, Default)]
@@ -77,15 +78,15 @@ pub struct RepeatedCall {
     pub called: bool,
 }
 
-impl Runtime {
+impl Records {
     /// Prepares a replay. Changes nothing.
     ///
     /// # Errors
     /// There is no such execution, its version or its automation is not available, the replay cannot begin at the step, or
     /// the store failed.
     pub async fn plan_replay(&self, id: ExecutionId, request: ReplayRequest) -> Result<ReplayPlan, Error> {
-        let row = self.store.execution(id).await?.ok_or(Error::NoSuchExecution(id))?;
-        let (log, memory) = self.read_events(&row).await?.ok_or(Error::NoSuchExecution(id))?;
+        let row = self.context.store.execution(id).await?.ok_or(Error::NoSuchExecution(id))?;
+        let (log, memory) = self.context.read_events(&row).await?.ok_or(Error::NoSuchExecution(id))?;
         let Some(Event::Started { automation, definition, origin, payload, .. }) = log.first() else {
             return Err(Error::NoSuchExecution(id));
         };
@@ -107,7 +108,7 @@ impl Runtime {
                     return Err(Error::NotReplayable(message));
                 }
                 let recorded = self.replay_version(automation, *definition, true).await?;
-                kept::select(&deployment, &recorded.automation, &log, from, self.clock.now())
+                kept::select(&deployment, &recorded.automation, &log, from, self.context.clock.now())
                     .map_err(Error::NotReplayable)?
             }
         };
@@ -153,7 +154,7 @@ impl Runtime {
         original: bool,
     ) -> Result<Arc<Deployment>, Error> {
         if !original {
-            return Ok(self.catalog.load().find(automation.as_str())?.clone());
+            return Ok(self.context.catalog.load().find(automation.as_str())?.clone());
         }
         let available = self.deployment(automation, definition).await;
         available
@@ -167,6 +168,7 @@ impl Runtime {
         log: &[Event],
         settled: &HashSet<String>,
     ) -> Vec<RepeatedCall> {
+        let catalog = self.context.catalog.load();
         let called: HashSet<&str> = log.iter().filter_map(called_step).collect();
         let mut found = Vec::new();
         let mut visit = |block: &Block, list: &'static str| {
@@ -175,7 +177,7 @@ impl Runtime {
                 let (action, connection, effect) = match &step.verb {
                     Verb::Action(call) => {
                         let connection = call.connection.as_ref().map(|connection| connection.name.clone());
-                        (call.action.name.clone(), connection, self.effect_of(call))
+                        (call.action.name.clone(), connection, effect_of(&catalog, call))
                     }
                     Verb::Call(call) => (format!("call: {}", call.automation.name), None, Effect::Write),
                     _ => return,

@@ -3,7 +3,7 @@
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use catalog::NativeAction;
+use catalog::{Catalog, NativeAction};
 use connector::{Action, AnswerMemory as _, Call, LogSink, ResolvedConnection, Trace};
 use futures_util::future::BoxFuture;
 use jiff::Timestamp;
@@ -14,32 +14,28 @@ use model::execution::{CallRecord, DelayReason, Origin};
 use value::{Map, Reserved, Value};
 
 use super::scope::Scope;
-use super::step::Context;
+use super::step::Frame;
 use super::verbs::failed;
 use super::{Exit, Run};
 use crate::answer_memory::Answers;
-use crate::context::Runtime;
 use crate::doubles::{CallTarget, StubRequest};
 
 /// Size in bytes from which a file of a result is stored on disk; request bodies have the same limit (semantics 3.2).
 const LARGE_FILE: usize = 256 << 10;
 
-impl Runtime {
-    /// The effect of a call; that of some actions depends on an input, such as the method of a request.
-    pub(crate) fn effect_of(&self, call: &ActionStep) -> Effect {
-        let catalog = self.catalog.load();
-        let Some(action) = catalog.registry().action(&call.action.name) else { return Effect::Pure };
-        action.effect(&|name| match call.with.iter().find(|(input, _)| input.name == name) {
-            Some((_, template)) => template.literal(),
-            None => action.spec().input(name)?.default.as_ref(),
-        })
-    }
+/// The effect of a call; that of some actions depends on an input, such as the method of a request.
+pub(crate) fn effect_of(catalog: &Catalog, call: &ActionStep) -> Effect {
+    let Some(action) = catalog.registry().action(&call.action.name) else { return Effect::Pure };
+    action.effect(&|name| match call.with.iter().find(|(input, _)| input.name == name) {
+        Some((_, template)) => template.literal(),
+        None => action.spec().input(name)?.default.as_ref(),
+    })
 }
 
 impl Run {
     /// Returns the effect of the call as far as it is known before the inputs are evaluated.
     pub(super) fn action_effect(&self, call: &ActionStep) -> Effect {
-        self.runtime.effect_of(call)
+        effect_of(&self.context.catalog.load(), call)
     }
 
     pub(super) async fn action(
@@ -49,14 +45,14 @@ impl Run {
         key: &str,
         attempt: u32,
         scope: &Scope,
-        context: &Context,
+        frame: &Frame,
     ) -> Result<Value, Exit> {
-        let catalog = self.runtime.catalog.load_full();
+        let catalog = self.context.catalog.load_full();
         let Some(action) = catalog.registry().action(&call.action.name).cloned() else {
             let message = format!("the action `{}` no longer exists", call.action.name);
             return Err(failed(ActionError::new(ErrorKind::Input, message)));
         };
-        let (inputs, memory) = self.inputs(call, &action, key, scope, context).await?;
+        let (inputs, memory) = self.inputs(call, &action, key, scope, frame).await?;
         let effect = action.spec().effect != Effect::Pure;
         let idempotency_key = if effect { format!("{}.{key}", self.journal.id()) } else { String::new() };
         let double = self.double(step, key, &idempotency_key, CallTarget::Action(action.spec()), &inputs);
@@ -66,7 +62,7 @@ impl Run {
             // A stub needs no credentials, and a test may have none.
             Some(name) if double.is_none() => {
                 self.journal.mark_secrets_read();
-                Some(self.runtime.connect(&catalog, &name.name).await.map_err(failed)?)
+                Some(self.connections.connect(&catalog, &name.name).await.map_err(failed)?)
             }
             _ => None,
         };
@@ -81,24 +77,24 @@ impl Run {
             let changes = call_effect == Effect::Write && !matches!(native, Some(NativeAction::State(_)));
             let is_lasting = changes || durably;
             // An execution whose writes are refused makes no change of which the result could not be stored.
-            durably |= changes && self.runtime.store.outage().is_some();
-            started_at = Some(self.begin_effect(call_effect, key, attempt, context, durably).await?);
+            durably |= changes && self.context.store.outage().is_some();
+            started_at = Some(self.begin_effect(call_effect, key, attempt, frame, durably).await?);
             if is_lasting {
                 self.journal.call_begins(key)?;
             }
         }
         if let Some(native) = native {
-            let value = self.native(native, &inputs, key, context).await?;
+            let value = self.native(native, &inputs, key, frame).await?;
             return Ok(self.externalize_files(value).await);
         }
         let trace = started_at.map(|started_at| self.chain(key, attempt, started_at));
         let shows_credentials =
-            call.debug && action.reveals_credentials() && self.runtime.http.may_reveal_credentials();
+            call.debug && action.reveals_credentials() && self.context.http.may_reveal_credentials();
         let log = StepLog { run: self, key, shows_credentials, last: Mutex::new(None) };
         // A call that holds memory for files, or whose execution another one waits for, does not wait for memory.
         let waits = memory.is_nothing() && !matches!(self.origin, Origin::Call { .. });
         let fixed = self.trigger_memory.saturating_add(scope.variables());
-        let answers = self.runtime.answers_of_run(&self.memory, scope.results(), fixed, waits);
+        let answers = self.context.answers_of_run(&self.memory, scope.results(), fixed, waits);
         let future = match double {
             Some(answer) => answer,
             None => action.call(Call {
@@ -107,15 +103,15 @@ impl Run {
                 idempotency_key: &idempotency_key,
                 memory: &memory,
                 answers: &answers,
-                http: &self.runtime.http,
+                http: &self.context.http,
                 debug: call.debug,
                 log: &log,
                 trace: trace.as_ref(),
             }),
         };
-        let _live = self.runtime.doubles.as_ref().and_then(|doubles| doubles.track_live_call());
+        let _live = self.context.doubles.as_ref().and_then(|doubles| doubles.track_live_call());
         let bounded = if takes_time {
-            self.bounded(step, context, self.runtime.with_failpoints(future)).await
+            self.bounded(step, frame, self.context.with_failpoints(future)).await
         } else {
             Ok(future.await)
         };
@@ -134,9 +130,9 @@ impl Run {
         answers: &Answers<'_>,
     ) -> Result<Value, Exit> {
         if let Some(connection) = connection {
-            let now = self.runtime.clock.now();
+            let now = self.context.clock.now();
             let error = result.as_ref().err().map(|error| self.journal.redact_error(error.clone()));
-            self.runtime.connections.note(&connection.name, now, error.as_ref());
+            self.connections.note(&connection.name, now, error.as_ref());
         }
         let value = result.map_err(|mut error| {
             // A stubbed failure is treated like one of the action.
@@ -157,18 +153,18 @@ impl Run {
         effect: Effect,
         key: &str,
         attempt: u32,
-        context: &Context,
+        frame: &Frame,
         durably: bool,
     ) -> Result<Timestamp, Exit> {
         // A change may depend on all earlier results, so none of them may be lost once it has happened.
-        self.await_commit(key, context, self.journal.before_effect(effect)).await?;
-        if !self.runtime.may_act_soon().await {
+        self.await_commit(key, frame, self.journal.before_effect(effect)).await?;
+        if !self.context.may_act_soon().await {
             return Err(Exit::ShuttingDown);
         }
         let started_at = self.journal.step_started(key, attempt);
         if durably {
             // The start must be durable before the call is made (guarantee G6).
-            self.await_commit(key, context, self.journal.commit()).await?;
+            self.await_commit(key, frame, self.journal.commit()).await?;
         }
         Ok(started_at)
     }
@@ -182,7 +178,7 @@ impl Run {
         called: CallTarget<'_>,
         inputs: &Map,
     ) -> Option<BoxFuture<'static, Result<Value, ActionError>>> {
-        let doubles = self.runtime.doubles.as_ref()?;
+        let doubles = self.context.doubles.as_ref()?;
         let automation = &self.deployment.automation.id;
         doubles.answer(&StubRequest { automation, step: &step.id, key, idempotency_key, called, inputs })
     }
@@ -191,13 +187,13 @@ impl Run {
     pub(super) async fn bounded<T>(
         &self,
         step: &Step,
-        context: &Context,
+        frame: &Frame,
         call: impl Future<Output = Result<T, ActionError>>,
     ) -> Result<Result<T, ActionError>, Exit> {
         tokio::select! {
             biased;
             result = call => Ok(result),
-            exit = self.interruption(context) => {
+            exit = self.interruption(frame) => {
                 if matches!(exit, Exit::ShuttingDown) {
                     tracing::info!(execution = %self.journal.id(), step = %step.id, "a call was cut off by the stop of the daemon; it begins again at the next start");
                 }
@@ -225,9 +221,9 @@ impl Run {
         if value.estimated_size(LARGE_FILE) <= LARGE_FILE || !value.has_file_in_memory(LARGE_FILE) {
             return value;
         }
-        let (value, files) = (self.journal.redact_value(value), self.runtime.store.files());
+        let (value, files) = (self.journal.redact_value(value), self.context.store.files());
         let shared = value.clone();
-        let writing = self.runtime.large_work.run(move || shared.externalize_files(LARGE_FILE, &*files));
+        let writing = self.context.large_work.run(move || shared.externalize_files(LARGE_FILE, &*files));
         match writing.await.map_err(std::io::Error::other).flatten() {
             Ok(set_aside) => set_aside,
             Err(error) => {
@@ -244,21 +240,21 @@ impl Run {
         action: &Arc<dyn Action>,
         key: &str,
         scope: &Scope,
-        context: &Context,
+        frame: &Frame,
     ) -> Result<(Map, Reserved), Exit> {
         let spec = action.spec();
-        let inputs = self.evaluate_inputs(&call.with, Some(spec), scope, context).await?;
+        let inputs = self.evaluate_inputs(&call.with, Some(spec), scope, frame).await?;
         let texts = connector::bytes_to_load(spec, &inputs);
         // A file that becomes a text exists twice for a moment.
         let bytes = texts.saturating_mul(2).saturating_add(action.memory_for_files(&inputs));
-        let memory = self.reserve_to_load(bytes, key, context).await?;
+        let memory = self.reserve_to_load(bytes, key, frame).await?;
         if texts == 0 {
             let checked = connector::check_inputs(spec, &inputs, &memory).map_err(failed)?;
             return Ok((checked, memory));
         }
         let (action, reserved) = (action.clone(), memory.clone());
         let loading =
-            self.runtime.large_work.run(move || connector::check_inputs(action.spec(), &inputs, &reserved));
+            self.context.large_work.run(move || connector::check_inputs(action.spec(), &inputs, &reserved));
         let checked = loading
             .await
             .unwrap_or_else(|error| Err(ActionError::new(ErrorKind::Internal, error.to_string())));
@@ -270,24 +266,24 @@ impl Run {
         &self,
         bytes: usize,
         key: &str,
-        context: &Context,
+        frame: &Frame,
     ) -> Result<Reserved, Exit> {
         if bytes == 0 {
             return Ok(Reserved::nothing());
         }
-        let began = self.runtime.clock.monotonic_now();
+        let began = self.context.clock.monotonic_now();
         let memory = tokio::select! {
             biased;
-            memory = self.runtime.memory.reserve_to_load(bytes) => memory,
-            exit = self.interruption(context) => return Err(exit),
+            memory = self.context.memory.reserve_to_load(bytes) => memory,
+            exit = self.interruption(frame) => return Err(exit),
         };
-        let waited = self.runtime.clock.monotonic_now().since(began);
+        let waited = self.context.clock.monotonic_now().since(began);
         self.note_wait(Some(key), DelayReason::Memory, waited);
         Ok(memory)
     }
 
     pub(super) fn within_limit(&self, value: Value) -> Result<Value, Exit> {
-        let limit = self.runtime.settings.limits.result_bytes;
+        let limit = self.context.settings.limits.result_bytes;
         if value.estimated_size(limit) > limit {
             let message = format!(
                 "the result is larger than {}; ask for less of it",

@@ -8,7 +8,7 @@ use model::automation::Block;
 use value::Value;
 
 use super::scope::Scope;
-use super::step::Context;
+use super::step::Frame;
 use super::{Activity, Exit, Journal, Run};
 use catalog::BlockGraph;
 
@@ -18,13 +18,13 @@ impl Run {
         &'a self,
         block: &'a Block,
         scope: &'a mut Scope,
-        context: &'a Context,
+        frame: &'a Frame,
     ) -> BoxFuture<'a, Result<Value, Exit>> {
         async move {
             match self.deployment.plan.block(block) {
-                Some(graph) if !graph.is_chain() => self.graph(block, graph, scope, context).await,
+                Some(graph) if !graph.is_chain() => self.graph(block, graph, scope, frame).await,
                 _ => {
-                    let walked = self.in_order(block, scope, context).await;
+                    let walked = self.in_order(block, scope, frame).await;
                     // The walk left the list, so results computed ahead are no longer needed.
                     scope.pipeline = None;
                     walked
@@ -34,10 +34,10 @@ impl Run {
         .boxed()
     }
 
-    async fn in_order(&self, block: &Block, scope: &mut Scope, context: &Context) -> Result<Value, Exit> {
+    async fn in_order(&self, block: &Block, scope: &mut Scope, frame: &Frame) -> Result<Value, Exit> {
         let mut last = Value::Null;
         for step in &block.steps {
-            last = self.step(step, scope, context).await?;
+            last = self.step(step, scope, frame).await?;
         }
         Ok(last)
     }
@@ -47,14 +47,14 @@ impl Run {
         block: &Block,
         graph: &BlockGraph,
         scope: &mut Scope,
-        context: &Context,
+        frame: &Frame,
     ) -> Result<Value, Exit> {
         let mut waiting = graph.dependency_counts();
         let mut running = Parallel::new(self);
         let ready: Vec<usize> = (0..waiting.len()).filter(|&index| waiting[index] == 0).collect();
         let mut last = Value::Null;
         let start = |index: usize, mut branch: Scope| async move {
-            let value = self.step(&block.steps[index], &mut branch, context).await?;
+            let value = self.step(&block.steps[index], &mut branch, frame).await?;
             Ok((index, branch, value))
         };
         for index in ready {

@@ -10,11 +10,10 @@ use value::{Map, Value};
 
 use super::journal::StepWait;
 use super::scope::Scope;
-use super::step::Context;
+use super::step::Frame;
 use super::verbs::failed;
 use super::{Exit, Run};
-use crate::admission::{AcceptOptions, Slot};
-use crate::api::Start;
+use crate::api::{AcceptOptions, Slot, Start};
 use crate::doubles::CallTarget;
 
 /// Maximum depth of nested calls. The loader rejects cycles, but files may change during an execution.
@@ -28,23 +27,23 @@ impl Run {
         key: &str,
         attempt: u32,
         scope: &Scope,
-        context: &Context,
+        frame: &Frame,
     ) -> Result<Value, Exit> {
         let child = match self.journal.pause(key) {
             Some(StepWait { on: WaitReason::Call { execution }, .. }) => execution,
             _ => {
-                let inputs = self.evaluate_inputs(&call.with, None, scope, context).await?;
+                let inputs = self.evaluate_inputs(&call.with, None, scope, frame).await?;
                 let called = CallTarget::Automation(&call.automation.name);
                 if let Some(answer) = self.double(step, key, "", called, &inputs) {
-                    return self.bounded(step, context, answer).await?.map_err(failed);
+                    return self.bounded(step, frame, answer).await?.map_err(failed);
                 }
-                self.start_child(call, key, attempt, inputs, context).await?
+                self.start_child(call, key, attempt, inputs, frame).await?
             }
         };
         if call.detached {
             return Ok(Value::from(Map::from_iter([("executionId", child.to_string())])));
         }
-        match self.outcome_of(child, key, context).await {
+        match self.outcome_of(child, key, frame).await {
             Ok(outcome) => result(call, outcome),
             Err(exit) => {
                 if !matches!(
@@ -64,11 +63,11 @@ impl Run {
         key: &str,
         attempt: u32,
         inputs: Map,
-        context: &Context,
+        frame: &Frame,
     ) -> Result<ExecutionId, Exit> {
         let id = &call.automation.name;
         let refuse = |kind, message: String| failed(ActionError::new(kind, message));
-        let catalog = self.runtime.catalog.load_full();
+        let catalog = self.context.catalog.load_full();
         let deployment =
             catalog.find(id).map_err(|error| refuse(ErrorKind::Input, error.to_string()))?.clone();
         crate::inputs::check_inputs(&deployment.automation, &inputs)
@@ -83,7 +82,7 @@ impl Run {
             return Err(refuse(ErrorKind::Limit, message));
         }
         // The inputs may depend on all earlier results.
-        self.await_commit(key, context, self.journal.before_effect(Effect::Write)).await?;
+        self.await_commit(key, frame, self.journal.before_effect(Effect::Write)).await?;
         let origin = Origin::Call {
             execution: self.journal.id(),
             step: key.to_owned(),
@@ -101,7 +100,7 @@ impl Run {
             slot: if call.detached { Slot::Own } else { Slot::Shared },
             ..AcceptOptions::default()
         };
-        let accepted = self.runtime.accept(&deployment, start, options).await;
+        let accepted = self.starter.clone().start(deployment, start, options).await;
         let admission = accepted.map_err(|error| match error {
             crate::error::Error::Closing => Exit::ShuttingDown,
             crate::error::Error::Store(error) if error.outcome_unknown() => {
@@ -116,19 +115,19 @@ impl Run {
     }
 
     /// Awaits the outcome of the child. If the child is suspended or queued, this execution is suspended too.
-    async fn outcome_of(&self, child: ExecutionId, key: &str, context: &Context) -> Result<Outcome, Exit> {
+    async fn outcome_of(&self, child: ExecutionId, key: &str, frame: &Frame) -> Result<Outcome, Exit> {
         let ended = tokio::select! {
             biased;
-            ended = self.runtime.outcome_unless_suspended(child) => ended,
-            () = self.cancellation(Some(context)) => return Err(Exit::Cancelled),
-            () = self.runtime.closing.cancelled() => return Err(Exit::ShuttingDown),
-            exit = self.expiry(Some(context)) => return Err(exit),
+            ended = self.starter.outcome(child) => ended,
+            () = self.cancellation(Some(frame)) => return Err(Exit::Cancelled),
+            () = self.context.closing.cancelled() => return Err(Exit::ShuttingDown),
+            exit = self.expiry(Some(frame)) => return Err(exit),
         };
         match ended {
             Ok(Some(outcome)) => Ok(outcome),
             Ok(None) => {
                 if self.journal.pause(key).is_none() {
-                    self.pause_begins(key, WaitReason::Call { execution: child }, None, context)?;
+                    self.pause_begins(key, WaitReason::Call { execution: child }, None, frame)?;
                 }
                 Err(Exit::Suspended)
             }

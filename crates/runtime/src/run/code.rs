@@ -12,7 +12,7 @@ use value::redact::{LengthLimit, Redactor};
 
 use super::code_pipeline::CodeResult;
 use super::scope::Scope;
-use super::step::Context;
+use super::step::Frame;
 use super::verbs::failed;
 use super::{Exit, Run};
 use crate::native::CodeState;
@@ -26,12 +26,12 @@ impl Run {
         code: &Code,
         key: &str,
         scope: &mut Scope,
-        context: &Context,
+        frame: &Frame,
     ) -> Result<Value, Exit> {
         let (plan, module) = self.code_plan(step)?;
         // The test clock stands still while code runs.
-        let _busy = self.runtime.doubles.as_ref().map(|doubles| doubles.track_offloaded_work());
-        let (ran, state) = match self.next_from_pipeline(step, scope, context).await? {
+        let _busy = self.context.doubles.as_ref().map(|doubles| doubles.track_offloaded_work());
+        let (ran, state) = match self.next_from_pipeline(step, scope, frame).await? {
             Some(ran) => (ran, CodeState::default()),
             None => {
                 let verdict = self.facts(module).await?;
@@ -40,12 +40,12 @@ impl Run {
                     failed(ActionError::new(ErrorKind::Input, message))
                 })?;
                 let state = self.code_state(facts).await?;
-                (self.run_code(step, (plan, module), facts, &state, scope, context).await?, state)
+                (self.run_code(step, (plan, module), facts, &state, scope, frame).await?, state)
             }
         };
         let (value, response) = self.ended(plan, code, key, ran, state)?;
         if let Some(response) = response {
-            self.send_code_response(response, key, context).await?;
+            self.send_code_response(response, key, frame).await?;
         }
         Ok(value)
     }
@@ -88,7 +88,7 @@ impl Run {
             Ok(outcome) => outcome,
             Err(error) => {
                 self.code_log(key, error.logs());
-                let redactor = &self.runtime.settings.redactor;
+                let redactor = &self.context.settings.redactor;
                 return Err(failed(to_action_error(&error, code, &self.deployment.automation, redactor)));
             }
         };
@@ -115,10 +115,10 @@ impl Run {
         &self,
         response: HttpResponse,
         key: &str,
-        context: &Context,
+        frame: &Frame,
     ) -> Result<(), Exit> {
         self.journal.respond(response.clone());
-        self.await_commit(key, context, self.journal.commit()).await?;
+        self.await_commit(key, frame, self.journal.commit()).await?;
         self.progressed(|progress| progress.response = Some(response));
         Ok(())
     }

@@ -12,7 +12,7 @@ use script::{
 use value::{Map, Value};
 
 use super::scope::Scope;
-use super::step::Context;
+use super::step::Frame;
 use super::verbs::failed;
 use super::{Exit, Run};
 use crate::clock::MonotonicTime;
@@ -65,7 +65,7 @@ impl Run {
         &self,
         step: &Step,
         scope: &mut Scope,
-        context: &Context,
+        frame: &Frame,
     ) -> Result<Option<CodeResult>, Exit> {
         let Some(mut pipeline) = scope.pipeline.take() else { return Ok(None) };
         if pipeline.steps.last().is_none_or(|next| *next != step.id) {
@@ -73,7 +73,7 @@ impl Run {
         }
         let _computing = self.activity.compute();
         let next = async { Ok(pipeline.runs.next().await) };
-        let ran = self.bounded(step, context, next).await?.map_err(failed)?.transpose();
+        let ran = self.bounded(step, frame, next).await?.map_err(failed)?.transpose();
         Ok(self.advance_pipeline(pipeline, ran, scope))
     }
 
@@ -86,7 +86,7 @@ impl Run {
     ) -> Option<CodeResult> {
         if let Some(Ok(outcome)) = &ran {
             // Limited to the elapsed time on the clock: in a test it stands still.
-            let passed = self.runtime.clock.monotonic_now().since(pipeline.began);
+            let passed = self.context.clock.monotonic_now().since(pipeline.began);
             scope.pipelined_us = u64::try_from(outcome.took.min(passed).as_micros()).unwrap_or(u64::MAX);
             pipeline.steps.pop();
             scope.pipeline = Some(pipeline);
@@ -102,22 +102,22 @@ impl Run {
         facts: &ModuleInfo,
         state: &CodeState,
         scope: &mut Scope,
-        context: &Context,
+        frame: &Frame,
     ) -> Result<CodeResult, Exit> {
-        let (began, (end, _)) = (self.runtime.clock.monotonic_now(), self.deadline(context));
+        let (began, (end, _)) = (self.context.clock.monotonic_now(), self.deadline(frame));
         let left = end.since(began);
-        let (results, _) = step_results(scope, plan, context, facts, &[]);
+        let (results, _) = step_results(scope, plan, frame, facts, &[]);
         let own = plan.timeout.unwrap_or(DEFAULT_TIMEOUT);
         let deadline = own.min(left).max(Duration::from_millis(1));
         let mut parts = vec![PreparedCall { id: &step.id, module, results, earlier: Vec::new(), deadline }];
         let config_vars = scope.root().get("configVars").unwrap_or_default();
         // Code that writes state needs a commit before the next step runs.
         if facts.state.is_empty() {
-            self.add_followers(&mut parts, plan, left, &config_vars, scope, context);
+            self.add_followers(&mut parts, plan, left, &config_vars, scope, frame);
         }
         // Each message has the files that code can read, which are loaded while it is made.
         let files = parts.iter().map(|part| part.results.external_bytes().min(MAX_FILES)).sum::<usize>();
-        let _memory = self.reserve_to_load(files.saturating_mul(2), &step.id, context).await?;
+        let _memory = self.reserve_to_load(files.saturating_mul(2), &step.id, frame).await?;
         let (id, started_at) = (self.journal.id().to_string(), self.started_at.to_string());
         let members = parts.iter().map(|part| {
             let context = CodeContext {
@@ -134,7 +134,7 @@ impl Run {
         let members: Vec<SequenceCall<'_>> = members.collect();
         let _computing = self.activity.compute();
         let run = async { Ok(Workers::shared().pool().run_sequence(&members).await) };
-        let ran = self.bounded(step, context, run).await?.map_err(failed)?;
+        let ran = self.bounded(step, frame, run).await?.map_err(failed)?;
         Ok(ran.map(|(outcome, runs)| {
             if runs.left() > 0 {
                 let steps = parts[1..=runs.left()].iter().rev().map(|part| part.id.clone()).collect();
@@ -152,7 +152,7 @@ impl Run {
         left: Duration,
         config_vars: &Value,
         scope: &Scope,
-        context: &Context,
+        frame: &Frame,
     ) {
         let common = config_vars.estimated_size(Sequence::MAX_BYTES);
         let weigh = |results: &Value| common.saturating_add(results.estimated_size(Sequence::MAX_BYTES));
@@ -167,7 +167,7 @@ impl Run {
             if !facts.state.is_empty() || !has_time {
                 return;
             }
-            let (results, earlier) = step_results(scope, plan, context, facts, &before);
+            let (results, earlier) = step_results(scope, plan, frame, facts, &before);
             weight = weight.saturating_add(weigh(&results));
             // Results are masked before other steps read them, and a worker does not know the secrets.
             let may_read = earlier.is_empty() || self.journal.needs_no_redaction();
@@ -193,7 +193,7 @@ impl Run {
 fn step_results(
     scope: &Scope,
     plan: &CodePlan,
-    context: &Context,
+    frame: &Frame,
     facts: &ModuleInfo,
     sequence: &[Arc<str>],
 ) -> (Value, Vec<(Arc<str>, usize)>) {
@@ -205,7 +205,7 @@ fn step_results(
         (id.clone(), Value::from(turn))
     };
     let trigger = (Arc::from("trigger"), root.get("trigger").unwrap_or_default());
-    let around = plan.loops.iter().zip(context.indices()).map(turn).chain([trigger]);
+    let around = plan.loops.iter().zip(frame.indices()).map(turn).chain([trigger]);
     let around: Vec<(Arc<str>, Value)> = around.collect();
     let paths: Vec<&[String]> = facts.references.iter().map(|reference| data(&reference.path)).collect();
     if facts.whole || paths.iter().any(|path| path.is_empty()) {

@@ -11,7 +11,7 @@ use model::execution::Origin;
 use value::{Budget, Map, Value};
 
 use super::scope::Scope;
-use super::step::Context;
+use super::step::Frame;
 use super::verbs::failed;
 use super::{Exit, Run};
 use crate::evaluator::{Inline, evaluate_url, inline};
@@ -32,9 +32,9 @@ impl Run {
         template: &Template,
         scope: &Scope,
         place: &str,
-        context: &Context,
+        frame: &Frame,
     ) -> Result<Value, Exit> {
-        let value = self.evaluate_by(template, Template::evaluate_with_clock, scope, context).await?;
+        let value = self.evaluate_by(template, Template::evaluate_with_clock, scope, frame).await?;
         value.map_err(|error| failed(expression_error(&error, place)))
     }
 
@@ -44,9 +44,9 @@ impl Run {
         expression: &Expression,
         scope: &Scope,
         place: &str,
-        context: &Context,
+        frame: &Frame,
     ) -> Result<Value, Exit> {
-        let value = self.evaluate_by(expression, Expression::evaluate_with_clock, scope, context).await?;
+        let value = self.evaluate_by(expression, Expression::evaluate_with_clock, scope, frame).await?;
         value.map_err(|error| failed(expression_error(&error, place)))
     }
 
@@ -55,7 +55,7 @@ impl Run {
         evaluated: &T,
         way: EvalFn<T>,
         scope: &Scope,
-        context: &Context,
+        frame: &Frame,
     ) -> Result<Result<Value, EvaluationError>, Exit> {
         let (root, moment) = scope.names();
         let value = match inline(moment, |budget| way(evaluated, root, moment, budget)) {
@@ -66,10 +66,10 @@ impl Run {
             Inline::TooShort => {
                 let (evaluated, root, moment) = (evaluated.clone(), root.clone(), moment.cloned());
                 let long = move |budget: &Budget| way(&evaluated, &root, moment.as_ref(), budget);
-                Box::pin(self.evaluate_long(context, scope.held(), long)).await?
+                Box::pin(self.evaluate_long(frame, scope.held(), long)).await?
             }
         };
-        self.runtime.evaluator.counters.note(&value);
+        self.context.evaluator.counters.note(&value);
         Ok(value)
     }
 
@@ -79,13 +79,13 @@ impl Run {
         with: &[(SpannedName, Template)],
         spec: Option<&ActionSpec>,
         scope: &Scope,
-        context: &Context,
+        frame: &Frame,
     ) -> Result<Map, Exit> {
         let mut inputs = Map::with_capacity(with.len());
         for (name, template) in with {
             let is_address = spec.is_some_and(|spec| is_address(spec, &name.name, template));
             let way: EvalFn<Template> = if is_address { evaluate_url } else { Template::evaluate_with_clock };
-            let value = self.evaluate_by(template, way, scope, context).await?;
+            let value = self.evaluate_by(template, way, scope, frame).await?;
             let value =
                 value.map_err(|error| failed(expression_error(&error, &format!("input `{}`", name.name))))?;
             inputs.insert(name.name.as_str(), value);
@@ -99,9 +99,9 @@ impl Run {
         condition: &Expression,
         scope: &Scope,
         place: &str,
-        context: &Context,
+        frame: &Frame,
     ) -> Result<bool, Exit> {
-        self.evaluate_expression(condition, scope, place, context).await.map(|value| value.is_truthy())
+        self.evaluate_expression(condition, scope, place, frame).await.map(|value| value.is_truthy())
     }
 
     /// Evaluates on another thread until a deadline, a cancellation or the end of the daemon's grace period.
@@ -110,25 +110,25 @@ impl Run {
     /// variables and those of its trigger.
     async fn evaluate_long(
         &self,
-        context: &Context,
+        frame: &Frame,
         held: usize,
         work: impl FnOnce(&Budget) -> Result<Value, EvaluationError> + Send + 'static,
     ) -> Result<Result<Value, EvaluationError>, Exit> {
         // Committed first, as before code: the caller of an asynchronous webhook does not wait for the evaluation.
-        context.commit_wait.measure(&*self.runtime.clock, self.journal.commit()).await?;
-        let largest = self.runtime.settings.limits.result_bytes;
+        frame.commit_wait.measure(&*self.context.clock, self.journal.commit()).await?;
+        let largest = self.context.settings.limits.result_bytes;
         let held = held.saturating_add(self.trigger_memory);
-        self.reserve_memory(context, held.saturating_add(largest)).await?;
-        let value = self.evaluate_elsewhere(context, work).await?;
+        self.reserve_memory(frame, held.saturating_add(largest)).await?;
+        let value = self.evaluate_elsewhere(frame, work).await?;
         let bytes = value.as_ref().map_or(0, |value| value.estimated_size(largest));
-        self.runtime.memory.resize_at_once(&self.memory, held.saturating_add(bytes));
+        self.context.memory.resize_at_once(&self.memory, held.saturating_add(bytes));
         Ok(value)
     }
 
     /// Waits until the execution may use this many bytes for large values. If another execution waits for this one, it
     /// does not wait.
-    async fn reserve_memory(&self, context: &Context, bytes: usize) -> Result<(), Exit> {
-        let memory = &self.runtime.memory;
+    async fn reserve_memory(&self, frame: &Frame, bytes: usize) -> Result<(), Exit> {
+        let memory = &self.context.memory;
         if matches!(self.origin, Origin::Call { .. }) {
             memory.resize_at_once(&self.memory, bytes);
             return Ok(());
@@ -136,13 +136,13 @@ impl Run {
         tokio::select! {
             biased;
             () = memory.resize(&self.memory, bytes) => Ok(()),
-            exit = self.interruption(context) => Err(exit),
+            exit = self.interruption(frame) => Err(exit),
         }
     }
 
     async fn evaluate_elsewhere<T: Send + 'static>(
         &self,
-        context: &Context,
+        frame: &Frame,
         work: impl FnOnce(&Budget) -> Result<T, EvaluationError> + Send + 'static,
     ) -> Result<Result<T, EvaluationError>, Exit> {
         if self.observation.is_some() {
@@ -151,22 +151,22 @@ impl Run {
             return Ok(crate::evaluator::in_place(work));
         }
         // The test clock stands still meanwhile.
-        let _elsewhere = self.runtime.doubles.as_ref().map(|doubles| doubles.track_offloaded_work());
+        let _elsewhere = self.context.doubles.as_ref().map(|doubles| doubles.track_offloaded_work());
         tokio::select! {
             biased;
-            value = self.runtime.evaluator.long(work) => Ok(value),
-            exit = self.interruption(context) => Err(exit),
+            value = self.context.evaluator.long(work) => Ok(value),
+            exit = self.interruption(frame) => Err(exit),
         }
     }
 
     /// Completes with the reason when the step must stop: a cancellation, a deadline, or the end of the daemon's grace
     /// period.
-    pub(super) async fn interruption(&self, context: &Context) -> Exit {
+    pub(super) async fn interruption(&self, frame: &Frame) -> Exit {
         tokio::select! {
             biased;
-            () = self.cancellation(Some(context)) => Exit::Cancelled,
-            () = self.runtime.abort.cancelled() => Exit::ShuttingDown,
-            exit = self.expiry(Some(context)) => exit,
+            () = self.cancellation(Some(frame)) => Exit::Cancelled,
+            () = self.context.abort.cancelled() => Exit::ShuttingDown,
+            exit = self.expiry(Some(frame)) => exit,
         }
     }
 

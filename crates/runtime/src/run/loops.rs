@@ -9,7 +9,7 @@ use value::{Map, Value};
 use super::block::Parallel;
 use super::journal::Due;
 use super::scope::Scope;
-use super::step::Context;
+use super::step::Frame;
 use super::verbs::failed;
 use super::{Exit, Run};
 
@@ -34,23 +34,23 @@ impl Run {
         &self,
         each: &ForEachStep,
         scope: &mut Scope,
-        context: &Context,
+        frame: &Frame,
     ) -> Result<Value, Exit> {
-        let items = self.evaluate(&each.items, scope, "forEach", context).await?;
+        let items = self.evaluate(&each.items, scope, "forEach", frame).await?;
         let Some(items) = items.as_list() else {
             let message = format!("`forEach` needs a list, found {}", items.kind());
             return Err(failed(ActionError::new(ErrorKind::Input, message)));
         };
-        let limit = self.runtime.settings.limits.loop_turns;
+        let limit = self.context.settings.limits.loop_turns;
         if items.len() > limit {
             let message =
                 format!("`forEach` over {} items is beyond the limit of {limit} iterations", items.len());
             return Err(failed(ActionError::new(ErrorKind::Limit, message)));
         }
         let values = if each.concurrency <= 1 {
-            self.for_each_in_turn(each, items, scope, context).await?
+            self.for_each_in_turn(each, items, scope, frame).await?
         } else {
-            self.for_each_in_parallel(each, items, scope, context).await?
+            self.for_each_in_parallel(each, items, scope, frame).await?
         };
         if !each.fail_fast
             && let Some(error) = common_expression_error(&values)
@@ -66,11 +66,11 @@ impl Run {
         each: &ForEachStep,
         items: &[Value],
         scope: &mut Scope,
-        context: &Context,
+        frame: &Frame,
     ) -> Result<Vec<Value>, Exit> {
         let mut results: Vec<Option<(Scope, Value)>> =
             std::iter::repeat_with(|| None).take(items.len()).collect();
-        let mut gathered = Gathered::new(self.runtime.settings.limits.result_bytes);
+        let mut gathered = Gathered::new(self.context.settings.limits.result_bytes);
         let mut running = Parallel::new(self);
         let mut upcoming = items.iter().enumerate();
         loop {
@@ -78,9 +78,9 @@ impl Run {
                 let Some((index, item)) = upcoming.next() else { break };
                 let mut branch = scope.fork();
                 bind_item(&mut branch, each, index, item);
-                let context = context.turn(index);
+                let frame = frame.turn(index);
                 running.push(async move {
-                    let value = self.turn(each, &mut branch, &context).await?;
+                    let value = self.turn(each, &mut branch, &frame).await?;
                     Ok((index, branch, value))
                 });
             }
@@ -102,16 +102,16 @@ impl Run {
         each: &ForEachStep,
         items: &[Value],
         scope: &mut Scope,
-        context: &Context,
+        frame: &Frame,
     ) -> Result<Vec<Value>, Exit> {
         let outer =
             [each.item.as_ref(), "item", "index"].map(|name| (name.to_owned(), scope.root().get(name)));
-        let mut gathered = Gathered::new(self.runtime.settings.limits.result_bytes);
+        let mut gathered = Gathered::new(self.context.settings.limits.result_bytes);
         let mut values = Vec::with_capacity(items.len().min(1024));
         let mut result = Ok(());
         for (index, item) in items.iter().enumerate() {
             bind_item(scope, each, index, item);
-            match self.turn(each, scope, &context.turn(index)).await {
+            match self.turn(each, scope, &frame.turn(index)).await {
                 Ok(value) => match gathered.add(&value) {
                     Ok(()) => values.push(value),
                     Err(exit) => {
@@ -135,8 +135,8 @@ impl Run {
         result.map(|()| values)
     }
 
-    async fn turn(&self, each: &ForEachStep, scope: &mut Scope, context: &Context) -> Result<Value, Exit> {
-        match self.block(&each.steps, scope, context).await {
+    async fn turn(&self, each: &ForEachStep, scope: &mut Scope, frame: &Frame) -> Result<Value, Exit> {
+        match self.block(&each.steps, scope, frame).await {
             Err(Exit::Continue) => Ok(Value::Null),
             Err(Exit::Failed(error)) if !each.fail_fast => {
                 Ok(Value::from(Map::from_iter([("error", error.to_value())])))
@@ -151,11 +151,11 @@ impl Run {
         step: &Step,
         repeat: &RepeatStep,
         scope: &mut Scope,
-        context: &Context,
+        frame: &Frame,
     ) -> Result<Value, Exit> {
         let outer = scope.root().get("index");
-        let key = context.key(&step.id);
-        let result = self.repeat_turns(step, repeat, &key, scope, context).await;
+        let key = frame.key(&step.id);
+        let result = self.repeat_turns(step, repeat, &key, scope, frame).await;
         self.journal.loop_ended(&key);
         match outer {
             Some(index) => scope.bind("index", index),
@@ -170,7 +170,7 @@ impl Run {
         repeat: &RepeatStep,
         key: &str,
         scope: &mut Scope,
-        context: &Context,
+        frame: &Frame,
     ) -> Result<Value, Exit> {
         let (mut first, mut last) = (0, Value::Null);
         if let Some(position) = self.journal.loop_position(key) {
@@ -178,13 +178,13 @@ impl Run {
             (first, last) = (position.turn, position.last);
         }
         for index in first..repeat.max as usize {
-            if self.journal.is_snapshot_due() && scope.is_trunk() && !context.closing {
+            if self.journal.is_snapshot_due() && scope.is_trunk() && !frame.closing {
                 let position = scope.loop_position(key, index, &last);
                 self.journal.turn_begins(position, &self.deployment.automation).await?;
             }
-            let turn = context.turn(index);
+            let turn = frame.turn(index);
             if index > 0 {
-                self.pause_between(step, repeat, &turn, context).await?;
+                self.pause_between(step, repeat, &turn, frame).await?;
             }
             scope.bind("index", Value::from(index));
             last = match self.block(&repeat.steps, scope, &turn).await {
@@ -211,12 +211,12 @@ impl Run {
         &self,
         step: &Step,
         until: &expression::Expression,
-        turn: &Context,
+        turn: &Frame,
         scope: &mut Scope,
     ) -> Result<bool, Exit> {
         let key = format!("{}#until", turn.key(&step.id));
         let reads = self.deployment.plan.reads(&step.id);
-        let outer = self.prepare(reads, &key, self.runtime.clock.now(), scope).await?;
+        let outer = self.prepare(reads, &key, self.context.clock.now(), scope).await?;
         let holds = self.condition_holds(until, scope, "until", turn).await;
         scope.set_moment(outer);
         holds
@@ -227,31 +227,31 @@ impl Run {
         &self,
         step: &Step,
         repeat: &RepeatStep,
-        turn: &Context,
-        context: &Context,
+        turn: &Frame,
+        frame: &Frame,
     ) -> Result<(), Exit> {
         if repeat.delay.is_zero() {
             return Ok(());
         }
         let key = format!("{}#delay", turn.key(&step.id));
-        let clock = &self.runtime.clock;
+        let clock = &self.context.clock;
         let whole = clock.monotonic_now().after(repeat.delay);
         let due = self.journal.started_at(&key).map_or(whole, |(_, due)| due.min(whole));
         self.journal.record_start(&key, due.to_wall(clock.wall_offset()), None);
-        self.pause_durably(&key, Due::After(due), context).await
+        self.pause_durably(&key, Due::After(due), frame).await
     }
 
     pub(super) async fn parallel(
         &self,
         branches: &[(Arc<str>, Block)],
         scope: &mut Scope,
-        context: &Context,
+        frame: &Frame,
     ) -> Result<Value, Exit> {
         let mut running = Parallel::new(self);
         for (index, (_, block)) in branches.iter().enumerate() {
             let mut branch = scope.fork();
             running.push(async move {
-                let value = self.block(block, &mut branch, context).await?;
+                let value = self.block(block, &mut branch, frame).await?;
                 Ok((index, branch, value))
             });
         }

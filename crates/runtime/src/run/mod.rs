@@ -12,11 +12,13 @@ mod code;
 mod code_pipeline;
 mod determinism;
 mod evaluate;
+mod exit;
 mod journal;
 mod loops;
 mod pause;
 mod respond;
 mod scope;
+mod starter;
 mod step;
 mod step_input;
 mod undo;
@@ -29,28 +31,33 @@ use std::time::Duration;
 use jiff::Timestamp;
 use model::action::{ActionError, ErrorKind};
 use model::automation::Block;
-use model::execution::{Event, Jump, Origin, Outcome, StepOutcome};
-use model::payload::{HttpResponse, Payload};
+use model::execution::{Event, Origin, Outcome};
+use model::payload::Payload;
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 use value::{Budget, Value};
 
+pub(crate) use action::effect_of;
 pub(crate) use activity::Activity;
 pub use code::{level, to_action_error};
-pub use determinism::Secret;
 pub use evaluate::expression_error;
+pub(crate) use exit::Exit;
 pub(crate) use journal::{
-    Delivery, Journal, JournalContext, PendingAcceptance, ReplaySource, SnapshotState, StepWait, StoredLog,
-    Suspension, Taken, Wake,
+    Journal, JournalContext, PendingAcceptance, ReplaySource, SnapshotState, StepWait, StoredLog, Suspension,
+    Taken, Wake,
 };
 use scope::Scope;
-pub(crate) use step::Context;
+pub(crate) use starter::Starter;
+pub(crate) use step::Frame;
 pub use step_input::{DerivedInput, ExpressionValue, MissingSource};
 use undo::Undo;
 
-use crate::context::Runtime;
+use crate::api::Progress;
+use crate::connections::Connections;
+use crate::context::Context;
 use crate::isolation::Observation;
 use crate::memory::Share;
+use crate::recent_events::RecentEvents;
 use catalog::Deployment;
 
 /// The timeout of the closing steps: of `onError`, and of `finally`.
@@ -62,7 +69,12 @@ const RECHECK_DEADLINE: Duration = Duration::from_secs(1);
 /// An execution in memory.
 pub(crate) struct Run {
     pub(crate) deployment: Arc<Deployment>,
-    pub(crate) runtime: Arc<Runtime>,
+    pub(crate) context: Arc<Context>,
+    pub(crate) connections: Arc<Connections>,
+    /// The events that steps may begin to wait for after they were sent.
+    pub(crate) events: Arc<RecentEvents>,
+    /// Starts other executions.
+    pub(crate) starter: Arc<dyn Starter>,
     pub(crate) journal: Journal,
     pub(crate) payload: Arc<Payload>,
     /// `trigger.results`, if the payload has been parsed already.
@@ -84,19 +96,6 @@ pub(crate) struct Run {
     pub(crate) observation: Option<Observation>,
 }
 
-/// The progress of an execution, for callers that wait.
-#[derive(Clone, Debug, Default)]
-pub struct Progress {
-    /// The committed answer of a `respond` step.
-    pub response: Option<HttpResponse>,
-    /// The committed outcome.
-    pub outcome: Option<Outcome>,
-    /// True if this process will not run it to its end.
-    pub is_left: bool,
-    /// True while it is suspended or waits for a slot or a permit.
-    pub(crate) is_parked: bool,
-}
-
 /// The cancellation of an execution, with its reason.
 #[derive(Default)]
 pub(crate) struct Cancellation {
@@ -115,31 +114,6 @@ impl Cancellation {
     }
 }
 
-/// The reason why a walk ended early.
-#[derive(Debug)]
-pub(crate) enum Exit {
-    /// `stop` ended the execution successfully.
-    Stop(Value),
-    /// `break` ended the loop around the step.
-    Break,
-    /// `continue` ended the turn of the loop around the step.
-    Continue,
-    /// A step failed, and nothing has handled the error so far.
-    Failed(ActionError),
-    /// The deadline that was set at this depth has passed.
-    Expired(u32),
-    /// The execution was cancelled.
-    Cancelled,
-    /// The engine stops: the execution goes on at its next start.
-    ShuttingDown,
-    /// Nothing but pauses is left: the execution goes on when one of them ends.
-    Suspended,
-    /// Acceptance failed or found a duplicate: the run is discarded; it had no side effects.
-    NotAccepted,
-    /// The journal cannot be written: the next start reads how far the execution has come.
-    StoreFailed(Arc<store::Error>),
-}
-
 /// The result of a run: what becomes of the execution when it leaves memory.
 pub(crate) enum Disposition {
     /// It has ended, and its end is committed.
@@ -154,27 +128,6 @@ pub(crate) enum Disposition {
     Refused(Duration),
     /// The daemon is stopping: the execution goes on at its next start.
     ShuttingDown,
-}
-
-impl Exit {
-    /// The outcome of the steps that it leads out of; `None` for a failure, and if the steps go on later.
-    fn leaves(&self) -> Option<StepOutcome> {
-        Some(match self {
-            Self::Stop(result) => StepOutcome::Jumped { by: Jump::Stop, result: result.clone() },
-            Self::Break => StepOutcome::Jumped { by: Jump::Break, result: Value::Null },
-            Self::Continue => StepOutcome::Jumped { by: Jump::Continue, result: Value::Null },
-            _ => return None,
-        })
-    }
-
-    /// The exit of a step that led out of its list.
-    fn left(by: Jump, result: Value) -> Self {
-        match by {
-            Jump::Stop => Self::Stop(result),
-            Jump::Break => Self::Break,
-            Jump::Continue => Self::Continue,
-        }
-    }
 }
 
 /// The cancellation reason of an execution that the code of its trigger declined.
@@ -202,8 +155,8 @@ impl Run {
         };
         let disposition = match exit {
             Exit::StoreFailed(error) => {
-                self.runtime.lost(&error);
-                if let Some(pause) = self.runtime.pause_after_refusal(self.journal.id(), &error) {
+                self.context.lost(&error);
+                if let Some(pause) = self.context.pause_after_refusal(self.journal.id(), &error) {
                     return Disposition::Refused(pause);
                 }
                 Disposition::StoreFailed
@@ -257,7 +210,7 @@ impl Run {
             let Some(mut scope) = self.scope_or_fail().await? else { return Ok(()) };
             let steps = &self.deployment.automation.steps;
             let walked = match paused {
-                Ok(()) => self.block(steps, &mut scope, &self.context()).await,
+                Ok(()) => self.block(steps, &mut scope, &self.frame()).await,
                 Err(exit) => Err(exit),
             };
             let outcome = match self.outcome(walked, &mut scope).await? {
@@ -302,10 +255,10 @@ impl Run {
     /// Records an interruption by a restart. It counts if the execution computed when the process died, so that a step that
     /// crashes the process is given up after some tries.
     async fn count_restart(&self) -> Result<(), Exit> {
-        let (id, isolation) = (self.journal.id(), &self.runtime.isolation);
-        if !self.journal.waits_beyond(self.runtime.clock.monotonic_now()) {
+        let (id, isolation) = (self.journal.id(), &self.context.isolation);
+        if !self.journal.waits_beyond(self.context.clock.monotonic_now()) {
             let waited = !isolation.is_suspect(id);
-            let limit = self.runtime.settings.limits.interruptions;
+            let limit = self.context.settings.limits.interruptions;
             if !waited && self.journal.interruptions() + 1 >= limit {
                 let message = format!(
                     "the daemon died {limit} times while the same step ran in it; the execution is stuck; correct the automation and start it again"
@@ -313,7 +266,7 @@ impl Run {
                 let error = ActionError::new(ErrorKind::Interrupted, message);
                 self.finish(Outcome::Stuck { error }).await?;
             } else {
-                self.journal.push(Event::Resumed { at: self.runtime.clock.now(), waited });
+                self.journal.push(Event::Resumed { at: self.context.clock.now(), waited });
                 self.journal.commit().await?;
             }
         }
@@ -361,7 +314,7 @@ impl Run {
         };
         let reads = catalog::ReadSet::from_template(outputs);
         self.prepare(Some(&reads), "outputs", self.started_at, scope).await?;
-        match Box::pin(self.evaluate(outputs, scope, "outputs", &self.closing_context())).await {
+        match Box::pin(self.evaluate(outputs, scope, "outputs", &self.closing_frame())).await {
             Ok(result) => Ok(Outcome::Succeeded { result }),
             Err(Exit::Failed(error)) => failed(error),
             Err(Exit::Cancelled | Exit::Expired(_)) => {
@@ -377,10 +330,10 @@ impl Run {
         let Some(delay) = self.deployment.automation.retry.next_delay(attempt, error) else {
             return Ok(false);
         };
-        let now = self.runtime.clock.now();
+        let now = self.context.clock.now();
         let next_at = now.checked_add(delay).unwrap_or(Timestamp::MAX);
         let event = Event::Retried { at: now, attempt, error: error.clone(), next_at };
-        self.journal.retry_execution(event, self.runtime.clock.monotonic_now().after(delay));
+        self.journal.retry_execution(event, self.context.clock.monotonic_now().after(delay));
         self.journal.commit().await?;
         self.undos.lock().unwrap_or_else(std::sync::PoisonError::into_inner).clear();
         Ok(true)
@@ -390,7 +343,7 @@ impl Run {
         let Some(block) = &self.deployment.automation.on_error else { return Ok(()) };
         let mut inner = scope.fork();
         inner.bind("error", error.to_value());
-        self.run_closing(block, &mut inner, &self.closing_context(), "onError").await.map(|_| ())
+        self.run_closing(block, &mut inner, &self.closing_frame(), "onError").await.map(|_| ())
     }
 
     async fn run_finally(&self, outcome: Outcome, scope: &mut Scope) -> Result<Outcome, Exit> {
@@ -406,7 +359,7 @@ impl Run {
         if let Outcome::Failed { error } = &outcome {
             scope.bind("error", error.to_value());
         }
-        match self.run_closing(block, scope, &self.closing_context(), "finally").await? {
+        match self.run_closing(block, scope, &self.closing_frame(), "finally").await? {
             Some(error) if matches!(outcome, Outcome::Succeeded { .. }) => Ok(Outcome::Failed { error }),
             _ => Ok(outcome),
         }
@@ -417,10 +370,10 @@ impl Run {
         &self,
         block: &Block,
         scope: &mut Scope,
-        context: &Context,
+        frame: &Frame,
         what: &str,
     ) -> Result<Option<ActionError>, Exit> {
-        let error = match self.block(block, scope, context).await {
+        let error = match self.block(block, scope, frame).await {
             Ok(_) | Err(Exit::Stop(_) | Exit::Break | Exit::Continue) => return Ok(None),
             Err(Exit::Failed(error)) => error,
             Err(Exit::Expired(_)) => ActionError::new(
@@ -436,21 +389,21 @@ impl Run {
         Ok(Some(error))
     }
 
-    /// The context of the closing steps.
-    fn closing_context(&self) -> Context {
-        Context::closing(self.runtime.clock.monotonic_now().after(CLOSING_TIMEOUT))
+    /// The frame of the closing steps.
+    fn closing_frame(&self) -> Frame {
+        Frame::closing(self.context.clock.monotonic_now().after(CLOSING_TIMEOUT))
     }
 
     async fn finish(&self, outcome: Outcome) -> Result<(), Exit> {
         self.abandon(|_| true);
-        let at = self.runtime.clock.now();
+        let at = self.context.clock.now();
         let outcome = self.journal.redact_outcome(outcome);
         self.journal.finish(Event::Finished { at, outcome: outcome.clone() });
         self.journal.commit().await?;
         if !self.origin.is_test() {
             // The difference that the row of the store has, which counts after a restart and which people are shown.
             let took = Duration::try_from(self.started_at.duration_until(at)).unwrap_or_default();
-            self.runtime.statistics.record(&self.deployment.automation.id, outcome.status(), at, took);
+            self.context.statistics.record(&self.deployment.automation.id, outcome.status(), at, took);
         }
         if let Some(observed) = self.journal.observed() {
             observed.ended(&self.deployment.automation);
@@ -459,34 +412,34 @@ impl Run {
         Ok(())
     }
 
-    /// The context of the main steps. The deadline counts from the acceptance, also after a restart.
-    fn context(&self) -> Context {
+    /// The frame of the main steps. The deadline counts from the acceptance, also after a restart.
+    fn frame(&self) -> Frame {
         let began = match self.journal.attempt() {
             1 => self.journal.accepted_at(),
             _ => self.journal.retry_at().unwrap_or(self.journal.accepted_at()),
         };
-        Context::new(began.after(self.deployment.automation.timeout))
+        Frame::new(began.after(self.deployment.automation.timeout))
     }
 
     /// Completes when the execution is cancelled; never in the closing steps.
-    pub(crate) async fn cancellation(&self, context: Option<&Context>) {
-        match context {
-            Some(context) if context.closing => std::future::pending().await,
+    pub(crate) async fn cancellation(&self, frame: Option<&Frame>) {
+        match frame {
+            Some(frame) if frame.closing => std::future::pending().await,
             _ => self.cancelled.token.cancelled().await,
         }
     }
 
     /// Completes when the nearest deadline passes; never if there is none.
-    pub(crate) async fn expiry(&self, context: Option<&Context>) -> Exit {
-        let Some(context) = context else { return std::future::pending().await };
+    pub(crate) async fn expiry(&self, frame: Option<&Frame>) -> Exit {
+        let Some(frame) = frame else { return std::future::pending().await };
         let mut least = Duration::ZERO;
         loop {
-            let ((at, depth), now) = (self.deadline(context), self.runtime.clock.monotonic_now());
+            let ((at, depth), now) = (self.deadline(frame), self.context.clock.monotonic_now());
             if now >= at {
                 return Exit::Expired(depth);
             }
             // A pause of another branch may postpone the deadline. With little time left, this must not become a busy loop.
-            self.runtime.clock.sleep_until_monotonic(at.max(now.after(least))).await;
+            self.context.clock.sleep_until_monotonic(at.max(now.after(least))).await;
             least = RECHECK_DEADLINE;
         }
     }

@@ -13,12 +13,12 @@ use value::instant::Instant;
 
 use super::journal::{Due, StepWait, Taken, Times};
 use super::scope::Scope;
-use super::step::Context;
+use super::step::Frame;
 use super::verbs::failed;
 use super::{Exit, Run};
-use crate::admission::first_event_key;
 use crate::clock::MonotonicTime;
 use crate::event_filter::{EventFilter, event_value};
+use crate::recent_events::first_event_key;
 
 /// Longest delay that sleeps in memory: a suspension costs two commits and a read.
 const MAX_IN_MEMORY_DELAY: Duration = Duration::from_secs(2);
@@ -38,41 +38,36 @@ enum WakeOn {
 
 impl Run {
     /// Sleeps on the engine's clock until the due time, or until the execution must stop.
-    async fn sleep_until(&self, due: Due, context: Option<&Context>) -> Result<(), Exit> {
-        let clock = &self.runtime.clock;
+    async fn sleep_until(&self, due: Due, frame: Option<&Frame>) -> Result<(), Exit> {
+        let clock = &self.context.clock;
         let over = match due {
             Due::At(at) => clock.sleep_until(at),
             Due::After(after) => clock.sleep_until_monotonic(after),
         };
-        let closing = self.runtime.closing.cancelled();
+        let closing = self.context.closing.cancelled();
         tokio::select! {
             biased;
-            () = self.cancellation(context) => Err(Exit::Cancelled),
+            () = self.cancellation(frame) => Err(Exit::Cancelled),
             () = closing => Err(Exit::ShuttingDown),
-            exit = self.expiry(context) => Err(exit),
+            exit = self.expiry(frame) => Err(exit),
             () = over => Ok(()),
         }
     }
 
     /// Waits until the due time, or suspends the execution until then.
-    pub(super) async fn pause_until(&self, due: Due, context: Option<&Context>) -> Result<(), Exit> {
+    pub(super) async fn pause_until(&self, due: Due, frame: Option<&Frame>) -> Result<(), Exit> {
         let left = self.time_left(due);
         if left.is_zero() {
             return Ok(());
         }
         if left > MAX_IN_MEMORY_DELAY {
-            return self.pause_beside(Some(due), WakeOn::Time, context).await;
+            return self.pause_beside(Some(due), WakeOn::Time, frame).await;
         }
-        self.sleep_until(due, context).await
+        self.sleep_until(due, frame).await
     }
 
     /// Waits until the due time. Suspends the execution once all of its branches wait.
-    async fn pause_beside(
-        &self,
-        due: Option<Due>,
-        ends: WakeOn,
-        context: Option<&Context>,
-    ) -> Result<(), Exit> {
+    async fn pause_beside(&self, due: Option<Due>, ends: WakeOn, frame: Option<&Frame>) -> Result<(), Exit> {
         let (all_pause, came) = (self.activity.all_waiting(), self.activity.signal_arrived());
         tokio::pin!(all_pause, came);
         all_pause.as_mut().enable();
@@ -83,8 +78,8 @@ impl Run {
         }
         let over = async {
             match due {
-                Some(due) => self.sleep_until(due, context).await,
-                None => self.sleep_until(Due::After(MonotonicTime::NEVER), context).await,
+                Some(due) => self.sleep_until(due, frame).await,
+                None => self.sleep_until(Due::After(MonotonicTime::NEVER), frame).await,
             }
         };
         tokio::select! {
@@ -100,9 +95,9 @@ impl Run {
         &self,
         key: &str,
         due: MonotonicTime,
-        context: Option<&Context>,
+        frame: Option<&Frame>,
     ) -> Result<(), Exit> {
-        let paused = self.pause_until(Due::After(due), context).await;
+        let paused = self.pause_until(Due::After(due), frame).await;
         if matches!(paused, Err(Exit::Suspended)) {
             self.journal.rests_before_try(key, due);
         }
@@ -113,9 +108,9 @@ impl Run {
     fn time_left(&self, due: Due) -> Duration {
         match due {
             Due::At(at) => {
-                Duration::try_from(self.runtime.clock.now().duration_until(at)).unwrap_or_default()
+                Duration::try_from(self.context.clock.now().duration_until(at)).unwrap_or_default()
             }
-            Due::After(after) => after.since(self.runtime.clock.monotonic_now()),
+            Due::After(after) => after.since(self.context.clock.monotonic_now()),
         }
     }
 
@@ -125,28 +120,28 @@ impl Run {
         wait: &WaitStep,
         key: &str,
         scope: &Scope,
-        context: &Context,
+        frame: &Frame,
     ) -> Result<Value, Exit> {
         let due = match self.journal.pause_due(key) {
             Some(due) => due,
-            None => self.due(wait, scope, context).await?,
+            None => self.due(wait, scope, frame).await?,
         };
-        self.pause_durably(key, due, context).await?;
+        self.pause_durably(key, due, frame).await?;
         Ok(Value::Null)
     }
 
     /// Waits until the due time. The wait is recorded, unless it is very short. A long one is stored too, so that the scheduler
     /// resumes it.
-    pub(super) async fn pause_durably(&self, key: &str, due: Due, context: &Context) -> Result<(), Exit> {
+    pub(super) async fn pause_durably(&self, key: &str, due: Due, frame: &Frame) -> Result<(), Exit> {
         let left = self.time_left(due);
         if left > MAX_UNRECORDED_PAUSE && self.journal.pause(key).is_none() {
             if left > MAX_IN_MEMORY_DELAY {
-                self.pause_begins(key, WaitReason::Time, Some(due), context)?;
+                self.pause_begins(key, WaitReason::Time, Some(due), frame)?;
             } else {
-                self.record_pause(key, WaitReason::Time, Some(due), context, true);
+                self.record_pause(key, WaitReason::Time, Some(due), frame, true);
             }
         }
-        self.pause_until(due, Some(context)).await?;
+        self.pause_until(due, Some(frame)).await?;
         self.journal.abandon(|step| step == key);
         Ok(())
     }
@@ -158,21 +153,21 @@ impl Run {
         wait: &WaitForStep,
         key: &str,
         scope: &Scope,
-        context: &Context,
+        frame: &Frame,
     ) -> Result<Value, Exit> {
         let begins = self.journal.pause(key).is_none();
         if begins {
-            self.wait_begins(step, wait, key, scope, context).await?;
+            self.wait_begins(step, wait, key, scope, frame).await?;
         } else {
             // The filter is not part of the log.
             self.journal.set_event_filter(key, self.event_filter(wait, scope));
         }
         if begins || self.journal.is_resumed() {
-            self.load_earlier_events(wait, key, scope, context).await?;
+            self.load_earlier_events(wait, key, scope, frame).await?;
         }
         loop {
             while let Some(signal) = self.journal.next_signal(key) {
-                if self.matches_condition(wait, &signal, scope, context).await? {
+                if self.matches_condition(wait, &signal, scope, frame).await? {
                     self.journal.wait_ended(key, Some(&signal.id));
                     return Ok(signal.data);
                 }
@@ -181,7 +176,7 @@ impl Run {
             if due.is_some_and(|due| self.time_left(due).is_zero()) {
                 break;
             }
-            self.pause_beside(due, WakeOn::TimeOrSignal, Some(context)).await?;
+            self.pause_beside(due, WakeOn::TimeOrSignal, Some(frame)).await?;
         }
         self.journal.wait_ended(key, None);
         match wait.on_timeout {
@@ -210,12 +205,12 @@ impl Run {
         wait: &WaitForStep,
         key: &str,
         scope: &Scope,
-        context: &Context,
+        frame: &Frame,
     ) -> Result<(), Exit> {
         let Some(WaitReason::Event { name }) = self.journal.pause(key).map(|waiting| waiting.on) else {
             return Ok(());
         };
-        let found = self.next_earlier_event(wait, &name, key, scope, context).await;
+        let found = self.next_earlier_event(wait, &name, key, scope, frame).await;
         self.journal.looked_for_events(key);
         found
     }
@@ -226,7 +221,7 @@ impl Run {
         name: &str,
         key: &str,
         scope: &Scope,
-        context: &Context,
+        frame: &Frame,
     ) -> Result<(), Exit> {
         let passed = self.journal.passed_events(key);
         let mut after = passed.unwrap_or_else(|| first_event_key(self.journal.id()));
@@ -237,17 +232,17 @@ impl Run {
         // True while no event so far can end this wait; and none a later wait of this step.
         let (mut is_passed, mut of_all) = (true, true);
         loop {
-            let now = self.runtime.clock.now();
+            let now = self.context.clock.now();
             // Before the page is read: an event that is written meanwhile may be missing in it.
-            let settled = self.runtime.events_settled_until(now);
-            let page = self.runtime.retained_events(name, &after, now).await;
+            let settled = self.events.settled_until(now);
+            let page = self.events.page(name, &after, now).await;
             let (events, last) = page.map_err(|error| self.store_failed(error))?;
             for event in events {
                 let is_accepted = event.signal.id.starts_with(&own) || self.journal.is_accepted(key, &event);
                 // Others would fill the log. One with an error is recorded, so that the step fails with it.
                 let is_other = !is_accepted
                     && known_result
-                    && matches!(self.matches_condition(wait, &event.signal, scope, context).await, Ok(false));
+                    && matches!(self.matches_condition(wait, &event.signal, scope, frame).await, Ok(false));
                 if is_accepted || is_other {
                     is_passed &= (is_accepted || same_result)
                         && event.key.as_ref().is_some_and(|event_key| *event_key < settled);
@@ -279,11 +274,11 @@ impl Run {
         wait: &WaitForStep,
         key: &str,
         scope: &Scope,
-        context: &Context,
+        frame: &Frame,
     ) -> Result<(), Exit> {
         let on = match &wait.on {
             WaitOn::Event { name, .. } => {
-                let name = self.evaluate(name, scope, "waitFor.event", context).await?.to_text();
+                let name = self.evaluate(name, scope, "waitFor.event", frame).await?.to_text();
                 if name.is_empty() || name.len() > MAX_EVENT_NAME {
                     let message = format!(
                         "an event's name has from 1 to {MAX_EVENT_NAME} bytes, this one {}",
@@ -297,17 +292,17 @@ impl Run {
                 message: self
                     .journal
                     .redact_value(
-                        self.evaluate(&approval.message, scope, "waitFor.approval.message", context).await?,
+                        self.evaluate(&approval.message, scope, "waitFor.approval.message", frame).await?,
                     )
                     .to_text(),
                 options: approval.options.clone(),
             },
         };
-        let due = step.timeout.map(|timeout| Due::After(self.runtime.clock.monotonic_now().after(timeout)));
-        self.pause_begins(key, on, due, context)?;
+        let due = step.timeout.map(|timeout| Due::After(self.context.clock.monotonic_now().after(timeout)));
+        self.pause_begins(key, on, due, frame)?;
         self.journal.set_event_filter(key, self.event_filter(wait, scope));
         // Senders find the wait only after this commit; other waits can be committed later.
-        self.await_commit(key, context, self.journal.commit()).await
+        self.await_commit(key, frame, self.journal.commit()).await
     }
 
     /// Records that a step begins to wait, until `due` at the latest.
@@ -316,13 +311,13 @@ impl Run {
         key: &str,
         on: WaitReason,
         due: Option<Due>,
-        context: &Context,
+        frame: &Frame,
     ) -> Result<(), Exit> {
         if self.journal.pause_count() >= Wait::MAX {
             let message = format!("more than {} steps of the execution would pause at one time", Wait::MAX);
             return Err(failed(ActionError::new(ErrorKind::Limit, message)));
         }
-        self.record_pause(key, on, due, context, false);
+        self.record_pause(key, on, due, frame, false);
         Ok(())
     }
 
@@ -332,36 +327,36 @@ impl Run {
         key: &str,
         on: WaitReason,
         due: Option<Due>,
-        context: &Context,
+        frame: &Frame,
         stays_in_memory: bool,
     ) {
-        let clock = &self.runtime.clock;
+        let clock = &self.context.clock;
         let (since, ahead) = (clock.monotonic_now(), clock.wall_offset());
         let until = due.map(|due| match due {
             Due::At(at) => at,
             Due::After(after) => after.to_wall(ahead),
         });
         let waiting = StepWait { since: since.to_wall(ahead), until, on };
-        let times = Times { since, due, limit: self.limit(context), stays_in_memory };
+        let times = Times { since, due, limit: self.limit(frame), stays_in_memory };
         self.journal.pause_begins(key, &waiting, times);
     }
 
     /// Nearest time limit of the steps around a wait. The execution's own limit does not count: it is extended by the
     /// wait.
-    fn limit(&self, context: &Context) -> Option<MonotonicTime> {
-        let step = context.deadline.map(|(at, _)| at);
-        let closing = context.closing.then_some(context.end);
+    fn limit(&self, frame: &Frame) -> Option<MonotonicTime> {
+        let step = frame.deadline.map(|(at, _)| at);
+        let closing = frame.closing.then_some(frame.end);
         step.into_iter().chain(closing).min()
     }
 
     /// Nearest time limit of a step, and the depth of the step that set it: 0 for the whole execution.
-    pub(super) fn deadline(&self, context: &Context) -> (MonotonicTime, u32) {
-        let end = if context.closing {
-            context.end
+    pub(super) fn deadline(&self, frame: &Frame) -> (MonotonicTime, u32) {
+        let end = if frame.closing {
+            frame.end
         } else {
-            context.end.after(self.journal.paused(self.runtime.clock.monotonic_now()))
+            frame.end.after(self.journal.paused(self.context.clock.monotonic_now()))
         };
-        context.deadline.filter(|(at, _)| *at < end).unwrap_or((end, 0))
+        frame.deadline.filter(|(at, _)| *at < end).unwrap_or((end, 0))
     }
 
     /// WakeOn the waits of steps that will not continue, and cancels the child executions that they waited for.
@@ -374,12 +369,12 @@ impl Run {
     pub(super) fn cancel_child(&self, child: ExecutionId) {
         let reason =
             format!("cancelled: the execution {} that called it goes on without it", self.journal.id());
-        self.runtime.admission.cancel(&self.runtime, child, &reason);
+        self.starter.clone().cancel(child, &reason);
     }
 
     /// Computes the end of a wait that begins now.
-    async fn due(&self, wait: &WaitStep, scope: &Scope, context: &Context) -> Result<Due, Exit> {
-        let now = self.runtime.clock.monotonic_now();
+    async fn due(&self, wait: &WaitStep, scope: &Scope, frame: &Frame) -> Result<Due, Exit> {
+        let now = self.context.clock.monotonic_now();
         let wrong = |message: String| failed(ActionError::new(ErrorKind::Input, message));
         let after = |length: Duration| {
             let after = now.after(length);
@@ -391,7 +386,7 @@ impl Run {
         match wait {
             WaitStep::For(length) => after(*length),
             WaitStep::Computed(template) => {
-                let text = self.evaluate(template, scope, "wait", context).await?.to_text();
+                let text = self.evaluate(template, scope, "wait", frame).await?.to_text();
                 let length = text::units::parse_duration(&text);
                 let length = length.map_err(|error| wrong(format!("wait: {error}")))?;
                 if length > WaitStep::MAX {
@@ -404,7 +399,7 @@ impl Run {
                 after(length)
             }
             WaitStep::Until(expression) => {
-                let value = self.evaluate_expression(expression, scope, "until", context).await?;
+                let value = self.evaluate_expression(expression, scope, "until", frame).await?;
                 Instant::from_value(&value).map(|at| Due::At(at.to_timestamp())).ok_or_else(|| {
                     let found = value.to_text();
                     wrong(format!(
@@ -421,12 +416,12 @@ impl Run {
         wait: &WaitForStep,
         signal: &Signal,
         scope: &Scope,
-        context: &Context,
+        frame: &Frame,
     ) -> Result<bool, Exit> {
         let Some(condition) = wait.condition() else { return Ok(true) };
         let mut inner = scope.fork();
         inner.bind("event", event_value(signal));
-        self.condition_holds(condition, &inner, "waitFor.if", context).await
+        self.condition_holds(condition, &inner, "waitFor.if", frame).await
     }
 }
 

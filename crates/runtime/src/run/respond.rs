@@ -7,7 +7,7 @@ use trigger::response::{Body, PartsError, RespondParts};
 use value::Value;
 
 use super::scope::Scope;
-use super::step::Context;
+use super::step::Frame;
 use super::verbs::failed;
 use super::{Exit, Run};
 
@@ -18,28 +18,28 @@ impl Run {
         respond: &RespondStep,
         key: &str,
         scope: &Scope,
-        context: &Context,
+        frame: &Frame,
     ) -> Result<Value, Exit> {
         if self.journal.response().is_some() {
             let message = "the caller has been answered already; only one `respond` may run";
             return Err(failed(ActionError::new(ErrorKind::Failed, message)));
         }
-        let status = self.evaluate(&respond.status, scope, "respond.status", context).await?;
+        let status = self.evaluate(&respond.status, scope, "respond.status", frame).await?;
         let content_type = match &respond.content_type {
-            Some(template) => Some(self.evaluate(template, scope, "respond.contentType", context).await?),
+            Some(template) => Some(self.evaluate(template, scope, "respond.contentType", frame).await?),
             None => None,
         };
-        let headers = self.evaluate(&respond.headers, scope, "respond.headers", context).await?;
+        let headers = self.evaluate(&respond.headers, scope, "respond.headers", frame).await?;
         let body = match &respond.body {
             RespondBody::Empty => Body::Empty,
             RespondBody::Body(template) => {
-                Body::Any(self.evaluate(template, scope, "respond.body", context).await?)
+                Body::Any(self.evaluate(template, scope, "respond.body", frame).await?)
             }
             RespondBody::Json(template) => {
-                Body::Json(self.evaluate(template, scope, "respond.json", context).await?)
+                Body::Json(self.evaluate(template, scope, "respond.json", frame).await?)
             }
             RespondBody::File(template) => {
-                Body::File(self.evaluate(template, scope, "respond.file", context).await?)
+                Body::File(self.evaluate(template, scope, "respond.file", frame).await?)
             }
         };
         let parts = RespondParts {
@@ -55,7 +55,7 @@ impl Run {
         })?;
         let response = self.journal.redact_response(response);
         self.journal.respond(response.clone());
-        self.await_commit(key, context, self.journal.commit()).await?;
+        self.await_commit(key, frame, self.journal.commit()).await?;
         self.progressed(|progress| progress.response = Some(response));
         Ok(Value::Null)
     }
@@ -69,7 +69,7 @@ impl Run {
             _ => return trigger::response::respond(&parts, &id),
         };
         *value = self.journal.redact_value(std::mem::take(value));
-        let building = self.runtime.large_work.run(move || trigger::response::respond(&parts, &id));
+        let building = self.context.large_work.run(move || trigger::response::respond(&parts, &id));
         building.await.unwrap_or_else(|error| Err(PartsError { part: "body", message: error.to_string() }))
     }
 }

@@ -16,7 +16,7 @@ use value::{Key, Map, Value};
 use super::Run;
 use super::code_pipeline::CodePipeline;
 use super::journal::LoopPosition;
-use crate::context::Runtime;
+use crate::context::Context;
 use crate::memory::LARGE_VALUE;
 
 /// Variables in scope and, in a parallel branch, the changes that it made.
@@ -49,7 +49,7 @@ impl Scope {
         if automation.config_vars.iter().any(|variable| variable.secret) {
             run.journal.mark_secrets_read();
         }
-        let config_vars = run.runtime.secrets.config_vars(automation)?;
+        let config_vars = run.context.secrets.config_vars(automation)?;
         let execution = ExecutionFacts {
             id: run.journal.id(),
             started_at: run.started_at,
@@ -57,7 +57,7 @@ impl Scope {
             is_derived: false,
         };
         Self::at_start(
-            &run.runtime,
+            &run.context,
             &run.deployment,
             &run.payload,
             run.results.as_ref(),
@@ -69,7 +69,7 @@ impl Scope {
     /// Creates the variables at the start of an execution. `results` is `trigger.results`, if the payload has been parsed
     /// already.
     pub(super) fn at_start(
-        runtime: &Runtime,
+        context: &Context,
         deployment: &Deployment,
         payload: &Payload,
         results: Option<&Value>,
@@ -89,7 +89,7 @@ impl Scope {
         root.insert("vars", Map::new());
         root.insert("configVars", config_vars);
         if deployment.plan.reads_execution() {
-            root.insert("execution", execution.to_map(runtime, &deployment.plan));
+            root.insert("execution", execution.to_map(context, &deployment.plan));
             let names = [("id", automation.id.as_str()), ("name", automation.name.as_str())];
             root.insert("automation", Map::from_iter(names));
         }
@@ -311,14 +311,14 @@ pub(super) struct ExecutionFacts {
 
 impl ExecutionFacts {
     /// Builds the variable.
-    fn to_map(&self, runtime: &Runtime, plan: &Plan) -> Map {
+    fn to_map(&self, context: &Context, plan: &Plan) -> Map {
         let mut execution = Map::from_iter([
             ("id", Value::from(self.id.to_string())),
             ("startedAt", Value::from(self.started_at.to_string())),
             ("attempt", Value::from(self.attempt)),
         ]);
         if plan.reads_resume_url() {
-            let url = if self.is_derived { MASK.to_owned() } else { runtime.resume_url(self.id) };
+            let url = if self.is_derived { MASK.to_owned() } else { context.resume_url(self.id) };
             execution.insert("resumeUrl", url);
         }
         execution

@@ -19,7 +19,7 @@ use catalog::ReadSet;
 
 /// Position of a step in the execution.
 #[derive(Clone)]
-pub(crate) struct Context {
+pub(crate) struct Frame {
     /// Indices of the surrounding loops, as appended to the step's id: `[2][0]`.
     turns: Arc<str>,
     /// Time limit of the whole execution, without waiting times.
@@ -33,7 +33,7 @@ pub(crate) struct Context {
     pub(super) commit_wait: CommitWait,
 }
 
-impl Context {
+impl Frame {
     pub(super) fn new(end: MonotonicTime) -> Self {
         Self {
             turns: "".into(),
@@ -49,7 +49,7 @@ impl Context {
         Self { closing: true, ..Self::new(end) }
     }
 
-    /// Copies this context with the loop indices of another one.
+    /// Copies this frame with the loop indices of another one.
     pub(super) fn in_turns_of(&self, other: &Self) -> Self {
         Self { turns: other.turns.clone(), ..self.clone() }
     }
@@ -81,31 +81,26 @@ impl Context {
 
 impl Run {
     /// Runs a step, or takes over its recorded outcome.
-    pub(super) async fn step(
-        &self,
-        step: &Step,
-        scope: &mut Scope,
-        context: &Context,
-    ) -> Result<Value, Exit> {
-        let key = context.key(&step.id);
+    pub(super) async fn step(&self, step: &Step, scope: &mut Scope, frame: &Frame) -> Result<Value, Exit> {
+        let key = frame.key(&step.id);
         if let Some(outcome) = self.journal.finished(&key) {
-            return self.replay(step, outcome, scope, context);
+            return self.replay(step, outcome, scope, frame);
         }
-        if let Some(error) = self.journal.closing().filter(|_| !context.closing) {
+        if let Some(error) = self.journal.closing().filter(|_| !frame.closing) {
             // The execution is closing: recorded outcomes are used only for undoing and closing.
             return Err(Exit::Failed(error));
         }
         if self.journal.is_snapshot_due() && step.verb.nested_blocks().is_empty() {
             self.journal.mark_replayed();
         }
-        let began = self.check_may_start(context)?;
+        let began = self.check_may_start(frame)?;
         self.yield_if_due().await?;
         let reads = self.deployment.plan.reads(&step.id);
         let outer = match reads {
-            Some(_) => Some(self.prepare(reads, &key, self.runtime.clock.now(), scope).await?),
+            Some(_) => Some(self.prepare(reads, &key, self.context.clock.now(), scope).await?),
             None => None,
         };
-        let result = self.begin(step, &key, began, scope, context).await;
+        let result = self.begin(step, &key, began, scope, frame).await;
         if let Some(outer) = outer {
             scope.set_moment(outer);
         }
@@ -121,7 +116,7 @@ impl Run {
         scope: &mut Scope,
     ) -> Result<Option<Arc<dyn EvalClock>>, Exit> {
         let Some(reads) = reads else { return Ok(scope.set_moment(None)) };
-        let recorded = self.runtime.doubles.as_ref().and_then(|doubles| doubles.recorded_start(key));
+        let recorded = self.context.doubles.as_ref().and_then(|doubles| doubles.recorded_start(key));
         let began = recorded.as_ref().map_or(began, |(at, _)| *at);
         let at = self.journal.started_at(key).map_or(began, |(at, _)| at);
         if !reads.state.is_empty() {
@@ -139,7 +134,7 @@ impl Run {
         if reads.reads_clock {
             self.journal.record_start(key, at, None);
         }
-        let moment = StepClock::new(self.runtime.secret.clone(), self.journal.id(), key, at);
+        let moment = StepClock::new(self.context.secret.clone(), self.journal.id(), key, at);
         Ok(scope.set_moment(Some(moment)))
     }
 
@@ -149,13 +144,13 @@ impl Run {
         key: &str,
         began: MonotonicTime,
         scope: &mut Scope,
-        context: &Context,
+        frame: &Frame,
     ) -> Result<Value, Exit> {
         if let Some(error) = self.journal.failing(key) {
-            return self.failed(step, key, error, 0, scope, context).await;
+            return self.failed(step, key, error, 0, scope, frame).await;
         }
         if let Some(guard) = &step.guard {
-            match self.condition_holds(guard, scope, "if", context).await {
+            match self.condition_holds(guard, scope, "if", frame).await {
                 Ok(true) => {}
                 Ok(false) => {
                     self.journal.step_finished(key, 0, StepOutcome::Skipped, Effect::Pure);
@@ -163,7 +158,7 @@ impl Run {
                     return Ok(Value::Null);
                 }
                 Err(Exit::Failed(error)) => {
-                    return self.failed(step, key, error, 0, scope, context).await;
+                    return self.failed(step, key, error, 0, scope, frame).await;
                 }
                 Err(exit) => return Err(exit),
             }
@@ -174,9 +169,9 @@ impl Run {
                 step.id
             );
             let error = ActionError::new(ErrorKind::Interrupted, message);
-            return self.failed(step, key, error, 0, scope, context).await;
+            return self.failed(step, key, error, 0, scope, frame).await;
         }
-        let tried = self.run_attempts(step, key, began, scope, context).await?;
+        let tried = self.run_attempts(step, key, began, scope, frame).await?;
         let took = tried.took_us.max(std::mem::take(&mut scope.pipelined_us));
         let error = match tried.result {
             Ok(result) => {
@@ -185,13 +180,13 @@ impl Run {
                 self.journal.step_finished(key, took, outcome, self.effect(step));
                 self.mark_call_ended(step);
                 self.set_step(scope, step, key, result.clone(), None);
-                self.record_undo(step, key, scope, context);
+                self.record_undo(step, key, scope, frame);
                 self.keep_journal_light().await?;
                 return Ok(result);
             }
             Err(error) => error,
         };
-        self.failed(step, key, error, took, scope, context).await
+        self.failed(step, key, error, took, scope, frame).await
     }
 
     /// Runs attempts until one succeeds or the retry policy gives up.
@@ -201,12 +196,12 @@ impl Run {
         key: &str,
         mut began: MonotonicTime,
         scope: &mut Scope,
-        context: &Context,
+        frame: &Frame,
     ) -> Result<Tried, Exit> {
         let mut tries = self.journal.tries(key);
         if let Some(next_at) = tries.next_at {
-            self.pause_before_try(key, next_at, Some(context)).await?;
-            began = self.runtime.clock.monotonic_now();
+            self.pause_before_try(key, next_at, Some(frame)).await?;
+            began = self.context.clock.monotonic_now();
         }
         if self.journal.was_interrupted(key) && self.effect(step) == Effect::Write && is_call(step) {
             self.journal.attempt_interrupted(key, tries.failed + 1);
@@ -215,9 +210,9 @@ impl Run {
             if step.timeout.is_some() && spans_pauses(step) {
                 // An inner wait may outlive this process, and the attempt's time limit must continue after a restart.
                 began = self.journal.started_at(key).map_or(began, |(_, steady)| steady.min(began));
-                self.journal.record_start(key, began.to_wall(self.runtime.clock.wall_offset()), None);
+                self.journal.record_start(key, began.to_wall(self.context.clock.wall_offset()), None);
             }
-            let inner = context.inner(began, step.timeout);
+            let inner = frame.inner(began, step.timeout);
             let done = self.verb(step, key, tries.failed + 1, scope, &inner).await;
             let took_us = self.work_us(began, &inner);
             self.count_attempt(step, &done, took_us.max(scope.pipelined_us));
@@ -244,9 +239,9 @@ impl Run {
             let error = self.journal.attempt_failed(key, failed, error);
             let delay = step.retry.as_ref().and_then(|policy| policy.next_delay(failed, &error));
             let Some(delay) = delay else { return Ok(Tried { result: Err(error), took_us }) };
-            let at = self.runtime.clock.now();
+            let at = self.context.clock.now();
             let next_at = at.checked_add(delay).unwrap_or(Timestamp::MAX);
-            let due = self.runtime.clock.monotonic_now().after(delay);
+            let due = self.context.clock.monotonic_now().after(delay);
             self.journal.step_retry(
                 &self.deployment.automation,
                 key,
@@ -255,8 +250,8 @@ impl Run {
             );
             // The delay may be long, so the results and the attempt count are committed first.
             self.await_commit(key, &inner, self.journal.commit()).await?;
-            self.pause_before_try(key, due, Some(context)).await?;
-            began = self.runtime.clock.monotonic_now();
+            self.pause_before_try(key, due, Some(frame)).await?;
+            began = self.context.clock.monotonic_now();
             tries.failed = failed;
         }
     }
@@ -273,7 +268,7 @@ impl Run {
             Err(Exit::Failed(_) | Exit::Expired(_)) => true,
             Err(_) => return,
         };
-        self.runtime.metrics.count_attempt(action, took_us, failed);
+        self.context.metrics.count_attempt(action, took_us, failed);
     }
 
     /// Marks the end of a call for the background commit.
@@ -291,7 +286,7 @@ impl Run {
         error: ActionError,
         took_us: u64,
         scope: &mut Scope,
-        context: &Context,
+        frame: &Frame,
     ) -> Result<Value, Exit> {
         let mut error = self.journal.redact_error(error);
         error.step.get_or_insert_with(|| step.id.to_string());
@@ -307,7 +302,7 @@ impl Run {
                 }
                 let mut inner = scope.fork();
                 inner.bind("error", error.to_value());
-                match self.block(block, &mut inner, context).await {
+                match self.block(block, &mut inner, frame).await {
                     Ok(result) => {
                         scope.merge(inner);
                         Some(result)
@@ -347,17 +342,17 @@ impl Run {
         step: &Step,
         outcome: StepOutcome,
         scope: &mut Scope,
-        context: &Context,
+        frame: &Frame,
     ) -> Result<Value, Exit> {
-        self.replay_inside(step, scope, context);
-        let key = &context.key(&step.id);
+        self.replay_inside(step, scope, frame);
+        let key = &frame.key(&step.id);
         match outcome {
             StepOutcome::Succeeded { result } => {
                 if let (Verb::Set(_), Value::Map(values)) = (&step.verb, &result) {
                     scope.set_vars(values);
                 }
                 self.set_step(scope, step, key, result.clone(), None);
-                self.record_undo(step, key, scope, context);
+                self.record_undo(step, key, scope, frame);
                 Ok(result)
             }
             StepOutcome::Jumped { by, result } => Err(Exit::left(by, result)),
@@ -374,31 +369,31 @@ impl Run {
     }
 
     /// Restores the results of steps inside a finished one, loops iteration by iteration.
-    fn replay_inside(&self, step: &Step, scope: &mut Scope, context: &Context) {
+    fn replay_inside(&self, step: &Step, scope: &mut Scope, frame: &Frame) {
         for list in step.verb.nested_blocks() {
             if !matches!(list.kind, BlockKind::Loop { .. }) {
-                self.replay_block(list.block, scope, context);
+                self.replay_block(list.block, scope, frame);
                 continue;
             }
             let items = self.recompute_items(step, scope);
-            let position = self.journal.loop_position(&context.key(&step.id));
+            let position = self.journal.loop_position(&frame.key(&step.id));
             if let Some(position) = &position {
                 scope.restore(position);
             }
-            for index in position.map_or(0, |position| position.turn)..self.runtime.settings.limits.loop_turns
+            for index in position.map_or(0, |position| position.turn)..self.context.settings.limits.loop_turns
             {
                 if let (Verb::ForEach(each), Some(items)) = (&step.verb, &items)
                     && let Some(item) = items.get(index)
                 {
                     super::loops::bind_item(scope, each, index, item);
                 }
-                if !self.replay_block(list.block, scope, &context.turn(index)) {
+                if !self.replay_block(list.block, scope, &frame.turn(index)) {
                     break;
                 }
             }
         }
         if let OnError::Steps(block) = &step.on_error {
-            self.replay_block(block, scope, context);
+            self.replay_block(block, scope, frame);
         }
     }
 
@@ -416,29 +411,29 @@ impl Run {
     }
 
     /// Replays a list of steps. Returns false if nothing is recorded.
-    fn replay_block(&self, block: &Block, scope: &mut Scope, context: &Context) -> bool {
+    fn replay_block(&self, block: &Block, scope: &mut Scope, frame: &Frame) -> bool {
         let mut any = false;
         for inner in &block.steps {
-            if let Some(outcome) = self.journal.finished(&context.key(&inner.id)) {
+            if let Some(outcome) = self.journal.finished(&frame.key(&inner.id)) {
                 any = true;
                 // An exit taken by the recorded steps has already had its effect.
-                let _ = self.replay(inner, outcome, scope, context);
+                let _ = self.replay(inner, outcome, scope, frame);
             }
         }
         any
     }
 
     /// Checks if the next step may start, and returns the start time: reading the clock costs as much as a small step.
-    fn check_may_start(&self, context: &Context) -> Result<MonotonicTime, Exit> {
-        if self.runtime.closing.is_cancelled() {
+    fn check_may_start(&self, frame: &Frame) -> Result<MonotonicTime, Exit> {
+        if self.context.closing.is_cancelled() {
             return Err(Exit::ShuttingDown);
         }
-        if self.cancelled.token.is_cancelled() && !context.closing {
+        if self.cancelled.token.is_cancelled() && !frame.closing {
             return Err(Exit::Cancelled);
         }
-        let now = self.runtime.clock.monotonic_now();
-        if now >= context.end || context.deadline.is_some_and(|(at, _)| now >= at) {
-            let (at, depth) = self.deadline(context);
+        let now = self.context.clock.monotonic_now();
+        if now >= frame.end || frame.deadline.is_some_and(|(at, _)| now >= at) {
+            let (at, depth) = self.deadline(frame);
             if now >= at {
                 return Err(Exit::Expired(depth));
             }
@@ -462,7 +457,7 @@ impl Run {
             if is_large {
                 // A result from the log has no memory yet.
                 let held = scope.held().saturating_add(self.trigger_memory);
-                self.runtime.memory.resize_at_once(&self.memory, held);
+                self.context.memory.resize_at_once(&self.memory, held);
             }
         }
     }
@@ -482,9 +477,9 @@ impl Run {
     }
 
     /// The time that a try has worked so far, in microseconds: without its waits for commits.
-    fn work_us(&self, began: MonotonicTime, context: &Context) -> u64 {
-        let took = self.runtime.clock.monotonic_now().since(began);
-        u64::try_from(took.as_micros()).unwrap_or(u64::MAX).saturating_sub(context.commit_wait.us())
+    fn work_us(&self, began: MonotonicTime, frame: &Frame) -> u64 {
+        let took = self.context.clock.monotonic_now().since(began);
+        u64::try_from(took.as_micros()).unwrap_or(u64::MAX).saturating_sub(frame.commit_wait.us())
     }
 
     /// Waits for a commit that a step depends on. The time does not count as work of the step, and is recorded if it is
@@ -492,10 +487,10 @@ impl Run {
     pub(super) async fn await_commit(
         &self,
         key: &str,
-        context: &Context,
+        frame: &Frame,
         commit: impl Future<Output = Result<(), Exit>>,
     ) -> Result<(), Exit> {
-        let waited = context.commit_wait.measure(&*self.runtime.clock, commit).await?;
+        let waited = frame.commit_wait.measure(&*self.context.clock, commit).await?;
         self.note_wait(Some(key), DelayReason::Commit, waited);
         Ok(())
     }
@@ -503,7 +498,7 @@ impl Run {
     /// Notes in the history that the execution, or one of its steps, has waited for something, if it was long.
     pub(super) fn note_wait(&self, key: Option<&str>, reason: DelayReason, waited: Duration) {
         if waited >= Event::MIN_WAITED {
-            let (at, step) = (self.runtime.clock.now(), key.map(str::to_owned));
+            let (at, step) = (self.context.clock.now(), key.map(str::to_owned));
             let ms = u64::try_from(waited.as_millis()).unwrap_or(u64::MAX);
             self.journal.note(Event::Waited { at, step, reason, ms });
         }
@@ -517,7 +512,7 @@ struct Tried {
     took_us: u64,
 }
 
-/// The time that one try of a step has waited for commits. Each context that is derived from another begins at zero, so
+/// The time that one try of a step has waited for commits. Each frame that is derived from another begins at zero, so
 /// that the waits of the steps in a list are counted for those steps alone.
 #[derive(Debug, Default)]
 pub(super) struct CommitWait(AtomicU64);

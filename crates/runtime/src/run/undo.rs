@@ -8,7 +8,7 @@ use model::automation::Step;
 use value::Value;
 
 use super::scope::Scope;
-use super::step::Context;
+use super::step::Frame;
 use super::{Exit, Run};
 
 /// A successful step that may have to be undone.
@@ -18,20 +18,20 @@ pub(crate) struct Undo {
     place: u64,
     /// Variables at the end of the step, including the loop item.
     names: Value,
-    context: Context,
+    frame: Frame,
 }
 
 impl Run {
     /// Records a successful step with an `undo` list. A replay does not undo the work of the execution that it replays.
-    pub(super) fn record_undo(&self, step: &Step, key: &str, scope: &Scope, context: &Context) {
-        if step.undo.is_none() || context.closing || self.journal.is_kept(key) {
+    pub(super) fn record_undo(&self, step: &Step, key: &str, scope: &Scope, frame: &Frame) {
+        if step.undo.is_none() || frame.closing || self.journal.is_kept(key) {
             return;
         }
         let undo = Undo {
             step: step.id.clone(),
             place: self.journal.finish_order(key),
             names: scope.root().clone(),
-            context: context.clone(),
+            frame: frame.clone(),
         };
         self.undos.lock().unwrap_or_else(PoisonError::into_inner).push(undo);
     }
@@ -56,9 +56,9 @@ impl Run {
             let Some(block) = steps.get(&undo.step).and_then(|step| step.undo.as_ref()) else { continue };
             let mut scope = Scope::from_root(undo.names);
             scope.bind("error", error.to_value());
-            let what = format!("`undo` of `{}`", undo.context.key(&undo.step));
-            let context = self.closing_context().in_turns_of(&undo.context);
-            if let Some(error) = self.run_closing(block, &mut scope, &context, &what).await? {
+            let what = format!("`undo` of `{}`", undo.frame.key(&undo.step));
+            let frame = self.closing_frame().in_turns_of(&undo.frame);
+            if let Some(error) = self.run_closing(block, &mut scope, &frame, &what).await? {
                 let message = format!("{what} failed: {}", error.message);
                 self.journal.log(LogLevel::Error, Some(&undo.step), &message);
             }

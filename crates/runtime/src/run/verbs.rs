@@ -9,7 +9,7 @@ use model::automation::{Step, SwitchStep, Verb};
 use value::{Map, Value};
 
 use super::scope::Scope;
-use super::step::Context;
+use super::step::Frame;
 use super::{Exit, Run};
 
 /// Maximum memory of all variables of an execution, in units of the largest result.
@@ -25,41 +25,41 @@ impl Run {
         key: &str,
         attempt: u32,
         scope: &mut Scope,
-        context: &Context,
+        frame: &Frame,
     ) -> Result<Value, Exit> {
         match &step.verb {
             // Boxed, so that the future of a small step stays small.
-            Verb::Action(call) => Box::pin(self.action(step, call, key, attempt, scope, context)).await,
+            Verb::Action(call) => Box::pin(self.action(step, call, key, attempt, scope, frame)).await,
             Verb::Code(code) => match self.code_from_pipeline(step, code, key, scope).transpose()? {
                 Some((value, None)) => Ok(value),
                 Some((value, Some(response))) => {
-                    Box::pin(self.send_code_response(response, key, context)).await.map(|()| value)
+                    Box::pin(self.send_code_response(response, key, frame)).await.map(|()| value)
                 }
-                None => Box::pin(self.code(step, code, key, scope, context)).await,
+                None => Box::pin(self.code(step, code, key, scope, frame)).await,
             },
-            Verb::Set(values) => self.set(values, scope, context).await,
+            Verb::Set(values) => self.set(values, scope, frame).await,
             Verb::If(branch) => {
-                let taken = self.condition_holds(&branch.condition, scope, "if", context).await?;
+                let taken = self.condition_holds(&branch.condition, scope, "if", frame).await?;
                 match (taken, &branch.otherwise) {
-                    (true, _) => self.block(&branch.then, scope, context).await,
-                    (false, Some(otherwise)) => self.block(otherwise, scope, context).await,
+                    (true, _) => self.block(&branch.then, scope, frame).await,
+                    (false, Some(otherwise)) => self.block(otherwise, scope, frame).await,
                     (false, None) => Ok(Value::Null),
                 }
             }
-            Verb::Switch(switch) => self.switch(switch, scope, context).await,
-            Verb::ForEach(each) => self.for_each(each, scope, context).await,
-            Verb::Repeat(repeat) => self.repeat(step, repeat, scope, context).await,
-            Verb::Parallel(branches) => self.parallel(branches, scope, context).await,
-            Verb::Group(block) => self.block(block, scope, context).await,
-            Verb::Call(call) => Box::pin(self.call(step, call, key, attempt, scope, context)).await,
-            Verb::Wait(wait) => self.wait(wait, key, scope, context).await,
-            Verb::WaitFor(wait) => self.wait_for(step, wait, key, scope, context).await,
-            Verb::Respond(respond) => Box::pin(self.respond(respond, key, scope, context)).await,
+            Verb::Switch(switch) => self.switch(switch, scope, frame).await,
+            Verb::ForEach(each) => self.for_each(each, scope, frame).await,
+            Verb::Repeat(repeat) => self.repeat(step, repeat, scope, frame).await,
+            Verb::Parallel(branches) => self.parallel(branches, scope, frame).await,
+            Verb::Group(block) => self.block(block, scope, frame).await,
+            Verb::Call(call) => Box::pin(self.call(step, call, key, attempt, scope, frame)).await,
+            Verb::Wait(wait) => self.wait(wait, key, scope, frame).await,
+            Verb::WaitFor(wait) => self.wait_for(step, wait, key, scope, frame).await,
+            Verb::Respond(respond) => Box::pin(self.respond(respond, key, scope, frame)).await,
             Verb::Break => Err(Exit::Break),
             Verb::Continue => Err(Exit::Continue),
-            Verb::Stop { result } => Err(Exit::Stop(self.evaluate(result, scope, "stop", context).await?)),
+            Verb::Stop { result } => Err(Exit::Stop(self.evaluate(result, scope, "stop", frame).await?)),
             Verb::Fail { message } => {
-                let value = self.evaluate(message, scope, "fail", context).await?;
+                let value = self.evaluate(message, scope, "fail", frame).await?;
                 Err(Exit::Failed(explicit_failure(&value, scope)))
             }
         }
@@ -94,12 +94,12 @@ impl Run {
         &self,
         values: &[(Arc<str>, Template)],
         scope: &mut Scope,
-        context: &Context,
+        frame: &Frame,
     ) -> Result<Value, Exit> {
         let mut evaluated = Map::with_capacity(values.len());
         for (name, template) in values {
             // Masked before other steps read it: after a restart the value comes from the log.
-            let value = self.journal.redact_value(self.evaluate(template, scope, name, context).await?);
+            let value = self.journal.redact_value(self.evaluate(template, scope, name, frame).await?);
             self.hold(name, template, &value, scope)?;
             evaluated.insert(name.clone(), value);
         }
@@ -111,7 +111,7 @@ impl Run {
 
     /// Rejects a variable if those of the execution would use too much memory.
     fn hold(&self, name: &str, template: &Template, value: &Value, scope: &mut Scope) -> Result<(), Exit> {
-        let limit = self.runtime.settings.limits.result_bytes.saturating_mul(HELD_RESULTS);
+        let limit = self.context.settings.limits.result_bytes.saturating_mul(HELD_RESULTS);
         // A plain reference shares its value and uses no further memory.
         let is_shared = match template {
             Template::Literal(_) => true,
@@ -128,8 +128,8 @@ impl Run {
         Err(failed(ActionError::new(ErrorKind::Limit, message)))
     }
 
-    async fn switch(&self, switch: &SwitchStep, scope: &mut Scope, context: &Context) -> Result<Value, Exit> {
-        let value = self.evaluate_expression(&switch.value, scope, "switch", context).await?;
+    async fn switch(&self, switch: &SwitchStep, scope: &mut Scope, frame: &Frame) -> Result<Value, Exit> {
+        let value = self.evaluate_expression(&switch.value, scope, "switch", frame).await?;
         let text = match &value {
             Value::List(_) | Value::Map(_) | Value::File(_) => None,
             Value::Null => Some("null".to_owned()),
@@ -137,7 +137,7 @@ impl Run {
         };
         let case = switch.cases.iter().find(|(name, _)| Some(&name.name) == text.as_ref());
         match case.map(|(_, block)| block).or(switch.default.as_ref()) {
-            Some(block) => self.block(block, scope, context).await,
+            Some(block) => self.block(block, scope, frame).await,
             None => Ok(Value::Null),
         }
     }

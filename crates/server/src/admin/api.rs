@@ -17,8 +17,8 @@ use super::auth::tokens::Tokens;
 use super::operations::stream::Hub;
 use crate::Error;
 use crate::audit::AuditLog;
+use crate::options::Addresses;
 use crate::options::ServerOptions;
-use crate::server::Addresses;
 
 /// How long the check of a text waits for its turn.
 const CHECK_PATIENCE: Duration = Duration::from_secs(10);

@@ -72,7 +72,7 @@ impl Admin {
             audit: Arc::clone(&api.audit),
             clock: api.engine.clock().clone(),
             store: api.engine.store().clone(),
-            resume_tokens: api.engine.runtime().resume_tokens(),
+            resume_tokens: api.engine.context().resume_tokens(),
             router: routes::router().with_state(Arc::new(api)),
             limits: options.admin_limits.clone(),
             deadlines: options.deadlines.clone(),

@@ -127,7 +127,7 @@ impl Resume {
             let message = format!("this address takes {METHODS}");
             return refuse(ResumeError::new(StatusCode::METHOD_NOT_ALLOWED, "method_not_allowed", message));
         }
-        let Some(id) = self.engine.runtime().resumed_by(token) else { return refuse(ResumeError::unknown()) };
+        let Some(id) = self.engine.context().resumed_by(token) else { return refuse(ResumeError::unknown()) };
         if !self.rate_limit.try_acquire(id, self.engine.clock().now()) {
             let message = "this address is asked too often; try again in a moment";
             return refuse(ResumeError::new(StatusCode::TOO_MANY_REQUESTS, "rate_limited", message));
@@ -207,7 +207,7 @@ impl Resume {
                     Submission::Nothing => submission::answer(&Value::Null).map_err(at)?,
                 };
                 let answer = Answered { option, form, by };
-                self.engine.runtime().answer(id, Some(&step), answer).await.map(|()| "answered")
+                self.engine.admission().answer(id, Some(&step), answer).await.map(|()| "answered")
             }
             (_, Submission::Form(_)) => {
                 let message = "this waits for an event, whose data is sent as JSON";
@@ -216,10 +216,10 @@ impl Resume {
                 return Err(at(fault));
             }
             (_, Submission::Json(data)) => {
-                self.engine.runtime().signal(id, Some(&step), data, by).await.map(|()| "delivered")
+                self.engine.admission().signal(id, Some(&step), data, by).await.map(|()| "delivered")
             }
             (_, Submission::Nothing) => {
-                self.engine.runtime().signal(id, Some(&step), Value::Null, by).await.map(|()| "delivered")
+                self.engine.admission().signal(id, Some(&step), Value::Null, by).await.map(|()| "delivered")
             }
         };
         match submission {

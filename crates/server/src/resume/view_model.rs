@@ -65,10 +65,10 @@ impl ResumeView {
         let store = engine.store();
         let failed = |error: engine::Error| failure(&error);
         // The waiting steps first, then the events, so that a concurrent answer is seen.
-        let queue_status = engine.runtime().queue_status(id).await.map_err(failed)?;
+        let queue_status = engine.admission().queue_status(id).await.map_err(failed)?;
         let row = store.execution(id).await.map_err(|error| failure(&error.into()))?;
         let row = row.ok_or_else(ResumeError::unknown)?;
-        let read = engine.runtime().read_cut_events(&row, MAX_VALUE).await.map_err(failed)?;
+        let read = engine.context().read_cut_events(&row, MAX_VALUE).await.map_err(failed)?;
         let (cut, _memory) = read.ok_or_else(ResumeError::unknown)?;
         let events = cut.events;
         let questions = questions(&events);

@@ -179,8 +179,8 @@ async fn an_automation_lists_its_missing_secrets_and_whether_it_can_start() {
     let of_connection = json!({"name": "pageTestShop", "connection": "shop", "blocksStart": false});
     let both = (json!([of_trigger, of_connection]), json!(["pageTestShop", "pageTestToken"]));
     assert_eq!(missing().await, both);
-    daemon.engine.runtime().set_secret("pageTestToken", "x").await.unwrap();
+    daemon.engine.context().set_secret("pageTestToken", "x").await.unwrap();
     assert_eq!(missing().await, (json!([of_connection]), json!(["pageTestShop"])));
-    daemon.engine.runtime().set_secret("pageTestShop", "y").await.unwrap();
+    daemon.engine.context().set_secret("pageTestShop", "y").await.unwrap();
     assert_eq!(missing().await, (Value::Null, json!([])));
 }

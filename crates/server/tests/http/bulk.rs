@@ -98,7 +98,7 @@ async fn a_bulk_cancellation_cancels_the_matching_executions_with_its_reason() {
     let body = json!({"action": "cancel", "filter": {"automation": "waits"}, "reason": "no need"});
     let done = ended(&daemon, &begin(&daemon, body).await).await;
     assert_eq!((&done["done"], &done["failed"]), (&json!(1), &json!(0)), "{done}");
-    daemon.engine.runtime().wait(cancelled).await.unwrap();
+    daemon.engine.admission().wait(cancelled).await.unwrap();
     let show = async |id| daemon.api("GET", &format!("/api/v1/executions/{id}"), "", "").await.json();
     let found = show(cancelled).await;
     assert_eq!((&found["status"], &found["outcome"]["reason"]), (&json!("cancelled"), &json!("no need")));

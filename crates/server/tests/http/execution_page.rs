@@ -165,7 +165,7 @@ async fn the_recorded_response_is_the_one_the_caller_received() {
     for (id, by) in [("async", "accepted"), ("echo", "result")] {
         let answer = daemon.hook("POST", &daemon.path(id), "content-type: application/json\r\n", b"{}").await;
         let execution = answer.header("x-execution-id").unwrap().parse().unwrap();
-        daemon.engine.runtime().wait(execution).await.unwrap();
+        daemon.engine.admission().wait(execution).await.unwrap();
         let found = get(&daemon, &format!("/api/v1/executions/{execution}")).await["caller"].clone();
         assert_eq!((&found["state"], &found["answer"]["by"]), (&json!("answered"), &json!(by)));
         assert_eq!(found["answer"]["status"], answer.status);
@@ -182,7 +182,7 @@ async fn a_slice_of_a_response_contains_large_values_in_full() {
     let fields = "content-type: application/json\r\n";
     let answer = daemon.hook("POST", &daemon.path("echo"), fields, body.as_bytes()).await;
     let execution = answer.header("x-execution-id").unwrap();
-    daemon.engine.runtime().wait(execution.parse().unwrap()).await.unwrap();
+    daemon.engine.admission().wait(execution.parse().unwrap()).await.unwrap();
     let path = format!("/api/v1/executions/{execution}");
     let total = answer.body.chars().count();
     let (from, to) = (total - 9000, total - 8900);

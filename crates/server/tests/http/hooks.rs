@@ -17,7 +17,7 @@ async fn an_asynchronous_webhook_returns_its_execution_id() {
     assert_eq!(answer.json(), json!({ "executionId": id }));
     assert_eq!(answer.header("x-execution-id"), Some(id.to_string().as_str()));
     assert_eq!(
-        daemon.engine.runtime().wait(id).await.unwrap(),
+        daemon.engine.admission().wait(id).await.unwrap(),
         Outcome::Succeeded { result: value::Value::from(1) }
     );
 }
@@ -139,7 +139,7 @@ async fn an_execution_continues_when_its_caller_disconnects() {
     visitor.let_through().await;
     let page = store::Page { before: None, limit: 1 };
     let rows = daemon.engine.store().executions(&store::ExecutionFilter::default(), page).await.unwrap();
-    let outcome = daemon.engine.runtime().wait(rows[0].id).await.unwrap();
+    let outcome = daemon.engine.admission().wait(rows[0].id).await.unwrap();
     assert_eq!(outcome.status(), model::Status::Succeeded, "{outcome:?}");
 }
 

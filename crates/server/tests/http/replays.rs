@@ -40,7 +40,7 @@ async fn replay(daemon: &Daemon, id: &str, body: Value) -> Answer {
 async fn ended(daemon: &Daemon, answer: &Answer) -> Value {
     assert_eq!(answer.status, 202, "{answer:?}");
     let id = answer.execution();
-    daemon.engine.runtime().wait(id).await.unwrap();
+    daemon.engine.admission().wait(id).await.unwrap();
     daemon.api("GET", &format!("/api/v1/executions/{id}"), "", "").await.json()
 }
 
@@ -76,7 +76,7 @@ async fn a_dry_run_lists_the_calls_from_the_step_and_starts_nothing() {
     let id = post(&daemon, "/api/v1/automations/two/run", body).await.execution();
     gate.arrival().await.let_through().await;
     gate.arrival().await.let_through().await;
-    daemon.engine.runtime().wait(id).await.unwrap();
+    daemon.engine.admission().wait(id).await.unwrap();
     let id = id.to_string();
     let plan = replay(&daemon, &id, json!({"from": "save", "dryRun": true})).await;
     assert_eq!(plan.status, 200, "{plan:?}");

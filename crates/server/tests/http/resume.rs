@@ -85,7 +85,7 @@ async fn pausing(text: &str, pauses: usize) -> Pausing {
         let EngineEvent::ExecutionEvents { events, .. } = notices.recv().await.unwrap() else { continue };
         found += events.iter().filter(|event| matches!(event, Event::Waiting { .. })).count();
     }
-    let url = daemon.engine.runtime().resume_url(id);
+    let url = daemon.engine.context().resume_url(id);
     let path = url[url.find("/resume/").unwrap()..].to_owned();
     Pausing { daemon, id, path }
 }
@@ -100,7 +100,7 @@ impl Pausing {
     }
 
     async fn result(&self) -> serde_json::Value {
-        match self.daemon.engine.runtime().wait(self.id).await.unwrap() {
+        match self.daemon.engine.admission().wait(self.id).await.unwrap() {
             Outcome::Succeeded { result } => result.to_serde(),
             other => panic!("{other:?}"),
         }
@@ -206,7 +206,7 @@ async fn get_and_head_never_submit_an_answer() {
         let answer = pausing.daemon.hook(method, &pausing.path, FORM, b"option=approve").await;
         assert_eq!((answer.status, answer.header("allow")), (405, Some("GET, HEAD, POST")), "{method}");
     }
-    assert_eq!(pausing.daemon.engine.runtime().queue_status(pausing.id).await.unwrap().pauses.len(), 1);
+    assert_eq!(pausing.daemon.engine.admission().queue_status(pausing.id).await.unwrap().pauses.len(), 1);
     is_page(&pausing.get("", "").await, 200, &["value=\"approve\""]);
 }
 
@@ -249,7 +249,7 @@ async fn an_invalid_form_keeps_the_entered_values() {
     is_page(&answer, 400, &["<code dir=\"auto\">reason</code> is required", "value=\"3\""]);
     let answer = pausing.post("", FORM, "form.reason=x").await;
     is_page(&answer, 400, &["choose one of the answers", ">\nx</textarea>"]);
-    assert_eq!(pausing.daemon.engine.runtime().queue_status(pausing.id).await.unwrap().pauses.len(), 1);
+    assert_eq!(pausing.daemon.engine.admission().queue_status(pausing.id).await.unwrap().pauses.len(), 1);
 }
 
 #[tokio::test]
@@ -297,7 +297,7 @@ async fn several_open_questions_are_answered_independently() {
     assert_eq!(pausing.post("/legal", FORM, "option=approve").await.status, 303);
     assert_eq!(pausing.post("", FORM, "option=yes").await.status, 303);
     assert_eq!(
-        pausing.daemon.engine.runtime().wait(pausing.id).await.unwrap().status(),
+        pausing.daemon.engine.admission().wait(pausing.id).await.unwrap().status(),
         model::Status::Succeeded
     );
     is_page(&pausing.get("", "").await, 200, &["3 questions", "none of them open"]);
@@ -340,8 +340,8 @@ async fn approvals_and_events_are_addressed_separately() {
 #[tokio::test]
 async fn a_closed_question_rejects_answers() {
     let pausing = pausing(ASK, 1).await;
-    assert!(pausing.daemon.engine.runtime().cancel(pausing.id, "not today").await.unwrap());
-    pausing.daemon.engine.runtime().wait(pausing.id).await.unwrap();
+    assert!(pausing.daemon.engine.admission().cancel(pausing.id, "not today").await.unwrap());
+    pausing.daemon.engine.admission().wait(pausing.id).await.unwrap();
     is_page(&pausing.get("", "").await, 200, &["No longer asked", "It was cancelled"]);
     let late = pausing.post("/ask", FORM, "form.reason=x&option=approve").await;
     is_page(&late, 409, &["Your answer was not taken", "No longer asked"]);
@@ -376,7 +376,7 @@ async fn a_forged_resume_address_is_404() {
         is_refused(&answer, 404, "unknown_resume");
     }
     is_page(&pausing.get("/%ff", "").await, 404, &["This link leads nowhere"]);
-    assert_eq!(pausing.daemon.engine.runtime().queue_status(pausing.id).await.unwrap().pauses.len(), 1);
+    assert_eq!(pausing.daemon.engine.admission().queue_status(pausing.id).await.unwrap().pauses.len(), 1);
 }
 
 #[tokio::test]

@@ -39,7 +39,7 @@ async fn a_run_that_outlasts_the_wait_continues() {
     assert!(found["outcome"].is_null());
     gate.arrival().await.let_through().await;
     let id = found["executionId"].as_str().unwrap().parse().unwrap();
-    assert_eq!(daemon.engine.runtime().wait(id).await.unwrap().status(), model::Status::Succeeded);
+    assert_eq!(daemon.engine.admission().wait(id).await.unwrap().status(), model::Status::Succeeded);
 }
 
 #[tokio::test]
@@ -305,7 +305,7 @@ async fn executions_are_listed_newest_first_in_pages() {
     let mut started = Vec::new();
     for _ in 0..5 {
         let id = daemon.hook("POST", &daemon.path("a"), "", b"").await.execution();
-        daemon.engine.runtime().wait(id).await.unwrap();
+        daemon.engine.admission().wait(id).await.unwrap();
         started.push(id.to_string());
     }
     started.reverse();
@@ -361,7 +361,7 @@ async fn an_execution_is_cancelled_once() {
     let path = format!("/api/v1/executions/{id}/cancel");
     let first: Value = daemon.client().post(&path, &json!({"reason": "not today"})).await.unwrap();
     assert_eq!(first, json!({"cancelled": true}));
-    let outcome = daemon.engine.runtime().wait(id.parse().unwrap()).await.unwrap();
+    let outcome = daemon.engine.admission().wait(id.parse().unwrap()).await.unwrap();
     assert_eq!(outcome.message(), Some("not today"));
     let second: Value = daemon.client().post(&path, &json!({})).await.unwrap();
     assert_eq!(second, json!({"cancelled": false}));

@@ -34,7 +34,7 @@ fn data(event: &ServerEvent) -> Value {
 async fn a_finished_execution_is_streamed_from_the_store() {
     let daemon = daemon(&[("m", MANUAL)]).await;
     let id = start(&daemon, json!({"name": "Ada"})).await;
-    daemon.engine.runtime().wait(id.parse().unwrap()).await.unwrap();
+    daemon.engine.admission().wait(id.parse().unwrap()).await.unwrap();
     let found = all(follow(&daemon, &id).await).await;
     let stored = found.iter().filter(|event| event.name == "event").map(data).collect::<Vec<_>>();
     assert_eq!((&stored[0]["event"], &stored[0]["index"]), (&json!("started"), &json!(0)));
@@ -75,7 +75,7 @@ async fn an_execution_is_followed_to_its_end() {
 async fn a_reconnecting_reader_resumes_at_its_last_event() {
     let daemon = daemon(&[("m", MANUAL)]).await;
     let id = start(&daemon, json!({"name": "Ada"})).await;
-    daemon.engine.runtime().wait(id.parse().unwrap()).await.unwrap();
+    daemon.engine.admission().wait(id.parse().unwrap()).await.unwrap();
     let whole = all(follow(&daemon, &id).await).await;
     let path = format!("/api/v1/executions/{id}/events");
     for seen in 0..whole.len() - 1 {

@@ -82,7 +82,7 @@ async fn a_waiting_execution_shows_its_pauses_and_its_resume_address() {
     assert_eq!((&ask["on"], &ask["form"][0]["name"]), (&on, &json!("reason")));
     assert!(ask["until"].is_string() && paid["until"].is_null(), "{found}");
     assert_eq!(paid["on"], json!({"kind": "event", "name": "paid-7"}));
-    let url = daemon.engine.runtime().resume_url(id.parse().unwrap());
+    let url = daemon.engine.context().resume_url(id.parse().unwrap());
     assert_eq!(found["waiting"]["resumeUrl"], url);
     assert!(found["steps"].as_array().unwrap().iter().any(|step| step["on"]["kind"] == "approval"));
 
@@ -116,7 +116,7 @@ async fn answers_and_events_are_routed_to_the_named_step() {
         signal(&daemon, &id, json!({"data": {"amount": 3}})).await.unwrap(),
         json!({"status": "delivered"})
     );
-    daemon.engine.runtime().wait(id.parse().unwrap()).await.unwrap();
+    daemon.engine.admission().wait(id.parse().unwrap()).await.unwrap();
     let found: Value = daemon.client().get(&format!("/api/v1/executions/{id}")).await.unwrap();
     let result = json!({"one": {"option": "approve", "form": {"reason": "x"}}, "two": {"amount": 3}});
     assert_eq!((&found["outcome"]["result"], &found["waiting"]), (&result, &Value::Null));
@@ -174,7 +174,7 @@ async fn a_queued_execution_names_the_permit_holders() {
 async fn state_values_are_listed_read_written_and_deleted() {
     let daemon = daemon(&[("keeps", KEEPS)]).await;
     let id = run(&daemon, "keeps", json!({})).await;
-    daemon.engine.runtime().wait(id.parse().unwrap()).await.unwrap();
+    daemon.engine.admission().wait(id.parse().unwrap()).await.unwrap();
     let client = daemon.client();
     let get = async |path: &str| client.get::<Value>(&format!("/api/v1/state/{path}")).await;
     assert_eq!(get("keeps").await.unwrap(), json!({"values": [{"key": "count", "value": 1}]}));
@@ -185,7 +185,7 @@ async fn state_values_are_listed_read_written_and_deleted() {
     let kept: Value = client.put("/api/v1/state/keeps/count", &put).await.unwrap();
     assert!(kept["expiresAt"].is_string() && kept["value"] == 41, "{kept}");
     let id = run(&daemon, "keeps", json!({})).await;
-    daemon.engine.runtime().wait(id.parse().unwrap()).await.unwrap();
+    daemon.engine.admission().wait(id.parse().unwrap()).await.unwrap();
     assert_eq!(get("keeps/count").await.unwrap()["value"], 42);
 
     for key in ["a", "b"] {

@@ -261,7 +261,7 @@ impl crate::test_run::TestRun<'_> {
                 let ReplayPlan { id, payload, origin, .. } = start.plan.clone();
                 let options = AcceptOptions { id, fails, ..AcceptOptions::default() };
                 let begin = runtime::Start { payload, origin };
-                self.runtime.accept(self.deployment, begin, options).await.map(|_| ())
+                self.runtime.admission.accept(self.deployment, begin, options).await.map(|_| ())
             }
         };
         accepted.map_or_else(|error| StartResult::Refused(error.to_string()), |()| StartResult::Accepted)

@@ -146,7 +146,7 @@ impl<'r> Answers<'r> {
     }
 
     async fn check_execution(&mut self, id: ExecutionId, progress: &mut Progress) -> anyhow::Result<()> {
-        for pending in self.engine.runtime().queue_status(id).await?.pauses {
+        for pending in self.engine.admission().queue_status(id).await?.pauses {
             let asks = matches!(pending.on, WaitReason::Approval { .. } | WaitReason::Event { .. });
             if !asks || !self.seen.insert((id, pending.step.clone(), pending.since)) {
                 continue;
@@ -182,12 +182,12 @@ impl<'r> Answers<'r> {
         let result = match pending.on {
             WaitReason::Approval { .. } => {
                 let answer = answer(&given.value).map_err(wrong)?;
-                self.engine.runtime().answer(pending.execution, step, answer).await
+                self.engine.admission().answer(pending.execution, step, answer).await
             }
             _ => {
                 let data = Value::from_json(given.value.as_bytes(), JsonLimits::default());
                 let data = data.map_err(|error| wrong(format!("the data of an event is JSON: {error}")))?;
-                self.engine.runtime().signal(pending.execution, step, data, Some(SENDER.to_owned())).await
+                self.engine.admission().signal(pending.execution, step, data, Some(SENDER.to_owned())).await
             }
         };
         match result {
@@ -222,7 +222,7 @@ impl<'r> Answers<'r> {
             let started = ResumeServer::start(self.engine.clone(), &self.config.server()).await;
             self.listener = started.inspect_err(|error| tracing::debug!(%error, "no resume address")).ok();
         }
-        self.listener.is_some().then(|| self.engine.runtime().resume_url(id))
+        self.listener.is_some().then(|| self.engine.context().resume_url(id))
     }
 
     /// Shows the first question at the terminal.
@@ -264,7 +264,7 @@ impl<'r> Answers<'r> {
             Next::Give { option, form } => Answer { option, form, by: Some(SENDER.to_owned()) },
         };
         let (id, step) = (prompt.execution, prompt.step().to_owned());
-        match self.engine.runtime().answer(id, Some(&step), answer).await {
+        match self.engine.admission().answer(id, Some(&step), answer).await {
             Ok(()) | Err(SignalError::NotWaiting) => {
                 self.prompts.pop_front();
             }

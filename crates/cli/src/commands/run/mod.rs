@@ -130,8 +130,8 @@ async fn start_and_wait(
     answers.end().await;
     if ended.is_err() {
         // No answer is possible any more.
-        engine.runtime().cancel(id, "given up on the command line").await?;
-        engine.runtime().wait(id).await?;
+        engine.admission().cancel(id, "given up on the command line").await?;
+        engine.admission().wait(id).await?;
     }
     let ended = ended?;
     let is_sync = matches!(
@@ -182,7 +182,7 @@ async fn wait(
     signals: &mut Signals,
 ) -> anyhow::Result<Ended> {
     let mut interrupted = false;
-    let end = engine.runtime().wait(id);
+    let end = engine.admission().wait(id);
     tokio::pin!(end);
     loop {
         tokio::select! {
@@ -193,7 +193,7 @@ async fn wait(
                 }
                 interrupted = true;
                 output::say("cancelling; once more to stop at once");
-                engine.runtime().cancel(id, "interrupted at the terminal").await?;
+                engine.admission().cancel(id, "interrupted at the terminal").await?;
             }
             asked = answers.next(progress) => asked?,
             outcome = &mut end => {

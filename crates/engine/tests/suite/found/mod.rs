@@ -13,7 +13,7 @@ use crate::common::{Peer, soon};
 
 async fn waits_its_turn(engine: &Engine, id: ExecutionId) {
     soon(async {
-        while engine.runtime().queue_status(id).await.expect("it is known").turn.is_none() {
+        while engine.admission().queue_status(id).await.expect("it is known").turn.is_none() {
             tokio::task::yield_now().await;
         }
     })
@@ -22,7 +22,7 @@ async fn waits_its_turn(engine: &Engine, id: ExecutionId) {
 
 async fn rests(engine: &Engine) {
     soon(async {
-        while engine.runtime().status().resting == 0 {
+        while engine.status().resting == 0 {
             tokio::task::yield_now().await;
         }
     })
@@ -36,7 +36,7 @@ fn asks(id: &str, peer: &Peer) -> String {
 
 /// Until when each of its pauses lasts.
 async fn pauses_until(engine: &Engine, id: ExecutionId) -> Vec<Option<Timestamp>> {
-    let queue_status = engine.runtime().queue_status(id).await.expect("it is known");
+    let queue_status = engine.admission().queue_status(id).await.expect("it is known");
     queue_status.pauses.into_iter().map(|pause| pause.until).collect()
 }
 
@@ -52,7 +52,7 @@ async fn rests_for(engine: &Engine, id: ExecutionId, seconds: u64) {
     is_woken_at(engine, id, due).await;
     // The wait is stored before the step has read the events that were sent earlier; then it rests.
     soon(async {
-        while engine.runtime().status().resting == 0 {
+        while engine.status().resting == 0 {
             tokio::task::yield_now().await;
         }
     })

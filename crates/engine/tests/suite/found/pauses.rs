@@ -40,11 +40,11 @@ async fn what_rests_in_its_closing_steps_is_cancelled_once() {
     let store = Arc::new(Watched::new(project.open_store()));
     let engine = project.start_on(store.clone()).await;
     let id = start_and_rest(&engine, "{}").await;
-    assert!(engine.runtime().cancel(id, "enough").await.expect("it is asked"));
+    assert!(engine.admission().cancel(id, "enough").await.expect("it is asked"));
     rests_for(&engine, id, 240).await;
     let reads = store.reads_meanwhile(id).await;
     assert!(reads <= 2, "it is read back {reads} times while it rests");
-    assert!(engine.runtime().cancel(id, "really").await.expect("it is asked"));
+    assert!(engine.admission().cancel(id, "really").await.expect("it is asked"));
     project.clock.advance(Duration::from_secs(240));
     assert_eq!(end(&engine, id).await, "cancelled: enough");
     stop(engine).await;
@@ -109,7 +109,7 @@ async fn a_pause_ends_in_time_and_an_event_is_heard_whatever_another_branch_does
             // One event alone: the step may read it from the retained events, and a later one would find nobody.
             soon(async {
                 let is_waiting = async || {
-                    let status = engine.runtime().queue_status(id).await.expect("it can be read");
+                    let status = engine.admission().queue_status(id).await.expect("it can be read");
                     !status.pauses.is_empty()
                 };
                 while !is_waiting().await {
@@ -117,7 +117,7 @@ async fn a_pause_ends_in_time_and_an_event_is_heard_whatever_another_branch_does
                 }
             })
             .await;
-            engine.runtime().emit("go", value::Value::Null, None).await.expect("it is sent");
+            engine.admission().emit("go", value::Value::Null, None).await.expect("it is sent");
         } else {
             let due = engine.clock().now() + Duration::from_secs(300);
             soon(project.clock.somebody_sleeps_until(due)).await;
@@ -292,7 +292,7 @@ async fn what_paused_when_the_execution_was_cancelled_pauses_no_more_while_the_e
     let project = Project::with(&format!("{end_of_it}{}", manual("  - {id: a, wait: 10m}\n")));
     let engine = project.start().await;
     let id = start_and_rest(&engine, "{}").await;
-    assert!(engine.runtime().cancel(id, "enough").await.expect("it is asked"));
+    assert!(engine.admission().cancel(id, "enough").await.expect("it is asked"));
     rests_for(&engine, id, 240).await;
     crash(engine).await;
     let engine = project.start().await;
@@ -329,7 +329,10 @@ async fn a_pause_of_a_step_that_failed_over_it_is_not_that_of_its_next_try() {
     let engine = project.start().await;
     project.clock.advance(Duration::from_secs(300));
     rests_for(&engine, id, 60).await;
-    assert_eq!(engine.runtime().emit("go", value::Value::Null, None).await.expect("it is sent").delivered, 1);
+    assert_eq!(
+        engine.admission().emit("go", value::Value::Null, None).await.expect("it is sent").delivered,
+        1
+    );
     assert!(!end(&engine, id).await.starts_with("failed"));
     stop(engine).await;
 }
@@ -345,7 +348,10 @@ async fn a_step_that_waits_again_after_a_moment_waits_as_long_as_before() {
     soon(project.clock.somebody_sleeps_until(due)).await;
     project.clock.advance(Duration::from_secs(2));
     rests_for(&engine, id, 60).await;
-    assert_eq!(engine.runtime().emit("go", value::Value::Null, None).await.expect("it is sent").delivered, 1);
+    assert_eq!(
+        engine.admission().emit("go", value::Value::Null, None).await.expect("it is sent").delivered,
+        1
+    );
     assert!(!end(&engine, id).await.starts_with("failed"));
     stop(engine).await;
 }

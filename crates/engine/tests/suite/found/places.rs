@@ -25,7 +25,7 @@ fn one_place(peer: &Peer) -> Project {
 /// Comes back once the engine knows that its store is lost, and carries nothing on.
 async fn has_lost_its_store(engine: &Engine) {
     soon(async {
-        while engine.runtime().status().accepting || engine.runtime().status().in_flight > 0 {
+        while engine.status().accepting || engine.status().in_flight > 0 {
             tokio::task::yield_now().await;
         }
     })
@@ -39,7 +39,7 @@ async fn end_in_turn(engine: &Engine, peer: &mut Peer, ids: [ExecutionId; 2]) {
         assert_eq!(asked.header("idempotency-key"), Some(format!("{id}.a").as_str()));
         assert!(peer.asked_already().is_none(), "there is one place");
         asked.answer(200, "1").await;
-        soon(engine.runtime().wait(id)).await.expect("it ends");
+        soon(engine.admission().wait(id)).await.expect("it ends");
     }
 }
 
@@ -55,14 +55,14 @@ async fn who_is_cancelled_while_it_waits_its_turn_gives_nobody_a_place() {
     waits_its_turn(&engine, second).await;
     let third = start_with(&engine, "{}").await;
     waits_its_turn(&engine, third).await;
-    assert!(engine.runtime().cancel(second, "not needed").await.expect("it is asked"));
+    assert!(engine.admission().cancel(second, "not needed").await.expect("it is asked"));
     assert_eq!(end(&engine, second).await, "cancelled: not needed");
     waits_its_turn(&engine, third).await;
     assert!(peer.asked_already().is_none(), "the first still has the place");
     held.answer(200, "1").await;
-    soon(engine.runtime().wait(first)).await.expect("it ends");
+    soon(engine.admission().wait(first)).await.expect("it ends");
     peer.asked().await.answer(200, "1").await;
-    soon(engine.runtime().wait(third)).await.expect("it ends");
+    soon(engine.admission().wait(third)).await.expect("it ends");
     stop(engine).await;
 }
 
@@ -87,7 +87,7 @@ async fn who_had_a_place_before_a_crash_has_it_after_and_nobody_passes_by() {
         assert_eq!(asked.header("idempotency-key"), Some(format!("{id}.a").as_str()));
         assert!(peer.asked_already().is_none(), "there is one place");
         asked.answer(200, "1").await;
-        soon(engine.runtime().wait(id)).await.expect("it ends");
+        soon(engine.admission().wait(id)).await.expect("it ends");
     }
     stop(engine).await;
 }
@@ -110,26 +110,29 @@ async fn who_has_a_place_and_hears_of_something_before_its_turn_after_a_crash_is
     };
     let first = start().await;
     soon(async {
-        while engine.runtime().status().resting < 2 {
+        while engine.status().resting < 2 {
             tokio::task::yield_now().await;
         }
     })
     .await;
     let second = start().await;
     waits_its_turn(&engine, second).await;
-    engine.runtime().emit("first", value::Value::Null, None).await.expect("it is sent");
+    engine.admission().emit("first", value::Value::Null, None).await.expect("it is sent");
     drop(peer.asked().await);
     crash(engine).await;
     let engine = project.start().await;
     let asked = peer.asked().await;
     assert_eq!(asked.line, "POST /a");
-    assert_eq!(engine.runtime().emit("go", value::Value::Null, None).await.expect("it is sent").delivered, 1);
+    assert_eq!(
+        engine.admission().emit("go", value::Value::Null, None).await.expect("it is sent").delivered,
+        1
+    );
     asked.answer(200, "1").await;
-    soon(engine.runtime().wait(other)).await.expect("it ends");
+    soon(engine.admission().wait(other)).await.expect("it ends");
     let asked = peer.asked().await;
     assert_eq!(asked.header("idempotency-key"), Some(format!("{first}.b").as_str()));
     asked.answer(200, "1").await;
-    soon(engine.runtime().wait(first)).await.expect("it ends");
+    soon(engine.admission().wait(first)).await.expect("it ends");
     stop(engine).await;
 }
 
@@ -145,7 +148,7 @@ async fn who_waits_for_an_execution_that_is_on_its_way_does_not_read_its_log_aga
     // It is neither at rest nor in memory, as long as the store takes its time.
     let waiting = tokio::spawn({
         let engine = engine.clone();
-        async move { engine.runtime().wait(id).await }
+        async move { engine.admission().wait(id).await }
     });
     let reads = store.reads_meanwhile(id).await;
     assert!(reads <= 2, "{reads} times while nothing happened");
@@ -175,7 +178,7 @@ async fn nobody_takes_a_place_before_those_of_the_process_before_have_come() {
     // The first is on its way, and nobody waits for a slot.
     let second = start_with(&engine, "{}").await;
     soon(async {
-        while engine.runtime().status().queued == 0 {
+        while engine.status().queued == 0 {
             assert!(peer.asked_already().is_none(), "the place is the first one's");
             tokio::task::yield_now().await;
         }
@@ -225,7 +228,7 @@ async fn nobody_begins_in_a_process_that_has_lost_its_store() {
     let first = start_with(&engine, "{}").await;
     let asked = peer.asked().await;
     let second = start_with(&engine, "{}").await;
-    assert_eq!(engine.runtime().status().queued, 1, "there is one slot");
+    assert_eq!(engine.status().queued, 1, "there is one slot");
     store.fail.store(1, Ordering::SeqCst);
     asked.answer(200, "1").await;
     has_lost_its_store(&engine).await;
@@ -233,7 +236,7 @@ async fn nobody_begins_in_a_process_that_has_lost_its_store() {
     for _ in 0..20 {
         tokio::task::yield_now().await;
     }
-    assert_eq!(engine.runtime().status().queued, 1, "what it did would leave nothing behind");
+    assert_eq!(engine.status().queued, 1, "what it did would leave nothing behind");
     crash(engine).await;
     let engine = project.start().await;
     end_in_turn(&engine, &mut peer, [first, second]).await;
@@ -255,7 +258,7 @@ async fn who_cannot_be_read_back_holds_nobody_up() {
     let asked = peer.asked().await;
     assert_eq!(asked.header("idempotency-key"), Some(format!("{second}.a").as_str()));
     asked.answer(200, "1").await;
-    soon(engine.runtime().wait(second)).await.expect("it ends");
+    soon(engine.admission().wait(second)).await.expect("it ends");
     stop(engine).await;
 }
 
@@ -281,7 +284,7 @@ async fn who_had_begun_goes_on_before_those_whose_ids_are_older() {
         assert_eq!(asked.header("idempotency-key"), Some(format!("{id}.{step}").as_str()));
         asked.answer(200, "1").await;
     }
-    soon(engine.runtime().wait(second)).await.expect("it ends");
+    soon(engine.admission().wait(second)).await.expect("it ends");
     stop(engine).await;
 }
 
@@ -296,7 +299,7 @@ async fn whoever_is_cancelled_on_the_way_into_memory_ends() {
         store.gate.forget_permits(Semaphore::MAX_PERMITS);
         let sent = tokio::spawn({
             let engine = engine.clone();
-            async move { engine.runtime().emit("go", value::Value::Null, None).await }
+            async move { engine.admission().emit("go", value::Value::Null, None).await }
         });
         for _ in 1..held {
             store.held(1).await;
@@ -309,7 +312,7 @@ async fn whoever_is_cancelled_on_the_way_into_memory_ends() {
             .await;
         }
         store.held(1).await;
-        assert!(engine.runtime().cancel(id, "enough").await.expect("it is asked"), "held {held}");
+        assert!(engine.admission().cancel(id, "enough").await.expect("it is asked"), "held {held}");
         store.gate.add_permits(1 << 10);
         soon(sent).await.expect("no panic").expect("it is sent");
         assert_eq!(end(&engine, id).await, "cancelled: enough");
@@ -336,7 +339,7 @@ async fn nobody_goes_on_with_one_in_the_line_while_what_came_for_it_is_recorded(
     // Its pause is over and the only slot is taken: it is in the line when two of its steps hear of the event.
     project.clock.advance(Duration::from_secs(300));
     soon(async {
-        while engine.runtime().status().queued == 0 {
+        while engine.status().queued == 0 {
             tokio::task::yield_now().await;
         }
     })
@@ -346,7 +349,7 @@ async fn nobody_goes_on_with_one_in_the_line_while_what_came_for_it_is_recorded(
     let before = seen();
     let sent = tokio::spawn({
         let engine = engine.clone();
-        async move { engine.runtime().emit("go", value::Value::Null, None).await }
+        async move { engine.admission().emit("go", value::Value::Null, None).await }
     });
     // One records, the other sees that somebody does.
     soon(async {
@@ -356,7 +359,7 @@ async fn nobody_goes_on_with_one_in_the_line_while_what_came_for_it_is_recorded(
     })
     .await;
     asked.answer(200, "1").await;
-    soon(engine.runtime().wait(other)).await.expect("it ends");
+    soon(engine.admission().wait(other)).await.expect("it ends");
     // The slot is free, and whoever gives it away has had a turn.
     for _ in 0..20 {
         tokio::task::yield_now().await;

@@ -13,10 +13,11 @@ use model::execution::{DelayReason, Event, ExecutionId, Origin};
 use tokio::sync::watch;
 
 use super::backlog::{Backlog, Lane};
+use crate::api::Progress;
 use crate::api::{ConcurrencyWait, QueueStatus};
 use crate::clock::{Clock, MonotonicTime};
 use crate::metrics::QueueWaits;
-use crate::run::{Progress, ReplaySource, Run, Wake};
+use crate::run::{ReplaySource, Run, Wake};
 use permits::ConcurrencyGroup;
 pub(crate) use queued::Queued;
 

@@ -11,7 +11,7 @@ use jiff::Timestamp;
 use model::action::{ActionError, ErrorKind};
 use value::{File, JsonLimits, MAX_LOADED_BYTES, Map, Reserved, Value, mime};
 
-use crate::run::{Context, Exit, Run};
+use crate::run::{Exit, Frame, Run};
 use sandboxed_dir::{Existing, SandboxedDir, path_components};
 
 /// Maximum number of entries of a listing.
@@ -23,19 +23,19 @@ impl Run {
         verb: FilesAction,
         inputs: &Map,
         key: &str,
-        context: &Context,
+        frame: &Frame,
     ) -> Result<Value, Exit> {
-        let Some(root) = self.runtime.settings.files_dir.clone() else {
+        let Some(root) = self.context.settings.files_dir.clone() else {
             let message = "there is no folder of files; name one with the setting `filesDir`";
             return Err(Exit::Failed(ActionError::new(ErrorKind::Blocked, message)));
         };
-        let max = self.runtime.settings.limits.result_bytes;
+        let max = self.context.settings.limits.result_bytes;
         // The bytes, their JSON, and the copy that is written.
         let bytes = inputs.get("content").map_or(0, Value::external_bytes).saturating_mul(3);
-        let memory = self.reserve_to_load(bytes, key, context).await?;
+        let memory = self.reserve_to_load(bytes, key, frame).await?;
         let task = Task { verb, root, inputs: inputs.clone(), max, memory };
         // The test clock advances when no task is runnable; a blocking thread would not count as one.
-        if self.runtime.doubles.is_some() {
+        if self.context.doubles.is_some() {
             return task.run().map_err(Exit::Failed);
         }
         match tokio::task::spawn_blocking(move || task.run()).await {

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use model::automation::Automation;
 use store::{Accept, AcceptOutcome, InitialEvents, Store};
 
-use crate::admission::StoredDefinitions;
+use crate::definition::StoredDefinitions;
 
 /// The start of an execution that is not in the store yet. The journal writes it with its first commit, together with the
 /// events of the first steps if these changed nothing outside.

@@ -3,26 +3,12 @@
 
 use std::collections::HashMap;
 
-use model::execution::{Event, Signal, WaitReason};
+use model::execution::{Event, WaitReason};
 use serde::{Deserialize, Serialize};
 
 use super::pauses::Taken;
 use super::{Journal, State};
-
-/// A signal on its way to a waiting step.
-#[derive(Clone, Debug)]
-pub(crate) struct Delivery {
-    pub(crate) signal: Signal,
-    /// The key in the order of retained events of an event that the step may have passed; `None` if it is sent for the first time.
-    pub(crate) key: Option<String>,
-}
-
-impl From<Signal> for Delivery {
-    /// A signal that is not sent again.
-    fn from(signal: Signal) -> Self {
-        Self { signal, key: None }
-    }
-}
+use crate::recent_events::Delivery;
 
 /// The events that ended waits of one step.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
@@ -167,6 +153,8 @@ mod tests {
     use tokio_util::sync::CancellationToken;
     use value::Value;
     use value::redact::Redactor;
+
+    use model::execution::Signal;
 
     use crate::run::StepWait;
 

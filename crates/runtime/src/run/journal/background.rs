@@ -2,7 +2,6 @@
 
 use std::future::poll_fn;
 use std::pin::{Pin, pin};
-use std::sync::atomic::Ordering;
 use std::task::{Context, Poll};
 
 use futures_util::future::BoxFuture;
@@ -34,14 +33,14 @@ impl Journal {
     fn advance(&self, delay: &mut Delay, context: &mut Context<'_>) {
         // The execution is not accepted yet, so no call has been made. A lock that is taken means that the walk itself
         // waits for a write.
-        if self.unaccepted.load(Ordering::Relaxed) {
+        if !self.is_stored() {
             return;
         }
         let Ok(mut transit) = self.transit.try_lock() else { return };
         if transit.is_under_way() && pin!(transit.arrive(self)).poll(context).is_pending() {
             return;
         }
-        let ended_calls = self.state().ended_calls;
+        let ended_calls = self.state().watermark.ended_calls();
         let is_due = match ended_calls {
             Effect::Pure => false,
             Effect::Read => is_over(delay.get_or_insert_with(|| self.delay()), context),

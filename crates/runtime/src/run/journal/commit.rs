@@ -101,7 +101,7 @@ impl Journal {
     /// Reads in a row share a commit: a crash repeats those that are not committed, which has no effect. Their results are
     /// committed in the background at most [`MOMENT`] after the first, while a later call waits for its response.
     pub(crate) async fn before_effect(&self, effect: Effect) -> Result<(), Exit> {
-        if self.unaccepted.load(Ordering::Relaxed) {
+        if !self.is_stored() {
             // Writes the acceptance only. If parallel branches committed all events, each would wait for the commit of the
             // start of the branch before it.
             self.transit.lock().await.accept(self).await?;
@@ -138,14 +138,12 @@ impl Journal {
         let recorded = {
             let state = self.state();
             state.check_writes()?;
-            if state.committed >= state.effects {
-                return Ok(());
-            }
-            state.effects
+            let Some(recorded) = state.watermark.missing() else { return Ok(()) };
+            recorded
         };
         // The commit in flight may be enough.
         self.transit.lock().await.arrive(self).await?;
-        if self.state().committed < recorded { self.commit().await } else { Ok(()) }
+        if self.state().watermark.has_reached(recorded) { Ok(()) } else { self.commit().await }
     }
 
     /// Commits the results of a branch that has ended while others go on, which may take long. `most` is its strongest effect.
@@ -181,8 +179,7 @@ impl Journal {
         }
         let status = state.outcome.as_ref().map_or(Status::Running, Outcome::status);
         let (events, logs) = (state.take_events(), std::mem::take(&mut state.logs));
-        state.ended_calls = Effect::Pure;
-        let effects = state.effects;
+        let effects = state.watermark.begin_write();
         drop(state);
         let mut already = InitialEvents { events, logs: self.redact_lines(logs) };
         self.export_logs(&already.logs);
@@ -237,7 +234,7 @@ impl CommitState {
                 return;
             }
             let rests = if state.pauses.rests() { Status::Waiting } else { Status::Running };
-            state.ended_calls = Effect::Pure;
+            let effects = state.watermark.begin_write();
             let append = Append {
                 execution: journal.id,
                 first: self.next,
@@ -249,7 +246,7 @@ impl CommitState {
                 state: std::mem::take(&mut state.writes),
                 snapshot: std::mem::take(&mut state.loops.change),
             };
-            (append, state.effects, std::mem::take(&mut state.locks))
+            (append, effects, std::mem::take(&mut state.locks))
         };
         journal.redact_append(&mut append);
         journal.export_logs(&append.logs);
@@ -300,12 +297,11 @@ impl CommitState {
             }
             Ok(written) => {
                 if matches!(written, WriteResult::Accepted(_)) {
-                    journal.unaccepted.store(false, Ordering::Relaxed);
                     let _ = journal.verdict.set(Ok(AcceptOutcome::New));
                 }
                 journal.leaves_at_refusal.store(false, Ordering::Relaxed);
                 self.next += in_flight.events;
-                journal.state().committed = in_flight.effects;
+                journal.state().watermark.commit(in_flight.effects);
                 if in_flight.passes {
                     journal.passed.store(true, Ordering::Relaxed);
                 }
@@ -314,7 +310,7 @@ impl CommitState {
                 journal.tell(in_flight.status, events, logs);
                 Ok(())
             }
-            Err(error) if journal.unaccepted.load(Ordering::Relaxed) => refuse(journal, Err(Arc::new(error))),
+            Err(error) if !journal.is_stored() => refuse(journal, Err(Arc::new(error))),
             Err(error) => {
                 let error = Arc::new(error);
                 journal.state().failed_write = Some(error.clone());

@@ -10,6 +10,7 @@ mod replay;
 mod retries;
 mod snapshot;
 mod starts;
+mod watermark;
 
 use std::borrow::Cow;
 use std::collections::{HashMap, HashSet};
@@ -22,14 +23,13 @@ use model::automation::Automation;
 use model::execution::{Event, ExecutionId, Outcome, Status, StepOutcome};
 use model::payload::HttpResponse;
 use model::{LogLevel, LogLine};
-use store::{StateWrite, Store};
+use store::{AcceptOutcome, StateWrite, Store};
 use tokio::sync::{SetOnce, broadcast};
 use tokio_util::sync::CancellationToken;
 use value::redact::{LengthLimit, Redactor};
 
 pub(crate) use acceptance::PendingAcceptance;
 use accepted_events::AcceptedEvents;
-pub(crate) use accepted_events::Delivery;
 use commit::{AcceptResult, CommitState};
 use pauses::Pauses;
 pub(crate) use pauses::{Due, StepWait, Suspension, Taken, Times, Wake};
@@ -39,9 +39,11 @@ pub(crate) use retries::{Inside, Tries};
 use snapshot::Loops;
 pub(crate) use snapshot::{LoopPosition, SnapshotState};
 use starts::StepStart;
+use watermark::Watermark;
 
 use crate::api::EngineEvent;
 use crate::clock::{Clock, MonotonicTime};
+use crate::context::Context;
 use crate::locks::StoreLock;
 use crate::observer::Observed;
 use crate::run::Exit;
@@ -72,9 +74,7 @@ pub(crate) struct Journal {
     observed: Option<Observed>,
     /// True if the execution has read a secret, so that its events have to be redacted.
     reads_secrets: AtomicBool,
-    /// True while nothing of the execution is in the store.
-    unaccepted: AtomicBool,
-    /// The result of the acceptance, for those that must not wait for later writes.
+    /// The result of the acceptance, once it is written.
     verdict: SetOnce<AcceptResult>,
     /// True once the end of a step or a try is committed after a crash.
     passed: AtomicBool,
@@ -123,18 +123,9 @@ struct State {
     writes: Vec<StateWrite>,
     locks: Vec<StoreLock>,
     logs: Vec<Line>,
-    /// The number of recorded results of outside effects, that number at the last effect that changed something, and the
-    /// number of committed ones.
-    effects: u64,
-    changes: u64,
-    committed: u64,
-    /// The steps with a call under way that may not be repeated, and the number of effects at the last recorded end of such a call.
-    calls: HashSet<String>,
-    called: u64,
+    watermark: Watermark,
     /// The error of a write that has failed, after which nothing is written.
     failed_write: Option<Arc<store::Error>>,
-    /// The strongest effect of the calls that have ended since the last commit began.
-    ended_calls: Effect,
     response: Option<HttpResponse>,
     /// The final error, once the closing steps have begun.
     closing: Option<ActionError>,
@@ -165,6 +156,18 @@ pub(crate) struct JournalContext {
     pub(crate) redactor: Redactor,
 }
 
+impl From<&Context> for JournalContext {
+    fn from(context: &Context) -> Self {
+        Self {
+            store: context.store.clone(),
+            closing: context.closing.clone(),
+            clock: context.clock.clone(),
+            notices: context.notices.clone(),
+            redactor: context.settings.redactor.clone(),
+        }
+    }
+}
+
 impl Journal {
     /// The journal of an execution that was accepted at `at`, with the wall offset `wall_offset`: its *started* event is committed.
     pub(crate) fn new(
@@ -187,8 +190,7 @@ impl Journal {
             redactor: around.redactor,
             observed: None,
             reads_secrets: AtomicBool::new(false),
-            unaccepted: AtomicBool::new(false),
-            verdict: SetOnce::new(),
+            verdict: SetOnce::new_with(Some(Ok(AcceptOutcome::New))),
             passed: AtomicBool::new(false),
             snapshot_due: AtomicBool::new(false),
             replayed: AtomicBool::new(false),
@@ -210,7 +212,7 @@ impl Journal {
     ) -> Self {
         let mut journal = Self::new(id, automation, accepted_at, around);
         *journal.transit.get_mut() = CommitState::before(acceptance);
-        *journal.unaccepted.get_mut() = true;
+        journal.verdict = SetOnce::new();
         journal
     }
 
@@ -230,6 +232,11 @@ impl Journal {
     /// Discards the outcome of an execution that was not accepted.
     fn discard_outcome(&self) {
         self.state().outcome = None;
+    }
+
+    /// True once the execution is in the store.
+    fn is_stored(&self) -> bool {
+        matches!(self.verdict.get(), Some(Ok(AcceptOutcome::New)))
     }
 
     pub(crate) fn is_resumed(&self) -> bool {
@@ -330,7 +337,7 @@ impl Journal {
     /// Records the final failure of a step, before its `onError` list starts.
     pub(crate) fn step_failed(&self, step: &str, error: &ActionError, effect: Effect) {
         let mut state = self.state();
-        state.note(effect);
+        state.watermark.record(effect);
         state.forget_attempts(step);
         let now = self.clock.now();
         self.end_pause(&mut state, step);
@@ -342,7 +349,7 @@ impl Journal {
     /// Records the end of a step with its effect.
     pub(crate) fn step_finished(&self, step: &str, took_us: u64, outcome: StepOutcome, effect: Effect) {
         let mut state = self.state();
-        state.note(effect);
+        state.watermark.record(effect);
         state.forget_attempts(step);
         if !state.failing.is_empty() {
             state.failing.remove(step);
@@ -359,15 +366,14 @@ impl Journal {
 
     /// Notes that a call has ended, so that its recorded result is committed in the background.
     pub(crate) fn call_ended(&self, effect: Effect) {
-        let mut state = self.state();
-        state.ended_calls = state.ended_calls.max(effect);
+        self.state().watermark.call_ended(effect);
     }
 
     /// Notes that a call begins that may not be repeated.
     pub(crate) fn call_begins(&self, step: &str) -> Result<(), Exit> {
         let mut state = self.state();
         state.check_writes()?;
-        state.calls.insert(step.to_owned());
+        state.watermark.call_begins(step);
         Ok(())
     }
 
@@ -375,11 +381,11 @@ impl Journal {
     /// of the execution would repeat it. Returns true if it is given up.
     fn fails_without_loss(&self, error: &store::Error) -> bool {
         let mut state = self.state();
-        let has_unstored_change = !state.calls.is_empty() || state.committed < state.called;
-        if !has_unstored_change {
+        let is_safe = !state.watermark.has_unstored_call();
+        if is_safe {
             state.failed_write = Some(Arc::new(error.clone()));
         }
-        !has_unstored_change
+        is_safe
     }
 
     /// True while the store refuses a write of the execution.
@@ -394,14 +400,7 @@ impl Journal {
 
     /// The strongest effect whose result is recorded and not committed.
     pub(crate) fn uncommitted(&self) -> Effect {
-        let state = self.state();
-        if state.committed < state.changes {
-            Effect::Write
-        } else if state.committed < state.effects {
-            Effect::Read
-        } else {
-            Effect::Pure
-        }
+        self.state().watermark.uncommitted()
     }
 
     /// Adds a write to the state of automations to the next commit. The lock is held until that commit is done.
@@ -443,7 +442,7 @@ impl Journal {
         let mut state = self.state();
         if state.closing.is_none() {
             state.closing = Some(error.clone());
-            state.note(Effect::Write);
+            state.watermark.record(Effect::Write);
             state.record(&*self.clock, Event::Failing { at: self.clock.now(), error: error.clone() });
         }
     }
@@ -530,26 +529,9 @@ impl State {
         }
     }
 
-    /// Counts a recorded result by its effect.
-    fn note(&mut self, effect: Effect) {
-        if effect != Effect::Pure {
-            self.effects += 1;
-        }
-        if effect == Effect::Write {
-            self.changes = self.effects;
-        }
-    }
-
     /// Returns the error of a write that has failed.
     fn check_writes(&self) -> Result<(), Exit> {
         self.failed_write.clone().map_or(Ok(()), |error| Err(Exit::StoreFailed(error)))
-    }
-
-    /// Notes the recorded end of a call that may not be repeated.
-    fn end_call(&mut self, step: &str) {
-        if !self.calls.is_empty() && self.calls.remove(step) {
-            self.called = self.effects;
-        }
     }
 
     /// Forgets the tries of a step. Most steps have none, and the check for an empty map is cheaper than a look-up.
@@ -560,7 +542,7 @@ impl State {
         if !self.interrupted.is_empty() {
             self.interrupted.remove(step);
         }
-        self.end_call(step);
+        self.watermark.call_recorded(step);
     }
 
     /// Adds an event to the next commit, after a `clockSet` event if the wall clock was set since the last one: so durations

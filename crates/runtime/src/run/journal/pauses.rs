@@ -7,9 +7,10 @@ use jiff::{SignedDuration, Timestamp};
 use model::execution::{Event, ExecutionId, Signal, WaitReason};
 use store::{AwaitedEvent, Wait};
 
-use super::{AcceptedEvents, Delivery, Journal, State};
+use super::{AcceptedEvents, Journal, State};
 use crate::clock::MonotonicTime;
 use crate::event_filter::EventFilter;
+use crate::recent_events::Delivery;
 
 /// Maximum number of signals for one wait: each is stored in the log.
 const MAX_SIGNALS: usize = 1000;

@@ -70,10 +70,10 @@ impl Journal {
         let Event::StepRetry { attempt, .. } = event else { return };
         let mut state = self.state();
         state.interrupted.remove(step);
-        if state.calls.contains(step) {
+        if state.watermark.is_calling(step) {
             // The end of the attempt counts like that of the step.
-            state.note(Effect::Write);
-            state.end_call(step);
+            state.watermark.record(Effect::Write);
+            state.watermark.call_recorded(step);
         }
         state.tries.insert(step.to_owned(), Tries { failed: attempt, next_at: Some(next_at) });
         if !state.finished.is_empty() || !state.step_starts.is_empty() {

@@ -64,7 +64,7 @@ impl Journal {
         let read = read.cloned().unwrap_or_default();
         let steady = MonotonicTime::from_wall(at, self.clock.wall_offset());
         state.step_starts.insert(step.to_owned(), StepStart { at, steady, read: read.clone() });
-        state.note(Effect::Write);
+        state.watermark.record(Effect::Write);
         state.record(&*self.clock, Event::StepContextRecorded { at, step: step.to_owned(), state: read });
     }
 }

@@ -10,8 +10,7 @@ use value::{Budget, Value};
 use super::super::evaluate::expression_error;
 use super::replay::Replay;
 use super::{Began, Derivation, began};
-use crate::context::Runtime;
-use crate::error::Error;
+use crate::records::Records;
 
 /// The value of an expression in a recorded execution.
 #[derive(Clone, Debug, PartialEq)]
@@ -23,33 +22,30 @@ pub struct ExpressionValue {
     pub step: Option<String>,
 }
 
-impl Runtime {
+impl Records {
     /// Evaluates an expression with the values that its execution had where the step `step` began: in its last iteration, and at
     /// the end of the execution if the step did not run. `None` if the version that ran is no longer known, or if `expression`
-    /// is none.
-    ///
-    /// # Errors
-    /// The runtime is shutting down.
+    /// does not compile.
     pub async fn expression_value(
         &self,
         row: &ExecutionRow,
         events: Vec<Event>,
         step: Option<&str>,
         expression: &str,
-    ) -> Result<Option<ExpressionValue>, Error> {
-        let Ok(expression) = Expression::compile(expression, Span::default()) else { return Ok(None) };
-        let Ok(deployment) = self.deployment(&row.automation, row.definition).await else { return Ok(None) };
-        let runtime = self.this.upgrade().ok_or(Error::Closing)?;
+    ) -> Option<ExpressionValue> {
+        let expression = Expression::compile(expression, Span::default()).ok()?;
+        let deployment = self.deployment(&row.automation, row.definition).await.ok()?;
+        let context = self.context.clone();
         let key = step.and_then(|step| last_key(&events, step)).map(str::to_owned);
         let id = row.id;
         let work = move |budget: &Budget| {
-            let derivation = Derivation { runtime: &runtime, deployment: &deployment, id, events: &events };
+            let derivation = Derivation { context: &context, deployment: &deployment, id, events: &events };
             let began = key.as_deref().and_then(|key| Some((key, began(&events, key, None)?)));
             let value =
                 derivation.value(&expression, began.as_ref().map(|(key, began)| (*key, began)), budget);
             ExpressionValue { value, step: began.map(|(key, _)| key.to_owned()) }
         };
-        Ok(Some(self.evaluator.long(work).await))
+        Some(self.context.evaluator.long(work).await)
     }
 }
 
@@ -80,10 +76,10 @@ impl Derivation<'_> {
                 }
             });
         }
-        let redactor = &self.runtime.settings.redactor;
+        let redactor = &self.context.settings.redactor;
         let mut scope = match (known, at) {
             (Some(step), Some((key, began))) => {
-                let replay = Replay::new(self.runtime, self.deployment, self.id, &self.events[..began.index]);
+                let replay = Replay::new(self.context, self.deployment, self.id, &self.events[..began.index]);
                 let mut scope = replay.with_all_results().scope_at(step, key, budget)?;
                 let state = self.events.iter().find_map(|event| match event {
                     Event::StepContextRecorded { step, state, .. } if step == key => Some(state),
@@ -95,11 +91,11 @@ impl Derivation<'_> {
                 scope
             }
             _ => {
-                let replay = Replay::new(self.runtime, self.deployment, self.id, self.events);
+                let replay = Replay::new(self.context, self.deployment, self.id, self.events);
                 replay.with_all_results().scope_at_end()?
             }
         };
-        scope.mask(&self.runtime.resume_tokens());
+        scope.mask(&self.context.resume_tokens());
         let (root, clock) = scope.names();
         let value = expression.evaluate_with_clock(root, clock, budget);
         value

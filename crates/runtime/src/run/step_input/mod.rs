@@ -21,10 +21,10 @@ use value::{Budget, Map, Value};
 use super::determinism::StepClock;
 use super::evaluate::expression_error;
 use super::scope::Scope;
-use crate::context::Runtime;
-use crate::error::Error;
+use crate::context::Context;
 use crate::evaluator::evaluate_url;
 use crate::inputs::is_address;
+use crate::records::Records;
 pub use expression_value::ExpressionValue;
 use replay::Replay;
 
@@ -78,19 +78,16 @@ impl MissingSource {
     }
 }
 
-impl Runtime {
+impl Records {
     /// Derives the inputs of an attempt of a step from the events of its execution, under the budget of an evaluation; of the
     /// last attempt if `attempt` is `None`. `step` has the index of each iteration around it: `copy[2]`.
-    ///
-    /// # Errors
-    /// The runtime is shutting down.
     pub async fn step_input(
         &self,
         row: &ExecutionRow,
         events: Vec<Event>,
         step: &str,
         attempt: Option<u32>,
-    ) -> Result<DerivedInput, Error> {
+    ) -> DerivedInput {
         let unknown = |missing| DerivedInput {
             step: step.to_owned(),
             attempt: attempt.unwrap_or(1),
@@ -99,18 +96,18 @@ impl Runtime {
             missing: vec![missing],
         };
         let Some(began) = began(&events, step, attempt) else {
-            return Ok(unknown(MissingSource::NotStarted));
+            return unknown(MissingSource::NotStarted);
         };
         let Ok(deployment) = self.deployment(&row.automation, row.definition).await else {
-            return Ok(unknown(MissingSource::Definition));
+            return unknown(MissingSource::Definition);
         };
-        let runtime = self.this.upgrade().ok_or(Error::Closing)?;
+        let context = self.context.clone();
         let (id, key) = (row.id, step.to_owned());
         let work = move |budget: &Budget| {
-            let derivation = Derivation { runtime: &runtime, deployment: &deployment, id, events: &events };
+            let derivation = Derivation { context: &context, deployment: &deployment, id, events: &events };
             derivation.run(&key, &began, budget)
         };
-        Ok(self.evaluator.long(work).await)
+        self.context.evaluator.long(work).await
     }
 }
 
@@ -156,7 +153,7 @@ fn began(events: &[Event], key: &str, attempt: Option<u32>) -> Option<Began> {
 }
 
 struct Derivation<'a> {
-    runtime: &'a Arc<Runtime>,
+    context: &'a Context,
     deployment: &'a Deployment,
     id: ExecutionId,
     events: &'a [Event],
@@ -188,9 +185,9 @@ impl Derivation<'_> {
         }
         match self.evaluate(step, key, began, &mut derived.missing, budget) {
             Ok(input) => {
-                derived.input = Some(self.runtime.settings.redactor.redact_value(input));
+                derived.input = Some(self.context.settings.redactor.redact_value(input));
             }
-            Err(error) => derived.error = Some(error.redacted(&self.runtime.settings.redactor)),
+            Err(error) => derived.error = Some(error.redacted(&self.context.settings.redactor)),
         }
         derived
     }
@@ -203,27 +200,27 @@ impl Derivation<'_> {
         missing: &mut Vec<MissingSource>,
         budget: &Budget,
     ) -> Result<Value, ActionError> {
-        let replay = Replay::new(self.runtime, self.deployment, self.id, &self.events[..began.index]);
+        let replay = Replay::new(self.context, self.deployment, self.id, &self.events[..began.index]);
         let mut scope = replay.scope_at(step, key, budget)?;
         self.note_variables(step, missing);
         let reads = self.deployment.plan.reads(&step.id);
         // Recorded within the attempt, or in an earlier one.
-        let context = self.events.iter().find_map(|event| match event {
+        let frame = self.events.iter().find_map(|event| match event {
             Event::StepContextRecorded { at, step, state } if step == key => Some((*at, state)),
             _ => None,
         });
         if reads.is_some_and(|reads| !reads.state.is_empty()) {
-            match context.filter(|(_, state)| !state.is_null()) {
+            match frame.filter(|(_, state)| !state.is_null()) {
                 Some((_, state)) => scope.bind("state", state.clone()),
                 None => missing.push(MissingSource::State),
             }
         }
-        scope.mask(&self.runtime.resume_tokens());
+        scope.mask(&self.context.resume_tokens());
         if reads.is_none_or(|reads| !reads.is_nondeterministic) {
             return self.inputs(step, &scope, budget);
         }
-        let at = context.map_or(began.at, |(at, _)| at);
-        let clock: Arc<dyn EvalClock> = StepClock::new(self.runtime.secret.clone(), self.id, key, at);
+        let at = frame.map_or(began.at, |(at, _)| at);
+        let clock: Arc<dyn EvalClock> = StepClock::new(self.context.secret.clone(), self.id, key, at);
         scope.set_moment(Some(clock));
         if let Some(guard) = &step.guard {
             // The condition draws its UUIDs before the inputs do.
@@ -260,7 +257,7 @@ impl Derivation<'_> {
         let evaluator = Inputs { root, clock, budget };
         match &step.verb {
             Verb::Action(call) => {
-                let catalog = self.runtime.catalog.load_full();
+                let catalog = self.context.catalog.load_full();
                 let action = catalog.registry().action(&call.action.name);
                 let spec = action.map(|action| action.spec());
                 let mut inputs = Map::with_capacity(call.with.len());

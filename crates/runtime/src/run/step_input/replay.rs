@@ -14,11 +14,11 @@ use super::super::determinism::StepClock;
 use super::super::evaluate::expression_error;
 use super::super::loops::bind_item;
 use super::super::scope::{ExecutionFacts, Scope};
-use crate::context::Runtime;
+use crate::context::Context;
 
 /// The events before the beginning of a step.
 pub(super) struct Replay<'a> {
-    runtime: &'a Arc<Runtime>,
+    context: &'a Context,
     deployment: &'a Deployment,
     id: ExecutionId,
     events: &'a [Event],
@@ -47,7 +47,7 @@ enum Entry<'a> {
 
 impl<'a> Replay<'a> {
     pub(super) fn new(
-        runtime: &'a Arc<Runtime>,
+        context: &'a Context,
         deployment: &'a Deployment,
         id: ExecutionId,
         events: &'a [Event],
@@ -64,7 +64,7 @@ impl<'a> Replay<'a> {
                 _ => {}
             }
         }
-        Self { runtime, deployment, id, events, finished, timed_out, all_results: false }
+        Self { context, deployment, id, events, finished, timed_out, all_results: false }
     }
 
     /// Binds the results that no expression of the version that ran reads too.
@@ -106,14 +106,14 @@ impl<'a> Replay<'a> {
 
     fn at_start(&self) -> Result<Scope, ActionError> {
         let automation = &self.deployment.automation;
-        let config_vars = self.runtime.secrets.shown_config_vars(automation)?;
+        let config_vars = self.context.secrets.shown_config_vars(automation)?;
         let Some(Event::Started { at, payload, .. }) = self.events.first() else {
             return Ok(Scope::from_root(Value::Null));
         };
         let retried = self.events.iter().filter(|event| matches!(event, Event::Retried { .. })).count();
         let attempt = u32::try_from(retried).unwrap_or(u32::MAX).saturating_add(1);
         let facts = ExecutionFacts { id: self.id, started_at: *at, attempt, is_derived: true };
-        Scope::at_start(self.runtime, self.deployment, payload, None, config_vars, &facts)
+        Scope::at_start(self.context, self.deployment, payload, None, config_vars, &facts)
     }
 
     fn closing_error(&self) -> Option<&'a ActionError> {
@@ -210,7 +210,7 @@ impl<'a> Replay<'a> {
             Event::StepContextRecorded { at, step, .. } if step == key => Some(*at),
             _ => None,
         })?;
-        Some(StepClock::new(self.runtime.secret.clone(), self.id, key, at))
+        Some(StepClock::new(self.context.secret.clone(), self.id, key, at))
     }
 
     /// Applies the finished steps of a list in the order of their ends: those before `index` in a plain sequence, all others
@@ -262,7 +262,7 @@ impl<'a> Replay<'a> {
                 self.apply(list.block, None, suffix, scope);
                 continue;
             }
-            for turn in 0..self.runtime.settings.limits.loop_turns {
+            for turn in 0..self.context.settings.limits.loop_turns {
                 let inner = format!("{suffix}[{turn}]");
                 let mut inside = list.block.steps.iter();
                 if !inside

@@ -17,7 +17,7 @@ use super::access::Access;
 use super::credential::Credential;
 use super::scope::Scope;
 use crate::admin::Problem;
-use crate::admin::executions::{execution, hidden};
+use crate::admin::executions::{self, hidden};
 use crate::audit::{AuditLog, Entry};
 
 /// The time between two checks of the credential of an open event stream, beside those after a revocation.
@@ -156,7 +156,7 @@ impl Record {
             return;
         }
         let location = response.headers().get(LOCATION).and_then(|location| location.to_str().ok());
-        entry.execution = location.and_then(|path| path.strip_prefix(execution::PATH)).map(str::to_owned);
+        entry.execution = location.and_then(|path| path.strip_prefix(executions::PATH)).map(str::to_owned);
         entry.status = Some(response.status().as_u16());
         self.append(entry);
     }

@@ -126,7 +126,7 @@ impl Provider {
     /// The client secret; `None` for a public client.
     fn client_secret(&self, api: &Api) -> Result<Option<Secret>, Problem> {
         let Some(name) = &self.options.client_secret else { return Ok(None) };
-        let found = api.engine.runtime().secrets.secret(name).map_err(|error| Problem::internal(&error))?;
+        let found = api.engine.context().secrets.secret(name).map_err(|error| Problem::internal(&error))?;
         let found = found.ok_or_else(|| {
             let detail = format!("the secret `{name}` of the setting `oidc.clientSecret` is not set");
             Problem::new(StatusCode::SERVICE_UNAVAILABLE, "secret_missing", detail)
@@ -242,10 +242,10 @@ pub(crate) async fn begin(
     let provider = api.provider()?;
     let _permit = provider.permit(address(visit.peer, &headers))?;
     let now = api.engine.clock().now();
-    let derive = |label: &str, text: &str| api.engine.runtime().derived_text(label, text);
+    let derive = |label: &str, text: &str| api.engine.context().derived_text(label, text);
     let cookie = new_cookie(&random()?, now, &derive);
     let values = values_of(&cookie, redirect(&headers)?, now, &derive).ok_or_else(begin_again)?;
-    let url = provider.client.authorize(&api.engine.runtime().http, &values).await;
+    let url = provider.client.authorize(&api.engine.context().http, &values).await;
     let url = url.map_err(|error| problem(&error))?.to_string();
     let mut response = Answer::ok(BegunLogin { url }).into_response();
     let field = session::cookie_field(&headers, &provider.cookie, &cookie, RETURN_WITHIN);
@@ -286,7 +286,7 @@ pub(crate) async fn end(
 ) -> Result<Response, Problem> {
     let provider = api.provider()?;
     let (now, redirect) = (api.engine.clock().now(), redirect(&headers)?);
-    let derive = |label: &str, text: &str| api.engine.runtime().derived_text(label, text);
+    let derive = |label: &str, text: &str| api.engine.context().derived_text(label, text);
     let cookie = session::cookie(&headers, &provider.cookie);
     let values = cookie.and_then(|cookie| values_of(cookie, redirect, now, &derive));
     let values = values.filter(|values| values.state.as_bytes().ct_eq(state.as_bytes()).into());
@@ -297,7 +297,7 @@ pub(crate) async fn end(
     let _permit = provider.permit(address(visit.peer, &headers))?;
     let client_secret = provider.client_secret(&api)?;
     let answer = LoginAnswer { code: Secret::new(code), issuer: iss };
-    let http = &api.engine.runtime().http;
+    let http = &api.engine.context().http;
     let identity = provider.client.login(http, &answer, &values, client_secret.as_ref()).await;
     let identity = identity.map_err(|error| problem(&error))?;
     let scopes = provider.scopes_of(&identity);

@@ -160,7 +160,7 @@ impl Api {
             trigger_words: trigger_words(deployment),
             path: automation.source.path().to_owned(),
             definition: automation.definition.to_string(),
-            in_force_since: self.engine.runtime().deployment_times.since(&automation.id),
+            in_force_since: self.engine.deployment_times().since(&automation.id),
             live_url: deployment.live_url(&base),
             test_url: deployment.test_url(&base),
             next_fires: deployment.next_fires(now, NEXT_FIRES),
@@ -208,7 +208,7 @@ pub(crate) async fn list(
     let (catalog, now) = (api.engine.catalog(), api.engine.clock().now());
     let broken = catalog.invalid_files().into_iter();
     let in_force = catalog.automations().map(|deployment| &*deployment.automation);
-    let missing = api.engine.runtime().missing_secrets_of(in_force);
+    let missing = api.engine.context().missing_secrets_of(in_force);
     let listed = Automations {
         automations: catalog
             .automations()
@@ -241,7 +241,7 @@ pub(crate) async fn show(
     let deployment = catalog.find(&id)?;
     let (automation, now) = (&deployment.automation, api.engine.clock().now());
     let report = deployment.stale.as_ref().unwrap_or(&deployment.warnings);
-    let missing = api.engine.runtime().missing_secrets_of([&**automation]).remove(0);
+    let missing = api.engine.context().missing_secrets_of([&**automation]).remove(0);
     Ok(Answer::ok(AutomationDetail {
         automation: api.automation(deployment, missing, now).shown_to(&credential),
         source: automation.source.text().to_owned(),
@@ -359,7 +359,7 @@ pub(crate) async fn run(
     let (engine, start) = (api.engine.clone(), Start { payload, origin });
     let execution = api.to_its_end(async move { engine.ingress().start(&automation, start).await }).await??;
     if query.wait
-        && let Ok(outcome) = tokio::time::timeout(api.wait, api.engine.runtime().wait(execution)).await
+        && let Ok(outcome) = tokio::time::timeout(api.wait, api.engine.admission().wait(execution)).await
     {
         let outcome = outcome?;
         let status = Some(outcome.status());
@@ -372,8 +372,7 @@ pub(crate) async fn run(
 
 /// An answer that names the address of the execution that was started.
 pub(crate) fn located<T: Serialize>(execution: ExecutionId, answer: Answer<T>) -> Response {
-    ([(LOCATION, format!("{}{execution}", crate::admin::executions::execution::PATH))], answer)
-        .into_response()
+    ([(LOCATION, format!("{}{execution}", crate::admin::executions::PATH))], answer).into_response()
 }
 
 /// The trigger of a deployment in words; `None` if its kind says it all.

@@ -97,7 +97,7 @@ pub(crate) struct Connections {
 )]
 pub(crate) async fn list(State(api): Shared) -> Answer<Connections> {
     Answer::ok(Connections {
-        connections: api.engine.runtime().connections().into_iter().map(Into::into).collect(),
+        connections: api.engine.connections().reports().into_iter().map(Into::into).collect(),
     })
 }
 
@@ -126,7 +126,7 @@ pub(crate) struct TestView {
 )]
 pub(crate) async fn test(State(api): Shared, Segment(name): Segment) -> Result<Answer<TestView>, Problem> {
     let engine = api.engine.clone();
-    let tested = api.to_its_end(async move { engine.runtime().test_connection(&name).await }).await??;
+    let tested = api.to_its_end(async move { engine.connections().test_connection(&name).await }).await??;
     Ok(Answer::ok(TestView {
         works: tested.error.is_none(),
         action: tested.action,
@@ -163,7 +163,7 @@ pub(crate) async fn begin_login(
     State(api): Shared,
     Segment(name): Segment,
 ) -> Result<Answer<LoginView>, Problem> {
-    Ok(Answer::ok(api.engine.runtime().begin_login(&name)?.into()))
+    Ok(Answer::ok(api.engine.connections().begin_login(&name)?.into()))
 }
 
 /// How long to wait.
@@ -188,7 +188,7 @@ pub(crate) async fn login_state(
     Query(query): Query<WaitQuery>,
 ) -> Result<Answer<LoginState>, Problem> {
     let wait = Duration::from_secs(query.wait.unwrap_or_default().min(LONGEST_WAIT));
-    let state = api.engine.runtime().login_state(&name, wait).await.ok_or_else(|| {
+    let state = api.engine.connections().login_state(&name, wait).await.ok_or_else(|| {
         Problem::new(StatusCode::NOT_FOUND, "no_login", format!("no login was started for `{name}`"))
     })?;
     Ok(Answer::ok(state))

@@ -87,7 +87,7 @@ pub(crate) async fn show(
         Problem::not_found("unknown_definition", detail)
     };
     let parsed = DefinitionHash::try_from(hash.clone()).map_err(|_| unknown())?;
-    let version = api.engine.runtime().version(parsed).await?.ok_or_else(unknown)?;
+    let version = api.engine.records().version(parsed).await?.ok_or_else(unknown)?;
     let graph = version.checked.map(|automation| {
         let deployment =
             Deployment::old(automation, text::diagnostic::Report::new(version.source.clone(), []));

@@ -249,12 +249,12 @@ pub(crate) async fn begin(State(api): Shared, Body(mut body): Body<BulkBody>) ->
     }
     let (action, selection) = (body.action(), body.selection()?);
     let (engine, bulk) = (&api.engine, api.engine.bulk());
-    let plan = bulk.plan(engine.runtime(), &action, selection).await?;
+    let plan = bulk.plan(engine.records(), &action, selection).await?;
     if body.dry_run {
         let view = BulkView::planned(action.as_str(), &plan);
         return Ok((Extension(DryRun), Answer::ok(view)).into_response());
     }
-    let progress = bulk.start((engine.runtime(), engine.ingress()), action, plan.ids, per_second)?;
+    let progress = bulk.start((engine.admission(), engine.ingress()), action, plan.ids, per_second)?;
     Ok(Answer(StatusCode::ACCEPTED, BulkView::from(progress)).into_response())
 }
 

@@ -26,9 +26,6 @@ use crate::admin::auth::credential::Credential;
 use crate::admin::extract::{Answer, Body, Query, Segment, outside};
 use crate::admin::{Api, Problem, Shared};
 
-/// The path of an execution, without its id.
-pub(crate) const PATH: &str = "/api/v1/executions/";
-
 /// Executions on a page where no number is given.
 pub(crate) const PAGE: u32 = 50;
 /// Log lines given at one time where no number is given, and the most of them.
@@ -251,9 +248,9 @@ impl Api {
             large::cut(&mut shown, &format!("/events/{}", events.len().saturating_sub(1)), Some(&cuts));
             shown
         });
-        row.status = self.engine.runtime().admission.shown_status(&row);
+        row.status = self.engine.admission().shown_status(&row);
         let waiting = if row.status.is_terminal() { None } else { self.waiting(row.id, credential).await? };
-        let automation = self.engine.runtime().automation_of(&row).await;
+        let automation = self.engine.records().automation_of(&row).await;
         let replays = self.replays(row.id).await?;
         on_thread(move || {
             let detail = detail(row, events, &cuts, waiting, automation.as_deref());
@@ -423,6 +420,6 @@ pub(crate) async fn cancel(
     let reason = text::truncate(&reason, REASON).into_owned();
     let (engine, execution) = (api.engine.clone(), api.execution_id(&id).await?);
     let cancelled =
-        api.to_its_end(async move { engine.runtime().cancel(execution, &reason).await }).await??;
+        api.to_its_end(async move { engine.admission().cancel(execution, &reason).await }).await??;
     Ok(Answer::ok(Cancelled { cancelled }))
 }

@@ -10,7 +10,7 @@ use engine::Search;
 use jiff::Timestamp;
 use model::{AutomationId, ExecutionId, Status};
 use serde::{Deserialize, Serialize};
-use store::{ExecutionFilter, ExecutionRow, Page, Store};
+use store::{ExecutionFilter, ExecutionRow, ExecutionStore, Page};
 use utoipa::{IntoParams, ToSchema};
 
 use super::execution::{ExecutionView, PAGE};
@@ -62,7 +62,7 @@ impl TotalView {
     ///
     /// # Errors
     /// The store failed.
-    pub async fn read(store: &dyn Store, filter: &ExecutionFilter) -> Result<Self, store::Error> {
+    pub async fn read(store: &dyn ExecutionStore, filter: &ExecutionFilter) -> Result<Self, store::Error> {
         let count = store.count_executions(filter, COUNTED + 1).await?;
         Ok(Self { count: count.min(COUNTED), is_at_least: count > COUNTED })
     }
@@ -194,7 +194,7 @@ pub(crate) async fn list(
 ) -> Result<Answer<Executions>, Problem> {
     let (mut filter, (limit, before)) = (query.filter()?, query.page()?);
     let search = query.search()?.with_shown_statuses(&mut filter);
-    let (store, clock, runtime) = (api.engine.store(), api.engine.clock(), api.engine.runtime());
+    let (store, clock, records) = (api.engine.store(), api.engine.clock(), api.engine.records());
     let total = match query.count {
         Some(true) if search.is_empty() => Some(TotalView::read(&**store, &filter).await?),
         _ => None,
@@ -204,7 +204,8 @@ pub(crate) async fn list(
         (rows, next, None)
     } else {
         let page = Page { before, limit };
-        let found = search.run(&**store, &**clock, filter, page, SEARCH_TIME, Some(runtime)).await?;
+        let found =
+            search.run(&**store, &**clock, filter, page, SEARCH_TIME, Some(api.engine.admission())).await?;
         let searched_to = found.next.map(|(_, at)| at).filter(|_| found.is_timed_out);
         (found.rows, found.next.map(|(id, _)| id), searched_to)
     };
@@ -212,11 +213,11 @@ pub(crate) async fn list(
     let mut executions = Vec::with_capacity(rows.len());
     for row in rows {
         let pauses = match row.status {
-            Status::Waiting => Some(runtime.pauses(&row).await?),
+            Status::Waiting => Some(records.pauses(&row).await?),
             _ => None,
         };
         let step_attempt = match query.attempts {
-            Some(true) => runtime.last_attempt(&row, pauses.as_ref()).await?,
+            Some(true) => records.last_attempt(&row, pauses.as_ref()).await?,
             _ => None,
         };
         let mut view = ExecutionView::from(row);
@@ -232,7 +233,7 @@ async fn page_of(
     filter: &ExecutionFilter,
     page: Page,
 ) -> Result<(Vec<ExecutionRow>, Option<ExecutionId>), Problem> {
-    let (limit, admission) = (page.limit as usize, &api.engine.runtime().admission);
+    let (limit, admission) = (page.limit as usize, &api.engine.admission());
     // One more than wanted tells whether there is another page.
     let mut rows = api.engine.store().executions(filter, Page { limit: page.limit + 1, ..page }).await?;
     let has_more = rows.len() > limit;
@@ -275,7 +276,7 @@ pub(crate) async fn latest(
     if names.len() > MOST as usize {
         return Err(Problem::bad_request("bad_query", format!("`automations` has at most {MOST} ids")));
     }
-    let (store, runtime) = (api.engine.store(), api.engine.runtime());
+    let (store, admission) = (api.engine.store(), api.engine.admission());
     let mut executions = Vec::with_capacity(names.len());
     for name in names {
         let automation = AutomationId::parse(name).ok_or_else(|| {
@@ -284,7 +285,7 @@ pub(crate) async fn latest(
         let filter =
             ExecutionFilter { automation: Some(automation), test: Some(false), ..Default::default() };
         for mut row in store.executions(&filter, Page { before: None, limit: 1 }).await? {
-            row.status = runtime.admission.shown_status(&row);
+            row.status = admission.shown_status(&row);
             executions.push(ExecutionView::from(row));
         }
     }

@@ -211,7 +211,7 @@ async fn complete(
     // Not held while the client reads: it may be slow.
     let row = engine.store().execution(cuts.execution()).await?;
     let memory = match &row {
-        Some(row) => Some(engine.runtime().reserve_for_cut_events(row).await?),
+        Some(row) => Some(engine.context().reserve_for_cut_events(row).await?),
         None => None,
     };
     on_thread(move || {
@@ -309,7 +309,7 @@ impl Follow {
 
     /// True if the execution does not run here and the store has more events than were sent.
     async fn is_ahead_elsewhere(&self) -> bool {
-        if self.api.engine.runtime().admission.is_live(self.id) {
+        if self.api.engine.admission().is_live(self.id) {
             return false;
         }
         match self.api.engine.store().execution(self.id).await {
@@ -376,7 +376,7 @@ impl Follow {
     async fn cut_events(&self) -> Result<Option<(Vec<Event>, Cuts, ReadMemory)>, Problem> {
         let engine = &self.api.engine;
         let Some(row) = engine.store().execution(self.id).await? else { return Ok(None) };
-        let read = engine.runtime().read_cut_events(&row, large::SMALL).await?;
+        let read = engine.context().read_cut_events(&row, large::SMALL).await?;
         Ok(read.map(|(cut, memory)| {
             let (events, cuts) = Cuts::new(engine.store().clone(), self.id, cut);
             (events, cuts, memory)

@@ -67,7 +67,7 @@ pub(crate) async fn input(
     Query(query): Query<InputQuery>,
 ) -> Result<Answer<StepInput>, Problem> {
     let RecordedWhole { row, events, _memory } = api.execution(&id).await?;
-    let derived = api.engine.runtime().step_input(&row, events, &query.step, query.attempt).await?;
+    let derived = api.engine.records().step_input(&row, events, &query.step, query.attempt).await;
     on_thread(move || Ok(Answer::ok(StepInput::from(derived)))).await
 }
 

@@ -18,3 +18,6 @@ pub(crate) mod trials;
 pub(crate) mod turns;
 pub(crate) mod values;
 pub(crate) mod waiting;
+
+/// The path of an execution, before its id.
+pub(crate) const PATH: &str = "/api/v1/executions/";

@@ -51,7 +51,7 @@ impl Api {
     /// Reads an execution without its large values, by the id in a path.
     pub(crate) async fn recorded(&self, id: &str) -> Result<Recorded, Problem> {
         let row = self.row(id).await?;
-        let read = self.engine.runtime().read_cut_events(&row, large::SMALL).await?;
+        let read = self.engine.context().read_cut_events(&row, large::SMALL).await?;
         let (cut, memory) = read.ok_or_else(|| unknown(&row.id.to_string()))?;
         let (events, cuts) = Cuts::new(self.engine.store().clone(), row.id, cut);
         Ok(Recorded { row, events, cuts: cuts.with_memory(memory) })
@@ -60,7 +60,7 @@ impl Api {
     /// Reads an execution with all its values, by the id in a path.
     pub(crate) async fn execution(&self, id: &str) -> Result<RecordedWhole, Problem> {
         let row = self.row(id).await?;
-        let read = self.engine.runtime().read_events(&row).await?;
+        let read = self.engine.context().read_events(&row).await?;
         let (events, memory) = read.ok_or_else(|| unknown(&row.id.to_string()))?;
         Ok(RecordedWhole { row, events, _memory: memory })
     }

@@ -143,18 +143,18 @@ impl Api {
     async fn plan_replay(&self, id: model::ExecutionId, body: ReplayBody) -> Result<ReplayPlan, Problem> {
         let ReplayBody { from, payload, definition, test, dry_run: _ } = body;
         let request = ReplayRequest { from, payload: None, original: definition == Version::Original, test };
-        let runtime = self.engine.runtime();
-        let Some(given) = payload else { return Ok(runtime.plan_replay(id, request).await?) };
+        let records = self.engine.records();
+        let Some(given) = payload else { return Ok(records.plan_replay(id, request).await?) };
         let store = self.engine.store();
         let row = store.execution(id).await?.ok_or(engine::Error::NoSuchExecution(id))?;
-        let deployment = runtime.replayed_deployment(&row, request.original).await?;
+        let deployment = records.replayed_deployment(&row, request.original).await?;
         let parts: HashSet<String> =
             given.as_object().into_iter().flat_map(|parts| parts.keys().cloned()).collect();
         let mut payload =
             crate::admin::triggers::payload::read(given, &deployment, self.engine.clock().now())?;
         if let Payload::Webhook(edited) = &mut payload {
             // The memory is free again before the plan asks for its own.
-            let recorded = runtime.read_events(&row).await?;
+            let recorded = self.engine.context().read_events(&row).await?;
             if let Some(Event::Started { payload: recorded, .. }) =
                 recorded.as_ref().and_then(|(events, _)| events.first())
                 && let Payload::Webhook(recorded) = &**recorded
@@ -162,7 +162,7 @@ impl Api {
                 complete(edited, recorded, &parts);
             }
         }
-        Ok(runtime.plan_replay(id, ReplayRequest { payload: Some(payload), ..request }).await?)
+        Ok(records.plan_replay(id, ReplayRequest { payload: Some(payload), ..request }).await?)
     }
 }
 

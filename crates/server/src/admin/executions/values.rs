@@ -82,7 +82,7 @@ pub(crate) async fn values(
     };
     let (missing, memory) = (unknown(), cuts.memory());
     // Before the value is cut: two slices would be the parts of one token.
-    let tokens = (!credential.scopes.allow(Scope::Run)).then(|| api.engine.runtime().resume_tokens());
+    let tokens = (!credential.scopes.allow(Scope::Run)).then(|| api.engine.context().resume_tokens());
     let body = on_thread(move || {
         let found = find(&tree, &at, &cuts).map_err(|error| Problem::internal(&error))?.ok_or(missing)?;
         let found = match &tokens {

@@ -44,7 +44,7 @@ impl Api {
         id: model::ExecutionId,
         credential: &Credential,
     ) -> Result<Option<serde_json::Value>, Problem> {
-        let queue_status = self.engine.runtime().queue_status(id).await?;
+        let queue_status = self.engine.admission().queue_status(id).await?;
         if queue_status.pauses.is_empty()
             && queue_status.turn.is_none()
             && queue_status.queued_behind.is_none()
@@ -53,7 +53,7 @@ impl Api {
             return Ok(None);
         }
         let is_answered = credential.scopes.allow(Scope::Run) && is_answered_from_outside(&queue_status);
-        let resume_url = is_answered.then(|| self.engine.runtime().resume_url(id));
+        let resume_url = is_answered.then(|| self.engine.context().resume_url(id));
         let told = serde_json::to_value(WaitingView { status: queue_status, resume_url });
         told.map(Some).map_err(|error| Problem::internal(&error))
     }
@@ -133,14 +133,14 @@ pub(crate) async fn signal(
         (Some(option), None) => {
             let form = form.unwrap_or_default().into_iter();
             let form: Map = form.map(|(name, value)| (name, Value::from_serde(value))).collect();
-            engine.runtime().answer(id, step, Answered { option, form, by }).await.map(|()| "answered")
+            engine.admission().answer(id, step, Answered { option, form, by }).await.map(|()| "answered")
         }
         (None, _) if form.is_some() => {
             return Err(bad("`form` belongs to an answer; say which with `option`"));
         }
         (None, data) => {
             let data = data.map(Value::from_serde).unwrap_or_default();
-            engine.runtime().signal(id, step, data, by).await.map(|()| "delivered")
+            engine.admission().signal(id, step, data, by).await.map(|()| "delivered")
         }
     };
     Ok(Answer::ok(Signalled { status: status? }))
@@ -192,7 +192,7 @@ pub(crate) async fn answers(State(api): Shared) -> Answer<AnsweredQuestions> {
         option: one.option,
         by: one.by,
     };
-    let latest = api.engine.runtime().answers.latest();
+    let latest = api.engine.admission().answers.latest();
     Answer::ok(AnsweredQuestions { answers: latest.into_iter().map(view).collect() })
 }
 
@@ -237,7 +237,7 @@ pub(crate) async fn emit(
     let by = text::truncate(&by.unwrap_or_else(|| BY.to_owned()), BY_CHARS).into_owned();
     let (engine, data) = (api.engine.clone(), data.map(Value::from_serde).unwrap_or_default());
     // A caller that disconnects must not leave some of the waiting executions without the event.
-    let sent = api.to_its_end(async move { engine.runtime().emit(&name, data, Some(by)).await }).await??;
+    let sent = api.to_its_end(async move { engine.admission().emit(&name, data, Some(by)).await }).await??;
     Ok(Answer::ok(Emitted { delivered: sent.delivered, kept: sent.kept }))
 }
 

@@ -161,7 +161,7 @@ async fn look_up<T: Send + 'static>(
 ) -> Result<T, Problem> {
     let catalog = api.engine.catalog();
     let secrets: Vec<String> =
-        api.engine.runtime().secrets().into_iter().map(|secret| secret.name.to_string()).collect();
+        api.engine.context().secrets().into_iter().map(|secret| secret.name.to_string()).collect();
     api.check(move || {
         let TextPlace { path, text, offset } = &place;
         look(&AssistRequest { catalog: &catalog, secrets: &secrets, path, text, offset: *offset })
@@ -203,8 +203,8 @@ pub(crate) async fn hover(
     let value = match (execution, &hover.expression) {
         (Some(id), Some(expression)) => {
             let RecordedWhole { row, events, _memory } = api.execution(&id).await?;
-            let runtime = api.engine.runtime();
-            runtime.expression_value(&row, events, hover.step.as_deref(), expression).await?
+            let records = api.engine.records();
+            records.expression_value(&row, events, hover.step.as_deref(), expression).await
         }
         _ => None,
     };

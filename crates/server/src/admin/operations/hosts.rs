@@ -21,5 +21,5 @@ pub(crate) struct Hosts {
     responses((status = 200, description = "By host and connection", body = Hosts)),
 )]
 pub(crate) async fn list(State(api): Shared) -> Answer<Hosts> {
-    Answer::ok(Hosts { hosts: api.engine.runtime().hosts() })
+    Answer::ok(Hosts { hosts: api.engine.connections().hosts() })
 }

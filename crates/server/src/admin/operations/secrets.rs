@@ -77,10 +77,10 @@ pub(crate) struct Secrets {
     responses((status = 200, description = "By name", body = Secrets)),
 )]
 pub(crate) async fn list(State(api): Shared) -> Answer<Secrets> {
-    let runtime = api.engine.runtime();
+    let context = api.engine.context();
     Answer::ok(Secrets {
-        secrets: runtime.secrets().into_iter().map(Into::into).collect(),
-        missing: runtime.unset_secrets(),
+        secrets: context.secrets().into_iter().map(Into::into).collect(),
+        missing: context.unset_secrets(),
     })
 }
 
@@ -111,7 +111,7 @@ pub(crate) async fn put(
 ) -> Result<Answer<SecretView>, Problem> {
     let engine = api.engine.clone();
     let kept = api
-        .to_its_end(async move { engine.runtime().set_secret(&name, body.value.expose()).await })
+        .to_its_end(async move { engine.context().set_secret(&name, body.value.expose()).await })
         .await??;
     Ok(Answer::ok(kept.into()))
 }
@@ -132,7 +132,7 @@ pub(crate) struct Removed {
 )]
 pub(crate) async fn delete(State(api): Shared, Segment(name): Segment) -> Result<Answer<Removed>, Problem> {
     let engine = api.engine.clone();
-    let removed = api.to_its_end(async move { engine.runtime().remove_secret(&name).await }).await??;
+    let removed = api.to_its_end(async move { engine.context().remove_secret(&name).await }).await??;
     Ok(Answer::ok(Removed { removed }))
 }
 
@@ -161,6 +161,6 @@ impl From<Rotation> for Rotated {
 )]
 pub(crate) async fn rotate(State(api): Shared) -> Result<Answer<Rotated>, Problem> {
     let engine = api.engine.clone();
-    let rotation = api.to_its_end(async move { engine.runtime().rotate_key().await }).await??;
+    let rotation = api.to_its_end(async move { engine.context().rotate_key().await }).await??;
     Ok(Answer::ok(rotation.into()))
 }

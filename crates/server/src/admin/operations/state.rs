@@ -99,7 +99,7 @@ pub(crate) async fn list(
         return Err(Problem::bad_request("bad_query", format!("`limit` goes from 1 to {MOST}")));
     }
     let scope = scope(&name, query.test)?;
-    let (values, next) = api.engine.runtime().list_state(&scope, query.after.as_deref(), limit).await?;
+    let (values, next) = api.engine.context().list_state(&scope, query.after.as_deref(), limit).await?;
     Ok(Answer::ok(Values { values: values.into_iter().map(Into::into).collect(), next }))
 }
 
@@ -118,7 +118,7 @@ pub(crate) async fn show(
     Segments(name, key): Segments,
     Query(query): Query<ValueQuery>,
 ) -> Result<Answer<ValueView>, Problem> {
-    let found = api.engine.runtime().read_state(&scope(&name, query.test)?, &key).await?;
+    let found = api.engine.context().read_state(&scope(&name, query.test)?, &key).await?;
     let unknown =
         || Problem::not_found("unknown_state", format!("the state of `{name}` has no value `{key}`"));
     Ok(Answer::ok(found.ok_or_else(unknown)?.into()))
@@ -158,7 +158,7 @@ pub(crate) async fn put(
     })?;
     let (engine, value) = (api.engine.clone(), Value::from_serde(value));
     let kept =
-        api.to_its_end(async move { engine.runtime().write_state(&scope, &key, value, ttl).await }).await??;
+        api.to_its_end(async move { engine.context().write_state(&scope, &key, value, ttl).await }).await??;
     Ok(Answer::ok(kept.into()))
 }
 
@@ -187,6 +187,6 @@ pub(crate) async fn delete(
 ) -> Result<Answer<Deleted>, Problem> {
     let scope = scope(&name, query.test)?;
     let engine = api.engine.clone();
-    let deleted = api.to_its_end(async move { engine.runtime().delete_state(&scope, &key).await }).await??;
+    let deleted = api.to_its_end(async move { engine.context().delete_state(&scope, &key).await }).await??;
     Ok(Answer::ok(Deleted { deleted }))
 }

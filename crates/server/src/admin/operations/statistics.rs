@@ -121,14 +121,14 @@ pub(crate) async fn statistics(
 ) -> Result<Answer<StatisticsView>, Problem> {
     let (hours, buckets) = query.read()?;
     let now = api.engine.clock().now();
-    let (since, found) = api.engine.runtime().statistics.within(now, hours, buckets);
+    let (since, found) = api.engine.context().statistics.within(now, hours, buckets);
     let is_wanted = |one: &engine::AutomationStatistics| {
         query.automation.as_deref().is_none_or(|wanted| one.automation.as_str() == wanted)
     };
     let hour = i64::try_from(HOUR.as_secs()).unwrap_or(i64::MAX);
     let end = now.as_second().div_euclid(hour) + 1;
     let from = Timestamp::from_second((end - i64::from(hours)) * hour).unwrap_or(Timestamp::MIN);
-    let complete_from = since.unwrap_or_else(|| api.engine.runtime().status().started_at);
+    let complete_from = since.unwrap_or_else(|| api.engine.status().started_at);
     Ok(Answer::ok(StatisticsView {
         from,
         complete_from: Some(complete_from).filter(|complete| *complete > from),

@@ -80,7 +80,7 @@ struct OutageView {
 fn outage_view(api: &Api) -> Option<OutageView> {
     let outage = api.engine.store().outage()?;
     let ago = jiff::SignedDuration::try_from(outage.since.elapsed()).unwrap_or_default();
-    let since = api.engine.runtime().clock.now().checked_sub(ago).unwrap_or(Timestamp::MIN);
+    let since = api.engine.context().clock.now().checked_sub(ago).unwrap_or(Timestamp::MIN);
     Some(OutageView { kind: outage.kind.as_str(), reason: outage.reason, since })
 }
 
@@ -124,7 +124,7 @@ fn absolute(path: &Path) -> String {
 )]
 pub(crate) async fn status(State(api): Shared) -> Result<Answer<StatusView>, Problem> {
     let info = api.engine.store().info().await?;
-    let (status, catalog) = (api.engine.runtime().status(), api.engine.catalog());
+    let (status, catalog) = (api.engine.status(), api.engine.catalog());
     let running = api.engine.running_definitions();
     // The location of a store in a file is a path, that of a server an address.
     let location =
@@ -159,7 +159,7 @@ pub(crate) async fn status(State(api): Shared) -> Result<Answer<StatusView>, Pro
                 store::Capacity::Low => "little",
                 store::Capacity::Exhausted => "none",
             },
-            weakened: info.weakened.into_iter().chain(api.engine.runtime().key_conflict()).collect(),
+            weakened: info.weakened.into_iter().chain(api.engine.peers().key_conflict()).collect(),
         },
     }))
 }

@@ -13,7 +13,7 @@ use http::{HeaderValue, StatusCode};
 use model::automation::Automation;
 use model::{Event, LogLine};
 use serde::{Deserialize, Serialize};
-use store::{ExecutionRow, Store};
+use store::{ExecutionRow, ExecutionStore};
 use text::diagnostic::Report;
 use utoipa::{IntoParams, ToSchema};
 
@@ -92,7 +92,10 @@ impl ExportedDefinition {
 ///
 /// # Errors
 /// The store failed.
-pub async fn export_lines(store: &dyn Store, id: model::ExecutionId) -> Result<Vec<LogLine>, store::Error> {
+pub async fn export_lines(
+    store: &dyn ExecutionStore,
+    id: model::ExecutionId,
+) -> Result<Vec<LogLine>, store::Error> {
     let mut lines = Vec::new();
     while lines.len() < MOST_LINES {
         let after = u32::try_from(lines.len()).unwrap_or(u32::MAX);
@@ -143,7 +146,7 @@ pub(crate) async fn route(
 ) -> Result<Response, Problem> {
     let Recorded { row, events, cuts } = api.recorded(&id).await?;
     let id = row.id;
-    let automation = api.engine.runtime().automation_of(&row).await;
+    let automation = api.engine.records().automation_of(&row).await;
     let logs = export_lines(&**api.engine.store(), id).await?;
     let memory = cuts.memory();
     let format = query.format;

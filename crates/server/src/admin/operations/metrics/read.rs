@@ -27,7 +27,7 @@ pub(super) async fn families(engine: &Engine) -> Result<Vec<Family>, Problem> {
 }
 
 fn daemon(engine: &Engine, info: &Info) -> Vec<Family> {
-    let (status, catalog) = (engine.runtime().status(), engine.catalog());
+    let (status, catalog) = (engine.status(), engine.catalog());
     let accepting = status.accepting && info.capacity != Capacity::Exhausted;
     let started = float(u64::try_from(status.started_at.as_millisecond()).unwrap_or_default()) / 1e3;
     let mut states = BTreeMap::from([("active", 0), ("disabled", 0), ("stale", 0)]);
@@ -60,7 +60,7 @@ fn daemon(engine: &Engine, info: &Info) -> Vec<Family> {
 
 /// The daemons that share the store; one if this one has it to itself.
 async fn nodes(engine: &Engine) -> Result<Vec<Family>, Problem> {
-    let (store, runtime) = (engine.store(), engine.runtime());
+    let store = engine.store();
     let all = match store.nodes().await {
         // The outage itself is to be seen, and nobody knows the state of the others.
         Err(_) if store.outage().is_some() => None,
@@ -83,19 +83,19 @@ async fn nodes(engine: &Engine) -> Result<Vec<Family>, Problem> {
             "1 if the newest deployed definitions are not in force here, else 0",
             if running.problem.is_some() { 1.0 } else { 0.0 },
         ),
-        gauge("node_shards", "Shards of this daemon, of 128", size(runtime.peers.shards.count())),
+        gauge("node_shards", "Shards of this daemon, of 128", size(engine.peers().shards.count())),
         counter(
             "executions_adopted",
             "Executions that came from other daemons",
-            runtime.metrics.adopted.get(),
+            engine.context().metrics.adopted.get(),
         ),
     ];
     Ok(by_state.into_iter().chain(others).collect())
 }
 
 fn executions(engine: &Engine) -> Vec<Family> {
-    let runtime = engine.runtime();
-    let (metrics, admission) = (&runtime.metrics, &runtime.admission);
+    let context = engine.context();
+    let (metrics, admission) = (&context.metrics, engine.admission());
     let waiting = [
         ("slot", admission.waiting_for_slot()),
         ("memory", admission.waiting_for_memory()),
@@ -107,7 +107,7 @@ fn executions(engine: &Engine) -> Vec<Family> {
     let by_action = |name: &String| vec![("action", name.clone())];
     let durations = actions.iter().map(|(name, action)| (by_action(name), action.duration.snapshot()));
     let failures = actions.iter().map(|(name, action)| (by_action(name), action.failures.get()));
-    let evaluations = &runtime.evaluator.counters;
+    let evaluations = &context.evaluator.counters;
     vec![
         counters("executions_accepted", "Executions accepted by origin", "origin", metrics.accepted()),
         counters("executions_ended", "Executions ended by outcome", "outcome", metrics.ended()),
@@ -115,7 +115,7 @@ fn executions(engine: &Engine) -> Vec<Family> {
         gauge(
             "executions_running_limit",
             "Executions that may run at one time",
-            size(runtime.settings.limits.in_flight),
+            size(context.settings.limits.in_flight),
         ),
         gauges("executions_waiting", "Executions that wait by reason", "reason", waiting),
         histogram(
@@ -148,9 +148,9 @@ fn executions(engine: &Engine) -> Vec<Family> {
 }
 
 fn starts(engine: &Engine) -> Vec<Family> {
-    let (metrics, ingress) = (&engine.runtime().metrics, engine.ingress());
+    let (metrics, ingress) = (&engine.context().metrics, engine.ingress());
     let mut subscriptions = BTreeMap::from([("active", 0), ("pending", 0), ("leaving", 0)]);
-    let shards = &engine.runtime().peers.shards;
+    let shards = &engine.peers().shards;
     let is_here = |one: &Subscription| shards.has(&one.automation);
     for subscription in ingress.subscriptions().into_iter().filter(is_here) {
         let state = match (subscription.removing, subscription.remote.is_null()) {
@@ -169,12 +169,7 @@ fn starts(engine: &Engine) -> Vec<Family> {
             "code",
             metrics.answers(),
         ),
-        counters(
-            "starts_refused",
-            "Starts refused or skipped by reason",
-            "reason",
-            engine.runtime().status().refused,
-        ),
+        counters("starts_refused", "Starts refused or skipped by reason", "reason", engine.status().refused),
         histogram(
             "schedule_lateness_seconds",
             "Time from the instant of a schedule to the acceptance of its execution",
@@ -244,7 +239,7 @@ fn store(engine: &Engine, info: &Info) -> Vec<Family> {
 fn parts(engine: &Engine) -> Vec<Family> {
     let workers = Workers::status();
     let mut connections = BTreeMap::from([("unused", 0), ("healthy", 0), ("failing", 0), ("needsLogin", 0)]);
-    for connection in engine.runtime().connections() {
+    for connection in engine.connections().reports() {
         let state = match connection.state {
             ConnectionState::Unused => "unused",
             ConnectionState::Healthy => "healthy",
@@ -274,7 +269,7 @@ fn parts(engine: &Engine) -> Vec<Family> {
 
 /// The spans and log records sent to a collector of OpenTelemetry, and those dropped; zeros without a collector.
 fn telemetry(engine: &Engine) -> Vec<Family> {
-    let counts = engine.runtime().observer_counts();
+    let counts = engine.context().observer_counts();
     let sent = [("span", counts.spans_sent), ("log", counts.logs_sent)];
     let dropped = [
         ("span", counts.spans_dropped),

@@ -115,7 +115,7 @@ fn subscriptions(engine: &Engine) -> HashMap<String, u64> {
 }
 
 fn connections(engine: &Engine) -> HashMap<String, u64> {
-    let connections = engine.runtime().connections().into_iter().map(|report| {
+    let connections = engine.connections().reports().into_iter().map(|report| {
         let health = &report.health;
         let digest = digest(|hasher| {
             // The counts are read again anyway when something else has changed.

@@ -4,17 +4,16 @@
 //! orders it. A step that starts to wait reads the events since its execution was accepted.
 
 use std::collections::{BTreeSet, VecDeque};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use jiff::{SignedDuration, Timestamp};
 use model::execution::{ExecutionId, Signal};
 use store::StateWrite;
 use value::Value;
 
-use super::Admission;
-use crate::context::Runtime;
+use crate::context::Context;
 use crate::error::Error;
-use crate::run::Delivery;
+use crate::ids::Ids;
 
 /// The retention time of an event.
 const RETAINED_FOR: SignedDuration = SignedDuration::from_hours(24 * 7);
@@ -23,6 +22,21 @@ const WRITTEN_WITHIN: SignedDuration = SignedDuration::from_mins(5);
 /// The page size when retained events are read.
 const PAGE: u32 = 1000;
 
+/// A signal on its way to a waiting step.
+#[derive(Clone, Debug)]
+pub(crate) struct Delivery {
+    pub(crate) signal: Signal,
+    /// The key in the order of retained events of an event that the step may have passed; `None` if it is sent for the first time.
+    pub(crate) key: Option<String>,
+}
+
+impl From<Signal> for Delivery {
+    /// A signal that is not sent again.
+    fn from(signal: Signal) -> Self {
+        Self { signal, key: None }
+    }
+}
+
 /// The scope of the events of a name. No scope of an automation has a colon in it.
 fn scope(name: &str) -> String {
     format!("events:{name}")
@@ -30,7 +44,7 @@ fn scope(name: &str) -> String {
 
 /// The keys of the events that this process retains. Each is greater than the one before, also if the clock is set back.
 #[derive(Default)]
-pub(crate) struct EventKeys {
+struct EventKeys {
     issued: Mutex<IssuedKeys>,
     shares: Mutex<Shares>,
 }
@@ -123,7 +137,7 @@ struct IssuedKeys {
 }
 
 /// An event that is retained. Its delivery is over when this is dropped.
-pub(super) struct Retained<'a> {
+pub(crate) struct Retained<'a> {
     keys: &'a EventKeys,
     key: ExecutionId,
 }
@@ -140,9 +154,9 @@ impl EventKeys {
     }
 
     /// Creates the key of an event that is written and delivered from now on.
-    fn begin(&self, admission: &Admission, now: Timestamp) -> Retained<'_> {
+    fn begin(&self, ids: &Ids, now: Timestamp) -> Retained<'_> {
         let mut issued = self.issued();
-        let key = issued.next(admission, now);
+        let key = issued.next(ids, now);
         issued.under_way.insert(key);
         Retained { keys: self, key }
     }
@@ -172,40 +186,56 @@ impl EventKeys {
     }
 
     /// Makes all later keys greater than the id of an execution.
-    pub(super) fn continue_after(&self, execution: ExecutionId) {
+    fn continue_after(&self, execution: ExecutionId) {
         let last = &mut self.issued().last;
         *last = Some(last.map_or(execution, |last| last.max(execution)));
     }
 
     /// The key below which this process neither writes nor delivers an event from now on.
-    fn settled_until(&self, admission: &Admission, now: Timestamp) -> ExecutionId {
+    fn settled_until(&self, ids: &Ids, now: Timestamp) -> ExecutionId {
         let mut issued = self.issued();
         let first = issued.under_way.first().copied();
-        first.unwrap_or_else(|| issued.next(admission, now))
+        first.unwrap_or_else(|| issued.next(ids, now))
     }
 }
 
 impl IssuedKeys {
-    fn next(&mut self, admission: &Admission, now: Timestamp) -> ExecutionId {
-        let mut key = admission.next_id(now);
+    fn next(&mut self, ids: &Ids, now: Timestamp) -> ExecutionId {
+        let mut key = ids.next(now);
         if let Some(last) = self.last.filter(|last| key <= *last) {
             let later = last.created_at().and_then(|at| at.checked_add(SignedDuration::from_millis(1)).ok());
-            key = admission.next_id(later.unwrap_or(now));
+            key = ids.next(later.unwrap_or(now));
         }
         self.last = Some(key);
         key
     }
 }
 
-impl Runtime {
+/// The retained events: writes those that automations in force may wait for, and reads them for steps that begin to wait.
+pub(crate) struct RecentEvents {
+    context: Arc<Context>,
+    ids: Arc<Ids>,
+    keys: EventKeys,
+}
+
+impl RecentEvents {
+    pub(crate) fn new(context: Arc<Context>, ids: Arc<Ids>) -> Self {
+        Self { context, ids, keys: EventKeys::default() }
+    }
+
+    /// Makes all later keys greater than the id of an execution.
+    pub(crate) fn continue_after(&self, execution: ExecutionId) {
+        self.keys.continue_after(execution);
+    }
+
     /// Retains an event if an automation in force may wait for it. The event is durable when the future completes, which must not
     /// be dropped before. Its key is greater than that of its sender, also if the clock was set back since.
-    pub(super) async fn retain_event(
+    pub(crate) async fn retain(
         &self,
         signal: &Signal,
         sender: Option<ExecutionId>,
     ) -> Result<Option<Retained<'_>>, Error> {
-        if !self.catalog.load().awaited_events().may_include(&signal.name) {
+        if !self.context.catalog.load().awaited_events().may_include(&signal.name) {
             return Ok(None);
         }
         let Ok(value) = serde_json::to_value(signal).map(Value::from_serde) else { return Ok(None) };
@@ -216,8 +246,8 @@ impl Runtime {
             );
             return Ok(None);
         }
-        let now = self.clock.now();
-        let keys = &self.admission.event_keys;
+        let now = self.context.clock.now();
+        let keys = &self.keys;
         let bytes = value.estimated_size(StateWrite::MAX_VALUE_BYTES);
         let share = if sender.is_some() { Sender::Execution } else { Sender::Outside };
         if !keys.take_room(share, bytes, now) {
@@ -226,7 +256,7 @@ impl Runtime {
         if let Some(sender) = sender {
             keys.continue_after(sender);
         }
-        let retained = keys.begin(&self.admission, now);
+        let retained = keys.begin(&self.ids, now);
         let write = StateWrite {
             scope: scope(&signal.name),
             key: retained.key.to_string(),
@@ -234,23 +264,19 @@ impl Runtime {
             value: Some(value),
             expires_at: now.checked_add(RETAINED_FOR).ok(),
         };
-        if let Err(error) = self.store.write_state(vec![write]).await {
+        if let Err(error) = self.context.store.write_state(vec![write]).await {
             keys.give_room_back(share, bytes, now);
-            self.lost(&error);
+            self.context.lost(&error);
             return Err(error.into());
         }
         Ok(Some(retained))
     }
 
     /// Finds the key of an event that its sender may have sent before; `None` if it is not retained.
-    pub(super) async fn retained_key(
-        &self,
-        signal: &Signal,
-        sender: ExecutionId,
-    ) -> Result<Option<String>, Error> {
+    pub(crate) async fn key_of(&self, signal: &Signal, sender: ExecutionId) -> Result<Option<String>, Error> {
         let mut after = first_event_key(sender);
         loop {
-            let (events, last) = self.retained_events(&signal.name, &after, self.clock.now()).await?;
+            let (events, last) = self.page(&signal.name, &after, self.context.clock.now()).await?;
             if let Some(event) = events.into_iter().find(|event| event.signal.id == signal.id) {
                 return Ok(event.key);
             }
@@ -262,9 +288,9 @@ impl Runtime {
     /// The key below which all retained events are written and delivered already: none with a smaller key appears after this call.
     ///
     /// It is exact on a node that is alone. Other nodes give keys, too, and write and deliver within [`WRITTEN_WITHIN`].
-    pub(crate) fn events_settled_until(&self, now: Timestamp) -> String {
-        if self.store.node().is_none() {
-            return self.admission.event_keys.settled_until(&self.admission, now).to_string();
+    pub(crate) fn settled_until(&self, now: Timestamp) -> String {
+        if self.context.store.node().is_none() {
+            return self.keys.settled_until(&self.ids, now).to_string();
         }
         let before = now.checked_sub(WRITTEN_WITHIN).unwrap_or(Timestamp::UNIX_EPOCH);
         ExecutionId::new(before, [0; 10]).to_string()
@@ -272,13 +298,13 @@ impl Runtime {
 
     /// Reads a page of the events with a name that were sent after the key `after`, oldest first; and the key of the last one;
     /// `None` after the last page.
-    pub(crate) async fn retained_events(
+    pub(crate) async fn page(
         &self,
         name: &str,
         after: &str,
         now: Timestamp,
     ) -> Result<(Vec<Delivery>, Option<String>), store::Error> {
-        let page = self.store.list_state(&scope(name), Some(after), PAGE).await?;
+        let page = self.context.store.list_state(&scope(name), Some(after), PAGE).await?;
         let last = page.last().map(|row| row.key.clone());
         let alive = page.into_iter().filter(|row| row.entry.expires_at.is_none_or(|at| at > now));
         let events = alive.filter_map(|row| {
@@ -296,13 +322,7 @@ pub(crate) fn first_event_key(id: ExecutionId) -> String {
 
 #[cfg(test)]
 mod tests {
-    use std::sync::Arc;
-
     use super::*;
-
-    fn admission() -> Admission {
-        Admission::new(1, SignedDuration::ZERO, Arc::default(), None)
-    }
 
     fn at(millisecond: i64) -> Timestamp {
         Timestamp::from_millisecond(1_000_000 + millisecond).unwrap()
@@ -310,12 +330,12 @@ mod tests {
 
     #[test]
     fn each_key_is_greater_than_the_one_before_also_if_the_clock_is_set_back() {
-        let (admission, keys) = (admission(), EventKeys::default());
-        let mut last = keys.begin(&admission, at(5000)).key;
+        let (ids, keys) = (Ids::default(), EventKeys::default());
+        let mut last = keys.begin(&ids, at(5000)).key;
         for now in [at(5000), at(4000), at(4000), at(5000), at(4999), at(5001), at(9000)] {
             // An execution that is accepted in between takes ids from the same sequence.
-            admission.next_id(now);
-            let key = keys.begin(&admission, now).key;
+            ids.next(now);
+            let key = keys.begin(&ids, now).key;
             assert!(key > last, "{key} after {last}");
             last = key;
         }
@@ -323,23 +343,23 @@ mod tests {
 
     #[test]
     fn an_event_is_settled_once_no_event_up_to_it_is_being_written_or_delivered() {
-        let (admission, keys) = (admission(), EventKeys::default());
-        let (slow, fast) = (keys.begin(&admission, at(1)), keys.begin(&admission, at(2)));
+        let (ids, keys) = (Ids::default(), EventKeys::default());
+        let (slow, fast) = (keys.begin(&ids, at(1)), keys.begin(&ids, at(2)));
         let fast_key = fast.key;
         drop(fast);
-        assert!(fast_key > keys.settled_until(&admission, at(3)), "the slow one can still appear before it");
+        assert!(fast_key > keys.settled_until(&ids, at(3)), "the slow one can still appear before it");
         drop(slow);
-        let settled = keys.settled_until(&admission, at(3));
+        let settled = keys.settled_until(&ids, at(3));
         assert!(fast_key < settled);
-        assert!(keys.begin(&admission, at(0)).key > settled, "and none appears before it from now on");
+        assert!(keys.begin(&ids, at(0)).key > settled, "and none appears before it from now on");
     }
 
     #[test]
     fn keys_follow_the_newest_execution_of_the_process_before_also_if_the_clock_was_set_back() {
-        let (admission, keys) = (admission(), EventKeys::default());
+        let (ids, keys) = (Ids::default(), EventKeys::default());
         let newest = ExecutionId::new(at(5000), [7; 10]);
         keys.continue_after(newest);
-        assert!(keys.begin(&admission, at(1)).key > newest);
+        assert!(keys.begin(&ids, at(1)).key > newest);
     }
 
     #[test]

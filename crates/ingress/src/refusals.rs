@@ -41,7 +41,7 @@ pub struct RefusedRequest {
 
 /// The latest refusals of every Automation.
 #[derive(Default)]
-pub struct RefusalLog {
+pub(crate) struct RefusalLog {
     state: Mutex<State>,
 }
 
@@ -53,7 +53,7 @@ struct State {
 
 impl RefusalLog {
     /// Adds a refusal. A flood of one Automation displaces its own refusals only.
-    pub fn record(&self, automation: &AutomationId, refusal: Refusal) {
+    pub(crate) fn record(&self, automation: &AutomationId, refusal: Refusal) {
         let mut state = self.state();
         let kept = match state.of.get_mut(automation) {
             Some(kept) => kept,
@@ -72,7 +72,7 @@ impl RefusalLog {
 
     /// The refusals of an Automation, newest first.
     #[must_use]
-    pub fn of(&self, automation: &AutomationId) -> Vec<Refusal> {
+    pub(crate) fn of(&self, automation: &AutomationId) -> Vec<Refusal> {
         self.state().of.get(automation).map(|kept| kept.iter().rev().cloned().collect()).unwrap_or_default()
     }
 

@@ -6,11 +6,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use language::load::Loaded;
 use model::automation::{Automation, AutomationId, DefinitionHash};
 use serde::{Deserialize, Serialize};
-use store::{Accept, AcceptOutcome, Definition, Store};
+use store::{Accept, AcceptOutcome, Definition, DefinitionStore, Store};
 use text::diagnostic::Source;
-
-use crate::context::Runtime;
-use crate::error::Error;
 
 /// The first character of a packed definition, with which no YAML file begins.
 const MARK: char = '\0';
@@ -29,7 +26,7 @@ struct CodeFile {
 }
 
 /// Packs an automation for the store.
-pub(super) fn pack(automation: &Automation) -> Definition {
+pub(crate) fn pack(automation: &Automation) -> Definition {
     let own = automation.source.text();
     let text = if automation.code_files.is_empty() {
         own.to_owned()
@@ -50,21 +47,21 @@ pub(super) fn pack(automation: &Automation) -> Definition {
 }
 
 /// Loads the automation of a stored definition.
-pub(super) fn unpack(kept: Definition) -> Loaded<Automation> {
+pub(crate) fn unpack(kept: Definition) -> Loaded<Automation> {
     let id = kept.automation.clone();
     let (source, files) = sources(kept);
     load(source, &files, &id)
 }
 
 /// Returns the texts of a stored definition: the automation's file, and the code files that it names.
-fn sources(kept: Definition) -> (Arc<Source>, Vec<Arc<Source>>) {
+pub(crate) fn sources(kept: Definition) -> (Arc<Source>, Vec<Arc<Source>>) {
     let packed = kept.text.strip_prefix(MARK).and_then(|packed| serde_json::from_str(packed).ok());
     let Packed { text, code } = packed.unwrap_or(Packed { text: kept.text, code: Vec::new() });
     let files = code.into_iter().map(|file| Arc::new(Source::new(file.path, file.text)));
     (Arc::new(Source::new(kept.path, text)), files.collect())
 }
 
-fn load(source: Arc<Source>, files: &[Arc<Source>], id: &AutomationId) -> Loaded<Automation> {
+pub(crate) fn load(source: Arc<Source>, files: &[Arc<Source>], id: &AutomationId) -> Loaded<Automation> {
     let loaded = language::load::automation(source, id.as_str());
     if files.is_empty() {
         return loaded;
@@ -87,32 +84,6 @@ pub struct Version {
     pub checked: Option<Arc<Automation>>,
     /// True if it is the version in force.
     pub is_in_force: bool,
-}
-
-impl Runtime {
-    /// Returns the version with this hash: the one in force, or from the store; `None` if there is none.
-    ///
-    /// # Errors
-    /// Returns an error if the store fails.
-    pub async fn version(&self, hash: DefinitionHash) -> Result<Option<Version>, Error> {
-        let catalog = self.catalog.load_full();
-        let found = catalog.automations().find(|deployment| deployment.automation.definition == hash);
-        if let Some(deployment) = found {
-            let automation = &deployment.automation;
-            return Ok(Some(Version {
-                automation: automation.id.clone(),
-                source: automation.source.clone(),
-                code_files: automation.code_files.clone(),
-                checked: Some(automation.clone()),
-                is_in_force: true,
-            }));
-        }
-        let Some(kept) = self.store.definition(hash).await? else { return Ok(None) };
-        let automation = kept.automation.clone();
-        let (source, code_files) = sources(kept);
-        let checked = load(source.clone(), &code_files, &automation).value.map(Arc::new);
-        Ok(Some(Version { automation, source, code_files, checked, is_in_force: false }))
-    }
 }
 
 /// The definitions that the store is known to have, so that each is written once before its first execution.
@@ -138,7 +109,7 @@ impl StoredDefinitions {
         store.accept(accept).await
     }
 
-    async fn put(&self, store: &dyn Store, automation: &Automation) -> Result<(), store::Error> {
+    async fn put(&self, store: &dyn DefinitionStore, automation: &Automation) -> Result<(), store::Error> {
         let hash = automation.definition;
         if self.known().contains(&hash) {
             return Ok(());
