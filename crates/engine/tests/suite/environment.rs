@@ -1,4 +1,4 @@
-//! Variables of the environment that files may not read.
+//! Environment variables that files must not read.
 
 use engine::check_text;
 use pretty_assertions::assert_eq;
@@ -6,7 +6,7 @@ use pretty_assertions::assert_eq;
 use crate::checking::{catalog, said};
 
 #[test]
-fn no_file_reads_a_variable_that_belongs_to_the_daemon() {
+fn files_cannot_read_the_daemons_own_variables() {
     for name in
         ["COGWORK_MASTER_KEY", "COGWORK_ADMIN_TOKEN", "COGWORK_SECRET_X", "OTEL_EXPORTER_OTLP_HEADERS"]
     {

@@ -237,9 +237,9 @@ pub(super) const ROWS: &[(&str, Tried)] = &[
             &[
                 (
                     "crates/engine/tests/suite/code.rs",
-                    "an_execution_whose_code_takes_long_is_accepted_meanwhile",
+                    "an_execution_with_slow_code_is_stored_while_the_code_runs",
                 ),
-                ("crates/engine/tests/suite/code.rs", "short_code_for_whose_end_somebody_waits_is_one_write"),
+                ("crates/engine/tests/suite/code.rs", "a_synchronous_execution_of_short_code_is_one_write"),
             ],
             &[(
                 "crates/runtime/src/admission/accept.rs",

@@ -31,10 +31,10 @@ pub(super) const ROWS: &[(&str, Tried)] = &[
         "the condition of a trigger",
         elsewhere(
             &[
-                ("crates/engine/tests/suite/limits.rs", "the_condition_of_a_trigger_has_a_second"),
+                ("crates/engine/tests/suite/limits.rs", "a_trigger_condition_times_out_after_one_second"),
                 (
                     "crates/engine/tests/suite/evaluations.rs",
-                    "a_condition_over_its_budget_refuses_the_request_with_a_code_of_its_own",
+                    "a_trigger_condition_over_its_budget_gets_400_condition_too_costly",
                 ),
             ],
             &[],
@@ -45,7 +45,7 @@ pub(super) const ROWS: &[(&str, Tried)] = &[
         elsewhere(
             &[(
                 "crates/engine/tests/suite/limits.rs",
-                "the_key_of_a_concurrency_group_has_the_work_of_a_short_evaluation",
+                "a_concurrency_key_has_the_budget_of_a_short_evaluation",
             )],
             &[],
         ),
@@ -54,7 +54,7 @@ pub(super) const ROWS: &[(&str, Tried)] = &[
         "consecutive pure steps before a commit",
         elsewhere(
             &[
-                ("crates/engine/tests/suite/evaluations.rs", "many_short_steps_let_others_have_their_turn"),
+                ("crates/engine/tests/suite/evaluations.rs", "many_short_steps_yield_to_other_tasks"),
                 ("crates/engine/tests/suite/durability.rs", "an_execution_of_pure_steps_is_one_write"),
             ],
             &[("crates/runtime/src/run/evaluate.rs", "const YIELD_WORK: u64 = 2_000_000;")],
@@ -77,7 +77,7 @@ pub(super) const ROWS: &[(&str, Tried)] = &[
                 ),
                 (
                     "crates/engine/tests/suite/large_files.rs",
-                    "code_is_given_the_bytes_of_a_file_up_to_a_limit_that_it_is_told_where_it_looks",
+                    "code_reads_file_bytes_up_to_a_limit_and_metadata_of_any_file",
                 ),
             ],
             &[
@@ -140,10 +140,7 @@ pub(super) const ROWS: &[(&str, Tried)] = &[
     (
         "real time that one test may take",
         elsewhere(
-            &[(
-                "crates/engine/tests/suite/trials.rs",
-                "a_test_that_does_not_end_in_its_time_is_stopped_and_fails",
-            )],
+            &[("crates/engine/tests/suite/trials.rs", "a_test_over_its_time_limit_is_stopped_and_fails")],
             &[("crates/testing/src/runner.rs", "const MAX_TEST_TIME: Duration = Duration::from_secs(60);")],
         ),
     ),

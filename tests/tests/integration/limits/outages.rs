@@ -28,7 +28,7 @@ pub(super) const ROWS: &[(&str, Tried)] = &[
         elsewhere(
             &[(
                 "crates/engine/tests/suite/retention.rs",
-                "the_key_of_an_instant_outlives_its_execution_until_thirty_days_after_the_acceptance",
+                "a_schedule_key_outlives_its_execution_for_30_days_after_acceptance",
             )],
             &[],
         ),
@@ -123,7 +123,7 @@ pub(super) const ROWS: &[(&str, Tried)] = &[
         elsewhere(
             &[(
                 "crates/engine/tests/suite/events.rs",
-                "a_subscription_is_tried_again_after_its_pause_whatever_the_clock_does",
+                "a_clock_step_does_not_change_a_subscription_retry_delay",
             )],
             &[
                 ("crates/ingress/src/subscribe/mod.rs", "const MAX_CONCURRENT: usize = 8;"),

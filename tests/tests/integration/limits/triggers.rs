@@ -125,7 +125,7 @@ pub(super) const ROWS: &[(&str, Tried)] = &[
                 ("crates/trigger/src/challenge/tests.rs", "a_challenge_is_answered_up_to_its_limits"),
                 (
                     "crates/engine/tests/suite/admission.rs",
-                    "a_challenge_is_answered_whatever_methods_start_the_automation_and_not_without_end",
+                    "challenges_ignore_the_allowed_methods_and_are_rate_limited",
                 ),
             ],
             &[
@@ -161,7 +161,7 @@ pub(super) const ROWS: &[(&str, Tried)] = &[
         elsewhere(
             &[(
                 "crates/engine/tests/suite/admission.rs",
-                "beyond_its_rate_a_webhook_is_refused_and_says_when_to_come_again",
+                "a_webhook_over_its_rate_limit_gets_429_with_retry_after",
             )],
             &[("crates/language/src/load/trigger/webhook.rs", "rate_limit: None,")],
         ),
@@ -169,10 +169,7 @@ pub(super) const ROWS: &[(&str, Tried)] = &[
     (
         "executions that start each other's webhooks",
         elsewhere(
-            &[(
-                "crates/engine/tests/suite/admission.rs",
-                "executions_that_start_one_another_in_a_circle_come_to_an_end",
-            )],
+            &[("crates/engine/tests/suite/admission.rs", "a_webhook_loop_is_refused_after_ten_hops")],
             &[("crates/runtime/src/loop_guard.rs", "const MAX_CHAIN_DEPTH: u32 = 10;")],
         ),
     ),
@@ -251,7 +248,7 @@ pub(super) const ROWS: &[(&str, Tried)] = &[
         elsewhere(
             &[(
                 "crates/engine/tests/suite/hooks.rs",
-                "a_synchronous_caller_waits_its_time_and_the_execution_goes_on",
+                "a_synchronous_caller_gets_504_after_its_timeout_and_the_execution_continues",
             )],
             &[],
         ),
@@ -272,10 +269,7 @@ pub(super) const ROWS: &[(&str, Tried)] = &[
     (
         "one `listen` at a test address",
         elsewhere(
-            &[(
-                "crates/engine/tests/suite/listening.rs",
-                "listening_ends_when_its_time_is_up_or_it_is_told_to",
-            )],
+            &[("crates/engine/tests/suite/listening.rs", "listening_ends_at_its_timeout_or_on_request")],
             &[],
         ),
     ),
@@ -335,7 +329,7 @@ pub(super) const ROWS: &[(&str, Tried)] = &[
             &[
                 (
                     "crates/engine/tests/suite/polls.rs",
-                    "a_poll_that_is_not_answered_ends_at_its_deadline_and_one_that_is_cut_off_is_made_again",
+                    "an_unanswered_poll_ends_at_its_deadline_and_an_interrupted_one_is_repeated",
                 ),
                 ("crates/engine/tests/suite/polls.rs", "a_poll_reads_a_maximum_of_items"),
                 ("crates/engine/tests/suite/polls.rs", "a_poll_of_an_event_reads_a_maximum_of_pages"),
@@ -365,12 +359,9 @@ pub(super) const ROWS: &[(&str, Tried)] = &[
                     "crates/engine/tests/suite/limits.rs",
                     "a_replay_from_a_step_and_a_trial_have_a_maximum_of_events",
                 ),
-                ("crates/engine/tests/suite/replays.rs", "a_trial_waits_for_the_end_of_one_that_was_dropped"),
+                ("crates/engine/tests/suite/replays.rs", "a_trial_waits_for_a_dropped_trial_to_end"),
                 ("crates/engine/src/trials.rs", "no_further_trial_begins_once_the_time_of_a_request_is_over"),
-                (
-                    "crates/engine/tests/suite/trials.rs",
-                    "a_test_that_does_not_end_in_its_time_is_stopped_and_fails",
-                ),
+                ("crates/engine/tests/suite/trials.rs", "a_test_over_its_time_limit_is_stopped_and_fails"),
             ],
             &[
                 (
@@ -393,7 +384,7 @@ pub(super) const ROWS: &[(&str, Tried)] = &[
                 ("crates/server/tests/http/bulk.rs", "the_last_fifty_operations_are_listed"),
                 (
                     "crates/engine/tests/suite/replays.rs",
-                    "many_executions_are_replayed_at_a_limited_rate_until_the_operation_is_stopped",
+                    "a_bulk_replay_runs_at_a_limited_rate_until_it_is_stopped",
                 ),
             ],
             &[("crates/engine/src/bulk.rs", "pub const BULK_PER_SECOND: u32 = 10;")],
