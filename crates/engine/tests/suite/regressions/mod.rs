@@ -1,7 +1,7 @@
 //! Regressions found by the simulation, each named after its rule.
 
-mod pauses;
-mod places;
+mod permits;
+mod waits;
 
 use std::time::Duration;
 
