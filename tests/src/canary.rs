@@ -113,7 +113,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_secret_is_found_in_every_form() {
+    fn a_secret_is_found_in_every_encoding() {
         let secret = secret("desk");
         assert!(is_marked(&secret) && !is_marked("plain"));
         for text in [
@@ -131,7 +131,7 @@ mod tests {
     }
 
     #[test]
-    fn a_folder_is_searched_to_its_bottom() {
+    fn a_folder_is_searched_recursively() {
         let folder = tempfile::tempdir().unwrap();
         fs::create_dir(folder.path().join("blobs")).unwrap();
         fs::write(folder.path().join("blobs/plain"), "nothing").unwrap();

@@ -390,13 +390,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn it_signs_as_the_example_of_its_manual_says() {
+    fn signatures_match_the_example_of_the_documentation() {
         let signature = hex(&hmac(b"It's a Secret to Everybody", b"Hello, World!"));
         assert_eq!(signature, "757107ea0eb2509fc211221cce984b8a37570b6d7586c22c46f4379c8b043e17");
     }
 
     #[test]
-    fn a_body_of_another_shape_is_refused() {
+    fn a_body_with_other_fields_is_refused() {
         assert!(shape(&json!({"title": "a", "labels": []}), ISSUE).is_ok());
         assert_eq!(shape(&json!({"body": "a"}), ISSUE).map_err(|(status, _)| status.as_u16()), Err(422));
         assert_eq!(

@@ -121,7 +121,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_project_is_gone_when_its_owner_is() {
+    fn a_project_is_deleted_when_it_is_dropped() {
         let project = Project::new().unwrap();
         project.automation("a", "trigger: {manual: {}}").unwrap();
         project.replace("automations/a.yaml", "steps: []").unwrap();
@@ -133,7 +133,7 @@ mod tests {
     }
 
     #[test]
-    fn the_repository_holds_this_crate() {
+    fn the_repository_contains_this_crate() {
         assert!(repository().join("tests/src/project.rs").is_file());
     }
 }

@@ -380,7 +380,7 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn what_was_sent_before_somebody_went_is_kept_once_nobody_is_there() {
+    async fn requests_of_disconnected_clients_are_recorded_once_idle() {
         let folder = tempfile::tempdir().unwrap();
         let recorder = Recorder::with_journal(&folder.path().join("received.jsonl")).await.unwrap();
         for number in 0..200 {
@@ -404,7 +404,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn what_was_answered_is_in_the_journal() {
+    async fn answered_requests_are_in_the_journal() {
         let folder = tempfile::tempdir().unwrap();
         let journal = folder.path().join("received.jsonl");
         let recorder = Recorder::with_journal(&journal).await.unwrap();
@@ -422,7 +422,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_gate_holds_the_answer_and_not_the_record() {
+    async fn a_gate_delays_the_response_and_not_the_record() {
         let recorder = Recorder::start().await.unwrap();
         recorder.hold("/held");
         let call = send(&recorder, "/held", "k");

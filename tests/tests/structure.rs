@@ -1,4 +1,4 @@
-//! The walls inside the crates: circles of imports stay small, and the root of each crate lists its modules.
+//! The structure inside the crates: import cycles stay small, and the root of each crate lists its modules.
 
 #![expect(clippy::unwrap_used, reason = "in a test a panic is the answer")]
 
@@ -11,9 +11,9 @@ use petgraph::graph::DiGraph;
 use pretty_assertions::assert_eq;
 use tests::project::repository;
 
-/// The most files of one circle of imports.
-const LARGEST_CIRCLE: usize = 12;
-/// The crates whose walls are held.
+/// The maximum number of files in an import cycle.
+const LARGEST_CYCLE: usize = 12;
+/// The crates whose structure is checked.
 const CRATES: [&str; 16] = [
     "text",
     "value",
@@ -37,7 +37,7 @@ const CRATES: [&str; 16] = [
 type ModulePath = Vec<String>;
 
 #[test]
-fn circles_of_imports_stay_small() {
+fn import_cycles_stay_small() {
     let mut too_large = Vec::new();
     for name in CRATES {
         let files = files_of(name);
@@ -48,7 +48,7 @@ fn circles_of_imports_stay_small() {
                 graph.update_edge(nodes[path], target, ());
             }
         }
-        for circle in tarjan_scc(&graph).into_iter().filter(|circle| circle.len() > LARGEST_CIRCLE) {
+        for circle in tarjan_scc(&graph).into_iter().filter(|circle| circle.len() > LARGEST_CYCLE) {
             let modules: Vec<String> = circle.iter().map(|node| graph[*node].join("::")).collect();
             too_large.push(format!("{name}: {} files: {}", circle.len(), modules.join(", ")));
         }

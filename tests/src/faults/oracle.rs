@@ -323,7 +323,7 @@ mod tests {
     }
 
     #[test]
-    fn a_run_to_its_end_is_in_order_and_owes_nothing() {
+    fn a_complete_run_has_no_violation_and_nothing_open() {
         let mut oracle = one_sent();
         oracle.answered(1, Some("e".into()));
         assert_eq!(oracle.open_numbers(), [1]);
@@ -335,7 +335,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_accepted_is_owed_until_its_last_step() {
+    fn an_accepted_execution_is_open_until_its_last_step() {
         let mut oracle = one_sent();
         assert_eq!(oracle.open(), 0, "nobody was told anything");
         effect(&mut oracle, "/first", "e");
@@ -347,7 +347,7 @@ mod tests {
     }
 
     #[test]
-    fn what_goes_on_after_a_time_out_is_owed_as_well() {
+    fn an_execution_that_continues_after_a_timeout_is_open() {
         let mut oracle = Oracle::default();
         oracle.sent(1, Sent::Sync);
         oracle.goes_on(1, "e".into());
@@ -357,7 +357,7 @@ mod tests {
     }
 
     #[test]
-    fn an_effect_may_come_again_only_after_a_crash() {
+    fn an_effect_may_repeat_only_after_a_crash() {
         let mut oracle = one_sent();
         effect(&mut oracle, "/first", "e");
         oracle.next_life();
@@ -368,7 +368,7 @@ mod tests {
     }
 
     #[test]
-    fn a_try_that_is_made_to_fail_may_repeat_its_effect_once() {
+    fn an_attempt_that_is_made_to_fail_may_repeat_its_effect_once() {
         let mut oracle = one_sent();
         oracle.excuse_repeats(1);
         effect(&mut oracle, "/first", "e");
@@ -379,7 +379,7 @@ mod tests {
     }
 
     #[test]
-    fn a_daemon_that_was_frozen_may_send_what_it_was_about_to_send() {
+    fn a_thawed_daemon_may_send_a_limited_number_of_late_requests() {
         let mut oracle = one_sent();
         for path in STAGES {
             effect(&mut oracle, path, "e");
@@ -392,7 +392,7 @@ mod tests {
     }
 
     #[test]
-    fn an_effect_that_comes_again_has_the_same_key() {
+    fn a_repeated_effect_must_have_the_same_key() {
         let mut oracle = one_sent();
         effect(&mut oracle, "/first", "e");
         oracle.next_life();
@@ -411,7 +411,7 @@ mod tests {
     }
 
     #[test]
-    fn one_request_is_one_execution() {
+    fn a_request_must_not_run_as_two_executions() {
         let mut oracle = one_sent();
         effect(&mut oracle, "/first", "e");
         oracle.next_life();
@@ -428,7 +428,7 @@ mod tests {
     }
 
     #[test]
-    fn a_synchronous_answer_comes_after_the_effect_and_nothing_after_the_answer() {
+    fn a_synchronous_response_must_follow_the_effect_and_end_it() {
         let mut oracle = Oracle::default();
         oracle.sent(1, Sent::Sync);
         effect(&mut oracle, SYNC, "e");
@@ -444,7 +444,7 @@ mod tests {
     }
 
     #[test]
-    fn an_instant_runs_once_and_none_is_left_out() {
+    fn each_instant_must_run_once_without_gaps() {
         let mut oracle = Oracle::default();
         let tick = |at: &str, execution: &str| {
             received(TICK, &format!("{execution}.tick"), &format!(r#"{{"at": "2026-01-01T00:00:{at}Z"}}"#))
@@ -463,7 +463,7 @@ mod tests {
     }
 
     #[test]
-    fn what_nobody_sent_is_a_violation() {
+    fn a_request_that_nobody_sent_is_a_violation() {
         let mut oracle = one_sent();
         oracle.received(&received("/first", "e.first", r#"{"n": 2}"#));
         oracle.received(&received("/other", "e.other", r#"{"n": 1}"#));

@@ -1,4 +1,4 @@
-//! A store that is moved from a file to a server and back, by the command that is killed at each of its commits.
+//! A store that is moved from a file to a server and back, by a command that is killed at each of its commits.
 
 use std::os::unix::process::ExitStatusExt as _;
 use std::path::Path;
@@ -36,7 +36,7 @@ async fn migrate(site: &Site, arguments: &[&str], dies: Option<(&Path, &str)>) -
     command.output().await.unwrap()
 }
 
-/// Runs it again and again, killed before or after the next of its commits, and at last to its end. Returns its report.
+/// Runs the migration repeatedly, each time killed before or after its next commit, then to its end. Returns its report.
 async fn migrate_with_kills(site: &Site, arguments: &[&str]) -> Value {
     let folder = tempfile::tempdir().unwrap();
     for turn in 0..12 {
@@ -77,7 +77,7 @@ async fn set_secret(site: &Site) {
 }
 
 #[tokio::test]
-async fn a_store_that_is_moved_to_a_server_and_back_goes_on_as_if_nothing_had_been() {
+async fn a_store_migrated_to_a_server_and_back_despite_kills_keeps_everything() {
     let server = PostgresServer::start();
     let url = server.space().url();
     let mut site = Site::new(&[
@@ -136,7 +136,7 @@ async fn a_store_that_is_moved_to_a_server_and_back_goes_on_as_if_nothing_had_be
 
     let here = migrate_with_kills(&site, &["--store", &url, "--to", back, "--json"]).await;
     let other = server.space().url();
-    // Once more, so that the hashes of the file are those of a database.
+    // Migrates once more, to compare the hashes of the file with those of a database.
     let once_more = migrate_with_kills(&site, &["--store", back, "--to", &other, "--json"]).await;
     assert_eq!(hashes(&here), hashes(&once_more));
     let undone = migrate(&site, &["--store", back, "--undo"], None).await;
@@ -161,7 +161,7 @@ async fn the_report_of_a_migration_names_each_kind_with_its_rows() {
     let row = table.lines().find(|line| line.starts_with("unfinished executions")).unwrap();
     assert!(row.contains(" 1 ") && row.ends_with("yes"), "{table}");
     assert!(said(&moved).contains("--undo"), "{}", said(&moved));
-    // A file that is there is not written over.
+    // An existing file is not overwritten.
     let undone = migrate(&site, &["--undo"], None).await;
     assert!(undone.status.success(), "{}", said(&undone));
     let refused = migrate(&site, &["--to", "copy"], None).await;

@@ -76,7 +76,7 @@ pub(super) const ROWS: &[(&str, Tried)] = &[
                 ),
                 (
                     "tests/tests/integration/memory.rs",
-                    "executions_with_large_data_wait_for_memory_and_hold_up_no_small_one",
+                    "executions_with_large_data_wait_for_memory_and_block_no_small_ones",
                 ),
             ],
             &[
