@@ -215,7 +215,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_project_files_have_a_path_that_may_be_changed() {
+    fn only_paths_of_project_files_can_be_edited() {
         for path in [
             "automations/a.yaml",
             "automations/sub/a.yml",
@@ -256,7 +256,7 @@ mod tests {
     }
 
     #[test]
-    fn a_text_is_replaced_in_the_file_itself_and_never_in_the_place_of_a_link() {
+    fn a_text_is_replaced_in_a_file_and_never_through_a_link() {
         let root = tempfile::tempdir().expect("a folder");
         let file = root.path().join("automations/a.yaml");
         std::fs::create_dir(root.path().join("automations")).expect("a folder");
@@ -270,7 +270,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_is_written_over_the_version_that_was_read_and_over_no_other() {
+    fn a_file_is_overwritten_only_in_the_version_that_was_read() {
         let root = tempfile::tempdir().expect("a folder");
         let path = "automations/sub/a.yaml";
         let put = |text: &str, expected: ExpectedVersion| write(root.path(), path, Some(text), &expected);
@@ -292,7 +292,7 @@ mod tests {
     }
 
     #[test]
-    fn a_folder_that_is_swapped_with_a_link_after_its_check_leads_nowhere() {
+    fn a_folder_swapped_for_a_link_after_the_check_is_not_followed() {
         let (root, outside) = (tempfile::tempdir().expect("a folder"), tempfile::tempdir().expect("another"));
         let folder = root.path().join("automations/sub");
         std::fs::create_dir_all(&folder).expect("folders");
@@ -310,7 +310,7 @@ mod tests {
 
     #[cfg(unix)]
     #[test]
-    fn no_link_leads_out_and_none_is_replaced() {
+    fn a_write_follows_no_link_and_replaces_none() {
         let (root, outside) = (tempfile::tempdir().expect("a folder"), tempfile::tempdir().expect("another"));
         std::fs::create_dir(root.path().join("automations")).expect("a folder");
         std::fs::write(outside.path().join("a.yaml"), "theirs").expect("it is written");

@@ -289,14 +289,14 @@ mod tests {
     }
 
     #[test]
-    fn a_clean_up_leaves_the_newest_twenty_and_three_quarters_and_deletes_25_000_at_most() {
+    fn a_clean_up_keeps_20_and_three_quarters_and_deletes_at_most_25_000() {
         let most = |ended| bounds(ended).1;
         assert_eq!([19, 20, 21, 22, 24, 80, 400].map(most), [0, 0, 1, 2, 4, 20, 100]);
         assert_eq!(most(MOST_COUNTED), 25_000);
     }
 
     #[tokio::test]
-    async fn a_clean_up_that_did_not_make_enough_room_is_repeated_only_after_a_pause() {
+    async fn an_insufficient_clean_up_is_repeated_only_after_a_pause() {
         let folder = tempfile::tempdir().expect("a folder");
         let clock = ManualClock::new(Timestamp::UNIX_EPOCH);
         let little = Arc::new(LittleRoom::default());
@@ -341,7 +341,7 @@ mod tests {
     }
 
     #[test]
-    fn age_count_and_outcome_each_have_their_say() {
+    fn retention_rules_combine_age_count_and_outcome() {
         let days = Retention { days: Some(10), ..Retention::default() };
         check(days, &["succeeded before day 90", "unsuccessful before day 90"]);
         let longer = Retention { failed_days: Some(30), ..days };
@@ -360,7 +360,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_file_leaves_open_is_the_daemons_to_say() {
+    fn retention_of_a_file_falls_back_to_the_daemons_defaults() {
         let daemon = Retention { days: Some(14), failed_days: Some(90), ..Retention::default() };
         let file = Retention { count: Some(3), ..Retention::default() };
         assert_eq!(file.with_defaults(daemon), Retention { count: Some(3), ..daemon });

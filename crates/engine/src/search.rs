@@ -266,7 +266,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn exactly_one_of_the_open_statuses_is_looked_for_among_the_rows_of_both() {
+    fn a_search_for_queued_or_running_reads_the_rows_of_both() {
         use Status::{Failed, Queued, Running};
         let check = |status: &[Status], expected: &[Status], shown: &[Status]| {
             let mut filter = ExecutionFilter { status: status.to_vec(), ..ExecutionFilter::default() };

@@ -253,7 +253,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_request_that_was_dropped_begins_no_further_trial() {
+    fn a_dropped_request_starts_no_further_trial() {
         let is_dropped = Arc::new(AtomicBool::new(false));
         let patience = Patience { begun: Instant::now(), is_dropped: is_dropped.clone() };
         let guard = CancelOnDrop(is_dropped);
@@ -263,7 +263,7 @@ mod tests {
     }
 
     #[test]
-    fn no_further_trial_begins_once_the_time_of_a_request_is_over() {
+    fn no_further_trial_starts_after_the_time_limit_of_a_request() {
         let begun = |ago: Duration| {
             let begun = Instant::now().checked_sub(ago).expect("an instant");
             Patience { begun, is_dropped: Arc::default() }.reason()

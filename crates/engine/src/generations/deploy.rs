@@ -235,7 +235,7 @@ mod tests {
     }
 
     #[test]
-    fn a_deployment_has_a_maximum_of_files_of_bytes_and_of_its_note() {
+    fn a_deployment_limits_its_files_its_bytes_and_its_note() {
         let fits = |texts: Vec<String>, note: usize| checked(&deploy(texts, note)).is_ok();
         let is_too_large = |texts: Vec<String>, note: usize| {
             matches!(checked(&deploy(texts, note)), Err(DeployError::TooLarge))

@@ -186,7 +186,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn letters_beyond_ascii_are_spelt_out_in_an_id() {
+    fn non_ascii_letters_are_transliterated_in_an_id() {
         let id = |name: &str| suggest_id(name).map(|id| id.to_string());
         assert_eq!(id("Bestellung für Ärger").as_deref(), Some("bestellung-fur-arger"));
         assert_eq!(id("Заказ 7").as_deref(), Some("zakaz-7"));
@@ -195,7 +195,7 @@ mod tests {
     }
 
     #[test]
-    fn every_new_automation_is_valid_at_once() {
+    fn every_scaffolded_automation_is_valid() {
         let project = tempfile::tempdir().expect("a folder");
         std::fs::create_dir(project.path().join("connections")).expect("a folder");
         for wanted in KINDS.iter().filter_map(|kind| kind.connection) {

@@ -400,7 +400,7 @@ parts!(seeds_from_0: 0, seeds_from_250: 1, seeds_from_500: 2, seeds_from_750: 3)
 
 /// Seeds in which an execution got a permit that one of its shard had, which was still on its way into the memory of the node.
 #[test]
-fn a_permit_is_not_given_before_all_executions_of_a_shard_are_known() {
+fn no_permit_is_given_before_all_executions_of_a_shard_are_loaded() {
     for seed in [805, 6558, 7058] {
         simulate(seed);
     }
@@ -408,7 +408,7 @@ fn a_permit_is_not_given_before_all_executions_of_a_shard_are_known() {
 
 /// A seed in which a branch was about to rest before its next attempt when the whole execution was retried.
 #[test]
-fn a_step_of_an_execution_that_is_tried_again_has_one_wait() {
+fn a_step_of_a_retried_execution_has_one_wait() {
     simulate(7013);
 }
 
@@ -422,7 +422,7 @@ fn the_same_seed_gives_the_same_trace() {
 /// Nodes with one slot each and many calls: without faults and executions that wait for each other, an execution gets to another node
 /// only because it waits for a slot.
 #[test]
-fn executions_that_wait_for_a_slot_begin_at_other_nodes_and_end_once() {
+fn executions_that_wait_for_a_slot_start_at_other_nodes_and_end_once() {
     let mut moved = 0;
     for seed in 0..400 {
         let simulation = ClusterSimulation::saturated(seed);

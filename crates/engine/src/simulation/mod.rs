@@ -157,7 +157,7 @@ parts!(
 );
 
 #[test]
-fn an_execution_of_which_a_write_is_refused_goes_on_as_after_a_crash() {
+fn an_execution_with_a_refused_write_resumes_as_after_a_crash() {
     for seed in (0..20_000).step_by(50) {
         simulate_with(seed, 3);
     }

@@ -173,7 +173,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_that_is_cut_off_or_none_of_ours_is_refused() {
+    fn a_truncated_or_foreign_file_is_refused() {
         assert!(matches!(parts(&format!("{HEADER}{}", execution(1, 1))), Err(TransferError::CutOff)));
         assert!(matches!(parts("{}\n"), Err(TransferError::NoExport)));
     }
