@@ -74,7 +74,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_answers_that_are_kept_are_bounded_and_newest_first() {
+    fn kept_answers_are_bounded_and_newest_first() {
         let log = AnswerLog::default();
         for number in 0..=MAX_ANSWERS {
             let question = Pending {

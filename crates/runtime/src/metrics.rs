@@ -221,7 +221,7 @@ mod tests {
     }
 
     #[test]
-    fn every_origin_and_every_outcome_has_a_counter_of_its_own_name() {
+    fn every_origin_and_outcome_has_its_own_counter() {
         let metrics = Metrics::default();
         metrics.count_accepted(&Origin::Poll);
         metrics.count_ended(Status::Stuck);

@@ -292,7 +292,7 @@ mod tests {
     }
 
     #[test]
-    fn executions_are_counted_by_outcome_and_part_of_the_window() {
+    fn executions_are_counted_by_outcome_and_part_of_the_time_window() {
         let statistics = Statistics::default();
         for (hour, status) in
             [(1, Status::Failed), (100, Status::Succeeded), (88, Status::Stuck), (123, Status::Failed)]
@@ -308,7 +308,7 @@ mod tests {
     }
 
     #[test]
-    fn quantiles_are_those_of_the_durations_within_five_percent() {
+    fn quantiles_match_the_durations_within_five_percent() {
         let statistics = Statistics::default();
         for ms in 1..=1000 {
             statistics.record(&id("a"), Status::Succeeded, at(5), Duration::from_millis(ms));
@@ -321,7 +321,7 @@ mod tests {
     }
 
     #[test]
-    fn old_hours_and_automations_that_are_gone_take_no_memory() {
+    fn old_hours_and_removed_automations_take_no_memory() {
         let statistics = Statistics::default();
         (0..1000).for_each(|hour| statistics.record(&id("a"), Status::Succeeded, at(hour), Duration::ZERO));
         assert_eq!(statistics.state().hours, MAX_WINDOW_HOURS as usize + 1);
@@ -330,7 +330,7 @@ mod tests {
     }
 
     #[test]
-    fn beyond_the_maximum_of_hours_the_oldest_hour_of_all_automations_goes() {
+    fn the_oldest_hour_of_all_automations_is_dropped_over_the_maximum() {
         let statistics = Statistics::default();
         for (automation, hour) in [("a", 1), ("b", 1), ("b", 2)] {
             statistics.record(&id(automation), Status::Succeeded, at(hour), Duration::ZERO);

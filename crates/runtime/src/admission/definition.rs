@@ -169,7 +169,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_stored_definition_has_its_code_files() {
+    fn a_stored_definition_contains_its_code_files() {
         let text = "trigger: {manual: {}}\nsteps:\n  - code: {file: ./a.js}\n";
         let loaded = language::load::automation(Arc::new(Source::new("automations/x.yaml", text)), "x");
         let plain = loaded.value.expect("it loads");

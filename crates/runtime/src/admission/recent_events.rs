@@ -309,7 +309,7 @@ mod tests {
     }
 
     #[test]
-    fn each_key_is_greater_than_the_one_before_also_if_the_clock_is_set_back() {
+    fn event_keys_increase_even_if_the_clock_is_set_back() {
         let (admission, keys) = (admission(), EventKeys::default());
         let mut last = keys.begin(&admission, at(5000)).key;
         for now in [at(5000), at(4000), at(4000), at(5000), at(4999), at(5001), at(9000)] {
@@ -335,7 +335,7 @@ mod tests {
     }
 
     #[test]
-    fn keys_follow_the_newest_execution_of_the_process_before_also_if_the_clock_was_set_back() {
+    fn event_keys_continue_after_the_newest_execution_of_the_previous_process() {
         let (admission, keys) = (admission(), EventKeys::default());
         let newest = ExecutionId::new(at(5000), [7; 10]);
         keys.continue_after(newest);
@@ -343,7 +343,7 @@ mod tests {
     }
 
     #[test]
-    fn events_from_outside_leave_room_for_those_of_executions_until_they_are_over() {
+    fn external_events_leave_space_for_events_of_executions_until_they_expire() {
         let keys = EventKeys::default();
         let bytes = 1 << 20;
         let taken = (0..1000).take_while(|_| keys.take_room(Sender::Outside, bytes, at(0))).count();
@@ -355,7 +355,7 @@ mod tests {
     }
 
     #[test]
-    fn an_event_that_was_not_stored_takes_no_room() {
+    fn an_event_that_was_not_stored_takes_no_space() {
         let keys = EventKeys::default();
         let bytes = Sender::Outside.most();
         let later = at(0).checked_add(SignedDuration::from_hours(2)).unwrap();

@@ -209,7 +209,7 @@ mod tests {
     }
 
     #[test]
-    fn an_event_ends_each_wait_that_began_before_it_ended_the_first_and_none_that_began_later() {
+    fn an_event_ends_only_waits_that_began_before_it_ended_the_first_one() {
         let journal = journal();
         wait(&journal, "paid[0]");
         wait(&journal, "paid[1]");
@@ -225,7 +225,7 @@ mod tests {
     }
 
     #[test]
-    fn an_event_that_a_step_has_passed_is_known_by_its_key() {
+    fn an_event_passed_by_a_step_is_recognised_by_its_key() {
         let journal = journal();
         wait(&journal, "paid[0]");
         wait(&journal, "paid[1]");
@@ -241,7 +241,7 @@ mod tests {
     }
 
     #[test]
-    fn an_event_is_not_forgotten_while_a_parallel_wait_that_began_later_has_not_passed_it() {
+    fn an_event_is_remembered_until_all_parallel_waits_have_passed_it() {
         let journal = journal();
         wait(&journal, "paid[0]");
         end(&journal, "paid[0]", &event("b"));
