@@ -411,7 +411,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_session_that_ends_first_goes_where_there_are_too_many() {
+    fn the_session_that_ends_first_is_dropped_over_the_maximum() {
         let listeners = Listeners::default();
         let now = MonotonicTime::from_wall(Timestamp::UNIX_EPOCH, SignedDuration::ZERO);
         let sessions: Vec<(AutomationId, Duration)> = (1..)
