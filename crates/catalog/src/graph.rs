@@ -326,7 +326,7 @@ onError:
     }
 
     #[test]
-    fn a_step_knows_its_place_from_its_first_key_to_the_end_of_its_last_value() {
+    fn the_span_of_a_step_reaches_from_its_first_key_to_its_last_value() {
         let graph = graph();
         let range = |line, column, end_line, end_column| LineRange { line, column, end_line, end_column };
         assert_eq!(graph.steps[0].span, range(3, 5, 10, 29));
@@ -335,7 +335,7 @@ onError:
     }
 
     #[test]
-    fn a_step_tells_what_it_does_and_how() {
+    fn a_graph_step_has_its_label_effect_and_settings() {
         let graph = graph();
         let get = &graph.steps[0];
         assert_eq!((get.label.as_str(), get.effect), ("http.request", Some(Effect::Read)));

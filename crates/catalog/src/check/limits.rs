@@ -321,7 +321,7 @@ mod tests {
     }
 
     #[test]
-    fn a_limit_as_long_as_the_one_around_it_is_fine() {
+    fn a_timeout_equal_to_the_outer_one_is_fine() {
         let none: [&str; 0] = [];
         assert_eq!(told(MANUAL, &call("timeout: 15m,", "")), none);
         assert_eq!(told(MANUAL, &call("timeout: 30s,", ", timeout: 30s")), none);
@@ -334,7 +334,7 @@ mod tests {
     }
 
     #[test]
-    fn a_longer_limit_is_told_at_its_key() {
+    fn a_timeout_longer_than_the_outer_one_is_reported_at_its_key() {
         assert_eq!(told(MANUAL, &call("timeout: 16m,", "")), ["unused-setting timeout"]);
         assert_eq!(told(MANUAL, &call("timeout: 10s,", ", timeout: 11s")), ["unused-setting timeout"]);
         let late = call("retry: {max: 1, delay: 2s},", "");
@@ -343,7 +343,7 @@ mod tests {
     }
 
     #[test]
-    fn the_time_of_a_pause_counts_for_steps_and_not_for_the_execution() {
+    fn waits_count_against_step_timeouts_and_not_against_the_execution_timeout() {
         let none: [&str; 0] = [];
         assert_eq!(told(MANUAL, "  - {waitFor: {event: paid}, timeout: 2d}"), none);
         assert_eq!(told(MANUAL, "  - {timeout: 2d, steps: [{wait: 1d}]}"), none);
@@ -355,7 +355,7 @@ mod tests {
     }
 
     #[test]
-    fn closing_lists_have_five_minutes_whatever_the_execution_has() {
+    fn on_error_finally_and_undo_lists_always_have_five_minutes() {
         let step = "  - {wait: 6m}";
         let file = format!("{MANUAL}\ntimeout: 1h\nfinally:\n{step}\nonError:\n{step}");
         assert_eq!(told(&file, "  - {action: log.info, undo: [{wait: 6m}]}").len(), 3);
@@ -364,7 +364,7 @@ mod tests {
     }
 
     #[test]
-    fn a_caller_that_waits_longer_than_the_execution_lives_is_told() {
+    fn a_caller_timeout_longer_than_the_execution_is_reported() {
         let none: [&str; 0] = [];
         let head = |wait: &str, more: &str| {
             format!(
@@ -386,7 +386,7 @@ mod tests {
     }
 
     #[test]
-    fn the_delays_of_a_loop_before_an_answer_count_for_its_caller() {
+    fn loop_delays_before_a_response_count_against_the_caller_timeout() {
         let sync = "trigger: {webhook: {mode: sync, verify: none, timeout: 10s}}";
         let steps = |delay: &str| {
             format!(

@@ -69,7 +69,7 @@ mod tests {
     }
 
     #[test]
-    fn a_condition_that_nothing_in_the_loop_changes_is_told() {
+    fn an_until_condition_that_the_loop_cannot_change_is_reported() {
         for until in ["vars.done", "inputs.n > 3", "steps.a.results.n == 2", "trigger.results.body.data.n"] {
             assert!(is_told(until, "action: log.info"), "{until}");
         }
@@ -77,7 +77,7 @@ mod tests {
     }
 
     #[test]
-    fn a_condition_that_may_change_is_fine() {
+    fn an_until_condition_that_may_change_is_fine() {
         for until in ["state.done", "now() > vars.n", "index > vars.n", "vars", "$..n"] {
             assert!(!is_told(until, "action: log.info"), "{until}");
         }
