@@ -376,7 +376,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_case_is_inserted_and_no_other_byte_changes() {
+    fn a_test_case_is_inserted_without_changing_another_byte() {
         let case = |indent: usize| Ok(format!("{}- name: new\n", " ".repeat(indent)));
         for (text, expected) in [
             ("tests:\n  - name: a\n", "tests:\n  - name: a\n\n  - name: new\n"),
