@@ -172,7 +172,7 @@ mod tests {
     }
 
     #[test]
-    fn an_endpoint_turns_signals_on_and_none_turns_one_off() {
+    fn an_endpoint_enables_signals_and_none_disables_one() {
         let endpoint = ("OTEL_EXPORTER_OTLP_ENDPOINT", "http://collector:4318");
         let logs = SignalConfig { delay: Duration::from_secs(1), ..BY_HTTP };
         assert_eq!(read(&[endpoint]), (Ok(Some(BY_HTTP)), Ok(Some(logs))));
@@ -185,7 +185,7 @@ mod tests {
     }
 
     #[test]
-    fn the_variable_of_a_signal_goes_before_the_general_one() {
+    fn the_variable_of_a_signal_overrides_the_general_one() {
         let set = [
             ("OTEL_EXPORTER_OTLP_ENDPOINT", "http://collector:4317"),
             ("OTEL_EXPORTER_OTLP_PROTOCOL", "grpc"),
@@ -199,7 +199,7 @@ mod tests {
     }
 
     #[test]
-    fn a_value_that_is_not_supported_is_an_error_that_says_what_is() {
+    fn an_unsupported_value_is_an_error_with_the_supported_ones() {
         let endpoint = ("OTEL_EXPORTER_OTLP_ENDPOINT", "http://collector:4318");
         let words = "`OTEL_EXPORTER_OTLP_PROTOCOL` is `http/json`; use `http/protobuf` or `grpc`".to_owned();
         let protocol = ("OTEL_EXPORTER_OTLP_PROTOCOL", "http/json");
