@@ -77,7 +77,7 @@ mod tests {
     use super::*;
 
     #[tokio::test(flavor = "multi_thread")]
-    async fn large_work_takes_no_more_threads_than_it_may() {
+    async fn large_work_uses_at_most_its_number_of_threads() {
         let large_work = LargeWork::new(2);
         let running: Vec<_> = (0..50).map(|_| large_work.run(|| std::thread::current().id())).collect();
         let mut threads = HashSet::new();
