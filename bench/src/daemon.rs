@@ -185,7 +185,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_announcement_of_another_process_is_not_this_ones() {
+    fn the_daemon_file_of_another_process_is_ignored() {
         let text = r#"{"pid":7,"admin":"127.0.0.1:2","hooks":"127.0.0.1:1"}"#;
         let found = addresses(text, 7).map(|found| (found.0.port(), found.1.port()));
         assert_eq!(found, Some((1, 2)));

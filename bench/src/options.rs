@@ -150,7 +150,7 @@ mod tests {
     }
 
     #[test]
-    fn without_arguments_everything_is_measured_that_takes_no_minutes() {
+    fn all_quick_groups_are_measured_by_default() {
         let options = measure(&[]).expect("options");
         let left: Vec<_> = GROUPS.iter().filter(|group| !options.wants(group)).collect();
         assert_eq!(left, [&"cluster", &"growth", &"memory"]);
@@ -159,7 +159,7 @@ mod tests {
     }
 
     #[test]
-    fn only_the_groups_that_are_named_are_measured() {
+    fn only_the_named_groups_are_measured() {
         let options = measure(&["--only", "steps", "--quick", "--only", "acks"]).expect("options");
         let wanted: Vec<_> = GROUPS.iter().filter(|group| options.wants(group)).collect();
         assert_eq!(wanted, [&"acks", &"steps"]);
@@ -170,7 +170,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_option_is_told_with_what_there_is() {
+    fn an_invalid_option_is_reported_with_the_valid_ones() {
         for (arguments, expected) in [
             (&["--only", "ack"][..], "the groups are acks"),
             (&["--fast"], "`--fast`"),

@@ -285,7 +285,7 @@ mod tests {
     }
 
     #[test]
-    fn processor_time_is_read_whatever_the_program_is_called() {
+    fn processor_time_is_read_for_any_program_name() {
         let stat = "7 (cog) work) 1) S 1 7 7 0 -1 4194304 100 0 0 0 30 12 0 0 20 0 9 0 5 1 2";
         assert_eq!(ticks(stat), Some(42));
         assert_eq!((ticks_of_children(stat), parent_of(stat)), (Some(0), Some(1)));

@@ -243,7 +243,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_body_is_json_of_the_length_that_is_promised() {
+    fn the_body_is_json_of_the_documented_length() {
         let body = body();
         assert_eq!(body.len(), BODY);
         let value: serde_json::Value = serde_json::from_slice(&body).expect("JSON");
@@ -251,7 +251,7 @@ mod tests {
     }
 
     #[test]
-    fn every_automation_that_is_measured_has_neither_errors_nor_warnings() {
+    fn every_measured_automation_has_neither_errors_nor_warnings() {
         let project = Project::new().expect("a folder");
         let texts = [
             ("asynchronous", asynchronous()),

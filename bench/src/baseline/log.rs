@@ -72,7 +72,7 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn what_was_appended_is_there_when_the_append_comes_back() {
+    async fn an_append_is_durable_when_it_returns() {
         let folder = tempfile::tempdir().expect("a folder");
         let file = folder.path().join("log.db");
         let log = Log::open(&file).expect("a log");

@@ -74,7 +74,7 @@ mod tests {
     }
 
     #[test]
-    fn an_answer_is_read_once_it_has_come_whole() {
+    fn a_response_is_parsed_once_it_is_complete() {
         check(ANSWER, Ok(Some((202, "hello"))));
         check(&ANSWER[..ANSWER.len() - 1], Ok(None));
         check("HTTP/1.1 200 OK\r\ncontent-length: 0\r\n\r\n", Ok(Some((200, ""))));
@@ -82,12 +82,12 @@ mod tests {
     }
 
     #[test]
-    fn what_follows_an_answer_is_not_part_of_it() {
+    fn bytes_after_a_response_are_not_part_of_it() {
         check(&format!("{ANSWER}HTTP/1.1 500"), Ok(Some((202, "hello"))));
     }
 
     #[test]
-    fn an_answer_without_content_has_no_length() {
+    fn a_204_or_head_response_has_no_body() {
         check("HTTP/1.1 204 No Content\r\n\r\n", Ok(Some((204, ""))));
         let head = b"HTTP/1.1 200 OK\r\ncontent-length: 9\r\n\r\n";
         let layout = Layout { status: 200, head: head.len(), end: head.len() };
@@ -95,7 +95,7 @@ mod tests {
     }
 
     #[test]
-    fn what_no_server_here_sends_is_an_error() {
+    fn an_unsupported_response_is_an_error() {
         check("HTTP/1.0 200 OK\r\n\r\n", Err("no status"));
         check("HTTP/1.1 20\r\n\r\n", Err("no status"));
         check("HTTP/1.1 200 OK\r\n\r\n", Err("without its length"));
@@ -107,14 +107,14 @@ mod tests {
 
     proptest! {
         #[test]
-        fn any_bytes_are_read_without_a_panic(bytes: Vec<u8>, fields in "(content-length: [0-9]{0,25}|[ -~]{0,9})") {
+        fn any_bytes_are_parsed_without_a_panic(bytes: Vec<u8>, fields in "(content-length: [0-9]{0,25}|[ -~]{0,9})") {
             let _ = parse(&bytes, false);
             let text = format!("HTTP/1.1 200 OK\r\n{fields}\r\n\r\n");
             let _ = parse(&[text.as_bytes(), &bytes].concat(), false);
         }
 
         #[test]
-        fn an_answer_is_incomplete_until_its_last_byte(body in "[a-z]{0,50}", more: Vec<u8>) {
+        fn a_response_is_incomplete_until_its_last_byte(body in "[a-z]{0,50}", more: Vec<u8>) {
             let text = format!("HTTP/1.1 200 OK\r\ncontent-length: {}\r\n\r\n{body}", body.len());
             for cut in 0..text.len() {
                 prop_assert_eq!(parse(&text.as_bytes()[..cut], false), Ok(None));

@@ -105,7 +105,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_request_says_how_long_its_body_is() {
+    fn a_request_has_a_content_length() {
         let text = String::from_utf8(request("POST", "/x", b"{}").to_vec()).expect("text");
         assert!(
             text.starts_with("POST /x HTTP/1.1\r\n") && text.ends_with("content-length: 2\r\n\r\n{}"),
@@ -116,7 +116,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn answers_are_told_apart_however_they_arrive() {
+    async fn responses_are_separated_however_they_arrive() {
         let listener = TcpListener::bind("127.0.0.1:0").await.expect("a listener");
         let address = listener.local_addr().expect("an address");
         let serve = async {
@@ -144,7 +144,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_connection_that_is_closed_is_an_error() {
+    async fn a_closed_connection_is_an_error() {
         let listener = TcpListener::bind("127.0.0.1:0").await.expect("a listener");
         let address = listener.local_addr().expect("an address");
         let serve = async { drop(listener.accept().await.expect("a connection")) };

@@ -65,7 +65,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_due_is_spread_evenly_over_the_time() {
+    fn requests_are_spread_evenly_over_the_time() {
         let rate = 100_000.0 / 60.0;
         assert_eq!(due_within(Duration::from_secs(60), rate), 100_000);
         assert_eq!(due_at(rate)(50_000), Duration::from_secs(30));

@@ -100,7 +100,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_slope_is_what_is_gained_from_one_sample_to_the_next() {
+    fn the_slope_is_the_gain_from_one_sample_to_the_next() {
         assert!((slope(&[1.0, 1.5, 2.0, 2.5]) - 0.5).abs() < 1e-9);
         assert!(slope(&[7.0, 9.0, 7.0]).abs() < 1e-9);
         assert_eq!((slope(&[]), slope(&[3.0])), (0.0, 0.0));

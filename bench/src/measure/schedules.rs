@@ -160,7 +160,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_instants_of_schedules_are_counted_from_the_epoch() {
+    fn schedule_instants_are_counted_from_the_epoch() {
         let at = |second| Timestamp::from_second(second).expect("an instant");
         assert_eq!(next_instant(at(1_000_001)), at(1_000_010));
         assert_eq!(next_instant(at(1_000_010)), at(1_000_020));

@@ -137,7 +137,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_methods_in_force_are_read_from_the_head() {
+    fn the_allowed_methods_are_read_from_the_head() {
         assert_eq!(allowed(b"HTTP/1.1 204 No Content\r\nallow: POST, PUT\r\n\r\n"), Some("POST, PUT"));
         assert_eq!(allowed(b"HTTP/1.1 204 No Content\r\n\r\n"), None);
     }

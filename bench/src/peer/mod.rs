@@ -306,7 +306,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_peer_goes_by_the_name_of_its_package() {
+    fn a_peer_is_named_after_its_package() {
         assert_eq!(Peer::parse("node-red"), Some(Peer::NodeRed));
         assert_eq!(Peer::parse("n8n"), Some(Peer::N8n));
         assert_eq!(Peer::parse("red"), None);

@@ -84,7 +84,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_nodes_of_a_workflow_follow_one_another() {
+    fn the_nodes_of_a_workflow_form_a_chain() {
         for workload in Workload::ALL {
             let workflow = workflow(workload);
             let mut names = workflow["nodes"].as_array().expect("a list").iter().map(|node| &node["name"]);

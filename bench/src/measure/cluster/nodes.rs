@@ -123,7 +123,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_cost_of_an_execution_is_the_sum_of_the_turns_over_all_executions() {
+    fn the_cost_of_an_execution_is_the_sum_of_all_rounds_over_all_executions() {
         let mut costs = Costs::default();
         let second = |seconds| Some(Duration::from_secs(seconds));
         costs.add(&(1000, second(1)), &(3000, second(2)), 1);

@@ -77,7 +77,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_exponent_of_a_power_is_its_exponent() {
+    fn the_exponent_of_a_power_law_is_found() {
         for power in [0.0, 1.0, 2.0] {
             let points: Vec<(usize, Costs)> = [10_usize, 20, 40, 80]
                 .map(|size| {
