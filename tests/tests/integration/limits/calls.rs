@@ -86,7 +86,7 @@ pub(super) const ROWS: &[(&str, Tried)] = &[
         "`Retry-After` that Cogwork respects",
         elsewhere(
             &[
-                ("crates/model/src/retry.rs", "retry_after_is_the_least_wait_but_never_over_an_hour"),
+                ("crates/model/src/retry.rs", "retry_after_is_the_minimum_delay_and_capped_at_an_hour"),
                 (
                     "crates/connector/src/http/failure.rs",
                     "retry_after_is_seconds_or_a_date_and_never_over_an_hour",
@@ -211,11 +211,8 @@ pub(super) const ROWS: &[(&str, Tried)] = &[
         "files of `files.*`",
         elsewhere(
             &[
-                ("crates/runtime/src/native/files/sandboxed_dir.rs", "a_path_has_a_maximum_of_names"),
-                (
-                    "crates/runtime/src/native/files/sandboxed_dir.rs",
-                    "what_is_written_is_read_back_and_listed",
-                ),
+                ("crates/runtime/src/native/files/sandboxed_dir.rs", "a_path_has_a_maximum_of_components"),
+                ("crates/runtime/src/native/files/sandboxed_dir.rs", "a_written_file_can_be_read_and_listed"),
             ],
             &[
                 ("crates/runtime/src/native/files/mod.rs", "const MAX_ENTRIES: usize = 10_000;"),
@@ -321,7 +318,7 @@ pub(super) const ROWS: &[(&str, Tried)] = &[
         elsewhere(
             &[
                 ("crates/server/src/admin/api.rs", "a_request_that_gets_no_turn_in_time_is_refused_for_now"),
-                ("crates/runtime/src/memory.rs", "more_than_all_is_all"),
+                ("crates/runtime/src/memory.rs", "a_reservation_is_capped_at_the_whole_budget"),
             ],
             &[
                 ("crates/runtime/src/context.rs", "reads: Memory::new(settings.limits.memory / 4),"),

@@ -100,13 +100,10 @@ pub(super) const ROWS: &[(&str, Tried)] = &[
         "[spans]",
         elsewhere(
             &[
+                ("crates/telemetry/src/spans/tests.rs", "the_number_of_spans_of_an_execution_is_bounded"),
                 (
                     "crates/telemetry/src/spans/tests.rs",
-                    "an_execution_of_any_length_has_a_bounded_number_of_spans",
-                ),
-                (
-                    "crates/telemetry/src/spans/tests.rs",
-                    "a_span_has_a_maximum_of_events_and_an_execution_of_links",
+                    "the_events_of_a_span_and_the_links_of_an_execution_are_bounded",
                 ),
             ],
             &[
@@ -121,9 +118,9 @@ pub(super) const ROWS: &[(&str, Tried)] = &[
             &[
                 (
                     "crates/telemetry/src/logs.rs",
-                    "what_does_not_fit_into_the_queue_is_counted_and_what_the_export_itself_logs_is_left_out",
+                    "records_over_the_queue_limit_are_counted_and_logs_of_the_exporter_ignored",
                 ),
-                ("crates/telemetry/src/config.rs", "an_endpoint_turns_signals_on_and_none_turns_one_off"),
+                ("crates/telemetry/src/config.rs", "an_endpoint_enables_signals_and_none_disables_one"),
             ],
             &[("crates/telemetry/src/config.rs", ".unwrap_or(2048);")],
         ),
@@ -192,7 +189,7 @@ pub(super) const ROWS: &[(&str, Tried)] = &[
     (
         "answers of people that the inbox shows",
         elsewhere(
-            &[("crates/runtime/src/answers.rs", "the_answers_that_are_kept_are_bounded_and_newest_first")],
+            &[("crates/runtime/src/answers.rs", "kept_answers_are_bounded_and_newest_first")],
             &[("crates/runtime/src/answers.rs", "pub const MAX_ANSWERS: usize = 100;")],
         ),
     ),
@@ -200,7 +197,7 @@ pub(super) const ROWS: &[(&str, Tried)] = &[
         "refused requests that are shown",
         elsewhere(
             &[
-                ("crates/runtime/src/refusals.rs", "the_latest_hundred_are_kept_newest_first"),
+                ("crates/runtime/src/refusals.rs", "the_latest_hundred_refusals_are_kept_newest_first"),
                 ("crates/runtime/src/refusals.rs", "the_refusals_of_all_automations_are_bounded"),
             ],
             &[("crates/runtime/src/refusals.rs", "const MAX_TOTAL: usize = 20_000;")],
@@ -210,13 +207,10 @@ pub(super) const ROWS: &[(&str, Tried)] = &[
         "statistics of executions",
         elsewhere(
             &[
+                ("crates/runtime/src/statistics.rs", "old_hours_and_removed_automations_take_no_memory"),
                 (
                     "crates/runtime/src/statistics.rs",
-                    "old_hours_and_automations_that_are_gone_take_no_memory",
-                ),
-                (
-                    "crates/runtime/src/statistics.rs",
-                    "beyond_the_maximum_of_hours_the_oldest_hour_of_all_automations_goes",
+                    "the_oldest_hour_of_all_automations_is_dropped_over_the_maximum",
                 ),
             ],
             &[
@@ -257,7 +251,7 @@ pub(super) const ROWS: &[(&str, Tried)] = &[
             &[
                 (
                     "crates/runtime/src/admission/recent_events.rs",
-                    "events_from_outside_leave_room_for_those_of_executions_until_they_are_over",
+                    "external_events_leave_space_for_events_of_executions_until_they_expire",
                 ),
                 (
                     "crates/engine/tests/suite/limits.rs",
@@ -285,7 +279,7 @@ pub(super) const ROWS: &[(&str, Tried)] = &[
         elsewhere(
             &[
                 ("crates/script/tests/suite/contract.rs", "the_log_is_cut_in_length_and_in_number"),
-                ("crates/model/src/log.rs", "a_line_has_a_maximum_of_characters"),
+                ("crates/model/src/log.rs", "a_log_line_has_a_maximum_of_characters"),
                 (
                     "crates/engine/tests/suite/hiding.rs",
                     "log_lines_and_errors_of_code_are_truncated_after_masking",
@@ -357,10 +351,7 @@ pub(super) const ROWS: &[(&str, Tried)] = &[
     (
         "stored secrets, including tokens of connections",
         elsewhere(
-            &[(
-                "crates/runtime/src/vault/tests.rs",
-                "a_vault_has_a_maximum_of_secrets_and_of_the_bytes_of_one",
-            )],
+            &[("crates/runtime/src/vault/tests.rs", "a_vault_has_a_maximum_of_secrets_and_of_their_size")],
             &[("crates/runtime/src/vault/mod.rs", "const MAX_ROWS: usize = StateWrite::MAX_AT_ONCE;")],
         ),
     ),
@@ -373,7 +364,7 @@ pub(super) const ROWS: &[(&str, Tried)] = &[
                     "a_file_sets_the_age_and_the_number_of_kept_executions",
                 ),
                 ("crates/engine/tests/suite/retention.rs", "executions_are_kept_for_14_days_by_default"),
-                ("crates/engine/src/retention.rs", "age_count_and_outcome_each_have_their_say"),
+                ("crates/engine/src/retention.rs", "retention_rules_combine_age_count_and_outcome"),
             ],
             &[],
         ),

@@ -22,7 +22,7 @@ pub(super) const ROWS: &[(&str, Tried)] = &[
         elsewhere(
             &[
                 ("crates/value/src/budget.rs", "a_whole_budget_and_an_inline_one_have_the_documented_limits"),
-                ("crates/allocator/src/large_work.rs", "large_work_takes_no_more_threads_than_it_may"),
+                ("crates/allocator/src/large_work.rs", "large_work_uses_at_most_its_number_of_threads"),
             ],
             &[("crates/runtime/src/evaluator.rs", "let count = processors.saturating_sub(1).max(1);")],
         ),
@@ -149,7 +149,7 @@ pub(super) const ROWS: &[(&str, Tried)] = &[
         elsewhere(
             &[
                 ("crates/connector/src/http/cassette/tests.rs", "a_recording_has_a_maximum_of_exchanges"),
-                ("crates/catalog/src/project_dir/tests.rs", "a_file_larger_than_is_read_is_an_error"),
+                ("crates/catalog/src/project_dir/tests.rs", "a_file_over_the_read_limit_is_an_error"),
             ],
             &[
                 ("crates/connector/src/http/cassette/mod.rs", "const MAX_EXCHANGES: usize = 10_000;"),

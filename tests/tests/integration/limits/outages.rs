@@ -9,12 +9,9 @@ pub(super) const ROWS: &[(&str, Tried)] = &[
             &[
                 (
                     "crates/engine/src/retention.rs",
-                    "a_clean_up_leaves_the_newest_twenty_and_three_quarters_and_deletes_25_000_at_most",
+                    "a_clean_up_keeps_20_and_three_quarters_and_deletes_at_most_25_000",
                 ),
-                (
-                    "crates/engine/src/retention.rs",
-                    "a_clean_up_that_did_not_make_enough_room_is_repeated_only_after_a_pause",
-                ),
+                ("crates/engine/src/retention.rs", "an_insufficient_clean_up_is_repeated_only_after_a_pause"),
             ],
             &[
                 ("crates/engine/src/retention.rs", "const ROOM_SHARE: u32 = 4;"),
@@ -70,7 +67,7 @@ pub(super) const ROWS: &[(&str, Tried)] = &[
         elsewhere(
             &[(
                 "crates/model/src/backoff.rs",
-                "pauses_double_up_to_the_longest_and_begin_anew_after_a_success",
+                "backoff_doubles_up_to_the_maximum_and_resets_after_a_success",
             )],
             &[
                 (
@@ -93,7 +90,7 @@ pub(super) const ROWS: &[(&str, Tried)] = &[
         elsewhere(
             &[(
                 "crates/model/src/backoff.rs",
-                "pauses_double_up_to_the_longest_and_begin_anew_after_a_success",
+                "backoff_doubles_up_to_the_maximum_and_resets_after_a_success",
             )],
             &[(
                 "crates/runtime/src/refused_writes.rs",

@@ -289,7 +289,7 @@ pub(super) const ROWS: &[(&str, Tried)] = &[
             &[
                 (
                     "crates/ingress/src/listen/mod.rs",
-                    "the_session_that_ends_first_goes_where_there_are_too_many",
+                    "the_session_that_ends_first_is_dropped_over_the_maximum",
                 ),
                 ("crates/store/tests/postgres/listening.rs", "sessions_and_captures_are_bounded"),
             ],
@@ -304,7 +304,7 @@ pub(super) const ROWS: &[(&str, Tried)] = &[
         elsewhere(
             &[
                 ("crates/engine/tests/suite/limits.rs", "an_automation_has_a_maximum_of_saved_payloads"),
-                ("crates/catalog/src/project_dir/tests.rs", "a_file_larger_than_is_read_is_an_error"),
+                ("crates/catalog/src/project_dir/tests.rs", "a_file_over_the_read_limit_is_an_error"),
             ],
             &[("crates/ingress/src/listen/saved.rs", "const MAX_BYTES: u64 = 64 << 20;")],
         ),
@@ -360,7 +360,7 @@ pub(super) const ROWS: &[(&str, Tried)] = &[
                     "a_replay_from_a_step_and_a_trial_have_a_maximum_of_events",
                 ),
                 ("crates/engine/tests/suite/replays.rs", "a_trial_waits_for_a_dropped_trial_to_end"),
-                ("crates/engine/src/trials.rs", "no_further_trial_begins_once_the_time_of_a_request_is_over"),
+                ("crates/engine/src/trials.rs", "no_further_trial_starts_after_the_time_limit_of_a_request"),
                 ("crates/engine/tests/suite/trials.rs", "a_test_over_its_time_limit_is_stopped_and_fails"),
             ],
             &[
@@ -393,7 +393,7 @@ pub(super) const ROWS: &[(&str, Tried)] = &[
     (
         "records of one poll that start executions",
         elsewhere(
-            &[("crates/ingress/src/poll/dedup.rs", "what_is_too_much_stays_new_for_the_next_poll")],
+            &[("crates/ingress/src/poll/dedup.rs", "items_over_the_limit_stay_new_for_the_next_poll")],
             &[
                 ("crates/ingress/src/poll/dedup.rs", "const MAX_NEW: usize = 1000;"),
                 (
@@ -418,13 +418,7 @@ pub(super) const ROWS: &[(&str, Tried)] = &[
     ),
     (
         "interval after failed polls",
-        elsewhere(
-            &[(
-                "crates/ingress/src/poll/cycle.rs",
-                "polls_that_fail_come_further_and_further_apart_up_to_an_hour",
-            )],
-            &[],
-        ),
+        elsewhere(&[("crates/ingress/src/poll/cycle.rs", "failing_polls_back_off_up_to_an_hour")], &[]),
     ),
     (
         "parallel polls, recorded results",
