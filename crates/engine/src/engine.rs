@@ -122,7 +122,7 @@ impl Engine {
             let store = &*self.runtime.store;
             if let Err(error) = self.loader.reread_addresses(store, || self.catalog(), put_in_force).await {
                 self.runtime.lost(&error);
-                // Nobody tells of the same change again.
+                // The same change is not announced again.
                 self.runtime.closing.run_until_cancelled(self.runtime.clock.sleep_for(pauses.pause())).await;
                 self.runtime.peers.addresses.notify_one();
             } else {
@@ -276,7 +276,7 @@ impl Engine {
         self.runtime.put_in_force(catalog, reload);
     }
 
-    /// The changes if these files took the place of those in force. Changes nothing.
+    /// Returns the changes if these files replaced the active ones. Changes nothing.
     ///
     /// # Errors
     /// There are too many files, a path is outside the project, or the store cannot be read.

@@ -34,7 +34,7 @@ pub enum ExpectedVersion {
 /// Error of reading or changing a project file.
 #[derive(Debug, thiserror::Error)]
 pub enum EditError {
-    /// The path is none of a project file.
+    /// The path is not that of a project file.
     #[error(
         "`{}` is not the path of a project file: name a `.yaml` file or a code file in `automations/`, `connections/` or `connectors/`, in its \
          shortest form, in folders up to 8 deep, without control characters",
@@ -87,7 +87,7 @@ impl Engine {
     /// Reads a project file.
     ///
     /// # Errors
-    /// The path is none of a project file, or the file cannot be read.
+    /// The path is not that of a project file, or the file cannot be read.
     pub async fn read_file(&self, path: String) -> Result<ProjectText, EditError> {
         let root = self.project_dir();
         let read = tokio::task::spawn_blocking(move || {
@@ -101,7 +101,7 @@ impl Engine {
     /// force, the change by `author` is deployed for all nodes. Returns the new version, `None` after a deletion.
     ///
     /// # Errors
-    /// The path is none of a project file, the file is not in the expected version, or it cannot be written. Nothing changed then.
+    /// The path is not that of a project file, the file is not in the expected version, or it cannot be written. Nothing changed then.
     pub async fn write_file(
         &self,
         path: String,
@@ -164,7 +164,7 @@ pub(crate) fn check_path(path: &str) -> Result<(), EditError> {
     Err(EditError::Path(path.to_owned()))
 }
 
-/// The file on disk; `None` if there is none.
+/// Returns the file on disk; `None` if it does not exist.
 pub(crate) fn present(root: &Path, path: &str) -> Result<Option<ProjectText>, EditError> {
     match read_project_file(root, Path::new(path), MAX_BYTES as u64) {
         Ok(bytes) => {

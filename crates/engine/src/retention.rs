@@ -120,7 +120,7 @@ async fn apply_rules(runtime: &Runtime) {
     }
 }
 
-/// Returns the deletions that are due: by the rules of the Automations in force, and by those of the daemon for all
+/// Returns the deletions that are due: by the rules of the active Automations, and by the daemon's rules for all
 /// others.
 fn rules(runtime: &Runtime) -> Vec<PruneFilter> {
     let (catalog, now) = (runtime.catalog.load_full(), runtime.clock.now());
@@ -256,7 +256,7 @@ async fn delete_oldest(runtime: &Runtime) -> Result<(u64, bool), store::Error> {
     Ok((deleted, deletable > deleted))
 }
 
-/// Returns the number of ended executions that may be deleted for room, and the most that one clean-up deletes.
+/// Returns the number of ended executions that may be deleted for space, and the maximum of one clean-up.
 fn bounds(ended: u32) -> (u64, u64) {
     let deletable = ended.saturating_sub(ROOM_FLOOR);
     (deletable.into(), deletable.min((ended / ROOM_SHARE).max(1)).into())

@@ -73,7 +73,7 @@ pub enum DeployError {
     /// There is too much to deploy.
     #[error("a deployment has at most 24,000 files with 32 MiB, and a note of 1,000 bytes")]
     TooLarge,
-    /// A path is none of a project file.
+    /// A path is not that of a project file.
     #[error(transparent)]
     Path(#[from] EditError),
     /// Two files have one path, or a file has the path of the folder of another.

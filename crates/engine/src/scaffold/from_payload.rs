@@ -19,7 +19,7 @@ const MOST_FIELDS: usize = 20;
 /// and its test starts with it, without credentials. `source` says in words where the payload comes from.
 ///
 /// # Errors
-/// The payload is none of this kind of trigger, or cannot be written in a test, for this reason.
+/// The payload does not belong to this kind of trigger, or cannot be written in a test; with the reason.
 pub fn automation_for_payload(
     catalog: &Catalog,
     (kind, id, name): (&Kind, &AutomationId, &str),

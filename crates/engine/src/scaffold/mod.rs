@@ -34,7 +34,7 @@ pub struct Kind {
 pub struct RequiredConnection {
     /// To which connector.
     pub connector: &'static str,
-    /// Its name where there is none yet.
+    /// The name of a new one.
     pub name: &'static str,
     /// Its text then.
     pub text: &'static str,
@@ -165,7 +165,7 @@ impl Kind {
         let body = self.body.replace("{id}", id.as_str()).replace("{connection}", connection);
         let name = serde_json::Value::from(name);
         let head = "# yaml-language-server: $schema=../schemas/automation.schema.json";
-        // A JSON text is a YAML text, whatever it holds.
+        // Any JSON text is a valid YAML text.
         format!("{head}\nname: {name}\ndescription: What it does, in a sentence.\n\n{body}")
     }
 

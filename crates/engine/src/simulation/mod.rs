@@ -3,7 +3,7 @@
 //! and restarted on the same store. An oracle outside of the engine observes every effect and checks the invariants at
 //! the end.
 //!
-//! Not decided by the seed, and irrelevant: the random bits of ids (those of one instant differ by their count), the
+//! Not decided by the seed, and irrelevant: the random bits of ids (ids of one instant differ by their count), the
 //! ids of events that are sent, and the seeds of hash maps. A test checks that the same seed gives the same trace. An
 //! engine runs on one thread, the clock is advanced manually, and no system thread takes part.
 //!
@@ -94,7 +94,7 @@ fn simulate(seed: u64) -> Vec<String> {
     simulate_with(seed, 0)
 }
 
-/// Runs a seed in which the store refuses so many appends of each process, and returns its trace.
+/// Runs a seed in which the store refuses this many appends of each process, and returns its trace.
 fn simulate_with(seed: u64, refusals: u32) -> Vec<String> {
     listen_to_panics();
     *PANIC.lock().unwrap_or_else(PoisonError::into_inner) = None;

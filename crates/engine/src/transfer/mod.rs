@@ -1,4 +1,4 @@
-//! Executions as JSON lines: all of them, or those of a filter, for another daemon or another program.
+//! Exports executions as JSON lines, all or by a filter, for another daemon or program.
 //!
 //! ```text
 //! {"cogworkExecutions": 1, "release": "0.1.0", "exportedAt": "…"}
