@@ -264,7 +264,7 @@ impl Ingress {
     }
 
     /// Returns the session at an address with the captures after number `after`. Waits up to `wait` for a new capture
-    /// or the end of the session if there is none yet.
+    /// or the end of the session.
     ///
     /// # Errors
     /// There was no session, or the store failed.
@@ -306,7 +306,7 @@ impl Ingress {
     /// Returns true if a capture session is active at the address.
     ///
     /// # Errors
-    /// Returns a rejection if the store cannot tell: a request that somebody listens for must start nothing.
+    /// Returns a rejection if the store cannot answer: a request that a listener waits for must start nothing.
     pub(crate) async fn is_listening(&self, route: &Route) -> Result<bool, Rejection> {
         let id = &route.deployment.automation.id;
         if !route.is_test {

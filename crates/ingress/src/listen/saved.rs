@@ -246,7 +246,7 @@ impl Ingress {
     /// Reads a saved payload.
     ///
     /// # Errors
-    /// Returns an error if there is none of this name, or it cannot be read.
+    /// Returns an error if the name is unknown, or the payload cannot be read.
     pub async fn saved_payload(
         &self,
         automation: &AutomationId,

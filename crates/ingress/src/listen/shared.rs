@@ -79,7 +79,7 @@ impl Ingress {
         self.shared_view(id, 0).await?.ok_or(Error::Closing)
     }
 
-    /// Begins a session for another node. `None` if it is to be asked again, here or at the next owner of the shard.
+    /// Starts a session for another node. `None` if it must be requested again, here or at the next owner of the shard.
     pub(crate) async fn answer_listen(
         self: &Arc<Self>,
         id: &AutomationId,
@@ -245,7 +245,7 @@ fn encode(capture: Capture, memory: &Reserved) -> Result<Vec<u8>, String> {
     }
     let mut answer = Arc::unwrap_or_clone(capture.answer);
     answer.body = loaded(&answer.body, memory)?;
-    // Results with parts of a large body would be read from files of this node. Steps get those of the payload instead.
+    // Results with parts of a large body would be read from files of this node. Steps use the parts of the payload instead.
     let refers = |results: &Value| !collect_refs(|| serde_json::to_vec(results)).1.is_empty();
     let stored = StoredCapture {
         at: capture.at,

@@ -92,7 +92,7 @@ impl Progress {
         Self { poll_state, last_success, next }
     }
 
-    /// Goes on from this progress if it is of the same source, else from the beginning.
+    /// Continues from this progress if it belongs to the same source, else from the beginning.
     fn go_on(before: Option<Self>, source: &PollSource, every: Duration, clock: &dyn Clock) -> Self {
         let now = clock.monotonic_now();
         let begin = || Self {
@@ -175,7 +175,7 @@ impl Timed for PollTimer {
         let ingress = &self.0;
         let pending = ingress.changes.take(CatalogListener::Polls);
         if !pending.moved.is_empty() {
-            // Without its progress a poll would begin anew, and take the items of the time between for old ones.
+            // Without its progress a poll would start over, and take the items since then for known ones.
             let runtime = &ingress.runtime;
             let stored = until_done(runtime, || runtime.store.poll_states()).await;
             if let Some(stored) = stored {
