@@ -1,4 +1,4 @@
-//! The steps of an automation for drawing: what each box of the graph shows, and where its step stands in the file.
+//! The steps of an automation for drawing: what each box of the graph shows, and the position of its step in the file.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -67,7 +67,7 @@ pub struct GraphStep {
     pub connection: Option<String>,
     /// The automation that it calls.
     pub automation: Option<String>,
-    /// The effect of the action as far as the file alone tells; `None` for other verbs, and for an unknown action.
+    /// The effect of the action as far as the file shows it; `None` for other verbs, and for an unknown action.
     pub effect: Option<Effect>,
     /// The steps that finish before this one starts.
     pub needs: Vec<Arc<str>>,
@@ -105,7 +105,7 @@ pub struct GraphBlock {
 pub enum GraphBlockKind {
     /// At most one of the step's lists runs.
     Case,
-    /// It runs once per turn.
+    /// It runs once per iteration.
     Loop,
     /// It runs beside the step's other lists.
     Parallel,
@@ -136,7 +136,7 @@ impl LineRange {
 }
 
 impl Graph {
-    /// Builds the graph of an automation. `registry` tells the effects of its actions; without it they are unknown.
+    /// Builds the graph of an automation. `registry` provides the effects of its actions; without it they are unknown.
     #[must_use]
     pub fn new(automation: &Automation, plan: &Plan, registry: Option<&Registry>) -> Self {
         let builder = Builder { source: &automation.source, plan, registry };

@@ -55,7 +55,7 @@ impl Folder {
         Self { dir: dir.into(), files: RedBlackTreeMapSync::new_sync() }
     }
 
-    /// Returns the same files as those of another folder. A scan then finds what is different there.
+    /// Returns the same files for another folder. A scan then finds the differences there.
     pub(crate) fn moved_to(&self, dir: &Path) -> Self {
         Self { dir: dir.into(), files: self.files.clone() }
     }

@@ -82,7 +82,7 @@ impl<'a> Checker<'a> {
     }
 }
 
-/// True if the map says more than the result: whether the step failed or timed out.
+/// True if the map contains more than the result: the failure or the timeout of the step.
 fn tells_more(step: &Step) -> bool {
     let may_time_out =
         matches!(&step.verb, Verb::WaitFor(wait) if matches!(wait.on_timeout, OnTimeout::Continue));

@@ -33,7 +33,7 @@ fn check(text: &str, expected: &[&str]) {
     assert_eq!(codes(&report), expected, "\n{text}\n{}", report.render(false));
 }
 
-/// Checks steps under a manual trigger. A line `name: value` stands for a step `name` that sets `value`.
+/// Checks steps under a manual trigger. A line `name: value` means a step `name` that sets `value`.
 #[track_caller]
 fn check_steps(steps: &str, expected: &[&str]) {
     check(&format!("trigger: {{manual: {{}}}}\nsteps:\n{steps}"), expected);
