@@ -59,7 +59,7 @@ impl Rule {
 /// A value that is not as it must be.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Mismatch {
-    /// Which value, as an expression would name it: `result.pages[2].title`.
+    /// The value, as an expression would name it: `result.pages[2].title`.
     pub path: String,
     /// Where it is written what it must be like.
     pub span: Span,
