@@ -11,15 +11,15 @@ use crate::error::Error;
 /// The signals that are exported, and the way of each.
 #[derive(Debug)]
 pub(crate) struct Config {
-    /// How traces are sent; `None` if they are not.
+    /// The export of traces; `None` if they are not exported.
     pub(crate) traces: Option<SignalConfig>,
-    /// How logs are sent; `None` if they are not.
+    /// The export of logs; `None` if they are not exported.
     pub(crate) logs: Option<SignalConfig>,
     /// Decides which traces are recorded.
     pub(crate) sampler: Box<dyn ShouldSample>,
 }
 
-/// How one signal is sent.
+/// The export of one signal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct SignalConfig {
     pub(crate) protocol: Protocol,
@@ -27,7 +27,7 @@ pub(crate) struct SignalConfig {
     pub(crate) queue: usize,
     /// The most spans or records of one request.
     pub(crate) batch: usize,
-    /// How long a span or record waits for others.
+    /// The time that a span or record waits for others.
     pub(crate) delay: Duration,
 }
 
@@ -62,7 +62,7 @@ const LOGS: Names = Names {
     delay: Duration::from_secs(1),
 };
 
-/// Looks variables up. An empty one counts as not set, as the specification says.
+/// Looks variables up. An empty variable counts as unset, as the specification requires.
 struct Variables<'a>(&'a dyn Fn(&str) -> Option<String>);
 
 impl Config {

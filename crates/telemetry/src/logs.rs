@@ -21,7 +21,7 @@ use crate::queue::{Counts, offer};
 /// The most executions whose trace is not their own and is known to the log of the daemon.
 const MAX_KNOWN: usize = 4096;
 
-/// The part of the log that reports on the export itself. Sending it could go on for ever.
+/// The part of the log that reports on the export itself. Exporting it could never end.
 const OF_EXPORT: [&str; 7] = ["telemetry", "opentelemetry", "hyper", "h2", "tonic", "reqwest", "tower"];
 
 /// Puts log records into the queue.
