@@ -6,7 +6,7 @@ use std::time::Duration;
 use tokio::runtime::{Builder, Handle, Runtime, RuntimeFlavor};
 use tokio::task::JoinHandle;
 
-/// How long an idle thread stays.
+/// The time that an idle thread stays.
 const KEEP_ALIVE: Duration = Duration::from_secs(10);
 
 /// The threads of the process for work on large values and on parts of large bodies.

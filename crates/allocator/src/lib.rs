@@ -1,6 +1,6 @@
 //! The memory allocator of the program, and the return of freed memory to the system.
 //!
-//! This is the only crate with `unsafe` code: the functions of mimalloc are those of a C library, and a change of the environment is
+//! This is the only crate with `unsafe` code: mimalloc is a C library, and a change of the environment is
 //! safe only while no other thread runs.
 //!
 //! Modules, in reading order:
@@ -44,7 +44,7 @@ struct Setting {
     usual: c_long,
 }
 
-/// The number of the option that says after how many milliseconds freed memory may return to the system.
+/// The number of the option for the milliseconds after which freed memory may return to the system.
 const PURGE_DELAY: c_int = 15;
 
 const SETTINGS: [Setting; 2] = [
@@ -93,7 +93,7 @@ fn get(option: c_int) -> c_long {
 /// any thread is started.
 #[expect(unsafe_code, reason = "a change of the environment")]
 pub fn remove_variable(name: &str) {
-    // SAFETY: the caller is the only thread of the process, so that nobody reads the environment meanwhile.
+    // SAFETY: the caller is the only thread of the process, so no other thread reads the environment meanwhile.
     unsafe { std::env::remove_var(name) }
 }
 
@@ -183,7 +183,7 @@ mod tests {
         }
     }
 
-    /// Waits until freed memory may return to the system after so many milliseconds.
+    /// Waits until the purge delay of freed memory is this number of milliseconds.
     fn wait_until_purge_delay_is(milliseconds: c_long) {
         let deadline = Instant::now() + Duration::from_secs(20);
         while get(PURGE_DELAY) != milliseconds {
