@@ -55,8 +55,8 @@ impl Runtime {
         Answers::new(self.answer_budgets(), share, Arc::default())
     }
 
-    /// Creates the memory for the answers of a call of an execution, which has `share` for values of `fixed` bytes and those that
-    /// `held` counts. The call waits for room if `waits` is true.
+    /// Creates the memory for the responses to a call of an execution. Its `share` covers values of `fixed` bytes and the bytes
+    /// that `held` counts. The call waits for memory if `waits` is true.
     pub(crate) fn answers_of_run<'a>(
         &'a self,
         share: &'a Share,

@@ -289,7 +289,7 @@ impl Runtime {
         }
     }
 
-    /// Compares the keys of this node with the keys of the others, and tells them about it.
+    /// Compares the keys of this node with the keys of the others, and publishes its own.
     pub(crate) fn report_details(&self, nodes: &[Node]) {
         let Some(vault) = &self.vault else { return };
         let conflict = vault.conflict(nodes);
@@ -347,7 +347,7 @@ impl Runtime {
         }
     }
 
-    /// Puts a snapshot in force and tells those who wait for it.
+    /// Activates a snapshot and notifies its subscribers.
     pub fn put_in_force(&self, catalog: Arc<Catalog>, reload: &ReloadSummary) {
         self.deployment_times.update(reload, self.clock.now());
         self.catalog.store(catalog);

@@ -108,7 +108,7 @@ pub(crate) fn event_value(signal: &Signal) -> Value {
 pub(crate) enum Candidates {
     /// Those that wait for this value.
     Value(String),
-    /// All of them: the event does not have the member, and each condition says what that means.
+    /// All of them: the event lacks the member, and each condition decides by itself.
     All,
     /// None of them: the member is a list or a map, and no key is.
     None,

@@ -38,7 +38,7 @@ impl KeyedLocks {
     }
 }
 
-/// The time after which a writer goes on without the lock of the other nodes: what it writes is checked against the version that it
+/// The time after which a writer continues without the lock of the other nodes: its write is checked against the version that it
 /// has read.
 const PATIENCE: Duration = Duration::from_secs(30);
 /// The pauses between two attempts.
@@ -52,7 +52,7 @@ pub(crate) struct StoreLock {
 }
 
 impl StoreLock {
-    /// Takes the lock of `key` in `locks`, and that of the same name among the nodes. `kind` tells it from other locks there.
+    /// Takes the lock of `key` in `locks`, and the lock of the same name among the nodes, where `kind` distinguishes it.
     async fn take(
         locks: &KeyedLocks,
         store: &Arc<dyn Store>,
@@ -88,7 +88,7 @@ impl Runtime {
         StoreLock::take(&self.state_locks, &self.store, &*self.clock, "state", &name).await
     }
 
-    /// Waits until nobody else renews the tokens of a connection, on any node.
+    /// Waits until no other task refreshes the tokens of a connection, on any node.
     pub(crate) async fn lock_connection(&self, name: &str) -> StoreLock {
         let locks = &self.connections.refreshing;
         StoreLock::take(locks, &self.store, &*self.clock, "connection", name).await

@@ -1,6 +1,6 @@
 //! Bounds the memory of large values over all executions. An execution reserves a share before it runs, if the data of its trigger
 //! are large, and before an evaluation that may make a large value. It releases the share when the values are gone. An execution
-//! that finds no room waits. So does a call that loads files, and whoever else loads large data for a moment.
+//! waits if the memory is taken, and so do calls that load files and other short loads of large data.
 
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -154,7 +154,7 @@ pub(crate) struct Memory {
     /// a share and wait for more.
     overdraft: Arc<Semaphore>,
     /// The right to load files without room, one at a time. Its holder waits for no other reservation, so each wait for
-    /// it ends, whatever holds the room.
+    /// it ends.
     load_overdraft: Arc<Semaphore>,
 }
 

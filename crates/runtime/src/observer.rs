@@ -44,7 +44,7 @@ pub struct Attempt<'a> {
     pub step: &'a str,
     /// The number of the attempt, from 1.
     pub number: u32,
-    /// The time of its [`StepStarted`](model::Event::StepStarted). It tells an attempt from its repetition after a restart.
+    /// The time of its [`StepStarted`](model::Event::StepStarted). It distinguishes an attempt from its repetition after a restart.
     pub started_at: Timestamp,
 }
 
@@ -75,7 +75,7 @@ pub struct ObserverCounts {
 }
 
 impl Runtime {
-    /// The figures of the export of traces and logs; zeros if nobody collects them.
+    /// The figures of the export of traces and logs; zeros without an exporter.
     #[must_use]
     pub fn observer_counts(&self) -> ObserverCounts {
         self.settings.observer.as_ref().map(|observer| observer.counts()).unwrap_or_default()

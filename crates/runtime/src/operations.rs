@@ -42,7 +42,7 @@ impl Runtime {
             match last.ok_or(Error::NoSuchExecution(id))? {
                 Some(Event::Finished { outcome, .. }) => return Ok(outcome),
                 _ if !self.accepting() => return Err(Error::Closing),
-                // It is on its way into memory, or to rest, or another node has it.
+                // It is being loaded or suspended, or another node owns it.
                 _ => self.next_move_of(id, moved).await,
             }
         }
@@ -65,7 +65,7 @@ impl Runtime {
         }
     }
 
-    /// The reason why an execution waits, if it does: its turn, or the pauses of its steps.
+    /// Returns the reason why an execution waits, if it does: its queue position, or the waits of its steps.
     ///
     /// # Errors
     /// There is no such execution, or the store failed.
@@ -102,7 +102,7 @@ impl Runtime {
         self.catalog().required_secrets().into_iter().filter(|name| !self.secrets.is_set(name)).collect()
     }
 
-    /// Keeps a secret in the store, sealed; durable when this comes back, and read from then on.
+    /// Stores a secret, sealed. It is durable and in use when this returns.
     ///
     /// # Errors
     /// The name or the value cannot be one, the key cannot be used, or the store failed.
@@ -126,7 +126,7 @@ impl Runtime {
         self.vault()?.rotate().await
     }
 
-    /// How the engine is doing.
+    /// Returns the state of the engine.
     #[must_use]
     pub fn status(&self) -> Status {
         let runtime = self;

@@ -74,7 +74,7 @@ impl ResumeTokens {
         None
     }
 
-    /// Masks the tokens in bytes; `None` if there are none.
+    /// Masks the tokens in bytes; `None` if they contain none.
     #[must_use]
     pub fn masked(&self, bytes: &[u8]) -> Option<Vec<u8>> {
         let mut next = self.next(bytes, 0)?;

@@ -111,8 +111,8 @@ impl Statistics {
         }
     }
 
-    /// The statistics of `window_hours` up to the hour of `now`, each in `parts` equal parts: those of Automations of which
-    /// an execution ended, and the instant from which on they are complete.
+    /// Returns the statistics of `window_hours` up to the hour of `now`, in `parts` equal parts, of all Automations with an
+    /// ended execution, and the instant since which they are complete.
     #[must_use]
     pub fn within(
         &self,
@@ -228,7 +228,7 @@ fn bucket(took: Duration) -> u16 {
     if micros <= 1.0 { 0 } else { (micros.log2() * BUCKETS_PER_DOUBLING).ceil() as u16 }
 }
 
-/// The middle of the bucket in which this part of the executions has ended; `None` if there is none.
+/// Returns the middle of the bucket of this quantile; `None` without executions.
 fn quantile(durations: &[(u16, u32)], part: f64) -> Option<Duration> {
     let total: u64 = durations.iter().map(|(_, count)| u64::from(*count)).sum();
     let wanted = (total as f64 * part).ceil() as u64;

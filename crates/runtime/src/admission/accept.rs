@@ -60,7 +60,7 @@ pub struct AcceptOptions {
     pub results: Option<Value>,
     /// An initial error: only `onError` and `finally` run, none of the main steps.
     pub fails: Option<ActionError>,
-    /// The events that a replay keeps of the execution that it replays; as many as its origin says.
+    /// The events that a replay keeps of the original execution; their number is in its origin.
     pub kept: Vec<Event>,
 }
 
@@ -294,7 +294,7 @@ impl Runtime {
             taken @ (AcceptOutcome::Duplicate(first) | AcceptOutcome::Mismatch(first)) => {
                 Ok(Acceptance { id: first, accepted: taken, progress: None })
             }
-            // It is none that another node can get.
+            // Unreachable: only gated executions can be accepted elsewhere.
             AcceptOutcome::Elsewhere => Err(Error::Closing),
         }
     }
@@ -430,10 +430,10 @@ impl Runtime {
         }
     }
 
-    /// Reserves memory for the large data of a trigger. Returns false if there is none and the execution may wait for it later.
+    /// Reserves memory for the large data of a trigger. Returns false if it is taken and the execution may wait for it later.
     ///
     /// # Errors
-    /// Returns [`Error::Busy`] if there is none within [`MEMORY_GRACE`] and the execution may not wait.
+    /// Returns [`Error::Busy`] if it is taken for [`MEMORY_GRACE`] and the execution may not wait.
     async fn reserve_for_trigger(&self, memory: &Share, bytes: usize, at_once: bool) -> Result<bool, Error> {
         if self.memory.try_reserve(memory, bytes) {
             return Ok(true);
@@ -461,8 +461,8 @@ impl Runtime {
         is_elsewhere.then(|| trigger_memory(payload, results)).filter(|bytes| *bytes > 0)
     }
 
-    /// Waits for memory for the data of a trigger, as the acceptance of a synchronous execution does, and leaves it free. Returns
-    /// false if there is none.
+    /// Waits for memory for the data of a trigger, as the acceptance of a synchronous execution does, and releases it. Returns
+    /// false if it stays taken.
     pub async fn has_trigger_memory(&self, bytes: usize) -> bool {
         self.reserve_for_trigger(&Share::default(), bytes, true).await.is_ok()
     }

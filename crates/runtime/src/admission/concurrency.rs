@@ -200,7 +200,7 @@ impl RunGuard {
         queued
     }
 
-    /// Moves the execution out of memory. Callers that wait for it go on waiting for its next run.
+    /// Moves the execution out of memory. Callers that wait for it continue to wait for its next run.
     fn park(&mut self, table: &mut ExecutionTable, state: ExecutionState) {
         self.has_ended = true;
         let is_watched = self.run.progress.receiver_count() > 0;

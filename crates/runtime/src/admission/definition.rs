@@ -74,7 +74,7 @@ fn load(source: Arc<Source>, files: &[Arc<Source>], id: &AutomationId) -> Loaded
     })
 }
 
-/// A version of an automation: one that executions run on or ran on, or the one in force.
+/// A version of an automation: the active one, or one that executions use or used.
 #[derive(Clone, Debug)]
 pub struct Version {
     /// The id of the automation.

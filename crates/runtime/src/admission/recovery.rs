@@ -1,4 +1,4 @@
-//! Recovery: executions that are accepted and not in memory are read from the store when their turn comes.
+//! Recovery: accepted executions that are not in memory are read from the store when they are dispatched.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -60,7 +60,7 @@ impl Runtime {
         }
     }
 
-    /// Loads an execution, and tries again with growing pauses if the store could not be read at the moment.
+    /// Loads an execution, and retries with growing pauses if the store cannot be read at the moment.
     async fn load_when_readable(&self, id: ExecutionId, queued: &Queued) -> Result<Option<RunParts>, Error> {
         let mut pauses = PAUSES;
         loop {
@@ -285,8 +285,8 @@ impl Runtime {
                 let running =
                     self.tracker.spawn(self.clone().load_and_run(id, queued, Some(permit), Share::default()));
                 if source != ReplaySource::ThisProcess {
-                    // One after the other: recovered executions ask for their permits in order. One that the store does not let go on
-                    // holds up no others.
+                    // One after the other, so that recovered executions request their permits in order. An execution that the
+                    // store blocks does not delay the others.
                     tokio::select! {
                         _ = running => {}
                         () = self.clock.sleep_for(LOOK_AGAIN) => {}

@@ -88,7 +88,7 @@ impl Runtime {
                         Queued { source: ReplaySource::Suspended, ..Queued::new(wall_offset, since) };
                     table.enqueue(id, queued);
                 } else {
-                    // Only the log tells on which scale the instant is: when it wakes, its timer is set by that.
+                    // Only the log shows if the time is a duration or an instant: its timer is corrected when it wakes.
                     let after = resting.wake_at.map(|at| MonotonicTime::from_wall(at, wall_offset));
                     let wake = Wake { at: resting.wake_at, after };
                     table.suspend(id, Suspended { wake, wall_offset, keeps_permit: false });
@@ -150,7 +150,7 @@ impl Runtime {
         }
     }
 
-    /// Completes when the engine stops and the execution is not in memory, so that it goes on at the next start.
+    /// Completes when the engine stops and the execution is not in memory, so that it resumes at the next start.
     pub(crate) async fn wait_until_left(&self, id: ExecutionId) {
         self.closing.cancelled().await;
         loop {
@@ -165,7 +165,7 @@ impl Runtime {
     }
 
     /// Appends an event to the log of a suspended execution, which stays suspended. An execution that has ended meanwhile
-    /// is left as it is; the note of one that comes into memory is committed with what it does.
+    /// is left unchanged; for one that is being loaded, the event is committed with its next events.
     pub(super) async fn record_suspended(self: Arc<Self>, id: ExecutionId, event: Event) {
         let give_up = self.clock.monotonic_now().after(PATIENCE);
         while self.clock.monotonic_now() < give_up && self.accepting() {

@@ -121,7 +121,7 @@ mod tests {
 
     use super::*;
 
-    /// A reading that tells the time of this machine moved by `by`.
+    /// Builds a reading of this machine's time plus `by`.
     fn reading(by: SignedDuration, round_trip: Duration) -> ServerTime {
         ServerTime { told: wall() + by, received: Instant::now(), round_trip }
     }

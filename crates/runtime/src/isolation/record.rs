@@ -39,7 +39,7 @@ struct Named {
 /// The storage of a crash record.
 enum Medium {
     File(File),
-    /// No record, for a process whose crash nobody will examine.
+    /// No record, for a process whose crash is not examined.
     None,
     /// Memory that outlives the engine, in a test.
     #[cfg(any(test, feature = "simulation"))]

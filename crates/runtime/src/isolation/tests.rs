@@ -252,7 +252,7 @@ fn an_execution_that_awaits_the_network_during_six_crashes_of_another_is_not_stu
     let ids = begin(&stage, &["bystander", "poison"]);
     let statuses = loop {
         let ended = stage.process(async |engine| {
-            // It goes on at once, independently of the other.
+            // It resumes at once, independently of the other.
             stage.called("bystander").await;
             let poison = status(&engine, ids[1]).await;
             stage.release();

@@ -68,7 +68,7 @@ impl StateValue {
 }
 
 impl Runtime {
-    /// Reads a value; `None` if there is none.
+    /// Reads a value; `None` if it does not exist.
     ///
     /// # Errors
     /// Returns an error if the store fails.

@@ -1,5 +1,5 @@
-//! Letters: requests to the node that has an execution or a shard. A letter stays in the store until that node, or the next one that
-//! has the execution or the shard, has answered it. So an answer that a person gave, and that was confirmed, is never lost.
+//! Letters: requests to the node that owns an execution or a shard. A letter stays in the store until that node, or the next owner,
+//! has answered it. So a confirmed answer of a person is never lost.
 
 use std::sync::{Arc, PoisonError};
 use std::time::Duration;
@@ -213,7 +213,7 @@ impl Runtime {
 
     async fn handle(self: &Arc<Self>, id: ExecutionId, letter: &Letter) -> Option<Reply> {
         if !self.admission.has(id) {
-            // It is on its way into the table of this node, or out of it.
+            // It is just moving into the table of this node, or out of it.
             return None;
         }
         let request = serde_json::from_slice(&letter.body);

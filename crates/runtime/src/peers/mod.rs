@@ -1,8 +1,8 @@
 //! The other nodes that share the store: shards, executions that change their owner, and hints between nodes.
 //!
-//! Each unfinished execution is in the table of exactly one node, its owner in the store. A node gets further ones from a dead node,
-//! or because it owns the shard of a gated one. Whatever comes for an execution or a shard of another node goes there as a
-//! letter ([`letters`]). Where a process has its store to itself, all of this does nothing.
+//! Each unfinished execution is in the table of exactly one node, its owner in the store. A node takes over executions from a dead node,
+//! and gated ones of its shards. Requests for an execution or a shard of another node go there as a letter ([`letters`]).
+//! If one process owns the store, all of this does nothing.
 
 mod backlog;
 mod letters;
@@ -61,7 +61,7 @@ pub struct Peers {
 }
 
 impl Runtime {
-    /// Takes shards. Called before executions are recovered, so that those of the shards are among them.
+    /// Takes shards. Called before the recovery, so that it includes the executions of the shards.
     ///
     /// # Errors
     /// The store failed.
@@ -220,9 +220,9 @@ impl Runtime {
         });
     }
 
-    /// Waits until an execution ends or its caller can be answered. If it could be answered before, only its end counts: the node
-    /// that asks has looked for an answer already. Returns false if the execution goes on and is not in the table of this node; the
-    /// node that asks finds out by looking.
+    /// Waits until an execution ends or its caller can be answered. If it could be answered before, only its end counts, since the
+    /// requesting node has already looked for a response. Returns false if the execution has not ended and is not in the table of
+    /// this node; the requesting node then polls.
     async fn decided(&self, id: ExecutionId) -> bool {
         loop {
             let moved = self.admission.moved();
@@ -258,7 +258,7 @@ impl Runtime {
         Ok(self.store.owner(id).await?.filter(|owner| *owner != own))
     }
 
-    /// Asks the node that has an execution to tell when it has ended. Returns false if it has ended.
+    /// Requests a notification from the owner of an execution when it ends. Returns false if it has ended.
     pub(crate) async fn watch_elsewhere(&self, id: ExecutionId) -> bool {
         let Some(own) = self.store.node() else { return true };
         if self.admission.has(id) {
@@ -270,7 +270,7 @@ impl Runtime {
                 true
             }
             Ok(Some(_)) | Err(_) => true,
-            // It has ended, or nobody has its shard at the moment.
+            // It has ended, or no node owns its shard at the moment.
             Ok(None) => {
                 matches!(self.store.execution(id).await, Ok(Some(row)) if !row.status.is_terminal())
             }

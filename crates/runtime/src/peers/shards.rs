@@ -73,7 +73,7 @@ impl Shards {
         self.changed.send_if_modified(|before| std::mem::replace(before, own) != own);
     }
 
-    /// Takes a shard out of those of this node, unless work is going on in it.
+    /// Removes a shard from this node, unless it is in use.
     fn withdraw(&self, shard: Shard) -> Option<ShardSet> {
         let mut state = self.state();
         if state.held.contains_key(&shard) {
@@ -101,7 +101,7 @@ impl Drop for ShardHold {
 }
 
 impl Runtime {
-    /// Keeps the shard of an Automation on this node while a tick, a poll or a subscription call of it goes on. `None` if another
+    /// Keeps the shard of an Automation on this node while a tick, a poll or a subscription call of it runs. `None` if another
     /// node has it.
     #[must_use]
     pub fn hold_shard(self: &Arc<Self>, automation: &AutomationId) -> Option<ShardHold> {

@@ -89,12 +89,12 @@ impl Stage {
         Self { folder, memory: Memory::default(), clock, calls, refusals }
     }
 
-    /// Starts a node with so many slots.
+    /// Starts a node with this number of slots.
     async fn node(&self, slots: usize) -> Arc<Runtime> {
         self.node_by(slots, &self.clock).await
     }
 
-    /// Starts a node with so many slots and this clock.
+    /// Starts a node with this number of slots and this clock.
     async fn node_by(&self, slots: usize, clock: &ManualClock) -> Arc<Runtime> {
         let mut settings = Settings { watch: false, ..Settings::new(self.folder.path()) };
         settings.limits.in_flight = slots;

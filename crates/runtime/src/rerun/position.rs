@@ -17,7 +17,7 @@ pub(super) struct Level<'a> {
     pub(super) kind: Nesting,
 }
 
-/// How a list of steps runs within its step.
+/// The way in which a list of steps runs within its step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Nesting {
     /// The list `steps` of the file.

@@ -73,14 +73,14 @@ impl Run {
         let native = catalog::find_native(&call.action.name).filter(|_| double.is_none());
         let mut started_at = None;
         if effect {
-            // In a parallel branch, only a recorded start tells after a crash that the event may have been sent.
+            // In a parallel branch, only a recorded start shows after a crash that the event may have been sent.
             let sends_beside_others = native == Some(NativeAction::Emit) && !scope.is_trunk();
             let mut durably = sends_beside_others || step.on_interrupt == OnInterrupt::Fail;
             let call_effect = self.action_effect(call);
             // A write of the state is stored together with the end of its step.
             let changes = call_effect == Effect::Write && !matches!(native, Some(NativeAction::State(_)));
             let is_lasting = changes || durably;
-            // An execution whose writes are refused makes no change of which the result could not be stored.
+            // An execution whose writes are refused makes no change, since its result could not be stored.
             durably |= changes && self.runtime.store.outage().is_some();
             started_at = Some(self.begin_effect(call_effect, key, attempt, context, durably).await?);
             if is_lasting {

@@ -162,7 +162,7 @@ impl<'a, T: 'a> Parallel<'a, T> {
     }
 }
 
-/// Completes with the background commit; never if there is none.
+/// Completes with the background commit; never without one.
 async fn commit_done(
     background_commit: &mut Option<(Effect, BoxFuture<'_, Result<(), Exit>>)>,
 ) -> Result<(), Exit> {

@@ -1,6 +1,6 @@
 //! The run of one execution: a walk through its plan over its journal.
 //!
-//! The walk is the same after a crash as the first time: a step that the journal says has ended is not done again, so
+//! The walk is the same after a crash as the first time: a step that has ended according to the journal is not repeated, so
 //! recovery needs no code of its own. A step with an outside effect starts only when every effect before it is
 //! committed; the results of pure steps are part of the next commit, since repeating them changes nothing.
 
@@ -78,7 +78,7 @@ pub(crate) struct Run {
     pub(crate) stretch: AtomicU64,
     /// The memory for the data of its trigger, in bytes; 0 if they are small.
     pub(crate) trigger_memory: usize,
-    /// The memory reserved for its large values: those of the trigger and of its variables.
+    /// The memory reserved for the large values of its trigger and variables.
     pub(crate) memory: Share,
     /// The observation of its isolation, if a crash interrupted it.
     pub(crate) observation: Option<Observation>,
@@ -122,7 +122,7 @@ pub(crate) enum Exit {
     Stop(Value),
     /// `break` ended the loop around the step.
     Break,
-    /// `continue` ended the turn of the loop around the step.
+    /// `continue` ended the iteration of the loop around the step.
     Continue,
     /// A step failed, and nothing has handled the error so far.
     Failed(ActionError),
@@ -130,9 +130,9 @@ pub(crate) enum Exit {
     Expired(u32),
     /// The execution was cancelled.
     Cancelled,
-    /// The engine stops: the execution goes on at its next start.
+    /// The engine stops: the execution resumes at its next start.
     ShuttingDown,
-    /// Nothing but pauses is left: the execution goes on when one of them ends.
+    /// Only waits are left: the execution resumes when one of them ends.
     Suspended,
     /// Acceptance failed or found a duplicate: the run is discarded; it had no side effects.
     NotAccepted,
@@ -140,24 +140,24 @@ pub(crate) enum Exit {
     StoreFailed(Arc<store::Error>),
 }
 
-/// The result of a run: what becomes of the execution when it leaves memory.
+/// The result of a run: the further handling of the execution when it leaves memory.
 pub(crate) enum Disposition {
     /// It has ended, and its end is committed.
     Finished,
-    /// Nothing but pauses is left; it goes on when one of them ends.
+    /// Only waits are left; it resumes when one of them ends.
     Suspended(Suspension),
     /// It was not accepted: the acceptance failed or found a duplicate.
     NotAccepted,
     /// The store has failed: the next start of the daemon finds out how far the execution has come.
     StoreFailed,
-    /// The store has refused a write, and goes on: after this pause the execution repeats what was not recorded, as after a crash.
+    /// The store has refused a write and still runs: after this pause the execution repeats unrecorded work, as after a crash.
     Refused(Duration),
-    /// The daemon is stopping: the execution goes on at its next start.
+    /// The daemon is stopping: the execution resumes at its next start.
     ShuttingDown,
 }
 
 impl Exit {
-    /// The outcome of the steps that it leads out of; `None` for a failure, and if the steps go on later.
+    /// The outcome of the steps that it leaves; `None` for a failure, and if the steps continue later.
     fn leaves(&self) -> Option<StepOutcome> {
         Some(match self {
             Self::Stop(result) => StepOutcome::Jumped { by: Jump::Stop, result: result.clone() },
@@ -208,7 +208,7 @@ impl Run {
                 }
                 Disposition::StoreFailed
             }
-            // The caller is told, and nothing is left of the execution.
+            // The caller gets the error, and the execution leaves no trace.
             Exit::NotAccepted => return Disposition::NotAccepted,
             exit => {
                 tracing::debug!(?exit, "execution parked");
@@ -300,7 +300,7 @@ impl Run {
     }
 
     /// Records an interruption by a restart. It counts if the execution computed when the process died, so that a step that
-    /// crashes the process is given up after some tries.
+    /// crashes the process is given up after some attempts.
     async fn count_restart(&self) -> Result<(), Exit> {
         let (id, isolation) = (self.journal.id(), &self.runtime.isolation);
         if !self.journal.waits_beyond(self.runtime.clock.monotonic_now()) {
@@ -396,7 +396,7 @@ impl Run {
     async fn run_finally(&self, outcome: Outcome, scope: &mut Scope) -> Result<Outcome, Exit> {
         let Some(block) = &self.deployment.automation.finally else { return Ok(outcome) };
         if let Outcome::Cancelled { reason } = &outcome {
-            // After a restart the main steps must not go on, and none of them pauses.
+            // After a restart the main steps must not continue, and their waits are ended.
             if self.journal.cancelling().is_none() {
                 self.abandon(|_| true);
             }
@@ -476,7 +476,7 @@ impl Run {
         }
     }
 
-    /// Completes when the nearest deadline passes; never if there is none.
+    /// Completes when the nearest deadline passes; never without a deadline.
     pub(crate) async fn expiry(&self, context: Option<&Context>) -> Exit {
         let Some(context) = context else { return std::future::pending().await };
         let mut least = Duration::ZERO;

@@ -430,7 +430,7 @@ impl Run {
     }
 }
 
-/// True if a condition on an event has the same result in each turn of the loops around its step.
+/// True if a condition on an event has the same result in each iteration of the loops around its step.
 fn is_same_in_each_turn(condition: &expression::Expression) -> bool {
     const FIXED: [&str; 5] = ["event", "trigger", "inputs", "configVars", "automation"];
     condition

@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 use super::pauses::Taken;
 use super::{Journal, State};
 
-/// A signal on its way to a waiting step.
+/// A signal for a waiting step that has not received it yet.
 #[derive(Clone, Debug)]
 pub(crate) struct Delivery {
     pub(crate) signal: Signal,
@@ -29,8 +29,8 @@ impl From<Signal> for Delivery {
 pub(super) struct AcceptedEvents {
     /// For each name of an event a key in the order of retained events: no event up to it can end a later wait.
     pub(super) passed: HashMap<String, String>,
-    /// The ids of the events after it that ended a wait, each with the number of that wait: signals had ended so many waits of the
-    /// execution, this one included. The stored form has no numbers, and 0 is read: all later waits begin after a snapshot.
+    /// The ids of the later events that ended a wait, each with the number of waits of the execution that signals had ended by
+    /// then. The stored form has no numbers, and 0 is read: all later waits begin after a snapshot.
     #[serde(with = "stored_ids")]
     ids: HashMap<String, u64>,
 }

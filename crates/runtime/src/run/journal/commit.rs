@@ -70,8 +70,8 @@ fn ends_a_try(event: &Event) -> bool {
 }
 
 impl InFlightCommit {
-    /// Sends an append again after a delay that grows, since nothing that depends on the recorded effects may go on before they
-    /// are stored. Returns false if the write has failed: the engine stops, or the store has refused it for long and the
+    /// Retries an append with a growing delay, since nothing that depends on the recorded effects may run before they are
+    /// stored. Returns false if the write has failed: the engine stops, or the store has refused it for long and the
     /// execution can be repeated instead, so that it leaves memory. If the engine stops with changes that are not stored, they
     /// are repeated at its next start.
     fn is_sent_again(&mut self, journal: &Journal, error: &store::Error) -> bool {
@@ -95,10 +95,10 @@ impl InFlightCommit {
 }
 
 impl Journal {
-    /// Completes when a call with this effect may begin: the execution is accepted and, before a read, the results of all
-    /// changes are committed; before a change those of reads too, since it may depend on them.
+    /// Completes when a call with this effect may start: the execution is accepted and, before a read, the results of all
+    /// changes are committed; before a change the results of reads too, since it may depend on them.
     ///
-    /// Reads in a row share a commit: a crash repeats those that are not committed, which has no effect. Their results are
+    /// Consecutive reads share a commit: a crash repeats uncommitted reads, which has no effect. Their results are
     /// committed in the background at most [`MOMENT`] after the first, while a later call waits for its response.
     pub(crate) async fn before_effect(&self, effect: Effect) -> Result<(), Exit> {
         if self.unaccepted.load(Ordering::Relaxed) {
@@ -148,7 +148,7 @@ impl Journal {
         if self.state().committed < recorded { self.commit().await } else { Ok(()) }
     }
 
-    /// Commits the results of a branch that has ended while others go on, which may take long. `most` is its strongest effect.
+    /// Commits the results of an ended branch while others run, which may take long. `most` is its strongest effect.
     pub(crate) async fn commit_beside(&self, most: Effect) -> Result<(), Exit> {
         if most != Effect::Write {
             // Reads may be repeated: waiting a moment lets other branches share the commit.
@@ -192,7 +192,7 @@ impl Journal {
 }
 
 impl CommitState {
-    /// The position of a log with so many stored events.
+    /// The position of a log with this number of stored events.
     pub(super) fn after(events: u32) -> Self {
         Self { next: events, acceptance: None, in_flight: None }
     }
@@ -272,7 +272,7 @@ impl CommitState {
         });
     }
 
-    /// The number of stored events, with those of the write in flight excluded.
+    /// The number of stored events, without the write in flight.
     pub(super) fn next(&self) -> u32 {
         self.next
     }

@@ -64,17 +64,17 @@ pub(crate) struct Journal {
     accepted_at: MonotonicTime,
     /// True if the order in which steps ended is kept, since one has an `undo`.
     keeps_order: bool,
-    /// True if the outcomes of ended steps are kept: after a restart, or if a list or the whole execution may be tried again.
+    /// True if the outcomes of ended steps are kept: after a restart, or if a list or the whole execution may be retried.
     /// Otherwise only the scope keeps results, which saves memory in long loops.
     keeps_outcomes: bool,
     redactor: Redactor,
-    /// The exporter of its traces and logs; `None` if nobody collects them.
+    /// The exporter of its traces and logs; `None` without a collector.
     observed: Option<Observed>,
     /// True if the execution has read a secret, so that its events have to be redacted.
     reads_secrets: AtomicBool,
     /// True while nothing of the execution is in the store.
     unaccepted: AtomicBool,
-    /// The result of the acceptance, for those that must not wait for later writes.
+    /// The result of the acceptance, for callers that must not wait for later writes.
     verdict: SetOnce<AcceptResult>,
     /// True once the end of a step or a try is committed after a crash.
     passed: AtomicBool,
@@ -136,7 +136,7 @@ struct State {
     /// The strongest effect of the calls that have ended since the last commit began.
     ended_calls: Effect,
     response: Option<HttpResponse>,
-    /// The final error, once the closing steps have begun.
+    /// The final error, once the finally steps have started.
     closing: Option<ActionError>,
     /// The reason of the cancellation, once it is recorded.
     cancelling: Option<String>,
@@ -552,7 +552,7 @@ impl State {
         }
     }
 
-    /// Forgets the tries of a step. Most steps have none, and the check for an empty map is cheaper than a look-up.
+    /// Forgets the attempts of a step. Most steps have none, and the check for an empty map is cheaper than a look-up.
     fn forget_attempts(&mut self, step: &str) {
         if !self.tries.is_empty() {
             self.tries.remove(step);

@@ -88,7 +88,7 @@ impl Journal {
     }
 }
 
-/// The events with which the execution was accepted: *started*, and those that a replay keeps of another execution.
+/// The events with which the execution was accepted: *started*, and the events that a replay keeps of another execution.
 fn accepted_events(events: &[Event]) -> usize {
     match events.first() {
         Some(Event::Started { origin, .. }) => (1 + origin.kept_events() as usize).min(events.len()),

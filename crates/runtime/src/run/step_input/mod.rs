@@ -46,7 +46,7 @@ pub struct DerivedInput {
 /// A source of values that can no longer be read, or whose value may be another one by now.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum MissingSource {
-    /// The step has not begun, or its condition was false.
+    /// The step has not started, or its condition was false.
     NotStarted,
     /// The definition is not in the store, or this version of Cogwork cannot load it.
     Definition,
