@@ -268,7 +268,7 @@ impl ExpectationCheck<'_> {
         }
     }
 
-    /// Matches expected calls with actual calls and reports the rest of both.
+    /// Matches expected calls with actual calls and reports the unmatched ones of both.
     fn all_calls(&mut self, span: Span, calls: &[model::test_suite::CallExpect]) {
         let mut left: Vec<&Call> = self.trace.call_log.calls.iter().collect();
         for expected in calls {

@@ -26,7 +26,7 @@ const CONNECTION_HEADERS: [&str; 8] = [
     "user-agent",
 ];
 
-/// How much of the recorded outcome a test expects.
+/// The part of the recorded outcome that a test expects.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize, utoipa::ToSchema)]
 #[serde(rename_all = "camelCase")]
 #[schema(as = TestStrictness)]
