@@ -30,7 +30,7 @@ Usage: bench [--only NAME]... [--connections N] [--executions N] [--quick | --se
 pub(crate) const SERVE_CODE: &str = "--serve-code";
 /// The default duration of one measurement.
 const SECONDS: f64 = 3.0;
-/// The longest that one may be asked to take.
+/// The longest duration that is accepted.
 const MOST_SECONDS: f64 = 3600.0;
 
 /// The command of the program.
@@ -55,9 +55,9 @@ pub(crate) struct Options {
     pub(crate) quick: bool,
     /// Other engines to compare with.
     pub(crate) peers: Vec<Peer>,
-    /// Where the figures go as JSON.
+    /// The file of the figures as JSON.
     pub(crate) json: Option<PathBuf>,
-    /// How many executions large stores have.
+    /// The number of executions of large stores.
     pub(crate) executions: Option<u64>,
     only: Vec<String>,
     connections: Option<usize>,
@@ -72,7 +72,7 @@ impl Options {
         }
     }
 
-    /// True if measurements with so many concurrent requests are selected.
+    /// True if measurements with this many concurrent requests are selected.
     pub(crate) fn wants_connections(&self, connections: usize) -> bool {
         self.connections.is_none_or(|wanted| wanted == connections)
     }

@@ -52,7 +52,7 @@ pub(crate) enum Unit {
 pub(crate) enum Target {
     /// At least this share of its baseline.
     Ratio(f64),
-    /// At most so many times its baseline.
+    /// At most this many times its baseline.
     RatioAtMost(f64),
     /// At most this, in the figure's unit.
     AtMost(f64),

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-/// Each doubling of a time has so many buckets: a percentile is at most one part in so many too high.
+/// The buckets of each doubling of a time: a percentile is at most one part in this many too high.
 const STEPS: u64 = 64;
 /// Buckets for every `u64`.
 const BUCKETS: usize = (64 - STEPS.trailing_zeros() as usize + 1) * STEPS as usize;
@@ -48,7 +48,7 @@ impl Histogram {
         self.count += other.count;
     }
 
-    /// How many were counted.
+    /// The number of counted times.
     pub(crate) fn count(&self) -> u64 {
         self.count
     }

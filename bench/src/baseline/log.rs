@@ -1,4 +1,4 @@
-//! A table that rows are appended to, each on disk before its writer hears of it: one thread writes whatever waits as
+//! A table that rows are appended to, each on disk before its writer is answered: one thread writes all waiting rows as
 //! one transaction.
 
 use std::path::Path;

@@ -5,18 +5,18 @@ const MOST_HEAD: usize = 16 << 10;
 /// The most bytes of a body.
 const MOST_BODY: usize = 1 << 20;
 
-/// Where the parts of an answer that has come whole are in the bytes.
+/// The positions of the parts of a complete answer in its bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Layout {
     pub(super) status: u16,
-    /// Where the head ends, its blank line included: the body begins there.
+    /// The end of the head with its blank line, which is the beginning of the body.
     pub(super) head: usize,
-    /// Where the body ends.
+    /// The end of the body.
     pub(super) end: usize,
 }
 
 /// The layout of the answer at the beginning of `bytes`; `None` if more has to come. `bodiless` says that the request
-/// was one whose answer has no body whatever its length says.
+/// was one whose answer has no body, independent of its length header.
 pub(super) fn parse(bytes: &[u8], bodiless: bool) -> Result<Option<Layout>, String> {
     let Some(head) = head_end(bytes) else {
         let long = bytes.len() > MOST_HEAD;

@@ -18,7 +18,7 @@ pub(crate) struct Connection {
     stream: TcpStream,
     address: SocketAddr,
     buffer: Vec<u8>,
-    /// How much at the beginning of the buffer belongs to the last answer.
+    /// The number of bytes at the beginning of the buffer that belong to the last answer.
     used: usize,
 }
 
@@ -67,7 +67,7 @@ impl Connection {
         Ok(Self { stream, address, buffer: Vec::with_capacity(BUFFER), used: 0 })
     }
 
-    /// Sends the bytes of a request whose answer nobody reads.
+    /// Sends the bytes of a request whose answer is not read.
     pub(crate) async fn send(&mut self, request: &[u8]) -> Result<(), Error> {
         self.stream.write_all(request).await.map_err(Error::io(self.address))
     }

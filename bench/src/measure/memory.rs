@@ -12,16 +12,16 @@ use crate::statistics::median;
 
 /// Executions a second: 100,000 a minute.
 const RATE: f64 = 100_000.0 / 60.0;
-/// How long the load stays, and how long where it has to be quick.
+/// The duration of the load, and the one of the quick form.
 const TIME: Duration = Duration::from_secs(600);
 const QUICK: Duration = Duration::from_secs(20);
-/// Over how many connections it comes.
+/// The number of its connections.
 const CONNECTIONS: usize = 32;
-/// How often memory is looked at.
+/// The interval between two reads of the memory.
 const LOOK: Duration = Duration::from_secs(1);
 /// Beginning and end are compared: of ten minutes the first and the last.
 const PARTS: usize = 10;
-/// How many times the memory of the beginning that of the end may be: what an allocator keeps comes and goes by more
+/// The largest multiple of the first part's memory in the last part: what an allocator keeps varies by more
 /// than a few parts in a hundred.
 const MOST: f64 = 1.1;
 /// The share of the requested executions that must be accepted, or the load was too small.

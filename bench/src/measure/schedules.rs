@@ -16,19 +16,19 @@ use crate::project::{self, Project, numbered_id};
 use crate::report::{Report, Row, Target, Unit};
 use crate::statistics::median;
 
-/// How many there are, and how many where it has to be quick.
+/// The number of schedules, and the one of the quick form.
 const SCHEDULES: usize = 10_000;
 const QUICK: usize = 1000;
-/// How many instants are looked at, and how far they lie apart.
+/// The number of measured instants, and the distance between them.
 const INSTANTS: usize = 3;
 const DISTANCE: Duration = Duration::from_secs(10);
-/// How much of the distance has to be left when the daemon is ready, so that the first instant finds it at rest.
+/// The least remaining part of the distance when the daemon is ready, so that it is idle at the first instant.
 const REST: Duration = Duration::from_secs(3);
 /// The schedules with a request each.
 const CALLS: usize = 1000;
 /// The milliseconds after the instant at which half of their requests, and 99 of 100, have arrived at most.
 const ARRIVAL_MS: [(f64, &str, f64); 2] = [(0.5, "median", 40.0), (0.99, "99th percentile", 80.0)];
-/// How many of them are read at one time.
+/// The number of them on a page.
 const PAGE: u32 = 1000;
 /// The milliseconds that an instant may be late, as the manual promises.
 const MOST_MS: f64 = 1000.0;

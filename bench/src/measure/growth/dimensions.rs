@@ -24,7 +24,7 @@ pub(super) struct Dimension {
 /// A load, and what its size means.
 #[derive(Clone, Copy)]
 pub(super) enum Load {
-    /// The daemon starts over so many automations.
+    /// The daemon restarts over this many automations.
     Automations,
     /// So many requests for a synchronous webhook whose steps a function writes for the size.
     Requests(usize, fn(usize) -> String),
@@ -37,15 +37,15 @@ pub(super) enum Load {
     CodeTexts(usize),
     /// So many events, each for one of as many waiting executions as the size.
     WaitingExecutions(usize),
-    /// One execution of as many turns as the size, each of which waits for an event.
+    /// One execution of this many iterations, each of which waits for an event.
     PausingTurns,
     /// So many events, each for the one execution of its automation that waits, with as many automations as the size.
     WaitingDefinitions(usize),
-    /// As many events as the size, which nobody waits for.
+    /// This many events, for which no execution waits.
     Events,
     /// So many polls of a list with as many known items as the size.
     KnownItems(usize),
-    /// A request over each of as many connections as the size, all of which stay open.
+    /// A request over each of this many connections, all of which stay open.
     OpenConnections,
     /// A call over each of as many connections of the project as the size, each with a secret of its own.
     ProjectConnections,

@@ -19,7 +19,7 @@ use crate::project::numbered_id;
 const BODY: &[u8] = br#"{"quantity": 1, "n": 0}"#;
 /// Limit for waiting until the daemon has reached an expected state.
 const PATIENCE: Duration = Duration::from_secs(120);
-/// The time without work after which a daemon is at rest.
+/// The time without work after which a daemon is idle.
 const REST: Duration = Duration::from_millis(300);
 /// Interval at which the state is read meanwhile.
 const LOOK: Duration = Duration::from_millis(1);
@@ -151,7 +151,7 @@ impl<'daemon> Run<'daemon> {
         }
     }
 
-    /// Opens both connections anew: the daemon closes one that was idle while a large load was prepared.
+    /// Opens both connections again: the daemon closes one that was idle while a large load was prepared.
     async fn reconnect(&mut self) -> Result<(), Error> {
         self.connection = Connection::open(self.daemon.hooks()).await?;
         self.admin = Connection::open(self.daemon.admin()).await?;
@@ -228,7 +228,7 @@ impl<'daemon> Run<'daemon> {
         ask(&mut self.admin, &bytes).await
     }
 
-    /// Waits until at most so many executions are in the history.
+    /// Waits until at most this many executions are in the history.
     async fn finished_at_most(&self, count: u32) -> Result<(), Error> {
         let until = Instant::now() + PATIENCE;
         let page = Page { before: None, limit: count + 1 };
@@ -247,7 +247,7 @@ impl<'daemon> Run<'daemon> {
         Ok(())
     }
 
-    /// Sends so many requests, one after another.
+    /// Sends this many requests, one after another.
     async fn post(&mut self, count: usize, body: &[u8]) -> Result<(), Error> {
         let bytes = request("POST", &self.path, body);
         for _ in 0..count {
@@ -256,7 +256,7 @@ impl<'daemon> Run<'daemon> {
         Ok(())
     }
 
-    /// Sends so many requests with their numbers.
+    /// Sends this many requests with their numbers.
     async fn post_numbers(&mut self, count: usize) -> Result<(), Error> {
         for number in 0..count {
             self.post(1, format!("{{\"n\": {number}}}").as_bytes()).await?;
@@ -270,7 +270,7 @@ impl<'daemon> Run<'daemon> {
         self.command("events", body.as_bytes()).await
     }
 
-    /// Waits until exactly so many executions are suspended and no other is left.
+    /// Waits until exactly this many executions are suspended and no other is left.
     async fn suspended(&self, count: usize) -> Result<(), Error> {
         let until = Instant::now() + PATIENCE;
         while self.daemon.suspended().await? != count {
@@ -283,7 +283,7 @@ impl<'daemon> Run<'daemon> {
     }
 }
 
-/// Waits until so many subscriptions have arrived at the server.
+/// Waits until this many subscriptions have arrived at the server.
 async fn subscribed(server: &Server, count: usize) -> Result<(), Error> {
     let until = Instant::now() + PATIENCE;
     while server.arrivals().len() < count {
