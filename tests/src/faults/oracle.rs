@@ -1,4 +1,4 @@
-//! Decides whether a promise was broken, from the outside alone: from what senders were told, and from what the sink of
+//! Decides whether a promise was broken, from the outside alone: from the senders' answers, and from the requests that the sink of
 //! effects received. It never asks the daemon.
 //!
 //! The work it judges: an asynchronous webhook whose execution posts to `/first`, to `/turn/0` and `/turn/1`, and to
@@ -45,7 +45,7 @@ struct Seen {
 #[derive(Debug)]
 struct Number {
     sent: Sent,
-    /// In which life of the daemon the sender was told that it is accepted, or done.
+    /// The life of the daemon in which the sender's request was answered as accepted, or done.
     answered: Option<u32>,
     named: Option<String>,
     seen: Option<Seen>,
@@ -70,16 +70,16 @@ impl Number {
     }
 }
 
-/// All that was sent and received, and what was wrong with it.
+/// All sent and received requests, and the violations.
 #[derive(Debug, Default)]
 pub struct Oracle {
-    /// How often the daemon was started.
+    /// The number of starts of the daemon.
     life: u32,
     numbers: BTreeMap<u64, Number>,
     ticks: Ticks,
     acknowledged: u64,
     repeated: u64,
-    /// How many effects may come again without a crash: their tries are made to fail.
+    /// The number of permitted repetitions of effects without a crash: their attempts are made to fail.
     excused: u32,
     /// The effects that a frozen daemon may have been about to send.
     about_to_send: BTreeSet<u64>,
@@ -96,19 +96,19 @@ impl Oracle {
         self.life += 1;
     }
 
-    /// From now on so many effects may come again without a crash.
+    /// From now on this many effects may be repeated without a crash.
     pub fn excuse_repeats(&mut self, most: u32) {
         self.excused = most;
     }
 
-    /// A daemon that was declared dead while it was frozen goes on: it may still send this many requests that it was about to write when
+    /// A daemon that was declared dead while it was frozen runs again: it may still send this many requests that it was about to write when
     /// it froze, with the same keys, of these numbers.
     pub fn thawed(&mut self, numbers: &[u64], most: u32) {
         self.about_to_send = numbers.iter().copied().collect();
         self.late_ones = most;
     }
 
-    /// How many requests of daemons that were declared dead came late, as they may.
+    /// The number of late requests of daemons that were declared dead, which are permitted.
     pub fn late(&self) -> u32 {
         self.late
     }
@@ -118,7 +118,7 @@ impl Oracle {
         self.numbers.insert(number, Number { sent, answered: None, named: None, seen: None });
     }
 
-    /// A sender was told that its request is accepted and goes on, though it had asked for its result.
+    /// A sender's request was answered as accepted and running, though it had asked for its result.
     pub fn goes_on(&mut self, number: u64, execution: String) {
         let Some(entry) = self.numbers.get_mut(&number) else { return };
         let was_open = entry.open();
@@ -127,7 +127,7 @@ impl Oracle {
         self.count(was_open, is_open);
     }
 
-    /// A sender was told that its request is accepted, or done.
+    /// A sender's request was answered as accepted, or done.
     pub fn answered(&mut self, number: u64, execution: Option<String>) {
         let life = self.life;
         let Some(entry) = self.numbers.get_mut(&number) else { return };
@@ -229,12 +229,12 @@ impl Oracle {
         self.blame(wrong);
     }
 
-    /// How many were accepted or have begun and have not come to their end.
+    /// The number of executions that were accepted or have begun, and have not ended.
     pub fn open(&self) -> usize {
         self.open
     }
 
-    /// Which were accepted or have begun and have not come to their end.
+    /// The executions that were accepted or have begun, and have not ended.
     pub fn open_numbers(&self) -> Vec<u64> {
         self.numbers.iter().filter(|(_, number)| number.open()).map(|(number, _)| *number).collect()
     }
@@ -244,12 +244,12 @@ impl Oracle {
         numbers.iter().all(|number| self.numbers.get(number).is_some_and(Number::ended))
     }
 
-    /// How many requests were answered as accepted, or done.
+    /// The number of requests that were answered as accepted, or done.
     pub fn acknowledged(&self) -> u64 {
         self.acknowledged
     }
 
-    /// How many effects came again after a crash, as they may.
+    /// The number of effects that were repeated after a crash, which is permitted.
     pub fn repeated(&self) -> u64 {
         self.repeated
     }

@@ -49,7 +49,7 @@ impl Cluster {
         }
     }
 
-    /// Runs SQL, in which `@` stands for the schema of the store. Returns what it prints.
+    /// Runs SQL, in which `@` stands for the schema of the store. Returns the output.
     pub(crate) fn sql(&self, sql: &str) -> String {
         self.server.run(&sql.replace('@', &self.schema))
     }

@@ -29,7 +29,7 @@ fn processes() -> impl Iterator<Item = Process> {
     entries.filter_map(|entry| process(entry.file_name().to_str()?.parse().ok()?))
 }
 
-/// Looks again and again until there is what is looked for.
+/// Repeats the check until it finds something.
 async fn until<T>(what: &str, look: impl Fn() -> Option<T>) -> T {
     let looking = async {
         loop {

@@ -1,5 +1,5 @@
-//! Three of four daemons on one database fail at once: one is killed, one frozen, one cut off from the database. The fourth goes on
-//! with all that they had, and those that come back find that they were declared dead.
+//! Three of four daemons on one database fail at once: one is killed, one frozen, one cut off from the database. The fourth continues
+//! all their executions, and those that return find that they were declared dead.
 
 use std::time::Duration;
 
@@ -16,10 +16,10 @@ const CUT_OFF: usize = 2;
 const FROZEN: usize = 3;
 /// Up to how many effects after enough progress they fail.
 const MOST_MORE: usize = 60;
-/// How many requests the one that was frozen may send afterwards: those that were between the last check and the write when it froze, a
-/// thread of it each.
+/// The most requests that the frozen one may send afterwards: those between the last check and the write when it froze, one
+/// for each of its threads.
 const MOST_LATE: u32 = 2;
-/// How long it may take until what they had has come to its end: they count as dead after ten seconds.
+/// The time limit for the end of their executions: they count as dead after ten seconds.
 const TAKEN_OVER: Duration = Duration::from_secs(45);
 
 pub(super) async fn run(effort: Effort) -> Result<Verdict, Error> {

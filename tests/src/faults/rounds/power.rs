@@ -29,7 +29,7 @@ async fn rounds(name: &'static str, effort: Effort, settings: &str) -> Result<Ve
     let path = disk.path();
     let parts = Parts { ticks: true, within: Some(&path), settings, ..Parts::default() };
     let mut rig = Rig::new(name, effort.seed, parts).await?;
-    // The author's files are not what is tested.
+    // The author's files are not tested here.
     disk.sync().await?;
     rig.start().await?;
     rig.load();
@@ -38,7 +38,7 @@ async fn rounds(name: &'static str, effort: Effort, settings: &str) -> Result<Ve
         rig.some_more(MOST_MORE).await;
         // The processors lose their power as well. It is more than a nicety: a sync that is under way while this file system
         // is shut down may come back without an error though the file is as long as before (seen with a program that
-        // does nothing but append and sync, 7 times in 150 on a busy machine), and nobody may hear of that.
+        // does nothing but append and sync, 7 times in 150 on a busy machine), and the daemon must not use that result.
         rig.freeze()?;
         disk.cut_power().await?;
         rig.kill().await?;

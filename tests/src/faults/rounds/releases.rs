@@ -1,4 +1,4 @@
-//! A later release migrates the tables under the load of this one, which goes on as long as they allow it.
+//! A later release migrates the tables under the load of this one, which runs as long as they allow it.
 
 use super::super::rig::{END_WITHIN, PROGRESS, Parts, Rig};
 use super::super::{Effort, Error, Verdict};
@@ -17,7 +17,7 @@ const EXPAND: &str = "BEGIN; \
     INSERT INTO refinery_schema_history (version, name, applied_on, checksum) \
       SELECT max(version) + 1, 'later', max(applied_on), '0' FROM refinery_schema_history; \
     COMMIT";
-/// How a daemon says that the tables are those of a later release.
+/// A daemon's message for tables of a later release.
 const TOO_OLD: &str = "use the release that wrote it, or a later one";
 
 pub(super) async fn run(effort: Effort) -> Result<Verdict, Error> {

@@ -9,7 +9,7 @@ use super::super::{Effort, Error, Verdict};
 
 /// More calls of a kind than one execution makes in one thread.
 const MOST_CALLS: u32 = 400;
-/// How often it is looked whether an execution has ended.
+/// The interval between two checks of an execution's end.
 const LOOK: Duration = Duration::from_millis(10);
 
 pub(super) async fn run(name: &'static str, calls: &[&str], effort: Effort) -> Result<Verdict, Error> {

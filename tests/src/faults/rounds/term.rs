@@ -1,9 +1,9 @@
-//! SIGTERM under load: what runs comes to the end of its step, the rest goes on at the next start.
+//! SIGTERM under load: running executions come to the end of their step, and continue at the next start.
 
 use super::super::rig::{PROGRESS, Parts, Rig};
 use super::super::{Effort, Error, Verdict};
 
-/// Up to how many effects after enough progress the daemon is asked to stop.
+/// The most effects, after enough progress, before the daemon is stopped.
 const MOST_MORE: usize = 120;
 
 pub(super) async fn run(effort: Effort) -> Result<Verdict, Error> {

@@ -1,4 +1,4 @@
-//! Outgoing calls and the admin API: the rows that tests elsewhere try.
+//! Outgoing calls and the admin API: the rows that tests elsewhere check.
 
 use super::{Tried, elsewhere};
 

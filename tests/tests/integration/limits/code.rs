@@ -1,4 +1,4 @@
-//! Files and code: the rows that tests elsewhere try.
+//! Files and code: the rows that tests elsewhere check.
 
 use super::{Tried, elsewhere};
 

@@ -1,4 +1,4 @@
-//! Executions: the rows that tests elsewhere try.
+//! Executions: the rows that tests elsewhere check.
 
 use super::{Tried, elsewhere};
 

@@ -1,4 +1,4 @@
-//! Expressions and tests: the rows that tests elsewhere try.
+//! Expressions and tests: the rows that tests elsewhere check.
 
 use super::{Tried, elsewhere};
 

@@ -1,4 +1,4 @@
-//! Outages, clean-ups and the limits of what is asked seldom: the rows that tests elsewhere try.
+//! Outages, clean-ups and the limits of rare requests: the rows that tests elsewhere check.
 
 use super::{Tried, elsewhere};
 

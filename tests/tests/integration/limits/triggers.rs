@@ -1,4 +1,4 @@
-//! Webhooks, schedules and polls: the rows that tests elsewhere try.
+//! Webhooks, schedules and polls: the rows that tests elsewhere check.
 
 use super::{Tried, elsewhere};
 
