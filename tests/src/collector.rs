@@ -1,7 +1,7 @@
 //! A collector of OpenTelemetry: takes traces and logs by OTLP, over HTTP and gRPC, and keeps them.
 //!
-//! The messages are those of the protocol's own definitions, so this collector cannot read a message that a real one could not
-//! read either.
+//! The messages are those of the protocol's own definitions, so this collector reads the messages that
+//! a real one can read, and no others.
 
 use std::collections::BTreeMap;
 use std::io;
