@@ -430,7 +430,7 @@ impl ExpectationCheck<'_> {
         let (Some(cassette), Some(name)) = (&self.trace.cassette, &self.case.cassette) else { return };
         for UnmatchedRequest { line, differences } in cassette.unmatched_requests() {
             let help = match differences.as_slice() {
-                [] => "if it is right, record it anew with `cogwork test --record`".to_owned(),
+                [] => "if it is right, record it again with `cogwork test --record`".to_owned(),
                 some => format!("the nearest that is recorded differs: {}", some.join("; ")),
             };
             self.found.push(
@@ -451,7 +451,7 @@ impl ExpectationCheck<'_> {
                     name.span,
                 )
                 .label("recorded and not sent")
-                .help("if that is right, record it anew with `cogwork test --record`"),
+                .help("if that is right, record it again with `cogwork test --record`"),
             );
         }
     }
