@@ -398,7 +398,7 @@ impl Tick {
             }
             if busy {
                 ingress.runtime.rejections.count(Some(&automation.id), "overlap");
-                tracing::info!(automation = %automation.id, %instant, "passed over: the last execution still runs");
+                tracing::info!(automation = %automation.id, %instant, "an instant of its schedule is skipped: the last execution still runs");
                 continue;
             }
             let payload = Payload::Schedule {

@@ -343,7 +343,7 @@ impl Ingress {
         match sent {
             AcceptOutcome::Duplicate(first) => {
                 self.count_rejection(Some(route), "duplicate");
-                tracing::debug!(automation = %route.deployment.automation.id, execution = %first, "the same was sent before");
+                tracing::debug!(automation = %route.deployment.automation.id, execution = %first, "the request was accepted before");
                 let answer = match self.stored_code_response(webhook, first).await.ok().flatten() {
                     Some(decided) => decided,
                     None => self.response_for(webhook, first, None).await,

@@ -91,7 +91,7 @@ pub struct ListenView {
 #[derive(Debug, thiserror::Error)]
 pub enum ListenError {
     /// There was no session.
-    #[error("nobody has listened for `{0}`")]
+    #[error("`{0}` has had no listener")]
     NotListening(AutomationId),
     /// The store failed.
     #[error(transparent)]
@@ -400,7 +400,7 @@ impl Ingress {
 }
 
 fn unavailable(error: &store::Error) -> Rejection {
-    tracing::warn!(%error, "it is not known whether somebody listens at a test address");
+    tracing::warn!(%error, "it is not known whether a test address has a listener");
     Rejection::unavailable("the database does not answer; try again", Duration::from_secs(1))
 }
 
