@@ -93,7 +93,7 @@ impl Engine {
             runtime.join_peers().await?;
             let unfinished = runtime.recover_unfinished().await?;
             if unfinished > 0 {
-                tracing::info!(unfinished, "executions go on where they stopped");
+                tracing::info!(unfinished, "executions continue where they stopped");
             }
             self.ingress.start_tasks();
             runtime.tracker.spawn(self.clone().follow_addresses());
@@ -136,7 +136,7 @@ impl Engine {
     pub async fn shutdown(&self, grace: Duration) {
         let runtime = &self.runtime;
         runtime.closing.cancel();
-        tracing::debug!("from now on nothing begins");
+        tracing::debug!("shutting down: no step starts any more");
         runtime.tracker.close();
         tokio::select! {
             () = runtime.tracker.wait() => {}

@@ -105,7 +105,7 @@ async fn apply_rules(runtime: &Runtime) {
     }
     if deleted > 0 {
         runtime.forget_stored_definitions();
-        tracing::info!(executions = deleted, "cleared away executions that are kept no longer");
+        tracing::info!(executions = deleted, "deleted executions whose retention has ended");
     }
     let ago = |age| now.checked_sub(age).unwrap_or(Timestamp::MIN);
     for old in [Old::Keys(ago(KEY_RETENTION)), Old::State(ago(EXPIRED_RETENTION)), Old::Sendings(now)] {
@@ -223,11 +223,11 @@ impl RoomMaker {
             tracing::warn!(
                 executions = deleted,
                 is_enough = capacity == Capacity::Ample,
-                "deleted the oldest executions, since the store's size runs out"
+                "deleted the oldest executions, since the store is almost full"
             );
         } else if is_stuck && !self.is_stuck {
             tracing::warn!(
-                "the store's size runs out, and what has ended does not fill it; raise `limits.storeSize`. New executions are \
+                "the store is almost full, but not with ended executions; raise `limits.storeSize`. New executions are \
                  refused while less than a twentieth of it is left"
             );
         }
