@@ -72,7 +72,7 @@ impl StoreLock {
                 Ok(true) => return Self { _local: local, shared: Some((store.clone(), name)) },
                 Ok(false) | Err(store::Error::Unreachable { .. }) if clock.monotonic_now() < give_up => {}
                 Ok(false) | Err(_) => {
-                    tracing::warn!(name, "a lock that another daemon has is not waited for any longer");
+                    tracing::warn!(name, "gave up waiting for a lock that another daemon holds");
                     return Self { _local: local, shared: None };
                 }
             }

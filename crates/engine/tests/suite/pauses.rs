@@ -70,7 +70,7 @@ async fn a_wait_until_a_past_instant_returns_at_once_and_an_invalid_one_fails() 
     assert_eq!(outcome_of(&manual("  - wait: {until: \"'2020-01-01T00:00:00Z'\"}\n")).await, "null");
     assert_eq!(outcome_of(&manual("  - wait: {until: '17'}\n")).await, "null", "seconds since 1970");
     let wrong = outcome_of(&manual("  - set: {d: tomorrow}\n  - wait: {until: vars.d}\n")).await;
-    assert!(wrong.starts_with("failed: until: `tomorrow` is no instant"), "{wrong}");
+    assert!(wrong.starts_with("failed: until: `tomorrow` is not an instant"), "{wrong}");
     let wrong = outcome_of(&manual("  - set: {d: soon}\n  - wait: \"${{ vars.d }}\"\n")).await;
     assert!(wrong.starts_with("failed: wait:"), "{wrong}");
 }

@@ -71,7 +71,7 @@ impl Runtime {
             match loaded {
                 Err(Error::Store(error)) if error.may_pass() && self.accepting() => {
                     if pauses.is_fresh() {
-                        tracing::warn!(%id, %error, "an accepted execution cannot be read back now; it is tried again");
+                        tracing::warn!(%id, %error, "an accepted execution cannot be read back now; the read is retried");
                     }
                 }
                 loaded => return loaded,

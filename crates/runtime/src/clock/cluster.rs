@@ -74,7 +74,7 @@ impl ClusterClock {
         if !self.0.is_machine_wrong.swap(is_wrong, Ordering::Relaxed) && is_wrong {
             let by = by.round(Unit::Second).unwrap_or(by);
             tracing::warn!(
-                "the clock of this machine differs from that of the database by {by:#}; the daemon goes by that of the database"
+                "the clock of this machine differs from that of the database by {by:#}; the daemon uses that of the database"
             );
         }
     }

@@ -113,7 +113,7 @@ impl Runtime {
             let runtime = self.clone();
             self.tracker.spawn(async move {
                 if let Err(error) = runtime.cancel(id, &reason).await {
-                    tracing::warn!(%id, %error, "an execution that goes on at another daemon could not be cancelled");
+                    tracing::warn!(%id, %error, "an execution that continues at another daemon could not be cancelled");
                 }
             });
         }

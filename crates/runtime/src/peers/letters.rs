@@ -218,7 +218,7 @@ impl Runtime {
         }
         let request = serde_json::from_slice(&letter.body);
         let request = request
-            .inspect_err(|error| tracing::error!(%id, %error, "a letter of another daemon cannot be read"));
+            .inspect_err(|error| tracing::error!(%id, %error, "a message of another daemon cannot be read"));
         Some(match request.ok()? {
             Request::Signal { step, signal, key } => {
                 match self.deliver(id, step, Delivery { signal, key }).await {

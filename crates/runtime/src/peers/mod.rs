@@ -92,7 +92,7 @@ impl Runtime {
                 Err(Error::Store(error)) if error.outcome_unknown() => return self.lost(&error),
                 Err(error) => {
                     if !std::mem::replace(&mut is_failing, true) && self.store.outage().is_none() {
-                        tracing::warn!(%error, "this daemon cannot follow the others; it tries again");
+                        tracing::warn!(%error, "this daemon cannot follow the others; it retries");
                     }
                 }
             }
@@ -175,9 +175,9 @@ impl Runtime {
                 self.metrics.adopted.add(u64::try_from(count).unwrap_or(u64::MAX));
                 if are_new {
                     self.peers.promised.lock().unwrap_or_else(PoisonError::into_inner).redeem(count);
-                    tracing::debug!(executions = count, "executions that other daemons accepted begin here");
+                    tracing::debug!(executions = count, "executions that other daemons accepted start here");
                 } else {
-                    tracing::info!(executions = count, "executions of other daemons go on here");
+                    tracing::info!(executions = count, "executions of other daemons continue here");
                 }
             }
             // One that was given away and has come back, before this node has heard that it had left, is found again.

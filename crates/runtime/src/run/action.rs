@@ -199,7 +199,7 @@ impl Run {
             result = call => Ok(result),
             exit = self.interruption(context) => {
                 if matches!(exit, Exit::ShuttingDown) {
-                    tracing::info!(execution = %self.journal.id(), step = %step.id, "a call was cut off by the stop of the daemon; it begins again at the next start");
+                    tracing::info!(execution = %self.journal.id(), step = %step.id, "a call was interrupted by the stop of the daemon; it is repeated at the next start");
                 }
                 Err(exit)
             }
@@ -290,7 +290,7 @@ impl Run {
         let limit = self.runtime.settings.limits.result_bytes;
         if value.estimated_size(limit) > limit {
             let message = format!(
-                "the result is larger than {}; ask for less of it",
+                "the result is larger than {}; request less of it",
                 text::units::format_size(u64::try_from(limit).unwrap_or(u64::MAX))
             );
             return Err(failed(ActionError::new(ErrorKind::Limit, message)));

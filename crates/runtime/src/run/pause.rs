@@ -386,7 +386,7 @@ impl Run {
             let is_instant = after < MonotonicTime::NEVER;
             is_instant
                 .then_some(Due::After(after))
-                .ok_or_else(|| wrong("wait: that is longer than there are dates".to_owned()))
+                .ok_or_else(|| wrong("wait: the pause would end after the last possible date".to_owned()))
         };
         match wait {
             WaitStep::For(length) => after(*length),
@@ -408,7 +408,7 @@ impl Run {
                 Instant::from_value(&value).map(|at| Due::At(at.to_timestamp())).ok_or_else(|| {
                     let found = value.to_text();
                     wrong(format!(
-                        "until: `{found}` is no instant; it takes RFC 3339 text such as `parseDate` gives, or seconds since 1970"
+                        "until: `{found}` is not an instant; write RFC 3339 text such as `parseDate` returns, or seconds since 1970"
                     ))
                 })
             }

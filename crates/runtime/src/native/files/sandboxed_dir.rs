@@ -55,7 +55,7 @@ pub(super) fn path_components(path: &str) -> Result<Vec<&str>, String> {
             "." | ".." => "a `.` or `..`",
             name if name.len() > MAX_NAME => "a name of more than 255 bytes",
             name if name.chars().any(|c| c.is_control() || c == '\\') => "a `\\` or a control character",
-            name if name.starts_with(PARTIAL) => "a name that is kept for files in the making",
+            name if name.starts_with(PARTIAL) => "a name that is reserved for temporary files",
             _ => continue,
         };
         return Err(format!("`path` holds {words}; write it like `reports/today.csv`"));
