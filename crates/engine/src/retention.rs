@@ -19,7 +19,7 @@ const PRUNE_BATCH: u32 = 1000;
 const ROOM_BATCH: u32 = 100;
 /// One clean-up for space deletes at most a fourth of the ended executions, of which at most this many are counted.
 const ROOM_SHARE: u32 = 4;
-const MOST_COUNTED: u32 = 100_000;
+const MAX_COUNTED: u32 = 100_000;
 /// The newest ended executions that no clean-up for space deletes: if they do not fit, something else fills the store.
 const ROOM_FLOOR: u32 = 20;
 /// The time between two clean-ups for space, if the first did not make enough room: the store measures its size again meanwhile.
@@ -242,7 +242,7 @@ async fn delete_oldest(runtime: &Runtime) -> Result<(u64, bool), store::Error> {
     let store = &runtime.store;
     let status = Status::ALL.into_iter().filter(|status| status.is_terminal()).collect();
     let ended = ExecutionFilter { status, ..ExecutionFilter::default() };
-    let ended = store.count_executions(&ended, MOST_COUNTED).await?;
+    let ended = store.count_executions(&ended, MAX_COUNTED).await?;
     let (deletable, most) = bounds(ended);
     let mut deleted = 0;
     while deleted < most && store.capacity() != Capacity::Ample && !runtime.closing.is_cancelled() {
@@ -292,7 +292,7 @@ mod tests {
     fn a_clean_up_keeps_20_and_three_quarters_and_deletes_at_most_25_000() {
         let most = |ended| bounds(ended).1;
         assert_eq!([19, 20, 21, 22, 24, 80, 400].map(most), [0, 0, 1, 2, 4, 20, 100]);
-        assert_eq!(most(MOST_COUNTED), 25_000);
+        assert_eq!(most(MAX_COUNTED), 25_000);
     }
 
     #[tokio::test]

@@ -24,7 +24,7 @@ pub(crate) use folder::FolderDeployment;
 /// The number of generations that a starting node tries, newest first.
 const TRIES: u32 = 5;
 /// The time between two looks for a generation; a hint of another node and each beat cause further ones.
-const LOOK: Duration = Duration::from_secs(60);
+const CHECK_INTERVAL: Duration = Duration::from_secs(60);
 
 /// The generation that this node runs.
 pub(crate) struct Generations {
@@ -109,7 +109,7 @@ impl Engine {
                 biased;
                 () = runtime.closing.cancelled() => return,
                 () = runtime.peers.generations.notified() => {}
-                () = runtime.clock.sleep_for(LOOK) => {}
+                () = runtime.clock.sleep_for(CHECK_INTERVAL) => {}
             }
             self.take_newest().await;
         }

@@ -34,7 +34,7 @@ const MAX_TURNS: u32 = 30_000;
 /// Maximum number of external operations, most of which are polls of nodes for each other.
 const MAX_TOUCHES: u32 = 400_000;
 /// The time between two looks of a node at the others. Simulated time passes over many of them.
-const LOOK: Duration = Duration::from_secs(2);
+const CHECK_INTERVAL: Duration = Duration::from_secs(2);
 
 /// A node: a process with an engine.
 struct SimulatedNode {
@@ -227,7 +227,7 @@ impl ClusterSimulation {
         let clock = &self.state.clock;
         let sleepers = clock.sleeping_until();
         // Mostly skips the polls for other nodes, thousands of which happen in an hour.
-        let far = clock.now() + LOOK;
+        let far = clock.now() + CHECK_INTERVAL;
         let next = if self.random.one_in(3) { None } else { sleepers.iter().find(|at| **at > far) };
         if let Some(next) = next.or(sleepers.first()) {
             clock.advance_to(*next);

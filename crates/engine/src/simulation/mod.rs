@@ -44,7 +44,7 @@ const SEEDS: u64 = 1250;
 const MAX_CRASHES: u32 = 3;
 
 /// Maximum number of trace lines printed for a failing seed.
-const MAX_TOLD: usize = 1000;
+const MAX_TRACE_LINES: usize = 1000;
 
 /// Message of a panic in an engine task, which no caller would see otherwise.
 static PANIC: Mutex<Option<String>> = Mutex::new(None);
@@ -81,8 +81,8 @@ fn trace_of(
 fn tell(text: &str, trace: Vec<String>) {
     println!("{text}");
     // A livelock repeats the same lines.
-    let told = if trace.len() > MAX_TOLD {
-        [&trace[..MAX_TOLD / 2], &trace[trace.len() - MAX_TOLD / 2..]].concat()
+    let told = if trace.len() > MAX_TRACE_LINES {
+        [&trace[..MAX_TRACE_LINES / 2], &trace[trace.len() - MAX_TRACE_LINES / 2..]].concat()
     } else {
         trace
     };

@@ -24,7 +24,7 @@ use serde::{Deserialize, Serialize};
 
 pub use export::{Exported, export_executions};
 pub use import::{Imported, import_executions};
-pub use parts::{MOST_PART_BYTES, Part, Parts};
+pub use parts::{MAX_PART_BYTES, Part, Parts};
 
 /// The version of the form. It changes only if an earlier release could misunderstand a line.
 pub const FORMAT: u32 = 1;

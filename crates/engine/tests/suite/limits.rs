@@ -272,14 +272,14 @@ async fn a_thousand_executions_run_at_once_and_another_synchronous_one_gets_429(
 #[tokio::test]
 async fn a_result_has_at_most_16_mib_and_the_variables_together_64_mib() {
     // The quotes and the key count for the result.
-    const MOST: usize = (16 << 20) - 16;
+    const MAX_BYTES: usize = (16 << 20) - 16;
     let set = |name: &str, bytes: usize| format!("  - set: {{{name}: \"${{{{ 'a' * {bytes} }}}}\"}}\n");
-    let steps: String = ["a", "b", "c"].map(|name| set(name, MOST)).concat();
+    let steps: String = ["a", "b", "c"].map(|name| set(name, MAX_BYTES)).concat();
     let fits = outcome_of(&manual(&format!("{steps}  - set: {{n: \"${{{{ vars.a | length }}}}\"}}\n"))).await;
-    assert_eq!(fits, format!(r#"{{"n":{MOST}}}"#));
+    assert_eq!(fits, format!(r#"{{"n":{MAX_BYTES}}}"#));
     let above = outcome_of(&manual(&set("a", (16 << 20) + 1))).await;
     assert!(above.starts_with("failed: ") && above.contains("16MiB"), "{above}");
-    let together = ["d", "e"].map(|name| set(name, MOST)).concat();
+    let together = ["d", "e"].map(|name| set(name, MAX_BYTES)).concat();
     let above = outcome_of(&manual(&(steps + &together))).await;
     assert!(above.contains("with `e` the variables of the execution take more than 64MiB"), "{above}");
 }

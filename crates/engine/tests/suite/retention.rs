@@ -16,7 +16,7 @@ use crate::hooks::{post, text, tokens};
 const DAY: Duration = Duration::from_secs(86_400);
 
 /// The size limit of the store in these tests, and the size of a request body.
-const MOST: u64 = 4 << 20;
+const MAX_BYTES: u64 = 4 << 20;
 const BODY: usize = 40_000;
 
 /// Returns the numbers of kept executions without and with an error.
@@ -101,7 +101,8 @@ async fn a_schedule_key_outlives_its_execution_for_30_days_after_acceptance() {
 }
 
 async fn small_store(project: &Project) -> (Engine, Arc<dyn Store>) {
-    let options = Options { max_bytes: Some(MOST), durability: Durability::Relaxed, ..Options::default() };
+    let options =
+        Options { max_bytes: Some(MAX_BYTES), durability: Durability::Relaxed, ..Options::default() };
     let location = Location::from(project.settings.data_dir.as_path());
     let store = store::open(&location, options).expect("it opens");
     (project.start_on(store.clone()).await, store)
@@ -136,7 +137,7 @@ async fn a_full_store_prunes_the_oldest_ended_executions_and_accepts_new_ones() 
     }
     let info = store.info().await.expect("it is told");
     let file = std::fs::metadata(project.settings.data_dir.join("cogwork.db")).expect("it is there").len();
-    assert!(file + info.blob_bytes <= MOST, "{info:?}");
+    assert!(file + info.blob_bytes <= MAX_BYTES, "{info:?}");
     let id = first.header("x-execution-id").expect("it names the execution").parse().expect("an id");
     assert_eq!(store.execution(id).await.expect("it is read"), None, "the oldest is pruned");
     assert!(kept(&engine).await.0 > 20, "no more than necessary");

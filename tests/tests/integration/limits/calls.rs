@@ -253,7 +253,7 @@ pub(super) const ROWS: &[(&str, Tried)] = &[
             ],
             &[
                 ("crates/engine/src/transfer/mod.rs", "const MAX_LINE_BYTES: usize = 256 << 20;"),
-                ("crates/engine/src/transfer/parts.rs", "pub const MOST_PART_BYTES: usize = 30 << 20;"),
+                ("crates/engine/src/transfer/parts.rs", "pub const MAX_PART_BYTES: usize = 30 << 20;"),
             ],
         ),
     ),
