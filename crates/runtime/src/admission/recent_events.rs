@@ -100,7 +100,7 @@ impl Share {
     }
 
     /// Gives back what an event took at `now` that was not stored.
-    fn give_back(&mut self, bytes: usize, now: Timestamp) {
+    fn release(&mut self, bytes: usize, now: Timestamp) {
         let end = end_of(now);
         let taken = self.by_hour.iter_mut().find(|(last, taken)| *last >= end && *taken >= bytes);
         if let Some((_, taken)) = taken {
@@ -163,8 +163,8 @@ impl EventKeys {
     }
 
     /// Gives back the room of an event that was not stored.
-    fn give_room_back(&self, sender: Sender, bytes: usize, now: Timestamp) {
-        self.shares().of(sender).give_back(bytes, now);
+    fn release_room(&self, sender: Sender, bytes: usize, now: Timestamp) {
+        self.shares().of(sender).release(bytes, now);
     }
 
     fn shares(&self) -> MutexGuard<'_, Shares> {
@@ -235,7 +235,7 @@ impl Runtime {
             expires_at: now.checked_add(RETAINED_FOR).ok(),
         };
         if let Err(error) = self.store.write_state(vec![write]).await {
-            keys.give_room_back(share, bytes, now);
+            keys.release_room(share, bytes, now);
             self.lost(&error);
             return Err(error.into());
         }
@@ -361,7 +361,7 @@ mod tests {
         let later = at(0).checked_add(SignedDuration::from_hours(2)).unwrap();
         assert!(keys.take_room(Sender::Outside, bytes, at(0)));
         assert!(!keys.take_room(Sender::Outside, bytes, later));
-        keys.give_room_back(Sender::Outside, bytes, at(0));
+        keys.release_room(Sender::Outside, bytes, at(0));
         assert!(keys.take_room(Sender::Outside, bytes, later));
     }
 }

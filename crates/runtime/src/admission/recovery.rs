@@ -14,7 +14,7 @@ use value::Value;
 
 use super::accept::RunParts;
 use super::backlog::Lane;
-use super::suspend::LOOK_AGAIN;
+use super::suspend::CHECK_INTERVAL;
 use super::table::{ExecutionState, Queued};
 use crate::context::Runtime;
 use crate::error::Error;
@@ -289,7 +289,7 @@ impl Runtime {
                     // store blocks does not delay the others.
                     tokio::select! {
                         _ = running => {}
-                        () = self.clock.sleep_for(LOOK_AGAIN) => {}
+                        () = self.clock.sleep_for(CHECK_INTERVAL) => {}
                     }
                 }
             }

@@ -18,7 +18,7 @@ use crate::timer::{until, until_monotonic};
 const PAGE: u32 = 1000;
 /// The maximum time that a caller waits for an execution that is being loaded or suspended, and the interval of its checks.
 pub(super) const PATIENCE: Duration = Duration::from_secs(60);
-pub(super) const LOOK_AGAIN: Duration = Duration::from_secs(1);
+pub(super) const CHECK_INTERVAL: Duration = Duration::from_secs(1);
 
 impl Runtime {
     /// Wakes a suspended execution if a child that it waits for has ended while it was being suspended.
@@ -146,7 +146,7 @@ impl Runtime {
     pub async fn next_move(&self, moved: impl Future<Output = ()>) {
         tokio::select! {
             () = moved => {}
-            () = self.clock.sleep_for(LOOK_AGAIN) => {}
+            () = self.clock.sleep_for(CHECK_INTERVAL) => {}
         }
     }
 

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use store::{News, NodeId};
 
-use super::LOOK;
+use super::SCAN_INTERVAL;
 use crate::clock::MonotonicTime;
 use crate::context::Runtime;
 use crate::error::Error;
@@ -64,7 +64,7 @@ impl Runtime {
                 if count > 0 {
                     self.store.tell(None, News::Backlog { node, count });
                 }
-                pause = (pause * 2).min(LOOK);
+                pause = (pause * 2).min(SCAN_INTERVAL);
             }
             tokio::select! {
                 biased;

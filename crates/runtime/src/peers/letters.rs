@@ -18,10 +18,10 @@ use crate::run::Delivery;
 /// The time that a sender waits for a reply.
 const PATIENCE: Duration = Duration::from_secs(60);
 /// The pauses between two looks for a reply: the hint may be lost.
-const FIRST_LOOK: Duration = Duration::from_millis(250);
-const LONGEST_LOOK: Duration = Duration::from_secs(2);
+const FIRST_CHECK_DELAY: Duration = Duration::from_millis(250);
+const MAX_CHECK_DELAY: Duration = Duration::from_secs(2);
 /// The time after the end of an execution in which its owner can still write a reply.
-const LAST_WORDS: Duration = Duration::from_secs(3);
+const REPLY_GRACE: Duration = Duration::from_secs(3);
 
 /// Answers the requests of other nodes about the shards of this one.
 #[async_trait]
@@ -153,7 +153,7 @@ impl Runtime {
 
     async fn reply_to(&self, letter: &Letter, patience: Duration) -> Result<Option<Vec<u8>>, Error> {
         let give_up = self.clock.monotonic_now().after(patience);
-        let (mut pause, mut ended_until) = (FIRST_LOOK, None);
+        let (mut pause, mut ended_until) = (FIRST_CHECK_DELAY, None);
         loop {
             let replied = self.peers.replies.notified();
             tokio::pin!(replied);
@@ -161,7 +161,7 @@ impl Runtime {
             let now = self.clock.monotonic_now();
             match self.store.letter_state(letter).await? {
                 LetterState::Answered(body) => return Ok(Some(body)),
-                LetterState::Ended if now >= *ended_until.get_or_insert(now.after(LAST_WORDS)) => {
+                LetterState::Ended if now >= *ended_until.get_or_insert(now.after(REPLY_GRACE)) => {
                     return Ok(None);
                 }
                 LetterState::Open if now >= give_up => return Err(Error::Unanswered),
@@ -171,7 +171,7 @@ impl Runtime {
                 biased;
                 () = self.closing.cancelled() => return Err(Error::Closing),
                 () = replied => {}
-                () = self.clock.sleep_for(pause) => pause = (pause * 2).min(LONGEST_LOOK),
+                () = self.clock.sleep_for(pause) => pause = (pause * 2).min(MAX_CHECK_DELAY),
             }
         }
     }

@@ -27,7 +27,7 @@ pub use letters::ShardRequests;
 pub use shards::{ShardHold, Shards};
 
 /// The time between two looks at what hints may have missed.
-const LOOK: Duration = Duration::from_secs(2);
+const SCAN_INTERVAL: Duration = Duration::from_secs(2);
 /// The most executions whose end other nodes wait for here at once. Beyond it, they find out by looking.
 const MAX_WATCHED: usize = 10_000;
 /// The pause between two checks that this node may act.
@@ -82,8 +82,8 @@ impl Runtime {
                 biased;
                 () = self.closing.cancelled() => return,
                 () = self.clock.sleep_until_monotonic(due) => {
-                    due = self.clock.monotonic_now().after(LOOK);
-                    self.look_around().await
+                    due = self.clock.monotonic_now().after(SCAN_INTERVAL);
+                    self.catch_up().await
                 }
                 news = self.store.next_news() => self.take_news(news).await,
             };
@@ -100,7 +100,7 @@ impl Runtime {
     }
 
     /// Looks at everything that a hint can be about.
-    async fn look_around(self: &Arc<Self>) -> Result<(), Error> {
+    async fn catch_up(self: &Arc<Self>) -> Result<(), Error> {
         let count = |count: usize| u64::try_from(count).unwrap_or(u64::MAX);
         self.store.report_load(Load {
             in_flight: count(self.admission.in_flight()),

@@ -157,7 +157,7 @@ impl<'a, T: 'a> Parallel<'a, T> {
             None => self.running.is_empty(),
         };
         if most != Effect::Pure && !is_kept {
-            self.background_commit = Some((most, self.journal.commit_beside(most).boxed()));
+            self.background_commit = Some((most, self.journal.commit_branch_result(most).boxed()));
         }
     }
 }

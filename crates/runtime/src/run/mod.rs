@@ -187,7 +187,7 @@ impl Run {
         let _busy = self.activity.begin();
         let result = match self.journal.outcome() {
             Some(_) => Ok(()),
-            None => self.journal.commit_beside_walk(self.run_to_end()).await,
+            None => self.journal.commit_while_walking(self.run_to_end()).await,
         };
         let exit = match result {
             Ok(()) => return Disposition::Finished,

@@ -104,7 +104,7 @@ impl Run {
     ) -> Result<(), Exit> {
         let paused = self.pause_until(Due::After(due), context).await;
         if matches!(paused, Err(Exit::Suspended)) {
-            self.journal.rests_before_try(key, due);
+            self.journal.record_attempt_delay(key, due);
         }
         paused
     }

@@ -149,7 +149,7 @@ impl Journal {
     }
 
     /// Commits the results of an ended branch while others run, which may take long. `most` is its strongest effect.
-    pub(crate) async fn commit_beside(&self, most: Effect) -> Result<(), Exit> {
+    pub(crate) async fn commit_branch_result(&self, most: Effect) -> Result<(), Exit> {
         if most != Effect::Write {
             // Reads may be repeated: waiting a moment lets other branches share the commit.
             self.clock.sleep_for(MOMENT).await;
@@ -285,7 +285,7 @@ impl CommitState {
     /// Waits for the write in flight, if there is one.
     pub(super) async fn arrive(&mut self, journal: &Journal) -> Result<(), Exit> {
         journal.state().check_writes()?;
-        let Some(in_flight) = &mut self.in_flight else { return stands(journal) };
+        let Some(in_flight) = &mut self.in_flight else { return check_accepted(journal) };
         let result = loop {
             match (&mut in_flight.write).await {
                 Err(error) if error.may_pass() && in_flight.is_sent_again(journal, &error) => {}
@@ -311,7 +311,7 @@ impl CommitState {
                 }
                 // A subscriber that came during the commit has read the store without it, and gets an empty notice.
                 let (events, logs) = in_flight.published.unwrap_or_default();
-                journal.tell(in_flight.status, events, logs);
+                journal.publish(in_flight.status, events, logs);
                 Ok(())
             }
             Err(error) if journal.unaccepted.load(Ordering::Relaxed) => refuse(journal, Err(Arc::new(error))),
@@ -329,11 +329,11 @@ fn refuse(journal: &Journal, verdict: AcceptResult) -> Result<(), Exit> {
     // The acceptance is written once.
     let _ = journal.verdict.set(verdict);
     journal.discard_outcome();
-    stands(journal)
+    check_accepted(journal)
 }
 
 /// Returns [`Exit::NotAccepted`] if the execution was not accepted.
-fn stands(journal: &Journal) -> Result<(), Exit> {
+fn check_accepted(journal: &Journal) -> Result<(), Exit> {
     match journal.verdict.get() {
         None | Some(Ok(AcceptOutcome::New)) => Ok(()),
         Some(_) => Err(Exit::NotAccepted),

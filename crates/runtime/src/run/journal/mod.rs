@@ -492,7 +492,7 @@ impl Journal {
         self.notices.receiver_count() > 0
     }
 
-    fn tell(&self, status: Status, events: Vec<Event>, logs: Vec<LogLine>) {
+    fn publish(&self, status: Status, events: Vec<Event>, logs: Vec<LogLine>) {
         if self.is_watched() {
             // The last subscriber may have gone meanwhile.
             let _ = self.notices.send(EngineEvent::ExecutionEvents {

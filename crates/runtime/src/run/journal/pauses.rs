@@ -470,7 +470,7 @@ impl Journal {
     }
 
     /// Records that only the delay before an attempt is left of a step, or of the whole execution if `step` is empty.
-    pub(crate) fn rests_before_try(&self, step: &str, due: MonotonicTime) {
+    pub(crate) fn record_attempt_delay(&self, step: &str, due: MonotonicTime) {
         self.state().pauses.tries_ahead.insert(step.to_owned(), due);
     }
 
@@ -514,7 +514,7 @@ impl Replayed {
         self.signals.remove(step);
     }
 
-    pub(super) fn came(&mut self, step: &str, signal: &Signal) {
+    pub(super) fn add_signal(&mut self, step: &str, signal: &Signal) {
         self.signals.entry(step.to_owned()).or_default().push(signal.clone());
     }
 

@@ -184,7 +184,7 @@ impl Journal {
         self.commit().await?;
         let transit = self.transit.lock().await;
         let mut state = self.state();
-        if !transit.is_under_way() && state.rests_between_turns() {
+        if !transit.is_under_way() && state.is_idle_between_iterations() {
             let events = transit.next();
             let stored = state.snapshot(self, automation).and_then(|snapshot| {
                 let stored = snapshot.stored(events)?;
@@ -227,7 +227,7 @@ impl State {
     }
 
     /// True if nothing but the loops around the present position is in progress.
-    fn rests_between_turns(&self) -> bool {
+    fn is_idle_between_iterations(&self) -> bool {
         !self.has_events()
             && self.pauses.is_empty()
             && self.tries.is_empty()

@@ -21,7 +21,7 @@ impl Journal {
         let at = self.clock.now();
         let event = Event::StepStarted { at, step: step.to_owned(), attempt };
         if self.is_watched() {
-            self.tell(Status::Running, vec![event.clone()], Vec::new());
+            self.publish(Status::Running, vec![event.clone()], Vec::new());
         }
         self.push(event);
         at

@@ -230,7 +230,7 @@ impl Derivation<'_> {
             let (root, clock) = scope.names();
             let _ = guard.evaluate_with_clock(root, clock, budget);
         }
-        for _ in 1..began.attempt.min(MOST_ATTEMPTS) {
+        for _ in 1..began.attempt.min(MAX_ATTEMPTS) {
             let _ = self.inputs(step, &scope, budget);
         }
         self.inputs(step, &scope, budget)
@@ -322,7 +322,7 @@ impl Derivation<'_> {
 }
 
 /// The most attempts that are evaluated again for the UUIDs that they drew.
-const MOST_ATTEMPTS: u32 = 100;
+const MAX_ATTEMPTS: u32 = 100;
 
 /// The reason why a verb has no inputs; `None` if it has some.
 fn without_inputs(verb: &Verb) -> Option<MissingSource> {
