@@ -41,7 +41,7 @@ const MAX_NON_TRIGGERS: usize = 100;
 const MAX_SESSIONS: usize = 16;
 
 /// The time after which a waiting caller looks again for captures of other nodes.
-const LOOK: Duration = Duration::from_secs(2);
+const CHECK_INTERVAL: Duration = Duration::from_secs(2);
 
 /// Capture sessions by Automation.
 pub(crate) struct Listeners {
@@ -295,7 +295,7 @@ impl Ingress {
                 _ = changes.changed() => {}
                 () = &mut elsewhere => {}
                 // The hint of another node may be lost.
-                () = self.runtime.clock.sleep_for(LOOK), if is_shared => {}
+                () = self.runtime.clock.sleep_for(CHECK_INTERVAL), if is_shared => {}
                 () = &mut over => is_over = true,
                 () = self.runtime.clock.sleep_until_monotonic(MonotonicTime::from_wall(view.until, self.runtime.clock.wall_offset())) => {}
                 () = self.runtime.closing.cancelled() => return Ok(view),

@@ -14,7 +14,7 @@ use store::{NewCapture, NewListening, News};
 use value::{Data, Reserved, Value, collect_refs};
 
 use super::capture::{Capture, CaptureOutcome, NonTrigger, Verdict};
-use super::{LOOK, ListenError, ListenView, MAX_BYTES, MAX_NON_TRIGGERS, MAX_SESSIONS};
+use super::{CHECK_INTERVAL, ListenError, ListenView, MAX_BYTES, MAX_NON_TRIGGERS, MAX_SESSIONS};
 use crate::forward::{ForwardError, Operation};
 use crate::ingress::Ingress;
 
@@ -117,13 +117,13 @@ impl Ingress {
             self.runtime.tracker.spawn(self.clone().unsubscribe_after_shared(id.clone(), turn));
         }
         drop(subscribing);
-        self.tell_listening();
+        self.notify_listeners();
         Ok(())
     }
 
     pub(super) async fn stop_shared(&self, id: &AutomationId) -> Result<(), ListenError> {
         self.runtime.store.end_listening(id, self.runtime.clock.now()).await?;
-        self.tell_listening();
+        self.notify_listeners();
         Ok(())
     }
 
@@ -186,13 +186,13 @@ impl Ingress {
         };
         let is_stored = self.runtime.store.add_capture(capture).await?;
         if is_stored {
-            self.tell_listening();
+            self.notify_listeners();
         }
         Ok(is_stored)
     }
 
     /// Tells those who wait for captures, on any node, to look.
-    fn tell_listening(&self) {
+    fn notify_listeners(&self) {
         self.listeners.notify();
         self.runtime.store.tell(None, News::Listening);
     }
@@ -214,7 +214,7 @@ impl Ingress {
             tokio::select! {
                 changed = changes.changed() => if changed.is_err() { return },
                 () = &mut elsewhere => {}
-                () = clock.sleep_for(LOOK) => {}
+                () = clock.sleep_for(CHECK_INTERVAL) => {}
                 () = clock.sleep_until_monotonic(MonotonicTime::from_wall(until, clock.wall_offset())) => {}
                 // The next node that has the subscription removes it.
                 () = self.runtime.closing.cancelled() => return,

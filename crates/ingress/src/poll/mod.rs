@@ -96,7 +96,7 @@ impl Progress {
     fn go_on(before: Option<Self>, source: &PollSource, every: Duration, clock: &dyn Clock) -> Self {
         let now = clock.monotonic_now();
         let begin = || Self {
-            poll_state: initial_standing(source.text().to_owned(), clock.now()),
+            poll_state: initial_poll_state(source.text().to_owned(), clock.now()),
             last_success: None,
             next: now,
         };
@@ -362,7 +362,7 @@ fn with_wall_time(poll_state: PollState, next: MonotonicTime, ahead: SignedDurat
 }
 
 /// Progress of a poll that has never run.
-fn initial_standing(source: String, now: Timestamp) -> PollState {
+fn initial_poll_state(source: String, now: Timestamp) -> PollState {
     PollState {
         source,
         cursor: value::Value::Null,

@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 use store::{Accept, PollEntry, PollState, PollWrite};
 use value::Value;
 
-use super::{Entry, Progress, initial_standing, with_wall_time};
+use super::{Entry, Progress, initial_poll_state, with_wall_time};
 use crate::forward::{ForwardError, Operation};
 use crate::ingress::Ingress;
 use catalog::PollSource;
@@ -201,14 +201,14 @@ impl Ingress {
         Some(match operation {
             PollOperation::Now => self.poll(automation).await.map(Some).ok_or(PollError::Closing),
             PollOperation::Reset => {
-                let reset = |before: &PollState, now| initial_standing(before.source.clone(), now);
+                let reset = |before: &PollState, now| initial_poll_state(before.source.clone(), now);
                 self.set_poll(automation, reset).await.map(|()| None)
             }
             PollOperation::Rewind { cursor } => {
                 let rewound = |before: &PollState, now| PollState {
                     cursor,
                     polled_at: before.polled_at.or(Some(now)),
-                    ..initial_standing(before.source.clone(), now)
+                    ..initial_poll_state(before.source.clone(), now)
                 };
                 self.set_poll(automation, rewound).await.map(|()| None)
             }
