@@ -13,7 +13,7 @@ use text::diagnostic::{Diagnostic, Source, Span};
 const PLAIN: [&str; 2] = ["rawRequest", "rawGraphqlRequest"];
 
 /// Maximum number of lines listed in the hint.
-const MOST_LINES: usize = 8;
+const MAX_LINES: usize = 8;
 
 /// Checks the retries of a file. Hints at raw calls whose failure is handled neither by the step, nor by enclosing steps, nor by the file.
 pub(super) fn check(
@@ -211,7 +211,7 @@ impl Hints<'_> {
                 .to_owned(),
             others => {
                 let line = |(span, _): &(Span, String)| source.position(span.start as usize).line.to_string();
-                let shown: Vec<String> = others.iter().take(MOST_LINES).map(line).collect();
+                let shown: Vec<String> = others.iter().take(MAX_LINES).map(line).collect();
                 let more = if others.len() > shown.len() { ", …" } else { "" };
                 let lines = if others.len() == 1 { "line" } else { "lines" };
                 format!(
