@@ -10,7 +10,7 @@ use tokio::task::JoinHandle;
 const KEEP_ALIVE: Duration = Duration::from_secs(10);
 
 /// The threads of the process for work on large values and on parts of large bodies.
-const MOST_THREADS: usize = 8;
+const MAX_THREADS: usize = 8;
 
 /// A few threads that work on large values.
 ///
@@ -57,7 +57,7 @@ impl LargeWork {
 /// Works on a large value, or reads or writes a part of a large body, on one of a few threads of the process. `work` may wait for the
 /// disk and the store alone.
 pub fn large_work<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> JoinHandle<T> {
-    static THREADS: LazyLock<LargeWork> = LazyLock::new(|| LargeWork::new(MOST_THREADS));
+    static THREADS: LazyLock<LargeWork> = LazyLock::new(|| LargeWork::new(MAX_THREADS));
     THREADS.run(work)
 }
 

@@ -19,7 +19,7 @@ use crate::stubs::{Call, Unanswered};
 use crate::test_run::TestTrace;
 
 /// Maximum number of diagnostics per test.
-const MOST: usize = 20;
+const MAX_DIAGNOSTICS: usize = 20;
 
 /// Returns all unmet expectations, causes before consequences.
 pub(super) fn check_expectations(case: &Case, automation: &Automation, trace: &TestTrace) -> Vec<Diagnostic> {
@@ -46,7 +46,7 @@ pub(super) fn check_expectations(case: &Case, automation: &Automation, trace: &T
     check.check_unused_doubles();
     check.unawaited();
     check.cassette();
-    check.found.truncate(MOST);
+    check.found.truncate(MAX_DIAGNOSTICS);
     check.found
 }
 
