@@ -16,7 +16,7 @@ use crate::project::Project;
 /// The time limit in which a daemon ends the executions that it accepted.
 const DRAIN: Duration = Duration::from_secs(60);
 /// The interval between two checks of it.
-const LOOK: Duration = Duration::from_millis(2);
+const CHECK_INTERVAL: Duration = Duration::from_millis(2);
 
 /// A running daemon.
 pub(crate) struct Daemon {
@@ -116,7 +116,7 @@ impl Daemon {
             if Instant::now() > until {
                 return Err(Error::Server(format!("executions were left after {} s", DRAIN.as_secs())));
             }
-            tokio::time::sleep(LOOK).await;
+            tokio::time::sleep(CHECK_INTERVAL).await;
         }
         Ok(())
     }

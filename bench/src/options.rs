@@ -31,7 +31,7 @@ pub(crate) const SERVE_CODE: &str = "--serve-code";
 /// The default duration of one measurement.
 const SECONDS: f64 = 3.0;
 /// The longest duration that is accepted.
-const MOST_SECONDS: f64 = 3600.0;
+const MAX_SECONDS: f64 = 3600.0;
 
 /// The command of the program.
 #[derive(Debug, PartialEq)]
@@ -132,9 +132,9 @@ fn peers(names: &str) -> Result<Vec<Peer>, Error> {
 }
 
 fn seconds(text: &str) -> Result<Duration, Error> {
-    let wrong = || Error::Usage(format!("`--seconds` takes a number up to {MOST_SECONDS}, not `{text}`"));
+    let wrong = || Error::Usage(format!("`--seconds` takes a number up to {MAX_SECONDS}, not `{text}`"));
     let number: f64 = text.parse().map_err(|_| wrong())?;
-    if number > 0.0 && number <= MOST_SECONDS { Ok(Duration::from_secs_f64(number)) } else { Err(wrong()) }
+    if number > 0.0 && number <= MAX_SECONDS { Ok(Duration::from_secs_f64(number)) } else { Err(wrong()) }
 }
 
 #[cfg(test)]

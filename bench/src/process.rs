@@ -10,7 +10,7 @@ use crate::Error;
 /// The time limit for the start and the orderly end of a server.
 const PATIENCE: Duration = Duration::from_secs(60);
 /// The interval between two checks of it.
-const LOOK: Duration = Duration::from_millis(1);
+const CHECK_INTERVAL: Duration = Duration::from_millis(1);
 
 /// The processors of servers and of the load driver, which are different, so that neither takes the other's
 /// time. Without two processors, or a system that lets a process choose, they share.
@@ -132,7 +132,7 @@ impl Process {
             if let Some(status) = self.status()? {
                 return Err(Error::Server(format!("a server ended before it was up: {status}")));
             }
-            tokio::time::sleep(LOOK).await;
+            tokio::time::sleep(CHECK_INTERVAL).await;
         }
         Err(Error::Server(format!("a server was not up after {} s", PATIENCE.as_secs())))
     }
@@ -149,7 +149,7 @@ impl Process {
             if let Some(status) = self.status()? {
                 return Ok(status);
             }
-            tokio::time::sleep(LOOK).await;
+            tokio::time::sleep(CHECK_INTERVAL).await;
         }
         Err(Error::Server(format!("it did not end within {} s", patience.as_secs())))
     }

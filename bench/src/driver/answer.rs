@@ -1,9 +1,9 @@
 //! Reading an answer of HTTP/1.1 from the bytes that have come so far: only what our servers send.
 
 /// The most bytes of a header section.
-const MOST_HEAD: usize = 16 << 10;
+const MAX_HEAD: usize = 16 << 10;
 /// The most bytes of a body.
-const MOST_BODY: usize = 1 << 20;
+const MAX_BODY: usize = 1 << 20;
 
 /// The positions of the parts of a complete answer in its bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -19,8 +19,8 @@ pub(super) struct Layout {
 /// was one whose answer has no body, independent of its length header.
 pub(super) fn parse(bytes: &[u8], bodiless: bool) -> Result<Option<Layout>, String> {
     let Some(head) = head_end(bytes) else {
-        let long = bytes.len() > MOST_HEAD;
-        return if long { Err(format!("a head of more than {MOST_HEAD} bytes")) } else { Ok(None) };
+        let long = bytes.len() > MAX_HEAD;
+        return if long { Err(format!("a head of more than {MAX_HEAD} bytes")) } else { Ok(None) };
     };
     let text = std::str::from_utf8(&bytes[..head]).map_err(|_| "a head that is no text".to_owned())?;
     let mut lines = text.split("\r\n");
@@ -39,8 +39,8 @@ pub(super) fn parse(bytes: &[u8], bodiless: bool) -> Result<Option<Layout>, Stri
     }
     let length = match length {
         _ if bodiless || status == 204 || status == 304 => 0,
-        Some(length) if length > MOST_BODY => {
-            return Err(format!("a body of {length} bytes, more than {MOST_BODY}"));
+        Some(length) if length > MAX_BODY => {
+            return Err(format!("a body of {length} bytes, more than {MAX_BODY}"));
         }
         Some(length) => length,
         None => return Err("an answer without its length".to_owned()),
@@ -102,7 +102,7 @@ mod tests {
         check("HTTP/1.1 200 OK\r\ncontent-length: x\r\n\r\n", Err("no number"));
         check("HTTP/1.1 200 OK\r\ncontent-length: 9999999999\r\n\r\n", Err("more than"));
         check("HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n", Err("in chunks"));
-        check(&"x".repeat(MOST_HEAD + 1), Err("a head of more than"));
+        check(&"x".repeat(MAX_HEAD + 1), Err("a head of more than"));
     }
 
     proptest! {

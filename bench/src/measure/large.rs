@@ -40,7 +40,7 @@ const HISTORY_MS: f64 = 100.0;
 const BACKLOG_MS: f64 = 300.0;
 /// The milliseconds that a daemon with a backlog may take to start, and the mebibytes that it may have.
 const START_MS: f64 = 5000.0;
-const MOST_MIB: f64 = 256.0;
+const MAX_MIB: f64 = 256.0;
 
 /// Pages of a long history: as the store gives them to a connection that was just opened, and as the API does.
 pub(super) async fn history(terms: Terms<'_>, report: &mut Report) -> Result<(), Error> {
@@ -210,7 +210,7 @@ pub(super) async fn backlog(terms: Terms<'_>, report: &mut Report) -> Result<(),
     }
     if let Some(bytes) = daemon.process().resident() {
         let row = Row::new("backlog", format!("memory {what}"), mebibytes(bytes), Unit::Mebibytes);
-        report.add(row.target(Some(Target::AtMost(MOST_MIB))));
+        report.add(row.target(Some(Target::AtMost(MAX_MIB))));
     }
     daemon.stop().await
 }

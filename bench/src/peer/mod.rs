@@ -26,9 +26,9 @@ const ASYNCHRONOUS_PATH: &str = "/webhook/measured/send";
 const PATIENCE: Duration = Duration::from_secs(120);
 const ANSWER: Duration = Duration::from_secs(30);
 /// The number of bytes of its output that are reported if it does not start.
-const SAID: usize = 2000;
+const OUTPUT_BYTES: usize = 2000;
 /// The interval between two checks of its start.
-const LOOK: Duration = Duration::from_millis(50);
+const CHECK_INTERVAL: Duration = Duration::from_millis(50);
 
 /// Another engine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -124,7 +124,7 @@ impl Peer {
     ) -> Result<RunningPeer, Error> {
         let [address, inner @ ..] = free_addresses()?;
         let place = Place { installed: self.installed()?, folder: scratch()?, address, inner, processors };
-        let said = |error: Error| Error::Server(format!("{}: {error}{}", self.name(), place.said()));
+        let said = |error: Error| Error::Server(format!("{}: {error}{}", self.name(), place.last_output()));
         let (process, parts) = self.come_up(&place, workload).await.map_err(said)?;
         Ok(RunningPeer { process, address, path: self.path(workload), _parts: parts, _folder: place.folder })
     }
@@ -260,7 +260,7 @@ impl Place {
             if let Some(status) = process.status()? {
                 return Err(Error::Server(format!("it ended before it {what}: {status}")));
             }
-            tokio::time::sleep(LOOK).await;
+            tokio::time::sleep(CHECK_INTERVAL).await;
         }
         Err(Error::Server(format!("{} s have gone before it {what}: {last}", PATIENCE.as_secs())))
     }
@@ -270,9 +270,9 @@ impl Place {
     }
 
     /// The end of its output, on lines of its own; nothing if it is empty.
-    fn said(&self) -> String {
+    fn last_output(&self) -> String {
         let text = std::fs::read(self.log()).unwrap_or_default();
-        let text = String::from_utf8_lossy(&text[text.len().saturating_sub(SAID)..]);
+        let text = String::from_utf8_lossy(&text[text.len().saturating_sub(OUTPUT_BYTES)..]);
         if text.trim().is_empty() { String::new() } else { format!("; it said\n{}", text.trim_end()) }
     }
 }

@@ -20,9 +20,9 @@ const BODY: &[u8] = br#"{"quantity": 1, "n": 0}"#;
 /// Limit for waiting until the daemon has reached an expected state.
 const PATIENCE: Duration = Duration::from_secs(120);
 /// The time without work after which a daemon is idle.
-const REST: Duration = Duration::from_millis(300);
+const IDLE_TIME: Duration = Duration::from_millis(300);
 /// Interval at which the state is read meanwhile.
-const LOOK: Duration = Duration::from_millis(1);
+const CHECK_INTERVAL: Duration = Duration::from_millis(1);
 
 /// Puts a load of one size on a new daemon, and returns its costs.
 pub(super) async fn costs(terms: Terms<'_>, load: Load, size: usize) -> Result<Costs, Error> {
@@ -43,7 +43,7 @@ pub(super) async fn costs(terms: Terms<'_>, load: Load, size: usize) -> Result<C
     if let Load::Automations | Load::Retention | Load::Subscriptions = load {
         if let Load::Retention = load {
             Run::of(&daemon, MEASURED).await?.finished_at_most(10).await?;
-            at_rest(&daemon).await?;
+            until_idle(&daemon).await?;
         }
         if let Load::Subscriptions = load {
             subscribed(&server, size).await?;
@@ -69,9 +69,9 @@ pub(super) async fn costs(terms: Terms<'_>, load: Load, size: usize) -> Result<C
     Ok(Costs { time: after.0 - before.0, memory: after.1 - before.1, stored: after.2 - before.2 })
 }
 
-/// Comes back once the daemon has used no processor time for [`REST`]: retention deletes the data of executions after they are
+/// Comes back once the daemon has used no processor time for [`IDLE_TIME`]: retention deletes the data of executions after they are
 /// gone for readers. Without it the work behind the last batch is missing, which is half of it at the smallest size.
-async fn at_rest(daemon: &Daemon) -> Result<(), Error> {
+async fn until_idle(daemon: &Daemon) -> Result<(), Error> {
     let until = Instant::now() + PATIENCE;
     let mut before = None;
     while Instant::now() < until {
@@ -80,7 +80,7 @@ async fn at_rest(daemon: &Daemon) -> Result<(), Error> {
             return Ok(());
         }
         before = now;
-        tokio::time::sleep(REST).await;
+        tokio::time::sleep(IDLE_TIME).await;
     }
     Err(Error::Server("the daemon did not come to rest".to_owned()))
 }
@@ -236,7 +236,7 @@ impl<'daemon> Run<'daemon> {
             if Instant::now() > until {
                 return Err(Error::Server("old executions were not deleted".to_owned()));
             }
-            tokio::time::sleep(LOOK).await;
+            tokio::time::sleep(CHECK_INTERVAL).await;
         }
         Ok(())
     }
@@ -277,7 +277,7 @@ impl<'daemon> Run<'daemon> {
             if Instant::now() > until {
                 return Err(Error::Server(format!("{count} executions did not come to wait")));
             }
-            tokio::time::sleep(LOOK).await;
+            tokio::time::sleep(CHECK_INTERVAL).await;
         }
         Ok(())
     }
@@ -291,7 +291,7 @@ async fn subscribed(server: &Server, count: usize) -> Result<(), Error> {
             let arrived = server.arrivals().len();
             return Err(Error::Server(format!("{arrived} of {count} automations subscribed")));
         }
-        tokio::time::sleep(LOOK).await;
+        tokio::time::sleep(CHECK_INTERVAL).await;
     }
     Ok(())
 }

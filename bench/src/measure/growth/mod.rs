@@ -9,7 +9,7 @@ use super::Terms;
 use crate::Error;
 use crate::report::{Report, Row, Target, Unit};
 
-use dimensions::{DIMENSIONS, MOST};
+use dimensions::{DIMENSIONS, MAX_EXPONENT};
 
 /// The number of sizes, each twice the one before.
 const SIZES: usize = 4;
@@ -50,10 +50,14 @@ pub(super) async fn measure(terms: Terms<'_>, report: &mut Report) -> Result<(),
         };
         report.add(row("time", exponent(&points, |costs| costs.time.max(LEAST_TIME)), dimension.most));
         if points.iter().any(|(_, costs)| costs.memory > LEAST_MEMORY) {
-            report.add(row("memory", exponent(&points, |costs| costs.memory.max(LEAST_MEMORY)), MOST));
+            report.add(row(
+                "memory",
+                exponent(&points, |costs| costs.memory.max(LEAST_MEMORY)),
+                MAX_EXPONENT,
+            ));
         }
         if points.iter().all(|(_, costs)| costs.stored > 0.0) {
-            report.add(row("stored bytes", exponent(&points, |costs| costs.stored), MOST));
+            report.add(row("stored bytes", exponent(&points, |costs| costs.stored), MAX_EXPONENT));
         }
     }
     Ok(())
