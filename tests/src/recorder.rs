@@ -28,11 +28,11 @@ use tokio_util::task::TaskTracker;
 /// The prefix of paths whose requests are answered with their own headers.
 const ECHO: &str = "/echo";
 /// The most requests that are kept; further ones are answered 507.
-const MOST_REQUESTS: usize = 100_000;
+const MAX_REQUESTS: usize = 100_000;
 /// The most bytes of a body.
 const LARGEST_BODY: usize = 16 << 20;
 /// The most connections at a time; further ones wait to be accepted.
-const MOST_CONNECTIONS: usize = 1_024;
+const MAX_CONNECTIONS: usize = 1_024;
 /// The time limit for an expected event.
 const PATIENCE: Duration = Duration::from_secs(30);
 
@@ -269,7 +269,7 @@ impl Shared {
             journal.append(line.as_bytes())?;
         }
         let mut kept = self.kept();
-        if kept.requests.len() >= MOST_REQUESTS {
+        if kept.requests.len() >= MAX_REQUESTS {
             return Ok(false);
         }
         kept.requests.push(request);
@@ -292,7 +292,7 @@ impl Shared {
 
 async fn serve(listener: TcpListener, shared: Arc<Shared>) {
     let connections = TaskTracker::new();
-    let slots = Arc::new(Semaphore::new(MOST_CONNECTIONS));
+    let slots = Arc::new(Semaphore::new(MAX_CONNECTIONS));
     loop {
         let Ok(slot) = slots.clone().acquire_owned().await else { return };
         let stream = tokio::select! {

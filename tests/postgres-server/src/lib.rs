@@ -20,7 +20,7 @@ const ARGUMENTS: &str = "-c listen_addresses= -c max_connections=300 -c shared_b
 /// The time limit for the start of a server, and for a standby to follow.
 const PATIENCE: Duration = Duration::from_secs(60);
 /// The time between two looks.
-const LOOK: Duration = Duration::from_millis(50);
+const CHECK_INTERVAL: Duration = Duration::from_millis(50);
 
 /// Starts the server and waits for the end of its input, which comes with the end of this process however it ends. Then it stops the
 /// server, and deletes the folder unless the server is to be started again.
@@ -238,7 +238,7 @@ impl Server {
             if begun.elapsed() > PATIENCE {
                 return Err(failed("postgres", self.log("log")));
             }
-            std::thread::park_timeout(LOOK);
+            std::thread::park_timeout(CHECK_INTERVAL);
         }
     }
 
@@ -323,7 +323,7 @@ impl Server {
             if begun.elapsed() > PATIENCE {
                 return Err(failed("psql", format!("never true: {sql}")));
             }
-            blocking(|| std::thread::park_timeout(LOOK));
+            blocking(|| std::thread::park_timeout(CHECK_INTERVAL));
         }
         Ok(())
     }

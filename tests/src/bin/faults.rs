@@ -13,7 +13,7 @@ use tokio::task::JoinSet;
 /// The time limit until the daemon serves, independent of its previous end.
 const READY_WITHIN: Duration = Duration::from_secs(2);
 /// The number of concurrent faults, for those that mostly wait: each has several daemons.
-const MOST_BESIDE: usize = 4;
+const MAX_CONCURRENT: usize = 4;
 
 /// Kills, starves and confuses the daemon under load; an oracle outside of it decides whether a promise was broken.
 #[derive(Parser)]
@@ -70,7 +70,7 @@ async fn main() -> io::Result<ExitCode> {
     let _ = rustls::crypto::ring::default_provider().install_default();
     let seed = arguments.seed.unwrap_or_else(|| fastrand::u64(..));
     let length = arguments.length.map(Duration::from_secs);
-    let permits = Arc::new(Semaphore::new(MOST_BESIDE));
+    let permits = Arc::new(Semaphore::new(MAX_CONCURRENT));
     let (mut is_well, mut beside) = (true, JoinSet::new());
     for fault in &FAULTS {
         let rounds = arguments.rounds(fault);

@@ -19,7 +19,7 @@ const SYNC: &str = "/sync";
 /// The one step of the schedule.
 const TICK: &str = "/tick";
 /// The most broken promises that are kept; one is enough to fail.
-const MOST_VIOLATIONS: usize = 50;
+const MAX_VIOLATIONS: usize = 50;
 
 /// The kind of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -268,7 +268,7 @@ impl Oracle {
 
     /// Notes a broken promise that was seen elsewhere.
     pub fn blame(&mut self, wrong: Option<String>) {
-        if self.violations.len() < MOST_VIOLATIONS {
+        if self.violations.len() < MAX_VIOLATIONS {
             self.violations.extend(wrong);
         }
     }

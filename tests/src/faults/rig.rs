@@ -23,7 +23,7 @@ pub(super) const END_WITHIN: Duration = Duration::from_secs(30);
 /// The time limit for other expected events.
 const PATIENCE: Duration = Duration::from_secs(60);
 /// The time between two looks at what the sink has received.
-const LOOK: Duration = Duration::from_millis(50);
+const CHECK_INTERVAL: Duration = Duration::from_millis(50);
 /// The number of acknowledged requests without which a round proves nothing.
 pub(super) const PROGRESS: u64 = 100;
 
@@ -217,7 +217,7 @@ impl Rig {
     /// Waits so long, and returns how many requests were acknowledged per second meanwhile.
     pub(super) async fn rate(&self, length: Duration) -> f64 {
         let (begun, before) = (Instant::now(), self.shared.oracle().acknowledged());
-        let mut looks = tokio::time::interval(LOOK.min(length));
+        let mut looks = tokio::time::interval(CHECK_INTERVAL.min(length));
         while begun.elapsed() < length {
             looks.tick().await;
             // Which takes in the requests that the sink has received.
@@ -290,7 +290,7 @@ impl Rig {
         let deadline = Instant::now() + patience;
         let mut received = self.shared.sink().count();
         while self.has_outage().await && Instant::now() < deadline {
-            let _ = tokio::time::timeout(LOOK, received.changed()).await;
+            let _ = tokio::time::timeout(CHECK_INTERVAL, received.changed()).await;
         }
         self.is_ending().await
     }

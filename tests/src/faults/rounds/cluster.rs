@@ -15,10 +15,10 @@ const KILLED: usize = 1;
 const CUT_OFF: usize = 2;
 const FROZEN: usize = 3;
 /// Up to how many effects after enough progress they fail.
-const MOST_MORE: usize = 60;
+const MAX_FURTHER_EFFECTS: usize = 60;
 /// The most requests that the frozen one may send afterwards: those between the last check and the write when it froze, one
 /// for each of its threads.
-const MOST_LATE: u32 = 2;
+const MAX_LATE: u32 = 2;
 /// The time limit for the end of their executions: they count as dead after ten seconds.
 const TAKEN_OVER: Duration = Duration::from_secs(45);
 
@@ -36,7 +36,7 @@ pub(super) async fn run(effort: Effort) -> Result<Verdict, Error> {
             rig.start().await?;
         }
         rig.progress(PROGRESS).await;
-        rig.some_more(MOST_MORE).await;
+        rig.some_more(MAX_FURTHER_EFFECTS).await;
         let cut_off = rig.url_at(CUT_OFF);
         let owed = rig.shared().oracle().open_numbers();
         rig.daemon_at(FROZEN)?.freeze()?;
@@ -52,7 +52,7 @@ pub(super) async fn run(effort: Effort) -> Result<Verdict, Error> {
         rig.shared().oracle().next_life();
         let stuck = "what the three had does not come to its end at the fourth";
         rig.wait(TAKEN_OVER, stuck, |oracle| oracle.have_ended(&owed)).await;
-        rig.shared().oracle().thawed(&owed, MOST_LATE);
+        rig.shared().oracle().thawed(&owed, MAX_LATE);
         rig.daemon_at(FROZEN)?.thaw()?;
         proxy.heal();
         for (index, how) in [(FROZEN, "frozen"), (CUT_OFF, "cut off")] {

@@ -15,9 +15,9 @@ use postgres_server::{Server, unprivileged};
 /// The number of connections that are cut in a round.
 const CUTS: u32 = 20;
 /// Up to how many bytes of answers a cut waits: it falls into any of them.
-const MOST_BYTES: u32 = 8000;
+const MAX_BYTES: u32 = 8000;
 /// Up to how many effects after enough progress it fails.
-const MOST_MORE: usize = 60;
+const MAX_FURTHER_EFFECTS: usize = 60;
 /// The time limit for the detection and the recovery.
 const PATIENCE: Duration = Duration::from_secs(45);
 
@@ -57,7 +57,7 @@ pub(super) async fn restart(effort: Effort) -> Result<Verdict, Error> {
     let mut rig = rig("database-restart", effort, Server::url(&[&server])).await?;
     for _ in 0..effort.rounds {
         rig.progress(PROGRESS).await;
-        rig.some_more(MOST_MORE).await;
+        rig.some_more(MAX_FURTHER_EFFECTS).await;
         server.restart()?;
         goes_on(&mut rig, "after a restart of the database").await?;
         if !rig.is_well() {
@@ -76,7 +76,7 @@ pub(super) async fn cuts(effort: Effort) -> Result<Verdict, Error> {
         rig.progress(PROGRESS).await;
         for _ in 0..CUTS {
             let before = proxy.cuts();
-            proxy.cut_after(rig.random().u32(1..=MOST_BYTES));
+            proxy.cut_after(rig.random().u32(1..=MAX_BYTES));
             rig.wait(PATIENCE, "no answer comes that could be cut", |_| proxy.cuts() > before).await;
         }
         goes_on(&mut rig, "after cut connections").await?;
@@ -97,7 +97,7 @@ pub(super) async fn swallow(effort: Effort) -> Result<Verdict, Error> {
     // One of each kind at least.
     for round in 0..effort.rounds.max(2) {
         rig.progress(PROGRESS).await;
-        rig.some_more(MOST_MORE).await;
+        rig.some_more(MAX_FURTHER_EFFECTS).await;
         if round % 2 == 0 {
             proxy.swallow();
             until_refused(&rig, "while the database is silent").await;

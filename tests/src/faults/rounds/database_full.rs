@@ -9,7 +9,7 @@ use super::super::{Effort, Error, Verdict};
 use postgres_server::{Server, Setup};
 
 /// Up to how many effects after enough progress the disk is full.
-const MOST_MORE: usize = 60;
+const MAX_FURTHER_EFFECTS: usize = 60;
 /// The number of consecutive refusals that is required while it is full. The tables may still have room before.
 const REFUSALS: u64 = 10;
 /// The time limit for the detection and the recovery.
@@ -64,7 +64,7 @@ async fn rounds(effort: Effort, part: Part) -> Result<Verdict, Error> {
     let (mut refused_in_all, mut given_up) = (0, 0);
     for _ in 0..effort.rounds {
         rig.progress(PROGRESS).await;
-        rig.some_more(MOST_MORE).await;
+        rig.some_more(MAX_FURTHER_EFFECTS).await;
         let before = panics(&server);
         disk.fill()?;
         if part == Part::Log {

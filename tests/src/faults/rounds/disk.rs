@@ -10,14 +10,14 @@ use super::super::{Effort, Error, Verdict};
 use super::IN_DOUBT;
 
 /// Up to which call the fault waits.
-const MOST_CALLS: u32 = 40;
+const MAX_CALLS: u32 = 40;
 /// The failing system calls, in order: the sync of a commit, the writes before it, a sync without space.
 const FAILURES: [(&str, &str); 3] =
     [("fdatasync,fsync", "EIO"), ("pwrite64", "EIO"), ("fdatasync,fsync", "ENOSPC")];
 /// The number of requests that must be refused while the disk is full.
 const REFUSALS: u32 = 10;
 /// The most batches of this size until all requests of one are refused.
-const MOST_UNTIL_FULL: u32 = 1000;
+const MAX_BATCHES: u32 = 1000;
 /// The time limit for the recovery when there is space.
 const PATIENCE: Duration = Duration::from_secs(30);
 
@@ -29,7 +29,7 @@ pub(super) async fn errors(effort: Effort) -> Result<Verdict, Error> {
     for round in 0..effort.rounds {
         rig.progress(PROGRESS).await;
         let (call, error) = FAILURES[round as usize % FAILURES.len()];
-        let number = rig.random().u32(1..=MOST_CALLS);
+        let number = rig.random().u32(1..=MAX_CALLS);
         let strace =
             Strace::attach(rig.daemon()?.id()?, call, &format!("error={error}:when={number}")).await?;
         let status = rig.ended().await?;
@@ -91,7 +91,7 @@ pub(super) async fn space(effort: Effort) -> Result<Verdict, Error> {
         disk.fill()?;
         let mut answers = Vec::new();
         // The store may still have room in its own files.
-        for _ in 0..MOST_UNTIL_FULL {
+        for _ in 0..MAX_BATCHES {
             answers = refusals(&rig).await;
             if answers.iter().all(|status| *status == Some(503)) {
                 break;

@@ -10,7 +10,7 @@ use crate::proxy::Proxy;
 use postgres_server::Server;
 
 /// Up to how many effects after enough progress it fails.
-const MOST_MORE: usize = 60;
+const MAX_FURTHER_EFFECTS: usize = 60;
 /// The time limit for the detection and the recovery.
 const PATIENCE: Duration = Duration::from_secs(45);
 /// Commits that wait for the standby, by the process that waits.
@@ -83,7 +83,7 @@ pub(super) async fn synchronous(effort: Effort) -> Result<Verdict, Error> {
             pair.wait_for_standby()?;
         }
         rig.progress(PROGRESS).await;
-        rig.some_more(MOST_MORE).await;
+        rig.some_more(MAX_FURTHER_EFFECTS).await;
         pair.fail_over()?;
         let owed = rig.shared().oracle().open_numbers();
         rig.wait(PATIENCE, "after a failover it does not go on", |oracle| oracle.have_ended(&owed)).await;
@@ -138,7 +138,7 @@ pub(super) async fn standby_gone(effort: Effort) -> Result<Verdict, Error> {
     let mut rig = rig("standby-gone", effort, &pair).await?;
     for _ in 0..effort.rounds {
         rig.progress(PROGRESS).await;
-        rig.some_more(MOST_MORE).await;
+        rig.some_more(MAX_FURTHER_EFFECTS).await;
         pair.standby.stop()?;
         until_refused(&rig, "without its standby").await;
         let before = pair.primary.sql(WAITING)?;

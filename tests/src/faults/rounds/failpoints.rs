@@ -17,7 +17,7 @@ const SOME: u64 = PROGRESS / 4;
 /// The signal of `abort`.
 const SIGABRT: i32 = 6;
 /// The most effects, after enough progress, before the failure.
-const MOST_MORE: usize = 40;
+const MAX_FURTHER_EFFECTS: usize = 40;
 /// The time limit for the failure and the recovery.
 const PATIENCE: Duration = Duration::from_secs(30);
 
@@ -65,7 +65,7 @@ pub(super) async fn run(effort: Effort) -> Result<Verdict, Error> {
 
 async fn let_go_wrong(rig: &mut Rig, folder: &Path, boundary: &str, mishap: &str) -> Result<(), Error> {
     rig.progress(SOME).await;
-    rig.some_more(MOST_MORE).await;
+    rig.some_more(MAX_FURTHER_EFFECTS).await;
     // If an effect has happened and its attempt fails, the next attempt repeats it.
     let repeats = u32::from((boundary, mishap) == ("afterEffect", "error"));
     rig.shared().oracle().excuse_repeats(repeats);

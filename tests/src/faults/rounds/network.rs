@@ -15,7 +15,7 @@ use postgres_server::{Server, Setup};
 const CUT_OFF: usize = 1;
 const DAEMONS: usize = 3;
 /// Up to how many effects after enough progress it is cut off.
-const MOST_MORE: usize = 60;
+const MAX_FURTHER_EFFECTS: usize = 60;
 /// The time limit for the end of its executions: it counts as dead after ten seconds.
 const TAKEN_OVER: Duration = Duration::from_secs(45);
 /// An unused link-layer address: frames to it are lost without any error.
@@ -127,7 +127,7 @@ pub(super) async fn run(effort: Effort) -> Result<Verdict, Error> {
             rig.load();
         }
         rig.progress(PROGRESS).await;
-        rig.some_more(MOST_MORE).await;
+        rig.some_more(MAX_FURTHER_EFFECTS).await;
         let lost = KINDS[round % KINDS.len()];
         let url = rig.url_at(CUT_OFF);
         cable.cut(lost).await?;

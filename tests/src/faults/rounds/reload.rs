@@ -17,7 +17,7 @@ const MORE_MEMORY: f64 = 1.3;
 /// The time limit until a change is in force.
 const PATIENCE: Duration = Duration::from_secs(30);
 /// The interval between two checks of the version in force.
-const LOOK: Duration = Duration::from_millis(10);
+const CHECK_INTERVAL: Duration = Duration::from_millis(10);
 
 pub(super) async fn run(effort: Effort) -> Result<Verdict, Error> {
     let mut rig = Rig::new("reload", effort.seed, Parts::default()).await?;
@@ -75,7 +75,7 @@ async fn in_force(rig: &Rig, file: u32, version: u32, is_broken: bool) -> Result
         if is_taken {
             return Ok(());
         }
-        let _ = tokio::time::timeout(LOOK, received.changed()).await;
+        let _ = tokio::time::timeout(CHECK_INTERVAL, received.changed()).await;
     }
     rig.blame(Some(format!("version {version} of file {file} was not taken")));
     Ok(())

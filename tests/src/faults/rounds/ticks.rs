@@ -14,7 +14,7 @@ const LENGTH: Duration = Duration::from_secs(10);
 /// The undisturbed time before one freezes, and after its return.
 const CALM: Duration = Duration::from_secs(3);
 /// The time between two looks at what the daemons say.
-const LOOK: Duration = Duration::from_millis(100);
+const CHECK_INTERVAL: Duration = Duration::from_millis(100);
 /// The time limit for the others to declare it dead: it counts as dead after ten seconds.
 const DECLARED: Duration = Duration::from_secs(40);
 /// The time limit for the due instants at the end.
@@ -40,7 +40,7 @@ pub(super) async fn run(effort: Effort) -> Result<Verdict, Error> {
             rig.daemon_at(index)?.freeze()?;
             let since = Instant::now();
             while deaths(&rig)? == before && since.elapsed() < DECLARED {
-                rig.rate(LOOK).await;
+                rig.rate(CHECK_INTERVAL).await;
             }
             let is_dead = deaths(&rig)? > before;
             slowest = slowest.max(since.elapsed());
