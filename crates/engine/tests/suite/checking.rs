@@ -24,7 +24,7 @@ pub(crate) fn catalog() -> Catalog {
 }
 
 /// Returns `code text` of each problem: the text of its span, and the nearest name if there is one.
-pub(crate) fn said(report: &Report) -> Vec<String> {
+pub(crate) fn problems(report: &Report) -> Vec<String> {
     let all = report.diagnostics().iter().map(|found| {
         let near = found.nearest.as_ref().map(|near| format!(" ({near})")).unwrap_or_default();
         format!("{} {}{near}", found.code, report.source().slice(found.span))
@@ -35,7 +35,7 @@ pub(crate) fn said(report: &Report) -> Vec<String> {
 #[track_caller]
 fn check(text: &str, expected: &[&str]) {
     let report = check_text(&catalog(), "automations/test.yaml", text);
-    assert_eq!(said(&report), expected, "\n{text}\n{}", report.render(false));
+    assert_eq!(problems(&report), expected, "\n{text}\n{}", report.render(false));
 }
 
 #[track_caller]
@@ -106,7 +106,7 @@ fn a_reload_reports_the_same_problems_as_a_check() {
     let checked = check_project(dir.path(), &[]).expect("the connectors load");
     assert_eq!(checked.catalog.automations().len(), 0, "what has errors is not in force");
     let text = check_text(&checked.catalog, "automations/order-desk.yaml", EVERYTHING);
-    assert_eq!(said(&checked.catalog.invalid_files()[0].report), said(&text));
+    assert_eq!(problems(&checked.catalog.invalid_files()[0].report), problems(&text));
 }
 
 #[test]
@@ -275,7 +275,7 @@ fn a_broken_connection_is_not_reported_as_unknown() {
 fn a_connection_is_checked_as_far_as_it_can_be_read() {
     let check = |text: &str, expected: &[&str]| {
         let report = check_text(&catalog(), "connections/x.yaml", text);
-        assert_eq!(said(&report), expected, "\n{text}\n{}", report.render(false));
+        assert_eq!(problems(&report), expected, "\n{text}\n{}", report.render(false));
     };
     check(
         "type: wiki.basic\ndescripton: x\nwith: {hosts: a, apiToken: '${{ trigger.x }}', extra: '${{ a b }}'}\n",
@@ -385,7 +385,7 @@ fn a_literal_credential_in_a_connection_is_reported_once_and_not_shown() {
     for secret in ["s3same", token] {
         let text = format!("type: wiki.basic\nwith: {{host: x.test, apiToken: {secret}, email: a@x.test}}\n");
         let report = check_text(&catalog(), "connections/x.yaml", &text);
-        assert_eq!(said(&report), [format!("literal-credential {secret}")]);
+        assert_eq!(problems(&report), [format!("literal-credential {secret}")]);
         assert!(!report.render(false).contains(secret), "{}", report.render(false));
     }
 }

@@ -53,7 +53,7 @@ async fn nothing_left(engine: &Engine) {
 }
 
 /// Returns the next request and asserts its request line.
-async fn asked(peer: &mut Peer, line: &str) -> PeerRequest {
+async fn expect_request(peer: &mut Peer, line: &str) -> PeerRequest {
     let asked = peer.next_request().await;
     assert_eq!(asked.line, line);
     asked
@@ -64,7 +64,7 @@ async fn failed_subscription() -> (Peer, Project, Engine) {
     let mut peer = Peer::new().await;
     let project = project(&peer);
     let engine = project.start().await;
-    asked(&mut peer, "POST /repos/acme/shop/hooks").await.answer(422, "{}").await;
+    expect_request(&mut peer, "POST /repos/acme/shop/hooks").await.answer(422, "{}").await;
     queue_status(&engine, |one| one.failures == 1).await;
     settled(&project, "2026-03-02T08:00:10Z").await;
     (peer, project, engine)
@@ -75,15 +75,15 @@ async fn a_failed_subscription_records_the_reason_and_is_retried() {
     let mut peer = Peer::new().await;
     let project = project(&peer);
     let engine = project.start().await;
-    let first = asked(&mut peer, "POST /repos/acme/shop/hooks").await;
+    let first = expect_request(&mut peer, "POST /repos/acme/shop/hooks").await;
     assert_eq!(first.header("x-github-api-version"), Some("2022-11-28"));
     first.answer(422, r#"{"message": "Validation Failed"}"#).await;
     let failed = queue_status(&engine, |one| one.failures == 1).await;
     assert!(failed.error.as_ref().is_some_and(|error| error.contains("Validation Failed")), "{failed:?}");
     settled(&project, "2026-03-02T08:00:10Z").await;
     project.clock.advance(Duration::from_secs(10));
-    asked(&mut peer, LIST).await.answer(200, "[]").await;
-    asked(&mut peer, "POST /repos/acme/shop/hooks").await.answer(201, r#"{"id": 7}"#).await;
+    expect_request(&mut peer, LIST).await.answer(200, "[]").await;
+    expect_request(&mut peer, "POST /repos/acme/shop/hooks").await.answer(201, r#"{"id": 7}"#).await;
     let made = queue_status(&engine, |one| !one.remote.is_null()).await;
     assert_eq!((made.remote, made.failures, made.error, made.next_at), (Value::from(7), 0, None, None));
     stop(engine).await;
@@ -97,8 +97,8 @@ async fn a_requested_subscription_attempt_is_made_at_once() {
     for (status, failures) in [(422, 2), (201, 0)] {
         let (trying, id) = (engine.clone(), id.clone());
         let attempt = tokio::spawn(async move { trying.ingress().try_subscriptions(&id).await });
-        asked(&mut peer, LIST).await.answer(200, "[]").await;
-        asked(&mut peer, "POST /repos/acme/shop/hooks").await.answer(status, r#"{"id": 7}"#).await;
+        expect_request(&mut peer, LIST).await.answer(200, "[]").await;
+        expect_request(&mut peer, "POST /repos/acme/shop/hooks").await.answer(status, r#"{"id": 7}"#).await;
         let found = soon(attempt).await.expect("it ends").expect("there is one");
         assert_eq!(found.iter().map(|one| one.failures).collect::<Vec<_>>(), [failures]);
         assert_eq!(found[0].error.is_some(), failures > 0);
@@ -118,12 +118,12 @@ async fn a_subscription_that_cannot_be_removed_can_be_forgotten_without_a_call()
     let project = project(&peer);
     let engine = project.start().await;
     let id = AutomationId::parse("test").expect("an id");
-    asked(&mut peer, "POST /repos/acme/shop/hooks").await.answer(201, r#"{"id": 7}"#).await;
+    expect_request(&mut peer, "POST /repos/acme/shop/hooks").await.answer(201, r#"{"id": 7}"#).await;
     queue_status(&engine, |one| !one.remote.is_null()).await;
     assert!(engine.ingress().forget_subscriptions(&id).await.is_err(), "it is active");
     std::fs::remove_file(project.path("automations/test.yaml")).expect("it goes");
     engine.reload().await;
-    asked(&mut peer, "DELETE /repos/acme/shop/hooks/7").await.answer(403, "{}").await;
+    expect_request(&mut peer, "DELETE /repos/acme/shop/hooks/7").await.answer(403, "{}").await;
     let leaving = queue_status(&engine, |one| one.failures == 1).await;
     assert!(leaving.removing && leaving.next_at.is_some(), "{leaving:?}");
     let left = engine.ingress().forget_subscriptions(&id).await.expect("it could not be taken back");
@@ -148,8 +148,8 @@ async fn a_clock_step_does_not_change_a_subscription_retry_delay() {
         assert_eq!(next.duration_since(project.clock.now()).as_secs(), 1, "set by {hours} h");
         settled(&project, &next.to_string()).await;
         project.clock.advance(Duration::from_secs(1));
-        asked(&mut peer, LIST).await.answer(200, "[]").await;
-        asked(&mut peer, "POST /repos/acme/shop/hooks").await.answer(201, r#"{"id": 7}"#).await;
+        expect_request(&mut peer, LIST).await.answer(200, "[]").await;
+        expect_request(&mut peer, "POST /repos/acme/shop/hooks").await.answer(201, r#"{"id": 7}"#).await;
         queue_status(&engine, |one| !one.remote.is_null()).await;
         stop(engine).await;
     }
@@ -160,7 +160,7 @@ async fn a_subscription_survives_restarts_and_follows_changed_inputs() {
     let mut peer = Peer::new().await;
     let project = project(&peer);
     let engine = project.start().await;
-    asked(&mut peer, "POST /repos/acme/shop/hooks").await.answer(201, r#"{"id": 7}"#).await;
+    expect_request(&mut peer, "POST /repos/acme/shop/hooks").await.answer(201, r#"{"id": 7}"#).await;
     queue_status(&engine, |one| !one.remote.is_null()).await;
     stop(engine).await;
     let engine = project.start().await;
@@ -184,7 +184,7 @@ async fn a_subscription_survives_restarts_and_follows_changed_inputs() {
     // Removed while no daemon ran; the subscription must be removed too.
     std::fs::remove_file(project.path("automations/test.yaml")).expect("it goes");
     let engine = project.start().await;
-    asked(&mut peer, "DELETE /repos/acme/store/hooks/8")
+    expect_request(&mut peer, "DELETE /repos/acme/store/hooks/8")
         .await
         .answer(404, r#"{"message": "Not Found"}"#)
         .await;
@@ -206,13 +206,13 @@ async fn a_subscription_created_before_a_crash_is_found_and_adopted() {
     let mut peer = Peer::new().await;
     let project = project(&peer);
     let engine = project.start().await;
-    let unanswered = asked(&mut peer, "POST /repos/acme/shop/hooks").await;
+    let unanswered = expect_request(&mut peer, "POST /repos/acme/shop/hooks").await;
     let before = queue_status(&engine, |one| one.requested).await;
     assert_eq!((before.remote, before.failures), (Value::Null, 0), "it is stored before it is requested");
     stop(engine).await;
     drop(unanswered);
     let engine = project.start().await;
-    let list = asked(&mut peer, LIST).await;
+    let list = expect_request(&mut peer, LIST).await;
     list.answer(200, &listed(&engine, "push")).await;
     let found = queue_status(&engine, |one| !one.remote.is_null()).await;
     assert_eq!((found.remote, found.failures), (Value::from(9), 0));
@@ -226,19 +226,19 @@ async fn an_unwanted_subscription_created_before_a_crash_is_deleted() {
         let mut peer = Peer::new().await;
         let project = project(&peer);
         let engine = project.start().await;
-        let unanswered = asked(&mut peer, "POST /repos/acme/shop/hooks").await;
+        let unanswered = expect_request(&mut peer, "POST /repos/acme/shop/hooks").await;
         stop(engine).await;
         drop(unanswered);
         if !is_wanted {
             project.write("automations/test.yaml", &format!("enabled: false\n{}", yaml("shop")));
         }
         let engine = project.start().await;
-        let list = asked(&mut peer, LIST).await;
+        let list = expect_request(&mut peer, LIST).await;
         let event = if is_wanted { "issues" } else { "push" };
         list.answer(200, &listed(&engine, event)).await;
-        asked(&mut peer, "DELETE /repos/acme/shop/hooks/9").await.answer(204, "").await;
+        expect_request(&mut peer, "DELETE /repos/acme/shop/hooks/9").await.answer(204, "").await;
         if is_wanted {
-            asked(&mut peer, "POST /repos/acme/shop/hooks").await.answer(201, r#"{"id": 10}"#).await;
+            expect_request(&mut peer, "POST /repos/acme/shop/hooks").await.answer(201, r#"{"id": 10}"#).await;
             queue_status(&engine, |one| one.remote == Value::from(10)).await;
         } else {
             nothing_left(&engine).await;
@@ -252,11 +252,11 @@ async fn changing_the_trigger_deletes_the_subscription() {
     let mut peer = Peer::new().await;
     let project = project(&peer);
     let engine = project.start().await;
-    asked(&mut peer, "POST /repos/acme/shop/hooks").await.answer(201, r#"{"id": 7}"#).await;
+    expect_request(&mut peer, "POST /repos/acme/shop/hooks").await.answer(201, r#"{"id": 7}"#).await;
     queue_status(&engine, |one| !one.remote.is_null()).await;
     project.write("automations/test.yaml", "trigger: {webhook: {verify: none}}\nsteps: []\n");
     engine.reload().await;
-    asked(&mut peer, "DELETE /repos/acme/shop/hooks/7").await.answer(204, "").await;
+    expect_request(&mut peer, "DELETE /repos/acme/shop/hooks/7").await.answer(204, "").await;
     nothing_left(&engine).await;
     stop(engine).await;
 }
@@ -266,7 +266,7 @@ async fn an_event_request_over_the_hop_limit_gets_508_and_is_counted() {
     let mut peer = Peer::new().await;
     let project = project(&peer);
     let engine = project.start().await;
-    asked(&mut peer, "POST /repos/acme/shop/hooks").await.answer(201, r#"{"id": 7}"#).await;
+    expect_request(&mut peer, "POST /repos/acme/shop/hooks").await.answer(201, r#"{"id": 7}"#).await;
     let (live, _) = tokens(&engine);
     let mut request = post("{}");
     request.headers.push(("x-github-event".to_owned(), b"push".to_vec()));

@@ -13,7 +13,7 @@ async fn forecast(engine: &Engine) -> ReloadPreview {
 }
 
 /// Formats each change as `id effect: summary`.
-fn told(changes: &[Change]) -> Vec<String> {
+fn summaries(changes: &[Change]) -> Vec<String> {
     changes.iter().map(|change| format!("{} {:?}: {}", change.id, change.effect, change.summary())).collect()
 }
 
@@ -24,7 +24,7 @@ async fn of_change(before: &str, after: &str) -> String {
     project.write("automations/test.yaml", after);
     let forecast = forecast(&engine).await;
     stop(engine).await;
-    told(&forecast.changes).join("\n")
+    summaries(&forecast.changes).join("\n")
 }
 
 #[tokio::test]
@@ -46,7 +46,7 @@ async fn a_forecast_reports_added_removed_and_changed_files_and_applies_nothing(
     for _ in 0..2 {
         let forecast = forecast(&engine).await;
         assert_eq!(
-            told(&forecast.changes),
+            summaries(&forecast.changes),
             [
                 "breaks Stale: ",
                 "comes Added: every day at 8:30 (Europe/Berlin): mounted",
@@ -179,6 +179,6 @@ async fn a_forecast_without_a_running_catalog_reports_everything_as_added() {
     let project = Project::with(HOOK);
     let now = "2026-03-02T08:00:00Z".parse().expect("an instant");
     let forecast = engine::preview_project(project.dir.path(), None, now).await.expect("a forecast");
-    assert_eq!(told(&forecast.changes), ["test Added: webhook: mounted"]);
+    assert_eq!(summaries(&forecast.changes), ["test Added: webhook: mounted"]);
     assert_eq!((forecast.generation, forecast.unchanged), (0, 0));
 }

@@ -23,7 +23,7 @@ async fn start(engine: &Engine, count: usize) -> Vec<ExecutionId> {
     ids
 }
 
-async fn asked(peer: &mut Peer, count: usize) -> Vec<PeerRequest> {
+async fn next_requests(peer: &mut Peer, count: usize) -> Vec<PeerRequest> {
     let mut asked = Vec::new();
     for _ in 0..count {
         asked.push(peer.next_request().await);
@@ -49,7 +49,7 @@ async fn a_lowered_limit_applies_once_earlier_permit_holders_have_ended() {
         let project = Project::with(&limited(&peer, "concurrency: {limit: 3}\n"));
         let engine = project.start().await;
         let old = start(&engine, 3 + old_in_queue).await;
-        let first = asked(&mut peer, 3).await;
+        let first = next_requests(&mut peer, 3).await;
         save(&project, &engine, &limited(&peer, "concurrency: {limit: 1}\n")).await;
         let new = start(&engine, 4).await;
         until_waiting(&engine, old_in_queue + 4).await;
@@ -59,7 +59,7 @@ async fn a_lowered_limit_applies_once_earlier_permit_holders_have_ended() {
             soon(engine.runtime().wait(*id)).await.expect("it ends");
         }
         for id in old.iter().skip(3).chain(&new) {
-            let only = asked(&mut peer, 1).await.remove(0);
+            let only = next_requests(&mut peer, 1).await.remove(0);
             only.answer(200, "1").await;
             soon(engine.runtime().wait(*id)).await.expect("it ends, in the order of acceptance");
         }
@@ -75,9 +75,9 @@ async fn a_raised_or_removed_limit_starts_waiting_executions_at_once_in_order() 
         let project = Project::with(&limited(&peer, "concurrency: {limit: 1}\n"));
         let engine = project.start().await;
         let ids = start(&engine, 5).await;
-        let mut running = asked(&mut peer, 1).await;
+        let mut running = next_requests(&mut peer, 1).await;
         save(&project, &engine, &limited(&peer, concurrency)).await;
-        running.extend(asked(&mut peer, free).await);
+        running.extend(next_requests(&mut peer, free).await);
         until_waiting(&engine, 4 - free).await;
         for held in running {
             held.answer(200, "1").await;
@@ -98,7 +98,7 @@ async fn cancel_running_cancels_all_executions_over_a_lowered_limit() {
     let project = Project::with(&limited(&peer, "concurrency: {limit: 3, policy: cancelRunning}\n"));
     let engine = project.start().await;
     let old = start(&engine, 3).await;
-    let held = asked(&mut peer, 3).await;
+    let held = next_requests(&mut peer, 3).await;
     save(&project, &engine, &limited(&peer, "concurrency: {limit: 1, policy: cancelRunning}\n")).await;
     let newest = start_with(&engine, "{}").await;
     for id in old {

@@ -317,7 +317,7 @@ async fn a_rotated_address_stops_working_and_its_successor_survives_restarts() {
 }
 
 /// Creates a project with a disabled automation that an event of the peer starts.
-fn told_by(peer: &Peer) -> Project {
+fn project_with_event(peer: &Peer) -> Project {
     let mut project = Project::with(
         "enabled: false\ntrigger: {event: github.push, connection: hub, with: {owner: acme, repo: shop}}\nsteps: []\n",
     );
@@ -330,7 +330,7 @@ fn told_by(peer: &Peer) -> Project {
 #[tokio::test]
 async fn an_event_subscription_exists_only_while_somebody_listens() {
     let mut peer = Peer::new().await;
-    let project = told_by(&peer);
+    let project = project_with_event(&peer);
     let engine = project.start().await;
     let begun = engine.ingress().listen(&id(), MINUTE, 5).await.expect("it listens");
     let asked = peer.next_request().await;

@@ -402,20 +402,20 @@ async fn polls_run_in_parallel_up_to_a_limit() {
     }
     let engine = project.start().await;
     let mut held = Vec::new();
-    until_asked(&mut peers, &mut held, 32).await;
+    until_requests(&mut peers, &mut held, 32).await;
     for _ in 0..1000 {
         tokio::task::yield_now().await;
     }
     assert!(peers.iter_mut().all(|peer| peer.pending_request().is_none()), "the last one waits");
     assert_eq!(held.len(), 32);
     held.remove(0).answer(200, "[]").await;
-    until_asked(&mut peers, &mut held, 32).await;
+    until_requests(&mut peers, &mut held, 32).await;
     drop(held);
     stop(engine).await;
 }
 
 /// Collects requests in `held` until there are `count`.
-async fn until_asked(peers: &mut [Peer], held: &mut Vec<PeerRequest>, count: usize) {
+async fn until_requests(peers: &mut [Peer], held: &mut Vec<PeerRequest>, count: usize) {
     soon(async {
         while held.len() < count {
             held.extend(peers.iter_mut().filter_map(Peer::pending_request));

@@ -26,7 +26,7 @@ fn project(files: &[(&str, &str)]) -> Project {
 }
 
 /// Returns the output of `validate` for these files: `file:line:column code: message; help`.
-fn said(files: &[(&str, &str)]) -> Vec<String> {
+fn validate_output(files: &[(&str, &str)]) -> Vec<String> {
     let project = project(files);
     let checked = engine::check_project(project.dir.path(), &[]).expect("checked");
     lines(&checked.reports)
@@ -46,13 +46,13 @@ fn lines(reports: &[text::diagnostic::Report]) -> Vec<String> {
 #[test]
 fn a_matching_call_has_no_diagnostics() {
     let call = "trigger: {manual: {}}\nsteps:\n  - call: greet\n    with: {name: Ada, times: 2}\n  - call: greet\n    with: {name: \"${{ execution.id }}\"}\n    async: true\n";
-    assert_eq!(said(&[("greet", GREET), ("main", call)]), [""; 0]);
+    assert_eq!(validate_output(&[("greet", GREET), ("main", call)]), [""; 0]);
 }
 
 #[test]
 fn a_call_of_an_unknown_automation_suggests_the_nearest_id() {
     assert_eq!(
-        said(&[("greet", GREET), ("main", &calling(&["great", "nobody"]))]),
+        validate_output(&[("greet", GREET), ("main", &calling(&["great", "nobody"]))]),
         [
             "main:3:11 unknown-automation: there is no automation `great`; did you mean greet",
             "main:4:11 unknown-automation: there is no automation `nobody`",
@@ -64,7 +64,7 @@ fn a_call_of_an_unknown_automation_suggests_the_nearest_id() {
 fn only_an_automation_with_a_manual_trigger_can_be_called() {
     let hook = calling(&[]).replace("manual", "webhook");
     assert_eq!(
-        said(&[("hook", &hook), ("main", &calling(&["hook"]))]).last().map(String::as_str),
+        validate_output(&[("hook", &hook), ("main", &calling(&["hook"]))]).last().map(String::as_str),
         Some("main:3:11 not-callable: `hook` cannot be called: it is started by a `webhook` trigger")
     );
 }
@@ -73,7 +73,7 @@ fn only_an_automation_with_a_manual_trigger_can_be_called() {
 fn call_inputs_are_checked_against_the_callees_inputs() {
     let call = "trigger: {manual: {}}\nsteps:\n  - call: greet\n    with: {nam: Ada, times: often}\n  - call: greet\n    with: {colour: red}\n";
     assert_eq!(
-        said(&[("greet", GREET), ("main", call)]),
+        validate_output(&[("greet", GREET), ("main", call)]),
         [
             "main:4:12 unknown-input: `greet` has no input `nam`; did you mean name",
             "main:4:29 wrong-input: input `times`: must be a whole number, found text",
@@ -87,7 +87,11 @@ fn call_inputs_are_checked_against_the_callees_inputs() {
 fn a_broken_callee_is_reported_and_its_readable_inputs_are_still_checked() {
     let broken = GREET.replace("log.info", "log.infos");
     assert_eq!(
-        said(&[("greet", &broken), ("main", &calling(&["greet"])), ("outer", &calling(&["main"]))])[1..],
+        validate_output(&[
+            ("greet", &broken),
+            ("main", &calling(&["greet"])),
+            ("outer", &calling(&["main"]))
+        ])[1..],
         [
             "main:3:11 broken-automation: the automation `greet` has errors of its own",
             "main:3:11 missing-input: `greet` needs the input `name`",
@@ -95,7 +99,7 @@ fn a_broken_callee_is_reported_and_its_readable_inputs_are_still_checked() {
         ]
     );
     // Only the name of an unreadable file is known.
-    let unreadable = said(&[("greet", "trigger: [\n"), ("main", &calling(&["greet"]))]);
+    let unreadable = validate_output(&[("greet", "trigger: [\n"), ("main", &calling(&["greet"]))]);
     assert_eq!(
         unreadable[1..],
         ["main:3:11 broken-automation: the automation `greet` has errors of its own"]
@@ -114,7 +118,7 @@ fn a_call_cycle_is_reported_once_in_each_of_its_files_and_nowhere_else() {
     ];
     let files: Vec<_> = files.iter().map(|(name, text)| (*name, text.as_str())).collect();
     let told: Vec<String> =
-        said(&files).into_iter().filter(|line| !line.contains("empty-automation")).collect();
+        validate_output(&files).into_iter().filter(|line| !line.contains("empty-automation")).collect();
     let circle = "call-circle: these automations call each other without end:";
     assert_eq!(
         told,
@@ -137,7 +141,7 @@ fn a_long_call_cycle_is_shown_abbreviated() {
         .map(|(index, name)| (name.as_str(), calling(&[names[(index + 1) % names.len()].as_str()])))
         .collect();
     let files: Vec<_> = files.iter().map(|(name, text)| (*name, text.as_str())).collect();
-    let told = said(&files);
+    let told = validate_output(&files);
     assert_eq!(told.len(), names.len());
     assert!(told[7].ends_with("without end: n0007 → n0008 → … → n0007"), "{}", told[7]);
 }
@@ -290,9 +294,9 @@ fn the_order_in_which_files_are_checked_changes_nothing() {
         })
         .collect();
     let files: Vec<_> = files.iter().map(|(name, text)| (name.as_str(), text.as_str())).collect();
-    let first = said(&files);
+    let first = validate_output(&files);
     assert!(first.len() > 200);
     for _ in 0..3 {
-        assert_eq!(said(&files), first);
+        assert_eq!(validate_output(&files), first);
     }
 }

@@ -29,7 +29,7 @@ fn verdicts(automation: &str, tests: &str) -> Vec<TestResult> {
     suite.cases.iter().map(|case| runner.run(suite, case, None)).collect()
 }
 
-fn told(verdict: &TestResult) -> String {
+fn describe(verdict: &TestResult) -> String {
     let entries = verdict.report.entries();
     let lines = entries.iter().map(|entry| format!("{} {}: {}", entry.code, entry.line, entry.message));
     let told = lines.collect::<Vec<_>>().join("\n");
@@ -108,7 +108,7 @@ fn a_test_without_the_awaited_answer_says_what_is_missing() {
     let automation =
         "trigger: {manual: {}}\nsteps:\n  - {id: ask, waitFor: {approval: {message: Really?}}}\n";
     let verdicts = verdicts(automation, "tests:\n  - name: waits for ever\n");
-    assert_eq!(told(&verdicts[0]), "unmet 2: the execution does not finish");
+    assert_eq!(describe(&verdicts[0]), "unmet 2: the execution does not finish");
     let label = "the step `ask` waits for an answer (approve, reject): give it below `approvals:`";
     assert!(verdicts[0].report.render(false).contains(label), "{}", verdicts[0].report.render(false));
 }
@@ -192,7 +192,7 @@ fn calls(tests: &str) -> Vec<String> {
     for case in &suite.cases {
         let verdict = runner.run(suite, case, None);
         let ran = verdict.coverage.iter().map(|coverage| coverage.automation.id.to_string());
-        told.push(format!("{} ({})", self::told(&verdict), ran.collect::<Vec<_>>().join(", ")));
+        told.push(format!("{} ({})", self::describe(&verdict), ran.collect::<Vec<_>>().join(", ")));
     }
     told
 }
@@ -220,11 +220,11 @@ fn a_cassette_answers_calls_without_a_double() {
     let files = find_test_files(project.dir.path(), runner.catalog(), &[]);
     let suite = files[0].suite.as_ref().expect("the file is good");
     assert_eq!(
-        told(&runner.run(suite, &suite.cases[0], None)),
+        describe(&runner.run(suite, &suite.cases[0], None)),
         "cannot-play 2: there is no recording `a.yaml` yet"
     );
     let cassette = Arc::new(connector::Cassette::for_replay(recording));
-    let told = told(&runner.run(suite, &suite.cases[0], Some(cassette)));
+    let told = describe(&runner.run(suite, &suite.cases[0], Some(cassette)));
     assert_eq!(told, "unused-exchange 2: the recorded `GET https://example.com/2` was not sent");
 }
 
@@ -255,6 +255,6 @@ fn a_test_over_its_time_limit_is_stopped_and_fails() {
     let runner = TestRunner::new(Arc::new(catalog), project.dir.path()).with_time_limit(Duration::ZERO);
     let files = find_test_files(project.dir.path(), runner.catalog(), &[]);
     let suite = files[0].suite.as_ref().expect("a file of tests");
-    let told = told(&runner.run(suite, &suite.cases[0], None));
+    let told = describe(&runner.run(suite, &suite.cases[0], None));
     assert!(told.contains("did not finish and was stopped after 0s"), "{told}");
 }
