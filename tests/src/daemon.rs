@@ -284,11 +284,11 @@ impl Daemon {
         self.output.text()
     }
 
-    /// Waits until it has said this.
+    /// Waits until its output contains `words`.
     ///
     /// # Errors
-    /// It does not say so within 30 s.
-    pub async fn says(&self, words: &str) -> Result<(), Error> {
+    /// The output does not contain them within the time limit.
+    pub async fn wait_for_output(&self, words: &str) -> Result<(), Error> {
         let mut lines = self.output.lines.subscribe();
         let said = lines.wait_for(|_| self.output.text().contains(words));
         match tokio::time::timeout(PATIENCE, said).await {

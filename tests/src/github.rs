@@ -115,7 +115,7 @@ impl GitHub {
     ///
     /// # Errors
     /// A webhook does not answer.
-    pub async fn tell(
+    pub async fn send_event(
         &self,
         event: &str,
         delivery: &str,

@@ -253,7 +253,7 @@ impl Server {
 
     /// The output of the server so far.
     #[must_use]
-    pub fn said(&self) -> String {
+    pub fn output(&self) -> String {
         self.log("log")
     }
 

@@ -356,7 +356,7 @@ impl Rig {
     }
 
     /// The output of the daemons that have ended.
-    pub(super) fn said(&self) -> String {
+    pub(super) fn ended_output(&self) -> String {
         std::fs::read_to_string(self.verdict.records.join("daemon.log")).unwrap_or_default()
     }
 

@@ -211,7 +211,7 @@ async fn polled(site: &Site) {
     ask("poll-keeps").await;
     let kept = site.ask("/polls/poll-keeps").await.to_string();
     assert!(kept.contains("`cursor` contains a secret"), "{kept}");
-    site.daemon().says("an input of the event contains a secret").await.unwrap();
+    site.daemon().wait_for_output("an input of the event contains a secret").await.unwrap();
 }
 
 /// Captures a request with a credential in every part.

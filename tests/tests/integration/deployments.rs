@@ -177,7 +177,7 @@ async fn auto_deploy_publishes_each_change_of_the_folder_to_all_daemons() {
     other.start_with(&["--store", &url]).await;
     assert_eq!(answer(&other, "orders").await, "one");
     source.project.automation("orders", BROKEN).unwrap();
-    source.daemon().says("was not deployed").await.unwrap();
+    source.daemon().wait_for_output("was not deployed").await.unwrap();
     source.project.automation("orders", TWO).unwrap();
     runs(&other, 2).await;
     assert_eq!(answer(&other, "orders").await, "two");

@@ -103,11 +103,14 @@ async fn an_event_is_subscribed_once_delivered_signed_and_unsubscribed() {
     let hooks = github.hooks();
     assert_eq!((hooks.len(), &hooks[0]["events"]), (1, &json!(["push"])));
     let payload = json!({"ref": "refs/heads/main"});
-    assert_eq!(github.tell("ping", "p", &json!({"zen": "Keep it simple."}), false).await.unwrap(), [200]);
-    assert_eq!(github.tell("push", "forged", &payload, true).await.unwrap(), [401]);
+    assert_eq!(
+        github.send_event("ping", "p", &json!({"zen": "Keep it simple."}), false).await.unwrap(),
+        [200]
+    );
+    assert_eq!(github.send_event("push", "forged", &payload, true).await.unwrap(), [401]);
     for _ in 0..2 {
         // A repeated delivery is the same event.
-        assert_eq!(github.tell("push", "one", &payload, false).await.unwrap(), [200]);
+        assert_eq!(github.send_event("push", "one", &payload, false).await.unwrap(), [200]);
     }
     let executions = site.executions_of("push").await;
     assert_eq!(executions.len(), 1, "{executions:?}");
@@ -124,7 +127,7 @@ async fn an_event_is_subscribed_once_delivered_signed_and_unsubscribed() {
     let mut changes = site.events("/events").await;
     site.project.automation("push", &PUSH.replace("ref:", "branch:")).unwrap();
     changes.next("catalog").await;
-    assert_eq!(github.tell("push", "two", &payload, false).await.unwrap(), [200]);
+    assert_eq!(github.send_event("push", "two", &payload, false).await.unwrap(), [200]);
     assert_eq!(github.requests().len(), asked, "{:?}", github.requests());
     // Disabling deletes the subscription.
     site.project.automation("push", &format!("enabled: false\n{PUSH}")).unwrap();

@@ -99,8 +99,8 @@ async fn an_event_is_captured_and_its_subscription_deleted() {
         github.answered(1).await;
         assert_eq!(site.listened_at("push").await, "");
         let greeting = json!({"zen": "Keep it simple."});
-        assert_eq!(github.tell("ping", "p", &greeting, false).await.unwrap(), [200]);
-        assert_eq!(github.tell("push", "one", &payload, false).await.unwrap(), [200]);
+        assert_eq!(github.send_event("ping", "p", &greeting, false).await.unwrap(), [200]);
+        assert_eq!(github.send_event("push", "one", &payload, false).await.unwrap(), [200]);
     };
     let (listened, ()) = tokio::join!(listen, sender);
     assert!(listened.status.success(), "{listened:?}");

@@ -8,7 +8,7 @@ use tests::wiki::{DEMO_PAGE_ID, DEMO_SPACE_ID, PageSeed, Running, Simulator, Spa
 use crate::site::{Site, send};
 
 /// Formats an automation that returns the subject of an event.
-fn told(event: &str, name: &str) -> String {
+fn subject_automation(event: &str, name: &str) -> String {
     format!(
         "trigger: {{event: wiki.{event}, connection: wiki, every: 1h, deliver: each}}\nsteps: []\n\
          outputs: \"${{{{ trigger.results.body.data.changeType }}}} ${{{{ trigger.results.body.data.record.{name} }}}}\"\n"
@@ -38,7 +38,7 @@ impl Site {
     }
 
     /// Returns the results of an automation's executions, oldest first.
-    async fn told_to(&self, id: &str) -> Vec<String> {
+    async fn results_of(&self, id: &str) -> Vec<String> {
         let mut told = Vec::new();
         for execution in self.executions_of(id).await.iter().rev() {
             let end = self.end_of(execution["id"].as_str().unwrap_or_default()).await;
@@ -51,7 +51,8 @@ impl Site {
 #[tokio::test]
 async fn new_pages_and_spaces_are_delivered_once_and_an_empty_poll_is_one_request() {
     let wiki = Simulator::builder().demo().start().await.unwrap();
-    let (pages, spaces) = (told("pageChanged", "title"), told("spaceCreated", "key"));
+    let (pages, spaces) =
+        (subject_automation("pageChanged", "title"), subject_automation("spaceCreated", "key"));
     let change = format!(
         "trigger: {{manual: {{}}}}\nsteps:\n  - action: wiki.updatePage\n    connection: wiki\n    with: {{pageId: \"{DEMO_PAGE_ID}\", \
          status: current, title: Changed, body: {{value: <p>other</p>}}, version: {{number: 2}}}}\n"
@@ -75,9 +76,9 @@ async fn new_pages_and_spaces_are_delivered_once_and_an_empty_poll_is_one_reques
         site.poll(id, &wiki).await;
         site.poll(id, &wiki).await;
     }
-    let mut told = site.told_to("pages").await;
+    let mut told = site.results_of("pages").await;
     told.retain(|page| !page.ends_with("News") && !page.ends_with("Home"));
     told.sort();
     assert_eq!(told, ["created Fresh", "updated Changed"]);
-    assert_eq!(site.told_to("spaces").await, ["created NEWS"]);
+    assert_eq!(site.results_of("spaces").await, ["created NEWS"]);
 }

@@ -155,7 +155,7 @@ async fn a_broken_connection_keeps_its_last_good_version_and_reports_the_error()
     assert_eq!(answer().await, "/one/a");
     let said = site.ask("/connections").await["connections"][0]["fileError"].to_string();
     assert!(said.contains("connections/desk.yaml:1: ") && said.contains("http.beerer"), "{said}");
-    site.daemon().says("http.beerer").await.unwrap();
+    site.daemon().wait_for_output("http.beerer").await.unwrap();
     site.project.replace("connections/desk.yaml", &desk("/two", "http.bearer")).unwrap();
     changes.next("catalog").await;
     assert_eq!(answer().await, "/two/a");
@@ -191,7 +191,7 @@ async fn a_project_connector_is_added_changed_broken_and_repaired_at_run_time() 
         changes.next("catalog").await;
         assert_eq!(answer().await, path, "{manifest}");
     }
-    site.daemon().says("titel").await.unwrap();
+    site.daemon().wait_for_output("titel").await.unwrap();
     site.project.replace("connectors/shop.yaml", &shop("three")).unwrap();
     changes.next("catalog").await;
     assert_eq!(answer().await, "/three");

@@ -25,7 +25,7 @@ async fn a_stop_ends_the_step_in_flight_and_the_next_start_runs_the_rest() {
     let id = site.run("work").await;
     recorder.wait_for("/two", 1).await.unwrap();
     site.terminate();
-    site.daemon().says("shutting down: no step starts any more").await.unwrap();
+    site.daemon().wait_for_output("shutting down: no step starts any more").await.unwrap();
     recorder.release();
     assert!(site.ended().await.success());
     assert_eq!(recorder.paths(), ["/down", "/one", "/two"]);

@@ -311,7 +311,7 @@ async fn refused_exports_are_counted_and_delay_nothing() {
     let site = traced(&collector, &[("hello", &format!("{HOOK}  - {{id: a, set: {{n: 1}}}}\n"))]).await;
     let execution = site.post("hello", &json!({})).await.execution();
     assert_eq!(site.end_of(&execution).await["status"], json!("succeeded"));
-    site.daemon().says("the OpenTelemetry collector does not accept").await.unwrap();
+    site.daemon().wait_for_output("the OpenTelemetry collector does not accept").await.unwrap();
     let url = format!("{}/metrics", site.daemon().admin_url());
     let token = site.daemon().admin_token().unwrap();
     let dropped = async {

@@ -45,7 +45,7 @@ pub(super) async fn run(effort: Effort) -> Result<Verdict, Error> {
         rig.avoid(FROZEN);
         rig.avoid(CUT_OFF);
         rig.shared().oracle().next_life();
-        rig.daemon_at(CUT_OFF)?.says("writes wait for the database").await?;
+        rig.daemon_at(CUT_OFF)?.wait_for_output("writes wait for the database").await?;
         let answer = rig.shared().send_to(rig.http(), &cut_off, Sent::Async).await;
         rig.blame((answer != Some(503)).then(|| format!("cut off from the database it answered {answer:?}")));
         // Their requests have arrived by now; the daemon that takes over repeats them.

@@ -111,7 +111,7 @@ async fn until_all_refused(rig: &Rig) -> u64 {
 }
 
 fn panics(server: &Server) -> usize {
-    server.said().matches(PANIC).count()
+    server.output().matches(PANIC).count()
 }
 
 /// Makes the server use the files of its log that it has, until it gives up.

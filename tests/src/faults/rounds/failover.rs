@@ -114,8 +114,8 @@ pub(super) async fn asynchronous(effort: Effort) -> Result<Verdict, Error> {
         if status.code() != Some(IN_DOUBT) {
             wrong.push(format!("though commits are lost it ended with {status}"));
         }
-        if !rig.said().contains("it has lost writes that were committed") {
-            wrong.push(format!("it does not say that commits are lost: {}", rig.said()));
+        if !rig.ended_output().contains("it has lost writes that were committed") {
+            wrong.push(format!("it does not say that commits are lost: {}", rig.ended_output()));
         }
         // It continues from the data that is left.
         rig.start().await?;

@@ -133,7 +133,7 @@ pub(super) async fn run(effort: Effort) -> Result<Verdict, Error> {
         cable.cut(lost).await?;
         rig.avoid(CUT_OFF);
         let owed = rig.shared().oracle().open_numbers();
-        rig.daemon_at(CUT_OFF)?.says("writes wait for the database").await?;
+        rig.daemon_at(CUT_OFF)?.wait_for_output("writes wait for the database").await?;
         let answer = rig.shared().send_to(rig.http(), &url, Sent::Async).await;
         rig.blame((answer != Some(503)).then(|| format!("cut off ({lost:?}) it answered {answer:?}")));
         // The daemons that take over repeat the effects that it had begun.

@@ -82,8 +82,8 @@ async fn too_old(rig: &mut Rig, server: &Server, version: i32) -> Result<(), Err
         rig.blame((!is_right).then(|| format!("with tables that it does not know it ended with {status}")));
     }
     rig.shared().oracle().next_life();
-    let told = rig.said().matches(TOO_OLD).count();
-    rig.blame((told < 2).then(|| format!("the daemons do not say why they stop: {}", rig.said())));
+    let told = rig.ended_output().matches(TOO_OLD).count();
+    rig.blame((told < 2).then(|| format!("the daemons do not say why they stop: {}", rig.ended_output())));
     let refused = match rig.start_node(0).await {
         Err(Error::Daemon(DaemonError::NotServing { output, .. })) => output.contains(TOO_OLD),
         Err(error) => return Err(error),
