@@ -52,7 +52,7 @@ impl Fixture for OnServer {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn postgres_keeps_every_rule() {
+async fn postgres_passes_the_conformance_suite() {
     let server = Arc::new(PostgresServer::start());
     let of = server.clone();
     keeps_every_rule(move || {
@@ -66,12 +66,12 @@ async fn postgres_keeps_every_rule() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn sqlite_keeps_every_rule() {
+async fn sqlite_passes_the_conformance_suite() {
     keeps_every_rule(|| async { Directory(tempfile::tempdir().expect("a directory")) }).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn the_store_in_memory_keeps_every_rule() {
+async fn the_in_memory_store_passes_the_conformance_suite() {
     keeps_every_rule(|| async { InMemory::default() }).await;
 }
 

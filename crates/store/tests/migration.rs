@@ -342,7 +342,7 @@ fn folder() -> TempDir {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn everything_goes_to_a_server_and_back_to_a_file() {
+async fn all_records_migrate_to_postgres_and_back_to_sqlite() {
     let (server, one, other) = (server(), folder(), folder());
     let (file, database) = (Location::from(one.path().join("a")), address(&server));
     filled(&file, &one).await;
@@ -372,7 +372,7 @@ async fn everything_goes_to_a_server_and_back_to_a_file() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_store_on_a_server_takes_writes_as_the_file_did() {
+async fn a_migrated_store_accepts_writes() {
     let (server, one) = (server(), folder());
     let (file, database) = (Location::from(one.path().join("a")), address(&server));
     filled(&file, &one).await;
@@ -386,7 +386,7 @@ async fn a_store_on_a_server_takes_writes_as_the_file_did() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_migration_that_fails_at_any_commit_goes_on_where_it_stopped() {
+async fn a_migration_resumes_after_a_failure_at_any_commit() {
     let (server, one, other) = (server(), folder(), folder());
     let (file, database) = (Location::from(one.path().join("a")), address(&server));
     filled(&file, &one).await;
@@ -430,7 +430,7 @@ async fn a_migration_that_fails_at_any_commit_goes_on_where_it_stopped() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_target_with_records_and_a_source_with_a_daemon_are_refused() {
+async fn a_nonempty_target_and_a_source_in_use_are_rejected() {
     let (server, one, other) = (server(), folder(), folder());
     let (file, database) = (Location::from(one.path().join("a")), address(&server));
     let occupied = Location::from(other.path().join("b"));
@@ -457,7 +457,7 @@ async fn a_target_with_records_and_a_source_with_a_daemon_are_refused() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_source_that_changed_meanwhile_is_noticed_and_stays_the_store() {
+async fn a_source_changed_during_migration_is_detected_and_stays_active() {
     let (server, one) = (server(), folder());
     let (file, database) = (Location::from(one.path().join("a")), address(&server));
     filled(&file, &one).await;
@@ -487,7 +487,7 @@ async fn a_source_that_changed_meanwhile_is_noticed_and_stays_the_store() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_move_can_be_undone() {
+async fn a_migration_can_be_undone() {
     let (one, other) = (folder(), folder());
     let (file, second) = (Location::from(one.path().join("a")), Location::from(other.path().join("b")));
     filled(&file, &one).await;
@@ -503,7 +503,7 @@ async fn a_move_can_be_undone() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn every_table_of_a_server_is_moved_or_has_a_reason_why_not() {
+async fn every_postgres_table_is_migrated_or_listed_with_a_reason() {
     let (server, one) = (server(), folder());
     let space = server.space();
     let database = Location::parse(&space.url(), Path::new("")).expect("an address");

@@ -337,7 +337,7 @@ mod tests {
     }
 
     #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-    async fn daemons_that_can_use_the_tables_go_on_after_a_migration() {
+    async fn compatible_daemons_continue_after_a_migration() {
         let (server, folder) = (PostgresServer::start(), tempfile::tempdir().expect("a folder"));
         let space = server.space();
         let running = open(&space, &folder);
@@ -364,7 +364,7 @@ mod tests {
     }
 
     #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-    async fn a_migration_fences_off_daemons_that_cannot_use_its_tables() {
+    async fn a_migration_fences_incompatible_daemons() {
         let (server, folder) = (PostgresServer::start(), tempfile::tempdir().expect("a folder"));
         let space = server.space();
         let running = open(&space, &folder);
@@ -378,7 +378,7 @@ mod tests {
     }
 
     #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-    async fn a_migration_that_fails_changes_no_table() {
+    async fn a_failed_migration_changes_no_table() {
         let (server, folder) = (PostgresServer::start(), tempfile::tempdir().expect("a folder"));
         let space = server.space();
         open(&space, &folder).close().await.expect("it closes");
