@@ -1,4 +1,4 @@
-//! The daemon under measurement: the real binary over a project, and what tells how it does.
+//! The measured daemon: the real binary over a project, with its measured state.
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -13,10 +13,10 @@ use crate::driver::{Connection, request};
 use crate::process::{Process, Processors};
 use crate::project::Project;
 
-/// How long a daemon may take to end the executions that it accepted.
+/// The time limit in which a daemon ends the executions that it accepted.
 const DRAIN: Duration = Duration::from_secs(60);
-/// How often it is looked whether it has.
-const LOOK: Duration = Duration::from_millis(2);
+/// The interval between two checks of it.
+const CHECK_INTERVAL: Duration = Duration::from_millis(2);
 
 /// A running daemon.
 pub(crate) struct Daemon {
@@ -59,7 +59,7 @@ impl Daemon {
         let file = project.data().join("daemon.json");
         let program = program()?;
         let mut command = Command::new(&program);
-        // Settings of whoever measures are not the daemon's.
+        // The settings of the benchmark's own environment are not the daemon's.
         command.env_clear();
         command.arg("serve").arg("--dir").arg(project.path());
         command.args(["--hooks", "127.0.0.1:0", "--admin", "127.0.0.1:0"]).args(arguments);
@@ -78,12 +78,12 @@ impl Daemon {
         Ok(Self { process, hooks, admin, data: project.data(), store, came_up_in })
     }
 
-    /// Where requests on webhooks arrive.
+    /// The address of the webhooks.
     pub(crate) fn hooks(&self) -> SocketAddr {
         self.hooks
     }
 
-    /// Where its API is.
+    /// The address of its API.
     pub(crate) fn admin(&self) -> SocketAddr {
         self.admin
     }
@@ -116,7 +116,7 @@ impl Daemon {
             if Instant::now() > until {
                 return Err(Error::Server(format!("executions were left after {} s", DRAIN.as_secs())));
             }
-            tokio::time::sleep(LOOK).await;
+            tokio::time::sleep(CHECK_INTERVAL).await;
         }
         Ok(())
     }
@@ -141,7 +141,7 @@ impl Daemon {
         Ok(self.store.executions(filter, page).await?)
     }
 
-    /// How many bytes its store takes on disk.
+    /// The size of its store on disk, in bytes.
     pub(crate) async fn stored(&self) -> Result<u64, Error> {
         let info = self.store.info().await?;
         Ok(info.bytes + info.blob_bytes)
@@ -185,7 +185,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_announcement_of_another_process_is_not_this_ones() {
+    fn the_daemon_file_of_another_process_is_ignored() {
         let text = r#"{"pid":7,"admin":"127.0.0.1:2","hooks":"127.0.0.1:1"}"#;
         let found = addresses(text, 7).map(|found| (found.0.port(), found.1.port()));
         assert_eq!(found, Some((1, 2)));

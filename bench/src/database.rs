@@ -16,7 +16,7 @@ const CLIENTS: u32 = 32;
 /// The name of the script of `pgbench`.
 const SCRIPT: &str = "insert.sql";
 
-/// A running server. It ends, and its data goes, when this is dropped.
+/// A running server. Dropping it ends it and deletes its data.
 pub(crate) struct Database {
     server: Server,
     scripts: TempDir,

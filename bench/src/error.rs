@@ -43,7 +43,7 @@ pub(crate) enum Error {
 }
 
 impl Error {
-    /// Turns an error of the system into one that says over what it came.
+    /// Converts an error of the system to one that names its object.
     pub(crate) fn io(what: impl Display) -> impl FnOnce(std::io::Error) -> Self {
         move |source| Self::Io { what: what.to_string(), source }
     }

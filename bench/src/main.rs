@@ -1,4 +1,4 @@
-//! The benchmarks: Cogwork's own figures beside those of baselines that were measured in the same minutes on the
+//! The benchmarks: Cogwork's own figures beside those of baselines, measured in the same minutes on the
 //! same machine.
 //!
 //! A figure alone says more about the machine than about Cogwork. So the daemon and small servers that do the least
@@ -39,7 +39,7 @@ fn main() -> ExitCode {
     match result {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
-            // Where stderr is closed there is nobody to tell.
+            // If stderr is closed, there is nothing left to do.
             let _ = writeln!(std::io::stderr(), "error: {error}");
             if matches!(error, Error::Usage(_)) { ExitCode::from(2) } else { ExitCode::FAILURE }
         }

@@ -30,8 +30,8 @@ Usage: bench [--only NAME]... [--connections N] [--executions N] [--quick | --se
 pub(crate) const SERVE_CODE: &str = "--serve-code";
 /// The default duration of one measurement.
 const SECONDS: f64 = 3.0;
-/// The longest that one may be asked to take.
-const MOST_SECONDS: f64 = 3600.0;
+/// The longest duration that is accepted.
+const MAX_SECONDS: f64 = 3600.0;
 
 /// The command of the program.
 #[derive(Debug, PartialEq)]
@@ -55,9 +55,9 @@ pub(crate) struct Options {
     pub(crate) quick: bool,
     /// Other engines to compare with.
     pub(crate) peers: Vec<Peer>,
-    /// Where the figures go as JSON.
+    /// The file of the figures as JSON.
     pub(crate) json: Option<PathBuf>,
-    /// How many executions large stores have.
+    /// The number of executions of large stores.
     pub(crate) executions: Option<u64>,
     only: Vec<String>,
     connections: Option<usize>,
@@ -72,7 +72,7 @@ impl Options {
         }
     }
 
-    /// True if measurements with so many concurrent requests are selected.
+    /// True if measurements with this many concurrent requests are selected.
     pub(crate) fn wants_connections(&self, connections: usize) -> bool {
         self.connections.is_none_or(|wanted| wanted == connections)
     }
@@ -132,9 +132,9 @@ fn peers(names: &str) -> Result<Vec<Peer>, Error> {
 }
 
 fn seconds(text: &str) -> Result<Duration, Error> {
-    let wrong = || Error::Usage(format!("`--seconds` takes a number up to {MOST_SECONDS}, not `{text}`"));
+    let wrong = || Error::Usage(format!("`--seconds` takes a number up to {MAX_SECONDS}, not `{text}`"));
     let number: f64 = text.parse().map_err(|_| wrong())?;
-    if number > 0.0 && number <= MOST_SECONDS { Ok(Duration::from_secs_f64(number)) } else { Err(wrong()) }
+    if number > 0.0 && number <= MAX_SECONDS { Ok(Duration::from_secs_f64(number)) } else { Err(wrong()) }
 }
 
 #[cfg(test)]
@@ -150,7 +150,7 @@ mod tests {
     }
 
     #[test]
-    fn without_arguments_everything_is_measured_that_takes_no_minutes() {
+    fn all_quick_groups_are_measured_by_default() {
         let options = measure(&[]).expect("options");
         let left: Vec<_> = GROUPS.iter().filter(|group| !options.wants(group)).collect();
         assert_eq!(left, [&"cluster", &"growth", &"memory"]);
@@ -159,7 +159,7 @@ mod tests {
     }
 
     #[test]
-    fn only_the_groups_that_are_named_are_measured() {
+    fn only_the_named_groups_are_measured() {
         let options = measure(&["--only", "steps", "--quick", "--only", "acks"]).expect("options");
         let wanted: Vec<_> = GROUPS.iter().filter(|group| options.wants(group)).collect();
         assert_eq!(wanted, [&"acks", &"steps"]);
@@ -170,7 +170,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_option_is_told_with_what_there_is() {
+    fn an_invalid_option_is_reported_with_the_valid_ones() {
         for (arguments, expected) in [
             (&["--only", "ack"][..], "the groups are acks"),
             (&["--fast"], "`--fast`"),

@@ -7,12 +7,12 @@ use std::time::{Duration, Instant};
 
 use crate::Error;
 
-/// How long a server may take to come up, or to end in order.
+/// The time limit for the start and the orderly end of a server.
 const PATIENCE: Duration = Duration::from_secs(60);
-/// How often it is looked whether it has.
-const LOOK: Duration = Duration::from_millis(1);
+/// The interval between two checks of it.
+const CHECK_INTERVAL: Duration = Duration::from_millis(1);
 
-/// Which processor is whose: servers have one and whoever measures has another, so that neither takes the other's
+/// The processors of servers and of the load driver, which are different, so that neither takes the other's
 /// time. Without two processors, or a system that lets a process choose, they share.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Processors {
@@ -21,8 +21,8 @@ pub(crate) struct Processors {
 }
 
 impl Processors {
-    /// Chooses two of those that this process may use, and goes to the second. To be called before other threads are
-    /// started, which stay where their parent is.
+    /// Chooses two of those that this process may use, and moves to the second. To be called before other threads are
+    /// started, which stay on the processor of their parent.
     pub(crate) fn choose() -> Self {
         let mut allowed = system::allowed().into_iter();
         let apart = allowed.next().zip(allowed.next());
@@ -30,7 +30,7 @@ impl Processors {
         Self { apart }
     }
 
-    /// Does something on both, and goes back.
+    /// Does something on both, and returns to the own one.
     pub(crate) fn on_both<T>(self, work: impl FnOnce() -> T) -> T {
         let Some((server, driver)) = self.apart else { return work() };
         system::go_to(&[server, driver]);
@@ -56,12 +56,12 @@ impl Processors {
         Shared(self)
     }
 
-    /// Starts a server on its processor. Nobody hears what it says.
+    /// Starts a server on its processor, without its output.
     pub(crate) fn start(self, command: &mut Command) -> Result<Process, Error> {
         self.spawn(command.stdout(Stdio::null()).stderr(Stdio::null()))
     }
 
-    /// The same, and what it says is added to a file.
+    /// The same, with its output added to a file.
     pub(crate) fn start_logged(self, command: &mut Command, log: &Path) -> Result<Process, Error> {
         let open = || File::options().create(true).append(true).open(log);
         let (out, err) = open().and_then(|out| Ok((out, open()?))).map_err(Error::io(log.display()))?;
@@ -118,7 +118,7 @@ impl Process {
         Some(Duration::from_secs(ticks(&stat)?) / system::ticks_per_second()?)
     }
 
-    /// Waits for a file that the server writes once it is up, and for `holds` to find in it what it should.
+    /// Waits for a file that the server writes after its start, until its content satisfies `holds`.
     pub(crate) async fn wait_for<T>(
         &mut self,
         file: &Path,
@@ -132,12 +132,12 @@ impl Process {
             if let Some(status) = self.status()? {
                 return Err(Error::Server(format!("a server ended before it was up: {status}")));
             }
-            tokio::time::sleep(LOOK).await;
+            tokio::time::sleep(CHECK_INTERVAL).await;
         }
         Err(Error::Server(format!("a server was not up after {} s", PATIENCE.as_secs())))
     }
 
-    /// How it ended, if it has.
+    /// Its exit status, if it has ended.
     pub(crate) fn status(&mut self) -> Result<Option<ExitStatus>, Error> {
         self.child.try_wait().map_err(Error::io("a server"))
     }
@@ -149,7 +149,7 @@ impl Process {
             if let Some(status) = self.status()? {
                 return Ok(status);
             }
-            tokio::time::sleep(LOOK).await;
+            tokio::time::sleep(CHECK_INTERVAL).await;
         }
         Err(Error::Server(format!("it did not end within {} s", patience.as_secs())))
     }
@@ -285,7 +285,7 @@ mod tests {
     }
 
     #[test]
-    fn processor_time_is_read_whatever_the_program_is_called() {
+    fn processor_time_is_read_for_any_program_name() {
         let stat = "7 (cog) work) 1) S 1 7 7 0 -1 4194304 100 0 0 0 30 12 0 0 20 0 9 0 5 1 2";
         assert_eq!(ticks(stat), Some(42));
         assert_eq!((ticks_of_children(stat), parent_of(stat)), (Some(0), Some(1)));

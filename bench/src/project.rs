@@ -16,7 +16,7 @@ pub(crate) fn numbered_id(number: usize) -> String {
     format!("order-{number:05}")
 }
 
-/// A project folder that goes when this is dropped.
+/// A project folder that is deleted when this is dropped.
 pub(crate) struct Project {
     folder: TempDir,
 }
@@ -44,7 +44,7 @@ impl Project {
         self.folder.path()
     }
 
-    /// Where the daemon keeps its data.
+    /// The daemon's data directory.
     pub(crate) fn data(&self) -> PathBuf {
         self.path().join(".cogwork")
     }
@@ -66,7 +66,7 @@ impl Project {
     }
 }
 
-/// A folder beside this program that goes when it is dropped.
+/// A folder beside this program that is deleted when it is dropped.
 pub(crate) fn scratch() -> Result<TempDir, Error> {
     let program = std::env::current_exe().map_err(Error::io("this program"))?;
     let beside = program.parent().unwrap_or_else(|| Path::new("."));
@@ -131,7 +131,7 @@ pub(crate) fn fibs(steps: usize, fib: impl Fn(usize) -> String) -> String {
     text
 }
 
-/// A webhook that is answered once so many requests for `url`, sent side by side, have their answers.
+/// A webhook that is answered after the answers of `count` concurrent requests to `url`.
 pub(crate) fn gets(count: usize, url: &str) -> String {
     let mut text = "trigger:\n  webhook: {mode: sync, verify: none}\nsteps:\n  - parallel:\n".to_owned();
     for number in 0..count {
@@ -166,7 +166,7 @@ fn chain(first: &str, steps: usize) -> String {
     text
 }
 
-/// A manual start of this many pure steps, each of which only hands on a value.
+/// A manual start of this many pure steps, each of which only passes on a value.
 pub(crate) fn copies(steps: usize) -> String {
     let mut text = "trigger:\n  manual: {}\nsteps:\n  - set:\n      value: 1\n".to_owned();
     for _ in 1..steps {
@@ -243,7 +243,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_body_is_json_of_the_length_that_is_promised() {
+    fn the_body_is_json_of_the_documented_length() {
         let body = body();
         assert_eq!(body.len(), BODY);
         let value: serde_json::Value = serde_json::from_slice(&body).expect("JSON");
@@ -251,7 +251,7 @@ mod tests {
     }
 
     #[test]
-    fn every_automation_that_is_measured_has_neither_errors_nor_warnings() {
+    fn every_measured_automation_has_neither_errors_nor_warnings() {
         let project = Project::new().expect("a folder");
         let texts = [
             ("asynchronous", asynchronous()),

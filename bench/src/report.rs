@@ -52,7 +52,7 @@ pub(crate) enum Unit {
 pub(crate) enum Target {
     /// At least this share of its baseline.
     Ratio(f64),
-    /// At most so many times its baseline.
+    /// At most this many times its baseline.
     RatioAtMost(f64),
     /// At most this, in the figure's unit.
     AtMost(f64),
@@ -230,7 +230,7 @@ mod tests {
     }
 
     #[test]
-    fn a_figure_has_the_digits_that_mean_something() {
+    fn a_figure_is_shown_with_its_significant_digits() {
         let shown = [0.0, 1.627, 84.24, 999.6, 1234.5, 1_234_567.0, -1234.0].map(figure);
         assert_eq!(shown, ["0.00", "1.63", "84.2", "1,000", "1,234", "1,234,567", "-1,234"]);
     }
@@ -265,7 +265,7 @@ mod tests {
     }
 
     #[test]
-    fn a_program_finds_every_figure_with_its_parts() {
+    fn the_json_report_has_every_figure_with_its_parts() {
         let mut report = Report::new(vec![]);
         report.add(acks().target(Some(Target::Ratio(0.40))));
         let json = report.json();

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-/// Each doubling of a time has so many buckets: a percentile is at most one part in so many too high.
+/// The buckets of each doubling of a time: a percentile is at most one part in this many too high.
 const STEPS: u64 = 64;
 /// Buckets for every `u64`.
 const BUCKETS: usize = (64 - STEPS.trailing_zeros() as usize + 1) * STEPS as usize;
@@ -48,7 +48,7 @@ impl Histogram {
         self.count += other.count;
     }
 
-    /// How many were counted.
+    /// The number of counted times.
     pub(crate) fn count(&self) -> u64 {
         self.count
     }
@@ -101,7 +101,7 @@ mod tests {
     }
 
     #[test]
-    fn a_percentile_is_the_time_that_so_many_do_not_exceed() {
+    fn a_percentile_is_the_time_that_its_share_does_not_exceed() {
         let mut times = Histogram::default();
         (1..=100).for_each(|nanoseconds| times.add(Duration::from_nanos(nanoseconds)));
         let at = |share| times.percentile(share).as_nanos();
@@ -110,7 +110,7 @@ mod tests {
     }
 
     #[test]
-    fn one_slow_answer_in_a_hundred_is_the_hundredth_not_the_ninety_ninth() {
+    fn one_slow_response_in_a_hundred_is_the_maximum_and_not_the_99th_percentile() {
         let mut times = Histogram::default();
         (0..99).for_each(|_| times.add(Duration::from_micros(1)));
         times.add(Duration::from_secs(1));
@@ -119,20 +119,20 @@ mod tests {
     }
 
     #[test]
-    fn of_nothing_every_percentile_is_zero() {
+    fn the_percentiles_of_an_empty_histogram_are_zero() {
         assert_eq!(Histogram::default().percentile(0.99), Duration::ZERO);
     }
 
     proptest! {
         #[test]
-        fn a_bucket_holds_what_is_put_into_it_and_is_narrow(number: u64) {
+        fn a_bucket_contains_its_values_and_is_narrow(number: u64) {
             let top = ceiling(bucket(number));
             prop_assert!(top >= number);
             prop_assert!(top - number <= number / STEPS, "{number} is counted as {top}");
         }
 
         #[test]
-        fn two_histograms_together_are_as_one_of_all(
+        fn merged_histograms_equal_one_of_all_values(
             first in prop::collection::vec(0u64..1_000_000, 0..50),
             second in prop::collection::vec(0u64..1_000_000, 0..50),
             share in 0.0..=1.0,

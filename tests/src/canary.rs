@@ -1,5 +1,5 @@
-//! Canaries: every secret of the suite carries a mark, and whatever a daemon writes or says is searched for the marks, in
-//! every form in which secrets are sent. So the whole suite is the test that no secret gets out.
+//! Canaries: every secret of the suite carries a mark, and all files and output of a daemon are searched for the marks, in
+//! every form in which secrets are sent. So the whole suite tests that no secret leaks.
 
 use std::fs;
 use std::io;
@@ -28,14 +28,14 @@ const MARKS: [&str; 8] = [
     "sim-code-",
 ];
 
-/// How many forms a mark has.
+/// The number of forms of a mark.
 const FORMS: usize = 8;
 
 /// Finds every mark in every form.
 static SEARCH: LazyLock<Option<AhoCorasick>> =
     LazyLock::new(|| AhoCorasick::new(MARKS.into_iter().flat_map(forms)).ok());
 
-/// A secret of this name, longer than what is hidden by value at least.
+/// A secret of this name, longer than the least length that is hidden by value.
 pub fn secret(name: &str) -> String {
     format!("{MARK}-{name}")
 }
@@ -53,7 +53,7 @@ pub fn find(bytes: &[u8]) -> Option<String> {
     Some(format!("`{mark}` in: {}", String::from_utf8_lossy(around)))
 }
 
-/// That `bytes` hold no secret.
+/// Checks that `bytes` hold no secret.
 ///
 /// # Panics
 /// They hold one.
@@ -63,7 +63,7 @@ pub fn look(bytes: impl AsRef<[u8]>, place: &str) {
     assert_eq!(found, None, "a secret is in {place}");
 }
 
-/// Looks through every file below a folder for secrets, and gives how many files there were.
+/// Searches every file below a folder for secrets, and returns the number of files.
 ///
 /// # Errors
 /// One of them cannot be read.
@@ -113,7 +113,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_secret_is_found_in_every_form() {
+    fn a_secret_is_found_in_every_encoding() {
         let secret = secret("desk");
         assert!(is_marked(&secret) && !is_marked("plain"));
         for text in [
@@ -131,7 +131,7 @@ mod tests {
     }
 
     #[test]
-    fn a_folder_is_searched_to_its_bottom() {
+    fn a_folder_is_searched_recursively() {
         let folder = tempfile::tempdir().unwrap();
         fs::create_dir(folder.path().join("blobs")).unwrap();
         fs::write(folder.path().join("blobs/plain"), "nothing").unwrap();

@@ -1,7 +1,7 @@
 //! A collector of OpenTelemetry: takes traces and logs by OTLP, over HTTP and gRPC, and keeps them.
 //!
-//! The messages are those of the protocol's own definitions, so what a real collector could not read, this one cannot
-//! read either.
+//! The messages are those of the protocol's own definitions, so this collector reads the messages that
+//! a real one can read, and no others.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -34,7 +34,7 @@ use tonic::transport::server::TcpIncoming;
 
 /// The most bytes of a request.
 const LARGEST_BODY: usize = 64 << 20;
-/// How long to wait for something that a test expects.
+/// The time limit for an expected event.
 const PATIENCE: Duration = Duration::from_secs(30);
 
 /// A running collector. Dropping it stops it.
@@ -48,7 +48,7 @@ pub struct Collector {
 #[derive(Debug)]
 struct Shared {
     received: Mutex<Received>,
-    /// How many requests have come.
+    /// The number of received requests.
     requests: watch::Sender<usize>,
     /// The status of the answers over HTTP.
     status: Mutex<u16>,
@@ -167,7 +167,7 @@ impl Collector {
         self.answer(307);
     }
 
-    /// How many requests have come.
+    /// The number of received requests.
     pub fn requests(&self) -> usize {
         *self.shared.requests.borrow()
     }
@@ -177,10 +177,10 @@ impl Collector {
         self.shared.received().clone()
     }
 
-    /// Waits until `holds`, and gives what has come.
+    /// Waits until `holds`, and returns everything received.
     ///
     /// # Errors
-    /// It does not hold within 30 s; the error has what has come.
+    /// It does not hold within 30 s; the error has everything received.
     pub async fn wait_for(&self, holds: impl Fn(&Received) -> bool) -> Result<Received, Received> {
         let mut requests = self.shared.requests.subscribe();
         let held = requests.wait_for(|_| holds(&self.shared.received()));

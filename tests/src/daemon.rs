@@ -17,9 +17,9 @@ use tokio::task::JoinHandle;
 use crate::canary;
 use crate::project::Project;
 
-/// How long the daemon may take to serve, and to end.
+/// The time limit for the start and the end of the daemon.
 const PATIENCE: Duration = Duration::from_secs(60);
-/// How long to wait for the rest of what it said once it has ended.
+/// The time limit for the rest of its output after its end.
 const LAST_OUTPUT: Duration = Duration::from_secs(2);
 /// The most bytes of its output that are kept for messages.
 const LARGEST_OUTPUT: usize = 1 << 20;
@@ -34,7 +34,7 @@ pub enum Error {
     NoBinary {
         /// Its name.
         name: String,
-        /// Where it was looked for.
+        /// The expected path.
         path: PathBuf,
     },
     /// The system refuses.
@@ -173,7 +173,7 @@ async fn read(stream: impl AsyncRead + Unpin, output: Arc<Output>) {
     }
 }
 
-/// Waits until all that a daemon which has ended said is read. What it started may go on, and keep its output open.
+/// Waits until all output of an ended daemon is read. Its child processes may go on, and keep its output open.
 async fn read_to_end(readers: &mut Vec<JoinHandle<()>>) {
     let _ = tokio::time::timeout(LAST_OUTPUT, futures_util::future::join_all(readers.drain(..))).await;
 }
@@ -193,7 +193,7 @@ impl Announced {
     }
 }
 
-/// Waits for the file with the daemon's addresses: it is looked for whenever the daemon has said something.
+/// Waits for the file with the daemon's addresses, which is read again after each line of the daemon's output.
 async fn announcement(
     project: &Project,
     child: &mut Child,
@@ -226,7 +226,7 @@ async fn announcement(
     }
 }
 
-/// A running daemon. Dropping it kills it. However it ends, what it has written and said is searched for secrets.
+/// A running daemon. Dropping it kills it. After its end, however it came, its files and its output are searched for secrets.
 #[derive(Debug)]
 pub struct Daemon {
     child: Child,
@@ -253,7 +253,7 @@ impl Daemon {
         self.child.id().ok_or_else(gone)
     }
 
-    /// How it has ended, if it has.
+    /// Its exit status, if it has ended.
     ///
     /// # Errors
     /// The system refuses.
@@ -261,12 +261,12 @@ impl Daemon {
         Ok(self.child.try_wait()?)
     }
 
-    /// Where it takes requests on webhooks: `http://127.0.0.1:port`.
+    /// The address of its webhooks: `http://127.0.0.1:port`.
     pub fn hooks_url(&self) -> String {
         format!("http://{}", self.announced.hooks)
     }
 
-    /// Where its API is: `http://127.0.0.1:port`.
+    /// The address of its API: `http://127.0.0.1:port`.
     pub fn admin_url(&self) -> String {
         format!("http://{}", self.announced.admin)
     }
@@ -284,11 +284,11 @@ impl Daemon {
         self.output.text()
     }
 
-    /// Waits until it has said this.
+    /// Waits until its output contains `words`.
     ///
     /// # Errors
-    /// It does not say so within 30 s.
-    pub async fn says(&self, words: &str) -> Result<(), Error> {
+    /// The output does not contain them within the time limit.
+    pub async fn wait_for_output(&self, words: &str) -> Result<(), Error> {
         let mut lines = self.output.lines.subscribe();
         let said = lines.wait_for(|_| self.output.text().contains(words));
         match tokio::time::timeout(PATIENCE, said).await {
@@ -314,7 +314,7 @@ impl Daemon {
         self.signal(Signal::TERM)
     }
 
-    /// Stops it where it is, as if no processor would run it any more. What it has asked the system for is still done.
+    /// Freezes it, as if no processor ran it any more. Its pending requests to the system are still done.
     ///
     /// # Errors
     /// The system refuses.

@@ -51,7 +51,7 @@ impl FakeClock {
         variables.map(|(name, value)| (name.to_owned(), value.to_owned())).to_vec()
     }
 
-    /// Sets the clock to so many seconds from the true time.
+    /// Sets the clock to this many seconds from the true time.
     ///
     /// # Errors
     /// The file cannot be written.

@@ -1,5 +1,5 @@
-//! A double of GitHub's REST API, as far as the connector uses it. It demands what the public API demands: a bearer token, a
-//! user agent, the media type and the version of the API, and bodies of the right shape; and it tells webhooks of events, signed
+//! A double of GitHub's REST API, for the calls of the connector. It requires what the public API requires: a bearer token, a
+//! user agent, the media type and the version of the API, and bodies of the right shape; and it sends events to webhooks, signed
 //! as GitHub signs. Source: <https://docs.github.com/en/rest>, API version 2022-11-28.
 
 use std::io;
@@ -52,7 +52,7 @@ pub struct GitHub {
 #[derive(Debug)]
 struct Shared {
     state: Mutex<State>,
-    /// How many requests have been answered.
+    /// The number of answered requests.
     answered: watch::Sender<usize>,
     stop: CancellationToken,
 }
@@ -100,22 +100,22 @@ impl GitHub {
         self.shared.state().hooks.clone()
     }
 
-    /// From now on webhooks are made, and nobody hears of it; or again as usual.
+    /// From now on webhooks are made without an answer; or again as usual.
     pub fn lose_answers(&self, lose: bool) {
         self.shared.state().loses_answers = lose;
     }
 
-    /// Waits until so many requests have been answered.
+    /// Waits until this many requests have been answered.
     pub async fn answered(&self, count: usize) {
         let mut answered = self.shared.answered.subscribe();
         let _ = answered.wait_for(|answered| *answered >= count).await;
     }
 
-    /// Tells every webhook for it of an event, and gives the statuses that are answered. `forged` signs with another secret.
+    /// Sends an event to every webhook for it, and returns the statuses of the answers. `forged` signs with another secret.
     ///
     /// # Errors
-    /// Nobody answers.
-    pub async fn tell(
+    /// A webhook does not answer.
+    pub async fn send_event(
         &self,
         event: &str,
         delivery: &str,
@@ -224,7 +224,7 @@ fn refusal(status: StatusCode, message: &str) -> Answer {
     (status, json!({"message": message, "documentation_url": "https://docs.github.com/rest"}))
 }
 
-/// Refuses a body that lacks what has to be there, or holds what nobody asked for.
+/// Refuses a body that lacks a required field, or has an unknown one.
 fn shape(body: &Value, fields: Fields) -> Result<(), Answer> {
     let empty = Map::new();
     let given = body.as_object().unwrap_or(&empty);
@@ -347,7 +347,7 @@ fn masked(hook: &Value) -> Value {
     shown
 }
 
-/// Sends a request as GitHub's webhooks do, and gives the status of the answer.
+/// Sends a request as GitHub's webhooks do, and returns the status of the answer.
 async fn post(url: &str, event: &str, delivery: &str, signature: &str, body: &str) -> io::Result<u16> {
     let rest = url.strip_prefix("http://").unwrap_or(url);
     let (host, path) = rest.split_once('/').unwrap_or((rest, ""));
@@ -390,13 +390,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn it_signs_as_the_example_of_its_manual_says() {
+    fn signatures_match_the_example_of_the_documentation() {
         let signature = hex(&hmac(b"It's a Secret to Everybody", b"Hello, World!"));
         assert_eq!(signature, "757107ea0eb2509fc211221cce984b8a37570b6d7586c22c46f4379c8b043e17");
     }
 
     #[test]
-    fn a_body_of_another_shape_is_refused() {
+    fn a_body_with_other_fields_is_refused() {
         assert!(shape(&json!({"title": "a", "labels": []}), ISSUE).is_ok());
         assert_eq!(shape(&json!({"body": "a"}), ISSUE).map_err(|(status, _)| status.as_u16()), Err(422));
         assert_eq!(

@@ -1,4 +1,4 @@
-//! A double of an OpenID Connect provider that can be told to misbehave. It consents for every person at once, checks what a provider has to
+//! A double of an OpenID Connect provider that can be set to misbehave. It consents for every person at once, checks what a provider has to
 //! check (client, code, PKCE, redirect address), and signs with ES256.
 
 use std::collections::{HashMap, HashSet};
@@ -115,7 +115,7 @@ impl IdentityProvider {
     /// A person opens the address of a login and consents. Returns the code and the state with which they are sent back.
     ///
     /// # Errors
-    /// The address is none of this provider, or lacks something.
+    /// The address is not this provider's, or lacks something.
     pub fn consent(&self, address: &str) -> io::Result<(String, String)> {
         let url = Url::parse(address).map_err(io::Error::other)?;
         let query: HashMap<String, String> = url.query_pairs().into_owned().collect();

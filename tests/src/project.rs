@@ -8,7 +8,7 @@ use tempfile::TempDir;
 
 use crate::canary;
 
-/// A project folder: `automations/`, `connections/`, `secrets/`, and whatever a daemon makes beside them.
+/// A project folder: `automations/`, `connections/`, `secrets/`, and the files that a daemon makes beside them.
 #[derive(Debug)]
 pub struct Project {
     dir: TempDir,
@@ -40,7 +40,7 @@ impl Project {
         self.dir.path()
     }
 
-    /// Where a daemon of this project keeps its data.
+    /// The data directory of a daemon of this project.
     pub fn data_dir(&self) -> PathBuf {
         self.dir.path().join(".cogwork")
     }
@@ -61,7 +61,7 @@ impl Project {
         self.write(&format!("connections/{name}.yaml"), yaml)
     }
 
-    /// Writes the secret called `name`. It has to be one that is found where it gets out.
+    /// Writes the secret called `name`. Its value has to be one that is found in any leak.
     ///
     /// # Errors
     /// It carries no mark of [`canary`], or the system refuses.
@@ -72,7 +72,7 @@ impl Project {
         self.write(&format!("secrets/{name}"), value)
     }
 
-    /// Writes a file in place, as `echo > file` does: whoever looks at the wrong moment sees half of it.
+    /// Writes a file in place, as `echo > file` does: a reader at the wrong moment sees half of it.
     ///
     /// # Errors
     /// The system refuses.
@@ -121,7 +121,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_project_is_gone_when_its_owner_is() {
+    fn a_project_is_deleted_when_it_is_dropped() {
         let project = Project::new().unwrap();
         project.automation("a", "trigger: {manual: {}}").unwrap();
         project.replace("automations/a.yaml", "steps: []").unwrap();
@@ -133,7 +133,7 @@ mod tests {
     }
 
     #[test]
-    fn the_repository_holds_this_crate() {
+    fn the_repository_contains_this_crate() {
         assert!(repository().join("tests/src/project.rs").is_file());
     }
 }

@@ -16,7 +16,7 @@ use tokio::task::JoinHandle;
 enum Mode {
     /// They pass.
     Passing,
-    /// Nothing passes in either direction, and nobody is told.
+    /// Bytes in both directions are dropped without an error.
     Swallowing,
     /// Connections are closed.
     Closed,
@@ -74,7 +74,7 @@ impl Proxy {
         Self::url_of(std::slice::from_ref(self))
     }
 
-    /// The address of a store through these, of which one leads to the primary.
+    /// The address of a store through these, one of which leads to the primary.
     #[must_use]
     pub fn url_of(proxies: &[Self]) -> String {
         let hosts: Vec<String> = proxies.iter().map(|proxy| proxy.address.to_string()).collect();
@@ -86,18 +86,18 @@ impl Proxy {
         *self.shared.socket.lock().unwrap_or_else(PoisonError::into_inner) = socket;
     }
 
-    /// From now on nothing passes, and nobody is told.
+    /// From now on all bytes are dropped without an error.
     pub fn swallow(&self) {
         self.set(Mode::Swallowing);
     }
 
-    /// From now on nothing passes on the connections that are open, and nobody is told. New ones work.
+    /// From now on all bytes on the open connections are dropped without an error. New ones work.
     pub fn swallow_open_ones(&self) {
         let last = self.shared.connections.load(Ordering::SeqCst);
         self.shared.state.send_modify(|state| state.silent = last);
     }
 
-    /// From now on bytes pass again. What was swallowed is lost: the connections that were open are closed.
+    /// From now on bytes pass again. Dropped bytes are lost: the connections that were open are closed.
     pub fn heal(&self) {
         self.set(Mode::Closed);
         self.set(Mode::Passing);
@@ -107,12 +107,12 @@ impl Proxy {
         self.shared.state.send_modify(|state| state.mode = mode);
     }
 
-    /// Cuts a connection after so many bytes of answers, on whichever the last of them comes. The cut may fall within a message.
+    /// Cuts a connection after this many bytes of answers in total, the one with the last of them. The cut may fall within a message.
     pub fn cut_after(&self, bytes: u32) {
         self.shared.left.store(i64::from(bytes), Ordering::SeqCst);
     }
 
-    /// How many connections were cut.
+    /// The number of cut connections.
     #[must_use]
     pub fn cuts(&self) -> u64 {
         self.shared.cuts.load(Ordering::SeqCst)

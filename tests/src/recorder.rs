@@ -1,8 +1,8 @@
-//! An HTTP sink that keeps what it receives: the other side of steps whose effects a test counts.
+//! An HTTP sink that keeps the requests it receives: the other side of steps whose effects a test counts.
 //!
 //! A request is noted before it is answered, and in the journal, where there is one, synced before it is answered: what
-//! the sender has heard of is on disk. [`Recorder::hold`] keeps answers back, so that a test can kill
-//! the sender in their midst.
+//! every answered request is on disk. [`Recorder::hold`] keeps answers back, so that a test can kill
+//! the sender before them.
 
 use std::fs::File;
 use std::io::{self, Write as _};
@@ -28,12 +28,12 @@ use tokio_util::task::TaskTracker;
 /// The prefix of paths whose requests are answered with their own headers.
 const ECHO: &str = "/echo";
 /// The most requests that are kept; further ones are answered 507.
-const MOST_REQUESTS: usize = 100_000;
+const MAX_REQUESTS: usize = 100_000;
 /// The most bytes of a body.
 const LARGEST_BODY: usize = 16 << 20;
 /// The most connections at a time; further ones wait to be accepted.
-const MOST_CONNECTIONS: usize = 1_024;
-/// How long to wait for something that a test expects.
+const MAX_CONNECTIONS: usize = 1_024;
+/// The time limit for an expected event.
 const PATIENCE: Duration = Duration::from_secs(30);
 
 /// A request as it is kept.
@@ -54,7 +54,7 @@ pub struct Recorded {
 }
 
 impl Recorded {
-    /// The body as JSON; null when it is none.
+    /// The body as JSON; null if it is not JSON.
     pub fn json(&self) -> Value {
         serde_json::from_str(&self.body).unwrap_or(Value::Null)
     }
@@ -71,7 +71,7 @@ pub enum Error {
     WaitedInVain {
         /// The awaited request.
         what: String,
-        /// How many requests came.
+        /// The number of received requests.
         seen: usize,
     },
 }
@@ -87,11 +87,11 @@ pub struct Recorder {
 struct Shared {
     kept: Mutex<Kept>,
     journal: Option<Journal>,
-    /// How many requests have been kept, those that were taken out among them.
+    /// The number of kept requests, including those that were taken out.
     count: watch::Sender<usize>,
-    /// How many connections are open, and requests being kept: one is kept although its sender has gone.
+    /// The number of open connections and of requests being kept: one is kept although its sender has gone.
     busy: watch::Sender<usize>,
-    /// Told of every change of the gates.
+    /// Notified of every change of the gates.
     gates: watch::Sender<u64>,
     stop: CancellationToken,
 }
@@ -151,15 +151,15 @@ impl Recorder {
         std::mem::take(&mut self.shared.kept().requests)
     }
 
-    /// How many requests have come, those that were taken out among them; it changes with each.
+    /// The number of received requests, including those that were taken out; it changes with each.
     pub fn count(&self) -> watch::Receiver<usize> {
         self.shared.count.subscribe()
     }
 
-    /// Waits until nobody is connected: what a sender that is gone has sent is kept then.
+    /// Waits until no connection is open: all requests of a sender that is gone are kept then.
     ///
     /// # Errors
-    /// Somebody still is after 30 s.
+    /// A connection is still open after 30 s.
     pub async fn idle(&self) -> Result<(), Error> {
         let mut busy = self.shared.busy.subscribe();
         let idle = async {
@@ -205,7 +205,7 @@ impl Recorder {
         self.shared.kept().scripted.push((path.to_owned(), status, times));
     }
 
-    /// Waits until so many requests to exactly this path have come, and gives them.
+    /// Waits for this many requests to exactly this path, and returns them.
     ///
     /// # Errors
     /// They did not come within 30 s.
@@ -232,9 +232,9 @@ impl Drop for Recorder {
 #[derive(Debug)]
 struct Journal {
     file: File,
-    /// How many lines have been written.
+    /// The number of written lines.
     written: Mutex<u64>,
-    /// How many of them are on disk.
+    /// The number of lines on disk.
     synced: Mutex<u64>,
 }
 
@@ -261,7 +261,7 @@ impl Shared {
         self.kept.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Keeps a request: synced before anybody hears of it.
+    /// Keeps a request: synced before its sender gets an answer.
     fn keep(&self, request: Recorded) -> io::Result<bool> {
         if let Some(journal) = &self.journal {
             let mut line = serde_json::to_string(&request).unwrap_or_default();
@@ -269,7 +269,7 @@ impl Shared {
             journal.append(line.as_bytes())?;
         }
         let mut kept = self.kept();
-        if kept.requests.len() >= MOST_REQUESTS {
+        if kept.requests.len() >= MAX_REQUESTS {
             return Ok(false);
         }
         kept.requests.push(request);
@@ -292,14 +292,14 @@ impl Shared {
 
 async fn serve(listener: TcpListener, shared: Arc<Shared>) {
     let connections = TaskTracker::new();
-    let slots = Arc::new(Semaphore::new(MOST_CONNECTIONS));
+    let slots = Arc::new(Semaphore::new(MAX_CONNECTIONS));
     loop {
         let Ok(slot) = slots.clone().acquire_owned().await else { return };
         let stream = tokio::select! {
             accepted = listener.accept() => accepted,
             () = shared.stop.cancelled() => return,
         };
-        // Without a file descriptor for it there is no connection; the sender tries again or fails its test.
+        // Without a file descriptor for it there is no connection; the sender retries or fails its test.
         let Ok((stream, _)) = stream else { continue };
         let (busy, shared) = (Busy::new(&shared), shared.clone());
         connections.spawn(async move {
@@ -332,7 +332,7 @@ async fn connection(stream: TcpStream, shared: Arc<Shared>) {
         let shared = served.clone();
         async move { answer(&shared, request).await }
     });
-    // The sender's going away in the midst of an answer is what these tests are about.
+    // These tests are about senders that go away during an answer.
     tokio::select! {
         _ = http1::Builder::new().serve_connection(TokioIo::new(stream), service) => {}
         () = shared.stop.cancelled() => {}
@@ -359,12 +359,12 @@ async fn answer(shared: &Arc<Shared>, request: Request<Incoming>) -> io::Result<
         kept
     };
     let kept = tokio::task::spawn_blocking(keep).await.map_err(io::Error::other)??;
-    // An error here means that the recorder is gone, and with it whoever waits.
+    // An error here means that the recorder is gone, and all waiting tasks with it.
     let _ = gates.wait_for(|_| !shared.is_held(&path)).await;
     let status = if kept { shared.scripted(&path).unwrap_or(200) } else { 507 };
     let mut body = json!({"path": path, "status": status});
     if path.starts_with(ECHO) {
-        // As services do that show whoever asks what it asked with.
+        // Like services that return the headers of the request.
         let headers = head.headers.iter().map(|(name, value)| {
             (name.to_string(), Value::from(String::from_utf8_lossy(value.as_bytes()).into_owned()))
         });
@@ -380,7 +380,7 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn what_was_sent_before_somebody_went_is_kept_once_nobody_is_there() {
+    async fn requests_of_disconnected_clients_are_recorded_once_idle() {
         let folder = tempfile::tempdir().unwrap();
         let recorder = Recorder::with_journal(&folder.path().join("received.jsonl")).await.unwrap();
         for number in 0..200 {
@@ -392,7 +392,7 @@ mod tests {
         }
     }
 
-    /// Sends a request over a connection of its own and gives the head of the answer.
+    /// Sends a request over a connection of its own and returns the head of the answer.
     async fn send(recorder: &Recorder, path: &str, key: &str) -> String {
         let mut stream = TcpStream::connect(recorder.url().trim_start_matches("http://")).await.unwrap();
         let head =
@@ -404,7 +404,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn what_was_answered_is_in_the_journal() {
+    async fn answered_requests_are_in_the_journal() {
         let folder = tempfile::tempdir().unwrap();
         let journal = folder.path().join("received.jsonl");
         let recorder = Recorder::with_journal(&journal).await.unwrap();
@@ -422,7 +422,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_gate_holds_the_answer_and_not_the_record() {
+    async fn a_gate_delays_the_response_and_not_the_record() {
         let recorder = Recorder::start().await.unwrap();
         recorder.hold("/held");
         let call = send(&recorder, "/held", "k");

@@ -1,4 +1,4 @@
-//! The house keeps its plan: who may import whom, which outside crate may appear where, and who may print.
+//! Checks the architecture: which crate may import which, where each external crate may be used, and which crate may print.
 
 #![expect(clippy::unwrap_used, reason = "in a test a panic is the answer")]
 
@@ -10,7 +10,7 @@ use cargo_metadata::{Dependency, DependencyKind, MetadataCommand, Package};
 use pretty_assertions::assert_eq;
 use tests::project::repository;
 
-/// The product's crates by level: a crate may name those of lower levels only, so those of one level never name each other.
+/// The product's crates by level. A crate may depend only on crates of lower levels.
 const LEVELS: [&[&str]; 13] = [
     &["allocator", "text"],
     &["value"],
@@ -27,7 +27,7 @@ const LEVELS: [&[&str]; 13] = [
     &["cli"],
 ];
 
-/// Outside crates that belong to some of the product's crates alone, with the reason. A `*` at the end stands for any rest.
+/// External crates that only some product crates may use, with the reason. A `*` at the end matches any suffix.
 const AT_HOME: [(&str, &[&str], &str); 50] = [
     ("opentelemetry*", &["telemetry"], "only telemetry knows OpenTelemetry"),
     ("reqwest", &["connector"], "only connector calls other systems"),
@@ -118,7 +118,7 @@ const AT_HOME: [(&str, &[&str], &str); 50] = [
     ),
 ];
 
-/// Crates that nobody may name, with what to use in their place.
+/// Banned crates, with their replacements.
 const NOWHERE: [(&str, &str); 7] = [
     ("openssl*", "TLS is rustls with ring"),
     ("native-tls*", "TLS is rustls with ring"),
@@ -129,7 +129,7 @@ const NOWHERE: [(&str, &str); 7] = [
     ("serde_yaml_ng", "granit-parser with text's own reader"),
 ];
 
-/// The most lines of a file.
+/// The maximum number of lines of a file.
 const LONGEST_FILE: usize = 600;
 
 fn packages() -> Vec<Package> {
@@ -152,13 +152,13 @@ fn fits(pattern: &str, name: &str) -> bool {
 }
 
 #[test]
-fn the_workspace_is_the_plan() {
+fn each_crate_has_a_level_and_a_folder_of_its_name() {
     let planned: Vec<&str> = LEVELS.concat();
     for package in packages() {
         let name = package.name.as_str();
         assert!(
             planned.contains(&name) || ["tests", "postgres-server", "bench", "manual"].contains(&name),
-            "{name} has no place in the plan"
+            "{name} has no level"
         );
         let folder = package.manifest_path.parent().unwrap();
         assert_eq!(folder.file_name(), Some(name), "a crate's folder has its name");
@@ -166,7 +166,7 @@ fn the_workspace_is_the_plan() {
 }
 
 #[test]
-fn crates_name_only_those_below_them() {
+fn crates_depend_only_on_lower_levels() {
     let mut wrong = Vec::new();
     for package in packages() {
         let Some(own) = level(&package.name) else { continue };
@@ -180,7 +180,7 @@ fn crates_name_only_those_below_them() {
 }
 
 #[test]
-fn doubles_do_not_lean_on_what_they_test() {
+fn test_doubles_do_not_depend_on_product_crates() {
     let packages = packages();
     let doubles = packages.iter().find(|package| package.name.as_str() == "tests").unwrap();
     let product: Vec<&str> = shipped(doubles)
@@ -191,7 +191,7 @@ fn doubles_do_not_lean_on_what_they_test() {
 }
 
 #[test]
-fn outside_crates_stay_at_home() {
+fn external_crates_are_used_only_by_their_allowed_crates() {
     let mut wrong = Vec::new();
     for package in packages().iter().filter(|package| level(&package.name).is_some()) {
         for dependency in shipped(package) {
@@ -206,7 +206,7 @@ fn outside_crates_stay_at_home() {
 }
 
 #[test]
-fn some_crates_have_no_place_at_all() {
+fn banned_crates_are_not_used() {
     let mut wrong = Vec::new();
     for package in &packages() {
         for dependency in &package.dependencies {
@@ -221,7 +221,7 @@ fn some_crates_have_no_place_at_all() {
 }
 
 #[test]
-fn every_version_is_named_once_for_the_whole_workspace() {
+fn dependency_versions_are_declared_only_in_the_workspace() {
     let root = fs::read_to_string(repository().join("Cargo.toml")).unwrap();
     let mut wrong = Vec::new();
     for package in &packages() {
@@ -234,7 +234,7 @@ fn every_version_is_named_once_for_the_whole_workspace() {
     assert_eq!(wrong, Vec::<String>::new());
 }
 
-/// The Rust files of the workspace by path relative to its root.
+/// Returns the Rust files of the workspace by path relative to its root.
 fn sources() -> BTreeMap<PathBuf, String> {
     let mut found = BTreeMap::new();
     for folder in ["crates", "tests", "bench"] {
@@ -256,7 +256,7 @@ fn collect(folder: &Path, found: &mut BTreeMap<PathBuf, String>) {
     }
 }
 
-/// The lines of code with one of these words, as `path:line`. Comments do not count.
+/// Returns the lines of code with one of these words, as `path:line: code`. Comments do not count.
 fn lines_with(words: &[String], wanted: impl Fn(&Path) -> bool) -> Vec<String> {
     let mut found = Vec::new();
     for (path, text) in sources().iter().filter(|(path, _)| wanted(path)) {
@@ -271,12 +271,12 @@ fn lines_with(words: &[String], wanted: impl Fn(&Path) -> bool) -> Vec<String> {
 }
 
 #[test]
-fn only_the_command_line_prints() {
-    // Put together here, so that this file is not one that prints.
+fn only_cli_prints() {
+    // Assembled here, so that this file does not match itself.
     let words = ["println", "print", "eprintln", "eprint", "dbg"].map(|word| format!("{word}!("));
     let is_library = |path: &Path| {
         let is_shipped = path.components().nth(2).is_some_and(|part| part.as_os_str() == "src")
-            // Built for tests alone: a seed that fails is told with all that led there.
+            // Compiled only for tests: a failing seed prints its trace.
             && !path.starts_with("crates/engine/src/simulation");
         let of_crate = path.starts_with("crates") && !path.starts_with("crates/cli") && is_shipped;
         of_crate || (path.starts_with("tests/src") && !path.starts_with("tests/src/bin"))
@@ -296,8 +296,8 @@ fn tests_wait_for_events_and_never_sleep() {
 }
 
 #[test]
-fn nothing_in_a_comment_looks_as_if_it_were_tested() {
-    // Code blocks that cargo would run as doc tests: `make test` runs none, an example is a test of its own.
+fn code_blocks_in_comments_are_marked_as_text() {
+    // Cargo would run such code blocks as doc tests, but `make test` runs none; an example is a separate test.
     let is_tested = |line: &&str| {
         let comment = line.trim_start();
         let text = comment.strip_prefix("///").or_else(|| comment.strip_prefix("//!"));
@@ -305,7 +305,7 @@ fn nothing_in_a_comment_looks_as_if_it_were_tested() {
         fence.is_some_and(|language| language != "text")
     };
     for (path, text) in sources() {
-        // Every other one is the end of a block.
+        // Every second fence ends a block.
         let fences = text.lines().filter(|line| line.trim_start().starts_with("//") && line.contains("```"));
         let found: Vec<&str> = fences.step_by(2).filter(is_tested).collect();
         assert_eq!(found, Vec::<&str>::new(), "{}", path.display());
@@ -313,7 +313,7 @@ fn nothing_in_a_comment_looks_as_if_it_were_tested() {
 }
 
 #[test]
-fn no_file_is_longer_than_a_person_reads() {
+fn no_source_file_exceeds_the_line_limit() {
     let long: Vec<String> = sources()
         .iter()
         .filter(|(_, text)| text.lines().count() > LONGEST_FILE)

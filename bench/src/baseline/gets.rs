@@ -9,10 +9,10 @@ use crate::Error;
 
 /// The number of requests.
 pub(crate) const GETS: usize = 10;
-/// How many connections are kept, and for how long: as the daemon keeps them.
+/// The number of kept connections, and their idle time: the same as the daemon's.
 const KEPT: usize = 16;
 const KEPT_FOR: Duration = Duration::from_secs(30);
-/// How long an answer may take, as the daemon's.
+/// The time limit of an answer: the same as the daemon's.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 /// The library that the daemon sends with, with the daemon's settings and nothing around it.

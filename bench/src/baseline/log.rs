@@ -1,4 +1,4 @@
-//! A table that rows are appended to, each on disk before its writer hears of it: one thread writes whatever waits as
+//! A table that rows are appended to, each on disk before its writer is answered: one thread writes all waiting rows as
 //! one transaction.
 
 use std::path::Path;
@@ -72,7 +72,7 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn what_was_appended_is_there_when_the_append_comes_back() {
+    async fn an_append_is_durable_when_it_returns() {
         let folder = tempfile::tempdir().expect("a folder");
         let file = folder.path().join("log.db");
         let log = Log::open(&file).expect("a log");

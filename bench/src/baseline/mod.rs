@@ -1,6 +1,6 @@
 //! The least that a durable engine could do, as servers of their own: what Cogwork's figures are compared with.
 //!
-//! They share with the daemon what it is built on (hyper, the runtime, SQLite, the allocator) and do none of its work:
+//! They share with the daemon its foundations (hyper, the runtime, SQLite, the allocator) and do none of its work:
 //! no routing, no parsing, no checks, no limits.
 
 mod gets;
@@ -32,7 +32,7 @@ pub(crate) const ADDRESS: &str = "address";
 pub(crate) enum Kind {
     /// Reads the request.
     Bare,
-    /// Writes its body to disk: one insert into SQLite, synced, in one transaction with whatever else waits.
+    /// Writes its body to disk: one insert into SQLite, synced, in one transaction with all waiting ones.
     OneWrite,
     /// Does so twice, one after the other, as an execution's start and its end are.
     TwoWrites,
@@ -84,7 +84,7 @@ pub(crate) fn serve(kind: Kind, folder: &Path) -> Result<(), Error> {
     runtime.map_err(Error::io("the runtime"))?.block_on(async {
         let listener = TcpListener::bind("127.0.0.1:0").await.map_err(Error::io("127.0.0.1:0"))?;
         let address = listener.local_addr().map_err(Error::io("127.0.0.1:0"))?;
-        // Beside its place first, so that nobody reads half of it.
+        // Beside its place first, so that no reader sees half of it.
         let (file, draft) = (folder.join(ADDRESS), folder.join("address.draft"));
         let written =
             std::fs::write(&draft, address.to_string()).and_then(|()| std::fs::rename(&draft, &file));

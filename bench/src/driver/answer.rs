@@ -1,26 +1,26 @@
 //! Reading an answer of HTTP/1.1 from the bytes that have come so far: only what our servers send.
 
 /// The most bytes of a header section.
-const MOST_HEAD: usize = 16 << 10;
+const MAX_HEAD: usize = 16 << 10;
 /// The most bytes of a body.
-const MOST_BODY: usize = 1 << 20;
+const MAX_BODY: usize = 1 << 20;
 
-/// Where the parts of an answer that has come whole are in the bytes.
+/// The positions of the parts of a complete answer in its bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Layout {
     pub(super) status: u16,
-    /// Where the head ends, its blank line included: the body begins there.
+    /// The end of the head with its blank line, which is the beginning of the body.
     pub(super) head: usize,
-    /// Where the body ends.
+    /// The end of the body.
     pub(super) end: usize,
 }
 
 /// The layout of the answer at the beginning of `bytes`; `None` if more has to come. `bodiless` says that the request
-/// was one whose answer has no body whatever its length says.
+/// was one whose answer has no body, independent of its length header.
 pub(super) fn parse(bytes: &[u8], bodiless: bool) -> Result<Option<Layout>, String> {
     let Some(head) = head_end(bytes) else {
-        let long = bytes.len() > MOST_HEAD;
-        return if long { Err(format!("a head of more than {MOST_HEAD} bytes")) } else { Ok(None) };
+        let long = bytes.len() > MAX_HEAD;
+        return if long { Err(format!("a head of more than {MAX_HEAD} bytes")) } else { Ok(None) };
     };
     let text = std::str::from_utf8(&bytes[..head]).map_err(|_| "a head that is no text".to_owned())?;
     let mut lines = text.split("\r\n");
@@ -39,8 +39,8 @@ pub(super) fn parse(bytes: &[u8], bodiless: bool) -> Result<Option<Layout>, Stri
     }
     let length = match length {
         _ if bodiless || status == 204 || status == 304 => 0,
-        Some(length) if length > MOST_BODY => {
-            return Err(format!("a body of {length} bytes, more than {MOST_BODY}"));
+        Some(length) if length > MAX_BODY => {
+            return Err(format!("a body of {length} bytes, more than {MAX_BODY}"));
         }
         Some(length) => length,
         None => return Err("an answer without its length".to_owned()),
@@ -74,7 +74,7 @@ mod tests {
     }
 
     #[test]
-    fn an_answer_is_read_once_it_has_come_whole() {
+    fn a_response_is_parsed_once_it_is_complete() {
         check(ANSWER, Ok(Some((202, "hello"))));
         check(&ANSWER[..ANSWER.len() - 1], Ok(None));
         check("HTTP/1.1 200 OK\r\ncontent-length: 0\r\n\r\n", Ok(Some((200, ""))));
@@ -82,12 +82,12 @@ mod tests {
     }
 
     #[test]
-    fn what_follows_an_answer_is_not_part_of_it() {
+    fn bytes_after_a_response_are_not_part_of_it() {
         check(&format!("{ANSWER}HTTP/1.1 500"), Ok(Some((202, "hello"))));
     }
 
     #[test]
-    fn an_answer_without_content_has_no_length() {
+    fn a_204_or_head_response_has_no_body() {
         check("HTTP/1.1 204 No Content\r\n\r\n", Ok(Some((204, ""))));
         let head = b"HTTP/1.1 200 OK\r\ncontent-length: 9\r\n\r\n";
         let layout = Layout { status: 200, head: head.len(), end: head.len() };
@@ -95,26 +95,26 @@ mod tests {
     }
 
     #[test]
-    fn what_no_server_here_sends_is_an_error() {
+    fn an_unsupported_response_is_an_error() {
         check("HTTP/1.0 200 OK\r\n\r\n", Err("no status"));
         check("HTTP/1.1 20\r\n\r\n", Err("no status"));
         check("HTTP/1.1 200 OK\r\n\r\n", Err("without its length"));
         check("HTTP/1.1 200 OK\r\ncontent-length: x\r\n\r\n", Err("no number"));
         check("HTTP/1.1 200 OK\r\ncontent-length: 9999999999\r\n\r\n", Err("more than"));
         check("HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n", Err("in chunks"));
-        check(&"x".repeat(MOST_HEAD + 1), Err("a head of more than"));
+        check(&"x".repeat(MAX_HEAD + 1), Err("a head of more than"));
     }
 
     proptest! {
         #[test]
-        fn any_bytes_are_read_without_a_panic(bytes: Vec<u8>, fields in "(content-length: [0-9]{0,25}|[ -~]{0,9})") {
+        fn any_bytes_are_parsed_without_a_panic(bytes: Vec<u8>, fields in "(content-length: [0-9]{0,25}|[ -~]{0,9})") {
             let _ = parse(&bytes, false);
             let text = format!("HTTP/1.1 200 OK\r\n{fields}\r\n\r\n");
             let _ = parse(&[text.as_bytes(), &bytes].concat(), false);
         }
 
         #[test]
-        fn an_answer_is_incomplete_until_its_last_byte(body in "[a-z]{0,50}", more: Vec<u8>) {
+        fn a_response_is_incomplete_until_its_last_byte(body in "[a-z]{0,50}", more: Vec<u8>) {
             let text = format!("HTTP/1.1 200 OK\r\ncontent-length: {}\r\n\r\n{body}", body.len());
             for cut in 0..text.len() {
                 prop_assert_eq!(parse(&text.as_bytes()[..cut], false), Ok(None));

@@ -18,7 +18,7 @@ pub(crate) struct Connection {
     stream: TcpStream,
     address: SocketAddr,
     buffer: Vec<u8>,
-    /// How much at the beginning of the buffer belongs to the last answer.
+    /// The number of bytes at the beginning of the buffer that belong to the last answer.
     used: usize,
 }
 
@@ -67,7 +67,7 @@ impl Connection {
         Ok(Self { stream, address, buffer: Vec::with_capacity(BUFFER), used: 0 })
     }
 
-    /// Sends the bytes of a request whose answer nobody reads.
+    /// Sends the bytes of a request whose answer is not read.
     pub(crate) async fn send(&mut self, request: &[u8]) -> Result<(), Error> {
         self.stream.write_all(request).await.map_err(Error::io(self.address))
     }
@@ -105,7 +105,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_request_says_how_long_its_body_is() {
+    fn a_request_has_a_content_length() {
         let text = String::from_utf8(request("POST", "/x", b"{}").to_vec()).expect("text");
         assert!(
             text.starts_with("POST /x HTTP/1.1\r\n") && text.ends_with("content-length: 2\r\n\r\n{}"),
@@ -116,7 +116,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn answers_are_told_apart_however_they_arrive() {
+    async fn responses_are_separated_however_they_arrive() {
         let listener = TcpListener::bind("127.0.0.1:0").await.expect("a listener");
         let address = listener.local_addr().expect("an address");
         let serve = async {
@@ -144,7 +144,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_connection_that_is_closed_is_an_error() {
+    async fn a_closed_connection_is_an_error() {
         let listener = TcpListener::bind("127.0.0.1:0").await.expect("a listener");
         let address = listener.local_addr().expect("an address");
         let serve = async { drop(listener.accept().await.expect("a connection")) };

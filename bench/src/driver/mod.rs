@@ -16,7 +16,7 @@ use crate::statistics::Histogram;
 pub(crate) use connection::{Connection, authorized, authorized_post, request};
 pub(crate) use paced::PacedLoad;
 
-/// How long a load may go on after its time is over, until every connection has its last answer.
+/// The time limit in which every connection gets its last answer after the end of a load.
 const GRACE: Duration = Duration::from_secs(60);
 
 /// Requests that wait for their answers.
@@ -24,9 +24,9 @@ const GRACE: Duration = Duration::from_secs(60);
 pub(crate) struct Load {
     /// The address that they are sent to.
     pub(crate) address: SocketAddr,
-    /// The bytes of each request. Every connection sends them in turn, each from another one on.
+    /// The bytes of each request. Every connection sends them in order, each with another first one.
     pub(crate) requests: Arc<[Arc<[u8]>]>,
-    /// How many are under way at one time.
+    /// The number of concurrent requests.
     pub(crate) connections: usize,
 }
 
@@ -35,7 +35,7 @@ pub(crate) struct Load {
 pub(crate) struct Answers {
     /// The latency of each answer.
     pub(crate) times: Histogram,
-    /// How long all took together.
+    /// The total time.
     pub(crate) elapsed: Duration,
 }
 
@@ -49,7 +49,7 @@ impl Answers {
 }
 
 impl Load {
-    /// Keeps it up for `time`. One answer that is no success ends it: what is measured then would mean nothing.
+    /// Keeps it up for `time`. An unsuccessful answer ends it, since the measurement would be invalid.
     pub(crate) async fn run(&self, time: Duration) -> Result<Answers, Error> {
         let open = self.connect().await?;
         let started = Instant::now();
@@ -67,7 +67,7 @@ impl Load {
         (0..requests.len()).cycle().skip(first).map(move |place| requests[place].clone())
     }
 
-    /// Opens every connection: that is no part of what is measured.
+    /// Opens every connection, which is not part of the measurement.
     async fn connect(&self) -> Result<Vec<Connection>, Error> {
         let mut open = Vec::with_capacity(self.connections);
         for _ in 0..self.connections {

@@ -1,4 +1,4 @@
-//! Requests at a constant rate, whatever the answers take.
+//! Requests at a constant rate, independent of the time of the answers.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -9,10 +9,10 @@ use super::{Answers, Connection, Load, ask};
 use crate::Error;
 use crate::statistics::Histogram;
 
-/// A load of which every request has its instant.
+/// A load in which each request has its own instant.
 #[derive(Clone)]
 pub(crate) struct PacedLoad {
-    /// The requests and their address. The connections take turns; a late one catches up by sending at once.
+    /// The requests and their address. The connections alternate; a late one catches up by sending at once.
     pub(crate) load: Load,
     /// Requests a second.
     pub(crate) rate: f64,
@@ -20,7 +20,7 @@ pub(crate) struct PacedLoad {
 
 impl PacedLoad {
     /// Sends what is due within `time`, and waits for the answers. A time is counted from when its request was due, so
-    /// that those which had to wait for others count for as long as they waited. One answer other than 200 ends it.
+    /// that the wait for others is included. An answer other than 200 ends it.
     pub(crate) async fn run(&self, time: Duration) -> Result<Answers, Error> {
         let open = self.load.connect().await?;
         let (started, count) = (Instant::now(), due_within(time, self.rate));
@@ -48,7 +48,7 @@ async fn keep_pace(
     Ok(times)
 }
 
-/// How many requests are due within this time.
+/// The number of requests that are due within this time.
 #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "an hour has millions of them")]
 fn due_within(time: Duration, rate: f64) -> u64 {
     (time.as_secs_f64() * rate).round() as u64
@@ -65,7 +65,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_due_is_spread_evenly_over_the_time() {
+    fn requests_are_spread_evenly_over_the_time() {
         let rate = 100_000.0 / 60.0;
         assert_eq!(due_within(Duration::from_secs(60), rate), 100_000);
         assert_eq!(due_at(rate)(50_000), Duration::from_secs(30));

@@ -15,9 +15,9 @@ use crate::options::SERVE_CODE;
 use crate::report::{Report, Row, Target, Unit};
 use crate::statistics::median;
 
-/// In how many rounds each takes its turn.
+/// The number of rounds of each.
 const ROUNDS: usize = 9;
-/// How many runs are under way at the same time for each worker.
+/// The number of concurrent runs for each worker.
 const ASIDE: usize = 4;
 /// The step that does nothing.
 const TRIVIAL: &str = "export default (context, stepResults) => ({ data: stepResults.list.length })";
@@ -39,9 +39,9 @@ pub(super) async fn measure(terms: Terms<'_>, report: &mut Report) -> Result<(),
     throughput(terms, report).await
 }
 
-/// A trivial step beside a bare round trip over the same pipe and a warm call: what is over that is ours.
+/// A trivial step beside a bare round trip over the same pipe and a warm call: the difference is Cogwork's.
 async fn trivial(terms: Terms<'_>, report: &mut Report) -> Result<(), Error> {
-    // On the processor of whoever calls: to wake one that sleeps takes as long as all the rest, on either side.
+    // On the caller's processor: to wake a sleeping one takes as long as all the rest, on either side.
     let pool = pool(1)?;
     let module = Module::new(TRIVIAL, Origin::start_of("bench"));
     let given: Map =
@@ -73,7 +73,7 @@ async fn trivial(terms: Terms<'_>, report: &mut Report) -> Result<(), Error> {
 /// Runs of many different modules in random order, beside runs of one of them.
 async fn different(terms: Terms<'_>, report: &mut Report) -> Result<(), Error> {
     for count in [40_u32, 1_000] {
-        // A pool for each: a worker is replaced after a number of runs, and compiles its modules anew.
+        // A pool for each: a worker is replaced after a number of runs, and compiles its modules again.
         let many_pool = pool(1)?;
         let one_pool = pool(1)?;
         let module =
@@ -152,7 +152,7 @@ async fn run(pool: &Pool, module: &Module, given: &Value) -> Result<(), Error> {
     Ok(())
 }
 
-/// How many microseconds each turn takes, over a time.
+/// The microseconds of each call, over a time.
 async fn each(time: Duration, turn: impl AsyncFn() -> Result<(), Error>) -> Result<f64, Error> {
     let (started, mut turns) = (Instant::now(), 0_u32);
     while started.elapsed() < time || turns == 0 {
@@ -172,7 +172,7 @@ fn warm(time: Duration, function: &Function<'_>) -> Result<f64, Error> {
     Ok(started.elapsed().as_secs_f64() * 1e6 / f64::from(turns))
 }
 
-/// Runs a second, with so many under way.
+/// Runs a second, with this many concurrent ones.
 async fn rate(pool: &Pool, module: &Module, aside: usize, time: Duration) -> Result<f64, Error> {
     let (given, started) = (Value::from(Map::new()), Instant::now());
     let lanes = (0..aside).map(async |_| {

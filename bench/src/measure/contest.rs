@@ -1,4 +1,4 @@
-//! Servers that take turns under the same load, so that whatever else the machine does hits all of them.
+//! Servers that alternate under the same load, so that other work of the machine affects all of them.
 
 use std::net::SocketAddr;
 use std::process::Command;
@@ -16,7 +16,7 @@ use crate::process::Process;
 use crate::project::{Project, body, numbered_id, scratch};
 use crate::statistics::{Histogram, median};
 
-/// How often each has its turn: the median over an odd number of rounds is not moved by one bad round.
+/// The number of rounds of each: the median over an odd number of rounds is not moved by one bad round.
 const ROUNDS: u32 = 5;
 /// The share of a measurement that is warm-up, before anything counts.
 const WARM_UP: u32 = 10;
@@ -35,7 +35,7 @@ enum Server {
     Peer(Box<RunningPeer>),
 }
 
-/// The results of all turns of one contender.
+/// The results of all rounds of one contender.
 pub(super) struct Score {
     turns: Vec<Turn>,
     times: Histogram,
@@ -43,7 +43,7 @@ pub(super) struct Score {
     processor_time: Option<Duration>,
 }
 
-/// The result of one turn.
+/// The result of one round.
 #[derive(Clone, Copy, Debug)]
 struct Turn {
     /// Answers per second.
@@ -85,7 +85,7 @@ pub(super) struct Automations<'text> {
     pub(super) count: usize,
 }
 
-/// Has the daemon and the baselines take turns.
+/// Lets the daemon and the baselines alternate.
 pub(super) async fn hold(
     terms: Terms<'_>,
     baselines: &[Kind],
@@ -96,7 +96,7 @@ pub(super) async fn hold(
     hold_against(terms, &opponents, automations, connections).await
 }
 
-/// As [`hold`], against whoever is named.
+/// As [`hold`], against the named opponents.
 pub(super) async fn hold_against(
     terms: Terms<'_>,
     opponents: &[Opponent],
@@ -134,7 +134,7 @@ pub(super) async fn hold_against(
     Ok(Outcome { daemon: daemon.score, baselines })
 }
 
-/// Starts a baseline, and gives the folder that it lives on and its address.
+/// Starts a baseline, and returns its folder and its address.
 pub(super) async fn start_baseline(
     terms: Terms<'_>,
     kind: Kind,
@@ -207,7 +207,7 @@ impl Score {
         Self { turns: Vec::new(), times: Histogram::default(), processor_time: Some(Duration::ZERO) }
     }
 
-    /// The median of the turns.
+    /// The median of the rounds.
     pub(super) fn rate(&self, what: What) -> f64 {
         median(self.turns.iter().map(|turn| turn.rate(what)))
     }
@@ -238,7 +238,7 @@ impl Outcome {
         &self.daemon
     }
 
-    /// That of the baseline that was named at this place.
+    /// That of the baseline with this index.
     pub(super) fn baseline(&self, place: usize) -> &Score {
         &self.baselines[place]
     }

@@ -1,10 +1,10 @@
 //! Ten requests that one execution sends concurrently, or one after another, beside a client that only sends them.
 //!
-//! The daemon's time is that of whoever calls the webhook, with nothing taken off: the request that comes in, the
+//! The daemon's time is that of the webhook's caller, with nothing subtracted: the incoming request, the
 //! execution on disk before the first of its requests goes out, ten steps with their guard, limits and log, their
 //! results and the end on disk, and the answer. The client's is that of its ten requests alone: it runs in a process of
 //! its own where the daemon runs, with the daemon's library and settings, and nothing comes in, is written or answered
-//! while its clock goes. Both keep their connections. Who is asked runs where the load driver does.
+//! while its time is taken. Both keep their connections. The server of the requests runs beside the load driver.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -22,14 +22,14 @@ use crate::project::{self, Project, numbered_id};
 use crate::report::{Report, Row, Target, Unit};
 use crate::statistics::{Histogram, median};
 
-/// How long whoever is asked takes to answer: no time, and that of a quick service.
+/// The times of the server's answers: none, and that of a fast service.
 const DELAYS: [(Duration, &str); 2] =
     [(Duration::ZERO, "answered at once"), (Duration::from_millis(5), "answered after 5 ms")];
 /// The orders of the requests, each with the daemon's largest multiple of the client's time.
 const ORDERS: [(Order, f64); 2] = [(Order::SideBySide, 1.5), (Order::InTurn, 2.0)];
 /// The numbers of different automations that the daemon runs in turn, each with its delays.
 const AUTOMATIONS: [(usize, &[(Duration, &str)]); 2] = [(1, &DELAYS), (1000, DELAYS.split_at(1).0)];
-/// How often each has its turn.
+/// The number of rounds of each.
 const ROUNDS: u32 = 5;
 /// The time limit of one answer, after which the measurement is abandoned.
 const PATIENCE: Duration = Duration::from_secs(30);
@@ -50,7 +50,7 @@ impl Order {
     }
 }
 
-/// Measures both, in turns, with each delay and order.
+/// Measures both alternately, with each delay and order.
 pub(super) async fn measure(terms: Terms<'_>, report: &mut Report) -> Result<(), Error> {
     for ((order, most), (count, delays)) in
         ORDERS.into_iter().flat_map(|order| AUTOMATIONS.map(|automations| (order, automations)))
@@ -91,7 +91,7 @@ async fn beside_a_client(
     let requests = daemon.paths().await?.iter().map(|path| request("POST", path, b"{}")).collect();
     let mut ours = Side::new(daemon.hooks(), requests, false).await?;
     let mut client = Side::new(address, vec![request("POST", "/", body.as_bytes())], true).await?;
-    // Connections are made, and whatever is made at the first request of each automation.
+    // Connections are made here, and everything else of the first request of each automation.
     for _ in 0..count {
         ours.ask().await?;
     }
@@ -181,7 +181,7 @@ impl Side {
         Ok(Duration::from_nanos(nanoseconds))
     }
 
-    /// Forgets what was measured so far.
+    /// Discards the previous measurements.
     fn forget(&mut self) {
         (self.times, self.medians) = (Histogram::default(), Vec::new());
     }

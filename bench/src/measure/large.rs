@@ -21,26 +21,26 @@ use crate::driver::{Connection, authorized};
 use crate::project::Project;
 use crate::report::{Report, Row, Target, Unit, mebibytes};
 
-/// How many executions there are where nobody says, and where it has to be quick.
+/// The default number of executions, and the number of the quick form.
 const EXECUTIONS: u64 = 200_000;
 const QUICK: u64 = 20_000;
-/// How many are stored at one time.
+/// The number that is stored in one batch.
 const BATCH: u64 = 500;
-/// How many automations they are of, the last of which has few.
+/// The number of their automations, the last of which has few.
 const AUTOMATIONS: u64 = 20;
 /// The time that a history spans.
 const SPAN: Duration = Duration::from_secs(30 * 86_400);
-/// How many are on a page, and how often each page is read.
+/// The number on a page, and the number of reads of each page.
 const PAGE: u32 = 50;
 const TURNS: usize = 20;
-/// How many pages are read one behind the other.
+/// The number of pages that are read one after another.
 const DEEP: usize = 100;
 /// The milliseconds that a page may take: of a history, of a backlog.
 const HISTORY_MS: f64 = 100.0;
 const BACKLOG_MS: f64 = 300.0;
 /// The milliseconds that a daemon with a backlog may take to start, and the mebibytes that it may have.
 const START_MS: f64 = 5000.0;
-const MOST_MIB: f64 = 256.0;
+const MAX_MIB: f64 = 256.0;
 
 /// Pages of a long history: as the store gives them to a connection that was just opened, and as the API does.
 pub(super) async fn history(terms: Terms<'_>, report: &mut Report) -> Result<(), Error> {
@@ -72,7 +72,7 @@ pub(super) async fn history(terms: Terms<'_>, report: &mut Report) -> Result<(),
     through_the_api(terms, &project, count, report).await
 }
 
-/// Stores so many executions of several automations.
+/// Stores this many executions of several automations.
 async fn fill(project: &Project, count: u64) -> Result<(), Error> {
     let filled = Instant::now();
     let store = open(&project.data())?;
@@ -100,8 +100,8 @@ async fn fill(project: &Project, count: u64) -> Result<(), Error> {
     Ok(())
 }
 
-/// The longest that a page took of so many times, and how many are on it. Nothing is in a connection's own cache at
-/// first, as after a pause; the system's has what it has.
+/// The longest time of a page in several reads, and the number on it. A connection's own cache is empty at
+/// first, as after a pause; the system's cache is not.
 async fn slowest_page(
     data: &Path,
     filter: &ExecutionFilter,
@@ -164,7 +164,7 @@ async fn through_the_api(
 /// A daemon that finds a long backlog when it starts.
 pub(super) async fn backlog(terms: Terms<'_>, report: &mut Report) -> Result<(), Error> {
     let count = executions(terms);
-    // The one that is under way, which keeps all others from beginning, waits for an answer from here.
+    // The execution that blocks all others in the queue waits for an answer from here.
     let silent = TcpListener::bind("127.0.0.1:0").await.map_err(Error::io("a listener"))?;
     let address = silent.local_addr().map_err(Error::io("a listener"))?;
     let first = format!(
@@ -210,7 +210,7 @@ pub(super) async fn backlog(terms: Terms<'_>, report: &mut Report) -> Result<(),
     }
     if let Some(bytes) = daemon.process().resident() {
         let row = Row::new("backlog", format!("memory {what}"), mebibytes(bytes), Unit::Mebibytes);
-        report.add(row.target(Some(Target::AtMost(MOST_MIB))));
+        report.add(row.target(Some(Target::AtMost(MAX_MIB))));
     }
     daemon.stop().await
 }
@@ -222,7 +222,7 @@ struct Entry {
 }
 
 impl Entry {
-    /// The numbered one of so many, spread over the span.
+    /// The one with this number of `count`, spread over the span.
     fn numbered(number: u64, count: u64) -> Self {
         const START: i64 = 1_790_000_000;
         let step = SPAN.as_nanos() / u128::from(count.max(1));
@@ -377,7 +377,7 @@ fn milliseconds(time: Duration) -> f64 {
 
 fn say(text: &str) {
     use std::io::Write as _;
-    // Where nobody reads it, there is nobody to tell.
+    // Without a reader there is nothing left to do.
     let _ = writeln!(std::io::stderr(), "{text}");
 }
 

@@ -11,12 +11,12 @@ use crate::statistics::median;
 
 /// Files between two looks at the clock.
 const BATCH: usize = 100;
-/// How many files make a large project, and one where it has to be quick.
+/// The number of files of a large project, and of one in the quick form.
 const LARGE: usize = 10_000;
 const QUICK: usize = 1000;
-/// How often a large project is loaded.
+/// The number of loads of a large project.
 const LOADS: usize = 5;
-/// The baseline: `yaml_serde`, which gives values without places and checks nothing of what they mean.
+/// The baseline: `yaml_serde`, which gives values without places and does not check their meaning.
 const BARE: &str = "YAML alone";
 /// The milliseconds that refusing any file may take.
 const REFUSAL_MS: f64 = 250.0;
@@ -28,7 +28,7 @@ pub(super) fn measure(terms: Terms<'_>, report: &mut Report) -> Result<(), Error
     bombs(terms, report)
 }
 
-/// Times of ours and of the baseline, measured in turns.
+/// Times of Cogwork and of the baseline, measured alternately.
 #[derive(Default)]
 struct Turns {
     ours: Vec<f64>,
@@ -110,7 +110,7 @@ fn bare(text: &str) -> Result<(), Error> {
     Ok(())
 }
 
-/// The longest that it takes to refuse any of some files; the baseline parses a file of the most bytes that is in order.
+/// The longest refusal of any of some files; the baseline parses a valid file of the most bytes.
 fn bombs(terms: Terms<'_>, report: &mut Report) -> Result<(), Error> {
     let project = Project::new()?;
     let catalog = engine::check_project(project.path(), &[])?.catalog;

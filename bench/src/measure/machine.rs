@@ -8,7 +8,7 @@ use crate::Error;
 use crate::project::scratch;
 use crate::statistics::median;
 
-/// How often a write is synced to see how long it takes.
+/// The number of measured synced writes.
 const SYNCS: usize = 200;
 
 /// The machine in a few lines.
@@ -29,7 +29,7 @@ pub(super) fn describe(terms: Terms<'_>) -> Result<Vec<String>, Error> {
     ])
 }
 
-/// How long the disk takes to sync one page, in microseconds: what every commit waits for.
+/// The time that the disk needs to sync one page, in microseconds: the wait of every commit.
 fn sync_us() -> Result<f64, Error> {
     let folder = scratch()?;
     let path = folder.path().join("page");

@@ -12,18 +12,18 @@ use crate::statistics::median;
 
 /// Executions a second: 100,000 a minute.
 const RATE: f64 = 100_000.0 / 60.0;
-/// How long the load stays, and how long where it has to be quick.
+/// The duration of the load, and the one of the quick form.
 const TIME: Duration = Duration::from_secs(600);
 const QUICK: Duration = Duration::from_secs(20);
-/// Over how many connections it comes.
+/// The number of its connections.
 const CONNECTIONS: usize = 32;
-/// How often memory is looked at.
-const LOOK: Duration = Duration::from_secs(1);
+/// The interval between two reads of the memory.
+const SAMPLE_INTERVAL: Duration = Duration::from_secs(1);
 /// Beginning and end are compared: of ten minutes the first and the last.
 const PARTS: usize = 10;
-/// How many times the memory of the beginning that of the end may be: what an allocator keeps comes and goes by more
+/// The largest multiple of the first part's memory in the last part: what an allocator keeps varies by more
 /// than a few parts in a hundred.
-const MOST: f64 = 1.1;
+const MAX_RATIO: f64 = 1.1;
 /// The share of the requested executions that must be accepted, or the load was too small.
 const TAKEN: f64 = 0.99;
 
@@ -42,7 +42,7 @@ pub(super) async fn measure(terms: Terms<'_>, report: &mut Report) -> Result<(),
     let mut samples = Vec::new();
     let answers = tokio::select! {
         answers = paced.run(time) => answers?,
-        error = look(&daemon, &mut samples) => return Err(error),
+        error = sample(&daemon, &mut samples) => return Err(error),
     };
     daemon.drained().await?;
     let what = "at 100,000 executions a minute";
@@ -56,13 +56,16 @@ pub(super) async fn measure(terms: Terms<'_>, report: &mut Report) -> Result<(),
     let last = median(samples.iter().rev().take(part).copied());
     let name = format!("memory in the last tenth of {} s {what}", time.as_secs());
     let row = Row::new("memory", name, last, Unit::Mebibytes).beside("the first tenth", first, last / first);
-    report.add(row.target(Some(Target::RatioAtMost(MOST))));
+    report.add(row.target(Some(Target::RatioAtMost(MAX_RATIO))));
     let most = samples.iter().copied().fold(0.0, f64::max);
     let settled = samples.get(part..).unwrap_or_default();
     for (name, value) in [
         ("memory before the load", mebibytes(idle)),
         ("the most memory under it", most),
-        ("memory a minute more, from the second tenth on", slope(settled) * 60.0 / LOOK.as_secs_f64()),
+        (
+            "memory a minute more, from the second tenth on",
+            slope(settled) * 60.0 / SAMPLE_INTERVAL.as_secs_f64(),
+        ),
         ("the store after it", mebibytes(daemon.stored().await?)),
     ] {
         report.add(Row::new("memory", name.to_owned(), value, Unit::Mebibytes));
@@ -71,8 +74,8 @@ pub(super) async fn measure(terms: Terms<'_>, report: &mut Report) -> Result<(),
 }
 
 /// Writes down the daemon's memory again and again, until it is dropped or there is no memory to be seen.
-async fn look(daemon: &Daemon, samples: &mut Vec<f64>) -> Error {
-    let mut ticks = tokio::time::interval(LOOK);
+async fn sample(daemon: &Daemon, samples: &mut Vec<f64>) -> Error {
+    let mut ticks = tokio::time::interval(SAMPLE_INTERVAL);
     // The first comes at once.
     ticks.tick().await;
     loop {
@@ -100,7 +103,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_slope_is_what_is_gained_from_one_sample_to_the_next() {
+    fn the_slope_is_the_gain_from_one_sample_to_the_next() {
         assert!((slope(&[1.0, 1.5, 2.0, 2.5]) - 0.5).abs() < 1e-9);
         assert!(slope(&[7.0, 9.0, 7.0]).abs() < 1e-9);
         assert_eq!((slope(&[]), slope(&[3.0])), (0.0, 0.0));

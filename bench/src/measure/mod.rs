@@ -53,12 +53,12 @@ pub(crate) struct Terms<'run> {
     pub(crate) processors: Processors,
 }
 
-/// Measures all that is asked for.
+/// Measures all selected groups.
 pub(crate) fn all(options: &Options) -> Result<Report, Error> {
     // Before there is any other thread.
     let terms = Terms { options, processors: Processors::choose() };
     let mut report = Report::new(machine::describe(terms)?);
-    // The driver and all it does take turns on one thread, which takes the least from what they drive.
+    // The driver and all its work run on one thread, which takes the least from the measured servers.
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     runtime.map_err(Error::io("the runtime"))?.block_on(async {
         tokio::select! {
@@ -72,7 +72,7 @@ pub(crate) fn all(options: &Options) -> Result<Report, Error> {
 
 async fn groups(terms: Terms<'_>, report: &mut Report) -> Result<(), Error> {
     for group in GROUPS.into_iter().filter(|group| terms.options.wants(group)) {
-        // Progress; where nobody reads it, there is nobody to tell.
+        // Progress; without a reader there is nothing left to do.
         let _ = writeln!(std::io::stderr(), "measuring {group} …");
         match group {
             "acks" => requests::acks(terms, report).await?,
@@ -95,7 +95,7 @@ async fn groups(terms: Terms<'_>, report: &mut Report) -> Result<(), Error> {
     Ok(())
 }
 
-/// Comes back, with an error, when somebody wants this to end.
+/// Returns an error on SIGTERM or SIGINT.
 async fn interrupted() -> Result<(), Error> {
     let mut terminated = signal(SignalKind::terminate()).map_err(Error::io("signals"))?;
     let mut interrupted = signal(SignalKind::interrupt()).map_err(Error::io("signals"))?;

@@ -1,4 +1,4 @@
-//! Other engines that are installed for it: the same work, in turns with the daemon.
+//! Other engines that are installed for comparison: the same work, alternating with the daemon.
 
 use super::Terms;
 use super::contest::{Automations, Opponent, What, hold_against};
@@ -7,13 +7,13 @@ use crate::peer::{Peer, Workload};
 use crate::project;
 use crate::report::{Report, Row, Target, Unit};
 
-/// How many requests are under way at one time.
+/// The numbers of concurrent requests.
 const CONNECTIONS: [usize; 2] = [1, MANY];
 const MANY: usize = 64;
 /// The number of automations of the rows with many.
 const AUTOMATIONS: usize = 1000;
 
-/// Measures each workload beside every peer that is asked for; nothing where none is.
+/// Measures each workload beside every selected peer; nothing without one.
 pub(super) async fn measure(terms: Terms<'_>, report: &mut Report) -> Result<(), Error> {
     for &peer in &terms.options.peers {
         for workload in Workload::ALL {
@@ -30,7 +30,7 @@ pub(super) async fn measure(terms: Terms<'_>, report: &mut Report) -> Result<(),
     Ok(())
 }
 
-/// Measures one workload beside one peer, with so many automations in turn.
+/// Measures one workload beside one peer, with this many automations in order.
 async fn beside(
     terms: Terms<'_>,
     report: &mut Report,

@@ -1,4 +1,4 @@
-//! Requests on webhooks: how many a second, how long one takes, and what it costs.
+//! Requests on webhooks: their rate, their time, and their cost.
 
 use super::Terms;
 use super::contest::{Automations, Outcome, What, hold};
@@ -7,10 +7,10 @@ use crate::baseline::Kind;
 use crate::project;
 use crate::report::{Report, Row, Target, Unit};
 
-/// How many requests are under way at one time.
+/// The numbers of concurrent requests.
 const CONNECTIONS: [usize; 3] = [1, 16, 64];
 /// The number of connections at which many automations are measured.
-const MOST_CONNECTIONS: usize = 64;
+const MAX_CONNECTIONS: usize = 64;
 /// The number of different automations that take requests in turn, beside the rows with one.
 const MANY_AUTOMATIONS: usize = 1000;
 /// Steps of the longer synchronous automation.
@@ -37,7 +37,7 @@ pub(super) async fn acks(terms: Terms<'_>, report: &mut Report) -> Result<(), Er
         ends.rate("asynchronous, finished and stored", What::Finished, target, report);
         ends.costs("asynchronous", report);
         acks.times("asynchronous acks", [Some(1.5), Some(2.0)], report);
-        if connections == MOST_CONNECTIONS {
+        if connections == MAX_CONNECTIONS {
             let many = Automations { count: MANY_AUTOMATIONS, ..one };
             let outcome = hold(terms, &[Kind::OneWrite], many, connections).await?;
             let acks =
@@ -74,7 +74,7 @@ pub(super) async fn synchronous(terms: Terms<'_>, report: &mut Report) -> Result
             rows.rate(&name, What::Answered, target.map(Target::Ratio), report);
             rows.costs(&name, report);
             rows.times(&name, [None, None], report);
-            if connections == MOST_CONNECTIONS {
+            if connections == MAX_CONNECTIONS {
                 let many = Automations { count: MANY_AUTOMATIONS, ..one };
                 let outcome = hold(terms, &[Kind::OneWrite], many, connections).await?;
                 let rows = Rows { outcome: &outcome, ..rows };
@@ -114,8 +114,8 @@ impl Rows<'_> {
         }
     }
 
-    /// How long an answer takes, and how many times the baseline's that may be. Under load that says how many are under
-    /// way, so only one after the other counts.
+    /// The time of an answer, and its largest multiple of the baseline's. Under load it depends on the number of
+    /// concurrent requests, so only one request at a time counts.
     fn times(self, name: &str, most: [Option<f64>; 2], report: &mut Report) {
         if self.connections > 1 {
             return;

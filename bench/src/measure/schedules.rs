@@ -16,22 +16,22 @@ use crate::project::{self, Project, numbered_id};
 use crate::report::{Report, Row, Target, Unit};
 use crate::statistics::median;
 
-/// How many there are, and how many where it has to be quick.
+/// The number of schedules, and the one of the quick form.
 const SCHEDULES: usize = 10_000;
 const QUICK: usize = 1000;
-/// How many instants are looked at, and how far they lie apart.
+/// The number of measured instants, and the distance between them.
 const INSTANTS: usize = 3;
 const DISTANCE: Duration = Duration::from_secs(10);
-/// How much of the distance has to be left when the daemon is ready, so that the first instant finds it at rest.
-const REST: Duration = Duration::from_secs(3);
+/// The least remaining part of the distance when the daemon is ready, so that it is idle at the first instant.
+const LEAD_TIME: Duration = Duration::from_secs(3);
 /// The schedules with a request each.
 const CALLS: usize = 1000;
 /// The milliseconds after the instant at which half of their requests, and 99 of 100, have arrived at most.
 const ARRIVAL_MS: [(f64, &str, f64); 2] = [(0.5, "median", 40.0), (0.99, "99th percentile", 80.0)];
-/// How many of them are read at one time.
+/// The number of them on a page.
 const PAGE: u32 = 1000;
 /// The milliseconds that an instant may be late, as the manual promises.
-const MOST_MS: f64 = 1000.0;
+const MAX_MS: f64 = 1000.0;
 
 /// Measures both.
 pub(super) async fn measure(terms: Terms<'_>, report: &mut Report) -> Result<(), Error> {
@@ -48,8 +48,8 @@ async fn arrival(terms: Terms<'_>, report: &mut Report) -> Result<(), Error> {
         project.put(&numbered_id(number), &project::scheduled_post(DISTANCE, &url))?;
     }
     let daemon = Daemon::start_with(terms.processors, &project, &["--outbound-allow", "127.0.0.1"]).await?;
-    let first = next_instant(now() + REST);
-    let until = first + DISTANCE * u32::try_from(INSTANTS).unwrap_or_default() - REST;
+    let first = next_instant(now() + LEAD_TIME);
+    let until = first + DISTANCE * u32::try_from(INSTANTS).unwrap_or_default() - LEAD_TIME;
     tokio::time::sleep(until.duration_since(now()).try_into().unwrap_or_default()).await;
     let arrivals = server.arrivals();
     daemon.stop().await?;
@@ -88,10 +88,10 @@ async fn acceptance(terms: Terms<'_>, report: &mut Report) -> Result<(), Error> 
         project.put(&numbered_id(number), &project::scheduled(DISTANCE))?;
     }
     let daemon = Daemon::start(terms.processors, &project).await?;
-    let first = next_instant(now() + REST);
+    let first = next_instant(now() + LEAD_TIME);
     let last = first + DISTANCE * u32::try_from(INSTANTS - 1).unwrap_or_default();
     // An execution that is absent shortly before the next instant counts as missed.
-    let until = last + DISTANCE - REST;
+    let until = last + DISTANCE - LEAD_TIME;
     let left = until.duration_since(now());
     tokio::time::sleep(left.try_into().unwrap_or_default()).await;
     let rows = rows(&daemon, first).await?;
@@ -118,7 +118,7 @@ async fn acceptance(terms: Terms<'_>, report: &mut Report) -> Result<(), Error> 
     let last = times.iter().copied().fold(0.0, f64::max);
     for (what, value, most) in [
         ("accepted, the median", median(times), None),
-        ("accepted, the last", last, Some(Target::AtMost(MOST_MS))),
+        ("accepted, the last", last, Some(Target::AtMost(MAX_MS))),
         ("ended, the last", ended, None),
     ] {
         let name = format!("{count} schedules due at one instant: {what}, late by");
@@ -160,7 +160,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_instants_of_schedules_are_counted_from_the_epoch() {
+    fn schedule_instants_are_counted_from_the_epoch() {
         let at = |second| Timestamp::from_second(second).expect("an instant");
         assert_eq!(next_instant(at(1_000_001)), at(1_000_010));
         assert_eq!(next_instant(at(1_000_010)), at(1_000_020));

@@ -21,7 +21,7 @@ use crate::Error;
 const ANSWER: &[u8] =
     br#"{"id":42,"title":"Cogs and how to oil them","space":"WORKSHOP","version":{"number":7}}"#;
 /// The most arrivals that are recorded; later requests are answered without.
-const MOST_ARRIVALS: usize = 100_000;
+const MAX_ARRIVALS: usize = 100_000;
 
 /// A server in this process. It ends when this is dropped.
 pub(super) struct Server {
@@ -92,7 +92,7 @@ async fn connection(
     let _ = stream.set_nodelay(true);
     let service = service_fn(move |_: Request<Incoming>| {
         let mut arrived = arrivals.lock().unwrap_or_else(PoisonError::into_inner);
-        if arrived.len() < MOST_ARRIVALS {
+        if arrived.len() < MAX_ARRIVALS {
             arrived.push(now());
         }
         drop(arrived);

@@ -10,20 +10,20 @@ use crate::project::{Project, numbered, numbered_id};
 use crate::report::{Report, Row, Target, Unit, mebibytes};
 use crate::statistics::median;
 
-/// How many automations, with the milliseconds that starting may take and the mebibytes of memory.
+/// The numbers of automations, with the milliseconds that starting may take and the mebibytes of memory.
 const SIZES: [(usize, f64, f64); 3] = [(1, 30.0, 25.0), (1000, 300.0, 40.0), (LARGEST, 3000.0, 150.0)];
 const LARGEST: usize = 10_000;
-/// The largest where it has to be quick.
+/// The largest in the quick form.
 const QUICK: usize = 1000;
-/// How often a daemon is started after its first start.
+/// The number of starts of a daemon after its first start.
 const STARTS: usize = 3;
-/// How often a file is saved.
+/// The number of saves of a file.
 const SAVES: usize = 15;
 /// The milliseconds that a change may take to be in force.
 const RELOAD_MS: f64 = 50.0;
-/// How long a change may take before measuring is given up.
+/// The time limit of a change, after which the measurement is abandoned.
 const PATIENCE: Duration = Duration::from_secs(60);
-/// When an idle daemon has its memory looked at: it has looked at its folder again, and given back what it could.
+/// The time after which an idle daemon's memory is read: it has read its folder again, and freed all that it could.
 const IDLE: Duration = Duration::from_secs(5);
 
 /// Starting and idling.
@@ -84,7 +84,7 @@ async fn saves(terms: Terms<'_>, size: usize) -> Result<Vec<f64>, Error> {
     let daemon = Daemon::start(terms.processors, &project).await?;
     let number = size / 2;
     let id = numbered_id(number);
-    // The answer to OPTIONS tells which version is in force, and starts nothing.
+    // The answer to OPTIONS names the version in force, and starts nothing.
     let ask = request("OPTIONS", &daemon.path(&id).await?, b"");
     let mut connection = Connection::open(daemon.hooks()).await?;
     let mut times = Vec::with_capacity(SAVES);
@@ -137,7 +137,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_methods_in_force_are_read_from_the_head() {
+    fn the_allowed_methods_are_read_from_the_head() {
         assert_eq!(allowed(b"HTTP/1.1 204 No Content\r\nallow: POST, PUT\r\n\r\n"), Some("POST, PUT"));
         assert_eq!(allowed(b"HTTP/1.1 204 No Content\r\n\r\n"), None);
     }

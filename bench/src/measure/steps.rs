@@ -17,7 +17,7 @@ use crate::statistics::median;
 
 /// Steps of the long automation; the short one has one.
 const STEPS: usize = 1000;
-/// How often at least each is run, however long that takes.
+/// The least number of runs of each, independent of their time.
 const LEAST_RUNS: usize = 3;
 
 /// The number of different automations that run in turn, and the steps of each.
@@ -88,7 +88,7 @@ fn id_of(text: &str) -> Result<AutomationId, Error> {
     AutomationId::parse(text).ok_or_else(|| Error::Server(format!("`{text}` is no id")))
 }
 
-/// Runs it once, and gives how many microseconds that took.
+/// Runs it once, and returns its microseconds.
 async fn run(engine: &Engine, id: &AutomationId) -> Result<f64, Error> {
     let start = Start { payload: Payload::manual(Map::new()), origin: Origin::Manual };
     let started = Instant::now();

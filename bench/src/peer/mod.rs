@@ -18,24 +18,24 @@ use crate::driver::{Connection, request};
 use crate::process::{Process, Processors};
 use crate::project::{self, body, scratch};
 
-/// Where a peer is asked to work.
+/// The path of a peer's workload.
 const PATH: &str = "/webhook/measured";
 /// The path of Restate that answers before the work is done.
 const ASYNCHRONOUS_PATH: &str = "/webhook/measured/send";
-/// How long each part of its coming up may take, and each answer meanwhile.
+/// The time limits of each part of its start, and of each answer during it.
 const PATIENCE: Duration = Duration::from_secs(120);
 const ANSWER: Duration = Duration::from_secs(30);
-/// How many bytes of what it said are told where it does not come up.
-const SAID: usize = 2000;
-/// How often it is looked whether it does.
-const LOOK: Duration = Duration::from_millis(50);
+/// The number of bytes of its output that are reported if it does not start.
+const OUTPUT_BYTES: usize = 2000;
+/// The interval between two checks of its start.
+const CHECK_INTERVAL: Duration = Duration::from_millis(50);
 
 /// Another engine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Peer {
     /// Node-RED: one process, whose function nodes run in it, and which keeps nothing.
     NodeRed,
-    /// n8n: one process, with another for the code of its nodes, and a SQLite database of what has run.
+    /// n8n: one process, with another for the code of its nodes, and a SQLite database of its executions.
     N8n,
     /// DBOS: a Python process that records its workflows and their steps in PostgreSQL.
     Dbos,
@@ -48,9 +48,9 @@ pub(crate) enum Peer {
 pub(crate) enum Workload {
     /// A webhook that is answered at once, with one step behind it.
     Asynchronous,
-    /// A webhook that is answered after so many trivial steps.
+    /// A webhook that is answered after this many trivial steps.
     Steps(usize),
-    /// A webhook that is answered after so many steps of code, each of which computes `fib(10)`.
+    /// A webhook that is answered after this many steps of code, each of which computes `fib(10)`.
     Fibs(usize),
     /// The same, with another code text in each step.
     DifferentFibs(usize),
@@ -116,7 +116,7 @@ impl Peer {
         matches!(self, Self::Dbos | Self::Restate)
     }
 
-    /// Starts it with one workload, and waits until it does it. Where it does not, the error has the end of what it said.
+    /// Starts it with one workload, and waits until it is ready. Otherwise the error has the end of its output.
     pub(crate) async fn start(
         self,
         processors: Processors,
@@ -124,7 +124,7 @@ impl Peer {
     ) -> Result<RunningPeer, Error> {
         let [address, inner @ ..] = free_addresses()?;
         let place = Place { installed: self.installed()?, folder: scratch()?, address, inner, processors };
-        let said = |error: Error| Error::Server(format!("{}: {error}{}", self.name(), place.said()));
+        let said = |error: Error| Error::Server(format!("{}: {error}{}", self.name(), place.last_output()));
         let (process, parts) = self.come_up(&place, workload).await.map_err(said)?;
         Ok(RunningPeer { process, address, path: self.path(workload), _parts: parts, _folder: place.folder })
     }
@@ -158,7 +158,7 @@ impl Peer {
         }
     }
 
-    /// Where it says whether it is ready, if it does. Its webhooks may come later.
+    /// The path of its health check, if it has one. Its webhooks may be ready later.
     fn health(self) -> Option<&'static str> {
         match self {
             Self::NodeRed | Self::Dbos | Self::Restate => None,
@@ -166,7 +166,7 @@ impl Peer {
         }
     }
 
-    /// Where `make bench PEERS=…` has installed it.
+    /// The folder in which `make bench PEERS=…` has installed it.
     fn installed(self) -> Result<PathBuf, Error> {
         let own = std::env::current_exe().map_err(Error::io("this program"))?;
         let target = own.parent().and_then(Path::parent).unwrap_or_else(|| Path::new("."));
@@ -200,21 +200,21 @@ struct Parts {
     database: Option<Database>,
 }
 
-/// Where a peer lives.
+/// The folder and the addresses of a peer.
 struct Place {
     /// The folder that it is installed in.
     installed: PathBuf,
     /// The folder that it works in.
     folder: TempDir,
-    /// Where it is asked.
+    /// The address of its requests.
     address: SocketAddr,
-    /// Where its own processes speak with each other, if they do.
+    /// The addresses between its own processes, if it has several.
     inner: [SocketAddr; 3],
     processors: Processors,
 }
 
 impl Place {
-    /// A program of its package, with nothing of the settings of whoever measures.
+    /// A program of its package, without the settings of the benchmark's own environment.
     fn node(&self, script: &str) -> Command {
         let mut command = Command::new("node");
         command.env_clear().envs(std::env::var_os("PATH").map(|path| ("PATH", path)));
@@ -260,7 +260,7 @@ impl Place {
             if let Some(status) = process.status()? {
                 return Err(Error::Server(format!("it ended before it {what}: {status}")));
             }
-            tokio::time::sleep(LOOK).await;
+            tokio::time::sleep(CHECK_INTERVAL).await;
         }
         Err(Error::Server(format!("{} s have gone before it {what}: {last}", PATIENCE.as_secs())))
     }
@@ -269,10 +269,10 @@ impl Place {
         self.folder.path().join("said.log")
     }
 
-    /// The end of what it said, on lines of its own; nothing if it said nothing.
-    fn said(&self) -> String {
+    /// The end of its output, on lines of its own; nothing if it is empty.
+    fn last_output(&self) -> String {
         let text = std::fs::read(self.log()).unwrap_or_default();
-        let text = String::from_utf8_lossy(&text[text.len().saturating_sub(SAID)..]);
+        let text = String::from_utf8_lossy(&text[text.len().saturating_sub(OUTPUT_BYTES)..]);
         if text.trim().is_empty() { String::new() } else { format!("; it said\n{}", text.trim_end()) }
     }
 }
@@ -288,7 +288,7 @@ async fn ask(address: SocketAddr, asked: &[u8]) -> Result<(), Error> {
     }
 }
 
-/// Addresses that nobody listens on. Somebody might before the peer does: then it does not come up.
+/// Addresses that no process listens on. If another takes one before the peer does, the peer does not start.
 fn free_addresses() -> Result<[SocketAddr; 4], Error> {
     let anywhere = SocketAddr::from((Ipv4Addr::LOCALHOST, 0));
     let listen = || TcpListener::bind(anywhere).map_err(Error::io(anywhere));
@@ -306,7 +306,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_peer_goes_by_the_name_of_its_package() {
+    fn a_peer_is_named_after_its_package() {
         assert_eq!(Peer::parse("node-red"), Some(Peer::NodeRed));
         assert_eq!(Peer::parse("n8n"), Some(Peer::N8n));
         assert_eq!(Peer::parse("red"), None);

@@ -10,7 +10,7 @@ use crate::Error;
 /// The workflow's id, and the last part of the address of its webhook.
 const ID: &str = "measured";
 
-/// n8n with one workflow, as it comes but for what it would tell or ask others on the network.
+/// n8n with one workflow and its defaults, except for its own requests to others on the network.
 pub(super) async fn prepare(place: &Place, workload: Workload) -> Result<Command, Error> {
     let file = place.write("workflow.json", &json!([workflow(workload)]).to_string())?;
     let (input, id) = (format!("--input={}", file.display()), format!("--id={ID}"));
@@ -28,7 +28,7 @@ fn n8n(place: &Place) -> Command {
     command.env("N8N_USER_FOLDER", place.folder.path());
     command.env("N8N_LISTEN_ADDRESS", place.address.ip().to_string());
     command.env("N8N_PORT", place.address.port().to_string());
-    // Where it waits for the process that runs code, which is told this very number: 0 would lead it nowhere.
+    // The port on which the broker waits for the process that runs code, which gets this very number: 0 is useless.
     command.env("N8N_RUNNERS_BROKER_PORT", place.inner[0].port().to_string());
     let quiet = ["N8N_DIAGNOSTICS_ENABLED", "N8N_VERSION_NOTIFICATIONS_ENABLED", "N8N_TEMPLATES_ENABLED"];
     command.envs(quiet.map(|name| (name, "false")));
@@ -84,7 +84,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_nodes_of_a_workflow_follow_one_another() {
+    fn the_nodes_of_a_workflow_form_a_chain() {
         for workload in Workload::ALL {
             let workflow = workflow(workload);
             let mut names = workflow["nodes"].as_array().expect("a list").iter().map(|node| &node["name"]);

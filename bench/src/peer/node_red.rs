@@ -23,7 +23,7 @@ pub(super) fn prepare(place: &Place, workload: Workload) -> Result<Command, Erro
     Ok(command)
 }
 
-/// The nodes of a flow, one behind the other.
+/// The nodes of a flow, connected in order.
 fn flows(workload: Workload) -> Value {
     let (_, count) = workload.arguments();
     let code = |number: usize| match workload {

@@ -31,7 +31,7 @@ pub(super) fn prepare(place: &Place, workload: Workload) -> Result<(Parts, Comma
     Ok((Parts { processes: vec![program], ..Parts::default() }, command))
 }
 
-/// Waits for the server, and tells it the address of the service.
+/// Waits for the server, and registers the address of the service.
 pub(super) async fn register(place: &Place, server: &mut Process) -> Result<(), Error> {
     let [service, admin, _] = place.inner;
     let body = json!({"uri": format!("http://{service}")}).to_string();

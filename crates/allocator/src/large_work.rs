@@ -6,11 +6,11 @@ use std::time::Duration;
 use tokio::runtime::{Builder, Handle, Runtime, RuntimeFlavor};
 use tokio::task::JoinHandle;
 
-/// How long an idle thread stays.
+/// The time that an idle thread stays.
 const KEEP_ALIVE: Duration = Duration::from_secs(10);
 
 /// The threads of the process for work on large values and on parts of large bodies.
-const MOST_THREADS: usize = 8;
+const MAX_THREADS: usize = 8;
 
 /// A few threads that work on large values.
 ///
@@ -57,7 +57,7 @@ impl LargeWork {
 /// Works on a large value, or reads or writes a part of a large body, on one of a few threads of the process. `work` may wait for the
 /// disk and the store alone.
 pub fn large_work<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> JoinHandle<T> {
-    static THREADS: LazyLock<LargeWork> = LazyLock::new(|| LargeWork::new(MOST_THREADS));
+    static THREADS: LazyLock<LargeWork> = LazyLock::new(|| LargeWork::new(MAX_THREADS));
     THREADS.run(work)
 }
 
@@ -77,7 +77,7 @@ mod tests {
     use super::*;
 
     #[tokio::test(flavor = "multi_thread")]
-    async fn large_work_takes_no_more_threads_than_it_may() {
+    async fn large_work_uses_at_most_its_number_of_threads() {
         let large_work = LargeWork::new(2);
         let running: Vec<_> = (0..50).map(|_| large_work.run(|| std::thread::current().id())).collect();
         let mut threads = HashSet::new();

@@ -1,6 +1,6 @@
 //! The memory allocator of the program, and the return of freed memory to the system.
 //!
-//! This is the only crate with `unsafe` code: the functions of mimalloc are those of a C library, and a change of the environment is
+//! This is the only crate with `unsafe` code: mimalloc is a C library, and a change of the environment is
 //! safe only while no other thread runs.
 //!
 //! Modules, in reading order:
@@ -44,7 +44,7 @@ struct Setting {
     usual: c_long,
 }
 
-/// The number of the option that says after how many milliseconds freed memory may return to the system.
+/// The number of the option for the milliseconds after which freed memory may return to the system.
 const PURGE_DELAY: c_int = 15;
 
 const SETTINGS: [Setting; 2] = [
@@ -93,7 +93,7 @@ fn get(option: c_int) -> c_long {
 /// any thread is started.
 #[expect(unsafe_code, reason = "a change of the environment")]
 pub fn remove_variable(name: &str) {
-    // SAFETY: the caller is the only thread of the process, so that nobody reads the environment meanwhile.
+    // SAFETY: the caller is the only thread of the process, so no other thread reads the environment meanwhile.
     unsafe { std::env::remove_var(name) }
 }
 
@@ -183,7 +183,7 @@ mod tests {
         }
     }
 
-    /// Waits until freed memory may return to the system after so many milliseconds.
+    /// Waits until the purge delay of freed memory is this number of milliseconds.
     fn wait_until_purge_delay_is(milliseconds: c_long) {
         let deadline = Instant::now() + Duration::from_secs(20);
         while get(PURGE_DELAY) != milliseconds {
@@ -197,7 +197,7 @@ mod tests {
     }
 
     #[test]
-    fn the_settings_have_the_numbers_of_their_options() {
+    fn the_settings_match_the_option_numbers_of_mimalloc() {
         let before = SETTINGS.map(|setting| get(setting.option));
         assert_eq!(before, SETTINGS.map(|setting| setting.usual));
         configure();
@@ -206,7 +206,7 @@ mod tests {
     }
 
     #[test]
-    fn freed_memory_returns_at_once_until_no_large_values_are_freed_any_more() {
+    fn freed_memory_is_purged_at_once_while_large_values_are_freed() {
         configure();
         note_freed(LARGE - 1);
         assert!(PURGER.get().is_none());
@@ -217,7 +217,7 @@ mod tests {
 
     /// `MI_ENABLE_LARGE_PAGES=0` in `.cargo/config.toml`.
     #[test]
-    fn a_value_that_lives_does_not_keep_the_memory_of_others_of_its_size() {
+    fn a_live_value_does_not_keep_the_memory_of_freed_ones_of_its_size() {
         let before = resident();
         let mut values: Vec<Vec<u8>> = (0..1000).map(|_| vec![1; LARGE / 10]).collect();
         assert!(resident() > before + 90 * LARGE, "{before}");
@@ -231,7 +231,7 @@ mod tests {
     }
 
     #[test]
-    fn the_memory_of_values_that_another_thread_has_freed_returns_to_the_system() {
+    fn memory_freed_by_another_thread_returns_to_the_system() {
         let before = resident();
         let large = values(64 * 16);
         assert!(resident() > before + 60 * LARGE, "{before}");

@@ -1,4 +1,4 @@
-//! The steps of an automation for drawing: what each box of the graph shows, and where its step stands in the file.
+//! The steps of an automation for drawing: what each box of the graph shows, and the position of its step in the file.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -67,7 +67,7 @@ pub struct GraphStep {
     pub connection: Option<String>,
     /// The automation that it calls.
     pub automation: Option<String>,
-    /// The effect of the action as far as the file alone tells; `None` for other verbs, and for an unknown action.
+    /// The effect of the action as far as the file shows it; `None` for other verbs, and for an unknown action.
     pub effect: Option<Effect>,
     /// The steps that finish before this one starts.
     pub needs: Vec<Arc<str>>,
@@ -105,7 +105,7 @@ pub struct GraphBlock {
 pub enum GraphBlockKind {
     /// At most one of the step's lists runs.
     Case,
-    /// It runs once per turn.
+    /// It runs once per iteration.
     Loop,
     /// It runs beside the step's other lists.
     Parallel,
@@ -136,7 +136,7 @@ impl LineRange {
 }
 
 impl Graph {
-    /// Builds the graph of an automation. `registry` tells the effects of its actions; without it they are unknown.
+    /// Builds the graph of an automation. `registry` provides the effects of its actions; without it they are unknown.
     #[must_use]
     pub fn new(automation: &Automation, plan: &Plan, registry: Option<&Registry>) -> Self {
         let builder = Builder { source: &automation.source, plan, registry };
@@ -326,7 +326,7 @@ onError:
     }
 
     #[test]
-    fn a_step_knows_its_place_from_its_first_key_to_the_end_of_its_last_value() {
+    fn the_span_of_a_step_reaches_from_its_first_key_to_its_last_value() {
         let graph = graph();
         let range = |line, column, end_line, end_column| LineRange { line, column, end_line, end_column };
         assert_eq!(graph.steps[0].span, range(3, 5, 10, 29));
@@ -335,7 +335,7 @@ onError:
     }
 
     #[test]
-    fn a_step_tells_what_it_does_and_how() {
+    fn a_graph_step_has_its_label_effect_and_settings() {
         let graph = graph();
         let get = &graph.steps[0];
         assert_eq!((get.label.as_str(), get.effect), ("http.request", Some(Effect::Read)));

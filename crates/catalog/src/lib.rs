@@ -1,4 +1,4 @@
-//! The catalog: turns the files of a project into the immutable snapshot of all that is in force.
+//! The catalog: turns the files of a project into the immutable snapshot of the active definitions.
 //!
 //! A [`Loader`] scans the project folder, checks each file against its schema_context, and assembles the next [`Catalog`] from
 //! the previous one. Nothing here runs an execution.

@@ -49,7 +49,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_item_is_done_once_and_the_order_is_kept() {
+    fn every_item_is_mapped_once_and_the_order_is_kept() {
         for count in [0, 1, SHARE, SHARE + 1, 1000] {
             for threads in [1, 2, 7] {
                 let items: Vec<usize> = (0..count).collect();

@@ -160,7 +160,7 @@ pub enum PreviewFiles {
 }
 
 impl Loader {
-    /// The changes if these files took the place of those in force, or were laid over them. Changes nothing itself.
+    /// Returns the changes if these files replaced the active ones, or were laid over them. Changes nothing itself.
     ///
     /// # Errors
     /// There are more than 12,000 files, a path is not a path inside a project, or the store cannot be read.

@@ -71,7 +71,7 @@ pub struct BulkPlan {
     pub ids: Vec<ExecutionId>,
     /// Their number by automation.
     pub automations: BTreeMap<AutomationId, usize>,
-    /// The number of those whose replay calls other systems.
+    /// The number of executions whose replay calls other systems.
     pub calling: usize,
     /// The number of selected executions to which the action does not apply.
     pub skipped: usize,
@@ -80,7 +80,7 @@ pub struct BulkPlan {
 /// The state of an operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum BulkState {
-    /// It goes on.
+    /// It is running.
     Running,
     /// It was stopped.
     Stopped,
@@ -114,7 +114,7 @@ pub struct BulkProgress {
     pub failed: usize,
     /// When it began.
     pub started_at: Timestamp,
-    /// When it ended; `None` if it goes on.
+    /// The time of its end; `None` while it runs.
     pub finished_at: Option<Timestamp>,
     /// The first new executions.
     pub started: Vec<ExecutionId>,
@@ -138,13 +138,13 @@ impl Bulk {
         self.operations().iter().rev().map(|operation| operation.progress.clone()).collect()
     }
 
-    /// Returns one operation; `None` if there is none with this id.
+    /// Returns the operation with this id, if any.
     #[must_use]
     pub fn get(&self, id: &str) -> Option<BulkProgress> {
         self.find(id, |operation| operation.progress.clone())
     }
 
-    /// Stops an operation after the execution that it deals with; `None` if there is none with this id.
+    /// Stops an operation after its current execution; `None` if the id is unknown.
     pub fn stop(&self, id: &str) -> Option<BulkProgress> {
         self.find(id, |operation| {
             operation.stop.cancel();

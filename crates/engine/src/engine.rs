@@ -96,7 +96,7 @@ impl Engine {
             runtime.peers.join().await?;
             let unfinished = runtime.admission.recover_unfinished().await?;
             if unfinished > 0 {
-                tracing::info!(unfinished, "executions go on where they stopped");
+                tracing::info!(unfinished, "executions continue where they stopped");
             }
             self.ingress.start_tasks();
             runtime.context.tracker.spawn(self.clone().follow_addresses());
@@ -125,7 +125,7 @@ impl Engine {
             let store = &*self.runtime.context.store;
             if let Err(error) = self.loader.reread_addresses(store, || self.catalog(), put_in_force).await {
                 self.runtime.context.lost(&error);
-                // Nobody tells of the same change again.
+                // The same change is not announced again.
                 self.runtime
                     .context
                     .closing
@@ -143,7 +143,7 @@ impl Engine {
     pub async fn shutdown(&self, grace: Duration) {
         let runtime = &self.runtime;
         runtime.context.closing.cancel();
-        tracing::debug!("from now on nothing begins");
+        tracing::debug!("shutting down: no step starts any more");
         runtime.context.tracker.close();
         tokio::select! {
             () = runtime.context.tracker.wait() => {}
@@ -319,7 +319,7 @@ impl Engine {
         self.runtime.put_in_force(catalog, reload);
     }
 
-    /// The changes if these files took the place of those in force. Changes nothing.
+    /// Returns the changes if these files replaced the active ones. Changes nothing.
     ///
     /// # Errors
     /// There are too many files, a path is outside the project, or the store cannot be read.

@@ -2,7 +2,7 @@
 
 use text::diagnostic::Report;
 
-/// The most rounds of checking and fixing. A fix may reveal further problems, each of which may have a fix.
+/// The maximum number of rounds of checking and fixing. A fix may reveal further problems, each of which may have a fix.
 const MAX_ROUNDS: usize = 20;
 
 /// Result of applying fixes.

@@ -65,7 +65,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_schedule_has_words_and_its_next_instants_in_its_zone() {
+    fn a_schedule_preview_has_a_description_and_the_next_instants_in_its_zone() {
         let now: Timestamp = "2026-03-01T00:00:00Z".parse().expect("an instant");
         let daily = json!({"daily": {"at": "08:30"}, "timezone": "Europe/Berlin"});
         let found = preview_schedule(&daily, now);

@@ -34,7 +34,7 @@ pub enum ExpectedVersion {
 /// Error of reading or changing a project file.
 #[derive(Debug, thiserror::Error)]
 pub enum EditError {
-    /// The path is none of a project file.
+    /// The path is not that of a project file.
     #[error(
         "`{}` is not the path of a project file: name a `.yaml` file or a code file in `automations/`, `connections/` or `connectors/`, in its \
          shortest form, in folders up to 8 deep, without control characters",
@@ -87,7 +87,7 @@ impl Engine {
     /// Reads a project file.
     ///
     /// # Errors
-    /// The path is none of a project file, or the file cannot be read.
+    /// The path is not that of a project file, or the file cannot be read.
     pub async fn read_file(&self, path: String) -> Result<ProjectText, EditError> {
         let root = self.project_dir();
         let read = tokio::task::spawn_blocking(move || {
@@ -101,7 +101,7 @@ impl Engine {
     /// force, the change by `author` is deployed for all nodes. Returns the new version, `None` after a deletion.
     ///
     /// # Errors
-    /// The path is none of a project file, the file is not in the expected version, or it cannot be written. Nothing changed then.
+    /// The path is not that of a project file, the file is not in the expected version, or it cannot be written. Nothing changed then.
     pub async fn write_file(
         &self,
         path: String,
@@ -164,7 +164,7 @@ pub(crate) fn check_path(path: &str) -> Result<(), EditError> {
     Err(EditError::Path(path.to_owned()))
 }
 
-/// The file on disk; `None` if there is none.
+/// Returns the file on disk; `None` if it does not exist.
 pub(crate) fn present(root: &Path, path: &str) -> Result<Option<ProjectText>, EditError> {
     match read_project_file(root, Path::new(path), MAX_BYTES as u64) {
         Ok(bytes) => {
@@ -215,7 +215,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_project_files_have_a_path_that_may_be_changed() {
+    fn only_paths_of_project_files_can_be_edited() {
         for path in [
             "automations/a.yaml",
             "automations/sub/a.yml",
@@ -256,7 +256,7 @@ mod tests {
     }
 
     #[test]
-    fn a_text_is_replaced_in_the_file_itself_and_never_in_the_place_of_a_link() {
+    fn a_text_is_replaced_in_a_file_and_never_through_a_link() {
         let root = tempfile::tempdir().expect("a folder");
         let file = root.path().join("automations/a.yaml");
         std::fs::create_dir(root.path().join("automations")).expect("a folder");
@@ -270,7 +270,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_is_written_over_the_version_that_was_read_and_over_no_other() {
+    fn a_file_is_overwritten_only_in_the_version_that_was_read() {
         let root = tempfile::tempdir().expect("a folder");
         let path = "automations/sub/a.yaml";
         let put = |text: &str, expected: ExpectedVersion| write(root.path(), path, Some(text), &expected);
@@ -292,7 +292,7 @@ mod tests {
     }
 
     #[test]
-    fn a_folder_that_is_swapped_with_a_link_after_its_check_leads_nowhere() {
+    fn a_folder_swapped_for_a_link_after_the_check_is_not_followed() {
         let (root, outside) = (tempfile::tempdir().expect("a folder"), tempfile::tempdir().expect("another"));
         let folder = root.path().join("automations/sub");
         std::fs::create_dir_all(&folder).expect("folders");
@@ -310,7 +310,7 @@ mod tests {
 
     #[cfg(unix)]
     #[test]
-    fn no_link_leads_out_and_none_is_replaced() {
+    fn a_write_follows_no_link_and_replaces_none() {
         let (root, outside) = (tempfile::tempdir().expect("a folder"), tempfile::tempdir().expect("another"));
         std::fs::create_dir(root.path().join("automations")).expect("a folder");
         std::fs::write(outside.path().join("a.yaml"), "theirs").expect("it is written");

@@ -19,7 +19,7 @@ const PRUNE_BATCH: u32 = 1000;
 const ROOM_BATCH: u32 = 100;
 /// One clean-up for space deletes at most a fourth of the ended executions, of which at most this many are counted.
 const ROOM_SHARE: u32 = 4;
-const MOST_COUNTED: u32 = 100_000;
+const MAX_COUNTED: u32 = 100_000;
 /// The newest ended executions that no clean-up for space deletes: if they do not fit, something else fills the store.
 const ROOM_FLOOR: u32 = 20;
 /// The time between two clean-ups for space, if the first did not make enough room: the store measures its size again meanwhile.
@@ -105,7 +105,7 @@ async fn apply_rules(records: &Records) {
     }
     if deleted > 0 {
         records.forget_stored_definitions();
-        tracing::info!(executions = deleted, "cleared away executions that are kept no longer");
+        tracing::info!(executions = deleted, "deleted executions whose retention has ended");
     }
     let ago = |age| now.checked_sub(age).unwrap_or(Timestamp::MIN);
     for old in [Old::Keys(ago(KEY_RETENTION)), Old::State(ago(EXPIRED_RETENTION)), Old::Sendings(now)] {
@@ -120,7 +120,7 @@ async fn apply_rules(records: &Records) {
     }
 }
 
-/// Returns the deletions that are due: by the rules of the Automations in force, and by those of the daemon for all
+/// Returns the deletions that are due: by the rules of the active Automations, and by the daemon's rules for all
 /// others.
 fn rules(records: &Records) -> Vec<PruneFilter> {
     let (catalog, now) = (records.context.catalog.load_full(), records.context.clock.now());
@@ -223,11 +223,11 @@ impl RoomMaker {
             tracing::warn!(
                 executions = deleted,
                 is_enough = capacity == Capacity::Ample,
-                "deleted the oldest executions, since the store's size runs out"
+                "deleted the oldest executions, since the store is almost full"
             );
         } else if is_stuck && !self.is_stuck {
             tracing::warn!(
-                "the store's size runs out, and what has ended does not fill it; raise `limits.storeSize`. New executions are \
+                "the store is almost full, but not with ended executions; raise `limits.storeSize`. New executions are \
                  refused while less than a twentieth of it is left"
             );
         }
@@ -242,7 +242,7 @@ async fn delete_oldest(records: &Records) -> Result<(u64, bool), store::Error> {
     let store = &records.context.store;
     let status = Status::ALL.into_iter().filter(|status| status.is_terminal()).collect();
     let ended = ExecutionFilter { status, ..ExecutionFilter::default() };
-    let ended = store.count_executions(&ended, MOST_COUNTED).await?;
+    let ended = store.count_executions(&ended, MAX_COUNTED).await?;
     let (deletable, most) = bounds(ended);
     let mut deleted = 0;
     while deleted < most && store.capacity() != Capacity::Ample && !records.context.closing.is_cancelled() {
@@ -256,7 +256,7 @@ async fn delete_oldest(records: &Records) -> Result<(u64, bool), store::Error> {
     Ok((deleted, deletable > deleted))
 }
 
-/// Returns the number of ended executions that may be deleted for room, and the most that one clean-up deletes.
+/// Returns the number of ended executions that may be deleted for space, and the maximum of one clean-up.
 fn bounds(ended: u32) -> (u64, u64) {
     let deletable = ended.saturating_sub(ROOM_FLOOR);
     (deletable.into(), deletable.min((ended / ROOM_SHARE).max(1)).into())
@@ -289,14 +289,14 @@ mod tests {
     }
 
     #[test]
-    fn a_clean_up_leaves_the_newest_twenty_and_three_quarters_and_deletes_25_000_at_most() {
+    fn a_clean_up_keeps_20_and_three_quarters_and_deletes_at_most_25_000() {
         let most = |ended| bounds(ended).1;
         assert_eq!([19, 20, 21, 22, 24, 80, 400].map(most), [0, 0, 1, 2, 4, 20, 100]);
-        assert_eq!(most(MOST_COUNTED), 25_000);
+        assert_eq!(most(MAX_COUNTED), 25_000);
     }
 
     #[tokio::test]
-    async fn a_clean_up_that_did_not_make_enough_room_is_repeated_only_after_a_pause() {
+    async fn an_insufficient_clean_up_is_repeated_only_after_a_pause() {
         let folder = tempfile::tempdir().expect("a folder");
         let clock = ManualClock::new(Timestamp::UNIX_EPOCH);
         let little = Arc::new(LittleRoom::default());
@@ -343,7 +343,7 @@ mod tests {
     }
 
     #[test]
-    fn age_count_and_outcome_each_have_their_say() {
+    fn retention_rules_combine_age_count_and_outcome() {
         let days = Retention { days: Some(10), ..Retention::default() };
         check(days, &["succeeded before day 90", "unsuccessful before day 90"]);
         let longer = Retention { failed_days: Some(30), ..days };
@@ -362,7 +362,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_file_leaves_open_is_the_daemons_to_say() {
+    fn retention_of_a_file_falls_back_to_the_daemons_defaults() {
         let daemon = Retention { days: Some(14), failed_days: Some(90), ..Retention::default() };
         let file = Retention { count: Some(3), ..Retention::default() };
         assert_eq!(file.with_defaults(daemon), Retention { count: Some(3), ..daemon });

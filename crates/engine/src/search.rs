@@ -17,14 +17,14 @@ const PAGE: u32 = 200;
 /// The log lines of an execution that are searched.
 const LOG_LINES: u32 = 1000;
 
-/// Conditions on executions that need a look at each of them. An execution must match every one that is set.
+/// Conditions that are checked on each execution. An execution must match all that are set.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Search {
     /// The kind of its origin, such as `webhook`.
     pub origin: Option<String>,
     /// The beginning of the hash of its definition.
     pub definition: Option<String>,
-    /// The step that made it fail, or a step of a loop in any turn.
+    /// The step that made it fail, in any loop iteration.
     pub failed_step: Option<String>,
     /// A kind of wait of its steps: `time`, `event`, `approval`, `call` or `retry`.
     pub waiting_for: Option<String>,
@@ -32,9 +32,9 @@ pub struct Search {
     pub min_took: Option<Duration>,
     /// A text in its id, automation, error, payload, results or log lines, in any case.
     pub text: Option<String>,
-    /// The statuses as people are shown them, where the stored status does not tell; empty for any.
+    /// The displayed statuses, if the stored status does not determine them; empty for any.
     pub shown: Vec<Status>,
-    /// The executions that wait for their turn, as a daemon in another process tells.
+    /// The queued executions, as reported by a daemon in another process.
     pub queued: HashSet<ExecutionId>,
 }
 
@@ -56,8 +56,8 @@ impl Search {
         *self == Self::default()
     }
 
-    /// Searches for the statuses that people are shown, if `filter` has exactly one of queued and running: the row of an execution that
-    /// waits for its turn may say running. The filter then has both.
+    /// Searches for displayed statuses if `filter` has exactly one of queued and running, since the row of a queued execution
+    /// may say running. The filter then has both.
     #[must_use]
     pub fn with_shown_statuses(mut self, filter: &mut ExecutionFilter) -> Self {
         let has = |status| filter.status.contains(&status);
@@ -90,8 +90,8 @@ impl Search {
         }
     }
 
-    /// Looks at executions after `page.before` until `page.limit` of them match or `time` is over. A `daemon` has memory reserved for
-    /// large values, knows which executions wait for their turn, and its resume addresses are not found by their text: a search would tell them letter by letter.
+    /// Reads executions after `page.before` until `page.limit` of them match or `time` is over. With a `daemon`, memory is reserved
+    /// for large values, queued executions are known, and resume URLs do not match a text, which would reveal them letter by letter.
     ///
     /// # Errors
     /// The store cannot be read, or other readers have the memory for too long.
@@ -266,7 +266,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn exactly_one_of_the_open_statuses_is_looked_for_among_the_rows_of_both() {
+    fn a_search_for_queued_or_running_reads_the_rows_of_both() {
         use Status::{Failed, Queued, Running};
         let check = |status: &[Status], expected: &[Status], shown: &[Status]| {
             let mut filter = ExecutionFilter { status: status.to_vec(), ..ExecutionFilter::default() };

@@ -21,13 +21,13 @@ const INDENT: usize = 2;
 pub struct TestDraft {
     /// The path of the test file, relative to the project folder.
     pub path: String,
-    /// The file as it is now; `None` if there is none.
+    /// The current text of the file; `None` if the file does not exist.
     pub before: Option<ProjectText>,
     /// The text with the test.
     pub text: String,
     /// The name of the test.
     pub name: String,
-    /// How much of the recorded outcome it expects.
+    /// The part of the recorded outcome that it expects.
     pub strictness: Strictness,
 }
 

@@ -17,7 +17,7 @@ use crate::engine::Engine;
 pub const MAX_TRIALS: usize = 50;
 /// The time after which no further trial of a request begins.
 const MAX_TIME: Duration = Duration::from_secs(30);
-/// How long a request waits for the end of another one.
+/// The longest wait of a request for another one to end.
 const MAX_WAIT: Duration = Duration::from_secs(5);
 /// The maximum number of recorded events of an execution that is tried.
 const MAX_EVENTS: u32 = 10_000;
@@ -33,7 +33,7 @@ pub struct TrialRequest {
     pub executions: Vec<ExecutionId>,
     /// True to run the tests of the automation too.
     pub tests: bool,
-    /// Texts that files of these tests would have, such as those that follow a renamed step. Others are read from disk.
+    /// Changed texts of test files, for example after a step was renamed. Other test files are read from disk.
     pub test_files: Vec<TestText>,
 }
 
@@ -83,7 +83,7 @@ struct Patience {
 }
 
 impl Patience {
-    /// The reason for which no further trial begins; `None` while there is none.
+    /// Returns the reason why no further trial starts; `None` if one may start.
     fn reason(&self) -> Option<String> {
         if self.is_dropped.load(Ordering::Relaxed) {
             return Some("the request was cancelled".to_owned());
@@ -253,7 +253,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_request_that_was_dropped_begins_no_further_trial() {
+    fn a_dropped_request_starts_no_further_trial() {
         let is_dropped = Arc::new(AtomicBool::new(false));
         let patience = Patience { begun: Instant::now(), is_dropped: is_dropped.clone() };
         let guard = CancelOnDrop(is_dropped);
@@ -263,7 +263,7 @@ mod tests {
     }
 
     #[test]
-    fn no_further_trial_begins_once_the_time_of_a_request_is_over() {
+    fn no_further_trial_starts_after_the_time_limit_of_a_request() {
         let begun = |ago: Duration| {
             let begun = Instant::now().checked_sub(ago).expect("an instant");
             Patience { begun, is_dropped: Arc::default() }.reason()

@@ -15,10 +15,10 @@ use crate::listen::ListenRequest;
 use crate::poll::PollOperation;
 use crate::subscribe::SubscriptionOperation;
 
-/// The time that a sender waits: a poll, the one that it may have to wait for, and the time until a hint that was lost is made up for.
+/// The longest wait of a sender: for its poll, for a poll before it, and for the periodic check after a lost notification.
 const PATIENCE: Duration = Duration::from_secs(130);
 
-/// The time in which the node that has the shard of an automation tells if it has memory: it waits for memory for 10 seconds.
+/// The time in which the owner of an automation's shard replies if it has memory: it waits for memory for 10 seconds.
 const OWNER_PATIENCE: Duration = Duration::from_secs(15);
 
 /// An operation on the trigger of an Automation.
@@ -36,7 +36,7 @@ pub(crate) enum Operation {
     Poll(PollOperation),
     Subscriptions(SubscriptionOperation),
     Listen(ListenRequest),
-    /// Wait for memory for the data of a trigger, in bytes; the reply is false if there is none.
+    /// Wait for memory for the data of a trigger, in bytes; the reply is false if it is taken.
     TriggerMemory(usize),
 }
 

@@ -107,7 +107,7 @@ impl Ingress {
         self.refusals.forget(&reload.removed);
         self.hooks.forget_keys(&reload.changed);
         if self.context.settings.background {
-            // The listeners take them away; where there are none they would stay for ever.
+            // Only the background listeners consume them; without those they would pile up.
             self.changes.add(&reload.rechecked);
         }
     }

@@ -10,7 +10,7 @@ use runtime::Context;
 const PAUSES: Backoff = Backoff::new(Duration::from_millis(250), Duration::from_secs(10));
 
 /// Runs `operation` until it succeeds. Returns `None` if the engine stops before, the store has failed for good, or it refuses the
-/// operation itself: then other triggers go on.
+/// operation itself: then other triggers continue.
 pub(crate) async fn until_done<T, F>(context: &Context, mut operation: impl FnMut() -> F) -> Option<T>
 where
     F: Future<Output = Result<T, store::Error>>,

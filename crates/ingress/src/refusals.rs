@@ -119,7 +119,7 @@ mod tests {
     }
 
     #[test]
-    fn the_latest_hundred_are_kept_newest_first() {
+    fn the_latest_hundred_refusals_are_kept_newest_first() {
         let log = RefusalLog::default();
         (0..150).for_each(|second| log.record(&id("a"), refusal(second)));
         let kept = log.of(&id("a"));

@@ -52,7 +52,7 @@ struct Timetable {
     order: BTreeSet<(Timestamp, AutomationId)>,
     /// Stored watermarks of schedules that are not in force yet.
     stored: HashMap<AutomationId, Watermark>,
-    /// Watermarks to store that no execution is stored with, and the time of the next attempt; `None` if there is none to repeat.
+    /// Watermarks that no execution was stored with, and the time of the next attempt to store them; `None` if no attempt is due.
     unsaved: HashMap<AutomationId, Watermark>,
     save_at: Option<Timestamp>,
     save_pauses: Backoff,
@@ -397,7 +397,7 @@ impl Tick {
             }
             if busy {
                 ingress.context.rejections.count(Some(&automation.id), "overlap");
-                tracing::info!(automation = %automation.id, %instant, "passed over: the last execution still runs");
+                tracing::info!(automation = %automation.id, %instant, "an instant of its schedule is skipped: the last execution still runs");
                 continue;
             }
             let payload = Payload::Schedule {

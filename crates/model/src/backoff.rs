@@ -46,7 +46,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn pauses_double_up_to_the_longest_and_begin_anew_after_a_success() {
+    fn backoff_doubles_up_to_the_maximum_and_resets_after_a_success() {
         let mut backoff = Backoff::new(Duration::from_millis(250), Duration::from_secs(2));
         assert!(backoff.is_fresh());
         let pauses: Vec<u128> = (0..5).map(|_| backoff.pause().as_millis()).collect();

@@ -59,7 +59,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_line_has_a_maximum_of_characters() {
+    fn a_log_line_has_a_maximum_of_characters() {
         let line = |count: usize| {
             LogLine::new(Timestamp::UNIX_EPOCH, LogLevel::Info, None, &"ä".repeat(count)).message
         };

@@ -119,7 +119,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_bound_belongs_to_its_bucket_and_what_exceeds_the_last_one_is_counted() {
+    fn a_bound_belongs_to_its_bucket_and_larger_values_to_the_overflow_bucket() {
         let histogram = Histogram::new(&[10, 100]);
         for value in [0, 10, 11, 100, 101, 5_000] {
             histogram.observe(value);
@@ -130,7 +130,7 @@ mod tests {
     }
 
     #[test]
-    fn bounds_ascend() {
+    fn histogram_bounds_ascend() {
         for bounds in [WORK_BOUNDS, WAIT_BOUNDS] {
             assert!(bounds.is_sorted_by(|lower, upper| lower < upper), "{bounds:?}");
         }

@@ -114,7 +114,7 @@ mod tests {
     }
 
     #[test]
-    fn only_the_errors_named_are_retried() {
+    fn only_the_configured_errors_are_retried() {
         let policy = RetryPolicy::times(1);
         assert!(policy.next_delay(1, &failed(500)).is_some());
         assert!(policy.next_delay(1, &failed(429)).is_some());
@@ -125,7 +125,7 @@ mod tests {
     }
 
     #[test]
-    fn retry_after_is_the_least_wait_but_never_over_an_hour() {
+    fn retry_after_is_the_minimum_delay_and_capped_at_an_hour() {
         let error = failed(429).with_retry_after(Duration::from_secs(7));
         assert_eq!(RetryPolicy::times(1).next_delay(1, &error), Some(Duration::from_secs(7)));
         let error = failed(429).with_retry_after(Duration::from_secs(90_000));
@@ -133,7 +133,7 @@ mod tests {
     }
 
     #[test]
-    fn a_wild_factor_never_overflows() {
+    fn an_extreme_backoff_factor_does_not_overflow() {
         let policy = RetryPolicy { max: u32::MAX, backoff: 1e300, ..RetryPolicy::times(0) };
         assert_eq!(policy.next_delay(u32::MAX, &failed(500)), Some(policy.max_delay));
     }

@@ -55,8 +55,8 @@ impl Context {
         Answers::new(self.answer_budgets(), share, Arc::default())
     }
 
-    /// Creates the memory for the answers of a call of an execution, which has `share` for values of `fixed` bytes and those that
-    /// `held` counts. The call waits for room if `waits` is true.
+    /// Creates the memory for the responses to a call of an execution. Its `share` covers values of `fixed` bytes and the bytes
+    /// that `held` counts. The call waits for memory if `waits` is true.
     pub(crate) fn answers_of_run<'a>(
         &'a self,
         share: &'a Share,
@@ -204,7 +204,7 @@ mod tests {
     }
 
     #[test]
-    fn answers_that_arrive_slowly_delay_other_answers_and_no_value() {
+    fn slow_responses_delay_other_responses_but_no_values() {
         let (rig, shares) = (Rig::new(), [(); 4].map(|()| Share::default()));
         let [one, other, third] = [0, 1, 2].map(|at: usize| rig.answers(&shares[at]));
         assert!(is_ready(one.arriving(60 * KB)));
@@ -220,7 +220,7 @@ mod tests {
     }
 
     #[test]
-    fn an_answer_becomes_a_value_when_there_is_room_and_keeps_what_the_value_takes() {
+    fn a_response_waits_for_memory_and_keeps_only_the_size_of_its_value() {
         let (rig, shares) = (Rig::new(), [(); 3].map(|()| Share::default()));
         let [one, other] = [0, 1].map(|at: usize| rig.answers(&shares[at]));
         assert!(is_ready(rig.values.resize(&shares[2], 64 * KB)));
@@ -237,7 +237,7 @@ mod tests {
     }
 
     #[test]
-    fn a_call_that_fails_after_its_answer_gives_the_room_back() {
+    fn a_call_that_fails_after_its_response_releases_its_memory() {
         let (rig, share) = (Rig::new(), Share::default());
         let call = rig.answers(&share);
         assert!(is_ready(call.arrived(60 * KB)));
@@ -246,7 +246,7 @@ mod tests {
     }
 
     #[test]
-    fn an_execution_that_exceeds_the_memory_waits_for_no_answer() {
+    fn an_execution_over_the_memory_budget_does_not_wait_for_responses() {
         let (rig, shares) = (Rig::new(), [(); 3].map(|()| Share::default()));
         let [one, other, third] = [0, 1, 2].map(|at: usize| rig.answers(&shares[at]));
         assert!(is_ready(one.arriving(64 * KB)) && is_ready(other.arriving(64 * KB)));
@@ -259,7 +259,7 @@ mod tests {
     }
 
     #[test]
-    fn calls_of_parallel_branches_add_up_in_the_share_of_their_execution() {
+    fn parallel_calls_add_up_in_the_share_of_their_execution() {
         let (rig, share, held) = (Rig::new(), Share::default(), Arc::new(AtomicUsize::new(0)));
         let call = || Answers::new(rig.budgets(), &share, held.clone());
         let (one, other) = (call(), call());

@@ -21,13 +21,13 @@ const MAX_QUESTION: usize = 300;
 pub struct AnsweredQuestion {
     /// When it was answered.
     pub at: Timestamp,
-    /// The execution that asked.
+    /// The execution that waited for the answer.
     pub execution: ExecutionId,
     /// Its automation.
     pub automation: AutomationId,
     /// The display name of the automation.
     pub automation_name: String,
-    /// The step with its loop turns.
+    /// The step with its loop iterations.
     pub step: String,
     /// The question, shortened.
     pub message: String,
@@ -74,7 +74,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_answers_that_are_kept_are_bounded_and_newest_first() {
+    fn kept_answers_are_bounded_and_newest_first() {
         let log = AnswerLog::default();
         for number in 0..=MAX_ANSWERS {
             let question = Pending {

@@ -205,7 +205,7 @@ pub struct Pending {
     pub automation: AutomationId,
     /// The display name of the automation.
     pub automation_name: String,
-    /// The step with its loop turns.
+    /// The step with its loop iterations.
     pub step: String,
     /// When the wait began.
     pub since: Timestamp,

@@ -16,7 +16,7 @@ const MAX_EVENTS: u32 = 500;
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, utoipa::ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct StepAttempt {
-    /// The step with its loop turns.
+    /// The step with its loop iterations.
     pub step: String,
     /// The number of the attempt that failed last, from 1.
     pub attempt: u32,
@@ -73,7 +73,7 @@ impl StepAttempt {
     }
 }
 
-/// Returns the step that waits for its next attempt, with its loop turns.
+/// Returns the step that waits for its next attempt, with its loop iterations.
 fn retried_step(pauses: Option<&Pauses>) -> Option<&str> {
     let retried =
         pauses.into_iter().flat_map(|pauses| &pauses.first).find(|pause| pause.kind == PauseKind::Retry);

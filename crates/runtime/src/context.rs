@@ -216,10 +216,10 @@ impl Context {
             error if error.outcome_unknown() => {}
             // The store itself logs the beginning and the end of an outage, not each write in it.
             store::Error::Unreachable { .. } | store::Error::Closed => {
-                return tracing::debug!(%error, "the store took no write");
+                return tracing::debug!(%error, "the store accepted no write");
             }
             error if self.store.outage().is_some() || !self.accepting() => {
-                return tracing::debug!(%error, "the store took no write");
+                return tracing::debug!(%error, "the store accepted no write");
             }
             error => return tracing::error!(%error, "the store refused a write"),
         }

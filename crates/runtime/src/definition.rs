@@ -71,7 +71,7 @@ pub(crate) fn load(source: Arc<Source>, files: &[Arc<Source>], id: &AutomationId
     })
 }
 
-/// A version of an automation: one that executions run on or ran on, or the one in force.
+/// A version of an automation: the active one, or one that executions use or used.
 #[derive(Clone, Debug)]
 pub struct Version {
     /// The id of the automation.
@@ -140,7 +140,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_stored_definition_has_its_code_files() {
+    fn a_stored_definition_contains_its_code_files() {
         let text = "trigger: {manual: {}}\nsteps:\n  - code: {file: ./a.js}\n";
         let loaded = language::load::automation(Arc::new(Source::new("automations/x.yaml", text)), "x");
         let plain = loaded.value.expect("it loads");

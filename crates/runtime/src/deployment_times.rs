@@ -34,7 +34,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_definition_is_in_force_since_the_reload_that_brought_it() {
+    fn a_definition_is_active_since_the_reload_that_deployed_it() {
         let id = |name: &str| AutomationId::parse(name).expect("an id");
         let at = |second| Timestamp::from_second(second).expect("an instant");
         let times = DeploymentTimes::default();

@@ -55,7 +55,7 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn a_future_dropped_before_its_end_goes_on_and_the_tracker_waits_for_it() {
+    async fn a_future_dropped_before_its_end_continues_and_the_tracker_waits_for_it() {
         let tracker = TaskTracker::new();
         let ((go, gone), (done, seen)) = (oneshot::channel::<()>(), oneshot::channel());
         let mut work = spawn_on_drop(&tracker, async move {

@@ -108,7 +108,7 @@ pub(crate) fn event_value(signal: &Signal) -> Value {
 pub(crate) enum Candidates {
     /// Those that wait for this value.
     Value(String),
-    /// All of them: the event does not have the member, and each condition says what that means.
+    /// All of them: the event lacks the member, and each condition decides by itself.
     All,
     /// None of them: the member is a list or a map, and no key is.
     None,
@@ -204,7 +204,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn an_event_passes_where_the_condition_holds_and_where_only_the_step_can_tell() {
+    async fn an_event_passes_the_filter_if_the_condition_is_true_or_unknown() {
         for (condition, data, expected) in [
             ("event.data.id == vars.id", r#"{"id": 7}"#, true),
             ("event.data.id == vars.id", r#"{"id": 7.0}"#, true),

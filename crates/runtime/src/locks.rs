@@ -37,7 +37,7 @@ impl KeyedLocks {
     }
 }
 
-/// The time after which a writer goes on without the lock of the other nodes: what it writes is checked against the version that it
+/// The time after which a writer continues without the lock of the other nodes: its write is checked against the version that it
 /// has read.
 const PATIENCE: Duration = Duration::from_secs(30);
 /// The pauses between two attempts.
@@ -51,7 +51,7 @@ pub(crate) struct StoreLock {
 }
 
 impl StoreLock {
-    /// Takes the lock of `key` in `locks`, and that of the same name among the nodes. `kind` tells it from other locks there.
+    /// Takes the lock of `key` in `locks`, and the lock of the same name among the nodes, where `kind` distinguishes it.
     pub(crate) async fn take(
         locks: &KeyedLocks,
         store: &Arc<dyn Store>,
@@ -71,7 +71,7 @@ impl StoreLock {
                 Ok(true) => return Self { _local: local, shared: Some((store.clone(), name)) },
                 Ok(false) | Err(store::Error::Unreachable { .. }) if clock.monotonic_now() < give_up => {}
                 Ok(false) | Err(_) => {
-                    tracing::warn!(name, "a lock that another daemon has is not waited for any longer");
+                    tracing::warn!(name, "gave up waiting for a lock that another daemon holds");
                     return Self { _local: local, shared: None };
                 }
             }

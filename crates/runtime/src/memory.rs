@@ -1,6 +1,6 @@
 //! Bounds the memory of large values over all executions. An execution reserves a share before it runs, if the data of its trigger
 //! are large, and before an evaluation that may make a large value. It releases the share when the values are gone. An execution
-//! that finds no room waits. So does a call that loads files, and whoever else loads large data for a moment.
+//! waits if the memory is taken, and so do calls that load files and other short loads of large data.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -42,7 +42,7 @@ pub(crate) struct Memory {
     /// a share and wait for more.
     overdraft: Arc<Semaphore>,
     /// The right to load files without room, one at a time. Its holder waits for no other reservation, so each wait for
-    /// it ends, whatever holds the room.
+    /// it ends.
     load_overdraft: Arc<Semaphore>,
 }
 
@@ -223,7 +223,7 @@ mod tests {
     }
 
     #[test]
-    fn a_share_that_shrinks_gives_its_room_to_others() {
+    fn a_shrinking_share_frees_memory_for_others() {
         let (memory, one, other, third) =
             (Memory::new(64 << 10), Share::default(), Share::default(), Share::default());
         assert!(is_ready(memory.resize(&one, 60 << 10)));
@@ -236,7 +236,7 @@ mod tests {
     }
 
     #[test]
-    fn an_execution_that_goes_on_without_room_does_not_wait_again() {
+    fn an_execution_over_the_budget_does_not_wait_again() {
         let (memory, one, other) = (Memory::new(64 << 10), Share::default(), Share::default());
         assert!(is_ready(memory.resize(&one, 64 << 10)));
         assert!(is_ready(memory.resize(&other, 10 << 10)));
@@ -244,7 +244,7 @@ mod tests {
     }
 
     #[test]
-    fn more_than_all_is_all() {
+    fn a_reservation_is_capped_at_the_whole_budget() {
         let (memory, one) = (Memory::new(64 << 10), Share::default());
         assert!(is_ready(memory.resize(&one, 1 << 30)));
         assert!(is_ready(memory.resize(&one, 0)));
@@ -252,7 +252,7 @@ mod tests {
     }
 
     #[test]
-    fn memory_for_a_trigger_is_reserved_in_order_and_more_than_all_is_all() {
+    fn trigger_memory_is_reserved_in_order_and_capped_at_the_budget() {
         let (memory, one, other, third) =
             (Memory::new(64 << 10), Share::default(), Share::default(), Share::default());
         assert!(memory.try_reserve(&one, 1 << 30) && one.is_reserved());
@@ -265,7 +265,7 @@ mod tests {
     }
 
     #[test]
-    fn data_of_a_trigger_count_from_a_quarter_of_a_mebibyte_on() {
+    fn trigger_data_counts_from_256_kib_on() {
         let data = |items: usize| Value::from((0..items).map(|_| Value::from(true)).collect::<Vec<_>>());
         let poll = |items| Payload::Poll { data: data(items), polled_at: jiff::Timestamp::UNIX_EPOCH };
         assert_eq!(trigger_memory(&poll(8_000), None), 0);
@@ -273,7 +273,7 @@ mod tests {
     }
 
     #[test]
-    fn files_are_loaded_into_room_that_is_free_until_the_bytes_are_gone() {
+    fn loading_a_file_reserves_memory_until_its_bytes_are_dropped() {
         let memory = Memory::new(64 << 10);
         let reserve = |bytes| memory.reserve_to_load(bytes).now_or_never();
         let first = reserve(60 << 10).expect("there is room");
@@ -287,7 +287,7 @@ mod tests {
     }
 
     #[test]
-    fn a_share_that_cannot_wait_stays_smaller() {
+    fn a_share_that_cannot_wait_takes_only_free_memory() {
         let (memory, one, other) = (Memory::new(64 << 10), Share::default(), Share::default());
         memory.resize_at_once(&one, 60 << 10);
         memory.resize_at_once(&other, 60 << 10);

@@ -1,6 +1,6 @@
 //! Counters and histograms of the running engine, for the metrics endpoint.
 //!
-//! Counters and histograms only: gauges are read from the state itself when the endpoint is asked. No count is kept by
+//! Counters and histograms only: gauges are read from the state at each request. No count is kept by
 //! automation, since the number of automations has no bound; those by action are bounded by [`MAX_ACTIONS`].
 
 use std::collections::HashMap;
@@ -11,11 +11,11 @@ use arc_swap::ArcSwap;
 use model::execution::{DelayReason, Origin, Status};
 use model::metric::{Counter, Histogram, WAIT_BOUNDS, WORK_BOUNDS};
 
-/// The most actions with counts of their own; those of all further ones are counted together as [`OTHER_ACTIONS`].
+/// The maximum number of actions with their own counts; all further ones are counted together as [`OTHER_ACTIONS`].
 pub const MAX_ACTIONS: usize = 500;
-/// The name that stands for all actions beyond [`MAX_ACTIONS`].
+/// The name of all actions beyond [`MAX_ACTIONS`].
 pub const OTHER_ACTIONS: &str = "other";
-/// The name that stands for code blocks among the actions.
+/// The name of code blocks among the actions.
 pub const CODE_BLOCKS: &str = "code";
 
 /// The origins of executions, in the order of their counters.
@@ -221,7 +221,7 @@ mod tests {
     }
 
     #[test]
-    fn every_origin_and_every_outcome_has_a_counter_of_its_own_name() {
+    fn every_origin_and_outcome_has_its_own_counter() {
         let metrics = Metrics::default();
         metrics.count_accepted(&Origin::Poll);
         metrics.count_ended(Status::Stuck);

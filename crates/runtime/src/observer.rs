@@ -42,7 +42,7 @@ pub struct Attempt<'a> {
     pub step: &'a str,
     /// The number of the attempt, from 1.
     pub number: u32,
-    /// The time of its [`StepStarted`](model::Event::StepStarted). It tells an attempt from its repetition after a restart.
+    /// The time of its [`StepStarted`](model::Event::StepStarted). It distinguishes an attempt from its repetition after a restart.
     pub started_at: Timestamp,
 }
 

@@ -114,7 +114,7 @@ impl Share {
     }
 
     /// Gives back what an event took at `now` that was not stored.
-    fn give_back(&mut self, bytes: usize, now: Timestamp) {
+    fn release(&mut self, bytes: usize, now: Timestamp) {
         let end = end_of(now);
         let taken = self.by_hour.iter_mut().find(|(last, taken)| *last >= end && *taken >= bytes);
         if let Some((_, taken)) = taken {
@@ -177,8 +177,8 @@ impl EventKeys {
     }
 
     /// Gives back the room of an event that was not stored.
-    fn give_room_back(&self, sender: Sender, bytes: usize, now: Timestamp) {
-        self.shares().of(sender).give_back(bytes, now);
+    fn release_room(&self, sender: Sender, bytes: usize, now: Timestamp) {
+        self.shares().of(sender).release(bytes, now);
     }
 
     fn shares(&self) -> MutexGuard<'_, Shares> {
@@ -265,7 +265,7 @@ impl RecentEvents {
             expires_at: now.checked_add(RETAINED_FOR).ok(),
         };
         if let Err(error) = self.context.store.write_state(vec![write]).await {
-            keys.give_room_back(share, bytes, now);
+            keys.release_room(share, bytes, now);
             self.context.lost(&error);
             return Err(error.into());
         }
@@ -329,7 +329,7 @@ mod tests {
     }
 
     #[test]
-    fn each_key_is_greater_than_the_one_before_also_if_the_clock_is_set_back() {
+    fn event_keys_increase_even_if_the_clock_is_set_back() {
         let (ids, keys) = (Ids::default(), EventKeys::default());
         let mut last = keys.begin(&ids, at(5000)).key;
         for now in [at(5000), at(4000), at(4000), at(5000), at(4999), at(5001), at(9000)] {
@@ -355,7 +355,7 @@ mod tests {
     }
 
     #[test]
-    fn keys_follow_the_newest_execution_of_the_process_before_also_if_the_clock_was_set_back() {
+    fn event_keys_continue_after_the_newest_execution_of_the_previous_process() {
         let (ids, keys) = (Ids::default(), EventKeys::default());
         let newest = ExecutionId::new(at(5000), [7; 10]);
         keys.continue_after(newest);
@@ -363,7 +363,7 @@ mod tests {
     }
 
     #[test]
-    fn events_from_outside_leave_room_for_those_of_executions_until_they_are_over() {
+    fn external_events_leave_space_for_events_of_executions_until_they_expire() {
         let keys = EventKeys::default();
         let bytes = 1 << 20;
         let taken = (0..1000).take_while(|_| keys.take_room(Sender::Outside, bytes, at(0))).count();
@@ -375,13 +375,13 @@ mod tests {
     }
 
     #[test]
-    fn an_event_that_was_not_stored_takes_no_room() {
+    fn an_event_that_was_not_stored_takes_no_space() {
         let keys = EventKeys::default();
         let bytes = Sender::Outside.most();
         let later = at(0).checked_add(SignedDuration::from_hours(2)).unwrap();
         assert!(keys.take_room(Sender::Outside, bytes, at(0)));
         assert!(!keys.take_room(Sender::Outside, bytes, later));
-        keys.give_room_back(Sender::Outside, bytes, at(0));
+        keys.release_room(Sender::Outside, bytes, at(0));
         assert!(keys.take_room(Sender::Outside, bytes, later));
     }
 }

@@ -39,7 +39,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_execution_whose_writes_are_refused_is_repeated_after_longer_and_longer_pauses() {
+    fn an_execution_with_refused_writes_is_repeated_with_backoff() {
         let (refused, id) = (RefusedWrites::default(), ExecutionId::from_bytes([1; 16]));
         let pauses: Vec<u128> = (0..10).map(|_| refused.pause(id).as_millis()).collect();
         assert_eq!(pauses, [250, 500, 1000, 2000, 4000, 8000, 16000, 32000, 60000, 60000]);

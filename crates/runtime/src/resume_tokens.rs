@@ -75,7 +75,7 @@ impl ResumeTokens {
         None
     }
 
-    /// Masks the tokens in bytes; `None` if there are none.
+    /// Masks the tokens in bytes; `None` if they contain none.
     #[must_use]
     pub fn masked(&self, bytes: &[u8]) -> Option<Vec<u8>> {
         let mut next = self.next(bytes, 0)?;
@@ -160,7 +160,7 @@ mod tests {
     }
 
     #[test]
-    fn a_token_of_any_time_looks_like_one_and_no_repeated_letter_does() {
+    fn a_token_of_any_time_is_recognised_and_a_repeated_letter_is_not() {
         let (tokens, _) = tokens();
         for second in [0, 946_684_800, 1_700_000_000, 4_300_000_000] {
             let time = Timestamp::from_second(second).expect("a time");
@@ -177,7 +177,7 @@ mod tests {
     }
 
     #[test]
-    fn a_token_is_masked_wherever_it_stands() {
+    fn a_token_is_masked_anywhere_in_a_text() {
         let (tokens, token) = tokens();
         let check = |text: String, expected: &str| {
             assert_eq!(tokens.masked_text(&text).as_deref(), Some(expected), "{text}");

@@ -369,7 +369,7 @@ mod tests {
 
     #[cfg(unix)]
     #[test]
-    fn secrets_that_others_may_read_are_named() {
+    fn secret_files_readable_by_others_are_listed() {
         use std::os::unix::fs::PermissionsExt as _;
         let folder = tempfile::tempdir().expect("a folder");
         for (name, mode) in [("own", 0o600), ("group", 0o640), ("all", 0o666), ("no-name!", 0o666)] {
@@ -385,7 +385,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_holds_a_secret_without_its_last_line_break_and_a_path_never_leaves_the_folder() {
+    fn a_secret_file_loses_its_final_newline_and_cannot_be_outside_the_folder() {
         let folder = tempfile::tempdir().expect("a folder");
         std::fs::write(folder.path().join("token"), "s3cret\n").expect("written");
         let secrets = Secrets::new(None, folder.path().join("."), Redactor::default(), None);
@@ -396,7 +396,7 @@ mod tests {
     }
 
     #[test]
-    fn files_read_no_variable_of_the_daemon_and_only_allowed_ones() {
+    fn files_read_only_allowed_variables_and_none_of_the_daemon() {
         let secrets = || Secrets::new(None, PathBuf::from("/none"), Redactor::default(), None);
         let all = secrets();
         assert!(all.variable("PATH").is_some());

@@ -42,7 +42,7 @@ pub struct Settings {
     pub limits: Limits,
     /// Faults that are injected around effects and answers, for fault tests.
     pub failpoints: Failpoints,
-    /// Exports traces and logs; `None` if nobody collects them.
+    /// Exports traces and logs; `None` without a collector.
     pub observer: Option<Arc<dyn Observer>>,
     /// True if the project folder is watched for changes.
     pub watch: bool,
@@ -64,7 +64,7 @@ pub struct Limits {
     pub result_bytes: usize,
     /// Memory for the large bodies and values of all requests and executions, in bytes: half for bodies, half for values.
     pub memory: usize,
-    /// Maximum number of turns of one loop.
+    /// Maximum number of iterations of one loop.
     pub loop_turns: usize,
     /// Number of crashes during the same step after which the execution becomes `stuck`.
     pub interruptions: u32,

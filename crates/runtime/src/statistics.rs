@@ -109,8 +109,8 @@ impl Statistics {
         }
     }
 
-    /// The statistics of `window_hours` up to the hour of `now`, each in `parts` equal parts: those of Automations of which
-    /// an execution ended, and the instant from which on they are complete.
+    /// Returns the statistics of `window_hours` up to the hour of `now`, in `parts` equal parts, of all Automations with an
+    /// ended execution, and the instant since which they are complete.
     #[must_use]
     pub fn within(
         &self,
@@ -226,7 +226,7 @@ fn bucket(took: Duration) -> u16 {
     if micros <= 1.0 { 0 } else { (micros.log2() * BUCKETS_PER_DOUBLING).ceil() as u16 }
 }
 
-/// The middle of the bucket in which this part of the executions has ended; `None` if there is none.
+/// Returns the middle of the bucket of this quantile; `None` without executions.
 fn quantile(durations: &[(u16, u32)], part: f64) -> Option<Duration> {
     let total: u64 = durations.iter().map(|(_, count)| u64::from(*count)).sum();
     let wanted = (total as f64 * part).ceil() as u64;
@@ -290,7 +290,7 @@ mod tests {
     }
 
     #[test]
-    fn executions_are_counted_by_outcome_and_part_of_the_window() {
+    fn executions_are_counted_by_outcome_and_part_of_the_time_window() {
         let statistics = Statistics::default();
         for (hour, status) in
             [(1, Status::Failed), (100, Status::Succeeded), (88, Status::Stuck), (123, Status::Failed)]
@@ -306,7 +306,7 @@ mod tests {
     }
 
     #[test]
-    fn quantiles_are_those_of_the_durations_within_five_percent() {
+    fn quantiles_match_the_durations_within_five_percent() {
         let statistics = Statistics::default();
         for ms in 1..=1000 {
             statistics.record(&id("a"), Status::Succeeded, at(5), Duration::from_millis(ms));
@@ -319,7 +319,7 @@ mod tests {
     }
 
     #[test]
-    fn old_hours_and_automations_that_are_gone_take_no_memory() {
+    fn old_hours_and_removed_automations_take_no_memory() {
         let statistics = Statistics::default();
         (0..1000).for_each(|hour| statistics.record(&id("a"), Status::Succeeded, at(hour), Duration::ZERO));
         assert_eq!(statistics.state().hours, MAX_WINDOW_HOURS as usize + 1);
@@ -328,7 +328,7 @@ mod tests {
     }
 
     #[test]
-    fn beyond_the_maximum_of_hours_the_oldest_hour_of_all_automations_goes() {
+    fn the_oldest_hour_of_all_automations_is_dropped_over_the_maximum() {
         let statistics = Statistics::default();
         for (automation, hour) in [("a", 1), ("b", 1), ("b", 2)] {
             statistics.record(&id(automation), Status::Succeeded, at(hour), Duration::ZERO);

@@ -27,7 +27,7 @@ pub struct Pauses {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, utoipa::ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Pause {
-    /// The step with its loop turns; empty if the whole execution waits for its next try.
+    /// The step with its loop iterations; empty if the whole execution waits for its next attempt.
     pub step: String,
     /// The kind of the wait.
     pub kind: PauseKind,
@@ -97,7 +97,7 @@ impl Pause {
 
 /// The kind of a wait, derived from the verb of its step.
 fn kind(automation: Option<&Automation>, step: &str) -> PauseKind {
-    // An entry such as `poll[2]#delay` is the pause before one turn of a loop.
+    // An entry such as `poll[2]#delay` is the delay before one iteration of a loop.
     if step.contains('#') {
         return PauseKind::Time;
     }

@@ -85,10 +85,10 @@ impl Reporter {
         let was_failing = std::mem::replace(&mut self.is_failing, sent.is_err());
         match sent {
             Err(error) if !was_failing => {
-                tracing::warn!(%error, "the collector of OpenTelemetry does not take what is sent; it is dropped");
+                tracing::warn!(%error, "the OpenTelemetry collector does not accept the data, which is dropped");
             }
             Ok(()) if was_failing => {
-                tracing::info!("the collector of OpenTelemetry takes what is sent again")
+                tracing::info!("the OpenTelemetry collector accepts data again")
             }
             _ => {}
         }

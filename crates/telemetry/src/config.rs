@@ -11,15 +11,15 @@ use crate::error::Error;
 /// The signals that are exported, and the way of each.
 #[derive(Debug)]
 pub(crate) struct Config {
-    /// How traces are sent; `None` if they are not.
+    /// The export of traces; `None` if they are not exported.
     pub(crate) traces: Option<SignalConfig>,
-    /// How logs are sent; `None` if they are not.
+    /// The export of logs; `None` if they are not exported.
     pub(crate) logs: Option<SignalConfig>,
     /// Decides which traces are recorded.
     pub(crate) sampler: Box<dyn ShouldSample>,
 }
 
-/// How one signal is sent.
+/// The export of one signal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct SignalConfig {
     pub(crate) protocol: Protocol,
@@ -27,7 +27,7 @@ pub(crate) struct SignalConfig {
     pub(crate) queue: usize,
     /// The most spans or records of one request.
     pub(crate) batch: usize,
-    /// How long a span or record waits for others.
+    /// The time that a span or record waits for others.
     pub(crate) delay: Duration,
 }
 
@@ -62,7 +62,7 @@ const LOGS: Names = Names {
     delay: Duration::from_secs(1),
 };
 
-/// Looks variables up. An empty one counts as not set, as the specification says.
+/// Looks variables up. An empty variable counts as unset, as the specification requires.
 struct Variables<'a>(&'a dyn Fn(&str) -> Option<String>);
 
 impl Config {
@@ -172,7 +172,7 @@ mod tests {
     }
 
     #[test]
-    fn an_endpoint_turns_signals_on_and_none_turns_one_off() {
+    fn an_endpoint_enables_signals_and_none_disables_one() {
         let endpoint = ("OTEL_EXPORTER_OTLP_ENDPOINT", "http://collector:4318");
         let logs = SignalConfig { delay: Duration::from_secs(1), ..BY_HTTP };
         assert_eq!(read(&[endpoint]), (Ok(Some(BY_HTTP)), Ok(Some(logs))));
@@ -185,7 +185,7 @@ mod tests {
     }
 
     #[test]
-    fn the_variable_of_a_signal_goes_before_the_general_one() {
+    fn the_variable_of_a_signal_overrides_the_general_one() {
         let set = [
             ("OTEL_EXPORTER_OTLP_ENDPOINT", "http://collector:4317"),
             ("OTEL_EXPORTER_OTLP_PROTOCOL", "grpc"),
@@ -199,7 +199,7 @@ mod tests {
     }
 
     #[test]
-    fn a_value_that_is_not_supported_is_an_error_that_says_what_is() {
+    fn an_unsupported_value_is_an_error_with_the_supported_ones() {
         let endpoint = ("OTEL_EXPORTER_OTLP_ENDPOINT", "http://collector:4318");
         let words = "`OTEL_EXPORTER_OTLP_PROTOCOL` is `http/json`; use `http/protobuf` or `grpc`".to_owned();
         let protocol = ("OTEL_EXPORTER_OTLP_PROTOCOL", "http/json");

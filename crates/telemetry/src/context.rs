@@ -132,7 +132,7 @@ mod tests {
     }
 
     #[test]
-    fn a_valid_header_gives_the_trace_and_the_parent() {
+    fn a_valid_traceparent_sets_the_trace_and_the_parent() {
         let header = format!("00-{TRACE}-00f067aa0ba902b7-01");
         let taken = trace(Sampler::AlwaysOn, &header);
         assert_eq!(taken.trace.to_string(), TRACE);
@@ -142,7 +142,7 @@ mod tests {
     }
 
     #[test]
-    fn a_malformed_header_is_ignored() {
+    fn a_malformed_traceparent_is_ignored() {
         let zeros = "0".repeat(32);
         for header in [
             String::new(),
@@ -164,7 +164,7 @@ mod tests {
     }
 
     #[test]
-    fn a_sender_may_decline_the_recording_and_cannot_demand_it() {
+    fn a_sender_can_decline_sampling_but_not_demand_it() {
         let by_parent = |root| Sampler::ParentBased(Box::new(root));
         let header = |flags: &str| format!("00-{TRACE}-00f067aa0ba902b7-{flags}");
         assert!(trace(by_parent(Sampler::AlwaysOn), &header("01")).is_sampled);
@@ -175,7 +175,7 @@ mod tests {
     }
 
     #[test]
-    fn ids_of_spans_depend_on_all_that_they_stand_for() {
+    fn span_ids_differ_by_execution_step_attempt_and_time() {
         let at = Timestamp::UNIX_EPOCH;
         let later = Timestamp::from_millisecond(1).expect("a time");
         let spans = [

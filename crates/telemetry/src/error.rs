@@ -3,7 +3,7 @@
 /// A variable of OpenTelemetry that cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// A value is not one of those that Cogwork supports.
+    /// A value is not supported by Cogwork.
     #[error("`{variable}` is `{value}`; use {allowed}")]
     Value {
         /// The name of the variable.

@@ -53,7 +53,7 @@ pub(crate) fn scope() -> InstrumentationScope {
     InstrumentationScope::builder("cogwork").with_version(env!("CARGO_PKG_VERSION")).build()
 }
 
-/// Certificates are checked as for all other calls: by those that the system trusts.
+/// Certificates are checked as for all other calls: by the certificates that the system trusts.
 fn tls() -> ClientTlsConfig {
     ClientTlsConfig::new().with_enabled_roots()
 }

@@ -1,7 +1,7 @@
 //! Traces and logs for an OpenTelemetry collector, sent by OTLP and configured by the standard `OTEL_*` variables.
 //!
 //! The spans of an execution are derived from its stored log when it ends: nothing is kept in memory meanwhile, and an
-//! execution that outlives the daemon has all its spans. Ids of spans are hashes of what they stand for, so a
+//! execution that outlives the daemon has all its spans. Ids of spans are hashes of their subjects, so a
 //! `traceparent` that a call sends needs no state. The crate implements [`runtime::Observer`]; without it the runtime does
 //! nothing of this.
 //!

@@ -21,7 +21,7 @@ use crate::queue::{Counts, offer};
 /// The most executions whose trace is not their own and is known to the log of the daemon.
 const MAX_KNOWN: usize = 4096;
 
-/// The part of the log that reports on the export itself. Sending it could go on for ever.
+/// The part of the log that reports on the export itself. Exporting it could never end.
 const OF_EXPORT: [&str; 7] = ["telemetry", "opentelemetry", "hyper", "h2", "tonic", "reqwest", "tower"];
 
 /// Puts log records into the queue.
@@ -210,7 +210,7 @@ mod tests {
     }
 
     #[test]
-    fn an_event_of_the_daemon_has_no_secret_and_the_trace_of_the_execution_that_it_names() {
+    fn a_daemon_log_event_has_no_secret_and_the_trace_of_its_execution() {
         let (queue, mut receiver) = queue();
         let trace = ExecutionTrace::new(&Sampler::AlwaysOn, id(), Some(PARENT));
         queue.remember(id(), trace.clone());
@@ -226,7 +226,7 @@ mod tests {
     }
 
     #[test]
-    fn a_line_that_shows_a_credential_in_the_history_shows_none_outside() {
+    fn an_exported_log_line_shows_no_credential() {
         let (queue, mut receiver) = queue();
         let line = LogLine::new(Timestamp::UNIX_EPOCH, LogLevel::Info, None, &format!("token {SECRET}"));
         queue.line(id(), &ExecutionTrace::new(&Sampler::AlwaysOn, id(), None), &line);
@@ -234,7 +234,7 @@ mod tests {
     }
 
     #[test]
-    fn what_does_not_fit_into_the_queue_is_counted_and_what_the_export_itself_logs_is_left_out() {
+    fn records_over_the_queue_limit_are_counted_and_logs_of_the_exporter_ignored() {
         let (queue, mut receiver) = queue();
         let counts = queue.counts.clone();
         let subscriber = tracing_subscriber::registry().with(LogLayer(queue));

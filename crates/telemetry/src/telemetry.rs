@@ -136,7 +136,7 @@ impl Running {
         self.stop.cancel();
         if tokio::time::timeout(grace, self.tasks.wait()).await.is_err() {
             tracing::warn!(
-                "traces and logs that the collector of OpenTelemetry did not take in time are lost"
+                "traces and logs that the OpenTelemetry collector did not accept in time are lost"
             );
         }
     }

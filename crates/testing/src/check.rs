@@ -70,7 +70,7 @@ struct Check<'a> {
     suite: &'a Suite,
     dir: Option<&'a Path>,
     found: Vec<Diagnostic>,
-    /// Positions of checked doubles; those of the whole file are repeated in each test.
+    /// Positions of checked doubles; doubles of the whole file are repeated in each test.
     doubles: Vec<Span>,
 }
 

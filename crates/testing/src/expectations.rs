@@ -19,7 +19,7 @@ use crate::stubs::{Call, Unanswered};
 use crate::test_run::TestTrace;
 
 /// Maximum number of diagnostics per test.
-const MOST: usize = 20;
+const MAX_DIAGNOSTICS: usize = 20;
 
 /// Returns all unmet expectations, causes before consequences.
 pub(super) fn check_expectations(case: &Case, automation: &Automation, trace: &TestTrace) -> Vec<Diagnostic> {
@@ -46,7 +46,7 @@ pub(super) fn check_expectations(case: &Case, automation: &Automation, trace: &T
     check.check_unused_doubles();
     check.unawaited();
     check.cassette();
-    check.found.truncate(MOST);
+    check.found.truncate(MAX_DIAGNOSTICS);
     check.found
 }
 
@@ -268,7 +268,7 @@ impl ExpectationCheck<'_> {
         }
     }
 
-    /// Matches expected calls with actual calls and reports the rest of both.
+    /// Matches expected calls with actual calls and reports the unmatched ones of both.
     fn all_calls(&mut self, span: Span, calls: &[model::test_suite::CallExpect]) {
         let mut left: Vec<&Call> = self.trace.call_log.calls.iter().collect();
         for expected in calls {
@@ -430,7 +430,7 @@ impl ExpectationCheck<'_> {
         let (Some(cassette), Some(name)) = (&self.trace.cassette, &self.case.cassette) else { return };
         for UnmatchedRequest { line, differences } in cassette.unmatched_requests() {
             let help = match differences.as_slice() {
-                [] => "if it is right, record it anew with `cogwork test --record`".to_owned(),
+                [] => "if it is right, record it again with `cogwork test --record`".to_owned(),
                 some => format!("the nearest that is recorded differs: {}", some.join("; ")),
             };
             self.found.push(
@@ -451,7 +451,7 @@ impl ExpectationCheck<'_> {
                     name.span,
                 )
                 .label("recorded and not sent")
-                .help("if that is right, record it anew with `cogwork test --record`"),
+                .help("if that is right, record it again with `cogwork test --record`"),
             );
         }
     }

@@ -26,7 +26,7 @@ const CONNECTION_HEADERS: [&str; 8] = [
     "user-agent",
 ];
 
-/// How much of the recorded outcome a test expects.
+/// The part of the recorded outcome that a test expects.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize, utoipa::ToSchema)]
 #[serde(rename_all = "camelCase")]
 #[schema(as = TestStrictness)]
@@ -376,7 +376,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_case_is_inserted_and_no_other_byte_changes() {
+    fn a_test_case_is_inserted_without_changing_another_byte() {
         let case = |indent: usize| Ok(format!("{}- name: new\n", " ".repeat(indent)));
         for (text, expected) in [
             ("tests:\n  - name: a\n", "tests:\n  - name: a\n\n  - name: new\n"),

@@ -118,7 +118,7 @@ impl TestRunner {
         Self { outbound_allow: allow, ..self }
     }
 
-    /// Sets the most real time that a test takes, in the place of a minute.
+    /// Sets the maximum real time of a test, instead of a minute.
     #[must_use]
     pub fn with_time_limit(self, time_limit: Duration) -> Self {
         Self { time_limit, ..self }

@@ -18,7 +18,7 @@ pub(super) struct ObservedSteps<'a> {
 pub(super) struct ObservedStep<'a> {
     /// Outcome; `None` if it has not finished.
     pub(super) outcome: Option<&'a StepOutcome>,
-    /// Number of failed tries that were followed by a retry.
+    /// Number of failed attempts that were followed by a retry.
     pub(super) retries: u32,
     /// Final error, if the `onError` list has started.
     failure: Option<&'a ActionError>,

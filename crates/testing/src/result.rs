@@ -6,13 +6,13 @@ use text::diagnostic::nearest;
 use value::Value;
 
 /// Maximum number of messages per answer.
-const MOST: usize = 5;
+const MAX_MESSAGES: usize = 5;
 
 /// Describes the parts of an answer that do not match the type. Computed parts are skipped.
 pub(super) fn type_mismatches(answer: &Template, kind: &ResultType) -> Vec<String> {
     let mut found = Vec::new();
     template(answer, kind, "", &mut found);
-    found.truncate(MOST);
+    found.truncate(MAX_MESSAGES);
     found
 }
 

@@ -142,7 +142,7 @@ impl DoubleTable {
         self.call_log.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Returns the index of the double for a call; doubles of steps precede those of actions.
+    /// Returns the index of the double for a call; doubles of steps precede doubles of actions.
     fn double(&self, asked: &StubRequest<'_>) -> Option<usize> {
         let own = *asked.automation == self.automation;
         let of_step = |double: &Stub| own && double.target == Target::Step(asked.step.to_owned());
@@ -188,7 +188,7 @@ impl Doubles for DoubleTable {
 
     fn secret(&self, name: &str) -> Option<String> {
         if self.recorded.is_some() {
-            // As it stands in the record.
+            // As recorded.
             return Some(MASK.to_owned());
         }
         let own = self.secrets.get(name).cloned();

@@ -17,10 +17,10 @@ const INSTALLED: &str = "/usr/lib/postgresql";
 /// The arguments of every server. Its durability is PostgreSQL's default.
 const ARGUMENTS: &str = "-c listen_addresses= -c max_connections=300 -c shared_buffers=64MB -c max_wal_size=256MB \
                          -c synchronous_commit=on";
-/// How long a server may take to start, and a standby to follow.
+/// The time limit for the start of a server, and for a standby to follow.
 const PATIENCE: Duration = Duration::from_secs(60);
 /// The time between two looks.
-const LOOK: Duration = Duration::from_millis(50);
+const CHECK_INTERVAL: Duration = Duration::from_millis(50);
 
 /// Starts the server and waits for the end of its input, which comes with the end of this process however it ends. Then it stops the
 /// server, and deletes the folder unless the server is to be started again.
@@ -46,9 +46,9 @@ const SHIFTED_CLOCK: &str = "
 /// The options of a server.
 #[derive(Clone, Debug, Default)]
 pub struct Setup {
-    /// The folder in which its own folder is made; that of the system for temporary files if nothing is said.
+    /// The folder in which its own folder is made; by default that of the system for temporary files.
     pub parent: Option<PathBuf>,
-    /// The folder of its write-ahead log; within its own folder if nothing is said.
+    /// The folder of its write-ahead log; by default one within its own folder.
     pub wal: Option<PathBuf>,
     /// Arguments of `initdb`.
     pub initdb: Vec<String>,
@@ -189,7 +189,7 @@ impl Server {
         self.folder.join(".s.PGSQL.5432")
     }
 
-    /// The address of a store on these servers, of which one is the primary.
+    /// The address of a store on these servers, one of which is the primary.
     #[must_use]
     pub fn url(servers: &[&Self]) -> String {
         let hosts = servers.iter().map(|server| server.folder.display().to_string().replace('/', "%2F"));
@@ -238,7 +238,7 @@ impl Server {
             if begun.elapsed() > PATIENCE {
                 return Err(failed("postgres", self.log("log")));
             }
-            std::thread::park_timeout(LOOK);
+            std::thread::park_timeout(CHECK_INTERVAL);
         }
     }
 
@@ -253,7 +253,7 @@ impl Server {
 
     /// The output of the server so far.
     #[must_use]
-    pub fn said(&self) -> String {
+    pub fn output(&self) -> String {
         self.log("log")
     }
 
@@ -299,7 +299,7 @@ impl Server {
         self.program("pg_ctl", &[&arguments[..], &[data.as_os_str()]].concat())
     }
 
-    /// Runs SQL as its owner, and returns what it prints.
+    /// Runs SQL as its owner, and returns the output.
     ///
     /// # Errors
     /// The server refuses.
@@ -323,14 +323,14 @@ impl Server {
             if begun.elapsed() > PATIENCE {
                 return Err(failed("psql", format!("never true: {sql}")));
             }
-            blocking(|| std::thread::park_timeout(LOOK));
+            blocking(|| std::thread::park_timeout(CHECK_INTERVAL));
         }
         Ok(())
     }
 
     /// Lets `clock_timestamp()` return a time that [`Self::shift_clock`] sets, in all sessions that begin from now on. The timers of the
-    /// server keep the true time. `libfaketime` cannot do this: it allocates memory in the server's signal handlers, of which the
-    /// server dies.
+    /// server keep the true time. `libfaketime` cannot do this: it allocates memory in the server's signal handlers, and the server
+    /// dies of that.
     ///
     /// # Errors
     /// The server refuses.
@@ -338,7 +338,7 @@ impl Server {
         self.sql(SHIFTED_CLOCK).map(drop)
     }
 
-    /// Sets the clock to so many seconds from the true time.
+    /// Sets the clock to this many seconds from the true time.
     ///
     /// # Errors
     /// The clock is not shiftable, or the server refuses.
@@ -406,7 +406,7 @@ fn failed(program: &str, reason: impl ToString) -> Error {
     Error::Failed { program: program.to_owned(), reason: reason.to_string() }
 }
 
-/// Blocks this thread. Other tasks of a runtime with several threads go on meanwhile.
+/// Blocks this thread. Other tasks of a runtime with several threads run meanwhile.
 fn blocking<T>(work: impl FnOnce() -> T) -> T {
     match Handle::try_current().map(|handle| handle.runtime_flavor()) {
         Ok(RuntimeFlavor::MultiThread) => tokio::task::block_in_place(work),

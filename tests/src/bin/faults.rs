@@ -10,10 +10,10 @@ use tests::faults::{Effort, Error, FAULTS, Fault};
 use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
 
-/// How long the daemon may take until it serves, however it ended before.
+/// The time limit until the daemon serves, independent of its previous end.
 const READY_WITHIN: Duration = Duration::from_secs(2);
-/// How many faults that mostly wait are tried at a time: each has several daemons.
-const MOST_BESIDE: usize = 4;
+/// The number of concurrent faults, for those that mostly wait: each has several daemons.
+const MAX_CONCURRENT: usize = 4;
 
 /// Kills, starves and confuses the daemon under load; an oracle outside of it decides whether a promise was broken.
 #[derive(Parser)]
@@ -25,13 +25,13 @@ struct Arguments {
     /// Some seconds for each, and without those that need root or take long.
     #[arg(long)]
     quick: bool,
-    /// How often each is tried.
+    /// The number of rounds of each.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     rounds: Option<u32>,
-    /// The seed of the random choices; drawn anew if absent.
+    /// The seed of the random choices; a random one if absent.
     #[arg(long, value_name = "N")]
     seed: Option<u64>,
-    /// How long each round of `database-snapshot` and `ticks` lasts, in seconds.
+    /// The length of each round of `database-snapshot` and `ticks`, in seconds.
     #[arg(long, value_name = "SECONDS", value_parser = clap::value_parser!(u64).range(1..))]
     length: Option<u64>,
 }
@@ -49,7 +49,7 @@ fn named(name: &str) -> Result<&'static str, String> {
 }
 
 impl Arguments {
-    /// How often this fault is to be tried.
+    /// The number of rounds of this fault.
     fn rounds(&self, fault: &Fault) -> u32 {
         if !self.faults.is_empty() && !self.faults.contains(&fault.name) {
             return 0;
@@ -66,11 +66,11 @@ impl Arguments {
 #[tokio::main]
 async fn main() -> io::Result<ExitCode> {
     let arguments = Arguments::parse();
-    // There can be one already only if somebody else is in this process.
+    // There can be one already only if another part of this process installed it.
     let _ = rustls::crypto::ring::default_provider().install_default();
     let seed = arguments.seed.unwrap_or_else(|| fastrand::u64(..));
     let length = arguments.length.map(Duration::from_secs);
-    let permits = Arc::new(Semaphore::new(MOST_BESIDE));
+    let permits = Arc::new(Semaphore::new(MAX_CONCURRENT));
     let (mut is_well, mut beside) = (true, JoinSet::new());
     for fault in &FAULTS {
         let rounds = arguments.rounds(fault);
@@ -94,12 +94,12 @@ async fn main() -> io::Result<ExitCode> {
     Ok(if is_well { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
-/// Tries a fault and says what came of it. Returns true if no promise was broken.
+/// Runs a fault and prints the result. Returns true if no promise was broken.
 async fn attempt(fault: &'static Fault, effort: Effort, is_quick: bool) -> io::Result<bool> {
     let mut out = io::stdout();
     match (fault.run)(effort).await {
         Ok(mut verdict) => {
-            // The quick form runs beside whatever else a machine has to do, and a start on a new database makes its tables.
+            // The quick form shares the machine with other work, and a start on a new database makes its tables.
             if !is_quick && !fault.waits {
                 verdict.hold_to(READY_WITHIN);
             }

@@ -43,7 +43,7 @@ struct Arguments {
 #[tokio::main]
 async fn main() -> io::Result<ExitCode> {
     let arguments = Arguments::parse();
-    // There can be one already only if somebody else is in this process.
+    // There can be one already only if another part of this process installed it.
     let _ = rustls::crypto::ring::default_provider().install_default();
     let mut out = io::stdout();
     if arguments.each {

@@ -1,5 +1,5 @@
-//! Senders: they post numbers to the daemon's webhooks as fast as it finishes them, whatever becomes of it, and note
-//! what they were told.
+//! Senders: they post numbers to the daemon's webhooks as fast as it finishes them, in spite of all faults, and log
+//! its answers.
 
 use std::fs::File;
 use std::io::{self, Write as _};
@@ -18,19 +18,19 @@ use tokio_util::task::TaskTracker;
 use super::oracle::{Oracle, Sent};
 use crate::recorder::Recorder;
 
-/// How many senders there are that are answered when accepted, and when done.
+/// The numbers of senders that are answered when accepted, and when done.
 const SENDERS: [(Sent, usize); 2] = [(Sent::Async, 12), (Sent::Sync, 4)];
-/// How many executions may be under way; senders wait beyond it.
+/// The limit of open executions; senders wait at it.
 const WINDOW: usize = 96;
-/// How long a sender waits before it looks again whether there is a daemon.
+/// The interval between a sender's checks for a daemon.
 const AGAIN: Duration = Duration::from_millis(20);
-/// How long a sender waits for an answer.
+/// The time limit of an answer.
 const PATIENCE: Duration = Duration::from_secs(40);
-/// How long a connection may be idle before a request takes a new one. The daemon closes one after 15 s, and a request that is on its
+/// The longest idle time of a connection before a request takes a new one. The daemon closes one after 15 s, and a request that is on its
 /// way at that moment has no response.
 const IDLE: Duration = Duration::from_secs(5);
 
-/// Where a daemon takes requests now.
+/// The addresses of a daemon's webhooks.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Addresses {
     pub(super) asynchronous: String,
@@ -68,7 +68,7 @@ pub(super) struct Shared {
 }
 
 impl Shared {
-    /// Nobody sends yet. What is acknowledged will also stand in the file at `acknowledged`.
+    /// No sender runs yet. Acknowledged requests are also logged in the file at `acknowledged`.
     pub(super) fn new(sink: Recorder, acknowledged: &Path) -> io::Result<Arc<Self>> {
         Ok(Arc::new(Self {
             oracle: Mutex::default(),
@@ -82,7 +82,7 @@ impl Shared {
         }))
     }
 
-    /// The judge, who has heard of all that the sink received.
+    /// The judge, who knows all that the sink received.
     pub(super) fn oracle(&self) -> MutexGuard<'_, Oracle> {
         let mut oracle = self.oracle.lock().unwrap_or_else(PoisonError::into_inner);
         for request in self.sink.drain() {
@@ -95,17 +95,17 @@ impl Shared {
         &self.sink
     }
 
-    /// Says where the daemons are; none if there is none.
+    /// Sets the addresses of the daemons, of which there may be none.
     pub(super) fn serve_at(&self, addresses: Vec<Addresses>) {
         self.addresses.send_replace(addresses);
     }
 
-    /// How many requests were refused.
+    /// The number of refused requests.
     pub(super) fn refused(&self) -> watch::Receiver<u64> {
         self.refused.subscribe()
     }
 
-    /// How many requests had no answer.
+    /// The number of requests without an answer.
     pub(super) fn unanswered(&self) -> u64 {
         self.unanswered.load(Ordering::Relaxed)
     }
@@ -131,7 +131,7 @@ impl Shared {
         };
         let status = answer.status().as_u16();
         let has_retry_after = answer.headers().contains_key(RETRY_AFTER);
-        // Half an answer is none.
+        // An incomplete answer counts as none.
         let body = answer.json::<Value>().await;
         match (status, body) {
             (200, Ok(body)) => self.acknowledge(number, sent, &body),
@@ -207,7 +207,7 @@ impl Load {
         Self { shared: shared.clone(), senders }
     }
 
-    /// Sends no more. Answers that are under way are not waited for: nobody was told.
+    /// Sends no more. Pending answers are not awaited: their senders have no result.
     pub(super) async fn stop(self) {
         self.shared.stop.cancel();
         self.senders.close();

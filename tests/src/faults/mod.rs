@@ -1,7 +1,7 @@
 //! Proof of durability: the real daemon is mistreated under load, and an oracle outside of it decides whether a promise
 //! was broken. `make faults` runs all of it, `make test` a small part.
 //!
-//! Senders log what they were told, a sink of effects syncs what it receives before it answers, and the [`oracle`]
+//! Senders log their answers, a sink of effects syncs the requests it receives before it answers, and the [`oracle`]
 //! compares the two. Each round must make progress and must see its fault take effect, else it fails: a round in which
 //! nothing worked proves nothing.
 
@@ -60,7 +60,7 @@ pub enum Error {
     /// A program that is needed cannot do its work here.
     #[error("`{program}` cannot do its work here: {reason}")]
     Tool {
-        /// Which.
+        /// Its name.
         program: String,
         /// Its output.
         reason: String,
@@ -70,37 +70,37 @@ pub enum Error {
     NotHere(String),
 }
 
-/// How much to try.
+/// The amount of testing.
 #[derive(Clone, Copy, Debug)]
 pub struct Effort {
-    /// How many rounds.
+    /// The number of rounds.
     pub rounds: u32,
     /// The seed of the random choices; the same seed gives the same choices, though not the same timing.
     pub seed: u64,
-    /// How long each round of a fault with a length lasts; as long as it needs at least where nothing is said.
+    /// The length of each round of a fault with a length; by default the least that it needs.
     pub length: Option<Duration>,
 }
 
 /// The result of a fault.
 #[derive(Debug)]
 pub struct Verdict {
-    /// Which fault.
+    /// The name of the fault.
     pub name: &'static str,
     /// The seed of the random choices.
     pub seed: u64,
-    /// Where what was acknowledged and received is noted.
+    /// The folder with the records of acknowledged and received requests.
     pub records: PathBuf,
-    /// How often the fault took effect.
+    /// The number of rounds in which the fault took effect.
     pub rounds: u32,
-    /// How many requests were acknowledged.
+    /// The number of acknowledged requests.
     pub acknowledged: u64,
-    /// How many effects came again after a crash, as they may.
+    /// The number of effects that were repeated after a crash, which is permitted.
     pub repeated: u64,
-    /// How many instants of the schedule ran.
+    /// The number of schedule instants that ran.
     pub ticks: usize,
     /// The longest that the daemon took to serve.
     pub slowest_start: Duration,
-    /// The longest that what was open took to its end after a start.
+    /// The longest time to the end of all open executions after a start.
     pub slowest_end: Duration,
     /// Further remarks.
     pub notes: Vec<String>,

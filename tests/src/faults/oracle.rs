@@ -1,4 +1,4 @@
-//! Decides whether a promise was broken, from the outside alone: from what senders were told, and from what the sink of
+//! Decides whether a promise was broken, from the outside alone: from the senders' answers, and from the requests that the sink of
 //! effects received. It never asks the daemon.
 //!
 //! The work it judges: an asynchronous webhook whose execution posts to `/first`, to `/turn/0` and `/turn/1`, and to
@@ -19,7 +19,7 @@ const SYNC: &str = "/sync";
 /// The one step of the schedule.
 const TICK: &str = "/tick";
 /// The most broken promises that are kept; one is enough to fail.
-const MOST_VIOLATIONS: usize = 50;
+const MAX_VIOLATIONS: usize = 50;
 
 /// The kind of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -45,7 +45,7 @@ struct Seen {
 #[derive(Debug)]
 struct Number {
     sent: Sent,
-    /// In which life of the daemon the sender was told that it is accepted, or done.
+    /// The life of the daemon in which the sender's request was answered as accepted, or done.
     answered: Option<u32>,
     named: Option<String>,
     seen: Option<Seen>,
@@ -70,16 +70,16 @@ impl Number {
     }
 }
 
-/// All that was sent and received, and what was wrong with it.
+/// All sent and received requests, and the violations.
 #[derive(Debug, Default)]
 pub struct Oracle {
-    /// How often the daemon was started.
+    /// The number of starts of the daemon.
     life: u32,
     numbers: BTreeMap<u64, Number>,
     ticks: Ticks,
     acknowledged: u64,
     repeated: u64,
-    /// How many effects may come again without a crash: their tries are made to fail.
+    /// The number of permitted repetitions of effects without a crash: their attempts are made to fail.
     excused: u32,
     /// The effects that a frozen daemon may have been about to send.
     about_to_send: BTreeSet<u64>,
@@ -96,19 +96,19 @@ impl Oracle {
         self.life += 1;
     }
 
-    /// From now on so many effects may come again without a crash.
+    /// From now on this many effects may be repeated without a crash.
     pub fn excuse_repeats(&mut self, most: u32) {
         self.excused = most;
     }
 
-    /// A daemon that was declared dead while it was frozen goes on: it may still send this many requests that it was about to write when
+    /// A daemon that was declared dead while it was frozen runs again: it may still send this many requests that it was about to write when
     /// it froze, with the same keys, of these numbers.
     pub fn thawed(&mut self, numbers: &[u64], most: u32) {
         self.about_to_send = numbers.iter().copied().collect();
         self.late_ones = most;
     }
 
-    /// How many requests of daemons that were declared dead came late, as they may.
+    /// The number of late requests of daemons that were declared dead, which are permitted.
     pub fn late(&self) -> u32 {
         self.late
     }
@@ -118,7 +118,7 @@ impl Oracle {
         self.numbers.insert(number, Number { sent, answered: None, named: None, seen: None });
     }
 
-    /// A sender was told that its request is accepted and goes on, though it had asked for its result.
+    /// A sender's request was answered as accepted and running, though it had asked for its result.
     pub fn goes_on(&mut self, number: u64, execution: String) {
         let Some(entry) = self.numbers.get_mut(&number) else { return };
         let was_open = entry.open();
@@ -127,7 +127,7 @@ impl Oracle {
         self.count(was_open, is_open);
     }
 
-    /// A sender was told that its request is accepted, or done.
+    /// A sender's request was answered as accepted, or done.
     pub fn answered(&mut self, number: u64, execution: Option<String>) {
         let life = self.life;
         let Some(entry) = self.numbers.get_mut(&number) else { return };
@@ -229,12 +229,12 @@ impl Oracle {
         self.blame(wrong);
     }
 
-    /// How many were accepted or have begun and have not come to their end.
+    /// The number of executions that were accepted or have begun, and have not ended.
     pub fn open(&self) -> usize {
         self.open
     }
 
-    /// Which were accepted or have begun and have not come to their end.
+    /// The executions that were accepted or have begun, and have not ended.
     pub fn open_numbers(&self) -> Vec<u64> {
         self.numbers.iter().filter(|(_, number)| number.open()).map(|(number, _)| *number).collect()
     }
@@ -244,12 +244,12 @@ impl Oracle {
         numbers.iter().all(|number| self.numbers.get(number).is_some_and(Number::ended))
     }
 
-    /// How many requests were answered as accepted, or done.
+    /// The number of requests that were answered as accepted, or done.
     pub fn acknowledged(&self) -> u64 {
         self.acknowledged
     }
 
-    /// How many effects came again after a crash, as they may.
+    /// The number of effects that were repeated after a crash, which is permitted.
     pub fn repeated(&self) -> u64 {
         self.repeated
     }
@@ -268,7 +268,7 @@ impl Oracle {
 
     /// Notes a broken promise that was seen elsewhere.
     pub fn blame(&mut self, wrong: Option<String>) {
-        if self.violations.len() < MOST_VIOLATIONS {
+        if self.violations.len() < MAX_VIOLATIONS {
             self.violations.extend(wrong);
         }
     }
@@ -323,7 +323,7 @@ mod tests {
     }
 
     #[test]
-    fn a_run_to_its_end_is_in_order_and_owes_nothing() {
+    fn a_complete_run_has_no_violation_and_nothing_open() {
         let mut oracle = one_sent();
         oracle.answered(1, Some("e".into()));
         assert_eq!(oracle.open_numbers(), [1]);
@@ -335,7 +335,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_accepted_is_owed_until_its_last_step() {
+    fn an_accepted_execution_is_open_until_its_last_step() {
         let mut oracle = one_sent();
         assert_eq!(oracle.open(), 0, "nobody was told anything");
         effect(&mut oracle, "/first", "e");
@@ -347,7 +347,7 @@ mod tests {
     }
 
     #[test]
-    fn what_goes_on_after_a_time_out_is_owed_as_well() {
+    fn an_execution_that_continues_after_a_timeout_is_open() {
         let mut oracle = Oracle::default();
         oracle.sent(1, Sent::Sync);
         oracle.goes_on(1, "e".into());
@@ -357,7 +357,7 @@ mod tests {
     }
 
     #[test]
-    fn an_effect_may_come_again_only_after_a_crash() {
+    fn an_effect_may_repeat_only_after_a_crash() {
         let mut oracle = one_sent();
         effect(&mut oracle, "/first", "e");
         oracle.next_life();
@@ -368,7 +368,7 @@ mod tests {
     }
 
     #[test]
-    fn a_try_that_is_made_to_fail_may_repeat_its_effect_once() {
+    fn an_attempt_that_is_made_to_fail_may_repeat_its_effect_once() {
         let mut oracle = one_sent();
         oracle.excuse_repeats(1);
         effect(&mut oracle, "/first", "e");
@@ -379,7 +379,7 @@ mod tests {
     }
 
     #[test]
-    fn a_daemon_that_was_frozen_may_send_what_it_was_about_to_send() {
+    fn a_thawed_daemon_may_send_a_limited_number_of_late_requests() {
         let mut oracle = one_sent();
         for path in STAGES {
             effect(&mut oracle, path, "e");
@@ -392,7 +392,7 @@ mod tests {
     }
 
     #[test]
-    fn an_effect_that_comes_again_has_the_same_key() {
+    fn a_repeated_effect_must_have_the_same_key() {
         let mut oracle = one_sent();
         effect(&mut oracle, "/first", "e");
         oracle.next_life();
@@ -411,7 +411,7 @@ mod tests {
     }
 
     #[test]
-    fn one_request_is_one_execution() {
+    fn a_request_must_not_run_as_two_executions() {
         let mut oracle = one_sent();
         effect(&mut oracle, "/first", "e");
         oracle.next_life();
@@ -428,7 +428,7 @@ mod tests {
     }
 
     #[test]
-    fn a_synchronous_answer_comes_after_the_effect_and_nothing_after_the_answer() {
+    fn a_synchronous_response_must_follow_the_effect_and_end_it() {
         let mut oracle = Oracle::default();
         oracle.sent(1, Sent::Sync);
         effect(&mut oracle, SYNC, "e");
@@ -444,7 +444,7 @@ mod tests {
     }
 
     #[test]
-    fn an_instant_runs_once_and_none_is_left_out() {
+    fn each_instant_must_run_once_without_gaps() {
         let mut oracle = Oracle::default();
         let tick = |at: &str, execution: &str| {
             received(TICK, &format!("{execution}.tick"), &format!(r#"{{"at": "2026-01-01T00:00:{at}Z"}}"#))
@@ -463,7 +463,7 @@ mod tests {
     }
 
     #[test]
-    fn what_nobody_sent_is_a_violation() {
+    fn a_request_that_nobody_sent_is_a_violation() {
         let mut oracle = one_sent();
         oracle.received(&received("/first", "e.first", r#"{"n": 2}"#));
         oracle.received(&received("/other", "e.other", r#"{"n": 1}"#));

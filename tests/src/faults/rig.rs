@@ -1,4 +1,4 @@
-//! A daemon over a project of its own, the senders that keep it busy, and the judge of what becomes of it.
+//! A daemon over a project of its own, the senders that keep it busy, and the judge of its behaviour.
 
 use std::fs::File;
 use std::io::Write as _;
@@ -18,13 +18,13 @@ use crate::daemon::Daemon;
 use crate::project::Project;
 use crate::recorder::Recorder;
 
-/// How long after a start everything that was open before it may take to come to its end.
+/// The time limit after a start for the end of all executions that were open before it.
 pub(super) const END_WITHIN: Duration = Duration::from_secs(30);
-/// How long to wait for something else that must come.
+/// The time limit for other expected events.
 const PATIENCE: Duration = Duration::from_secs(60);
 /// The time between two looks at what the sink has received.
-const LOOK: Duration = Duration::from_millis(50);
-/// How many requests must be acknowledged in a round, else it proves nothing.
+const CHECK_INTERVAL: Duration = Duration::from_millis(50);
+/// The number of acknowledged requests without which a round proves nothing.
 pub(super) const PROGRESS: u64 = 100;
 
 /// The options of a rig.
@@ -32,21 +32,21 @@ pub(super) const PROGRESS: u64 = 100;
 pub(super) struct Parts<'a> {
     /// True to include a schedule of one second.
     pub(super) ticks: bool,
-    /// How many further schedules of one second there are.
+    /// The number of further schedules of one second.
     pub(super) schedules: usize,
-    /// How long asynchronous executions pause; a moment where nothing is said.
+    /// The length of the pause of asynchronous executions; a moment by default.
     pub(super) pause: Option<&'a str>,
     /// True to retry calls: some of them are made to fail.
     pub(super) retries: bool,
     /// True if instants of the schedule may be missing, since the clock is not reliable.
     pub(super) has_gaps: bool,
-    /// Where the project is; in a temporary folder where nothing is said.
+    /// The parent folder of the project; a temporary folder by default.
     pub(super) within: Option<&'a Path>,
     /// Lines of `cogwork.yaml`.
     pub(super) settings: &'a str,
     /// Variables of the daemon's surroundings.
     pub(super) variables: Vec<(String, String)>,
-    /// The address of the store of each daemon. One daemon with a file where nothing is said.
+    /// The address of the store of each daemon. One daemon with a file by default.
     pub(super) stores: Vec<String>,
 }
 
@@ -58,11 +58,11 @@ struct Node {
     store: Option<String>,
     /// Variables of its own surroundings.
     variables: Vec<(String, String)>,
-    /// Where it takes requests; nobody sends there while it is `None`.
+    /// The address of its webhooks; while it is `None`, no sender uses this daemon.
     addresses: Option<Addresses>,
 }
 
-/// A daemon under test, with whoever keeps it busy.
+/// A daemon under test, with its load.
 #[derive(Debug)]
 pub(super) struct Rig {
     nodes: Vec<Node>,
@@ -78,7 +78,7 @@ pub(super) struct Rig {
 }
 
 impl Rig {
-    /// A project, a sink and nobody who works yet.
+    /// A project, a sink and no running sender or daemon.
     pub(super) async fn new(name: &'static str, seed: u64, parts: Parts<'_>) -> Result<Self, Error> {
         // The oracle's files are never on the mistreated disk.
         let records = tempfile::Builder::new().prefix("cogwork-faults-").tempdir()?.keep();
@@ -113,7 +113,7 @@ impl Rig {
         })
     }
 
-    /// Starts the daemons that do not run and tells the senders where they are.
+    /// Starts the daemons that do not run and gives the senders their addresses.
     pub(super) async fn start(&mut self) -> Result<(), Error> {
         for index in 0..self.nodes.len() {
             if self.nodes[index].daemon.is_none() {
@@ -152,7 +152,7 @@ impl Rig {
         self.nodes[index].variables = variables.to_vec();
     }
 
-    /// Where one of the daemons takes asynchronous requests.
+    /// The address of the asynchronous webhook of one of the daemons.
     pub(super) fn url_at(&self, index: usize) -> String {
         self.nodes[index]
             .addresses
@@ -160,7 +160,7 @@ impl Rig {
             .map_or_else(String::new, |addresses| addresses.asynchronous.clone())
     }
 
-    /// From now on nobody sends to this daemon.
+    /// From now on no sender uses this daemon.
     pub(super) fn avoid(&mut self, index: usize) {
         self.nodes[index].addresses = None;
         self.tell_addresses();
@@ -204,7 +204,7 @@ impl Rig {
         self.nodes[index].daemon.as_ref().ok_or(Error::NoDaemon)
     }
 
-    /// Waits until so many more requests were acknowledged. Without them the round proves nothing.
+    /// Waits until this many more requests were acknowledged. Without them the round proves nothing.
     pub(super) async fn progress(&mut self, acknowledged: u64) {
         let wanted = self.shared.oracle().acknowledged() + acknowledged;
         let what = format!(
@@ -217,10 +217,10 @@ impl Rig {
     /// Waits so long, and returns how many requests were acknowledged per second meanwhile.
     pub(super) async fn rate(&self, length: Duration) -> f64 {
         let (begun, before) = (Instant::now(), self.shared.oracle().acknowledged());
-        let mut looks = tokio::time::interval(LOOK.min(length));
+        let mut looks = tokio::time::interval(CHECK_INTERVAL.min(length));
         while begun.elapsed() < length {
             looks.tick().await;
-            // Which takes in what the sink has received.
+            // Which takes in the requests that the sink has received.
             drop(self.shared.oracle());
         }
         let acknowledged = self.shared.oracle().acknowledged() - before;
@@ -252,13 +252,13 @@ impl Rig {
         Ok(())
     }
 
-    /// Kills one of the daemons; what it sent may still arrive.
+    /// Kills one of the daemons; its sent requests may still arrive.
     pub(super) async fn kill_node(&mut self, index: usize) -> Result<(), Error> {
         let daemon = self.take(index)?;
         Ok(daemon.kill().await?)
     }
 
-    /// Takes a daemon that is about to end. Nobody sends to it any more.
+    /// Takes a daemon that is about to end. No sender uses it any more.
     fn take(&mut self, index: usize) -> Result<Daemon, Error> {
         let daemon = self.nodes[index].daemon.take().ok_or(Error::NoDaemon)?;
         self.avoid(index);
@@ -266,7 +266,7 @@ impl Rig {
         Ok(daemon)
     }
 
-    /// Stops the daemon where it is: nobody hears of it any more.
+    /// Freezes the daemon, which sends and answers nothing any more.
     pub(super) fn freeze(&self) -> Result<(), Error> {
         Ok(self.daemon()?.freeze()?)
     }
@@ -290,7 +290,7 @@ impl Rig {
         let deadline = Instant::now() + patience;
         let mut received = self.shared.sink().count();
         while self.has_outage().await && Instant::now() < deadline {
-            let _ = tokio::time::timeout(LOOK, received.changed()).await;
+            let _ = tokio::time::timeout(CHECK_INTERVAL, received.changed()).await;
         }
         self.is_ending().await
     }
@@ -344,7 +344,7 @@ impl Rig {
         Ok(status)
     }
 
-    /// Keeps what a daemon has said beside what was sent and received.
+    /// Keeps the daemon's output beside the sent and received requests.
     fn keep(&self, daemon: &Daemon) -> Result<(), Error> {
         self.keep_output(&daemon.output())
     }
@@ -356,11 +356,11 @@ impl Rig {
     }
 
     /// The output of the daemons that have ended.
-    pub(super) fn said(&self) -> String {
+    pub(super) fn ended_output(&self) -> String {
         std::fs::read_to_string(self.verdict.records.join("daemon.log")).unwrap_or_default()
     }
 
-    /// Starts again after an end; what was open before it must come to its end in time.
+    /// Starts again after an end; the executions that were open before it must end in time.
     pub(super) async fn start_and_finish(&mut self) -> Result<(), Error> {
         let owed = self.shared.oracle().open_numbers();
         self.start().await?;
@@ -401,7 +401,7 @@ impl Rig {
         self.shared.oracle().violations().is_empty()
     }
 
-    /// Ends the load, waits for the end of everything, and gives the verdict.
+    /// Ends the load, waits for the end of everything, and returns the verdict.
     pub(super) async fn settle(mut self) -> Result<Verdict, Error> {
         if let Some(load) = self.load.take() {
             load.stop().await;
@@ -429,7 +429,7 @@ impl Rig {
         Ok(self.verdict)
     }
 
-    /// Ends the load and the daemons. Only these violations count: what was acknowledged is lost, as it was to be.
+    /// Ends the load and the daemons. Only these violations count: acknowledged requests are lost, as intended.
     pub(super) async fn give_up(mut self, violations: Vec<String>) -> Result<Verdict, Error> {
         if let Some(load) = self.load.take() {
             load.stop().await;
@@ -444,7 +444,7 @@ impl Rig {
         Ok(self.verdict)
     }
 
-    /// Executions that have not succeeded, once those that are about to have had time to be stored.
+    /// Executions that have not succeeded, after the running ones had time to be stored.
     async fn unsuccessful(&self) -> Result<Vec<Value>, Error> {
         let deadline = tokio::time::Instant::now() + END_WITHIN;
         loop {

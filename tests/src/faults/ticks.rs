@@ -6,19 +6,19 @@ use std::time::Duration;
 
 use jiff::{SignedDuration, Timestamp};
 
-/// How far the instants of a schedule are apart.
+/// The distance between the instants of a schedule.
 const EVERY: SignedDuration = SignedDuration::from_secs(1);
 
 /// The instants of each schedule, each with its execution.
 #[derive(Debug, Default)]
 pub struct Ticks {
     schedules: BTreeMap<String, BTreeMap<Timestamp, String>>,
-    /// How long after its instant each was received.
+    /// The delay of each after its instant.
     delays: Vec<Duration>,
 }
 
 impl Ticks {
-    /// The sink received a tick of a schedule. Returns what is wrong with it.
+    /// The sink received a tick of a schedule. Returns the violations.
     pub(super) fn received(&mut self, of: &str, at: Timestamp, execution: &str) -> Option<String> {
         match self.schedules.entry(of.to_owned()).or_default().entry(at) {
             Entry::Vacant(first) => {
@@ -43,7 +43,7 @@ impl Ticks {
         missing
     }
 
-    /// How many have run, of all schedules.
+    /// The number of received ticks of all schedules.
     pub fn len(&self) -> usize {
         self.delays.len()
     }
@@ -53,7 +53,7 @@ impl Ticks {
         self.delays.is_empty()
     }
 
-    /// How long after their instants they were received, the shortest first.
+    /// The delays after their instants, the shortest first.
     pub fn delays(&self) -> Vec<Duration> {
         let mut delays = self.delays.clone();
         delays.sort_unstable();
@@ -65,7 +65,7 @@ impl Ticks {
         self.schedules.values().filter_map(|instants| instants.last_key_value()).map(|(at, _)| *at).max()
     }
 
-    /// How many schedules have run this instant.
+    /// The number of schedules that have run this instant.
     pub fn schedules_at(&self, at: Option<Timestamp>) -> usize {
         self.schedules.values().filter(|instants| at.is_some_and(|at| instants.contains_key(&at))).count()
     }

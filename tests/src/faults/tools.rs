@@ -13,11 +13,11 @@ use tokio::process::{Child, ChildStderr, Command};
 
 use super::Error;
 
-/// How long a program may take for its work.
+/// The time limit of a program.
 const PATIENCE: Duration = Duration::from_secs(30);
 /// How big a disk is that is mistreated: the store's log and what a long run leaves have room in it.
 const DISK_BYTES: u64 = 256 << 20;
-/// How often a busy disk is asked to let go.
+/// The number of attempts to unmount a busy disk.
 const UNMOUNT_TRIES: u32 = 100;
 /// `EXT4_IOC_SHUTDOWN` with `EXT4_GOING_FLAGS_NOLOGFLUSH` (Linux, `fs/ext4/ext4.h`): from that moment nothing reaches
 /// the disk, not even the file system's own journal. Python is what every machine has that can do an ioctl.
@@ -93,11 +93,11 @@ impl Strace {
         Err(failed("strace", said))
     }
 
-    /// Lets go; calls are as they were.
+    /// Detaches; calls are as they were.
     pub(super) async fn detach(mut self) -> Result<(), Error> {
         let pid = self.child.id().and_then(|id| i32::try_from(id).ok()).and_then(Pid::from_raw);
         if let Some(pid) = pid {
-            // On this signal it lets go of everybody; killed, it would leave whom it has stopped.
+            // On this signal it detaches from all processes; killed, it would leave those that it has stopped.
             kill_process(pid, Signal::INT).map_err(std::io::Error::from)?;
         }
         let ended = tokio::time::timeout(PATIENCE, self.child.wait()).await;
@@ -132,7 +132,7 @@ impl Disk {
         self.folder.path().join("image")
     }
 
-    /// Where it is mounted.
+    /// The mount point.
     pub(super) fn path(&self) -> PathBuf {
         self.folder.path().join("mounted")
     }
@@ -152,12 +152,12 @@ impl Disk {
         Ok(())
     }
 
-    /// Cuts the power: what is not on the disk now never will be.
+    /// Cuts the power: all data that is not on the disk yet is lost.
     pub(super) async fn cut_power(&self) -> Result<(), Error> {
         run("python3", &[OsStr::new("-c"), OsStr::new(SHUT_DOWN), self.path().as_os_str()]).await
     }
 
-    /// Switches the machine on again: what was only in its memory is gone.
+    /// Switches the machine on again: the data that was only in its memory is gone.
     pub(super) async fn power_on(&mut self) -> Result<(), Error> {
         let mut last = Ok(());
         for _ in 0..UNMOUNT_TRIES {
@@ -203,7 +203,7 @@ impl Drop for Disk {
     fn drop(&mut self) {
         if self.is_mounted {
             let path: &Path = &self.path();
-            // Lazily: whoever still holds a file there does not keep the folder from going.
+            // Lazily: a file that is still open there does not block the unmount.
             let _ = std::process::Command::new("umount").arg("--lazy").arg(path).status();
         }
     }

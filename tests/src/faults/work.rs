@@ -11,17 +11,17 @@ pub(super) const ASYNC: &str = "work";
 pub(super) const SYNC: &str = "answer";
 /// The name of the automation with a schedule.
 pub(super) const TICKS: &str = "ticks";
-/// How a call is tried again.
+/// The retry settings of a call.
 const RETRY: &str = "retry: {max: 2, delay: 20ms}";
 
 /// The workload of the automations.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Work<'a> {
-    /// Where the effects are.
+    /// The address of the sink of effects.
     pub(super) sink: &'a str,
     /// True if failed calls are retried.
     pub(super) retries: bool,
-    /// How long the pause between the steps of an asynchronous execution is.
+    /// The length of the pause between the steps of an asynchronous execution.
     pub(super) pause: &'a str,
 }
 

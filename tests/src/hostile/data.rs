@@ -30,7 +30,7 @@ const LARGE_HOSTS: usize = 8;
 /// The texts of 20 bytes in a body of 5 MB.
 const TEXTS: usize = 240_000;
 
-/// How much data a run sends.
+/// The amounts of data of a run.
 #[derive(Clone, Copy, Debug)]
 pub struct Amounts {
     /// Binary bodies into a call, and into an answer.

@@ -174,7 +174,7 @@ pub async fn run(bounds: Bounds, sizes: usize, arguments: &[String]) -> Result<F
     Ok(findings)
 }
 
-/// Sends every row alone, and gives the peak of the daemon's memory above that before the request, in bytes, with the size of
+/// Sends every row alone, and returns the peak of the daemon's memory above that before the request, in bytes, with the size of
 /// the body and the name of the row: the largest first.
 ///
 /// # Errors
@@ -284,7 +284,7 @@ fn memory(pid: u32, name: &str) -> io::Result<u64> {
     kib.map(|kib| kib * 1024).ok_or_else(|| io::Error::other(format!("there is no {name} of process {pid}")))
 }
 
-/// Sends one small request after another, and gives the time that each answer took.
+/// Sends one small request after another, and returns the time of each answer.
 async fn observe(client: reqwest::Client, address: String, stop: Arc<AtomicBool>) -> Vec<Duration> {
     let mut times = Vec::new();
     while !stop.load(Ordering::Relaxed) {

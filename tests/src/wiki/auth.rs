@@ -68,10 +68,10 @@ pub(super) fn basic_pair(call: &Call) -> Option<(String, String)> {
 const MAX_TOKENS: usize = 10_000;
 const HOUR: Duration = Duration::from_secs(3_600);
 const DAY: Duration = Duration::from_secs(24 * 3_600);
-/// How long a code is valid, and how long a used refresh token still is.
+/// The time for which a code is valid, and a used refresh token still is.
 const LEEWAY: Duration = Duration::from_secs(600);
 
-/// A code, an access token or a refresh token; the beginning of its text tells the kind.
+/// A code, an access token or a refresh token; its prefix determines the kind.
 #[derive(Debug)]
 struct Token {
     scopes: String,

@@ -14,7 +14,7 @@ const MAX_FAULTS: usize = 1_000;
 /// Before or after the effect of a call.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum When {
-    /// The wiki never hears of the call.
+    /// The wiki does not receive the call.
     Before,
     /// The call has had its effect.
     After,
@@ -28,7 +28,7 @@ pub struct Fault {
     /// The path, where `*` stands for any run of characters; empty for any. On the gateway it is matched with and without
     /// `/ex/wiki/{cloudId}` in front.
     pub path: String,
-    /// How many calls are hit; 0 counts as 1.
+    /// The number of affected calls; 0 counts as 1.
     pub times: u32,
     /// Holds the call until it is released.
     pub hold: Option<When>,
@@ -36,7 +36,7 @@ pub struct Fault {
     pub reset: Option<When>,
     /// Answers with this status, and the call has no effect.
     pub status: Option<u16>,
-    /// The body that goes with `status`: a string as it is, any other value as JSON. By default an error in the shape of
+    /// The body sent with `status`: a string as it is, any other value as JSON. By default an error in the shape of
     /// the v2 API.
     pub body: Option<Value>,
     /// The media type of `body`.
@@ -162,7 +162,7 @@ impl Script {
     }
 }
 
-/// Tells if a text matches a pattern, in which `*` stands for any run of characters.
+/// True if a text matches a pattern, in which `*` stands for any run of characters.
 pub(super) fn matches_pattern(pattern: &str, text: &str) -> bool {
     match pattern.split_once('*') {
         None => pattern == text,

@@ -14,7 +14,7 @@ const MAX_LIMIT: usize = 250;
 /// The page of a list without `limit`.
 pub(super) const DEFAULT_LIMIT: usize = 25;
 
-/// The values that a filter takes: at most so many ids or texts, one text, one text that no value of an entry may equal, or
+/// The values that a filter takes: at most this many ids or texts, one text, one text that no value of an entry may equal, or
 /// words of a closed set.
 enum Accepts {
     Ids(usize),

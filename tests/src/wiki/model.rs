@@ -115,7 +115,7 @@ pub(super) struct Revision {
     pub(super) body: Body,
 }
 
-/// A content property. The value is the text that was sent, so that it comes back digit by digit.
+/// A content property. The value is the received text, so that it is returned digit by digit.
 #[derive(Clone, Debug, Serialize)]
 pub(super) struct Property {
     #[serde(serialize_with = "super::views::as_text")]
@@ -200,7 +200,7 @@ impl State {
         Version { number, message, minor_edit: false, author_id: ACCOUNT_ID, created_at }
     }
 
-    /// Adds content of which a revision is published, or saved as a draft.
+    /// Adds content with a published revision, or one saved as a draft.
     pub(super) fn insert(&mut self, content: Content, revision: Revision) -> u64 {
         let (id, created_at) = (self.take_id(), revision.version.created_at);
         let space = if content.kind == Kind::Space { id } else { content.space };

@@ -79,7 +79,7 @@ async fn connection(stream: TcpStream, shared: Arc<Shared>) {
     // An error is a fault of the script, or the client has gone.
     let _ = (&mut connection).await;
     if reset.load(Ordering::Acquire) {
-        // Closing then drops what is unsent and sends a reset.
+        // Closing then drops the unsent bytes and sends a reset.
         let _ = connection.into_parts().io.into_inner().set_zero_linger();
     }
 }
@@ -182,12 +182,12 @@ fn write(reply: Reply, truncate: bool) -> Response<BoxBody<Bytes, Broken>> {
     let whole = body.len();
     let body = if truncate {
         let half = stream::once(std::future::ready(Ok(Frame::data(body.slice(..whole / 2)))));
-        // A turn of waiting lets the half go out before the connection ends.
+        // A yield lets the half go out before the connection ends.
         let cut = stream::once(async {
             tokio::task::yield_now().await;
             Err(Broken)
         });
-        // The length of the whole tells the client that something is missing.
+        // From the length of the whole the client detects the missing part.
         headers.insert("content-length", whole.into());
         BodyExt::boxed(StreamBody::new(half.chain(cut)))
     } else {

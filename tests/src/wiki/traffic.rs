@@ -104,7 +104,7 @@ impl RateLimit {
 struct Count {
     ends_at: Moment,
     used: u32,
-    /// The announced wait, once a call was refused. Until `ends_at` every further call starts it anew.
+    /// The announced wait, once a call was refused. Until `ends_at` every further call restarts it.
     refused: Option<Duration>,
 }
 
@@ -115,7 +115,7 @@ pub(super) struct Limits {
     counts: HashMap<String, Count>,
 }
 
-/// The headers that tell the budget left after a call, and whether the call is over it.
+/// The headers with the budget left after a call, and whether the call is over it.
 pub(super) type Budget = (Vec<(&'static str, String)>, bool);
 
 impl Limits {

@@ -28,7 +28,7 @@ struct Single {
     included: BTreeMap<&'static str, Included>,
 }
 
-/// The beginning of a list inside of content, and where the rest is.
+/// The beginning of a list inside of content, and the link to the rest.
 #[derive(Serialize)]
 struct Included {
     results: Vec<Box<RawValue>>,

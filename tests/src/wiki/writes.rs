@@ -80,7 +80,7 @@ impl State {
     pub(super) fn create_page(&mut self, call: &Call) -> Result<Reply, ApiError> {
         // The real service keeps embedded pages in another store.
         call.query.flag("embedded", false)?;
-        // With one user there is nobody to hide a private page from.
+        // With one user there is no other to hide a private page from.
         call.query.flag("private", false)?;
         let root_level = call.query.flag("root-level", false)?;
         let input = self.page_input(call)?;

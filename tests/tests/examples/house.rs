@@ -1,4 +1,4 @@
-//! One example in force, with everything around it: engine, store, listeners, clock and wiki, all in this process.
+//! A running example with its engine, store, listeners, clock and wiki, all in this process.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -16,12 +16,12 @@ use tests::wiki::{DEMO_EMAIL, DEMO_TOKEN, Running, Simulator};
 use tokio::sync::broadcast::Receiver;
 use value::Map;
 
-/// How long to wait for something that a test expects.
+/// The longest wait for something that a test expects.
 const PATIENCE: Duration = Duration::from_secs(30);
-/// Where the examples look for the wiki.
+/// The expression for the wiki's host in the examples.
 const WIKI_HOST: &str = "${{ env.WIKI_HOST | default('http://127.0.0.1:7099') }}";
 
-/// A running house.
+/// A daemon with one example and a wiki.
 pub(crate) struct House {
     pub(crate) wiki: Running,
     pub(crate) clock: ManualClock,
@@ -29,11 +29,11 @@ pub(crate) struct House {
     server: Server,
     http: reqwest::Client,
     id: AutomationId,
-    /// Last, so that the folder goes when nobody uses it any more.
+    /// Last, so that the folder is deleted after everything that uses it.
     project: Project,
 }
 
-/// An answer that has been read whole.
+/// A response that has been read completely.
 #[derive(Debug)]
 pub(crate) struct Answer {
     pub(crate) status: u16,
@@ -52,7 +52,7 @@ impl Answer {
 }
 
 impl House {
-    /// The example `name` of the repository in force, on a clock that stands at 2026-01-15T09:00:00Z.
+    /// Runs the example `name` of the repository, with a clock at 2026-01-15T09:00:00Z.
     pub(crate) async fn with(name: &str) -> Self {
         connector::install_crypto();
         let wiki = Simulator::builder().demo().start().await.unwrap();
@@ -60,7 +60,7 @@ impl House {
         project.secret("wikiToken", DEMO_TOKEN).unwrap();
         for file in ["connections/mainWiki.yaml".to_owned(), format!("automations/{name}.yaml")] {
             let text = std::fs::read_to_string(repository().join(&file)).unwrap();
-            // The tests of one process cannot each have variables of their own.
+            // The tests of one process share their environment variables.
             project.write(&file, &text.replace(WIKI_HOST, wiki.base_url())).unwrap();
         }
         let local = "127.0.0.1:0".parse().unwrap();
@@ -83,7 +83,7 @@ impl House {
         Self { wiki, clock, engine, server, http, id, project }
     }
 
-    /// The example's live address.
+    /// Returns the example's live address.
     pub(crate) fn url(&self) -> String {
         let catalog = self.engine.catalog();
         let base = format!("http://{}", self.server.hooks_addr());
@@ -95,27 +95,27 @@ impl House {
         self.send(self.http.post(self.url()).json(&body)).await
     }
 
-    /// Asks for what follows the token in the example's live address.
+    /// Sends a GET request to the example's live address with `tail` after the token.
     pub(crate) async fn get(&self, tail: &str) -> Answer {
         self.send(self.http.get(self.url() + tail)).await
     }
 
-    /// Sends bytes of a type to what follows the token in the example's live address.
+    /// Posts bytes with a content type to the example's live address with `tail` after the token.
     pub(crate) async fn post_bytes(&self, tail: &str, content_type: &str, bytes: &'static [u8]) -> Answer {
         self.send(self.http.post(self.url() + tail).header("content-type", content_type).body(bytes)).await
     }
 
-    /// The resource at an address.
+    /// Sends a GET request to a URL.
     pub(crate) async fn open(&self, url: &str) -> Answer {
         self.send(self.http.get(url)).await
     }
 
-    /// Sends a form of a page to its address, and follows to where that leads.
+    /// Posts a form to its URL and follows the redirect.
     pub(crate) async fn fill_in(&self, url: &str, fields: &[(&str, &str)]) -> Answer {
         self.send(self.http.post(url).form(fields)).await
     }
 
-    /// The execution that was started last.
+    /// Returns the execution that was started last.
     pub(crate) async fn newest(&self) -> String {
         let page = store::Page { before: None, limit: 1 };
         let rows = self.engine.store().executions(&store::ExecutionFilter::default(), page).await.unwrap();
@@ -138,7 +138,7 @@ impl House {
         self.engine.ingress().start(&self.id, Start { payload, origin: Origin::Manual }).await.unwrap()
     }
 
-    /// The end of an execution.
+    /// Waits for the outcome of an execution.
     pub(crate) async fn end(&self, id: ExecutionId) -> Outcome {
         tokio::time::timeout(PATIENCE, self.engine.admission().wait(id))
             .await
@@ -146,17 +146,17 @@ impl House {
             .unwrap()
     }
 
-    /// Runs the example by hand to its end, which must be a good one, and gives its result.
+    /// Runs the example by hand, asserts its success, and returns its result.
     pub(crate) async fn run(&self, inputs: Value) -> Value {
         succeeded(self.end(self.start(inputs).await).await)
     }
 
-    /// The end of the execution that an asynchronous answer names.
+    /// Waits for the success of an execution and returns its result.
     pub(crate) async fn result_of(&self, execution: &str) -> Value {
         succeeded(self.end(execution.parse().unwrap()).await)
     }
 
-    /// Moves the clock to this instant, once the engine waits for it, and gives the execution that begins then.
+    /// Advances the clock to this instant once the engine waits for it, and returns the execution that starts then.
     pub(crate) async fn tick_at(&self, instant: &str) -> ExecutionId {
         let at: Timestamp = instant.parse().unwrap();
         let mut notices = self.engine.subscribe();
@@ -164,7 +164,7 @@ impl House {
         tokio::time::timeout(PATIENCE, next_execution(&mut notices)).await.expect("an execution begins")
     }
 
-    /// Moves the clock to this instant, once somebody sleeps until then.
+    /// Advances the clock to this instant once a task sleeps until then.
     pub(crate) async fn advance_to(&self, at: Timestamp) {
         use engine::Clock as _;
         tokio::time::timeout(PATIENCE, self.clock.somebody_sleeps_until(at))
@@ -173,27 +173,27 @@ impl House {
         self.clock.advance(Duration::try_from(at.duration_since(self.clock.now())).unwrap());
     }
 
-    /// The lines that an execution logged.
+    /// Returns the log lines of an execution.
     pub(crate) async fn log(&self, id: ExecutionId) -> Vec<String> {
         let lines = self.engine.store().logs(id, 0, 100).await.unwrap();
         lines.into_iter().map(|line| line.message).collect()
     }
 
-    /// The wiki's own response to a GET, such as `/pages/4300000005?body-format=storage`.
+    /// Returns the wiki's response to a GET, such as `/pages/4300000005?body-format=storage`.
     pub(crate) async fn in_wiki(&self, path: &str) -> Value {
         let url = format!("{}/wiki/api/v2{path}", self.wiki.base_url());
         let request = self.http.get(url).basic_auth(DEMO_EMAIL, Some(DEMO_TOKEN));
         self.send(request).await.json()
     }
 
-    /// The pages in the wiki with this title.
+    /// Returns the pages of the wiki with this title.
     pub(crate) async fn pages_titled(&self, title: &str) -> Vec<Value> {
         let title = title.replace(' ', "%20").replace(':', "%3A");
         let found = self.in_wiki(&format!("/pages?title={title}&body-format=storage")).await;
         found["results"].as_array().unwrap().clone()
     }
 
-    /// The titles of the current pages of a space, sorted.
+    /// Returns the titles of the current pages of a space, sorted.
     pub(crate) async fn titles_in(&self, space: u64) -> Vec<String> {
         let found = self.in_wiki(&format!("/spaces/{space}/pages?status=current&limit=250&sort=title")).await;
         let pages = found["results"].as_array().unwrap();

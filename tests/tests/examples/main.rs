@@ -1,6 +1,6 @@
 //! The examples in `automations/`, each run as it is shipped, against the wiki simulator.
 //!
-//! The tests of an example stand in a module of its file's name, or in the file `<name>.test.yaml` beside it, which
+//! The tests of an example are in a module of its file's name, or in the file `<name>.test.yaml` beside it, which
 //! `cogwork test` runs; an example without either fails [`every_example_has_a_test`].
 
 #![expect(clippy::disallowed_methods, reason = "the suite is a client of the product, not a part of it")]
@@ -20,7 +20,7 @@ use tests::daemon::binary;
 use tests::project::repository;
 use text::Severity;
 
-/// The names of the files in `automations/`, without their ending.
+/// Returns the names of the files in `automations/`, without their extension.
 fn examples() -> Vec<String> {
     let files = std::fs::read_dir(repository().join("automations")).unwrap();
     let names = files.map(|file| file.unwrap().file_name().into_string().unwrap());

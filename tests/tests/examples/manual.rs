@@ -46,7 +46,7 @@ mod label_pages {
     use super::*;
 
     #[tokio::test]
-    async fn makes_the_property_first_and_updates_it_then() {
+    async fn creates_the_property_and_then_updates_it() {
         let house = House::with("label-pages").await;
         let first = house.run(json!({"state": "approved"})).await;
         let second = house.run(json!({})).await;
@@ -62,7 +62,7 @@ mod label_pages {
     }
 
     #[tokio::test]
-    async fn notes_a_page_that_cannot_be_labelled_and_goes_on() {
+    async fn logs_a_page_that_cannot_be_labelled_and_continues() {
         let house = House::with("label-pages").await;
         house.wiki.fault(Fault::on("POST", "*/properties").status(403)).unwrap();
         let id = house.start(json!({})).await;
@@ -92,7 +92,7 @@ mod graphql_spaces {
     }
 
     #[tokio::test]
-    async fn fails_with_the_keys_there_are() {
+    async fn fails_with_the_available_keys() {
         let house = House::with("graphql-spaces").await;
         let id = house.start(json!({"key": "NOPE"})).await;
         let Outcome::Failed { error } = house.end(id).await else { panic!("there is no such space") };
@@ -107,7 +107,7 @@ mod http_with_retry {
     use super::*;
 
     #[tokio::test]
-    async fn asks_again_after_growing_waits() {
+    async fn retries_with_exponential_backoff() {
         let house = House::with("http-with-retry").await;
         house.wiki.fault(Fault::on("GET", "/_edge/tenant_info").status(503).times(2)).unwrap();
         let id = house.start(json!({})).await;
@@ -119,7 +119,7 @@ mod http_with_retry {
     }
 
     #[tokio::test]
-    async fn goes_on_without_the_service_in_the_end() {
+    async fn continues_without_the_service_after_the_last_retry() {
         let house = House::with("http-with-retry").await;
         house.wiki.fault(Fault::on("GET", "/_edge/tenant_info").status(500).always()).unwrap();
         let id = house.start(json!({})).await;
@@ -143,11 +143,11 @@ mod release_notes {
     use tests::wiki::When;
 
     #[tokio::test]
-    async fn writes_what_it_read_side_by_side() {
+    async fn writes_the_results_of_parallel_reads() {
         let house = House::with("release-notes").await;
         house.wiki.fault(Fault::on("GET", "*").hold(When::Before).times(3)).unwrap();
         let id = house.start(json!({"version": "1.4.0"})).await;
-        // All three reads are under way before any has been answered.
+        // All three reads are in flight before any is answered.
         house.wiki.wait_for_held(3).await.unwrap();
         house.wiki.release();
         let Outcome::Succeeded { result } = house.end(id).await else { panic!("the page is made") };

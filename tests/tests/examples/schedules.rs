@@ -1,4 +1,4 @@
-//! Examples that the clock starts.
+//! Examples with a schedule.
 
 use serde_json::json;
 use tests::wiki::{DEMO_SPACE_ID, Fault};
@@ -11,7 +11,7 @@ mod heartbeat {
     use super::*;
 
     #[tokio::test]
-    async fn beats_every_minute() {
+    async fn logs_every_minute() {
         let house = House::with("heartbeat").await;
         for instant in ["2026-01-15T09:01:00Z", "2026-01-15T09:02:00Z"] {
             let id = house.tick_at(instant).await;
@@ -35,7 +35,7 @@ mod nightly_report {
     use super::*;
 
     #[tokio::test]
-    async fn makes_the_page_of_the_night_at_half_past_two_in_berlin() {
+    async fn creates_the_nightly_page_at_half_past_two_in_berlin() {
         let house = House::with("nightly-report").await;
         let id = house.tick_at("2026-01-16T01:30:00Z").await;
         house.end(id).await;
@@ -61,7 +61,7 @@ mod nightly_report {
     }
 
     #[tokio::test]
-    async fn says_in_its_log_why_there_is_no_report() {
+    async fn logs_why_there_is_no_report() {
         let house = House::with("nightly-report").await;
         house.wiki.fault(Fault::on("POST", "*/pages").status(403)).unwrap();
         let id = house.start(json!({})).await;
@@ -85,7 +85,7 @@ mod trash_cleanup {
             let seed = PageSeed::new(DEMO_SPACE_ID, title).status(Status::Trashed);
             house.wiki.seed(|state| state.add_page(seed)).unwrap();
         }
-        // One of them cannot be purged: the others are all the same.
+        // One of them cannot be purged, and the others still are.
         house.wiki.fault(Fault::on("DELETE", "*").status(500)).unwrap();
         let id = house.tick_at("2026-01-18T02:15:00Z").await;
         let result = house.result_of(&id.to_string()).await;

@@ -1,4 +1,4 @@
-//! Examples that a request starts.
+//! Examples with a webhook.
 
 use serde_json::json;
 use tests::wiki::{ARCH_SPACE_ID, DEMO_PAGE_ID, DEMO_SPACE_ID, Fault};
@@ -11,7 +11,7 @@ mod page_from_webhook {
     use super::*;
 
     #[tokio::test]
-    async fn makes_the_page_and_answers_with_its_id() {
+    async fn creates_the_page_and_responds_with_its_id() {
         let house = House::with("page-from-webhook").await;
         let answer = house.post(json!({"orderId": "17", "quantity": 2})).await;
         assert_eq!(answer.status, 201, "{}", answer.text);
@@ -24,7 +24,7 @@ mod page_from_webhook {
     }
 
     #[tokio::test]
-    async fn refuses_an_order_without_a_quantity_and_asks_the_wiki_nothing() {
+    async fn refuses_an_order_without_a_quantity_and_sends_the_wiki_nothing() {
         let house = House::with("page-from-webhook").await;
         for body in [json!({"orderId": "17", "quantity": 0}), json!({"orderId": "17"})] {
             let answer = house.post(body).await;
@@ -35,7 +35,7 @@ mod page_from_webhook {
     }
 
     #[tokio::test]
-    async fn passes_on_why_the_wiki_refused() {
+    async fn returns_the_error_of_the_wiki() {
         let house = House::with("page-from-webhook").await;
         assert_eq!(house.post(json!({"orderId": "18", "quantity": 1})).await.status, 201);
         let again = house.post(json!({"orderId": "18", "quantity": 1})).await;
@@ -52,7 +52,7 @@ mod approval {
     use super::*;
 
     #[tokio::test]
-    async fn asks_at_the_address_that_the_caller_gets() {
+    async fn gives_the_caller_the_url_of_the_approval_page() {
         let house = House::with("approval").await;
         let answer = house.post(json!({"what": "A new printer", "amount": 1200})).await;
         assert_eq!(answer.status, 202, "{}", answer.text);
@@ -74,7 +74,7 @@ mod page_from_webhook_async {
     use super::*;
 
     #[tokio::test]
-    async fn answers_with_the_execution_and_makes_the_page_afterwards() {
+    async fn responds_with_the_execution_id_and_creates_the_page_afterwards() {
         let house = House::with("page-from-webhook-async").await;
         let answer = house.post(json!({"title": "Hello", "text": "a < b & c"})).await;
         assert_eq!(answer.status, 200);
@@ -87,7 +87,7 @@ mod page_from_webhook_async {
     }
 
     #[tokio::test]
-    async fn asks_a_wiki_that_is_down_again() {
+    async fn retries_a_wiki_that_is_down() {
         let house = House::with("page-from-webhook-async").await;
         house.wiki.fault(Fault::on("POST", "*/pages").status(503)).unwrap();
         let answer = house.post(json!({"title": "Later", "text": "x"})).await.json();
@@ -107,7 +107,7 @@ mod order_intake {
     use super::*;
 
     #[tokio::test]
-    async fn answers_the_same_to_everyone_and_keeps_the_order_at_a_page() {
+    async fn gives_a_static_response_and_stores_the_order_in_a_page_property() {
         let house = House::with("order-intake").await;
         let order = json!({"orderId": "42", "items": [{"sku": "cog", "quantity": 3}, {"sku": "belt", "quantity": 2}]});
         let answer = house.post(order.clone()).await;
@@ -123,7 +123,7 @@ mod order_intake {
     }
 
     #[tokio::test]
-    async fn starts_nothing_for_what_is_no_order() {
+    async fn starts_nothing_without_an_order() {
         let house = House::with("order-intake").await;
         for body in [json!({"hello": "world"}), json!(null)] {
             assert_eq!(house.post(body).await.json(), json!({"filtered": true}));
@@ -153,7 +153,7 @@ mod split_path {
     }
 
     #[tokio::test]
-    async fn refuses_other_paths_and_tells_of_unknown_pages() {
+    async fn returns_404_for_other_paths_and_an_error_for_unknown_pages() {
         let house = House::with("split-path").await;
         for path in ["", "/", "/pages", "/spaces/1", "/pages/1/2"] {
             let answer = house.get(path).await;
@@ -171,7 +171,7 @@ mod space_overview {
     use super::*;
 
     #[tokio::test]
-    async fn answers_with_what_it_asked_side_by_side() {
+    async fn responds_with_the_results_of_parallel_requests() {
         let house = House::with("space-overview").await;
         let body = house.get("").await.json();
         assert_eq!((&body["key"], &body["name"]), (&json!("DEMO"), &json!("Demo")));
@@ -189,7 +189,7 @@ mod raw_upload {
     use super::*;
 
     #[tokio::test]
-    async fn uploads_the_exact_bytes_under_the_name_asked_for() {
+    async fn uploads_the_exact_bytes_under_the_requested_name() {
         let house = House::with("raw-upload").await;
         let answer = house.post_bytes("?name=picture.png", "image/png", b"\x89PNG\r\n\x00\xff").await;
         assert_eq!(answer.status, 201, "{}", answer.text);
@@ -203,7 +203,7 @@ mod raw_upload {
     }
 
     #[tokio::test]
-    async fn makes_a_new_version_of_a_file_that_is_there_and_tries_again() {
+    async fn creates_a_new_version_of_an_existing_file_and_retries() {
         let house = House::with("raw-upload").await;
         house.wiki.fault(Fault::on("PUT", "*/child/attachment").status(502)).unwrap();
         let first = house.post_bytes("", "text/plain", b"one").await.json();

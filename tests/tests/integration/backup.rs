@@ -1,4 +1,4 @@
-//! A backup of a daemon under load, and a daemon that goes on with it.
+//! A backup of a daemon under load, and a second daemon that runs on it.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -15,12 +15,12 @@ const ORDER: (&str, &str) = (
     "trigger: {webhook: {verify: none}}\nsteps:\n  - set: {got: \"${{ trigger.results.body.data.text }}\"}\n",
 );
 
-/// The text of the numbered order; every third is too large for the store's own file.
+/// Returns the text of the numbered order; every third is stored as a blob.
 fn text(number: usize) -> String {
     format!("{number} ").repeat(if number.is_multiple_of(3) { 60_000 } else { 20 })
 }
 
-/// The number of an order whose payload is there, whole.
+/// Asserts that an order has its complete payload, and returns its number.
 fn whole(execution: &Value) -> usize {
     let body = &execution["payload"]["body"];
     let found: Value = match body["data"].as_str() {
@@ -34,7 +34,7 @@ fn whole(execution: &Value) -> usize {
 }
 
 #[tokio::test]
-async fn a_daemon_goes_on_with_a_backup_of_one_under_load_and_misses_nothing() {
+async fn a_backup_taken_under_load_is_complete_and_can_be_served() {
     let mut site = Site::serving(&[ORDER]).await;
     let url = site.url("order").await;
     let (accepted, done) = (Arc::new(Mutex::new(Vec::new())), Arc::new(AtomicBool::new(false)));
@@ -77,7 +77,10 @@ async fn a_daemon_goes_on_with_a_backup_of_one_under_load_and_misses_nothing() {
     assert!(made["blobs"].as_u64().unwrap() >= 20, "{made}");
     let again = site.cogwork(&["backup", "copy"]).await;
     assert!(!again.status.success());
-    assert!(String::from_utf8_lossy(&again.stderr).contains("exists already"), "never over another");
+    assert!(
+        String::from_utf8_lossy(&again.stderr).contains("exists already"),
+        "a backup never overwrites another"
+    );
 
     let mut other = Site::new(&[ORDER]);
     std::fs::rename(site.project.path().join("copy"), other.project.data_dir()).unwrap();

@@ -1,5 +1,5 @@
-//! Canaries in the answers of every route with every scope, in the output of commands and in all files that are written: secrets of the
-//! project, of the daemon itself, credentials in payloads, and resume addresses, in every encoding.
+//! Searches the responses of all routes in all scopes, the output of commands and all written files for canaries: secrets of the
+//! project and of the daemon, credentials in payloads, and resume URLs, in every encoding.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -14,10 +14,10 @@ use crate::site::{Site, send};
 
 const SCOPES: [&str; 6] = ["metrics", "read", "run", "write", "secrets", "admin"];
 
-/// The key that encrypts stored secrets: 32 bytes with the mark of canaries.
+/// The key that encrypts stored secrets: 32 bytes with the marker of canaries.
 const KEY: &[u8; 32] = b"canary-4471-master-key-of-a-test";
 
-/// Puts the resume address wherever an author can put it, and waits.
+/// Puts the resume URL wherever an author can, and waits.
 const WAITS: &str = r#"
 trigger: {webhook: {verify: none}}
 steps:
@@ -30,10 +30,10 @@ steps:
     timeout: 1h
 "#;
 
-/// The longest time for a part of an answer.
+/// The longest wait for a chunk of a response.
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// Copies a secret of several lines in the ways of forms, mails and errors.
+/// Copies a multi-line secret as forms, mails and errors do.
 const LINES: &str = r#"
 trigger: {manual: {}}
 configVars:
@@ -44,26 +44,26 @@ steps:
   - {id: line, fail: "bad line: ${{ (configVars.pem | replace('\n', '|')) }}"}
 "#;
 
-/// Reads what belongs to the daemon.
+/// Reads variables of the daemon.
 const THIEF: &str = r#"
 trigger: {manual: {}}
 configVars: {key: "${{ env.COGWORK_MASTER_KEY }}", headers: "${{ env.OTEL_EXPORTER_OTLP_HEADERS }}", secret: "${{ env.COGWORK_SECRET_OTHER }}"}
 steps: [{set: {key: "${{ configVars.key }}"}}]
 "#;
 
-/// Reads it by a name that is not written out.
+/// Reads variables of the daemon by a computed name.
 const SLY_THIEF: &str = r#"
 trigger: {manual: {}}
 configVars: {all: "${{ env | default('none') }}", key: "${{ env['COGWORK_' ~ 'MASTER_KEY'] | default('none') }}"}
 steps: [{set: {all: "${{ configVars.all }}", key: "${{ configVars.key }}"}}]
 "#;
 
-/// A site with everything that could get out, and what must not.
+/// A site with all kinds of secrets, and the texts that must not leak.
 struct Canaries {
     site: Site,
     /// A token for each scope.
     tokens: BTreeMap<&'static str, String>,
-    /// The execution that waits, and the token of its resume address in every encoding.
+    /// The waiting execution, and the token of its resume URL in every encoding.
     waiting: String,
     resume: Vec<String>,
     /// The executions that have ended.
@@ -108,13 +108,13 @@ impl Canaries {
         Self { site, tokens, waiting, resume, ended: Vec::new() }
     }
 
-    /// A request with the token of a scope.
+    /// Builds a request with the token of a scope.
     fn request(&self, scope: &str, method: &Method, path: &str) -> RequestBuilder {
         let url = format!("{}{path}", self.site.daemon().admin_url());
         self.site.request(method.clone(), &url).bearer_auth(&self.tokens[scope])
     }
 
-    /// Sends a request with a scope, and searches the answer for what the scope must not see.
+    /// Sends a request with a scope, and searches the response for texts that the scope must not see.
     async fn ask(&self, scope: &str, method: &Method, path: &str, body: Option<&Value>) -> (u16, String) {
         let mut request = self.request(scope, method, path);
         if let Some(body) = body {
@@ -124,7 +124,7 @@ impl Canaries {
         let (status, head) = (answer.status().as_u16(), format!("{:?}", answer.headers()));
         let is_stream = head.contains("text/event-stream");
         if is_stream && path.starts_with("/api/v1/events") {
-            // This stream has nothing stored.
+            // This stream sends no stored events.
             self.site.run("sly").await;
         }
         let mut bytes = Vec::new();
@@ -152,7 +152,7 @@ impl Canaries {
         (status, text)
     }
 
-    /// The paths and bodies by which an operation is tried.
+    /// Returns the paths and bodies with which an operation is tried.
     fn tries(&self, method: &Method, path: &str) -> Vec<(String, Option<Value>)> {
         let execution = path.starts_with("/api/v1/executions/{id}");
         let ids: Vec<&str> = match execution {
@@ -221,7 +221,7 @@ impl Canaries {
     }
 }
 
-/// Texts of which the last message that a stream sends at once has one. Some streams do not end by themselves.
+/// Returns texts that mark the last immediate message of a stream, since some streams do not end.
 fn last_of_stream(path: &str) -> &'static [&'static str] {
     if path.starts_with("/api/v1/executions/") {
         &["\"event\":\"waiting\"", "event: end"]
@@ -230,7 +230,7 @@ fn last_of_stream(path: &str) -> &'static [&'static str] {
     }
 }
 
-/// A start with credentials in its payload.
+/// Builds the body of a start with credentials in its payload.
 fn credentials(name: &str) -> Value {
     let secret = canary::secret(name);
     json!({"payload": {
@@ -276,7 +276,7 @@ fn base64(bytes: &[u8]) -> String {
     base64::engine::general_purpose::STANDARD.encode(bytes)
 }
 
-/// Each operation of the API: reads first, and operations that end what others read last.
+/// Returns all operations of the API: reads first, and those that end or delete something last.
 fn operations() -> Vec<(Method, String)> {
     let api: Value = serde_json::from_str(&server::openapi()).unwrap();
     let mut operations = Vec::new();
@@ -293,7 +293,7 @@ fn operations() -> Vec<(Method, String)> {
     operations
 }
 
-/// Links to what must not be read, in every folder of the project.
+/// Creates links to private files in each folder of the project.
 fn link(site: &Site) {
     let link = |target: &str, path: &str| {
         let path = site.project.path().join(path);
@@ -310,7 +310,7 @@ fn link(site: &Site) {
 }
 
 #[tokio::test]
-async fn no_route_with_any_scope_no_command_and_no_file_shows_what_must_not_be_seen() {
+async fn no_route_command_or_file_shows_a_secret_in_any_scope() {
     let recorder = Recorder::start().await.unwrap();
     let mut canaries = Canaries::new(&recorder).await;
     link(&canaries.site);
@@ -330,7 +330,7 @@ async fn no_route_with_any_scope_no_command_and_no_file_shows_what_must_not_be_s
 
     let mut shown = 0;
     for (method, path) in operations() {
-        // The credentials of the test must stay.
+        // The test needs its session.
         if path.ends_with("/session") && method == Method::DELETE {
             continue;
         }
@@ -348,12 +348,12 @@ async fn no_route_with_any_scope_no_command_and_no_file_shows_what_must_not_be_s
     let begin: String = canaries.resume[0].chars().take(20).collect();
     let (_, found) = canaries.ask("read", &read, &format!("/api/v1/executions?text={begin}"), None).await;
     let found: Value = serde_json::from_str(&found).unwrap();
-    assert_eq!(found["executions"], json!([]), "a search tells a resume address letter by letter");
+    assert_eq!(found["executions"], json!([]), "a search must not reveal a resume URL by its prefix");
 
     commands_and_files(&mut canaries).await;
 }
 
-/// Searches what commands print and what is written to files.
+/// Searches the output of commands and the written files.
 async fn commands_and_files(canaries: &mut Canaries) {
     let site = &canaries.site;
     let execution = canaries.ended[0].clone();
@@ -382,7 +382,7 @@ async fn commands_and_files(canaries: &mut Canaries) {
     ] {
         site.cogwork(arguments).await;
     }
-    // Every command, with arguments of another kind than it expects, and with each form of output.
+    // Every command, also with unexpected arguments, in each output format.
     let program = tests::daemon::binary("cogwork").unwrap();
     let help = |words: &[String]| {
         let output = std::process::Command::new(&program).args(words).output().unwrap();
@@ -394,7 +394,7 @@ async fn commands_and_files(canaries: &mut Canaries) {
         let command: Vec<&str> =
             command.iter().map(|word| if word == "hello" { "waits" } else { word.as_str() }).collect();
         for more in [&[][..], &["--json"]] {
-            // Some follow what happens without an end.
+            // Some commands follow events and never end.
             let asked = [&command[..], more].concat();
             let _ = tokio::time::timeout(PATIENCE / 6, site.cogwork(&asked)).await;
         }

@@ -1,6 +1,6 @@
-//! Canaries: a secret of its own in every place that takes a credential, in executions, polls, subscriptions and captures
-//! that copy and fail in every way there is. None of them is found in anything that the daemon wrote or said: every answer is
-//! searched as it comes, and what the daemon leaves behind when it ends.
+//! Canaries: each place that takes a credential gets its own secret, in executions, polls, subscriptions and captures
+//! that copy it and fail in all possible ways. All responses and everything that the daemon leaves on disk are searched
+//! for them.
 
 use pretty_assertions::assert_eq;
 use reqwest::Method;
@@ -14,7 +14,7 @@ use tests::wiki::{DEMO_CLIENT_ID, DEMO_CLIENT_SECRET, DEMO_EMAIL, DEMO_TOKEN, Si
 
 use crate::site::{Site, send};
 
-/// Calls everything, copies what can be copied, and fails.
+/// Makes all kinds of calls, copies the secret in all possible ways, and fails.
 const BUSY: &str = r#"
 trigger: {webhook: {verify: {preset: sharedToken, secret: "${{ secrets.hook }}"}}}
 configVars:
@@ -44,26 +44,26 @@ steps:
 const CHILD: &str =
     "trigger: {manual: {}}\ninputs: {text: {type: text}}\nsteps: [{set: {got: \"${{ inputs.text }}\"}}]\n";
 
-/// Finds its own credential in the answer.
+/// Polls a server that echoes the credential.
 const POLLS: &str = r#"
 trigger: {poll: {action: http.request, connection: bearer, with: {url: "RECORDER/echo/poll", method: GET}, every: 1h, start: all, id: "${{ item.headers.authorization }}", items: "${{ result.body.results }}"}}
 steps: [{set: {got: "${{ trigger.results }}"}}]
 "#;
 
-/// Fails with a secret in its address.
+/// A poll that fails with a secret in its URL.
 const POLL_FAILS: &str = r#"
 trigger: {poll: {action: http.request, with: {url: "http://127.0.0.1:1/?key=${{ configVars.key }}", method: GET}, every: 1h}}
 configVars: {key: {value: "${{ secrets.config }}", secret: true}}
 steps: []
 "#;
 
-/// Would keep a secret for the next time.
+/// A poll whose cursor contains a secret.
 const POLL_KEEPS: &str = r#"
 trigger: {poll: {action: http.request, connection: bearer, with: {url: "RECORDER/echo/cursor", method: GET}, every: 1h, items: "${{ result.body.results }}", cursor: "${{ result.body.results[0].headers.authorization }}"}}
 steps: []
 "#;
 
-/// Tells another application a secret that would have to be stored to take the subscription back.
+/// An event input with a secret, which would have to be stored to delete the subscription.
 const EVENT: &str = r#"
 trigger: {event: github.push, connection: hub, with: {owner: acme, repo: "${{ configVars.key }}"}}
 configVars: {key: {value: "${{ secrets.config }}", secret: true}}
@@ -115,11 +115,11 @@ fn connect(project: &Project, recorder: &Recorder, wiki: &tests::wiki::Running, 
     }
 }
 
-/// Everything that a secret could get out by, in force.
+/// Starts a site with everything through which a secret could leak.
 async fn site(recorder: &Recorder, wiki: &tests::wiki::Running, github: &GitHub) -> Site {
     let project = Project::new().unwrap();
     connect(&project, recorder, wiki, github);
-    // One action may show its credentials to whoever debugs it, unless this says otherwise.
+    // One action may show its credentials in debug mode unless this setting forbids it.
     project.write("cogwork.yaml", "allowCredentialDebug: false\n").unwrap();
     for (name, yaml) in [
         ("busy", BUSY),
@@ -140,7 +140,7 @@ async fn site(recorder: &Recorder, wiki: &tests::wiki::Running, github: &GitHub)
 }
 
 #[tokio::test]
-async fn no_credential_is_in_the_store_its_log_the_daemons_log_or_an_answer() {
+async fn no_credential_is_in_the_store_the_logs_or_a_response() {
     let (recorder, github) = (Recorder::start().await.unwrap(), GitHub::start().await.unwrap());
     let wiki = Simulator::builder().demo().start().await.unwrap();
     let mut site = site(&recorder, &wiki, &github).await;
@@ -154,7 +154,7 @@ async fn no_credential_is_in_the_store_its_log_the_daemons_log_or_an_answer() {
     assert!(page.header("content-security-policy").contains("default-src 'none'"));
 
     let id = busy(&site).await;
-    assert_eq!(recorder.requests_to("/bearer").len(), 1, "what is called gets the credential itself");
+    assert_eq!(recorder.requests_to("/bearer").len(), 1, "the called server gets the credential itself");
     polled(&site).await;
     captured(&site).await;
     for path in [
@@ -179,11 +179,11 @@ async fn no_credential_is_in_the_store_its_log_the_daemons_log_or_an_answer() {
         let shown = site.cogwork(&[command[0], command[1], last]).await;
         assert!(shown.status.success(), "{shown:?}");
     }
-    // Killed, so that the write-ahead log is still there to be looked at.
+    // Killed, so that the write-ahead log remains to be searched.
     site.kill().await;
 }
 
-/// Starts what calls everything and fails, and gives the execution.
+/// Runs the execution that makes all kinds of calls and fails, and returns its id.
 async fn busy(site: &Site) -> String {
     let (url, hook) = (site.url("busy").await, canary::secret("hook"));
     let sent = site.request(Method::POST, &url).header("x-webhook-token", &hook).bearer_auth(&hook);
@@ -194,7 +194,7 @@ async fn busy(site: &Site) -> String {
     id
 }
 
-/// Polls that find, fail with and would keep a secret, and a subscription that would have to keep one.
+/// Polls that receive a secret, fail with one, and would store one, and a subscription that would store one.
 async fn polled(site: &Site) {
     let ask = async |id: &str| {
         let answer = send(site.api(Method::POST, &format!("/polls/{id}/now"))).await;
@@ -211,10 +211,10 @@ async fn polled(site: &Site) {
     ask("poll-keeps").await;
     let kept = site.ask("/polls/poll-keeps").await.to_string();
     assert!(kept.contains("`cursor` contains a secret"), "{kept}");
-    site.daemon().says("an input of the event contains a secret").await.unwrap();
+    site.daemon().wait_for_output("an input of the event contains a secret").await.unwrap();
 }
 
-/// A request that somebody listens for, with a credential in every part.
+/// Captures a request with a credential in every part.
 async fn captured(site: &Site) {
     let listening = send(site.api(Method::POST, "/automations/listened/listen").json(&json!({}))).await;
     let url = listening.json()["testUrl"].as_str().unwrap().to_owned();

@@ -1,4 +1,4 @@
-//! Several daemons with one database: each execution has one owner, and it does not matter which daemon a request reaches.
+//! Several daemons on one database: each execution has one owner, and every daemon can serve every request.
 
 use std::collections::BTreeSet;
 
@@ -10,9 +10,9 @@ use tests::recorder::Recorder;
 
 use crate::site::{Site, posts, send};
 
-/// Daemons on one database, each with a project folder of its own with the same files.
+/// Daemons on one database, each with its own project folder with the same files.
 pub(crate) struct Cluster {
-    // Before the server, which they need to leave.
+    // Dropped before the server, which they need to leave the cluster.
     pub(crate) sites: Vec<Site>,
     pub(crate) url: String,
     schema: String,
@@ -37,7 +37,7 @@ impl Cluster {
         cluster
     }
 
-    /// Waits until the nodes, as this daemon lists them, are as expected.
+    /// Waits until the nodes that this daemon lists meet a condition.
     pub(crate) async fn until(&self, site: usize, expected: impl Fn(&[Value]) -> bool) {
         loop {
             let nodes = self.sites[site].ask("/nodes").await;
@@ -49,7 +49,7 @@ impl Cluster {
         }
     }
 
-    /// Runs SQL, in which `@` stands for the schema of the store. Returns what it prints.
+    /// Runs SQL, in which `@` stands for the schema of the store. Returns the output.
     pub(crate) fn sql(&self, sql: &str) -> String {
         self.server.run(&sql.replace('@', &self.schema))
     }
@@ -74,20 +74,20 @@ async fn status_of(site: &Site, execution: &str) -> Value {
 }
 
 #[tokio::test]
-async fn every_daemon_has_the_same_address_and_part_of_the_shards() {
+async fn all_daemons_serve_the_same_address_and_share_the_shards() {
     let cluster = Cluster::start(3, &[("work", &hook("  - wait: 1h\n"))]).await;
     let mut urls = BTreeSet::new();
     for site in &cluster.sites {
         urls.insert(site.token("work").await);
     }
-    assert_eq!(urls.len(), 1, "an address of any daemon is one of all");
+    assert_eq!(urls.len(), 1, "all daemons have the same address");
     let sum = |nodes: &[Value]| nodes.iter().filter_map(|node| node["shards"].as_u64()).sum::<u64>();
     cluster.until(0, |nodes| nodes.len() == 3 && sum(nodes) == 128).await;
     cluster.stop().await;
 }
 
 #[tokio::test]
-async fn executions_of_a_killed_daemon_go_on_at_another_at_the_step_they_were_in() {
+async fn executions_of_a_killed_daemon_resume_at_their_step_on_another() {
     let recorder = Recorder::start().await.unwrap();
     recorder.hold("/two");
     let work = hook(&posts(&recorder, &["one", "two", "three"]));
@@ -106,7 +106,7 @@ async fn executions_of_a_killed_daemon_go_on_at_another_at_the_step_they_were_in
         (1, 1),
         "recorded results are not repeated"
     );
-    // One that rested goes on too.
+    // A suspended execution resumes too.
     let path = format!("/executions/{waiting}/signal");
     let answer = send(cluster.sites[1].api(Method::POST, &path).json(&json!({"option": "send"}))).await;
     assert_eq!(answer.status, 200, "{}", answer.text);
@@ -117,7 +117,7 @@ async fn executions_of_a_killed_daemon_go_on_at_another_at_the_step_they_were_in
 }
 
 #[tokio::test]
-async fn a_caller_gets_its_answer_wherever_the_execution_runs() {
+async fn a_caller_gets_its_response_wherever_the_execution_runs() {
     let recorder = Recorder::start().await.unwrap();
     recorder.hold("/slow");
     let work = format!(
@@ -138,7 +138,7 @@ async fn a_caller_gets_its_answer_wherever_the_execution_runs() {
         recorder.wait_for("/slow", 1).await.unwrap();
         let attached = call(1);
         tokio::pin!(attached);
-        // It waits: the execution has not ended.
+        // The caller waits, since the execution has not ended.
         assert!(futures_util::poll!(&mut attached).is_pending());
         recorder.release();
         attached.await
@@ -180,7 +180,7 @@ async fn answers_events_and_cancellations_reach_an_execution_through_any_daemon(
 }
 
 #[tokio::test]
-async fn a_limit_of_concurrency_holds_over_all_daemons() {
+async fn a_concurrency_limit_holds_across_all_daemons() {
     let recorder = Recorder::start().await.unwrap();
     let work = format!(
         "concurrency: {{limit: 1}}\ntrigger: {{webhook: {{}}}}\nsteps:\n{}",
@@ -200,7 +200,7 @@ async fn a_limit_of_concurrency_holds_over_all_daemons() {
 }
 
 #[tokio::test]
-async fn numbers_of_the_state_add_up_over_all_daemons() {
+async fn state_increments_add_up_across_all_daemons() {
     let work = "trigger: {webhook: {mode: sync}}\nsteps:\n  - {id: count, action: state.increment, with: {key: count}}\n";
     let cluster = Cluster::start(3, &[("work", work)]).await;
     let body = json!({});
@@ -214,7 +214,7 @@ async fn numbers_of_the_state_add_up_over_all_daemons() {
 }
 
 #[tokio::test]
-async fn a_tick_is_one_execution_over_all_daemons_also_when_its_owner_dies() {
+async fn a_schedule_instant_starts_one_execution_even_if_its_owner_dies() {
     let tick = "trigger: {schedule: {every: 1s}}\nsteps: []\n";
     let mut cluster = Cluster::start(2, &[("tick", tick)]).await;
     while cluster.sites[0].executions_of("tick").await.len() < 2 {}
@@ -230,7 +230,7 @@ async fn a_tick_is_one_execution_over_all_daemons_also_when_its_owner_dies() {
 }
 
 #[tokio::test]
-async fn a_daemon_that_leaves_gives_what_it_has_to_the_others() {
+async fn a_stopping_daemon_hands_its_executions_to_the_others() {
     let wait =
         "trigger: {manual: {}}\nsteps:\n  - {id: go, waitFor: {approval: {message: Go?, options: [send]}}}\n";
     let mut cluster = Cluster::start(2, &[("wait", wait)]).await;
@@ -250,7 +250,7 @@ async fn a_daemon_that_leaves_gives_what_it_has_to_the_others() {
 }
 
 #[tokio::test]
-async fn a_frozen_daemon_is_taken_over_and_writes_nothing_when_it_runs_again() {
+async fn a_frozen_daemon_is_taken_over_and_writes_nothing_after_it_thaws() {
     let recorder = Recorder::start().await.unwrap();
     recorder.hold("/two");
     let work = hook(&posts(&recorder, &["one", "two", "three"]));
@@ -261,9 +261,9 @@ async fn a_frozen_daemon_is_taken_over_and_writes_nothing_when_it_runs_again() {
     recorder.wait_for("/two", 2).await.unwrap();
     recorder.release();
     assert_eq!(cluster.sites[1].end_of(&id).await["status"], json!("succeeded"));
-    // It gets the answer to its own request, and cannot record it.
+    // It gets the response to its own request, and cannot record it.
     cluster.sites[0].daemon().thaw().unwrap();
-    assert_eq!(cluster.sites[0].ended().await.code(), Some(3), "it is to be started again");
+    assert_eq!(cluster.sites[0].ended().await.code(), Some(3), "it asks to be restarted");
     assert_eq!((times(&recorder, "/one"), times(&recorder, "/three")), (1, 1));
     let keys: BTreeSet<_> = recorder
         .requests()

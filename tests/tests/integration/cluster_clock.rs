@@ -1,4 +1,4 @@
-//! Several daemons with one database: all go by the clock of the database.
+//! Several daemons on one database: all use the clock of the database.
 
 use jiff::{SignedDuration, Timestamp};
 use pretty_assertions::assert_eq;
@@ -10,7 +10,7 @@ use crate::site::Site;
 
 const WAITS: &str = "trigger: {manual: {}}\nsteps:\n  - wait: 30m\n";
 
-/// The time in this field, minus that of this machine.
+/// Returns the time in this field, minus the time of this machine.
 fn ahead(field: &Value) -> SignedDuration {
     let told: Timestamp = field.as_str().unwrap_or_default().parse().unwrap();
     #[expect(clippy::disallowed_methods, reason = "the clock of this machine is that of the database")]
@@ -18,7 +18,7 @@ fn ahead(field: &Value) -> SignedDuration {
 }
 
 #[tokio::test]
-async fn a_daemon_whose_machine_has_a_wrong_clock_stores_times_of_the_clock_of_the_database() {
+async fn a_daemon_with_a_wrong_machine_clock_stores_times_of_the_database_clock() {
     let folder = tempfile::tempdir().unwrap();
     let clock = FakeClock::new(folder.path().join("clock")).unwrap_or_else(|error| panic!("{error}"));
     clock.set(3600).unwrap();
@@ -30,7 +30,7 @@ async fn a_daemon_whose_machine_has_a_wrong_clock_stores_times_of_the_clock_of_t
     while cluster.sites[0].ask(&path).await["status"] != json!("waiting") {}
     let said = cluster.sites[1].daemon().output();
     assert!(said.contains("the clock of this machine differs from that of the database by 1h"), "{said}");
-    // The rest that the other daemon takes over ends half an hour after it began.
+    // The suspension that the other daemon takes over ends half an hour after it began.
     cluster.sites[1].kill().await;
     cluster.sites.truncate(1);
     cluster.until(0, |nodes| nodes.len() == 1).await;

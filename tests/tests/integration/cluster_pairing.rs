@@ -1,4 +1,4 @@
-//! Challenges of senders, and senders that bring their secret, with several daemons and one database.
+//! Challenges of senders, and pairing with senders that offer their secret, with several daemons on one database.
 
 use std::time::Instant;
 
@@ -23,7 +23,7 @@ async fn signed(site: &Site, secret: &str, body: &'static str) -> u16 {
 }
 
 #[tokio::test]
-async fn a_pairing_that_one_daemon_opened_is_shown_by_all_and_closed_by_the_first_request_at_any() {
+async fn a_pairing_opened_at_one_daemon_is_shown_by_all_and_closed_by_the_first_offer() {
     let tasks = "trigger: {webhook: {verify: {preset: asana, secret: '${{ secrets.asana }}'}, challenge: asana}}\nsteps: []\n";
     let key = tempfile::tempdir().unwrap();
     let settings = format!("secrets: {{keyFile: {}}}\n", key.path().join("master.key").display());
@@ -34,13 +34,13 @@ async fn a_pairing_that_one_daemon_opened_is_shown_by_all_and_closed_by_the_firs
     };
     let cluster = Cluster::of(vec![site(), site()]).await;
     let [here, there] = [&cluster.sites[0], &cluster.sites[1]];
-    assert_eq!(offer(there, "early").await.status, 401, "nobody waits for it");
+    assert_eq!(offer(there, "early").await.status, 401, "no pairing is open");
     let opened = send(here.api(Method::POST, PAIR)).await.json();
     assert!(opened["openUntil"].is_string(), "{opened}");
     for site in [here, there] {
         assert_eq!(site.ask(PAIR).await, opened);
     }
-    // Two senders at once: one of them is trusted.
+    // Of two concurrent senders, one is trusted.
     let (one, other) = tokio::join!(offer(there, "one"), offer(here, "other"));
     let secret = if one.status == 200 { "one" } else { "other" };
     let mut statuses = [one.status, other.status];
@@ -49,7 +49,7 @@ async fn a_pairing_that_one_daemon_opened_is_shown_by_all_and_closed_by_the_firs
     for site in [here, there] {
         assert_eq!(site.ask(PAIR).await["openUntil"], Value::Null);
         assert_eq!(offer(site, "late").await.status, 401);
-        // The other daemon reads the secret at a hint.
+        // The other daemon reads the secret when it is notified.
         while signed(site, secret, "{}").await != 200 {}
         assert_eq!(signed(site, "late", "{}").await, 401);
         let refused = send(site.api(Method::POST, PAIR)).await;
@@ -59,7 +59,7 @@ async fn a_pairing_that_one_daemon_opened_is_shown_by_all_and_closed_by_the_firs
 }
 
 #[tokio::test]
-async fn the_limit_of_challenges_holds_over_all_daemons_together() {
+async fn the_challenge_rate_limit_holds_across_all_daemons() {
     let files = "trigger: {webhook: {verify: none, challenge: dropbox}}\nsteps: []\n";
     let cluster = Cluster::start(2, &[("files", files)]).await;
     let begun = Instant::now();

@@ -1,4 +1,4 @@
-//! Triggers of several daemons with one database: what one daemon keeps in memory alone holds over all of them.
+//! Triggers of several daemons on one database: state that a single daemon keeps in memory is shared by all.
 
 use pretty_assertions::assert_eq;
 use reqwest::Method;
@@ -10,7 +10,7 @@ use crate::cluster::Cluster;
 use crate::site::{Answer, Site, send};
 
 #[tokio::test]
-async fn a_rate_limit_holds_over_all_daemons_together() {
+async fn a_webhook_rate_limit_holds_across_all_daemons() {
     let intake = "trigger: {webhook: {verify: none, rateLimit: {max: 40, per: 1d}}}\nsteps: []\n";
     let cluster = Cluster::start(2, &[("intake", intake)]).await;
     let body = json!({});
@@ -24,7 +24,7 @@ async fn a_rate_limit_holds_over_all_daemons_together() {
 }
 
 #[tokio::test]
-async fn a_request_whose_rate_cannot_be_counted_is_refused_for_now() {
+async fn a_request_gets_503_if_its_rate_cannot_be_counted() {
     let intake = "trigger: {webhook: {verify: none, rateLimit: {max: 1, per: 1d, burst: 8}}}\nsteps: []\n";
     let cluster = Cluster::start(2, &[("intake", intake)]).await;
     cluster.sql("ALTER TABLE @.buckets RENAME TO away");
@@ -36,7 +36,7 @@ async fn a_request_whose_rate_cannot_be_counted_is_refused_for_now() {
     cluster.stop().await;
 }
 
-/// Daemons that poll the recorder at `/echo` every hour, under the name `news`.
+/// Starts daemons that poll the recorder at `/echo` every hour, under the name `news`.
 async fn polling(recorder: &Recorder) -> Cluster {
     let url = recorder.url();
     let news = format!(
@@ -47,12 +47,12 @@ async fn polling(recorder: &Recorder) -> Cluster {
 }
 
 impl Cluster {
-    /// The poll as each daemon shows it, once it is the same at all of them and as expected.
+    /// Waits until all daemons show the same state of the poll and it meets a condition, and returns it.
     async fn poll(&self, expected: impl Fn(&Value) -> bool) -> Value {
         loop {
             let mut shown = Vec::new();
             for site in &self.sites {
-                // A daemon that has just started answers before its polls are in force.
+                // A daemon that has just started answers before its polls are active.
                 let answer = send(site.api(Method::GET, "/polls/news")).await;
                 shown.push(if answer.status == 200 { answer.json() } else { Value::Null });
             }
@@ -63,7 +63,7 @@ impl Cluster {
         }
     }
 
-    /// The daemon that polls, and another one, by their index.
+    /// Returns the indexes of the daemon that polls and of another one.
     fn poller(&self) -> (usize, usize) {
         let shard = Shard::of(&model::AutomationId::parse("news").unwrap()).number();
         let before = format!(
@@ -79,7 +79,7 @@ async fn operate(site: &Site, operation: &str, body: &Value) -> Answer {
 }
 
 #[tokio::test]
-async fn poll_now_at_any_daemon_polls_once_at_the_one_that_polls_and_returns_its_result() {
+async fn poll_now_at_any_daemon_polls_once_at_the_owner_and_returns_its_result() {
     let recorder = Recorder::start().await.unwrap();
     let cluster = polling(&recorder).await;
     cluster.poll(|poll| poll["polls"] == 1).await;
@@ -104,7 +104,7 @@ async fn poll_now_at_any_daemon_polls_once_at_the_one_that_polls_and_returns_its
 }
 
 #[tokio::test]
-async fn every_daemon_shows_a_poll_under_way_and_what_came_of_it() {
+async fn every_daemon_shows_a_running_poll_and_its_result() {
     let recorder = Recorder::start().await.unwrap();
     recorder.hold("/echo");
     let cluster = polling(&recorder).await;
@@ -132,17 +132,17 @@ async fn a_poll_is_reset_and_rewound_through_any_daemon() {
             assert_eq!(answer.status, 200, "{}", answer.text);
             polls += 1;
             recorder.wait_for("/echo", polls).await.unwrap();
-            // The poll behind it is the first one again.
+            // The next poll is a first one again.
             cluster.poll(|poll| poll["polls"] == 1).await;
         }
     }
-    // What a rewind makes new again starts an execution, each time.
+    // Items that a rewind makes new again start an execution each time.
     assert_eq!(cluster.sites[0].executions_of("news").await.len(), 2);
     cluster.stop().await;
 }
 
 #[tokio::test]
-async fn a_poll_that_was_asked_for_is_made_by_the_next_daemon_when_the_one_that_polls_dies() {
+async fn a_requested_poll_is_made_by_the_next_owner_if_the_poller_dies() {
     let recorder = Recorder::start().await.unwrap();
     let mut cluster = polling(&recorder).await;
     cluster.poll(|poll| poll["polls"] == 1).await;
@@ -163,7 +163,7 @@ async fn a_poll_that_was_asked_for_is_made_by_the_next_daemon_when_the_one_that_
 }
 
 #[tokio::test]
-async fn a_subscription_is_tried_again_through_any_daemon_and_looks_the_same_at_each() {
+async fn a_subscription_is_retried_through_any_daemon_and_shown_alike_by_all() {
     let sites = (0..2).map(|_| {
         let site = Site::new(&[("push", crate::github::PUSH)]);
         // Nothing answers there.
@@ -195,14 +195,14 @@ async fn test_request(site: &Site, body: &Value) -> Answer {
 }
 
 #[tokio::test]
-async fn a_test_request_at_any_daemon_is_captured_by_the_listening_that_began_at_another() {
+async fn a_test_request_at_any_daemon_is_captured_by_a_listener_at_another() {
     let intake = "trigger: {webhook: {verify: none}}\nsteps: []\n";
     let cluster = Cluster::start(2, &[("intake", intake)]).await;
     let [here, there] = [&cluster.sites[0], &cluster.sites[1]];
     let listen = "/automations/intake/listen";
     let begun = send(here.api(Method::POST, listen).json(&json!({"count": 3}))).await;
     assert_eq!((begun.status, begun.json()["left"].clone()), (200, json!(3)), "{}", begun.text);
-    // Somebody waits at the first daemon while the request comes to the second.
+    // A client waits at the first daemon while the request arrives at the second.
     let watched = send(here.api(Method::GET, &format!("{listen}?wait=true")));
     let order = json!({"order": 17});
     let (watched, answer) = tokio::join!(watched, test_request(there, &order));
@@ -221,12 +221,12 @@ async fn a_test_request_at_any_daemon_is_captured_by_the_listening_that_began_at
     assert_eq!((stopped.status, &stopped.json()["listening"]), (200, &json!(false)), "{}", stopped.text);
     assert_eq!(here.ask(listen).await["listening"], false);
     assert!(test_request(here, &json!({})).await.status == 200);
-    assert_eq!(there.executions_of("intake").await.len(), 1, "nobody listens any more");
+    assert_eq!(there.executions_of("intake").await.len(), 1, "listening has ended");
     cluster.stop().await;
 }
 
 #[tokio::test]
-async fn the_count_of_a_listening_holds_over_all_daemons() {
+async fn the_capture_count_holds_across_all_daemons() {
     let intake = "trigger: {webhook: {verify: none}}\nsteps: []\n";
     let cluster = Cluster::start(2, &[("intake", intake)]).await;
     let listen = "/automations/intake/listen";
@@ -243,18 +243,18 @@ async fn the_count_of_a_listening_holds_over_all_daemons() {
 }
 
 #[tokio::test]
-async fn a_test_request_starts_nothing_while_it_is_not_known_if_somebody_listens() {
+async fn a_test_request_gets_503_while_listeners_are_unknown() {
     let intake = "trigger: {webhook: {verify: none}}\nsteps: []\n";
     let cluster = Cluster::start(2, &[("intake", intake)]).await;
     cluster.sql("ALTER TABLE @.listenings RENAME TO away");
     let refused = test_request(&cluster.sites[0], &json!({})).await;
     assert_eq!(refused.refusal(), (503, "unavailable".to_owned()));
-    assert_eq!(cluster.sites[0].post("intake", &json!({})).await.status, 200, "the live address goes on");
+    assert_eq!(cluster.sites[0].post("intake", &json!({})).await.status, 200, "the live address still works");
     cluster.stop().await;
 }
 
 #[tokio::test]
-async fn a_test_address_is_subscribed_by_one_daemon_while_any_of_them_listens() {
+async fn one_daemon_subscribes_a_test_address_while_any_daemon_listens() {
     let github = tests::github::GitHub::start().await.unwrap();
     let sites = (0..2).map(|_| {
         crate::github::unstarted(&github, &[("push", &format!("enabled: false\n{}", crate::github::PUSH))])
@@ -274,7 +274,7 @@ async fn a_test_address_is_subscribed_by_one_daemon_while_any_of_them_listens() 
         assert_eq!(send(site.api(Method::DELETE, listen)).await.status, 200);
         answers += 1;
         github.answered(answers).await;
-        assert_eq!(github.hooks(), Vec::<Value>::new(), "it is taken back");
+        assert_eq!(github.hooks(), Vec::<Value>::new(), "the subscription is deleted");
     }
     cluster.stop().await;
 }

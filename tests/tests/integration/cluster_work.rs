@@ -1,4 +1,4 @@
-//! Several daemons with one database: a daemon without a free slot gives executions that wait to one that has some.
+//! Several daemons on one database: a daemon without a free slot hands waiting executions to one with free slots.
 
 use std::collections::BTreeSet;
 
@@ -10,7 +10,7 @@ use tests::recorder::Recorder;
 use crate::cluster::Cluster;
 use crate::site::{Answer, Site, posts, send};
 
-/// Daemons of which the first runs one execution at a time, and the second as many as `slots`. Each execution posts to `/work`.
+/// Starts two daemons with one slot and `slots` slots. Each execution posts to `/work`.
 async fn saturated(recorder: &Recorder, slots: usize) -> Cluster {
     let work = format!("trigger: {{webhook: {{}}}}\nsteps:\n{}", posts(recorder, &["work"]));
     let sites = [1, slots].map(|slots| {
@@ -26,7 +26,7 @@ async fn post_once(site: &Site, key: &str) -> Answer {
     send(site.request(Method::POST, &url).header("Idempotency-Key", key).json(&json!({}))).await
 }
 
-/// The numbers of unfinished executions of the daemons, in the order in which these joined.
+/// Returns the numbers of unfinished executions of the daemons, in the order in which they joined.
 fn owned(cluster: &Cluster) -> String {
     cluster.sql("SELECT string_agg(c::text, ' ') FROM (SELECT count(*) AS c FROM @.live GROUP BY owner ORDER BY owner) o")
 }
@@ -36,7 +36,7 @@ fn keys(recorder: &Recorder) -> BTreeSet<Option<String>> {
 }
 
 #[tokio::test]
-async fn what_a_saturated_daemon_accepts_begins_at_one_with_free_slots_and_is_done_once() {
+async fn executions_of_a_saturated_daemon_start_once_at_one_with_free_slots() {
     let recorder = Recorder::start().await.unwrap();
     recorder.hold("/work");
     let cluster = saturated(&recorder, 100).await;
@@ -45,7 +45,7 @@ async fn what_a_saturated_daemon_accepts_begins_at_one_with_free_slots_and_is_do
         ids.push(post_once(&cluster.sites[0], &turn.to_string()).await.execution());
     }
     recorder.wait_for("/work", 10).await.unwrap();
-    assert_eq!(owned(&cluster), "1 9", "each has what it runs");
+    assert_eq!(owned(&cluster), "1 9", "each daemon owns the executions that it runs");
     for site in &cluster.sites {
         let again = post_once(site, "9").await;
         assert_eq!((again.header("x-duplicate"), again.execution()), ("true", ids[9].clone()));
@@ -59,7 +59,7 @@ async fn what_a_saturated_daemon_accepts_begins_at_one_with_free_slots_and_is_do
 }
 
 #[tokio::test]
-async fn what_a_daemon_was_given_goes_on_at_the_other_when_it_dies() {
+async fn executions_handed_to_a_daemon_resume_at_the_other_when_it_dies() {
     let recorder = Recorder::start().await.unwrap();
     recorder.hold("/work");
     let mut cluster = saturated(&recorder, 100).await;
@@ -79,7 +79,7 @@ async fn what_a_daemon_was_given_goes_on_at_the_other_when_it_dies() {
 }
 
 #[tokio::test]
-async fn one_that_no_daemon_has_a_slot_for_is_shown_and_cancelled_through_any_daemon() {
+async fn an_execution_without_a_free_slot_is_shown_and_cancelled_through_any_daemon() {
     let recorder = Recorder::start().await.unwrap();
     recorder.hold("/work");
     let cluster = saturated(&recorder, 1).await;

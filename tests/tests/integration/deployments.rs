@@ -1,4 +1,4 @@
-//! Definitions that are deployed into the store that several daemons share: every daemon takes them, all files together or none.
+//! Definitions that are deployed into a shared store: every daemon activates them, all files together or none.
 
 use pretty_assertions::assert_eq;
 use reqwest::Method;
@@ -46,7 +46,7 @@ async fn deploy(site: &Site, files: &[(&str, &str)], follows: u64) -> Answer {
 }
 
 #[tokio::test]
-async fn a_pushed_folder_is_in_force_on_all_daemons_and_on_those_that_join_later() {
+async fn a_pushed_folder_is_active_on_all_daemons_and_on_later_ones() {
     let mut cluster = Cluster::start(2, &[("orders", ONE)]).await;
     let weakened = cluster.sites[0].ask("/status").await["store"]["weakened"].to_string();
     assert!(weakened.contains("each reads its own project folder"), "{weakened}");
@@ -69,14 +69,14 @@ async fn a_pushed_folder_is_in_force_on_all_daemons_and_on_those_that_join_later
     }
     let weakened = here.ask("/status").await["store"]["weakened"].to_string();
     assert!(!weakened.contains("project folder"), "{weakened}");
-    // The folders count no more.
+    // From now on the folders are ignored.
     there.project.automation("own", ONE).unwrap();
     let (is_done, said) = push(here, &[]).await;
     assert!(is_done && said.contains("nothing is different from generation 1"), "{said}");
     assert_eq!(send(there.api(Method::GET, "/automations/own")).await.status, 404);
     let mut empty = Site::new(&[]);
     empty.start_with(&["--store", &cluster.url]).await;
-    assert_eq!(answer(&empty, "orders").await, "two", "a daemon without files has what is deployed");
+    assert_eq!(answer(&empty, "orders").await, "two", "a daemon without files runs the deployed definitions");
     let listed = empty.ask("/deployments").await;
     let [deployment] = listed["deployments"].as_array().unwrap().as_slice() else { panic!("{listed}") };
     assert_eq!((&deployment["note"], &deployment["files"]), (&json!("two of them"), &json!(3)));
@@ -86,7 +86,7 @@ async fn a_pushed_folder_is_in_force_on_all_daemons_and_on_those_that_join_later
 }
 
 #[tokio::test]
-async fn a_project_with_errors_and_a_late_deployment_change_nothing() {
+async fn a_deployment_with_errors_or_a_stale_base_changes_nothing() {
     let cluster = Cluster::start(2, &[("orders", ONE)]).await;
     let [here, there] = [&cluster.sites[0], &cluster.sites[1]];
     let orders = "automations/orders.yaml";
@@ -110,7 +110,7 @@ async fn a_project_with_errors_and_a_late_deployment_change_nothing() {
 }
 
 #[tokio::test]
-async fn an_earlier_generation_comes_back_as_the_newest_one() {
+async fn a_rollback_deploys_an_earlier_generation_as_the_newest() {
     let cluster = Cluster::start(2, &[("orders", ONE)]).await;
     let [here, there] = [&cluster.sites[0], &cluster.sites[1]];
     for text in [ONE, TWO] {
@@ -133,7 +133,7 @@ async fn an_earlier_generation_comes_back_as_the_newest_one() {
 }
 
 #[tokio::test]
-async fn an_edit_of_deployed_definitions_holds_on_all_daemons() {
+async fn an_edit_of_deployed_definitions_applies_to_all_daemons() {
     let cluster = Cluster::start(2, &[("orders", ONE)]).await;
     let [here, there] = [&cluster.sites[0], &cluster.sites[1]];
     assert!(push(here, &[]).await.0);
@@ -148,7 +148,7 @@ async fn an_edit_of_deployed_definitions_holds_on_all_daemons() {
     assert_eq!(
         broken.refusal(),
         (422, "project_has_errors".to_owned()),
-        "all files load, or none is in force"
+        "all files load, or none is deployed"
     );
     let edited = send(put("", TWO)).await;
     assert_eq!(edited.status, 200, "{}", edited.text);
@@ -159,7 +159,7 @@ async fn an_edit_of_deployed_definitions_holds_on_all_daemons() {
     assert_eq!(disabled.status, 200, "{}", disabled.text);
     runs(there, 3).await;
     assert_eq!(there.automation("orders").await["enabled"], json!(false));
-    // A push would undo them without a word.
+    // A push would silently undo them.
     let (is_done, said) = push(here, &[]).await;
     assert!(!is_done && said.contains("--over 3"), "{said}");
     let (is_done, said) = push(here, &["--over", "3"]).await;
@@ -169,7 +169,7 @@ async fn an_edit_of_deployed_definitions_holds_on_all_daemons() {
 }
 
 #[tokio::test]
-async fn a_daemon_that_deploys_its_folder_gives_each_change_to_all() {
+async fn auto_deploy_publishes_each_change_of_the_folder_to_all_daemons() {
     let server = PostgresServer::start();
     let url = server.space().url();
     let (mut source, mut other) = (Site::new(&[("orders", ONE)]), Site::new(&[]));
@@ -177,7 +177,7 @@ async fn a_daemon_that_deploys_its_folder_gives_each_change_to_all() {
     other.start_with(&["--store", &url]).await;
     assert_eq!(answer(&other, "orders").await, "one");
     source.project.automation("orders", BROKEN).unwrap();
-    source.daemon().says("was not deployed").await.unwrap();
+    source.daemon().wait_for_output("was not deployed").await.unwrap();
     source.project.automation("orders", TWO).unwrap();
     runs(&other, 2).await;
     assert_eq!(answer(&other, "orders").await, "two");
@@ -191,7 +191,7 @@ async fn a_daemon_that_deploys_its_folder_gives_each_change_to_all() {
     assert_eq!(
         send(edit(&source, &etag)).await.status,
         200,
-        "at the daemon with the folder it changes the folder"
+        "at the daemon with the folder, an edit changes the folder"
     );
     runs(&other, 3).await;
     assert_eq!(answer(&other, "orders").await, "one");
@@ -200,13 +200,13 @@ async fn a_daemon_that_deploys_its_folder_gives_each_change_to_all() {
 }
 
 #[tokio::test]
-async fn a_daemon_that_cannot_load_a_generation_says_so_keeps_the_last_good_one_and_takes_the_next() {
+async fn a_generation_that_does_not_load_leaves_the_last_good_one_active_until_the_next() {
     let cluster = Cluster::start(2, &[("orders", ONE)]).await;
     let [here, behind] = [&cluster.sites[0], &cluster.sites[1]];
     let orders = "automations/orders.yaml";
     assert_eq!(deploy(here, &[(orders, ONE)], 0).await.status, 200);
     runs(behind, 1).await;
-    // A file where the folder of the second generation is to be.
+    // A file that blocks the folder of the second generation.
     behind.project.write(".cogwork/deployments/2", "in the way").unwrap();
     assert_eq!(deploy(here, &[(orders, TWO)], 1).await.status, 200);
     runs(here, 2).await;
@@ -243,7 +243,7 @@ async fn a_daemon_that_cannot_load_a_generation_says_so_keeps_the_last_good_one_
 }
 
 #[tokio::test]
-async fn a_read_only_daemon_refuses_edits_and_takes_deployments() {
+async fn a_read_only_daemon_refuses_edits_and_accepts_deployments() {
     let mut cluster = Cluster::start(1, &[("orders", ONE)]).await;
     let mut fixed = Site::new(&[]);
     fixed.start_with(&["--store", &cluster.url, "--ui-read-only", "true"]).await;
@@ -268,7 +268,7 @@ async fn a_read_only_daemon_refuses_edits_and_takes_deployments() {
 }
 
 #[tokio::test]
-async fn a_deployment_has_the_definitions_and_no_secret_of_the_folder_or_the_store() {
+async fn a_deployment_contains_definitions_and_no_secrets_of_the_folder_or_store() {
     let cluster = Cluster::start(1, &[("orders", ONE)]).await;
     let site = &cluster.sites[0];
     let token = canary::secret("token");

@@ -1,4 +1,4 @@
-//! `cogwork doctor` with a broken store on PostgreSQL: each cause is named with the way out of it, and nothing else is blamed.
+//! `cogwork doctor` with a broken store on PostgreSQL: each cause is reported with its fix, and nothing else is blamed.
 
 use std::io::{Read as _, Write as _};
 use std::net::TcpListener;
@@ -14,7 +14,7 @@ const WORK: &str = "trigger: {manual: {}}\nsteps: [{set: {done: true}}]\n";
 /// The time within which a command ends, also on a slow machine.
 const PATIENCE: Duration = Duration::from_secs(120);
 
-/// The result of a command that must not wait for as long as its database is down.
+/// Awaits a command that must end although its database is down.
 async fn in_time<T>(command: impl Future<Output = T>) -> T {
     tokio::time::timeout(PATIENCE, command).await.expect("the command ends")
 }
@@ -23,7 +23,7 @@ fn server() -> PostgresServer {
     PostgresServer::start()
 }
 
-/// The report of `doctor` on the store at this address.
+/// Returns the report of `doctor` on the store at this URL.
 async fn examine(site: &Site, url: &str) -> Value {
     let output = site.cogwork(&["doctor", "--json", "--hooks", "0", "--admin", "0", "--store", url]).await;
     serde_json::from_slice(&output.stdout).unwrap_or_else(|error| {
@@ -35,7 +35,7 @@ async fn examine(site: &Site, url: &str) -> Value {
     })
 }
 
-/// The findings in one of these states, each as a line.
+/// Returns the findings in one of these states, each as a line.
 fn findings(report: &Value, states: &[&str]) -> Vec<String> {
     let found = report["findings"].as_array().unwrap().iter();
     let found = found.filter(|finding| states.contains(&finding["state"].as_str().unwrap()));
@@ -49,7 +49,7 @@ fn findings(report: &Value, states: &[&str]) -> Vec<String> {
         .collect()
 }
 
-/// That the only error is one of the store with this cause and this way out.
+/// Asserts that the only error is a store error with this cause and this fix.
 #[track_caller]
 fn check(report: &Value, what: &str, cause: &str, way_out: &str) {
     let errors = findings(report, &["error"]);
@@ -59,7 +59,7 @@ fn check(report: &Value, what: &str, cause: &str, way_out: &str) {
     assert!(help.contains(way_out), "{what}: `{way_out}` in {error}");
 }
 
-/// A server that answers the first message of each connection so.
+/// Starts a server that answers the first message of each connection with these bytes.
 fn pretender(answer: Vec<u8>) -> u16 {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let port = listener.local_addr().unwrap().port();
@@ -76,7 +76,7 @@ fn pretender(answer: Vec<u8>) -> u16 {
     port
 }
 
-/// The error message of the protocol.
+/// Builds an error message of the PostgreSQL protocol.
 fn refusal(code: &str, message: &str) -> Vec<u8> {
     let fields = format!("SFATAL\0VFATAL\0C{code}\0M{message}\0\0");
     let mut answer = vec![b'E'];
@@ -86,7 +86,7 @@ fn refusal(code: &str, message: &str) -> Vec<u8> {
 }
 
 #[tokio::test]
-async fn a_server_that_cannot_be_reached_or_refuses_is_named_with_its_way_out() {
+async fn an_unreachable_or_refusing_server_is_reported_with_the_fix() {
     let site = Site::new(&[("work", WORK)]);
     let plain = pretender(b"N".to_vec());
     let encrypted =
@@ -123,7 +123,7 @@ async fn a_server_that_cannot_be_reached_or_refuses_is_named_with_its_way_out() 
 }
 
 #[tokio::test]
-async fn a_database_that_cannot_be_used_is_named_with_its_way_out() {
+async fn an_unusable_database_is_reported_with_the_fix() {
     let server = server();
     let site = Site::new(&[("work", WORK)]);
     let database = |name: &str| server.space().url().replace("/postgres?", &format!("/{name}?"));
@@ -166,7 +166,7 @@ async fn a_database_that_cannot_be_used_is_named_with_its_way_out() {
 }
 
 #[tokio::test]
-async fn tables_that_this_release_cannot_use_are_named_with_their_way_out() {
+async fn tables_unusable_by_this_release_are_reported_with_the_fix() {
     let server = server();
     let mut site = Site::new(&[("work", WORK)]);
     let (revoked, later, earlier, moved) = (server.space(), server.space(), server.space(), server.space());
@@ -232,7 +232,7 @@ async fn a_daemon_of_a_cluster_needs_no_project_folder() {
 }
 
 #[tokio::test]
-async fn a_database_that_is_down_is_the_only_cause_beside_a_running_daemon() {
+async fn doctor_blames_only_the_database_if_it_is_down_under_a_running_daemon() {
     let server = server();
     let url = server.space().url();
     let mut site = Site::new(&[("work", WORK)]);
@@ -255,7 +255,7 @@ async fn a_database_that_is_down_is_the_only_cause_beside_a_running_daemon() {
     assert!(skipped.iter().any(|line| line.starts_with("listeners hooks")), "{skipped:#?}");
     let nodes = in_time(site.cogwork(&["nodes"])).await;
     let said = String::from_utf8_lossy(&nodes.stderr).into_owned();
-    // The answer depends on the daemon having noticed the outage.
+    // The message depends on whether the daemon has noticed the outage.
     let is_explained = ["it waits, perhaps for its store", "the database does not answer"]
         .iter()
         .any(|cause| said.contains(cause));

@@ -10,7 +10,7 @@ use crate::site::{Site, send};
 const GOOD: &str = "trigger: {webhook: {mode: sync}}\nsteps: [{set: {version: 1}}]\n";
 
 #[tokio::test]
-async fn a_file_that_no_longer_loads_leaves_its_last_good_version_in_force() {
+async fn a_file_that_no_longer_loads_keeps_its_last_good_version_active() {
     let site = Site::serving(&[("hook", GOOD), ("other", GOOD)]).await;
     let mut changes = site.events("/events").await;
     let bad = [
@@ -37,7 +37,7 @@ async fn a_file_that_no_longer_loads_leaves_its_last_good_version_in_force() {
 }
 
 #[tokio::test]
-async fn files_that_never_loaded_are_told_with_the_reason_and_the_others_serve() {
+async fn files_that_never_loaded_are_reported_and_the_others_serve() {
     let step = |step: &str| format!("trigger: {{webhook: {{mode: sync}}}}\nsteps:\n  - {step}\n");
     let bad = [
         ("connection", step("{action: wiki.listSpaces, connection: nowhere}"), "unknown-connection"),
@@ -100,7 +100,7 @@ steps:
 ";
 
 #[tokio::test]
-async fn what_the_wiki_answers_reaches_the_execution_and_the_caller() {
+async fn errors_of_the_wiki_reach_the_execution_and_the_caller() {
     let wiki = Simulator::builder().demo().start().await.unwrap();
     let mut site = Site::new(&[("page", PAGE)]);
     site.connect_wiki(wiki.base_url());
@@ -136,7 +136,7 @@ async fn what_the_wiki_answers_reaches_the_execution_and_the_caller() {
 }
 
 #[tokio::test]
-async fn a_connection_without_its_secret_says_which_one_is_missing_and_where_to_put_it() {
+async fn a_missing_secret_of_a_connection_is_named_with_its_variable() {
     let wiki = Simulator::builder().demo().start().await.unwrap();
     let mut site = Site::new(&[("page", PAGE)]);
     site.connect_wiki(wiki.base_url());
@@ -152,7 +152,7 @@ async fn a_connection_without_its_secret_says_which_one_is_missing_and_where_to_
 }
 
 #[tokio::test]
-async fn a_request_that_starts_nothing_is_told_why() {
+async fn a_refused_webhook_request_gets_its_error_code() {
     let small = "trigger: {webhook: {mode: sync, maxBody: 1KiB}}\nsteps: []\n";
     let off = "trigger: {webhook: {}}\nenabled: false\nsteps: []\n";
     let site = Site::serving(&[("small", small), ("off", off)]).await;

@@ -1,4 +1,4 @@
-//! The connector `github`, made of data alone, against a double that demands what the public API demands.
+//! The connector `github`, which is only a manifest, against a double that is as strict as the public API.
 
 use pretty_assertions::assert_eq;
 use serde_json::{Value, json};
@@ -6,7 +6,7 @@ use tests::github::{GitHub, TOKEN};
 
 use crate::site::Site;
 
-/// A site whose connection `hub` leads to the double.
+/// Starts a site whose connection `hub` uses the double.
 pub(crate) async fn site(github: &GitHub, automations: &[(&str, &str)]) -> Site {
     let mut site = unstarted(github, automations);
     site.start().await;
@@ -21,7 +21,7 @@ pub(crate) fn unstarted(github: &GitHub, automations: &[(&str, &str)]) -> Site {
     site
 }
 
-/// A step that calls an action on the repository `acme/shop`.
+/// Formats a step that calls an action on the repository `acme/shop`.
 fn step(id: &str, action: &str, with: &str) -> String {
     format!(
         "  - {{id: {id}, action: github.{action}, connection: hub, with: {{owner: acme, repo: shop{with}}}}}\n"
@@ -29,7 +29,7 @@ fn step(id: &str, action: &str, with: &str) -> String {
 }
 
 #[tokio::test]
-async fn every_action_is_taken_by_the_api() {
+async fn every_action_is_accepted_by_the_api() {
     let github = GitHub::start().await.unwrap();
     let steps = [
         step("issue", "createIssue", ", title: It is broken, labels: [bug]"),
@@ -71,7 +71,7 @@ async fn every_action_is_taken_by_the_api() {
 }
 
 #[tokio::test]
-async fn a_crash_while_an_event_is_subscribed_to_leaves_one_subscription_that_is_known() {
+async fn a_crash_during_a_subscription_request_leaves_one_known_subscription() {
     let github = GitHub::start().await.unwrap();
     github.lose_answers(true);
     let mut site = unstarted(&github, &[("push", PUSH)]);
@@ -86,7 +86,7 @@ async fn a_crash_while_an_event_is_subscribed_to_leaves_one_subscription_that_is
     github.answered(2).await;
     assert_eq!(github.requests(), ["POST /repos/acme/shop/hooks 201", "GET /repos/acme/shop/hooks 200"]);
     assert_eq!(github.hooks(), made);
-    // It is known by what it is called there, and can be taken back.
+    // Its remote id is known, so it can be deleted.
     site.project.automation("push", &format!("enabled: false\n{PUSH}")).unwrap();
     github.answered(3).await;
     assert_eq!(github.hooks(), Vec::<Value>::new());
@@ -96,26 +96,28 @@ pub(crate) const PUSH: &str = "trigger: {event: github.push, connection: hub, wi
     steps:\n  - set: {ref: \"${{ trigger.results.body.data.ref }}\"}\n";
 
 #[tokio::test]
-async fn an_event_is_subscribed_to_once_told_signed_and_taken_back() {
+async fn an_event_is_subscribed_once_delivered_signed_and_unsubscribed() {
     let github = GitHub::start().await.unwrap();
     let mut site = site(&github, &[("push", PUSH)]).await;
     github.answered(1).await;
     let hooks = github.hooks();
     assert_eq!((hooks.len(), &hooks[0]["events"]), (1, &json!(["push"])));
     let payload = json!({"ref": "refs/heads/main"});
-    assert_eq!(github.tell("ping", "p", &json!({"zen": "Keep it simple."}), false).await.unwrap(), [200]);
-    assert_eq!(github.tell("push", "forged", &payload, true).await.unwrap(), [401]);
+    assert_eq!(
+        github.send_event("ping", "p", &json!({"zen": "Keep it simple."}), false).await.unwrap(),
+        [200]
+    );
+    assert_eq!(github.send_event("push", "forged", &payload, true).await.unwrap(), [401]);
     for _ in 0..2 {
-        // The same delivery, sent again, is the same event.
-        assert_eq!(github.tell("push", "one", &payload, false).await.unwrap(), [200]);
+        // A repeated delivery is the same event.
+        assert_eq!(github.send_event("push", "one", &payload, false).await.unwrap(), [200]);
     }
     let executions = site.executions_of("push").await;
     assert_eq!(executions.len(), 1, "{executions:?}");
     assert_eq!(executions[0]["origin"], json!({"kind": "event"}));
     let refused = json!({"ignored": 1, "invalid_signature": 1, "duplicate": 1});
     assert_eq!(site.automation("push").await["refused"], refused);
-    // A daemon that comes back at another address is told there, and the old address no longer; a change of the steps asks
-    // for nothing.
+    // A daemon that restarts at another address replaces the subscription; a change of the steps sends no request.
     let asked = github.requests().len();
     site.kill().await;
     site.start().await;
@@ -125,9 +127,9 @@ async fn an_event_is_subscribed_to_once_told_signed_and_taken_back() {
     let mut changes = site.events("/events").await;
     site.project.automation("push", &PUSH.replace("ref:", "branch:")).unwrap();
     changes.next("catalog").await;
-    assert_eq!(github.tell("push", "two", &payload, false).await.unwrap(), [200]);
+    assert_eq!(github.send_event("push", "two", &payload, false).await.unwrap(), [200]);
     assert_eq!(github.requests().len(), asked, "{:?}", github.requests());
-    // Disabled, it is taken back.
+    // Disabling deletes the subscription.
     site.project.automation("push", &format!("enabled: false\n{PUSH}")).unwrap();
     github.answered(asked + 1).await;
     assert_eq!(github.hooks(), Vec::<Value>::new());

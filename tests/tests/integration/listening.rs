@@ -1,4 +1,4 @@
-//! `cogwork listen` and what it saves, over real HTTP.
+//! `cogwork listen` and its saved payloads, over real HTTP.
 
 use pretty_assertions::assert_eq;
 use reqwest::Method;
@@ -8,7 +8,7 @@ use tests::github::GitHub;
 use crate::github;
 use crate::site::{Site, send};
 
-/// Switched off, as one is that is being written; it counts its executions.
+/// A disabled automation, as one that is being written; it counts its executions.
 const DRAFT: &str = "enabled: false
 trigger: {webhook: {verify: none}}
 steps:
@@ -17,7 +17,7 @@ outputs: {n: \"${{ trigger.results.body.data.n }}\", count: \"${{ steps.count.re
 ";
 
 impl Site {
-    /// Waits until somebody listens at the test address, and gives it.
+    /// Waits until a client listens at the test address, and returns the address.
     async fn listened_at(&self, id: &str) -> String {
         loop {
             let answer = send(self.api(Method::GET, &format!("/automations/{id}/listen"))).await;
@@ -28,7 +28,7 @@ impl Site {
         }
     }
 
-    /// Starts an automation with this body and gives what came of it.
+    /// Starts an automation with this body and returns its result.
     async fn result_of(&self, id: &str, start: &Value) -> Value {
         let path = format!("/automations/{id}/run?wait=true");
         let answer = send(self.api(Method::POST, &path).json(start)).await;
@@ -38,7 +38,7 @@ impl Site {
 }
 
 #[tokio::test]
-async fn what_is_captured_is_shown_as_it_comes_saved_edited_and_run_again() {
+async fn captures_are_shown_live_saved_edited_and_run_again() {
     let site = Site::serving(&[("draft", DRAFT)]).await;
     let listen = site.cogwork(&["listen", "draft", "--count", "2", "--save", "order"]);
     let sender = async {
@@ -65,7 +65,7 @@ async fn what_is_captured_is_shown_as_it_comes_saved_edited_and_run_again() {
     let written = std::fs::read_to_string(&file).unwrap();
     assert!(!written.contains("do not keep this") && !written.contains("authorization"), "{written}");
 
-    // As it was saved, and edited; by the API, and by a command of its own beside the daemon.
+    // As saved and as edited, through the API and through a separate command.
     let saved = json!({"saved": "order", "test": true});
     assert_eq!(site.result_of("draft", &saved).await, json!({"n": 7, "count": 1}));
     std::fs::write(&file, written.replace("7}", "70}")).unwrap();
@@ -80,7 +80,7 @@ async fn what_is_captured_is_shown_as_it_comes_saved_edited_and_run_again() {
     let result: Value = serde_json::from_slice(&ran.stdout).unwrap();
     assert_eq!(result["n"], json!(70), "{ran:?}");
 
-    // Tests count apart.
+    // Test executions have their own state.
     for execution in site.executions_of("draft").await {
         assert_eq!(execution["origin"], json!({"kind": "test"}));
     }
@@ -89,7 +89,7 @@ async fn what_is_captured_is_shown_as_it_comes_saved_edited_and_run_again() {
 }
 
 #[tokio::test]
-async fn an_event_is_captured_and_its_subscription_is_taken_back() {
+async fn an_event_is_captured_and_its_subscription_deleted() {
     let github = GitHub::start().await.unwrap();
     let draft = format!("enabled: false\n{}", github::PUSH);
     let site = github::site(&github, &[("push", &draft)]).await;
@@ -99,8 +99,8 @@ async fn an_event_is_captured_and_its_subscription_is_taken_back() {
         github.answered(1).await;
         assert_eq!(site.listened_at("push").await, "");
         let greeting = json!({"zen": "Keep it simple."});
-        assert_eq!(github.tell("ping", "p", &greeting, false).await.unwrap(), [200]);
-        assert_eq!(github.tell("push", "one", &payload, false).await.unwrap(), [200]);
+        assert_eq!(github.send_event("ping", "p", &greeting, false).await.unwrap(), [200]);
+        assert_eq!(github.send_event("push", "one", &payload, false).await.unwrap(), [200]);
     };
     let (listened, ()) = tokio::join!(listen, sender);
     assert!(listened.status.success(), "{listened:?}");
@@ -116,7 +116,7 @@ async fn an_event_is_captured_and_its_subscription_is_taken_back() {
 }
 
 #[tokio::test]
-async fn what_cannot_be_listened_to_or_saved_is_refused_with_the_reason() {
+async fn invalid_listen_and_save_requests_are_refused_with_the_reason() {
     let site = Site::serving(&[("draft", DRAFT), ("manual", "trigger: {manual: {}}\nsteps: []\n")]).await;
     let ask = async |method: Method, path: &str, body: Value| {
         send(site.api(method, &format!("/automations/{path}")).json(&body)).await.refusal()

@@ -1,5 +1,5 @@
-//! The product as people run it: the `cogwork` binary over a project folder, spoken to over real connections, and
-//! killed where it hurts. What it calls is the wiki simulator or a recording sink, in this process.
+//! The product as users run it: the `cogwork` binary on a project folder, reached over real connections, and killed at
+//! critical points. It calls the wiki simulator or a recorder in this process.
 //!
 //! `cargo build --bin cogwork` comes first.
 

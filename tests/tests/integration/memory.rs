@@ -11,7 +11,7 @@ fn large() -> String {
     serde_json::to_string(&vec![7; 200_000]).unwrap()
 }
 
-/// The executions of an automation with a status.
+/// Counts the executions of an automation with a status.
 async fn count(site: &Site, automation: &str, status: &str) -> usize {
     site.executions_of(automation).await.iter().filter(|row| row["status"] == status).count()
 }
@@ -21,7 +21,7 @@ fn automation(recorder: &Recorder, more: &str) -> String {
 }
 
 #[tokio::test]
-async fn executions_with_large_data_wait_for_memory_and_hold_up_no_small_one() {
+async fn executions_with_large_data_wait_for_memory_and_block_no_small_ones() {
     let recorder = Recorder::start().await.unwrap();
     recorder.hold("/slow");
     let mut site = Site::new(&[("work", &automation(&recorder, ""))]);
@@ -38,7 +38,7 @@ async fn executions_with_large_data_wait_for_memory_and_hold_up_no_small_one() {
     let last = site.ask(&format!("/executions/{}", accepted[5])).await;
     let waiting = &last["waiting"];
     assert_eq!((&waiting["queuedBehind"], &waiting["forMemory"]), (&json!(3), &json!(true)), "{last}");
-    // One that waits is accepted: it outlives the daemon.
+    // A waiting execution is accepted, so it survives the daemon.
     site.kill().await;
     recorder.release();
     site.start_with(&["--limits-memory", "32MiB"]).await;
@@ -49,7 +49,7 @@ async fn executions_with_large_data_wait_for_memory_and_hold_up_no_small_one() {
 }
 
 #[tokio::test]
-async fn an_execution_with_large_data_gets_its_turn_in_the_order_of_acceptance() {
+async fn an_execution_with_large_data_starts_in_the_order_of_acceptance() {
     let recorder = Recorder::start().await.unwrap();
     recorder.hold("/slow");
     let mut site = Site::new(&[

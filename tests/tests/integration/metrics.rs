@@ -9,12 +9,12 @@ use tests::recorder::Recorder;
 
 use crate::site::{PATIENCE, Site, send};
 
-/// Labels that Prometheus adds to every series, and the bound of a bucket.
+/// Labels that Prometheus adds to every series.
 const OF_PROMETHEUS: [&str; 2] = ["instance", "job"];
 
 const ORDER: &str = "trigger: {webhook: {mode: sync, verify: none}}\nsteps:\n  - code: \"export default () => 7\"\n  - respond: {status: 201}\n";
 
-/// The samples of a text in the OpenMetrics form, by name and labels as they are written.
+/// The samples of a text in the OpenMetrics format, by name and labels.
 struct Scrape(Vec<(String, BTreeMap<String, String>, f64)>);
 
 impl Scrape {
@@ -31,7 +31,7 @@ impl Scrape {
         Self(samples.collect())
     }
 
-    /// The value of the series of this name with this label.
+    /// Returns the value of the series with this name and label.
     fn value(&self, name: &str, label: Option<(&str, &str)>) -> f64 {
         let is_it = |labels: &BTreeMap<String, String>| {
             label.is_none_or(|(name, value)| labels.get(name).is_some_and(|found| found == value))
@@ -59,7 +59,7 @@ async fn scrape(site: &Site) -> Scrape {
     Scrape::parse(&answer.text)
 }
 
-/// The metrics once every accepted execution is counted as ended, which happens just after its end is committed.
+/// Returns the metrics once every accepted execution is counted as ended, which happens just after its final commit.
 async fn settled(site: &Site) -> Scrape {
     let sum = |found: &Scrape, name: &str| -> f64 {
         found.0.iter().filter(|(other, ..)| other == name).map(|(_, _, value)| value).sum()
@@ -77,7 +77,7 @@ async fn settled(site: &Site) -> Scrape {
     tokio::time::timeout(PATIENCE, settle).await.expect("all executions end")
 }
 
-/// A site on which something of everything has happened.
+/// Starts a site with traffic for all metrics.
 async fn busy_site(recorder: &Recorder) -> Site {
     let url = recorder.url();
     let call = |url: &str| {
@@ -101,7 +101,7 @@ async fn busy_site(recorder: &Recorder) -> Site {
 }
 
 #[tokio::test]
-async fn the_metrics_count_what_has_happened() {
+async fn metrics_count_executions_requests_and_commits() {
     let recorder = Recorder::start().await.unwrap();
     let site = busy_site(&recorder).await;
     let found = settled(&site).await;
@@ -132,7 +132,7 @@ async fn the_metrics_count_what_has_happened() {
 }
 
 #[tokio::test]
-async fn the_metrics_are_closed_unless_the_settings_open_them() {
+async fn metrics_need_a_token_unless_the_settings_make_them_public() {
     let mut site = Site::serving(&[("order", ORDER)]).await;
     let bare = |site: &Site, path: &str| {
         site.request(Method::GET, &format!("{}{path}", site.daemon().admin_url()))
@@ -147,7 +147,7 @@ async fn the_metrics_are_closed_unless_the_settings_open_them() {
     assert_eq!(send(bare(&site, "/metrics").header("host", "rebound.example")).await.status, 421);
 }
 
-/// The expressions of the dashboard and of the alert rules.
+/// Returns the expressions of the dashboard and of the alert rules.
 fn expressions() -> Vec<String> {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../ops");
     let read = |path: &str| std::fs::read_to_string(folder.join(path)).unwrap();
@@ -155,7 +155,7 @@ fn expressions() -> Vec<String> {
     let panels = dashboard["panels"].as_array().unwrap().iter();
     let targets = panels.flat_map(|panel| panel["targets"].as_array().unwrap());
     let mut all: Vec<String> = targets.map(|target| target["expr"].as_str().unwrap().to_owned()).collect();
-    // The rules by their indentation: an expression is one line, or a folded block.
+    // Finds rules by their indentation: an expression is one line or a folded block.
     let rules = read("prometheus/alerts.yaml");
     all.extend(rules.split("        expr: ").skip(1).map(|rest| {
         let end = rest.find("\n        for:").or_else(|| rest.find("\n        labels:")).unwrap();
@@ -164,7 +164,7 @@ fn expressions() -> Vec<String> {
     all
 }
 
-/// The metrics of an expression with the labels that select from them, and the labels that it groups by.
+/// Returns the metrics of an expression with the labels in their selectors, and the labels that it groups by.
 fn parts(expression: &str) -> (Vec<(String, Vec<String>)>, Vec<String>) {
     let is_word = |c: char| c.is_ascii_alphanumeric() || c == '_';
     let metrics = expression.match_indices("cogwork_").map(|(start, _)| {
@@ -226,7 +226,7 @@ async fn the_manual_lists_every_metric() {
     }
 }
 
-/// The labels of the manual's rows by metric, each with its values where the manual lists them.
+/// Returns the documented labels by metric, each with its values if the manual lists them.
 fn documented_labels() -> BTreeMap<String, BTreeMap<String, BTreeSet<String>>> {
     let quoted =
         |text: &str| -> Vec<String> { text.split('`').skip(1).step_by(2).map(str::to_owned).collect() };
@@ -252,7 +252,7 @@ fn documented_labels() -> BTreeMap<String, BTreeMap<String, BTreeSet<String>>> {
 }
 
 #[tokio::test]
-async fn every_label_and_each_of_its_values_is_one_of_the_manual() {
+async fn the_manual_lists_every_label_and_its_values() {
     let recorder = Recorder::start().await.unwrap();
     let found = settled(&busy_site(&recorder).await).await;
     let documented = documented_labels();
@@ -270,7 +270,7 @@ async fn every_label_and_each_of_its_values_is_one_of_the_manual() {
 }
 
 #[tokio::test]
-async fn nothing_that_a_request_carries_makes_a_label_or_a_series() {
+async fn no_request_content_becomes_a_label_or_a_series() {
     let recorder = Recorder::start().await.unwrap();
     let take = format!(
         "trigger: {{webhook: {{mode: sync, verify: none}}}}\nsteps:\n  - action: http.request\n    onError: continue\n    with: {{url: \"{}/${{{{ trigger.results.body.data.mark }}}}\"}}\n  - if: trigger.results.body.data.fails\n    then: [{{fail: \"${{{{ trigger.results.body.data.mark }}}}\"}}]\n",

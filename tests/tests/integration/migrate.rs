@@ -1,4 +1,4 @@
-//! A store that is moved from a file to a server and back, by the command that is killed at each of its commits.
+//! A store that is moved from a file to a server and back, by a command that is killed at each of its commits.
 
 use std::os::unix::process::ExitStatusExt as _;
 use std::path::Path;
@@ -21,7 +21,7 @@ const SECRET: &str =
     "trigger: {webhook: {verify: {preset: sharedToken, secret: \"${{ secrets.code }}\"}}}\nsteps: []\n";
 const TICK: &str = "trigger: {schedule: {every: 1s}}\nsteps: []\n";
 
-fn said(output: &Output) -> String {
+fn output_text(output: &Output) -> String {
     String::from_utf8_lossy(&output.stderr).into_owned()
 }
 
@@ -36,17 +36,17 @@ async fn migrate(site: &Site, arguments: &[&str], dies: Option<(&Path, &str)>) -
     command.output().await.unwrap()
 }
 
-/// Runs it again and again, killed before or after the next of its commits, and at last to its end. Returns its report.
+/// Runs the migration repeatedly, each time killed before or after its next commit, then to its end. Returns its report.
 async fn migrate_with_kills(site: &Site, arguments: &[&str]) -> Value {
     let folder = tempfile::tempdir().unwrap();
     for turn in 0..12 {
         let boundary = if turn % 4 == 1 { "beforeCommit" } else { "afterCommit" };
         let output = migrate(site, arguments, Some((folder.path(), boundary))).await;
-        assert_eq!(output.status.signal(), Some(6), "{turn}: {}", said(&output));
+        assert_eq!(output.status.signal(), Some(6), "{turn}: {}", output_text(&output));
     }
     let output = migrate(site, arguments, None).await;
-    assert!(output.status.success(), "{}", said(&output));
-    assert!(said(&output).contains("going on with the migration"), "{}", said(&output));
+    assert!(output.status.success(), "{}", output_text(&output));
+    assert!(output_text(&output).contains("going on with the migration"), "{}", output_text(&output));
     serde_json::from_slice(&output.stdout).unwrap()
 }
 
@@ -77,7 +77,7 @@ async fn set_secret(site: &Site) {
 }
 
 #[tokio::test]
-async fn a_store_that_is_moved_to_a_server_and_back_goes_on_as_if_nothing_had_been() {
+async fn a_store_migrated_to_a_server_and_back_despite_kills_keeps_everything() {
     let server = PostgresServer::start();
     let url = server.space().url();
     let mut site = Site::new(&[
@@ -103,9 +103,9 @@ async fn a_store_that_is_moved_to_a_server_and_back_goes_on_as_if_nothing_had_be
     let address = site.token("large").await;
     let refused = migrate(&site, &["--to", &url], None).await;
     assert!(
-        !refused.status.success() && said(&refused).contains("another daemon (process"),
+        !refused.status.success() && output_text(&refused).contains("another daemon (process"),
         "{}",
-        said(&refused)
+        output_text(&refused)
     );
     assert!(site.stop().await.success());
 
@@ -113,9 +113,9 @@ async fn a_store_that_is_moved_to_a_server_and_back_goes_on_as_if_nothing_had_be
     hashes(&there);
     let refused = site.cogwork(&["serve", "--hooks", "127.0.0.1:0", "--admin", "127.0.0.1:0"]).await;
     assert_eq!(refused.status.code(), Some(1));
-    assert!(said(&refused).contains("was moved to `postgres://"), "{}", said(&refused));
+    assert!(output_text(&refused).contains("was moved to `postgres://"), "{}", output_text(&refused));
     let again = migrate(&site, &["--to", &url], None).await;
-    assert!(said(&again).contains("was moved to"), "{}", said(&again));
+    assert!(output_text(&again).contains("was moved to"), "{}", output_text(&again));
 
     site.start_with(&["--store", &url]).await;
     assert_eq!(site.token("large").await, address, "addresses stay");
@@ -131,16 +131,16 @@ async fn a_store_that_is_moved_to_a_server_and_back_goes_on_as_if_nothing_had_be
     let back = site.project.path().join("back");
     let back = back.to_str().unwrap();
     let refused = migrate(&site, &["--store", &url, "--to", back], None).await;
-    assert!(said(&refused).contains("a daemon on"), "{}", said(&refused));
+    assert!(output_text(&refused).contains("a daemon on"), "{}", output_text(&refused));
     assert!(site.stop().await.success());
 
     let here = migrate_with_kills(&site, &["--store", &url, "--to", back, "--json"]).await;
     let other = server.space().url();
-    // Once more, so that the hashes of the file are those of a database.
+    // Migrates once more, to compare the hashes of the file with those of a database.
     let once_more = migrate_with_kills(&site, &["--store", back, "--to", &other, "--json"]).await;
     assert_eq!(hashes(&here), hashes(&once_more));
     let undone = migrate(&site, &["--store", back, "--undo"], None).await;
-    assert!(said(&undone).contains("never run daemons on both"), "{}", said(&undone));
+    assert!(output_text(&undone).contains("never run daemons on both"), "{}", output_text(&undone));
     site.start_with(&["--store", back]).await;
     answer(&site, &second).await;
     assert_eq!(site.post("count", &json!({})).await.json()["count"], json!(5));
@@ -156,14 +156,14 @@ async fn the_report_of_a_migration_names_each_kind_with_its_rows() {
     while status_of(&site, &id).await != json!("waiting") {}
     assert!(site.stop().await.success());
     let moved = migrate(&site, &["--to", "copy"], None).await;
-    assert!(moved.status.success(), "{}", said(&moved));
+    assert!(moved.status.success(), "{}", output_text(&moved));
     let table = String::from_utf8_lossy(&moved.stdout).into_owned();
     let row = table.lines().find(|line| line.starts_with("unfinished executions")).unwrap();
     assert!(row.contains(" 1 ") && row.ends_with("yes"), "{table}");
-    assert!(said(&moved).contains("--undo"), "{}", said(&moved));
-    // A file that is there is not written over.
+    assert!(output_text(&moved).contains("--undo"), "{}", output_text(&moved));
+    // An existing file is not overwritten.
     let undone = migrate(&site, &["--undo"], None).await;
-    assert!(undone.status.success(), "{}", said(&undone));
+    assert!(undone.status.success(), "{}", output_text(&undone));
     let refused = migrate(&site, &["--to", "copy"], None).await;
-    assert!(said(&refused).contains("is not empty"), "{}", said(&refused));
+    assert!(output_text(&refused).contains("is not empty"), "{}", output_text(&refused));
 }

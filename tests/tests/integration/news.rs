@@ -1,4 +1,4 @@
-//! Events that are polled for, against the wiki simulator: what is new or has changed, once, and nothing asked in vain.
+//! Polled events of the wiki simulator: each new or changed item is delivered once, with as few requests as possible.
 
 use pretty_assertions::assert_eq;
 use reqwest::Method;
@@ -7,8 +7,8 @@ use tests::wiki::{DEMO_PAGE_ID, DEMO_SPACE_ID, PageSeed, Running, Simulator, Spa
 
 use crate::site::{Site, send};
 
-/// An automation that tells what one event was about.
-fn told(event: &str, name: &str) -> String {
+/// Formats an automation that returns the subject of an event.
+fn subject_automation(event: &str, name: &str) -> String {
     format!(
         "trigger: {{event: wiki.{event}, connection: wiki, every: 1h, deliver: each}}\nsteps: []\n\
          outputs: \"${{{{ trigger.results.body.data.changeType }}}} ${{{{ trigger.results.body.data.record.{name} }}}}\"\n"
@@ -16,13 +16,13 @@ fn told(event: &str, name: &str) -> String {
 }
 
 impl Site {
-    /// Polls now and gives how many were looked at, how many of them were new, and how many requests that took.
+    /// Polls now. Returns the numbers of read items, of new items, and of requests.
     async fn poll(&self, id: &str, wiki: &Running) -> (Value, Value, usize) {
-        // A daemon that has just started answers before its polls are in force.
+        // A daemon that has just started answers before its polls are active.
         let mut looks = 0;
         while !self.polls_are_in_force().await {
             looks += 1;
-            assert!(looks < 500, "no poll comes into force");
+            assert!(looks < 500, "no poll becomes active");
         }
         let before = wiki.requests().len();
         let answer = send(self.api(Method::POST, &format!("/polls/{id}/now"))).await;
@@ -37,8 +37,8 @@ impl Site {
         answer.json()["polls"].as_array().is_some_and(|polls| !polls.is_empty())
     }
 
-    /// The payloads of an automation's executions, oldest first.
-    async fn told_to(&self, id: &str) -> Vec<String> {
+    /// Returns the results of an automation's executions, oldest first.
+    async fn results_of(&self, id: &str) -> Vec<String> {
         let mut told = Vec::new();
         for execution in self.executions_of(id).await.iter().rev() {
             let end = self.end_of(execution["id"].as_str().unwrap_or_default()).await;
@@ -49,9 +49,10 @@ impl Site {
 }
 
 #[tokio::test]
-async fn pages_and_spaces_are_told_once_each_and_a_look_without_news_is_one_request() {
+async fn new_pages_and_spaces_are_delivered_once_and_an_empty_poll_is_one_request() {
     let wiki = Simulator::builder().demo().start().await.unwrap();
-    let (pages, spaces) = (told("pageChanged", "title"), told("spaceCreated", "key"));
+    let (pages, spaces) =
+        (subject_automation("pageChanged", "title"), subject_automation("spaceCreated", "key"));
     let change = format!(
         "trigger: {{manual: {{}}}}\nsteps:\n  - action: wiki.updatePage\n    connection: wiki\n    with: {{pageId: \"{DEMO_PAGE_ID}\", \
          status: current, title: Changed, body: {{value: <p>other</p>}}, version: {{number: 2}}}}\n"
@@ -59,7 +60,7 @@ async fn pages_and_spaces_are_told_once_each_and_a_look_without_news_is_one_requ
     let mut site = Site::new(&[("pages", &pages), ("spaces", &spaces), ("change", &change)]);
     site.connect_wiki(wiki.base_url());
     site.start().await;
-    // The first look, whether it is this one or that of the start, knows what is there from then on.
+    // The first poll, this one or the one at the start, marks the existing items as known.
     for id in ["pages", "spaces"] {
         site.poll(id, &wiki).await;
         let (_, found, requests) = site.poll(id, &wiki).await;
@@ -75,9 +76,9 @@ async fn pages_and_spaces_are_told_once_each_and_a_look_without_news_is_one_requ
         site.poll(id, &wiki).await;
         site.poll(id, &wiki).await;
     }
-    let mut told = site.told_to("pages").await;
+    let mut told = site.results_of("pages").await;
     told.retain(|page| !page.ends_with("News") && !page.ends_with("Home"));
     told.sort();
     assert_eq!(told, ["created Fresh", "updated Changed"]);
-    assert_eq!(site.told_to("spaces").await, ["created NEWS"]);
+    assert_eq!(site.results_of("spaces").await, ["created NEWS"]);
 }

@@ -1,4 +1,4 @@
-//! Pauses outlive the daemon: what is asked before a kill is answered after it, and an event finds who waits for it.
+//! Waits survive the daemon: approvals are answered after a kill, and events reach the executions that wait for them.
 
 use pretty_assertions::assert_eq;
 use reqwest::Method;
@@ -8,7 +8,7 @@ use tests::recorder::Recorder;
 
 use crate::site::{Site, posts, send};
 
-/// An execution with what it waits for, once that is so much.
+/// Waits until an execution has this many waits, and returns it.
 async fn waiting(site: &Site, id: &str, pauses: usize) -> Value {
     let mut changes = site.events("/events").await;
     loop {
@@ -21,14 +21,14 @@ async fn waiting(site: &Site, id: &str, pauses: usize) -> Value {
     }
 }
 
-/// The resume address of an execution, at the daemon that runs now: its port is another after each start.
+/// Returns the resume URL of an execution at the running daemon, whose port changes with each start.
 fn here(site: &Site, waiting: &Value) -> String {
     let url = waiting["waiting"]["resumeUrl"].as_str().unwrap();
     format!("{}{}", site.daemon().hooks_url(), &url[url.find("/resume/").unwrap()..])
 }
 
 #[tokio::test]
-async fn a_question_asked_before_a_kill_is_answered_after_it() {
+async fn an_approval_requested_before_a_kill_is_answered_after_it() {
     let recorder = Recorder::start().await.unwrap();
     let ask = "  - id: ask\n    waitFor: {approval: {message: Ship it?, form: {reason: {type: text, required: true}}}}\n";
     let steps = [posts(&recorder, &["before"]), ask.to_owned(), posts(&recorder, &["after"])].concat();
@@ -59,7 +59,7 @@ async fn a_question_asked_before_a_kill_is_answered_after_it() {
 }
 
 #[tokio::test]
-async fn an_answer_that_was_confirmed_survives_the_kill_that_follows_it() {
+async fn a_confirmed_answer_survives_a_kill_right_after_it() {
     let ask = "trigger: {webhook: {}}\nsteps: [{id: ask, waitFor: {approval: {message: Ship it?}}}]\n";
     let mut site = Site::serving(&[("work", ask)]).await;
     let mut ids = Vec::new();
@@ -83,7 +83,7 @@ async fn an_answer_that_was_confirmed_survives_the_kill_that_follows_it() {
 }
 
 #[tokio::test]
-async fn an_event_sent_after_a_kill_finds_who_waited_before_it() {
+async fn an_event_sent_after_a_kill_reaches_executions_that_waited_before_it() {
     let work = "trigger: {webhook: {}}\nsteps: [{id: paid, waitFor: {event: orderPaid, if: event.data.amount > 10}}]\n";
     let mut site = Site::serving(&[("work", work)]).await;
     let (one, other) =
@@ -92,7 +92,7 @@ async fn an_event_sent_after_a_kill_finds_who_waited_before_it() {
     waiting(&site, &other, 1).await;
     site.kill().await;
     site.start().await;
-    // One is sent to by its own address, with an event that it does not wait for first.
+    // One gets its events through its resume URL, first an event that its condition rejects.
     let url = here(&site, &waiting(&site, &one, 1).await);
     for amount in [3, 11] {
         let sent = send(site.request(Method::POST, &url).json(&json!({"amount": amount}))).await;
@@ -106,7 +106,7 @@ async fn an_event_sent_after_a_kill_finds_who_waited_before_it() {
 }
 
 #[tokio::test]
-async fn an_execution_that_waits_ends_on_the_file_it_began_with_whenever_that_changes() {
+async fn a_waiting_execution_keeps_its_definition_when_the_file_changes() {
     let recorder = Recorder::start().await.unwrap();
     let version = |name: &str| {
         let wait = "  - {id: go, waitFor: {event: go}}\n";
@@ -115,7 +115,7 @@ async fn an_execution_that_waits_ends_on_the_file_it_began_with_whenever_that_ch
     let mut site = Site::serving(&[("work", &version("one"))]).await;
     let one = site.post("work", &json!({})).await.execution();
     waiting(&site, &one, 1).await;
-    // Under the daemon, and while none runs.
+    // Once while the daemon runs, and once while none runs.
     let mut changes = site.events("/events").await;
     site.project.replace("automations/work.yaml", &version("two")).unwrap();
     changes.next("catalog").await;

@@ -12,7 +12,7 @@ fn server() -> PostgresServer {
 }
 
 #[tokio::test]
-async fn a_killed_daemon_goes_on_at_its_step_with_the_database() {
+async fn a_killed_daemon_resumes_its_executions_from_the_database() {
     let server = server();
     let url = server.space().url();
     let recorder = Recorder::start().await.unwrap();
@@ -32,7 +32,7 @@ async fn a_killed_daemon_goes_on_at_its_step_with_the_database() {
     site.start_with(&["--store", &url]).await;
     assert_eq!(site.end_of(&id).await["status"], json!("succeeded"));
     let times = |path: &str| recorder.paths().iter().filter(|found| *found == path).count();
-    assert_eq!((times("/one"), times("/three")), (1, 1), "what was recorded is not repeated");
+    assert_eq!((times("/one"), times("/three")), (1, 1), "recorded steps are not repeated");
     assert_eq!(site.ask(&format!("/executions/{waiting}")).await["status"], json!("waiting"));
     let listed = site.cogwork(&["executions", "list", "--store", &url]).await;
     let listed = String::from_utf8_lossy(&listed.stdout).into_owned();
@@ -41,7 +41,7 @@ async fn a_killed_daemon_goes_on_at_its_step_with_the_database() {
 }
 
 #[tokio::test]
-async fn no_output_has_the_password_of_the_database() {
+async fn no_output_contains_the_database_password() {
     let server = server();
     // The server trusts its socket; any password will do.
     let url = server.space().url().replacen("cogwork@", "cogwork:hunter2@", 1);

@@ -1,4 +1,4 @@
-//! A save is in force at once.
+//! A saved file is active at once.
 
 use std::time::{Duration, Instant};
 
@@ -17,8 +17,7 @@ fn version(number: u32) -> String {
     format!("trigger: {{webhook: {{mode: sync}}}}\nsteps: [{{set: {{version: {number}}}}}]\n")
 }
 
-/// How long it takes from a save until it is in force, in the middle of several: what else happens on the machine may
-/// delay one of them.
+/// Returns the median time from a save until it is active, since other load of the machine may delay single saves.
 async fn median(site: &Site, changes: &mut Events, save: impl Fn(&str)) -> Duration {
     let mut took = Vec::new();
     for number in 1..=SAVES {
@@ -26,7 +25,7 @@ async fn median(site: &Site, changes: &mut Events, save: impl Fn(&str)) -> Durat
         save(&version(number));
         loop {
             changes.next("catalog").await;
-            // A look between the two halves of a save in place may find an empty file: that is a change too.
+            // A scan between the two halves of a save in place may find an empty file, which is a change too.
             if site.automation("hook").await["state"] == json!("active") {
                 break;
             }
@@ -39,7 +38,7 @@ async fn median(site: &Site, changes: &mut Events, save: impl Fn(&str)) -> Durat
 }
 
 #[tokio::test]
-async fn a_save_in_place_is_in_force_within_200_ms() {
+async fn a_save_in_place_is_active_within_200_ms() {
     let site = Site::serving(&[("hook", &version(0))]).await;
     let mut changes = site.events("/events").await;
     let took = median(&site, &mut changes, |text| site.project.automation("hook", text).unwrap()).await;
@@ -47,7 +46,7 @@ async fn a_save_in_place_is_in_force_within_200_ms() {
 }
 
 #[tokio::test]
-async fn a_save_by_rename_is_in_force_within_200_ms() {
+async fn a_save_by_rename_is_active_within_200_ms() {
     let site = Site::serving(&[("hook", &version(0))]).await;
     let mut changes = site.events("/events").await;
     let took =
@@ -57,7 +56,7 @@ async fn a_save_by_rename_is_in_force_within_200_ms() {
 }
 
 #[tokio::test]
-async fn files_come_go_and_are_switched_off_without_a_restart() {
+async fn files_are_added_disabled_and_removed_without_a_restart() {
     let site = Site::serving(&[]).await;
     let mut changes = site.events("/events").await;
     site.project.automation("hook", &version(1)).unwrap();
@@ -78,7 +77,7 @@ async fn files_come_go_and_are_switched_off_without_a_restart() {
 }
 
 #[tokio::test]
-async fn many_files_at_once_are_taken_together() {
+async fn many_files_saved_at_once_are_all_loaded() {
     let site = Site::serving(&[]).await;
     let mut changes = site.events("/events").await;
     for number in 0..100 {
@@ -91,7 +90,7 @@ async fn many_files_at_once_are_taken_together() {
 }
 
 #[tokio::test]
-async fn a_connection_that_changes_is_used_from_the_next_step_on() {
+async fn a_changed_connection_applies_from_the_next_step() {
     use tests::wiki::{Simulator, SpaceSeed};
     let list = "
 trigger: {webhook: {mode: sync}}
@@ -112,9 +111,9 @@ outputs: ${{ $.steps.step1.results.results[*].key }}
     assert_eq!(site.post("list", &json!({})).await.json(), json!(["NEW"]));
 }
 
-/// Guarantee G18: what runs goes on by the definition it started with.
+/// Guarantee G18: a running execution keeps the definition it started with.
 #[tokio::test]
-async fn an_execution_under_way_keeps_the_definition_it_started_with() {
+async fn a_running_execution_keeps_its_definition() {
     use crate::site::posts;
     let recorder = tests::recorder::Recorder::start().await.unwrap();
     recorder.hold("/one");
@@ -134,7 +133,7 @@ async fn an_execution_under_way_keeps_the_definition_it_started_with() {
 }
 
 #[tokio::test]
-async fn a_connection_that_breaks_stays_as_it_was_and_says_so_until_it_is_mended() {
+async fn a_broken_connection_keeps_its_last_good_version_and_reports_the_error() {
     let recorder = tests::recorder::Recorder::start().await.unwrap();
     let ask = "trigger: {webhook: {mode: sync}}\nsteps:\n  - {id: ask, action: http.request, connection: desk, with: {url: /a, method: GET}}\n\
                outputs: ${{ steps.ask.results.body.path }}\n";
@@ -156,7 +155,7 @@ async fn a_connection_that_breaks_stays_as_it_was_and_says_so_until_it_is_mended
     assert_eq!(answer().await, "/one/a");
     let said = site.ask("/connections").await["connections"][0]["fileError"].to_string();
     assert!(said.contains("connections/desk.yaml:1: ") && said.contains("http.beerer"), "{said}");
-    site.daemon().says("http.beerer").await.unwrap();
+    site.daemon().wait_for_output("http.beerer").await.unwrap();
     site.project.replace("connections/desk.yaml", &desk("/two", "http.bearer")).unwrap();
     changes.next("catalog").await;
     assert_eq!(answer().await, "/two/a");
@@ -164,7 +163,7 @@ async fn a_connection_that_breaks_stays_as_it_was_and_says_so_until_it_is_mended
 }
 
 #[tokio::test]
-async fn a_connector_of_the_project_comes_changes_breaks_and_is_mended_while_the_daemon_runs() {
+async fn a_project_connector_is_added_changed_broken_and_repaired_at_run_time() {
     let recorder = tests::recorder::Recorder::start().await.unwrap();
     let shop = |path: &str| {
         format!(
@@ -176,7 +175,7 @@ async fn a_connector_of_the_project_comes_changes_breaks_and_is_mended_while_the
     let look = "trigger: {webhook: {mode: sync}}\nsteps:\n  - {id: look, action: shop.look}\noutputs: ${{ steps.look.results.path }}\n";
     let site = Site::serving(&[]).await;
     let mut changes = site.events("/events").await;
-    // The folder comes with its first file.
+    // The folder is created with its first file.
     std::fs::create_dir(site.project.path().join("connectors")).unwrap();
     site.project.write("connectors/shop.yaml", &shop("one")).unwrap();
     site.project.automation("look", look).unwrap();
@@ -192,7 +191,7 @@ async fn a_connector_of_the_project_comes_changes_breaks_and_is_mended_while_the
         changes.next("catalog").await;
         assert_eq!(answer().await, path, "{manifest}");
     }
-    site.daemon().says("titel").await.unwrap();
+    site.daemon().wait_for_output("titel").await.unwrap();
     site.project.replace("connectors/shop.yaml", &shop("three")).unwrap();
     changes.next("catalog").await;
     assert_eq!(answer().await, "/three");

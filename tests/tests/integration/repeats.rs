@@ -13,7 +13,7 @@ async fn keyed(site: &Site, id: &str, key: &str, body: &Value) -> RequestBuilder
 }
 
 #[tokio::test]
-async fn what_was_sent_before_a_kill_starts_nothing_after_it() {
+async fn a_duplicate_of_a_request_before_a_kill_starts_nothing() {
     let hook = "trigger: {webhook: {verify: none, dedup: {by: {json: /event}, window: 1h}}}\nsteps: []\n";
     let mut site = Site::serving(&[("events", hook)]).await;
     let mut firsts = Vec::new();
@@ -35,7 +35,7 @@ async fn what_was_sent_before_a_kill_starts_nothing_after_it() {
 }
 
 #[tokio::test]
-async fn a_caller_without_an_answer_asks_again_and_gets_that_of_what_it_started() {
+async fn a_caller_that_repeats_an_unanswered_request_gets_the_response_of_its_execution() {
     let recorder = Recorder::start().await.unwrap();
     recorder.hold("/slow");
     let work = format!(
@@ -60,7 +60,7 @@ async fn a_caller_without_an_answer_asks_again_and_gets_that_of_what_it_started(
     let other = send(keyed(&site, "work", "order-17", &json!({"order": 18})).await).await;
     assert_eq!(other.refusal(), (422, "idempotency_mismatch".to_owned()));
     assert_eq!(site.executions_of("work").await.len(), 1);
-    // The step that was in flight was tried again, as one effect.
+    // The step in flight was repeated with the same idempotency key.
     let keys: Vec<_> = recorder.requests().into_iter().map(|request| request.idempotency_key).collect();
     assert_eq!((keys.len(), &keys[0]), (2, &keys[1]));
 }

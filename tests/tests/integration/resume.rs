@@ -1,5 +1,5 @@
-//! The daemon is killed where it hurts; at the next start every accepted execution comes to its end (guarantees G1, G4,
-//! G5, G7).
+//! The daemon is killed at critical points; after the next start every accepted execution ends (guarantees G1, G4, G5,
+//! G7).
 
 use std::collections::BTreeMap;
 
@@ -11,7 +11,7 @@ use tests::recorder::Recorder;
 
 use crate::site::{Site, post_step, posts};
 
-/// An automation of these steps, started by a request.
+/// Formats an automation with a webhook and these steps.
 fn hook(steps: &str) -> String {
     format!("trigger: {{webhook: {{}}}}\nsteps:\n{steps}")
 }
@@ -62,14 +62,14 @@ async fn an_execution_survives_several_kills_in_a_row() {
 }
 
 #[tokio::test]
-async fn a_wait_for_the_next_try_goes_on_after_a_kill_with_the_tries_counted() {
+async fn a_pending_retry_continues_after_a_kill_with_its_attempt_count() {
     let recorder = Recorder::start().await.unwrap();
     recorder.answer("/flaky", 503, 2);
     let flaky = format!("{}    retry: {{max: 2, delay: 1s, backoff: 1}}\n", post_step(&recorder, "flaky"));
     let steps = format!("{}{flaky}{}", posts(&recorder, &["first"]), posts(&recorder, &["last"]));
     let mut site = Site::serving(&[("work", &hook(&steps))]).await;
     let id = site.post("work", &json!({})).await.execution();
-    // The wait is committed before it begins, and told once it is.
+    // The retry is published once it is committed.
     let mut events = site.events(&format!("/executions/{id}/events")).await;
     while events.next("event").await["event"] != json!("stepRetry") {}
     site.kill().await;
@@ -83,7 +83,7 @@ async fn a_wait_for_the_next_try_goes_on_after_a_kill_with_the_tries_counted() {
 }
 
 #[tokio::test]
-async fn after_a_kill_only_the_unfinished_branches_of_a_graph_go_on() {
+async fn after_a_kill_only_unfinished_branches_of_a_graph_run_again() {
     let recorder = Recorder::start().await.unwrap();
     recorder.hold("/b");
     recorder.hold("/c");
@@ -110,7 +110,7 @@ async fn after_a_kill_only_the_unfinished_branches_of_a_graph_go_on() {
 }
 
 #[tokio::test]
-async fn after_a_kill_a_loop_goes_on_at_the_turn_it_was_in() {
+async fn after_a_kill_a_loop_resumes_at_its_current_iteration() {
     let recorder = Recorder::start().await.unwrap();
     recorder.hold("/turn/3");
     let steps = format!(
@@ -134,7 +134,7 @@ async fn after_a_kill_a_loop_goes_on_at_the_turn_it_was_in() {
 }
 
 #[tokio::test]
-async fn an_execution_under_way_outlives_its_file() {
+async fn a_running_execution_survives_the_removal_of_its_file() {
     let recorder = Recorder::start().await.unwrap();
     recorder.hold("/one");
     let mut site = Site::serving(&[("work", &hook(&posts(&recorder, &["one", "two"])))]).await;
@@ -149,12 +149,12 @@ async fn an_execution_under_way_outlives_its_file() {
 }
 
 #[tokio::test]
-async fn a_call_under_way_outlives_any_number_of_crashes() {
+async fn a_call_in_flight_survives_any_number_of_crashes() {
     let recorder = Recorder::start().await.unwrap();
     let mut site = Site::serving(&[("work", &hook(&posts(&recorder, &["slow"])))]).await;
     recorder.hold("/slow");
     let id = site.post("work", &json!({})).await.execution();
-    // More often than an execution that computes may be interrupted: this one waits for the network each time.
+    // More crashes than a computing execution may survive: this one waits for the network each time.
     for time in 1..=7 {
         recorder.wait_for("/slow", time).await.unwrap();
         site.kill().await;
@@ -166,7 +166,7 @@ async fn a_call_under_way_outlives_any_number_of_crashes() {
 }
 
 #[tokio::test]
-async fn an_execution_that_waits_for_its_next_try_outlives_any_number_of_stops() {
+async fn a_pending_retry_survives_any_number_of_kills() {
     let recorder = Recorder::start().await.unwrap();
     recorder.answer("/down", 503, 1);
     let down = format!("{}    retry: {{max: 1, delay: 1h}}\n", post_step(&recorder, "down"));
@@ -185,9 +185,9 @@ async fn an_execution_that_waits_for_its_next_try_outlives_any_number_of_stops()
     assert_eq!(recorder.requests().len(), 1);
 }
 
-/// Guarantee G1: whoever has heard of an execution can rely on it, whatever happens in the next moment.
+/// Guarantee G1: an acknowledged execution survives a kill at any time.
 #[tokio::test]
-async fn every_execution_that_a_caller_heard_of_is_there_after_a_kill() {
+async fn every_acknowledged_execution_survives_a_kill() {
     const CALLS: usize = 200;
     let work = "trigger: {webhook: {}}\nsteps: [{set: {n: \"${{ trigger.results.body.data.n }}\"}}]\n";
     let mut site = Site::serving(&[("work", work)]).await;
@@ -196,7 +196,7 @@ async fn every_execution_that_a_caller_heard_of_is_there_after_a_kill() {
     let call = |n: usize| {
         let request = site.request(Method::POST, &url).json(&json!({"n": n}));
         async move {
-            // A connection that breaks says nothing: the execution may be there or not.
+            // After a broken connection the execution may exist or not.
             let answer: Value = request.send().await.ok()?.json().await.ok()?;
             Some((answer["executionId"].as_str()?.to_owned(), n))
         }

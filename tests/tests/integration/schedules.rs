@@ -25,7 +25,7 @@ async fn each_instant_is_one_execution_across_kills_and_restarts() {
     site.start().await;
     recorder.wait_for("/tick", seen + 2).await.unwrap();
 
-    // The kill may have cut an answer off, and then the step was sent again: as the same effect.
+    // The kill may have cut off a response; then the step is repeated with the same key.
     let mut executions: BTreeMap<String, Vec<String>> = BTreeMap::new();
     for request in recorder.requests_to("/tick") {
         let at = request.json()["at"].as_str().unwrap().to_owned();
@@ -47,7 +47,7 @@ async fn each_instant_is_one_execution_across_kills_and_restarts() {
 }
 
 #[tokio::test]
-async fn the_next_instants_are_shown_and_a_file_that_changes_gets_new_ones() {
+async fn the_next_instants_are_shown_and_follow_changes_of_the_file() {
     let site = Site::serving(&[(
         "daily",
         "trigger: {schedule: {daily: {at: \"08:30\"}, timezone: Europe/Berlin}}\nsteps: []\n",

@@ -7,7 +7,7 @@ use serde_json::json;
 use crate::site::{Site, send};
 
 #[tokio::test]
-async fn a_question_is_answered_and_starts_nothing() {
+async fn a_challenge_is_answered_and_starts_nothing() {
     let hook = "trigger: {webhook: {methods: [POST], verify: none, challenge: microsoftGraph}}\nsteps: []\n";
     let site = Site::serving(&[("notices", hook)]).await;
     let url = format!("{}?validationToken=a%3Cb%3E%20c", site.url("notices").await);
@@ -22,7 +22,7 @@ async fn a_question_is_answered_and_starts_nothing() {
 }
 
 #[tokio::test]
-async fn a_sender_brings_its_secret_while_somebody_waits_for_it_and_signs_with_it_from_then_on() {
+async fn a_sender_offers_its_secret_during_pairing_and_signs_with_it_afterwards() {
     let hook = "trigger: {webhook: {verify: {preset: asana, secret: '${{ secrets.asana }}'}, challenge: asana}}\nsteps: []\n";
     let site = Site::serving(&[("tasks", hook)]).await;
     let url = site.url("tasks").await;

@@ -1,5 +1,4 @@
-//! The repository's own project, as people try it: the commands that the examples show, and the surroundings that
-//! `make run` makes.
+//! The repository's own project, as users try it: the commands in the examples, and the environment of `make run`.
 
 use std::path::Path;
 use std::process::Stdio;
@@ -13,10 +12,10 @@ use tests::wiki::{DEMO_TOKEN, Running, Simulator};
 
 use crate::site::{Site, send};
 
-/// How long a command of an example may take.
+/// The longest run of an example's command.
 const LONGEST: Duration = Duration::from_secs(20);
 
-/// A copy of the repository's project, and a wiki for it.
+/// Copies the repository's project and starts a wiki for it.
 async fn shipped() -> (Project, Running) {
     let project = Project::new().unwrap();
     for folder in ["automations", "connections"] {
@@ -33,7 +32,7 @@ async fn shipped() -> (Project, Running) {
 }
 
 #[tokio::test]
-async fn the_wiki_and_its_token_come_from_the_surroundings() {
+async fn the_wiki_and_its_token_come_from_the_environment() {
     let (project, wiki) = shipped().await;
     let daemon = Daemon::builder(&project)
         .env("WIKI_HOST", wiki.base_url())

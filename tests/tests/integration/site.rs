@@ -13,15 +13,15 @@ use tests::project::Project;
 use tests::recorder::Recorder;
 use tests::wiki::{DEMO_EMAIL, DEMO_TOKEN};
 
-/// The environment variable that selects the store of the daemons: with `postgresql`, each site has a server of its own. A file
-/// otherwise.
+/// The environment variable that selects the store of the daemons: with `postgresql`, each site has its own server; otherwise
+/// the store is a file.
 const STORE: &str = "COGWORK_TEST_STORE";
-/// How long to wait for something that a test expects.
+/// The longest wait for something that a test expects.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(30);
 
 /// A project and the daemon that runs on it, while one does.
 pub(crate) struct Site {
-    /// First, so that its data can be searched for secrets before the project goes.
+    /// First, so that its data can be searched for secrets before the project is deleted.
     daemon: Option<Daemon>,
     pub(crate) project: Project,
     http: Client,
@@ -31,7 +31,7 @@ pub(crate) struct Site {
     _server: Option<PostgresServer>,
 }
 
-/// An answer that has been read whole.
+/// A response that has been read completely.
 #[derive(Debug)]
 pub(crate) struct Answer {
     pub(crate) status: u16,
@@ -49,13 +49,13 @@ impl Answer {
         self.headers.get(name).map_or("", |value| value.to_str().unwrap())
     }
 
-    /// The execution that an asynchronous start names.
+    /// Returns the execution id in the response to an asynchronous start.
     pub(crate) fn execution(&self) -> String {
         assert_eq!(self.status, 200, "{}", self.text);
         self.json()["executionId"].as_str().unwrap().to_owned()
     }
 
-    /// Its status with the code for programs.
+    /// Returns the status and the error code.
     pub(crate) fn refusal(&self) -> (u16, String) {
         (self.status, self.json()["code"].as_str().unwrap_or_default().to_owned())
     }
@@ -151,7 +151,7 @@ impl Site {
         self.daemon.as_ref().expect("a daemon runs")
     }
 
-    /// Runs `cogwork` in the project. What it says holds no secret.
+    /// Runs `cogwork` in the project, and asserts that its output contains no secret.
     pub(crate) async fn cogwork(&self, arguments: &[&str]) -> Output {
         let mut command = cogwork(&self.project).unwrap();
         command.args(arguments).envs(self.variables.iter().map(|(name, value)| (name, value)));
@@ -167,25 +167,25 @@ impl Site {
         self.http.request(method, url).bearer_auth(self.daemon().admin_token().unwrap())
     }
 
-    /// The API's response to a GET.
+    /// Returns the API's response to a GET.
     pub(crate) async fn ask(&self, path: &str) -> Value {
         let answer = send(self.api(Method::GET, path)).await;
         assert_eq!(answer.status, 200, "{path}: {}", answer.text);
         answer.json()
     }
 
-    /// The automation as the API shows it.
+    /// Returns an automation as the API shows it.
     pub(crate) async fn automation(&self, id: &str) -> Value {
         self.ask(&format!("/automations/{id}")).await
     }
 
-    /// The live address of an automation.
+    /// Returns the live address of an automation.
     pub(crate) async fn url(&self, id: &str) -> String {
         let automation = self.automation(id).await;
         automation["liveUrl"].as_str().unwrap_or_else(|| panic!("no address: {automation}")).to_owned()
     }
 
-    /// The token in the live address of an automation.
+    /// Returns the token in the live address of an automation.
     pub(crate) async fn token(&self, id: &str) -> String {
         let url = self.url(id).await;
         url.rsplit_once("/trigger/").unwrap().1.to_owned()
@@ -202,21 +202,21 @@ impl Site {
         send(self.http.post(url).json(body)).await
     }
 
-    /// Starts an automation by hand and gives the execution.
+    /// Starts an automation by hand and returns the execution id.
     pub(crate) async fn run(&self, id: &str) -> String {
         let answer = send(self.api(Method::POST, &format!("/automations/{id}/run"))).await;
         assert_eq!(answer.status, 202, "{}", answer.text);
         answer.json()["executionId"].as_str().unwrap().to_owned()
     }
 
-    /// The execution as the API shows it, once it has ended.
+    /// Waits for the end of an execution and returns it as the API shows it.
     pub(crate) async fn end_of(&self, execution: &str) -> Value {
         let mut events = self.events(&format!("/executions/{execution}/events")).await;
         events.next("end").await;
         self.ask(&format!("/executions/{execution}")).await
     }
 
-    /// The executions of an automation, newest first.
+    /// Returns the executions of an automation, newest first.
     pub(crate) async fn executions_of(&self, id: &str) -> Vec<Value> {
         let page = self.ask(&format!("/executions?automation={id}&limit=200")).await;
         page["executions"].as_array().unwrap().clone()
@@ -231,12 +231,12 @@ impl Site {
 }
 
 fn client() -> Client {
-    // Another test of this process may have been first.
+    // Fails if another test of this process has installed it already.
     let _ = rustls::crypto::ring::default_provider().install_default();
     Client::builder().timeout(PATIENCE).build().unwrap()
 }
 
-/// Sends a request and reads the answer whole. It holds no secret.
+/// Sends a request, reads the whole response, and asserts that it contains no secret.
 pub(crate) async fn send(request: RequestBuilder) -> Answer {
     let answer = request.send().await.unwrap();
     let (status, headers) = (answer.status().as_u16(), answer.headers().clone());
@@ -253,7 +253,7 @@ pub(crate) struct Events {
 }
 
 impl Events {
-    /// The data of the next event of this name; others are passed over.
+    /// Returns the data of the next event with this name, and skips others.
     pub(crate) async fn next(&mut self, name: &str) -> Value {
         let found = tokio::time::timeout(PATIENCE, self.find(name)).await;
         found.unwrap_or_else(|_| panic!("no event `{name}` within {} s", PATIENCE.as_secs()))
@@ -279,12 +279,12 @@ impl Events {
     }
 }
 
-/// Steps, one for each name, that post their name to the recorder under a path of the same name.
+/// Formats a step for each name that posts the name to the recorder, under a path of the same name.
 pub(crate) fn posts(recorder: &Recorder, names: &[&str]) -> String {
     names.iter().map(|name| post_step(recorder, name)).collect()
 }
 
-/// A step that posts its name to the recorder under a path of the same name.
+/// Formats a step that posts its name to the recorder, under a path of the same name.
 pub(crate) fn post_step(recorder: &Recorder, name: &str) -> String {
     let url = recorder.url();
     format!(

@@ -1,4 +1,4 @@
-//! The daemon is asked to stop: what runs comes to the end of its step, and the rest goes on at the next start.
+//! A graceful stop: running executions end their current step, and continue after the next start.
 
 use pretty_assertions::assert_eq;
 use serde_json::json;
@@ -7,7 +7,7 @@ use tests::recorder::Recorder;
 use crate::site::{Site, posts};
 
 #[tokio::test]
-async fn the_step_in_flight_ends_and_the_rest_goes_on_at_the_next_start() {
+async fn a_stop_ends_the_step_in_flight_and_the_next_start_runs_the_rest() {
     let recorder = Recorder::start().await.unwrap();
     recorder.hold("/two");
     recorder.answer("/down", 503, 1);
@@ -25,7 +25,7 @@ async fn the_step_in_flight_ends_and_the_rest_goes_on_at_the_next_start() {
     let id = site.run("work").await;
     recorder.wait_for("/two", 1).await.unwrap();
     site.terminate();
-    site.daemon().says("from now on nothing begins").await.unwrap();
+    site.daemon().wait_for_output("shutting down: no step starts any more").await.unwrap();
     recorder.release();
     assert!(site.ended().await.success());
     assert_eq!(recorder.paths(), ["/down", "/one", "/two"]);
@@ -37,7 +37,7 @@ async fn the_step_in_flight_ends_and_the_rest_goes_on_at_the_next_start() {
 }
 
 #[tokio::test]
-async fn a_synchronous_caller_gets_its_answer_while_the_daemon_stops() {
+async fn a_synchronous_caller_gets_its_response_while_the_daemon_stops() {
     let recorder = Recorder::start().await.unwrap();
     recorder.hold("/slow");
     let work = format!(
@@ -61,7 +61,7 @@ async fn a_synchronous_caller_gets_its_answer_while_the_daemon_stops() {
 }
 
 #[tokio::test]
-async fn a_daemon_without_work_stops_at_once_and_leaves_no_trace_of_running() {
+async fn an_idle_daemon_stops_at_once_and_removes_its_daemon_file() {
     let mut site = Site::serving(&[("a", "trigger: {schedule: {every: 1h}}\nsteps: []\n")]).await;
     assert!(site.project.data_dir().join("daemon.json").exists());
     assert!(site.stop().await.success());

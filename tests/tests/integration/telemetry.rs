@@ -14,7 +14,7 @@ const HOOK: &str = "trigger: {webhook: {verify: none}}\nsteps:\n";
 const TRACE: &str = "4bf92f3577b34da6a3ce929d0e0e4736";
 const SENDER: &str = "00f067aa0ba902b7";
 
-/// The variables of a daemon that sends to `collector` over HTTP, and at once.
+/// Returns the variables of a daemon that sends to `collector` over HTTP without delay.
 fn over_http(collector: &Collector) -> [(&'static str, &str); 3] {
     [
         ("OTEL_EXPORTER_OTLP_ENDPOINT", collector.http()),
@@ -23,14 +23,14 @@ fn over_http(collector: &Collector) -> [(&'static str, &str); 3] {
     ]
 }
 
-/// A site with these automations that sends to `collector`.
+/// Starts a site with these automations that sends to `collector`.
 async fn traced(collector: &Collector, automations: &[(&str, &str)]) -> Site {
     let mut site = Site::new(automations);
     site.start_in(&over_http(collector)).await;
     site
 }
 
-/// Waits for the spans of an execution, and gives them.
+/// Waits for the spans of an execution, and returns them.
 async fn spans_of(collector: &Collector, execution: &str) -> Vec<ReceivedSpan> {
     let is_its = |span: &ReceivedSpan| span.attribute("cogwork.execution") == execution;
     let received = collector.wait_for(|received| received.spans.iter().any(is_its)).await;
@@ -39,7 +39,7 @@ async fn spans_of(collector: &Collector, execution: &str) -> Vec<ReceivedSpan> {
     spans.into_iter().filter(|span| span.trace == root.trace).collect()
 }
 
-/// The only span with this name, below `parent` if that is named.
+/// Returns the only span with this name, below `parent` if given.
 #[track_caller]
 fn one<'s>(spans: &'s [ReceivedSpan], name: &str, parent: Option<&ReceivedSpan>) -> &'s ReceivedSpan {
     let is_it =
@@ -49,7 +49,7 @@ fn one<'s>(spans: &'s [ReceivedSpan], name: &str, parent: Option<&ReceivedSpan>)
     found[0]
 }
 
-/// The trace that an execution has of its own.
+/// Returns the id of the trace that belongs to an execution.
 fn own_trace(execution: &str) -> String {
     execution.replace('-', "")
 }
@@ -102,11 +102,11 @@ async fn an_execution_its_steps_and_their_attempts_are_spans_of_the_trace_of_its
 }
 
 #[tokio::test]
-async fn a_failure_is_an_error_of_the_step_and_the_execution() {
+async fn a_failure_marks_the_spans_of_the_step_and_the_execution_as_errors() {
     let collector = Collector::start().await.unwrap();
     let site = traced(&collector, &[("bad", &format!("{HOOK}  - {{id: stop, fail: \"no stock\"}}\n"))]).await;
     let request = site.request(Method::POST, &site.url("bad").await).json(&json!({}));
-    // Malformed, so it counts for nothing.
+    // Malformed, so it is ignored.
     let execution = send(request.header("traceparent", format!("00-{TRACE}-{SENDER}"))).await.execution();
     let spans = spans_of(&collector, &execution).await;
     let root = one(&spans, "bad", None);
@@ -118,7 +118,7 @@ async fn a_failure_is_an_error_of_the_step_and_the_execution() {
 }
 
 #[tokio::test]
-async fn spans_and_logs_go_over_grpc_with_the_headers_and_the_resource_of_the_variables() {
+async fn spans_and_logs_are_sent_over_grpc_with_headers_and_resource_from_variables() {
     let collector = Collector::start().await.unwrap();
     let mut site = Site::new(&[("hello", &format!("{HOOK}  - {{id: a, set: {{n: 1}}}}\n"))]);
     site.start_in(&[
@@ -143,7 +143,7 @@ async fn spans_and_logs_go_over_grpc_with_the_headers_and_the_resource_of_the_va
 }
 
 #[tokio::test]
-async fn a_called_execution_has_a_trace_of_its_own_and_both_are_linked() {
+async fn a_called_execution_has_its_own_trace_linked_with_its_caller() {
     let collector = Collector::start().await.unwrap();
     let child = "trigger: {manual: {}}\nsteps:\n  - {id: work, set: {n: 1}}\n";
     let caller = format!("{HOOK}  - {{id: sub, call: child}}\n");
@@ -178,20 +178,20 @@ async fn a_step_that_received_an_event_is_linked_to_the_step_that_sent_it() {
 }
 
 #[tokio::test]
-async fn a_redirect_of_the_collector_takes_no_spans_to_another_host() {
+async fn a_redirect_of_the_collector_is_not_followed_to_another_host() {
     let (collector, other) = (Collector::start().await.unwrap(), Collector::start().await.unwrap());
     collector.redirect(&format!("{}/v1/traces", other.http()));
     let mut site = traced(&collector, &[("work", &format!("{HOOK}  - {{set: {{n: 1}}}}\n"))]).await;
     let execution = site.post("work", &json!({})).await.execution();
     assert_eq!(site.end_of(&execution).await["status"], json!("succeeded"));
-    // The daemon sends what it has before it ends.
+    // The daemon sends its remaining spans before it ends.
     assert!(site.stop().await.success());
     assert!(collector.requests() > 0);
     assert_eq!((other.requests(), other.received().spans.len()), (0, 0));
 }
 
 #[tokio::test]
-async fn an_execution_that_a_kill_interrupted_has_all_its_spans_and_links_over_the_restart() {
+async fn a_killed_execution_has_all_its_spans_and_links_across_the_restart() {
     let (collector, recorder) = (Collector::start().await.unwrap(), Recorder::start().await.unwrap());
     recorder.hold("/second");
     let work = format!("{HOOK}{}{}", post_step(&recorder, "first"), post_step(&recorder, "second"));
@@ -219,7 +219,7 @@ async fn an_execution_that_a_kill_interrupted_has_all_its_spans_and_links_over_t
     let sent = recorder.requests_to("/second");
     let header = |span: &ReceivedSpan| Some(format!("00-{TRACE}-{}-01", span.id));
     assert_eq!(sent.last().unwrap().traceparent, header(last), "{attempts:#?}");
-    // The start of the first attempt was not committed before its call, unless a later commit took it along.
+    // The start of the first attempt was not committed before its call, unless a later commit included it.
     for interrupted in attempts.iter().filter(|attempt| attempt.is_error) {
         assert_eq!(sent[0].traceparent, header(interrupted));
         assert_eq!(last.links, [(TRACE.to_owned(), interrupted.id.clone(), "restart".to_owned())]);
@@ -227,7 +227,7 @@ async fn an_execution_that_a_kill_interrupted_has_all_its_spans_and_links_over_t
 }
 
 #[tokio::test]
-async fn lines_of_executions_and_of_the_daemon_are_logs_of_their_traces_without_secrets() {
+async fn log_lines_are_exported_with_their_trace_and_without_secrets() {
     let collector = Collector::start().await.unwrap();
     let log =
         "  - {id: note, action: log.warn, with: {message: \"stock of ${{ configVars.shelf }} is low\"}}\n";
@@ -279,7 +279,7 @@ async fn without_an_endpoint_no_connection_is_made_and_no_header_is_sent() {
     assert!(recorder.requests_to("/plain").iter().all(|request| request.traceparent.is_none()));
     assert_eq!(collector.requests(), 0);
 
-    // With one, a header of the author's own is left alone.
+    // With an endpoint, a header set by the author is kept.
     let site = traced(&collector, &[("own", &own)]).await;
     let execution = site.post("own", &json!({})).await.execution();
     site.end_of(&execution).await;
@@ -287,7 +287,7 @@ async fn without_an_endpoint_no_connection_is_made_and_no_header_is_sent() {
 }
 
 #[tokio::test]
-async fn a_stop_sends_what_is_left() {
+async fn a_stop_sends_the_remaining_spans() {
     let collector = Collector::start().await.unwrap();
     let mut site = Site::new(&[("hello", &format!("{HOOK}  - {{id: a, set: {{n: 1}}}}\n"))]);
     site.start_in(&[
@@ -305,13 +305,13 @@ async fn a_stop_sends_what_is_left() {
 }
 
 #[tokio::test]
-async fn what_a_collector_refuses_is_counted_and_delays_nothing() {
+async fn refused_exports_are_counted_and_delay_nothing() {
     let collector = Collector::start().await.unwrap();
     collector.answer(400);
     let site = traced(&collector, &[("hello", &format!("{HOOK}  - {{id: a, set: {{n: 1}}}}\n"))]).await;
     let execution = site.post("hello", &json!({})).await.execution();
     assert_eq!(site.end_of(&execution).await["status"], json!("succeeded"));
-    site.daemon().says("the collector of OpenTelemetry does not take").await.unwrap();
+    site.daemon().wait_for_output("the OpenTelemetry collector does not accept").await.unwrap();
     let url = format!("{}/metrics", site.daemon().admin_url());
     let token = site.daemon().admin_token().unwrap();
     let dropped = async {
@@ -332,7 +332,7 @@ async fn what_a_collector_refuses_is_counted_and_delays_nothing() {
 }
 
 #[tokio::test]
-async fn the_sampler_of_the_variables_decides_and_a_sender_cannot_overrule_it() {
+async fn the_configured_sampler_decides_and_a_sender_cannot_overrule_it() {
     let (collector, recorder) = (Collector::start().await.unwrap(), Recorder::start().await.unwrap());
     let work = format!("{HOOK}{}", post_step(&recorder, "call"));
     let mut site = Site::new(&[("work", &work)]);
@@ -349,7 +349,7 @@ async fn the_sampler_of_the_variables_decides_and_a_sender_cannot_overrule_it() 
 }
 
 #[tokio::test]
-async fn a_variable_that_cannot_be_used_ends_the_start_with_the_values_that_can() {
+async fn an_invalid_otel_variable_fails_the_start_with_the_valid_values() {
     let site = Site::new(&[]);
     let output = cogwork(&site.project)
         .unwrap()

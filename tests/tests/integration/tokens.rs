@@ -1,4 +1,4 @@
-//! An address that was given out stays good.
+//! A webhook address stays valid.
 
 use pretty_assertions::{assert_eq, assert_ne};
 use reqwest::Method;
@@ -38,7 +38,7 @@ async fn the_token_survives_a_reload_a_rename_a_restart_and_a_kill() {
 }
 
 #[tokio::test]
-async fn a_file_that_goes_and_comes_back_has_its_old_address() {
+async fn a_file_that_is_removed_and_added_again_keeps_its_address() {
     let site = Site::serving(&[("hook", HOOK)]).await;
     let (url, token) = (site.url("orders").await, site.token("orders").await);
     let mut changes = site.events("/events").await;
@@ -53,7 +53,7 @@ async fn a_file_that_goes_and_comes_back_has_its_old_address() {
 }
 
 #[tokio::test]
-async fn no_two_addresses_are_the_same() {
+async fn addresses_are_unique() {
     let site = Site::serving(&[
         ("a", "trigger: {webhook: {}}\nsteps: []\n"),
         ("b", "trigger: {webhook: {}}\nsteps: []\n"),

@@ -1,4 +1,4 @@
-//! Executions of one daemon in another one, which runs meanwhile.
+//! Executions of one daemon that are imported into another running one.
 
 use pretty_assertions::assert_eq;
 use reqwest::Method;
@@ -9,7 +9,7 @@ use crate::site::{Site, send};
 const HELLO: (&str, &str) = ("hello", "trigger: {manual: {}}\nsteps: [{set: {a: 1}}]\n");
 
 #[tokio::test]
-async fn executions_are_imported_through_the_daemon_that_runs() {
+async fn executions_are_imported_through_a_running_daemon() {
     let (from, to) = (Site::serving(&[HELLO]).await, Site::serving(&[]).await);
     let mut ids = [from.run("hello").await, from.run("hello").await];
     for id in &ids {
@@ -41,7 +41,7 @@ async fn executions_are_imported_through_the_daemon_that_runs() {
     let audit = to.ask("/audit?action=importExecutions").await;
     assert_eq!(audit["entries"].as_array().map(Vec::len), Some(2), "{audit}");
 
-    // The rest of a file that is cut off is missed.
+    // A truncated file is refused.
     let text = std::fs::read_to_string(file).unwrap();
     let cut = text.rsplit_once("{\"end\"").unwrap().0.to_owned();
     let answer = send(to.api(Method::POST, "/executions/import").body(cut)).await;

@@ -1,4 +1,4 @@
-//! Executions as 0.1.0 stores them, in literal text: later releases read these rows.
+//! Executions in the literal rows of release 0.1.0, which later releases must read.
 
 use jiff::{SignedDuration, Timestamp};
 use model::{AutomationId, DefinitionHash, ExecutionId};
@@ -12,20 +12,20 @@ use crate::site::{Site, posts, send};
 
 /// The origin of the execution, as stored.
 const MANUAL: &str = r#"{"kind":"manual"}"#;
-/// Statuses, and the lists that such executions stand in.
+/// Statuses, each with the list of its executions.
 const QUEUED: (u8, u8) = (0, 16);
 const RUNNING: (u8, u8) = (1, 0);
 const WAITING: (u8, u8) = (6, 6);
-/// One that waits for another, which may end while no daemon runs.
+/// Waits for another execution, which may end while no daemon runs.
 const CALLING: (u8, u8) = (6, 7);
 
-/// A store with executions that began some minutes ago.
+/// A store with executions that started some minutes ago.
 struct Stored {
     connection: Connection,
     began: Timestamp,
 }
 
-/// The waiting reason of an execution.
+/// The wait of an execution.
 #[derive(Default)]
 struct Pause<'a> {
     step: &'a str,
@@ -54,7 +54,7 @@ impl Stored {
         hash
     }
 
-    /// An execution that has begun, with the later events, one as JSON in each row.
+    /// Inserts a started execution with its later events, one JSON event per row.
     fn execution(
         &self,
         number: u8,
@@ -104,12 +104,12 @@ impl Stored {
 }
 
 #[tokio::test]
-async fn executions_of_a_stored_file_continue_and_end_with_the_definition_they_began_with() {
+async fn executions_stored_by_an_earlier_release_continue_with_their_definition() {
     let recorder = Recorder::start().await.unwrap();
     let file = |first: &str, then: &[&str]| {
         format!("trigger: {{manual: {{}}}}\nsteps:\n{first}{}", posts(&recorder, then))
     };
-    // Each file has changed since, while no daemon ran.
+    // All files have changed since, while no daemon ran.
     let newer = file("", &["newer"]);
     let mut site = Site::new(&["plain", "timed", "paid", "parent"].map(|name| (name, newer.as_str())));
     site.start().await;
@@ -165,5 +165,5 @@ async fn executions_of_a_stored_file_continue_and_end_with_the_definition_they_b
 
     let id = site.run("plain").await;
     site.end_of(&id).await;
-    assert_eq!(recorder.requests_to("/newer").len(), 1, "what starts now is of the file as it is");
+    assert_eq!(recorder.requests_to("/newer").len(), 1, "a new execution uses the current file");
 }

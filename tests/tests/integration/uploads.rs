@@ -1,4 +1,4 @@
-//! Large files over the end of a process.
+//! Large files over a restart.
 
 use pretty_assertions::assert_eq;
 use reqwest::Method;
@@ -8,7 +8,7 @@ use tests::recorder::Recorder;
 use crate::site::{Site, posts, send};
 
 #[tokio::test]
-async fn a_file_that_was_acknowledged_outlives_a_kill_and_is_handed_on() {
+async fn an_acknowledged_file_survives_a_kill_and_is_passed_on() {
     let recorder = Recorder::start().await.unwrap();
     recorder.hold("/first");
     let work = format!(

@@ -1,4 +1,4 @@
-//! The webhook contract: what a caller hears, and when.
+//! The webhook contract: the response of a caller and its time.
 
 use pretty_assertions::assert_eq;
 use reqwest::Method;
@@ -8,7 +8,7 @@ use tests::recorder::Recorder;
 use crate::site::{Site, posts, send};
 
 #[tokio::test]
-async fn an_asynchronous_start_is_answered_with_exactly_the_executions_id_and_is_in_the_history() {
+async fn an_asynchronous_start_returns_only_the_execution_id_and_is_listed() {
     let hook = "trigger: {webhook: {}}\nsteps:\n  - set: {got: \"${{ trigger.results.body.data.n }}\"}\n";
     let site = Site::serving(&[("hook", hook)]).await;
     let answer = site.post("hook", &json!({"n": 9_007_199_254_740_993_i64})).await;
@@ -32,7 +32,7 @@ async fn an_asynchronous_start_is_answered_with_exactly_the_executions_id_and_is
 }
 
 #[tokio::test]
-async fn an_asynchronous_caller_does_not_wait_for_the_work() {
+async fn an_asynchronous_caller_does_not_wait_for_the_steps() {
     let recorder = Recorder::start().await.unwrap();
     recorder.hold("/slow");
     let hook = format!("trigger: {{webhook: {{}}}}\nsteps:\n{}", posts(&recorder, &["slow"]));
@@ -46,7 +46,7 @@ async fn an_asynchronous_caller_does_not_wait_for_the_work() {
 }
 
 #[tokio::test]
-async fn a_static_answer_takes_the_place_of_the_id() {
+async fn a_static_response_replaces_the_execution_id() {
     let hook = "
 trigger:
   webhook: {methods: [POST], respond: {status: 202, contentType: text/xml, headers: {x-a: b}, body: <ok/>}}
@@ -81,7 +81,7 @@ async fn a_synchronous_start_is_answered_with_the_last_result() {
 }
 
 #[tokio::test]
-async fn respond_answers_at_once_and_the_work_after_it_goes_on() {
+async fn respond_answers_at_once_and_later_steps_continue() {
     let recorder = Recorder::start().await.unwrap();
     recorder.hold("/after");
     let hook = format!(
@@ -99,7 +99,7 @@ async fn respond_answers_at_once_and_the_work_after_it_goes_on() {
 }
 
 #[tokio::test]
-async fn a_synchronous_caller_that_waits_too_long_is_told_and_the_work_goes_on() {
+async fn a_synchronous_caller_gets_504_and_the_execution_continues() {
     let recorder = Recorder::start().await.unwrap();
     recorder.hold("/slow");
     let hook =
@@ -112,7 +112,7 @@ async fn a_synchronous_caller_that_waits_too_long_is_told_and_the_work_goes_on()
     assert_eq!(site.end_of(&id).await["status"], json!("succeeded"));
 }
 
-/// Specification 6.2: what an automation reads of a request, over a real connection.
+/// Specification 6.2: the parts of a request that an automation can read, over a real connection.
 #[tokio::test]
 async fn every_part_of_a_request_can_be_read() {
     let echo = "
@@ -172,7 +172,7 @@ async fn the_test_address_starts_a_test() {
 }
 
 #[tokio::test]
-async fn questions_about_the_address_start_nothing() {
+async fn head_options_and_disallowed_methods_start_nothing() {
     let hook = "trigger: {webhook: {methods: [POST, PUT]}}\nsteps: []\n";
     let site = Site::serving(&[("hook", hook)]).await;
     let url = site.url("hook").await;
@@ -187,7 +187,7 @@ async fn questions_about_the_address_start_nothing() {
 }
 
 #[tokio::test]
-async fn many_callers_at_once_each_get_an_execution_of_their_own() {
+async fn concurrent_callers_each_get_their_own_execution() {
     let hook = "trigger: {webhook: {}}\nsteps: [{set: {n: \"${{ trigger.results.body.data.n }}\"}}]\n";
     let site = Site::serving(&[("hook", hook)]).await;
     let url = site.url("hook").await;

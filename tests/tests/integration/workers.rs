@@ -29,7 +29,7 @@ fn processes() -> impl Iterator<Item = Process> {
     entries.filter_map(|entry| process(entry.file_name().to_str()?.parse().ok()?))
 }
 
-/// Looks again and again until there is what is looked for.
+/// Repeats the check until it finds something.
 async fn until<T>(what: &str, look: impl Fn() -> Option<T>) -> T {
     let looking = async {
         loop {
@@ -43,7 +43,7 @@ async fn until<T>(what: &str, look: impl Fn() -> Option<T>) -> T {
 }
 
 #[tokio::test]
-async fn a_worker_in_an_endless_loop_ends_with_a_daemon_that_is_killed() {
+async fn a_worker_in_an_endless_loop_dies_with_a_killed_daemon() {
     let endless = "trigger: {webhook: {verify: none}}\nsteps:\n  - timeout: 10m\n    \
                    code: \"export default () => { for (;;) {} }\"\n";
     let mut site = Site::serving(&[("endless", endless)]).await;

@@ -30,7 +30,7 @@ transcripts! {
 }
 
 #[tokio::test]
-async fn the_site_takes_api_tokens_alone_and_the_gateway_bearer_and_scoped_tokens() {
+async fn the_site_accepts_only_api_tokens_and_the_gateway_bearer_and_scoped_tokens() {
     let wiki = wiki().await;
     let (token, gateway) = (wiki.token(), format!("GET /ex/wiki/{CLOUD_ID}/wiki/api/v2/pages"));
     let basic = |line: &str, token| wiki.open(line).basic_auth(DEMO_EMAIL.to_uppercase(), Some(token));
@@ -60,7 +60,7 @@ async fn the_site_takes_api_tokens_alone_and_the_gateway_bearer_and_scoped_token
 }
 
 #[tokio::test]
-async fn an_answer_has_a_request_id_and_the_allowed_methods_and_head_answers_like_get() {
+async fn a_response_has_a_request_id_and_the_allowed_methods_and_head_answers_like_get() {
     let wiki = wiki().await;
     let (first, second) = (wiki.get("/pages").await, wiki.get("/pages/abc").await);
     assert!(!first.header("x-request-id").is_empty() && !second.header("x-request-id").is_empty());

@@ -8,7 +8,7 @@ use tests::wiki::{Fault, RateLimit, When};
 use crate::client::{NONE, send, wiki};
 
 #[tokio::test]
-async fn a_scripted_status_answers_in_the_v2_shape_and_without_effect() {
+async fn a_scripted_status_has_the_v2_error_format_and_no_effect() {
     let wiki = wiki().await;
     wiki.sim.fault(Fault::on("POST", "/wiki/api/v2/pages").status(500)).unwrap();
     wiki.create("A", json!({})).await.is("500 INTERNAL_SERVER_ERROR");
@@ -39,7 +39,7 @@ async fn a_list_of_faults_hits_one_matching_call_after_the_other() {
 }
 
 #[tokio::test]
-async fn an_answer_can_be_html_or_anything_with_further_headers() {
+async fn a_fault_response_can_be_html_or_any_body_with_headers() {
     let wiki = wiki().await;
     let fault = || Fault::on("GET", "*");
     wiki.sim.fault(fault().html(503)).unwrap();
@@ -88,7 +88,7 @@ async fn a_reset_before_the_effect_leaves_nothing_and_one_after_it_leaves_the_pa
 }
 
 #[tokio::test]
-async fn a_truncated_body_breaks_off_although_its_length_was_announced() {
+async fn a_truncated_body_ends_before_its_content_length() {
     let wiki = wiki().await;
     wiki.sim.fault(Fault::on("GET", "*").truncated()).unwrap();
     let response = wiki.request("GET /pages").send().await.unwrap();
@@ -130,7 +130,7 @@ async fn a_held_call_ends_with_its_client_or_with_the_simulator() {
 }
 
 #[tokio::test]
-async fn a_body_above_every_limit_is_413_and_the_simulator_lives_on() {
+async fn an_oversized_body_gets_413_and_the_simulator_stays_up() {
     let wiki = wiki().await;
     let huge = vec![b'x'; 64 * 1024 * 1024 + 1];
     // The connection may be gone before the client has sent it all: both ends of that are fine.
@@ -156,7 +156,7 @@ async fn the_log_shows_the_requests_in_their_order_and_can_be_cleared() {
 }
 
 #[tokio::test]
-async fn answers_tell_the_budget_left_and_429_how_long_to_wait() {
+async fn responses_have_rate_limit_headers_and_429_has_retry_after() {
     let wiki = wiki().await;
     wiki.sim.rate_limit(Some(RateLimit::new(5, Duration::from_secs(10))));
     let reset = wiki.sim.now().plus(Duration::from_secs(10)).to_string();
@@ -180,7 +180,7 @@ async fn answers_tell_the_budget_left_and_429_how_long_to_wait() {
 }
 
 #[tokio::test]
-async fn a_call_before_the_wait_is_over_is_429_again_and_starts_it_anew() {
+async fn a_call_during_the_rate_limit_window_gets_429_again() {
     let wiki = wiki().await;
     wiki.sim.rate_limit(Some(RateLimit::new(1, Duration::from_secs(10))));
     wiki.get("/pages").await.is("200");

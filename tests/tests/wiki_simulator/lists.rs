@@ -77,7 +77,7 @@ async fn next_is_relative_to_the_site_starts_with_the_cursor_and_repeats_the_fil
 }
 
 #[tokio::test]
-async fn a_cursor_that_is_none_or_of_another_order_is_400_with_the_advice_to_start_again() {
+async fn an_invalid_cursor_or_one_of_another_order_gets_400_with_advice() {
     let wiki = many(3).await;
     let first = wiki.get("/pages?limit=1&sort=title").await;
     let link = format!("/wiki/api/v2/pages?{}", first.next().unwrap());

@@ -35,7 +35,7 @@ async fn refresh(wiki: &Wiki, refresh_token: &str) -> Answer {
 }
 
 #[tokio::test]
-async fn a_consent_leads_to_tokens_that_open_the_gateway() {
+async fn a_consent_yields_tokens_that_the_gateway_accepts() {
     let wiki = wiki().await;
     let back = consent(&wiki, "offline_access read:page:wiki", "").await;
     assert_eq!((back["state"].as_str(), back["from"].as_str()), ("a b&c", "wiki"));
@@ -50,7 +50,7 @@ async fn a_consent_leads_to_tokens_that_open_the_gateway() {
 }
 
 #[tokio::test]
-async fn a_refused_consent_comes_back_with_an_error_and_no_code() {
+async fn a_refused_consent_redirects_with_an_error_and_no_code() {
     let wiki = wiki().await;
     wiki.sim.switch(|switches| switches.deny_consent = true);
     let back = consent(&wiki, "read:page:wiki", "").await;
@@ -60,7 +60,7 @@ async fn a_refused_consent_comes_back_with_an_error_and_no_code() {
 }
 
 #[tokio::test]
-async fn a_code_is_good_once_in_its_time_for_its_redirect_address_and_its_verifier() {
+async fn a_code_is_valid_once_until_expiry_for_its_redirect_uri_and_verifier() {
     let wiki = wiki().await;
     let code = async |more: &str| consent(&wiki, "read:page:wiki", more).await.remove("code").unwrap();
     let refused = async |code: &str, more: Value| {
@@ -99,7 +99,7 @@ async fn refreshing_rotates_and_the_old_token_has_a_leeway() {
 }
 
 #[tokio::test]
-async fn a_refresh_token_that_was_idle_for_90_days_or_revoked_and_a_consent_of_a_year_are_invalid_grants() {
+async fn an_idle_or_revoked_refresh_token_and_a_year_old_consent_are_invalid_grants() {
     let wiki = wiki().await;
     let day = Duration::from_secs(24 * 60 * 60);
     let mut token = wiki.sim.grant(ALL_SCOPES).1;
@@ -133,7 +133,7 @@ transcripts! {
 }
 
 #[tokio::test]
-async fn the_token_endpoint_takes_forms_basic_authentication_and_client_credentials() {
+async fn the_token_endpoint_accepts_forms_basic_authentication_and_client_credentials() {
     let wiki = wiki().await;
     let token = wiki.sim.grant(ALL_SCOPES).1;
     for form in [
@@ -147,7 +147,7 @@ async fn the_token_endpoint_takes_forms_basic_authentication_and_client_credenti
 }
 
 #[tokio::test]
-async fn an_access_token_dies_after_an_hour_in_the_shape_of_the_gateway() {
+async fn an_access_token_expires_after_an_hour_with_the_gateways_error() {
     let wiki = wiki().await;
     let token = wiki.token();
     wiki.sim.advance(Duration::from_secs(3_599));
@@ -158,7 +158,7 @@ async fn an_access_token_dies_after_an_hour_in_the_shape_of_the_gateway() {
 }
 
 #[tokio::test]
-async fn every_operation_needs_its_scopes_and_nothing_else_and_a_refresh_does_not_cure_their_absence() {
+async fn every_operation_needs_exactly_its_scopes_and_a_refresh_adds_none() {
     let wiki = wiki().await;
     let mut table = "GET /pages read:page, GET /pages/1 read:page, GET /spaces/1/pages read:page, POST /pages write:page, \
         PUT /pages/1 write:page, DELETE /pages/1 delete:page, GET /attachments read:attachment, \
@@ -192,7 +192,7 @@ async fn every_operation_needs_its_scopes_and_nothing_else_and_a_refresh_does_no
 }
 
 #[tokio::test]
-async fn classic_scopes_open_uploads_and_not_the_v2_api() {
+async fn classic_scopes_allow_uploads_but_not_the_v2_api() {
     let wiki = wiki().await;
     let page = wiki.page("A");
     let token = wiki.sim.grant("write:wiki-file write:wiki-content").0;

@@ -238,7 +238,7 @@ async fn a_create_with_a_field_missing_or_wrong_is_refused() {
 }
 
 #[tokio::test]
-async fn a_read_includes_the_lists_that_are_asked_for_alone() {
+async fn a_read_includes_only_the_requested_lists() {
     let wiki = wiki().await;
     let page = wiki.page("A");
     wiki.name("page", page);
@@ -263,7 +263,7 @@ async fn a_read_includes_the_lists_that_are_asked_for_alone() {
 }
 
 #[tokio::test]
-async fn an_included_list_ends_after_50_and_goes_on_at_its_own_address() {
+async fn an_included_list_is_cut_after_50_and_continues_at_its_own_url() {
     let wiki = wiki().await;
     let page = wiki.page("A");
     wiki.seed(|state| {

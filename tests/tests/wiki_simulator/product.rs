@@ -26,7 +26,7 @@ transcripts! {
 }
 
 #[tokio::test]
-async fn graphql_wants_basic_on_the_site_and_a_token_on_the_gateway() {
+async fn graphql_needs_basic_auth_on_the_site_and_a_token_on_the_gateway() {
     let wiki = wiki().await;
     let token = wiki.token();
     let body = json!({"query": "query Spaces { spaces { id } }"});
@@ -41,7 +41,7 @@ async fn graphql_wants_basic_on_the_site_and_a_token_on_the_gateway() {
 }
 
 #[tokio::test]
-async fn the_document_format_goes_by_the_word_of_the_product_alone() {
+async fn the_document_format_has_only_the_name_of_the_configured_product() {
     let switches = Switches { document_format: "acme_doc", ..Switches::default() };
     let wiki = wiki_with(Simulator::builder().switches(switches)).await;
     let calls = r#"page = create A {"body": {"representation": "acme_doc", "value": "{}"}} -> 200
@@ -54,7 +54,7 @@ async fn the_document_format_goes_by_the_word_of_the_product_alone() {
 }
 
 #[tokio::test]
-async fn the_demo_site_has_some_of_everything_under_the_same_ids_in_every_run() {
+async fn the_demo_site_has_samples_of_everything_with_the_same_ids_in_each_run() {
     let (wiki, again) =
         (wiki_with(Simulator::builder().demo()).await, wiki_with(Simulator::builder().demo()).await);
     assert_eq!(wiki.get("/spaces").await.column("key"), "DEMO,ARCH,TEST,OTHER");

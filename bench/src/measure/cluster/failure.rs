@@ -16,7 +16,7 @@ use crate::project::{self, Project, body, numbered_id};
 use crate::report::{Report, Row, Target, Unit};
 use crate::statistics::Histogram;
 
-/// Synchronous requests to each of two nodes, and the most that 99 of 100 may take.
+/// Synchronous requests to each of two nodes, and the time limit for 99 of 100.
 const ASKED: usize = 500;
 const ANSWER_MS: f64 = 20.0;
 /// Automations with a concurrency limit: their shards are spread over both nodes.
@@ -26,11 +26,11 @@ const SCHEDULES: usize = 32;
 /// Executions that wait in the node that is killed.
 const WAITING: usize = 200;
 /// The most that a takeover, or the gap between two ticks, may take.
-const MOST_MS: f64 = 15_000.0;
-/// How long a takeover is awaited, and how often it is looked whether it is over.
+const MAX_MS: f64 = 15_000.0;
+/// The time limit of the wait for a takeover, and the interval between two checks.
 const PATIENCE: Duration = Duration::from_secs(60);
-const LOOK: Duration = Duration::from_millis(20);
-/// How long both nodes run before they are measured.
+const CHECK_INTERVAL: Duration = Duration::from_millis(20);
+/// The time that both nodes run before they are measured.
 const BEFORE: Duration = Duration::from_secs(4);
 const PAGE: u32 = 1000;
 
@@ -62,7 +62,7 @@ fn project() -> Result<Project, Error> {
     Ok(project)
 }
 
-/// Answers of executions of which, in two nodes, about half run on the other one.
+/// Answers of executions, about half of which run on the other one of two nodes.
 async fn answers(nodes: &[&Daemon], report: &mut Report) -> Result<(), Error> {
     let mut times = Histogram::default();
     for daemon in nodes {
@@ -111,15 +111,15 @@ async fn takeover(survivor: &Daemon, killed: Daemon, report: &mut Report) -> Res
         if began.elapsed() > PATIENCE {
             return Err(Error::Server(format!("executions were not taken over in {} s", PATIENCE.as_secs())));
         }
-        tokio::time::sleep(LOOK).await;
+        tokio::time::sleep(CHECK_INTERVAL).await;
     };
     let name = format!("{WAITING} executions of a killed node have ended on another one, after");
     let row = Row::new("cluster", name, ended.as_secs_f64() * 1e3, Unit::Milliseconds);
-    report.add(row.target(Some(Target::AtMost(MOST_MS))));
+    report.add(row.target(Some(Target::AtMost(MAX_MS))));
     let late = latest_tick(survivor, killed_at).await?;
     let name = "a schedule of a killed node is due on another one: the longest delay".to_owned();
     let row = Row::new("cluster", name, late, Unit::Milliseconds);
-    report.add(row.target(Some(Target::AtMost(MOST_MS))));
+    report.add(row.target(Some(Target::AtMost(MAX_MS))));
     Ok(())
 }
 

@@ -1,4 +1,4 @@
-//! Daemons on one PostgreSQL: what they finish beside `pgbench` and beside a daemon on SQLite, what that costs the database, and how
+//! Daemons on one PostgreSQL: their rate beside `pgbench` and a daemon on SQLite, their cost for the database, and how
 //! long its promises take. All processors are shared by everything that runs.
 
 mod failure;
@@ -18,11 +18,11 @@ use crate::statistics::median;
 
 /// The connections to each node.
 const CONNECTIONS: usize = 64;
-/// The turns of each side.
+/// The rounds of each side.
 const ROUNDS: u32 = 5;
 /// The numbers of nodes, and the least that each has to reach of the rate of one. More processors than two are needed for it.
 const NODES: [(usize, Option<f64>); 3] = [(1, None), (2, Some(1.7)), (4, Some(3.0))];
-/// The part of a turn that comes before the first, and does not count.
+/// The part of a round that precedes the first, and does not count.
 const WARM_UP: u32 = 2;
 
 /// A workload, and its targets.
@@ -63,7 +63,7 @@ pub(super) async fn measure(terms: Terms<'_>, report: &mut Report) -> Result<(),
     failure::measure(terms, &shared, report).await
 }
 
-/// Measures a workload with each number of nodes, in turns with `pgbench` and a daemon on SQLite.
+/// Measures a workload with each number of nodes, alternating with `pgbench` and a daemon on SQLite.
 async fn rates(
     terms: Terms<'_>,
     shared: &Shared,
@@ -123,7 +123,7 @@ async fn rows(database: &Database, time: Duration, costs: &mut Costs) -> Result<
     Ok(rate)
 }
 
-/// A turn of each side: rows of `pgbench`, executions of the daemon on SQLite, executions of the nodes, a second.
+/// A round of each side: rows of `pgbench`, executions of the daemon on SQLite, executions of the nodes, a second.
 struct Round {
     rows: f64,
     on_file: f64,

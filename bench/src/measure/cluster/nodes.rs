@@ -22,14 +22,14 @@ struct Node {
     _project: Project,
 }
 
-/// The result of a turn.
+/// The result of a round.
 pub(super) struct Finished {
     /// Executions that were accepted and have ended.
     pub(super) count: u64,
     elapsed: Duration,
 }
 
-/// What executions cost the database.
+/// The cost of executions for the database.
 #[derive(Default)]
 pub(super) struct Costs {
     executions: u64,
@@ -62,7 +62,7 @@ impl Nodes {
         self.all.len()
     }
 
-    /// Has all nodes under load for `time`, and waits until what they accepted has ended.
+    /// Puts all nodes under load for `time`, and waits until the accepted executions have ended.
     pub(super) async fn take_turn(&self, time: Duration) -> Result<Finished, Error> {
         let started = Instant::now();
         let answers = try_join_all(self.all.iter().map(|node| node.load.run(time))).await?;
@@ -89,7 +89,7 @@ impl Finished {
 }
 
 impl Costs {
-    /// Adds a turn, from the bytes of log and the processor time before it and after it.
+    /// Adds a round, from the bytes of log and the processor time before it and after it.
     pub(super) fn add(
         &mut self,
         before: &(u64, Option<Duration>),
@@ -123,7 +123,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_cost_of_an_execution_is_the_sum_of_the_turns_over_all_executions() {
+    fn the_cost_of_an_execution_is_the_sum_of_all_rounds_over_all_executions() {
         let mut costs = Costs::default();
         let second = |seconds| Some(Duration::from_secs(seconds));
         costs.add(&(1000, second(1)), &(3000, second(2)), 1);

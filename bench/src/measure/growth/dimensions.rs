@@ -4,7 +4,7 @@ use super::projects;
 use crate::project;
 
 /// The highest exponent that counts as growing with the work.
-pub(super) const MOST: f64 = 1.1;
+pub(super) const MAX_EXPONENT: f64 = 1.1;
 /// The highest exponent of what does not depend on the size at all.
 const FLAT: f64 = 0.2;
 
@@ -24,7 +24,7 @@ pub(super) struct Dimension {
 /// A load, and what its size means.
 #[derive(Clone, Copy)]
 pub(super) enum Load {
-    /// The daemon starts over so many automations.
+    /// The daemon restarts over this many automations.
     Automations,
     /// So many requests for a synchronous webhook whose steps a function writes for the size.
     Requests(usize, fn(usize) -> String),
@@ -37,15 +37,15 @@ pub(super) enum Load {
     CodeTexts(usize),
     /// So many events, each for one of as many waiting executions as the size.
     WaitingExecutions(usize),
-    /// One execution of as many turns as the size, each of which waits for an event.
+    /// One execution of this many iterations, each of which waits for an event.
     PausingTurns,
     /// So many events, each for the one execution of its automation that waits, with as many automations as the size.
     WaitingDefinitions(usize),
-    /// As many events as the size, which nobody waits for.
+    /// This many events, for which no execution waits.
     Events,
     /// So many polls of a list with as many known items as the size.
     KnownItems(usize),
-    /// A request over each of as many connections as the size, all of which stay open.
+    /// A request over each of this many connections, all of which stay open.
     OpenConnections,
     /// A call over each of as many connections of the project as the size, each with a secret of its own.
     ProjectConnections,
@@ -62,71 +62,91 @@ pub(super) enum Load {
 }
 
 pub(super) const DIMENSIONS: [Dimension; 23] = [
-    Dimension { name: "automations", first: 500, load: Load::Automations, most: MOST },
+    Dimension { name: "automations", first: 500, load: Load::Automations, most: MAX_EXPONENT },
     Dimension {
         name: "steps of an automation",
         first: 50,
         load: Load::Requests(40, project::synchronous),
-        most: MOST,
+        most: MAX_EXPONENT,
     },
-    Dimension { name: "turns of a loop", first: 250, load: Load::Requests(20, projects::turns), most: MOST },
+    Dimension {
+        name: "turns of a loop",
+        first: 250,
+        load: Load::Requests(20, projects::turns),
+        most: MAX_EXPONENT,
+    },
     Dimension {
         name: "turns of nested loops",
         first: 256,
         load: Load::Requests(20, projects::nested_turns),
-        most: MOST,
+        most: MAX_EXPONENT,
     },
-    Dimension { name: "branches", first: 10, load: Load::Requests(20, projects::branches), most: MOST },
-    Dimension { name: "log lines", first: 100, load: Load::Requests(20, projects::log_lines), most: MOST },
-    Dimension { name: "payload", first: 32, load: Load::Bodies(20), most: MOST },
+    Dimension {
+        name: "branches",
+        first: 10,
+        load: Load::Requests(20, projects::branches),
+        most: MAX_EXPONENT,
+    },
+    Dimension {
+        name: "log lines",
+        first: 100,
+        load: Load::Requests(20, projects::log_lines),
+        most: MAX_EXPONENT,
+    },
+    Dimension { name: "payload", first: 32, load: Load::Bodies(20), most: MAX_EXPONENT },
     Dimension {
         name: "keys of state",
         first: 500,
         load: Load::Executions(
             "steps:\n  - action: state.set\n    with: {key: \"k${{ trigger.results.body.data.n }}\", value: 1}\n",
         ),
-        most: MOST,
+        most: MAX_EXPONENT,
     },
     Dimension {
         name: "executions",
         first: 1000,
         load: Load::Executions("steps:\n  - set: {a: 1}\n"),
-        most: MOST,
+        most: MAX_EXPONENT,
     },
-    Dimension { name: "code texts", first: 50, load: Load::CodeTexts(5), most: MOST },
+    Dimension { name: "code texts", first: 50, load: Load::CodeTexts(5), most: MAX_EXPONENT },
     Dimension {
         name: "waiting executions, an event",
         first: 500,
         load: Load::WaitingExecutions(50),
         most: FLAT,
     },
-    Dimension { name: "turns that pause", first: 200, load: Load::PausingTurns, most: MOST },
+    Dimension { name: "turns that pause", first: 200, load: Load::PausingTurns, most: MAX_EXPONENT },
     Dimension {
         name: "definitions in flight, an event",
         first: 250,
         load: Load::WaitingDefinitions(50),
         most: FLAT,
     },
-    Dimension { name: "events", first: 500, load: Load::Events, most: MOST },
+    Dimension { name: "events", first: 500, load: Load::Events, most: MAX_EXPONENT },
     Dimension {
         name: "keys of concurrency",
         first: 500,
         load: Load::Executions(
             "concurrency: {limit: 1, key: \"${{ trigger.results.body.data.n }}\"}\nsteps:\n  - set: {a: 1}\n",
         ),
-        most: MOST,
+        most: MAX_EXPONENT,
     },
-    Dimension { name: "seen keys of a poll", first: 1000, load: Load::KnownItems(5), most: MOST },
-    Dimension { name: "open connections", first: 64, load: Load::OpenConnections, most: MOST },
+    Dimension { name: "seen keys of a poll", first: 1000, load: Load::KnownItems(5), most: MAX_EXPONENT },
+    Dimension { name: "open connections", first: 64, load: Load::OpenConnections, most: MAX_EXPONENT },
     Dimension {
         name: "connections with their secrets",
         first: 200,
         load: Load::ProjectConnections,
-        most: MOST,
+        most: MAX_EXPONENT,
     },
-    Dimension { name: "tokens", first: 100, load: Load::Tokens, most: MOST },
-    Dimension { name: "subscriptions", first: 200, load: Load::Subscriptions, most: MOST },
-    Dimension { name: "listeners", first: 50, load: Load::Listeners, most: MOST },
-    Dimension { name: "followers", first: 4, load: Load::Followers(500), most: MOST },
-    Dimension { name: "executions that are kept no longer", first: 2000, load: Load::Retention, most: MOST },
+    Dimension { name: "tokens", first: 100, load: Load::Tokens, most: MAX_EXPONENT },
+    Dimension { name: "subscriptions", first: 200, load: Load::Subscriptions, most: MAX_EXPONENT },
+    Dimension { name: "listeners", first: 50, load: Load::Listeners, most: MAX_EXPONENT },
+    Dimension { name: "followers", first: 4, load: Load::Followers(500), most: MAX_EXPONENT },
+    Dimension {
+        name: "executions that are kept no longer",
+        first: 2000,
+        load: Load::Retention,
+        most: MAX_EXPONENT,
+    },
 ];

@@ -19,10 +19,10 @@ use crate::project::numbered_id;
 const BODY: &[u8] = br#"{"quantity": 1, "n": 0}"#;
 /// Limit for waiting until the daemon has reached an expected state.
 const PATIENCE: Duration = Duration::from_secs(120);
-/// The time without work after which a daemon is at rest.
-const REST: Duration = Duration::from_millis(300);
+/// The time without work after which a daemon is idle.
+const IDLE_TIME: Duration = Duration::from_millis(300);
 /// Interval at which the state is read meanwhile.
-const LOOK: Duration = Duration::from_millis(1);
+const CHECK_INTERVAL: Duration = Duration::from_millis(1);
 
 /// Puts a load of one size on a new daemon, and returns its costs.
 pub(super) async fn costs(terms: Terms<'_>, load: Load, size: usize) -> Result<Costs, Error> {
@@ -43,7 +43,7 @@ pub(super) async fn costs(terms: Terms<'_>, load: Load, size: usize) -> Result<C
     if let Load::Automations | Load::Retention | Load::Subscriptions = load {
         if let Load::Retention = load {
             Run::of(&daemon, MEASURED).await?.finished_at_most(10).await?;
-            at_rest(&daemon).await?;
+            until_idle(&daemon).await?;
         }
         if let Load::Subscriptions = load {
             subscribed(&server, size).await?;
@@ -69,9 +69,9 @@ pub(super) async fn costs(terms: Terms<'_>, load: Load, size: usize) -> Result<C
     Ok(Costs { time: after.0 - before.0, memory: after.1 - before.1, stored: after.2 - before.2 })
 }
 
-/// Comes back once the daemon has used no processor time for [`REST`]: retention deletes the data of executions after they are
+/// Comes back once the daemon has used no processor time for [`IDLE_TIME`]: retention deletes the data of executions after they are
 /// gone for readers. Without it the work behind the last batch is missing, which is half of it at the smallest size.
-async fn at_rest(daemon: &Daemon) -> Result<(), Error> {
+async fn until_idle(daemon: &Daemon) -> Result<(), Error> {
     let until = Instant::now() + PATIENCE;
     let mut before = None;
     while Instant::now() < until {
@@ -80,7 +80,7 @@ async fn at_rest(daemon: &Daemon) -> Result<(), Error> {
             return Ok(());
         }
         before = now;
-        tokio::time::sleep(REST).await;
+        tokio::time::sleep(IDLE_TIME).await;
     }
     Err(Error::Server("the daemon did not come to rest".to_owned()))
 }
@@ -151,7 +151,7 @@ impl<'daemon> Run<'daemon> {
         }
     }
 
-    /// Opens both connections anew: the daemon closes one that was idle while a large load was prepared.
+    /// Opens both connections again: the daemon closes one that was idle while a large load was prepared.
     async fn reconnect(&mut self) -> Result<(), Error> {
         self.connection = Connection::open(self.daemon.hooks()).await?;
         self.admin = Connection::open(self.daemon.admin()).await?;
@@ -228,7 +228,7 @@ impl<'daemon> Run<'daemon> {
         ask(&mut self.admin, &bytes).await
     }
 
-    /// Waits until at most so many executions are in the history.
+    /// Waits until at most this many executions are in the history.
     async fn finished_at_most(&self, count: u32) -> Result<(), Error> {
         let until = Instant::now() + PATIENCE;
         let page = Page { before: None, limit: count + 1 };
@@ -236,7 +236,7 @@ impl<'daemon> Run<'daemon> {
             if Instant::now() > until {
                 return Err(Error::Server("old executions were not deleted".to_owned()));
             }
-            tokio::time::sleep(LOOK).await;
+            tokio::time::sleep(CHECK_INTERVAL).await;
         }
         Ok(())
     }
@@ -247,7 +247,7 @@ impl<'daemon> Run<'daemon> {
         Ok(())
     }
 
-    /// Sends so many requests, one after another.
+    /// Sends this many requests, one after another.
     async fn post(&mut self, count: usize, body: &[u8]) -> Result<(), Error> {
         let bytes = request("POST", &self.path, body);
         for _ in 0..count {
@@ -256,7 +256,7 @@ impl<'daemon> Run<'daemon> {
         Ok(())
     }
 
-    /// Sends so many requests with their numbers.
+    /// Sends this many requests with their numbers.
     async fn post_numbers(&mut self, count: usize) -> Result<(), Error> {
         for number in 0..count {
             self.post(1, format!("{{\"n\": {number}}}").as_bytes()).await?;
@@ -270,20 +270,20 @@ impl<'daemon> Run<'daemon> {
         self.command("events", body.as_bytes()).await
     }
 
-    /// Waits until exactly so many executions are suspended and no other is left.
+    /// Waits until exactly this many executions are suspended and no other is left.
     async fn suspended(&self, count: usize) -> Result<(), Error> {
         let until = Instant::now() + PATIENCE;
         while self.daemon.suspended().await? != count {
             if Instant::now() > until {
                 return Err(Error::Server(format!("{count} executions did not come to wait")));
             }
-            tokio::time::sleep(LOOK).await;
+            tokio::time::sleep(CHECK_INTERVAL).await;
         }
         Ok(())
     }
 }
 
-/// Waits until so many subscriptions have arrived at the server.
+/// Waits until this many subscriptions have arrived at the server.
 async fn subscribed(server: &Server, count: usize) -> Result<(), Error> {
     let until = Instant::now() + PATIENCE;
     while server.arrivals().len() < count {
@@ -291,7 +291,7 @@ async fn subscribed(server: &Server, count: usize) -> Result<(), Error> {
             let arrived = server.arrivals().len();
             return Err(Error::Server(format!("{arrived} of {count} automations subscribed")));
         }
-        tokio::time::sleep(LOOK).await;
+        tokio::time::sleep(CHECK_INTERVAL).await;
     }
     Ok(())
 }

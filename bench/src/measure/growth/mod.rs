@@ -9,7 +9,7 @@ use super::Terms;
 use crate::Error;
 use crate::report::{Report, Row, Target, Unit};
 
-use dimensions::{DIMENSIONS, MOST};
+use dimensions::{DIMENSIONS, MAX_EXPONENT};
 
 /// The number of sizes, each twice the one before.
 const SIZES: usize = 4;
@@ -50,10 +50,14 @@ pub(super) async fn measure(terms: Terms<'_>, report: &mut Report) -> Result<(),
         };
         report.add(row("time", exponent(&points, |costs| costs.time.max(LEAST_TIME)), dimension.most));
         if points.iter().any(|(_, costs)| costs.memory > LEAST_MEMORY) {
-            report.add(row("memory", exponent(&points, |costs| costs.memory.max(LEAST_MEMORY)), MOST));
+            report.add(row(
+                "memory",
+                exponent(&points, |costs| costs.memory.max(LEAST_MEMORY)),
+                MAX_EXPONENT,
+            ));
         }
         if points.iter().all(|(_, costs)| costs.stored > 0.0) {
-            report.add(row("stored bytes", exponent(&points, |costs| costs.stored), MOST));
+            report.add(row("stored bytes", exponent(&points, |costs| costs.stored), MAX_EXPONENT));
         }
     }
     Ok(())
@@ -77,7 +81,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_exponent_of_a_power_is_its_exponent() {
+    fn the_exponent_of_a_power_law_is_found() {
         for power in [0.0, 1.0, 2.0] {
             let points: Vec<(usize, Costs)> = [10_usize, 20, 40, 80]
                 .map(|size| {

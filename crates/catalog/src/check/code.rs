@@ -47,7 +47,8 @@ impl CodeSite<'_> {
         match &*verdict {
             Err(errors) => {
                 let diagnostics = errors.iter().map(|error| {
-                    let diagnostic = self.tell(Severity::Error, "code-syntax", &error.message, error.at, 1);
+                    let diagnostic =
+                        self.diagnostic_at(Severity::Error, "code-syntax", &error.message, error.at, 1);
                     let is_bare = error.message.contains("return not in a function");
                     if is_bare { diagnostic.help(bare_return(in_step)) } else { diagnostic }
                 });
@@ -85,7 +86,7 @@ impl CodeSite<'_> {
     fn keys(&self, facts: &ModuleInfo) -> Vec<Diagnostic> {
         let diagnostics = facts.computed_keys.iter().map(|at| {
             let message = "a state key must be a literal, such as `context.state.get(\"count\")`";
-            self.tell(Severity::Error, "computed-state-key", message, *at, 1)
+            self.diagnostic_at(Severity::Error, "computed-state-key", message, *at, 1)
         });
         diagnostics.collect()
     }
@@ -103,20 +104,22 @@ impl CodeSite<'_> {
         let id = reference.path.first()?;
         if !ids.contains(&id.as_str()) {
             let message = format!("there is no step `{id}`");
-            let diagnostic = self.tell(Severity::Warning, "unknown-step", &message, reference.at, length);
+            let diagnostic =
+                self.diagnostic_at(Severity::Warning, "unknown-step", &message, reference.at, length);
             return Some(diagnostic.expected_names(id, ids.iter().copied()));
         }
         let member = reference.path.get(1)?;
         (!MEMBERS.contains(&member.as_str())).then(|| {
             let message = format!("`{id}` has no `{member}`: its result is `{id}.results`");
-            let diagnostic = self.tell(Severity::Warning, "unknown-member", &message, reference.at, length);
+            let diagnostic =
+                self.diagnostic_at(Severity::Warning, "unknown-member", &message, reference.at, length);
             diagnostic.nearest(text::diagnostic::nearest(member, MEMBERS))
         })
     }
 
     /// Builds a diagnostic at a position in the code. For a code file, the message contains the position because the
     /// report belongs to the automation's file.
-    fn tell(
+    fn diagnostic_at(
         &self,
         severity: Severity,
         code: &'static str,
@@ -155,7 +158,7 @@ fn bare_return(in_step: bool) -> String {
 
 /// Shortens a line of code for a label.
 fn shown(line: &str) -> String {
-    const MOST: usize = 80;
+    const MAX_CHARS: usize = 80;
     let line = line.trim();
-    text::truncate(line, MOST).into_owned()
+    text::truncate(line, MAX_CHARS).into_owned()
 }

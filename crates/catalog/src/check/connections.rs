@@ -55,7 +55,7 @@ pub fn connection(
 }
 
 /// Returns true if the loader already reported a credential there; its message is more specific.
-fn says_credential(load_report: &Report, place: std::ops::Range<u32>) -> bool {
+fn has_reported_credential(load_report: &Report, place: std::ops::Range<u32>) -> bool {
     let reported =
         |reported: &Diagnostic| reported.code == "literal-credential" && place.contains(&reported.span.start);
     load_report.diagnostics().iter().any(reported)
@@ -98,7 +98,7 @@ fn check_connection_inputs(
         );
         let until = connection.with.get(index + 1).map_or(u32::MAX, |(next, _)| next.span.start);
         match template.literal().filter(|value| input.secret && !value.is_null()) {
-            Some(value) if !says_credential(load_report, name.span.end..until) => {
+            Some(value) if !has_reported_credential(load_report, name.span.end..until) => {
                 found.push(written_secret(&connection.source, name, value));
             }
             _ => {}

@@ -257,7 +257,7 @@ fn map_of(value: &Value) -> Option<String> {
     is_simple.then(|| format!("{{{}}}", entries.iter().map(entry).collect::<Vec<_>>().join(", ")))
 }
 
-/// The entry that `{name: accept, value: text/plain}` stands for.
+/// The entry that `{name: accept, value: text/plain}` means.
 fn named_value(item: &Value) -> Option<(String, String)> {
     let map = item.as_map().filter(|map| map.len() == 2)?;
     let name = map.get("name").or_else(|| map.get("key"))?.as_str()?;

@@ -177,7 +177,7 @@ impl Check<'_> {
     /// Warns of a setting that the limit makes useless.
     fn no_effect(&mut self, step: &Step, key: &str, at: Option<Span>, why: &str, limit: &Limit<'_>) {
         let span = at.or_else(|| step_key_span(self.source, step.span, key)).unwrap_or(step.span);
-        self.tell(useless(key, span, why, limit), step, limit);
+        self.report_at_owner(useless(key, span, why, limit), step, limit);
     }
 
     /// Warns of a pause that the limit cuts off.
@@ -195,10 +195,10 @@ impl Check<'_> {
             }
         };
         let warning = Diagnostic::warning("outlasts-timeout", message, step.span).help(help);
-        self.tell(warning, step, limit);
+        self.report_at_owner(warning, step, limit);
     }
 
-    fn tell(&mut self, warning: Diagnostic, step: &Step, limit: &Limit<'_>) {
+    fn report_at_owner(&mut self, warning: Diagnostic, step: &Step, limit: &Limit<'_>) {
         let place = match limit.owner {
             Owner::Step(outer) if outer.span != step.span => {
                 step_key_span(self.source, outer.span, "timeout")
@@ -305,7 +305,7 @@ mod tests {
     use super::*;
 
     /// The `code text` of each warning about these steps below this head.
-    fn told(head: &str, steps: &str) -> Vec<String> {
+    fn warnings(head: &str, steps: &str) -> Vec<String> {
         let text = format!("{head}\nsteps:\n{steps}\n");
         let loaded = language::load::automation(Arc::new(Source::new("test.yaml", text)), "test");
         let Some(automation) = loaded.value else { panic!("{}", loaded.report.render(false)) };
@@ -321,50 +321,50 @@ mod tests {
     }
 
     #[test]
-    fn a_limit_as_long_as_the_one_around_it_is_fine() {
+    fn a_timeout_equal_to_the_outer_one_is_fine() {
         let none: [&str; 0] = [];
-        assert_eq!(told(MANUAL, &call("timeout: 15m,", "")), none);
-        assert_eq!(told(MANUAL, &call("timeout: 30s,", ", timeout: 30s")), none);
-        assert_eq!(told(MANUAL, "  - {timeout: 1m, steps: [{wait: 1m}]}"), none);
-        assert_eq!(told(&format!("{MANUAL}\ntimeout: 3h"), &call("timeout: 2h,", "")), none);
+        assert_eq!(warnings(MANUAL, &call("timeout: 15m,", "")), none);
+        assert_eq!(warnings(MANUAL, &call("timeout: 30s,", ", timeout: 30s")), none);
+        assert_eq!(warnings(MANUAL, "  - {timeout: 1m, steps: [{wait: 1m}]}"), none);
+        assert_eq!(warnings(&format!("{MANUAL}\ntimeout: 3h"), &call("timeout: 2h,", "")), none);
         assert_eq!(
-            told(MANUAL, &format!("  - timeout: 1s\n    steps:\n    {}", call("retry: 9,", ""))),
+            warnings(MANUAL, &format!("  - timeout: 1s\n    steps:\n    {}", call("retry: 9,", ""))),
             none
         );
     }
 
     #[test]
-    fn a_longer_limit_is_told_at_its_key() {
-        assert_eq!(told(MANUAL, &call("timeout: 16m,", "")), ["unused-setting timeout"]);
-        assert_eq!(told(MANUAL, &call("timeout: 10s,", ", timeout: 11s")), ["unused-setting timeout"]);
+    fn a_timeout_longer_than_the_outer_one_is_reported_at_its_key() {
+        assert_eq!(warnings(MANUAL, &call("timeout: 16m,", "")), ["unused-setting timeout"]);
+        assert_eq!(warnings(MANUAL, &call("timeout: 10s,", ", timeout: 11s")), ["unused-setting timeout"]);
         let late = call("retry: {max: 1, delay: 2s},", "");
         let group = |keys: &str, step: &str| format!("  - {keys}\n    steps:\n    {step}");
-        assert_eq!(told(MANUAL, &group("timeout: 1s", &late)), ["unused-setting retry"]);
+        assert_eq!(warnings(MANUAL, &group("timeout: 1s", &late)), ["unused-setting retry"]);
     }
 
     #[test]
-    fn the_time_of_a_pause_counts_for_steps_and_not_for_the_execution() {
+    fn waits_count_against_step_timeouts_and_not_against_the_execution_timeout() {
         let none: [&str; 0] = [];
-        assert_eq!(told(MANUAL, "  - {waitFor: {event: paid}, timeout: 2d}"), none);
-        assert_eq!(told(MANUAL, "  - {timeout: 2d, steps: [{wait: 1d}]}"), none);
-        assert_eq!(told(MANUAL, "  - {repeat: {max: 30, delay: 1m}, steps: [{set: {a: 1}}]}"), none);
+        assert_eq!(warnings(MANUAL, "  - {waitFor: {event: paid}, timeout: 2d}"), none);
+        assert_eq!(warnings(MANUAL, "  - {timeout: 2d, steps: [{wait: 1d}]}"), none);
+        assert_eq!(warnings(MANUAL, "  - {repeat: {max: 30, delay: 1m}, steps: [{set: {a: 1}}]}"), none);
         let delays = "  - {timeout: 20m, repeat: {max: 30, delay: 1m}, steps: [{set: {a: 1}}]}";
-        assert_eq!(told(MANUAL, delays).len(), 1);
+        assert_eq!(warnings(MANUAL, delays).len(), 1);
         let done = "  - {timeout: 20m, repeat: {until: vars.a, max: 30, delay: 1m}, steps: [{set: {a: 1}}]}";
-        assert_eq!(told(MANUAL, done), none, "the loop may end in time");
+        assert_eq!(warnings(MANUAL, done), none, "the loop may end in time");
     }
 
     #[test]
-    fn closing_lists_have_five_minutes_whatever_the_execution_has() {
+    fn on_error_finally_and_undo_lists_always_have_five_minutes() {
         let step = "  - {wait: 6m}";
         let file = format!("{MANUAL}\ntimeout: 1h\nfinally:\n{step}\nonError:\n{step}");
-        assert_eq!(told(&file, "  - {action: log.info, undo: [{wait: 6m}]}").len(), 3);
+        assert_eq!(warnings(&file, "  - {action: log.info, undo: [{wait: 6m}]}").len(), 3);
         let fine = format!("{MANUAL}\ntimeout: 1m\nfinally:\n  - {{action: log.info, timeout: 5m}}");
-        assert_eq!(told(&fine, "  - {wait: 6m}").len(), 0);
+        assert_eq!(warnings(&fine, "  - {wait: 6m}").len(), 0);
     }
 
     #[test]
-    fn a_caller_that_waits_longer_than_the_execution_lives_is_told() {
+    fn a_caller_timeout_longer_than_the_execution_is_reported() {
         let none: [&str; 0] = [];
         let head = |wait: &str, more: &str| {
             format!(
@@ -372,28 +372,28 @@ mod tests {
             )
         };
         let respond = "  - respond: {status: 200}";
-        assert_eq!(told(&head("2m", ""), respond), ["unused-setting timeout"]);
-        assert_eq!(told(&head("1m", ""), respond), none);
+        assert_eq!(warnings(&head("2m", ""), respond), ["unused-setting timeout"]);
+        assert_eq!(warnings(&head("1m", ""), respond), none);
         let closing = "finally: [{action: log.info, with: {message: a}}]";
-        assert_eq!(told(&head("2m", closing), respond), none, "the answer may come after `finally`");
+        assert_eq!(warnings(&head("2m", closing), respond), none, "the answer may come after `finally`");
         assert_eq!(
-            told(&head("2m", ""), &format!("  - {{wait: 90s}}\n{respond}")),
+            warnings(&head("2m", ""), &format!("  - {{wait: 90s}}\n{respond}")),
             none,
             "pauses do not count"
         );
         let default = "trigger: {webhook: {mode: sync, verify: none}}\ntimeout: 10s";
-        assert_eq!(told(default, respond), none);
+        assert_eq!(warnings(default, respond), none);
     }
 
     #[test]
-    fn the_delays_of_a_loop_before_an_answer_count_for_its_caller() {
+    fn loop_delays_before_a_response_count_against_the_caller_timeout() {
         let sync = "trigger: {webhook: {mode: sync, verify: none, timeout: 10s}}";
         let steps = |delay: &str| {
             format!(
                 "  - {{repeat: {{max: 3, delay: {delay}}}, steps: [{{set: {{a: 1}}}}]}}\n  - respond: {{status: 200}}"
             )
         };
-        assert_eq!(told(sync, &steps("6s")).len(), 1);
-        assert_eq!(told(sync, &steps("5s")).len(), 0);
+        assert_eq!(warnings(sync, &steps("6s")).len(), 1);
+        assert_eq!(warnings(sync, &steps("5s")).len(), 0);
     }
 }

@@ -13,7 +13,7 @@ use text::diagnostic::{Diagnostic, Source, Span};
 const PLAIN: [&str; 2] = ["rawRequest", "rawGraphqlRequest"];
 
 /// Maximum number of lines listed in the hint.
-const MOST_LINES: usize = 8;
+const MAX_LINES: usize = 8;
 
 /// Checks the retries of a file. Hints at raw calls whose failure is handled neither by the step, nor by enclosing steps, nor by the file.
 pub(super) fn check(
@@ -115,7 +115,7 @@ fn same_failure(automation: &Automation, step: &Step, covers_all: bool) -> Optio
     let fail = failing?;
     let span = step_key_span(&automation.source, fail.span, "fail").unwrap_or(fail.span);
     let message = format!(
-        "another try of `{}` does not help here: steps that have succeeded keep their results, so this fails again",
+        "another attempt of `{}` does not help here: steps that have succeeded keep their results, so this fails again",
         step.id
     );
     Some(
@@ -207,16 +207,15 @@ impl Hints<'_> {
         calls.sort_by_key(|(span, _)| span.start);
         let ((span, step), others) = calls.split_first()?;
         let message = match others {
-            [] => {
-                "this call has neither `retry` nor `onError`: one failed try fails the execution".to_owned()
-            }
+            [] => "this call has neither `retry` nor `onError`: one failed attempt fails the execution"
+                .to_owned(),
             others => {
                 let line = |(span, _): &(Span, String)| source.position(span.start as usize).line.to_string();
-                let shown: Vec<String> = others.iter().take(MOST_LINES).map(line).collect();
+                let shown: Vec<String> = others.iter().take(MAX_LINES).map(line).collect();
                 let more = if others.len() > shown.len() { ", …" } else { "" };
                 let lines = if others.len() == 1 { "line" } else { "lines" };
                 format!(
-                    "{} calls of this file have neither `retry` nor `onError` (also {lines} {}{more}): one failed try fails the execution",
+                    "{} calls of this file have neither `retry` nor `onError` (also {lines} {}{more}): one failed attempt fails the execution",
                     calls.len(),
                     shown.join(", ")
                 )
@@ -224,7 +223,7 @@ impl Hints<'_> {
         };
         Some(
             Diagnostic::hint("no-retry", message, *span)
-                .help("add `retry: 3`, or `onError:` with what should happen instead; `retry: 0` says that one try is meant")
+                .help("add `retry: 3`, or `onError:` with what should happen instead; `retry: 0` says that one attempt is meant")
                 .step(step.as_str()),
         )
     }

@@ -159,7 +159,7 @@ impl<'f> Missing<'f> {
     }
 }
 
-/// How a secret is set that is not.
+/// Explains how to set a missing secret.
 #[must_use]
 pub fn how_to_set_secret(name: &str) -> String {
     format!(

@@ -215,7 +215,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_that_differ_in_convention_alone_are_the_same_folded() {
+    fn names_that_differ_only_in_convention_fold_to_the_same_text() {
         for (one, other) in [("lastRun", "last_run"), ("order-paid", "ORDER_PAID"), ("a", "A")] {
             assert_eq!(fold(one), fold(other));
         }

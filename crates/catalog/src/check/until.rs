@@ -59,7 +59,7 @@ mod tests {
 
     use super::*;
 
-    fn is_told(until: &str, inner: &str) -> bool {
+    fn is_reported(until: &str, inner: &str) -> bool {
         let text = format!(
             "trigger: {{manual: {{}}}}\ninputs: {{n: {{type: integer}}}}\nsteps:\n  - {{id: a, set: {{n: 1, done: false}}}}\n  - repeat: {{until: \"{until}\", max: 3}}\n    steps:\n      - {inner}\n"
         );
@@ -69,21 +69,21 @@ mod tests {
     }
 
     #[test]
-    fn a_condition_that_nothing_in_the_loop_changes_is_told() {
+    fn an_until_condition_that_the_loop_cannot_change_is_reported() {
         for until in ["vars.done", "inputs.n > 3", "steps.a.results.n == 2", "trigger.results.body.data.n"] {
-            assert!(is_told(until, "action: log.info"), "{until}");
+            assert!(is_reported(until, "action: log.info"), "{until}");
         }
-        assert!(is_told("vars.done", "set: {n: 2}"));
+        assert!(is_reported("vars.done", "set: {n: 2}"));
     }
 
     #[test]
-    fn a_condition_that_may_change_is_fine() {
+    fn an_until_condition_that_may_change_is_fine() {
         for until in ["state.done", "now() > vars.n", "index > vars.n", "vars", "$..n"] {
-            assert!(!is_told(until, "action: log.info"), "{until}");
+            assert!(!is_reported(until, "action: log.info"), "{until}");
         }
-        assert!(!is_told("vars.done", "set: {done: true}"));
-        assert!(!is_told("vars.done", "{if: inputs.n > 1, then: [{set: {done: true}}]}"));
-        assert!(!is_told("vars.done", "{action: log.info, onError: [{set: {done: true}}]}"));
-        assert!(!is_told("steps.b.results.n > inputs.n", "{id: b, set: {n: \"${{ index }}\"}}"));
+        assert!(!is_reported("vars.done", "set: {done: true}"));
+        assert!(!is_reported("vars.done", "{if: inputs.n > 1, then: [{set: {done: true}}]}"));
+        assert!(!is_reported("vars.done", "{action: log.info, onError: [{set: {done: true}}]}"));
+        assert!(!is_reported("steps.b.results.n > inputs.n", "{id: b, set: {n: \"${{ index }}\"}}"));
     }
 }

@@ -54,7 +54,7 @@ fn a_link_to_a_file_of_the_project_is_followed() {
 }
 
 #[test]
-fn a_link_that_leads_out_of_the_project_is_named_and_never_read() {
+fn a_link_out_of_the_project_is_reported_and_never_read() {
     let (kept, root) = project();
     link(&root, "../../secret", "relative.yaml");
     link(&root, kept.path().join("secret"), "absolute.yaml");
@@ -85,7 +85,7 @@ fn a_link_that_leads_out_of_the_project_is_named_and_never_read() {
 }
 
 #[test]
-fn nothing_inside_the_project_folder_is_read_but_files_of_the_project() {
+fn only_project_files_inside_the_project_folder_are_read() {
     let (_kept, root) = project();
     for path in [
         ".cogwork/master.key",
@@ -166,7 +166,7 @@ fn a_pipe_a_socket_and_a_device_are_never_opened() {
 }
 
 #[test]
-fn a_circle_of_links_ends() {
+fn a_cycle_of_links_is_an_error() {
     let (_kept, root) = project();
     link(&root, "two.yaml", "one.yaml");
     link(&root, "one.yaml", "two.yaml");
@@ -174,7 +174,7 @@ fn a_circle_of_links_ends() {
 }
 
 #[test]
-fn a_file_larger_than_is_read_is_an_error() {
+fn a_file_over_the_read_limit_is_an_error() {
     let (_kept, root) = project();
     let error = read_project_file(&root, Path::new("automations/a.yaml"), 5).expect_err("too large");
     assert_eq!(io::Error::from(error).kind(), io::ErrorKind::FileTooLarge);
@@ -182,7 +182,7 @@ fn a_file_larger_than_is_read_is_an_error() {
 }
 
 #[test]
-fn files_of_a_new_folder_are_created_at_once() {
+fn files_in_a_new_folder_can_be_created_concurrently() {
     let (_kept, root) = project();
     for round in 0..50 {
         let start = std::sync::Barrier::new(4);

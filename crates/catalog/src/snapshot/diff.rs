@@ -99,7 +99,7 @@ pub enum DiffKind {
     Unmounted,
     /// The trigger is unchanged: a webhook keeps its URL, a schedule its fire times.
     Kept,
-    /// The poll loses its position and its first poll follows, or the subscription to an event is made anew.
+    /// The poll loses its position and its first poll follows, or the subscription to an event is created again.
     Restarted,
     /// The part is new.
     Added,
@@ -244,7 +244,7 @@ pub(crate) fn short(definition: DefinitionHash) -> String {
     definition.to_string().chars().take(SHORT_HASH).collect()
 }
 
-/// The position of a schedule or a poll: it goes on from it while this text is the same. Empty for other triggers.
+/// Returns a text that identifies the progress of a schedule or a poll: while it is unchanged, they continue. Empty for other triggers.
 fn position((deployment, registry): &Version) -> String {
     match &deployment.schedule {
         Some(schedule) => schedule.fingerprint(),

@@ -55,7 +55,7 @@ impl Folder {
         Self { dir: dir.into(), files: RedBlackTreeMapSync::new_sync() }
     }
 
-    /// Returns the same files as those of another folder. A scan then finds what is different there.
+    /// Returns the same files for another folder. A scan then finds the differences there.
     pub(crate) fn moved_to(&self, dir: &Path) -> Self {
         Self { dir: dir.into(), files: self.files.clone() }
     }
@@ -350,13 +350,13 @@ mod tests {
     }
 
     #[test]
-    fn there_is_room_for_as_many_files_as_the_limit_and_for_no_further_one() {
+    fn the_number_of_project_files_is_limited() {
         assert!(has_room(MAX_FILES - 1));
         assert!(!has_room(MAX_FILES));
     }
 
     #[test]
-    fn code_of_a_mebibyte_is_read_whole_and_a_longer_one_is_reported_instead_of_cut() {
+    fn code_of_one_mib_is_read_and_longer_code_is_reported_instead_of_truncated() {
         let project = tempfile::tempdir().expect("a folder");
         fs::create_dir(project.path().join("automations")).expect("a folder");
         let text = |bytes: usize| format!("//{}", "x".repeat(bytes - 2));

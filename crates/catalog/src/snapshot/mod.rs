@@ -41,7 +41,7 @@ pub use poll_source::PollSource;
 use relations::Relations;
 pub use trigger_hook::trigger_hook;
 
-/// Immutable snapshot of everything in force. A reload replaces it with a new one that shares all unchanged parts, so
+/// Immutable snapshot of all active definitions. A reload replaces it with a new one that shares all unchanged parts, so
 /// a clone is cheap.
 #[derive(Clone)]
 pub struct Catalog {
@@ -120,7 +120,7 @@ pub struct ReloadSummary {
     pub reports: Vec<Report>,
     /// Paths of changed files.
     pub files: Vec<Arc<str>>,
-    /// All rechecked automations, including those that did not change.
+    /// All rechecked automations, including unchanged ones.
     pub rechecked: Vec<AutomationId>,
 }
 

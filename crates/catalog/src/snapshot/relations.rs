@@ -179,7 +179,7 @@ impl Relations {
     }
 
     /// Finds a shortest call path between two automations, both included, through automations accepted by `within`.
-    /// Returns `None` if there is none or the search limit is reached.
+    /// Returns `None` if no such path exists or the search limit is reached.
     pub(crate) fn call_path(
         &self,
         from: &str,

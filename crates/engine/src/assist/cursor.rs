@@ -372,7 +372,7 @@ mod tests {
     }
 
     #[test]
-    fn brackets_and_expressions_have_places_too() {
+    fn the_path_of_a_cursor_covers_brackets_and_expressions() {
         check("steps:\n  - {id: a, act^", "steps/-", Role::Key);
         check("steps:\n  - id: a\n    with: {url: ^", "steps/-/with/url", Role::Value("url".into()));
         check("steps:\n  - needs: [a, ^", "steps/-/needs/-", Role::Item);

@@ -20,7 +20,7 @@ static CONNECTION: LazyLock<Value> =
     LazyLock::new(|| language::schema::connection(&ProjectContext::default()));
 static TESTS: LazyLock<Value> = LazyLock::new(language::schema::test_suite);
 
-/// A schema, and the schemas of what stands at a path.
+/// A schema, and the schemas of the value at a path.
 struct Schemas {
     root: &'static Value,
     found: Vec<&'static Value>,
@@ -37,7 +37,7 @@ impl Schemas {
         Some(Self { root, found: vec![root] })
     }
 
-    /// The schemas of what stands at the path of the cursor.
+    /// The schemas of the value at the path of the cursor.
     fn at(site: &Site<'_>, path: &[PathPart]) -> Option<Self> {
         let mut schemas = Self::root(site)?;
         let mut level = 0;
@@ -54,7 +54,7 @@ impl Schemas {
         Some(schemas)
     }
 
-    /// All alternatives, without references. Of the kinds of steps only those that have the keys that are there.
+    /// All alternatives with resolved references. Kinds of steps are limited to those with the existing keys.
     fn alternatives(&self, present: Option<&Siblings>) -> Vec<&'static Value> {
         let mut all = Vec::new();
         for schema in &self.found {

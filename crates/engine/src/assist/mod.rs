@@ -87,7 +87,7 @@ pub struct Completion {
     pub items: Vec<CompletionItem>,
 }
 
-/// The description of what stands at a place.
+/// The description of the text at an offset.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Hover {
     /// The range that it describes.
@@ -107,7 +107,7 @@ pub struct Hover {
 pub struct Definition {
     /// The path of the file.
     pub path: String,
-    /// The range in the text, if the file is the one that was asked about.
+    /// The range in the text, if the target is in the same file.
     pub range: Option<TextRange>,
 }
 
@@ -170,7 +170,7 @@ fn load(path: &str, text: &str, offset: usize) -> Option<(Arc<Automation>, Unrea
     })
 }
 
-/// Completes what stands before the offset.
+/// Completes the text before the offset.
 #[must_use]
 pub fn complete(request: &AssistRequest<'_>) -> Completion {
     let site = Site::new(request);
@@ -185,7 +185,7 @@ pub fn complete(request: &AssistRequest<'_>) -> Completion {
     Completion { range: site.range(site.cursor.word.clone()), items }
 }
 
-/// Describes what stands at the offset; `None` if nothing is known of it.
+/// Describes the text at the offset; `None` if it is unknown.
 #[must_use]
 pub fn hover(request: &AssistRequest<'_>) -> Option<Hover> {
     let site = Site::new(request);

@@ -41,7 +41,7 @@ fn offers(text: &str, some: &[&str], none: &[&str]) {
 const HEAD: &str = "name: 😀\ntrigger:\n  webhook: {}\n";
 
 #[test]
-fn keys_are_those_that_the_place_takes_and_does_not_have() {
+fn key_completions_are_allowed_keys_that_are_not_set_yet() {
     offers("name: x\n^", &["trigger", "steps", "timeout"], &["name", "action"]);
     offers("trigger:\n  ^", &["webhook", "schedule"], &["steps"]);
     offers("trigger:\n  webhook:\n    mode: sync\n    ^", &["respond", "verify"], &["mode", "every"]);
@@ -55,7 +55,7 @@ fn keys_are_those_that_the_place_takes_and_does_not_have() {
 }
 
 #[test]
-fn values_are_actions_inputs_and_words() {
+fn value_completions_are_actions_inputs_and_allowed_values() {
     offers(&format!("{HEAD}steps:\n  - action: ht^"), &["http.request", "log.info"], &[]);
     offers(
         &format!("{HEAD}steps:\n  - action: http.request\n    with:\n      method: GET\n      ^"),
@@ -91,7 +91,7 @@ fn a_text_that_does_not_parse_completes_from_what_precedes_the_cursor() {
 }
 
 #[test]
-fn a_comment_and_a_block_of_code_complete_nothing() {
+fn comments_and_code_blocks_have_no_completions() {
     assert_eq!(labels("name: x # tri^"), Vec::<String>::new());
     assert_eq!(labels(&format!("{HEAD}steps:\n  - code: |\n      con^\n")), Vec::<String>::new());
 }
@@ -118,7 +118,7 @@ fn keys_actions_and_expressions_are_described() {
 }
 
 #[test]
-fn a_name_of_a_step_leads_to_the_step() {
+fn go_to_definition_of_a_step_name_finds_the_step() {
     let steps = "steps:\n  - id: page\n    set: {a: 1}\n  - needs: [page]\n    set:\n      x: ${{ steps.page.results }}\n";
     for text in [steps.replacen("steps.page", "steps.pa^ge", 1), steps.replacen("[page", "[pa^ge", 1)] {
         let found = ask(&format!("{HEAD}{text}"), definition).expect("the step");
@@ -131,7 +131,7 @@ fn a_name_of_a_step_leads_to_the_step() {
 
 proptest::proptest! {
     #[test]
-    fn no_text_and_no_offset_breaks_the_help(
+    fn assistance_never_panics_for_any_text_and_offset(
         text in "([-a-c:#&*!|>'\"{}\\[\\],? \n\r$~0-9.é😀]|steps:|- id: a|\\$\\{\\{ |with:|action: ){0,40}",
         offset in 0usize..120,
     ) {

@@ -73,7 +73,7 @@ pub enum DeployError {
     /// There is too much to deploy.
     #[error("a deployment has at most 24,000 files with 32 MiB, and a note of 1,000 bytes")]
     TooLarge,
-    /// A path is none of a project file.
+    /// A path is not that of a project file.
     #[error(transparent)]
     Path(#[from] EditError),
     /// Two files have one path, or a file has the path of the folder of another.
@@ -235,7 +235,7 @@ mod tests {
     }
 
     #[test]
-    fn a_deployment_has_a_maximum_of_files_of_bytes_and_of_its_note() {
+    fn a_deployment_limits_its_files_its_bytes_and_its_note() {
         let fits = |texts: Vec<String>, note: usize| checked(&deploy(texts, note)).is_ok();
         let is_too_large = |texts: Vec<String>, note: usize| {
             matches!(checked(&deploy(texts, note)), Err(DeployError::TooLarge))

@@ -1,4 +1,4 @@
-//! The folders of generations in the data folder. They are made anew at each start, so nothing in them has to survive a crash.
+//! The folders of generations in the data folder. Each start recreates them, so nothing in them has to survive a crash.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -11,7 +11,7 @@ use super::deploy::{Deploy, DeployError, deployable_files, same_files};
 use crate::Engine;
 use crate::project_edit::check_path;
 
-/// The number of generations whose folders are kept: a test can still read from one that is no longer in force.
+/// The number of generations whose folders are kept: a test may still read from one that is no longer active.
 const KEPT: u64 = 3;
 /// The attempts to deploy the project folder while others deploy too.
 const ATTEMPTS: usize = 3;
@@ -103,7 +103,7 @@ impl FolderDeployment {
 
     /// Deploys the folder if files may have changed within this scope.
     pub(crate) async fn follow(&mut self, engine: &Engine, scope: ScanScope) {
-        // Test files are deployed too, and are none of the files that a scan finds.
+        // Test files are deployed too, but a scan does not list them.
         let has_tests = match &scope {
             ScanScope::Paths(paths) => paths.iter().any(|path| is_test(path)),
             ScanScope::Full => false,
@@ -131,8 +131,8 @@ fn is_test(path: &Path) -> bool {
 }
 
 impl Engine {
-    /// Deploys the project folder, if its files are others than those of the newest generation, and puts it in force. Errors are
-    /// logged: the newest generation stays.
+    /// Deploys and activates the project folder if its files differ from the newest generation. Errors are logged, and the newest
+    /// generation stays active.
     pub(crate) async fn deploy_folder(&self) {
         let dir = self.settings().dir.clone();
         let read = tokio::task::spawn_blocking(move || deployable_files(&dir));

@@ -1,5 +1,5 @@
-//! Generations of definitions: the files of the project, deployed into a store that several nodes share. Each node takes the newest
-//! generation and puts its files in force all together. A node that cannot do so keeps the last one that it could, and says so.
+//! Generations of definitions: the files of the project, deployed into a store that several nodes share. Each node activates all files
+//! of the newest generation together. A node that cannot load it keeps the last one that loaded, and reports the problem.
 //!
 //! Where no generation was ever deployed, and always where one process has the store to itself, the project folder counts.
 
@@ -21,10 +21,10 @@ pub use deploy::{Deploy, DeployError, Deployed, deployable_files};
 use folder::DeployedFolders;
 pub(crate) use folder::FolderDeployment;
 
-/// The number of generations that a node tries, from the newest on, when it starts.
+/// The number of generations that a starting node tries, newest first.
 const TRIES: u32 = 5;
 /// The time between two looks for a generation; a hint of another node and each beat cause further ones.
-const LOOK: Duration = Duration::from_secs(60);
+const CHECK_INTERVAL: Duration = Duration::from_secs(60);
 
 /// The generation that this node runs.
 pub(crate) struct Generations {
@@ -108,7 +108,7 @@ impl Engine {
                 biased;
                 () = self.context().closing.cancelled() => return,
                 () = self.peers().generations.notified() => {}
-                () = self.context().clock.sleep_for(LOOK) => {}
+                () = self.context().clock.sleep_for(CHECK_INTERVAL) => {}
             }
             self.take_newest().await;
         }

@@ -118,7 +118,7 @@ fn secret_name(connection: &str, input: &str) -> String {
     connection.chars().chain(first).chain(letters).collect()
 }
 
-/// The default of an input, the example in its description, or a word that says what is to do.
+/// Returns the default of an input, the example in its description, or a placeholder.
 fn placeholder(input: &ConnectionInput) -> String {
     if let Some(default) = &input.spec.default {
         return default.to_json();

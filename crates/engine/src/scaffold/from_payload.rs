@@ -13,13 +13,13 @@ use value::{Map, Value};
 use super::{Kind, NewAutomation, new_automation};
 
 /// The maximum number of fields of a payload that the first step of a new automation reads.
-const MOST_FIELDS: usize = 20;
+const MAX_FIELDS: usize = 20;
 
 /// Writes the texts of a new automation for a payload that has come already: its first step reads the fields of the payload,
 /// and its test starts with it, without credentials. `source` says in words where the payload comes from.
 ///
 /// # Errors
-/// The payload is none of this kind of trigger, or cannot be written in a test, for this reason.
+/// The payload does not belong to this kind of trigger, or cannot be written in a test; with the reason.
 pub fn automation_for_payload(
     catalog: &Catalog,
     (kind, id, name): (&Kind, &AutomationId, &str),
@@ -92,7 +92,7 @@ fn fields(root: &str, data: &Value) -> Vec<(String, Value)> {
             && Expression::compile(&format!("{root}.{name}"), Span::default()).is_ok()
     };
     let named = data.as_map().into_iter().flat_map(|map| map.iter()).filter(|(name, _)| is_name(name));
-    named.take(MOST_FIELDS).map(|(name, value)| (name.to_string(), value.clone())).collect()
+    named.take(MAX_FIELDS).map(|(name, value)| (name.to_string(), value.clone())).collect()
 }
 
 /// The type of an input that takes a value.

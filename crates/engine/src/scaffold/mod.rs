@@ -34,7 +34,7 @@ pub struct Kind {
 pub struct RequiredConnection {
     /// To which connector.
     pub connector: &'static str,
-    /// Its name where there is none yet.
+    /// The name of a new one.
     pub name: &'static str,
     /// Its text then.
     pub text: &'static str,
@@ -165,7 +165,7 @@ impl Kind {
         let body = self.body.replace("{id}", id.as_str()).replace("{connection}", connection);
         let name = serde_json::Value::from(name);
         let head = "# yaml-language-server: $schema=../schemas/automation.schema.json";
-        // A JSON text is a YAML text, whatever it holds.
+        // Any JSON text is a valid YAML text.
         format!("{head}\nname: {name}\ndescription: What it does, in a sentence.\n\n{body}")
     }
 
@@ -186,7 +186,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn letters_beyond_ascii_are_spelt_out_in_an_id() {
+    fn non_ascii_letters_are_transliterated_in_an_id() {
         let id = |name: &str| suggest_id(name).map(|id| id.to_string());
         assert_eq!(id("Bestellung für Ärger").as_deref(), Some("bestellung-fur-arger"));
         assert_eq!(id("Заказ 7").as_deref(), Some("zakaz-7"));
@@ -195,7 +195,7 @@ mod tests {
     }
 
     #[test]
-    fn every_new_automation_is_valid_at_once() {
+    fn every_scaffolded_automation_is_valid() {
         let project = tempfile::tempdir().expect("a folder");
         std::fs::create_dir(project.path().join("connections")).expect("a folder");
         for wanted in KINDS.iter().filter_map(|kind| kind.connection) {

@@ -25,7 +25,7 @@ pub(super) struct Callers {
     program: Arc<Program>,
     clock: ManualClock,
     engine: Engine,
-    /// Number of those that wait.
+    /// Number of waiting callers.
     count: Arc<AtomicUsize>,
 }
 
@@ -56,12 +56,12 @@ impl Callers {
         Self { world, program, clock, engine: engine.clone(), count: Arc::default() }
     }
 
-    /// Number of those that wait.
+    /// Number of waiting callers.
     pub(super) fn count(&self) -> usize {
         self.count.load(Ordering::Relaxed)
     }
 
-    /// Lets somebody call. Does nothing for an event of another kind.
+    /// Starts a caller. Does nothing for an event of another kind.
     pub(super) fn call(&self, event: ExternalEvent) {
         match event {
             ExternalEvent::Run { automation, waits } => self.run(automation, waits),

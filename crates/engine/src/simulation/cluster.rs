@@ -1,9 +1,9 @@
-//! A simulation of two to four engines that share a store. A seed decides which of them goes on, for how long, and which one crashes,
-//! stands still, is declared dead, or joins. The oracle is that of one engine: an execution goes on at another node as after a
-//! crash, and a node that was declared dead begins nothing.
+//! A simulation of two to four engines that share a store. A seed decides which engine runs for how long, and which one crashes,
+//! freezes, is declared dead, or joins. The oracle is the one of a single engine: an execution resumes at another node as after a
+//! crash, and a node that was declared dead starts nothing.
 //!
-//! Each engine has an asynchronous runtime of its own, so that it stands still as a whole: what it has begun, it goes on with when it
-//! runs again, be its executions with other nodes by then.
+//! Each engine has its own asynchronous runtime, so that it freezes as a whole: when it thaws, it continues all started work,
+//! even if other nodes own its executions by then.
 //!
 //! `SIMULATION_SEED=<seed> cargo nextest run -p engine simulation::cluster::replay --no-capture` runs one seed.
 
@@ -29,12 +29,12 @@ use crate::engine::Engine;
 const SEEDS: u64 = 250;
 /// Maximum number of nodes that run at once.
 const MAX_NODES: usize = 4;
-/// Maximum number of turns before a simulation counts as a livelock.
+/// Maximum number of scheduler turns before a simulation counts as a livelock.
 const MAX_TURNS: u32 = 30_000;
-/// Maximum number of operations on the outside, most of which are looks of nodes at each other.
+/// Maximum number of external operations, most of which are polls of nodes for each other.
 const MAX_TOUCHES: u32 = 400_000;
 /// The time between two looks of a node at the others. Simulated time passes over many of them.
-const LOOK: Duration = Duration::from_secs(2);
+const CHECK_INTERVAL: Duration = Duration::from_secs(2);
 
 /// A node: a process with an engine.
 struct SimulatedNode {
@@ -98,7 +98,7 @@ impl SimulatedNode {
         self.engine.put_in_force(version.catalog.clone(), &version.reload);
     }
 
-    /// Lets its tasks go on for so many turns, or until none of them can.
+    /// Runs its tasks for this many turns, or until none is ready.
     fn go_on(&self, turns: Option<u32>) {
         self.tokio.block_on(async {
             match turns {
@@ -214,7 +214,7 @@ impl ClusterSimulation {
         (!running.is_empty()).then(|| self.random.pick(&running))
     }
 
-    /// Lets all nodes that run go on until they wait for each other or for the clock.
+    /// Runs all nodes that are not frozen until they wait for each other or for the clock.
     fn settle(&mut self) {
         for _ in 0..2 {
             for node in self.nodes.iter().filter(|node| !node.is_frozen) {
@@ -226,8 +226,8 @@ impl ClusterSimulation {
     fn move_clock(&mut self) {
         let clock = &self.state.clock;
         let sleepers = clock.sleeping_until();
-        // Mostly over the looks at the others, of which hours have thousands.
-        let far = clock.now() + LOOK;
+        // Mostly skips the polls for other nodes, thousands of which happen in an hour.
+        let far = clock.now() + CHECK_INTERVAL;
         let next = if self.random.one_in(3) { None } else { sleepers.iter().find(|at| **at > far) };
         if let Some(next) = next.or(sleepers.first()) {
             clock.advance_to(*next);
@@ -256,7 +256,7 @@ impl ClusterSimulation {
                 };
                 let ready: Vec<usize> = (0..self.nodes.len()).filter(takes).collect();
                 if ready.is_empty() {
-                    // The caller tries again.
+                    // The caller retries.
                     return self.state.external_events.push(call);
                 }
                 let node = &self.nodes[self.random.pick(&ready)];
@@ -330,7 +330,7 @@ impl ClusterSimulation {
         }
     }
 
-    /// True if all executions have ended and nobody waits. Ends the faults once nothing else is to happen.
+    /// True if all executions have ended and no caller waits. Ends the faults once no event is left.
     fn is_complete(&mut self) -> bool {
         if !self.state.external_events.is_empty() {
             return false;
@@ -398,17 +398,17 @@ macro_rules! parts {
 
 parts!(seeds_from_0: 0, seeds_from_250: 1, seeds_from_500: 2, seeds_from_750: 3);
 
-/// Seeds in which an execution got a permit that one of its shard had, which was still on its way into the memory of the node.
+/// Seeds in which two executions held one permit, because the node had not yet loaded the holder.
 #[test]
-fn a_permit_is_not_given_before_all_executions_of_a_shard_are_known() {
+fn no_permit_is_given_before_all_executions_of_a_shard_are_loaded() {
     for seed in [805, 6558, 7058] {
         simulate(seed);
     }
 }
 
-/// A seed in which a branch was about to rest before its next attempt when the whole execution was retried.
+/// A seed in which a branch was about to suspend before its next attempt when the whole execution was retried.
 #[test]
-fn a_step_of_an_execution_that_is_tried_again_has_one_wait() {
+fn a_step_of_a_retried_execution_has_one_wait() {
     simulate(7013);
 }
 
@@ -422,7 +422,7 @@ fn the_same_seed_gives_the_same_trace() {
 /// Nodes with one slot each and many calls: without faults and executions that wait for each other, an execution gets to another node
 /// only because it waits for a slot.
 #[test]
-fn executions_that_wait_for_a_slot_begin_at_other_nodes_and_end_once() {
+fn executions_that_wait_for_a_slot_start_at_other_nodes_and_end_once() {
     let mut moved = 0;
     for seed in 0..400 {
         let simulation = ClusterSimulation::saturated(seed);

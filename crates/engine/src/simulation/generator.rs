@@ -190,7 +190,7 @@ impl Writer<'_> {
     }
 }
 
-/// Builds the URL of an effect, which tells the oracle what it has to know.
+/// Builds the URL of an effect with the facts that the oracle needs.
 fn address(id: &str, once: bool) -> String {
     let tail = if once { "/once" } else { "" };
     format!("http://sim/${{{{ execution.id }}}}/{id}{tail}")

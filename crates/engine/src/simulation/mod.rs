@@ -3,7 +3,7 @@
 //! and restarted on the same store. An oracle outside of the engine observes every effect and checks the invariants at
 //! the end.
 //!
-//! Not decided by the seed, and irrelevant: the random bits of ids (those of one instant differ by their count), the
+//! Not decided by the seed, and irrelevant: the random bits of ids (ids of one instant differ by their count), the
 //! ids of events that are sent, and the seeds of hash maps. A test checks that the same seed gives the same trace. An
 //! engine runs on one thread, the clock is advanced manually, and no system thread takes part.
 //!
@@ -44,7 +44,7 @@ const SEEDS: u64 = 1250;
 const MAX_CRASHES: u32 = 3;
 
 /// Maximum number of trace lines printed for a failing seed.
-const MAX_TOLD: usize = 1000;
+const MAX_TRACE_LINES: usize = 1000;
 
 /// Message of a panic in an engine task, which no caller would see otherwise.
 static PANIC: Mutex<Option<String>> = Mutex::new(None);
@@ -81,8 +81,8 @@ fn trace_of(
 fn tell(text: &str, trace: Vec<String>) {
     println!("{text}");
     // A livelock repeats the same lines.
-    let told = if trace.len() > MAX_TOLD {
-        [&trace[..MAX_TOLD / 2], &trace[trace.len() - MAX_TOLD / 2..]].concat()
+    let told = if trace.len() > MAX_TRACE_LINES {
+        [&trace[..MAX_TRACE_LINES / 2], &trace[trace.len() - MAX_TRACE_LINES / 2..]].concat()
     } else {
         trace
     };
@@ -94,7 +94,7 @@ fn simulate(seed: u64) -> Vec<String> {
     simulate_with(seed, 0)
 }
 
-/// Runs a seed in which the store refuses so many appends of each process, and returns its trace.
+/// Runs a seed in which the store refuses this many appends of each process, and returns its trace.
 fn simulate_with(seed: u64, refusals: u32) -> Vec<String> {
     listen_to_panics();
     *PANIC.lock().unwrap_or_else(PoisonError::into_inner) = None;
@@ -157,7 +157,7 @@ parts!(
 );
 
 #[test]
-fn an_execution_of_which_a_write_is_refused_goes_on_as_after_a_crash() {
+fn an_execution_with_a_refused_write_resumes_as_after_a_crash() {
     for seed in (0..20_000).step_by(50) {
         simulate_with(seed, 3);
     }

@@ -117,7 +117,7 @@ fn check_executions(world: &World, program: &Program) -> Result<Vec<Timestamp>, 
     Ok(ticks)
 }
 
-/// Checks that no event has ended two waits of a step, the second of which began after the end of the first.
+/// Checks that no event has ended two consecutive waits of a step.
 fn check_waits(events: &[Event]) -> Result<(), String> {
     let (mut begun, mut ended) = (HashMap::new(), HashMap::new());
     for (position, event) in events.iter().enumerate() {

@@ -75,7 +75,7 @@ fn check(world: &World, program: &program::Program) -> Result<(), String> {
 }
 
 #[test]
-fn a_poison_becomes_stuck_and_takes_nobody_with_it_whatever_runs_beside_it() {
+fn a_crashing_execution_ends_stuck_and_others_continue() {
     super::listen_to_panics();
     let (mut died, mut most) = (0, 0);
     for seed in (0..SEEDS).map(|number| number * 13) {

@@ -62,7 +62,7 @@ impl ExternalEvent {
     }
 }
 
-/// How an engine ended.
+/// The end of an engine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum LifeEnd {
     /// Nothing was left to do.

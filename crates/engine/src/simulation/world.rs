@@ -112,7 +112,7 @@ pub(super) struct Effect {
 pub(super) enum Answer {
     Result(Value),
     Fails,
-    /// Returns this value after so many seconds.
+    /// Returns this value after a number of seconds.
     Takes(u64, Value),
     /// Gets no response and times out.
     GivesUp,
@@ -299,7 +299,7 @@ impl State {
         self.processes.entry(life).or_default()
     }
 
-    /// True if a process runs, and nobody has its executions.
+    /// True if a process runs and no other node owns its executions.
     fn is_at_work(&self, life: u32) -> bool {
         self.processes.get(&life).is_some_and(|process| !process.ended && !process.is_dead)
     }
@@ -390,7 +390,7 @@ impl Outside {
         self.world.state().crash(&self.world, self.life);
     }
 
-    /// Has the store refuse so many appends with results.
+    /// Makes the store refuse this many appends with results.
     pub(super) fn refuse(&self, refusals: u32) {
         self.world.state().process(self.life).refusals = refusals;
     }

@@ -8,7 +8,7 @@ use value::{Blob, BlobSource, Data, ExternalBytes, FileStorage, FileWriter};
 
 use super::FileLine;
 
-/// The files that have been read, and the one that is being read.
+/// The complete files, and the one that is being read.
 pub(super) struct ImportFiles {
     storage: Arc<dyn FileStorage>,
     complete: HashMap<[u8; 32], Data>,
@@ -36,7 +36,7 @@ impl ImportFiles {
         self.finish_if_complete()
     }
 
-    /// Appends a part to the file that was begun last.
+    /// Appends a part to the current file.
     pub(super) fn append(&mut self, bytes: &[u8]) -> Result<(), String> {
         let open = self.open.as_mut().ok_or("`bytes` without a `file` before it")?;
         let length = bytes.len() as u64;
@@ -55,7 +55,7 @@ impl ImportFiles {
         Ok(())
     }
 
-    /// Takes the complete files, as the source of those that the next execution names.
+    /// Takes the complete files, as the source for the references of the next execution.
     pub(super) fn take(&mut self) -> Arc<ImportedFiles> {
         self.open = None;
         let files = std::mem::take(&mut self.complete);

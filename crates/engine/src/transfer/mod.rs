@@ -1,4 +1,4 @@
-//! Executions as JSON lines: all of them, or those of a filter, for another daemon or another program.
+//! Exports executions as JSON lines, all or by a filter, for another daemon or program.
 //!
 //! ```text
 //! {"cogworkExecutions": 1, "release": "0.1.0", "exportedAt": "…"}
@@ -24,7 +24,7 @@ use serde::{Deserialize, Serialize};
 
 pub use export::{Exported, export_executions};
 pub use import::{Imported, import_executions};
-pub use parts::{MOST_PART_BYTES, Part, Parts};
+pub use parts::{MAX_PART_BYTES, Part, Parts};
 
 /// The version of the form. It changes only if an earlier release could misunderstand a line.
 pub const FORMAT: u32 = 1;

@@ -11,7 +11,7 @@ use super::{EndLine, Line, TransferError};
 /// The bytes from which a part is complete.
 const PART_BYTES: usize = 4 << 20;
 /// The most bytes of a part. An execution that alone has more, with its files, is too large for one.
-pub const MOST_PART_BYTES: usize = 30 << 20;
+pub const MAX_PART_BYTES: usize = 30 << 20;
 
 /// A part of an export.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -99,7 +99,7 @@ impl<R: BufRead> Parts<R> {
             if is_end(line) {
                 return Ok(None);
             }
-            self.is_too_large |= self.unit.len() + line.len() + self.header.len() > MOST_PART_BYTES;
+            self.is_too_large |= self.unit.len() + line.len() + self.header.len() > MAX_PART_BYTES;
             if self.is_too_large {
                 self.unit.clear();
             } else {
@@ -159,7 +159,7 @@ mod tests {
 
     #[test]
     fn an_execution_that_is_too_large_is_named_and_the_others_stay() {
-        let file = format!("{{\"bytes\":\"{}\"}}\n", "A".repeat(MOST_PART_BYTES));
+        let file = format!("{{\"bytes\":\"{}\"}}\n", "A".repeat(MAX_PART_BYTES));
         let text = format!(
             "{HEADER}{}{file}{}{}{{\"end\":{{}}}}\n",
             execution(1, 1),
@@ -173,7 +173,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_that_is_cut_off_or_none_of_ours_is_refused() {
+    fn a_truncated_or_foreign_file_is_refused() {
         assert!(matches!(parts(&format!("{HEADER}{}", execution(1, 1))), Err(TransferError::CutOff)));
         assert!(matches!(parts("{}\n"), Err(TransferError::NoExport)));
     }

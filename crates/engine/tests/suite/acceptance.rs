@@ -1,4 +1,4 @@
-//! An execution may begin before it is accepted, as long as nobody can tell.
+//! An execution may start before it is stored, as long as this has no visible effect.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -20,7 +20,7 @@ async fn watched(yaml: &str) -> (Project, Arc<Watched>, Engine) {
     (project, store, engine)
 }
 
-/// Starts the Automation, as a task of its own.
+/// Starts the Automation in a task of its own.
 fn starting(engine: &Engine) -> tokio::task::JoinHandle<Result<model::ExecutionId, Error>> {
     let engine = engine.clone();
     tokio::spawn(async move {
@@ -38,16 +38,16 @@ async fn listed(engine: &Engine) -> Vec<ExecutionRow> {
 }
 
 #[tokio::test]
-async fn nothing_goes_out_before_the_execution_is_accepted() {
+async fn no_request_is_sent_before_the_execution_is_stored() {
     let mut peer = Peer::new().await;
     let steps = "  - set: {x: 1}\n".to_owned() + &call("a", &peer.base, "/a");
     let (_project, store, engine) = watched(&manual(&steps)).await;
     store.shut();
     let start = starting(&engine);
     store.held(1).await;
-    assert!(peer.asked_already().is_none() && !start.is_finished());
+    assert!(peer.pending_request().is_none() && !start.is_finished());
     store.gate.add_permits(1000);
-    let asked = peer.asked().await;
+    let asked = peer.next_request().await;
     let id = soon(start).await.expect("no panic").expect("it is accepted while the call goes on");
     assert_eq!(listed(&engine).await[0].events, 2, "its start and what was set are one write");
     asked.answer(200, "1").await;
@@ -56,7 +56,7 @@ async fn nothing_goes_out_before_the_execution_is_accepted() {
 }
 
 #[tokio::test]
-async fn who_starts_something_does_not_wait_for_what_takes_time() {
+async fn a_start_returns_without_waiting_for_slow_steps() {
     for pause in ["wait: 10s", "code: \"export default () => { for (;;); };\"\n    timeout: 100ms"] {
         let (project, _store, engine) = watched(&manual(&format!("  - {pause}\n"))).await;
         let id = soon(starting(&engine)).await.expect("no panic").expect("it is accepted");
@@ -68,7 +68,7 @@ async fn who_starts_something_does_not_wait_for_what_takes_time() {
 }
 
 #[tokio::test]
-async fn a_start_that_finds_no_room_leaves_nothing_of_what_it_did() {
+async fn a_start_refused_by_a_full_store_leaves_no_trace() {
     let (_project, store, engine) = watched(&manual("  - set: {x: 1}\n  - fail: no\n")).await;
     store.full.store(1, Ordering::SeqCst);
     let refused = soon(starting(&engine)).await.expect("no panic");
@@ -81,7 +81,7 @@ async fn a_start_that_finds_no_room_leaves_nothing_of_what_it_did() {
 }
 
 #[tokio::test]
-async fn who_goes_away_while_its_start_is_written_leaves_an_execution_that_runs() {
+async fn an_execution_runs_although_its_caller_leaves_during_the_commit() {
     let (_project, store, engine) = watched(&manual("  - set: {x: 1}\n")).await;
     store.shut();
     let start = starting(&engine);

@@ -1,4 +1,4 @@
-//! Addresses with values in them: data from outside never changes where a request goes.
+//! URLs with values in them: external data never changes the target of a request.
 
 use pretty_assertions::assert_eq;
 
@@ -11,7 +11,7 @@ fn project(url: &str) -> Project {
 }
 
 #[tokio::test]
-async fn a_value_in_an_address_stays_in_its_segment_and_its_parameter() {
+async fn a_value_in_a_url_stays_in_its_segment_or_parameter() {
     let mut peer = Peer::new().await;
     let project = project(&format!("{}/items/${{{{ inputs.x }}}}?q=${{{{ inputs.x }}}}&n=1", peer.base));
     let engine = project.start().await;
@@ -22,7 +22,7 @@ async fn a_value_in_an_address_stays_in_its_segment_and_its_parameter() {
         ("a\\r\\nb", "/items/a%0D%0Ab?q=a%0D%0Ab&n=1"),
     ] {
         let id = start_with(&engine, &format!(r#"{{"x": "{value}"}}"#)).await;
-        let asked = peer.asked().await;
+        let asked = peer.next_request().await;
         assert_eq!(asked.line, format!("GET {target}"));
         asked.answer(200, "1").await;
         soon(engine.admission().wait(id)).await.expect("it ends");
@@ -34,12 +34,12 @@ async fn a_value_in_an_address_stays_in_its_segment_and_its_parameter() {
 }
 
 #[tokio::test]
-async fn an_address_that_is_one_expression_is_taken_as_it_is() {
+async fn a_url_that_is_one_expression_is_used_unescaped() {
     let mut peer = Peer::new().await;
     let project = project("${{ inputs.x }}");
     let engine = project.start().await;
     let id = start_with(&engine, &format!(r#"{{"x": "{}/a/b?c=d"}}"#, peer.base)).await;
-    let asked = peer.asked().await;
+    let asked = peer.next_request().await;
     assert_eq!(asked.line, "GET /a/b?c=d");
     asked.answer(200, "1").await;
     soon(engine.admission().wait(id)).await.expect("it ends");

@@ -42,7 +42,7 @@ fn refused(engine: &Engine, reason: &str) -> u64 {
 const BY_ID: &str = "trigger: {webhook: {verify: none, dedup: {by: {json: /id}, window: 1h}}}\nsteps: []\n";
 
 #[tokio::test]
-async fn what_is_sent_again_starts_nothing_and_gets_the_first_ones_answer() {
+async fn a_duplicate_request_starts_nothing_and_gets_the_first_response() {
     let project = Project::with(BY_ID);
     let engine = project.start().await;
     let (live, test) = tokens(&engine);
@@ -52,13 +52,13 @@ async fn what_is_sent_again_starts_nothing_and_gets_the_first_ones_answer() {
     assert_eq!(text(&again), text(&first));
     assert!(is_duplicate(&again));
     assert_eq!((started(&engine).await, refused(&engine, "duplicate")), (1, 1));
-    // Another id, none, and another address are something else.
+    // Another id, a missing id, and another address are not duplicates.
     for (token, body) in [(&live, r#"{"id": "b"}"#), (&live, "{}"), (&live, "{}"), (&test, r#"{"id": "a"}"#)]
     {
         let answer = soon(engine.ingress().receive(token, post(body))).await;
         assert!(answer.status == 200 && !is_duplicate(&answer), "{body}");
     }
-    // It is known after a restart, and no longer than it is said.
+    // It is remembered over a restart, until the end of the window.
     stop(engine).await;
     let engine = project.start().await;
     let again = soon(engine.ingress().receive(&live, post(r#"{"id": "a"}"#))).await;
@@ -70,7 +70,7 @@ async fn what_is_sent_again_starts_nothing_and_gets_the_first_ones_answer() {
 }
 
 #[tokio::test]
-async fn of_many_that_send_the_same_at_once_one_starts() {
+async fn concurrent_duplicate_requests_start_one_execution() {
     let project = Project::with(BY_ID);
     let engine = project.start().await;
     let (live, _) = tokens(&engine);
@@ -89,7 +89,7 @@ async fn of_many_that_send_the_same_at_once_one_starts() {
 }
 
 #[tokio::test]
-async fn what_was_sent_is_remembered_when_its_history_is_gone() {
+async fn a_request_stays_known_after_its_execution_is_pruned() {
     let yaml = "trigger: {webhook: {mode: sync, verify: none, dedup: {by: {json: /id}}}}\nretention: {days: 1}\nsteps: [{set: {a: 1}}]\n";
     let project = Project::with(yaml);
     let engine = project.start().await;
@@ -108,7 +108,7 @@ async fn what_was_sent_is_remembered_when_its_history_is_gone() {
 }
 
 #[tokio::test]
-async fn what_is_signed_alike_is_the_same_whatever_is_not_signed() {
+async fn requests_with_equal_signatures_are_duplicates_whatever_is_unsigned() {
     let verify = "{preset: github, secret: '${{ secrets.hook }}'}";
     let project = Project::with(&format!(
         "trigger: {{webhook: {{verify: {verify}, dedup: {{by: mac}}}}}}\nsteps: []\n"
@@ -126,7 +126,7 @@ async fn what_is_signed_alike_is_the_same_whatever_is_not_signed() {
     assert_eq!((execution(&again), is_duplicate(&again)), (execution(&first), true));
     let other = soon(engine.ingress().receive(&live, signed("[]", "1"))).await;
     assert_ne!(execution(&other), execution(&first));
-    // A replay that is not signed gets nothing, not even the answer.
+    // An unsigned duplicate does not get the response.
     let wrong =
         soon(engine.ingress().receive(&live, with(post("{}"), "x-hub-signature-256", "sha256=00"))).await;
     assert_eq!((wrong.status, wrong.header("x-execution-id")), (401, None));
@@ -134,7 +134,7 @@ async fn what_is_signed_alike_is_the_same_whatever_is_not_signed() {
 }
 
 #[tokio::test]
-async fn a_callers_key_attaches_to_the_execution_and_stands_for_no_other_request() {
+async fn an_idempotency_key_attaches_to_its_execution_and_rejects_other_bodies() {
     let mut peer = Peer::new().await;
     let steps = call("a", &peer.base, "/a");
     let mut project =
@@ -148,7 +148,7 @@ async fn a_callers_key_attaches_to_the_execution_and_stands_for_no_other_request
         let (engine, live, request) = (engine.clone(), live.clone(), keyed("{}", "k"));
         tokio::spawn(async move { engine.ingress().receive(&live, request).await })
     });
-    let held = peer.asked().await;
+    let held = peer.next_request().await;
     let other = soon(engine.ingress().receive(&live, keyed("[]", "k"))).await;
     assert_eq!((other.status, text(&other).contains("idempotency_mismatch")), (422, true));
     held.answer(200, r#"{"n": 7}"#).await;
@@ -158,8 +158,8 @@ async fn a_callers_key_attaches_to_the_execution_and_stands_for_no_other_request
     }
     assert!(answers.iter().all(|answer| answer.status == 200 && text(answer).contains("\"n\":7")));
     assert_eq!(answers.iter().filter(|answer| is_duplicate(answer)).count(), 1);
-    assert!(peer.asked_already().is_none(), "it ran once");
-    // The answer is kept, over a restart too.
+    assert!(peer.pending_request().is_none(), "it ran once");
+    // The response survives a restart.
     stop(engine).await;
     let engine = project.start().await;
     let stored = soon(engine.ingress().receive(&live, keyed("{}", "k"))).await;
@@ -170,13 +170,13 @@ async fn a_callers_key_attaches_to_the_execution_and_stands_for_no_other_request
         let (engine, live, request) = (engine.clone(), live.clone(), keyed("{}", "k"));
         async move { engine.ingress().receive(&live, request).await }
     });
-    peer.asked().await.answer(200, "1").await;
+    peer.next_request().await.answer(200, "1").await;
     assert!(!is_duplicate(&soon(call).await.expect("it answers")), "it is remembered for a day");
     stop(engine).await;
 }
 
 #[tokio::test]
-async fn beyond_its_rate_a_webhook_is_refused_and_says_when_to_come_again() {
+async fn a_webhook_over_its_rate_limit_gets_429_with_retry_after() {
     let yaml = "trigger: {webhook: {verify: none, rateLimit: {max: 2, per: 10s}}}\nsteps: []\n";
     let project = Project::with(yaml);
     let engine = project.start().await;
@@ -203,7 +203,7 @@ async fn beyond_its_rate_a_webhook_is_refused_and_says_when_to_come_again() {
 }
 
 #[tokio::test]
-async fn executions_that_start_one_another_in_a_circle_come_to_an_end() {
+async fn a_webhook_loop_is_refused_after_ten_hops() {
     let mut peer = Peer::new().await;
     let project = Project::with(&format!(
         "trigger: {{webhook: {{mode: sync, verify: none}}}}\nsteps:\n{}",
@@ -212,14 +212,14 @@ async fn executions_that_start_one_another_in_a_circle_come_to_an_end() {
     let engine = project.start().await;
     let (live, _) = tokens(&engine);
     let (mut trace, mut chain) = (None::<String>, None);
-    // Each hop sends on what the one before it was sent with.
+    // Each hop passes on the trace header that it received.
     for hop in 0..10 {
         let request = trace.iter().fold(post("{}"), |request, trace| with(request, "X-Cogwork-Trace", trace));
         let calling = tokio::spawn({
             let (engine, live) = (engine.clone(), live.clone());
             async move { engine.ingress().receive(&live, request).await }
         });
-        let asked = peer.asked().await;
+        let asked = peer.next_request().await;
         let sent = asked.header("x-cogwork-trace").expect("each call says its chain").to_owned();
         asked.answer(200, "1").await;
         let answer = soon(calling).await.expect("it answers");
@@ -235,7 +235,7 @@ async fn executions_that_start_one_another_in_a_circle_come_to_an_end() {
         let (engine, request) = (engine.clone(), with(post("{}"), "x-cogwork-trace", "a b;99"));
         async move { engine.ingress().receive(&live, request).await }
     });
-    let asked = peer.asked().await;
+    let asked = peer.next_request().await;
     assert!(asked.header("x-cogwork-trace").expect("sent").ends_with(";0"));
     asked.answer(200, "1").await;
     assert_eq!(soon(odd).await.expect("it answers").status, 200);
@@ -266,7 +266,7 @@ async fn a_challenge_is_answered_without_an_execution_once_its_sender_is_verifie
 }
 
 #[tokio::test]
-async fn a_challenge_is_answered_whatever_methods_start_the_automation_and_not_without_end() {
+async fn challenges_ignore_the_allowed_methods_and_are_rate_limited() {
     let yaml = "trigger: {webhook: {methods: [POST], verify: none, challenge: {preset: meta, secret: '${{ secrets.meta }}'}}}\nsteps: []\n";
     let project = Project::with(yaml);
     std::fs::create_dir(project.path("secrets")).expect("a folder");
@@ -289,7 +289,7 @@ async fn a_challenge_is_answered_whatever_methods_start_the_automation_and_not_w
 }
 
 #[tokio::test]
-async fn a_secret_that_a_sender_brings_is_trusted_once_and_only_while_somebody_waits_for_it() {
+async fn a_secret_offered_by_a_sender_is_accepted_once_and_only_during_pairing() {
     let yaml = "trigger: {webhook: {verify: {preset: asana, secret: '${{ secrets.asana }}'}, challenge: asana}}\nsteps: []\n";
     let project = Project::with(yaml);
     let engine = project.start().await;
@@ -306,14 +306,14 @@ async fn a_secret_that_a_sender_brings_is_trusted_once_and_only_while_somebody_w
     assert_eq!((answer.status, answer.header("x-hook-secret")), (200, Some("brought")));
     assert_eq!(engine.ingress().pairing(&id).await.expect("it is asked"), None);
     assert_eq!(soon(engine.ingress().receive(&live, offer("second"))).await.status, 401);
-    // It verifies from now on, and no other takes its place.
+    // From now on it verifies requests, and cannot be replaced.
     let signed = with(post("{}"), "x-hook-signature", &signature("brought", "{}"));
     assert_eq!(soon(engine.ingress().receive(&live, signed)).await.status, 200);
     let refused = engine.ingress().pair("test").await.expect_err("there is one").to_string();
     assert!(refused.contains("`asana` is already set"), "{refused}");
     let kept: Vec<String> = engine.context().secrets().into_iter().map(|secret| secret.name).collect();
     assert_eq!(kept, ["asana"]);
-    // It is kept for good.
+    // It survives a restart.
     stop(engine).await;
     let engine = project.start().await;
     let signed = with(post("[]"), "x-hook-signature", &signature("brought", "[]"));
@@ -322,7 +322,7 @@ async fn a_secret_that_a_sender_brings_is_trusted_once_and_only_while_somebody_w
 }
 
 #[tokio::test]
-async fn a_synchronous_caller_without_memory_for_its_data_gets_429_after_ten_seconds_and_starts_nothing() {
+async fn a_synchronous_caller_gets_429_after_ten_seconds_without_memory_for_its_data() {
     for concurrency in ["", "concurrency: {limit: 9}\n"] {
         let mut peer = Peer::new().await;
         let steps = call("a", &peer.base, "/a");
@@ -337,13 +337,13 @@ async fn a_synchronous_caller_without_memory_for_its_data_gets_429_after_ten_sec
             tokio::spawn(async move { engine.ingress().receive(&live, post(&body)).await })
         };
         let first = receive(large.clone());
-        let held = peer.asked().await;
+        let held = peer.next_request().await;
         let due = engine.clock().now() + Duration::from_secs(10);
         let second = receive(large);
         soon(project.clock.somebody_sleeps_until(due)).await;
         // Small data need no reservation.
         let small = receive("{}".to_owned());
-        peer.asked().await.answer(200, "1").await;
+        peer.next_request().await.answer(200, "1").await;
         assert_eq!(soon(small).await.expect("it answers").status, 200);
         assert!(!second.is_finished());
         project.clock.advance(Duration::from_secs(10));

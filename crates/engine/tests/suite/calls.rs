@@ -1,4 +1,4 @@
-//! Calls of other Automations, undoing, interruptions, and the state that outlives executions.
+//! Calls of other Automations, `undo`, interruptions, and the state that outlives executions.
 
 use std::time::Duration;
 
@@ -22,7 +22,7 @@ async fn crash(engine: Engine) {
     engine.store().close().await.expect("the store closes");
 }
 
-/// All executions there are, as `automation status`, oldest first.
+/// Returns all executions as `automation status`, oldest first.
 async fn all(engine: &Engine) -> Vec<String> {
     let page = store::Page { before: None, limit: 100 };
     let mut rows =
@@ -34,7 +34,7 @@ async fn all(engine: &Engine) -> Vec<String> {
 const DOUBLE: &str = "trigger: {manual: {}}\ninputs: {n: {type: integer, required: true}, by: {default: 2}}\nsteps:\n  - set: {x: \"${{ inputs.n * inputs.by }}\"}\noutputs: ${{ vars.x }}\n";
 
 #[tokio::test]
-async fn a_call_gives_the_result_of_the_other_and_an_asynchronous_one_its_execution() {
+async fn a_call_returns_the_callees_result_and_an_async_call_its_execution_id() {
     let project = Project::with(&manual(
         "  - id: a\n    call: double\n    with: {n: 21}\n  - id: b\n    call: double\n    with: {n: 1, by: 10}\n    async: true\n  - set: {a: \"${{ steps.a.results }}\", b: \"${{ steps.b.results.executionId }}\"}\n",
     ));
@@ -53,7 +53,7 @@ async fn a_call_gives_the_result_of_the_other_and_an_asynchronous_one_its_execut
 }
 
 #[tokio::test]
-async fn a_failed_call_fails_its_step_with_what_the_other_said() {
+async fn a_failed_call_fails_its_step_with_the_callees_error() {
     let project = Project::with(&manual(
         "  - id: a\n    call: bad\n    onError: [{set: {said: \"${{ error.message }}\", at: \"${{ error.step }}\"}}]\n",
     ));
@@ -65,7 +65,7 @@ async fn a_failed_call_fails_its_step_with_what_the_other_said() {
 }
 
 #[tokio::test]
-async fn callers_that_hold_every_slot_do_not_wait_for_ever() {
+async fn callers_that_hold_every_slot_do_not_deadlock() {
     let mut project = Project::with(&manual(
         "  - forEach: range(3)\n    concurrency: 3\n    steps: [{call: double, with: {n: \"${{ item }}\"}}]\n",
     ));
@@ -80,24 +80,24 @@ async fn callers_that_hold_every_slot_do_not_wait_for_ever() {
 }
 
 #[tokio::test]
-async fn a_called_execution_is_started_once_whatever_becomes_of_the_process() {
+async fn a_called_execution_is_started_once_despite_a_crash() {
     let mut peer = Peer::new().await;
     let project = Project::with(&manual("  - call: other\n"));
     project.write("automations/other.yaml", &manual(&call("ask", &peer.base, "/ask")));
     let engine = project.start().await;
     let id = start_with(&engine, "{}").await;
-    let held = peer.asked().await;
+    let held = peer.next_request().await;
     crash(engine).await;
     drop(held);
     let engine = project.start().await;
-    peer.asked().await.answer(200, "7").await;
+    peer.next_request().await.answer(200, "7").await;
     assert!(end(&engine, id).await.contains(r#""body":7"#));
     assert_eq!(all(&engine).await, ["test succeeded", "other succeeded"]);
     stop(engine).await;
 }
 
 #[tokio::test]
-async fn a_caller_rests_while_the_called_one_does_and_goes_on_when_that_ends() {
+async fn a_caller_is_suspended_with_its_callee_and_resumes_when_that_ends() {
     let project =
         Project::with(&manual("  - id: a\n    call: slow\n  - set: {got: \"${{ steps.a.results }}\"}\n"));
     project.write("automations/slow.yaml", "trigger: {manual: {}}\nsteps: [{waitFor: {event: go}}]\n");
@@ -123,7 +123,7 @@ async fn a_caller_rests_while_the_called_one_does_and_goes_on_when_that_ends() {
 }
 
 #[tokio::test]
-async fn with_its_caller_a_called_execution_is_cancelled() {
+async fn cancelling_a_caller_cancels_its_callee() {
     let project = Project::with(&manual("  - call: slow\n"));
     project.write("automations/slow.yaml", "trigger: {manual: {}}\nsteps: [{waitFor: {event: never}}]\n");
     let engine = project.start().await;
@@ -146,7 +146,7 @@ async fn with_its_caller_a_called_execution_is_cancelled() {
 }
 
 #[tokio::test]
-async fn what_was_done_is_undone_last_first_when_the_execution_fails() {
+async fn a_failed_execution_undoes_its_steps_in_reverse_order() {
     let mut peer = Peer::new().await;
     let undone = |id: &str| {
         call(id, &peer.base, &format!("/{id}"))
@@ -161,32 +161,32 @@ async fn what_was_done_is_undone_last_first_when_the_execution_fails() {
     let engine = project.start().await;
     let id = start_with(&engine, "{}").await;
     for (line, body) in [("POST /a", "1"), ("POST /b", "2")] {
-        let asked = peer.asked().await;
+        let asked = peer.next_request().await;
         assert_eq!(asked.line, line);
         asked.answer(200, body).await;
     }
-    let asked = peer.asked().await;
+    let asked = peer.next_request().await;
     assert_eq!(asked.line, "POST /undo-b/2", "the last one first");
     crash(engine).await;
     drop(asked);
 
-    // In the midst of undoing: what is not undone is, and nothing of the steps begins again.
+    // After a crash during `undo`, the remaining steps are undone and no step runs again.
     let engine = project.start().await;
-    let asked = peer.asked().await;
+    let asked = peer.next_request().await;
     assert_eq!(asked.line, "POST /undo-b/2");
     asked.answer(500, "{}").await;
-    let asked = peer.asked().await;
+    let asked = peer.next_request().await;
     assert_eq!(asked.line, "POST /undo-a/1", "one that cannot be undone keeps no other from it");
     asked.answer(200, "{}").await;
     assert_eq!(end(&engine, id).await, "failed: no room");
-    assert!(peer.asked_already().is_none());
+    assert!(peer.pending_request().is_none());
     let logs = engine.store().logs(id, 0, 10).await.expect("they are read");
     assert!(logs.iter().any(|line| line.message.starts_with("`undo` of `b` failed:")), "{logs:?}");
     stop(engine).await;
 }
 
 #[tokio::test]
-async fn each_turn_of_a_loop_is_undone_with_its_own_item() {
+async fn each_iteration_is_undone_with_its_own_item() {
     let steps = manual(
         "  - forEach: [x, y]\n    steps:\n      - id: book\n        set: {booked: \"${{ item }}\"}\n        undo:\n          - action: state.append\n            with: {key: undone, value: \"${{ item ~ steps.book.results.booked ~ index }}\"}\n  - {fail: full}\n",
     );
@@ -206,7 +206,7 @@ async fn each_turn_of_a_loop_is_undone_with_its_own_item() {
 }
 
 #[tokio::test]
-async fn nothing_is_undone_of_an_execution_that_ends_well_or_is_tried_again() {
+async fn a_successful_execution_undoes_nothing() {
     assert_eq!(
         outcome_of(&manual("  - id: a\n    set: {x: 1}\n    undo: [{fail: never}]\n  - set: {y: 2}\n")).await,
         r#"{"y":2}"#
@@ -214,26 +214,26 @@ async fn nothing_is_undone_of_an_execution_that_ends_well_or_is_tried_again() {
 }
 
 #[tokio::test]
-async fn a_step_that_may_not_begin_twice_has_failed_when_the_process_ended_in_it() {
+async fn a_step_with_on_interrupt_fail_fails_if_the_process_dies_in_it() {
     let mut peer = Peer::new().await;
     let steps = call("pay", &peer.base, "/pay")
         + "    onInterrupt: fail\n    retry: {max: 3, on: [all]}\n    onError: [{set: {kind: \"${{ error.kind }}\"}}]\n";
     let project = Project::with(&manual(&steps));
     let engine = project.start().await;
     let id = start_with(&engine, "{}").await;
-    let held = peer.asked().await;
+    let held = peer.next_request().await;
     crash(engine).await;
     drop(held);
     let engine = project.start().await;
     assert_eq!(end(&engine, id).await, r#"{"kind":"interrupted"}"#);
-    assert!(peer.asked_already().is_none());
+    assert!(peer.pending_request().is_none());
     let ends = steps_of(&engine, id).await;
     assert_eq!(ends.last().map(String::as_str), Some(r#"pay handled={"kind":"interrupted"}"#));
     stop(engine).await;
 }
 
 #[tokio::test]
-async fn what_a_step_read_of_the_clock_and_the_state_is_the_same_after_a_restart() {
+async fn clock_state_and_uuid_reads_are_unchanged_after_a_restart() {
     let mut peer = Peer::new().await;
     let steps = "  - action: state.set\n    with: {key: mode, value: first}\n".to_owned()
         + &format!(
@@ -243,13 +243,13 @@ async fn what_a_step_read_of_the_clock_and_the_state_is_the_same_after_a_restart
     let project = Project::with(&format!("timeout: 5h\n{}", manual(&steps)));
     let engine = project.start().await;
     let id = start_with(&engine, "{}").await;
-    let held = peer.asked().await;
+    let held = peer.next_request().await;
     let line = held.line.clone();
     crash(engine).await;
     drop(held);
     project.clock.advance(Duration::from_secs(7200));
     let engine = project.start().await;
-    let asked = peer.asked().await;
+    let asked = peer.next_request().await;
     assert_eq!(asked.line, line, "the same branch, with the same UUID");
     asked.answer(200, "1").await;
     assert!(end(&engine, id).await.contains(r#""body":1"#));
@@ -257,7 +257,7 @@ async fn what_a_step_read_of_the_clock_and_the_state_is_the_same_after_a_restart
 }
 
 #[tokio::test]
-async fn the_state_is_an_automation_s_own_unless_it_is_shared_and_ends_with_its_time() {
+async fn state_is_private_to_its_automation_unless_shared_and_expires_after_its_ttl() {
     let project = Project::with(&manual(
         "  - action: state.increment\n    with: {key: n}\n  - action: state.increment\n    with: {key: n, scope: shared, by: 5, ttl: 1h}\n  - set: {own: \"${{ state.n }}\"}\n  - {id: shared, action: state.get, with: {key: n, scope: shared, default: 0}}\n  - set: {own: \"${{ vars.own }}\", shared: \"${{ steps.shared.results }}\", none: \"${{ state.nothing | default('-') }}\"}\n",
     ));
@@ -288,7 +288,7 @@ async fn the_state_is_an_automation_s_own_unless_it_is_shared_and_ends_with_its_
 }
 
 #[tokio::test]
-async fn adding_at_one_time_loses_nothing() {
+async fn concurrent_increments_and_appends_lose_nothing() {
     let project = Project::with(&manual(
         "  - forEach: range(40)\n    concurrency: 40\n    steps:\n      - {action: state.increment, with: {key: n}}\n      - {action: state.append, with: {key: list, value: \"${{ item }}\", max: 10}}\n  - set: {n: \"${{ state.n }}\", kept: \"${{ state.list | length }}\"}\n",
     ));
@@ -300,15 +300,12 @@ async fn adding_at_one_time_loses_nothing() {
 }
 
 #[tokio::test]
-async fn what_cannot_be_added_to_is_said_and_stays() {
+async fn incrementing_text_fails_and_leaves_the_value() {
     let project = Project::with(&manual(
         "  - {action: state.set, with: {key: k, value: text}}\n  - id: a\n    action: state.increment\n    with: {key: k}\n    onError: continue\n  - set: {said: \"${{ steps.a.error.message }}\", k: \"${{ state.k }}\"}\n",
     ));
     let engine = project.start().await;
     let id = start_with(&engine, "{}").await;
-    assert_eq!(
-        end(&engine, id).await,
-        r#"{"said":"the value is text, which nothing can be added to","k":"text"}"#
-    );
+    assert_eq!(end(&engine, id).await, r#"{"said":"the value is text, not a number","k":"text"}"#);
     stop(engine).await;
 }

@@ -1,4 +1,4 @@
-//! Diagnostics of a check: all at once, none twice, and none that only follows from another.
+//! Diagnostics of a check: all at once, without duplicates and without follow-up errors.
 
 use std::collections::HashSet;
 use std::path::{Path, PathBuf};
@@ -10,7 +10,7 @@ use proptest::prelude::*;
 use text::Severity;
 use text::diagnostic::Report;
 
-/// The catalog of a project with the connections `mainWiki` and `broken`, the file of which has an error.
+/// Returns the catalog of a project with the connections `mainWiki` and `broken`; the file of `broken` has an error.
 pub(crate) fn catalog() -> Catalog {
     let dir = tempfile::tempdir().expect("a folder");
     std::fs::create_dir(dir.path().join("connections")).expect("a folder");
@@ -23,8 +23,8 @@ pub(crate) fn catalog() -> Catalog {
     check_project(dir.path(), &[]).expect("the connectors load").catalog
 }
 
-/// `code text` of each problem, where the text is what its place covers, with the nearest name where there is one.
-pub(crate) fn said(report: &Report) -> Vec<String> {
+/// Returns `code text` of each problem: the text of its span, and the nearest name if there is one.
+pub(crate) fn problems(report: &Report) -> Vec<String> {
     let all = report.diagnostics().iter().map(|found| {
         let near = found.nearest.as_ref().map(|near| format!(" ({near})")).unwrap_or_default();
         format!("{} {}{near}", found.code, report.source().slice(found.span))
@@ -35,7 +35,7 @@ pub(crate) fn said(report: &Report) -> Vec<String> {
 #[track_caller]
 fn check(text: &str, expected: &[&str]) {
     let report = check_text(&catalog(), "automations/test.yaml", text);
-    assert_eq!(said(&report), expected, "\n{text}\n{}", report.render(false));
+    assert_eq!(problems(&report), expected, "\n{text}\n{}", report.render(false));
 }
 
 #[track_caller]
@@ -75,7 +75,7 @@ steps:
 "#;
 
 #[test]
-fn every_problem_of_a_file_is_told_at_once() {
+fn all_problems_of_a_file_are_reported_at_once() {
     check(
         EVERYTHING,
         &[
@@ -99,18 +99,18 @@ fn every_problem_of_a_file_is_told_at_once() {
 }
 
 #[test]
-fn a_reload_tells_as_much_of_a_file_as_a_check_does() {
+fn a_reload_reports_the_same_problems_as_a_check() {
     let dir = tempfile::tempdir().expect("a folder");
     std::fs::create_dir(dir.path().join("automations")).expect("a folder");
     std::fs::write(dir.path().join("automations/order-desk.yaml"), EVERYTHING).expect("the file is written");
     let checked = check_project(dir.path(), &[]).expect("the connectors load");
     assert_eq!(checked.catalog.automations().len(), 0, "what has errors is not in force");
     let text = check_text(&checked.catalog, "automations/order-desk.yaml", EVERYTHING);
-    assert_eq!(said(&checked.catalog.invalid_files()[0].report), said(&text));
+    assert_eq!(problems(&checked.catalog.invalid_files()[0].report), problems(&text));
 }
 
 #[test]
-fn an_entry_that_an_input_needs_is_missed_beside_computed_ones() {
+fn a_missing_required_entry_is_reported_beside_computed_entries() {
     let body = |body: &str, expected: &[&str]| {
         let with = format!("{{spaceId: '1', status: current, title: a, body: {body}}}");
         check_steps(
@@ -124,7 +124,7 @@ fn an_entry_that_an_input_needs_is_missed_beside_computed_ones() {
 }
 
 #[test]
-fn of_a_trigger_that_cannot_be_read_nothing_is_known() {
+fn an_unreadable_trigger_leaves_its_results_unchecked() {
     let rest = "steps:\n  - {if: trigger.results.scheduledAt, set: {z: 1}}\n  - respond: {body: x}\n  - {if: trigger.body, set: {z: 1}}\n";
     check(&format!("trigger: {{clock: {{}}}}\n{rest}"), &["unknown-key clock", "unknown-member body"]);
     check(&format!("trigger: webhook\n{rest}"), &["wrong-type webhook", "unknown-member body"]);
@@ -136,7 +136,7 @@ fn of_a_trigger_that_cannot_be_read_nothing_is_known() {
 }
 
 #[test]
-fn who_waits_for_an_answer_is_unknown_without_the_mode() {
+fn respond_is_not_reported_if_the_webhook_mode_is_unreadable() {
     let steps = "steps: [{respond: {body: x}}]\n";
     check(
         &format!("trigger: {{webhook: {{verify: none, mode: never, timeout: 5s}}}}\n{steps}"),
@@ -157,7 +157,7 @@ fn who_waits_for_an_answer_is_unknown_without_the_mode() {
 }
 
 #[test]
-fn both_halves_of_a_schedule_are_checked() {
+fn the_times_and_the_timezone_of_a_schedule_are_both_checked() {
     let steps = "steps: [{set: {z: 1}}]\n";
     check(
         &format!("trigger: {{schedule: {{cron: '61 * * * *', timezone: Europe/Berlim}}}}\n{steps}"),
@@ -170,7 +170,7 @@ fn both_halves_of_a_schedule_are_checked() {
 }
 
 #[test]
-fn the_steps_inside_a_broken_one_are_checked_and_known() {
+fn steps_inside_an_invalid_step_are_checked_and_known() {
     let inside = "[{id: a, action: log.inf}]";
     let after = "- {if: steps.a.reslts | default(1), set: {z: 1}}\n";
     for (step, expected) in [
@@ -189,11 +189,11 @@ fn the_steps_inside_a_broken_one_are_checked_and_known() {
 }
 
 #[test]
-fn a_step_that_means_nothing_keeps_its_id_and_what_follows_is_open() {
+fn a_step_without_a_known_verb_keeps_its_id_and_suppresses_follow_up_errors() {
     let after = "- {if: steps.a.results.x and vars.anything, set: {z: 1}}\n";
     check_steps(&format!("- {{id: a}}\n{after}"), &["no-verb id"]);
     check_steps(&format!("- {{id: a, launch: x}}\n{after}"), &["unknown-key launch"]);
-    // The names below a key that means nothing may be of steps.
+    // The names below an unknown key may be step ids.
     check_steps(
         "- {launch: x, lists: {one: [{id: a, set: {z: 1}}]}}\n- {if: steps.a.results, set: {z: 1}}\n",
         &["unknown-key launch", "unknown-key lists"],
@@ -201,7 +201,7 @@ fn a_step_that_means_nothing_keeps_its_id_and_what_follows_is_open() {
 }
 
 #[test]
-fn a_misspelt_verb_is_read_as_the_one_that_was_meant() {
+fn a_misspelt_verb_is_checked_as_the_intended_verb() {
     check_steps(
         "- {acton: wiki.createPge, with: {a: 1}}\n- {sett: {x: '${{ nobody }}'}}\n- {if: vars.x, set: {z: 1}}\n",
         &[
@@ -214,7 +214,7 @@ fn a_misspelt_verb_is_read_as_the_one_that_was_meant() {
 }
 
 #[test]
-fn an_id_that_cannot_be_one_is_told_where_it_stands_only() {
+fn an_invalid_id_is_reported_only_at_its_definition() {
     check_steps(
         "- {id: create-page, set: {z: 1}}\n- {if: \"steps['create-page'].results and steps.createPage.results\", set: {z: 1}}\n",
         &["invalid-id create-page (createPage)"],
@@ -234,7 +234,7 @@ fn an_id_that_cannot_be_one_is_told_where_it_stands_only() {
 }
 
 #[test]
-fn inputs_that_cannot_be_read_are_not_missed() {
+fn unreadable_inputs_are_not_reported_as_missing() {
     let page = "action: wiki.getPage, connection: mainWiki";
     check_steps(&format!("- {{{page}, with: [1]}}\n"), &["wrong-type 1"]);
     check_steps(&format!("- {{{page}, inputs: {{pageId: 1}}}}\n"), &["unknown-key inputs (with)"]);
@@ -266,7 +266,7 @@ fn inputs_that_cannot_be_read_are_not_missed() {
 }
 
 #[test]
-fn a_broken_connection_is_not_a_missing_one() {
+fn a_broken_connection_is_not_reported_as_unknown() {
     let steps = "- {action: wiki.getPage, connection: broken, with: {pageId: '1'}}\n";
     check_steps(steps, &["broken-connection broken"]);
 }
@@ -275,7 +275,7 @@ fn a_broken_connection_is_not_a_missing_one() {
 fn a_connection_is_checked_as_far_as_it_can_be_read() {
     let check = |text: &str, expected: &[&str]| {
         let report = check_text(&catalog(), "connections/x.yaml", text);
-        assert_eq!(said(&report), expected, "\n{text}\n{}", report.render(false));
+        assert_eq!(problems(&report), expected, "\n{text}\n{}", report.render(false));
     };
     check(
         "type: wiki.basic\ndescripton: x\nwith: {hosts: a, apiToken: '${{ trigger.x }}', extra: '${{ a b }}'}\n",
@@ -297,7 +297,7 @@ fn a_connection_is_checked_as_far_as_it_can_be_read() {
 }
 
 #[test]
-fn a_step_inside_others_is_told_with_the_way_to_it() {
+fn a_problem_in_a_nested_step_names_the_step_path() {
     let text = "trigger: {manual: {}}\nsteps:\n- id: both\n  parallel:\n    left:\n    - id: each\n      forEach: [1]\n      steps: [{id: deep, action: log.inf}]\nfinally: [{id: end, action: log.inf}]\n";
     let report = check_text(&catalog(), "automations/test.yaml", text);
     let paths: Vec<_> = report.entries().into_iter().map(|entry| entry.step_path.join(" ")).collect();
@@ -306,7 +306,7 @@ fn a_step_inside_others_is_told_with_the_way_to_it() {
 }
 
 #[test]
-fn a_case_that_never_comes_is_told() {
+fn an_unreachable_case_is_reported() {
     let switch = |inputs: &str, value: &str, cases: &str| {
         format!(
             "trigger: {{manual: {{}}}}\ninputs: {{{inputs}}}\nsteps:\n- switch: {value}\n  cases: {{{cases}}}\n"
@@ -336,7 +336,7 @@ fn a_case_that_never_comes_is_told() {
 }
 
 #[test]
-fn a_plain_call_whose_failure_nobody_handles_is_hinted_at() {
+fn a_call_without_retry_or_error_handling_gets_a_hint() {
     let call = "{action: http.request, with: {url: 'https://x.test'}}";
     let hint = "no-retry http.request";
     check_steps(&format!("- {call}\n"), &[hint]);
@@ -360,7 +360,7 @@ fn a_plain_call_whose_failure_nobody_handles_is_hinted_at() {
 }
 
 #[test]
-fn the_moment_is_asked_for_where_it_is_recorded() {
+fn now_and_uuid_are_rejected_where_they_are_not_recorded() {
     let steps = "steps: [{set: {z: \"${{ now() }}\"}}]";
     check(&format!("trigger: {{manual: {{}}}}\n{steps}\n"), &[]);
     check(
@@ -380,19 +380,19 @@ fn the_moment_is_asked_for_where_it_is_recorded() {
 }
 
 #[test]
-fn a_secret_written_into_a_connection_is_told_once_and_not_shown() {
+fn a_literal_credential_in_a_connection_is_reported_once_and_not_shown() {
     let token = concat!("ATA", "TT3xFfGF0x7Lq2VbN8sKd4RtYw9ZcE1mPfGhJ3uAo5Ti6Qb8WnX2");
     for secret in ["s3same", token] {
         let text = format!("type: wiki.basic\nwith: {{host: x.test, apiToken: {secret}, email: a@x.test}}\n");
         let report = check_text(&catalog(), "connections/x.yaml", &text);
-        assert_eq!(said(&report), [format!("literal-credential {secret}")]);
+        assert_eq!(problems(&report), [format!("literal-credential {secret}")]);
         assert!(!report.render(false).contains(secret), "{}", report.render(false));
     }
 }
 
 #[test]
-fn what_a_step_may_do_when_it_can_be_read_is_left_open() {
-    // It may be skipped, it may go on after its failure, it may be the last one.
+fn an_unreadable_part_of_a_step_suppresses_errors_that_depend_on_it() {
+    // The step may be skipped, may continue after a failure, or may be the last one.
     check_steps("- {if: a b, fail: x}\n- {set: {z: 1}}\n", &["expression-syntax b"]);
     check_steps("- {fail: x, onError: later}\n- {set: {z: 1}}\n", &["unknown-value later"]);
     check_steps("- {fail: x, unless: a}\n- {set: {z: 1}}\n", &["unknown-key unless"]);
@@ -410,7 +410,7 @@ fn what_a_step_may_do_when_it_can_be_read_is_left_open() {
 }
 
 #[test]
-fn inputs_and_variables_that_cannot_be_read_are_not_undeclared() {
+fn unreadable_inputs_and_variables_count_as_declared() {
     let file = |lines: &str| {
         format!(
             "{lines}\ntrigger: {{manual: {{}}}}\nsteps: [{{if: inputs.a and configVars.a, set: {{z: 1}}}}]\n"
@@ -426,7 +426,7 @@ fn inputs_and_variables_that_cannot_be_read_are_not_undeclared() {
 }
 
 #[test]
-fn where_the_order_of_steps_is_not_settled_only_the_order_is_left_open() {
+fn an_invalid_step_order_suppresses_only_order_errors() {
     check_steps(
         "- {id: a, needs: [b], if: steps.b.results and steps.c.results, set: {z: 1}}\n- {id: b, needs: [a], if: steps.a.result, set: {z: 1}}\n- {id: c, needs: [a], if: steps.x.results, set: {z: 1}}\n- {id: d, needs: [], if: steps.c.results, set: {z: 1}}\n",
         &["needs-cycle b", "unknown-member result (results)", "unknown-step x", "unwaited-step c"],
@@ -445,7 +445,7 @@ fn where_the_order_of_steps_is_not_settled_only_the_order_is_left_open() {
     );
 }
 
-/// The files that come with the repository.
+/// Returns the example automations of the repository.
 pub(crate) fn shipped() -> Vec<(PathBuf, String)> {
     crate::common::workers();
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
@@ -461,7 +461,7 @@ pub(crate) fn shipped() -> Vec<(PathBuf, String)> {
     files
 }
 
-/// Keys of the language that stand on a line of their own, and are nobody's names.
+/// Keys of the language that occur on a line of their own and are never names.
 const KEYS: [&str; 18] = [
     "trigger",
     "webhook",
@@ -518,7 +518,7 @@ fn one_misspelt_key_is_one_error() {
 }
 
 #[test]
-fn what_cannot_be_read_has_no_consequences_elsewhere() {
+fn an_unreadable_value_causes_no_errors_elsewhere() {
     crate::common::workers();
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
     let catalog = check_project(&root, &[]).expect("the connectors load").catalog;
@@ -530,7 +530,7 @@ fn what_cannot_be_read_has_no_consequences_elsewhere() {
             let Some((key, value)) = line.split_once(": ").filter(|(key, _)| !key.contains('#')) else {
                 continue;
             };
-            // A value of several lines would not end with its first one.
+            // A multi-line value does not end with its first line.
             if value.is_empty() || ["|", ">"].iter().any(|block| value.starts_with(block)) {
                 continue;
             }
@@ -564,7 +564,7 @@ fn what_cannot_be_read_has_no_consequences_elsewhere() {
     assert!(tried > 100, "{tried}");
 }
 
-/// A file of the repository with some of its lines deleted, doubled, swapped or moved to the right.
+/// Generates a file of the repository with some lines deleted, duplicated, swapped or indented.
 pub(crate) fn mutated() -> impl Strategy<Value = String> {
     let change = (any::<prop::sample::Index>(), any::<prop::sample::Index>(), 0..4_u8);
     let files = shipped();
@@ -587,7 +587,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(300))]
 
     #[test]
-    fn any_file_can_be_checked_and_the_same_is_not_told_twice(text in mutated()) {
+    fn any_file_can_be_checked_without_duplicate_diagnostics(text in mutated()) {
         static CATALOG: LazyLock<Catalog> = LazyLock::new(catalog);
         let report = check_text(&CATALOG, "automations/test.yaml", &text);
         let mut told = HashSet::new();

@@ -1,5 +1,4 @@
-//! Somebody sets the system's clock, forward or back: what lasts a certain time goes on as before, what goes by the
-//! calendar follows the clock.
+//! Steps of the wall clock, forward and back: durations keep their length, and calendar times follow the clock.
 
 use std::time::Duration;
 
@@ -8,23 +7,24 @@ use jiff::{SignedDuration, Timestamp};
 use model::Status;
 
 use crate::common::{
-    Peer, Project, call, crash, end, json, manual, settled, soon, start_and_rest, start_with, steps_of, stop,
+    Peer, Project, call, crash, end, json, manual, settled, soon, start_and_suspend, start_with, steps_of,
+    stop,
 };
 
 const HOUR: Duration = Duration::from_secs(3600);
-/// By how many hours the clock is set: an hour and a year, forward and back.
+/// The clock steps in hours: an hour and a year, forward and back.
 const STEPS: [i64; 4] = [1, -1, 8760, -8760];
 
 fn set(project: &Project, hours: i64) {
     project.clock.step(SignedDuration::from_hours(hours));
 }
 
-/// Waits until somebody sleeps for as long from now.
+/// Waits until a task sleeps until `time` from now.
 async fn somebody_sleeps_for(project: &Project, time: Duration) {
     soon(project.clock.somebody_sleeps_until(project.clock.now() + time)).await;
 }
 
-async fn is_resting(engine: &Engine) {
+async fn until_suspended(engine: &Engine) {
     soon(async {
         while engine.status().resting == 0 || engine.status().in_flight > 0 {
             tokio::task::yield_now().await;
@@ -34,25 +34,25 @@ async fn is_resting(engine: &Engine) {
 }
 
 #[tokio::test]
-async fn a_step_of_the_clock_ends_no_call_that_is_under_way() {
+async fn a_clock_step_does_not_end_a_call_in_flight() {
     for hours in STEPS {
         let mut peer = Peer::new().await;
         let steps = call("a", &peer.base, "/a") + "    timeout: 10s\n" + &call("b", &peer.base, "/b");
         let project = Project::with(&format!("timeout: 15m\n{}", manual(&steps)));
         let engine = project.start().await;
         let id = start_with(&engine, "{}").await;
-        let asked = peer.asked().await;
+        let asked = peer.next_request().await;
         somebody_sleeps_for(&project, Duration::from_secs(10)).await;
         set(&project, hours);
         asked.answer(200, "1").await;
-        peer.asked().await.answer(200, "2").await;
+        peer.next_request().await.answer(200, "2").await;
         assert!(end(&engine, id).await.contains(r#""body":2"#), "set by {hours} h");
         stop(engine).await;
     }
 }
 
 #[tokio::test]
-async fn a_time_limit_is_as_long_as_it_says_whatever_the_clock_does() {
+async fn a_clock_step_does_not_change_a_timeout() {
     for hours in STEPS {
         let mut peer = Peer::new().await;
         for (text, limit, message) in [
@@ -63,7 +63,7 @@ async fn a_time_limit_is_as_long_as_it_says_whatever_the_clock_does() {
             let project = Project::with(&format!("timeout: 15m\n{}", manual(&steps)));
             let engine = project.start().await;
             let id = start_with(&engine, "{}").await;
-            let _asked = peer.asked().await;
+            let _asked = peer.next_request().await;
             let limit = Duration::from_secs(limit);
             somebody_sleeps_for(&project, limit).await;
             set(&project, hours);
@@ -76,11 +76,11 @@ async fn a_time_limit_is_as_long_as_it_says_whatever_the_clock_does() {
 }
 
 #[tokio::test]
-async fn a_pause_lasts_as_long_as_it_says_whatever_the_clock_does() {
+async fn a_clock_step_does_not_change_the_length_of_a_wait() {
     for hours in STEPS {
         for length in [1, 3 * 3600] {
             let length = Duration::from_secs(length);
-            // The time limit of the whole stands still in a pause, also in one in which the clock was set.
+            // The execution timeout is suspended during a wait, even if the clock is set in it.
             let text = format!(
                 "timeout: 1m\n{}",
                 manual(&format!("  - wait: {}s\n  - set: {{x: 1}}\n", length.as_secs()))
@@ -106,11 +106,11 @@ async fn a_pause_lasts_as_long_as_it_says_whatever_the_clock_does() {
 }
 
 #[tokio::test]
-async fn who_waits_for_an_event_gives_up_in_time_whatever_the_clock_does() {
+async fn a_clock_step_does_not_change_the_timeout_of_a_wait_for_an_event() {
     for hours in STEPS {
         let project = Project::with(&manual("  - id: paid\n    waitFor: {event: paid}\n    timeout: 2h\n"));
         let engine = project.start().await;
-        let id = start_and_rest(&engine, "{}").await;
+        let id = start_and_suspend(&engine, "{}").await;
         set(&project, hours);
         // An event for another step wakes it and lets it suspend again.
         somebody_sleeps_for(&project, 2 * HOUR).await;
@@ -121,32 +121,32 @@ async fn who_waits_for_an_event_gives_up_in_time_whatever_the_clock_does() {
 }
 
 #[tokio::test]
-async fn another_try_comes_after_its_delay_whatever_the_clock_does() {
+async fn a_clock_step_does_not_change_a_retry_delay() {
     for hours in STEPS {
         let mut peer = Peer::new().await;
         let steps = call("a", &peer.base, "/a") + "    retry: {max: 2, delay: 10m}\n";
         let project = Project::with(&manual(&steps));
         let engine = project.start().await;
         let id = start_with(&engine, "{}").await;
-        peer.asked().await.answer(503, "1").await;
+        peer.next_request().await.answer(503, "1").await;
         let delay = Duration::from_secs(600);
         somebody_sleeps_for(&project, delay).await;
-        is_resting(&engine).await;
+        until_suspended(&engine).await;
         set(&project, hours);
         somebody_sleeps_for(&project, delay).await;
-        assert!(peer.asked_already().is_none());
+        assert!(peer.pending_request().is_none());
         project.clock.advance(delay);
-        peer.asked().await.answer(200, "2").await;
+        peer.next_request().await.answer(200, "2").await;
         assert!(end(&engine, id).await.contains(r#""body":2"#), "set by {hours} h");
         stop(engine).await;
     }
 }
 
 #[tokio::test]
-async fn a_wait_for_an_instant_follows_the_clock() {
+async fn a_wait_until_an_instant_follows_the_wall_clock() {
     let project = Project::with(&manual("  - wait: {until: \"'2026-03-02T10:00:00Z'\"}\n"));
     let engine = project.start().await;
-    let first = start_and_rest(&engine, "{}").await;
+    let first = start_and_suspend(&engine, "{}").await;
     set(&project, -1);
     settled(&project, "2026-03-02T10:00:00Z").await;
     project.clock.advance(2 * HOUR);
@@ -158,23 +158,23 @@ async fn a_wait_for_an_instant_follows_the_clock() {
 }
 
 #[tokio::test]
-async fn pauses_that_began_before_and_after_a_step_end_each_in_its_time() {
+async fn waits_begun_before_and_after_a_clock_step_keep_their_lengths() {
     for hours in STEPS {
         let project = Project::with(&manual(
             "  - id: both\n    parallel:\n      early:\n        - wait: 5h\n        - set: {early: 1}\n      late:\n        - waitFor: {event: go}\n        - wait: 3h\n        - set: {late: 1}\n",
         ));
         let engine = project.start().await;
-        let id = start_and_rest(&engine, "{}").await;
+        let id = start_and_suspend(&engine, "{}").await;
         project.clock.advance(HOUR);
         set(&project, hours);
         assert_eq!(engine.admission().emit("go", json("1"), None).await.expect("it is sent").delivered, 1);
         somebody_sleeps_for(&project, 3 * HOUR).await;
-        is_resting(&engine).await;
+        until_suspended(&engine).await;
         set(&project, -2 * hours);
         somebody_sleeps_for(&project, 3 * HOUR).await;
         project.clock.advance(3 * HOUR);
         somebody_sleeps_for(&project, HOUR).await;
-        is_resting(&engine).await;
+        until_suspended(&engine).await;
         assert!(steps_of(&engine, id).await.join(" ").contains("late"), "set by {hours} h");
         project.clock.advance(HOUR);
         assert!(end(&engine, id).await.contains("early"), "set by {hours} h");
@@ -183,10 +183,10 @@ async fn pauses_that_began_before_and_after_a_step_end_each_in_its_time() {
 }
 
 #[tokio::test]
-async fn after_a_restart_a_pause_is_no_longer_than_it_was_to_be_though_the_clock_was_set_back() {
+async fn a_clock_set_back_during_downtime_does_not_prolong_a_wait() {
     let project = Project::with(&manual("  - wait: 3h\n"));
     let engine = project.start().await;
-    let id = start_and_rest(&engine, "{}").await;
+    let id = start_and_suspend(&engine, "{}").await;
     crash(engine).await;
     set(&project, -8760);
     let engine = project.start().await;
@@ -197,22 +197,22 @@ async fn after_a_restart_a_pause_is_no_longer_than_it_was_to_be_though_the_clock
 }
 
 #[tokio::test]
-async fn a_step_that_was_seen_stays_known_over_a_restart() {
+async fn a_clock_step_during_a_wait_is_remembered_over_a_restart() {
     for hours in STEPS {
         let mut peer = Peer::new().await;
         let steps = format!("  - wait: 3h\n{}  - wait: 1h\n", call("a", &peer.base, "/a"));
         let project = Project::with(&format!("timeout: 10m\n{}", manual(&steps)));
         let engine = project.start().await;
-        let id = start_and_rest(&engine, "{}").await;
+        let id = start_and_suspend(&engine, "{}").await;
         set(&project, hours);
         project.clock.advance(3 * HOUR);
-        let asked = peer.asked().await;
+        let asked = peer.next_request().await;
         crash(engine).await;
         drop(asked);
         let engine = project.start().await;
-        // Of the ten minutes nothing is used up: the three hours were a pause, the rest was a step.
-        peer.asked().await.answer(200, "1").await;
-        is_resting(&engine).await;
+        // None of the ten minutes is used up: three hours were a wait, the rest was the clock step.
+        peer.next_request().await.answer(200, "1").await;
+        until_suspended(&engine).await;
         somebody_sleeps_for(&project, HOUR).await;
         project.clock.advance(HOUR);
         assert_eq!(end(&engine, id).await, "null", "set by {hours} h");
@@ -237,7 +237,7 @@ async fn ticks(engine: &Engine) -> Vec<String> {
 }
 
 #[tokio::test]
-async fn no_instant_of_a_schedule_comes_twice_though_the_clock_is_set_back() {
+async fn a_clock_set_back_fires_no_schedule_instant_twice() {
     let project = Project::with(&HOURLY.replace("MISFIRE", "all"));
     let engine = project.start().await;
     for next in ["2026-03-02T09:00:00Z", "2026-03-02T10:00:00Z"] {
@@ -257,7 +257,7 @@ async fn no_instant_of_a_schedule_comes_twice_though_the_clock_is_set_back() {
 }
 
 #[tokio::test]
-async fn a_clock_that_is_set_forward_passes_over_instants_as_misfire_says() {
+async fn instants_skipped_by_a_clock_set_forward_follow_misfire() {
     for (misfire, expected) in [
         ("skip", &[][..]),
         ("latest", &["02 12:00"][..]),

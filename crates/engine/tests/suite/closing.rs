@@ -1,11 +1,11 @@
-//! `finally` at each kind of end, and over a restart at each point of the way there.
+//! `finally` for each outcome, and over a restart before and during it.
 
 use std::time::Duration;
 
 use engine::Engine;
 use model::execution::ExecutionId;
 
-use crate::common::{Asked, Peer, Project, call, crash, end, soon, start_with, steps_of, stop};
+use crate::common::{Peer, PeerRequest, Project, call, crash, end, soon, start_with, steps_of, stop};
 use crate::hooks::{post, tokens};
 
 const LAST: &str = r#"last={"done":true}"#;
@@ -23,7 +23,7 @@ enum Cause {
 impl Cause {
     const ALL: [Self; 4] = [Self::Success, Self::Failure, Self::Cancellation, Self::Timeout];
 
-    /// The words of the outcome.
+    /// Returns a text that the outcome contains.
     fn outcome(self) -> &'static str {
         match self {
             Self::Success => r#""body":1"#,
@@ -33,14 +33,14 @@ impl Cause {
         }
     }
 
-    /// Ends the main step in flight, and gives its request back if it stays without an answer.
+    /// Ends the main step in flight. Returns its request if it gets no response.
     async fn happens(
         self,
         project: &Project,
         engine: &Engine,
         id: ExecutionId,
-        held: Asked,
-    ) -> Option<Asked> {
+        held: PeerRequest,
+    ) -> Option<PeerRequest> {
         match self {
             Self::Success => held.answer(200, "1").await,
             Self::Failure => held.answer(404, "no").await,
@@ -67,7 +67,7 @@ async fn times_closed(engine: &Engine, id: ExecutionId) -> usize {
 }
 
 #[tokio::test]
-async fn the_closing_steps_run_once_however_the_steps_end_the_execution() {
+async fn finally_steps_run_once_however_the_main_steps_end() {
     for (steps, outcome) in [
         ("  - set: {a: 1}\n", r#"{"a":1}"#),
         ("  - stop: {result: early}\n", "\"early\""),
@@ -90,7 +90,7 @@ async fn the_closing_steps_run_once_however_the_steps_end_the_execution() {
 }
 
 #[tokio::test]
-async fn the_closing_steps_run_once_at_each_end_also_after_a_restart_before_it() {
+async fn finally_steps_run_once_for_each_outcome_even_after_a_restart() {
     for cause in Cause::ALL {
         for restarts in [false, true] {
             let mut peer = Peer::new().await;
@@ -98,11 +98,11 @@ async fn the_closing_steps_run_once_at_each_end_also_after_a_restart_before_it()
             let project = Project::with(&automation("  - {id: last, set: {done: true}}\n", &main));
             let mut engine = project.start().await;
             let id = start_with(&engine, "{}").await;
-            let mut held = peer.asked().await;
+            let mut held = peer.next_request().await;
             if restarts {
                 crash(engine).await;
                 engine = project.start().await;
-                held = peer.asked().await;
+                held = peer.next_request().await;
             }
             let _held = cause.happens(&project, &engine, id, held).await;
             let outcome = end(&engine, id).await;
@@ -114,7 +114,7 @@ async fn the_closing_steps_run_once_at_each_end_also_after_a_restart_before_it()
 }
 
 #[tokio::test]
-async fn closing_steps_that_a_restart_interrupts_go_on_at_each_end_and_the_main_steps_do_not() {
+async fn interrupted_finally_steps_resume_and_main_steps_do_not() {
     for cause in Cause::ALL {
         let mut peer = Peer::new().await;
         let main = call("a", &peer.base, "/a");
@@ -122,27 +122,27 @@ async fn closing_steps_that_a_restart_interrupts_go_on_at_each_end_and_the_main_
         let project = Project::with(&automation(&closing, &main));
         let engine = project.start().await;
         let id = start_with(&engine, "{}").await;
-        let held = peer.asked().await;
+        let held = peer.next_request().await;
         let held = cause.happens(&project, &engine, id, held).await;
-        let told = peer.asked().await;
+        let told = peer.next_request().await;
         assert_eq!(told.line, "POST /tell", "{cause:?}");
         crash(engine).await;
         drop((held, told));
 
         let engine = project.start().await;
-        let told = peer.asked().await;
+        let told = peer.next_request().await;
         assert_eq!(told.line, "POST /tell", "{cause:?}");
         told.answer(200, "1").await;
         let outcome = end(&engine, id).await;
         assert!(outcome.contains(cause.outcome()), "{cause:?}: {outcome}");
         assert_eq!(times_closed(&engine, id).await, 1, "{cause:?}");
-        assert!(peer.asked_already().is_none(), "{cause:?}");
+        assert!(peer.pending_request().is_none(), "{cause:?}");
         stop(engine).await;
     }
 }
 
 #[tokio::test]
-async fn neither_an_execution_that_is_stuck_nor_one_that_its_trigger_declined_runs_a_closing_list() {
+async fn stuck_and_declined_executions_run_neither_on_error_nor_finally() {
     let lists = "onError: [{id: handler, set: {b: 1}}]\nfinally: [{id: last, set: {done: true}}]\n";
     let mut peer = Peer::new().await;
     let main = call("a", &peer.base, "/a");
@@ -150,7 +150,7 @@ async fn neither_an_execution_that_is_stuck_nor_one_that_its_trigger_declined_ru
     project.settings.limits.interruptions = 1;
     let engine = project.start().await;
     let id = start_with(&engine, "{}").await;
-    let held = peer.asked().await;
+    let held = peer.next_request().await;
     crash(engine).await;
     drop(held);
     // The state left by a process that dies while the execution computes.

@@ -1,4 +1,4 @@
-//! Code: what it is given, what it gives, how it fails; the checks of its text; its files.
+//! Code steps: their inputs, results and failures; the checks of their text; their files.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -9,7 +9,7 @@ use trigger::webhook::Request;
 use crate::common::{Project, crash, outcome_of, show, soon, start_with, steps_of, stop, workers};
 use crate::watched::Watched;
 
-/// The result of one code step after others.
+/// Returns the result of one code step that follows the steps `before`.
 async fn result_of(before: &str, code: &str) -> String {
     workers();
     let code: String = code.lines().map(|line| format!("      {line}\n")).collect();
@@ -40,7 +40,7 @@ fn shown(answer: &model::HttpResponse) -> String {
 }
 
 #[tokio::test]
-async fn a_result_is_what_is_returned_and_of_data_what_stands_under_it() {
+async fn the_result_of_code_is_its_return_value_or_its_data_member() {
     assert_eq!(
         result_of("", "export default () => ({ data: { a: [1, 'x', null] } });").await,
         r#"{"a":[1,"x",null]}"#
@@ -55,7 +55,7 @@ async fn a_result_is_what_is_returned_and_of_data_what_stands_under_it() {
 }
 
 #[tokio::test]
-async fn code_reads_the_steps_before_it_its_loops_and_its_context() {
+async fn code_reads_earlier_steps_its_loops_and_its_context() {
     let read = result_of("  - id: a\n    set: {x: 7}\n", "export default (context, results) => ({ data: [results.a.results.x, context.configVars._who, context.stepId, typeof context.executionId] });").await;
     assert_eq!(read, r#"[7,"Ada","it","string"]"#);
     workers();
@@ -66,7 +66,7 @@ async fn code_reads_the_steps_before_it_its_loops_and_its_context() {
 }
 
 #[tokio::test]
-async fn an_error_says_where_in_the_file_and_shows_the_line_to_its_author_alone() {
+async fn a_code_error_has_its_line_in_the_file_and_callers_do_not_see_it() {
     workers();
     let yaml = "trigger: {webhook: {mode: sync, verify: none}}\nsteps:\n  - id: it\n    code: |\n      const twice = (x) => x.a.b * 2;\n      export default () => ({ data: twice({}) });\n";
     let project = Project::with(yaml);
@@ -87,13 +87,13 @@ async fn an_error_says_where_in_the_file_and_shows_the_line_to_its_author_alone(
 }
 
 #[tokio::test]
-async fn code_that_overruns_its_step_s_time_fails_it() {
+async fn code_over_the_timeout_of_its_step_fails_the_step() {
     workers();
     let yaml = "trigger: {manual: {}}\nsteps:\n  - id: it\n    timeout: 200ms\n    onError: [{set: {kind: \"${{ error.kind }}\"}}]\n    code: |\n      export default () => { for (;;) {} };\n";
     assert_eq!(outcome_of(yaml).await, r#"{"kind":"timeout"}"#);
 }
 
-/// An Automation of one step of this code for whose end the caller waits, on a store that counts.
+/// Starts an engine with a synchronous Automation of one code step, on a store that counts writes.
 async fn awaited(code: &str) -> (Project, Arc<Watched>, engine::Engine) {
     workers();
     let head = "trigger: {webhook: {mode: sync, verify: none}}\nsteps:\n  - code: |\n";
@@ -104,7 +104,7 @@ async fn awaited(code: &str) -> (Project, Arc<Watched>, engine::Engine) {
 }
 
 #[tokio::test]
-async fn short_code_for_whose_end_somebody_waits_is_one_write() {
+async fn a_synchronous_execution_of_short_code_is_one_write() {
     let (_project, counting, engine) = awaited("return { data: 1 }").await;
     let answer = soon(engine.ingress().receive(&live(&engine), post("{}"))).await;
     assert_eq!((answer.status, counting.written()), (200, (1, 0)));
@@ -112,7 +112,7 @@ async fn short_code_for_whose_end_somebody_waits_is_one_write() {
 }
 
 #[tokio::test]
-async fn an_execution_whose_code_takes_long_is_accepted_meanwhile() {
+async fn an_execution_with_slow_code_is_stored_while_the_code_runs() {
     let (project, counting, engine) = awaited("for (;;) {}").await;
     let (address, hold) = (live(&engine), Duration::from_millis(50));
     let due = engine::Clock::now(&project.clock).checked_add(hold).expect("in range");
@@ -132,7 +132,7 @@ async fn an_execution_whose_code_takes_long_is_accepted_meanwhile() {
 }
 
 #[tokio::test]
-async fn what_code_writes_to_the_state_is_there_for_the_next_execution() {
+async fn state_written_by_code_is_seen_by_the_next_execution() {
     workers();
     let project = Project::with(
         "trigger: {manual: {}}\nsteps:\n  - code: |\n      export default ({ state }) => {\n        const n = (state.get('n') ?? 0) + 1;\n        state.set('n', n);\n        return { data: n };\n      };\n",
@@ -147,7 +147,7 @@ async fn what_code_writes_to_the_state_is_there_for_the_next_execution() {
         seen.push(show(&soon(engine.admission().wait(id)).await.expect("it ends")));
     }
     seen.sort();
-    assert_eq!(seen, ["1", "2", "3", "4", "5"], "none of them saw the same");
+    assert_eq!(seen, ["1", "2", "3", "4", "5"], "no two saw the same value");
     stop(engine).await;
 }
 
@@ -187,7 +187,7 @@ async fn the_last_step_s_response_object_answers_the_caller() {
 }
 
 #[tokio::test]
-async fn a_response_object_in_the_midst_is_a_result_like_any_other() {
+async fn a_response_object_of_an_earlier_step_is_an_ordinary_result() {
     workers();
     let project = Project::with(
         "trigger: {webhook: {mode: sync, verify: none}}\nsteps:\n  - id: a\n    code: |\n      export default () => ({ statusCode: 404, body: 'x' });\n  - set: {s: \"${{ steps.a.results.statusCode }}\"}\n",
@@ -199,7 +199,7 @@ async fn a_response_object_in_the_midst_is_a_result_like_any_other() {
 }
 
 #[tokio::test]
-async fn a_file_of_code_is_taken_up_when_it_changes_and_executions_keep_theirs() {
+async fn a_changed_code_file_is_reloaded_and_started_executions_keep_the_old_one() {
     workers();
     let project =
         Project::with("trigger: {manual: {}}\nsteps:\n  - wait: 1h\n  - code: {file: ./lib/it.js}\n");
@@ -223,7 +223,7 @@ async fn a_file_of_code_is_taken_up_when_it_changes_and_executions_keep_theirs()
 }
 
 #[test]
-fn what_is_wrong_with_code_is_told_with_its_place_in_the_file() {
+fn problems_in_code_are_reported_at_their_position_in_the_file() {
     workers();
     let catalog = engine::check_project(Project::new().dir.path(), &[]).expect("checked").catalog;
     let told = |code: &str| {
@@ -254,7 +254,7 @@ fn what_is_wrong_with_code_is_told_with_its_place_in_the_file() {
 }
 
 #[tokio::test]
-async fn lines_of_the_logger_are_in_the_execution_s_log() {
+async fn logger_lines_appear_in_the_execution_log() {
     workers();
     let project = Project::with(
         "trigger: {manual: {}}\nsteps:\n  - id: it\n    code: |\n      export default ({ logger }) => { logger.info('a', { b: 1 }); logger.warn('c'); return { data: 1 }; };\n",
@@ -270,7 +270,7 @@ async fn lines_of_the_logger_are_in_the_execution_s_log() {
 }
 
 #[tokio::test]
-async fn the_code_of_a_trigger_decides_payload_and_answer_before_the_steps() {
+async fn trigger_code_decides_the_payload_and_the_response_before_the_steps() {
     workers();
     let project = Project::with(
         "trigger:\n  webhook:\n    verify: none\n    code: |\n      export default async ({ logger }, payload) => {\n        const n = payload.body.data.n;\n        logger.info(`n is ${n}`);\n        if (n < 0) throw new Error('too small');\n        return {\n          payload: { n: n * 2 },\n          response: { statusCode: n > 0 ? 201 : 400, body: { n } },\n          run: n > 0,\n        };\n      };\nsteps:\n  - set: {got: \"${{ trigger.results.n }}\"}\n",
@@ -302,7 +302,7 @@ async fn the_code_of_a_trigger_decides_payload_and_answer_before_the_steps() {
 }
 
 #[tokio::test]
-async fn what_is_sent_twice_gets_the_answer_that_the_code_of_the_trigger_gave_the_first() {
+async fn a_duplicate_request_gets_the_response_that_trigger_code_gave_the_first() {
     workers();
     let project = Project::with(
         "trigger:\n  webhook:\n    verify: none\n    dedup: {by: {header: x-id}}\n    code: |\n      export default (context, payload) => ({ response: { statusCode: 202, body: context.executionId } });\nsteps: []\n",

@@ -1,4 +1,4 @@
-//! Code that runs ahead of its step: nothing that can be seen of an execution tells whether it did.
+//! Code that runs ahead of its step has no visible effect on an execution.
 
 use model::LogLevel;
 use pretty_assertions::assert_eq;
@@ -22,13 +22,13 @@ async fn seen(
     let steps = steps_of(&engine, id).await;
     let lines = engine.store().logs(id, 0, 1000).await.expect("the log is read");
     let lines = lines.into_iter().map(|line| (line.level, line.step, line.message));
-    // Results that stay in the worker are not looked at for integers that JavaScript rounds.
+    // Results that stay in the worker are not checked for integers that JavaScript rounds.
     let lines = lines.filter(|(_, _, message)| !message.contains("of which JavaScript keeps")).collect();
     stop(engine).await;
     (show(&outcome), steps, lines)
 }
 
-/// Asserts that the steps give the same together and apart, and gives how the execution ended.
+/// Asserts that the steps have the same results with and without running ahead. Returns the outcome.
 async fn same(head: &str, steps: &str) -> String {
     let together = seen(head, steps, "# no guard").await;
     let apart = seen(head, steps, "if: 1 == 1").await;
@@ -36,13 +36,13 @@ async fn same(head: &str, steps: &str) -> String {
     together.0
 }
 
-/// A step of this code, with further keys.
+/// Formats a step with this code and further keys.
 fn step(id: &str, keys: &str, code: &str) -> String {
     format!("  - id: {id}\n    $IF\n{keys}    code: |\n      {code}\n")
 }
 
 #[tokio::test]
-async fn steps_of_code_read_each_other_s_results_in_the_same_order() {
+async fn code_run_ahead_reads_earlier_results_in_the_same_order() {
     let all = "export default (c, all) => ({ data: Object.entries(all).map(([id, one]) => `${id} ${JSON.stringify(one)}`) });";
     let steps = [
         step("zero", "", "export default () => ({ data: { list: [1, 2], '2': null, '1': 2 ** 53 } });"),
@@ -68,7 +68,7 @@ async fn steps_of_code_read_each_other_s_results_in_the_same_order() {
 }
 
 #[tokio::test]
-async fn steps_of_code_in_loops_have_the_turn_that_they_stand_in() {
+async fn code_run_ahead_in_a_loop_sees_its_own_iteration() {
     let inner = [
         step("first", "", "export default (c, { each }) => ({ data: each.currentItem * 10 + each.index });"),
         step(
@@ -83,7 +83,7 @@ async fn steps_of_code_in_loops_have_the_turn_that_they_stand_in() {
 }
 
 #[tokio::test]
-async fn no_code_runs_ahead_of_an_error_and_what_handles_it_goes_on() {
+async fn no_code_runs_ahead_of_an_error_and_handled_errors_continue() {
     let fail = "export default ({ logger }, { good }) => { logger.info('before'); throw new Error(`no ${good.results}`); };";
     let steps = [
         step("good", "", "export default () => ({ data: 1 });"),
@@ -100,7 +100,7 @@ async fn no_code_runs_ahead_of_an_error_and_what_handles_it_goes_on() {
 }
 
 #[tokio::test]
-async fn code_that_is_tried_again_and_code_with_a_time_of_its_own_may_run_ahead() {
+async fn code_with_a_retry_or_a_timeout_may_run_ahead() {
     let steps = [
         step("good", "", "export default () => ({ data: 1 });"),
         step(
@@ -120,7 +120,7 @@ async fn code_that_is_tried_again_and_code_with_a_time_of_its_own_may_run_ahead(
 }
 
 #[tokio::test]
-async fn code_reads_what_code_before_it_wrote_to_the_state() {
+async fn code_run_ahead_reads_state_written_by_earlier_code() {
     let count = "export default ({ state }) => { const n = (state.get('n') ?? 0) + 1; state.set('n', n); return { data: n }; };";
     let steps = [
         step("one", "", "export default () => ({ data: 1 });"),
@@ -136,7 +136,7 @@ async fn code_reads_what_code_before_it_wrote_to_the_state() {
 }
 
 #[tokio::test]
-async fn code_reads_the_results_of_code_before_it_without_the_secrets() {
+async fn code_run_ahead_reads_earlier_results_with_secrets_masked() {
     let head = "configVars:\n  key: {value: \"${{ secrets.deskKey }}\", secret: true}\n";
     let steps = [
         step("one", "", "export default ({ configVars }) => ({ data: `<${configVars.key}>` });"),
@@ -146,7 +146,7 @@ async fn code_reads_the_results_of_code_before_it_without_the_secrets() {
 }
 
 #[tokio::test]
-async fn the_time_limit_around_steps_of_code_ends_the_one_whose_turn_it_is() {
+async fn a_group_timeout_ends_the_code_step_that_is_running() {
     let inner = [
         step("one", "", "export default () => ({ data: 1 });"),
         step("two", "", "export default () => { for (;;) {} };"),

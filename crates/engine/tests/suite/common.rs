@@ -1,4 +1,4 @@
-//! A project folder, an engine over it, and an HTTP server whose answers the test decides.
+//! A project folder, an engine over it, and an HTTP server whose responses the test decides.
 
 use std::path::Path;
 use std::sync::{Arc, Once};
@@ -15,10 +15,10 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::mpsc;
 use value::{JsonLimits, Map, Value};
 
-/// No wait in a test is longer: what has not happened by then does not happen.
+/// The longest wait of a test.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(20);
 
-/// Waits for something, but not for ever.
+/// Waits for a future, for at most [`PATIENCE`].
 pub(crate) async fn soon<T>(what: impl Future<Output = T>) -> T {
     tokio::time::timeout(PATIENCE, what).await.expect("it happens in time")
 }
@@ -50,7 +50,7 @@ impl Project {
         Self { dir, clock: ManualClock::new(start), settings }
     }
 
-    /// A project with this Automation in `automations/test.yaml`.
+    /// Creates a project with this Automation in `automations/test.yaml`.
     pub(crate) fn with(yaml: &str) -> Self {
         let project = Self::new();
         project.write("automations/test.yaml", yaml);
@@ -84,7 +84,7 @@ impl Project {
 }
 
 impl Drop for Project {
-    /// Asserts that nothing an engine leaves on disk holds a secret.
+    /// Asserts that no file of the data folder contains a secret.
     fn drop(&mut self) {
         if self.settings.data_dir.is_dir() && !std::thread::panicking() {
             tests::canary::search(&self.settings.data_dir).expect("the data folder can be read");
@@ -123,13 +123,13 @@ fn open_on_server(dir: &Path, options: store::Options) -> Arc<dyn Store> {
     store::open(&Location::parse(&space.url(), dir).expect("an address"), options).expect("the store opens")
 }
 
-/// Stops an engine and lets go of its store, so that another can open it.
+/// Stops an engine and closes its store, so that another can open it.
 pub(crate) async fn stop(engine: Engine) {
     soon(engine.shutdown(Duration::from_secs(10))).await;
     engine.store().close().await.expect("the store closes");
 }
 
-/// Waits until what the clock starts has been dealt with up to now, which it shows by sleeping for its next instant.
+/// Waits until a task sleeps until `next`: everything due earlier has run.
 pub(crate) async fn settled(project: &Project, next: &str) {
     soon(project.clock.somebody_sleeps_until(next.parse().expect("an instant"))).await;
 }
@@ -146,7 +146,7 @@ pub(crate) async fn start_with(engine: &Engine, inputs: &str) -> ExecutionId {
     engine.ingress().start(&id, start).await.expect("it starts")
 }
 
-/// Runs an Automation of these steps to its end, and gives its outcome as `result` or `error: message`.
+/// Runs an Automation to its end. Returns its result as JSON, or `status: message`.
 pub(crate) async fn outcome_of(yaml: &str) -> String {
     outcome_with(yaml, "{}").await
 }
@@ -169,7 +169,7 @@ pub(crate) fn show(outcome: &Outcome) -> String {
     }
 }
 
-/// The ends of the steps of an execution, as `step=result`, in the order they were recorded.
+/// Returns the outcomes of the steps of an execution as `step=result`, in the order of their record.
 pub(crate) async fn steps_of(engine: &Engine, id: ExecutionId) -> Vec<String> {
     let events = engine.store().events(id).await.expect("the events are read").expect("it exists");
     let ends = events.into_iter().filter_map(|event| match event {
@@ -185,15 +185,15 @@ pub(crate) async fn steps_of(engine: &Engine, id: ExecutionId) -> Vec<String> {
     ends.collect()
 }
 
-/// A server on loopback that hands every request to the test and answers what the test says.
+/// A server on loopback that passes each request to the test and sends the response that the test gives.
 pub(crate) struct Peer {
     pub(crate) base: String,
-    requests: mpsc::Receiver<Asked>,
+    requests: mpsc::Receiver<PeerRequest>,
     accept: tokio::task::JoinHandle<()>,
 }
 
-/// A request that waits for its answer.
-pub(crate) struct Asked {
+/// A request that waits for its response.
+pub(crate) struct PeerRequest {
     pub(crate) line: String,
     pub(crate) head: String,
     pub(crate) body: Vec<u8>,
@@ -209,7 +209,7 @@ impl Peer {
             while let Ok((stream, _)) = listener.accept().await {
                 let sender = sender.clone();
                 tokio::spawn(async move {
-                    if let Some(asked) = Asked::read(stream).await {
+                    if let Some(asked) = PeerRequest::read(stream).await {
                         let _ = sender.send(asked).await;
                     }
                 });
@@ -218,13 +218,13 @@ impl Peer {
         Self { base, requests, accept }
     }
 
-    /// The next request.
-    pub(crate) async fn asked(&mut self) -> Asked {
+    /// Waits for the next request.
+    pub(crate) async fn next_request(&mut self) -> PeerRequest {
         soon(self.requests.recv()).await.expect("the server runs")
     }
 
-    /// A request that has come already, if one has.
-    pub(crate) fn asked_already(&mut self) -> Option<Asked> {
+    /// Returns a request that has already arrived, if any.
+    pub(crate) fn pending_request(&mut self) -> Option<PeerRequest> {
         self.requests.try_recv().ok()
     }
 }
@@ -235,7 +235,7 @@ impl Drop for Peer {
     }
 }
 
-impl Asked {
+impl PeerRequest {
     async fn read(mut stream: TcpStream) -> Option<Self> {
         let mut bytes = Vec::new();
         let head = loop {
@@ -259,7 +259,7 @@ impl Asked {
         Some(Self { line, head: text, body, stream })
     }
 
-    /// The value of a header, by its lower-case name.
+    /// Returns the value of a header by its lower-case name.
     pub(crate) fn header(&self, name: &str) -> Option<&str> {
         self.head.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(": "))
     }
@@ -281,24 +281,24 @@ impl Asked {
     }
 }
 
-/// A step that asks the peer, for a list of steps.
+/// Formats a step that sends a POST request to the peer.
 pub(crate) fn call(id: &str, base: &str, path: &str) -> String {
     format!("  - id: {id}\n    action: http.request\n    with: {{method: POST, url: \"{base}{path}\"}}\n")
 }
 
-/// An Automation that is started by hand, with these steps.
+/// Formats an Automation with a manual trigger and these steps.
 pub(crate) fn manual(steps: &str) -> String {
     format!("trigger: {{manual: {{}}}}\ninputs: {{name: {{}}}}\nsteps:\n{steps}")
 }
 
-/// Ends an engine as a crash would, as far as its journal is concerned.
+/// Stops an engine without a grace period, which leaves the journal as a crash does.
 pub(crate) async fn crash(engine: Engine) {
     soon(engine.shutdown(Duration::ZERO)).await;
     engine.store().close().await.expect("the store closes");
 }
 
-/// Starts the Automation and comes back once it rests.
-pub(crate) async fn start_and_rest(engine: &Engine, inputs: &str) -> ExecutionId {
+/// Starts the Automation and waits until it is suspended.
+pub(crate) async fn start_and_suspend(engine: &Engine, inputs: &str) -> ExecutionId {
     let mut notices = engine.subscribe();
     let id = start_with(engine, inputs).await;
     soon(async {
@@ -318,7 +318,7 @@ pub(crate) async fn start_and_rest(engine: &Engine, inputs: &str) -> ExecutionId
     id
 }
 
-/// How an execution ended, in words.
+/// Waits for the end of an execution and returns its outcome as text.
 pub(crate) async fn end(engine: &Engine, id: ExecutionId) -> String {
     show(&soon(engine.admission().wait(id)).await.expect("it ends"))
 }

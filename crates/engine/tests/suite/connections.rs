@@ -1,4 +1,4 @@
-//! OAuth 2.0 against the simulator's identity provider and gateway, over real HTTP, with both clocks in the test's hand.
+//! OAuth 2.0 against the simulator's identity provider and gateway, over real HTTP; the test controls both clocks.
 
 use std::collections::HashMap;
 use std::time::Duration;
@@ -14,7 +14,7 @@ use tokio::net::TcpStream;
 
 use crate::common::{Peer, Project, end, show, soon, start_with, stop};
 
-/// Asks the wiki for its spaces.
+/// Lists the spaces of the wiki.
 const LIST: &str = "\
 trigger: {manual: {}}
 steps:
@@ -33,7 +33,7 @@ impl World {
         Self::with("").await
     }
 
-    /// With further inputs of the connection.
+    /// Creates a world whose connection has further inputs.
     async fn with(more: &str) -> Self {
         let wiki = Simulator::builder()
             .clock(Clock::fixed(Moment::parse("2026-03-02T08:00:00Z").expect("an instant")))
@@ -62,14 +62,14 @@ impl World {
         );
     }
 
-    /// Lets time pass on both sides.
+    /// Advances both clocks.
     fn pass(&self, time: Duration) {
         self.wiki.advance(time);
         self.project.clock.advance(time);
     }
 }
 
-/// The redirect with which the provider sends the browser back.
+/// Opens the consent page and returns the callback of the provider's redirect.
 async fn consent(url: &str) -> LoginCallback {
     let mut query = redirect(url).await;
     LoginCallback {
@@ -80,7 +80,7 @@ async fn consent(url: &str) -> LoginCallback {
     }
 }
 
-/// Opens an address as a browser and gives the query of the redirect.
+/// Opens a URL as a browser does and returns the query of the redirect.
 async fn redirect(url: &str) -> HashMap<String, String> {
     let rest = url.strip_prefix("http://").expect("an address");
     let (authority, path) = rest.split_once('/').expect("a path");
@@ -117,7 +117,7 @@ fn state(engine: &Engine) -> ConnectionState {
 }
 
 #[tokio::test]
-async fn a_consent_connects_and_its_tokens_outlive_a_restart() {
+async fn an_oauth_login_connects_and_its_tokens_survive_a_restart() {
     let world = World::new().await;
     let engine = world.project.start().await;
     assert_eq!(state(&engine), ConnectionState::NeedsLogin);
@@ -146,7 +146,7 @@ async fn a_consent_connects_and_its_tokens_outlive_a_restart() {
 }
 
 #[tokio::test]
-async fn a_state_is_good_for_one_answer_and_ten_minutes() {
+async fn an_oauth_state_is_valid_for_one_callback_and_ten_minutes() {
     let world = World::new().await;
     let engine = world.project.start().await;
     let begun = engine.connections().begin_login("main").expect("it begins");
@@ -164,7 +164,7 @@ async fn a_state_is_good_for_one_answer_and_ten_minutes() {
 }
 
 #[tokio::test]
-async fn a_consent_to_a_site_that_there_is_not_leaves_a_connection_that_fails_and_says_why() {
+async fn a_login_to_an_unknown_site_leaves_a_failing_connection_with_the_reason() {
     let world = World::with("  apiSiteOverride: nowhere\n").await;
     let engine = world.project.start().await;
     let reason = login(&engine).await.expect_err("no such site");
@@ -177,7 +177,7 @@ async fn a_consent_to_a_site_that_there_is_not_leaves_a_connection_that_fails_an
 }
 
 #[tokio::test]
-async fn a_consent_that_is_denied_is_told_kindly_and_changes_nothing() {
+async fn a_denied_consent_is_reported_and_changes_nothing() {
     let world = World::new().await;
     let engine = world.project.start().await;
     world.wiki.switch(|switches| switches.deny_consent = true);
@@ -188,7 +188,7 @@ async fn a_consent_that_is_denied_is_told_kindly_and_changes_nothing() {
 }
 
 #[tokio::test]
-async fn an_answer_of_another_provider_is_refused_before_its_code_is_sent_anywhere() {
+async fn a_callback_with_another_issuer_is_refused_before_its_code_is_exchanged() {
     let world = World::new().await;
     let own = Some(world.wiki.base_url().to_owned());
     for (named, issuer, connects) in [
@@ -214,7 +214,7 @@ async fn an_answer_of_another_provider_is_refused_before_its_code_is_sent_anywhe
 }
 
 #[tokio::test]
-async fn tokens_and_polls_pass_the_guard_as_steps_do() {
+async fn token_requests_and_polls_obey_the_outbound_guard() {
     let mut world = World::new().await;
     world.project.settings.outbound_allow.clear();
     let wiki = world.wiki.base_url().to_owned();
@@ -248,7 +248,7 @@ async fn tokens_and_polls_pass_the_guard_as_steps_do() {
 }
 
 #[tokio::test]
-async fn a_token_is_renewed_before_it_ends_and_the_rotated_one_is_kept_over_a_restart() {
+async fn a_token_is_refreshed_before_it_expires_and_the_rotated_one_survives_a_restart() {
     let world = World::new().await;
     let engine = world.project.start().await;
     login(&engine).await.expect("connected");
@@ -259,7 +259,7 @@ async fn a_token_is_renewed_before_it_ends_and_the_rotated_one_is_kept_over_a_re
     assert!(run(&engine).await.starts_with("{\"count\":"));
     assert_eq!(world.wiki.refreshes(), 1, "80 % of its time have passed");
     stop(engine).await;
-    // Past the leeway in which the provider takes the old refresh token once more.
+    // Past the leeway in which the provider accepts the old refresh token once more.
     world.pass(Duration::from_secs(7_200));
     let engine = world.project.start().await;
     assert!(run(&engine).await.starts_with("{\"count\":"));
@@ -268,11 +268,11 @@ async fn a_token_is_renewed_before_it_ends_and_the_rotated_one_is_kept_over_a_re
 }
 
 #[tokio::test]
-async fn many_who_find_a_dead_token_renew_it_once() {
+async fn concurrent_steps_with_an_expired_token_refresh_it_once() {
     let world = World::new().await;
     let engine = world.project.start().await;
     login(&engine).await.expect("connected");
-    // The provider's clock alone: the daemon believes that the token is good, and hears 401.
+    // Advances only the provider's clock: the daemon takes the token for valid and gets 401.
     world.wiki.advance(Duration::from_secs(3_700));
     let mut ids = Vec::new();
     for _ in 0..20 {
@@ -287,7 +287,7 @@ async fn many_who_find_a_dead_token_renew_it_once() {
 }
 
 #[tokio::test]
-async fn a_refusal_about_scopes_renews_nothing() {
+async fn a_scope_error_does_not_refresh_the_token() {
     let world = World::with("  scopes: offline_access read:page:wiki\n").await;
     let engine = world.project.start().await;
     login(&engine).await.expect("connected");
@@ -298,7 +298,7 @@ async fn a_refusal_about_scopes_renews_nothing() {
 }
 
 #[tokio::test]
-async fn a_grant_that_was_revoked_asks_for_a_person_once_and_never_loops() {
+async fn a_revoked_grant_needs_a_login_and_is_never_retried() {
     let world = World::new().await;
     let engine = world.project.start().await;
     login(&engine).await.expect("connected");
@@ -321,12 +321,12 @@ async fn a_grant_that_was_revoked_asks_for_a_person_once_and_never_loops() {
 }
 
 #[tokio::test]
-async fn an_answer_that_was_never_stored_is_made_up_for_within_the_leeway() {
+async fn a_lost_refresh_response_is_recovered_within_the_providers_leeway() {
     let world = World::new().await;
     let engine = world.project.start().await;
     login(&engine).await.expect("connected");
     world.pass(Duration::from_secs(3_700));
-    // The provider has rotated the token, and its answer is lost: as if the process had ended before it was stored.
+    // The provider has rotated the token and its response is lost, as if the process had died before storing it.
     world.wiki.fault(Fault::on("POST", "/oauth/token").reset(When::After)).expect("a fault");
     let lost = run(&engine).await;
     assert!(lost.starts_with("failed:"), "{lost}");
@@ -335,7 +335,7 @@ async fn an_answer_that_was_never_stored_is_made_up_for_within_the_leeway() {
 }
 
 #[tokio::test]
-async fn an_answer_that_was_lost_longer_than_the_leeway_asks_for_a_person_and_does_not_loop() {
+async fn a_refresh_response_lost_beyond_the_leeway_needs_a_login() {
     let world = World::new().await;
     let engine = world.project.start().await;
     login(&engine).await.expect("connected");
@@ -353,7 +353,7 @@ async fn an_answer_that_was_lost_longer_than_the_leeway_asks_for_a_person_and_do
 }
 
 #[tokio::test]
-async fn the_limits_that_a_host_tells_are_part_of_the_health_of_its_connection() {
+async fn rate_limits_reported_by_a_host_appear_in_the_connection_health() {
     let world = World::new().await;
     let engine = world.project.start().await;
     login(&engine).await.expect("connected");
@@ -372,7 +372,7 @@ async fn the_limits_that_a_host_tells_are_part_of_the_health_of_its_connection()
 }
 
 #[tokio::test]
-async fn a_site_is_chosen_by_name_or_address_and_a_wrong_one_is_told_with_what_there_is() {
+async fn a_site_is_chosen_by_name_or_url_and_an_unknown_one_lists_the_sites() {
     for (choice, fits) in [("Second", true), ("https://SECOND.example.com/", true), ("third", false)] {
         let world = World::with(&format!("  apiSiteOverride: \"{choice}\"\n")).await;
         let id = CLOUD_ID;
@@ -399,7 +399,7 @@ async fn a_site_is_chosen_by_name_or_address_and_a_wrong_one_is_told_with_what_t
 }
 
 #[tokio::test]
-async fn a_client_gets_tokens_by_itself_and_shares_them() {
+async fn client_credentials_tokens_are_fetched_once_and_shared() {
     let world = World::new().await;
     let wiki = world.wiki.base_url();
     world.project.write(
@@ -424,7 +424,7 @@ async fn a_client_gets_tokens_by_itself_and_shares_them() {
 }
 
 #[tokio::test]
-async fn a_test_makes_the_call_that_the_manifest_names_and_notes_what_came_of_it() {
+async fn a_connection_test_calls_the_manifests_test_action_and_records_the_result() {
     let world = World::new().await;
     let engine = world.project.start().await;
     let tested = soon(engine.connections().test_connection("main")).await.expect("a test");
@@ -445,7 +445,8 @@ async fn a_test_makes_the_call_that_the_manifest_names_and_notes_what_came_of_it
     stop(engine).await;
 }
 
-/// An execution whose step posts with tokens of a provider that answers the first token request in this way, and its result.
+/// Runs a step that needs a token while the provider answers the first token request with this response.
+/// Returns the outcome, the number of token requests, and the delay before the retry.
 async fn with_token_answer(status: u16, body: &str) -> (String, usize, Option<SignedDuration>) {
     let mut peer = Peer::new().await;
     let project = Project::with(&format!(
@@ -466,7 +467,7 @@ async fn with_token_answer(status: u16, body: &str) -> (String, usize, Option<Si
     let (mut tokens, mut waited) = (0, None);
     let ended = async {
         loop {
-            let asked = peer.asked().await;
+            let asked = peer.next_request().await;
             match (asked.line.as_str(), tokens) {
                 ("POST /token", 0) => {
                     tokens += 1;
@@ -494,7 +495,7 @@ async fn with_token_answer(status: u16, body: &str) -> (String, usize, Option<Si
     (end, tokens, waited)
 }
 
-/// When the step is tried again, once the execution rests; `None` if it ends instead.
+/// Returns the time of the retry once the execution is suspended; `None` if it ends instead.
 async fn retried_at(engine: &Engine, id: model::ExecutionId) -> Option<jiff::Timestamp> {
     soon(async {
         loop {
@@ -514,7 +515,7 @@ async fn retried_at(engine: &Engine, id: model::ExecutionId) -> Option<jiff::Tim
 }
 
 #[tokio::test]
-async fn a_token_endpoint_that_refuses_the_client_is_not_tried_again() {
+async fn a_token_endpoint_that_refuses_the_client_is_not_retried() {
     let (end, tokens, _) = with_token_answer(401, r#"{"error":"invalid_client"}"#).await;
     assert_eq!(tokens, 1);
     assert!(end.contains("the identity provider refuses: invalid_client; look at the client's id"), "{end}");
@@ -524,7 +525,7 @@ async fn a_token_endpoint_that_refuses_the_client_is_not_tried_again() {
 }
 
 #[tokio::test]
-async fn a_token_endpoint_that_is_busy_or_down_for_a_moment_is_tried_again() {
+async fn a_token_endpoint_that_is_busy_or_down_is_retried() {
     for (status, body) in [
         (503, "<html>"),
         (500, r#"{"error":"server_error"}"#),
@@ -539,7 +540,7 @@ async fn a_token_endpoint_that_is_busy_or_down_for_a_moment_is_tried_again() {
 }
 
 #[tokio::test]
-async fn a_hundred_consents_are_pending_at_one_time_each_for_ten_minutes() {
+async fn at_most_a_hundred_logins_are_pending_each_for_ten_minutes() {
     let world = World::new().await;
     let text = std::fs::read_to_string(world.project.path("connections/main.yaml")).expect("it is there");
     for number in 0..101 {

@@ -1,4 +1,4 @@
-//! Files as people write them who know other tools: nothing is said of them, and whatever is done to them can be checked.
+//! Correct files in the style of users of other tools: they have no diagnostics, and any mutation of them can be checked.
 
 use std::path::{Path, PathBuf};
 use std::sync::LazyLock;
@@ -11,7 +11,7 @@ fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/corpus")
 }
 
-/// The text of every automation of the corpus and of the repository, by its path.
+/// The paths and texts of all automations of the corpus and of the repository.
 static FILES: LazyLock<Vec<(String, String)>> = LazyLock::new(|| {
     let shipped = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../automations");
     let mut files = Vec::new();
@@ -31,14 +31,14 @@ static CATALOG: LazyLock<Catalog> =
     LazyLock::new(|| check_project(&root(), &[]).expect("the connectors load").catalog);
 
 #[test]
-fn of_files_as_people_write_them_nothing_is_said() {
+fn correct_files_have_no_diagnostics() {
     let checked = check_project(&root(), &[]).expect("the connectors load");
     let said: String = checked.reports.iter().map(|report| report.render(false)).collect();
     assert!(said.is_empty(), "{said}");
     assert!(checked.catalog.automations().count() >= 50);
 }
 
-/// A file with some of its words (or the signs between them) taken away, doubled, exchanged, or put elsewhere.
+/// Generates a file with some of its words or separators removed, duplicated, swapped, or replaced.
 fn with_other_words() -> impl Strategy<Value = String> {
     let change = (any::<prop::sample::Index>(), any::<prop::sample::Index>(), 0..4_u8);
     (any::<prop::sample::Index>(), prop::collection::vec(change, 1..6)).prop_map(|(which, changes)| {
@@ -57,7 +57,7 @@ fn with_other_words() -> impl Strategy<Value = String> {
     })
 }
 
-/// A file with some of its characters exchanged for any others, taken away or added.
+/// Generates a file with some of its characters replaced, removed or added.
 fn with_other_characters() -> impl Strategy<Value = String> {
     let signs =
         prop::sample::select("{}[]()$#&*!|>-:'\"%@`,.\\\n\t \u{0}é日\u{feff}=<0".chars().collect::<Vec<_>>());
@@ -76,7 +76,7 @@ fn with_other_characters() -> impl Strategy<Value = String> {
     })
 }
 
-/// Every place is within the file and between characters, and it can be shown in every form.
+/// Checks that each span is within the file and at character boundaries, and that the report renders in every format.
 fn can_be_shown(report: &Report) -> Result<(), TestCaseError> {
     let text = report.source().text();
     for found in report.diagnostics() {
@@ -101,14 +101,14 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(400))]
 
     #[test]
-    fn a_file_with_other_words_can_be_checked(text in with_other_words()) {
+    fn a_file_with_shuffled_words_can_be_checked(text in with_other_words()) {
         can_be_shown(&check_text(&CATALOG, "automations/changed.yaml", &text))?;
         can_be_shown(&check_text(&CATALOG, "automations/greet.test.yaml", &text))?;
         can_be_shown(&check_text(&CATALOG, "connections/changed.yaml", &text))?;
     }
 
     #[test]
-    fn a_file_with_other_characters_can_be_checked(text in with_other_characters()) {
+    fn a_file_with_changed_characters_can_be_checked(text in with_other_characters()) {
         can_be_shown(&check_text(&CATALOG, "automations/changed.yaml", &text))?;
         can_be_shown(&check_text(&CATALOG, "connectors/changed.yaml", &text))?;
     }

@@ -6,21 +6,23 @@ use std::time::Duration;
 
 use engine::Engine;
 
-use crate::common::{Peer, Project, call, show, soon, start_and_rest, start_with, steps_of, stop, workers};
+use crate::common::{
+    Peer, Project, call, show, soon, start_and_suspend, start_with, steps_of, stop, workers,
+};
 use crate::watched::Watched;
 
 fn manual(steps: &str) -> String {
     format!("trigger: {{manual: {{}}}}\nsteps:\n{steps}")
 }
 
-/// Ends an engine as a crash would, as far as its journal is concerned: what is in flight is cut off at once.
+/// Stops an engine without a grace period: steps in flight are interrupted, which leaves the journal as a crash does.
 async fn crash(engine: Engine) {
     soon(engine.shutdown(Duration::ZERO)).await;
     engine.store().close().await.expect("the store closes");
 }
 
 #[tokio::test]
-async fn an_execution_goes_on_at_the_step_it_was_in_and_finished_steps_never_run_again() {
+async fn an_execution_resumes_at_its_step_and_finished_steps_never_run_again() {
     let mut peer = Peer::new().await;
     let steps = call("a", &peer.base, "/a")
         + "  - set: {seen: \"${{ steps.a.results.body }}\"}\n"
@@ -29,20 +31,20 @@ async fn an_execution_goes_on_at_the_step_it_was_in_and_finished_steps_never_run
     let project = Project::with(&manual(&steps));
     let engine = project.start().await;
     let id = start_with(&engine, "{}").await;
-    peer.asked().await.answer(200, "7").await;
-    let held = peer.asked().await;
+    peer.next_request().await.answer(200, "7").await;
+    let held = peer.next_request().await;
     let key = held.header("idempotency-key").map(str::to_owned);
     assert_eq!(held.line, "POST /b");
     crash(engine).await;
     drop(held);
 
     let engine = project.start().await;
-    let again = peer.asked().await;
+    let again = peer.next_request().await;
     assert_eq!(again.line, "POST /b", "the first step is not sent again");
     assert_eq!(again.header("idempotency-key").map(str::to_owned), key);
     again.answer(200, "8").await;
-    let last = peer.asked().await;
-    assert_eq!(last.line, "POST /c/7", "what pure steps named is there again");
+    let last = peer.next_request().await;
+    assert_eq!(last.line, "POST /c/7", "variables set by pure steps are restored");
     last.answer(200, "9").await;
     let outcome = show(&soon(engine.admission().wait(id)).await.expect("it ends"));
     assert!(outcome.contains(r#""body":9"#), "{outcome}");
@@ -50,7 +52,7 @@ async fn an_execution_goes_on_at_the_step_it_was_in_and_finished_steps_never_run
 }
 
 #[tokio::test]
-async fn a_failure_that_was_passed_over_is_none_after_a_restart() {
+async fn a_failure_with_on_error_continue_stays_handled_after_a_restart() {
     let mut peer = Peer::new().await;
     let steps = call("a", &peer.base, "/a")
         + "    onError: continue\n"
@@ -58,15 +60,15 @@ async fn a_failure_that_was_passed_over_is_none_after_a_restart() {
     let project = Project::with(&manual(&steps));
     let engine = project.start().await;
     let id = start_with(&engine, "{}").await;
-    peer.asked().await.answer(404, "{}").await;
-    let held = peer.asked().await;
+    peer.next_request().await.answer(404, "{}").await;
+    let held = peer.next_request().await;
     assert_eq!(held.line, "POST /b/404");
     crash(engine).await;
     drop(held);
 
     let engine = project.start().await;
-    let again = peer.asked().await;
-    assert_eq!(again.line, "POST /b/404", "what it read of the failure is there again");
+    let again = peer.next_request().await;
+    assert_eq!(again.line, "POST /b/404", "the error of the step is restored");
     again.answer(200, "7").await;
     let outcome = show(&soon(engine.admission().wait(id)).await.expect("it ends"));
     assert!(outcome.contains(r#""body":7"#), "{outcome}");
@@ -74,51 +76,51 @@ async fn a_failure_that_was_passed_over_is_none_after_a_restart() {
 }
 
 #[tokio::test]
-async fn a_wait_for_a_retry_outlives_a_restart_with_its_count_and_its_instant() {
+async fn a_pending_retry_survives_a_restart_with_its_count_and_due_time() {
     let mut peer = Peer::new().await;
     let steps = call("a", &peer.base, "/a") + "    retry: {max: 1, delay: 60s}\n";
     let project = Project::with(&manual(&steps));
     let engine = project.start().await;
     let id = start_with(&engine, "{}").await;
     let due = engine.clock().now() + Duration::from_secs(60);
-    peer.asked().await.answer(503, "{}").await;
+    peer.next_request().await.answer(503, "{}").await;
     soon(project.clock.somebody_sleeps_until(due)).await;
     crash(engine).await;
 
     project.clock.advance(Duration::from_secs(20));
     let engine = project.start().await;
     soon(project.clock.somebody_sleeps_until(due)).await;
-    assert!(peer.asked_already().is_none());
+    assert!(peer.pending_request().is_none());
     project.clock.advance(Duration::from_secs(40));
-    peer.asked().await.answer(503, "{}").await;
+    peer.next_request().await.answer(503, "{}").await;
     let outcome = show(&soon(engine.admission().wait(id)).await.expect("it ends"));
     assert!(outcome.starts_with("failed:"), "the second failure was the last try: {outcome}");
     stop(engine).await;
 }
 
 #[tokio::test]
-async fn a_lost_answer_is_remembered_over_a_restart() {
+async fn a_lost_response_is_remembered_over_a_restart() {
     let mut peer = Peer::new().await;
     let steps = call("a", &peer.base, "/a") + "    retry: {max: 1, delay: 60s}\n";
     let project = Project::with(&manual(&steps));
     let engine = project.start().await;
     let id = start_with(&engine, "{}").await;
     let due = engine.clock().now() + Duration::from_secs(60);
-    peer.asked().await.answer(503, "{}").await;
+    peer.next_request().await.answer(503, "{}").await;
     soon(project.clock.somebody_sleeps_until(due)).await;
     crash(engine).await;
 
     let engine = project.start().await;
     soon(project.clock.somebody_sleeps_until(due)).await;
     project.clock.advance(Duration::from_secs(60));
-    peer.asked().await.answer(409, "{}").await;
+    peer.next_request().await.answer(409, "{}").await;
     let outcome = show(&soon(engine.admission().wait(id)).await.expect("it ends"));
     assert!(outcome.contains("(attempt 2; attempt 1 may have been carried out: "), "{outcome}");
     stop(engine).await;
 }
 
 #[tokio::test]
-async fn a_step_that_failed_for_good_is_not_sent_again_when_its_on_error_list_is_interrupted() {
+async fn a_failed_step_is_not_repeated_when_its_on_error_steps_are_interrupted() {
     let mut peer = Peer::new().await;
     let inner = call("mend", &peer.base, "/mend/${{ error.status }}").replace("  ", "    ");
     let inner = inner.replace("        action", "      action").replace("        with", "      with");
@@ -126,14 +128,14 @@ async fn a_step_that_failed_for_good_is_not_sent_again_when_its_on_error_list_is
     let project = Project::with(&manual(&steps));
     let engine = project.start().await;
     let id = start_with(&engine, "{}").await;
-    peer.asked().await.answer(404, "{}").await;
-    let held = peer.asked().await;
+    peer.next_request().await.answer(404, "{}").await;
+    let held = peer.next_request().await;
     assert_eq!(held.line, "POST /mend/404");
     crash(engine).await;
     drop(held);
 
     let engine = project.start().await;
-    let again = peer.asked().await;
+    let again = peer.next_request().await;
     assert_eq!(again.line, "POST /mend/404", "what failed is not sent again");
     again.answer(200, "1").await;
     let outcome = show(&soon(engine.admission().wait(id)).await.expect("it ends"));
@@ -142,21 +144,21 @@ async fn a_step_that_failed_for_good_is_not_sent_again_when_its_on_error_list_is
 }
 
 #[tokio::test]
-async fn a_cancelled_execution_does_not_go_on_with_its_main_steps_after_a_crash_in_its_closing_steps() {
+async fn a_crash_in_finally_does_not_resume_the_main_steps_of_a_cancelled_execution() {
     let mut peer = Peer::new().await;
     let (last, main) = (call("last", &peer.base, "/last"), call("a", &peer.base, "/a"));
     let project = Project::with(&format!("trigger: {{manual: {{}}}}\nfinally:\n{last}steps:\n{main}"));
     let engine = project.start().await;
     let id = start_with(&engine, "{}").await;
-    let held = peer.asked().await;
+    let held = peer.next_request().await;
     engine.admission().cancel(id, "enough").await.expect("it is known");
-    let closing = peer.asked().await;
+    let closing = peer.next_request().await;
     assert_eq!(closing.line, "POST /last");
     crash(engine).await;
     drop((held, closing));
 
     let engine = project.start().await;
-    let again = peer.asked().await;
+    let again = peer.next_request().await;
     assert_eq!(again.line, "POST /last");
     again.answer(200, "1").await;
     assert_eq!(show(&soon(engine.admission().wait(id)).await.expect("it ends")), "cancelled: enough");
@@ -164,7 +166,7 @@ async fn a_cancelled_execution_does_not_go_on_with_its_main_steps_after_a_crash_
 }
 
 #[tokio::test]
-async fn a_loop_goes_on_at_the_turn_it_was_in() {
+async fn a_loop_resumes_at_its_current_iteration() {
     let mut peer = Peer::new().await;
     let url = format!("{}/${{{{ item }}}}", peer.base);
     let steps = format!(
@@ -173,15 +175,15 @@ async fn a_loop_goes_on_at_the_turn_it_was_in() {
     let project = Project::with(&manual(&steps));
     let engine = project.start().await;
     let id = start_with(&engine, "{}").await;
-    peer.asked().await.answer(200, "10").await;
-    let held = peer.asked().await;
+    peer.next_request().await.answer(200, "10").await;
+    let held = peer.next_request().await;
     assert_eq!(held.line, "POST /2");
     crash(engine).await;
     drop(held);
 
     let engine = project.start().await;
     for (line, answer) in [("POST /2", "20"), ("POST /3", "30")] {
-        let asked = peer.asked().await;
+        let asked = peer.next_request().await;
         assert_eq!(asked.line, line);
         asked.answer(200, answer).await;
     }
@@ -197,29 +199,29 @@ async fn an_execution_keeps_the_definition_it_started_with() {
     let project = Project::with(&with("old"));
     let engine = project.start().await;
     let id = start_with(&engine, "{}").await;
-    let held = peer.asked().await;
+    let held = peer.next_request().await;
     project.write("automations/test.yaml", &with("new"));
     assert_eq!(engine.reload().await.changed.len(), 1);
     crash(engine).await;
     drop(held);
 
     let engine = project.start().await;
-    peer.asked().await.answer(200, "1").await;
+    peer.next_request().await.answer(200, "1").await;
     assert_eq!(show(&soon(engine.admission().wait(id)).await.expect("it ends")), r#"{"v":"old"}"#);
     let id = start_with(&engine, "{}").await;
-    peer.asked().await.answer(200, "1").await;
+    peer.next_request().await.answer(200, "1").await;
     assert_eq!(show(&soon(engine.admission().wait(id)).await.expect("it ends")), r#"{"v":"new"}"#);
     stop(engine).await;
 }
 
 #[tokio::test]
-async fn a_graceful_stop_lets_the_step_in_flight_end_and_the_next_start_does_the_rest() {
+async fn a_graceful_stop_ends_the_step_in_flight_and_the_next_start_runs_the_rest() {
     let mut peer = Peer::new().await;
     let steps = call("a", &peer.base, "/a") + &call("b", &peer.base, "/b");
     let project = Project::with(&manual(&steps));
     let engine = project.start().await;
     let id = start_with(&engine, "{}").await;
-    let held = peer.asked().await;
+    let held = peer.next_request().await;
     let stopping = tokio::spawn({
         let engine = engine.clone();
         async move { engine.shutdown(Duration::from_secs(3600)).await }
@@ -230,11 +232,11 @@ async fn a_graceful_stop_lets_the_step_in_flight_end_and_the_next_start_does_the
     held.answer(200, "1").await;
     soon(stopping).await.expect("it stops");
     assert_eq!(steps_of(&engine, id).await.len(), 1, "the step in flight is recorded");
-    assert!(peer.asked_already().is_none());
+    assert!(peer.pending_request().is_none());
     engine.store().close().await.expect("the store closes");
 
     let engine = project.start().await;
-    let asked = peer.asked().await;
+    let asked = peer.next_request().await;
     assert_eq!(asked.line, "POST /b");
     asked.answer(200, "2").await;
     soon(engine.admission().wait(id)).await.expect("it ends");
@@ -242,32 +244,32 @@ async fn a_graceful_stop_lets_the_step_in_flight_end_and_the_next_start_does_the
 }
 
 #[tokio::test]
-async fn a_step_that_waits_for_the_network_whenever_the_process_ends_is_not_set_aside() {
+async fn a_step_that_awaits_the_network_at_every_crash_is_not_marked_stuck() {
     let mut peer = Peer::new().await;
     let mut project = Project::with(&manual(&call("a", &peer.base, "/a")));
     project.settings.limits.interruptions = 1;
     let mut engine = project.start().await;
     let id = start_with(&engine, "{}").await;
     for _ in 0..6 {
-        let held = peer.asked().await;
+        let held = peer.next_request().await;
         crash(engine).await;
         drop(held);
         engine = project.start().await;
     }
-    peer.asked().await.answer(200, "7").await;
+    peer.next_request().await.answer(200, "7").await;
     let outcome = show(&soon(engine.admission().wait(id)).await.expect("it ends"));
     assert!(outcome.contains(r#""body":7"#), "{outcome}");
     stop(engine).await;
 }
 
 #[tokio::test]
-async fn a_step_that_computed_whenever_the_process_died_is_set_aside_as_stuck() {
+async fn a_step_that_computes_at_every_crash_is_marked_stuck() {
     let mut peer = Peer::new().await;
     let project = Project::with(&manual(&call("a", &peer.base, "/a")));
     let mut engine = project.start().await;
     let id = start_with(&engine, "{}").await;
     for _ in 0..5 {
-        let held = peer.asked().await;
+        let held = peer.next_request().await;
         crash(engine).await;
         drop(held);
         // The state left by a process that dies while the execution computes.
@@ -278,11 +280,11 @@ async fn a_step_that_computed_whenever_the_process_died_is_set_aside_as_stuck() 
     assert!(outcome.starts_with("stuck: the daemon died 5 times"), "{outcome}");
     stop(engine).await;
     let record = std::fs::read_to_string(project.path(".cogwork/crash-record")).expect("it is read");
-    assert_eq!(record.trim(), "", "nobody computes any more");
+    assert_eq!(record.trim(), "", "no execution computes any more");
 }
 
 #[tokio::test]
-async fn damage_that_a_read_finds_stops_the_engine_as_a_failed_commit_does() {
+async fn a_damaged_database_found_by_a_read_stops_the_engine() {
     let project = Project::with(&manual("  - set: {x: 1}\n"));
     let damaged = Arc::new(Watched::new(project.open_store()));
     let engine = project.start_on(damaged.clone()).await;
@@ -307,7 +309,7 @@ async fn an_execution_of_pure_steps_is_one_write() {
     stop(engine).await;
 }
 
-/// Lists side by side that send one request each.
+/// Formats parallel branches that send one request each.
 fn side_by_side(peer: &Peer, method: &str, count: usize) -> String {
     let list = |n: usize| {
         let with = format!("{{method: {method}, url: \"{}/{n}\"}}", peer.base);
@@ -318,7 +320,7 @@ fn side_by_side(peer: &Peer, method: &str, count: usize) -> String {
 }
 
 #[tokio::test]
-async fn what_is_read_side_by_side_begins_behind_one_write_and_ends_with_one() {
+async fn parallel_reads_cost_one_write_before_and_one_after() {
     let mut peer = Peer::new().await;
     let project = Project::with(&side_by_side(&peer, "GET", 10));
     let counting = Arc::new(Watched::new(project.open_store()));
@@ -326,9 +328,9 @@ async fn what_is_read_side_by_side_begins_behind_one_write_and_ends_with_one() {
     let id = start_with(&engine, "{}").await;
     let mut asked = Vec::new();
     for _ in 0..10 {
-        asked.push(peer.asked().await);
+        asked.push(peer.next_request().await);
     }
-    assert_eq!(counting.written(), (1, 0), "that they began is written with what comes next");
+    assert_eq!(counting.written(), (1, 0), "the starts of the steps are written with the next commit");
     for request in asked {
         request.answer(200, "1").await;
     }
@@ -338,15 +340,15 @@ async fn what_is_read_side_by_side_begins_behind_one_write_and_ends_with_one() {
     stop(engine).await;
 }
 
-/// Two requests side by side, of which one is answered: what was written by then, and which of the two begins again
-/// after a crash. The clock is moved on by `passes` after the answer.
+/// Answers one of two parallel requests and advances the clock by `passes`. Returns the writes up to then, and the
+/// requests that are sent again after a crash.
 async fn one_of_two_is_answered(method: &str, passes: Option<Duration>) -> ((u64, u64), Vec<String>) {
     let mut peer = Peer::new().await;
     let project = Project::with(&side_by_side(&peer, method, 2));
     let counting = Arc::new(Watched::new(project.open_store()));
     let engine = project.start_on(counting.clone()).await;
     start_with(&engine, "{}").await;
-    let (one, two) = (peer.asked().await, peer.asked().await);
+    let (one, two) = (peer.next_request().await, peer.next_request().await);
     let answered = one.line.clone();
     one.answer(200, "1").await;
     if let Some(passes) = passes {
@@ -364,8 +366,8 @@ async fn one_of_two_is_answered(method: &str, passes: Option<Duration>) -> ((u64
     crash(engine).await;
     drop(two);
     let engine = project.start().await;
-    let mut again = vec![peer.asked().await];
-    again.extend(peer.asked_already());
+    let mut again = vec![peer.next_request().await];
+    again.extend(peer.pending_request());
     let again: Vec<String> = again.iter().map(|asked| asked.line.clone()).collect();
     crash(engine).await;
     assert!(!again.contains(&answered), "{answered} is done again");
@@ -373,19 +375,19 @@ async fn one_of_two_is_answered(method: &str, passes: Option<Duration>) -> ((u64
 }
 
 #[tokio::test]
-async fn what_was_changed_beside_something_slow_is_committed_at_once() {
+async fn a_finished_write_beside_a_slow_branch_is_committed_at_once() {
     let (written, again) = one_of_two_is_answered("POST", None).await;
     assert_eq!((written, again.len()), ((1, 1), 1));
 }
 
 #[tokio::test]
-async fn what_was_read_beside_something_slow_is_committed_within_a_moment() {
+async fn a_finished_read_beside_a_slow_branch_is_committed_within_10_ms() {
     let (written, again) = one_of_two_is_answered("GET", Some(Duration::from_millis(10))).await;
     assert_eq!((written, again.len()), ((1, 1), 1));
 }
 
-/// The number of writes after the acceptance once a call has ended and `behind` goes on behind it. The clock is moved
-/// on by `passes` after the answer.
+/// Returns the number of writes after acceptance once a call has ended and the step `behind` runs. The clock is
+/// advanced by `passes` after the response.
 async fn writes_behind_a_call(method: &str, behind: &str, passes: Option<Duration>) -> u64 {
     workers();
     let mut peer = Peer::new().await;
@@ -394,7 +396,7 @@ async fn writes_behind_a_call(method: &str, behind: &str, passes: Option<Duratio
     let counting = Arc::new(Watched::new(project.open_store()));
     let engine = project.start_on(counting.clone()).await;
     let id = start_with(&engine, "{}").await;
-    peer.asked().await.answer(200, "1").await;
+    peer.next_request().await.answer(200, "1").await;
     if let Some(passes) = passes {
         soon(project.clock.somebody_sleeps_until(engine.clock().now() + passes)).await;
         project.clock.advance(passes);
@@ -416,46 +418,46 @@ const ENDLESS_LOOP: &str =
     "  - repeat: {max: 100000}\n    steps:\n      - code: \"export default () => 1;\"\n";
 
 #[tokio::test]
-async fn the_end_of_a_call_is_committed_while_code_runs_behind_it() {
+async fn the_end_of_a_call_is_committed_while_later_code_runs() {
     assert_eq!(writes_behind_a_call("POST", ENDLESS_CODE, None).await, 1);
 }
 
 #[tokio::test]
-async fn the_end_of_a_call_is_committed_while_a_loop_of_code_runs_behind_it() {
+async fn the_end_of_a_call_is_committed_while_a_later_loop_of_code_runs() {
     assert_eq!(writes_behind_a_call("POST", ENDLESS_LOOP, None).await, 1);
 }
 
 #[tokio::test]
-async fn the_end_of_a_call_is_committed_during_a_short_wait_behind_it() {
+async fn the_end_of_a_call_is_committed_during_a_short_wait_after_it() {
     assert_eq!(writes_behind_a_call("POST", "  - wait: 2s\n", None).await, 1);
 }
 
 #[tokio::test]
-async fn the_end_of_a_call_that_only_read_is_committed_within_a_moment_of_a_wait_behind_it() {
+async fn the_end_of_a_read_is_committed_within_10_ms_of_a_wait_after_it() {
     let passes = Some(Duration::from_millis(10));
     assert_eq!(writes_behind_a_call("GET", "  - wait: 2s\n", passes).await, 1);
 }
 
 #[tokio::test]
-async fn a_call_at_the_end_is_written_with_the_end() {
+async fn a_final_call_is_committed_with_the_end_of_the_execution() {
     let mut peer = Peer::new().await;
     let project = Project::with(&manual(&call("a", &peer.base, "/a")));
     let counting = Arc::new(Watched::new(project.open_store()));
     let engine = project.start_on(counting.clone()).await;
     let id = start_with(&engine, "{}").await;
-    peer.asked().await.answer(200, "1").await;
+    peer.next_request().await.answer(200, "1").await;
     soon(engine.admission().wait(id)).await.expect("it ends");
     assert_eq!(counting.written(), (1, 1));
     stop(engine).await;
 }
 
-/// A step that reads an address of the peer.
+/// Formats a step that sends a GET request to the peer.
 fn read(id: &str, base: &str) -> String {
     call(id, base, &format!("/{id}")).replace("method: POST", "method: GET")
 }
 
 #[tokio::test]
-async fn reads_in_a_row_are_written_with_the_end() {
+async fn consecutive_reads_are_committed_with_the_end_of_the_execution() {
     let mut peer = Peer::new().await;
     let steps = ["a", "b", "c"].map(|id| read(id, &peer.base)).concat();
     let project = Project::with(&manual(&steps));
@@ -463,7 +465,7 @@ async fn reads_in_a_row_are_written_with_the_end() {
     let engine = project.start_on(counting.clone()).await;
     let id = start_with(&engine, "{}").await;
     for line in ["GET /a", "GET /b", "GET /c"] {
-        let asked = peer.asked().await;
+        let asked = peer.next_request().await;
         assert_eq!(asked.line, line);
         asked.answer(200, "1").await;
     }
@@ -479,14 +481,14 @@ async fn starts_behind_a_commit(steps: impl Fn(&str) -> String, line: &str) {
     let gated = Arc::new(Watched::new(project.open_store()));
     let engine = project.start_on(gated.clone()).await;
     let id = start_with(&engine, "{}").await;
-    let first = peer.asked().await;
+    let first = peer.next_request().await;
     gated.shut();
     first.answer(200, "1").await;
-    // The result waits to be committed: until it is, nothing goes out.
+    // Until the result is committed, no request is sent.
     gated.held(1).await;
-    assert!(peer.asked_already().is_none());
+    assert!(peer.pending_request().is_none());
     gated.gate.add_permits(1000);
-    let second = peer.asked().await;
+    let second = peer.next_request().await;
     assert_eq!(second.line, line);
     second.answer(200, "2").await;
     soon(engine.admission().wait(id)).await.expect("it ends");
@@ -494,29 +496,29 @@ async fn starts_behind_a_commit(steps: impl Fn(&str) -> String, line: &str) {
 }
 
 #[tokio::test]
-async fn a_change_starts_only_when_the_reads_before_it_are_committed() {
+async fn a_write_starts_only_after_earlier_reads_are_committed() {
     starts_behind_a_commit(|base| read("a", base) + &call("b", base, "/b"), "POST /b").await;
 }
 
 #[tokio::test]
-async fn a_read_starts_only_when_the_changes_before_it_are_committed() {
+async fn a_read_starts_only_after_earlier_writes_are_committed() {
     starts_behind_a_commit(|base| call("a", base, "/a") + &read("b", base), "GET /b").await;
 }
 
 #[tokio::test]
-async fn an_effect_starts_only_when_the_effect_before_it_is_committed() {
+async fn an_effect_starts_only_after_the_previous_effect_is_committed() {
     let steps = |base: &str| call("a", base, "/a") + "  - set: {x: 1}\n" + &call("b", base, "/b");
     starts_behind_a_commit(steps, "POST /b").await;
 }
 
 #[tokio::test]
-async fn a_commit_in_doubt_ends_the_intake_and_says_so() {
+async fn a_commit_with_unknown_outcome_stops_admission_with_the_reason() {
     let mut peer = Peer::new().await;
     let project = Project::with(&manual(&call("a", &peer.base, "/a")));
     let failing = Arc::new(Watched::new(project.open_store()));
     let engine = project.start_on(failing.clone()).await;
     start_with(&engine, "{}").await;
-    let asked = peer.asked().await;
+    let asked = peer.next_request().await;
     failing.fail.store(1, Ordering::SeqCst);
     asked.answer(200, "1").await;
     let reason = soon(engine.context().store_lost()).await;
@@ -526,22 +528,22 @@ async fn a_commit_in_doubt_ends_the_intake_and_says_so() {
 }
 
 #[tokio::test]
-async fn a_commit_in_doubt_while_an_execution_leaves_its_rest_is_told_and_leaves_it_to_the_next_start() {
+async fn an_unknown_commit_during_a_resume_is_reported_and_left_to_the_next_start() {
     let project = Project::with(&manual("  - waitFor: {event: go}\n"));
     let failing = Arc::new(Watched::new(project.open_store()));
     let engine = project.start_on(failing.clone()).await;
-    let id = start_and_rest(&engine, "{}").await;
+    let id = start_and_suspend(&engine, "{}").await;
     let waiting = tokio::spawn({
         let engine = engine.clone();
         async move { engine.admission().wait(id).await }
     });
     failing.fail.store(1, Ordering::SeqCst);
     let sent = soon(engine.admission().emit("go", value::Value::Null, None)).await;
-    assert!(sent.is_err(), "who sent it must not believe that it is kept");
+    assert!(sent.is_err(), "the sender must not take the event for stored");
     soon(engine.context().store_lost()).await;
     soon(engine.shutdown(Duration::ZERO)).await;
     let waited = soon(waiting).await.expect("no panic");
-    assert!(waited.is_err(), "who waits for its end is told that it does not come here");
+    assert!(waited.is_err(), "a waiter gets an error, since the execution does not end here");
     drop((engine, failing));
 
     let engine = project.start().await;
@@ -558,24 +560,24 @@ async fn a_commit_in_doubt_while_an_execution_leaves_its_rest_is_told_and_leaves
 }
 
 #[tokio::test]
-async fn a_result_that_meets_a_full_store_is_kept_and_not_made_again() {
+async fn a_result_refused_by_a_full_store_is_kept_and_its_step_not_repeated() {
     let mut peer = Peer::new().await;
     let project = Project::with(&manual(&(call("a", &peer.base, "/a") + &call("b", &peer.base, "/b"))));
     let full = Arc::new(Watched::new(project.open_store()));
     let engine = project.start_on(full.clone()).await;
     let id = start_with(&engine, "{}").await;
-    let asked = peer.asked().await;
+    let asked = peer.next_request().await;
     full.full.store(2, Ordering::SeqCst);
     asked.answer(200, "1").await;
     for pause in [250, 500] {
         let due = engine.clock().now() + Duration::from_millis(pause);
         soon(project.clock.somebody_sleeps_until(due)).await;
-        assert!(peer.asked_already().is_none(), "what is not stored has no consequences");
+        assert!(peer.pending_request().is_none(), "an unstored result has no effect");
         assert!(engine.status().accepting, "nothing is in doubt");
         project.clock.advance(Duration::from_millis(pause));
     }
-    let second = peer.asked().await;
-    assert_eq!(second.line, "POST /b", "with room again it goes on, and no step is done again");
+    let second = peer.next_request().await;
+    assert_eq!(second.line, "POST /b", "with room again it resumes, and no step is repeated");
     second.answer(200, "2").await;
     let outcome = show(&soon(engine.admission().wait(id)).await.expect("it ends"));
     assert!(outcome.contains(r#""body":2"#), "{outcome}");

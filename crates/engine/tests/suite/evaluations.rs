@@ -1,4 +1,4 @@
-//! Evaluations that take long, and values that take much memory.
+//! Long evaluations and large values.
 
 use std::time::Duration;
 
@@ -7,10 +7,10 @@ use model::Status;
 use crate::common::{Peer, Project, call, end, json, manual, show, soon, start_with, stop};
 use crate::hooks::{post, text, tokens};
 
-/// An expression that computes for a good part of its budget.
+/// An expression that uses a good part of its evaluation budget.
 const LONG: &str = "('a' * 4000000) | replace('a', 'b') | replace('b', 'c') | replace('c', 'd') | length";
 
-/// So many steps that compute for long, and go on whatever comes of it.
+/// Formats `count` steps with a long evaluation and `onError: continue`.
 fn long(count: usize) -> String {
     format!("  - onError: continue\n    set: {{x: \"${{{{ {LONG} }}}}\"}}\n").repeat(count)
 }
@@ -53,7 +53,7 @@ async fn a_cancellation_ends_an_evaluation() {
 }
 
 #[tokio::test]
-async fn the_end_of_the_daemons_grace_ends_an_evaluation_and_the_execution_goes_on_later() {
+async fn the_end_of_the_grace_period_ends_an_evaluation_but_not_its_execution() {
     let project = Project::with(&manual(&long(50)));
     let engine = project.start().await;
     let id = start_with(&engine, "{}").await;
@@ -64,7 +64,7 @@ async fn the_end_of_the_daemons_grace_ends_an_evaluation_and_the_execution_goes_
 }
 
 #[tokio::test]
-async fn a_request_is_answered_before_the_pure_work_that_it_starts_has_ended() {
+async fn an_asynchronous_request_is_answered_before_its_pure_steps_end() {
     let yaml = format!("trigger: {{webhook: {{verify: none}}}}\nsteps:\n{}", long(50));
     let project = Project::with(&yaml);
     let engine = project.start().await;
@@ -79,8 +79,8 @@ async fn a_request_is_answered_before_the_pure_work_that_it_starts_has_ended() {
 }
 
 #[tokio::test]
-async fn many_short_steps_let_others_have_their_turn() {
-    // The test and the engine share one thread: were the loop to hold it, nothing of this would come before its end.
+async fn many_short_steps_yield_to_other_tasks() {
+    // The test and the engine share one thread: without yields, the cancellation would come after the loop.
     let step = "  - set: {x: \"${{ item + 1 }}\"}\n";
     let inner = format!("  - forEach: range(1000)\n    steps:\n{}", indented(step));
     let steps = format!("  - forEach: range(1000)\n    steps:\n{}", indented(&inner));
@@ -93,7 +93,7 @@ async fn many_short_steps_let_others_have_their_turn() {
 }
 
 #[tokio::test]
-async fn a_condition_over_its_budget_refuses_the_request_with_a_code_of_its_own() {
+async fn a_trigger_condition_over_its_budget_gets_400_condition_too_costly() {
     let yaml = "trigger:\n  webhook: {verify: none}\n  if: \"(trigger.results.body.data.t * 30000000) | replace('a', 'bb') == ''\"\nsteps:\n  - set: {x: 1}\n";
     let project = Project::with(yaml);
     let engine = project.start().await;
@@ -106,13 +106,13 @@ async fn a_condition_over_its_budget_refuses_the_request_with_a_code_of_its_own(
     stop(engine).await;
 }
 
-/// A text of so many bytes, made by an expression.
+/// Formats an expression that returns a text of this many bytes.
 fn made(bytes: usize) -> String {
     format!("\"${{{{ 'a' * {bytes} }}}}\"")
 }
 
 #[tokio::test]
-async fn variables_that_together_take_more_than_four_results_fail_the_step() {
+async fn variables_larger_than_four_result_limits_fail_the_step() {
     let set = |name: &str| format!("  - set: {{{name}: {}}}\n", made(90_000));
     let mut project = Project::with(&manual(&["a", "b", "c", "d", "e"].map(set).concat()));
     project.settings.limits.result_bytes = 100 << 10;
@@ -124,7 +124,7 @@ async fn variables_that_together_take_more_than_four_results_fail_the_step() {
 }
 
 #[tokio::test]
-async fn a_variable_that_takes_the_place_of_another_gives_its_memory_back() {
+async fn overwriting_a_variable_releases_its_memory() {
     let steps = format!(
         "  - forEach: range(20)\n    steps:\n      - set: {{a: {}}}\n      - set: {{done: true}}\n  - set: {{n: \"${{{{ vars.a | length }}}}\"}}\n",
         made(90_000)
@@ -138,7 +138,7 @@ async fn a_variable_that_takes_the_place_of_another_gives_its_memory_back() {
 }
 
 #[tokio::test]
-async fn the_results_that_a_loop_gathers_are_held_to_the_limit_of_one_result() {
+async fn the_collected_results_of_a_loop_obey_the_result_limit() {
     let steps = format!("  - forEach: range(20)\n    steps:\n      - set: {{a: {}}}\n", made(9_000));
     let mut project = Project::with(&manual(&steps));
     project.settings.limits.result_bytes = 100 << 10;
@@ -149,27 +149,27 @@ async fn the_results_that_a_loop_gathers_are_held_to_the_limit_of_one_result() {
     stop(engine).await;
 }
 
-/// Starts three executions with values that have room once. Each asks for `/large` first if there is a `large` answer, then for `/a`,
+/// Starts three executions whose values fit into memory once. Each requests `/large` if there is a `large` response, then `/a`,
 /// and has the result `expected`.
 async fn with_room_for_one(engine: engine::Engine, peer: &mut Peer, large: Option<&str>, expected: &str) {
     let start = async |peer: &mut Peer| {
         let id = start_with(&engine, "{}").await;
         if let Some(large) = large {
-            peer.asked().await.answer(200, large).await;
+            peer.next_request().await.answer(200, large).await;
         }
         id
     };
     let first = start(peer).await;
-    let asked = peer.asked().await;
+    let asked = peer.next_request().await;
     let second = start(peer).await;
-    // It goes on without room, as one execution at a time may.
-    let other = peer.asked().await;
+    // One execution at a time may continue without memory.
+    let other = peer.next_request().await;
     let third = start(peer).await;
     let ended = async |id| show(&soon(engine.admission().wait(id)).await.expect("it ends"));
-    assert!(peer.asked_already().is_none());
+    assert!(peer.pending_request().is_none());
     asked.answer(200, "{}").await;
     assert_eq!(ended(first).await, expected);
-    peer.asked().await.answer(200, "{}").await;
+    peer.next_request().await.answer(200, "{}").await;
     assert_eq!(ended(third).await, expected);
     other.answer(200, "{}").await;
     assert_eq!(ended(second).await, expected);
@@ -177,7 +177,7 @@ async fn with_room_for_one(engine: engine::Engine, peer: &mut Peer, large: Optio
 }
 
 #[tokio::test]
-async fn an_execution_waits_until_there_is_room_for_its_large_values() {
+async fn an_execution_waits_for_memory_for_its_large_values() {
     let mut peer = Peer::new().await;
     let steps = "  - set: {big: \"${{ range(100000) | map('string') | list | join(',') }}\"}\n".to_owned()
         + &call("a", &peer.base, "/a")
@@ -189,19 +189,19 @@ async fn an_execution_waits_until_there_is_room_for_its_large_values() {
 }
 
 #[tokio::test]
-async fn an_execution_waits_until_there_is_room_for_the_value_of_a_large_answer() {
+async fn an_execution_waits_for_memory_for_a_large_response() {
     let mut peer = Peer::new().await;
     let steps = call("large", &peer.base, "/large")
         + &call("a", &peer.base, "/a")
         + "  - set: {n: \"${{ steps.large.results.body | length }}\"}\n";
     let mut project = Project::with(&manual(&steps));
-    // Half of it is for values; the answer takes some 2 MB as one.
+    // Half of it is for values; the response takes some 2 MB as a value.
     project.settings.limits.memory = 2 << 20;
     let large = format!("[{}0]", "\"a text of 20 letters\",".repeat(30_000));
     with_room_for_one(project.start().await, &mut peer, Some(&large), r#"{"n":30001}"#).await;
 }
 
-/// The lines four columns further to the right.
+/// Indents the lines by four columns.
 fn indented(steps: &str) -> String {
     steps.lines().map(|line| format!("    {line}\n")).collect()
 }
@@ -241,7 +241,7 @@ outputs: ["${{{{ vars.copied }}}}", "${{{{ vars.list[0] }}}}", "${{{{ vars.turne
         let engine = engine.clone();
         async move { engine.ingress().receive(&live, post(&body)).await }
     });
-    let asked = peer.asked().await;
+    let asked = peer.next_request().await;
     let sent = String::from_utf8(asked.body.clone()).expect("text");
     assert_eq!(sent, format!(r#"{{"text":"{TEXT}"}}"#));
     asked.answer(200, &sent).await;

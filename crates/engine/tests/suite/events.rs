@@ -1,4 +1,4 @@
-//! Events that other applications tell of: subscribed to as long as they are wanted, and no longer.
+//! Subscriptions to events of other applications, which exist as long as an Automation needs them.
 
 use std::time::Duration;
 
@@ -8,10 +8,10 @@ use model::AutomationId;
 use store::Subscription;
 use value::Value;
 
-use crate::common::{Asked, Peer, Project, settled, soon, stop};
+use crate::common::{Peer, PeerRequest, Project, settled, soon, stop};
 use crate::hooks::{post, tokens};
 
-/// How it is looked whether there is one of which nobody here knows.
+/// The request that lists existing subscriptions, to find one that this store does not know.
 const LIST: &str = "GET /repos/acme/shop/hooks?per_page=100";
 
 fn yaml(repo: &str) -> String {
@@ -28,7 +28,7 @@ fn project(peer: &Peer) -> Project {
     project
 }
 
-/// Waits until the only subscription is as it should be.
+/// Waits until the only subscription meets a condition, and returns it.
 async fn queue_status(engine: &Engine, is: impl Fn(&Subscription) -> bool) -> Subscription {
     soon(async {
         loop {
@@ -52,9 +52,9 @@ async fn nothing_left(engine: &Engine) {
     .await;
 }
 
-/// The next request, which must be this one.
-async fn asked(peer: &mut Peer, line: &str) -> Asked {
-    let asked = peer.asked().await;
+/// Returns the next request and asserts its request line.
+async fn expect_request(peer: &mut Peer, line: &str) -> PeerRequest {
+    let asked = peer.next_request().await;
     assert_eq!(asked.line, line);
     asked
 }
@@ -64,41 +64,41 @@ async fn failed_subscription() -> (Peer, Project, Engine) {
     let mut peer = Peer::new().await;
     let project = project(&peer);
     let engine = project.start().await;
-    asked(&mut peer, "POST /repos/acme/shop/hooks").await.answer(422, "{}").await;
+    expect_request(&mut peer, "POST /repos/acme/shop/hooks").await.answer(422, "{}").await;
     queue_status(&engine, |one| one.failures == 1).await;
     settled(&project, "2026-03-02T08:00:10Z").await;
     (peer, project, engine)
 }
 
 #[tokio::test]
-async fn a_subscription_that_fails_says_why_and_is_tried_again() {
+async fn a_failed_subscription_records_the_reason_and_is_retried() {
     let mut peer = Peer::new().await;
     let project = project(&peer);
     let engine = project.start().await;
-    let first = asked(&mut peer, "POST /repos/acme/shop/hooks").await;
+    let first = expect_request(&mut peer, "POST /repos/acme/shop/hooks").await;
     assert_eq!(first.header("x-github-api-version"), Some("2022-11-28"));
     first.answer(422, r#"{"message": "Validation Failed"}"#).await;
     let failed = queue_status(&engine, |one| one.failures == 1).await;
     assert!(failed.error.as_ref().is_some_and(|error| error.contains("Validation Failed")), "{failed:?}");
     settled(&project, "2026-03-02T08:00:10Z").await;
     project.clock.advance(Duration::from_secs(10));
-    asked(&mut peer, LIST).await.answer(200, "[]").await;
-    asked(&mut peer, "POST /repos/acme/shop/hooks").await.answer(201, r#"{"id": 7}"#).await;
+    expect_request(&mut peer, LIST).await.answer(200, "[]").await;
+    expect_request(&mut peer, "POST /repos/acme/shop/hooks").await.answer(201, r#"{"id": 7}"#).await;
     let made = queue_status(&engine, |one| !one.remote.is_null()).await;
     assert_eq!((made.remote, made.failures, made.error, made.next_at), (Value::from(7), 0, None, None));
     stop(engine).await;
 }
 
 #[tokio::test]
-async fn an_attempt_that_a_person_asks_for_does_not_wait_for_its_time() {
+async fn a_requested_subscription_attempt_is_made_at_once() {
     let (mut peer, _project, engine) = failed_subscription().await;
     let id = AutomationId::parse("test").expect("an id");
     // The clock stands still.
     for (status, failures) in [(422, 2), (201, 0)] {
         let (trying, id) = (engine.clone(), id.clone());
         let attempt = tokio::spawn(async move { trying.ingress().try_subscriptions(&id).await });
-        asked(&mut peer, LIST).await.answer(200, "[]").await;
-        asked(&mut peer, "POST /repos/acme/shop/hooks").await.answer(status, r#"{"id": 7}"#).await;
+        expect_request(&mut peer, LIST).await.answer(200, "[]").await;
+        expect_request(&mut peer, "POST /repos/acme/shop/hooks").await.answer(status, r#"{"id": 7}"#).await;
         let found = soon(attempt).await.expect("it ends").expect("there is one");
         assert_eq!(found.iter().map(|one| one.failures).collect::<Vec<_>>(), [failures]);
         assert_eq!(found[0].error.is_some(), failures > 0);
@@ -106,39 +106,39 @@ async fn an_attempt_that_a_person_asks_for_does_not_wait_for_its_time() {
     // Nothing is pending any more.
     let found = soon(engine.ingress().try_subscriptions(&id)).await.expect("there is one");
     assert_eq!(found[0].remote, Value::from(7));
-    assert!(peer.asked_already().is_none());
+    assert!(peer.pending_request().is_none());
     let other = AutomationId::parse("other").expect("an id");
     assert!(engine.ingress().try_subscriptions(&other).await.is_err());
     stop(engine).await;
 }
 
 #[tokio::test]
-async fn a_subscription_that_cannot_be_taken_back_is_forgotten_on_demand_without_a_call() {
+async fn a_subscription_that_cannot_be_removed_can_be_forgotten_without_a_call() {
     let mut peer = Peer::new().await;
     let project = project(&peer);
     let engine = project.start().await;
     let id = AutomationId::parse("test").expect("an id");
-    asked(&mut peer, "POST /repos/acme/shop/hooks").await.answer(201, r#"{"id": 7}"#).await;
+    expect_request(&mut peer, "POST /repos/acme/shop/hooks").await.answer(201, r#"{"id": 7}"#).await;
     queue_status(&engine, |one| !one.remote.is_null()).await;
     assert!(engine.ingress().forget_subscriptions(&id).await.is_err(), "it is active");
     std::fs::remove_file(project.path("automations/test.yaml")).expect("it goes");
     engine.reload().await;
-    asked(&mut peer, "DELETE /repos/acme/shop/hooks/7").await.answer(403, "{}").await;
+    expect_request(&mut peer, "DELETE /repos/acme/shop/hooks/7").await.answer(403, "{}").await;
     let leaving = queue_status(&engine, |one| one.failures == 1).await;
     assert!(leaving.removing && leaving.next_at.is_some(), "{leaving:?}");
     let left = engine.ingress().forget_subscriptions(&id).await.expect("it could not be taken back");
     assert_eq!(left.len(), 0);
-    assert!(engine.ingress().subscriptions().is_empty() && peer.asked_already().is_none());
+    assert!(engine.ingress().subscriptions().is_empty() && peer.pending_request().is_none());
     assert!(engine.ingress().forget_subscriptions(&id).await.is_err());
     stop(engine).await;
-    // Neither does the store know it.
+    // The store has forgotten it too.
     let engine = project.start().await;
     assert!(engine.ingress().subscriptions().is_empty());
     stop(engine).await;
 }
 
 #[tokio::test]
-async fn a_subscription_is_tried_again_after_its_pause_whatever_the_clock_does() {
+async fn a_clock_step_does_not_change_a_subscription_retry_delay() {
     for hours in [1, -1, 8760, -8760] {
         let (mut peer, project, engine) = failed_subscription().await;
         project.clock.step(SignedDuration::from_hours(hours));
@@ -148,31 +148,31 @@ async fn a_subscription_is_tried_again_after_its_pause_whatever_the_clock_does()
         assert_eq!(next.duration_since(project.clock.now()).as_secs(), 1, "set by {hours} h");
         settled(&project, &next.to_string()).await;
         project.clock.advance(Duration::from_secs(1));
-        asked(&mut peer, LIST).await.answer(200, "[]").await;
-        asked(&mut peer, "POST /repos/acme/shop/hooks").await.answer(201, r#"{"id": 7}"#).await;
+        expect_request(&mut peer, LIST).await.answer(200, "[]").await;
+        expect_request(&mut peer, "POST /repos/acme/shop/hooks").await.answer(201, r#"{"id": 7}"#).await;
         queue_status(&engine, |one| !one.remote.is_null()).await;
         stop(engine).await;
     }
 }
 
 #[tokio::test]
-async fn a_subscription_outlives_restarts_and_follows_changes_of_what_is_asked() {
+async fn a_subscription_survives_restarts_and_follows_changed_inputs() {
     let mut peer = Peer::new().await;
     let project = project(&peer);
     let engine = project.start().await;
-    asked(&mut peer, "POST /repos/acme/shop/hooks").await.answer(201, r#"{"id": 7}"#).await;
+    expect_request(&mut peer, "POST /repos/acme/shop/hooks").await.answer(201, r#"{"id": 7}"#).await;
     queue_status(&engine, |one| !one.remote.is_null()).await;
     stop(engine).await;
     let engine = project.start().await;
     queue_status(&engine, |one| !one.remote.is_null()).await;
     project.write("automations/test.yaml", &format!("description: changed\n{}", yaml("shop")));
     engine.reload().await;
-    assert!(peer.asked_already().is_none());
-    // Another repository: there it is made, here it is taken back.
+    assert!(peer.pending_request().is_none());
+    // Another repository: the new subscription is created, the old one deleted.
     project.write("automations/test.yaml", &yaml("store"));
     engine.reload().await;
     for _ in 0..2 {
-        let asked = peer.asked().await;
+        let asked = peer.next_request().await;
         match asked.line.as_str() {
             "POST /repos/acme/store/hooks" => asked.answer(201, r#"{"id": 8}"#).await,
             "DELETE /repos/acme/shop/hooks/7" => asked.answer(204, "").await,
@@ -184,7 +184,7 @@ async fn a_subscription_outlives_restarts_and_follows_changes_of_what_is_asked()
     // Removed while no daemon ran; the subscription must be removed too.
     std::fs::remove_file(project.path("automations/test.yaml")).expect("it goes");
     let engine = project.start().await;
-    asked(&mut peer, "DELETE /repos/acme/store/hooks/8")
+    expect_request(&mut peer, "DELETE /repos/acme/store/hooks/8")
         .await
         .answer(404, r#"{"message": "Not Found"}"#)
         .await;
@@ -192,7 +192,7 @@ async fn a_subscription_outlives_restarts_and_follows_changes_of_what_is_asked()
     stop(engine).await;
 }
 
-/// The webhooks that the peer lists: one of another's, and one at the address that was asked for, which tells of this.
+/// Returns the webhooks that the peer lists: a foreign one, and one at the requested URL for this event.
 fn listed(engine: &Engine, event: &str) -> String {
     let url = &engine.ingress().subscriptions()[0].url;
     format!(
@@ -202,43 +202,43 @@ fn listed(engine: &Engine, event: &str) -> String {
 }
 
 #[tokio::test]
-async fn one_that_was_made_before_a_crash_is_found_again_and_taken_over() {
+async fn a_subscription_created_before_a_crash_is_found_and_adopted() {
     let mut peer = Peer::new().await;
     let project = project(&peer);
     let engine = project.start().await;
-    let unanswered = asked(&mut peer, "POST /repos/acme/shop/hooks").await;
+    let unanswered = expect_request(&mut peer, "POST /repos/acme/shop/hooks").await;
     let before = queue_status(&engine, |one| one.requested).await;
-    assert_eq!((before.remote, before.failures), (Value::Null, 0), "written down before it is asked for");
+    assert_eq!((before.remote, before.failures), (Value::Null, 0), "it is stored before it is requested");
     stop(engine).await;
     drop(unanswered);
     let engine = project.start().await;
-    let list = asked(&mut peer, LIST).await;
+    let list = expect_request(&mut peer, LIST).await;
     list.answer(200, &listed(&engine, "push")).await;
     let found = queue_status(&engine, |one| !one.remote.is_null()).await;
     assert_eq!((found.remote, found.failures), (Value::from(9), 0));
-    assert!(peer.asked_already().is_none(), "it is not asked for again");
+    assert!(peer.pending_request().is_none(), "it is not requested again");
     stop(engine).await;
 }
 
 #[tokio::test]
-async fn one_that_was_made_before_a_crash_is_taken_back_where_it_is_wanted_no_more_or_is_another() {
+async fn an_unwanted_subscription_created_before_a_crash_is_deleted() {
     for is_wanted in [false, true] {
         let mut peer = Peer::new().await;
         let project = project(&peer);
         let engine = project.start().await;
-        let unanswered = asked(&mut peer, "POST /repos/acme/shop/hooks").await;
+        let unanswered = expect_request(&mut peer, "POST /repos/acme/shop/hooks").await;
         stop(engine).await;
         drop(unanswered);
         if !is_wanted {
             project.write("automations/test.yaml", &format!("enabled: false\n{}", yaml("shop")));
         }
         let engine = project.start().await;
-        let list = asked(&mut peer, LIST).await;
+        let list = expect_request(&mut peer, LIST).await;
         let event = if is_wanted { "issues" } else { "push" };
         list.answer(200, &listed(&engine, event)).await;
-        asked(&mut peer, "DELETE /repos/acme/shop/hooks/9").await.answer(204, "").await;
+        expect_request(&mut peer, "DELETE /repos/acme/shop/hooks/9").await.answer(204, "").await;
         if is_wanted {
-            asked(&mut peer, "POST /repos/acme/shop/hooks").await.answer(201, r#"{"id": 10}"#).await;
+            expect_request(&mut peer, "POST /repos/acme/shop/hooks").await.answer(201, r#"{"id": 10}"#).await;
             queue_status(&engine, |one| one.remote == Value::from(10)).await;
         } else {
             nothing_left(&engine).await;
@@ -248,25 +248,25 @@ async fn one_that_was_made_before_a_crash_is_taken_back_where_it_is_wanted_no_mo
 }
 
 #[tokio::test]
-async fn another_trigger_takes_the_subscription_back() {
+async fn changing_the_trigger_deletes_the_subscription() {
     let mut peer = Peer::new().await;
     let project = project(&peer);
     let engine = project.start().await;
-    asked(&mut peer, "POST /repos/acme/shop/hooks").await.answer(201, r#"{"id": 7}"#).await;
+    expect_request(&mut peer, "POST /repos/acme/shop/hooks").await.answer(201, r#"{"id": 7}"#).await;
     queue_status(&engine, |one| !one.remote.is_null()).await;
     project.write("automations/test.yaml", "trigger: {webhook: {verify: none}}\nsteps: []\n");
     engine.reload().await;
-    asked(&mut peer, "DELETE /repos/acme/shop/hooks/7").await.answer(204, "").await;
+    expect_request(&mut peer, "DELETE /repos/acme/shop/hooks/7").await.answer(204, "").await;
     nothing_left(&engine).await;
     stop(engine).await;
 }
 
 #[tokio::test]
-async fn a_circle_ends_at_the_address_of_an_event_too_and_is_counted() {
+async fn an_event_request_over_the_hop_limit_gets_508_and_is_counted() {
     let mut peer = Peer::new().await;
     let project = project(&peer);
     let engine = project.start().await;
-    asked(&mut peer, "POST /repos/acme/shop/hooks").await.answer(201, r#"{"id": 7}"#).await;
+    expect_request(&mut peer, "POST /repos/acme/shop/hooks").await.answer(201, r#"{"id": 7}"#).await;
     let (live, _) = tokens(&engine);
     let mut request = post("{}");
     request.headers.push(("x-github-event".to_owned(), b"push".to_vec()));

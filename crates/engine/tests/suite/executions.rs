@@ -18,13 +18,13 @@ async fn the_result_is_the_last_steps() {
 }
 
 #[tokio::test]
-async fn no_steps_give_null() {
+async fn an_execution_without_steps_returns_null() {
     let found = outcome_of("trigger: {manual: {}}\nsteps: []\n").await;
     assert_eq!(found, "null");
 }
 
 #[tokio::test]
-async fn values_keep_their_types_and_text_becomes_text() {
+async fn a_single_expression_keeps_its_type_and_mixed_text_is_text() {
     let steps = "  - set:\n      n: 9007199254740993\n      l: [1, \"${{ 1 + 1 }}\"]\n      t: \"n=${{ 1 + 1 }} ${{ {'a': 1} }}\"\n";
     check(steps, r#"{"n":9007199254740993,"l":[1,2],"t":"n=2 {\"a\":1}"}"#).await;
 }
@@ -36,7 +36,7 @@ async fn steps_read_the_results_of_steps_before_them() {
 }
 
 #[tokio::test]
-async fn a_branch_gives_the_result_of_the_side_taken() {
+async fn an_if_returns_the_result_of_the_branch_taken() {
     let steps = |n: u8| {
         format!(
             "  - set: {{n: {n}}}\n  - if: vars.n > 1\n    then:\n      - set: {{r: many}}\n    else:\n      - set: {{r: few}}\n"
@@ -48,7 +48,7 @@ async fn a_branch_gives_the_result_of_the_side_taken() {
 }
 
 #[tokio::test]
-async fn a_step_whose_guard_does_not_hold_is_skipped_and_gives_null() {
+async fn a_step_whose_condition_is_false_is_skipped_with_result_null() {
     check("  - set: {a: 1}\n  - if: vars.a == 2\n    set: {b: 1}\n", "null").await;
     check(
         "  - id: x\n    if: 1 == 2\n    set: {b: 1}\n  - set: {got: \"${{ steps.x.results }}\"}\n",
@@ -58,7 +58,7 @@ async fn a_step_whose_guard_does_not_hold_is_skipped_and_gives_null() {
 }
 
 #[tokio::test]
-async fn a_loop_gives_its_turns_results_in_order() {
+async fn a_loop_returns_the_results_of_its_iterations_in_order() {
     let steps = |extra: &str| {
         format!(
             "  - forEach: range(5)\n{extra}    steps:\n      - set: {{v: \"${{{{ item * 10 + index }}}}\"}}\n"
@@ -71,19 +71,19 @@ async fn a_loop_gives_its_turns_results_in_order() {
 }
 
 #[tokio::test]
-async fn loops_nest_with_names_of_their_own() {
+async fn nested_loops_have_their_own_item_names() {
     let steps = "  - forEach: ['a', 'b']\n    as: outer\n    steps:\n      - forEach: [1, 2]\n        as: inner\n        steps:\n          - set: {v: \"${{ outer }}${{ inner }}\"}\n  - set: {last: \"${{ vars.v }}\"}\n";
     check(steps, r#"{"last":"b2"}"#).await;
 }
 
 #[tokio::test]
-async fn a_loop_in_order_lets_each_turn_read_what_the_one_before_named() {
+async fn a_sequential_iteration_reads_variables_set_by_the_previous_one() {
     let steps = "  - set: {sum: 0}\n  - forEach: [1, 2, 3]\n    steps:\n      - set: {sum: \"${{ vars.sum + item }}\"}\n  - set: {total: \"${{ vars.sum }}\"}\n";
     check(steps, r#"{"total":6}"#).await;
 }
 
 #[tokio::test]
-async fn a_failed_turn_ends_the_loop_or_leaves_its_error_in_its_place() {
+async fn a_failed_iteration_ends_the_loop_unless_fail_fast_is_off() {
     let steps = |extra: &str| {
         format!(
             "  - forEach: [1, 0, 2]\n{extra}    steps:\n      - if: item == 0\n        fail: zero\n      - set: {{v: \"${{{{ item }}}}\"}}\n"
@@ -95,13 +95,13 @@ async fn a_failed_turn_ends_the_loop_or_leaves_its_error_in_its_place() {
 }
 
 #[tokio::test]
-async fn branches_side_by_side_give_a_map_of_their_results() {
+async fn results_and_variables_of_parallel_branches_are_readable_afterwards() {
     let steps = "  - parallel:\n      left:\n        - id: l\n          set: {a: 1}\n      right:\n        - set: {b: 2}\n        - set: {c: 3}\n  - set: {seen: \"${{ steps.l.results.a + vars.c }}\"}\n";
     check(steps, r#"{"seen":4}"#).await;
 }
 
 #[tokio::test]
-async fn stop_ends_well_and_fail_ends_badly() {
+async fn stop_ends_in_success_and_fail_in_failure() {
     check("  - stop: {result: {done: true}}\n  - fail: never\n", r#"{"done":true}"#).await;
     check("  - fail: \"no ${{ 1 + 1 }}\"\n", "failed: no 2").await;
     check("  - forEach: [1, 2]\n    steps:\n      - stop: {result: \"${{ item }}\"}\n", "1").await;
@@ -122,13 +122,13 @@ async fn missing_data_fails_the_step_and_names_the_path() {
 }
 
 #[tokio::test]
-async fn outputs_take_the_place_of_the_last_result() {
+async fn outputs_replace_the_last_result() {
     let yaml = "trigger: {manual: {}}\noutputs: {sum: \"${{ vars.a }}\"}\nsteps:\n  - set: {a: 1}\n  - set: {b: 2}\n";
     assert_eq!(outcome_of(yaml).await, r#"{"sum":1}"#);
 }
 
 #[tokio::test]
-async fn a_stop_with_a_result_ends_the_execution_with_that_and_not_with_its_outputs() {
+async fn a_stop_with_a_result_overrides_the_outputs() {
     let yaml = |stop: &str| {
         format!(
             "trigger: {{manual: {{}}}}\noutputs: ${{{{ steps.late.results.late | default('none') }}}}\nsteps:\n  - stop: {stop}\n  - {{id: late, set: {{late: 2}}}}\n"
@@ -139,7 +139,7 @@ async fn a_stop_with_a_result_ends_the_execution_with_that_and_not_with_its_outp
 }
 
 #[tokio::test]
-async fn a_fail_in_on_error_keeps_what_is_known_of_the_error_that_it_handles() {
+async fn a_fail_in_on_error_keeps_the_details_of_the_handled_error() {
     for (fail, message) in
         [("\"${{ error.message }}\"", "no"), ("\"${{ error }}\"", "no"), ("not booked", "not booked")]
     {
@@ -151,7 +151,7 @@ async fn a_fail_in_on_error_keeps_what_is_known_of_the_error_that_it_handles() {
         let project = Project::with(&manual(&steps));
         let engine = project.start().await;
         let id = start_with(&engine, "{}").await;
-        peer.asked().await.answer(404, r#"{"message": "no", "reason": "gone"}"#).await;
+        peer.next_request().await.answer(404, r#"{"message": "no", "reason": "gone"}"#).await;
         let outcome = show(&soon(engine.admission().wait(id)).await.expect("it ends"));
         assert!(outcome.contains(message), "{outcome}");
         let steps = steps_of(&engine, id).await;
@@ -168,7 +168,7 @@ async fn inputs_are_checked_and_have_defaults() {
 }
 
 #[tokio::test]
-async fn the_closing_steps_run_after_success_and_after_failure() {
+async fn finally_steps_run_after_success_and_after_failure() {
     let yaml = |steps: &str| {
         format!(
             "trigger: {{manual: {{}}}}\nonError:\n  - id: handler\n    set: {{saw: \"${{{{ error.message }}}}\"}}\nfinally:\n  - id: last\n    set: {{done: true}}\nsteps:\n{steps}"

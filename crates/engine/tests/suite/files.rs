@@ -1,4 +1,4 @@
-//! `files.*` through an execution: inside the folder of the setting, and nowhere else.
+//! `files.*` actions in an execution are confined to the folder of the setting.
 
 use pretty_assertions::assert_eq;
 
@@ -19,7 +19,7 @@ fn project(steps: &str) -> Project {
 }
 
 #[tokio::test]
-async fn what_a_step_writes_another_reads_and_lists() {
+async fn a_written_file_can_be_read_and_listed_by_later_steps() {
     let project = project(
         "  - {action: files.write, with: {path: out/a.json, content: {id: '17'}}}
   - {action: files.write, with: {path: out/a.json, content: {id: '17'}, ifExists: fail}}
@@ -39,7 +39,7 @@ async fn what_a_step_writes_another_reads_and_lists() {
 }
 
 #[tokio::test]
-async fn no_path_leads_out_of_the_folder() {
+async fn a_path_cannot_leave_the_files_folder() {
     for path in ["../automations/test.yaml", "/etc/hostname", "a/../../b"] {
         // A literal path is refused when the file is loaded.
         let step = format!("  - {{action: files.read, with: {{path: \"${{{{ '{path}' }}}}\"}}}}\n");
@@ -50,7 +50,7 @@ async fn no_path_leads_out_of_the_folder() {
 }
 
 #[tokio::test]
-async fn without_the_setting_there_are_no_files() {
+async fn file_actions_fail_without_the_files_dir_setting() {
     let mut project = project("  - {action: files.list}\n");
     project.settings.files_dir = None;
     let expected = "failed: there is no folder of files; name one with the setting `filesDir`";

@@ -1,4 +1,4 @@
-//! Effects: order, side by side, tries, time, cancellation.
+//! Effects: order, parallel steps, retries, timeouts, cancellation.
 
 use std::time::Duration;
 
@@ -13,7 +13,7 @@ fn manual(steps: &str) -> String {
 }
 
 #[tokio::test]
-async fn steps_without_a_common_need_are_in_flight_together_and_the_join_waits_for_both() {
+async fn independent_steps_run_in_parallel_and_the_join_waits_for_both() {
     let mut peer = Peer::new().await;
     let needs =
         |id: &str, path: &str, needs: &str| call(id, &peer.base, path) + &format!("    needs: {needs}\n");
@@ -21,14 +21,14 @@ async fn steps_without_a_common_need_are_in_flight_together_and_the_join_waits_f
     let project = Project::with(&manual(&steps));
     let engine = project.start().await;
     let id = start_with(&engine, "{}").await;
-    let (first, second) = (peer.asked().await, peer.asked().await);
+    let (first, second) = (peer.next_request().await, peer.next_request().await);
     let mut lines = [first.line.clone(), second.line.clone()];
     lines.sort();
     assert_eq!(lines, ["POST /a", "POST /b"]);
     first.answer(200, "1").await;
-    assert!(peer.asked_already().is_none());
+    assert!(peer.pending_request().is_none());
     second.answer(200, "2").await;
-    let third = peer.asked().await;
+    let third = peer.next_request().await;
     assert_eq!(third.line, "POST /c");
     third.answer(200, "3").await;
     let outcome = soon(engine.admission().wait(id)).await.expect("it ends");
@@ -46,11 +46,11 @@ async fn a_loop_keeps_within_its_concurrency() {
     let project = Project::with(&manual(&steps));
     let engine = project.start().await;
     let id = start_with(&engine, "{}").await;
-    let mut held = std::collections::VecDeque::from([peer.asked().await, peer.asked().await]);
+    let mut held = std::collections::VecDeque::from([peer.next_request().await, peer.next_request().await]);
     for _ in 2..5 {
-        assert!(peer.asked_already().is_none(), "never more than two");
+        assert!(peer.pending_request().is_none(), "never more than two");
         held.pop_front().expect("one is held").answer(200, "null").await;
-        held.push_back(peer.asked().await);
+        held.push_back(peer.next_request().await);
     }
     for asked in held {
         asked.answer(200, "null").await;
@@ -60,7 +60,7 @@ async fn a_loop_keeps_within_its_concurrency() {
 }
 
 #[tokio::test]
-async fn a_failed_call_is_tried_again_after_its_delay_with_the_same_idempotency_key() {
+async fn a_failed_call_is_retried_after_its_delay_with_the_same_idempotency_key() {
     let mut peer = Peer::new().await;
     let steps = call("a", &peer.base, "/a") + "    retry: {max: 2, delay: 10s}\n";
     let project = Project::with(&manual(&steps));
@@ -68,13 +68,13 @@ async fn a_failed_call_is_tried_again_after_its_delay_with_the_same_idempotency_
     let id = start_with(&engine, "{}").await;
     let mut keys = Vec::new();
     for (status, wait) in [(503, 10), (503, 20), (200, 0)] {
-        let asked = peer.asked().await;
+        let asked = peer.next_request().await;
         keys.push(asked.header("idempotency-key").map(str::to_owned));
         let due = engine.clock().now() + Duration::from_secs(wait);
         asked.answer(status, "{}").await;
         if wait > 0 {
             soon(project.clock.somebody_sleeps_until(due)).await;
-            assert!(peer.asked_already().is_none(), "it waits for its delay");
+            assert!(peer.pending_request().is_none(), "it waits for its delay");
             project.clock.advance(Duration::from_secs(wait));
         }
     }
@@ -85,38 +85,38 @@ async fn a_failed_call_is_tried_again_after_its_delay_with_the_same_idempotency_
 }
 
 #[tokio::test]
-async fn retries_end_and_the_error_says_what_the_other_side_said() {
+async fn exhausted_retries_fail_with_the_status_of_the_last_response() {
     let mut peer = Peer::new().await;
     let steps = call("a", &peer.base, "/a") + "    retry: {max: 1, delay: 1s}\n";
     let project = Project::with(&manual(&steps));
     let engine = project.start().await;
     let id = start_with(&engine, "{}").await;
     let due = engine.clock().now() + Duration::from_secs(1);
-    peer.asked().await.answer(500, r#"{"message": "out of order"}"#).await;
+    peer.next_request().await.answer(500, r#"{"message": "out of order"}"#).await;
     soon(project.clock.somebody_sleeps_until(due)).await;
     project.clock.advance(Duration::from_secs(1));
-    peer.asked().await.answer(500, r#"{"message": "out of order"}"#).await;
+    peer.next_request().await.answer(500, r#"{"message": "out of order"}"#).await;
     let outcome = show(&soon(engine.admission().wait(id)).await.expect("it ends"));
     assert!(outcome.contains("500"), "{outcome}");
     stop(engine).await;
 }
 
 #[tokio::test]
-async fn a_group_is_tried_again_after_any_error_of_its_steps() {
+async fn a_group_is_retried_after_any_error_of_its_steps() {
     let mut peer = Peer::new().await;
     let inside: String = call("a", &peer.base, "/a").lines().map(|line| format!("    {line}\n")).collect();
     let steps = format!("  - retry: {{max: 1, delay: 0s}}\n    steps:\n{inside}");
     let project = Project::with(&manual(&steps));
     let engine = project.start().await;
     let id = start_with(&engine, "{}").await;
-    peer.asked().await.answer(404, "null").await;
-    peer.asked().await.answer(200, "1").await;
+    peer.next_request().await.answer(404, "null").await;
+    peer.next_request().await.answer(200, "1").await;
     let outcome = show(&soon(engine.admission().wait(id)).await.expect("it ends"));
     assert!(outcome.contains(r#""body":1"#), "{outcome}");
     stop(engine).await;
 }
 
-/// Lets the time pass until the next try is due.
+/// Advances the clock to the next attempt.
 async fn wait_out(engine: &Engine, project: &Project, seconds: u64) {
     let due = engine.clock().now() + Duration::from_secs(seconds);
     soon(project.clock.somebody_sleeps_until(due)).await;
@@ -124,15 +124,15 @@ async fn wait_out(engine: &Engine, project: &Project, seconds: u64) {
 }
 
 #[tokio::test]
-async fn a_write_whose_answer_was_lost_says_so_in_the_error_of_the_next_attempt() {
+async fn the_error_after_a_lost_write_response_mentions_the_lost_attempt() {
     let mut peer = Peer::new().await;
     let steps = call("a", &peer.base, "/a") + "    retry: {max: 2, delay: 10s}\n";
     let project = Project::with(&manual(&steps));
     let engine = project.start().await;
     let id = start_with(&engine, "{}").await;
-    drop(peer.asked().await);
+    drop(peer.next_request().await);
     wait_out(&engine, &project, 10).await;
-    peer.asked().await.answer(400, r#"{"message": "a page with this title already exists"}"#).await;
+    peer.next_request().await.answer(400, r#"{"message": "a page with this title already exists"}"#).await;
     let outcome = end(&engine, id).await;
     assert!(
         outcome
@@ -143,47 +143,47 @@ async fn a_write_whose_answer_was_lost_says_so_in_the_error_of_the_next_attempt(
 }
 
 #[tokio::test]
-async fn the_error_of_a_later_attempt_holds_the_first_one_that_was_lost() {
+async fn the_final_error_names_the_first_attempt_whose_response_was_lost() {
     let mut peer = Peer::new().await;
     let on_error = "    retry: {max: 3, delay: 10s, backoff: 1}\n    onError: [{set: {z: \"${{ error.lostAttempt.attempt }} ${{ error.lostAttempt.status }} ${{ error.status }}\"}}]\n";
     let project = Project::with(&manual(&(call("a", &peer.base, "/a") + on_error)));
     let engine = project.start().await;
     let id = start_with(&engine, "{}").await;
     for status in [429, 502, 503] {
-        peer.asked().await.answer(status, "{}").await;
+        peer.next_request().await.answer(status, "{}").await;
         wait_out(&engine, &project, 10).await;
     }
-    peer.asked().await.answer(409, "{}").await;
+    peer.next_request().await.answer(409, "{}").await;
     let outcome = end(&engine, id).await;
     assert!(outcome.contains("2 502 409"), "{outcome}");
     stop(engine).await;
 }
 
 #[tokio::test]
-async fn an_attempt_of_a_list_that_is_tried_again_is_remembered_for_its_step() {
+async fn a_lost_attempt_is_remembered_when_the_whole_execution_is_retried() {
     let mut peer = Peer::new().await;
     let yaml = manual(&call("a", &peer.base, "/a")).replace("steps:", "retry: {max: 1, delay: 10s}\nsteps:");
     let project = Project::with(&yaml);
     let engine = project.start().await;
     let id = start_with(&engine, "{}").await;
-    peer.asked().await.answer(504, "{}").await;
+    peer.next_request().await.answer(504, "{}").await;
     wait_out(&engine, &project, 10).await;
-    peer.asked().await.answer(409, "{}").await;
+    peer.next_request().await.answer(409, "{}").await;
     let outcome = end(&engine, id).await;
     assert!(outcome.contains("409 Conflict (attempt 2; attempt 1 may have been carried out: "), "{outcome}");
     stop(engine).await;
 }
 
 #[tokio::test]
-async fn a_client_error_is_not_tried_again() {
+async fn a_client_error_is_not_retried() {
     let mut peer = Peer::new().await;
     let steps = call("a", &peer.base, "/a") + "    retry: 5\n";
     let project = Project::with(&manual(&steps));
     let engine = project.start().await;
     let id = start_with(&engine, "{}").await;
-    peer.asked().await.answer(404, "{}").await;
+    peer.next_request().await.answer(404, "{}").await;
     assert!(show(&soon(engine.admission().wait(id)).await.expect("it ends")).starts_with("failed:"));
-    assert!(peer.asked_already().is_none());
+    assert!(peer.pending_request().is_none());
     stop(engine).await;
 }
 
@@ -196,7 +196,7 @@ async fn a_step_that_takes_longer_than_its_timeout_fails_and_its_error_can_be_ha
     let engine = project.start().await;
     let id = start_with(&engine, "{}").await;
     let due = engine.clock().now() + Duration::from_secs(5);
-    let held = peer.asked().await;
+    let held = peer.next_request().await;
     soon(project.clock.somebody_sleeps_until(due)).await;
     project.clock.advance(Duration::from_secs(5));
     assert_eq!(show(&soon(engine.admission().wait(id)).await.expect("it ends")), r#"{"kind":"timeout"}"#);
@@ -215,7 +215,7 @@ async fn the_timeout_of_a_block_is_not_swallowed_by_the_steps_inside_it() {
     let engine = project.start().await;
     let id = start_with(&engine, "{}").await;
     let due = engine.clock().now() + Duration::from_secs(5);
-    let held = peer.asked().await;
+    let held = peer.next_request().await;
     soon(project.clock.somebody_sleeps_until(due)).await;
     project.clock.advance(Duration::from_secs(5));
     let outcome = show(&soon(engine.admission().wait(id)).await.expect("it ends"));
@@ -225,7 +225,7 @@ async fn the_timeout_of_a_block_is_not_swallowed_by_the_steps_inside_it() {
 }
 
 #[tokio::test]
-async fn an_execution_that_takes_longer_than_its_timeout_fails_and_its_closing_steps_still_run() {
+async fn an_execution_over_its_timeout_fails_and_still_runs_its_finally_steps() {
     let mut peer = Peer::new().await;
     let yaml = format!(
         "trigger: {{manual: {{}}}}\ntimeout: 1m\nfinally:\n  - id: last\n    set: {{done: true}}\nsteps:\n{}",
@@ -235,7 +235,7 @@ async fn an_execution_that_takes_longer_than_its_timeout_fails_and_its_closing_s
     let engine = project.start().await;
     let id = start_with(&engine, "{}").await;
     let due = engine.clock().now() + Duration::from_secs(60);
-    let held = peer.asked().await;
+    let held = peer.next_request().await;
     soon(project.clock.somebody_sleeps_until(due)).await;
     project.clock.advance(Duration::from_secs(60));
     let outcome = show(&soon(engine.admission().wait(id)).await.expect("it ends"));
@@ -246,18 +246,18 @@ async fn an_execution_that_takes_longer_than_its_timeout_fails_and_its_closing_s
 }
 
 #[tokio::test]
-async fn an_execution_that_waits_for_its_next_try_can_be_cancelled() {
+async fn an_execution_that_waits_for_a_retry_can_be_cancelled() {
     let mut peer = Peer::new().await;
     let yaml = manual(&call("a", &peer.base, "/a")).replace("steps:", "retry: {max: 1, delay: 1s}\nsteps:");
     let project = Project::with(&yaml);
     let engine = project.start().await;
     let id = start_with(&engine, "{}").await;
     let due = engine.clock().now() + Duration::from_secs(1);
-    peer.asked().await.answer(503, "{}").await;
+    peer.next_request().await.answer(503, "{}").await;
     soon(project.clock.somebody_sleeps_until(due)).await;
     assert!(engine.admission().cancel(id, "not needed").await.expect("it is known"));
     assert_eq!(show(&soon(engine.admission().wait(id)).await.expect("it ends")), "cancelled: not needed");
-    assert!(peer.asked_already().is_none());
+    assert!(peer.pending_request().is_none());
     stop(engine).await;
 }
 
@@ -268,17 +268,17 @@ async fn a_cancelled_execution_ends_with_its_reason_and_nothing_more_is_sent() {
     let project = Project::with(&manual(&steps));
     let engine = project.start().await;
     let id = start_with(&engine, "{}").await;
-    let held = peer.asked().await;
+    let held = peer.next_request().await;
     assert!(engine.admission().cancel(id, "not needed").await.expect("it is known"));
     assert_eq!(show(&soon(engine.admission().wait(id)).await.expect("it ends")), "cancelled: not needed");
     assert!(!engine.admission().cancel(id, "again").await.expect("it is known"));
     drop(held);
-    assert!(peer.asked_already().is_none());
+    assert!(peer.pending_request().is_none());
     stop(engine).await;
 }
 
 #[tokio::test]
-async fn a_whole_execution_is_tried_again_from_the_step_that_failed() {
+async fn an_execution_is_retried_from_the_failed_step() {
     let mut peer = Peer::new().await;
     let yaml = format!(
         "trigger: {{manual: {{}}}}\nretry: {{max: 1, delay: 30s}}\nsteps:\n{}{}",
@@ -288,14 +288,14 @@ async fn a_whole_execution_is_tried_again_from_the_step_that_failed() {
     let project = Project::with(&yaml);
     let engine = project.start().await;
     let id = start_with(&engine, "{}").await;
-    peer.asked().await.answer(200, "1").await;
-    let failing = peer.asked().await;
+    peer.next_request().await.answer(200, "1").await;
+    let failing = peer.next_request().await;
     assert_eq!(failing.line, "POST /b");
     let due = engine.clock().now() + Duration::from_secs(30);
     failing.answer(503, "{}").await;
     soon(project.clock.somebody_sleeps_until(due)).await;
     project.clock.advance(Duration::from_secs(30));
-    let again = peer.asked().await;
+    let again = peer.next_request().await;
     assert_eq!(again.line, "POST /b", "what succeeded is not done again");
     again.answer(200, "2").await;
     let outcome = show(&soon(engine.admission().wait(id)).await.expect("it ends"));
@@ -304,7 +304,7 @@ async fn a_whole_execution_is_tried_again_from_the_step_that_failed() {
 }
 
 #[tokio::test]
-async fn executions_of_one_key_wait_their_turn_and_others_do_not() {
+async fn executions_with_one_concurrency_key_queue_and_others_do_not() {
     let mut peer = Peer::new().await;
     let yaml = format!(
         "trigger: {{manual: {{}}}}\ninputs:\n  key: {{type: text, required: true}}\nconcurrency: {{limit: 1, key: \"${{{{ inputs.key }}}}\"}}\nsteps:\n{}",
@@ -313,23 +313,23 @@ async fn executions_of_one_key_wait_their_turn_and_others_do_not() {
     let project = Project::with(&yaml);
     let engine = project.start().await;
     let first = start_with(&engine, r#"{"key": "x"}"#).await;
-    let held = peer.asked().await;
+    let held = peer.next_request().await;
     let second = start_with(&engine, r#"{"key": "x"}"#).await;
     let other = start_with(&engine, r#"{"key": "y"}"#).await;
-    let asked = peer.asked().await;
+    let asked = peer.next_request().await;
     assert_eq!(asked.line, "POST /y");
     asked.answer(200, "1").await;
     soon(engine.admission().wait(other)).await.expect("it ends");
-    assert!(peer.asked_already().is_none(), "the second of the key waits");
+    assert!(peer.pending_request().is_none(), "the second of the key waits");
     held.answer(200, "1").await;
     soon(engine.admission().wait(first)).await.expect("it ends");
-    peer.asked().await.answer(200, "1").await;
+    peer.next_request().await.answer(200, "1").await;
     soon(engine.admission().wait(second)).await.expect("it ends");
     stop(engine).await;
 }
 
 #[tokio::test]
-async fn an_execution_over_the_limit_is_skipped_or_takes_the_place_of_the_one_running() {
+async fn an_execution_over_the_limit_is_skipped_or_replaces_the_running_one() {
     for (policy, first_ends, second_ends) in [
         ("skip", r#""body":1"#, "cancelled: skipped"),
         ("cancelRunning", "cancelled: cancelled for a newer", r#""body":1"#),
@@ -342,7 +342,7 @@ async fn an_execution_over_the_limit_is_skipped_or_takes_the_place_of_the_one_ru
         let project = Project::with(&yaml);
         let engine = project.start().await;
         let first = start_with(&engine, "{}").await;
-        let held = peer.asked().await;
+        let held = peer.next_request().await;
         let second = start_with(&engine, "{}").await;
         if policy == "skip" {
             assert!(
@@ -354,7 +354,7 @@ async fn an_execution_over_the_limit_is_skipped_or_takes_the_place_of_the_one_ru
             assert!(
                 show(&soon(engine.admission().wait(first)).await.expect("it ends")).starts_with(first_ends)
             );
-            peer.asked().await.answer(200, "1").await;
+            peer.next_request().await.answer(200, "1").await;
             assert!(
                 show(&soon(engine.admission().wait(second)).await.expect("it ends")).contains(second_ends)
             );
@@ -364,7 +364,7 @@ async fn an_execution_over_the_limit_is_skipped_or_takes_the_place_of_the_one_ru
 }
 
 #[tokio::test]
-async fn a_step_whose_on_error_list_ends_the_execution_has_ended_itself() {
+async fn a_step_whose_on_error_steps_stop_the_execution_is_recorded_as_left() {
     let steps = "  - id: a\n    fail: oh\n    onError:\n      - stop: {result: saved}\n";
     let project = Project::with(&manual(steps));
     let engine = project.start().await;
@@ -375,7 +375,7 @@ async fn a_step_whose_on_error_list_ends_the_execution_has_ended_itself() {
 }
 
 #[tokio::test]
-async fn a_cancelled_execution_still_runs_its_closing_steps() {
+async fn a_cancelled_execution_still_runs_its_finally_steps() {
     let mut peer = Peer::new().await;
     let yaml = format!(
         "trigger: {{manual: {{}}}}\nfinally:\n{}steps:\n{}",
@@ -385,9 +385,9 @@ async fn a_cancelled_execution_still_runs_its_closing_steps() {
     let project = Project::with(&yaml);
     let engine = project.start().await;
     let id = start_with(&engine, "{}").await;
-    let held = peer.asked().await;
+    let held = peer.next_request().await;
     engine.admission().cancel(id, "enough").await.expect("it is known");
-    let last = peer.asked().await;
+    let last = peer.next_request().await;
     assert_eq!(last.line, "POST /last");
     last.answer(200, "1").await;
     assert_eq!(show(&soon(engine.admission().wait(id)).await.expect("it ends")), "cancelled: enough");
@@ -397,7 +397,7 @@ async fn a_cancelled_execution_still_runs_its_closing_steps() {
 }
 
 #[tokio::test]
-async fn who_comes_to_watch_while_the_end_is_being_committed_is_told_of_it() {
+async fn a_subscriber_that_arrives_during_the_final_commit_gets_the_end() {
     let project = Project::with(&manual("  - set: {a: 1}\n"));
     let engine = project.start().await;
     for _ in 0..50 {
@@ -419,7 +419,7 @@ async fn who_comes_to_watch_while_the_end_is_being_committed_is_told_of_it() {
 }
 
 #[tokio::test]
-async fn a_request_that_was_sent_is_in_the_history_when_another_branch_ends_its_step() {
+async fn a_sent_request_is_recorded_even_if_another_branch_ends_its_step() {
     let mut peer = Peer::new().await;
     let steps = format!(
         "  - id: both\n    parallel:\n      a:\n{}      b:\n{}        - fail: too late\n",
@@ -429,7 +429,7 @@ async fn a_request_that_was_sent_is_in_the_history_when_another_branch_ends_its_
     let project = Project::with(&manual(&steps));
     let engine = project.start().await;
     let id = start_with(&engine, "{}").await;
-    let (first, second) = (peer.asked().await, peer.asked().await);
+    let (first, second) = (peer.next_request().await, peer.next_request().await);
     let (look, _pay) = if first.line == "POST /look" { (first, second) } else { (second, first) };
     look.answer(200, "1").await;
     assert_eq!(show(&soon(engine.admission().wait(id)).await.expect("it ends")), "failed: too late");
@@ -448,7 +448,7 @@ async fn a_request_that_was_sent_is_in_the_history_when_another_branch_ends_its_
 }
 
 #[tokio::test]
-async fn a_loop_of_which_every_iteration_fails_by_an_expression_fails_in_spite_of_fail_fast() {
+async fn a_loop_whose_every_iteration_fails_by_an_expression_fails_without_fail_fast() {
     for concurrency in [1, 3] {
         let loops = |items: &str| {
             manual(&format!(

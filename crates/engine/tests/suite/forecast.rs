@@ -12,23 +12,23 @@ async fn forecast(engine: &Engine) -> ReloadPreview {
     soon(engine.preview_reload()).await.expect("a forecast")
 }
 
-/// `id effect: what is different`.
-fn told(changes: &[Change]) -> Vec<String> {
+/// Formats each change as `id effect: summary`.
+fn summaries(changes: &[Change]) -> Vec<String> {
     changes.iter().map(|change| format!("{} {:?}: {}", change.id, change.effect, change.summary())).collect()
 }
 
-/// The forecast for a file that changes from one text to another.
+/// Returns the forecast for a file that changes from one text to another.
 async fn of_change(before: &str, after: &str) -> String {
     let project = Project::with(before);
     let engine = project.start().await;
     project.write("automations/test.yaml", after);
     let forecast = forecast(&engine).await;
     stop(engine).await;
-    told(&forecast.changes).join("\n")
+    summaries(&forecast.changes).join("\n")
 }
 
 #[tokio::test]
-async fn what_comes_goes_changes_and_stays_is_told_and_nothing_of_it_is_taken() {
+async fn a_forecast_reports_added_removed_and_changed_files_and_applies_nothing() {
     let project = Project::with(HOOK);
     project.write("automations/stays.yaml", HOOK);
     project.write("automations/goes.yaml", SCHEDULED);
@@ -46,7 +46,7 @@ async fn what_comes_goes_changes_and_stays_is_told_and_nothing_of_it_is_taken() 
     for _ in 0..2 {
         let forecast = forecast(&engine).await;
         assert_eq!(
-            told(&forecast.changes),
+            summaries(&forecast.changes),
             [
                 "breaks Stale: ",
                 "comes Added: every day at 8:30 (Europe/Berlin): mounted",
@@ -69,7 +69,7 @@ async fn what_comes_goes_changes_and_stays_is_told_and_nothing_of_it_is_taken() 
     assert_eq!(
         engine.store().addresses().await.expect("read"),
         addresses,
-        "no address is made for what is not taken"
+        "no address is created before the reload"
     );
     let reload = engine.reload().await;
     assert_eq!(
@@ -81,7 +81,7 @@ async fn what_comes_goes_changes_and_stays_is_told_and_nothing_of_it_is_taken() 
 }
 
 #[tokio::test]
-async fn a_trigger_is_mounted_unmounted_kept_or_another() {
+async fn a_forecast_says_if_a_trigger_is_mounted_unmounted_kept_or_changed() {
     let every =
         "trigger: {schedule: {every: 5m}}\nsteps:\n  - action: log.info\n    with: {message: hello}\n";
     let cases = [
@@ -109,9 +109,9 @@ async fn a_trigger_is_mounted_unmounted_kept_or_another() {
 }
 
 #[tokio::test]
-async fn steps_that_come_go_change_and_move_are_named_and_no_others() {
+async fn a_forecast_names_exactly_the_added_removed_changed_and_moved_steps() {
     let cases = [
-        // Inside another step: that one is as before.
+        // A change inside another step leaves the outer step unchanged.
         (HOOK.replace("message: inner", "message: other"), "steps changed: `inner`"),
         (
             HOOK.replace("if: trigger.results.body.data.ok", "if: trigger.results.body.data.well"),
@@ -140,23 +140,23 @@ async fn steps_that_come_go_change_and_move_are_named_and_no_others() {
 }
 
 #[tokio::test]
-async fn executions_in_flight_are_told_with_the_version_that_they_stay_on() {
+async fn a_forecast_counts_executions_in_flight_by_definition_version() {
     let mut peer = Peer::new().await;
     let text = format!("trigger: {{manual: {{}}}}\nsteps:\n{}", call("ask", &peer.base, "/a"));
     let project = Project::with(&text);
     let engine = project.start().await;
     let (one, two) = (start_with(&engine, "{}").await, start_with(&engine, "{}").await);
-    let asked = [peer.asked().await, peer.asked().await];
+    let asked = [peer.next_request().await, peer.next_request().await];
     project.write("automations/test.yaml", &text.replace("/a", "/b"));
     let planned = forecast(&engine).await;
     let change = &planned.changes[0];
     assert_eq!((change.effect, change.executions.len()), (ChangeKind::Changed, 1));
     assert_eq!(Some(&change.executions[0].definition), change.before.as_ref());
     assert_eq!(change.executions[0].count, 2);
-    // A third on the next version is not left behind by the one after that.
+    // A third execution runs on the next version and is not counted for the one after that.
     engine.reload().await;
     let three = start_with(&engine, "{}").await;
-    let third = peer.asked().await;
+    let third = peer.next_request().await;
     assert!(third.line.ends_with("/b"));
     project.write("automations/test.yaml", &text);
     let back = forecast(&engine).await;
@@ -175,10 +175,10 @@ async fn executions_in_flight_are_told_with_the_version_that_they_stay_on() {
 }
 
 #[tokio::test]
-async fn without_anything_in_force_everything_is_new() {
+async fn a_forecast_without_a_running_catalog_reports_everything_as_added() {
     let project = Project::with(HOOK);
     let now = "2026-03-02T08:00:00Z".parse().expect("an instant");
     let forecast = engine::preview_project(project.dir.path(), None, now).await.expect("a forecast");
-    assert_eq!(told(&forecast.changes), ["test Added: webhook: mounted"]);
+    assert_eq!(summaries(&forecast.changes), ["test Added: webhook: mounted"]);
     assert_eq!((forecast.generation, forecast.unchanged), (0, 0));
 }

@@ -1,4 +1,4 @@
-//! Secrets stay out of the history, wherever a step takes them.
+//! Secrets stay out of the history, wherever a step puts them.
 
 use engine::Engine;
 use model::execution::ExecutionId;
@@ -6,10 +6,10 @@ use pretty_assertions::assert_eq;
 
 use crate::common::{Peer, Project, open_store, show, soon, start_with, steps_of, stop};
 
-/// A canary: the data folder is searched for it when the project goes.
+/// A canary: the data folder is searched for it when the project is dropped.
 const SECRET: &str = "canary-4471-kettle7";
 
-/// An Automation that knows the secret, with these steps.
+/// Creates a project whose Automation reads the secret and has these steps.
 fn knowing(steps: &str) -> Project {
     let project = Project::with(&format!(
         "trigger: {{manual: {{}}}}\nconfigVars:\n  key: {{value: \"${{{{ secrets.deskKey }}}}\", secret: true}}\nsteps:\n{steps}"
@@ -19,7 +19,7 @@ fn knowing(steps: &str) -> Project {
     project
 }
 
-/// All that the store has of an execution, as text.
+/// Returns the events and log lines of an execution as text.
 async fn everything(engine: &Engine, id: ExecutionId) -> String {
     let events = engine.store().events(id).await.expect("events").expect("it exists");
     let logs = engine.store().logs(id, 0, 1000).await.expect("logs");
@@ -27,7 +27,7 @@ async fn everything(engine: &Engine, id: ExecutionId) -> String {
 }
 
 #[tokio::test]
-async fn what_a_step_copies_of_a_secret_is_masked_for_the_history_and_for_later_steps() {
+async fn a_copied_secret_is_masked_in_the_history_and_for_later_steps() {
     let project = knowing(
         "  - {id: a, set: {header: \"Bearer ${{ configVars.key }}\", length: \"${{ configVars.key | length }}\"}}\n  \
          - {id: b, action: log.info, with: {message: \"the key is ${{ configVars.key }}\"}}\n  \
@@ -45,7 +45,7 @@ async fn what_a_step_copies_of_a_secret_is_masked_for_the_history_and_for_later_
 }
 
 #[tokio::test]
-async fn a_call_sends_the_secret_itself_and_what_it_echoes_is_masked() {
+async fn a_call_sends_the_secret_and_an_echoed_secret_is_masked() {
     let mut peer = Peer::new().await;
     let steps = format!(
         "  - id: ask\n    action: http.request\n    with:\n      method: POST\n      url: \"{}/\"\n      \
@@ -55,7 +55,7 @@ async fn a_call_sends_the_secret_itself_and_what_it_echoes_is_masked() {
     let project = knowing(&steps);
     let engine = project.start().await;
     let id = start_with(&engine, "{}").await;
-    let asked = peer.asked().await;
+    let asked = peer.next_request().await;
     assert_eq!(asked.header("x-key"), Some(SECRET));
     asked.answer(200, &format!("{{\"echo\": \"<{SECRET}>\"}}")).await;
     let outcome = show(&soon(engine.admission().wait(id)).await.expect("it ends"));
@@ -65,7 +65,7 @@ async fn a_call_sends_the_secret_itself_and_what_it_echoes_is_masked() {
 }
 
 #[tokio::test]
-async fn a_failure_a_child_an_event_and_the_state_hold_no_secret() {
+async fn errors_child_inputs_and_state_contain_no_secret() {
     let project = knowing(
         "  - {id: child, call: other, with: {key: \"${{ configVars.key }}\"}}\n  \
          - {id: keep, action: state.set, with: {key: k, value: \"${{ configVars.key }}\"}}\n  \
@@ -89,8 +89,8 @@ async fn a_failure_a_child_an_event_and_the_state_hold_no_secret() {
 }
 
 #[tokio::test]
-async fn an_execution_that_reads_no_secret_is_left_as_it_is() {
-    /// Some other Automation's secret, and here a word like any other.
+async fn an_execution_that_reads_no_secret_is_not_masked() {
+    /// A secret of another Automation, and an ordinary word here.
     const WORD: &str = "kettle-whistle";
     let project = Project::with(
         "trigger: {manual: {}}\ninputs: {text: {type: text}}\nsteps: [{set: {got: \"${{ inputs.text }}\"}}]\n",
@@ -113,7 +113,7 @@ async fn a_debugged_graphql_request_shows_its_credentials_unless_the_settings_fo
         );
         project.settings.allow_credential_debug = allowed;
         std::fs::create_dir_all(project.path("secrets")).expect("a folder");
-        // No canary: it is to be found.
+        // Not a canary, since it must be found.
         project.write("secrets/shown", "lantern-5518-tin");
         let with = format!(
             "{{email: a@b.example, apiToken: \"${{{{ secrets.shown }}}}\", host: \"{}\"}}",
@@ -122,11 +122,11 @@ async fn a_debugged_graphql_request_shows_its_credentials_unless_the_settings_fo
         project.write("connections/desk.yaml", &format!("type: wiki.basic\nwith: {with}\n"));
         let engine = project.start().await;
         let id = start_with(&engine, "{}").await;
-        let asked = peer.asked().await;
+        let asked = peer.next_request().await;
         let credentials = asked.header("authorization").expect("credentials").to_owned();
         asked.answer(200, r#"{"data": {"x": 1}}"#).await;
         soon(engine.admission().wait(id)).await.expect("it ends");
-        // The peer gives what it heard in lower case.
+        // The peer returns headers in lower case.
         assert_eq!(
             everything(&engine, id).await.to_lowercase().contains(&credentials),
             allowed,
@@ -136,13 +136,13 @@ async fn a_debugged_graphql_request_shows_its_credentials_unless_the_settings_fo
     }
 }
 
-/// The offsets before the secret from which a cut at `limit` characters falls beside it or into it.
+/// Returns the offsets of the secret for which a truncation at `limit` characters falls near it or into it.
 fn offsets(limit: usize) -> std::ops::RangeInclusive<usize> {
     limit - SECRET.len() - 2..=limit + 1
 }
 
 #[tokio::test]
-async fn log_lines_are_cut_after_secrets_are_hidden_in_them() {
+async fn log_lines_are_truncated_after_masking() {
     let range = offsets(4096);
     let items = format!("\"${{{{ range({}, {}) }}}}\"", range.start(), range.end() + 1);
     let project = knowing(&format!(
@@ -157,14 +157,14 @@ async fn log_lines_are_cut_after_secrets_are_hidden_in_them() {
     for line in &logs {
         assert!(!line.message.contains("can"), "{}", line.message.replace("qq", ""));
     }
-    assert!(logs.iter().any(|line| line.message.ends_with("qq…")), "one is cut before the secret");
-    assert!(logs.iter().any(|line| line.message.ends_with("***…")), "one is cut behind it");
+    assert!(logs.iter().any(|line| line.message.ends_with("qq…")), "one is truncated before the secret");
+    assert!(logs.iter().any(|line| line.message.ends_with("***…")), "one is truncated after it");
     assert!(!everything(&engine, id).await.contains("can"));
     stop(engine).await;
 }
 
 #[tokio::test]
-async fn what_code_logs_and_throws_is_cut_after_secrets_are_hidden_in_it() {
+async fn log_lines_and_errors_of_code_are_truncated_after_masking() {
     let project = knowing(
         "  - {id: given, set: {at: \"${{ inputs.at }}\"}}\n  - id: code\n    code: |\n      export default (context, stepResults) => {\n        \
          const text = 'q'.repeat(stepResults.given.results.at) + context.configVars.key + 'zz';\n        \
@@ -186,7 +186,7 @@ async fn what_code_logs_and_throws_is_cut_after_secrets_are_hidden_in_it() {
 }
 
 #[tokio::test]
-async fn what_the_code_of_a_trigger_logs_is_cut_after_secrets_are_hidden_in_it() {
+async fn log_lines_of_trigger_code_are_truncated_after_masking() {
     let project = knowing("  - {id: a, set: {b: 1}}\n");
     project.write(
         "automations/test.yaml",
@@ -213,7 +213,7 @@ async fn what_the_code_of_a_trigger_logs_is_cut_after_secrets_are_hidden_in_it()
 }
 
 #[tokio::test]
-async fn what_an_answer_says_of_its_failure_is_cut_after_secrets_are_hidden_in_it() {
+async fn error_responses_are_truncated_after_masking() {
     let mut peer = Peer::new().await;
     let steps = format!(
         "  - id: ask\n    action: http.request\n    with:\n      method: POST\n      url: \"{}/\"\n      \
@@ -223,9 +223,9 @@ async fn what_an_answer_says_of_its_failure_is_cut_after_secrets_are_hidden_in_i
     let project = knowing(&steps);
     let engine = project.start().await;
     let id = start_with(&engine, "{}").await;
-    // A beginning of 7 characters is too short to be found behind the cut.
+    // A prefix of 7 characters is too short to be masked after truncation.
     let words = format!("{}{SECRET} {}", "q".repeat(400 - 7), "z".repeat(70_000));
-    peer.asked().await.answer(400, &format!("{{\"message\": \"{words}\"}}")).await;
+    peer.next_request().await.answer(400, &format!("{{\"message\": \"{words}\"}}")).await;
     let outcome = show(&soon(engine.admission().wait(id)).await.expect("it ends"));
     assert!(outcome.contains("qqq*** zzz…"), "{outcome}");
     assert!(!everything(&engine, id).await.contains("can"));
@@ -233,7 +233,7 @@ async fn what_an_answer_says_of_its_failure_is_cut_after_secrets_are_hidden_in_i
 }
 
 #[tokio::test]
-async fn a_wrong_input_is_quoted_without_the_beginning_of_a_secret() {
+async fn a_quoted_invalid_input_contains_no_prefix_of_a_secret() {
     for before in 0..40 {
         let steps = format!(
             "  - {{id: ask, action: http.request, with: {{method: \"{}${{{{ configVars.key }}}}{}\", url: \"http://a.example/\"}}}}\n",

@@ -1,4 +1,4 @@
-//! The history of an execution tells why it took long and what its caller got.
+//! The history of an execution records its delays and the response of its caller.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -16,7 +16,7 @@ async fn events(engine: &Engine, id: ExecutionId) -> Vec<Event> {
     engine.store().events(id).await.expect("the store reads").expect("it is known")
 }
 
-/// The recorded waits of an execution, with their steps and milliseconds.
+/// Returns the recorded delays of an execution: step, reason, and milliseconds.
 async fn waits(engine: &Engine, id: ExecutionId) -> Vec<(Option<String>, DelayReason, u64)> {
     let waits = events(engine, id).await.into_iter().filter_map(|event| match event {
         Event::Waited { step, reason, ms, .. } => Some((step, reason, ms)),
@@ -25,7 +25,7 @@ async fn waits(engine: &Engine, id: ExecutionId) -> Vec<(Option<String>, DelayRe
     waits.collect()
 }
 
-/// The answer that the log records, once it does.
+/// Waits for the recorded response and returns its status.
 async fn answered(engine: &Engine, id: ExecutionId) -> u16 {
     soon(async {
         loop {
@@ -53,13 +53,13 @@ async fn the_history_says_which_execution_held_the_permit() {
     let project = Project::with(&yaml);
     let engine = project.start().await;
     let first = start(&engine).await;
-    let asked = peer.asked().await;
+    let asked = peer.next_request().await;
     let second = start(&engine).await;
     let queue_status = engine.admission().queue_status(second).await.expect("it is known");
     assert_eq!(queue_status.turn.expect("it waits for a permit").holders, [first]);
     project.clock.advance(Duration::from_secs(3));
     asked.answer(200, "1").await;
-    peer.asked().await.answer(200, "1").await;
+    peer.next_request().await.answer(200, "1").await;
     soon(engine.admission().wait(second)).await.expect("it ends");
     let permit = DelayReason::Permit { key: "k".to_owned(), holder: Some(first) };
     assert_eq!(waits(&engine, second).await, [(None, permit, 3000)]);
@@ -74,12 +74,12 @@ async fn the_history_says_that_an_execution_waited_for_a_slot() {
     project.settings.limits.in_flight = 1;
     let engine = project.start().await;
     let first = start(&engine).await;
-    let asked = peer.asked().await;
+    let asked = peer.next_request().await;
     let second = start(&engine).await;
     assert_eq!(engine.admission().queue_status(second).await.expect("it is known").queued_behind, Some(0));
     project.clock.advance(Duration::from_millis(1500));
     asked.answer(200, "1").await;
-    peer.asked().await.answer(200, "1").await;
+    peer.next_request().await.answer(200, "1").await;
     soon(engine.admission().wait(second)).await.expect("it ends");
     assert_eq!(waits(&engine, second).await, [(None, DelayReason::Slot, 1500)]);
     assert_eq!(waits(&engine, first).await, []);
@@ -93,11 +93,11 @@ async fn a_short_wait_is_not_recorded() {
     project.settings.limits.in_flight = 1;
     let engine = project.start().await;
     start(&engine).await;
-    let asked = peer.asked().await;
+    let asked = peer.next_request().await;
     let second = start(&engine).await;
     project.clock.advance(Event::MIN_WAITED - Duration::from_millis(1));
     asked.answer(200, "1").await;
-    peer.asked().await.answer(200, "1").await;
+    peer.next_request().await.answer(200, "1").await;
     soon(engine.admission().wait(second)).await.expect("it ends");
     assert_eq!(waits(&engine, second).await, []);
     stop(engine).await;
@@ -111,14 +111,14 @@ async fn the_duration_of_a_step_leaves_out_its_wait_for_a_commit() {
     let store = Arc::new(Watched::new(project.open_store()));
     let engine = project.start_on(store.clone()).await;
     let id = start(&engine).await;
-    let asked = peer.asked().await;
+    let asked = peer.next_request().await;
     store.shut();
     asked.answer(200, "1").await;
-    // The effect of `b` begins when the result of `a` is committed.
+    // The effect of `b` starts once the result of `a` is committed.
     store.held(1).await;
     project.clock.advance(Duration::from_secs(2));
     store.gate.add_permits(1000);
-    let asked = peer.asked().await;
+    let asked = peer.next_request().await;
     project.clock.advance(Duration::from_secs(5));
     asked.answer(200, "1").await;
     soon(engine.admission().wait(id)).await.expect("it ends");
@@ -157,7 +157,7 @@ async fn a_caller_that_got_504_is_recorded() {
     let project = Project::with(&yaml);
     let engine = project.start().await;
     let mut held = None;
-    let id = time_out(&project, &engine, async { held = Some(peer.asked().await) }).await;
+    let id = time_out(&project, &engine, async { held = Some(peer.next_request().await) }).await;
     held.expect("it was called").answer(200, "1").await;
     soon(engine.admission().wait(id)).await.expect("it ends");
     assert_eq!(answered(&engine, id).await, 504);
@@ -177,7 +177,7 @@ async fn a_caller_that_got_504_while_the_execution_was_suspended_is_recorded_at_
     let id = time_out(&project, &engine, suspended).await;
     assert_eq!(answered(&engine, id).await, 504);
     stop(engine).await;
-    // The pause goes on over a restart.
+    // The wait continues over a restart.
     let engine = project.start().await;
     assert_eq!(engine.status().resting, 1);
     project.clock.advance(Duration::from_secs(3600));
@@ -188,7 +188,7 @@ async fn a_caller_that_got_504_while_the_execution_was_suspended_is_recorded_at_
 }
 
 #[tokio::test]
-async fn an_answer_that_the_log_tells_is_not_recorded_again() {
+async fn a_response_implied_by_the_log_is_not_recorded_again() {
     let yaml = "trigger: {webhook: {mode: sync}}\nsteps:\n  - set: {x: 1}\n";
     let project = Project::with(yaml);
     let engine = project.start().await;

@@ -1,4 +1,4 @@
-//! A request on a webhook's address and the answer it gets.
+//! Requests to the address of a webhook and their responses.
 
 use std::time::Duration;
 
@@ -30,7 +30,7 @@ pub(crate) fn text(response: &HttpResponse) -> String {
 }
 
 #[tokio::test]
-async fn an_asynchronous_start_is_answered_with_its_id_and_nothing_else() {
+async fn an_asynchronous_start_returns_only_the_execution_id() {
     let project = Project::with(
         "trigger: {webhook: {}}\nsteps:\n  - set: {got: \"${{ trigger.results.body.data.n }}\"}\n",
     );
@@ -60,12 +60,12 @@ async fn a_body_that_does_not_fit_the_schema_starts_nothing() {
     }
     let page = store::Page { before: None, limit: 10 };
     let rows = engine.store().executions(&store::ExecutionFilter::default(), page).await;
-    assert_eq!(rows.expect("read").len(), 1, "only the one that fitted");
+    assert_eq!(rows.expect("read").len(), 1, "only the valid request");
     stop(engine).await;
 }
 
 #[tokio::test]
-async fn a_recursive_schema_costs_what_the_body_costs_and_beyond_the_budget_it_is_refused_and_counted() {
+async fn schema_validation_is_linear_for_recursive_schemas_and_has_a_budget() {
     let variant = |name: &str| {
         format!(
             "{{type: object, properties: {{type: {{const: {name}}}, children: {{items: {{$ref: '#/$defs/node'}}}}}}}}"
@@ -123,7 +123,7 @@ async fn a_synchronous_start_is_answered_with_the_last_result_or_the_failure() {
 }
 
 #[tokio::test]
-async fn respond_answers_the_caller_and_the_work_after_it_goes_on() {
+async fn respond_answers_the_caller_and_later_steps_continue() {
     let mut peer = Peer::new().await;
     let yaml = format!(
         "trigger: {{webhook: {{mode: sync}}}}\nsteps:\n  - respond: {{status: 201, headers: {{x-page: \"7\"}}, json: {{ok: true}}}}\n{}",
@@ -136,13 +136,13 @@ async fn respond_answers_the_caller_and_the_work_after_it_goes_on() {
     assert_eq!(text(&answer), r#"201 {"ok":true}"#);
     assert_eq!(answer.header("x-page"), Some("7"));
     let id = answer.header("x-execution-id").expect("it names the execution").parse().expect("an id");
-    peer.asked().await.answer(200, "1").await;
+    peer.next_request().await.answer(200, "1").await;
     soon(engine.admission().wait(id)).await.expect("it ends");
     stop(engine).await;
 }
 
 #[tokio::test]
-async fn a_synchronous_caller_waits_its_time_and_the_execution_goes_on() {
+async fn a_synchronous_caller_gets_504_after_its_timeout_and_the_execution_continues() {
     for (timeout, seconds) in [("", 30), (", timeout: 10s", 10)] {
         let mut peer = Peer::new().await;
         let steps = call("a", &peer.base, "/a");
@@ -156,7 +156,7 @@ async fn a_synchronous_caller_waits_its_time_and_the_execution_goes_on() {
             let engine = engine.clone();
             async move { engine.ingress().receive(&live, post("{}")).await }
         });
-        let held = peer.asked().await;
+        let held = peer.next_request().await;
         soon(project.clock.somebody_sleeps_until(due)).await;
         project.clock.advance(time);
         let answer = soon(waiting).await.expect("it answers");
@@ -170,7 +170,7 @@ async fn a_synchronous_caller_waits_its_time_and_the_execution_goes_on() {
 }
 
 #[tokio::test]
-async fn what_starts_nothing_says_why() {
+async fn a_refused_request_starts_nothing_and_gets_the_reason() {
     let project = Project::with("trigger: {webhook: {methods: [POST], maxBody: 1KiB}}\nsteps: []\n");
     project.write("automations/off.yaml", "enabled: false\ntrigger: {webhook: {}}\nsteps: []\n");
     let engine = project.start().await;
@@ -199,7 +199,7 @@ async fn what_starts_nothing_says_why() {
         soon(engine.ingress().receive(&live, Request { method: "HEAD".to_owned(), ..post("") })).await.status,
         200
     );
-    // The test address answers although the automation is off, and marks what it starts.
+    // The test address answers although the automation is disabled, and marks its executions.
     let answer = soon(engine.ingress().receive(&off.test, post("{}"))).await;
     assert_eq!(answer.status, 200);
     let id = answer.header("x-execution-id").expect("named").parse().expect("an id");
@@ -208,7 +208,7 @@ async fn what_starts_nothing_says_why() {
 }
 
 #[tokio::test]
-async fn a_condition_that_does_not_hold_starts_nothing_and_is_counted() {
+async fn a_false_trigger_condition_starts_nothing_and_is_counted() {
     let project =
         Project::with("trigger:\n  webhook: {}\n  if: trigger.results.body.data.n > 1\nsteps: []\n");
     let engine = project.start().await;
@@ -224,7 +224,7 @@ async fn a_condition_that_does_not_hold_starts_nothing_and_is_counted() {
 }
 
 #[tokio::test]
-async fn over_the_limits_a_caller_is_refused_before_anything_is_accepted() {
+async fn a_caller_over_the_limits_is_refused_before_acceptance() {
     let mut peer = Peer::new().await;
     let steps = call("a", &peer.base, "/a");
     let mut project = Project::with(&format!("trigger: {{webhook: {{}}}}\nsteps:\n{steps}"));
@@ -237,11 +237,11 @@ async fn over_the_limits_a_caller_is_refused_before_anything_is_accepted() {
         engine.catalog().find("sync").expect("in force").address.clone().expect("an address").live.clone();
     let first = soon(engine.ingress().receive(&live, post("{}"))).await;
     assert_eq!(first.status, 200);
-    let held = peer.asked().await;
+    let held = peer.next_request().await;
     let answer = soon(engine.ingress().receive(&sync, post("{}"))).await;
     assert_eq!(answer.status, 429);
     assert!(answer.header("retry-after").is_some());
-    // One may wait. The dispatcher may have taken it to wait for a slot, so a second may as well.
+    // The queue has room for one. The dispatcher may have taken it already, so a second may fit too.
     let mut statuses = Vec::new();
     for _ in 0..3 {
         statuses.push(soon(engine.ingress().receive(&live, post("{}"))).await.status);
@@ -250,13 +250,13 @@ async fn over_the_limits_a_caller_is_refused_before_anything_is_accepted() {
     assert_eq!(statuses[2], 503);
     held.answer(200, "1").await;
     for _ in 0..statuses.iter().filter(|status| **status == 200).count() {
-        peer.asked().await.answer(200, "1").await;
+        peer.next_request().await.answer(200, "1").await;
     }
     stop(engine).await;
 }
 
 #[tokio::test]
-async fn an_empty_password_lets_nobody_in() {
+async fn an_empty_password_authenticates_nobody() {
     let project = Project::with(
         "trigger: {webhook: {mode: sync, verify: {preset: basic, user: u, password: '${{ secrets.pw }}'}}}\nsteps: [{set: {a: 1}}]\n",
     );
@@ -283,7 +283,7 @@ async fn an_empty_password_lets_nobody_in() {
 }
 
 #[tokio::test]
-async fn a_request_is_let_in_with_its_signature_only_on_both_addresses_and_before_it_is_read() {
+async fn the_signature_is_verified_on_both_addresses_before_the_body_is_parsed() {
     let project = Project::with(
         "trigger: {webhook: {mode: sync, verify: {secret: '${{ secrets.hook }}'}}}\nsteps: [{set: {a: 1}}]\n",
     );
@@ -298,24 +298,28 @@ async fn a_request_is_let_in_with_its_signature_only_on_both_addresses_and_befor
     };
     let right = signature("hook secret", "{\"a\": 1}");
     let answer = engine.ingress().receive(&address.live, signed(&right)).await;
-    assert_eq!(answer.status, 401, "without its secret nobody is let in");
+    assert_eq!(answer.status, 401, "without its secret no request is accepted");
     project.write("secrets/hook", "hook secret\n");
     for token in [&address.live, &address.test] {
         let wrong = engine.ingress().receive(token, signed("00")).await;
         assert_eq!(wrong.status, 401);
         let mut broken = signed("00");
         broken.body = "{".into();
-        assert_eq!(engine.ingress().receive(token, broken).await.status, 401, "it is not read before");
+        assert_eq!(
+            engine.ingress().receive(token, broken).await.status,
+            401,
+            "the body is not parsed before"
+        );
         assert_eq!(engine.ingress().receive(token, signed(&right)).await.status, 200);
     }
     assert_eq!(engine.ingress().receive(&address.live, post("{\"a\": 1}")).await.status, 401);
     let page = store::Page { before: None, limit: 10 };
     let rows =
         engine.store().executions(&store::ExecutionFilter::default(), page).await.expect("they are read");
-    assert_eq!(rows.len(), 2, "what is refused leaves nothing behind");
+    assert_eq!(rows.len(), 2, "refused requests leave no trace");
     let id = engine.catalog().find("test").expect("in force").automation.id.clone();
     let used: Vec<_> = engine.ingress().keys_used(&id).into_iter().collect();
-    assert_eq!(used, [(0, engine.clock().now())], "which key it was is known");
+    assert_eq!(used, [(0, engine.clock().now())], "the key that verified is recorded");
     stop(engine).await;
 }
 
@@ -328,7 +332,7 @@ pub(crate) fn signature(key: &str, text: &str) -> String {
 }
 
 #[test]
-fn a_body_has_what_saved_payloads_had_and_only_what_is_almost_it_is_told() {
+fn only_near_misses_of_saved_payload_fields_are_reported() {
     let project = Project::new();
     std::fs::create_dir_all(project.path("payloads/test")).expect("a folder");
     let saved: model::Payload = {
@@ -362,7 +366,7 @@ fn a_body_has_what_saved_payloads_had_and_only_what_is_almost_it_is_told() {
             .join(", ")
     };
     assert_eq!(told("trigger.results.body.data.orderId"), "");
-    assert_eq!(told("trigger.results.body.data.note | default('')"), "", "more may come");
+    assert_eq!(told("trigger.results.body.data.note | default('')"), "", "a body may have further fields");
     assert_eq!(told("trigger.results.body.data.orderid"), r#"unknown-field Some("orderId")"#);
     assert_eq!(told("trigger.results.body.data.lines[0].skuu"), r#"unknown-field Some("sku")"#);
 }
@@ -409,7 +413,7 @@ async fn credentials_in_headers_and_in_the_query_are_masked_by_their_names() {
 }
 
 #[tokio::test]
-async fn the_code_of_a_synchronous_trigger_decides_whether_anything_runs() {
+async fn trigger_code_of_a_synchronous_webhook_decides_if_steps_run() {
     workers();
     let code = "export default (context, { body: { data } }) => ({\n        payload: { body: { data: { n: data.n + 1 } } },\n        response: { statusCode: 401, contentType: 'text/plain', body: 'no' },\n        run: data.n > 0,\n      });\n";
     let yaml = format!(
@@ -420,7 +424,7 @@ async fn the_code_of_a_synchronous_trigger_decides_whether_anything_runs() {
     let (live, _) = tokens(&engine);
     assert_eq!(text(&soon(engine.ingress().receive(&live, post(r#"{"n": 0}"#))).await), "401 no");
     let answer = soon(engine.ingress().receive(&live, post(r#"{"n": 6}"#))).await;
-    assert_eq!(text(&answer), r#"200 {"got":7}"#, "who is let in gets the result of the steps");
+    assert_eq!(text(&answer), r#"200 {"got":7}"#, "an accepted caller gets the result of the steps");
     let id = answer.header("x-execution-id").expect("named").parse().expect("an id");
     let lines = engine.store().logs(id, 0, 10).await.expect("read");
     assert!(lines.iter().any(|line| line.message.contains("is not sent")), "{lines:?}");

@@ -1,4 +1,4 @@
-//! Events that are sent before a step waits for them, and what a wait says of its end.
+//! Events that are sent before a step waits for them, and the results of waits.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -9,16 +9,18 @@ use model::{Event, ExecutionId};
 use store::StateStore as _;
 
 use crate::checking::check_steps;
-use crate::common::{Peer, Project, call, crash, end, json, manual, soon, start_and_rest, start_with, stop};
+use crate::common::{
+    Peer, Project, call, crash, end, json, manual, soon, start_and_suspend, start_with, stop,
+};
 use crate::watched::Watched;
 
-/// Sends an event and gives the number of steps that it was taken to at once.
+/// Sends an event and returns the number of waits that it ended at once.
 async fn emit(engine: &Engine, name: &str, data: &str) -> u64 {
     soon(engine.admission().emit(name, json(data), None)).await.expect("it is sent").delivered
 }
 
-/// Waits until an execution rests.
-async fn at_rest(engine: &Engine) {
+/// Waits until an execution is suspended.
+async fn until_suspended(engine: &Engine) {
     soon(async {
         while engine.status().resting == 0 {
             tokio::task::yield_now().await;
@@ -27,7 +29,7 @@ async fn at_rest(engine: &Engine) {
     .await;
 }
 
-/// A loop that reminds somebody and then waits for a signature.
+/// A loop that sends a reminder and then waits for a signature.
 fn reminders(base: &str) -> String {
     format!(
         r#"  - set: {{by: null}}
@@ -55,17 +57,21 @@ async fn an_event_between_two_iterations_of_a_wait_is_kept_for_the_next() {
         let project = Project::with(&manual(&reminders(&peer.base)));
         let mut engine = project.start().await;
         let id = start_with(&engine, "{}").await;
-        peer.asked().await.answer(200, "1").await;
-        at_rest(&engine).await;
+        peer.next_request().await.answer(200, "1").await;
+        until_suspended(&engine).await;
         assert_eq!(emit(&engine, "signed", r#"{"ok": false, "by": "nobody"}"#).await, 0);
         project.clock.advance(Duration::from_secs(86_400));
-        let mut reminder = peer.asked().await;
-        assert_eq!(emit(&engine, "signed", r#"{"ok": true, "by": "ada"}"#).await, 0, "nobody waits just now");
+        let mut reminder = peer.next_request().await;
+        assert_eq!(
+            emit(&engine, "signed", r#"{"ok": true, "by": "ada"}"#).await,
+            0,
+            "no step waits just now"
+        );
         if restart {
             crash(engine).await;
             drop(reminder);
             engine = project.start().await;
-            reminder = peer.asked().await;
+            reminder = peer.next_request().await;
         }
         reminder.answer(200, "1").await;
         assert_eq!(end(&engine, id).await, r#"{"by":"ada"}"#);
@@ -83,14 +89,14 @@ steps:
 ";
 
 #[tokio::test]
-async fn an_event_wakes_only_the_executions_that_it_concerns() {
+async fn an_event_loads_only_the_executions_whose_condition_it_matches() {
     let project = Project::with(PAYMENT);
     let mut counting = Arc::new(Watched::new(project.open_store()));
     let mut engine = project.start_on(counting.clone()).await;
     let mut ids = Vec::new();
     for order in 0..20 {
         let inputs = format!(r#"{{"order": {order}, "least": {}}}"#, 10 * order);
-        ids.push(start_and_rest(&engine, &inputs).await);
+        ids.push(start_and_suspend(&engine, &inputs).await);
     }
     for restart in [false, true] {
         if restart {
@@ -110,14 +116,14 @@ async fn an_event_wakes_only_the_executions_that_it_concerns() {
         let reads = counting.reads.load(Ordering::Relaxed) - reads;
         assert!(reads <= 3, "{reads} reads for one execution");
     }
-    // The condition of all of them fails on it.
+    // The conditions of all of them fail on it.
     assert_eq!(emit(&engine, "paid", r#"{"amount": 1}"#).await, 18);
     assert!(end(&engine, ids[3]).await.contains("order"), "the error names what is missing");
     stop(engine).await;
 }
 
 #[tokio::test]
-async fn earlier_events_that_a_step_does_not_wait_for_are_not_recorded() {
+async fn earlier_events_that_do_not_match_a_wait_are_not_recorded() {
     let mut peer = Peer::new().await;
     let condition = "event.data.n == 1000 or event.data.n is odd and event.data.last";
     let steps =
@@ -125,12 +131,12 @@ async fn earlier_events_that_a_step_does_not_wait_for_are_not_recorded() {
     let project = Project::with(&manual(&steps));
     let engine = project.start().await;
     let id = start_with(&engine, "{}").await;
-    let held = peer.asked().await;
+    let held = peer.next_request().await;
     for n in 0..1200 {
         emit(&engine, "n", &format!(r#"{{"n": {n}, "last": false}}"#)).await;
     }
     held.answer(200, "1").await;
-    assert_eq!(end(&engine, id).await, r#"{"n":1000,"last":false}"#, "it is behind more than 1,000 others");
+    assert_eq!(end(&engine, id).await, r#"{"n":1000,"last":false}"#, "more than 1,000 others precede it");
     let events = engine.store().events(id).await.expect("they are read").expect("it is there");
     let signals = events.iter().filter(|event| matches!(event, Event::Signalled { .. })).count();
     assert_eq!(signals, 1);
@@ -138,7 +144,7 @@ async fn earlier_events_that_a_step_does_not_wait_for_are_not_recorded() {
 }
 
 #[tokio::test]
-async fn an_event_counts_for_a_first_wait_if_it_came_since_the_execution_began() {
+async fn a_first_wait_receives_events_sent_since_the_execution_started() {
     let mut peer = Peer::new().await;
     let steps = call("a", &peer.base, "/a") + "  - {id: paid, waitFor: {event: paid}}\n";
     let project = Project::with(&manual(&steps));
@@ -146,26 +152,26 @@ async fn an_event_counts_for_a_first_wait_if_it_came_since_the_execution_began()
     emit(&engine, "paid", "1").await;
     project.clock.advance(Duration::from_millis(5));
     let id = start_with(&engine, "{}").await;
-    let held = peer.asked().await;
+    let held = peer.next_request().await;
     project.clock.advance(Duration::from_millis(5));
     emit(&engine, "paid", "2").await;
     emit(&engine, "other", "3").await;
     held.answer(200, "1").await;
-    assert_eq!(end(&engine, id).await, "2", "the one before its begin is not for it");
+    assert_eq!(end(&engine, id).await, "2", "an event before its start does not count");
     stop(engine).await;
 }
 
 #[tokio::test]
-async fn an_event_ends_one_iteration_and_not_the_next() {
+async fn an_event_ends_the_wait_of_one_iteration_only() {
     let steps = "  - forEach: [1, 2, 3]\n    steps:\n      - {id: next, waitFor: {event: next}}\n";
     let project = Project::with(&manual(steps));
     let mut engine = project.start().await;
-    let id = start_and_rest(&engine, "{}").await;
+    let id = start_and_suspend(&engine, "{}").await;
     for n in ["1", "2", "3"] {
-        at_rest(&engine).await;
+        until_suspended(&engine).await;
         assert_eq!(emit(&engine, "next", n).await, 1);
         if n == "2" {
-            at_rest(&engine).await;
+            until_suspended(&engine).await;
             crash(engine).await;
             engine = project.start().await;
         }
@@ -204,12 +210,12 @@ async fn retained(store: &Watched) -> usize {
 }
 
 #[tokio::test]
-async fn an_event_that_is_delivered_late_does_not_end_a_second_iteration() {
+async fn a_late_event_does_not_end_the_wait_of_a_second_iteration() {
     let steps = "  - set: {got: []}\n  - repeat: {max: 4}\n    steps:\n      - {id: next, waitFor: {event: next}}\n      - set: {got: \"${{ vars.got + [steps.next.results] }}\"}\n  - set: {got: \"${{ vars.got }}\"}\n";
     let project = Project::with(&manual(steps));
     let watched = Arc::new(Watched::new(project.open_store()));
     let engine = project.start_on(watched.clone()).await;
-    let id = start_and_rest(&engine, "{}").await;
+    let id = start_and_suspend(&engine, "{}").await;
     watched.searching.forget_permits(1 << 20);
     let admission = engine.admission().clone();
     let late = tokio::spawn(async move { admission.emit("next", json("2"), None).await });
@@ -234,11 +240,11 @@ async fn an_event_that_is_delivered_late_does_not_end_a_second_iteration() {
 }
 
 #[tokio::test]
-async fn an_event_ends_all_iterations_that_wait_at_once() {
+async fn an_event_ends_the_waits_of_all_concurrent_iterations() {
     let steps = "  - forEach: [1, 2, 3]\n    concurrency: 3\n    steps:\n      - {id: next, waitFor: {event: next}}\n";
     let project = Project::with(&manual(steps));
     let engine = project.start().await;
-    let id = start_and_rest(&engine, "{}").await;
+    let id = start_and_suspend(&engine, "{}").await;
     assert_eq!(emit(&engine, "next", "7").await, 3);
     assert_eq!(end(&engine, id).await, "[7,7,7]");
     stop(engine).await;
@@ -256,11 +262,11 @@ steps:
 ";
 
 #[tokio::test]
-async fn a_step_that_sends_its_event_again_after_a_crash_keeps_one_event() {
+async fn an_event_emitted_again_after_a_crash_is_retained_once() {
     let project = Project::with(SENDS_OR_WAITS);
     let watched = Arc::new(Watched::new(project.open_store()));
     let engine = project.start_on(watched.clone()).await;
-    start_and_rest(&engine, r#"{"sends": false}"#).await;
+    start_and_suspend(&engine, r#"{"sends": false}"#).await;
     watched.searching.forget_permits(1 << 20);
     let id = start_with(&engine, r#"{"sends": true}"#).await;
     retained(&watched).await;
@@ -279,7 +285,7 @@ async fn a_step_that_sends_its_event_again_after_a_crash_keeps_one_event() {
 }
 
 #[tokio::test]
-async fn an_event_without_data_is_told_from_a_timeout() {
+async fn an_event_without_data_is_distinguished_from_a_timeout() {
     let steps = |more: &str| {
         manual(&format!(
             "  - id: done\n    waitFor: {{event: done}}\n    timeout: 1h\n    onTimeout: continue\n{more}  - set: {{late: \"${{{{ steps.done.timedOut }}}}\", data: \"${{{{ steps.done.results }}}}\"}}\n"
@@ -292,18 +298,18 @@ async fn an_event_without_data_is_told_from_a_timeout() {
             let mut peer = Peer::new().await;
             let project = Project::with(&steps(&call("a", &peer.base, "/a")));
             let mut engine = project.start().await;
-            let id = start_and_rest(&engine, "{}").await;
+            let id = start_and_suspend(&engine, "{}").await;
             if comes {
                 emit(&engine, "done", "null").await;
             } else {
                 project.clock.advance(Duration::from_secs(3600));
             }
-            let mut asked = peer.asked().await;
+            let mut asked = peer.next_request().await;
             if restart {
                 crash(engine).await;
                 drop(asked);
                 engine = project.start().await;
-                asked = peer.asked().await;
+                asked = peer.next_request().await;
             }
             asked.answer(200, "1").await;
             assert_eq!(end(&engine, id).await, expected, "restarted: {restart}");
@@ -313,18 +319,18 @@ async fn an_event_without_data_is_told_from_a_timeout() {
 }
 
 #[tokio::test]
-async fn an_execution_does_not_end_its_own_wait_with_an_event_that_it_sent_before() {
+async fn an_execution_does_not_receive_an_event_it_emitted_before_waiting() {
     let steps = "  - {action: events.emit, with: {name: ping}}\n  - id: pong\n    waitFor: {event: ping}\n    timeout: 1s\n    onTimeout: continue\n  - set: {late: \"${{ steps.pong.timedOut }}\"}\n";
     let project = Project::with(&manual(steps));
     let engine = project.start().await;
-    let id = start_and_rest(&engine, "{}").await;
+    let id = start_and_suspend(&engine, "{}").await;
     project.clock.advance(Duration::from_secs(1));
     assert_eq!(end(&engine, id).await, r#"{"late":true}"#);
     stop(engine).await;
 }
 
 #[test]
-fn only_a_step_that_waits_for_something_has_a_time_that_is_up() {
+fn only_a_wait_for_step_has_the_member_timed_out() {
     let read =
         |step: &str| format!("- {{id: a, {step}}}\n- set: {{late: \"${{{{ steps.a.timedOut }}}}\"}}\n");
     check_steps(&read("waitFor: {event: x}, timeout: 1h, onTimeout: continue"), &[]);

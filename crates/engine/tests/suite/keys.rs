@@ -11,7 +11,7 @@ use crate::common::{Project, soon, stop};
 const KEYS: [&str; 2] =
     ["AQEBAQEBAQEBAQEBAQEBAQEBAQEBAQEBAQEBAQEBAQE=", "AgICAgICAgICAgICAgICAgICAgICAgICAgICAgICAgI="];
 
-/// A daemon with a key from the environment.
+/// Starts a daemon with a key from the environment.
 async fn daemon(space: &PostgresSpace, key: &str) -> (Project, Engine) {
     let mut project = Project::with("trigger: {manual: {}}\nsteps: []\n");
     project.settings.keys.given = Some(Secret::new(key));
@@ -22,7 +22,7 @@ async fn daemon(space: &PostgresSpace, key: &str) -> (Project, Engine) {
     (project, engine)
 }
 
-/// Waits until the other daemons know something about a node.
+/// Waits until the stored record of a node meets a condition, and returns it.
 async fn problems(engine: &Engine, is_there: impl Fn(&store::Node) -> bool) -> store::Node {
     soon(async {
         loop {
@@ -36,7 +36,7 @@ async fn problems(engine: &Engine, is_there: impl Fn(&store::Node) -> bool) -> s
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_daemon_with_another_key_is_named_and_stores_no_secret_that_others_cannot_read() {
+async fn a_daemon_with_a_different_master_key_is_reported_and_stores_no_secret() {
     let server = PostgresServer::start();
     let space = server.space();
     let (_first, one) = daemon(&space, KEYS[0]).await;

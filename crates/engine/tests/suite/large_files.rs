@@ -1,4 +1,4 @@
-//! Files that are on disk and not in memory, through an execution.
+//! Files that stay on disk while an execution passes them on.
 
 use std::time::Duration;
 
@@ -11,12 +11,12 @@ use value::{CHUNK_SIZE, Data, Reserved, Value};
 use crate::common::{Peer, Project, crash, soon, stop, workers};
 use crate::hooks::{text, tokens};
 
-/// So many bytes that are no text.
+/// Returns this many bytes that are not valid text.
 fn bytes(count: usize) -> Vec<u8> {
     (0..count).map(|at| u8::try_from(at % 251).expect("a byte") ^ 0xa5).collect()
 }
 
-/// A request whose body arrived on disk.
+/// Builds a request whose body is a file on disk.
 fn sent(engine: &Engine, content_type: &str, body: &[u8]) -> Request {
     let mut file = engine.ingress().files().create().expect("it begins");
     file.write(body).expect("it is written");
@@ -34,7 +34,7 @@ fn form(file: &[u8]) -> Vec<u8> {
 
 const FORM: &str = "multipart/form-data; boundary=x";
 
-async fn resting(engine: &Engine) {
+async fn until_suspended(engine: &Engine) {
     soon(async {
         while engine.status().resting == 0 || engine.status().in_flight > 0 {
             tokio::task::yield_now().await;
@@ -44,7 +44,7 @@ async fn resting(engine: &Engine) {
 }
 
 #[tokio::test]
-async fn a_file_is_handed_on_from_disk_as_a_body_and_in_a_form_also_after_a_crash() {
+async fn a_file_is_streamed_from_disk_as_body_and_form_part_even_after_a_crash() {
     let mut peer = Peer::new().await;
     let base = &peer.base;
     let upload = "${{ trigger.results.body.data.upload }}";
@@ -57,16 +57,16 @@ async fn a_file_is_handed_on_from_disk_as_a_body_and_in_a_form_also_after_a_cras
     let file = bytes(2 * CHUNK_SIZE + 100);
     let (live, _) = tokens(&engine);
     assert_eq!(engine.ingress().receive(&live, sent(&engine, FORM, &form(&file))).await.status, 200);
-    resting(&engine).await;
+    until_suspended(&engine).await;
     crash(engine).await;
     let engine = project.start().await;
     project.clock.advance(Duration::from_secs(3600));
-    let body = peer.asked().await;
+    let body = peer.next_request().await;
     assert_eq!((body.line.as_str(), body.header("content-type")), ("PUT /body", Some("image/png")));
     assert_eq!(body.header("content-length"), Some(file.len().to_string().as_str()));
     assert!(body.body == file, "not a byte is lost");
     body.answer(200, "{}").await;
-    let form = peer.asked().await;
+    let form = peer.next_request().await;
     assert!(form.header("content-length").is_some_and(|length| length == form.body.len().to_string()));
     let found = form.body.windows(file.len()).any(|window| window == file);
     assert!(found && form.head.contains("multipart/form-data"), "it is a part of the form");
@@ -75,7 +75,7 @@ async fn a_file_is_handed_on_from_disk_as_a_body_and_in_a_form_also_after_a_cras
 }
 
 #[tokio::test]
-async fn an_answer_is_a_handle_to_the_file_and_is_given_again_to_whom_sends_again() {
+async fn a_file_response_is_a_handle_and_is_repeated_for_duplicates() {
     for steps in [
         "steps:\n  - respond: {file: \"${{ trigger.results.rawBody }}\"}\n",
         "steps: []\noutputs: ${{ trigger.results.rawBody }}\n",
@@ -99,7 +99,7 @@ async fn an_answer_is_a_handle_to_the_file_and_is_given_again_to_whom_sends_agai
 }
 
 #[tokio::test]
-async fn a_file_in_json_or_text_is_whole_or_an_error() {
+async fn a_file_inside_a_json_response_is_embedded_whole() {
     let project = Project::with(
         "trigger: {webhook: {mode: sync, verify: none}}\nsteps: []\n\
          outputs: {size: \"${{ trigger.results.rawBody.size }}\", file: \"${{ trigger.results.rawBody }}\"}\n",
@@ -114,7 +114,7 @@ async fn a_file_in_json_or_text_is_whole_or_an_error() {
 }
 
 #[tokio::test]
-async fn code_is_given_the_bytes_of_a_file_up_to_a_limit_that_it_is_told_where_it_looks() {
+async fn code_reads_file_bytes_up_to_a_limit_and_metadata_of_any_file() {
     workers();
     let project = Project::with(
         "trigger: {webhook: {mode: sync, verify: none, maxBody: 16MiB}}
@@ -146,7 +146,7 @@ steps:
 }
 
 #[tokio::test]
-async fn a_large_file_that_an_action_gives_goes_through_no_log() {
+async fn a_large_file_result_is_stored_outside_the_log() {
     let mut project = Project::with(
         "trigger: {manual: {}}\nsteps:\n  - {id: read, action: files.read, with: {path: large.bin, as: file}}\n",
     );
@@ -187,7 +187,7 @@ async fn a_captured_file_is_saved_with_its_bytes() {
     stop(engine).await;
 }
 
-/// The file in a value.
+/// Returns the first file in a value.
 fn found(value: &Value) -> Option<&value::File> {
     match value {
         Value::File(file) => Some(file),

@@ -1,4 +1,4 @@
-//! Limits at the values of the manual: at one an execution goes on, above it the documented refusal comes.
+//! Limits at the values of the manual: an execution at a limit passes, and one above it fails as documented.
 
 use std::time::Duration;
 
@@ -21,7 +21,7 @@ async fn unanswered_for(limit: Duration, yaml: impl Fn(&str) -> String) -> (Stri
     let engine = project.start().await;
     let id = start_with(&engine, "{}").await;
     let due = engine.clock().now() + limit;
-    let held = peer.asked().await;
+    let held = peer.next_request().await;
     soon(project.clock.somebody_sleeps_until(due)).await;
     project.clock.advance(limit);
     let found = (end(&engine, id).await, steps_of(&engine, id).await);
@@ -31,14 +31,14 @@ async fn unanswered_for(limit: Duration, yaml: impl Fn(&str) -> String) -> (Stri
 }
 
 #[tokio::test]
-async fn a_file_without_a_timeout_has_a_quarter_of_an_hour() {
+async fn the_default_execution_timeout_is_15_minutes() {
     let limit = Duration::from_secs(15 * 60);
     let (outcome, _) = unanswered_for(limit, |base| manual(&call("a", base, "/a"))).await;
     assert!(outcome.contains("longer than its timeout of 15m"), "{outcome}");
 }
 
 #[tokio::test]
-async fn the_closing_steps_have_five_minutes() {
+async fn finally_steps_time_out_after_five_minutes() {
     let yaml = |base: &str| {
         let call = call("ask", base, "/a");
         format!("trigger: {{manual: {{}}}}\nfinally:\n{call}steps:\n  - set: {{a: 1}}\n")
@@ -86,7 +86,7 @@ async fn calls_nest_32_levels_deep() {
 }
 
 #[tokio::test]
-async fn an_address_in_the_history_has_300_characters() {
+async fn a_url_in_the_history_is_truncated_to_300_characters() {
     let mut peer = Peer::new().await;
     // With the slash before them.
     let path = |peer: &Peer, characters: usize| "p".repeat(characters - peer.base.len() - 1);
@@ -96,7 +96,7 @@ async fn an_address_in_the_history_has_300_characters() {
     let engine = project.start().await;
     let id = start_with(&engine, "{}").await;
     for _ in 0..2 {
-        peer.asked().await.answer(200, "1").await;
+        peer.next_request().await.answer(200, "1").await;
     }
     end(&engine, id).await;
     let events = engine.store().events(id).await.expect("they are read").expect("it exists");
@@ -110,7 +110,7 @@ async fn an_address_in_the_history_has_300_characters() {
 }
 
 #[tokio::test]
-async fn the_key_of_a_concurrency_group_has_the_work_of_a_short_evaluation() {
+async fn a_concurrency_key_has_the_budget_of_a_short_evaluation() {
     let yaml = |length: usize| {
         let key = format!("${{{{ ('a' * {length}) | replace('a', 'b') | length }}}}");
         manual("  - set: {a: 1}\n")
@@ -122,7 +122,7 @@ async fn the_key_of_a_concurrency_group_has_the_work_of_a_short_evaluation() {
 }
 
 #[tokio::test]
-async fn the_condition_of_a_trigger_has_a_second() {
+async fn a_trigger_condition_times_out_after_one_second() {
     let long = "('a' * 4000000) | replace('a', 'b') | replace('b', 'c') | replace('c', 'd') | length";
     let yaml = format!("trigger:\n  webhook: {{verify: none}}\n  if: \"({long}) > 0\"\nsteps: []\n");
     let project = Project::with(&yaml);
@@ -149,19 +149,19 @@ async fn is_kept(bytes: usize) -> bool {
     let project = Project::with(&manual(&steps));
     let engine = project.start().await;
     let id = start_with(&engine, "{}").await;
-    let held = peer.asked().await;
+    let held = peer.next_request().await;
     let data = json(&format!("\"{}\"", "x".repeat(bytes)));
     engine.admission().emit("paid", data, None).await.expect("it is sent");
     held.answer(200, "1").await;
     let kept = tokio::select! {
         ended = engine.admission().wait(id) => ended.is_ok(),
-        () = rests(&engine) => false,
+        () = until_suspended(&engine) => false,
     };
     stop(engine).await;
     kept
 }
 
-async fn rests(engine: &Engine) {
+async fn until_suspended(engine: &Engine) {
     soon(async {
         while engine.status().resting == 0 {
             tokio::task::yield_now().await;
@@ -177,7 +177,7 @@ async fn only_an_event_below_a_mebibyte_is_kept_for_later_waits() {
 }
 
 #[tokio::test]
-async fn a_search_ends_when_its_time_is_over() {
+async fn a_search_ends_at_its_time_limit() {
     let project = Project::with(&manual("  - set: {a: 1}\n"));
     let engine = project.start().await;
     for _ in 0..2 {
@@ -240,7 +240,7 @@ async fn an_automation_has_a_maximum_of_saved_payloads() {
 }
 
 #[tokio::test]
-async fn a_thousand_executions_run_and_a_synchronous_one_more_is_refused() {
+async fn a_thousand_executions_run_at_once_and_another_synchronous_one_gets_429() {
     let peer = Peer::new().await;
     let steps = call("a", &peer.base, "/a");
     let project = Project::with(&format!("trigger: {{webhook: {{verify: none}}}}\nsteps:\n{steps}"));
@@ -270,16 +270,16 @@ async fn a_thousand_executions_run_and_a_synchronous_one_more_is_refused() {
 }
 
 #[tokio::test]
-async fn a_result_has_sixteen_mebibytes_and_the_variables_together_four_times_as_much() {
-    // The quotes and the key belong to the result.
-    const MOST: usize = (16 << 20) - 16;
+async fn a_result_has_at_most_16_mib_and_the_variables_together_64_mib() {
+    // The quotes and the key count for the result.
+    const MAX_BYTES: usize = (16 << 20) - 16;
     let set = |name: &str, bytes: usize| format!("  - set: {{{name}: \"${{{{ 'a' * {bytes} }}}}\"}}\n");
-    let steps: String = ["a", "b", "c"].map(|name| set(name, MOST)).concat();
+    let steps: String = ["a", "b", "c"].map(|name| set(name, MAX_BYTES)).concat();
     let fits = outcome_of(&manual(&format!("{steps}  - set: {{n: \"${{{{ vars.a | length }}}}\"}}\n"))).await;
-    assert_eq!(fits, format!(r#"{{"n":{MOST}}}"#));
+    assert_eq!(fits, format!(r#"{{"n":{MAX_BYTES}}}"#));
     let above = outcome_of(&manual(&set("a", (16 << 20) + 1))).await;
     assert!(above.starts_with("failed: ") && above.contains("16MiB"), "{above}");
-    let together = ["d", "e"].map(|name| set(name, MOST)).concat();
+    let together = ["d", "e"].map(|name| set(name, MAX_BYTES)).concat();
     let above = outcome_of(&manual(&(steps + &together))).await;
     assert!(above.contains("with `e` the variables of the execution take more than 64MiB"), "{above}");
 }

@@ -1,4 +1,4 @@
-//! Links in a project folder: none leads out of it, wherever it stands, and nothing of its target is read or shown.
+//! Symbolic links in a project folder: none may lead out of it, and no target outside is read or shown.
 
 use std::os::unix::fs::symlink;
 use std::path::Path;
@@ -10,10 +10,10 @@ use pretty_assertions::assert_eq;
 use crate::common::{Project, stop};
 
 const AUTOMATION: &str = "trigger: {manual: {}}\nsteps: [{set: {a: 1}}]\n";
-/// A line outside of the project, of which nothing may be shown.
+/// A line outside the project, which must not be shown.
 const OUTSIDE: &str = "hunter2: [outside of the project";
 
-/// A folder beside the project with `line`, `folder/line.yaml` and `pipe`.
+/// Creates a folder beside the project with `line` and `folder/line.yaml`.
 fn outside() -> tempfile::TempDir {
     let outside = tempfile::tempdir().expect("a folder");
     std::fs::create_dir(outside.path().join("folder")).expect("a folder");
@@ -35,14 +35,14 @@ fn pipe(path: &Path) {
     assert!(made.success());
 }
 
-/// Every report of a check as text.
+/// Returns each report of a check as text.
 fn reports(project: &Project) -> Vec<String> {
     let checked = engine::check_project(project.dir.path(), &[]).expect("checked");
     checked.reports.iter().map(|report| report.render(false)).collect()
 }
 
 #[test]
-fn a_link_that_leads_out_is_reported_by_its_name_and_nothing_of_its_target_is_shown() {
+fn a_link_out_of_the_project_is_reported_without_content_of_its_target() {
     let outside = outside();
     let line = outside.path().join("line");
     for path in [
@@ -64,7 +64,7 @@ fn a_link_that_leads_out_is_reported_by_its_name_and_nothing_of_its_target_is_sh
 }
 
 #[test]
-fn a_folder_that_is_a_link_out_is_reported_and_not_looked_into() {
+fn a_folder_link_out_of_the_project_is_reported_and_not_read() {
     let outside = outside();
     for path in ["automations/sub", "connections", "connectors"] {
         let project = Project::with(AUTOMATION);
@@ -77,12 +77,12 @@ fn a_folder_that_is_a_link_out_is_reported_and_not_looked_into() {
     }
 }
 
-/// Files beside the project's own, with a line of which nothing may be shown.
+/// Files that are not project files, with a line that must not be shown.
 const PRIVATE: [&str; 5] =
     [".cogwork/master.key", ".cogwork/sub/x.yaml", "secrets/x.yaml", "secrets/wikiToken", "cogwork.yaml"];
 
 #[test]
-fn a_link_to_what_lies_beside_the_project_files_is_reported_and_nothing_of_its_target_is_shown() {
+fn a_link_to_a_non_project_file_is_reported_without_its_content() {
     for target in PRIVATE {
         for path in [
             "automations/k.yaml",
@@ -106,7 +106,7 @@ fn a_link_to_what_lies_beside_the_project_files_is_reported_and_nothing_of_its_t
 }
 
 #[test]
-fn a_body_of_a_test_is_a_file_of_the_project() {
+fn the_body_file_of_a_test_must_be_a_project_file() {
     let project = Project::with("trigger: {webhook: {verify: none}}\nsteps: [{set: {a: 1}}]\n");
     std::fs::create_dir_all(project.path("secrets")).expect("a folder");
     project.write("secrets/x", OUTSIDE);
@@ -121,7 +121,7 @@ fn a_body_of_a_test_is_a_file_of_the_project() {
 }
 
 #[test]
-fn a_link_inside_the_project_and_a_folder_of_links_as_orchestrators_mount_them_are_followed() {
+fn links_inside_the_project_and_kubernetes_style_mounts_are_followed() {
     let project = Project::new();
     std::fs::create_dir(project.path("automations/..2026_01")).expect("a folder");
     project.write("automations/..2026_01/mounted.yaml", AUTOMATION);
@@ -133,7 +133,7 @@ fn a_link_inside_the_project_and_a_folder_of_links_as_orchestrators_mount_them_a
 }
 
 #[tokio::test]
-async fn a_file_that_becomes_a_link_out_keeps_its_last_good_version_and_a_mended_one_is_taken() {
+async fn a_file_replaced_by_a_link_out_stays_stale_until_it_is_repaired() {
     let outside = outside();
     let project = Project::with(AUTOMATION);
     let engine = project.start().await;
@@ -148,7 +148,7 @@ async fn a_file_that_becomes_a_link_out_keeps_its_last_good_version_and_a_mended
     for path in ["automations/test.yaml", "automations/sub"] {
         std::fs::remove_file(project.path(path)).expect("removed");
     }
-    // Without a text too, it is another file than one that cannot be read.
+    // An empty file too differs from an unreadable one.
     project.write("automations/test.yaml", "");
     let reload = engine.reload().await;
     assert!(!reload.reports[0].render(false).contains("link"), "{}", reload.reports[0].render(false));
@@ -181,7 +181,7 @@ async fn a_saved_payload_that_is_a_link_out_or_a_pipe_is_never_opened() {
 }
 
 #[test]
-fn a_file_that_a_test_sends_and_its_recording_are_no_links_out() {
+fn the_body_file_and_the_cassette_of_a_test_must_not_be_links_out() {
     let outside = outside();
     let project = Project::with("trigger: {webhook: {verify: none}}\nsteps: [{set: {a: 1}}]\n");
     let test = "tests:\n  - {name: one, payload: {bodyFile: body.bin}, cassette: c.yaml}\n";

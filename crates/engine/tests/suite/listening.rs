@@ -1,5 +1,5 @@
-//! Test addresses: listened at, what comes is kept and starts nothing; without, it starts test executions. What is kept is
-//! saved by name and started again.
+//! Test addresses: while somebody listens, requests are captured and start nothing; otherwise they start test executions.
+//! Captures are saved by name and started again.
 
 use std::time::Duration;
 
@@ -16,20 +16,20 @@ use crate::hooks::{post, signature, text, tokens};
 
 const MINUTE: Duration = Duration::from_secs(60);
 const CAPTURED: &str = r#"200 {"captured":true}"#;
-/// Switched off, as one is that is being written.
+/// A disabled automation, as one that is being written.
 const DRAFT: &str = "enabled: false\ntrigger: {webhook: {verify: none}}\nsteps:\n  - set: {got: \"${{ trigger.results.body.data.n }}\"}\n";
 
 fn id() -> AutomationId {
     AutomationId::parse("test").expect("an id")
 }
 
-/// How many executions there are.
+/// Returns the number of executions.
 async fn executions(engine: &Engine) -> usize {
     let page = Page { before: None, limit: 100 };
     engine.store().executions(&ExecutionFilter::default(), page).await.expect("they are read").len()
 }
 
-/// The request with this number, as it was captured, and why it would be refused.
+/// Returns the captured request with this number, and the reason why it would be refused.
 async fn captured(engine: &Engine, number: u32) -> (WebhookPayload, Option<&'static str>) {
     let view =
         soon(engine.ingress().captures(&id(), number - 1, MINUTE)).await.expect("somebody has listened");
@@ -43,7 +43,7 @@ fn body(payload: &WebhookPayload) -> String {
     String::from_utf8_lossy(&payload.body.data.for_display()).into_owned()
 }
 
-/// Sends a request and gives the execution that it started, which has to be a test.
+/// Sends a request, asserts that it starts a test execution, and returns the outcome.
 async fn started_as_a_test(engine: &Engine, token: &str, request: Request) -> String {
     let answer = soon(engine.ingress().receive(token, request)).await;
     let execution = answer.header("x-execution-id").unwrap_or_else(|| panic!("{}", text(&answer)));
@@ -54,7 +54,7 @@ async fn started_as_a_test(engine: &Engine, token: &str, request: Request) -> St
 }
 
 #[tokio::test]
-async fn what_comes_while_somebody_listens_is_kept_and_starts_nothing_up_to_the_count() {
+async fn requests_to_a_test_address_are_captured_up_to_the_count_and_start_nothing() {
     let project = Project::with(DRAFT);
     let engine = project.start().await;
     let (live, test) = tokens(&engine);
@@ -74,19 +74,19 @@ async fn what_comes_while_somebody_listens_is_kept_and_starts_nothing_up_to_the_
     assert_eq!(
         soon(engine.ingress().receive(&live, post("{}"))).await.status,
         404,
-        "the live address knows nothing of it"
+        "the live address does not capture"
     );
     assert_eq!(started_as_a_test(&engine, &test, post(r#"{"n": 4}"#)).await, r#"{"got":4}"#);
     stop(engine).await;
 }
 
 #[tokio::test]
-async fn listening_ends_when_its_time_is_up_or_it_is_told_to() {
+async fn listening_ends_at_its_timeout_or_on_request() {
     let project = Project::with(DRAFT);
     let engine = project.start().await;
     let (_, test) = tokens(&engine);
     let long = engine.ingress().listen(&id(), 100 * MINUTE, 5000).await.expect("it listens");
-    assert_eq!((long.until, long.left), (engine.clock().now() + 10 * MINUTE, 100), "cut to what is allowed");
+    assert_eq!((long.until, long.left), (engine.clock().now() + 10 * MINUTE, 100), "capped at the limits");
     let short = engine.ingress().listen(&id(), MINUTE, 1).await.expect("it listens");
     let watching = tokio::spawn({
         let engine = engine.clone();
@@ -104,7 +104,7 @@ async fn listening_ends_when_its_time_is_up_or_it_is_told_to() {
 }
 
 #[tokio::test]
-async fn whoever_watches_is_told_as_soon_as_something_comes() {
+async fn a_long_poll_returns_as_soon_as_a_request_is_captured() {
     let project = Project::with(DRAFT);
     let engine = project.start().await;
     let (_, test) = tokens(&engine);
@@ -120,7 +120,7 @@ async fn whoever_watches_is_told_as_soon_as_something_comes() {
 }
 
 #[tokio::test]
-async fn what_would_be_refused_is_kept_with_its_reason_and_without_credentials() {
+async fn a_refused_request_is_captured_with_the_reason_and_without_credentials() {
     let project = Project::with(
         "trigger: {webhook: {verify: {secret: '${{ secrets.hook }}'}, respond: {status: 204, headers: {x-a: b}}}}\nsteps: []\n",
     );
@@ -154,7 +154,7 @@ async fn what_would_be_refused_is_kept_with_its_reason_and_without_credentials()
     assert_eq!(shown, [(Verdict::Refused, 401, 2), (Verdict::Refused, 400, 1), (Verdict::Accepted, 204, 23)]);
     let reason = view.captures[0].reason.as_deref().expect("a reason");
     assert!(reason.contains("malformed") || reason.contains("wrong"), "{reason}");
-    assert!(!text(&view.captures[0].answer).contains(reason), "the sender does not get it");
+    assert!(!text(&view.captures[0].answer).contains(reason), "the sender does not get the reason");
     let (payload, _) = captured(&engine, 3).await;
     let names: Vec<_> = payload.headers.keys().map(String::as_str).collect();
     assert_eq!(names, ["content-type", "x-note"]);
@@ -169,7 +169,7 @@ async fn what_would_be_refused_is_kept_with_its_reason_and_without_credentials()
 }
 
 #[tokio::test]
-async fn what_senders_ask_first_is_shown_as_such_and_is_not_what_is_waited_for() {
+async fn challenges_and_probes_are_captured_but_not_counted() {
     let project =
         Project::with("trigger: {webhook: {verify: none, challenge: dropbox, methods: [POST]}}\nsteps: []\n");
     let engine = project.start().await;
@@ -183,7 +183,7 @@ async fn what_senders_ask_first_is_shown_as_such_and_is_not_what_is_waited_for()
     assert_eq!(text(&ask("GET", "challenge=abc").await), "200 abc");
     assert_eq!(ask("HEAD", "").await.status, 200);
     let view = engine.ingress().captures(&id(), 0, MINUTE).await.expect("somebody listens");
-    assert_eq!((view.listening, view.left), (true, 1), "neither is what is waited for");
+    assert_eq!((view.listening, view.left), (true, 1), "neither is counted");
     let shown: Vec<_> =
         view.captures.iter().map(|one| (one.number, one.aside.map(NonTrigger::word))).collect();
     assert_eq!(shown, [(1, Some("challenge")), (2, Some("probe"))]);
@@ -197,7 +197,7 @@ async fn what_senders_ask_first_is_shown_as_such_and_is_not_what_is_waited_for()
 }
 
 #[tokio::test]
-async fn senders_get_the_answers_that_need_no_execution() {
+async fn captured_requests_get_responses_that_need_no_execution() {
     let project = Project::with(
         "trigger:\n  if: trigger.results.body.data.n > 1\n  webhook:\n    verify: none\n    code: |\n      export default (context, payload) => ({ response: { statusCode: 201, body: { twice: payload.body.data.n * 2 } } });\nsteps: []\n",
     );
@@ -222,7 +222,7 @@ async fn senders_get_the_answers_that_need_no_execution() {
 }
 
 #[tokio::test]
-async fn nobody_listens_where_nothing_is_sent() {
+async fn listening_is_refused_for_a_manual_trigger() {
     let project = Project::with("trigger: {manual: {}}\nsteps: []\n");
     let engine = project.start().await;
     let refused = engine.ingress().listen(&id(), MINUTE, 1).await.expect_err("nothing is sent").to_string();
@@ -231,7 +231,7 @@ async fn nobody_listens_where_nothing_is_sent() {
 }
 
 #[tokio::test]
-async fn a_capture_is_saved_by_name_edited_and_started_again() {
+async fn a_capture_can_be_saved_edited_and_started_again() {
     let project = Project::with(DRAFT);
     let engine = project.start().await;
     let (_, test) = tokens(&engine);
@@ -265,7 +265,7 @@ async fn a_capture_is_saved_by_name_edited_and_started_again() {
 }
 
 #[tokio::test]
-async fn a_payload_is_renamed_and_replaced_only_in_the_version_that_was_read() {
+async fn a_saved_payload_is_replaced_only_in_the_version_that_was_read() {
     let project = Project::with(DRAFT);
     let engine = project.start().await;
     let (ingress, id) = (engine.ingress(), id());
@@ -295,7 +295,7 @@ async fn a_payload_is_renamed_and_replaced_only_in_the_version_that_was_read() {
 }
 
 #[tokio::test]
-async fn a_replaced_address_leads_nowhere_and_the_new_one_outlives_a_reload_and_a_restart() {
+async fn a_rotated_address_stops_working_and_its_successor_survives_restarts() {
     let project = Project::with(DRAFT);
     let engine = project.start().await;
     let (live, test) = tokens(&engine);
@@ -316,8 +316,8 @@ async fn a_replaced_address_leads_nowhere_and_the_new_one_outlives_a_reload_and_
     stop(engine).await;
 }
 
-/// A project whose automation, switched off, starts by an event that the peer tells of.
-fn told_by(peer: &Peer) -> Project {
+/// Creates a project with a disabled automation that an event of the peer starts.
+fn project_with_event(peer: &Peer) -> Project {
     let mut project = Project::with(
         "enabled: false\ntrigger: {event: github.push, connection: hub, with: {owner: acme, repo: shop}}\nsteps: []\n",
     );
@@ -328,12 +328,12 @@ fn told_by(peer: &Peer) -> Project {
 }
 
 #[tokio::test]
-async fn an_event_is_subscribed_to_while_somebody_listens_and_no_longer() {
+async fn an_event_subscription_exists_only_while_somebody_listens() {
     let mut peer = Peer::new().await;
-    let project = told_by(&peer);
+    let project = project_with_event(&peer);
     let engine = project.start().await;
     let begun = engine.ingress().listen(&id(), MINUTE, 5).await.expect("it listens");
-    let asked = peer.asked().await;
+    let asked = peer.next_request().await;
     assert_eq!(asked.line, "POST /repos/acme/shop/hooks");
     asked.answer(201, r#"{"id": 7}"#).await;
     soon(async {
@@ -343,23 +343,23 @@ async fn an_event_is_subscribed_to_while_somebody_listens_and_no_longer() {
     })
     .await;
     assert!(engine.ingress().subscriptions().iter().all(|one| one.test));
-    // A new listener continues with it.
+    // A new listener continues with the subscription.
     project.clock.advance(MINUTE / 2);
     let again = engine.ingress().listen(&id(), MINUTE, 5).await.expect("it listens");
     soon(project.clock.somebody_sleeps_until(again.until)).await;
     project.clock.advance_to(begun.until);
-    assert!(peer.asked_already().is_none());
+    assert!(peer.pending_request().is_none());
     project.clock.advance_to(again.until);
-    let asked = peer.asked().await;
+    let asked = peer.next_request().await;
     assert_eq!(asked.line, "DELETE /repos/acme/shop/hooks/7");
     asked.answer(204, "").await;
-    // It is made anew, and taken back at once where somebody says so.
+    // A new subscription is created, and deleted as soon as listening stops.
     engine.ingress().listen(&id(), MINUTE, 5).await.expect("it listens");
-    let asked = peer.asked().await;
+    let asked = peer.next_request().await;
     assert_eq!(asked.line, "POST /repos/acme/shop/hooks");
     asked.answer(201, r#"{"id": 8}"#).await;
     engine.ingress().stop_listening(&id()).await.expect("it stops");
-    let asked = peer.asked().await;
+    let asked = peer.next_request().await;
     assert_eq!(asked.line, "DELETE /repos/acme/shop/hooks/8");
     asked.answer(204, "").await;
     stop(engine).await;

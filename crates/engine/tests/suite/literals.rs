@@ -5,7 +5,7 @@ use pretty_assertions::assert_eq;
 
 use crate::checking::{catalog, check_steps};
 
-/// A step of Raw Request with these inputs, which may fail without anybody handling it.
+/// Formats a Raw Request step with these inputs and `onError: continue`.
 fn raw(inputs: &str) -> String {
     format!(
         "- {{action: wiki.rawRequest, connection: mainWiki, onError: continue, with: {{method: POST, {inputs}}}}}\n"
@@ -58,7 +58,7 @@ fn literal_inputs_of_an_http_request_that_can_never_work_are_errors() {
 }
 
 #[test]
-fn a_problem_of_a_literal_input_names_the_place_and_the_way_out() {
+fn an_invalid_literal_input_is_reported_at_its_position_with_the_fix() {
     let report = check_text(
         &catalog(),
         "automations/test.yaml",
@@ -73,7 +73,7 @@ fn a_problem_of_a_literal_input_names_the_place_and_the_way_out() {
 }
 
 #[test]
-fn an_empty_filter_that_stands_in_the_file_is_an_error() {
+fn a_literal_empty_filter_is_an_error() {
     let list = |inputs: &str, expected: &[&str]| {
         let step = format!(
             "- {{action: wiki.listPages, connection: mainWiki, onError: continue, with: {{{inputs}}}}}\n"

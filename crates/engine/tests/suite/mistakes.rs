@@ -1,4 +1,4 @@
-//! The mistakes that people make most: each is told at its place, with its cause and the way out.
+//! The most frequent mistakes: each is reported at its position, with its cause and the fix.
 
 use engine::{Catalog, check_project, check_text};
 use text::Severity;
@@ -6,7 +6,7 @@ use text::diagnostic::Report;
 
 use crate::common::workers;
 
-/// The catalog of a project with a connection, and an Automation that waits for an event.
+/// Returns the catalog of a project with a connection and an Automation that waits for an event.
 pub(crate) fn catalog() -> Catalog {
     workers();
     let dir = tempfile::tempdir().expect("a folder");
@@ -28,8 +28,8 @@ const MANUAL: &str = "trigger: {manual: {}}\ninputs: {flag: {type: boolean, requ
 pub(crate) const WEBHOOK: &str = "trigger: {webhook: {verify: none}}\n";
 pub(crate) const SCHEDULE: &str = "trigger: {schedule: {cron: \"0 8 * * *\"}}\n";
 
-/// Checks that a file has this one problem: its code, the text at its place, and words of the way out. What is only unused is
-/// left out.
+/// Checks that a file has exactly one problem with this code, the text at its span, and words of its fix. Unused values are
+/// ignored.
 #[track_caller]
 fn check(text: &str, code: &str, place: &str, words: &str) {
     let report = check_text(&catalog(), "automations/test.yaml", text);
@@ -45,7 +45,7 @@ fn check_steps(head: &str, steps: &str, code: &str, place: &str, words: &str) {
     check(&format!("{head}steps:\n{steps}"), code, place, words);
 }
 
-/// A step that logs an expression.
+/// Checks a step that logs an expression.
 #[track_caller]
 fn check_expression(head: &str, expression: &str, code: &str, place: &str, words: &str) {
     check_steps(
@@ -57,7 +57,7 @@ fn check_expression(head: &str, expression: &str, code: &str, place: &str, words
     );
 }
 
-/// That nothing is said of a file but what is never read.
+/// Checks that a file has no errors or warnings, except for unused values.
 #[track_caller]
 pub(crate) fn check_fine(text: &str) {
     let report = check_text(&catalog(), "automations/test.yaml", text);
@@ -67,7 +67,7 @@ pub(crate) fn check_fine(text: &str) {
 }
 
 #[test]
-fn a_key_that_is_indented_too_little_or_has_no_dash_says_where_it_belongs() {
+fn a_misplaced_key_is_reported_with_the_right_indentation_or_dash() {
     check_steps(
         MANUAL,
         "  - action: log.info\n  with:\n    message: hi\n",
@@ -99,7 +99,7 @@ fn a_key_that_is_indented_too_little_or_has_no_dash_says_where_it_belongs() {
 }
 
 #[test]
-fn an_unknown_connector_names_the_ways_to_call_a_service_without_one() {
+fn an_unknown_connector_suggests_how_to_call_the_service_without_one() {
     check_steps(
         MANUAL,
         "  - action: slack.postMessage\n",
@@ -130,7 +130,7 @@ fn expressions_of_other_tools_are_translated() {
 }
 
 #[test]
-fn a_path_of_another_tool_names_the_one_that_is_meant() {
+fn a_path_of_another_tool_suggests_the_equivalent_path() {
     let http = "  - id: x\n    action: http.request\n    retry: 1\n    with: {url: \"https://a.test\"}\n";
     let read =
         |path: &str| format!("{http}  - action: log.info\n    with: {{message: \"${{{{ {path} }}}}\"}}\n");
@@ -147,7 +147,7 @@ fn a_path_of_another_tool_names_the_one_that_is_meant() {
 }
 
 #[test]
-fn a_forgotten_data_is_told_and_nothing_suggests_it() {
+fn a_body_field_without_data_is_reported_with_the_corrected_path() {
     check_expression(
         WEBHOOK,
         "trigger.results.body.orderId",
@@ -183,7 +183,7 @@ fn a_forgotten_data_is_told_and_nothing_suggests_it() {
 }
 
 #[test]
-fn a_schedule_has_no_body() {
+fn reading_the_body_of_a_schedule_is_reported() {
     check_expression(SCHEDULE, "trigger.results.body.data.x", "unknown-member", "data", "scheduledAt");
     check_fine(&format!(
         "{SCHEDULE}steps:\n  - action: log.info\n    with: {{message: \"${{{{ trigger.results.body.data | default('') }}}}\"}}\n"
@@ -191,7 +191,7 @@ fn a_schedule_has_no_body() {
 }
 
 #[test]
-fn values_have_no_methods() {
+fn method_calls_suggest_the_equivalent_filter() {
     check_expression(MANUAL, "inputs.name.toUpperCase()", "unknown-function", "toUpperCase", "`x | upper`");
     check_expression(MANUAL, "(inputs.name ~ 'a').trim()", "unknown-function", "trim", "`x | trim`");
     check_expression(MANUAL, "inputs.name | uppercase", "unknown-function", "uppercase", "`x | upper`");
@@ -199,7 +199,7 @@ fn values_have_no_methods() {
 }
 
 #[test]
-fn a_comparison_that_never_holds_is_told_with_the_value_to_write() {
+fn a_comparison_that_is_never_true_suggests_the_right_value() {
     let check = |condition: &str, words: &str| {
         let steps = format!("  - if: {condition}\n    action: log.info\n    with: {{message: hi}}\n");
         check_steps(MANUAL, &steps, "never-equal", condition, words);
@@ -229,7 +229,7 @@ fn a_comparison_that_never_holds_is_told_with_the_value_to_write() {
 }
 
 #[test]
-fn a_dash_in_a_name_is_told_as_one() {
+fn a_name_with_a_dash_suggests_bracket_notation() {
     check_expression(
         WEBHOOK,
         "trigger.results.headers.X-Request-Id",
@@ -240,7 +240,7 @@ fn a_dash_in_a_name_is_told_as_one() {
 }
 
 #[test]
-fn a_colon_in_an_expression_without_quotes_is_told_as_one() {
+fn an_unquoted_expression_with_a_colon_suggests_quotes() {
     let steps = "  - action: log.info\n    with:\n      message: ${{ 'Hello: ' ~ inputs.name }}\n";
     check_steps(
         MANUAL,
@@ -252,19 +252,19 @@ fn a_colon_in_an_expression_without_quotes_is_told_as_one() {
 }
 
 #[test]
-fn a_backslash_in_double_quotes_is_told_as_the_quote_that_it_opens() {
+fn a_backslash_before_a_quote_suggests_four_backslashes() {
     let steps = "  - action: log.info\n    with: {message: \"${{ inputs.name | replace('\\\\', '/') }}\"}\n";
     check_steps(MANUAL, steps, "unclosed-expression", "'", "four backslashes");
 }
 
 #[test]
-fn two_triggers_name_the_way_to_have_them() {
+fn two_triggers_are_reported_with_the_suggestion_to_use_call() {
     let text = "trigger:\n  webhook: {verify: none}\n  schedule: {cron: \"0 8 * * *\"}\nsteps: [{action: log.info, with: {message: hi}}]\n";
     check(text, "conflicting-keys", "schedule", "`call`");
 }
 
 #[test]
-fn words_of_other_tools_have_a_way_out() {
+fn keys_of_other_tools_suggest_the_equivalent_key() {
     for (steps, place, words) in [
         (
             "  - {if: inputs.flag, then: [{action: log.info, with: {message: hi}}], elif: x}\n",
@@ -302,7 +302,7 @@ fn words_of_other_tools_have_a_way_out() {
 }
 
 #[test]
-fn a_value_of_another_form_is_rewritten() {
+fn a_value_in_a_wrong_format_suggests_the_right_one() {
     check_steps(MANUAL, "  - wait: PT10S\n", "invalid-duration", "PT10S", "+   - wait: 10s");
     check_steps(
         "trigger: {webhook: {verify: none, maxBody: 5 MB}}\n",
@@ -349,7 +349,7 @@ fn a_value_of_another_form_is_rewritten() {
 }
 
 #[test]
-fn a_bare_return_names_the_contract_of_code() {
+fn a_bare_return_in_code_shows_the_expected_export() {
     check_steps(
         MANUAL,
         "  - code: |\n      return 1 + 1\n",
@@ -360,7 +360,7 @@ fn a_bare_return_names_the_contract_of_code() {
 }
 
 #[test]
-fn a_token_in_a_header_of_a_step_is_told() {
+fn a_literal_token_in_a_step_header_is_reported_and_not_shown() {
     let steps = "  - action: http.request\n    retry: 1\n    with: {url: \"https://a.test\", headers: {Authorization: \"Bearer sk-live-1234\"}}\n";
     let report = check_text(&catalog(), "automations/test.yaml", &format!("{MANUAL}steps:\n{steps}"));
     let told: Vec<_> = report.diagnostics().iter().filter(|told| told.code == "literal-credential").collect();
@@ -370,7 +370,7 @@ fn a_token_in_a_header_of_a_step_is_told() {
 }
 
 #[test]
-fn an_address_outside_of_its_connection_is_refused_before_it_is_called() {
+fn a_url_outside_its_connection_is_an_error() {
     let steps = |url: &str| {
         format!("  - action: http.request\n    retry: 1\n    connection: api\n    with: {{url: \"{url}\"}}\n")
     };
@@ -407,7 +407,7 @@ fn an_address_outside_of_its_connection_is_refused_before_it_is_called() {
 }
 
 #[test]
-fn a_header_that_steps_read_masked_is_told_where_it_is_compared() {
+fn comparing_a_masked_header_is_reported() {
     let steps = |condition: &str| format!("  - if: {condition}\n    fail: not allowed\n");
     for condition in [
         "trigger.results.headers['x-partner-signature'] != 'a'",
@@ -442,7 +442,7 @@ fn a_header_that_steps_read_masked_is_told_where_it_is_compared() {
 }
 
 #[test]
-fn names_that_a_project_spells_two_ways_are_told() {
+fn names_with_two_spellings_in_a_project_are_reported() {
     let state = "  - {action: state.set, with: {key: lastRun, value: 1}}\n  - {action: log.info, with: {message: \"${{ state.lastrun | default(0) }}\"}}\n";
     check_steps(MANUAL, state, "other-spelling", "state.lastrun | default(0)", "`lastRun`");
     check_steps(
@@ -467,7 +467,7 @@ fn names_that_a_project_spells_two_ways_are_told() {
 }
 
 #[test]
-fn outputs_that_read_a_step_behind_a_stop_without_a_result_are_told() {
+fn outputs_that_read_a_step_after_a_stop_without_result_are_reported() {
     let steps = |stop: &str, read: &str| {
         format!(
             "  - {{if: inputs.flag, stop: {stop}}}\n  - {{id: late, action: state.get, with: {{key: a}}}}\noutputs: \"${{{{ {read} }}}}\"\n"
@@ -485,7 +485,7 @@ fn outputs_that_read_a_step_behind_a_stop_without_a_result_are_told() {
 }
 
 #[test]
-fn plain_calls_without_retry_are_one_hint_a_file_and_retry_zero_is_an_answer() {
+fn calls_without_retry_get_one_hint_per_file_and_retry_zero_silences_it() {
     let call =
         |more: &str| format!("  - {{action: http.request, with: {{url: \"https://a.test\"}}{more}}}\n");
     let three = format!("{}{}{}", call(""), call(""), call(""));
@@ -506,7 +506,7 @@ fn plain_calls_without_retry_are_one_hint_a_file_and_retry_zero_is_an_answer() {
 }
 
 #[test]
-fn a_wrong_value_deep_inside_an_input_is_told_at_its_own_place() {
+fn a_wrong_nested_value_is_reported_at_its_own_position() {
     let find = |steps: &str| {
         let report = check_text(&catalog(), "automations/test.yaml", &format!("{MANUAL}steps:\n{steps}"));
         let told = report.diagnostics().iter().filter(|told| told.code.ends_with("-input"));
@@ -520,7 +520,7 @@ fn a_wrong_value_deep_inside_an_input_is_told_at_its_own_place() {
 }
 
 #[test]
-fn a_connector_with_errors_is_told_once_of_each_file_and_by_its_name() {
+fn a_broken_connector_is_reported_once_in_each_file_that_uses_it() {
     let dir = tempfile::tempdir().expect("a folder");
     let write = |path: &str, text: &str| {
         let path = dir.path().join(path);

@@ -1,10 +1,10 @@
-//! Correct files that are close to mistakes: nothing is said of them.
+//! Correct files that resemble mistakes: they have no diagnostics.
 
 use engine::check_text;
 
 use crate::mistakes::{SCHEDULE, WEBHOOK, catalog, check_fine};
 
-/// Checks that a file of a webhook with these steps has no warning.
+/// Checks that a webhook automation with these steps has no warning.
 #[track_caller]
 fn check_fine_steps(steps: &str) {
     check_fine(&format!("{WEBHOOK}steps:\n{steps}"));
@@ -135,7 +135,7 @@ fn a_request_with_a_method_and_a_retry_that_covers_something_are_fine() {
 }
 
 #[test]
-fn bodies_that_are_what_their_headers_say_are_fine() {
+fn bodies_that_match_their_content_type_are_fine() {
     for inputs in [
         "method: POST, headers: {content-type: application/json}, body: '{\"a\": 1}'",
         "method: POST, headers: {content-type: application/json}, body: \"{\\\"index\\\": {}}\\n{\\\"a\\\": 1}\\n\"",
@@ -169,7 +169,7 @@ fn literal_inputs_that_their_actions_accept_are_fine() {
 }
 
 #[test]
-fn a_whole_step_that_says_more_than_its_result_or_is_kept_is_fine() {
+fn a_whole_step_as_a_value_is_fine_in_logs_and_state() {
     let get = "  - id: get\n    action: http.request\n    retry: 1\n    onError: continue\n    with: {url: \"https://a.test\"}\n";
     let sum = "  - {id: sum, set: {n: 5}}\n";
     for step in [
@@ -185,7 +185,7 @@ fn a_whole_step_that_says_more_than_its_result_or_is_kept_is_fine() {
 }
 
 #[test]
-fn texts_that_are_plain_and_ends_of_pauses_that_are_instants_are_fine() {
+fn plain_text_filters_and_valid_wait_instants_are_fine() {
     for value in [
         "trigger.results.body.data.name | replace('/api/v1', '')",
         "trigger.results.body.data.name | replace('[name]', 'Anna')",

@@ -1,4 +1,4 @@
-//! Pauses: they hold no slot, outlive restarts, and end by time, by an event or by an answer.
+//! Waits: they hold no slot, survive restarts, and end by time, by an event or by an answer.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -9,17 +9,17 @@ use model::execution::{Event, WaitReason};
 use value::{Map, Value};
 
 use crate::common::{
-    Peer, Project, call, crash, end, json, manual, outcome_of, soon, start_and_rest, start_with, steps_of,
+    Peer, Project, call, crash, end, json, manual, outcome_of, soon, start_and_suspend, start_with, steps_of,
     stop,
 };
 use crate::watched::Watched;
 
 #[tokio::test]
-async fn a_wait_ends_at_its_instant_and_holds_no_slot_meanwhile() {
+async fn a_wait_ends_on_time_and_holds_no_slot() {
     let mut project = Project::with(&manual("  - wait: 1h\n  - set: {x: \"${{ now() }}\"}\n"));
     project.settings.limits.in_flight = 1;
     let engine = project.start().await;
-    let first = start_and_rest(&engine, "{}").await;
+    let first = start_and_suspend(&engine, "{}").await;
     assert_eq!((engine.status().in_flight, engine.status().resting), (0, 1));
     let row = engine.store().execution(first).await.expect("it is read").expect("it exists");
     assert_eq!(row.status, Status::Waiting);
@@ -33,7 +33,7 @@ async fn a_wait_ends_at_its_instant_and_holds_no_slot_meanwhile() {
 }
 
 #[tokio::test]
-async fn a_wait_outlives_a_restart_and_what_was_before_it_does_not_run_again() {
+async fn a_wait_survives_a_restart_and_earlier_steps_do_not_run_again() {
     let mut peer = Peer::new().await;
     let steps = call("a", &peer.base, "/a")
         + "  - wait: {until: \"'2026-03-03T08:00:00Z'\"}\n"
@@ -42,7 +42,7 @@ async fn a_wait_outlives_a_restart_and_what_was_before_it_does_not_run_again() {
     let engine = project.start().await;
     let mut notices = engine.subscribe();
     let id = start_with(&engine, "{}").await;
-    peer.asked().await.answer(200, "1").await;
+    peer.next_request().await.answer(200, "1").await;
     soon(async {
         while !matches!(
             notices.recv().await,
@@ -55,9 +55,9 @@ async fn a_wait_outlives_a_restart_and_what_was_before_it_does_not_run_again() {
     let engine = project.start().await;
     let due = "2026-03-03T08:00:00Z".parse().expect("an instant");
     soon(project.clock.somebody_sleeps_until(due)).await;
-    assert!(peer.asked_already().is_none());
+    assert!(peer.pending_request().is_none());
     project.clock.advance(Duration::from_secs(23 * 3600));
-    let asked = peer.asked().await;
+    let asked = peer.next_request().await;
     assert_eq!(asked.line, "POST /b");
     asked.answer(200, "2").await;
     assert!(end(&engine, id).await.contains(r#""body":2"#));
@@ -65,22 +65,22 @@ async fn a_wait_outlives_a_restart_and_what_was_before_it_does_not_run_again() {
 }
 
 #[tokio::test]
-async fn an_instant_that_is_past_is_no_wait_and_one_that_is_none_fails() {
+async fn a_wait_until_a_past_instant_returns_at_once_and_an_invalid_one_fails() {
     use crate::common::outcome_of;
     assert_eq!(outcome_of(&manual("  - wait: {until: \"'2020-01-01T00:00:00Z'\"}\n")).await, "null");
     assert_eq!(outcome_of(&manual("  - wait: {until: '17'}\n")).await, "null", "seconds since 1970");
     let wrong = outcome_of(&manual("  - set: {d: tomorrow}\n  - wait: {until: vars.d}\n")).await;
-    assert!(wrong.starts_with("failed: until: `tomorrow` is no instant"), "{wrong}");
+    assert!(wrong.starts_with("failed: until: `tomorrow` is not an instant"), "{wrong}");
     let wrong = outcome_of(&manual("  - set: {d: soon}\n  - wait: \"${{ vars.d }}\"\n")).await;
     assert!(wrong.starts_with("failed: wait:"), "{wrong}");
 }
 
 #[tokio::test]
-async fn the_time_of_a_pause_does_not_count_against_the_execution_s_time_limit_but_against_one_around_it() {
+async fn a_wait_counts_against_the_timeout_of_a_group_but_not_of_the_execution() {
     let day = Duration::from_secs(86_400);
     let project = Project::with(&format!("timeout: 1m\n{}", manual("  - wait: 1d\n  - set: {x: 1}\n")));
     let engine = project.start().await;
-    let id = start_and_rest(&engine, "{}").await;
+    let id = start_and_suspend(&engine, "{}").await;
     project.clock.advance(day);
     assert_eq!(end(&engine, id).await, r#"{"x":1}"#);
     stop(engine).await;
@@ -89,19 +89,19 @@ async fn the_time_of_a_pause_does_not_count_against_the_execution_s_time_limit_b
         "  - id: group\n    timeout: 1h\n    steps: [{wait: 1d}]\n    onError: [{set: {said: \"${{ error.message }}\"}}]\n",
     ));
     let engine = project.start().await;
-    let id = start_and_rest(&engine, "{}").await;
+    let id = start_and_suspend(&engine, "{}").await;
     project.clock.advance(Duration::from_secs(3600));
     assert_eq!(end(&engine, id).await, r#"{"said":"step `group` took longer than its timeout of 1h"}"#);
     stop(engine).await;
 }
 
 #[tokio::test]
-async fn an_event_of_its_name_ends_a_wait_where_its_condition_holds() {
+async fn an_event_ends_a_wait_if_its_name_and_condition_match() {
     let project = Project::with(&manual(
         "  - id: paid\n    waitFor: {event: \"order-${{ inputs.name }}\", if: event.data.amount > 10}\n  - set: {got: \"${{ steps.paid.results }}\"}\n",
     ));
     let engine = project.start().await;
-    let id = start_and_rest(&engine, r#"{"name": "7"}"#).await;
+    let id = start_and_suspend(&engine, r#"{"name": "7"}"#).await;
     assert_eq!(
         engine
             .admission()
@@ -129,7 +129,7 @@ async fn an_event_of_its_name_ends_a_wait_where_its_condition_holds() {
     assert_eq!(
         engine.admission().queue_status(id).await.expect("it is known").pauses.len(),
         1,
-        "it does not let that through"
+        "the condition rejects the event"
     );
     assert_eq!(
         engine
@@ -145,10 +145,10 @@ async fn an_event_of_its_name_ends_a_wait_where_its_condition_holds() {
 }
 
 #[tokio::test]
-async fn an_event_that_came_is_there_after_a_restart() {
+async fn a_received_event_survives_a_restart() {
     let project = Project::with(&manual("  - id: paid\n    waitFor: {event: paid}\n"));
     let engine = project.start().await;
-    let id = start_and_rest(&engine, "{}").await;
+    let id = start_and_suspend(&engine, "{}").await;
     crash(engine).await;
     let engine = project.start().await;
     assert_eq!(
@@ -163,14 +163,14 @@ async fn an_event_that_came_is_there_after_a_restart() {
 }
 
 #[tokio::test]
-async fn one_execution_sends_an_event_to_another_once() {
+async fn an_emitted_event_is_delivered_to_another_execution_once() {
     let project = Project::with(&manual("  - waitFor: {event: paid}\n"));
     project.write(
         "automations/sender.yaml",
         "trigger: {manual: {}}\nsteps:\n  - action: events.emit\n    with: {name: paid, data: {from: sender}}\n",
     );
     let engine = project.start().await;
-    let id = start_and_rest(&engine, "{}").await;
+    let id = start_and_suspend(&engine, "{}").await;
     let sender = model::AutomationId::parse("sender").expect("an id");
     let start = engine::Start { payload: model::Payload::manual(Map::new()), origin: model::Origin::Manual };
     let sent = engine.ingress().start(&sender, start).await.expect("it starts");
@@ -180,7 +180,7 @@ async fn one_execution_sends_an_event_to_another_once() {
 }
 
 #[tokio::test]
-async fn nobody_came_in_time_fails_the_step_or_gives_null_as_it_says() {
+async fn an_unanswered_approval_fails_or_continues_with_null_per_on_timeout() {
     for (on_timeout, expected) in
         [("", "failed: nobody answered within 1h"), ("    onTimeout: continue\n", r#"{"x":null}"#)]
     {
@@ -188,7 +188,7 @@ async fn nobody_came_in_time_fails_the_step_or_gives_null_as_it_says() {
             "  - id: ask\n    waitFor: {{approval: {{message: Go?}}}}\n    timeout: 1h\n{on_timeout}  - set: {{x: \"${{{{ steps.ask.results }}}}\"}}\n"
         )));
         let engine = project.start().await;
-        let id = start_and_rest(&engine, "{}").await;
+        let id = start_and_suspend(&engine, "{}").await;
         project.clock.advance(Duration::from_secs(1800));
         crash(engine).await;
         let engine = project.start().await;
@@ -201,12 +201,12 @@ async fn nobody_came_in_time_fails_the_step_or_gives_null_as_it_says() {
 }
 
 #[tokio::test]
-async fn an_approval_takes_one_answer_of_those_to_choose_from_with_its_form() {
+async fn an_approval_accepts_one_of_its_options_with_a_valid_form() {
     let project = Project::with(&manual(
         "  - id: ask\n    waitFor:\n      approval:\n        message: Send ${{ inputs.name }}?\n        options: [send, keep]\n        form: {copies: {type: integer, required: true}, note: {type: text, default: none}}\n",
     ));
     let engine = project.start().await;
-    let id = start_and_rest(&engine, r#"{"name": "it"}"#).await;
+    let id = start_and_suspend(&engine, r#"{"name": "it"}"#).await;
     let pending = engine.admission().queue_status(id).await.expect("it is known").pauses.remove(0);
     let shown = serde_json::to_value(&pending).expect("it is shown");
     assert_eq!(
@@ -239,11 +239,11 @@ async fn an_approval_takes_one_answer_of_those_to_choose_from_with_its_form() {
 }
 
 #[tokio::test]
-async fn of_two_answers_at_one_time_one_counts() {
+async fn only_one_of_two_concurrent_answers_counts() {
     let project =
         Project::with(&manual("  - id: ask\n    waitFor: {approval: {message: Go?, options: [a, b]}}\n"));
     let engine = project.start().await;
-    let id = start_and_rest(&engine, "{}").await;
+    let id = start_and_suspend(&engine, "{}").await;
     let answer = |option: &str| Answer { option: option.to_owned(), form: Map::new(), by: None };
     let (first, second) = tokio::join!(
         engine.admission().answer(id, None, answer("a")),
@@ -256,12 +256,12 @@ async fn of_two_answers_at_one_time_one_counts() {
 }
 
 #[tokio::test]
-async fn a_resume_address_stands_for_its_execution_and_no_other_text_does() {
+async fn a_resume_url_identifies_its_execution_and_cannot_be_altered() {
     let project = Project::with(&manual(
         "  - id: say\n    set: {url: \"${{ execution.resumeUrl }}\"}\n  - waitFor: {event: a}\n",
     ));
     let engine = project.start().await;
-    let id = start_and_rest(&engine, "{}").await;
+    let id = start_and_suspend(&engine, "{}").await;
     let said = steps_of(&engine, id).await.remove(0);
     let token = said.rsplit('/').next().expect("a token").trim_end_matches("\"}").to_owned();
     assert_eq!(engine.context().resumed_by(&token), Some(id));
@@ -269,7 +269,7 @@ async fn a_resume_address_stands_for_its_execution_and_no_other_text_does() {
         let mut changed = token.clone().into_bytes();
         changed[at] = if changed[at] == b'A' { b'B' } else { b'A' };
         let changed = String::from_utf8(changed).expect("it is text");
-        // The last character has bits that mean nothing.
+        // The last character has unused bits.
         assert!(engine.context().resumed_by(&changed) != Some(id) || at + 1 == token.len(), "{at}");
     }
     assert_eq!(engine.context().resumed_by(""), None);
@@ -281,7 +281,7 @@ async fn a_resume_address_stands_for_its_execution_and_no_other_text_does() {
 }
 
 #[tokio::test]
-async fn branches_side_by_side_pause_each_for_itself_and_the_others_go_on() {
+async fn parallel_branches_wait_independently() {
     let mut peer = Peer::new().await;
     let steps = format!(
         "  - id: both\n    parallel:\n      left:\n        - waitFor: {{event: left}}\n      right:\n        - action: http.request\n          with: {{method: POST, url: \"{}/right\"}}\n        - waitFor: {{event: right}}\n",
@@ -290,8 +290,8 @@ async fn branches_side_by_side_pause_each_for_itself_and_the_others_go_on() {
     let project = Project::with(&manual(&steps));
     let engine = project.start().await;
     let id = start_with(&engine, "{}").await;
-    let held = peer.asked().await;
-    // One branch pauses while the other is in its step: what comes reaches it there, or is kept for it.
+    let held = peer.next_request().await;
+    // One branch waits while the other runs its step: the event reaches the wait, or is retained for it.
     engine.admission().emit("left", json("1"), None).await.expect("it is sent");
     held.answer(200, "0").await;
     engine.admission().emit("right", json("2"), None).await.expect("it is sent");
@@ -300,7 +300,7 @@ async fn branches_side_by_side_pause_each_for_itself_and_the_others_go_on() {
 }
 
 #[tokio::test]
-async fn a_cancellation_counts_whenever_it_comes() {
+async fn a_cancellation_takes_effect_whenever_it_arrives() {
     let project = Project::with(&manual("  - waitFor: {event: never}\n"));
     let engine = project.start().await;
     for round in 0..50 {
@@ -315,10 +315,10 @@ async fn a_cancellation_counts_whenever_it_comes() {
 }
 
 #[tokio::test]
-async fn a_resting_execution_can_be_cancelled() {
+async fn a_suspended_execution_can_be_cancelled() {
     let project = Project::with(&manual("  - waitFor: {event: never}\n"));
     let engine = project.start().await;
-    let id = start_and_rest(&engine, "{}").await;
+    let id = start_and_suspend(&engine, "{}").await;
     assert!(engine.admission().cancel(id, "not needed any more").await.expect("it is asked"));
     assert_eq!(end(&engine, id).await, "cancelled: not needed any more");
     assert_eq!(engine.status().resting, 0);
@@ -326,11 +326,11 @@ async fn a_resting_execution_can_be_cancelled() {
 }
 
 #[tokio::test]
-async fn a_pause_keeps_its_place_among_others_of_its_key_over_a_restart() {
+async fn a_suspended_execution_keeps_its_concurrency_permit_over_a_restart() {
     let text = format!("concurrency: {{limit: 1}}\n{}", manual("  - waitFor: {event: go}\n"));
     let project = Project::with(&text);
     let engine = project.start().await;
-    let first = start_and_rest(&engine, "{}").await;
+    let first = start_and_suspend(&engine, "{}").await;
     let second = start_with(&engine, "{}").await;
     soon(async {
         while engine.admission().queue_status(second).await.expect("it is known").turn.is_none() {
@@ -340,7 +340,7 @@ async fn a_pause_keeps_its_place_among_others_of_its_key_over_a_restart() {
     .await;
     let turn =
         engine.admission().queue_status(second).await.expect("it is known").turn.expect("it waits its turn");
-    assert_eq!((turn.holders, turn.ahead), (vec![first], 0), "it says who has the place");
+    assert_eq!((turn.holders, turn.ahead), (vec![first], 0), "the status names the permit holder");
     crash(engine).await;
 
     let engine = project.start().await;
@@ -362,7 +362,7 @@ async fn a_pause_keeps_its_place_among_others_of_its_key_over_a_restart() {
 }
 
 #[tokio::test]
-async fn the_pause_between_turns_outlives_a_restart_and_turns_do_not_run_again() {
+async fn the_delay_between_iterations_survives_a_restart_and_none_runs_again() {
     let mut peer = Peer::new().await;
     let steps = format!(
         "  - id: poll\n    repeat: {{until: steps.look.results.body.done, max: 3, delay: 10m}}\n    steps:\n      - id: look\n        action: http.request\n        with: {{method: POST, url: \"{}/${{{{ index }}}}\"}}\n",
@@ -372,7 +372,7 @@ async fn the_pause_between_turns_outlives_a_restart_and_turns_do_not_run_again()
     let mut engine = project.start().await;
     let id = start_with(&engine, "{}").await;
     for turn in 0..3 {
-        let asked = peer.asked().await;
+        let asked = peer.next_request().await;
         assert_eq!(asked.line, format!("POST /{turn}"));
         asked.answer(200, if turn == 2 { r#"{"done": true}"# } else { r#"{"done": false}"# }).await;
         if turn < 2 {
@@ -389,7 +389,7 @@ async fn the_pause_between_turns_outlives_a_restart_and_turns_do_not_run_again()
 }
 
 #[tokio::test]
-async fn a_pause_of_more_than_50_ms_is_a_wait_in_the_history_and_is_written_with_the_next_commit() {
+async fn a_wait_over_50_ms_is_recorded_and_written_with_the_next_commit() {
     let steps = "  - {id: shortest, wait: 50ms}\n  - {id: short, wait: 51ms}\n  - {id: longer, wait: 2s}\n";
     let project = Project::with(&format!("timeout: 1s\n{}", manual(steps)));
     let counting = Arc::new(Watched::new(project.open_store()));
@@ -422,16 +422,16 @@ async fn a_computed_wait_has_the_limit_of_a_constant_one() {
     assert_eq!(message, "failed: wait: `367d` is too long; a pause is at most 366d, or `until` an instant");
     let project = Project::with(&wait("366d"));
     let engine = project.start().await;
-    start_and_rest(&engine, "{}").await;
+    start_and_suspend(&engine, "{}").await;
     stop(engine).await;
 }
 
 #[tokio::test]
-async fn a_wait_until_the_end_of_the_year_9999_is_one_without_end() {
+async fn a_wait_until_the_end_of_9999_never_ends() {
     for until in ["'9999-12-31T23:59:59Z'", "253402300799", "'9999-12-31T23:59:59.999999999999+00:00'"] {
         let project = Project::with(&manual(&format!("  - wait: {{until: \"{until}\"}}\n")));
         let engine = project.start().await;
-        let id = start_and_rest(&engine, "{}").await;
+        let id = start_and_suspend(&engine, "{}").await;
         crash(engine).await;
         let engine = project.start().await;
         project.clock.advance(Duration::from_secs(366 * 86_400));

@@ -1,4 +1,4 @@
-//! Polls: each new thing once, over restarts, failures and changes.
+//! Polls deliver each new item once, over restarts, failures and changes.
 
 use std::time::Duration;
 
@@ -8,13 +8,13 @@ use model::{AutomationId, Event, Payload};
 use store::{ExecutionFilter, Page, PollState};
 use value::Value;
 
-use crate::common::{Asked, Peer, Project, settled, soon, stop};
+use crate::common::{Peer, PeerRequest, Project, settled, soon, stop};
 
 fn id() -> AutomationId {
     AutomationId::parse("test").expect("an id")
 }
 
-/// A project that polls the peer every minute.
+/// Creates a project that polls the peer every minute.
 fn polling(peer: &Peer, more: &str) -> Project {
     Project::with(&yaml(&peer.base, more))
 }
@@ -26,7 +26,7 @@ fn yaml(base: &str, more: &str) -> String {
     )
 }
 
-/// The payloads of the executions, oldest first.
+/// Returns the payloads of the executions, oldest first.
 async fn given(engine: &Engine) -> Vec<String> {
     let page = Page { before: None, limit: 1000 };
     let rows = engine.store().executions(&ExecutionFilter::default(), page).await.expect("read");
@@ -40,21 +40,21 @@ async fn given(engine: &Engine) -> Vec<String> {
     given
 }
 
-/// Answers the poll that is asked or comes next, and waits until it has been dealt with.
+/// Answers the current or next poll, and waits until its result is processed.
 async fn answer(project: &Project, engine: &Engine, peer: &mut Peer, body: &str) {
-    let asked = peer.asked().await;
+    let asked = peer.next_request().await;
     let before = poll_state(engine).polls;
     asked.answer(200, body).await;
     polled(project, engine, before + 1).await;
 }
 
-/// Moves the clock on by a minute and answers the poll that is due.
+/// Advances the clock by a minute and answers the poll that is due.
 async fn next_poll(project: &Project, engine: &Engine, peer: &mut Peer, body: &str) {
     project.clock.advance(Duration::from_secs(60));
     answer(project, engine, peer, body).await;
 }
 
-/// Waits until there have been so many polls and the clock is waited for again.
+/// Waits until `polls` polls are done and the engine sleeps until the next one.
 async fn polled(project: &Project, engine: &Engine, polls: u64) {
     let reached = async {
         while poll_state(engine).polls != polls {
@@ -70,7 +70,7 @@ fn poll_state(engine: &Engine) -> PollState {
 }
 
 #[tokio::test]
-async fn the_first_poll_starts_nothing_and_each_new_thing_starts_one_execution_over_restarts() {
+async fn the_first_poll_starts_nothing_and_each_new_item_starts_one_execution() {
     let mut peer = Peer::new().await;
     let project = polling(&peer, ", deliver: each");
     let engine = project.start().await;
@@ -87,7 +87,7 @@ async fn the_first_poll_starts_nothing_and_each_new_thing_starts_one_execution_o
 }
 
 #[tokio::test]
-async fn all_that_is_new_goes_to_one_execution_and_with_start_all_the_first_poll_counts() {
+async fn new_items_go_to_one_execution_and_start_all_includes_the_first_poll() {
     let mut peer = Peer::new().await;
     let project = polling(&peer, ", start: all");
     let engine = project.start().await;
@@ -100,7 +100,7 @@ async fn all_that_is_new_goes_to_one_execution_and_with_start_all_the_first_poll
 }
 
 #[tokio::test]
-async fn a_poll_that_fails_leaves_where_it_stood_says_why_and_comes_back_later_each_time() {
+async fn a_failed_poll_keeps_its_position_records_the_error_and_backs_off() {
     let mut peer = Peer::new().await;
     let project = polling(&peer, "");
     let engine = project.start().await;
@@ -109,7 +109,7 @@ async fn a_poll_that_fails_leaves_where_it_stood_says_why_and_comes_back_later_e
     for (status, body) in [(500, "{}"), (200, "{}"), (200, r#"[{"id":2},{"id":1}]"#)] {
         let due = poll_state(&engine).next_at;
         project.clock.advance_to(due);
-        peer.asked().await.answer(status, body).await;
+        peer.next_request().await.answer(status, body).await;
         polled(&project, &engine, u64::try_from(pauses.len()).expect("few") + 2).await;
         let poll_state = poll_state(&engine);
         pauses.push((poll_state.failures, poll_state.next_at.duration_since(due).as_secs() / 60));
@@ -127,7 +127,7 @@ async fn a_poll_that_fails_leaves_where_it_stood_says_why_and_comes_back_later_e
 }
 
 #[tokio::test]
-async fn a_poll_comes_after_its_interval_and_its_back_off_whatever_the_clock_does() {
+async fn a_clock_step_does_not_change_the_interval_or_backoff_of_a_poll() {
     for hours in [1, -1, 8760, -8760] {
         let mut peer = Peer::new().await;
         let project = polling(&peer, "");
@@ -136,7 +136,7 @@ async fn a_poll_comes_after_its_interval_and_its_back_off_whatever_the_clock_doe
         for status in [500, 200] {
             let left = poll_state(&engine).next_at.duration_since(project.clock.now());
             project.clock.step(SignedDuration::from_hours(hours));
-            // It sleeps on, to the same moment, which has another name now.
+            // The sleep continues to the same moment, which has another wall-clock time now.
             let next = poll_state(&engine).next_at;
             assert_eq!(next.duration_since(project.clock.now()), left, "set by {hours} h");
             let second = Duration::from_secs(1);
@@ -145,7 +145,7 @@ async fn a_poll_comes_after_its_interval_and_its_back_off_whatever_the_clock_doe
             assert!(!engine.ingress().polls().pop().expect("it polls").busy, "set by {hours} h");
             project.clock.advance(second);
             let before = poll_state(&engine).polls;
-            peer.asked().await.answer(status, r#"{"no": "list"}"#).await;
+            peer.next_request().await.answer(status, r#"{"no": "list"}"#).await;
             polled(&project, &engine, before + 1).await;
         }
         stop(engine).await;
@@ -153,17 +153,17 @@ async fn a_poll_comes_after_its_interval_and_its_back_off_whatever_the_clock_doe
 }
 
 #[tokio::test]
-async fn a_poll_that_is_not_answered_ends_at_its_deadline_and_one_that_is_cut_off_is_made_again() {
+async fn an_unanswered_poll_ends_at_its_deadline_and_an_interrupted_one_is_repeated() {
     let mut peer = Peer::new().await;
     let project = polling(&peer, ", start: all");
     let engine = project.start().await;
-    let unanswered = peer.asked().await;
+    let unanswered = peer.next_request().await;
     project.clock.advance(Duration::from_secs(60));
     polled(&project, &engine, 1).await;
     assert_eq!(poll_state(&engine).error.as_deref(), Some("there was no answer within 1m"));
     drop(unanswered);
     project.clock.advance_to(poll_state(&engine).next_at);
-    let cut_off = peer.asked().await;
+    let cut_off = peer.next_request().await;
     stop(engine).await;
     drop(cut_off);
     let engine = project.start().await;
@@ -173,7 +173,7 @@ async fn a_poll_that_is_not_answered_ends_at_its_deadline_and_one_that_is_cut_of
 }
 
 #[tokio::test]
-async fn a_cursor_leads_from_one_poll_to_the_next_and_can_be_rewound_and_reset() {
+async fn a_cursor_carries_over_to_the_next_poll_and_can_be_rewound_and_reset() {
     let mut peer = Peer::new().await;
     let yaml = format!(
         "trigger:\n  poll:\n    action: http.request\n    every: 1m\n    items: result.body.list\n    \
@@ -183,23 +183,23 @@ async fn a_cursor_leads_from_one_poll_to_the_next_and_can_be_rewound_and_reset()
     );
     let project = Project::with(&yaml);
     let engine = project.start().await;
-    let asked = peer.asked().await;
+    let asked = peer.next_request().await;
     assert_eq!(asked.line, "GET /list?after=none");
     asked.answer(200, r#"{"list":[{"id":1}],"next":"a"}"#).await;
     polled(&project, &engine, 1).await;
     project.clock.advance(Duration::from_secs(60));
-    let asked = peer.asked().await;
+    let asked = peer.next_request().await;
     assert_eq!(asked.line, "GET /list?after=a");
     asked.answer(200, r#"{"list":[],"next":"b"}"#).await;
     polled(&project, &engine, 2).await;
-    // Rewound, what it had seen is new again.
+    // After a rewind, known items are new again.
     engine.ingress().rewind_poll(&id(), Value::from("0")).await.expect("it is rewound");
-    let asked = peer.asked().await;
+    let asked = peer.next_request().await;
     assert_eq!(asked.line, "GET /list?after=0");
     asked.answer(200, r#"{"list":[{"id":1}],"next":"b"}"#).await;
     polled(&project, &engine, 1).await;
     engine.ingress().reset_poll(&id()).await.expect("it is reset");
-    let asked = peer.asked().await;
+    let asked = peer.next_request().await;
     assert_eq!(asked.line, "GET /list?after=none");
     asked.answer(200, r#"{"list":[],"next":"a"}"#).await;
     polled(&project, &engine, 1).await;
@@ -208,7 +208,7 @@ async fn a_cursor_leads_from_one_poll_to_the_next_and_can_be_rewound_and_reset()
 }
 
 #[tokio::test]
-async fn a_poll_goes_on_after_a_change_of_the_steps_and_begins_anew_after_one_of_the_question() {
+async fn a_poll_continues_after_a_change_of_steps_and_restarts_after_one_of_the_poll() {
     let mut peer = Peer::new().await;
     let project = polling(&peer, "");
     let engine = project.start().await;
@@ -219,8 +219,8 @@ async fn a_poll_goes_on_after_a_change_of_the_steps_and_begins_anew_after_one_of
     assert_eq!(given(&engine).await, [r#"poll [{"id":2}]"#]);
     project.write("automations/test.yaml", &yaml(&peer.base, ", id: item.key"));
     engine.reload().await;
-    // At once, and for the first time.
-    peer.asked().await.answer(200, r#"[{"key":"x"}]"#).await;
+    // The new poll runs at once, as a first one.
+    peer.next_request().await.answer(200, r#"[{"key":"x"}]"#).await;
     polled(&project, &engine, 1).await;
     project
         .write("automations/test.yaml", &format!("enabled: false\n{}", yaml(&peer.base, ", id: item.key")));
@@ -233,12 +233,12 @@ async fn a_poll_goes_on_after_a_change_of_the_steps_and_begins_anew_after_one_of
     .await;
     project.clock.advance(Duration::from_secs(600));
     assert!(engine.ingress().poll_now(&id()).await.is_err());
-    assert!(peer.asked_already().is_none());
+    assert!(peer.pending_request().is_none());
     assert_eq!(given(&engine).await.len(), 1);
     stop(engine).await;
 }
 
-/// A page of the wiki's list: id, version, and the second at which that version was made.
+/// Formats a page of the wiki's list: id, version, and the second of that version's creation.
 fn pages(pages: &[(u32, u32, u32)], next: Option<&str>) -> String {
     let page = |(id, version, second): &(u32, u32, u32)| {
         format!(
@@ -254,7 +254,7 @@ fn pages(pages: &[(u32, u32, u32)], next: Option<&str>) -> String {
 }
 
 #[tokio::test]
-async fn changed_pages_are_read_from_the_newest_to_the_first_that_is_older_than_what_is_known() {
+async fn changed_pages_are_read_newest_first_down_to_the_known_watermark() {
     let mut peer = Peer::new().await;
     let project = Project::with(
         "trigger: {event: wiki.pageChanged, connection: wiki, with: {spaceId: [\"7\"]}, every: 1m, deliver: each}\nsteps: []\n",
@@ -263,19 +263,19 @@ async fn changed_pages_are_read_from_the_newest_to_the_first_that_is_older_than_
         format!("type: wiki.basic\nwith: {{host: \"{}\", email: a@example.com, apiToken: t}}\n", peer.base);
     project.write("connections/wiki.yaml", &connection);
     let engine = project.start().await;
-    let asked = peer.asked().await;
+    let asked = peer.next_request().await;
     assert_eq!(asked.line, "GET /wiki/api/v2/pages?limit=100&space-id=7&sort=-modified-date&status=current");
-    // The overlap is two minutes: of all that is older nothing is asked.
+    // The overlap is two minutes: older pages are not requested.
     asked.answer(200, &pages(&[(1, 1, 600), (2, 5, 500), (3, 1, 400)], Some("more"))).await;
     polled(&project, &engine, 1).await;
     project.clock.advance(Duration::from_secs(60));
-    peer.asked().await.answer(200, &pages(&[(4, 1, 700), (2, 6, 650)], Some("p2"))).await;
-    let asked = peer.asked().await;
+    peer.next_request().await.answer(200, &pages(&[(4, 1, 700), (2, 6, 650)], Some("p2"))).await;
+    let asked = peer.next_request().await;
     assert!(asked.line.contains("cursor=p2"), "{}", asked.line);
-    // One that came to light late, one that was known, and one that is older than all of it.
+    // One page that became visible late, one known page, and one older than the overlap.
     asked.answer(200, &pages(&[(5, 2, 550), (2, 5, 500), (3, 1, 400)], Some("p3"))).await;
     polled(&project, &engine, 2).await;
-    assert!(peer.asked_already().is_none(), "nothing older is asked for");
+    assert!(peer.pending_request().is_none(), "nothing older is requested");
     let given = given(&engine).await;
     let found: Vec<(&str, &str)> = given
         .iter()
@@ -291,7 +291,7 @@ async fn changed_pages_are_read_from_the_newest_to_the_first_that_is_older_than_
 }
 
 #[tokio::test]
-async fn a_poll_keeps_its_position_when_only_the_way_of_its_request_changes() {
+async fn a_poll_keeps_its_position_if_only_headers_or_timeout_change() {
     let mut peer = Peer::new().await;
     let project = polling(&peer, "");
     let engine = project.start().await;
@@ -303,7 +303,7 @@ async fn a_poll_keeps_its_position_when_only_the_way_of_its_request_changes() {
     assert_eq!(forecast.changes[0].summary(), "poll: `with` changed; poll: kept");
     engine.reload().await;
     project.clock.advance(Duration::from_secs(60));
-    peer.asked().await.answer(500, "{}").await;
+    peer.next_request().await.answer(500, "{}").await;
     polled(&project, &engine, 2).await;
     project.clock.advance_to(poll_state(&engine).next_at);
     answer(&project, &engine, &mut peer, r#"[{"id":2},{"id":1}]"#).await;
@@ -315,30 +315,30 @@ async fn a_poll_keeps_its_position_when_only_the_way_of_its_request_changes() {
 }
 
 #[tokio::test]
-async fn an_answer_that_nothing_has_changed_is_a_poll_without_items_and_keeps_the_cursor() {
+async fn a_304_response_is_a_poll_without_items_and_keeps_the_cursor() {
     let mut peer = Peer::new().await;
     let text = yaml(&peer.base, ", cursor: result.headers.etag, start: all")
         .replace("/list\"}", "/list\", headers: {if-none-match: \"${{ cursor | default('none', true) }}\"}}");
     let project = Project::with(&text);
     let engine = project.start().await;
-    peer.asked().await.answer_with(200, "etag: v1\r\n", r#"[{"id":1}]"#).await;
+    peer.next_request().await.answer_with(200, "etag: v1\r\n", r#"[{"id":1}]"#).await;
     polled(&project, &engine, 1).await;
     project.clock.advance(Duration::from_secs(60));
-    let asked = peer.asked().await;
+    let asked = peer.next_request().await;
     assert_eq!(asked.header("if-none-match"), Some("v1"));
     asked.answer_with(304, "", "").await;
     polled(&project, &engine, 2).await;
     let state = poll_state(&engine);
     assert_eq!((state.error, state.failures, state.cursor), (None, 0, Value::from("v1")));
     project.clock.advance(Duration::from_secs(60));
-    peer.asked().await.answer_with(200, "etag: v2\r\n", r#"[{"id":2},{"id":1}]"#).await;
+    peer.next_request().await.answer_with(200, "etag: v2\r\n", r#"[{"id":2},{"id":1}]"#).await;
     polled(&project, &engine, 3).await;
     assert_eq!(given(&engine).await, [r#"poll [{"id":1}]"#, r#"poll [{"id":2}]"#]);
     stop(engine).await;
 }
 
 #[tokio::test]
-async fn a_record_without_an_id_does_not_keep_the_others_away_and_is_delivered_once() {
+async fn an_item_without_an_id_is_delivered_once_and_blocks_no_others() {
     let mut peer = Peer::new().await;
     let project = polling(&peer, ", id: item.key, start: all");
     let engine = project.start().await;
@@ -384,10 +384,10 @@ async fn a_poll_of_an_event_reads_a_maximum_of_pages() {
     let engine = project.start().await;
     for number in 1..=50 {
         let cursor = format!("p{number}");
-        peer.asked().await.answer(200, &pages(&[(number, 1, 600 - number)], Some(&cursor))).await;
+        peer.next_request().await.answer(200, &pages(&[(number, 1, 600 - number)], Some(&cursor))).await;
     }
     polled(&project, &engine, 1).await;
-    assert!(peer.asked_already().is_none(), "no further page is read");
+    assert!(peer.pending_request().is_none(), "no further page is read");
     stop(engine).await;
 }
 
@@ -402,23 +402,23 @@ async fn polls_run_in_parallel_up_to_a_limit() {
     }
     let engine = project.start().await;
     let mut held = Vec::new();
-    until_asked(&mut peers, &mut held, 32).await;
+    until_requests(&mut peers, &mut held, 32).await;
     for _ in 0..1000 {
         tokio::task::yield_now().await;
     }
-    assert!(peers.iter_mut().all(|peer| peer.asked_already().is_none()), "the last one waits");
+    assert!(peers.iter_mut().all(|peer| peer.pending_request().is_none()), "the last one waits");
     assert_eq!(held.len(), 32);
     held.remove(0).answer(200, "[]").await;
-    until_asked(&mut peers, &mut held, 32).await;
+    until_requests(&mut peers, &mut held, 32).await;
     drop(held);
     stop(engine).await;
 }
 
-/// Holds the requests that come, until there are `count`.
-async fn until_asked(peers: &mut [Peer], held: &mut Vec<Asked>, count: usize) {
+/// Collects requests in `held` until there are `count`.
+async fn until_requests(peers: &mut [Peer], held: &mut Vec<PeerRequest>, count: usize) {
     soon(async {
         while held.len() < count {
-            held.extend(peers.iter_mut().filter_map(Peer::asked_already));
+            held.extend(peers.iter_mut().filter_map(Peer::pending_request));
             tokio::task::yield_now().await;
         }
     })

@@ -1,4 +1,4 @@
-//! Starts while executions of an earlier run of the daemon are read back.
+//! Starts during the recovery of executions of an earlier daemon process.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -18,7 +18,7 @@ fn automation(engine: &Engine) -> Arc<Automation> {
     engine.catalog().find("test").expect("it is in force").automation.clone()
 }
 
-/// Accepts an execution without an engine, as an earlier run of the daemon did.
+/// Accepts an execution without an engine, as an earlier daemon process did.
 async fn accept(store: &Watched, automation: &Automation, number: u8) -> ExecutionId {
     let at = "2026-03-02T08:00:00Z".parse().expect("an instant");
     let started = Event::Started {
@@ -35,7 +35,7 @@ async fn accept(store: &Watched, automation: &Automation, number: u8) -> Executi
     id
 }
 
-/// A project whose definition is stored, with a store for the next daemon.
+/// Creates a project with a stored definition, and opens its store for the next daemon.
 async fn stored() -> (Project, Arc<Automation>, Arc<Watched>) {
     let project = Project::with("trigger: {webhook: {verify: none, mode: sync}}\nsteps: []\n");
     let engine = project.start().await;
@@ -48,7 +48,7 @@ async fn stored() -> (Project, Arc<Automation>, Arc<Watched>) {
 }
 
 #[tokio::test]
-async fn an_accepted_execution_that_a_read_did_not_reach_is_read_again_although_there_is_no_outage() {
+async fn a_failed_read_of_an_accepted_execution_is_retried_without_an_outage() {
     let (project, automation, store) = stored().await;
     let id = accept(&store, &automation, 1).await;
     store.unanswered.store(2, Ordering::SeqCst);
@@ -66,7 +66,7 @@ async fn an_accepted_execution_that_a_read_did_not_reach_is_read_again_although_
 }
 
 #[tokio::test]
-async fn a_synchronous_start_waits_a_moment_for_the_backlog_and_is_then_refused_with_503_not_429() {
+async fn a_synchronous_start_waits_500_ms_for_recovery_and_then_gets_503() {
     let (project, automation, store) = stored().await;
     for number in 1..=2 {
         accept(&store, &automation, number).await;

@@ -1,4 +1,4 @@
-//! Executions and subscriptions of which the store refuses writes.
+//! Executions and subscriptions whose writes the store refuses.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -11,7 +11,7 @@ use crate::common::{Peer, Project, call, end, manual, settled, soon, start_with,
 use crate::watched::Watched;
 
 #[tokio::test]
-async fn an_execution_whose_writes_are_refused_makes_no_change_before_they_are_taken() {
+async fn an_execution_has_no_effect_until_its_refused_writes_succeed() {
     let mut peer = Peer::new().await;
     let project = Project::with(&manual(&call("a", &peer.base, "/a")));
     let store = Arc::new(Watched::new(project.open_store()));
@@ -24,13 +24,13 @@ async fn an_execution_whose_writes_are_refused_makes_no_change_before_they_are_t
         }
     })
     .await;
-    assert!(peer.asked_already().is_none(), "its result could not be stored");
+    assert!(peer.pending_request().is_none(), "its result could not be stored");
     *store.refused_appends.lock().expect("no panic") = None;
     settled(&project, "2026-03-02T08:00:00.25Z").await;
     project.clock.advance(Duration::from_millis(250));
-    peer.asked().await.answer(200, "1").await;
+    peer.next_request().await.answer(200, "1").await;
     assert!(!end(&engine, id).await.starts_with("failed"));
-    assert!(peer.asked_already().is_none());
+    assert!(peer.pending_request().is_none());
     stop(engine).await;
 }
 
@@ -39,7 +39,7 @@ fn id(text: &str) -> AutomationId {
 }
 
 #[tokio::test]
-async fn a_subscription_that_the_store_refuses_stops_no_other_and_is_tried_again_with_longer_pauses() {
+async fn a_subscription_refused_by_the_store_is_retried_with_backoff_and_blocks_no_other() {
     // The store refuses the subscription itself, the record of the request, or its result.
     for taken in 0..=2 {
         let mut peer = Peer::new().await;
@@ -70,7 +70,7 @@ async fn a_subscription_that_the_store_refuses_stops_no_other_and_is_tried_again
         };
         let is_made = taken == 2;
         for _ in 0..=usize::from(is_made) {
-            let asked = peer.asked().await;
+            let asked = peer.next_request().await;
             let (repo, remote) = if asked.line.contains("/shop/") { ("shop", 7) } else { ("zoo", 8) };
             assert_eq!(asked.line, format!("POST /repos/acme/{repo}/hooks"));
             asked.answer(201, &format!("{{\"id\": {remote}}}")).await;
@@ -81,17 +81,17 @@ async fn a_subscription_that_the_store_refuses_stops_no_other_and_is_tried_again
         settled(&project, "2026-03-02T08:00:01Z").await;
         project.clock.advance(Duration::from_secs(1));
         settled(&project, "2026-03-02T08:00:03Z").await;
-        assert!(peer.asked_already().is_none(), "{taken}: nothing is sent that is not recorded");
+        assert!(peer.pending_request().is_none(), "{taken}: no unrecorded request is sent");
         *store.refused_subscription.lock().expect("no panic") = None;
         project.clock.advance(Duration::from_secs(2));
         if taken == 1 {
             // The request counts as sent.
-            let listed = peer.asked().await;
+            let listed = peer.next_request().await;
             assert_eq!(listed.line, "GET /repos/acme/shop/hooks?per_page=100");
             listed.answer(200, "[]").await;
         }
         if !is_made {
-            let asked = peer.asked().await;
+            let asked = peer.next_request().await;
             assert_eq!(asked.line, "POST /repos/acme/shop/hooks");
             asked.answer(201, "{\"id\": 7}").await;
         }
@@ -99,7 +99,7 @@ async fn a_subscription_that_the_store_refuses_stops_no_other_and_is_tried_again
             .await;
         let stored = engine.store().subscriptions().await.expect("they are read");
         assert_eq!(stored.iter().filter(|one| !one.remote.is_null()).count(), 2, "{taken}: {stored:?}");
-        assert!(peer.asked_already().is_none(), "{taken}: it is made once");
+        assert!(peer.pending_request().is_none(), "{taken}: it is made once");
         stop(engine).await;
     }
 }

@@ -11,7 +11,7 @@ use crate::common::{Project, stop};
 /// A file that can be called, with an input.
 const GREET: &str = "trigger: {manual: {}}\ninputs:\n  name: {type: text, required: true}\n  times: {type: integer}\nsteps:\n  - action: log.info\n    with: {message: \"${{ inputs.name }} ${{ inputs.times | default(1) }}\"}\n";
 
-/// An Automation that calls others, and says something at the end.
+/// Formats an Automation that calls others and writes a log line at the end.
 fn calling(ids: &[&str]) -> String {
     let calls: String = ids.iter().map(|id| format!("  - call: {id}\n")).collect();
     format!("trigger: {{manual: {{}}}}\nsteps:\n{calls}  - action: log.info\n    with: {{message: hello}}\n")
@@ -25,8 +25,8 @@ fn project(files: &[(&str, &str)]) -> Project {
     project
 }
 
-/// The output of `validate` for these files: `file:line:column code: message; help`.
-fn said(files: &[(&str, &str)]) -> Vec<String> {
+/// Returns the output of `validate` for these files: `file:line:column code: message; help`.
+fn validate_output(files: &[(&str, &str)]) -> Vec<String> {
     let project = project(files);
     let checked = engine::check_project(project.dir.path(), &[]).expect("checked");
     lines(&checked.reports)
@@ -44,15 +44,15 @@ fn lines(reports: &[text::diagnostic::Report]) -> Vec<String> {
 }
 
 #[test]
-fn a_call_that_fits_has_nothing_said_of_it() {
+fn a_matching_call_has_no_diagnostics() {
     let call = "trigger: {manual: {}}\nsteps:\n  - call: greet\n    with: {name: Ada, times: 2}\n  - call: greet\n    with: {name: \"${{ execution.id }}\"}\n    async: true\n";
-    assert_eq!(said(&[("greet", GREET), ("main", call)]), [""; 0]);
+    assert_eq!(validate_output(&[("greet", GREET), ("main", call)]), [""; 0]);
 }
 
 #[test]
-fn a_call_of_nothing_is_told_with_the_nearest_id() {
+fn a_call_of_an_unknown_automation_suggests_the_nearest_id() {
     assert_eq!(
-        said(&[("greet", GREET), ("main", &calling(&["great", "nobody"]))]),
+        validate_output(&[("greet", GREET), ("main", &calling(&["great", "nobody"]))]),
         [
             "main:3:11 unknown-automation: there is no automation `great`; did you mean greet",
             "main:4:11 unknown-automation: there is no automation `nobody`",
@@ -64,16 +64,16 @@ fn a_call_of_nothing_is_told_with_the_nearest_id() {
 fn only_an_automation_with_a_manual_trigger_can_be_called() {
     let hook = calling(&[]).replace("manual", "webhook");
     assert_eq!(
-        said(&[("hook", &hook), ("main", &calling(&["hook"]))]).last().map(String::as_str),
+        validate_output(&[("hook", &hook), ("main", &calling(&["hook"]))]).last().map(String::as_str),
         Some("main:3:11 not-callable: `hook` cannot be called: it is started by a `webhook` trigger")
     );
 }
 
 #[test]
-fn what_is_given_is_checked_against_the_inputs_of_the_callee() {
+fn call_inputs_are_checked_against_the_callees_inputs() {
     let call = "trigger: {manual: {}}\nsteps:\n  - call: greet\n    with: {nam: Ada, times: often}\n  - call: greet\n    with: {colour: red}\n";
     assert_eq!(
-        said(&[("greet", GREET), ("main", call)]),
+        validate_output(&[("greet", GREET), ("main", call)]),
         [
             "main:4:12 unknown-input: `greet` has no input `nam`; did you mean name",
             "main:4:29 wrong-input: input `times`: must be a whole number, found text",
@@ -84,18 +84,22 @@ fn what_is_given_is_checked_against_the_inputs_of_the_callee() {
 }
 
 #[test]
-fn a_callee_that_does_not_load_is_told_and_its_readable_part_is_checked_all_the_same() {
+fn a_broken_callee_is_reported_and_its_readable_inputs_are_still_checked() {
     let broken = GREET.replace("log.info", "log.infos");
     assert_eq!(
-        said(&[("greet", &broken), ("main", &calling(&["greet"])), ("outer", &calling(&["main"]))])[1..],
+        validate_output(&[
+            ("greet", &broken),
+            ("main", &calling(&["greet"])),
+            ("outer", &calling(&["main"]))
+        ])[1..],
         [
             "main:3:11 broken-automation: the automation `greet` has errors of its own",
             "main:3:11 missing-input: `greet` needs the input `name`",
             "outer:3:11 broken-automation: the automation `main` has errors of its own",
         ]
     );
-    // Of a file that cannot be read at all nothing is known but its name.
-    let unreadable = said(&[("greet", "trigger: [\n"), ("main", &calling(&["greet"]))]);
+    // Only the name of an unreadable file is known.
+    let unreadable = validate_output(&[("greet", "trigger: [\n"), ("main", &calling(&["greet"]))]);
     assert_eq!(
         unreadable[1..],
         ["main:3:11 broken-automation: the automation `greet` has errors of its own"]
@@ -103,7 +107,7 @@ fn a_callee_that_does_not_load_is_told_and_its_readable_part_is_checked_all_the_
 }
 
 #[test]
-fn a_circle_is_told_in_each_of_its_files_once_and_in_no_other() {
+fn a_call_cycle_is_reported_once_in_each_of_its_files_and_nowhere_else() {
     let files = [
         ("a", calling(&["b", "b"])),
         ("b", calling(&["c"])),
@@ -114,7 +118,7 @@ fn a_circle_is_told_in_each_of_its_files_once_and_in_no_other() {
     ];
     let files: Vec<_> = files.iter().map(|(name, text)| (*name, text.as_str())).collect();
     let told: Vec<String> =
-        said(&files).into_iter().filter(|line| !line.contains("empty-automation")).collect();
+        validate_output(&files).into_iter().filter(|line| !line.contains("empty-automation")).collect();
     let circle = "call-circle: these automations call each other without end:";
     assert_eq!(
         told,
@@ -129,7 +133,7 @@ fn a_circle_is_told_in_each_of_its_files_once_and_in_no_other() {
 }
 
 #[test]
-fn a_circle_too_long_to_be_told_is_told_in_short() {
+fn a_long_call_cycle_is_shown_abbreviated() {
     let names: Vec<String> = (0..1200).map(|number| format!("n{number:04}")).collect();
     let files: Vec<(&str, String)> = names
         .iter()
@@ -137,13 +141,13 @@ fn a_circle_too_long_to_be_told_is_told_in_short() {
         .map(|(index, name)| (name.as_str(), calling(&[names[(index + 1) % names.len()].as_str()])))
         .collect();
     let files: Vec<_> = files.iter().map(|(name, text)| (*name, text.as_str())).collect();
-    let told = said(&files);
+    let told = validate_output(&files);
     assert_eq!(told.len(), names.len());
     assert!(told[7].ends_with("without end: n0007 → n0008 → … → n0007"), "{}", told[7]);
 }
 
 #[test]
-fn a_text_is_checked_against_the_files_around_it_as_the_file_would_be() {
+fn a_text_is_checked_like_a_file_against_the_rest_of_the_project() {
     let project =
         project(&[("greet", GREET), ("main", &calling(&["greet"])), ("other", &calling(&["main"]))]);
     let catalog = engine::check_project(project.dir.path(), &[]).expect("checked").catalog;
@@ -165,7 +169,7 @@ fn a_text_is_checked_against_the_files_around_it_as_the_file_would_be() {
     );
 }
 
-/// The deployments in force, to find those that a reload replaced.
+/// Returns the active deployments, to compare them with those after a reload.
 fn in_force(engine: &Engine) -> BTreeMap<String, Arc<Deployment>> {
     let catalog = engine.catalog();
     catalog
@@ -174,7 +178,7 @@ fn in_force(engine: &Engine) -> BTreeMap<String, Arc<Deployment>> {
         .collect()
 }
 
-/// The ids that were decided upon anew between two looks.
+/// Returns the ids whose deployments differ between two snapshots.
 fn anew(before: &BTreeMap<String, Arc<Deployment>>, now: &BTreeMap<String, Arc<Deployment>>) -> Vec<String> {
     let other =
         |id: &&String| before.get(*id).zip(now.get(*id)).is_none_or(|(old, new)| !Arc::ptr_eq(old, new));
@@ -182,7 +186,7 @@ fn anew(before: &BTreeMap<String, Arc<Deployment>>, now: &BTreeMap<String, Arc<D
 }
 
 #[tokio::test]
-async fn exactly_the_callers_of_a_changed_signature_are_checked_again_and_stale_where_they_no_longer_fit() {
+async fn a_changed_signature_rechecks_exactly_its_callers_and_marks_mismatches_stale() {
     let named = "trigger: {manual: {}}\nsteps:\n  - call: greet\n    with: {name: Ada}\n";
     let project = project(&[
         ("greet", GREET),
@@ -192,7 +196,7 @@ async fn exactly_the_callers_of_a_changed_signature_are_checked_again_and_stale_
     ]);
     let engine = project.start().await;
     let first = in_force(&engine);
-    // Another text, the same signature: nobody else is concerned.
+    // Another text with the same signature does not affect other files.
     project.write("automations/greet.yaml", &GREET.replace("default(1)", "default(2)"));
     engine.reload().await;
     let second = in_force(&engine);
@@ -221,7 +225,7 @@ async fn exactly_the_callers_of_a_changed_signature_are_checked_again_and_stale_
 }
 
 #[tokio::test]
-async fn a_callee_that_breaks_stays_in_force_and_its_callers_are_left_alone() {
+async fn a_callee_that_breaks_becomes_stale_and_its_callers_stay_active() {
     let project = project(&[("greet", &calling(&[])), ("caller", &calling(&["greet"]))]);
     let engine = project.start().await;
     let first = in_force(&engine);
@@ -234,7 +238,7 @@ async fn a_callee_that_breaks_stays_in_force_and_its_callers_are_left_alone() {
 }
 
 #[tokio::test]
-async fn a_callee_that_comes_and_goes_takes_its_callers_along() {
+async fn adding_or_removing_a_callee_updates_its_callers() {
     let project = project(&[("outer", &calling(&["caller"])), ("caller", &calling(&["greet"]))]);
     let engine = project.start().await;
     assert!(in_force(&engine).is_empty(), "one calls nothing, the other one that does not load");
@@ -250,7 +254,7 @@ async fn a_callee_that_comes_and_goes_takes_its_callers_along() {
 }
 
 #[tokio::test]
-async fn a_circle_is_found_when_it_is_closed_and_forgotten_when_it_is_opened() {
+async fn a_call_cycle_is_reported_when_closed_and_cleared_when_broken() {
     let project = project(&[("a", &calling(&["b"])), ("b", &calling(&["c"])), ("c", &calling(&[]))]);
     let engine = project.start().await;
     project.write("automations/c.yaml", &calling(&["a"]));
@@ -264,7 +268,7 @@ async fn a_circle_is_found_when_it_is_closed_and_forgotten_when_it_is_opened() {
 }
 
 #[tokio::test]
-async fn a_connection_that_changes_has_exactly_those_checked_again_that_use_it() {
+async fn a_changed_connection_rechecks_exactly_the_automations_that_use_it() {
     let wiki = "type: wiki.basic\nwith: {email: a@example.com, apiToken: \"${{ secrets.t }}\", host: \"http://127.0.0.1:1\"}\n";
     let list = "trigger: {manual: {}}\nsteps:\n  - action: wiki.listSpaces\n    connection: main\n";
     let project =
@@ -282,7 +286,7 @@ async fn a_connection_that_changes_has_exactly_those_checked_again_that_use_it()
 
 #[test]
 fn the_order_in_which_files_are_checked_changes_nothing() {
-    // So many that several threads share them, entangled with one another.
+    // Enough files for several threads, with calls between them.
     let files: Vec<(String, String)> = (0..200)
         .map(|number| {
             let callee = format!("n{:03}", (number * 7 + 3) % 211);
@@ -290,9 +294,9 @@ fn the_order_in_which_files_are_checked_changes_nothing() {
         })
         .collect();
     let files: Vec<_> = files.iter().map(|(name, text)| (name.as_str(), text.as_str())).collect();
-    let first = said(&files);
+    let first = validate_output(&files);
     assert!(first.len() > 200);
     for _ in 0..3 {
-        assert_eq!(said(&files), first);
+        assert_eq!(validate_output(&files), first);
     }
 }

@@ -14,7 +14,7 @@ fn live(engine: &engine::Engine, id: &str) -> String {
 }
 
 #[tokio::test]
-async fn a_file_that_breaks_leaves_its_last_good_version_in_force_and_says_so() {
+async fn a_file_that_breaks_keeps_its_last_good_version_active_and_is_reported() {
     let project = Project::with("trigger: {manual: {}}\nsteps:\n  - set: {v: 1}\n");
     let engine = project.start().await;
     project.write("automations/test.yaml", "trigger: {manual: {}}\nsteps:\n  - sett: {v: 2}\n");
@@ -33,7 +33,7 @@ async fn a_file_that_breaks_leaves_its_last_good_version_in_force_and_says_so() 
 }
 
 #[tokio::test]
-async fn a_broken_file_never_keeps_the_engine_from_starting_nor_others_from_running() {
+async fn a_broken_file_prevents_neither_the_start_nor_other_automations() {
     let project = Project::with("trigger: {manual: {}}\nsteps: []\n");
     project.write("automations/broken.yaml", "trigger: [\n");
     project.write("automations/unknown.yaml", "trigger: {manual: {}}\nsteps:\n  - action: nobody.knows\n");
@@ -45,7 +45,7 @@ async fn a_broken_file_never_keeps_the_engine_from_starting_nor_others_from_runn
 }
 
 #[test]
-fn a_file_of_ten_megabytes_is_read_no_further_than_it_takes_to_refuse_it() {
+fn a_huge_file_is_read_only_up_to_the_size_limit() {
     let project = Project::new();
     // Cut off in the midst of a character.
     project.write("automations/large.yaml", &format!("#{}\n", "é".repeat(5 << 20)));
@@ -59,7 +59,7 @@ fn a_file_of_ten_megabytes_is_read_no_further_than_it_takes_to_refuse_it() {
 }
 
 #[tokio::test]
-async fn an_address_outlives_reload_rename_change_of_trigger_and_restart() {
+async fn an_address_survives_reload_rename_change_of_trigger_and_restart() {
     let project = Project::with(&format!("id: orders\n{GOOD}"));
     let engine = project.start().await;
     let token = live(&engine, "orders");
@@ -81,7 +81,7 @@ async fn an_address_outlives_reload_rename_change_of_trigger_and_restart() {
 }
 
 #[tokio::test]
-async fn a_removed_file_is_out_of_force_and_its_address_unknown() {
+async fn a_removed_file_is_undeployed_and_its_address_unknown() {
     let project = Project::with(GOOD);
     let engine = project.start().await;
     let token = live(&engine, "test");
@@ -94,7 +94,7 @@ async fn a_removed_file_is_out_of_force_and_its_address_unknown() {
 }
 
 #[tokio::test]
-async fn of_two_files_with_one_id_the_first_stays_and_the_second_is_refused() {
+async fn the_second_file_with_the_same_id_is_refused() {
     let project = Project::with(GOOD);
     project.write("automations/zweite.yaml", &format!("id: test\n{GOOD}"));
     let engine = project.start().await;
@@ -105,7 +105,7 @@ async fn of_two_files_with_one_id_the_first_stays_and_the_second_is_refused() {
 }
 
 #[tokio::test]
-async fn only_what_changed_is_deployed_anew() {
+async fn only_changed_files_are_redeployed() {
     let project = Project::with(GOOD);
     project.write("automations/other.yaml", GOOD);
     let engine = project.start().await;
@@ -121,7 +121,7 @@ async fn only_what_changed_is_deployed_anew() {
 }
 
 #[tokio::test]
-async fn a_connection_that_changes_has_every_automation_checked_again() {
+async fn adding_a_connection_rechecks_the_automations_that_use_it() {
     let project = Project::new();
     project.write(
         "automations/test.yaml",
@@ -141,21 +141,21 @@ async fn a_connection_that_changes_has_every_automation_checked_again() {
     stop(engine).await;
 }
 
-/// How long after its last sign a file is looked at that was written whole, and one that may not be.
+/// The debounce after the last event of a file: closed after a write, and possibly still being written.
 const SETTLED: Duration = Duration::from_millis(if cfg!(target_os = "linux") { 5 } else { 40 });
 const QUIET: Duration = Duration::from_millis(40);
 
-/// An engine that watches its folder, with one Automation that gives 1.
+/// Starts an engine that watches its folder, with one Automation that returns 1.
 async fn watching() -> (Project, engine::Engine) {
     let mut project = Project::with("trigger: {manual: {}}\nsteps:\n  - set: {v: 1}\n");
     project.settings.watch = true;
     let engine = project.start().await;
-    // The watcher sleeps until its next look once it watches.
+    // Once it watches, the watcher sleeps until its next periodic poll.
     soon(project.clock.somebody_sleeps_until(engine.clock().now() + Duration::from_secs(3))).await;
     (project, engine)
 }
 
-/// Lets time pass in steps of `wait`, whenever somebody waits so long, until a reload has taken something.
+/// Advances the clock by `wait` whenever a task sleeps for that long, until a reload changes the catalog.
 async fn reloaded(
     project: &Project,
     notices: &mut tokio::sync::broadcast::Receiver<engine::EngineEvent>,
@@ -179,10 +179,10 @@ async fn reloaded(
 }
 
 #[tokio::test]
-async fn a_save_is_noticed_without_being_asked() {
+async fn a_save_is_detected_by_the_watcher() {
     let (project, engine) = watching().await;
     let mut notices = engine.subscribe();
-    // As editors save: another file is written and takes the place of the old one.
+    // As editors save: a new file is written and renamed over the old one.
     project.write("automations/.test.yaml.tmp", "trigger: {manual: {}}\nsteps:\n  - set: {v: 2}\n");
     std::fs::rename(project.path("automations/.test.yaml.tmp"), project.path("automations/test.yaml"))
         .expect("renamed");
@@ -194,7 +194,7 @@ async fn a_save_is_noticed_without_being_asked() {
 
 #[cfg(target_os = "linux")]
 #[tokio::test]
-async fn a_file_that_is_still_being_written_is_given_time() {
+async fn a_file_that_is_still_being_written_is_not_loaded_early() {
     use std::io::Write as _;
 
     let (project, engine) = watching().await;
@@ -204,17 +204,17 @@ async fn a_file_that_is_still_being_written_is_given_time() {
     soon(project.clock.somebody_sleeps_until(engine.clock().now() + QUIET)).await;
     file.write_all(b"  - set: {v: 2}\n").expect("written");
     drop(file);
-    // Closing it says that it is whole.
+    // Closing the file marks it as complete.
     reloaded(&project, &mut notices, SETTLED).await;
     assert_eq!(engine.catalog().find("test").expect("in force").state().as_str(), "active");
     stop(engine).await;
 }
 
 #[tokio::test]
-async fn what_nobody_saw_is_found_by_the_regular_look() {
+async fn a_change_missed_by_the_watcher_is_found_by_the_periodic_poll() {
     let (project, engine) = watching().await;
     let mut notices = engine.subscribe();
-    // A folder is made anew, and the watch with it: what is written before the next look is seen by that alone.
+    // The folder is recreated, so its watch is lost: only the periodic poll finds files written before it.
     std::fs::rename(project.path("automations"), project.path("aside")).expect("renamed");
     std::fs::create_dir(project.path("automations")).expect("a folder");
     project.write("automations/new.yaml", GOOD);

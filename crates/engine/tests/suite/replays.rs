@@ -33,7 +33,7 @@ async fn ended(engine: &Engine, inputs: &str) -> ExecutionId {
     id
 }
 
-/// Runs these steps, replays the execution from a step, and gives the ends of the steps of the replay.
+/// Runs these steps, replays the execution from a step, and returns the step outcomes of the replay.
 async fn replayed(steps: &str, step: &str) -> Vec<String> {
     let project = Project::with(&manual(steps));
     let engine = project.start().await;
@@ -46,7 +46,7 @@ async fn replayed(steps: &str, step: &str) -> Vec<String> {
 }
 
 #[tokio::test]
-async fn a_replay_is_a_new_execution_that_makes_every_call_again_with_new_keys() {
+async fn a_replay_is_a_new_execution_that_repeats_all_calls_with_new_keys() {
     let mut peer = Peer::new().await;
     let project = Project::with(&manual(
         &(call("a", &peer.base, "/a/${{ inputs.name }}") + &call("b", &peer.base, "/b")),
@@ -55,7 +55,7 @@ async fn a_replay_is_a_new_execution_that_makes_every_call_again_with_new_keys()
     let id = start_with(&engine, r#"{"name": "x"}"#).await;
     let mut keys = Vec::new();
     for _ in 0..2 {
-        let asked = peer.asked().await;
+        let asked = peer.next_request().await;
         keys.push(asked.header("idempotency-key").map(str::to_owned));
         asked.answer(200, "1").await;
     }
@@ -63,7 +63,7 @@ async fn a_replay_is_a_new_execution_that_makes_every_call_again_with_new_keys()
     let new = replay(&engine, id, ReplayRequest::default()).await.expect("it is replayed");
     assert_ne!(new, id);
     for line in ["POST /a/x", "POST /b"] {
-        let asked = peer.asked().await;
+        let asked = peer.next_request().await;
         assert_eq!(asked.line, line);
         assert!(!keys.contains(&asked.header("idempotency-key").map(str::to_owned)));
         asked.answer(200, "2").await;
@@ -79,7 +79,7 @@ async fn a_replay_is_a_new_execution_that_makes_every_call_again_with_new_keys()
 }
 
 #[tokio::test]
-async fn from_a_step_the_steps_before_it_keep_their_results_and_call_nothing() {
+async fn a_replay_from_a_step_keeps_earlier_results_and_repeats_no_earlier_call() {
     let mut peer = Peer::new().await;
     let steps = "  - {id: one, set: {first: 1}}\n".to_owned()
         + &call("a", &peer.base, "/a")
@@ -87,21 +87,21 @@ async fn from_a_step_the_steps_before_it_keep_their_results_and_call_nothing() {
     let project = Project::with(&manual(&steps));
     let engine = project.start().await;
     let id = start_with(&engine, "{}").await;
-    peer.asked().await.answer(200, "7").await;
-    peer.asked().await.answer(500, "0").await;
+    peer.next_request().await.answer(200, "7").await;
+    peer.next_request().await.answer(500, "0").await;
     assert!(end(&engine, id).await.starts_with("failed"));
     let plan = engine.records().plan_replay(id, from("b")).await.expect("it can be replayed");
     let calls: Vec<_> = plan.calls.iter().map(|call| (call.step.as_str(), call.called)).collect();
     assert_eq!((calls.as_slice(), plan.kept_steps), (&[("b", true)][..], 2));
     let new = engine.ingress().replay(plan).await.expect("it is replayed");
-    let asked = peer.asked().await;
+    let asked = peer.next_request().await;
     assert_eq!(asked.line, "POST /b/7/1");
     assert_eq!(asked.header("idempotency-key"), Some(format!("{new}.b").as_str()));
     asked.answer(200, "9").await;
     assert!(end(&engine, new).await.contains(r#""body":9"#));
     // A replay of the replay keeps the results that the first one kept.
     let again = replay(&engine, new, from("b")).await.expect("it is replayed");
-    let asked = peer.asked().await;
+    let asked = peer.next_request().await;
     assert_eq!(asked.line, "POST /b/7/1");
     asked.answer(200, "9").await;
     end(&engine, again).await;
@@ -119,12 +119,12 @@ async fn a_crash_between_acceptance_and_first_step_loses_no_replay_and_repeats_n
     let engine = project.start().await;
     let id = start_with(&engine, "{}").await;
     for body in ["7", "8", "9"] {
-        peer.asked().await.answer(200, body).await;
+        peer.next_request().await.answer(200, body).await;
     }
     end(&engine, id).await;
-    // Another execution holds the only slot, so that the replay is accepted and does not begin.
+    // Another execution holds the only slot, so the replay is accepted and does not start.
     let other = start_with(&engine, "{}").await;
-    let held = peer.asked().await;
+    let held = peer.next_request().await;
     let new = replay(&engine, id, from("b")).await.expect("it is replayed");
     let events = engine.store().events(new).await.expect("they are read").expect("it is stored");
     assert!(matches!(events.as_slice(), [Event::Started { .. }, Event::StepFinished { .. }]), "{events:?}");
@@ -133,9 +133,9 @@ async fn a_crash_between_acceptance_and_first_step_loses_no_replay_and_repeats_n
 
     let engine = project.start().await;
     let mut lines = Vec::new();
-    // The other execution begins again with `/a`.
+    // The other execution starts again with `/a`.
     for _ in 0..5 {
-        let asked = peer.asked().await;
+        let asked = peer.next_request().await;
         lines.push(asked.line.clone());
         asked.answer(200, "7").await;
     }
@@ -147,33 +147,33 @@ async fn a_crash_between_acceptance_and_first_step_loses_no_replay_and_repeats_n
 }
 
 #[tokio::test]
-async fn a_crash_within_a_replay_goes_on_at_the_step_it_was_in() {
+async fn a_replay_resumes_at_its_step_after_a_crash() {
     let mut peer = Peer::new().await;
     let steps = call("a", &peer.base, "/a") + &call("b", &peer.base, "/b") + &call("c", &peer.base, "/c");
     let project = Project::with(&manual(&steps));
     let engine = project.start().await;
     let id = start_with(&engine, "{}").await;
     for _ in 0..3 {
-        peer.asked().await.answer(200, "7").await;
+        peer.next_request().await.answer(200, "7").await;
     }
     end(&engine, id).await;
     let new = replay(&engine, id, from("b")).await.expect("it is replayed");
-    peer.asked().await.answer(200, "8").await;
-    let held = peer.asked().await;
+    peer.next_request().await.answer(200, "8").await;
+    let held = peer.next_request().await;
     let key = held.header("idempotency-key").map(str::to_owned);
     crash(engine).await;
     drop(held);
     let engine = project.start().await;
-    let asked = peer.asked().await;
+    let asked = peer.next_request().await;
     assert_eq!((asked.line.as_str(), asked.header("idempotency-key").map(str::to_owned)), ("POST /c", key));
     asked.answer(200, "9").await;
     end(&engine, new).await;
-    assert!(peer.asked_already().is_none());
+    assert!(peer.pending_request().is_none());
     stop(engine).await;
 }
 
 #[tokio::test]
-async fn a_loop_keeps_the_iterations_before_the_step() {
+async fn a_replay_keeps_the_loop_iterations_before_its_step() {
     let steps = "  - forEach: [10, 20, 30]\n    id: each\n    steps:\n      - {id: one, set: {sum: \"${{ (vars.sum | default(0)) + item }}\"}}\n      - {id: two, set: {last: \"${{ item }}\"}}\n  - {id: after, set: {total: \"${{ vars.sum }}\"}}\n";
     let kept = ["one[0]", "two[0]", "one[1]"];
     let found = replayed(steps, "two[1]").await;
@@ -184,7 +184,7 @@ async fn a_loop_keeps_the_iterations_before_the_step() {
 }
 
 #[tokio::test]
-async fn steps_beside_the_step_keep_their_results() {
+async fn a_replay_keeps_the_results_of_parallel_steps() {
     let steps = "  - {id: a, set: {a: 1}}\n  - {id: b, needs: [a], set: {b: 1}}\n  - {id: c, needs: [a], set: {c: 1}}\n  - {id: d, needs: [b], set: {d: 1}}\n";
     let found = replayed(steps, "b").await;
     assert_eq!(found, [r#"a={"a":1}"#, r#"c={"c":1}"#, r#"b={"b":1}"#, r#"d={"d":1}"#]);
@@ -194,7 +194,7 @@ async fn steps_beside_the_step_keep_their_results() {
 }
 
 #[tokio::test]
-async fn a_branch_is_taken_again_by_the_values_that_it_was_taken_by() {
+async fn a_replay_takes_the_same_branch_by_the_recorded_values() {
     let project = Project::with(&manual(
         "  - if: now() < '2026-03-02T08:00:05Z'\n    id: branch\n    then:\n      - {id: a, set: {a: 1}}\n      - {id: b, set: {b: \"${{ steps.a.results.a + 1 }}\"}}\n",
     ));
@@ -207,7 +207,7 @@ async fn a_branch_is_taken_again_by_the_values_that_it_was_taken_by() {
 }
 
 #[tokio::test]
-async fn a_replay_that_cannot_begin_at_a_step_is_refused_in_words() {
+async fn a_replay_from_an_unsuitable_step_is_refused_with_the_reason() {
     let project = Project::with(
         "trigger: {manual: {}}\nsteps:\n  - {id: a, set: {a: 1}}\n  - id: each\n    forEach: [1]\n    steps:\n      - {id: inner, set: {x: 1}}\n  - id: choose\n    if: 1 > 2\n    then:\n      - {id: never, set: {x: 1}}\n  - {id: risky, fail: no, onError: [{id: mend, set: {m: 1}}]}\n  - {id: bad, fail: no}\n  - {id: late, set: {l: 1}}\nfinally:\n  - {id: tidy, set: {t: 1}}\n",
     );
@@ -236,17 +236,17 @@ async fn a_replay_that_cannot_begin_at_a_step_is_refused_in_words() {
 }
 
 #[tokio::test]
-async fn a_replay_from_a_step_waits_for_the_end_of_the_execution() {
+async fn a_replay_from_a_step_is_refused_until_the_execution_has_ended() {
     let project = Project::with(&manual("  - {id: a, set: {a: 1}}\n  - {id: b, wait: 1h}\n"));
     let engine = project.start().await;
-    let id = crate::common::start_and_rest(&engine, "{}").await;
+    let id = crate::common::start_and_suspend(&engine, "{}").await;
     let expected = format!("execution `{id}` has not ended; cancel it, or replay it from the start");
     assert_eq!(refusal(&engine, id, "b").await, expected);
     stop(engine).await;
 }
 
 #[tokio::test]
-async fn the_current_version_runs_unless_the_original_is_wanted() {
+async fn a_replay_runs_the_current_version_unless_the_original_is_requested() {
     let project =
         Project::with(&manual("  - {id: a, set: {a: old}}\n  - {id: b, set: {b: \"old ${{ vars.a }}\"}}\n"));
     let engine = project.start().await;
@@ -277,7 +277,7 @@ async fn the_current_version_runs_unless_the_original_is_wanted() {
 }
 
 #[tokio::test]
-async fn an_edited_payload_takes_the_place_of_the_recorded_one() {
+async fn an_edited_payload_replaces_the_recorded_one() {
     let project = Project::with(&manual("  - set: {hello: \"${{ inputs.name }}\"}\n"));
     let engine = project.start().await;
     let id = ended(&engine, r#"{"name": "a"}"#).await;
@@ -294,7 +294,7 @@ async fn an_edited_payload_takes_the_place_of_the_recorded_one() {
 }
 
 #[tokio::test]
-async fn a_replay_undoes_only_what_it_did_itself_and_keeps_nothing_that_was_undone() {
+async fn a_replay_undoes_only_its_own_steps_and_keeps_no_undone_step() {
     let mut peer = Peer::new().await;
     let undo = |id: &str, base: &str| {
         call(id, base, &format!("/{id}"))
@@ -307,28 +307,28 @@ async fn a_replay_undoes_only_what_it_did_itself_and_keeps_nothing_that_was_undo
     let engine = project.start().await;
     let id = start_with(&engine, "{}").await;
     for _ in 0..3 {
-        peer.asked().await.answer(200, "1").await;
+        peer.next_request().await.answer(200, "1").await;
     }
     end(&engine, id).await;
     let new = replay(&engine, id, from("b")).await.expect("it is replayed");
     for (line, status) in [("POST /b", 200), ("POST /c", 400), ("POST /unb", 200)] {
-        let asked = peer.asked().await;
+        let asked = peer.next_request().await;
         assert_eq!(asked.line, line);
         asked.answer(status, "1").await;
     }
     assert!(end(&engine, new).await.starts_with("failed"));
-    assert!(peer.asked_already().is_none(), "the step of the first execution is not undone");
+    assert!(peer.pending_request().is_none(), "the step of the first execution is not undone");
     let expected = "step `b` was undone when the execution failed; replay from it or an earlier step";
     assert_eq!(refusal(&engine, new, "c").await, expected);
     stop(engine).await;
 }
 
 #[tokio::test]
-async fn a_kept_wait_and_a_kept_response_stand_and_closing_steps_run_again() {
+async fn a_replay_keeps_waits_and_responses_and_runs_finally_steps_again() {
     let yaml = "trigger: {webhook: {mode: sync}}\nsteps:\n  - {id: w, waitFor: {event: x}, timeout: 1h, onTimeout: continue}\n  - {id: r, respond: {status: 201, json: {a: 1}}}\n  - {id: e, set: {timedOut: \"${{ steps.w.timedOut }}\"}}\nfinally:\n  - {id: f, set: {f: 1}}\n";
     let project = Project::with(yaml);
     let engine = project.start().await;
-    let id = crate::common::start_and_rest(&engine, "{}").await;
+    let id = crate::common::start_and_suspend(&engine, "{}").await;
     project.clock.advance(std::time::Duration::from_secs(3601));
     end(&engine, id).await;
     let new = replay(&engine, id, from("e")).await.expect("it is replayed");
@@ -342,7 +342,7 @@ async fn a_kept_wait_and_a_kept_response_stand_and_closing_steps_run_again() {
 }
 
 #[tokio::test]
-async fn many_executions_are_replayed_at_a_limited_rate_until_the_operation_is_stopped() {
+async fn a_bulk_replay_runs_at_a_limited_rate_until_it_is_stopped() {
     let project = Project::with(&manual("  - set: {a: 1}\n"));
     let engine = project.start().await;
     let mut ids = Vec::new();
@@ -387,10 +387,10 @@ async fn many_executions_are_replayed_at_a_limited_rate_until_the_operation_is_s
 }
 
 #[tokio::test]
-async fn only_ended_executions_are_replayed_and_only_others_cancelled() {
+async fn bulk_replay_takes_only_ended_and_bulk_cancel_only_unfinished_executions() {
     let project = Project::with(&manual("  - {id: w, wait: 1h}\n"));
     let engine = project.start().await;
-    let waiting = crate::common::start_and_rest(&engine, "{}").await;
+    let waiting = crate::common::start_and_suspend(&engine, "{}").await;
     let (records, bulk) = (engine.records(), engine.bulk());
     let all = || BulkSelection::Ids(vec![waiting]);
     let replay = BulkAction::Replay(Box::default());
@@ -403,14 +403,14 @@ async fn only_ended_executions_are_replayed_and_only_others_cancelled() {
     stop(engine).await;
 }
 
-/// Runs an execution whose calls are answered, then tries it on another text, which may call nothing.
+/// Runs an execution whose calls are answered, then makes a trial of another text, which must send no request.
 async fn tried(steps: &str, draft: &str, requests: usize) -> Vec<TrialOutcome> {
     let mut peer = Peer::new().await;
     let project = Project::with(&manual(&steps.replace("BASE", &peer.base)));
     let engine = project.start().await;
     let id = start_with(&engine, r#"{"name": "x"}"#).await;
     for _ in 0..requests {
-        peer.asked().await.answer(200, r#"{"id": 7}"#).await;
+        peer.next_request().await.answer(200, r#"{"id": 7}"#).await;
     }
     end(&engine, id).await;
     let request = TrialRequest {
@@ -421,7 +421,7 @@ async fn tried(steps: &str, draft: &str, requests: usize) -> Vec<TrialOutcome> {
         test_files: Vec::new(),
     };
     let trials = engine.try_draft(request).await.expect("it is tried");
-    assert!(peer.asked_already().is_none(), "a trial calls nothing");
+    assert!(peer.pending_request().is_none(), "a trial calls nothing");
     let row = engine.store().executions(&ExecutionFilter::default(), Page { before: None, limit: 9 }).await;
     assert_eq!(row.expect("they are listed").len(), 1, "a trial leaves no execution");
     stop(engine).await;
@@ -431,7 +431,7 @@ async fn tried(steps: &str, draft: &str, requests: usize) -> Vec<TrialOutcome> {
 const TWO_CALLS: &str = "  - id: page\n    action: http.request\n    with: {method: POST, url: \"BASE/page/${{ inputs.name }}\"}\n  - id: at\n    set: {at: \"${{ now() }}\", id: \"${{ steps.page.results.body.id }}\"}\n  - id: save\n    action: http.request\n    with: {method: POST, url: \"BASE/save\", body: {id: \"${{ vars.id }}\"}}\n";
 
 #[tokio::test]
-async fn a_trial_waits_for_the_end_of_one_that_was_dropped() {
+async fn a_trial_waits_for_a_dropped_trial_to_end() {
     let project = Project::with(&manual("  - {id: a, set: {x: 1}}\n"));
     let engine = project.start().await;
     let request = || TrialRequest {
@@ -441,7 +441,8 @@ async fn a_trial_waits_for_the_end_of_one_that_was_dropped() {
         tests: true,
         test_files: Vec::new(),
     };
-    // One poll takes the turn and begins the work on another thread, which may even have ended by then; the request is gone.
+    // One poll of the future takes the lock and starts the work on another thread, which may even have ended by then;
+    // then the request is dropped.
     tokio::select! {
         biased;
         _ = engine.try_draft(request()) => {}
@@ -452,7 +453,7 @@ async fn a_trial_waits_for_the_end_of_one_that_was_dropped() {
 }
 
 #[tokio::test]
-async fn the_tests_of_a_trial_have_the_texts_that_come_with_it() {
+async fn a_trial_runs_the_test_texts_of_its_request() {
     let steps = "  - {id: page, set: {x: 1}}\n";
     let tests = "tests:\n  - {name: it runs, expect: {steps: {page: succeeded}}}\n";
     let project = Project::with(&manual(steps));
@@ -479,14 +480,14 @@ async fn the_tests_of_a_trial_have_the_texts_that_come_with_it() {
 }
 
 #[tokio::test]
-async fn a_trial_of_the_same_text_is_the_same_and_calls_nothing() {
+async fn a_trial_of_unchanged_text_reports_no_difference_and_calls_nothing() {
     let found = tried(TWO_CALLS, TWO_CALLS, 2).await;
     let trial = found[0].trial.as_ref().expect("it runs");
     assert_eq!((trial.verdict, trial.calls, trial.same_steps), (Verdict::Same, 2, 3), "{:?}", trial.steps);
 }
 
 #[tokio::test]
-async fn a_trial_shows_what_would_be_sent_otherwise() {
+async fn a_trial_shows_changed_requests() {
     let draft = TWO_CALLS.replace("${{ vars.id }}", "${{ vars.id + 1 }}");
     let found = tried(TWO_CALLS, &draft, 2).await;
     let trial = found[0].trial.as_ref().expect("it runs");
@@ -503,7 +504,7 @@ async fn a_trial_shows_what_would_be_sent_otherwise() {
 }
 
 #[tokio::test]
-async fn a_renamed_step_finds_its_answer_by_action_and_inputs() {
+async fn a_renamed_step_finds_its_recorded_result_by_action_and_inputs() {
     let draft = TWO_CALLS.replace("id: save", "id: keep");
     let found = tried(TWO_CALLS, &draft, 2).await;
     let trial = found[0].trial.as_ref().expect("it runs");
@@ -513,7 +514,7 @@ async fn a_renamed_step_finds_its_answer_by_action_and_inputs() {
 }
 
 #[tokio::test]
-async fn a_call_that_the_record_does_not_know_ends_the_trial_and_is_named() {
+async fn an_unrecorded_call_ends_the_trial_and_is_named() {
     let draft = TWO_CALLS.to_owned()
         + "  - id: more\n    action: http.request\n    with: {method: DELETE, url: \"BASE/more\"}\n    timeout: 1s\n    onError: continue\n  - {id: last, set: {a: 1}}\n";
     let found = tried(TWO_CALLS, &draft, 2).await;
@@ -554,7 +555,7 @@ async fn an_execution_becomes_a_test_that_passes_offline() {
     let engine = project.start().await;
     let id = start_with(&engine, r#"{"name": "x"}"#).await;
     for _ in 0..2 {
-        peer.asked().await.answer(200, r#"{"id": 7}"#).await;
+        peer.next_request().await.answer(200, r#"{"id": 7}"#).await;
     }
     end(&engine, id).await;
     let draft =
@@ -565,7 +566,7 @@ async fn an_execution_becomes_a_test_that_passes_offline() {
     // A second one is appended, and no byte of the first changes.
     let second = engine.test_from_execution(id, None).await.expect("it is a test");
     assert!(second.text.starts_with(&draft.text), "{}", second.text);
-    assert!(peer.asked_already().is_none(), "a test calls nothing");
+    assert!(peer.pending_request().is_none(), "a test calls nothing");
     stop(engine).await;
 }
 

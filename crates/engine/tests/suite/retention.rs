@@ -15,11 +15,11 @@ use crate::hooks::{post, text, tokens};
 
 const DAY: Duration = Duration::from_secs(86_400);
 
-/// The size of the store in these tests, and of the body of a request.
-const MOST: u64 = 4 << 20;
+/// The size limit of the store in these tests, and the size of a request body.
+const MAX_BYTES: u64 = 4 << 20;
 const BODY: usize = 40_000;
 
-/// How many executions succeeded, and how many did not, of those that are kept.
+/// Returns the numbers of kept executions without and with an error.
 async fn kept(engine: &Engine) -> (usize, usize) {
     let page = Page { before: None, limit: 1000 };
     let rows = engine.store().executions(&ExecutionFilter::default(), page).await.expect("it is listed");
@@ -28,7 +28,7 @@ async fn kept(engine: &Engine) -> (usize, usize) {
 }
 
 #[tokio::test]
-async fn a_file_says_how_long_and_how_many_of_its_executions_are_kept() {
+async fn a_file_sets_the_age_and_the_number_of_kept_executions() {
     let project = Project::with(
         "trigger: {manual: {}}\nretention: {days: 10, failedDays: 20, count: 3}\n\
          inputs: {fails: {type: boolean, required: true}}\n\
@@ -54,7 +54,7 @@ async fn a_file_says_how_long_and_how_many_of_its_executions_are_kept() {
 }
 
 #[tokio::test]
-async fn without_a_rule_executions_are_kept_for_a_fortnight() {
+async fn executions_are_kept_for_14_days_by_default() {
     let project = Project::with("trigger: {manual: {}}\nsteps: [{set: {a: 1}}]\n");
     let engine = project.start().await;
     settled(&project, "2026-03-02T09:00:00Z").await;
@@ -71,7 +71,7 @@ async fn without_a_rule_executions_are_kept_for_a_fortnight() {
 }
 
 #[tokio::test]
-async fn the_key_of_an_instant_outlives_its_execution_until_thirty_days_after_the_acceptance() {
+async fn a_schedule_key_outlives_its_execution_for_30_days_after_acceptance() {
     const HOUR: Duration = Duration::from_secs(3600);
     let project = Project::with("trigger: {manual: {}}\nretention: {days: 1}\nsteps: [{set: {a: 1}}]\n");
     let engine = project.start().await;
@@ -101,20 +101,21 @@ async fn the_key_of_an_instant_outlives_its_execution_until_thirty_days_after_th
 }
 
 async fn small_store(project: &Project) -> (Engine, Arc<dyn Store>) {
-    let options = Options { max_bytes: Some(MOST), durability: Durability::Relaxed, ..Options::default() };
+    let options =
+        Options { max_bytes: Some(MAX_BYTES), durability: Durability::Relaxed, ..Options::default() };
     let location = Location::from(project.settings.data_dir.as_path());
     let store = store::open(&location, options).expect("it opens");
     (project.start_on(store.clone()).await, store)
 }
 
-/// Sends the numbered request.
+/// Sends the request with this number.
 async fn send(engine: &Engine, number: usize) -> HttpResponse {
     let (live, _) = tokens(engine);
     let request = post(&format!(r#"{{"n": {number}, "text": "{:BODY$}"}}"#, number));
     soon(Box::pin(engine.ingress().receive(&live, request))).await
 }
 
-/// Sends it until it is taken, while the pauses between clean-ups pass.
+/// Repeats a request until it is accepted, and advances the clock past the pauses between clean-ups.
 async fn send_until_taken(project: &Project, engine: &Engine, number: usize) {
     soon(async {
         while send(engine, number).await.status != 200 {
@@ -126,25 +127,25 @@ async fn send_until_taken(project: &Project, engine: &Engine, number: usize) {
 }
 
 #[tokio::test]
-async fn where_the_size_runs_out_the_oldest_that_ended_go_and_new_ones_are_taken() {
+async fn a_full_store_prunes_the_oldest_ended_executions_and_accepts_new_ones() {
     let project = Project::with("trigger: {webhook: {verify: none}}\nsteps: []\n");
     let (engine, store) = small_store(&project).await;
     let first = soon(engine.ingress().receive(&tokens(&engine).0, post("{}"))).await;
-    // Four times as much as there is room for.
+    // Four times the size of the store.
     for number in 0..400 {
         send_until_taken(&project, &engine, number).await;
     }
     let info = store.info().await.expect("it is told");
     let file = std::fs::metadata(project.settings.data_dir.join("cogwork.db")).expect("it is there").len();
-    assert!(file + info.blob_bytes <= MOST, "{info:?}");
+    assert!(file + info.blob_bytes <= MAX_BYTES, "{info:?}");
     let id = first.header("x-execution-id").expect("it names the execution").parse().expect("an id");
-    assert_eq!(store.execution(id).await.expect("it is read"), None, "the oldest went");
-    assert!(kept(&engine).await.0 > 20, "no more than had to");
+    assert_eq!(store.execution(id).await.expect("it is read"), None, "the oldest is pruned");
+    assert!(kept(&engine).await.0 > 20, "no more than necessary");
     stop(engine).await;
 }
 
 #[tokio::test]
-async fn where_nothing_can_go_new_ones_are_refused_until_something_has_ended() {
+async fn a_full_store_of_unfinished_executions_refuses_starts_until_one_ends() {
     let project = Project::with("trigger: {webhook: {verify: none}}\nsteps: [{wait: 1d}]\n");
     let (engine, store) = small_store(&project).await;
     let mut taken = 0;
@@ -159,8 +160,12 @@ async fn where_nothing_can_go_new_ones_are_refused_until_something_has_ended() {
     assert!(text(&refused).starts_with("503 ") && text(&refused).contains("full"), "{}", text(&refused));
     assert!(refused.header("retry-after").is_some());
     assert_eq!(store.capacity(), Capacity::Exhausted);
-    assert_eq!(store.unfinished_count().await.expect("it is counted"), taken as u64, "none of them went");
-    // They come to their end in the room that is kept for that, and make room for others.
+    assert_eq!(
+        store.unfinished_count().await.expect("it is counted"),
+        taken as u64,
+        "none of them is pruned"
+    );
+    // They finish in the reserved space, and free space for others.
     project.clock.advance(DAY);
     send_until_taken(&project, &engine, taken).await;
     soon(async {
@@ -185,7 +190,7 @@ fn random_body(number: u64) -> String {
 
 #[cfg(unix)]
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_nearly_full_database_loses_what_it_has_to_and_keeps_most_of_its_history() {
+async fn a_nearly_full_database_prunes_only_as_much_as_needed() {
     const SENT: u64 = 300;
     let server = store::conformance::PostgresServer::start();
     let space = server.space();

@@ -1,4 +1,4 @@
-//! Instants: each one once, over restarts, changes and outages.
+//! Schedules fire each instant once, over restarts, changes and outages.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -10,7 +10,7 @@ use store::{ExecutionFilter, Page};
 use crate::common::{Peer, Project, call, settled, show, soon, steps_of, stop};
 use crate::watched::Watched;
 
-/// The instants that were started, oldest first.
+/// Returns the instants of the started executions, oldest first.
 async fn instants(engine: &Engine) -> Vec<String> {
     let page = Page { before: None, limit: 1000 };
     let mut rows = engine.store().executions(&ExecutionFilter::default(), page).await.expect("read");
@@ -43,7 +43,7 @@ async fn each_instant_starts_one_execution_over_restarts() {
 }
 
 #[tokio::test]
-async fn instants_missed_while_nothing_ran_are_caught_up_as_the_file_says() {
+async fn instants_missed_during_downtime_follow_misfire() {
     for (misfire, expected) in [("latest", 1), ("skip", 0), ("all", 5)] {
         let project = Project::with(&EVERY.replace("1m", &format!("1m, misfire: {misfire}, overlap: allow")));
         let engine = project.start().await;
@@ -62,7 +62,7 @@ async fn instants_missed_while_nothing_ran_are_caught_up_as_the_file_says() {
 }
 
 #[tokio::test]
-async fn a_reload_that_leaves_the_schedule_alone_leaves_its_timeline_alone() {
+async fn a_reload_of_an_unchanged_schedule_keeps_its_next_instant() {
     let project = Project::with(EVERY);
     let engine = project.start().await;
     settled(&project, "2026-03-02T08:01:00Z").await;
@@ -94,7 +94,7 @@ async fn a_disabled_or_removed_schedule_does_not_fire() {
     stop(engine).await;
 }
 
-/// Waits until the store knows that the schedule is not in force.
+/// Waits until the store has recorded that the schedule is not active.
 async fn not_in_force(engine: &Engine) {
     soon(async {
         loop {
@@ -109,7 +109,7 @@ async fn not_in_force(engine: &Engine) {
 }
 
 #[tokio::test]
-async fn instants_of_the_time_in_which_a_schedule_was_disabled_or_gone_are_not_made_up_for() {
+async fn instants_while_a_schedule_was_disabled_or_removed_are_not_caught_up() {
     let yaml = EVERY.replace("1m", "1m, misfire: all, overlap: allow");
     let disabled = format!("enabled: false\n{yaml}");
     for (is_removed, is_running) in [(false, true), (true, true), (false, false), (true, false)] {
@@ -146,7 +146,7 @@ async fn instants_of_the_time_in_which_a_schedule_was_disabled_or_gone_are_not_m
 }
 
 #[tokio::test]
-async fn an_instant_that_the_store_refuses_stays_due_and_is_tried_again_after_growing_pauses() {
+async fn an_instant_refused_by_the_store_stays_due_and_is_retried_with_backoff() {
     let project = Project::with(&EVERY.replace("1m", "1m, misfire: all, overlap: allow"));
     let store = Arc::new(Watched::new(project.open_store()));
     let engine = project.start_on(store.clone()).await;
@@ -165,7 +165,7 @@ async fn an_instant_that_the_store_refuses_stays_due_and_is_tried_again_after_gr
 }
 
 #[tokio::test]
-async fn a_schedule_whose_progress_the_store_refuses_delays_no_other_one_and_is_stored_later() {
+async fn a_schedule_with_refused_progress_delays_no_other_and_is_stored_later() {
     let project =
         Project::with("trigger: {schedule: {every: 1m}, if: trigger.results.scheduledAt == ''}\nsteps: []\n");
     let other = EVERY.replace("1m", "1m, overlap: allow");
@@ -175,14 +175,14 @@ async fn a_schedule_whose_progress_the_store_refuses_delays_no_other_one_and_is_
     settled(&project, "2026-03-02T08:01:00Z").await;
     store.refuses_progress.store(true, Ordering::SeqCst);
     project.clock.advance(Duration::from_secs(60));
-    // The pauses grow, and end with the next instant at the latest.
+    // The pauses grow, and end at the next instant at the latest.
     for (next, pause) in [("08:01:01Z", 1), ("08:01:03Z", 2), ("08:01:07Z", 4), ("08:01:15Z", 8)] {
         settled(&project, &format!("2026-03-02T{next}")).await;
         project.clock.advance(Duration::from_secs(pause));
     }
     settled(&project, "2026-03-02T08:01:23Z").await;
     assert_eq!(instants(&engine).await, ["2026-03-02T08:01:00Z"]);
-    // A schedule whose beginning the store refuses fires too.
+    // A schedule whose initial progress the store refuses fires too.
     project.write("automations/late.yaml", &other);
     engine.reload().await;
     project.clock.advance_to("2026-03-02T08:02:00Z".parse().expect("an instant"));
@@ -208,7 +208,7 @@ async fn a_schedule_whose_progress_the_store_refuses_delays_no_other_one_and_is_
 }
 
 #[tokio::test]
-async fn an_instant_that_the_store_refused_for_long_runs_also_if_missed_ones_do_not() {
+async fn a_retried_instant_runs_late_even_with_misfire_skip() {
     let project = Project::with(&EVERY.replace("1m", "1h, misfire: skip"));
     let store = Arc::new(Watched::new(project.open_store()));
     let engine = project.start_on(store.clone()).await;
@@ -223,7 +223,7 @@ async fn an_instant_that_the_store_refused_for_long_runs_also_if_missed_ones_do_
 }
 
 #[tokio::test]
-async fn while_the_last_execution_runs_an_instant_is_passed_over_waits_or_runs_beside_it() {
+async fn an_instant_during_a_running_execution_follows_overlap() {
     for (overlap, beside, after) in [("skip", 0, 0), ("queue", 0, 1), ("allow", 1, 0)] {
         let mut peer = Peer::new().await;
         let yaml = format!(
@@ -234,18 +234,18 @@ async fn while_the_last_execution_runs_an_instant_is_passed_over_waits_or_runs_b
         let engine = project.start().await;
         settled(&project, "2026-03-02T08:01:00Z").await;
         project.clock.advance(Duration::from_secs(60));
-        let held = peer.asked().await;
+        let held = peer.next_request().await;
         settled(&project, "2026-03-02T08:02:00Z").await;
         project.clock.advance(Duration::from_secs(60));
         settled(&project, "2026-03-02T08:03:00Z").await;
         if beside > 0 {
-            peer.asked().await.answer(200, "1").await;
+            peer.next_request().await.answer(200, "1").await;
         } else {
-            assert!(peer.asked_already().is_none(), "{overlap}");
+            assert!(peer.pending_request().is_none(), "{overlap}");
         }
         held.answer(200, "1").await;
         if after > 0 {
-            peer.asked().await.answer(200, "1").await;
+            peer.next_request().await.answer(200, "1").await;
         }
         let expected = if overlap == "skip" { 1 } else { 2 };
         assert_eq!(instants(&engine).await.len(), expected, "{overlap}");
@@ -258,7 +258,7 @@ fn refused(engine: &Engine) -> Vec<(String, u64)> {
 }
 
 #[tokio::test]
-async fn what_is_passed_over_is_counted_with_its_reason() {
+async fn skipped_instants_are_counted_by_reason() {
     let mut peer = Peer::new().await;
     let yaml = format!(
         "trigger:\n  if: trigger.results.scheduledAt != '2026-03-02T08:03:00Z'\n  schedule: {{every: 1m}}\nsteps:\n{}",
@@ -268,7 +268,7 @@ async fn what_is_passed_over_is_counted_with_its_reason() {
     let engine = project.start().await;
     settled(&project, "2026-03-02T08:01:00Z").await;
     project.clock.advance(Duration::from_secs(60));
-    let held = peer.asked().await;
+    let held = peer.next_request().await;
     settled(&project, "2026-03-02T08:02:00Z").await;
     project.clock.advance(Duration::from_secs(60));
     settled(&project, "2026-03-02T08:03:00Z").await;
@@ -284,7 +284,7 @@ async fn what_is_passed_over_is_counted_with_its_reason() {
     settled(&project, "2026-03-02T08:04:00Z").await;
     // Four instants pass unseen; the last of them runs.
     project.clock.advance(Duration::from_secs(4 * 60));
-    peer.asked().await.answer(200, "1").await;
+    peer.next_request().await.answer(200, "1").await;
     settled(&project, "2026-03-02T08:08:00Z").await;
     let expected = [("filtered", 1), ("missed", 3), ("overlap", 1)];
     assert_eq!(refused(&engine), expected.map(|(reason, count)| (reason.to_owned(), count)));
@@ -293,7 +293,7 @@ async fn what_is_passed_over_is_counted_with_its_reason() {
 }
 
 #[tokio::test]
-async fn an_instant_for_which_there_is_no_room_starts_as_soon_as_there_is() {
+async fn an_instant_refused_by_a_full_queue_starts_once_there_is_room() {
     let mut peer = Peer::new().await;
     let yaml = format!(
         "trigger: {{schedule: {{every: 1m, overlap: allow}}}}\nsteps:\n{}",
@@ -306,17 +306,17 @@ async fn an_instant_for_which_there_is_no_room_starts_as_soon_as_there_is() {
         settled(&project, next).await;
         project.clock.advance(Duration::from_secs(60));
     }
-    // One runs, one waits, and the third is tried again each second.
+    // One runs, one is queued, and the third is retried each second.
     settled(&project, "2026-03-02T08:03:01Z").await;
     assert_eq!(instants(&engine).await.len(), 2);
     assert_eq!(refused(&engine), [("busy".to_owned(), 1)]);
-    peer.asked().await.answer(200, "1").await;
-    let second = peer.asked().await;
+    peer.next_request().await.answer(200, "1").await;
+    let second = peer.next_request().await;
     project.clock.advance(Duration::from_secs(1));
     settled(&project, "2026-03-02T08:04:00Z").await;
     assert_eq!(instants(&engine).await.last().map(String::as_str), Some("2026-03-02T08:03:00Z"));
     second.answer(200, "1").await;
-    peer.asked().await.answer(200, "1").await;
+    peer.next_request().await.answer(200, "1").await;
     stop(engine).await;
 }
 
@@ -329,8 +329,8 @@ async fn local_times_follow_the_schedules_zone() {
     stop(engine).await;
 }
 
-/// An engine with so many schedules: how often anything of it wakes while eleven hours pass in which none of them is due,
-/// and then at the instant at which the first of them is.
+/// Starts an engine with this many schedules. Returns its wakeups in eleven hours without a due instant, and then at the
+/// first instant.
 async fn wakings(schedules: usize) -> (u64, u64) {
     let project = Project::new();
     for number in 0..schedules {
@@ -355,7 +355,7 @@ async fn wakings(schedules: usize) -> (u64, u64) {
 }
 
 #[tokio::test]
-async fn ten_thousand_schedules_wake_nobody_between_their_instants_and_once_at_each() {
+async fn ten_thousand_schedules_cause_no_wakeups_between_instants_and_one_at_each() {
     let (few, many) = (wakings(2).await, wakings(10_000).await);
     // Other timers of the engine may fire on either side of it.
     let (most_quiet, most_due) = (few.0 + 1, few.1 + 1);
@@ -363,7 +363,7 @@ async fn ten_thousand_schedules_wake_nobody_between_their_instants_and_once_at_e
 }
 
 #[tokio::test]
-async fn all_that_are_due_at_one_instant_start_at_that_instant() {
+async fn all_schedules_due_at_one_instant_start_at_that_instant() {
     let project = Project::new();
     for number in 0..500 {
         project.write(&format!("automations/s{number}.yaml"), EVERY);
@@ -372,7 +372,7 @@ async fn all_that_are_due_at_one_instant_start_at_that_instant() {
     settled(&project, "2026-03-02T08:01:00Z").await;
     project.clock.advance(Duration::from_secs(60));
     settled(&project, "2026-03-02T08:02:00Z").await;
-    // The clock has not moved since, so whatever had waited for it would not be there.
+    // The clock has not moved since, so an execution that waited for it would be missing.
     let page = Page { before: None, limit: 1000 };
     let rows = engine.store().executions(&ExecutionFilter::default(), page).await.expect("read");
     assert_eq!(rows.len(), 500);
@@ -401,7 +401,7 @@ async fn an_instant_whose_condition_cannot_be_evaluated_starts_an_execution_that
 }
 
 #[tokio::test]
-async fn instants_that_are_all_made_up_for_run_one_after_another_where_they_may_not_overlap() {
+async fn caught_up_instants_run_one_after_another_unless_they_may_overlap() {
     let mut peer = Peer::new().await;
     let yaml = format!(
         "trigger: {{schedule: {{every: 1m, misfire: all}}}}\nsteps:\n{}",
@@ -414,12 +414,12 @@ async fn instants_that_are_all_made_up_for_run_one_after_another_where_they_may_
     project.clock.advance(Duration::from_secs(5 * 60 + 10));
     let engine = project.start().await;
     for minute in 1..=5 {
-        let asked = peer.asked().await;
+        let asked = peer.next_request().await;
         assert!(asked.line.contains(&format!("T08:0{minute}")), "{}", asked.line);
         let again = engine.clock().now() + Duration::from_secs(1);
         if minute < 5 {
             soon(project.clock.somebody_sleeps_until(again)).await;
-            assert!(peer.asked_already().is_none(), "the next one waits for the end of this one");
+            assert!(peer.pending_request().is_none(), "the next one waits for the end of this one");
         }
         asked.answer(200, "1").await;
         soon(async {

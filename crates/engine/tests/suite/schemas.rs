@@ -1,4 +1,4 @@
-//! The schemas for editors against the checker, with every action there is.
+//! Compares the schemas for editors with the checker, for all actions.
 
 use std::path::Path;
 use std::sync::LazyLock;
@@ -20,7 +20,7 @@ static AUTOMATION: LazyLock<jsonschema::Validator> = LazyLock::new(|| {
     jsonschema::validator_for(&schema).expect("the schema compiles")
 });
 
-/// The errors of the schema for a text, if it is readable.
+/// Returns the schema errors of a text, or none if it does not parse.
 fn objections(text: &str) -> Vec<String> {
     let Ok(node) = text::yaml::parse_text("test.yaml", text) else { return Vec::new() };
     AUTOMATION
@@ -37,7 +37,7 @@ fn the_examples_are_valid_by_their_schema() {
 }
 
 #[test]
-fn connections_are_valid_by_their_schema() {
+fn the_connection_schema_agrees_with_the_checker() {
     let schema = language::schema::connection(&engine::schema_context(&CATALOG));
     assert!(jsonschema::meta::is_valid(&schema), "the schema is no schema");
     let validator = jsonschema::validator_for(&schema).expect("the schema compiles");
@@ -58,7 +58,7 @@ fn connections_are_valid_by_their_schema() {
 }
 
 #[test]
-fn a_value_that_the_checker_takes_is_valid_by_the_schema() {
+fn a_value_accepted_by_the_checker_is_valid_by_the_schema() {
     let mut taken = 0;
     for (path, text) in shipped() {
         let lines: Vec<&str> = text.lines().collect();

@@ -1,4 +1,4 @@
-//! Requests at a daemon that does not run the executions of their Automation.
+//! Requests to a daemon that does not own the shard of their Automation.
 #![cfg(unix)]
 
 use std::time::Duration;
@@ -19,7 +19,7 @@ async fn daemon(space: &PostgresSpace, yaml: &str) -> (Project, Engine) {
     (project, engine)
 }
 
-/// Waits until each of two daemons has a part of the shards.
+/// Waits until each of two daemons owns some of the shards.
 async fn shared(daemons: &[(Project, Engine)]) {
     soon(async {
         let counts = || daemons.iter().map(|(_, engine)| engine.peers().shards.count());
@@ -35,7 +35,7 @@ async fn shared(daemons: &[(Project, Engine)]) {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_synchronous_caller_gets_429_at_each_daemon_if_the_one_that_has_the_shard_has_no_memory() {
+async fn a_synchronous_caller_gets_429_at_any_daemon_if_the_shard_owner_has_no_memory() {
     let server = PostgresServer::start();
     let space = server.space();
     let mut peer = Peer::new().await;
@@ -56,7 +56,7 @@ async fn a_synchronous_caller_gets_429_at_each_daemon_if_the_one_that_has_the_sh
         tokio::spawn(async move { engine.ingress().receive(&live, post(&large)).await })
     };
     let first = receive(owner);
-    let held = peer.asked().await;
+    let held = peer.next_request().await;
     let due = owner.clock().now() + Duration::from_secs(10);
     let second = receive(other);
     soon(project.clock.somebody_sleeps_until(due)).await;

@@ -1,4 +1,4 @@
-//! Slips that gave a wrong result without a word: each is told before it runs, at its place, with the way out.
+//! Slips that gave a wrong result without a message: each is reported before it runs, at its position, with the fix.
 //!
 //! `tests/slips/silent.rows` has the rows: `=== title`, `= told code line:column` for each diagnostic, `= says words` for words
 //! that a diagnostic shows, then the faulty file. `SLIPS_UPDATE=1` writes the measured `told` into the rows, to be read before
@@ -44,7 +44,7 @@ fn read(text: &str) -> Vec<Row> {
 }
 
 #[test]
-fn every_silent_slip_is_told_at_its_place_with_the_way_out() {
+fn every_silent_slip_is_reported_at_its_position_with_the_fix() {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/slips/silent.rows");
     let text = std::fs::read_to_string(&path).expect("the table");
     let update = std::env::var_os("SLIPS_UPDATE").is_some();

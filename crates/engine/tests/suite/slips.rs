@@ -1,4 +1,4 @@
-//! Slips of authors: faulty files as data, each told before it runs, at its place, with the way out, and corrected by fixes.
+//! Slips of authors: faulty files as data, each reported before it runs, at its position, with the fix, and corrected by fixes.
 //!
 //! The files in `tests/slips/*.txt` hold rows. A row is:
 //!
@@ -44,7 +44,7 @@ struct Slip {
     file: String,
 }
 
-/// The parts of a row that a check of its file gives.
+/// The parts of a row that a check of its file measures.
 #[derive(Debug, Default, Clone, PartialEq)]
 struct Measured {
     /// `code line:column` of each diagnostic.
@@ -90,7 +90,7 @@ fn write(head: &str, slips: &[Slip]) -> String {
     out
 }
 
-/// The diagnostics of a report that rows are about. Hints count only where a file has nothing graver.
+/// Returns the diagnostics that rows are about. Hints count only in a file without errors and warnings.
 fn relevant(report: &Report) -> Vec<&Diagnostic> {
     let relevant = |found: &&Diagnostic| !LEFT_OUT.contains(&found.code);
     let all: Vec<&Diagnostic> = report.diagnostics().iter().filter(relevant).collect();
@@ -126,7 +126,7 @@ fn measure(file: &str) -> (Measured, String) {
     (Measured { told, fixed: fixed.to_owned(), lines }, report.render(false))
 }
 
-/// The rows of all tables, with the name of each.
+/// Returns the paths and texts of all tables.
 fn tables() -> Vec<(PathBuf, String)> {
     let entries = std::fs::read_dir(folder()).expect("the tables");
     let mut paths: Vec<PathBuf> = entries.map(|entry| entry.expect("an entry").path()).collect();
@@ -136,7 +136,7 @@ fn tables() -> Vec<(PathBuf, String)> {
 }
 
 #[test]
-fn every_slip_is_told_at_its_place_with_the_way_out() {
+fn every_slip_is_reported_at_its_position_with_the_fix() {
     let update = std::env::var_os("SLIPS_UPDATE").is_some();
     let mut wrong = String::new();
     for (path, text) in tables() {

@@ -1,15 +1,15 @@
-//! Snapshots: a loop whose turns pause costs the same in each turn, and an execution cannot tell where its replay began.
+//! Snapshots: a loop with waits costs the same in each iteration, and an execution does not see where its replay began.
 
 use std::time::Duration;
 
 use engine::Engine;
 use model::{Event, ExecutionId};
 
-use crate::common::{Project, crash, end, json, manual, soon, start_and_rest, stop};
+use crate::common::{Project, crash, end, json, manual, soon, start_and_suspend, stop};
 
 const HOUR: Duration = Duration::from_secs(3600);
 
-/// Two loops around a pause. Some variables are set in one turn alone, before and inside the inner loop.
+/// Two loops around a wait. Some variables are set in one iteration only, before and inside the inner loop.
 const NESTED: &str = r#"  - set: {total: 0, tenth: null, path: []}
   - id: first
     set: {kept: before}
@@ -39,26 +39,26 @@ const NESTED: &str = r#"  - set: {total: 0, tenth: null, path: []}
       tenth: "${{ steps.tenth.results.at }}"
 "#;
 
-/// The number of events that the next wake replays.
+/// Returns the number of events that the next wake replays.
 async fn replayed(engine: &Engine, id: ExecutionId) -> usize {
     let log = engine.store().replay_log(id).await.expect("it is read").expect("it is there");
     log.events.len()
 }
 
-/// Lets a rest of one hour pass. Returns false once the execution has ended.
+/// Advances the clock past a wait of one hour. Returns false once the execution has ended.
 async fn next_turn(project: &Project, engine: &Engine, id: ExecutionId) -> bool {
     let before = events(engine, id).await;
     project.clock.advance(HOUR);
-    rests_again(engine, id, before).await
+    until_suspended_again(engine, id, before).await
 }
 
-/// The number of events of an execution.
+/// Returns the number of events of an execution.
 async fn events(engine: &Engine, id: ExecutionId) -> u32 {
     engine.store().execution(id).await.expect("it is read").expect("it is there").events
 }
 
-/// Waits until an execution rests with more events than `before`. Returns false once it has ended.
-async fn rests_again(engine: &Engine, id: ExecutionId, before: u32) -> bool {
+/// Waits until an execution is suspended with more events than `before`. Returns false once it has ended.
+async fn until_suspended_again(engine: &Engine, id: ExecutionId, before: u32) -> bool {
     soon(async {
         loop {
             let row = engine.store().execution(id).await.expect("it is read").expect("it is there");
@@ -75,10 +75,10 @@ async fn rests_again(engine: &Engine, id: ExecutionId, before: u32) -> bool {
 }
 
 #[tokio::test]
-async fn a_loop_of_pauses_replays_no_more_in_its_last_turns_and_ends_as_if_it_had_never_paused() {
+async fn a_loop_with_waits_replays_a_bounded_log_and_ends_with_the_same_result() {
     let project = Project::with(&manual(NESTED));
     let mut engine = project.start().await;
-    let id = start_and_rest(&engine, "{}").await;
+    let id = start_and_suspend(&engine, "{}").await;
     let (mut most, mut turns) = (0, 0);
     while next_turn(&project, &engine, id).await {
         turns += 1;
@@ -105,11 +105,11 @@ async fn a_loop_of_pauses_replays_no_more_in_its_last_turns_and_ends_as_if_it_ha
 }
 
 #[tokio::test]
-async fn an_execution_that_retries_or_undoes_its_turns_keeps_them_all() {
+async fn an_execution_with_undo_keeps_all_iterations_in_its_log() {
     let steps = "  - repeat: {max: 60}\n    steps:\n      - wait: 1h\n      - {id: a, set: {x: 1}, undo: [{action: log.info, with: {message: undone}}]}\n      - set: {y: 1}\n";
     let project = Project::with(&manual(steps));
     let engine = project.start().await;
-    let id = start_and_rest(&engine, "{}").await;
+    let id = start_and_suspend(&engine, "{}").await;
     for _ in 0..50 {
         assert!(next_turn(&project, &engine, id).await);
     }
@@ -120,11 +120,11 @@ async fn an_execution_that_retries_or_undoes_its_turns_keeps_them_all() {
 }
 
 #[tokio::test]
-async fn each_of_many_kept_events_ends_one_turn_and_is_recorded_once() {
+async fn each_retained_event_ends_one_iteration_and_is_recorded_once() {
     let steps = "  - set: {got: []}\n  - wait: 1h\n  - repeat: {max: 50}\n    steps:\n      - {id: paid, waitFor: {event: paid}}\n      - wait: 1h\n      - set: {got: \"${{ vars.got + [steps.paid.results] }}\"}\n  - set: {got: \"${{ vars.got }}\"}\n";
     let project = Project::with(&manual(steps));
     let mut engine = project.start().await;
-    let id = start_and_rest(&engine, "{}").await;
+    let id = start_and_suspend(&engine, "{}").await;
     for number in 0..50 {
         engine.admission().emit("paid", json(&number.to_string()), None).await.expect("it is sent");
     }
@@ -145,11 +145,11 @@ async fn each_of_many_kept_events_ends_one_turn_and_is_recorded_once() {
 }
 
 #[tokio::test]
-async fn the_snapshot_of_a_loop_over_events_contains_the_last_ones_only() {
+async fn the_snapshot_of_a_loop_over_events_contains_only_recent_events() {
     let steps = "  - repeat: {max: 300}\n    steps:\n      - {id: paid, waitFor: {event: paid}}\n";
     let project = Project::with(&manual(steps));
     let engine = project.start().await;
-    let id = start_and_rest(&engine, "{}").await;
+    let id = start_and_suspend(&engine, "{}").await;
     let mut most = [0, 0];
     for number in 0..300 {
         let stored = engine.store().replay_log(id).await.expect("it is read").expect("it is there").snapshot;
@@ -157,7 +157,7 @@ async fn the_snapshot_of_a_loop_over_events_contains_the_last_ones_only() {
         *most = stored.map_or(0, |snapshot| snapshot.body.len()).max(*most);
         let before = events(&engine, id).await;
         engine.admission().emit("paid", json(&number.to_string()), None).await.expect("it is sent");
-        assert_eq!(rests_again(&engine, id, before).await, number < 299);
+        assert_eq!(until_suspended_again(&engine, id, before).await, number < 299);
     }
     let [early, late] = most;
     assert!(early > 200 && late < early + 100, "{early} bytes in the first turns, {late} in the last");

@@ -12,7 +12,7 @@ use store::{ExecutionFilter, Page, Store};
 use trigger::webhook::Request;
 use value::{CHUNK_SIZE, Reserved};
 
-use crate::common::{Project, end, open_store, soon, start_and_rest, start_with, stop};
+use crate::common::{Project, end, open_store, soon, start_and_suspend, start_with, stop};
 use crate::hooks::tokens;
 
 fn now() -> Timestamp {
@@ -36,7 +36,7 @@ async fn rows(store: &dyn Store) -> Vec<store::ExecutionRow> {
         .expect("they are listed")
 }
 
-/// The origin of an execution, and all of its events after the first.
+/// Returns the origin of an execution and its events after the first.
 async fn log(store: &dyn Store, id: ExecutionId) -> (Origin, Vec<Event>) {
     let mut events = store.events(id).await.expect("they are read").expect("it is there");
     let Event::Started { origin, .. } = events.remove(0) else { panic!("it has started") };
@@ -47,12 +47,12 @@ const STEPS: &str = "  - {action: log.info, with: {message: \"hello ${{ inputs.n
     - if: inputs.name == 'late'\n    then: [{wait: 1h}]\n  - {set: {size: \"${{ inputs.name | length }}\"}}\n";
 
 #[tokio::test]
-async fn an_imported_execution_has_its_history_is_marked_and_never_runs() {
+async fn an_imported_execution_keeps_its_history_is_marked_and_never_runs() {
     let project = Project::with(&crate::common::manual(STEPS));
     let engine = project.start().await;
     let done = start_with(&engine, "{\"name\": \"Ada\"}").await;
     end(&engine, done).await;
-    let waits = start_and_rest(&engine, "{\"name\": \"late\"}").await;
+    let waits = start_and_suspend(&engine, "{\"name\": \"late\"}").await;
     let (text, exported) = export(&**engine.store(), &ExecutionFilter::default()).await;
     assert_eq!(exported, Exported { executions: 2, unfinished: 1 });
     let first = text.lines().next().expect("a line");
@@ -84,7 +84,7 @@ async fn an_imported_execution_has_its_history_is_marked_and_never_runs() {
     assert_eq!((again.executions, again.refused, again.refusals.len()), (0, 2, 2));
     assert!(again.refusals[0].1.contains("already"), "{:?}", again.refusals);
 
-    // A daemon on the store runs none of them, and an import of an export of it changes no mark.
+    // A daemon on the store runs none of them, and exporting and importing again keeps the mark.
     let over = other.start_on(store).await;
     assert_eq!((over.status().in_flight, over.status().resting), (0, 0));
     let (text, _) = export(&**over.store(), &ExecutionFilter::default()).await;
@@ -100,7 +100,7 @@ async fn an_imported_execution_has_its_history_is_marked_and_never_runs() {
     stop(engine).await;
 }
 
-/// A request with a body on disk.
+/// Builds a request with a body on disk.
 fn upload(engine: &Engine, body: &[u8]) -> Request {
     let mut file = engine.ingress().files().create().expect("it begins");
     file.write(body).expect("it is written");
@@ -154,7 +154,7 @@ async fn files_are_exported_in_parts_and_imported_whole() {
 }
 
 #[tokio::test]
-async fn an_export_has_the_executions_of_its_filter() {
+async fn an_export_contains_the_executions_of_its_filter() {
     let project = Project::with(&crate::common::manual(STEPS));
     project.write("automations/other.yaml", "trigger: {manual: {}}\nsteps: [{fail: no}]\n");
     let engine = project.start().await;
@@ -180,7 +180,7 @@ async fn an_execution_whose_id_is_older_than_its_first_event_is_imported() {
     let (text, _) = export(&**engine.store(), &ExecutionFilter::default()).await;
     stop(engine).await;
     let created = id.created_at().expect("a time");
-    // The trigger's code, or a wait for memory, lies between the two.
+    // Trigger code, or a wait for memory, may run between the two.
     for (earlier, imported) in [(1, 1), (35_000, 1), (7_200_000, 0)] {
         let at = created.checked_sub(SignedDuration::from_millis(earlier)).expect("a time");
         let other = text.replace(&id.to_string(), &ExecutionId::new(at, [7; 10]).to_string());
@@ -193,7 +193,7 @@ async fn an_execution_whose_id_is_older_than_its_first_event_is_imported() {
 }
 
 #[tokio::test]
-async fn a_file_that_is_no_whole_export_is_refused_with_the_line() {
+async fn an_incomplete_or_invalid_export_is_refused_with_the_line() {
     let project = Project::with(&crate::common::manual(STEPS));
     let engine = project.start().await;
     let id = start_with(&engine, "{\"name\": \"Ada\"}").await;

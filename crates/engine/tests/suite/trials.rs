@@ -1,4 +1,4 @@
-//! Tests of Automations: how they are played and judged.
+//! Tests of Automations: how they run and how their results are checked.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -8,7 +8,7 @@ use pretty_assertions::assert_eq;
 
 use crate::common::Project;
 
-/// The result of each test of a file, by name: `passes`, or the findings.
+/// Returns the result of each test of a file: `passes`, or its findings.
 #[track_caller]
 fn play(automation: &str, tests: &str) -> Vec<String> {
     verdicts(automation, tests).iter().map(told).collect()
@@ -29,14 +29,14 @@ fn verdicts(automation: &str, tests: &str) -> Vec<TestResult> {
     suite.cases.iter().map(|case| runner.run(suite, case, None)).collect()
 }
 
-fn told(verdict: &TestResult) -> String {
+fn describe(verdict: &TestResult) -> String {
     let entries = verdict.report.entries();
     let lines = entries.iter().map(|entry| format!("{} {}: {}", entry.code, entry.line, entry.message));
     let told = lines.collect::<Vec<_>>().join("\n");
     if told.is_empty() { "passes".to_owned() } else { told }
 }
 
-/// The diagnostics of a test suite: `code line`.
+/// Checks the diagnostics of a test suite: `code line`.
 #[track_caller]
 fn check(automation: &str, tests: &str, expected: &[&str]) {
     let project = Project::with(automation);
@@ -52,7 +52,7 @@ const CALLS: &str = "trigger: {manual: {}}\ninputs: {id: {type: integer, default
                      with: {url: \"https://example.com/${{ inputs.id }}\"}\n    retry: 2\n  - {id: done, set: {name: \"${{ steps.ask.results.body.name }}\"}}\n";
 
 #[test]
-fn a_double_answers_in_the_place_of_an_action() {
+fn a_double_replaces_an_action() {
     let tests = "doubles:\n  http.request: {result: {body: {name: \"page ${{ inputs.url[-1:] }}\"}}}\ntests:\n  - name: as it is\n    \
                  expect: {result: {name: page 1}, calls: [{action: http.request, with: {url: \"https://example.com/1\"}}]}\n  - name: other\n    \
                  inputs: {id: 7}\n    expect: {result: {name: page 7}, calls: {ask: 1}}\n";
@@ -60,7 +60,7 @@ fn a_double_answers_in_the_place_of_an_action() {
 }
 
 #[test]
-fn a_call_without_a_double_fails_the_test_and_calls_nobody() {
+fn a_call_without_a_double_fails_the_test_and_sends_nothing() {
     let told = play(CALLS, "tests:\n  - name: nobody answers\n");
     assert_eq!(
         told,
@@ -71,7 +71,7 @@ fn a_call_without_a_double_fails_the_test_and_calls_nobody() {
 }
 
 #[test]
-fn what_is_not_as_expected_is_told_at_its_place() {
+fn unmet_expectations_are_reported_at_their_position() {
     let tests = "doubles: {ask: {result: {body: {name: seven}}}}\ntests:\n  - name: wrong\n    expect:\n      result: {name: eight}\n      \
                  steps:\n        done: skipped\n      duration: 5s\n      that: result.name == 'nine'\n";
     assert_eq!(
@@ -82,7 +82,7 @@ fn what_is_not_as_expected_is_told_at_its_place() {
 }
 
 #[test]
-fn time_passes_only_where_everything_waits() {
+fn test_time_advances_only_while_everything_waits() {
     let tests = "doubles:\n  ask:\n    - {error: {status: 503}}\n    - {error: {status: 429, retryAfter: 10m}}\n    \
                  - {result: {body: {name: late}}, takes: 3s}\ntests:\n  - name: third time lucky\n    \
                  expect: {result: {name: late}, steps: {ask: {tries: 3}}, duration: 10m4s, calls: {http.request: 3}}\n";
@@ -92,7 +92,7 @@ fn time_passes_only_where_everything_waits() {
 const WAITS: &str = "trigger: {manual: {}}\nsteps:\n  - {id: nap, wait: 2h}\n  - id: paid\n    waitFor: {event: order.paid, if: event.data.id == 7}\n    timeout: 1d\n    onTimeout: continue\n  - id: ask\n    if: steps.paid.results is not none\n    waitFor: {approval: {message: Ship it?, form: {note: {type: text}}}}\n    timeout: 2d\noutputs: {paid: \"${{ steps.paid.results }}\", answer: \"${{ steps.ask.results }}\"}\n";
 
 #[test]
-fn pauses_of_days_take_no_time_and_get_what_they_wait_for() {
+fn waits_of_days_take_no_real_time_and_receive_their_events() {
     let tests = "tests:\n  - name: all comes\n    events: [{name: order.paid, data: {id: 8}}, {name: order.paid, data: {id: 7}, after: 5h}]\n    \
                  approvals: [{step: ask, option: approve, form: {note: go}}]\n    \
                  expect: {result: {paid: {id: 7}, answer: {option: approve, form: {note: go}}}, duration: 5h}\n  \
@@ -104,17 +104,17 @@ fn pauses_of_days_take_no_time_and_get_what_they_wait_for() {
 }
 
 #[test]
-fn a_test_that_gives_nothing_to_wait_for_says_what_is_missing() {
+fn a_test_without_the_awaited_answer_says_what_is_missing() {
     let automation =
         "trigger: {manual: {}}\nsteps:\n  - {id: ask, waitFor: {approval: {message: Really?}}}\n";
     let verdicts = verdicts(automation, "tests:\n  - name: waits for ever\n");
-    assert_eq!(told(&verdicts[0]), "unmet 2: the execution does not finish");
+    assert_eq!(describe(&verdicts[0]), "unmet 2: the execution does not finish");
     let label = "the step `ask` waits for an answer (approve, reject): give it below `approvals:`";
     assert!(verdicts[0].report.render(false).contains(label), "{}", verdicts[0].report.render(false));
 }
 
 #[test]
-fn the_state_is_there_before_and_looked_at_afterwards() {
+fn a_test_sets_the_initial_state_and_checks_the_final_state() {
     let automation = "trigger: {manual: {}}\nsteps:\n  - {action: state.increment, with: {key: count}}\n  - {action: state.append, with: {key: log, value: \"${{ state.count }}\"}}\n";
     let tests = "tests:\n  - name: first\n    expect: {state: {count: 1, log: [1]}, calls: []}\n  \
                  - name: later\n    state: {count: 41, log: [41]}\n    expect: {state: {count: 42, log: [41, 42]}}\n";
@@ -122,7 +122,7 @@ fn the_state_is_there_before_and_looked_at_afterwards() {
 }
 
 #[test]
-fn a_mistake_in_a_file_of_tests_is_told_with_its_place() {
+fn a_mistake_in_a_test_file_is_reported_at_its_position() {
     let test = |lines: &str| format!("tests:\n  - name: a\n    {lines}\n");
     check(CALLS, &test("payload: {}"), &["not-of-trigger 3"]);
     check(CALLS, &test("scheduledAt: 2026-01-01T00:00:00Z"), &["not-of-trigger 3"]);
@@ -149,7 +149,7 @@ fn a_mistake_in_a_file_of_tests_is_told_with_its_place() {
 }
 
 #[test]
-fn an_answer_that_the_action_never_gives_is_doubted() {
+fn a_double_result_that_the_action_never_returns_is_reported() {
     let automation = "trigger: {manual: {}}\nsteps:\n  - id: page\n    action: wiki.createPage\n    connection: main\n    with: {spaceId: \"1\", title: a, body: {value: a}}\n";
     let doubt = |result: &str, expected: &[&str]| {
         let project = Project::with(automation);
@@ -177,7 +177,7 @@ fn an_answer_that_the_action_never_gives_is_doubted() {
     doubt("[]", &["`wiki.createPage` never returns this: the result is a list, not Page"]);
 }
 
-/// A project in which one Automation calls another.
+/// Runs the tests of a project in which one Automation calls another.
 fn calls(tests: &str) -> Vec<String> {
     let project = Project::with(
         "trigger: {manual: {}}\nsteps:\n  - {id: child, call: child, with: {name: Ada}}\noutputs: {said: \"${{ steps.child.results }}\"}\n",
@@ -192,13 +192,13 @@ fn calls(tests: &str) -> Vec<String> {
     for case in &suite.cases {
         let verdict = runner.run(suite, case, None);
         let ran = verdict.coverage.iter().map(|coverage| coverage.automation.id.to_string());
-        told.push(format!("{} ({})", self::told(&verdict), ran.collect::<Vec<_>>().join(", ")));
+        told.push(format!("{} ({})", self::describe(&verdict), ran.collect::<Vec<_>>().join(", ")));
     }
     told
 }
 
 #[test]
-fn what_is_called_runs_itself_or_has_a_double_as_well() {
+fn a_called_automation_runs_in_the_test_or_has_a_double() {
     let tests = "tests:\n  - name: it runs\n    doubles: {http.request: {result: {body: hello}, when: {url: {$contains: Ada}}}}\n    \
                  expect: {result: {said: hello}, duration: 1h, calls: [{action: http.request}]}\n  - name: it is answered for\n    \
                  doubles: {child: {result: \"${{ inputs.name }} says hello\"}}\n    expect: {result: {said: Ada says hello}, duration: 0s, calls: {child: 1}}\n";
@@ -206,7 +206,7 @@ fn what_is_called_runs_itself_or_has_a_double_as_well() {
 }
 
 #[test]
-fn a_recording_answers_what_has_no_double() {
+fn a_cassette_answers_calls_without_a_double() {
     let exchange = |path: &str| serde_json::json!({"request": {"method": "GET", "url": format!("https://example.com/{path}"), "headers": {"accept": "*/*"}}, "response": {"status": 200, "headers": {"content-type": "application/json"}, "body": {"json": {"name": path}}}});
     let recording = serde_json::from_value(serde_json::json!({"exchanges": [exchange("1"), exchange("2")]}))
         .expect("a recording");
@@ -220,16 +220,16 @@ fn a_recording_answers_what_has_no_double() {
     let files = find_test_files(project.dir.path(), runner.catalog(), &[]);
     let suite = files[0].suite.as_ref().expect("the file is good");
     assert_eq!(
-        told(&runner.run(suite, &suite.cases[0], None)),
+        describe(&runner.run(suite, &suite.cases[0], None)),
         "cannot-play 2: there is no recording `a.yaml` yet"
     );
     let cassette = Arc::new(connector::Cassette::for_replay(recording));
-    let told = told(&runner.run(suite, &suite.cases[0], Some(cassette)));
+    let told = describe(&runner.run(suite, &suite.cases[0], Some(cassette)));
     assert_eq!(told, "unused-exchange 2: the recorded `GET https://example.com/2` was not sent");
 }
 
 #[test]
-fn a_sender_is_verified_where_the_test_asks_for_it() {
+fn a_sender_is_verified_only_if_the_test_requests_it() {
     let automation = "trigger: {webhook: {mode: sync, verify: {preset: sharedToken, header: x-key, secret: \"${{ secrets.hook }}\"}}}\nsteps:\n  - respond: {status: 204}\n";
     let test = |name: &str, payload: &str, status: u16, started: bool| {
         format!(
@@ -247,7 +247,7 @@ fn a_sender_is_verified_where_the_test_asks_for_it() {
 }
 
 #[test]
-fn a_test_that_does_not_end_in_its_time_is_stopped_and_fails() {
+fn a_test_over_its_time_limit_is_stopped_and_fails() {
     let project = Project::with("trigger: {manual: {}}\nsteps: [{set: {a: 1}}]\n");
     project
         .write("automations/test.test.yaml", "tests:\n  - {name: it ends, expect: {outcome: succeeded}}\n");
@@ -255,6 +255,6 @@ fn a_test_that_does_not_end_in_its_time_is_stopped_and_fails() {
     let runner = TestRunner::new(Arc::new(catalog), project.dir.path()).with_time_limit(Duration::ZERO);
     let files = find_test_files(project.dir.path(), runner.catalog(), &[]);
     let suite = files[0].suite.as_ref().expect("a file of tests");
-    let told = told(&runner.run(suite, &suite.cases[0], None));
+    let told = describe(&runner.run(suite, &suite.cases[0], None));
     assert!(told.contains("did not finish and was stopped after 0s"), "{told}");
 }

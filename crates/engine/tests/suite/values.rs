@@ -1,4 +1,4 @@
-//! The state outside of executions, and what is kept of pauses that were begun anew.
+//! State access outside of executions, and waits that a retry repeats.
 
 use std::time::Duration;
 
@@ -15,7 +15,7 @@ fn scope(text: &str) -> StateScope {
 }
 
 #[tokio::test]
-async fn a_value_that_has_expired_is_not_seen_and_is_cleared_away_later() {
+async fn an_expired_state_value_is_hidden_at_once_and_deleted_later() {
     let project = Project::with("trigger: {manual: {}}\nsteps: [{set: {x: 1}}]\n");
     let engine = project.start().await;
     let scope = scope("shared");
@@ -28,12 +28,12 @@ async fn a_value_that_has_expired_is_not_seen_and_is_cleared_away_later() {
     };
     let kept = async || engine.store().list_state("shared", None, 10).await.expect("they are listed").len();
     assert_eq!(seen().await, ["brief", "lasting"]);
-    // The first round of clearing away has been when the engine started.
+    // The first clean-up ran when the engine started.
     soon(project.clock.somebody_sleeps_until(engine.clock().now() + HOUR)).await;
     project.clock.advance(HOUR);
     assert_eq!((seen().await, kept().await), (vec!["lasting".to_owned()], 2));
     assert_eq!(engine.context().read_state(&scope, "brief").await.expect("it is read"), None);
-    // An hour later nobody can be about to write over it any more.
+    // An hour later no writer can be about to overwrite it.
     for _ in 0..2 {
         soon(project.clock.somebody_sleeps_until(engine.clock().now() + HOUR)).await;
         project.clock.advance(HOUR);
@@ -44,7 +44,7 @@ async fn a_value_that_has_expired_is_not_seen_and_is_cleared_away_later() {
 }
 
 #[tokio::test]
-async fn values_written_from_outside_are_those_that_steps_read_and_the_other_way_round() {
+async fn state_written_through_the_api_is_read_by_steps_and_vice_versa() {
     let yaml = "trigger: {manual: {}}\nsteps:\n  - {action: state.increment, with: {key: n}}\noutputs: ${{ state.n }}\n";
     let project = Project::with(yaml);
     let engine = project.start().await;
@@ -61,13 +61,13 @@ async fn values_written_from_outside_are_those_that_steps_read_and_the_other_way
 }
 
 #[tokio::test]
-async fn writers_from_outside_take_turns_with_each_other() {
+async fn concurrent_api_writes_to_state_do_not_conflict() {
     let project = Project::with("trigger: {manual: {}}\nsteps: [{set: {x: 1}}]\n");
     let engine = project.start().await;
     let scope = scope("shared");
     let writes = (0..50).map(|n| engine.context().write_state(&scope, "n", Value::from(n), None));
     for written in futures_util::future::join_all(writes).await {
-        written.expect("none comes between another's look and its write");
+        written.expect("no write comes between another's read and write");
     }
     let long = "k".repeat(513);
     let refused = engine.context().write_state(&scope, &long, Value::from(1), None).await;
@@ -76,7 +76,7 @@ async fn writers_from_outside_take_turns_with_each_other() {
 }
 
 #[tokio::test]
-async fn what_came_for_a_pause_is_not_for_the_one_that_is_begun_anew_not_even_after_a_restart() {
+async fn an_event_for_a_wait_does_not_end_the_retried_wait_even_after_a_restart() {
     let yaml = "trigger: {manual: {}}
 retry: {max: 1, delay: 2s, backoff: 1}
 steps:
@@ -99,7 +99,7 @@ steps:
         }
     };
     soon(pauses(1)).await;
-    // It is for the second try, of which nobody waits yet.
+    // The event is for the second attempt, which does not wait yet.
     engine.admission().signal(id, None, json(r#"{"attempt": 2}"#), None).await.expect("it is taken");
     soon(project.clock.somebody_sleeps_until(engine.clock().now() + HOUR)).await;
     project.clock.advance(HOUR);
@@ -124,7 +124,7 @@ steps:
 }
 
 #[tokio::test]
-async fn an_execution_is_named_wherever_an_expression_alone_reads_its_name() {
+async fn execution_id_is_known_wherever_an_expression_reads_it() {
     let tells = "{action: log.info, with: {message: \"it is ${{ execution.id }} of ${{ automation.id }}\"}}";
     let fails = "{fail: oh}";
     for rest in [

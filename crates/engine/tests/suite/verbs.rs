@@ -1,4 +1,4 @@
-//! Branches by value, loops that end by what they find, groups, and the ways out of loops.
+//! `switch`, `repeat`, groups, `break` and `continue`.
 
 use crate::common::{Project, outcome_of, outcome_with, show, soon, start_with, steps_of, stop};
 
@@ -7,7 +7,7 @@ fn manual(steps: &str) -> String {
 }
 
 #[tokio::test]
-async fn a_switch_takes_the_case_whose_text_the_value_is_and_the_default_otherwise() {
+async fn a_switch_takes_the_case_equal_to_the_value_as_text_or_the_default() {
     let steps = "  - switch: inputs.kind\n    cases:\n      paid: [{set: {x: p}}]\n      '3': [{set: {x: three}}]\n      'true': [{set: {x: yes}}]\n      'null': [{set: {x: none}}]\n    default: [{set: {x: other}}]\n";
     for (kind, expected) in [
         ("\"paid\"", r#"{"x":"p"}"#),
@@ -25,32 +25,32 @@ async fn a_switch_takes_the_case_whose_text_the_value_is_and_the_default_otherwi
 }
 
 #[tokio::test]
-async fn a_repeat_ends_after_the_turn_in_which_until_holds_and_fails_where_it_never_does() {
+async fn a_repeat_ends_once_until_holds_and_fails_if_it_never_does() {
     let steps = |max: u32| {
         manual(&format!(
             "  - set: {{sum: 0}}\n  - repeat: {{until: vars.sum >= 6, max: {max}}}\n    steps:\n      - set: {{sum: \"${{{{ vars.sum + index }}}}\"}}\n"
         ))
     };
     assert_eq!(outcome_of(&steps(10)).await, r#"{"sum":6}"#);
-    assert_eq!(outcome_of(&steps(4)).await, r#"{"sum":6}"#, "it holds after the last turn");
+    assert_eq!(outcome_of(&steps(4)).await, r#"{"sum":6}"#, "it holds after the last iteration");
     assert_eq!(outcome_of(&steps(3)).await, "failed: `until` was still false after 3 iterations");
     let counted = manual("  - repeat: {max: 3}\n    steps:\n      - set: {n: \"${{ index }}\"}\n");
-    assert_eq!(outcome_of(&counted).await, r#"{"n":2}"#, "without `until` there are so many turns");
+    assert_eq!(outcome_of(&counted).await, r#"{"n":2}"#, "without `until` there are `max` iterations");
 }
 
 #[tokio::test]
-async fn a_break_ends_the_loop_and_a_continue_the_turn() {
+async fn a_break_ends_the_loop_and_a_continue_the_iteration() {
     let loops = |way: &str| {
         manual(&format!(
             "  - forEach: [1, 2, 3, 4]\n    steps:\n      - if: item == 3\n        then:\n          - {way}: true\n      - set: {{x: \"${{{{ item }}}}\"}}\n"
         ))
     };
-    assert_eq!(outcome_of(&loops("break")).await, r#"[{"x":1},{"x":2}]"#, "the turn leaves no result");
+    assert_eq!(outcome_of(&loops("break")).await, r#"[{"x":1},{"x":2}]"#, "the iteration leaves no result");
     assert_eq!(outcome_of(&loops("continue")).await, r#"[{"x":1},{"x":2},null,{"x":4}]"#);
     let repeat = manual(
         "  - repeat: {max: 9}\n    steps:\n      - {if: index == 2, break: true}\n      - set: {x: \"${{ index }}\"}\n",
     );
-    assert_eq!(outcome_of(&repeat).await, r#"{"x":1}"#, "the last turn that came to its end counts");
+    assert_eq!(outcome_of(&repeat).await, r#"{"x":1}"#, "the last complete iteration counts");
     let nested = manual(
         "  - forEach: [a, b]\n    as: outer\n    steps:\n      - forEach: [1, 2, 3]\n        as: inner\n        steps:\n          - {if: inner == 2, break: true}\n          - set: {x: \"${{ outer ~ inner }}\"}\n",
     );
@@ -66,7 +66,7 @@ async fn a_continue_in_a_concurrent_loop_leaves_null_in_its_place() {
 }
 
 #[tokio::test]
-async fn the_steps_around_a_way_out_of_a_loop_have_ended_by_it() {
+async fn steps_around_a_break_are_recorded_as_left_by_it() {
     let project = Project::with(&manual(
         "  - id: loop\n    forEach: [1, 2]\n    steps:\n      - id: group\n        steps:\n          - {id: out, break: true}\n",
     ));
@@ -79,7 +79,7 @@ async fn the_steps_around_a_way_out_of_a_loop_have_ended_by_it() {
 }
 
 #[tokio::test]
-async fn a_group_shares_a_guard_tries_and_an_error_list_and_gives_its_last_result() {
+async fn a_group_shares_its_if_and_on_error_and_returns_its_last_result() {
     let steps = manual(
         "  - steps: [{set: {a: 1}}, {set: {b: 2}}]\n  - id: guarded\n    if: false\n    steps: [{fail: never}]\n  - id: handled\n    steps: [{set: {c: 3}}, {fail: oh}]\n    onError: [{set: {said: \"${{ error.message }}\"}}]\n",
     );
@@ -88,7 +88,7 @@ async fn a_group_shares_a_guard_tries_and_an_error_list_and_gives_its_last_resul
 }
 
 #[tokio::test]
-async fn a_uuid_is_another_in_each_call_and_now_the_same_in_one_step() {
+async fn uuid_differs_in_each_call_and_now_is_constant_within_a_step() {
     let project = Project::with(&manual(
         "  - set: {a: \"${{ uuid() }}\", b: \"${{ uuid() }}\", t: \"${{ now() == now() }}\", n: \"${{ now() }}\"}\n",
     ));

@@ -1,4 +1,4 @@
-//! A store that a test looks at, holds up and lets fail.
+//! A store that a test can observe, block, and make fail.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
@@ -18,37 +18,37 @@ use value::FileStorage;
 
 use crate::common::soon;
 
-/// A store that counts writes, holds them at a gate, and can fail them in doubt, or for want of room.
+/// A store that counts writes, blocks them at a gate, and can fail them with an unknown outcome or as full.
 pub(crate) struct Watched {
     inner: Arc<dyn Store>,
     accepts: AtomicU64,
     appends: AtomicU64,
-    /// How often the log of an execution was read.
+    /// The number of reads of execution logs.
     pub(crate) reads: AtomicU64,
-    /// How often it was asked where an execution stands.
+    /// The number of reads of execution rows.
     pub(crate) looks: AtomicU64,
     pub(crate) waiting: AtomicU64,
     pub(crate) fail: AtomicU64,
-    /// How many writes find no room.
+    /// The number of next writes that fail as full.
     pub(crate) full: AtomicU64,
-    /// How many writes are refused for another reason.
+    /// The number of next writes that are refused for another reason.
     pub(crate) refused: AtomicU64,
-    /// True if the store refuses the progress of triggers that starts no execution.
+    /// True if the store refuses trigger progress that starts no execution.
     pub(crate) refuses_progress: AtomicBool,
     /// The reason why the store refuses appends; `None` if it takes them.
     pub(crate) refused_appends: Mutex<Option<String>>,
-    /// An Automation, and the number of writes of its subscription that the store takes before it refuses them.
+    /// An Automation, and the number of writes of its subscription that the store accepts before it refuses them.
     pub(crate) refused_subscription: Mutex<Option<(AutomationId, u64)>>,
-    /// The number of reads of logs that the database does not answer.
+    /// The number of next log reads that the database does not answer.
     pub(crate) unanswered: AtomicU64,
     pub(crate) gate: Semaphore,
-    /// As `gate`, for the reads of logs.
+    /// As `gate`, for log reads.
     pub(crate) reading: Semaphore,
-    /// As `gate`, for the searches for steps that wait for an event.
+    /// As `gate`, for searches of steps that wait for an event.
     pub(crate) searching: Semaphore,
-    /// Told once a read finds the file damaged.
+    /// Notified when a read finds the file damaged.
     pub(crate) damaged: Notify,
-    /// An execution that is not found.
+    /// An execution that the store reports as missing.
     pub(crate) hidden: Mutex<Option<ExecutionId>>,
 }
 
@@ -78,17 +78,17 @@ impl Watched {
         }
     }
 
-    /// How often executions were accepted, and how often something was added to one.
+    /// Returns the numbers of accept and append calls.
     pub(crate) fn written(&self) -> (u64, u64) {
         (self.accepts.load(Ordering::Relaxed), self.appends.load(Ordering::Relaxed))
     }
 
-    /// Holds every write from now on, until the gate has permits again.
+    /// Blocks all writes from now on, until the gate has permits again.
     pub(crate) fn shut(&self) {
         self.gate.forget_permits(Semaphore::MAX_PERMITS);
     }
 
-    /// Waits until so many writes are held.
+    /// Waits until `count` writes are blocked.
     pub(crate) async fn held(&self, count: u64) {
         soon(async {
             while self.waiting.load(Ordering::SeqCst) < count {
@@ -98,7 +98,7 @@ impl Watched {
         .await;
     }
 
-    /// How often others read a log while this one is read many times: long enough for whoever does so again and again.
+    /// Returns the number of log reads by others while this log is read many times, which reveals a busy loop.
     pub(crate) async fn reads_meanwhile(&self, id: ExecutionId) -> u64 {
         const MANY: u64 = 300;
         let before = self.reads.load(Ordering::SeqCst);
@@ -319,7 +319,7 @@ impl SecretStore for Watched {
     }
 }
 
-/// One process has the store to itself.
+/// One process owns the store.
 impl PeerStore for Watched {}
 
 impl SharedTriggerStore for Watched {}

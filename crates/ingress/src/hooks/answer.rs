@@ -12,7 +12,7 @@ use runtime::Error;
 use runtime::Progress;
 
 impl Ingress {
-    /// The answer to the start that made the execution. A timeout is recorded in its log, which cannot tell it otherwise.
+    /// Returns the response to the start of the execution. A timeout is recorded in its log, which does not imply it otherwise.
     pub(super) async fn first_answer(
         &self,
         webhook: &WebhookTrigger,

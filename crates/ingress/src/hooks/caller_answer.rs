@@ -170,13 +170,13 @@ mod tests {
     }
 
     #[test]
-    fn the_answer_of_an_asynchronous_webhook_is_decided_by_its_acceptance() {
+    fn the_response_of_an_asynchronous_webhook_is_decided_at_acceptance() {
         check("mode: async", vec![], "accepted 200 at 0");
         check("mode: async, respond: {status: 202}", vec![], "static 202 at 0");
     }
 
     #[test]
-    fn the_first_decision_is_the_answer_of_a_synchronous_webhook() {
+    fn the_first_deciding_event_is_the_response_of_a_synchronous_webhook() {
         let response = HttpResponse::json(201, &Value::Null);
         let responded = Event::Responded { at: at(2), response };
         let finished = |second, outcome| Event::Finished { at: at(second), outcome };

@@ -118,7 +118,7 @@ impl Ingress {
         Ok(until)
     }
 
-    /// Expiry time of an open pairing; `None` if there is none, it expired, or the secret has arrived.
+    /// Expiry time of an open pairing; `None` if none is open, it expired, or the secret has arrived.
     ///
     /// # Errors
     /// The store failed.

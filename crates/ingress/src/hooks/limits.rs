@@ -204,7 +204,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_bucket_gives_what_comes_back_and_says_when_more_will() {
+    fn a_token_bucket_refills_and_returns_the_time_until_the_next_token() {
         let at = |millis| Timestamp::from_millisecond(millis).expect("an instant");
         let rule = RateLimit { max: 2, per: Duration::from_secs(1), burst: 3 };
         let mut bucket = Bucket { rule, tokens: 3.0, at: at(0) };

@@ -298,7 +298,7 @@ impl Ingress {
         let accepted = tokio::select! {
             biased;
             accepted = self.admission.accept(&route.deployment, start, options) => accepted,
-            // It goes on by itself: it was sent before the outage, and only the database knows if it is stored.
+            // The write continues in the background: it was sent before the outage, and only the database knows if it is stored.
             _ = Outage::keeps_writes_for(self.context.store.outages(), UNCONFIRMED) => {
                 return Err(unconfirmed());
             }
@@ -343,7 +343,7 @@ impl Ingress {
         match sent {
             AcceptOutcome::Duplicate(first) => {
                 self.count_rejection(Some(route), "duplicate");
-                tracing::debug!(automation = %route.deployment.automation.id, execution = %first, "the same was sent before");
+                tracing::debug!(automation = %route.deployment.automation.id, execution = %first, "the request was accepted before");
                 let answer = match self.stored_code_response(webhook, first).await.ok().flatten() {
                     Some(decided) => decided,
                     None => self.response_for(webhook, first, None).await,
@@ -475,7 +475,7 @@ const RETRY_AFTER: Duration = Duration::from_secs(5);
 /// The time in an outage after which the caller of a request that was sent to the database, and has no answer, gets a response.
 const UNCONFIRMED: Duration = Outage::GRACE.saturating_add(Duration::from_millis(500));
 
-/// Rejection of a request of which only the database knows if it was stored.
+/// Rejects a request for which only the database knows if it was stored.
 fn unconfirmed() -> Rejection {
     let message = "the database does not answer, and the request may have been accepted; send it again with the same \
         `Idempotency-Key`";

@@ -37,12 +37,12 @@ struct Share {
     refusal: Option<Refusal>,
 }
 
-/// The answer of the store that stands for those to later requests.
+/// A refusal of the store that also applies to later requests.
 #[derive(Clone, Copy)]
 enum Refusal {
     /// The bucket is empty until then.
     Empty(MonotonicTime),
-    /// The store failed; it is not asked until then.
+    /// The store failed; it is not queried until then.
     Failed(MonotonicTime),
 }
 
@@ -123,7 +123,7 @@ impl Share {
         Self { rule, tokens: 0, until: now, refusal: None }
     }
 
-    /// Decides without the store: uses a token that is here, or repeats a refusal that still holds. `None` if the store has to be asked.
+    /// Decides without the store: uses a local token, or repeats a refusal that still applies. `None` if the store must decide.
     fn decide(&mut self, rule: RateLimit, now: MonotonicTime) -> Option<Result<(), Rejection>> {
         if self.rule != rule {
             *self = Self::new(rule, now);

@@ -87,7 +87,7 @@ pub(crate) struct RequestPreview {
     pub(crate) results: Option<Value>,
 }
 
-/// The parts of a capture besides the request.
+/// The parts of a capture other than the request.
 pub(crate) struct CaptureOutcome {
     pub(crate) aside: Option<NonTrigger>,
     pub(crate) verdict: Verdict,

@@ -41,7 +41,7 @@ const MAX_NON_TRIGGERS: usize = 100;
 const MAX_SESSIONS: usize = 16;
 
 /// The time after which a waiting caller looks again for captures of other nodes.
-const LOOK: Duration = Duration::from_secs(2);
+const CHECK_INTERVAL: Duration = Duration::from_secs(2);
 
 /// Capture sessions by Automation.
 pub(crate) struct Listeners {
@@ -91,7 +91,7 @@ pub struct ListenView {
 #[derive(Debug, thiserror::Error)]
 pub enum ListenError {
     /// There was no session.
-    #[error("nobody has listened for `{0}`")]
+    #[error("`{0}` has had no listener")]
     NotListening(AutomationId),
     /// The store failed.
     #[error(transparent)]
@@ -264,7 +264,7 @@ impl Ingress {
     }
 
     /// Returns the session at an address with the captures after number `after`. Waits up to `wait` for a new capture
-    /// or the end of the session if there is none yet.
+    /// or the end of the session.
     ///
     /// # Errors
     /// There was no session, or the store failed.
@@ -295,7 +295,7 @@ impl Ingress {
                 _ = changes.changed() => {}
                 () = &mut elsewhere => {}
                 // The hint of another node may be lost.
-                () = self.context.clock.sleep_for(LOOK), if is_shared => {}
+                () = self.context.clock.sleep_for(CHECK_INTERVAL), if is_shared => {}
                 () = &mut over => is_over = true,
                 () = self.context.clock.sleep_until_monotonic(MonotonicTime::from_wall(view.until, self.context.clock.wall_offset())) => {}
                 () = self.context.closing.cancelled() => return Ok(view),
@@ -306,7 +306,7 @@ impl Ingress {
     /// Returns true if a capture session is active at the address.
     ///
     /// # Errors
-    /// Returns a rejection if the store cannot tell: a request that somebody listens for must start nothing.
+    /// Returns a rejection if the store cannot answer: a request that a listener waits for must start nothing.
     pub(crate) async fn is_listening(&self, route: &Route) -> Result<bool, Rejection> {
         let id = &route.deployment.automation.id;
         if !route.is_test {
@@ -400,7 +400,7 @@ impl Ingress {
 }
 
 fn unavailable(error: &store::Error) -> Rejection {
-    tracing::warn!(%error, "it is not known whether somebody listens at a test address");
+    tracing::warn!(%error, "it is not known whether a test address has a listener");
     Rejection::unavailable("the database does not answer; try again", Duration::from_secs(1))
 }
 
@@ -411,7 +411,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_session_that_ends_first_goes_where_there_are_too_many() {
+    fn the_session_that_ends_first_is_dropped_over_the_maximum() {
         let listeners = Listeners::default();
         let now = MonotonicTime::from_wall(Timestamp::UNIX_EPOCH, SignedDuration::ZERO);
         let sessions: Vec<(AutomationId, Duration)> = (1..)

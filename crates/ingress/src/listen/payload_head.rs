@@ -97,7 +97,7 @@ mod tests {
     }
 
     #[test]
-    fn the_head_is_read_from_a_text_that_is_cut_off_in_its_body() {
+    fn the_head_of_a_truncated_payload_is_read() {
         let text = r#"{"kind": "webhook", "method": "POST", "pathFragment": "a", "queryParameters": {"a": ["b"]},
             "headers": {"content-type": "application/json", "x": "y"}, "body": {"$file": {"data": "{\"a"#;
         check(text, [Some("webhook"), Some("POST"), Some("application/json")]);
@@ -105,7 +105,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_that_is_no_payload_has_no_head() {
+    fn an_invalid_payload_has_no_head() {
         for text in ["", "[]", "{", "7", r#"{"kind": 7}"#, r#"{"headers": []}"#] {
             check(text, [None, None, None]);
         }

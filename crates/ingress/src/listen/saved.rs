@@ -246,7 +246,7 @@ impl Ingress {
     /// Reads a saved payload.
     ///
     /// # Errors
-    /// Returns an error if there is none of this name, or it cannot be read.
+    /// Returns an error if the name is unknown, or the payload cannot be read.
     pub async fn saved_payload(
         &self,
         automation: &AutomationId,
@@ -362,7 +362,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_name_never_leads_out_of_its_folder() {
+    fn the_name_of_a_payload_cannot_leave_its_folder() {
         assert!(["order", "Order-17_b.2", "1"].into_iter().all(is_name));
         assert!(
             ["", ".", "..", "../x", "a/b", ".hidden", "-x", "a b", "ä"]

@@ -14,7 +14,7 @@ use store::{NewCapture, NewListening, News};
 use value::{Data, Reserved, Value, collect_refs};
 
 use super::capture::{Capture, CaptureOutcome, NonTrigger, Verdict};
-use super::{LOOK, ListenError, ListenView, MAX_BYTES, MAX_NON_TRIGGERS, MAX_SESSIONS};
+use super::{CHECK_INTERVAL, ListenError, ListenView, MAX_BYTES, MAX_NON_TRIGGERS, MAX_SESSIONS};
 use crate::forward::{ForwardError, Operation};
 use crate::ingress::Ingress;
 
@@ -79,7 +79,7 @@ impl Ingress {
         self.shared_view(id, 0).await?.ok_or(Error::Closing)
     }
 
-    /// Begins a session for another node. `None` if it is to be asked again, here or at the next owner of the shard.
+    /// Starts a session for another node. `None` if it must be requested again, here or at the next owner of the shard.
     pub(crate) async fn answer_listen(
         self: &Arc<Self>,
         id: &AutomationId,
@@ -117,13 +117,13 @@ impl Ingress {
             self.context.tracker.spawn(self.clone().unsubscribe_after_shared(id.clone(), turn));
         }
         drop(subscribing);
-        self.tell_listening();
+        self.notify_listeners();
         Ok(())
     }
 
     pub(super) async fn stop_shared(&self, id: &AutomationId) -> Result<(), ListenError> {
         self.context.store.end_listening(id, self.context.clock.now()).await?;
-        self.tell_listening();
+        self.notify_listeners();
         Ok(())
     }
 
@@ -186,13 +186,13 @@ impl Ingress {
         };
         let is_stored = self.context.store.add_capture(capture).await?;
         if is_stored {
-            self.tell_listening();
+            self.notify_listeners();
         }
         Ok(is_stored)
     }
 
     /// Tells those who wait for captures, on any node, to look.
-    fn tell_listening(&self) {
+    fn notify_listeners(&self) {
         self.listeners.notify();
         self.context.store.tell(None, News::Listening);
     }
@@ -214,7 +214,7 @@ impl Ingress {
             tokio::select! {
                 changed = changes.changed() => if changed.is_err() { return },
                 () = &mut elsewhere => {}
-                () = clock.sleep_for(LOOK) => {}
+                () = clock.sleep_for(CHECK_INTERVAL) => {}
                 () = clock.sleep_until_monotonic(MonotonicTime::from_wall(until, clock.wall_offset())) => {}
                 // The next node that has the subscription removes it.
                 () = self.context.closing.cancelled() => return,
@@ -245,7 +245,7 @@ fn encode(capture: Capture, memory: &Reserved) -> Result<Vec<u8>, String> {
     }
     let mut answer = Arc::unwrap_or_clone(capture.answer);
     answer.body = loaded(&answer.body, memory)?;
-    // Results with parts of a large body would be read from files of this node. Steps get those of the payload instead.
+    // Results with parts of a large body would be read from files of this node. Steps use the parts of the payload instead.
     let refers = |results: &Value| !collect_refs(|| serde_json::to_vec(results)).1.is_empty();
     let stored = StoredCapture {
         at: capture.at,

@@ -237,7 +237,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn polls_that_fail_come_further_and_further_apart_up_to_an_hour() {
+    fn failing_polls_back_off_up_to_an_hour() {
         let minutes = |every: u64, failures, chance| {
             back_off(Duration::from_secs(every * 60), failures, [chance]).as_secs() / 60
         };

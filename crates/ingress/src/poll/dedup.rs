@@ -119,7 +119,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_not_seen_is_new_once_and_in_order() {
+    fn unseen_items_are_new_once_and_in_order() {
         let new_items =
             dedup_items(answer(&["c", "a", "b", "c"]), &[false, true, false, false], false, &Value::Null);
         assert_eq!(texts(&new_items.fresh), ["c", "b"]);
@@ -128,7 +128,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_kept_of_an_answer_holds_no_secret_and_its_items_stay_apart() {
+    fn a_stored_poll_result_has_no_secret_and_its_items_stay_distinct() {
         let redactor = Redactor::default();
         redactor.add_secret("s3cret-1234");
         let mut found = answer(&["a", "s3cret-1234/1", "s3cret-1234/2"]);
@@ -142,7 +142,7 @@ mod tests {
     }
 
     #[test]
-    fn where_nothing_is_new_nothing_is_to_be_remembered() {
+    fn a_poll_without_new_items_stores_no_keys() {
         let new_items = dedup_items(answer(&["a"]), &[true], false, &Value::Null);
         assert_eq!(
             (new_items.fresh.len(), new_items.keys.len(), new_items.cursor),
@@ -151,14 +151,14 @@ mod tests {
     }
 
     #[test]
-    fn a_silent_poll_knows_everything_and_gives_nothing() {
+    fn a_silent_poll_marks_all_items_as_known_and_delivers_none() {
         let new_items = dedup_items(answer(&["a", "b"]), &[false, false], true, &Value::Null);
         assert_eq!(new_items.fresh, []);
         assert_eq!(sorted(new_items.keys), ["a", "b"]);
     }
 
     #[test]
-    fn what_is_too_much_stays_new_for_the_next_poll() {
+    fn items_over_the_limit_stay_new_for_the_next_poll() {
         let names: Vec<String> = (0..MAX_NEW + 1).map(|number| number.to_string()).collect();
         let mut answer = answer(&names.iter().map(String::as_str).collect::<Vec<_>>());
         let all = vec![false; names.len()];

@@ -92,11 +92,11 @@ impl Progress {
         Self { poll_state, last_success, next }
     }
 
-    /// Goes on from this progress if it is of the same source, else from the beginning.
+    /// Continues from this progress if it belongs to the same source, else from the beginning.
     fn go_on(before: Option<Self>, source: &PollSource, every: Duration, clock: &dyn Clock) -> Self {
         let now = clock.monotonic_now();
         let begin = || Self {
-            poll_state: initial_standing(source.text().to_owned(), clock.now()),
+            poll_state: initial_poll_state(source.text().to_owned(), clock.now()),
             last_success: None,
             next: now,
         };
@@ -175,7 +175,7 @@ impl Timed for PollTimer {
         let ingress = &self.0;
         let pending = ingress.changes.take(CatalogListener::Polls);
         if !pending.moved.is_empty() {
-            // Without its progress a poll would begin anew, and take the items of the time between for old ones.
+            // Without its progress a poll would start over, and take the items since then for known ones.
             let context = &ingress.context;
             let stored = until_done(context, || context.store.poll_states()).await;
             if let Some(stored) = stored {
@@ -362,7 +362,7 @@ fn with_wall_time(poll_state: PollState, next: MonotonicTime, ahead: SignedDurat
 }
 
 /// Progress of a poll that has never run.
-fn initial_standing(source: String, now: Timestamp) -> PollState {
+fn initial_poll_state(source: String, now: Timestamp) -> PollState {
     PollState {
         source,
         cursor: value::Value::Null,

@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 use store::{Accept, PollEntry, PollState, PollWrite};
 use value::Value;
 
-use super::{Entry, Progress, initial_standing, with_wall_time};
+use super::{Entry, Progress, initial_poll_state, with_wall_time};
 use crate::forward::{ForwardError, Operation};
 use crate::ingress::Ingress;
 use catalog::PollSource;
@@ -38,7 +38,7 @@ pub enum PollError {
     /// The Automation has no poll in force.
     #[error("`{0}` has no poll in force: it must be enabled and have a `poll` trigger or a polled `event`")]
     NoPoll(AutomationId),
-    /// Another node polls for the Automation and could not be asked.
+    /// Another node polls for the Automation and cannot be reached.
     #[error(transparent)]
     Forward(#[from] ForwardError),
     /// The daemon is stopping.
@@ -55,7 +55,7 @@ pub enum PollError {
 pub(crate) enum PollOperation {
     /// Poll now.
     Now,
-    /// Begin anew.
+    /// Reset the progress.
     Reset,
     /// Go on from a cursor.
     Rewind {
@@ -172,7 +172,7 @@ impl Ingress {
         }
     }
 
-    /// Carries out an operation for another node. `None` if it is to be asked again, here or at the next node that polls.
+    /// Carries out an operation for another node. `None` if it must be requested again, here or at the next node that polls.
     pub(crate) async fn answer_poll(
         self: &Arc<Self>,
         automation: &AutomationId,
@@ -201,14 +201,14 @@ impl Ingress {
         Some(match operation {
             PollOperation::Now => self.poll(automation).await.map(Some).ok_or(PollError::Closing),
             PollOperation::Reset => {
-                let reset = |before: &PollState, now| initial_standing(before.source.clone(), now);
+                let reset = |before: &PollState, now| initial_poll_state(before.source.clone(), now);
                 self.set_poll(automation, reset).await.map(|()| None)
             }
             PollOperation::Rewind { cursor } => {
                 let rewound = |before: &PollState, now| PollState {
                     cursor,
                     polled_at: before.polled_at.or(Some(now)),
-                    ..initial_standing(before.source.clone(), now)
+                    ..initial_poll_state(before.source.clone(), now)
                 };
                 self.set_poll(automation, rewound).await.map(|()| None)
             }

@@ -445,8 +445,7 @@ impl Ingress {
     pub fn subscriptions(&self) -> Vec<Subscription> {
         let ahead = self.context.clock.wall_offset();
         let shown = |(subscription, next, is_refused): (&Subscription, Option<MonotonicTime>, bool)| {
-            let refused =
-                is_refused.then(|| "the store refuses a change of it, which is tried again".to_owned());
+            let refused = is_refused.then(|| "the store refuses a change of it, which is retried".to_owned());
             Subscription {
                 next_at: next.map(|at| at.to_wall(ahead)),
                 error: refused.or_else(|| subscription.error.clone()),

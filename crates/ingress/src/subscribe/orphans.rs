@@ -33,7 +33,7 @@ impl Ingress {
         let mut found = None;
         for orphan in self.orphans(catalog, hook, request).await? {
             if found.is_none() && orphan.matches_request {
-                tracing::info!(automation = %request.automation, event = request.event, "found a subscription that was asked for before");
+                tracing::info!(automation = %request.automation, event = request.event, "found a subscription that was requested before");
                 found = Some(orphan.remote);
             } else {
                 self.delete_remote(catalog, hook, request, &orphan.remote).await?;

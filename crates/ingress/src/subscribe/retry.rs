@@ -24,7 +24,7 @@ pub enum SubscriptionError {
     /// The daemon is stopping.
     #[error("the daemon is stopping")]
     Closing,
-    /// Another node has the subscriptions and could not be asked.
+    /// Another node owns the subscriptions and cannot be reached.
     #[error(transparent)]
     Forward(#[from] ForwardError),
 }
@@ -35,7 +35,7 @@ pub enum SubscriptionError {
 pub(crate) enum SubscriptionOperation {
     /// Attempt the pending changes.
     Try,
-    /// Forget those that could not be taken back.
+    /// Forget the subscriptions that could not be removed.
     Forget,
 }
 
@@ -45,7 +45,7 @@ pub(crate) enum SubscriptionOperation {
 pub(crate) enum SubscriptionReply {
     /// The subscriptions that there are now.
     Done(Vec<Subscription>),
-    /// There is none.
+    /// The Automation has no such subscription.
     NoSubscription,
     /// No removal failed.
     NothingToForget,
@@ -65,7 +65,7 @@ impl Ingress {
         self.operate_on_subscriptions(automation, SubscriptionOperation::Try).await
     }
 
-    /// Forgets the subscriptions of an Automation whose removal failed, and returns those that are left. The other
+    /// Forgets the subscriptions of an Automation whose removal failed, and returns the remaining ones. The other
     /// application is not called, and keeps a subscription that it still has.
     ///
     /// # Errors
@@ -93,7 +93,7 @@ impl Ingress {
         }
     }
 
-    /// Carries out an operation for another node. `None` if it is to be asked again, here or at the next owner of the shard.
+    /// Carries out an operation for another node. `None` if it must be requested again, here or at the next owner of the shard.
     pub(crate) async fn answer_subscriptions(
         self: &Arc<Self>,
         automation: &AutomationId,

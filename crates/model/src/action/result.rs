@@ -424,7 +424,7 @@ mod tests {
     }
 
     #[test]
-    fn a_type_with_the_maximum_number_of_parts_is_bounded_and_one_with_another_part_is_not() {
+    fn a_type_is_bounded_up_to_the_maximum_number_of_parts() {
         let with_fields = |count: usize| {
             ResultType::object((0..count).map(|number| (format!("f{number}"), ResultType::Text)))
         };

@@ -133,7 +133,7 @@ mod tests {
     }
 
     #[test]
-    fn the_type_is_as_much_as_the_schema_says() {
+    fn a_schema_is_converted_to_the_equivalent_type() {
         let check = |document: Value, expected: Value| {
             assert_eq!(serde_json::to_value(schema_type(document)).expect("JSON"), expected);
         };

@@ -12,7 +12,7 @@ use super::Encoding;
 pub struct Challenge {
     /// The name of the preset, or `echo`; for logs.
     pub name: &'static str,
-    /// How to recognise and answer it.
+    /// The rule to recognise and answer it.
     pub rule: ChallengeRule,
     /// The source of its secret.
     pub key: ChallengeKey,

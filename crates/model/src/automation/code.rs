@@ -128,7 +128,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_position_is_a_character_and_past_the_end_the_end() {
+    fn a_position_past_the_end_of_a_line_is_its_end() {
         let text = "ab\nžluť x\n";
         assert_eq!(char_range(text, 1, 2), (1, 2));
         assert_eq!(char_range(text, 2, 1), (3, 5));

@@ -89,7 +89,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_prefix_spans_the_ids_that_begin_with_it() {
+    fn a_prefix_selects_the_range_of_ids_that_start_with_it() {
         let id: ExecutionId = "019a2b3c-4d5e-7f60-8123-456789abcdef".parse().expect("an id");
         for prefix in ["0", "019a2b3c", "019A2B3C-", "019a2b3c-4d5", "019a2b3c4d5e", &id.to_string()] {
             let (first, last) = ExecutionId::range_for_prefix(prefix).expect(prefix);

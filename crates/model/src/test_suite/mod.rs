@@ -1,7 +1,7 @@
 //! A file of tests after checking: `order-to-page.test.yaml`, beside the Automation that it tests.
 //!
-//! A test gives what starts an execution and what stands in for the outside, and says what must hold afterwards. It runs
-//! offline on a clock that stands still; see `docs/src/testing.md`.
+//! A test provides the start of an execution, the doubles of external systems, and the expectations. It runs offline on a
+//! simulated clock; see `docs/src/testing.md`.
 
 mod pattern;
 
@@ -57,21 +57,21 @@ pub struct Suite {
 pub struct Case {
     /// The automation under test, with its span.
     pub name: SpannedName,
-    /// Why it does not run, where it does not.
+    /// The reason to skip it, if it is skipped.
     pub skip: Option<String>,
     /// The start of the execution.
     pub start: Start,
-    /// Where that is written; the name of the test where it is not.
+    /// The position of the start; the name of the test if it has none.
     pub start_span: Span,
-    /// Where the clock stands when it starts.
+    /// The time of the clock at the start.
     pub now: Timestamp,
-    /// The secrets there are.
+    /// The secrets.
     pub secrets: BTreeMap<String, String>,
-    /// The environment variables there are.
+    /// The environment variables.
     pub env: BTreeMap<String, String>,
     /// The initial state, by key.
     pub state: Vec<(SpannedName, Value)>,
-    /// The stubs in place of actions; those of the test precede those of the file.
+    /// The stubs for actions; the stubs of the test precede the stubs of the file.
     pub doubles: Vec<Stub>,
     /// The stimuli while it runs, in the order of the file.
     pub stimuli: Vec<Stimulus>,
@@ -84,7 +84,7 @@ pub struct Case {
 /// The start of an execution in a test.
 #[derive(Clone, Debug)]
 pub enum Start {
-    /// An empty start, whatever the kind of the trigger.
+    /// An empty start for any kind of trigger.
     Default,
     /// A request on the webhook's address.
     Request(Request),
@@ -170,11 +170,11 @@ impl Target {
 pub struct StubResponse {
     /// Where it is written.
     pub span: Span,
-    /// The calls that it answers, by their inputs; any where it says nothing.
+    /// The calls that it answers, by their inputs; `None` for any.
     pub when: Option<Pattern>,
-    /// How many calls it answers; any number where it says nothing.
+    /// The number of calls that it answers; `None` for any.
     pub times: Option<u32>,
-    /// How long the call takes on the test's clock.
+    /// The duration of the call on the test's clock.
     pub takes: Duration,
     /// The response.
     pub reply: StubOutcome,
@@ -183,7 +183,7 @@ pub struct StubResponse {
 /// The response of a stub.
 #[derive(Clone, Debug)]
 pub enum StubOutcome {
-    /// This result. Its expressions read `inputs`, those of the call, and `index`, how many calls came before.
+    /// This result. Its expressions read `inputs`, the inputs of the call, and `index`, the number of earlier calls.
     Result(Template),
     /// This error.
     Error(Box<StubError>),
@@ -202,7 +202,7 @@ pub struct StubError {
     pub code: Option<String>,
     /// The body of the answer.
     pub body: Option<Value>,
-    /// How long the other side asks to wait.
+    /// The delay that the other side requests.
     pub retry_after: Option<Duration>,
 }
 
@@ -229,7 +229,7 @@ pub enum StimulusKind {
     },
     /// A person answers.
     Approval {
-        /// The step that asks, with its turns where it is in a loop.
+        /// The step that asks, with its loop iterations.
         step: SpannedName,
         /// The answer that is chosen.
         option: SpannedName,
@@ -238,7 +238,7 @@ pub enum StimulusKind {
     },
     /// A cancellation.
     Cancel {
-        /// Why.
+        /// The reason.
         reason: String,
     },
 }
@@ -246,27 +246,27 @@ pub enum StimulusKind {
 /// The expectations of a test.
 #[derive(Clone, Debug, Default)]
 pub struct Expect {
-    /// Where it is written; the name of the test where it is not.
+    /// The position; the name of the test if it is not written.
     pub span: Span,
     /// True if an execution is expected to start; the default is true.
     pub started: Option<(bool, Span)>,
-    /// How the execution ends.
+    /// The outcome of the execution.
     pub outcome: Option<(Ending, Span)>,
     /// Its result.
     pub result: Option<Pattern>,
     /// Its error, a map of what an error has.
     pub error: Option<Pattern>,
-    /// Steps by their id, with their turns where they are in a loop.
+    /// Steps by their id, with their loop iterations.
     pub steps: Vec<(SpannedName, StepExpect)>,
     /// The answer to the caller.
     pub response: Option<ResponseExpect>,
-    /// The calls that the doubles were asked for.
+    /// The calls that the doubles received.
     pub calls: Option<CallsExpect>,
     /// The events that it sent: a list of maps of `name` and `data`.
     pub events: Option<Pattern>,
     /// The lines that it logged: a list of maps of `message`, `level` and `step`.
     pub logs: Option<Pattern>,
-    /// How long it takes on the test's clock.
+    /// The duration on the test's clock.
     pub duration: Option<DurationExpect>,
     /// The state after the execution, by key.
     pub state: Vec<(SpannedName, Pattern)>,
@@ -274,7 +274,7 @@ pub struct Expect {
     pub that: Vec<Expression>,
 }
 
-/// How an execution ends.
+/// The end of an execution.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Ending {
     /// Well.
@@ -304,21 +304,21 @@ impl Ending {
 /// The expectations of a step.
 #[derive(Clone, Debug, Default)]
 pub struct StepExpect {
-    /// How it ends.
+    /// The outcome.
     pub outcome: Option<(StepEnding, Span)>,
     /// Its result.
     pub result: Option<Pattern>,
     /// Its error.
     pub error: Option<Pattern>,
-    /// Which list of steps inside it ran: `then`, `else`, a case, `default`, or `none`.
+    /// The list of steps inside it that ran: `then`, `else`, a case, `default`, or `none`.
     pub branch: Option<SpannedName>,
     /// The expected number of iterations.
     pub turns: Option<(u32, Span)>,
-    /// How often it was tried.
+    /// The expected number of attempts.
     pub tries: Option<(u32, Span)>,
 }
 
-/// How a step ends.
+/// The end of a step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum StepEnding {
     /// It succeeded.
@@ -350,7 +350,7 @@ pub struct ResponseExpect {
     pub status: Option<Pattern>,
     /// Some of its headers; names in any case.
     pub headers: Vec<(SpannedName, Pattern)>,
-    /// Its body: read as JSON where that is what it says it is, else as text.
+    /// Its body: read as JSON if its content type says so, else as text.
     pub body: Option<Pattern>,
 }
 
@@ -364,7 +364,7 @@ pub enum CallsExpect {
         /// The calls.
         calls: Vec<CallExpect>,
     },
-    /// Of these actions or steps so many; of others any number.
+    /// Numbers of calls of these actions or steps; others may be called any number of times.
     Counts(Vec<(SpannedName, u32)>),
 }
 
@@ -373,15 +373,15 @@ pub enum CallsExpect {
 pub struct CallExpect {
     /// Where it is written.
     pub span: Span,
-    /// Of what.
+    /// The called action or step.
     pub target: Target,
     /// Its inputs.
     pub with: Option<Pattern>,
-    /// How many.
+    /// The expected number.
     pub times: u32,
 }
 
-/// How long an execution takes.
+/// The duration of an execution.
 #[derive(Clone, Copy, Debug)]
 pub struct DurationExpect {
     /// Where it is written.

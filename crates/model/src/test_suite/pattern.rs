@@ -59,7 +59,7 @@ impl Rule {
 /// A value that is not as it must be.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Mismatch {
-    /// Which value, as an expression would name it: `result.pages[2].title`.
+    /// The value, as an expression would name it: `result.pages[2].title`.
     pub path: String,
     /// Where it is written what it must be like.
     pub span: Span,
@@ -74,7 +74,7 @@ impl Pattern {
     #[must_use]
     pub fn compare(&self, path: &str, found: Option<&Value>) -> Vec<Mismatch> {
         let mut mismatches = Vec::new();
-        self.look(path, found, &mut mismatches);
+        self.collect_mismatches(path, found, &mut mismatches);
         mismatches
     }
 
@@ -84,19 +84,19 @@ impl Pattern {
         self.compare("", Some(found)).is_empty()
     }
 
-    fn look(&self, path: &str, found: Option<&Value>, mismatches: &mut Vec<Mismatch>) {
+    fn collect_mismatches(&self, path: &str, found: Option<&Value>, mismatches: &mut Vec<Mismatch>) {
         let mut differs = |expected: String, found: String| {
             mismatches.push(Mismatch { path: path.to_owned(), span: self.span, expected, found });
         };
         let Some(value) = found else {
-            if !self.takes_nothing() {
+            if !self.accepts_absence() {
                 differs(self.describe(), "nothing".to_owned());
             }
             return;
         };
         match &self.matcher {
             Matcher::Equal(expected) if same(expected, value) => {}
-            Matcher::Equal(expected) => differs(show(expected), beside(expected, value)),
+            Matcher::Equal(expected) => differs(show(expected), show_beside(expected, value)),
             Matcher::List(items) => match value.as_list() {
                 None => differs(format!("a list of {}", items.len()), show(value)),
                 Some(values) if values.len() != items.len() => {
@@ -107,14 +107,14 @@ impl Pattern {
                 }
                 Some(values) => {
                     for (index, (item, value)) in items.iter().zip(values).enumerate() {
-                        item.look(&format!("{path}[{index}]"), Some(value), mismatches);
+                        item.collect_mismatches(&format!("{path}[{index}]"), Some(value), mismatches);
                     }
                 }
             },
             Matcher::Map(entries) => match value {
                 Value::Map(_) | Value::File(_) => {
                     for (key, pattern) in entries {
-                        pattern.look_at_entry(path, &key.name, value, mismatches);
+                        pattern.collect_entry_mismatches(path, &key.name, value, mismatches);
                     }
                 }
                 other => differs("a map".to_owned(), show(other)),
@@ -128,10 +128,10 @@ impl Pattern {
     }
 
     /// Looks at one entry of a map. One that is not there may be there under another name.
-    fn look_at_entry(&self, path: &str, key: &str, map: &Value, mismatches: &mut Vec<Mismatch>) {
+    fn collect_entry_mismatches(&self, path: &str, key: &str, map: &Value, mismatches: &mut Vec<Mismatch>) {
         let before = mismatches.len();
         let value = map.get(key);
-        self.look(&join(path, key), value.as_ref(), mismatches);
+        self.collect_mismatches(&join(path, key), value.as_ref(), mismatches);
         if value.is_none()
             && let Some(mismatch) = mismatches.get_mut(before)
             && let Some(map) = map.as_map()
@@ -148,7 +148,7 @@ impl Pattern {
         }
     }
 
-    fn takes_nothing(&self) -> bool {
+    fn accepts_absence(&self) -> bool {
         match &self.matcher {
             Matcher::Rules(rules) => rules.iter().all(|rule| matches!(rule, Rule::Absent | Rule::Not(_))),
             _ => false,
@@ -269,7 +269,7 @@ fn length_of(value: &Value) -> Option<usize> {
 }
 
 /// A found value beside an expected one: where only their types differ, that is said.
-fn beside(expected: &Value, found: &Value) -> String {
+fn show_beside(expected: &Value, found: &Value) -> String {
     let alike = expected.kind() != found.kind() && expected.to_text() == found.to_text();
     if alike { format!("the {} {}", found.kind(), show(found)) } else { show(found) }
 }

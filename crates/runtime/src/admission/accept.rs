@@ -395,10 +395,10 @@ impl Admission {
         }
     }
 
-    /// Reserves memory for the large data of a trigger. Returns false if there is none and the execution may wait for it later.
+    /// Reserves memory for the large data of a trigger. Returns false if it is taken and the execution may wait for it later.
     ///
     /// # Errors
-    /// Returns [`Error::Busy`] if there is none within [`MEMORY_GRACE`] and the execution may not wait.
+    /// Returns [`Error::Busy`] if it is taken for [`MEMORY_GRACE`] and the execution may not wait.
     async fn reserve_for_trigger(&self, memory: &Share, bytes: usize, at_once: bool) -> Result<bool, Error> {
         if self.context.memory.try_reserve(memory, bytes) {
             return Ok(true);
@@ -426,8 +426,8 @@ impl Admission {
         is_elsewhere.then(|| trigger_memory(payload, results)).filter(|bytes| *bytes > 0)
     }
 
-    /// Waits for memory for the data of a trigger, as the acceptance of a synchronous execution does, and leaves it free. Returns
-    /// false if there is none.
+    /// Waits for memory for the data of a trigger, as the acceptance of a synchronous execution does, and releases it. Returns
+    /// false if it stays taken.
     pub async fn has_trigger_memory(&self, bytes: usize) -> bool {
         self.reserve_for_trigger(&Share::default(), bytes, true).await.is_ok()
     }

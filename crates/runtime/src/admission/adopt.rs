@@ -13,22 +13,22 @@ use super::table::{Queued, Suspended};
 use crate::clock::MonotonicTime;
 use crate::run::{ReplaySource, Wake};
 
-/// The longest wait of an execution at another node that is taken for true. The wall clocks of two nodes tell it.
+/// The longest plausible wait at another node, by the wall clocks of two nodes; anything longer is clock skew.
 const LONGEST_WAIT: Duration = Duration::from_secs(600);
-/// The difference between the wall clocks of two nodes that is taken for ordinary.
+/// The ordinary difference between the wall clocks of two nodes.
 const CLOCK_DIFFERENCE: Duration = Duration::from_secs(5);
 
 /// An execution that this node owns and does not have in memory yet.
 pub(crate) struct Handed {
     /// Its list row.
     pub(crate) row: ExecutionRow,
-    /// When it wakes, if nothing but pauses is left of it and it keeps no permit.
+    /// The time of its wake-up if it is suspended and keeps no permit.
     pub(crate) rests: Option<Option<Timestamp>>,
 }
 
 impl Admission {
-    /// Puts executions into the table, each as it was on its last node, unless they are in it. Those that have begun come first,
-    /// since one of them may have the permit that another one waits for. Returns their number.
+    /// Adds executions to the table, each in the state of its last node, unless they are in it. Started ones come first, since
+    /// one of them may hold the permit that another one waits for. Returns their number.
     pub(crate) fn adopt(&self, catalog: &Catalog, executions: impl Iterator<Item = Handed>) -> usize {
         let mut executions: Vec<Handed> = executions.collect();
         executions.sort_by_key(|handed| !has_begun(&handed.row));
@@ -78,7 +78,7 @@ impl Admission {
         count
     }
 
-    /// True if this process has the execution, in whatever state.
+    /// True if this process has the execution in its table, in any state.
     pub(crate) fn has(&self, id: ExecutionId) -> bool {
         self.table().has(id)
     }

@@ -62,7 +62,7 @@ impl RunGuard {
                 self.park(&mut table, ExecutionState::Queued(queued));
                 drop(table);
                 self.announce();
-                self.tell_nodes(Status::Queued);
+                self.publish_status(Status::Queued);
                 return false;
             }
         }
@@ -80,7 +80,7 @@ impl RunGuard {
             // It has kept its permit while it was suspended, or was given one while it waited.
             self.permit = Some(key);
             drop(table);
-            self.tell_nodes(Status::Running);
+            self.publish_status(Status::Running);
             return true;
         }
         if group.holders.len() < limit && group.waiting.is_empty() {
@@ -107,7 +107,7 @@ impl RunGuard {
         table.grant_permits(&key, None, &*admission.context.clock);
         drop(table);
         self.announce();
-        self.tell_nodes(Status::Queued);
+        self.publish_status(Status::Queued);
         if policy == ConcurrencyPolicy::CancelRunning {
             let reason = "cancelled for a newer execution, as `concurrency.policy` says";
             for older in in_the_way {
@@ -119,7 +119,7 @@ impl RunGuard {
 
     /// Stores whether the execution waits for its permit, so that other nodes show what this one knows. No run waits for this: a commit
     /// of the run that comes before it counts instead.
-    fn tell_nodes(&self, status: Status) {
+    fn publish_status(&self, status: Status) {
         let admission = self.admission.clone();
         if admission.context.store.node().is_none() {
             return;
@@ -200,7 +200,7 @@ impl RunGuard {
         queued
     }
 
-    /// Moves the execution out of memory. Callers that wait for it go on waiting for its next run.
+    /// Moves the execution out of memory. Callers that wait for it continue to wait for its next run.
     fn park(&mut self, table: &mut ExecutionTable, state: ExecutionState) {
         self.has_ended = true;
         let is_watched = self.run.progress.receiver_count() > 0;

@@ -76,7 +76,7 @@ impl Admission {
         Ok(delivered)
     }
 
-    /// Delivers an event to those of the steps whose condition it satisfies, and returns their number.
+    /// Delivers an event to the steps whose condition it satisfies, and returns their number.
     async fn deliver_page(
         self: &Arc<Self>,
         delivery: &Delivery,

@@ -22,7 +22,7 @@ impl Admission {
         self.table().movable_count()
     }
 
-    /// The number of slots that nobody uses or waits for.
+    /// The number of slots that no execution uses or waits for.
     pub(crate) fn free_slots(&self) -> usize {
         self.slots.available_permits().saturating_sub(self.waiting_for_slot())
     }
@@ -32,8 +32,8 @@ impl Admission {
         Leaving(self.table().begin_leaving(most))
     }
 
-    /// Removes the executions that have left, and puts the others back to the front of the backlog. Returns those that somebody wanted to
-    /// cancel meanwhile, with the reasons.
+    /// Removes the executions that have left, and returns the others to the front of the backlog. Returns the executions whose
+    /// cancellation was requested meanwhile, with the reasons.
     pub(crate) fn end_leaving(
         &self,
         leaving: Leaving,
@@ -52,15 +52,15 @@ impl Admission {
         cancelled
     }
 
-    /// True if the execution is on its way to another node.
+    /// True if the execution is moving to another node.
     pub(crate) fn is_leaving(&self, id: ExecutionId) -> bool {
         self.table().is_leaving(id)
     }
 }
 
 impl Queued {
-    /// Another node may run it as well if it has not begun and is not gated. Those of a schedule stay, since they are counted where
-    /// the schedule is.
+    /// Marks it as movable to another node if it has not started and is not gated. Scheduled executions stay, since the node of
+    /// the schedule counts them.
     pub(super) fn movable(self, origin: &Origin, stays: bool) -> Self {
         Self { is_movable: !stays && !matches!(origin, Origin::Schedule { .. }), ..self }
     }

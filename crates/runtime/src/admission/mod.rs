@@ -120,9 +120,9 @@ impl Admission {
         self.table().queue_status(id)
     }
 
-    /// The status of a row of the store with the knowledge of this process. A row says running from the acceptance on, also
-    /// while the execution waits for a slot or for memory, and, unless other nodes read it, for a permit; and queued until the first
-    /// commit of its run.
+    /// Returns the status of a stored row, corrected by the table of this process. A row says running from acceptance on, even
+    /// while the execution waits for a slot, for memory, or (unless other nodes read it) for a permit; else it says queued until
+    /// the first commit of its run.
     pub fn shown_status(&self, row: &ExecutionRow) -> Status {
         let table = self.table();
         match row.status {
@@ -187,7 +187,7 @@ impl Admission {
             Cancel::Unknown => false,
             Cancel::Requested => true,
             Cancel::Claimed(queued) => {
-                // It goes on without a slot, only to end at once.
+                // It runs without a slot, since it ends at once.
                 self.context.tracker.spawn(self.clone().load_and_run(id, queued, None, Share::default()));
                 true
             }
@@ -200,8 +200,8 @@ impl Admission {
 }
 
 impl Admission {
-    /// Records the answer that the caller of an execution got, if no other event tells it. It is committed with what
-    /// follows; for a suspended execution at once.
+    /// Records the response that the caller of an execution got, if no other event implies it. It is committed with the next
+    /// events, or at once for a suspended execution.
     pub fn record_answer(self: &Arc<Self>, id: ExecutionId, status: u16) {
         self.record_event(id, Event::Answered { at: self.context.clock.now(), status });
     }

@@ -1,4 +1,4 @@
-//! Recovery: executions that are accepted and not in memory are read from the store when their turn comes.
+//! Recovery: accepted executions that are not in memory are read from the store when they are dispatched.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -14,7 +14,7 @@ use value::Value;
 use super::Admission;
 use super::accept::RunParts;
 use super::backlog::Lane;
-use super::suspend::LOOK_AGAIN;
+use super::suspend::CHECK_INTERVAL;
 use super::table::{ExecutionState, Queued};
 use crate::error::Error;
 use crate::memory::{SMALL_BODY, Share, trigger_memory};
@@ -57,7 +57,7 @@ impl Admission {
         }
     }
 
-    /// Loads an execution, and tries again with growing pauses if the store could not be read at the moment.
+    /// Loads an execution, and retries with growing pauses if the store cannot be read at the moment.
     async fn load_when_readable(&self, id: ExecutionId, queued: &Queued) -> Result<Option<RunParts>, Error> {
         let mut pauses = PAUSES;
         loop {
@@ -68,7 +68,7 @@ impl Admission {
             match loaded {
                 Err(Error::Store(error)) if error.may_pass() && self.context.accepting() => {
                     if pauses.is_fresh() {
-                        tracing::warn!(%id, %error, "an accepted execution cannot be read back now; it is tried again");
+                        tracing::warn!(%id, %error, "an accepted execution cannot be read back now; the read is retried");
                     }
                 }
                 loaded => return loaded,
@@ -250,11 +250,11 @@ impl Admission {
                     Share::default(),
                 ));
                 if source != ReplaySource::ThisProcess {
-                    // One after the other: recovered executions ask for their permits in order. One that the store does not let go on
-                    // holds up no others.
+                    // One after the other, so that recovered executions request their permits in order. An execution that the
+                    // store blocks does not delay the others.
                     tokio::select! {
                         _ = running => {}
-                        () = self.context.clock.sleep_for(LOOK_AGAIN) => {}
+                        () = self.context.clock.sleep_for(CHECK_INTERVAL) => {}
                     }
                 }
             }

@@ -73,7 +73,7 @@ impl Admission {
                 Err(error) => return Err(error),
             },
         };
-        // Pauses of loop turns cannot be answered.
+        // Delays between loop iterations cannot be answered.
         let pauses = pauses.into_iter().map(|(step, waiting)| pending(&automation, id, step, waiting));
         Ok(pauses.collect())
     }
@@ -153,7 +153,7 @@ impl Admission {
         result
     }
 
-    /// Records a signal for a suspended execution, which then goes on in its turn.
+    /// Records a signal for a suspended execution, which is then queued.
     async fn deliver_suspended(
         self: &Arc<Self>,
         id: ExecutionId,

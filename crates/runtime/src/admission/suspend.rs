@@ -18,7 +18,7 @@ use crate::timer::{until, until_monotonic};
 const PAGE: u32 = 1000;
 /// The maximum time that a caller waits for an execution that is being loaded or suspended, and the interval of its checks.
 pub(super) const PATIENCE: Duration = Duration::from_secs(60);
-pub(super) const LOOK_AGAIN: Duration = Duration::from_secs(1);
+pub(super) const CHECK_INTERVAL: Duration = Duration::from_secs(1);
 
 impl Admission {
     /// Wakes a suspended execution if a child that it waits for has ended while it was being suspended.
@@ -88,7 +88,7 @@ impl Admission {
                         Queued { source: ReplaySource::Suspended, ..Queued::new(wall_offset, since) };
                     table.enqueue(id, queued);
                 } else {
-                    // Only the log tells on which scale the instant is: when it wakes, its timer is set by that.
+                    // Only the log shows if the time is a duration or an instant: its timer is corrected when it wakes.
                     let after = resting.wake_at.map(|at| MonotonicTime::from_wall(at, wall_offset));
                     let wake = Wake { at: resting.wake_at, after };
                     table.suspend(id, Suspended { wake, wall_offset, keeps_permit: false });
@@ -182,11 +182,11 @@ impl Admission {
     pub async fn next_move(&self, moved: impl Future<Output = ()>) {
         tokio::select! {
             () = moved => {}
-            () = self.context.clock.sleep_for(LOOK_AGAIN) => {}
+            () = self.context.clock.sleep_for(CHECK_INTERVAL) => {}
         }
     }
 
-    /// Completes when the engine stops and the execution is not in memory, so that it goes on at the next start.
+    /// Completes when the engine stops and the execution is not in memory, so that it resumes at the next start.
     pub(crate) async fn wait_until_left(&self, id: ExecutionId) {
         self.context.closing.cancelled().await;
         loop {
@@ -201,7 +201,7 @@ impl Admission {
     }
 
     /// Appends an event to the log of a suspended execution, which stays suspended. An execution that has ended meanwhile
-    /// is left as it is; the note of one that comes into memory is committed with what it does.
+    /// is left unchanged; for one that is being loaded, the event is committed with its next events.
     pub(super) async fn record_suspended(self: Arc<Self>, id: ExecutionId, event: Event) {
         let give_up = self.context.clock.monotonic_now().after(PATIENCE);
         while self.context.clock.monotonic_now() < give_up && self.context.accepting() {

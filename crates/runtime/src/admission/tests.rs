@@ -41,7 +41,7 @@ fn a_claimed_execution_keeps_its_position_in_the_backlog() {
 }
 
 #[test]
-fn executions_that_wait_for_memory_hold_up_none_that_wait_for_a_slot() {
+fn executions_that_wait_for_memory_block_none_that_wait_for_a_slot() {
     let (clock, mut table) = (clock(), ExecutionTable::default());
     for number in [1, 2] {
         table.enqueue(id(number), Queued { memory: 1 << 20, ..queued(&clock) });
@@ -61,7 +61,7 @@ fn executions_that_wait_for_memory_hold_up_none_that_wait_for_a_slot() {
 }
 
 #[test]
-fn a_wait_for_a_slot_is_noted_when_it_ends() {
+fn a_wait_for_a_slot_is_recorded_when_it_ends() {
     let (clock, mut table) = (clock(), ExecutionTable::default());
     table.enqueue(id(1), queued(&clock));
     clock.advance(Duration::from_millis(99));
@@ -85,7 +85,7 @@ fn a_cancellation_during_a_claim_is_left_to_the_claimant() {
 }
 
 #[test]
-fn an_execution_that_is_woken_during_a_claim_goes_on_afterwards() {
+fn an_execution_woken_during_a_claim_is_queued_afterwards() {
     let (clock, mut table) = (clock(), ExecutionTable::default());
     table.suspend(id(1), suspended(&clock));
     let Claim::Suspended(claimed) = table.claim(id(1)) else { panic!("it is suspended") };
@@ -107,7 +107,7 @@ fn only_a_suspended_execution_has_timers() {
 }
 
 #[test]
-fn an_execution_that_leaves_is_the_oldest_that_may_and_comes_back_to_its_position() {
+fn the_oldest_movable_execution_leaves_first_and_returns_to_its_position() {
     let (clock, mut table) = (clock(), ExecutionTable::default());
     let movable = || queued(&clock).movable(&Origin::Manual, false);
     table.enqueue(id(1), queued(&clock).movable(&Origin::Manual, true));
@@ -129,7 +129,7 @@ fn an_execution_that_leaves_is_the_oldest_that_may_and_comes_back_to_its_positio
 }
 
 #[test]
-fn an_execution_of_a_schedule_or_a_gate_stays() {
+fn scheduled_and_gated_executions_do_not_move() {
     let (clock, mut table) = (clock(), ExecutionTable::default());
     let scheduled = Origin::Schedule { instant: clock.now() };
     table.enqueue(id(1), queued(&clock).movable(&scheduled, false));
@@ -146,7 +146,7 @@ fn pause(table: &mut ExecutionTable, clock: &ManualClock, number: u8) {
 }
 
 #[test]
-fn an_execution_whose_write_was_refused_waits_out_its_pause_outside_the_backlog() {
+fn an_execution_with_a_refused_write_pauses_outside_the_backlog() {
     let (clock, mut table) = (clock(), ExecutionTable::default());
     pause(&mut table, &clock, 1);
     table.enqueue(id(2), queued(&clock));

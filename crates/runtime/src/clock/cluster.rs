@@ -74,7 +74,7 @@ impl ClusterClock {
         if !self.0.is_machine_wrong.swap(is_wrong, Ordering::Relaxed) && is_wrong {
             let by = by.round(Unit::Second).unwrap_or(by);
             tracing::warn!(
-                "the clock of this machine differs from that of the database by {by:#}; the daemon goes by that of the database"
+                "the clock of this machine differs from that of the database by {by:#}; the daemon uses that of the database"
             );
         }
     }
@@ -121,7 +121,7 @@ mod tests {
 
     use super::*;
 
-    /// A reading that tells the time of this machine moved by `by`.
+    /// Builds a reading of this machine's time plus `by`.
     fn reading(by: SignedDuration, round_trip: Duration) -> ServerTime {
         ServerTime { told: wall() + by, received: Instant::now(), round_trip }
     }
@@ -133,7 +133,7 @@ mod tests {
     const HOUR: SignedDuration = SignedDuration::from_hours(1);
 
     #[tokio::test]
-    async fn it_shows_the_time_of_the_server_and_not_that_of_the_machine() {
+    async fn the_cluster_clock_shows_the_time_of_the_server() {
         let (_told, readings) = watch::channel(reading(HOUR, Duration::ZERO));
         let clock = ClusterClock::start(readings);
         assert!(differs_from_machine_by(&clock, HOUR), "{}", clock.now());
@@ -141,7 +141,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_step_of_the_server_moves_the_wall_clock_and_no_duration() {
+    async fn a_clock_step_of_the_server_moves_the_wall_clock_and_no_duration() {
         let (told, readings) = watch::channel(reading(SignedDuration::ZERO, Duration::ZERO));
         let clock = ClusterClock::start(readings);
         let (before, slept) = (clock.monotonic_now(), clock.sleep_until(wall() + HOUR));
@@ -157,7 +157,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_reading_that_may_be_as_wrong_as_it_differs_changes_nothing() {
+    async fn a_reading_within_its_own_error_changes_nothing() {
         let clock = ClusterClock::start(watch::channel(reading(SignedDuration::ZERO, Duration::ZERO)).1);
         clock.learn(&reading(SignedDuration::from_millis(150), Duration::ZERO));
         assert_eq!(clock.wall_offset(), SignedDuration::ZERO, "jitter");

@@ -19,7 +19,7 @@ pub struct ManualClock {
 struct State {
     now: Timestamp,
     wall_offset: SignedDuration,
-    /// The sleepers by wall-clock time and by monotonic time; the number orders those of one instant.
+    /// The sleepers by wall-clock time and by monotonic time; the number orders sleepers of one instant.
     by_wall: BTreeMap<(Timestamp, u64), oneshot::Sender<()>>,
     by_monotonic: BTreeMap<(MonotonicTime, u64), oneshot::Sender<()>>,
     count: u64,
@@ -52,7 +52,7 @@ impl State {
 }
 
 impl ManualClock {
-    /// A clock that stands at `now`.
+    /// Creates a clock that shows `now`.
     #[must_use]
     pub fn new(now: Timestamp) -> Self {
         let (arrivals, _) = tokio::sync::watch::channel(0);
@@ -100,7 +100,7 @@ impl ManualClock {
         all
     }
 
-    /// The number of sleeps that have begun.
+    /// Returns the number of started sleeps.
     #[must_use]
     pub fn sleeps(&self) -> u64 {
         self.lock().count

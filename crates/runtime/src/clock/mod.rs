@@ -1,4 +1,4 @@
-//! The injected clock: the system's, that of a cluster, or one that a test moves by hand.
+//! The injected clock: of the system, of a cluster, or moved by a test.
 //!
 //! There are two time scales. The *wall clock* serves calendars and what people read; it may be set forward or back at any
 //! moment. The *monotonic* scale is the wall clock without the steps by which it was set since the process began; it serves

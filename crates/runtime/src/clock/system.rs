@@ -120,7 +120,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn without_a_step_both_scales_agree() {
+    fn without_a_clock_step_wall_and_monotonic_time_agree() {
         let clock = SystemClock;
         let (wall, steady) = (clock.now(), clock.monotonic_now());
         let apart = wall.duration_until(steady.to_wall(clock.wall_offset())).abs();
@@ -129,7 +129,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_sleep_of_no_time_completes_at_once() {
+    async fn a_zero_sleep_completes_at_once() {
         SystemClock.sleep_for(Duration::ZERO).await;
         SystemClock.sleep_until(SystemClock.now()).await;
     }

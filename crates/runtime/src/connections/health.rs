@@ -88,7 +88,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_was_asked_wrongly_says_nothing_against_the_connection() {
+    fn a_4xx_response_does_not_mark_the_connection_unhealthy() {
         let registry = HealthRegistry::default();
         let now = Timestamp::UNIX_EPOCH;
         assert_eq!(registry.get("wiki").state(), ConnectionState::Unused);

@@ -131,7 +131,10 @@ impl Connections {
             .map_err(|error| Error::Input(error.into_message()))?;
         let client = connection.oauth().filter(|client| client.flow() == Flow::AuthorizationCode).cloned();
         let client = client.ok_or_else(|| {
-            Error::Input(format!("a connection of type `{}` needs no consent of a person", connection.kind))
+            Error::Input(format!(
+                "a connection of type `{}` does not need the consent of a person",
+                connection.kind
+            ))
         })?;
         let base = self.context.settings.public_url.as_deref().unwrap_or_default().trim_end_matches('/');
         let redirect = format!("{base}{CALLBACK}");

@@ -125,7 +125,7 @@ impl Connections {
         Ok(connection.with_tokens(tokens, base))
     }
 
-    /// Reads the grant of a connection; `None` if there is none for this client.
+    /// Reads the grant of a connection; `None` if this client has none.
     fn grant(&self, name: &str, client: &OAuthClient) -> Result<Option<Grant>, ActionError> {
         let unreadable = |error: Error| {
             ActionError::new(ErrorKind::Connection, format!("the connection `{name}`: {error}"))
@@ -189,7 +189,7 @@ impl Connections {
         self.context.http.health().into_iter().map(hidden).collect()
     }
 
-    /// Describes one connection; `None` if there is none of this name.
+    /// Describes the connection with this name, if any.
     #[must_use]
     pub fn connection(&self, name: &str) -> Option<ConnectionReport> {
         self.report(&self.context.catalog(), name, &self.hosts())

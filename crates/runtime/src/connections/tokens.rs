@@ -92,7 +92,7 @@ impl Tokens {
                 (Some(_), _) => Ok(None),
                 (None, Some(grant)) if grant.is_alive(now) => Ok(Some(grant.access())),
                 _ => Err(self.refuse(
-                    "its token has to be renewed, which the daemon alone can do; let it use the connection",
+                    "its token has to be renewed, which only the daemon can do; let it use the connection",
                 )),
             };
         }
@@ -133,7 +133,7 @@ impl Tokens {
         let TokenError { consent_needed, error } = error;
         let Some(grant) = grant else { return Err(error) };
         if consent_needed && self.client.flow() == Flow::AuthorizationCode {
-            tracing::warn!(connection = self.name, "somebody has to connect it again");
+            tracing::warn!(connection = self.name, "a person has to connect it again");
             self.connections.keep_grant(&self.name, &grant.without_tokens(&error.message)).await?;
             return Err(error);
         }
@@ -155,7 +155,7 @@ impl Tokens {
             return Ok(Some(grant.access()));
         }
         let message = format!(
-            "the connection `{}` cannot be used: its token has ended and it was given none to renew it with (`offline_access` asks for one); connect again with `cogwork connections login {}`",
+            "the connection `{}` cannot be used: its token has expired and it has no refresh token (`offline_access` requests one); connect again with `cogwork connections login {}`",
             self.name, self.name
         );
         self.connections.keep_grant(&self.name, &grant.without_tokens(&message)).await?;

@@ -36,10 +36,9 @@ const FILE: &str = "crash-record";
 pub struct Isolation {
     record: CrashRecord,
     state: Mutex<State>,
-    /// The number of executions that compute alone, with those that are not loaded yet. If it is zero, no execution takes the
-    /// lock.
+    /// The number of executions that compute alone, loaded or not. If it is zero, no execution takes the lock.
     alone: AtomicUsize,
-    /// Locked shared by executions that may compute side by side, and exclusively by one that computes alone; only during a
+    /// Locked shared by executions that may compute in parallel, and exclusively by one that computes alone; only during a
     /// poll.
     turns: Arc<RwLock<()>>,
 }

@@ -39,7 +39,7 @@ struct Named {
 /// The storage of a crash record.
 enum Medium {
     File(File),
-    /// No record, for a process whose crash nobody will examine.
+    /// No record, for a process whose crash is not examined.
     None,
     /// Memory that outlives the engine, in a test.
     #[cfg(any(test, feature = "simulation"))]
@@ -211,7 +211,7 @@ mod tests {
     }
 
     #[test]
-    fn a_process_finds_the_executions_that_computed_when_the_previous_one_died() {
+    fn the_crash_record_lists_executions_that_computed_when_the_process_died() {
         let folder = tempfile::tempdir().expect("a folder");
         let path = folder.path().join("crash-record");
         let record = CrashRecord::open(&path).expect("it opens");
@@ -236,7 +236,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_that_is_no_record_names_no_execution() {
+    fn an_invalid_crash_record_lists_no_execution() {
         let folder = tempfile::tempdir().expect("a folder");
         let path = folder.path().join("crash-record");
         std::fs::write(&path, [0xff; 5000]).expect("it is written");

@@ -248,12 +248,12 @@ fn fate(automation: &str, _: u32) -> Fate {
 }
 
 #[test]
-fn a_bystander_that_waited_for_the_network_while_a_poison_killed_the_daemon_six_times_is_not_stuck() {
+fn an_execution_that_awaits_the_network_during_six_crashes_of_another_is_not_stuck() {
     let stage = Stage::new(&[("bystander", calls()), ("poison", calls())], fate);
     let ids = begin(&stage, &["bystander", "poison"]);
     let statuses = loop {
         let ended = stage.process(async |engine| {
-            // It goes on at once, independently of the other.
+            // It resumes at once, independently of the other.
             stage.called("bystander").await;
             let poison = status(&engine, ids[1]).await;
             stage.release();
@@ -272,7 +272,7 @@ fn a_bystander_that_waited_for_the_network_while_a_poison_killed_the_daemon_six_
 }
 
 #[test]
-fn two_poisons_at_the_same_time_are_both_stuck_and_the_bystander_is_not() {
+fn two_crashing_executions_at_the_same_time_are_both_stuck_and_others_are_not() {
     let stage =
         Stage::new(&[("bystander", calls()), ("poison", calls()), ("venom", calls())], |name, process| {
             // The other one starts in the same process.
@@ -295,7 +295,7 @@ fn two_poisons_at_the_same_time_are_both_stuck_and_the_bystander_is_not() {
 }
 
 #[test]
-fn a_step_that_waited_for_the_network_never_becomes_stuck_because_of_crashes() {
+fn a_step_that_awaits_the_network_never_becomes_stuck_by_crashes() {
     let stage = Stage::new(&[("bystander", calls()), ("poison", calls())], fate);
     let ids = begin(&stage, &["bystander", "poison"]);
     // Another poison each time, so that none of them becomes stuck.
@@ -318,7 +318,7 @@ fn a_step_that_waited_for_the_network_never_becomes_stuck_because_of_crashes() {
 }
 
 #[test]
-fn a_suspect_that_suspends_lets_the_next_go_on() {
+fn a_suspect_that_suspends_lets_the_next_one_run() {
     let sleeper = format!("steps:\n{CALL}  - wait: 2h\n{CALL}");
     let stage = Stage::new(&[("sleeper", sleeper), ("next", calls())], |name, process| {
         match (name, process) {
@@ -348,7 +348,7 @@ fn a_suspect_that_suspends_lets_the_next_go_on() {
 }
 
 #[test]
-fn a_suspect_that_waits_for_a_permit_calls_or_is_cancelled_delays_no_other_execution() {
+fn a_suspect_that_waits_calls_or_is_cancelled_delays_no_other_execution() {
     let steps = calls();
     let automations = [
         ("holder", format!("concurrency: {{limit: 1}}\n{steps}")),
@@ -386,7 +386,7 @@ fn id(number: u8) -> ExecutionId {
 }
 
 #[test]
-fn while_a_suspect_computes_no_other_execution_does() {
+fn no_other_execution_computes_while_a_suspect_does() {
     let memory: Arc<RecordMemory> = Arc::default();
     {
         let before = Isolation::in_memory(&memory);

@@ -138,7 +138,7 @@ fn sum(before: Option<&Value>, by: Option<&Value>) -> Result<Value, ActionError>
     let number = |value: Option<&Value>, otherwise: i64| match value {
         None | Some(Value::Null) => Ok(Number::from(otherwise)),
         Some(Value::Number(number)) => Ok(number.clone()),
-        Some(other) => Err(wrong(format!("the value is {}, which nothing can be added to", other.kind()))),
+        Some(other) => Err(wrong(format!("the value is {}, not a number", other.kind()))),
     };
     let (before, by) = (number(before, 0)?, number(by, 1)?);
     if let (Some(before), Some(by)) = (before.as_i64(), by.as_i64()) {
@@ -146,7 +146,7 @@ fn sum(before: Option<&Value>, by: Option<&Value>) -> Result<Value, ActionError>
         return Ok(Value::from(sum));
     }
     let sum = before.as_f64().unwrap_or_default() + by.as_f64().unwrap_or_default();
-    Number::from_f64(sum).map(Value::Number).ok_or_else(|| wrong("the sum is no number".to_owned()))
+    Number::from_f64(sum).map(Value::Number).ok_or_else(|| wrong("the sum is not a number".to_owned()))
 }
 
 fn appended(before: Option<Value>, inputs: &Map) -> Result<Value, ActionError> {

@@ -69,7 +69,7 @@ impl StateValue {
 }
 
 impl Context {
-    /// Reads a value; `None` if there is none.
+    /// Reads a value; `None` if it does not exist.
     ///
     /// # Errors
     /// Returns an error if the store fails.

@@ -1,5 +1,5 @@
-//! The backlog of this node, which other nodes share: one that has no free slot says so, those that have some answer, and it gives them
-//! executions that have not begun. An execution has an owner at every moment, which changes in one transaction.
+//! Sharing of the backlog between nodes: a node without a free slot announces this, nodes with free slots reply, and it hands them
+//! executions that have not started. An execution always has one owner, which changes in one transaction.
 
 use std::collections::HashSet;
 use std::sync::{Arc, PoisonError};
@@ -7,11 +7,11 @@ use std::time::Duration;
 
 use store::{News, NodeId};
 
-use super::{LOOK, Peers};
+use super::{Peers, SCAN_INTERVAL};
 use crate::clock::MonotonicTime;
 use crate::error::Error;
 
-/// The time that an execution waits for a slot here before other nodes are asked.
+/// The time that an execution waits for a slot before it is offered to other nodes.
 const FIRST_ASK: Duration = Duration::from_millis(50);
 /// The pause after executions have gone to another node, which may have room for more.
 const NEXT_ASK: Duration = Duration::from_millis(20);
@@ -63,7 +63,7 @@ impl Peers {
                 if count > 0 {
                     self.context.store.tell(None, News::Backlog { node, count });
                 }
-                pause = (pause * 2).min(LOOK);
+                pause = (pause * 2).min(SCAN_INTERVAL);
             }
             tokio::select! {
                 biased;
@@ -89,7 +89,7 @@ impl Peers {
         }
     }
 
-    /// Gives the oldest executions of the backlog to a node that has room for so many.
+    /// Hands the oldest executions of the backlog to a node with this number of free slots.
     pub(super) async fn give_to(self: &Arc<Self>, node: NodeId, room: usize) -> Result<(), Error> {
         let leaving = self.admission.begin_leaving(room.min(MAX_GIVEN));
         let ids = leaving.ids();
@@ -112,7 +112,7 @@ impl Peers {
             let peers = self.clone();
             self.context.tracker.spawn(async move {
                 if let Err(error) = peers.admission.cancel(id, &reason).await {
-                    tracing::warn!(%id, %error, "an execution that goes on at another daemon could not be cancelled");
+                    tracing::warn!(%id, %error, "an execution that continues at another daemon could not be cancelled");
                 }
             });
         }

@@ -1,5 +1,5 @@
-//! Letters: requests to the node that has an execution or a shard. A letter stays in the store until that node, or the next one that
-//! has the execution or the shard, has answered it. So an answer that a person gave, and that was confirmed, is never lost.
+//! Letters: requests to the node that owns an execution or a shard. A letter stays in the store until that node, or the next owner,
+//! has answered it. So a confirmed answer of a person is never lost.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -18,10 +18,10 @@ use crate::recent_events::Delivery;
 /// The time that a sender waits for a reply.
 const PATIENCE: Duration = Duration::from_secs(60);
 /// The pauses between two looks for a reply: the hint may be lost.
-const FIRST_LOOK: Duration = Duration::from_millis(250);
-const LONGEST_LOOK: Duration = Duration::from_secs(2);
+const FIRST_CHECK_DELAY: Duration = Duration::from_millis(250);
+const MAX_CHECK_DELAY: Duration = Duration::from_secs(2);
 /// The time after the end of an execution in which its owner can still write a reply.
-const LAST_WORDS: Duration = Duration::from_secs(3);
+const REPLY_GRACE: Duration = Duration::from_secs(3);
 
 /// A request to the owner of an execution.
 #[derive(Debug, Serialize, Deserialize)]
@@ -157,7 +157,7 @@ impl Letters {
 
     async fn reply_to(&self, letter: &Letter, patience: Duration) -> Result<Option<Vec<u8>>, Error> {
         let give_up = self.context.clock.monotonic_now().after(patience);
-        let (mut pause, mut ended_until) = (FIRST_LOOK, None);
+        let (mut pause, mut ended_until) = (FIRST_CHECK_DELAY, None);
         loop {
             let replied = self.replies.notified();
             tokio::pin!(replied);
@@ -165,7 +165,7 @@ impl Letters {
             let now = self.context.clock.monotonic_now();
             match self.context.store.letter_state(letter).await? {
                 LetterState::Answered(body) => return Ok(Some(body)),
-                LetterState::Ended if now >= *ended_until.get_or_insert(now.after(LAST_WORDS)) => {
+                LetterState::Ended if now >= *ended_until.get_or_insert(now.after(REPLY_GRACE)) => {
                     return Ok(None);
                 }
                 LetterState::Open if now >= give_up => return Err(Error::Unanswered),
@@ -175,7 +175,7 @@ impl Letters {
                 biased;
                 () = self.context.closing.cancelled() => return Err(Error::Closing),
                 () = replied => {}
-                () = self.context.clock.sleep_for(pause) => pause = (pause * 2).min(LONGEST_LOOK),
+                () = self.context.clock.sleep_for(pause) => pause = (pause * 2).min(MAX_CHECK_DELAY),
             }
         }
     }

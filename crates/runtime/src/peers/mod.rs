@@ -1,8 +1,8 @@
 //! The other nodes that share the store: shards, executions that change their owner, and hints between nodes.
 //!
-//! Each unfinished execution is in the table of exactly one node, its owner in the store. A node gets further ones from a dead node,
-//! or because it owns the shard of a gated one. Whatever comes for an execution or a shard of another node goes there as a
-//! letter ([`letters`]). Where a process has its store to itself, all of this does nothing.
+//! Each unfinished execution is in the table of exactly one node, its owner in the store. A node takes over executions from a dead node,
+//! and gated ones of its shards. Requests for an execution or a shard of another node go there as a letter ([`letters`]).
+//! If one process owns the store, all of this does nothing.
 
 mod backlog;
 mod balance;
@@ -33,7 +33,7 @@ pub(crate) use letters::Letters;
 pub use shards::{ShardHold, Shards};
 
 /// The time between two looks at what hints may have missed.
-const LOOK: Duration = Duration::from_secs(2);
+const SCAN_INTERVAL: Duration = Duration::from_secs(2);
 /// The most executions whose end other nodes wait for here at once. Beyond it, they find out by looking.
 const MAX_WATCHED: usize = 10_000;
 
@@ -67,7 +67,7 @@ pub struct Peers {
 }
 
 impl Peers {
-    /// Takes shards. Called before executions are recovered, so that those of the shards are among them.
+    /// Takes shards. Called before the recovery, so that it includes the executions of the shards.
     ///
     /// # Errors
     /// The store failed.
@@ -88,8 +88,8 @@ impl Peers {
                 biased;
                 () = self.context.closing.cancelled() => return,
                 () = self.context.clock.sleep_until_monotonic(due) => {
-                    due = self.context.clock.monotonic_now().after(LOOK);
-                    self.look_around().await
+                    due = self.context.clock.monotonic_now().after(SCAN_INTERVAL);
+                    self.catch_up().await
                 }
                 news = self.context.store.next_news() => self.take_news(news).await,
             };
@@ -98,7 +98,7 @@ impl Peers {
                 Err(Error::Store(error)) if error.outcome_unknown() => return self.context.lost(&error),
                 Err(error) => {
                     if !std::mem::replace(&mut is_failing, true) && self.context.store.outage().is_none() {
-                        tracing::warn!(%error, "this daemon cannot follow the others; it tries again");
+                        tracing::warn!(%error, "this daemon cannot follow the others; it retries");
                     }
                 }
             }
@@ -106,7 +106,7 @@ impl Peers {
     }
 
     /// Looks at everything that a hint can be about.
-    async fn look_around(self: &Arc<Self>) -> Result<(), Error> {
+    async fn catch_up(self: &Arc<Self>) -> Result<(), Error> {
         let count = |count: usize| u64::try_from(count).unwrap_or(u64::MAX);
         self.context.store.report_load(Load {
             in_flight: count(self.admission.in_flight()),
@@ -178,9 +178,9 @@ impl Peers {
                 self.context.metrics.adopted.add(u64::try_from(count).unwrap_or(u64::MAX));
                 if are_new {
                     self.promised.lock().unwrap_or_else(PoisonError::into_inner).redeem(count);
-                    tracing::debug!(executions = count, "executions that other daemons accepted begin here");
+                    tracing::debug!(executions = count, "executions that other daemons accepted start here");
                 } else {
-                    tracing::info!(executions = count, "executions of other daemons go on here");
+                    tracing::info!(executions = count, "executions of other daemons continue here");
                 }
             }
             // One that was given away and has come back, before this node has heard that it had left, is found again.
@@ -215,9 +215,9 @@ impl Peers {
         });
     }
 
-    /// Waits until an execution ends or its caller can be answered. If it could be answered before, only its end counts: the node
-    /// that asks has looked for an answer already. Returns false if the execution goes on and is not in the table of this node; the
-    /// node that asks finds out by looking.
+    /// Waits until an execution ends or its caller can be answered. If it could be answered before, only its end counts, since the
+    /// requesting node has already looked for a response. Returns false if the execution has not ended and is not in the table of
+    /// this node; the requesting node then polls.
     async fn decided(&self, id: ExecutionId) -> bool {
         loop {
             let moved = self.admission.moved();

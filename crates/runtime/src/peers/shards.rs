@@ -84,7 +84,7 @@ impl Shards {
         self.changed.send_if_modified(|before| std::mem::replace(before, own) != own);
     }
 
-    /// Takes a shard out of those of this node, unless work is going on in it.
+    /// Removes a shard from this node, unless it is in use.
     pub(super) fn withdraw(&self, shard: Shard) -> Option<ShardSet> {
         let mut state = self.state();
         if state.held.contains_key(&shard) {

@@ -90,12 +90,12 @@ impl Stage {
         Self { folder, memory: Memory::default(), clock, calls, refusals }
     }
 
-    /// Starts a node with so many slots.
+    /// Starts a node with this number of slots.
     async fn node(&self, slots: usize) -> Arc<Runtime> {
         self.node_by(slots, &self.clock).await
     }
 
-    /// Starts a node with so many slots and this clock.
+    /// Starts a node with this number of slots and this clock.
     async fn node_by(&self, slots: usize, clock: &ManualClock) -> Arc<Runtime> {
         let mut settings = Settings { watch: false, ..Settings::new(self.folder.path()) };
         settings.limits.in_flight = slots;
@@ -168,7 +168,7 @@ fn shown(node: &Runtime, id: ExecutionId) -> Status {
 const CALL: &str = "steps:\n  - {action: http.request, with: {method: POST, url: \"http://x/y\"}}\n";
 
 #[tokio::test]
-async fn the_end_of_an_execution_that_is_being_loaded_is_told_to_other_nodes() {
+async fn a_cancelled_execution_that_is_loading_counts_as_decided_for_other_nodes() {
     let stage = Stage::new("steps:\n  - wait: 1h\n");
     let node = stage.node(1).await;
     let id = run(&node).await;
@@ -180,7 +180,7 @@ async fn the_end_of_an_execution_that_is_being_loaded_is_told_to_other_nodes() {
 }
 
 #[tokio::test]
-async fn an_execution_that_waits_for_a_slot_begins_at_a_node_that_has_one() {
+async fn an_execution_that_waits_for_a_slot_starts_at_a_node_with_a_free_one() {
     let stage = Stage::new(CALL);
     let (full, free) = (stage.node(1).await, stage.node(2).await);
     let mut ids = Vec::new();
@@ -215,7 +215,7 @@ async fn an_execution_that_waits_for_a_slot_begins_at_a_node_that_has_one() {
 }
 
 #[tokio::test]
-async fn an_execution_that_a_node_with_another_clock_gets_has_its_whole_timeout() {
+async fn an_execution_moved_to_a_node_with_another_clock_keeps_its_full_timeout() {
     for hours in [-24, 24] {
         let stage = Stage::new(CALL);
         let other =
@@ -239,7 +239,7 @@ async fn an_execution_that_a_node_with_another_clock_gets_has_its_whole_timeout(
 }
 
 #[tokio::test]
-async fn nodes_without_a_free_slot_keep_what_they_have() {
+async fn nodes_without_a_free_slot_keep_their_executions() {
     let stage = Stage::new(CALL);
     let (one, other) = (stage.node(1).await, stage.node(1).await);
     for node in [&one, &one, &other, &other] {
@@ -256,7 +256,7 @@ async fn nodes_without_a_free_slot_keep_what_they_have() {
 }
 
 #[tokio::test]
-async fn a_reader_gives_up_where_others_have_the_memory_for_too_long() {
+async fn a_reader_gives_up_if_others_hold_the_memory_for_too_long() {
     let stage = Stage::new("steps:\n  - wait: 1h\n");
     let node = stage.node(1).await;
     let all = node.context.reserve_to_read(usize::MAX).await.expect("it is free");
@@ -271,7 +271,7 @@ async fn a_reader_gives_up_where_others_have_the_memory_for_too_long() {
 }
 
 #[tokio::test]
-async fn each_node_shows_that_an_execution_waits_for_its_concurrency_slot_and_that_it_has_it() {
+async fn all_nodes_show_if_an_execution_waits_for_its_permit_or_holds_it() {
     let stage = Stage::new(&format!("concurrency: {{limit: 1}}\n{CALL}"));
     let (one, other) = (stage.node(4).await, stage.node(4).await);
     let ids = [run(&one).await, run(&one).await];
@@ -288,7 +288,7 @@ async fn each_node_shows_that_an_execution_waits_for_its_concurrency_slot_and_th
 }
 
 #[tokio::test]
-async fn a_start_is_answered_although_the_store_refuses_what_follows_it() {
+async fn a_start_is_acknowledged_although_the_store_refuses_later_writes() {
     let stage = Stage::new("steps:\n  - wait: 1h\n");
     let node = stage.node(1).await;
     let id = ExecutionId::from_bytes([1; 16]);
@@ -305,7 +305,7 @@ async fn a_start_is_answered_although_the_store_refuses_what_follows_it() {
 }
 
 #[tokio::test]
-async fn an_execution_that_cannot_go_on_after_its_pause_holds_up_no_others() {
+async fn an_execution_that_cannot_resume_after_its_wait_blocks_no_others() {
     let stage = Stage::new("steps:\n  - wait: 1h\n").with_call();
     let node = stage.node(2).await;
     let paused = run(&node).await;
@@ -330,7 +330,7 @@ fn waits_for_store(node: &Runtime, id: ExecutionId) -> bool {
 }
 
 #[tokio::test]
-async fn an_execution_whose_writes_are_refused_gives_its_slot_to_others_and_goes_on_afterwards() {
+async fn an_execution_with_refused_writes_frees_its_slot_and_resumes_afterwards() {
     let stage = Stage::new("steps:\n  - wait: 1h\n").with_call();
     let node = stage.node(1).await;
     let id = ExecutionId::from_bytes([1; 16]);
@@ -349,7 +349,7 @@ async fn an_execution_whose_writes_are_refused_gives_its_slot_to_others_and_goes
 }
 
 #[tokio::test]
-async fn an_execution_with_a_change_that_is_not_stored_keeps_its_slot_and_does_not_repeat_the_change() {
+async fn an_execution_with_an_unstored_effect_keeps_its_slot_and_does_not_repeat_it() {
     let stage = Stage::new(CALL).with_call();
     let node = stage.node(1).await;
     let id = run(&node).await;
@@ -367,7 +367,7 @@ async fn an_execution_with_a_change_that_is_not_stored_keeps_its_slot_and_does_n
 }
 
 #[tokio::test]
-async fn an_execution_that_the_store_does_not_let_wake_gives_its_slot_to_others() {
+async fn an_execution_whose_resume_the_store_refuses_frees_its_slot() {
     let stage = Stage::new("steps:\n  - wait: 1h\n").with_call();
     let node = stage.node(1).await;
     let id = run(&node).await;
@@ -386,7 +386,7 @@ async fn an_execution_that_the_store_does_not_let_wake_gives_its_slot_to_others(
 }
 
 #[tokio::test]
-async fn a_cancellation_that_the_store_refuses_to_record_is_carried_out_afterwards() {
+async fn a_cancellation_refused_by_the_store_takes_effect_afterwards() {
     let stage = Stage::new("steps:\n  - wait: 1h\n");
     let node = stage.node(1).await;
     let id = ExecutionId::from_bytes([1; 16]);

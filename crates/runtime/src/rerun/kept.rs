@@ -1,4 +1,4 @@
-//! The results that a replay from a step keeps: those of the steps before it, as events of the new execution's log.
+//! The results that a replay from a step keeps: the results of earlier steps, as events of the new execution's log.
 
 use std::collections::{HashMap, HashSet};
 
@@ -155,7 +155,7 @@ fn passed(history: &History<'_>, step: &str) -> bool {
     history.step(step).and_then(|step| step.outcome).is_some_and(passes)
 }
 
-/// True if the walk goes on after a step with this outcome.
+/// True if the walk continues after a step with this outcome.
 fn passes(outcome: &StepOutcome) -> bool {
     matches!(
         outcome,
@@ -214,7 +214,7 @@ impl Selection<'_> {
         match self.fate(position, &turns) {
             Fate::Again | Fate::Entered => false,
             Fate::Kept => true,
-            // A step within one that passed keeps its outcome with it.
+            // A step inside a finished one keeps its outcome with it.
             Fate::Beside => (0..position.len()).any(|depth| {
                 let around = key(&position[depth].step().id, &turns[..loops(&position[..=depth])]);
                 self.fate(&position[..=depth], &turns[..loops(&position[..=depth])]) == Fate::Beside

@@ -55,7 +55,7 @@ pub struct ReplayPlan {
     pub kept_steps: u32,
     /// The steps that call other systems again, or may do so.
     pub calls: Vec<RepeatedCall>,
-    /// The memory of the kept events; `None` if there are none, or if another reader has reserved it.
+    /// The memory of the kept events; `None` without any, or if another reader has reserved it.
     pub memory: Option<Arc<ReadMemory>>,
 }
 

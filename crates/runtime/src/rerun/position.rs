@@ -17,7 +17,7 @@ pub(super) struct Level<'a> {
     pub(super) kind: Nesting,
 }
 
-/// How a list of steps runs within its step.
+/// The way in which a list of steps runs within its step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Nesting {
     /// The list `steps` of the file.
@@ -114,7 +114,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_key_is_read_as_it_is_made() {
+    fn a_step_key_round_trips() {
         for (id, turns) in [("copy", vec![]), ("copy", vec![2]), ("a-b", vec![0, 17])] {
             assert_eq!(split(&key(id, &turns)), Some((id, turns)));
         }

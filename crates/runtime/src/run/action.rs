@@ -69,14 +69,14 @@ impl Run {
         let native = catalog::find_native(&call.action.name).filter(|_| double.is_none());
         let mut started_at = None;
         if effect {
-            // In a parallel branch, only a recorded start tells after a crash that the event may have been sent.
+            // In a parallel branch, only a recorded start shows after a crash that the event may have been sent.
             let sends_beside_others = native == Some(NativeAction::Emit) && !scope.is_trunk();
             let mut durably = sends_beside_others || step.on_interrupt == OnInterrupt::Fail;
             let call_effect = self.action_effect(call);
             // A write of the state is stored together with the end of its step.
             let changes = call_effect == Effect::Write && !matches!(native, Some(NativeAction::State(_)));
             let is_lasting = changes || durably;
-            // An execution whose writes are refused makes no change of which the result could not be stored.
+            // An execution whose writes are refused makes no change, since its result could not be stored.
             durably |= changes && self.context.store.outage().is_some();
             started_at = Some(self.begin_effect(call_effect, key, attempt, frame, durably).await?);
             if is_lasting {
@@ -195,7 +195,7 @@ impl Run {
             result = call => Ok(result),
             exit = self.interruption(frame) => {
                 if matches!(exit, Exit::ShuttingDown) {
-                    tracing::info!(execution = %self.journal.id(), step = %step.id, "a call was cut off by the stop of the daemon; it begins again at the next start");
+                    tracing::info!(execution = %self.journal.id(), step = %step.id, "a call was interrupted by the stop of the daemon; it is repeated at the next start");
                 }
                 Err(exit)
             }
@@ -286,7 +286,7 @@ impl Run {
         let limit = self.context.settings.limits.result_bytes;
         if value.estimated_size(limit) > limit {
             let message = format!(
-                "the result is larger than {}; ask for less of it",
+                "the result is larger than {}; request less of it",
                 text::units::format_size(u64::try_from(limit).unwrap_or(u64::MAX))
             );
             return Err(failed(ActionError::new(ErrorKind::Limit, message)));

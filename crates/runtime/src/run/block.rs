@@ -157,12 +157,12 @@ impl<'a, T: 'a> Parallel<'a, T> {
             None => self.running.is_empty(),
         };
         if most != Effect::Pure && !is_kept {
-            self.background_commit = Some((most, self.journal.commit_beside(most).boxed()));
+            self.background_commit = Some((most, self.journal.commit_branch_result(most).boxed()));
         }
     }
 }
 
-/// Completes with the background commit; never if there is none.
+/// Completes with the background commit; never without one.
 async fn commit_done(
     background_commit: &mut Option<(Effect, BoxFuture<'_, Result<(), Exit>>)>,
 ) -> Result<(), Exit> {

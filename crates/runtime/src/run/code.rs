@@ -175,6 +175,6 @@ pub fn to_action_error(
 }
 
 fn shorten(line: &str) -> String {
-    const MOST: usize = 120;
-    text::truncate(line, MOST).into_owned()
+    const MAX_CHARS: usize = 120;
+    text::truncate(line, MAX_CHARS).into_owned()
 }

@@ -73,7 +73,7 @@ impl Run {
         Ok(value)
     }
 
-    /// Evaluates inputs by name. `spec` declares them; `None` for those of another Automation.
+    /// Evaluates inputs by name. `spec` declares them; `None` for the inputs of another Automation.
     pub(super) async fn evaluate_inputs(
         &self,
         with: &[(SpannedName, Template)],
@@ -107,7 +107,7 @@ impl Run {
     /// Evaluates on another thread until a deadline, a cancellation or the end of the daemon's grace period.
     ///
     /// Reserves memory for the largest possible result first, in addition to the `held` bytes of the execution's
-    /// variables and those of its trigger.
+    /// variables and its trigger.
     async fn evaluate_long(
         &self,
         frame: &Frame,

@@ -13,7 +13,7 @@ use super::step::Frame;
 use super::verbs::failed;
 use super::{Exit, Run};
 
-/// The error of a loop with `failFast: false` of which every iteration failed by an expression: a mistake of the file, which must
+/// The error of a loop with `failFast: false` whose every iteration failed by an expression: a mistake of the file, which must
 /// not pass as a success.
 fn common_expression_error(values: &[Value]) -> Option<ActionError> {
     let error = |value: &Value| {
@@ -60,7 +60,7 @@ impl Run {
         Ok(Value::from(values))
     }
 
-    /// Up to `concurrency` turns at once, each on a scope of its own.
+    /// Runs up to `concurrency` iterations at once, each in its own scope.
     async fn for_each_in_parallel(
         &self,
         each: &ForEachStep,
@@ -96,7 +96,7 @@ impl Run {
         Ok(values)
     }
 
-    /// Turn after turn, so that what one names the next can read.
+    /// Runs the iterations one after the other, so that each can read the variables of the previous one.
     async fn for_each_in_turn(
         &self,
         each: &ForEachStep,
@@ -145,7 +145,7 @@ impl Run {
         }
     }
 
-    /// `repeat`: turn after turn, until what a turn found ends it.
+    /// Runs a `repeat` until the result of an iteration ends it.
     pub(super) async fn repeat(
         &self,
         step: &Step,
@@ -222,7 +222,7 @@ impl Run {
         holds
     }
 
-    /// The pause before a turn. Its end is kept, so that a restart neither makes it longer nor repeats it.
+    /// Waits before an iteration. The end of the wait is stored, so that a restart neither prolongs nor repeats it.
     async fn pause_between(
         &self,
         step: &Step,
@@ -291,7 +291,7 @@ impl Gathered {
     }
 }
 
-/// Binds the item of a turn and its place.
+/// Binds the item of an iteration and its index.
 pub(super) fn bind_item(scope: &mut Scope, each: &ForEachStep, index: usize, item: &Value) {
     scope.bind(&each.item, item.clone());
     if each.item.as_ref() != "item" {

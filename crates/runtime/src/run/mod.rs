@@ -1,6 +1,6 @@
 //! The run of one execution: a walk through its plan over its journal.
 //!
-//! The walk is the same after a crash as the first time: a step that the journal says has ended is not done again, so
+//! The walk is the same after a crash as the first time: a step that has ended according to the journal is not repeated, so
 //! recovery needs no code of its own. A step with an outside effect starts only when every effect before it is
 //! committed; the results of pure steps are part of the next commit, since repeating them changes nothing.
 
@@ -90,7 +90,7 @@ pub(crate) struct Run {
     pub(crate) stretch: AtomicU64,
     /// The memory for the data of its trigger, in bytes; 0 if they are small.
     pub(crate) trigger_memory: usize,
-    /// The memory reserved for its large values: those of the trigger and of its variables.
+    /// The memory reserved for the large values of its trigger and variables.
     pub(crate) memory: Share,
     /// The observation of its isolation, if a crash interrupted it.
     pub(crate) observation: Option<Observation>,
@@ -114,19 +114,19 @@ impl Cancellation {
     }
 }
 
-/// The result of a run: what becomes of the execution when it leaves memory.
+/// The result of a run: the further handling of the execution when it leaves memory.
 pub(crate) enum Disposition {
     /// It has ended, and its end is committed.
     Finished,
-    /// Nothing but pauses is left; it goes on when one of them ends.
+    /// Only waits are left; it resumes when one of them ends.
     Suspended(Suspension),
     /// It was not accepted: the acceptance failed or found a duplicate.
     NotAccepted,
     /// The store has failed: the next start of the daemon finds out how far the execution has come.
     StoreFailed,
-    /// The store has refused a write, and goes on: after this pause the execution repeats what was not recorded, as after a crash.
+    /// The store has refused a write and still runs: after this pause the execution repeats unrecorded work, as after a crash.
     Refused(Duration),
-    /// The daemon is stopping: the execution goes on at its next start.
+    /// The daemon is stopping: the execution resumes at its next start.
     ShuttingDown,
 }
 
@@ -140,7 +140,7 @@ impl Run {
         let _busy = self.activity.begin();
         let result = match self.journal.outcome() {
             Some(_) => Ok(()),
-            None => self.journal.commit_beside_walk(self.run_to_end()).await,
+            None => self.journal.commit_while_walking(self.run_to_end()).await,
         };
         let exit = match result {
             Ok(()) => return Disposition::Finished,
@@ -161,7 +161,7 @@ impl Run {
                 }
                 Disposition::StoreFailed
             }
-            // The caller is told, and nothing is left of the execution.
+            // The caller gets the error, and the execution leaves no trace.
             Exit::NotAccepted => return Disposition::NotAccepted,
             exit => {
                 tracing::debug!(?exit, "execution parked");
@@ -253,7 +253,7 @@ impl Run {
     }
 
     /// Records an interruption by a restart. It counts if the execution computed when the process died, so that a step that
-    /// crashes the process is given up after some tries.
+    /// crashes the process is given up after some attempts.
     async fn count_restart(&self) -> Result<(), Exit> {
         let (id, isolation) = (self.journal.id(), &self.context.isolation);
         if !self.journal.waits_beyond(self.context.clock.monotonic_now()) {
@@ -349,7 +349,7 @@ impl Run {
     async fn run_finally(&self, outcome: Outcome, scope: &mut Scope) -> Result<Outcome, Exit> {
         let Some(block) = &self.deployment.automation.finally else { return Ok(outcome) };
         if let Outcome::Cancelled { reason } = &outcome {
-            // After a restart the main steps must not go on, and none of them pauses.
+            // After a restart the main steps must not continue, and their waits are ended.
             if self.journal.cancelling().is_none() {
                 self.abandon(|_| true);
             }
@@ -429,7 +429,7 @@ impl Run {
         }
     }
 
-    /// Completes when the nearest deadline passes; never if there is none.
+    /// Completes when the nearest deadline passes; never without a deadline.
     pub(crate) async fn expiry(&self, frame: Option<&Frame>) -> Exit {
         let Some(frame) = frame else { return std::future::pending().await };
         let mut least = Duration::ZERO;

@@ -99,7 +99,7 @@ impl Run {
     ) -> Result<(), Exit> {
         let paused = self.pause_until(Due::After(due), frame).await;
         if matches!(paused, Err(Exit::Suspended)) {
-            self.journal.rests_before_try(key, due);
+            self.journal.record_attempt_delay(key, due);
         }
         paused
     }
@@ -381,7 +381,7 @@ impl Run {
             let is_instant = after < MonotonicTime::NEVER;
             is_instant
                 .then_some(Due::After(after))
-                .ok_or_else(|| wrong("wait: that is longer than there are dates".to_owned()))
+                .ok_or_else(|| wrong("wait: the pause would end after the last possible date".to_owned()))
         };
         match wait {
             WaitStep::For(length) => after(*length),
@@ -403,7 +403,7 @@ impl Run {
                 Instant::from_value(&value).map(|at| Due::At(at.to_timestamp())).ok_or_else(|| {
                     let found = value.to_text();
                     wrong(format!(
-                        "until: `{found}` is no instant; it takes RFC 3339 text such as `parseDate` gives, or seconds since 1970"
+                        "until: `{found}` is not an instant; write RFC 3339 text such as `parseDate` returns, or seconds since 1970"
                     ))
                 })
             }
@@ -425,7 +425,7 @@ impl Run {
     }
 }
 
-/// True if a condition on an event has the same result in each turn of the loops around its step.
+/// True if a condition on an event has the same result in each iteration of the loops around its step.
 fn is_same_in_each_turn(condition: &expression::Expression) -> bool {
     const FIXED: [&str; 5] = ["event", "trigger", "inputs", "configVars", "automation"];
     condition

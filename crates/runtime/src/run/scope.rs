@@ -136,7 +136,7 @@ impl Scope {
         self.changes.is_none()
     }
 
-    /// The position of a loop whose turn begins now.
+    /// The position of a loop whose iteration starts now.
     pub(super) fn loop_position(&self, step: &str, turn: usize, last: &Value) -> LoopPosition {
         let variable = |name| self.root.get(name).unwrap_or_default();
         LoopPosition {
@@ -148,7 +148,7 @@ impl Scope {
         }
     }
 
-    /// Sets the variables to those of a position.
+    /// Restores the variables of a position.
     pub(super) fn restore(&mut self, position: &LoopPosition) {
         self.bind("steps", position.steps.clone());
         self.bind("vars", position.vars.clone());

@@ -24,12 +24,12 @@ pub(crate) struct Frame {
     turns: Arc<str>,
     /// Time limit of the whole execution, without waiting times.
     pub(super) end: MonotonicTime,
-    /// Nearest time limit of a surrounding step, and the depth of the step that set it; `None` if there is none.
+    /// Nearest timeout of a surrounding step, and the depth of that step, if any.
     pub(super) deadline: Option<(MonotonicTime, u32)>,
     depth: u32,
     /// True in the closing steps, where a cancellation no longer counts.
     pub(super) closing: bool,
-    /// How long the step has waited for commits, which is no part of its work.
+    /// The time that the step has waited for commits, which does not count as its work.
     pub(super) commit_wait: CommitWait,
 }
 
@@ -336,7 +336,7 @@ impl Run {
         }
     }
 
-    /// Takes over the recorded outcome of a step, with the results of its inner steps.
+    /// Applies the recorded outcome of a step, with the results of its inner steps.
     fn replay(
         &self,
         step: &Step,
@@ -466,7 +466,7 @@ impl Run {
         if self.journal.wants_commit() { self.journal.commit().await } else { Ok(()) }
     }
 
-    /// Ends the waits inside a step whose attempt failed: another attempt waits anew.
+    /// Ends the waits inside a step whose attempt failed: another attempt starts its own waits.
     fn abandon_inside(&self, step: &Step, key: &str) {
         if step.verb.nested_blocks().is_empty() {
             self.abandon(|other| other == key);

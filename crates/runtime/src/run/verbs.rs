@@ -109,7 +109,7 @@ impl Run {
         Ok(result)
     }
 
-    /// Rejects a variable if those of the execution would use too much memory.
+    /// Rejects a variable if the variables of the execution would use too much memory.
     fn hold(&self, name: &str, template: &Template, value: &Value, scope: &mut Scope) -> Result<(), Exit> {
         let limit = self.context.settings.limits.result_bytes.saturating_mul(HELD_RESULTS);
         // A plain reference shares its value and uses no further memory.

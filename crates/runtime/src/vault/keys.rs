@@ -40,7 +40,7 @@ impl KeySource {
     pub(super) fn way_out(&self) -> String {
         match &self.given {
             Some(_) => {
-                "set COGWORK_MASTER_KEY to the key that the other daemons have, or add it behind a comma"
+                "set COGWORK_MASTER_KEY to the key that the other daemons have, or add it after a comma"
                     .to_owned()
             }
             None => format!(

@@ -2,7 +2,7 @@
 //!
 //! Each secret is a row of the store's state, in a scope that no Automation can address. Secrets in memory are
 //! encrypted too and decrypted for each use. Only the process that owns the store writes, so memory and store stay in
-//! sync. Nodes that share a store tell each other of changes, and read the rows again before they write.
+//! sync. Nodes that share a store notify each other of changes, and reread the rows before they write.
 
 mod keys;
 mod sealed;
@@ -170,7 +170,7 @@ impl Vault {
         !rows.is_empty() && !rows.values().any(is_readable)
     }
 
-    /// Returns the reason why this process cannot read values that the store has; `None` if it can, or there are none.
+    /// Returns the reason why this process cannot read values of the store; `None` if it can read all.
     #[must_use]
     pub fn key_problem(&self) -> Option<String> {
         let ring = self.ring.read().unwrap_or_else(PoisonError::into_inner);
@@ -282,7 +282,7 @@ impl Vault {
         Ok(Rotation { sealed, key, given })
     }
 
-    /// Decrypts the value of a row; `None` if there is none.
+    /// Decrypts the value of a row; `None` if the row does not exist.
     pub(crate) fn read(&self, kind: RowKind, name: &str) -> Result<Option<Zeroizing<String>>, Error> {
         let row = kind.row(name);
         let rows = self.rows.read().unwrap_or_else(PoisonError::into_inner);
@@ -389,7 +389,7 @@ impl Vault {
         Ok(writing)
     }
 
-    /// Reads what this node has written, and tells the others of it.
+    /// Reads the rows that this node has written, and notifies the other nodes.
     async fn read_written(&self) -> Result<(), Error> {
         self.read_rows().await?;
         self.store.tell(None, News::Secrets);

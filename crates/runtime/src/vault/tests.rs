@@ -32,7 +32,7 @@ fn write_key(dir: &TempDir, bytes: &[u8]) {
 }
 
 #[tokio::test]
-async fn what_is_kept_is_there_after_a_restart_and_counts_its_versions() {
+async fn a_secret_survives_a_restart_and_counts_its_versions() {
     let dir = tempfile::tempdir().expect("a folder");
     let store = store(&dir);
     let first = vault(&store, dir.path()).await;
@@ -49,7 +49,7 @@ async fn what_is_kept_is_there_after_a_restart_and_counts_its_versions() {
 }
 
 #[tokio::test]
-async fn the_store_has_neither_the_value_nor_the_key() {
+async fn the_store_contains_neither_the_value_nor_the_key() {
     let dir = tempfile::tempdir().expect("a folder");
     let store = store(&dir);
     let vault = vault(&store, dir.path()).await;
@@ -68,7 +68,7 @@ async fn the_store_has_neither_the_value_nor_the_key() {
 }
 
 #[tokio::test]
-async fn a_row_cannot_stand_in_for_another_nor_for_another_version() {
+async fn a_sealed_row_cannot_replace_another_row_or_version() {
     let dir = tempfile::tempdir().expect("a folder");
     let store = store(&dir);
     let before = vault(&store, dir.path()).await;
@@ -94,7 +94,7 @@ async fn a_row_cannot_stand_in_for_another_nor_for_another_version() {
 }
 
 #[tokio::test]
-async fn a_rotation_seals_everything_with_a_new_key_and_the_old_one_opens_nothing() {
+async fn a_key_rotation_reseals_everything_and_the_old_key_opens_nothing() {
     let dir = tempfile::tempdir().expect("a folder");
     let store = store(&dir);
     let vault = vault(&store, dir.path()).await;
@@ -116,7 +116,7 @@ async fn a_rotation_seals_everything_with_a_new_key_and_the_old_one_opens_nothin
 }
 
 #[tokio::test]
-async fn a_crash_in_the_midst_of_a_rotation_loses_nothing() {
+async fn a_crash_during_a_key_rotation_loses_nothing() {
     let dir = tempfile::tempdir().expect("a folder");
     let store = store(&dir);
     let source = KeySource::in_folder(dir.path());
@@ -133,7 +133,7 @@ async fn a_crash_in_the_midst_of_a_rotation_loses_nothing() {
 }
 
 #[tokio::test]
-async fn keys_of_the_environment_go_before_the_file_and_the_first_of_them_seals() {
+async fn environment_keys_override_the_key_file_and_the_first_one_seals() {
     let dir = tempfile::tempdir().expect("a folder");
     let store = store(&dir);
     let given = |text: &str| KeySource { given: Some(value::Secret::new(text)), file: key_file(&dir) };
@@ -165,7 +165,7 @@ async fn a_key_file_that_others_can_read_is_refused() {
 }
 
 #[tokio::test]
-async fn names_and_values_that_cannot_be_are_refused() {
+async fn invalid_names_and_values_of_secrets_are_refused() {
     let dir = tempfile::tempdir().expect("a folder");
     let vault = vault(&store(&dir), dir.path()).await;
     for name in ["", "../x", "a b", "ä", &"x".repeat(101)] {
@@ -178,7 +178,7 @@ async fn names_and_values_that_cannot_be_are_refused() {
 
 #[cfg(unix)]
 #[tokio::test]
-async fn no_second_key_is_made_while_the_store_holds_what_a_missing_one_has_sealed() {
+async fn no_new_key_is_created_while_the_store_has_values_of_a_missing_key() {
     let dir = tempfile::tempdir().expect("a folder");
     let store = store(&dir);
     vault(&store, dir.path()).await.set_secret("wikiToken", "one", NOW).await.expect("kept");
@@ -202,7 +202,7 @@ async fn no_second_key_is_made_while_the_store_holds_what_a_missing_one_has_seal
 }
 
 #[tokio::test]
-async fn a_vault_has_a_maximum_of_secrets_and_of_the_bytes_of_one() {
+async fn a_vault_has_a_maximum_of_secrets_and_of_their_size() {
     let dir = tempfile::tempdir().expect("a folder");
     let store: Arc<dyn Store> = store::Memory::default().open();
     let vault = vault(&store, dir.path()).await;

@@ -108,7 +108,7 @@ struct Builder<'a> {
     /// The time of the latest event.
     last_at: Timestamp,
     open: HashMap<&'a str, OpenStep>,
-    /// How often each step has ended.
+    /// The number of times that each step has ended.
     repetitions: HashMap<&'a str, u64>,
     /// The events of the execution's span.
     events: Vec<SpanEvent>,

@@ -12,7 +12,7 @@ use super::{Builder, MAX_PARTS, sender};
 use crate::context;
 use crate::tree::id_of;
 
-/// A step that has begun and not ended.
+/// A started step that has not ended.
 #[derive(Debug)]
 pub(super) struct OpenStep {
     /// The first sign of it.

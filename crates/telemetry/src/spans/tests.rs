@@ -79,7 +79,7 @@ fn is_error(span: &SpanData) -> bool {
 }
 
 #[test]
-fn a_step_in_a_loop_is_below_the_loop_and_each_iteration_is_its_own() {
+fn each_iteration_of_a_step_has_a_span_below_the_loop() {
     let events = [
         started(Origin::Manual),
         finished_step(2, "inner[0]", 1, success()),
@@ -117,7 +117,7 @@ fn each_attempt_has_its_own_time_and_error() {
 }
 
 #[test]
-fn an_attempt_that_a_restart_interrupted_ends_with_the_last_event_before_it() {
+fn an_attempt_interrupted_by_a_restart_ends_at_the_last_event_before_it() {
     let step = "call".to_owned();
     let events = [
         started(Origin::Manual),
@@ -186,7 +186,7 @@ fn a_step_that_runs_again_after_a_retry_of_the_execution_has_another_span() {
 }
 
 #[test]
-fn what_the_end_of_the_execution_cut_off_ends_with_it() {
+fn open_spans_end_with_the_execution() {
     let events = [
         started(Origin::Manual),
         Event::StepStarted { at: at(1), step: "call".to_owned(), attempt: 1 },
@@ -197,7 +197,7 @@ fn what_the_end_of_the_execution_cut_off_ends_with_it() {
 }
 
 #[test]
-fn a_replay_has_only_the_spans_of_what_it_ran_itself_and_a_link() {
+fn a_replay_has_spans_only_for_its_own_steps_and_a_link_to_the_original() {
     let origin = Origin::Replay { of: id(2), from: Some("outer".to_owned()), kept: 1, test: false };
     let events = [
         started(origin),
@@ -215,7 +215,7 @@ fn a_replay_has_only_the_spans_of_what_it_ran_itself_and_a_link() {
 }
 
 #[test]
-fn pauses_and_delays_are_events_of_their_step() {
+fn waits_and_delays_are_events_of_their_step() {
     let step = "call".to_owned();
     let events = [
         started(Origin::Manual),
@@ -233,7 +233,7 @@ fn pauses_and_delays_are_events_of_their_step() {
 }
 
 #[test]
-fn an_execution_of_any_length_has_a_bounded_number_of_spans() {
+fn the_number_of_spans_of_an_execution_is_bounded() {
     let mut events = vec![started(Origin::Manual)];
     events.extend((0..MAX_SPANS + 5).map(|turn| finished_step(1, &format!("inner[{turn}]"), 0, success())));
     events.push(finished(2));
@@ -244,7 +244,7 @@ fn an_execution_of_any_length_has_a_bounded_number_of_spans() {
 }
 
 #[test]
-fn a_span_has_a_maximum_of_events_and_an_execution_of_links() {
+fn the_events_of_a_span_and_the_links_of_an_execution_are_bounded() {
     let step = "call".to_owned();
     let delay = |_| Event::Waited { at: at(1), step: Some(step.clone()), reason: DelayReason::Commit, ms: 1 };
     let mut events = vec![started(Origin::Manual)];

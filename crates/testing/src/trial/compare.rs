@@ -59,7 +59,7 @@ impl CallDifference {
 /// The events and the calls of an execution.
 type Course<'a> = (&'a [Event], &'a [Call]);
 
-/// Returns the steps that differ, in the order of the trial, and the number of those that do not. `old` is the version of the
+/// Returns the steps that differ, in the order of the trial, and the number of equal steps. `old` is the version of the
 /// record.
 pub(super) fn steps(
     old: &Automation,

@@ -1,4 +1,4 @@
-//! The system's clock steps, as it does when somebody sets it.
+//! The system's clock steps, as it does when an administrator sets it.
 
 use std::time::Duration;
 
@@ -6,9 +6,9 @@ use super::super::rig::{END_WITHIN, PROGRESS, Parts, Rig};
 use super::super::{Effort, Error, Verdict};
 use crate::fake_clock::FakeClock;
 
-/// Where the clock goes, in turn: seconds from the true time.
+/// The times of the clock, in order: seconds from the true time.
 pub(super) const STEPS: [i64; 5] = [3600, -3600, 31_536_000, -31_536_000, 0];
-/// How long a step may take to be noticed.
+/// The time limit for the detection of a step.
 const NOTICED: Duration = Duration::from_millis(200);
 
 pub(super) async fn run(effort: Effort) -> Result<Verdict, Error> {

@@ -1,5 +1,5 @@
-//! Three of four daemons on one database fail at once: one is killed, one frozen, one cut off from the database. The fourth goes on
-//! with all that they had, and those that come back find that they were declared dead.
+//! Three of four daemons on one database fail at once: one is killed, one frozen, one cut off from the database. The fourth continues
+//! all their executions, and those that return find that they were declared dead.
 
 use std::time::Duration;
 
@@ -15,11 +15,11 @@ const KILLED: usize = 1;
 const CUT_OFF: usize = 2;
 const FROZEN: usize = 3;
 /// Up to how many effects after enough progress they fail.
-const MOST_MORE: usize = 60;
-/// How many requests the one that was frozen may send afterwards: those that were between the last check and the write when it froze, a
-/// thread of it each.
-const MOST_LATE: u32 = 2;
-/// How long it may take until what they had has come to its end: they count as dead after ten seconds.
+const MAX_FURTHER_EFFECTS: usize = 60;
+/// The most requests that the frozen one may send afterwards: those between the last check and the write when it froze, one
+/// for each of its threads.
+const MAX_LATE: u32 = 2;
+/// The time limit for the end of their executions: they count as dead after ten seconds.
 const TAKEN_OVER: Duration = Duration::from_secs(45);
 
 pub(super) async fn run(effort: Effort) -> Result<Verdict, Error> {
@@ -36,7 +36,7 @@ pub(super) async fn run(effort: Effort) -> Result<Verdict, Error> {
             rig.start().await?;
         }
         rig.progress(PROGRESS).await;
-        rig.some_more(MOST_MORE).await;
+        rig.some_more(MAX_FURTHER_EFFECTS).await;
         let cut_off = rig.url_at(CUT_OFF);
         let owed = rig.shared().oracle().open_numbers();
         rig.daemon_at(FROZEN)?.freeze()?;
@@ -45,14 +45,14 @@ pub(super) async fn run(effort: Effort) -> Result<Verdict, Error> {
         rig.avoid(FROZEN);
         rig.avoid(CUT_OFF);
         rig.shared().oracle().next_life();
-        rig.daemon_at(CUT_OFF)?.says("writes wait for the database").await?;
+        rig.daemon_at(CUT_OFF)?.wait_for_output("writes wait for the database").await?;
         let answer = rig.shared().send_to(rig.http(), &cut_off, Sent::Async).await;
         rig.blame((answer != Some(503)).then(|| format!("cut off from the database it answered {answer:?}")));
         // Their requests have arrived by now; the daemon that takes over repeats them.
         rig.shared().oracle().next_life();
         let stuck = "what the three had does not come to its end at the fourth";
         rig.wait(TAKEN_OVER, stuck, |oracle| oracle.have_ended(&owed)).await;
-        rig.shared().oracle().thawed(&owed, MOST_LATE);
+        rig.shared().oracle().thawed(&owed, MAX_LATE);
         rig.daemon_at(FROZEN)?.thaw()?;
         proxy.heal();
         for (index, how) in [(FROZEN, "frozen"), (CUT_OFF, "cut off")] {

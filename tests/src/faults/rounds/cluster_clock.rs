@@ -13,18 +13,18 @@ use postgres_server::Server;
 const DAEMONS: usize = 3;
 /// The daemon whose clock steps.
 const STEPPING: usize = 1;
-/// How long the executions pause: too long to stay in memory, so that the time of their end is in the database.
+/// The length of the executions' pause: too long to stay in memory, so that the time of their end is in the database.
 const PAUSE: &str = "2500ms";
-/// How many requests must be acknowledged between two steps.
+/// The number of requests that must be acknowledged between two steps.
 const PROGRESS: u64 = 20;
-/// How long what was open at a step may take to its end.
+/// The time limit for the end of the executions that were open at a step.
 const END_WITHIN: Duration = Duration::from_secs(30);
-/// How a daemon says that the clock that all go by was set.
+/// A daemon's message for a step of the cluster's clock.
 const STEPPED: &str = "the clock of the database was set by";
-/// How a daemon says that the clock of its machine is wrong.
+/// A daemon's message for a wrong clock of its machine.
 const WRONG: &str = "the clock of this machine differs";
 const DATABASE: &str = "the database";
-/// How a daemon says that it declares another one dead.
+/// A daemon's message when it declares another one dead.
 const DECLARED_DEAD: &str = "has stopped beating";
 
 pub(super) async fn run(effort: Effort) -> Result<Verdict, Error> {

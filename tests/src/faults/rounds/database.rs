@@ -1,4 +1,4 @@
-//! The database fails, or what is between it and the daemon: the daemon waits, and goes on. It never ends, so that no effect may come
+//! The database fails, or the path between it and the daemon: the daemon waits, and continues. It never ends, so that no effect may come
 //! twice.
 
 use std::path::{Path, PathBuf};
@@ -12,13 +12,13 @@ use crate::daemon::{self, Error as DaemonError};
 use crate::proxy::Proxy;
 use postgres_server::{Server, unprivileged};
 
-/// How many connections are cut in a round.
+/// The number of connections that are cut in a round.
 const CUTS: u32 = 20;
 /// Up to how many bytes of answers a cut waits: it falls into any of them.
-const MOST_BYTES: u32 = 8000;
+const MAX_BYTES: u32 = 8000;
 /// Up to how many effects after enough progress it fails.
-const MOST_MORE: usize = 60;
-/// How long it may take to notice, and to go on.
+const MAX_FURTHER_EFFECTS: usize = 60;
+/// The time limit for the detection and the recovery.
 const PATIENCE: Duration = Duration::from_secs(45);
 
 async fn rig(name: &'static str, effort: Effort, store: String) -> Result<Rig, Error> {
@@ -29,7 +29,7 @@ async fn rig(name: &'static str, effort: Effort, store: String) -> Result<Rig, E
     Ok(rig)
 }
 
-/// Waits until what is open has ended. The daemon must live.
+/// Waits until all open executions have ended. The daemon must live.
 async fn goes_on(rig: &mut Rig, after: &str) -> Result<(), Error> {
     let owed = rig.shared().oracle().open_numbers();
     rig.wait(PATIENCE, &format!("{after} it does not go on"), |oracle| oracle.have_ended(&owed)).await;
@@ -57,7 +57,7 @@ pub(super) async fn restart(effort: Effort) -> Result<Verdict, Error> {
     let mut rig = rig("database-restart", effort, Server::url(&[&server])).await?;
     for _ in 0..effort.rounds {
         rig.progress(PROGRESS).await;
-        rig.some_more(MOST_MORE).await;
+        rig.some_more(MAX_FURTHER_EFFECTS).await;
         server.restart()?;
         goes_on(&mut rig, "after a restart of the database").await?;
         if !rig.is_well() {
@@ -76,7 +76,7 @@ pub(super) async fn cuts(effort: Effort) -> Result<Verdict, Error> {
         rig.progress(PROGRESS).await;
         for _ in 0..CUTS {
             let before = proxy.cuts();
-            proxy.cut_after(rig.random().u32(1..=MOST_BYTES));
+            proxy.cut_after(rig.random().u32(1..=MAX_BYTES));
             rig.wait(PATIENCE, "no answer comes that could be cut", |_| proxy.cuts() > before).await;
         }
         goes_on(&mut rig, "after cut connections").await?;
@@ -88,8 +88,8 @@ pub(super) async fn cuts(effort: Effort) -> Result<Verdict, Error> {
     rig.settle().await
 }
 
-/// Everything is swallowed on the way, and nobody is told: the connections stay open. In every other round new connections work, and
-/// only those that were open stay silent.
+/// All bytes are dropped on the way without an error: the connections stay open. In every other round new connections work, and
+/// only the older ones stay silent.
 pub(super) async fn swallow(effort: Effort) -> Result<Verdict, Error> {
     let server = Server::start()?;
     let proxy = Proxy::start(server.socket()).await?;
@@ -97,7 +97,7 @@ pub(super) async fn swallow(effort: Effort) -> Result<Verdict, Error> {
     // One of each kind at least.
     for round in 0..effort.rounds.max(2) {
         rig.progress(PROGRESS).await;
-        rig.some_more(MOST_MORE).await;
+        rig.some_more(MAX_FURTHER_EFFECTS).await;
         if round % 2 == 0 {
             proxy.swallow();
             until_refused(&rig, "while the database is silent").await;

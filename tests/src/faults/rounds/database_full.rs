@@ -9,16 +9,16 @@ use super::super::{Effort, Error, Verdict};
 use postgres_server::{Server, Setup};
 
 /// Up to how many effects after enough progress the disk is full.
-const MOST_MORE: usize = 60;
-/// How many requests must be refused one after the other while it is full. Before, there may be room in what the tables have.
+const MAX_FURTHER_EFFECTS: usize = 60;
+/// The number of consecutive refusals that is required while it is full. The tables may still have room before.
 const REFUSALS: u64 = 10;
-/// How long it may take to notice, and to go on.
+/// The time limit for the detection and the recovery.
 const PATIENCE: Duration = Duration::from_secs(45);
-/// How long the server may take to recover by itself when there is space.
+/// The time limit for the server's own recovery when there is space.
 const RECOVERY: Duration = Duration::from_secs(5);
 /// The end of the server's process, by which it gives up a log that it cannot write.
 const PANIC: &str = "PANIC:";
-/// The log goes on in a new file, which needs space.
+/// The log continues in a new file, which needs space.
 const NEXT_FILE: &str = "SELECT pg_switch_wal()";
 
 /// The part of the database that has no space.
@@ -48,7 +48,7 @@ async fn rounds(effort: Effort, part: Part) -> Result<Verdict, Error> {
             arguments: "-c max_wal_size=64MB".to_owned(),
             ..Setup::default()
         },
-        // Small files, of which few are kept: the next one needs space soon.
+        // Small files, only a few of which are kept: the next one needs space soon.
         Part::Log => Setup {
             wal: Some(disk.new_folder("log")?),
             initdb: vec!["--wal-segsize=1".to_owned()],
@@ -64,7 +64,7 @@ async fn rounds(effort: Effort, part: Part) -> Result<Verdict, Error> {
     let (mut refused_in_all, mut given_up) = (0, 0);
     for _ in 0..effort.rounds {
         rig.progress(PROGRESS).await;
-        rig.some_more(MOST_MORE).await;
+        rig.some_more(MAX_FURTHER_EFFECTS).await;
         let before = panics(&server);
         disk.fill()?;
         if part == Part::Log {
@@ -99,7 +99,7 @@ async fn rounds(effort: Effort, part: Part) -> Result<Verdict, Error> {
     rig.settle().await
 }
 
-/// Sends requests besides those of the senders, who wait for the end of theirs, and returns how many were refused one after the other.
+/// Sends requests in addition to those of the senders, which wait for the end of their own, and returns the number of consecutive refusals.
 async fn until_all_refused(rig: &Rig) -> u64 {
     let (deadline, mut refused) = (tokio::time::Instant::now() + PATIENCE, 0);
     while refused < REFUSALS && tokio::time::Instant::now() < deadline {
@@ -111,7 +111,7 @@ async fn until_all_refused(rig: &Rig) -> u64 {
 }
 
 fn panics(server: &Server) -> usize {
-    server.said().matches(PANIC).count()
+    server.output().matches(PANIC).count()
 }
 
 /// Makes the server use the files of its log that it has, until it gives up.
@@ -130,7 +130,7 @@ fn use_up_log(server: &Server, disk: &Disk, before: usize) -> Result<(), Error> 
     Ok(())
 }
 
-/// Waits for a server that recovers; starts one that has given up, as whoever supervises it does.
+/// Waits for a server that recovers; starts one that has given up, as its supervisor does.
 async fn recover(server: &mut Server) -> Result<(), Error> {
     let recovered = async {
         let mut looks = tokio::time::interval(Duration::from_millis(100));

@@ -10,18 +10,18 @@ use super::super::{Effort, Error, Verdict};
 use super::IN_DOUBT;
 
 /// Up to which call the fault waits.
-const MOST_CALLS: u32 = 40;
-/// The failing system calls, in turn: the sync of a commit, the writes before it, a sync without space.
+const MAX_CALLS: u32 = 40;
+/// The failing system calls, in order: the sync of a commit, the writes before it, a sync without space.
 const FAILURES: [(&str, &str); 3] =
     [("fdatasync,fsync", "EIO"), ("pwrite64", "EIO"), ("fdatasync,fsync", "ENOSPC")];
-/// How many requests must be refused while the disk is full.
+/// The number of requests that must be refused while the disk is full.
 const REFUSALS: u32 = 10;
-/// How often so many requests are sent until all of them are refused.
-const MOST_UNTIL_FULL: u32 = 1000;
-/// How long it may take to go on when there is space.
+/// The most batches of this size until all requests of one are refused.
+const MAX_BATCHES: u32 = 1000;
+/// The time limit for the recovery when there is space.
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// One call fails: the daemon ends with code 3, and what it promised before stands.
+/// One call fails: the daemon ends with code 3, and its earlier promises stand.
 pub(super) async fn errors(effort: Effort) -> Result<Verdict, Error> {
     let mut rig = Rig::new("disk-error", effort.seed, Parts { ticks: true, ..Parts::default() }).await?;
     rig.start().await?;
@@ -29,7 +29,7 @@ pub(super) async fn errors(effort: Effort) -> Result<Verdict, Error> {
     for round in 0..effort.rounds {
         rig.progress(PROGRESS).await;
         let (call, error) = FAILURES[round as usize % FAILURES.len()];
-        let number = rig.random().u32(1..=MOST_CALLS);
+        let number = rig.random().u32(1..=MAX_CALLS);
         let strace =
             Strace::attach(rig.daemon()?.id()?, call, &format!("error={error}:when={number}")).await?;
         let status = rig.ended().await?;
@@ -49,7 +49,7 @@ fn in_order(status: ExitStatus, when: &str) -> Option<String> {
     (status.code() != Some(IN_DOUBT)).then(|| format!("{when} it ended with {status}"))
 }
 
-/// Every write fails with ENOSPC for a while: requests are refused, and when there is space all goes on.
+/// Every write fails with ENOSPC for a while: requests are refused, and when there is space everything works again.
 pub(super) async fn full(effort: Effort) -> Result<Verdict, Error> {
     let mut rig = Rig::new("disk-full", effort.seed, Parts { ticks: true, ..Parts::default() }).await?;
     rig.start().await?;
@@ -67,7 +67,7 @@ pub(super) async fn full(effort: Effort) -> Result<Verdict, Error> {
             strace.detach().await?;
             ends = rig.ends_after_outage(PATIENCE).await?;
         }
-        // A call in the midst of which strace lets go comes back with ENOSYS, which is no full disk but one that fails.
+        // A call during which strace detaches returns ENOSYS, which is not a full disk but a failing one.
         ended += u32::from(ends);
         goes_on(&mut rig, ends, &answers).await?;
         if !rig.is_well() {
@@ -90,8 +90,8 @@ pub(super) async fn space(effort: Effort) -> Result<Verdict, Error> {
         rig.progress(PROGRESS).await;
         disk.fill()?;
         let mut answers = Vec::new();
-        // There may be room yet in what is the store's already.
-        for _ in 0..MOST_UNTIL_FULL {
+        // The store may still have room in its own files.
+        for _ in 0..MAX_BATCHES {
             answers = refusals(&rig).await;
             if answers.iter().all(|status| *status == Some(503)) {
                 break;
@@ -118,7 +118,7 @@ async fn refusals(rig: &Rig) -> Vec<Option<u16>> {
     answers
 }
 
-/// There is space again: all goes on, or, where the daemon was in doubt, after its next start.
+/// There is space again: everything works, or, if the daemon was in doubt, does so after its next start.
 async fn goes_on(rig: &mut Rig, ends: bool, answers: &[Option<u16>]) -> Result<(), Error> {
     if ends {
         let status = rig.ended().await?;

@@ -10,8 +10,8 @@ use crate::proxy::Proxy;
 use postgres_server::Server;
 
 /// Up to how many effects after enough progress it fails.
-const MOST_MORE: usize = 60;
-/// How long it may take to notice, and to go on.
+const MAX_FURTHER_EFFECTS: usize = 60;
+/// The time limit for the detection and the recovery.
 const PATIENCE: Duration = Duration::from_secs(45);
 /// Commits that wait for the standby, by the process that waits.
 const WAITING: &str = "SELECT coalesce(string_agg(pid::text, ',' ORDER BY pid), '') FROM pg_stat_activity \
@@ -72,7 +72,7 @@ async fn rig(name: &'static str, effort: Effort, pair: &Pair) -> Result<Rig, Err
     Ok(rig)
 }
 
-/// The primary dies, and its synchronous standby takes its place: nothing is lost, and the daemon goes on.
+/// The primary dies, and its synchronous standby takes its place: nothing is lost, and the daemon continues.
 pub(super) async fn synchronous(effort: Effort) -> Result<Verdict, Error> {
     let mut pair = Pair::start().await?;
     pair.wait_for_standby()?;
@@ -83,7 +83,7 @@ pub(super) async fn synchronous(effort: Effort) -> Result<Verdict, Error> {
             pair.wait_for_standby()?;
         }
         rig.progress(PROGRESS).await;
-        rig.some_more(MOST_MORE).await;
+        rig.some_more(MAX_FURTHER_EFFECTS).await;
         pair.fail_over()?;
         let owed = rig.shared().oracle().open_numbers();
         rig.wait(PATIENCE, "after a failover it does not go on", |oracle| oracle.have_ended(&owed)).await;
@@ -97,7 +97,7 @@ pub(super) async fn synchronous(effort: Effort) -> Result<Verdict, Error> {
     rig.settle().await
 }
 
-/// The primary dies, and a standby that is behind takes its place: the daemon notices that what was committed is lost.
+/// The primary dies, and a standby that is behind takes its place: the daemon notices that commits are lost.
 pub(super) async fn asynchronous(effort: Effort) -> Result<Verdict, Error> {
     let mut verdict = None::<Verdict>;
     for _ in 0..effort.rounds {
@@ -114,10 +114,10 @@ pub(super) async fn asynchronous(effort: Effort) -> Result<Verdict, Error> {
         if status.code() != Some(IN_DOUBT) {
             wrong.push(format!("though commits are lost it ended with {status}"));
         }
-        if !rig.said().contains("it has lost writes that were committed") {
-            wrong.push(format!("it does not say that commits are lost: {}", rig.said()));
+        if !rig.ended_output().contains("it has lost writes that were committed") {
+            wrong.push(format!("it does not say that commits are lost: {}", rig.ended_output()));
         }
-        // It goes on from what there is.
+        // It continues from the data that is left.
         rig.start().await?;
         rig.verdict().rounds = verdict.as_ref().map_or(0, |so_far| so_far.rounds) + 1;
         let round = rig.give_up(wrong).await?;
@@ -138,7 +138,7 @@ pub(super) async fn standby_gone(effort: Effort) -> Result<Verdict, Error> {
     let mut rig = rig("standby-gone", effort, &pair).await?;
     for _ in 0..effort.rounds {
         rig.progress(PROGRESS).await;
-        rig.some_more(MOST_MORE).await;
+        rig.some_more(MAX_FURTHER_EFFECTS).await;
         pair.standby.stop()?;
         until_refused(&rig, "without its standby").await;
         let before = pair.primary.sql(WAITING)?;

@@ -1,4 +1,4 @@
-//! Something goes wrong at a boundary of a commit, an answer or an effect: exactly there, in a daemon under load.
+//! A failure at a boundary of a commit, an answer or an effect: exactly there, in a daemon under load.
 
 use std::os::unix::process::ExitStatusExt as _;
 use std::path::Path;
@@ -12,20 +12,20 @@ use super::IN_DOUBT;
 const BOUNDARIES: [&str; 5] = ["beforeCommit", "afterCommit", "beforeAck", "beforeEffect", "afterEffect"];
 /// The actions of a failpoint.
 const MISHAPS: [&str; 3] = ["error", "300ms", "abort"];
-/// How many requests are acknowledged before each: together more than a round needs.
+/// The number of acknowledged requests before each: together more than a round needs.
 const SOME: u64 = PROGRESS / 4;
 /// The signal of `abort`.
 const SIGABRT: i32 = 6;
-/// Up to how many effects after enough progress it goes wrong.
-const MOST_MORE: usize = 40;
-/// How long it may take to go wrong, and to go on then.
+/// The most effects, after enough progress, before the failure.
+const MAX_FURTHER_EFFECTS: usize = 40;
+/// The time limit for the failure and the recovery.
 const PATIENCE: Duration = Duration::from_secs(30);
 
 /// The expected reaction of the daemon to a fault.
 enum Outcome {
-    /// It goes on as if nothing had been.
+    /// It continues as if nothing had happened.
     GoesOn,
-    /// It ends, in doubt about what is stored.
+    /// It ends, in doubt about the stored data.
     Doubts,
     /// It is gone.
     Aborts,
@@ -65,8 +65,8 @@ pub(super) async fn run(effort: Effort) -> Result<Verdict, Error> {
 
 async fn let_go_wrong(rig: &mut Rig, folder: &Path, boundary: &str, mishap: &str) -> Result<(), Error> {
     rig.progress(SOME).await;
-    rig.some_more(MOST_MORE).await;
-    // Where an effect has happened and its try fails, the next try repeats it.
+    rig.some_more(MAX_FURTHER_EFFECTS).await;
+    // If an effect has happened and its attempt fails, the next attempt repeats it.
     let repeats = u32::from((boundary, mishap) == ("afterEffect", "error"));
     rig.shared().oracle().excuse_repeats(repeats);
     let refused = *rig.shared().refused().borrow();

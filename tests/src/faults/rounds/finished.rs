@@ -13,7 +13,7 @@ use crate::recorder::Recorder;
 /// The executions of each automation in one round: together more than a round needs as proof.
 const EACH: usize = 40;
 /// The interval at which the history is read.
-const LOOK: Duration = Duration::from_millis(10);
+const CHECK_INTERVAL: Duration = Duration::from_millis(10);
 /// Computes for 150 ms, so that ends of calls are seen before the ends of executions also on a busy machine.
 const COMPUTE: &str = "export default () => { const end = Date.now() + 150; while (Date.now() < end); };";
 
@@ -120,5 +120,5 @@ async fn have_ended(rig: &Rig) -> Result<(), Error> {
 /// Waits for the interval between two reads of the history, or for an effect.
 async fn look_later(rig: &Rig) {
     let mut received = rig.shared().sink().count();
-    let _ = timeout(LOOK, received.changed()).await;
+    let _ = timeout(CHECK_INTERVAL, received.changed()).await;
 }

@@ -36,11 +36,11 @@ pub struct Fault {
     pub about: &'static str,
     /// The repetitions in quick mode; 0 leaves it out.
     pub quick: u32,
-    /// How often it is done in a long one.
+    /// The number of rounds in a long run.
     pub long: u32,
     /// True if it mostly waits, so that it can be tried beside others.
     pub waits: bool,
-    /// Tries it.
+    /// Runs it.
     pub run: fn(Effort) -> BoxFuture<'static, Result<Verdict, Error>>,
 }
 

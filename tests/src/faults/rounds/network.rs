@@ -15,10 +15,10 @@ use postgres_server::{Server, Setup};
 const CUT_OFF: usize = 1;
 const DAEMONS: usize = 3;
 /// Up to how many effects after enough progress it is cut off.
-const MOST_MORE: usize = 60;
-/// How long it may take until what it had has come to its end: it counts as dead after ten seconds.
+const MAX_FURTHER_EFFECTS: usize = 60;
+/// The time limit for the end of its executions: it counts as dead after ten seconds.
 const TAKEN_OVER: Duration = Duration::from_secs(45);
-/// A link-layer address that nobody has: what is sent to it is lost on the way, and nobody is told.
+/// An unused link-layer address: frames to it are lost without any error.
 const NOBODY: &str = "02:00:00:00:00:01";
 
 /// The packets that are lost.
@@ -104,7 +104,7 @@ impl Cable {
 
 impl Drop for Cable {
     fn drop(&mut self) {
-        // The cable goes with the namespace.
+        // The cable is deleted with the namespace.
         let _ = std::process::Command::new("ip").args(["netns", "delete", &self.namespace]).status();
     }
 }
@@ -127,16 +127,16 @@ pub(super) async fn run(effort: Effort) -> Result<Verdict, Error> {
             rig.load();
         }
         rig.progress(PROGRESS).await;
-        rig.some_more(MOST_MORE).await;
+        rig.some_more(MAX_FURTHER_EFFECTS).await;
         let lost = KINDS[round % KINDS.len()];
         let url = rig.url_at(CUT_OFF);
         cable.cut(lost).await?;
         rig.avoid(CUT_OFF);
         let owed = rig.shared().oracle().open_numbers();
-        rig.daemon_at(CUT_OFF)?.says("writes wait for the database").await?;
+        rig.daemon_at(CUT_OFF)?.wait_for_output("writes wait for the database").await?;
         let answer = rig.shared().send_to(rig.http(), &url, Sent::Async).await;
         rig.blame((answer != Some(503)).then(|| format!("cut off ({lost:?}) it answered {answer:?}")));
-        // The daemons that take over repeat what it had begun.
+        // The daemons that take over repeat the effects that it had begun.
         rig.shared().oracle().next_life();
         let stuck = format!("what the daemon that is cut off ({lost:?}) had does not come to its end");
         rig.wait(TAKEN_OVER, &stuck, |oracle| oracle.have_ended(&owed)).await;

@@ -5,7 +5,7 @@ use super::super::tools::Disk;
 use super::super::{Effort, Error, Verdict};
 
 /// Up to how many effects after enough progress the power is cut.
-const MOST_MORE: usize = 120;
+const MAX_FURTHER_EFFECTS: usize = 120;
 
 /// With full durability nothing that was acknowledged is lost.
 pub(super) async fn cut(effort: Effort) -> Result<Verdict, Error> {
@@ -29,16 +29,16 @@ async fn rounds(name: &'static str, effort: Effort, settings: &str) -> Result<Ve
     let path = disk.path();
     let parts = Parts { ticks: true, within: Some(&path), settings, ..Parts::default() };
     let mut rig = Rig::new(name, effort.seed, parts).await?;
-    // The author's files are not what is tested.
+    // The author's files are not tested here.
     disk.sync().await?;
     rig.start().await?;
     rig.load();
     for _ in 0..effort.rounds {
         rig.progress(PROGRESS).await;
-        rig.some_more(MOST_MORE).await;
+        rig.some_more(MAX_FURTHER_EFFECTS).await;
         // The processors lose their power as well. It is more than a nicety: a sync that is under way while this file system
         // is shut down may come back without an error though the file is as long as before (seen with a program that
-        // does nothing but append and sync, 7 times in 150 on a busy machine), and nobody may hear of that.
+        // does nothing but append and sync, 7 times in 150 on a busy machine), and the daemon must not use that result.
         rig.freeze()?;
         disk.cut_power().await?;
         rig.kill().await?;

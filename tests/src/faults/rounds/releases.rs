@@ -1,4 +1,4 @@
-//! A later release migrates the tables under the load of this one, which goes on as long as they allow it.
+//! A later release migrates the tables under the load of this one, which runs as long as they allow it.
 
 use super::super::rig::{END_WITHIN, PROGRESS, Parts, Rig};
 use super::super::{Effort, Error, Verdict};
@@ -17,7 +17,7 @@ const EXPAND: &str = "BEGIN; \
     INSERT INTO refinery_schema_history (version, name, applied_on, checksum) \
       SELECT max(version) + 1, 'later', max(applied_on), '0' FROM refinery_schema_history; \
     COMMIT";
-/// How a daemon says that the tables are those of a later release.
+/// A daemon's message for tables of a later release.
 const TOO_OLD: &str = "use the release that wrote it, or a later one";
 
 pub(super) async fn run(effort: Effort) -> Result<Verdict, Error> {
@@ -82,8 +82,8 @@ async fn too_old(rig: &mut Rig, server: &Server, version: i32) -> Result<(), Err
         rig.blame((!is_right).then(|| format!("with tables that it does not know it ended with {status}")));
     }
     rig.shared().oracle().next_life();
-    let told = rig.said().matches(TOO_OLD).count();
-    rig.blame((told < 2).then(|| format!("the daemons do not say why they stop: {}", rig.said())));
+    let told = rig.ended_output().matches(TOO_OLD).count();
+    rig.blame((told < 2).then(|| format!("the daemons do not say why they stop: {}", rig.ended_output())));
     let refused = match rig.start_node(0).await {
         Err(Error::Daemon(DaemonError::NotServing { output, .. })) => output.contains(TOO_OLD),
         Err(error) => return Err(error),

@@ -5,19 +5,19 @@ use std::time::Duration;
 use super::super::rig::{PROGRESS, Parts, Rig};
 use super::super::{Effort, Error, Verdict};
 
-/// How many files change in turn.
+/// The number of files that change in order.
 const FILES: u32 = 10;
 /// Each how many-th change breaks a file.
 const BROKEN_EACH: u32 = 3;
-/// After how many changes memory is looked at first: caches and pools have filled by then.
+/// The number of changes before the first look at memory: caches and pools are full by then.
 const WARM: u32 = 100;
-/// How much more memory than then there may be in the end: what is noise of an allocator and not a leak, which would
+/// The largest multiple of that memory at the end: noise of an allocator, not a leak, which would
 /// have added up over hundreds of reloads.
 const MORE_MEMORY: f64 = 1.3;
-/// How long a change may take to be in force.
+/// The time limit until a change is in force.
 const PATIENCE: Duration = Duration::from_secs(30);
-/// How often it is looked whether a change is in force.
-const LOOK: Duration = Duration::from_millis(10);
+/// The interval between two checks of the version in force.
+const CHECK_INTERVAL: Duration = Duration::from_millis(10);
 
 pub(super) async fn run(effort: Effort) -> Result<Verdict, Error> {
     let mut rig = Rig::new("reload", effort.seed, Parts::default()).await?;
@@ -75,7 +75,7 @@ async fn in_force(rig: &Rig, file: u32, version: u32, is_broken: bool) -> Result
         if is_taken {
             return Ok(());
         }
-        let _ = tokio::time::timeout(LOOK, received.changed()).await;
+        let _ = tokio::time::timeout(CHECK_INTERVAL, received.changed()).await;
     }
     rig.blame(Some(format!("version {version} of file {file} was not taken")));
     Ok(())

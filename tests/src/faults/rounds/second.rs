@@ -6,7 +6,7 @@ use super::super::rig::{PROGRESS, Parts, Rig};
 use super::super::{Effort, Error, Verdict};
 use crate::daemon::cogwork;
 
-/// How long the second may take to refuse.
+/// The time limit for the refusal of the second.
 const PATIENCE: Duration = Duration::from_secs(30);
 
 pub(super) async fn run(effort: Effort) -> Result<Verdict, Error> {

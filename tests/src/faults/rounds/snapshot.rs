@@ -8,9 +8,9 @@ use super::super::rig::{PROGRESS, Parts, Rig};
 use super::super::{Effort, Error, Verdict};
 use postgres_server::Server;
 
-/// How long a round lasts where nothing is said.
+/// The default length of a round.
 const LENGTH: Duration = Duration::from_secs(8);
-/// How long the rate without a snapshot is measured.
+/// The time in which the rate without a snapshot is measured.
 const BASE: Duration = Duration::from_secs(4);
 const HELD: &str = "SELECT count(*) > 0 FROM pg_stat_activity \
     WHERE state = 'idle in transaction' AND backend_xmin IS NOT NULL AND application_name = 'psql'";

@@ -8,9 +8,9 @@ use super::super::tools::Strace;
 use super::super::{Effort, Error, Verdict};
 
 /// More calls of a kind than one execution makes in one thread.
-const MOST_CALLS: u32 = 400;
-/// How often it is looked whether an execution has ended.
-const LOOK: Duration = Duration::from_millis(10);
+const MAX_CALLS: u32 = 400;
+/// The interval between two checks of an execution's end.
+const CHECK_INTERVAL: Duration = Duration::from_millis(10);
 
 pub(super) async fn run(name: &'static str, calls: &[&str], effort: Effort) -> Result<Verdict, Error> {
     let mut rig = Rig::new(name, effort.seed, Parts::default()).await?;
@@ -18,11 +18,11 @@ pub(super) async fn run(name: &'static str, calls: &[&str], effort: Effort) -> R
         rig.start().await?;
         let mut killed = 0;
         // Once it no longer fires, the execution has made fewer calls than that.
-        while killed < MOST_CALLS && kill_at(&mut rig, call, killed + 1).await? && rig.is_well() {
+        while killed < MAX_CALLS && kill_at(&mut rig, call, killed + 1).await? && rig.is_well() {
             killed += 1;
             rig.verdict().rounds += 1;
         }
-        rig.blame((killed == MOST_CALLS).then(|| format!("`{call}` never comes to an end")));
+        rig.blame((killed == MAX_CALLS).then(|| format!("`{call}` never comes to an end")));
         rig.verdict().notes.push(format!("killed at {killed} calls of `{call}`"));
         if !rig.is_well() {
             break;
@@ -63,7 +63,7 @@ async fn ended_well(rig: &Rig) -> bool {
             return true;
         }
         let mut received = rig.shared().sink().count();
-        let _ = tokio::time::timeout(LOOK, received.changed()).await;
+        let _ = tokio::time::timeout(CHECK_INTERVAL, received.changed()).await;
     }
     rig.blame(Some("an execution neither ended nor met its fault".to_owned()));
     false

@@ -1,10 +1,10 @@
-//! SIGTERM under load: what runs comes to the end of its step, the rest goes on at the next start.
+//! SIGTERM under load: running executions come to the end of their step, and continue at the next start.
 
 use super::super::rig::{PROGRESS, Parts, Rig};
 use super::super::{Effort, Error, Verdict};
 
-/// Up to how many effects after enough progress the daemon is asked to stop.
-const MOST_MORE: usize = 120;
+/// The most effects, after enough progress, before the daemon is stopped.
+const MAX_FURTHER_EFFECTS: usize = 120;
 
 pub(super) async fn run(effort: Effort) -> Result<Verdict, Error> {
     let mut rig = Rig::new("term", effort.seed, Parts { ticks: true, ..Parts::default() }).await?;
@@ -12,7 +12,7 @@ pub(super) async fn run(effort: Effort) -> Result<Verdict, Error> {
     rig.load();
     for _ in 0..effort.rounds {
         rig.progress(PROGRESS).await;
-        rig.some_more(MOST_MORE).await;
+        rig.some_more(MAX_FURTHER_EFFECTS).await;
         let status = rig.stop().await?;
         rig.verdict().rounds += 1;
         let repeated = rig.shared().oracle().repeated();

@@ -1,4 +1,4 @@
-//! Four daemons with many schedules of one second, of which one freezes again and again: each instant of each runs once.
+//! Four daemons with many schedules of one second, one of which freezes again and again: each instant of each runs once.
 
 use std::time::{Duration, Instant};
 
@@ -9,17 +9,17 @@ use postgres_server::Server;
 
 const DAEMONS: usize = 4;
 const SCHEDULES: usize = 200;
-/// How long all of it lasts where nothing is said, if it does not end earlier than one of them was frozen once.
+/// The default length of all of it, which is extended until one of them was frozen once.
 const LENGTH: Duration = Duration::from_secs(10);
-/// How long the daemons run undisturbed before one freezes, and after it is back.
+/// The undisturbed time before one freezes, and after its return.
 const CALM: Duration = Duration::from_secs(3);
 /// The time between two looks at what the daemons say.
-const LOOK: Duration = Duration::from_millis(100);
-/// How long the others may take to declare it dead: it counts as dead after ten seconds.
+const CHECK_INTERVAL: Duration = Duration::from_millis(100);
+/// The time limit for the others to declare it dead: it counts as dead after ten seconds.
 const DECLARED: Duration = Duration::from_secs(40);
-/// How long the instants that are due may take to run in the end.
+/// The time limit for the due instants at the end.
 const END_WITHIN: Duration = Duration::from_secs(60);
-/// How a daemon says that it declares another one dead.
+/// A daemon's message when it declares another one dead.
 const DECLARED_DEAD: &str = "has stopped beating";
 
 pub(super) async fn run(effort: Effort) -> Result<Verdict, Error> {
@@ -40,7 +40,7 @@ pub(super) async fn run(effort: Effort) -> Result<Verdict, Error> {
             rig.daemon_at(index)?.freeze()?;
             let since = Instant::now();
             while deaths(&rig)? == before && since.elapsed() < DECLARED {
-                rig.rate(LOOK).await;
+                rig.rate(CHECK_INTERVAL).await;
             }
             let is_dead = deaths(&rig)? > before;
             slowest = slowest.max(since.elapsed());
@@ -82,7 +82,7 @@ pub(super) async fn run(effort: Effort) -> Result<Verdict, Error> {
     rig.settle().await
 }
 
-/// How often a daemon that runs has declared another one dead.
+/// The number of declarations of death in the output of running daemons.
 fn deaths(rig: &Rig) -> Result<usize, Error> {
     let mut deaths = 0;
     for index in 0..DAEMONS {

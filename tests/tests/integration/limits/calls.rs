@@ -1,4 +1,4 @@
-//! Outgoing calls and the admin API: the rows that tests elsewhere try.
+//! Outgoing calls and the admin API: the rows that tests elsewhere check.
 
 use super::{Tried, elsewhere};
 
@@ -92,7 +92,7 @@ pub(super) const ROWS: &[(&str, Tried)] = &[
         "`Retry-After` that Cogwork respects",
         elsewhere(
             &[
-                ("crates/model/src/retry.rs", "retry_after_is_the_least_wait_but_never_over_an_hour"),
+                ("crates/model/src/retry.rs", "retry_after_is_the_minimum_delay_and_capped_at_an_hour"),
                 (
                     "crates/connector/src/http/failure.rs",
                     "retry_after_is_seconds_or_a_date_capped_at_an_hour",
@@ -214,11 +214,8 @@ pub(super) const ROWS: &[(&str, Tried)] = &[
         "files of `files.*`",
         elsewhere(
             &[
-                ("crates/runtime/src/native/files/sandboxed_dir.rs", "a_path_has_a_maximum_of_names"),
-                (
-                    "crates/runtime/src/native/files/sandboxed_dir.rs",
-                    "what_is_written_is_read_back_and_listed",
-                ),
+                ("crates/runtime/src/native/files/sandboxed_dir.rs", "a_path_has_a_maximum_of_components"),
+                ("crates/runtime/src/native/files/sandboxed_dir.rs", "a_written_file_can_be_read_and_listed"),
             ],
             &[
                 ("crates/runtime/src/native/files/mod.rs", "const MAX_ENTRIES: usize = 10_000;"),
@@ -262,7 +259,7 @@ pub(super) const ROWS: &[(&str, Tried)] = &[
             ],
             &[
                 ("crates/engine/src/transfer/mod.rs", "const MAX_LINE_BYTES: usize = 256 << 20;"),
-                ("crates/engine/src/transfer/parts.rs", "pub const MOST_PART_BYTES: usize = 30 << 20;"),
+                ("crates/engine/src/transfer/parts.rs", "pub const MAX_PART_BYTES: usize = 30 << 20;"),
             ],
         ),
     ),
@@ -327,7 +324,7 @@ pub(super) const ROWS: &[(&str, Tried)] = &[
         elsewhere(
             &[
                 ("crates/server/src/admin/api.rs", "a_request_without_a_permit_in_time_gets_503"),
-                ("crates/runtime/src/memory.rs", "more_than_all_is_all"),
+                ("crates/runtime/src/memory.rs", "a_reservation_is_capped_at_the_whole_budget"),
             ],
             &[
                 ("crates/runtime/src/context.rs", "reads: Memory::new(settings.limits.memory / 4),"),

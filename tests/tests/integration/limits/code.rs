@@ -1,4 +1,4 @@
-//! Files and code: the rows that tests elsewhere try.
+//! Files and code: the rows that tests elsewhere check.
 
 use super::{Tried, elsewhere};
 
@@ -32,10 +32,7 @@ pub(super) const ROWS: &[(&str, Tried)] = &[
         "parts of a result type",
         elsewhere(
             &[
-                (
-                    "crates/model/src/action/result.rs",
-                    "a_type_with_the_maximum_number_of_parts_is_bounded_and_one_with_another_part_is_not",
-                ),
+                ("crates/model/src/action/result.rs", "a_type_is_bounded_up_to_the_maximum_number_of_parts"),
                 (
                     "crates/connector/src/manifest/tests/types.rs",
                     "a_type_that_expands_exponentially_is_rejected",
@@ -48,14 +45,11 @@ pub(super) const ROWS: &[(&str, Tried)] = &[
         "files of a project",
         elsewhere(
             &[
-                (
-                    "crates/catalog/src/snapshot/folder.rs",
-                    "there_is_room_for_as_many_files_as_the_limit_and_for_no_further_one",
-                ),
+                ("crates/catalog/src/snapshot/folder.rs", "the_number_of_project_files_is_limited"),
                 ("crates/catalog/src/snapshot/folder.rs", "can_be_listed_agrees_with_a_full_scan"),
                 (
                     "crates/catalog/src/project_dir/tests.rs",
-                    "nothing_inside_the_project_folder_is_read_but_files_of_the_project",
+                    "only_project_files_inside_the_project_folder_are_read",
                 ),
             ],
             &[
@@ -70,7 +64,7 @@ pub(super) const ROWS: &[(&str, Tried)] = &[
             &[
                 (
                     "crates/engine/src/generations/deploy.rs",
-                    "a_deployment_has_a_maximum_of_files_of_bytes_and_of_its_note",
+                    "a_deployment_limits_its_files_its_bytes_and_its_note",
                 ),
                 (
                     "crates/server/tests/http/runs.rs",
@@ -104,7 +98,7 @@ pub(super) const ROWS: &[(&str, Tried)] = &[
                 ("crates/script/tests/suite/values.rs", "a_module_is_limited_to_a_mebibyte"),
                 (
                     "crates/catalog/src/snapshot/folder.rs",
-                    "code_of_a_mebibyte_is_read_whole_and_a_longer_one_is_reported_instead_of_cut",
+                    "code_of_one_mib_is_read_and_longer_code_is_reported_instead_of_truncated",
                 ),
             ],
             &[("crates/script/src/module.rs", "pub const MAX_SOURCE: usize = 1024 * 1024;")],
@@ -243,9 +237,9 @@ pub(super) const ROWS: &[(&str, Tried)] = &[
             &[
                 (
                     "crates/engine/tests/suite/code.rs",
-                    "an_execution_whose_code_takes_long_is_accepted_meanwhile",
+                    "an_execution_with_slow_code_is_stored_while_the_code_runs",
                 ),
-                ("crates/engine/tests/suite/code.rs", "short_code_for_whose_end_somebody_waits_is_one_write"),
+                ("crates/engine/tests/suite/code.rs", "a_synchronous_execution_of_short_code_is_one_write"),
             ],
             &[(
                 "crates/runtime/src/admission/accept.rs",

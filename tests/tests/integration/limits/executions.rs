@@ -1,4 +1,4 @@
-//! Executions: the rows that tests elsewhere try.
+//! Executions: the rows that tests elsewhere check.
 
 use super::{Tried, elsewhere};
 
@@ -8,7 +8,7 @@ pub(super) const ROWS: &[(&str, Tried)] = &[
         elsewhere(
             &[(
                 "crates/engine/tests/suite/limits.rs",
-                "a_thousand_executions_run_and_a_synchronous_one_more_is_refused",
+                "a_thousand_executions_run_at_once_and_another_synchronous_one_gets_429",
             )],
             &[],
         ),
@@ -18,7 +18,7 @@ pub(super) const ROWS: &[(&str, Tried)] = &[
         elsewhere(
             &[(
                 "crates/engine/tests/suite/hooks.rs",
-                "over_the_limits_a_caller_is_refused_before_anything_is_accepted",
+                "a_caller_over_the_limits_is_refused_before_acceptance",
             )],
             &[("crates/runtime/src/settings.rs", "queue: 100_000,")],
         ),
@@ -26,14 +26,14 @@ pub(super) const ROWS: &[(&str, Tried)] = &[
     (
         "an execution |",
         elsewhere(
-            &[("crates/engine/tests/suite/limits.rs", "a_file_without_a_timeout_has_a_quarter_of_an_hour")],
+            &[("crates/engine/tests/suite/limits.rs", "the_default_execution_timeout_is_15_minutes")],
             &[],
         ),
     ),
     (
         "`onError` and `finally` of the file",
         elsewhere(
-            &[("crates/engine/tests/suite/limits.rs", "the_closing_steps_have_five_minutes")],
+            &[("crates/engine/tests/suite/limits.rs", "finally_steps_time_out_after_five_minutes")],
             &[(
                 "crates/runtime/src/run/mod.rs",
                 "const CLOSING_TIMEOUT: Duration = Duration::from_secs(300);",
@@ -46,11 +46,11 @@ pub(super) const ROWS: &[(&str, Tried)] = &[
             &[
                 (
                     "crates/engine/tests/suite/limits.rs",
-                    "a_result_has_sixteen_mebibytes_and_the_variables_together_four_times_as_much",
+                    "a_result_has_at_most_16_mib_and_the_variables_together_64_mib",
                 ),
                 (
                     "crates/engine/tests/suite/evaluations.rs",
-                    "the_results_that_a_loop_gathers_are_held_to_the_limit_of_one_result",
+                    "the_collected_results_of_a_loop_obey_the_result_limit",
                 ),
             ],
             &[],
@@ -61,7 +61,7 @@ pub(super) const ROWS: &[(&str, Tried)] = &[
         elsewhere(
             &[(
                 "crates/engine/tests/suite/limits.rs",
-                "a_result_has_sixteen_mebibytes_and_the_variables_together_four_times_as_much",
+                "a_result_has_at_most_16_mib_and_the_variables_together_64_mib",
             )],
             &[],
         ),
@@ -72,11 +72,11 @@ pub(super) const ROWS: &[(&str, Tried)] = &[
             &[
                 (
                     "crates/engine/tests/suite/evaluations.rs",
-                    "an_execution_waits_until_there_is_room_for_its_large_values",
+                    "an_execution_waits_for_memory_for_its_large_values",
                 ),
                 (
                     "tests/tests/integration/memory.rs",
-                    "executions_with_large_data_wait_for_memory_and_hold_up_no_small_one",
+                    "executions_with_large_data_wait_for_memory_and_block_no_small_ones",
                 ),
             ],
             &[
@@ -100,13 +100,10 @@ pub(super) const ROWS: &[(&str, Tried)] = &[
         "[spans]",
         elsewhere(
             &[
+                ("crates/telemetry/src/spans/tests.rs", "the_number_of_spans_of_an_execution_is_bounded"),
                 (
                     "crates/telemetry/src/spans/tests.rs",
-                    "an_execution_of_any_length_has_a_bounded_number_of_spans",
-                ),
-                (
-                    "crates/telemetry/src/spans/tests.rs",
-                    "a_span_has_a_maximum_of_events_and_an_execution_of_links",
+                    "the_events_of_a_span_and_the_links_of_an_execution_are_bounded",
                 ),
             ],
             &[
@@ -121,9 +118,9 @@ pub(super) const ROWS: &[(&str, Tried)] = &[
             &[
                 (
                     "crates/telemetry/src/logs.rs",
-                    "what_does_not_fit_into_the_queue_is_counted_and_what_the_export_itself_logs_is_left_out",
+                    "records_over_the_queue_limit_are_counted_and_logs_of_the_exporter_ignored",
                 ),
-                ("crates/telemetry/src/config.rs", "an_endpoint_turns_signals_on_and_none_turns_one_off"),
+                ("crates/telemetry/src/config.rs", "an_endpoint_enables_signals_and_none_disables_one"),
             ],
             &[("crates/telemetry/src/config.rs", ".unwrap_or(2048);")],
         ),
@@ -176,7 +173,7 @@ pub(super) const ROWS: &[(&str, Tried)] = &[
     (
         "search for executions by what has no index",
         elsewhere(
-            &[("crates/engine/tests/suite/limits.rs", "a_search_ends_when_its_time_is_over")],
+            &[("crates/engine/tests/suite/limits.rs", "a_search_ends_at_its_time_limit")],
             &[
                 (
                     "crates/server/src/admin/executions/execution_list.rs",
@@ -192,7 +189,7 @@ pub(super) const ROWS: &[(&str, Tried)] = &[
     (
         "answers of people that the inbox shows",
         elsewhere(
-            &[("crates/runtime/src/answers.rs", "the_answers_that_are_kept_are_bounded_and_newest_first")],
+            &[("crates/runtime/src/answers.rs", "kept_answers_are_bounded_and_newest_first")],
             &[("crates/runtime/src/answers.rs", "pub const MAX_ANSWERS: usize = 100;")],
         ),
     ),
@@ -200,7 +197,7 @@ pub(super) const ROWS: &[(&str, Tried)] = &[
         "refused requests that are shown",
         elsewhere(
             &[
-                ("crates/runtime/src/refusals.rs", "the_latest_hundred_are_kept_newest_first"),
+                ("crates/runtime/src/refusals.rs", "the_latest_hundred_refusals_are_kept_newest_first"),
                 ("crates/runtime/src/refusals.rs", "the_refusals_of_all_automations_are_bounded"),
             ],
             &[("crates/runtime/src/refusals.rs", "const MAX_TOTAL: usize = 20_000;")],
@@ -210,13 +207,10 @@ pub(super) const ROWS: &[(&str, Tried)] = &[
         "statistics of executions",
         elsewhere(
             &[
+                ("crates/runtime/src/statistics.rs", "old_hours_and_removed_automations_take_no_memory"),
                 (
                     "crates/runtime/src/statistics.rs",
-                    "old_hours_and_automations_that_are_gone_take_no_memory",
-                ),
-                (
-                    "crates/runtime/src/statistics.rs",
-                    "beyond_the_maximum_of_hours_the_oldest_hour_of_all_automations_goes",
+                    "the_oldest_hour_of_all_automations_is_dropped_over_the_maximum",
                 ),
             ],
             &[
@@ -260,7 +254,7 @@ pub(super) const ROWS: &[(&str, Tried)] = &[
             &[
                 (
                     "crates/runtime/src/admission/recent_events.rs",
-                    "events_from_outside_leave_room_for_those_of_executions_until_they_are_over",
+                    "external_events_leave_space_for_events_of_executions_until_they_expire",
                 ),
                 (
                     "crates/engine/tests/suite/limits.rs",
@@ -278,7 +272,7 @@ pub(super) const ROWS: &[(&str, Tried)] = &[
         elsewhere(
             &[(
                 "crates/engine/tests/suite/durability.rs",
-                "a_step_that_computed_whenever_the_process_died_is_set_aside_as_stuck",
+                "a_step_that_computes_at_every_crash_is_marked_stuck",
             )],
             &[],
         ),
@@ -288,10 +282,10 @@ pub(super) const ROWS: &[(&str, Tried)] = &[
         elsewhere(
             &[
                 ("crates/script/tests/suite/contract.rs", "log_lines_are_bounded_in_length_and_number"),
-                ("crates/model/src/log.rs", "a_line_has_a_maximum_of_characters"),
+                ("crates/model/src/log.rs", "a_log_line_has_a_maximum_of_characters"),
                 (
                     "crates/engine/tests/suite/hiding.rs",
-                    "what_code_logs_and_throws_is_cut_after_secrets_are_hidden_in_it",
+                    "log_lines_and_errors_of_code_are_truncated_after_masking",
                 ),
             ],
             &[("crates/model/src/log.rs", "pub const MAX_CHARS: usize = 4096;")],
@@ -300,7 +294,7 @@ pub(super) const ROWS: &[(&str, Tried)] = &[
     (
         "address of a call in the history",
         elsewhere(
-            &[("crates/engine/tests/suite/limits.rs", "an_address_in_the_history_has_300_characters")],
+            &[("crates/engine/tests/suite/limits.rs", "a_url_in_the_history_is_truncated_to_300_characters")],
             &[],
         ),
     ),
@@ -336,7 +330,7 @@ pub(super) const ROWS: &[(&str, Tried)] = &[
         elsewhere(
             &[(
                 "crates/engine/tests/suite/connections.rs",
-                "a_hundred_consents_are_pending_at_one_time_each_for_ten_minutes",
+                "at_most_a_hundred_logins_are_pending_each_for_ten_minutes",
             )],
             &[],
         ),
@@ -357,10 +351,7 @@ pub(super) const ROWS: &[(&str, Tried)] = &[
     (
         "stored secrets, including tokens of connections",
         elsewhere(
-            &[(
-                "crates/runtime/src/vault/tests.rs",
-                "a_vault_has_a_maximum_of_secrets_and_of_the_bytes_of_one",
-            )],
+            &[("crates/runtime/src/vault/tests.rs", "a_vault_has_a_maximum_of_secrets_and_of_their_size")],
             &[("crates/runtime/src/vault/mod.rs", "const MAX_ROWS: usize = StateWrite::MAX_AT_ONCE;")],
         ),
     ),
@@ -370,13 +361,10 @@ pub(super) const ROWS: &[(&str, Tried)] = &[
             &[
                 (
                     "crates/engine/tests/suite/retention.rs",
-                    "a_file_says_how_long_and_how_many_of_its_executions_are_kept",
+                    "a_file_sets_the_age_and_the_number_of_kept_executions",
                 ),
-                (
-                    "crates/engine/tests/suite/retention.rs",
-                    "without_a_rule_executions_are_kept_for_a_fortnight",
-                ),
-                ("crates/engine/src/retention.rs", "age_count_and_outcome_each_have_their_say"),
+                ("crates/engine/tests/suite/retention.rs", "executions_are_kept_for_14_days_by_default"),
+                ("crates/engine/src/retention.rs", "retention_rules_combine_age_count_and_outcome"),
             ],
             &[],
         ),
@@ -387,11 +375,11 @@ pub(super) const ROWS: &[(&str, Tried)] = &[
             &[
                 (
                     "crates/engine/tests/suite/retention.rs",
-                    "where_the_size_runs_out_the_oldest_that_ended_go_and_new_ones_are_taken",
+                    "a_full_store_prunes_the_oldest_ended_executions_and_accepts_new_ones",
                 ),
                 (
                     "crates/engine/tests/suite/retention.rs",
-                    "where_nothing_can_go_new_ones_are_refused_until_something_has_ended",
+                    "a_full_store_of_unfinished_executions_refuses_starts_until_one_ends",
                 ),
                 (
                     "crates/store/tests/sqlite/budget.rs",

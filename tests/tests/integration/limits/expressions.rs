@@ -1,4 +1,4 @@
-//! Expressions and tests: the rows that tests elsewhere try.
+//! Expressions and tests: the rows that tests elsewhere check.
 
 use super::{Tried, elsewhere};
 
@@ -22,7 +22,7 @@ pub(super) const ROWS: &[(&str, Tried)] = &[
         elsewhere(
             &[
                 ("crates/value/src/budget.rs", "full_and_inline_budgets_have_the_documented_limits"),
-                ("crates/allocator/src/large_work.rs", "large_work_takes_no_more_threads_than_it_may"),
+                ("crates/allocator/src/large_work.rs", "large_work_uses_at_most_its_number_of_threads"),
             ],
             &[("crates/runtime/src/evaluator.rs", "let count = processors.saturating_sub(1).max(1);")],
         ),
@@ -31,10 +31,10 @@ pub(super) const ROWS: &[(&str, Tried)] = &[
         "the condition of a trigger",
         elsewhere(
             &[
-                ("crates/engine/tests/suite/limits.rs", "the_condition_of_a_trigger_has_a_second"),
+                ("crates/engine/tests/suite/limits.rs", "a_trigger_condition_times_out_after_one_second"),
                 (
                     "crates/engine/tests/suite/evaluations.rs",
-                    "a_condition_over_its_budget_refuses_the_request_with_a_code_of_its_own",
+                    "a_trigger_condition_over_its_budget_gets_400_condition_too_costly",
                 ),
             ],
             &[],
@@ -45,7 +45,7 @@ pub(super) const ROWS: &[(&str, Tried)] = &[
         elsewhere(
             &[(
                 "crates/engine/tests/suite/limits.rs",
-                "the_key_of_a_concurrency_group_has_the_work_of_a_short_evaluation",
+                "a_concurrency_key_has_the_budget_of_a_short_evaluation",
             )],
             &[],
         ),
@@ -54,7 +54,7 @@ pub(super) const ROWS: &[(&str, Tried)] = &[
         "consecutive pure steps before a commit",
         elsewhere(
             &[
-                ("crates/engine/tests/suite/evaluations.rs", "many_short_steps_let_others_have_their_turn"),
+                ("crates/engine/tests/suite/evaluations.rs", "many_short_steps_yield_to_other_tasks"),
                 ("crates/engine/tests/suite/durability.rs", "an_execution_of_pure_steps_is_one_write"),
             ],
             &[("crates/runtime/src/run/evaluate.rs", "const YIELD_WORK: u64 = 2_000_000;")],
@@ -74,7 +74,7 @@ pub(super) const ROWS: &[(&str, Tried)] = &[
                 ),
                 (
                     "crates/engine/tests/suite/large_files.rs",
-                    "code_is_given_the_bytes_of_a_file_up_to_a_limit_that_it_is_told_where_it_looks",
+                    "code_reads_file_bytes_up_to_a_limit_and_metadata_of_any_file",
                 ),
             ],
             &[
@@ -140,10 +140,7 @@ pub(super) const ROWS: &[(&str, Tried)] = &[
     (
         "real time that one test may take",
         elsewhere(
-            &[(
-                "crates/engine/tests/suite/trials.rs",
-                "a_test_that_does_not_end_in_its_time_is_stopped_and_fails",
-            )],
+            &[("crates/engine/tests/suite/trials.rs", "a_test_over_its_time_limit_is_stopped_and_fails")],
             &[("crates/testing/src/runner.rs", "const MAX_TEST_TIME: Duration = Duration::from_secs(60);")],
         ),
     ),
@@ -152,7 +149,7 @@ pub(super) const ROWS: &[(&str, Tried)] = &[
         elsewhere(
             &[
                 ("crates/connector/src/http/cassette/tests.rs", "a_recording_is_bounded_in_exchanges"),
-                ("crates/catalog/src/project_dir/tests.rs", "a_file_larger_than_is_read_is_an_error"),
+                ("crates/catalog/src/project_dir/tests.rs", "a_file_over_the_read_limit_is_an_error"),
             ],
             &[
                 ("crates/connector/src/http/cassette/mod.rs", "const MAX_EXCHANGES: usize = 10_000;"),

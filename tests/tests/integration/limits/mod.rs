@@ -1,5 +1,5 @@
-//! The manual's table of limits: what is at a documented value passes, and what is just above it is refused with the reason. Each row is tried
-//! at a real daemon, or by a test elsewhere.
+//! The manual's table of limits: input at a documented value passes, and input just above it is refused with the reason. Each row is
+//! tested on a real daemon, or by a test elsewhere.
 
 mod calls;
 mod code;
@@ -23,36 +23,36 @@ const HOOK: &str = "trigger: {webhook: {verify: none}}\nsteps: [{set: {a: 1}}]\n
 const WAITS: &str =
     "trigger: {manual: {}}\nsteps: [{id: ask, waitFor: {approval: {message: Go?}}, timeout: 1h}]\n";
 
-/// A file at the limit, the file above it, and the code of the error there.
+/// A file at the limit, a file above it, and the error code of the latter.
 type Files = (String, String, &'static str);
-/// A request to the API and the status of its answer.
+/// A request to the API and the expected status.
 type ApiRequest = (Method, String, Value, u16);
 
-/// The content type and the body of a request to a webhook, and the status of its answer.
+/// The content type and the body of a request to a webhook, and the expected status.
 type HookRequest = (String, Vec<u8>, u16);
 
-/// The way in which a row of the table is tried.
+/// The test of a row of the table.
 enum Tried {
-    /// A file that is checked: the text at the limit, and the one above it with the code of its error.
+    /// A checked file: a text at the limit, and one above it with its error code.
     File(fn() -> Files),
-    /// Requests to the API: method, path and body, with the statuses that they must have.
+    /// Requests to the API: method, path, body and expected status.
     Api(fn() -> Vec<ApiRequest>),
-    /// Bodies to a webhook with their content type, and the status of the answer.
+    /// Bodies to a webhook with their content type and expected status.
     Hook(fn() -> Vec<HookRequest>),
-    /// Bytes to the hook listener, without the line with the host, and the status of the answer.
+    /// Request heads to the hook listener, without the `host` line, with the expected status.
     Head(fn() -> Vec<(String, u16)>),
-    /// Tests elsewhere, which try the check. The values that they try are in these lines of the source, unless the tests name them.
+    /// Tests elsewhere. The values that they use are in these source lines, unless the tests contain them.
     Test { tests: &'static [Place], values: &'static [Place] },
 }
 
-/// A file of the source with the name of a test in it, or with a text that has the value of a limit.
+/// A source file, and the name of a test in it or a text with the value of a limit.
 type Place = (&'static str, &'static str);
 
 const fn elsewhere(tests: &'static [Place], values: &'static [Place]) -> Tried {
     Tried::Test { tests, values }
 }
 
-/// The ways in which the rows are tried, each with the first words of its row.
+/// Returns the tests of the rows, each with the first words of its row.
 fn tried() -> impl Iterator<Item = &'static (&'static str, Tried)> {
     let all = [
         daemon::ROWS,
@@ -66,7 +66,7 @@ fn tried() -> impl Iterator<Item = &'static (&'static str, Tried)> {
     all.into_iter().flatten()
 }
 
-/// The different rows of the manual's table, without the headings of its parts.
+/// Returns the distinct rows of the manual's table, without the headings of its parts.
 fn documented() -> BTreeSet<String> {
     let manual = std::fs::read_to_string(repository().join("docs/src/limits.md")).unwrap();
     let table = manual.split("\n## ").next().unwrap();
@@ -75,7 +75,7 @@ fn documented() -> BTreeSet<String> {
 }
 
 #[test]
-fn every_row_of_the_manual_is_tried() {
+fn every_row_of_the_manual_has_an_entry() {
     let rows = documented();
     assert!(rows.len() > 100, "{}", rows.len());
     let untried = rows.iter().filter(|row| !tried().any(|(name, _)| row.starts_with(name)));
@@ -92,7 +92,7 @@ fn each_entry_is_one_row_of_the_manual() {
 }
 
 #[test]
-fn the_tests_of_the_rows_and_the_values_of_the_limits_are_in_the_source() {
+fn the_named_tests_and_values_exist_in_the_source() {
     let mut wrong = Vec::new();
     for (row, way) in tried() {
         let Tried::Test { tests, values } = way else { continue };
@@ -101,7 +101,7 @@ fn the_tests_of_the_rows_and_the_values_of_the_limits_are_in_the_source() {
         let values = values.iter().map(|(file, value)| (file, (*value).to_owned()));
         for (file, text) in functions.chain(values) {
             let source = std::fs::read_to_string(repository().join(file)).unwrap_or_default();
-            // Not the end of a longer name.
+            // Ignores a match at the end of a longer name.
             let is_name = |character: char| character.is_alphanumeric() || character == '_';
             if !source.match_indices(&text).any(|(at, _)| !source[..at].ends_with(is_name)) {
                 wrong.push(format!("{row}: `{text}` is not in {file}"));

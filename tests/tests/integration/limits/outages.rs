@@ -1,4 +1,4 @@
-//! Outages, clean-ups and the limits of what is asked seldom: the rows that tests elsewhere try.
+//! Outages, clean-ups and the limits of rare requests: the rows that tests elsewhere check.
 
 use super::{Tried, elsewhere};
 
@@ -9,12 +9,9 @@ pub(super) const ROWS: &[(&str, Tried)] = &[
             &[
                 (
                     "crates/engine/src/retention.rs",
-                    "a_clean_up_leaves_the_newest_twenty_and_three_quarters_and_deletes_25_000_at_most",
+                    "a_clean_up_keeps_20_and_three_quarters_and_deletes_at_most_25_000",
                 ),
-                (
-                    "crates/engine/src/retention.rs",
-                    "a_clean_up_that_did_not_make_enough_room_is_repeated_only_after_a_pause",
-                ),
+                ("crates/engine/src/retention.rs", "an_insufficient_clean_up_is_repeated_only_after_a_pause"),
             ],
             &[
                 ("crates/engine/src/retention.rs", "const ROOM_SHARE: u32 = 4;"),
@@ -28,7 +25,7 @@ pub(super) const ROWS: &[(&str, Tried)] = &[
         elsewhere(
             &[(
                 "crates/engine/tests/suite/retention.rs",
-                "the_key_of_an_instant_outlives_its_execution_until_thirty_days_after_the_acceptance",
+                "a_schedule_key_outlives_its_execution_for_30_days_after_acceptance",
             )],
             &[],
         ),
@@ -67,7 +64,7 @@ pub(super) const ROWS: &[(&str, Tried)] = &[
         elsewhere(
             &[(
                 "crates/model/src/backoff.rs",
-                "pauses_double_up_to_the_longest_and_begin_anew_after_a_success",
+                "backoff_doubles_up_to_the_maximum_and_resets_after_a_success",
             )],
             &[
                 (
@@ -90,7 +87,7 @@ pub(super) const ROWS: &[(&str, Tried)] = &[
         elsewhere(
             &[(
                 "crates/model/src/backoff.rs",
-                "pauses_double_up_to_the_longest_and_begin_anew_after_a_success",
+                "backoff_doubles_up_to_the_maximum_and_resets_after_a_success",
             )],
             &[(
                 "crates/runtime/src/refused_writes.rs",
@@ -114,7 +111,7 @@ pub(super) const ROWS: &[(&str, Tried)] = &[
         elsewhere(
             &[(
                 "crates/engine/tests/suite/events.rs",
-                "a_subscription_is_tried_again_after_its_pause_whatever_the_clock_does",
+                "a_clock_step_does_not_change_a_subscription_retry_delay",
             )],
             &[
                 ("crates/ingress/src/subscribe/mod.rs", "const MAX_CONCURRENT: usize = 8;"),

@@ -1,4 +1,4 @@
-//! Webhooks, schedules and polls: the rows that tests elsewhere try.
+//! Webhooks, schedules and polls: the rows that tests elsewhere check.
 
 use super::{Tried, elsewhere};
 
@@ -116,7 +116,7 @@ pub(super) const ROWS: &[(&str, Tried)] = &[
                 ("crates/trigger/src/challenge/tests.rs", "challenges_are_bounded_in_size"),
                 (
                     "crates/engine/tests/suite/admission.rs",
-                    "a_challenge_is_answered_whatever_methods_start_the_automation_and_not_without_end",
+                    "challenges_ignore_the_allowed_methods_and_are_rate_limited",
                 ),
             ],
             &[
@@ -152,7 +152,7 @@ pub(super) const ROWS: &[(&str, Tried)] = &[
         elsewhere(
             &[(
                 "crates/engine/tests/suite/admission.rs",
-                "beyond_its_rate_a_webhook_is_refused_and_says_when_to_come_again",
+                "a_webhook_over_its_rate_limit_gets_429_with_retry_after",
             )],
             &[("crates/language/src/load/trigger/webhook.rs", "rate_limit: None,")],
         ),
@@ -160,10 +160,7 @@ pub(super) const ROWS: &[(&str, Tried)] = &[
     (
         "executions that start each other's webhooks",
         elsewhere(
-            &[(
-                "crates/engine/tests/suite/admission.rs",
-                "executions_that_start_one_another_in_a_circle_come_to_an_end",
-            )],
+            &[("crates/engine/tests/suite/admission.rs", "a_webhook_loop_is_refused_after_ten_hops")],
             &[("crates/runtime/src/loop_guard.rs", "const MAX_CHAIN_DEPTH: u32 = 10;")],
         ),
     ),
@@ -239,7 +236,7 @@ pub(super) const ROWS: &[(&str, Tried)] = &[
         elsewhere(
             &[(
                 "crates/engine/tests/suite/hooks.rs",
-                "a_synchronous_caller_waits_its_time_and_the_execution_goes_on",
+                "a_synchronous_caller_gets_504_after_its_timeout_and_the_execution_continues",
             )],
             &[],
         ),
@@ -257,10 +254,7 @@ pub(super) const ROWS: &[(&str, Tried)] = &[
     (
         "one `listen` at a test address",
         elsewhere(
-            &[(
-                "crates/engine/tests/suite/listening.rs",
-                "listening_ends_when_its_time_is_up_or_it_is_told_to",
-            )],
+            &[("crates/engine/tests/suite/listening.rs", "listening_ends_at_its_timeout_or_on_request")],
             &[],
         ),
     ),
@@ -280,7 +274,7 @@ pub(super) const ROWS: &[(&str, Tried)] = &[
             &[
                 (
                     "crates/ingress/src/listen/mod.rs",
-                    "the_session_that_ends_first_goes_where_there_are_too_many",
+                    "the_session_that_ends_first_is_dropped_over_the_maximum",
                 ),
                 ("crates/store/tests/postgres/listening.rs", "sessions_and_captures_are_bounded"),
             ],
@@ -295,7 +289,7 @@ pub(super) const ROWS: &[(&str, Tried)] = &[
         elsewhere(
             &[
                 ("crates/engine/tests/suite/limits.rs", "an_automation_has_a_maximum_of_saved_payloads"),
-                ("crates/catalog/src/project_dir/tests.rs", "a_file_larger_than_is_read_is_an_error"),
+                ("crates/catalog/src/project_dir/tests.rs", "a_file_over_the_read_limit_is_an_error"),
             ],
             &[("crates/ingress/src/listen/saved.rs", "const MAX_BYTES: u64 = 64 << 20;")],
         ),
@@ -320,7 +314,7 @@ pub(super) const ROWS: &[(&str, Tried)] = &[
             &[
                 (
                     "crates/engine/tests/suite/polls.rs",
-                    "a_poll_that_is_not_answered_ends_at_its_deadline_and_one_that_is_cut_off_is_made_again",
+                    "an_unanswered_poll_ends_at_its_deadline_and_an_interrupted_one_is_repeated",
                 ),
                 ("crates/engine/tests/suite/polls.rs", "a_poll_reads_a_maximum_of_items"),
                 ("crates/engine/tests/suite/polls.rs", "a_poll_of_an_event_reads_a_maximum_of_pages"),
@@ -350,12 +344,9 @@ pub(super) const ROWS: &[(&str, Tried)] = &[
                     "crates/engine/tests/suite/limits.rs",
                     "a_replay_from_a_step_and_a_trial_have_a_maximum_of_events",
                 ),
-                ("crates/engine/tests/suite/replays.rs", "a_trial_waits_for_the_end_of_one_that_was_dropped"),
-                ("crates/engine/src/trials.rs", "no_further_trial_begins_once_the_time_of_a_request_is_over"),
-                (
-                    "crates/engine/tests/suite/trials.rs",
-                    "a_test_that_does_not_end_in_its_time_is_stopped_and_fails",
-                ),
+                ("crates/engine/tests/suite/replays.rs", "a_trial_waits_for_a_dropped_trial_to_end"),
+                ("crates/engine/src/trials.rs", "no_further_trial_starts_after_the_time_limit_of_a_request"),
+                ("crates/engine/tests/suite/trials.rs", "a_test_over_its_time_limit_is_stopped_and_fails"),
             ],
             &[
                 (
@@ -378,7 +369,7 @@ pub(super) const ROWS: &[(&str, Tried)] = &[
                 ("crates/server/tests/http/bulk.rs", "the_last_fifty_bulk_operations_are_listed"),
                 (
                     "crates/engine/tests/suite/replays.rs",
-                    "many_executions_are_replayed_at_a_limited_rate_until_the_operation_is_stopped",
+                    "a_bulk_replay_runs_at_a_limited_rate_until_it_is_stopped",
                 ),
             ],
             &[("crates/engine/src/bulk.rs", "pub const BULK_PER_SECOND: u32 = 10;")],
@@ -387,7 +378,7 @@ pub(super) const ROWS: &[(&str, Tried)] = &[
     (
         "records of one poll that start executions",
         elsewhere(
-            &[("crates/ingress/src/poll/dedup.rs", "what_is_too_much_stays_new_for_the_next_poll")],
+            &[("crates/ingress/src/poll/dedup.rs", "items_over_the_limit_stay_new_for_the_next_poll")],
             &[
                 ("crates/ingress/src/poll/dedup.rs", "const MAX_NEW: usize = 1000;"),
                 (
@@ -412,13 +403,7 @@ pub(super) const ROWS: &[(&str, Tried)] = &[
     ),
     (
         "interval after failed polls",
-        elsewhere(
-            &[(
-                "crates/ingress/src/poll/cycle.rs",
-                "polls_that_fail_come_further_and_further_apart_up_to_an_hour",
-            )],
-            &[],
-        ),
+        elsewhere(&[("crates/ingress/src/poll/cycle.rs", "failing_polls_back_off_up_to_an_hour")], &[]),
     ),
     (
         "parallel polls, recorded results",

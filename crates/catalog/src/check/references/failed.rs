@@ -11,7 +11,7 @@ use super::step_order::Uncertainty;
 use super::{Checker, PathRead};
 
 /// Collects the steps whose outcome a condition of the file asks for: `steps.a.error`, `steps.a.timedOut`, `steps.a.results`.
-pub(super) fn asked_steps(automation: &Automation) -> HashSet<&str> {
+pub(super) fn steps_with_checked_outcome(automation: &Automation) -> HashSet<&str> {
     let mut asked = HashSet::new();
     automation.walk(&mut |step| {
         let mut conditions: Vec<&Expression> = step.guard.iter().collect();

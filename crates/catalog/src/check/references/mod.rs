@@ -55,7 +55,7 @@ pub(crate) fn check(
         unreadable,
         order: StepOrder::new(automation, unreadable, plan),
         variables,
-        asked: failed::asked_steps(automation),
+        asked: failed::steps_with_checked_outcome(automation),
         reported: HashSet::new(),
         found: Vec::new(),
     };

@@ -20,7 +20,7 @@ impl PathRead<'_> {
         NamePosition::locate(self.source, self.expression, self.path, depth)
     }
 
-    /// Adds the path that the first names of this one stand for, in words and as a correction.
+    /// Adds the path that the first names of this one mean, in words and as a correction.
     pub(super) fn meant(&self, diagnostic: Diagnostic, names: usize, meant: &str) -> Diagnostic {
         let diagnostic = diagnostic.help(format!("did you mean `{meant}`?"));
         let Some(depth) = names.checked_sub(1) else { return diagnostic };

@@ -10,7 +10,7 @@ use super::Checker;
 use super::step_order::{Availability, StepPath};
 
 /// Maximum number of steps compared per variable.
-const MOST_SETTERS: usize = 32;
+const MAX_SETTERS: usize = 32;
 
 /// Step that sets a variable, with its availability to the reader.
 struct Setter<'c, 'a> {
@@ -36,7 +36,7 @@ impl<'a> Checker<'a> {
         }
         let setters: Vec<Setter<'_, 'a>> = setters
             .iter()
-            .take(MOST_SETTERS)
+            .take(MAX_SETTERS)
             .filter_map(|step| {
                 let path = self.order.path_of(&step.id)?;
                 let availability = match reading.reader {

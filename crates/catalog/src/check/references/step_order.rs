@@ -21,7 +21,7 @@ pub(super) struct Hop<'a> {
     pub(super) attachment: Attachment<'a>,
 }
 
-/// How a list of steps is attached to its parent.
+/// The way in which a list of steps is attached to its parent.
 #[derive(Clone, Copy)]
 pub(super) enum Attachment<'a> {
     /// Top-level list: `steps`, `onError` or `finally`.

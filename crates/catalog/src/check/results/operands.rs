@@ -260,7 +260,7 @@ impl<'a> Checker<'a> {
         (path_text(&links_of(path)), span, written)
     }
 
-    /// Adds the way out: another text for a part of the expression.
+    /// Adds the fix: another text for a part of the expression.
     pub(super) fn rewritten(
         &self,
         diagnostic: Diagnostic,

@@ -32,7 +32,7 @@ impl<'a> Checker<'a> {
         }
         let message = format!("`wait` needs a duration such as `10s`, but `{text}` is {}", describe(&kind));
         let diagnostic = Diagnostic::error("invalid-duration", message, expression.span());
-        let help = format!("write the unit behind it, such as `wait: ${{{{ {text} ~ 's' }}}}` for seconds");
+        let help = format!("write the unit after it, such as `wait: ${{{{ {text} ~ 's' }}}}` for seconds");
         self.report(if is_number(&kind) { diagnostic.help(help) } else { diagnostic }, Some(step));
     }
 

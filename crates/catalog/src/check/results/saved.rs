@@ -11,11 +11,11 @@ use value::Value;
 use crate::project_dir::{self, EntryKind, read_project_file};
 
 /// Maximum number of payloads read.
-const MOST: usize = 20;
+const MAX_PAYLOADS: usize = 20;
 /// Maximum size of a payload in bytes.
-const MOST_BYTES: u64 = 1 << 20;
+const MAX_BYTES: u64 = 1 << 20;
 /// Maximum nesting depth examined.
-const MOST_DEPTH: usize = 16;
+const MAX_DEPTH: usize = 16;
 
 /// Merges the types of the bodies in the `*.json` files of a folder: an open map of the fields of all bodies, with
 /// conflicting fields of unknown type. Returns `None` without saved payloads. The folder is relative to `root`, the
@@ -29,14 +29,14 @@ pub(crate) fn body(root: &Path, folder: &Path) -> Option<ResultType> {
         .filter(|path| path.extension().is_some_and(|ending| ending == "json"))
         .collect();
     files.sort();
-    let bodies = files.iter().take(MOST).filter_map(|path| data(root, path));
-    let schema = bodies.map(|body| schema(&body, MOST_DEPTH)).reduce(merged)?;
+    let bodies = files.iter().take(MAX_PAYLOADS).filter_map(|path| data(root, path));
+    let schema = bodies.map(|body| schema(&body, MAX_DEPTH)).reduce(merged)?;
     Some(ResultType::of_schema(&JsonSchema::compile(schema).ok()?))
 }
 
 /// Reads the body of a saved payload.
 fn data(root: &Path, path: &Path) -> Option<Value> {
-    let payload: Payload = serde_json::from_slice(&read_project_file(root, path, MOST_BYTES).ok()?).ok()?;
+    let payload: Payload = serde_json::from_slice(&read_project_file(root, path, MAX_BYTES).ok()?).ok()?;
     let is_request = matches!(payload, Payload::Webhook(_));
     trigger::results(&payload).ok().filter(|_| is_request)?.get("body")?.get("data")
 }
@@ -53,7 +53,7 @@ fn schema(value: &Value, depth: usize) -> serde_json::Value {
             json!({"type": "object", "properties": properties})
         }
         Value::List(items) => {
-            let items = items.0.iter().take(MOST).map(|item| schema(item, depth - 1)).reduce(merged);
+            let items = items.0.iter().take(MAX_PAYLOADS).map(|item| schema(item, depth - 1)).reduce(merged);
             json!({"type": "array", "items": items.unwrap_or_else(|| json!({}))})
         }
         Value::String(_) => json!({"type": "string"}),
@@ -100,7 +100,7 @@ mod tests {
         let read = |text: &str| serde_json::from_str::<Value>(text).expect("JSON");
         let one = read(r#"{"id": 1, "who": {"name": "a"}, "rows": [{"x": 1}, {"y": "b"}]}"#);
         let other = read(r#"{"id": "1", "who": {"mail": "b"}, "rows": [], "extra": null}"#);
-        let both = merged(schema(&one, MOST_DEPTH), schema(&other, MOST_DEPTH));
+        let both = merged(schema(&one, MAX_DEPTH), schema(&other, MAX_DEPTH));
         assert_eq!(both["properties"]["id"], json!({}));
         assert_eq!(
             both["properties"]["who"]["properties"],

@@ -256,7 +256,7 @@ fn a_loop_over_a_non_list_is_an_error() {
 }
 
 #[test]
-fn an_input_that_can_never_fit_is_an_error() {
+fn an_input_of_a_type_that_can_never_match_is_an_error() {
     let given = |input: &str, expression: &str, expected: &[&str]| {
         let with = format!("{{pageId: '1', {input}: '${{{{ {expression} }}}}'}}");
         check_steps(&format!("  - {{action: wiki.getPage, connection: w, with: {with}}}\n"), expected);
@@ -357,7 +357,7 @@ proptest! {
 }
 
 #[test]
-fn the_body_of_a_webhook_that_accepts_none_is_told() {
+fn reading_the_body_of_a_webhook_without_one_is_reported() {
     let file = |methods: &str, read: &str| {
         format!(
             "trigger: {{webhook: {{methods: {methods}, verify: none}}}}\nsteps:\n  - set: {{x: '${{{{ {read} }}}}'}}\n"
@@ -377,7 +377,7 @@ fn the_body_of_a_webhook_that_accepts_none_is_told() {
 }
 
 #[test]
-fn a_computed_pause_that_is_no_duration_is_an_error() {
+fn a_computed_wait_that_is_not_a_duration_is_an_error() {
     let file = |length: &str| {
         format!(
             "trigger: {{manual: {{}}}}\ninputs: {{n: {{type: integer, default: 1}}, t: {{type: text, default: 1s}}}}\nsteps:\n  - wait: {length}\n"

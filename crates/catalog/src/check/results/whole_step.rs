@@ -57,7 +57,7 @@ impl<'a> Checker<'a> {
 
     fn whole_step(&mut self, expression: &'a Expression, at: Option<&'a Step>) {
         let Some(DirectPath::One(reference)) = expression.direct_path() else { return };
-        let Some(read) = self.step_read(reference).filter(|step| !tells_more(step)) else { return };
+        let Some(read) = self.step_read(reference).filter(|step| !has_more_than_result(step)) else { return };
         let text = expression.text();
         let message =
             format!("`{text}` is the whole step, a map of `results` and `error`, and not its result");
@@ -82,8 +82,8 @@ impl<'a> Checker<'a> {
     }
 }
 
-/// True if the map says more than the result: whether the step failed or timed out.
-fn tells_more(step: &Step) -> bool {
+/// True if the map contains more than the result: the failure or the timeout of the step.
+fn has_more_than_result(step: &Step) -> bool {
     let may_time_out =
         matches!(&step.verb, Verb::WaitFor(wait) if matches!(wait.on_timeout, OnTimeout::Continue));
     may_time_out || !matches!(step.on_error, OnError::Fail)

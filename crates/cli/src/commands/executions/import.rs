@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use anyhow::Context as _;
 use clap::Args;
-use engine::transfer::{MOST_PART_BYTES, Part, Parts, import_executions};
+use engine::transfer::{MAX_PART_BYTES, Part, Parts, import_executions};
 use server::{ImportedView, RefusedImport};
 
 use crate::daemon;
@@ -85,7 +85,7 @@ async fn through_daemon(config: &Config, input: Box<dyn BufRead>) -> anyhow::Res
                 add(&mut all, sent.context(ENDED_EARLY)?);
             }
             Part::TooLarge(id) => {
-                let most = text::units::format_size(MOST_PART_BYTES as u64);
+                let most = text::units::format_size(MAX_PART_BYTES as u64);
                 let reason = format!(
                     "with its files it has more than {most}: stop the daemon, and import the file again"
                 );

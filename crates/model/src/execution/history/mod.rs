@@ -167,7 +167,7 @@ impl<'e> History<'e> {
             step.keep();
         }
         if matches!(event, Event::StepRetry { .. }) {
-            // The log does not tell which steps are nested in this one, so any failed step may run again.
+            // The log does not show which steps are nested in this one, so any failed step may run again.
             self.steps.iter_mut().for_each(StepHistory::reopen);
         }
         if is_violated {
@@ -215,7 +215,7 @@ impl<'e> History<'e> {
         })
     }
 
-    /// Returns the step that an ended execution failed at, with its loop iterations, as far as the log tells.
+    /// Returns the step that an ended execution failed at, with its loop iterations, as far as the log shows it.
     #[must_use]
     pub fn failed_step(&self) -> Option<&'e str> {
         let (Outcome::Failed { error } | Outcome::Stuck { error }) = self.outcome? else { return None };

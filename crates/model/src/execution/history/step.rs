@@ -56,11 +56,11 @@ impl StepProgress {
 pub struct StepAttempt<'e> {
     /// Its number, from 1.
     pub number: u32,
-    /// The time of its start; `None` if the log does not tell.
+    /// The time of its start; `None` if the log does not show it.
     pub started_at: Option<Timestamp>,
     /// The time of its end; `None` while it runs, and if the daemon stopped in it.
     pub finished_at: Option<Timestamp>,
-    /// The time that it worked, without its waits for commits where the log tells them apart; `None` if the log does not tell.
+    /// The time that it worked, without waits for commits that the log records separately; `None` if the log does not show it.
     pub took: Option<Duration>,
     /// The time that it waited for commits, before its call and in it.
     pub committing: Duration,
@@ -79,7 +79,7 @@ pub struct StepHistory<'e> {
     pub progress: StepProgress,
     /// The number of the last attempt; 0 before the first.
     pub attempt: u32,
-    /// The attempts of which the log tells.
+    /// The attempts that the log shows.
     pub attempts: Vec<StepAttempt<'e>>,
     /// The start of the last attempt.
     pub started_at: Option<Timestamp>,
@@ -89,7 +89,7 @@ pub struct StepHistory<'e> {
     pub took: Option<Duration>,
     /// The time of the next attempt, or the latest end of the wait.
     pub next_at: Option<Timestamp>,
-    /// What it waits for, while it waits as it was told to.
+    /// The reason of its current wait.
     pub waits_for: Option<&'e WaitReason>,
     /// The signals that arrived for it.
     pub signals: Vec<(Timestamp, &'e Signal)>,
@@ -103,7 +103,7 @@ pub struct StepHistory<'e> {
     pub outcome: Option<&'e StepOutcome>,
     /// The index of the event with the last outcome.
     pub outcome_event: Option<usize>,
-    /// The index of the last event that tells of a permanent failure.
+    /// The index of the last event of a permanent failure.
     pub failed_event: Option<usize>,
     /// The number of failed attempts that were followed by another.
     pub retries: u32,
@@ -123,7 +123,7 @@ pub struct StepHistory<'e> {
     paused_at: Option<Timestamp>,
     /// The time at which the next attempt is due.
     due: Option<Timestamp>,
-    /// The waits for commits before an attempt of which no event has told yet.
+    /// The waits for commits before an attempt that no event has shown yet.
     committing: Duration,
 }
 

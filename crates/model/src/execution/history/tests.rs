@@ -95,7 +95,7 @@ fn a_handled_failure_is_the_end_of_the_last_attempt() {
 }
 
 #[test]
-fn a_failure_of_an_earlier_run_of_a_step_is_not_one_of_its_last_run() {
+fn a_failure_of_an_earlier_run_of_a_step_is_not_in_its_last_run() {
     let handled = StepOutcome::Failed { error: error(), handled: Some(Value::Null) };
     let failure = Event::StepFailed { at: at(1), step: "a".to_owned(), error: error() };
     let left = StepOutcome::Jumped { by: Jump::Break, result: Value::Null };
@@ -105,7 +105,7 @@ fn a_failure_of_an_earlier_run_of_a_step_is_not_one_of_its_last_run() {
 }
 
 #[test]
-fn the_wait_for_a_commit_is_told_apart_from_the_work() {
+fn the_wait_for_a_commit_is_separate_from_the_duration_of_an_attempt() {
     let waited =
         |ms| Event::Waited { at: at(ms), step: Some("a".to_owned()), reason: DelayReason::Commit, ms: 400 };
     let events = [waited(400), started(400, 1), finished(410, "a", succeeded())];
@@ -128,7 +128,7 @@ fn the_wait_before_the_next_attempt_ends_when_it_is_due() {
 }
 
 #[test]
-fn the_step_that_an_execution_failed_at_has_its_iterations() {
+fn the_failed_step_of_an_execution_includes_its_iteration() {
     let mut error = error();
     error.step = Some("copy".into());
     let end = Event::Finished { at: at(9), outcome: Outcome::Failed { error } };
@@ -137,7 +137,7 @@ fn the_step_that_an_execution_failed_at_has_its_iterations() {
 }
 
 #[test]
-fn an_event_that_cannot_follow_the_others_is_named() {
+fn the_index_of_an_event_that_cannot_follow_the_others_is_returned() {
     let end = || Event::Finished { at: at(9), outcome: Outcome::Cancelled { reason: "no".into() } };
     let answer = || Event::Responded { at: at(1), response: HttpResponse::json(200, &Value::Null) };
     let again = Event::Retried { at: at(3), attempt: 1, error: error(), next_at: at(4) };
@@ -177,7 +177,7 @@ fn any_event(kind: u8, step: u8, ms: i64) -> Event {
 
 proptest! {
     #[test]
-    fn nothing_is_open_after_the_end_whatever_the_log(
+    fn no_step_or_wait_is_open_after_the_end_of_any_log(
         kinds in prop::collection::vec((any::<u8>(), any::<u8>()), 0..40),
     ) {
         let mut events = vec![accepted()];

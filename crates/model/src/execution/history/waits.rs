@@ -59,9 +59,9 @@ impl WaitEnd<'_> {
 pub(super) struct Waits<'e> {
     /// In the order of their record.
     all: Vec<PastWait<'e>>,
-    /// The indices of those that have ended, in the order of their end.
+    /// The indices of ended waits, in the order of their end.
     ended: Vec<usize>,
-    /// The indices of those that last, by step.
+    /// The indices of open waits, by step.
     open: HashMap<Option<&'e str>, usize>,
 }
 
@@ -84,7 +84,7 @@ impl<'e> Waits<'e> {
             }
             Event::Waiting { at, until, on, .. } => {
                 let open = self.open.get(&Some(step)).and_then(|place| self.all.get(*place));
-                // A wait that goes on after a restart is recorded again.
+                // A wait that continues after a restart is recorded again.
                 if open.is_none_or(|open| open.cause == WaitCause::Retry) {
                     self.end(Some(step), WaitEnd::at(*at));
                     self.begin(Some(step), *at, WaitCause::Step(on), *until);
@@ -164,7 +164,7 @@ impl<'e> Waits<'e> {
     fn end(&mut self, step: Option<&'e str>, end: WaitEnd<'e>) {
         let Some(place) = self.open.remove(&step) else { return };
         let Some(wait) = self.all.get_mut(place) else { return };
-        // A step may work between the end of its wait and the event that tells of it.
+        // A step may work between the end of its wait and the event that shows this end.
         let ends_by_itself = matches!(wait.cause, WaitCause::Retry | WaitCause::Step(WaitReason::Time));
         let at = wait.until.filter(|until| ends_by_itself && *until < end.at).unwrap_or(end.at);
         wait.end = Some(WaitEnd { at, ..end });

@@ -54,7 +54,7 @@ impl ExecutionTable {
         pending_cancel
     }
 
-    /// True if the execution is on its way to another node.
+    /// True if the execution is moving to another node.
     pub(in crate::admission) fn is_leaving(&self, id: ExecutionId) -> bool {
         matches!(self.executions.get(&id), Some(ExecutionState::Claimed { is_leaving: true, .. }))
     }

@@ -62,7 +62,7 @@ pub(super) struct PermitWait {
     pub(super) queued: Queued,
 }
 
-/// An execution of which nothing but pauses is left. There may be millions, so it is kept small.
+/// An execution with only waiting steps. There may be millions, so it is kept small.
 #[derive(Clone, Debug)]
 pub(super) struct Suspended {
     pub(super) wake: Wake,
@@ -122,7 +122,7 @@ pub(super) struct ExecutionTable {
     timers: BTreeSet<(MonotonicTime, ExecutionId)>,
     /// The progress channels of executions that callers wait for and that are not in memory.
     watchers: HashMap<ExecutionId, watch::Sender<Progress>>,
-    /// Executions from before the restart that have not asked for their permit yet, by automation: newer ones wait for them.
+    /// Executions from before the restart that have not requested their permit yet, by automation: newer ones wait for them.
     recovering: HashMap<AutomationId, HashSet<ExecutionId>>,
     /// The number of unfinished executions that the schedule of each automation started.
     scheduled: HashMap<AutomationId, usize>,
@@ -345,7 +345,7 @@ impl ExecutionTable {
         self.watchers.extend(watchers.map(|watchers| (id, watchers)));
     }
 
-    /// Removes an execution that has ended, or goes on in another process.
+    /// Removes an execution that has ended or continues in another process.
     pub(super) fn remove(&mut self, id: ExecutionId) {
         self.take(id);
         if !self.watchers.is_empty() {
@@ -353,7 +353,7 @@ impl ExecutionTable {
         }
     }
 
-    /// The first execution of a queue of the backlog; `None` if there is none or if it is claimed. No later one of the queue is
+    /// The first execution of a queue of the backlog; `None` if the queue is empty or its first execution is claimed. No later one of the queue is
     /// dispatched before it.
     pub(super) fn next(&self, lane: Lane) -> Option<&Queued> {
         match self.executions.get(&self.backlog.first(lane)?) {

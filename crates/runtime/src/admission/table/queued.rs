@@ -1,4 +1,4 @@
-//! Executions that are read back from the store when their turn comes.
+//! Executions that are read from the store when they are dispatched.
 
 use jiff::SignedDuration;
 use model::execution::{DelayReason, Event};
@@ -8,7 +8,7 @@ use crate::clock::{Clock, MonotonicTime};
 use crate::metrics::QueueWaits;
 use crate::run::ReplaySource;
 
-/// An execution that is read back from the store when its turn comes.
+/// An execution that is read from the store when it is dispatched.
 #[derive(Clone, Debug)]
 pub(crate) struct Queued {
     pub(in crate::admission) source: ReplaySource,
@@ -20,16 +20,16 @@ pub(crate) struct Queued {
     pub(in crate::admission) since: MonotonicTime,
     /// Events that explain the history and are not stored yet: waits that have ended, an answer to the caller.
     pub(in crate::admission) notes: Vec<Event>,
-    /// True if another node may run it as well: it has not begun, and waits for no other execution.
+    /// True if another node may run it: it has not started, and waits for no other execution.
     pub(in crate::admission) is_movable: bool,
-    /// True if this process has accepted it with small data and it has not begun: to read it needs no reservation.
+    /// True if this process has accepted it with small data and it has not started: reading it needs no reservation.
     pub(in crate::admission) is_small: bool,
     /// The reason of a cancellation that the store has refused to record: it is cancelled when it runs again.
     pub(in crate::admission) cancel: Option<String>,
 }
 
 impl Queued {
-    /// An execution that has not begun, or has gone back to waiting before its first commit.
+    /// Creates an entry for an execution that has not started, or waits again before its first commit.
     pub(in crate::admission) fn new(wall_offset: SignedDuration, since: MonotonicTime) -> Self {
         Self {
             source: ReplaySource::ThisProcess,

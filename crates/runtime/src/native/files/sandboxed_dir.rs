@@ -55,7 +55,7 @@ pub(super) fn path_components(path: &str) -> Result<Vec<&str>, String> {
             "." | ".." => "a `.` or `..`",
             name if name.len() > MAX_NAME => "a name of more than 255 bytes",
             name if name.chars().any(|c| c.is_control() || c == '\\') => "a `\\` or a control character",
-            name if name.starts_with(PARTIAL) => "a name that is kept for files in the making",
+            name if name.starts_with(PARTIAL) => "a name that is reserved for temporary files",
             _ => continue,
         };
         return Err(format!("`path` holds {words}; write it like `reports/today.csv`"));
@@ -180,7 +180,7 @@ mod tests {
     }
 
     #[test]
-    fn a_path_that_could_lead_elsewhere_is_none() {
+    fn a_path_that_could_leave_the_folder_is_refused() {
         for path in ["", "/etc/passwd", "../x", "a/../b", "a//b", "./a", "a\\b", "a\nb", "a/.cogwork-1", "a/"]
         {
             assert!(path_components(path).is_err(), "{path:?}");
@@ -190,7 +190,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_written_is_read_back_and_listed() {
+    fn a_written_file_can_be_read_and_listed() {
         let (_kept, root) = folder();
         root.write(&["a", "b.txt"], b"one", Existing::Replace).expect("written");
         root.write(&["a", "b.txt"], b"two", Existing::Replace).expect("replaced");
@@ -222,7 +222,7 @@ mod tests {
     }
 
     #[test]
-    fn a_path_has_a_maximum_of_names() {
+    fn a_path_has_a_maximum_of_components() {
         let path = |names: usize| vec!["a"; names].join("/");
         assert!(path_components(&path(MAX_DEPTH)).is_ok());
         assert_eq!(path_components(&path(MAX_DEPTH + 1)), Err("`path` has more than 32 names".to_owned()));

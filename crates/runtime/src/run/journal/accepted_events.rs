@@ -15,8 +15,8 @@ use crate::recent_events::Delivery;
 pub(super) struct AcceptedEvents {
     /// For each name of an event a key in the order of retained events: no event up to it can end a later wait.
     pub(super) passed: HashMap<String, String>,
-    /// The ids of the events after it that ended a wait, each with the number of that wait: signals had ended so many waits of the
-    /// execution, this one included. The stored form has no numbers, and 0 is read: all later waits begin after a snapshot.
+    /// The ids of the later events that ended a wait, each with the number of waits of the execution that signals had ended by
+    /// then. The stored form has no numbers, and 0 is read: all later waits begin after a snapshot.
     #[serde(with = "stored_ids")]
     ids: HashMap<String, u64>,
 }
@@ -197,7 +197,7 @@ mod tests {
     }
 
     #[test]
-    fn an_event_ends_each_wait_that_began_before_it_ended_the_first_and_none_that_began_later() {
+    fn an_event_ends_only_waits_that_began_before_it_ended_the_first_one() {
         let journal = journal();
         wait(&journal, "paid[0]");
         wait(&journal, "paid[1]");
@@ -213,7 +213,7 @@ mod tests {
     }
 
     #[test]
-    fn an_event_that_a_step_has_passed_is_known_by_its_key() {
+    fn an_event_passed_by_a_step_is_recognised_by_its_key() {
         let journal = journal();
         wait(&journal, "paid[0]");
         wait(&journal, "paid[1]");
@@ -229,7 +229,7 @@ mod tests {
     }
 
     #[test]
-    fn an_event_is_not_forgotten_while_a_parallel_wait_that_began_later_has_not_passed_it() {
+    fn an_event_is_remembered_until_all_parallel_waits_have_passed_it() {
         let journal = journal();
         wait(&journal, "paid[0]");
         end(&journal, "paid[0]", &event("b"));

@@ -16,7 +16,7 @@ type Delay = Option<BoxFuture<'static, ()>>;
 impl Journal {
     /// Drives `walk`, the steps of the execution. Whenever it waits, the results of finished calls are committed: at
     /// once after a call with an effect, after [`MOMENT`] if calls only read.
-    pub(crate) async fn commit_beside_walk<T>(&self, walk: impl Future<Output = T>) -> T {
+    pub(crate) async fn commit_while_walking<T>(&self, walk: impl Future<Output = T>) -> T {
         let mut walk = pin!(walk);
         let mut delay = None;
         poll_fn(|context| {

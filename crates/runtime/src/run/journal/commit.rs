@@ -70,8 +70,8 @@ fn ends_a_try(event: &Event) -> bool {
 }
 
 impl InFlightCommit {
-    /// Sends an append again after a delay that grows, since nothing that depends on the recorded effects may go on before they
-    /// are stored. Returns false if the write has failed: the engine stops, or the store has refused it for long and the
+    /// Retries an append with a growing delay, since nothing that depends on the recorded effects may run before they are
+    /// stored. Returns false if the write has failed: the engine stops, or the store has refused it for long and the
     /// execution can be repeated instead, so that it leaves memory. If the engine stops with changes that are not stored, they
     /// are repeated at its next start.
     fn is_sent_again(&mut self, journal: &Journal, error: &store::Error) -> bool {
@@ -95,10 +95,10 @@ impl InFlightCommit {
 }
 
 impl Journal {
-    /// Completes when a call with this effect may begin: the execution is accepted and, before a read, the results of all
-    /// changes are committed; before a change those of reads too, since it may depend on them.
+    /// Completes when a call with this effect may start: the execution is accepted and, before a read, the results of all
+    /// changes are committed; before a change the results of reads too, since it may depend on them.
     ///
-    /// Reads in a row share a commit: a crash repeats those that are not committed, which has no effect. Their results are
+    /// Consecutive reads share a commit: a crash repeats uncommitted reads, which has no effect. Their results are
     /// committed in the background at most [`MOMENT`] after the first, while a later call waits for its response.
     pub(crate) async fn before_effect(&self, effect: Effect) -> Result<(), Exit> {
         if !self.is_stored() {
@@ -146,8 +146,8 @@ impl Journal {
         if self.state().watermark.has_reached(recorded) { Ok(()) } else { self.commit().await }
     }
 
-    /// Commits the results of a branch that has ended while others go on, which may take long. `most` is its strongest effect.
-    pub(crate) async fn commit_beside(&self, most: Effect) -> Result<(), Exit> {
+    /// Commits the results of an ended branch while others run, which may take long. `most` is its strongest effect.
+    pub(crate) async fn commit_branch_result(&self, most: Effect) -> Result<(), Exit> {
         if most != Effect::Write {
             // Reads may be repeated: waiting a moment lets other branches share the commit.
             self.clock.sleep_for(MOMENT).await;
@@ -189,7 +189,7 @@ impl Journal {
 }
 
 impl CommitState {
-    /// The position of a log with so many stored events.
+    /// The position of a log with this number of stored events.
     pub(super) fn after(events: u32) -> Self {
         Self { next: events, acceptance: None, in_flight: None }
     }
@@ -269,7 +269,7 @@ impl CommitState {
         });
     }
 
-    /// The number of stored events, with those of the write in flight excluded.
+    /// The number of stored events, without the write in flight.
     pub(super) fn next(&self) -> u32 {
         self.next
     }
@@ -282,7 +282,7 @@ impl CommitState {
     /// Waits for the write in flight, if there is one.
     pub(super) async fn arrive(&mut self, journal: &Journal) -> Result<(), Exit> {
         journal.state().check_writes()?;
-        let Some(in_flight) = &mut self.in_flight else { return stands(journal) };
+        let Some(in_flight) = &mut self.in_flight else { return check_accepted(journal) };
         let result = loop {
             match (&mut in_flight.write).await {
                 Err(error) if error.may_pass() && in_flight.is_sent_again(journal, &error) => {}
@@ -307,7 +307,7 @@ impl CommitState {
                 }
                 // A subscriber that came during the commit has read the store without it, and gets an empty notice.
                 let (events, logs) = in_flight.published.unwrap_or_default();
-                journal.tell(in_flight.status, events, logs);
+                journal.publish(in_flight.status, events, logs);
                 Ok(())
             }
             Err(error) if !journal.is_stored() => refuse(journal, Err(Arc::new(error))),
@@ -325,11 +325,11 @@ fn refuse(journal: &Journal, verdict: AcceptResult) -> Result<(), Exit> {
     // The acceptance is written once.
     let _ = journal.verdict.set(verdict);
     journal.discard_outcome();
-    stands(journal)
+    check_accepted(journal)
 }
 
 /// Returns [`Exit::NotAccepted`] if the execution was not accepted.
-fn stands(journal: &Journal) -> Result<(), Exit> {
+fn check_accepted(journal: &Journal) -> Result<(), Exit> {
     match journal.verdict.get() {
         None | Some(Ok(AcceptOutcome::New)) => Ok(()),
         Some(_) => Err(Exit::NotAccepted),

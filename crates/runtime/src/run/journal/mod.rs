@@ -66,11 +66,11 @@ pub(crate) struct Journal {
     accepted_at: MonotonicTime,
     /// True if the order in which steps ended is kept, since one has an `undo`.
     keeps_order: bool,
-    /// True if the outcomes of ended steps are kept: after a restart, or if a list or the whole execution may be tried again.
+    /// True if the outcomes of ended steps are kept: after a restart, or if a list or the whole execution may be retried.
     /// Otherwise only the scope keeps results, which saves memory in long loops.
     keeps_outcomes: bool,
     redactor: Redactor,
-    /// The exporter of its traces and logs; `None` if nobody collects them.
+    /// The exporter of its traces and logs; `None` without a collector.
     observed: Option<Observed>,
     /// True if the execution has read a secret, so that its events have to be redacted.
     reads_secrets: AtomicBool,
@@ -127,7 +127,7 @@ struct State {
     /// The error of a write that has failed, after which nothing is written.
     failed_write: Option<Arc<store::Error>>,
     response: Option<HttpResponse>,
-    /// The final error, once the closing steps have begun.
+    /// The final error, once the finally steps have started.
     closing: Option<ActionError>,
     /// The reason of the cancellation, once it is recorded.
     cancelling: Option<String>,
@@ -491,7 +491,7 @@ impl Journal {
         self.notices.receiver_count() > 0
     }
 
-    fn tell(&self, status: Status, events: Vec<Event>, logs: Vec<LogLine>) {
+    fn publish(&self, status: Status, events: Vec<Event>, logs: Vec<LogLine>) {
         if self.is_watched() {
             // The last subscriber may have gone meanwhile.
             let _ = self.notices.send(EngineEvent::ExecutionEvents {
@@ -534,7 +534,7 @@ impl State {
         self.failed_write.clone().map_or(Ok(()), |error| Err(Exit::StoreFailed(error)))
     }
 
-    /// Forgets the tries of a step. Most steps have none, and the check for an empty map is cheaper than a look-up.
+    /// Forgets the attempts of a step. Most steps have none, and the check for an empty map is cheaper than a look-up.
     fn forget_attempts(&mut self, step: &str) {
         if !self.tries.is_empty() {
             self.tries.remove(step);

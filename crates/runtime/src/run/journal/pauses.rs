@@ -55,7 +55,7 @@ struct Pause {
     filter: EventFilter,
     /// Latest end of the wait; `None` if it has none.
     due: Option<Due>,
-    /// Time limit around the wait; `None` if there is none.
+    /// Timeout around the wait, if any.
     limit: Option<MonotonicTime>,
     /// True if the execution is not suspended during the wait, which therefore has no row in the store.
     stays_in_memory: bool,
@@ -106,7 +106,7 @@ pub(crate) struct Times {
     pub(crate) since: MonotonicTime,
     /// Latest end of the wait; `None` if it has none.
     pub(crate) due: Option<Due>,
-    /// Time limit around the wait; `None` if there is none.
+    /// Timeout around the wait, if any.
     pub(crate) limit: Option<MonotonicTime>,
     /// True if the execution is not suspended during the wait.
     pub(crate) stays_in_memory: bool,
@@ -124,7 +124,7 @@ impl Pause {
 pub(crate) struct Suspension {
     /// Due times that resume it; empty if only a signal does.
     pub(crate) wake: Wake,
-    /// How far the clock was ahead when the last of its events was recorded.
+    /// The wall-clock offset at the time of its last recorded event.
     pub(crate) wall_offset: SignedDuration,
     /// True if it keeps the permit of its concurrency group, or has to be read back after a restart because of its children.
     pub(crate) keeps_permit: bool,
@@ -407,7 +407,7 @@ impl Journal {
         self.state().pauses.open.get(step)?.due
     }
 
-    /// Number of waiting steps, without those whose wait stays in memory.
+    /// Number of waiting steps whose wait does not stay in memory.
     pub(crate) fn pause_count(&self) -> usize {
         let pauses = &self.state().pauses;
         pauses.open.len() - pauses.in_memory
@@ -471,7 +471,7 @@ impl Journal {
     }
 
     /// Records that only the delay before an attempt is left of a step, or of the whole execution if `step` is empty.
-    pub(crate) fn rests_before_try(&self, step: &str, due: MonotonicTime) {
+    pub(crate) fn record_attempt_delay(&self, step: &str, due: MonotonicTime) {
         self.state().pauses.tries_ahead.insert(step.to_owned(), due);
     }
 
@@ -515,7 +515,7 @@ impl Replayed {
         self.signals.remove(step);
     }
 
-    pub(super) fn came(&mut self, step: &str, signal: &Signal) {
+    pub(super) fn add_signal(&mut self, step: &str, signal: &Signal) {
         self.signals.entry(step.to_owned()).or_default().push(signal.clone());
     }
 

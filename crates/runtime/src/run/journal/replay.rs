@@ -51,7 +51,7 @@ impl Journal {
         let (now, clock) = (around.clock.monotonic_now(), around.clock.clone());
         let StoredLog { events, snapshot, count } = log;
         let snapshot_at = snapshot.as_ref().map(SnapshotState::at);
-        let ahead = ahead.saturating_add(set_back(events, snapshot_at, ahead, now));
+        let ahead = ahead.saturating_add(clock_set_back_by(events, snapshot_at, ahead, now));
         let mut scale = ClockScale::new(events, ahead);
         let first = events.first().map_or(Timestamp::MAX, Event::at);
         let started_at = snapshot.as_ref().map_or(first, SnapshotState::accepted_at);
@@ -88,7 +88,7 @@ impl Journal {
     }
 }
 
-/// The events with which the execution was accepted: *started*, and those that a replay keeps of another execution.
+/// The events with which the execution was accepted: *started*, and the events that a replay keeps of another execution.
 fn accepted_events(events: &[Event]) -> usize {
     match events.first() {
         Some(Event::Started { origin, .. }) => (1 + origin.kept_events() as usize).min(events.len()),
@@ -134,7 +134,7 @@ impl ClockScale {
 }
 
 /// Minimum by which the wall clock was set back while no process ran: otherwise past events would lie in the future.
-fn set_back(
+fn clock_set_back_by(
     events: &[Event],
     snapshot_at: Option<Timestamp>,
     ahead: SignedDuration,
@@ -238,7 +238,7 @@ impl Replay<'_> {
                 let times = Times { since: scale.steady(*at), due, limit, stays_in_memory: false };
                 state.wait_begins(step, waiting, times);
             }
-            Event::Signalled { step, signal, .. } => self.pauses.came(step, signal),
+            Event::Signalled { step, signal, .. } => self.pauses.add_signal(step, signal),
             Event::WaitEnded { step, signal, .. } => state.wait_ended(step, signal.as_deref()),
             Event::Responded { response, .. } => state.response = Some(response.clone()),
             Event::Failing { at, error } => {

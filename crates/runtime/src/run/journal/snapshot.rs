@@ -1,8 +1,8 @@
-//! Snapshots: the state of an execution between two turns of a `repeat`, at which the replay of its log begins.
+//! Snapshots: the state of an execution between two iterations of a `repeat`, at which the replay of its log begins.
 //!
-//! Without them, each wake of an execution would replay all earlier turns. A snapshot leaves out the steps of ended turns:
+//! Without them, each wake of an execution would replay all earlier iterations. A snapshot leaves out the steps of ended iterations:
 //! nothing reads their outcomes again but the variables, which it contains. Only a journal that was restored from a long log
-//! takes one, at the first turn that begins after the replay and outside of parallel branches, where nothing else runs.
+//! takes one, at the first iteration that starts after the replay and outside of parallel branches, where nothing else runs.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::atomic::Ordering;
@@ -28,14 +28,14 @@ const MAX_VALUE_BYTES: usize = 1 << 20;
 /// The version of the stored form. A snapshot of another version is ignored.
 const VERSION: u32 = 1;
 
-/// The position of a walk in a `repeat`: a turn that has not begun, and the variables at that instant.
+/// The position of a walk in a `repeat`: an iteration that has not started, and the variables at that instant.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct LoopPosition {
     /// The step, with the index of each iteration around it.
     pub(crate) step: String,
-    /// The index of the turn.
+    /// The index of the iteration.
     pub(crate) turn: usize,
-    /// The result of the turn before it.
+    /// The result of the previous iteration.
     pub(crate) last: Value,
     /// The variables `steps` and `vars`.
     pub(crate) steps: Value,
@@ -45,7 +45,7 @@ pub(crate) struct LoopPosition {
 /// The loops of an execution, as far as snapshots concern them.
 #[derive(Default)]
 pub(super) struct Loops {
-    /// The positions in the last snapshot by step; also those of loops that have ended since.
+    /// The positions in the last snapshot by step; also of loops that have ended since.
     restored: HashMap<String, LoopPosition>,
     /// The loops around the present step, outermost first. Kept while a snapshot is due.
     active: Vec<LoopPosition>,
@@ -59,7 +59,7 @@ pub(super) struct Loops {
 
 /// A snapshot, with the steps that have looked for earlier events since.
 struct Taken {
-    /// The number of events that the snapshot stands for.
+    /// The number of events that the snapshot replaces.
     events: u32,
     snapshot: SnapshotState,
     looked: HashSet<String>,
@@ -143,13 +143,13 @@ impl Journal {
         self.replayed.store(true, Ordering::Relaxed);
     }
 
-    /// The position in a loop at which its replay begins; `None` if that is its first turn.
+    /// The position in a loop at which its replay begins; `None` for its first iteration.
     pub(crate) fn loop_position(&self, step: &str) -> Option<LoopPosition> {
         let state = self.state();
         if state.loops.restored.is_empty() { None } else { state.loops.restored.get(step).cloned() }
     }
 
-    /// Notes that a turn of a loop begins outside of parallel branches. Takes the snapshot if the walk has passed the recorded
+    /// Notes that an iteration of a loop starts outside of parallel branches. Takes the snapshot if the walk has passed the recorded
     /// steps.
     pub(crate) async fn turn_begins(
         &self,
@@ -180,11 +180,11 @@ impl Journal {
 
     async fn take_snapshot(&self, automation: &Automation) -> Result<(), Exit> {
         self.snapshot_due.store(false, Ordering::Relaxed);
-        // It stands for stored events alone.
+        // It replaces only stored events.
         self.commit().await?;
         let transit = self.transit.lock().await;
         let mut state = self.state();
-        if !transit.is_under_way() && state.rests_between_turns() {
+        if !transit.is_under_way() && state.is_idle_between_iterations() {
             let events = transit.next();
             let stored = state.snapshot(self, automation).and_then(|snapshot| {
                 let stored = snapshot.stored(events)?;
@@ -227,7 +227,7 @@ impl State {
     }
 
     /// True if nothing but the loops around the present position is in progress.
-    fn rests_between_turns(&self) -> bool {
+    fn is_idle_between_iterations(&self) -> bool {
         !self.has_events()
             && self.pauses.is_empty()
             && self.tries.is_empty()
@@ -290,7 +290,7 @@ impl State {
 }
 
 impl SnapshotState {
-    /// The stored form, for so many events; `None` if it is too large.
+    /// Returns the stored form for this number of events; `None` if it is too large.
     fn stored(&self, events: u32) -> Option<Snapshot> {
         let body = serde_json::to_string(self).ok()?;
         (body.len() <= Snapshot::MAX_BYTES).then_some(Snapshot { events, body })
@@ -316,7 +316,7 @@ impl SnapshotState {
     }
 }
 
-/// True if a step belongs to a turn of the loop that ended before this position.
+/// True if a step belongs to an iteration of the loop that ended before this position.
 fn ended(position: &LoopPosition, inside: &Inside, key: &str) -> bool {
     let (_, turns) = split_turns(&position.step);
     let index = split_turns(key).1.strip_prefix(turns).and_then(|rest| rest.strip_prefix('['));

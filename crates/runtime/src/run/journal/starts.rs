@@ -21,7 +21,7 @@ impl Journal {
         let at = self.clock.now();
         let event = Event::StepStarted { at, step: step.to_owned(), attempt };
         if self.is_watched() {
-            self.tell(Status::Running, vec![event.clone()], Vec::new());
+            self.publish(Status::Running, vec![event.clone()], Vec::new());
         }
         self.push(event);
         at
@@ -38,7 +38,7 @@ impl Journal {
     }
 
     /// True if an earlier attempt of the step may have had its effect: the step was interrupted, or it is tried again. Of steps in
-    /// parallel branches, that is exact only for those whose start is committed before their effect.
+    /// parallel branches, that is exact only for steps whose start is committed before their effect.
     pub(crate) fn may_have_begun(&self, step: &str) -> bool {
         let repeats = self.resumed && !self.has_passed();
         repeats || self.attempt() > 1 || self.was_interrupted(step) || self.tries(step).failed > 0

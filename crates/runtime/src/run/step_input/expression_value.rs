@@ -49,7 +49,7 @@ impl Records {
     }
 }
 
-/// The key of the last iteration of a step that has begun.
+/// The key of the last started iteration of a step.
 fn last_key<'e>(events: &'e [Event], id: &str) -> Option<&'e str> {
     events.iter().rev().find_map(|event| match event {
         Event::StepStarted { step, .. } | Event::StepFinished { step, .. } | Event::Waiting { step, .. }

@@ -46,7 +46,7 @@ pub struct DerivedInput {
 /// A source of values that can no longer be read, or whose value may be another one by now.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum MissingSource {
-    /// The step has not begun, or its condition was false.
+    /// The step has not started, or its condition was false.
     NotStarted,
     /// The definition is not in the store, or this version of Cogwork cannot load it.
     Definition,
@@ -227,7 +227,7 @@ impl Derivation<'_> {
             let (root, clock) = scope.names();
             let _ = guard.evaluate_with_clock(root, clock, budget);
         }
-        for _ in 1..began.attempt.min(MOST_ATTEMPTS) {
+        for _ in 1..began.attempt.min(MAX_ATTEMPTS) {
             let _ = self.inputs(step, &scope, budget);
         }
         self.inputs(step, &scope, budget)
@@ -319,7 +319,7 @@ impl Derivation<'_> {
 }
 
 /// The most attempts that are evaluated again for the UUIDs that they drew.
-const MOST_ATTEMPTS: u32 = 100;
+const MAX_ATTEMPTS: u32 = 100;
 
 /// The reason why a verb has no inputs; `None` if it has some.
 fn without_inputs(verb: &Verb) -> Option<MissingSource> {

@@ -170,7 +170,7 @@ impl<'a> Replay<'a> {
         })
     }
 
-    /// Binds the item and the index of a turn, after the earlier turns if they ran in order.
+    /// Binds the item and the index of an iteration, after the earlier iterations if they ran in order.
     fn enter_loop(
         &self,
         step: &Step,
@@ -255,7 +255,7 @@ impl<'a> Replay<'a> {
         }
     }
 
-    /// Applies the finished steps inside a step, loops turn by turn.
+    /// Applies the finished steps inside a step, loops iteration by iteration.
     fn apply_inside(&self, step: &Step, suffix: &str, scope: &mut Scope) {
         for list in step.verb.nested_blocks() {
             if !matches!(list.kind, BlockKind::Loop { .. }) {

@@ -33,7 +33,7 @@ fn check(text: &str, expected: &[&str]) {
     assert_eq!(codes(&report), expected, "\n{text}\n{}", report.render(false));
 }
 
-/// Checks steps under a manual trigger. A line `name: value` stands for a step `name` that sets `value`.
+/// Checks steps under a manual trigger. A line `name: value` means a step `name` that sets `value`.
 #[track_caller]
 fn check_steps(steps: &str, expected: &[&str]) {
     check(&format!("trigger: {{manual: {{}}}}\nsteps:\n{steps}"), expected);
@@ -117,7 +117,7 @@ fn a_step_has_results_and_an_error_only() {
 }
 
 #[test]
-fn a_step_cannot_read_itself_or_what_comes_later() {
+fn a_step_cannot_read_itself_or_later_steps() {
     check_expression("steps.b.results", &["later-step b"]);
     check_steps(
         "  - {id: a, if: steps.b.results, action: log.info}\n  - {id: b, action: log.info}\n",
@@ -327,7 +327,7 @@ fn names_that_do_not_exist_are_explained() {
 }
 
 #[test]
-fn data_that_no_start_brings_are_null() {
+fn trigger_data_that_no_start_provides_is_reported_or_null() {
     for (trigger, path, expected) in [
         ("manual: {}", "body.data.total", &["unknown-member total"][..]),
         ("manual: {}", "body.data.count", &[]),

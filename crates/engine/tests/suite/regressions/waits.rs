@@ -1,4 +1,4 @@
-//! Pauses, time limits and tries, and what is left of them.
+//! Waits, timeouts and attempts, and their remains.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -6,12 +6,12 @@ use std::time::Duration;
 use engine::EngineEvent;
 use model::Event;
 
-use super::{asks, is_woken_at, pauses_until, rests, rests_for, woken_at};
-use crate::common::{Peer, Project, call, crash, end, manual, soon, start_and_rest, start_with, stop};
+use super::{pauses_until, request_step, until_suspended, until_suspended_for, until_wait_ends_at, woken_at};
+use crate::common::{Peer, Project, call, crash, end, manual, soon, start_and_suspend, start_with, stop};
 use crate::watched::Watched;
 
 #[tokio::test]
-async fn an_execution_of_which_a_list_was_tried_again_is_read_back() {
+async fn an_execution_with_a_retried_group_is_recovered() {
     let mut peer = Peer::new().await;
     let inner = call("a", &peer.base, "/a").replace("\n  ", "\n      ").replacen("  -", "      -", 1);
     let steps =
@@ -19,31 +19,31 @@ async fn an_execution_of_which_a_list_was_tried_again_is_read_back() {
     let project = Project::with(&manual(&steps));
     let engine = project.start().await;
     let id = start_with(&engine, "{}").await;
-    peer.asked().await.answer(503, "no").await;
-    rests(&engine).await;
+    peer.next_request().await.answer(503, "no").await;
+    until_suspended(&engine).await;
     project.clock.advance(Duration::from_secs(300));
-    peer.asked().await.answer(200, "1").await;
-    rests(&engine).await;
+    peer.next_request().await.answer(200, "1").await;
+    until_suspended(&engine).await;
     crash(engine).await;
     let engine = project.start().await;
-    rests(&engine).await;
+    until_suspended(&engine).await;
     project.clock.advance(Duration::from_secs(3600));
     assert_eq!(end(&engine, id).await, "null");
-    assert!(peer.asked_already().is_none(), "what succeeded is not done again");
+    assert!(peer.pending_request().is_none(), "what succeeded is not done again");
     stop(engine).await;
 }
 
 #[tokio::test]
-async fn what_rests_in_its_closing_steps_is_cancelled_once() {
+async fn an_execution_suspended_in_finally_is_cancelled_once() {
     let text = format!("finally:\n  - wait: 4m\n{}", manual("  - waitFor: {event: never}\n"));
     let project = Project::with(&text);
     let store = Arc::new(Watched::new(project.open_store()));
     let engine = project.start_on(store.clone()).await;
-    let id = start_and_rest(&engine, "{}").await;
+    let id = start_and_suspend(&engine, "{}").await;
     assert!(engine.admission().cancel(id, "enough").await.expect("it is asked"));
-    rests_for(&engine, id, 240).await;
+    until_suspended_for(&engine, id, 240).await;
     let reads = store.reads_meanwhile(id).await;
-    assert!(reads <= 2, "it is read back {reads} times while it rests");
+    assert!(reads <= 2, "it is reread {reads} times while it is suspended");
     assert!(engine.admission().cancel(id, "really").await.expect("it is asked"));
     project.clock.advance(Duration::from_secs(240));
     assert_eq!(end(&engine, id).await, "cancelled: enough");
@@ -51,7 +51,7 @@ async fn what_rests_in_its_closing_steps_is_cancelled_once() {
 }
 
 #[tokio::test]
-async fn a_try_that_is_due_while_another_branch_works_is_made() {
+async fn a_due_retry_runs_while_another_branch_is_busy() {
     let mut peer = Peer::new().await;
     let branch = |id: &str, more: &str| {
         let one = call(id, &peer.base, &format!("/{id}"));
@@ -64,7 +64,7 @@ async fn a_try_that_is_due_while_another_branch_works_is_made() {
     let engine = project.start().await;
     let id = start_with(&engine, "{}").await;
     let mut notices = engine.subscribe();
-    let (one, two) = (peer.asked().await, peer.asked().await);
+    let (one, two) = (peer.next_request().await, peer.next_request().await);
     let (a, b) = if one.line == "POST /a" { (one, two) } else { (two, one) };
     a.answer(503, "no").await;
     soon(async {
@@ -79,7 +79,7 @@ async fn a_try_that_is_due_while_another_branch_works_is_made() {
     })
     .await;
     project.clock.advance(Duration::from_secs(300));
-    let again = peer.asked().await;
+    let again = peer.next_request().await;
     assert_eq!(again.line, "POST /a", "the other branch need not end for it");
     again.answer(200, "2").await;
     b.answer(200, "1").await;
@@ -88,7 +88,7 @@ async fn a_try_that_is_due_while_another_branch_works_is_made() {
 }
 
 #[tokio::test]
-async fn a_pause_ends_in_time_and_an_event_is_heard_whatever_another_branch_does() {
+async fn waits_and_events_are_processed_while_another_branch_is_busy() {
     for (pause, emits) in [("wait: 5m", false), ("waitFor: {event: go}", true)] {
         let mut peer = Peer::new().await;
         let block = |id: &str| {
@@ -103,10 +103,10 @@ async fn a_pause_ends_in_time_and_an_event_is_heard_whatever_another_branch_does
         let project = Project::with(&manual(&steps));
         let engine = project.start().await;
         let id = start_with(&engine, "{}").await;
-        let b = peer.asked().await;
+        let b = peer.next_request().await;
         assert_eq!(b.line, "POST /b");
         if emits {
-            // One event alone: the step may read it from the retained events, and a later one would find nobody.
+            // Only one event: the step may read it from the retained events, and then no step waits for a second one.
             soon(async {
                 let is_waiting = async || {
                     let status = engine.admission().queue_status(id).await.expect("it can be read");
@@ -123,7 +123,7 @@ async fn a_pause_ends_in_time_and_an_event_is_heard_whatever_another_branch_does
             soon(project.clock.somebody_sleeps_until(due)).await;
             project.clock.advance(Duration::from_secs(300));
         }
-        let a = peer.asked().await;
+        let a = peer.next_request().await;
         assert_eq!(a.line, "POST /a", "{pause}");
         a.answer(200, "1").await;
         b.answer(200, "1").await;
@@ -133,23 +133,23 @@ async fn a_pause_ends_in_time_and_an_event_is_heard_whatever_another_branch_does
 }
 
 #[tokio::test]
-async fn the_time_limit_of_a_second_try_goes_on_over_a_restart() {
+async fn the_timeout_of_a_second_attempt_continues_over_a_restart() {
     let mut peer = Peer::new().await;
-    let list = format!("steps: [{}, {{wait: 20m}}]", asks("a", &peer));
+    let list = format!("steps: [{}, {{wait: 20m}}]", request_step("a", &peer));
     let project = Project::with(&manual(&format!(
         "  - {{id: all, timeout: 15m, retry: {{max: 1, delay: 1m}}, {list}}}\n"
     )));
     let engine = project.start().await;
     let id = start_with(&engine, "{}").await;
-    peer.asked().await.answer(503, "no").await;
-    rests(&engine).await;
+    peer.next_request().await.answer(503, "no").await;
+    until_suspended(&engine).await;
     project.clock.advance(Duration::from_secs(60));
-    peer.asked().await.answer(200, "1").await;
-    rests(&engine).await;
+    peer.next_request().await.answer(200, "1").await;
+    until_suspended(&engine).await;
     project.clock.advance(Duration::from_secs(600));
     crash(engine).await;
     let engine = project.start().await;
-    rests(&engine).await;
+    until_suspended(&engine).await;
     project.clock.advance(Duration::from_secs(300));
     let end = end(&engine, id).await;
     assert_eq!(end, "failed: step `all` took longer than its timeout of 15m");
@@ -157,10 +157,10 @@ async fn the_time_limit_of_a_second_try_goes_on_over_a_restart() {
 }
 
 #[tokio::test]
-async fn a_pause_that_a_failed_try_left_is_not_that_of_the_next_one() {
+async fn a_wait_left_by_a_failed_attempt_does_not_belong_to_the_next() {
     let mut peer = Peer::new().await;
-    let branches = format!("parallel: {{a: [{{id: pause, wait: 1h}}], b: [{}]}}", asks("b", &peer));
-    // Inside of another step, whose end ends it, and right inside of what is tried again.
+    let branches = format!("parallel: {{a: [{{id: pause, wait: 1h}}], b: [{}]}}", request_step("b", &peer));
+    // Once inside an inner step, whose end cancels the wait, and once directly inside the retried step.
     for inside in [format!("steps: [{{id: both, {branches}}}]"), branches] {
         not_that_of_the_next_try(&format!("{{id: all, retry: {{max: 1, delay: 5m}}, {inside}}}"), &mut peer)
             .await;
@@ -171,14 +171,14 @@ async fn not_that_of_the_next_try(step: &str, peer: &mut Peer) {
     let project = Project::with(&manual(&format!("  - {step}\n")));
     let engine = project.start().await;
     let id = start_with(&engine, "{}").await;
-    peer.asked().await.answer(503, "no").await;
-    rests(&engine).await;
+    peer.next_request().await.answer(503, "no").await;
+    until_suspended(&engine).await;
     crash(engine).await;
     let engine = project.start().await;
-    rests(&engine).await;
+    until_suspended(&engine).await;
     project.clock.advance(Duration::from_secs(300));
-    peer.asked().await.answer(200, "1").await;
-    rests(&engine).await;
+    peer.next_request().await.answer(200, "1").await;
+    until_suspended(&engine).await;
     let due = engine.clock().now() + Duration::from_secs(3600);
     assert_eq!(pauses_until(&engine, id).await, [Some(due)]);
     project.clock.advance(Duration::from_secs(3600));
@@ -187,46 +187,46 @@ async fn not_that_of_the_next_try(step: &str, peer: &mut Peer) {
 }
 
 #[tokio::test]
-async fn a_try_that_is_due_when_all_else_begins_to_pause_is_made() {
+async fn a_retry_due_when_all_other_branches_wait_is_made() {
     let mut peer = Peer::new().await;
-    let again = asks("a", &peer).replacen('{', "{retry: {max: 1, delay: 3s}, ", 1);
+    let again = request_step("a", &peer).replacen('{', "{retry: {max: 1, delay: 3s}, ", 1);
     let both = format!("  - parallel: {{a: [{again}], b: [{{wait: 2s}}, {{wait: 1h}}]}}\n");
     let project = Project::with(&manual(&both));
     let engine = project.start().await;
     let id = start_with(&engine, "{}").await;
     let due = engine.clock().now() + Duration::from_secs(3);
-    peer.asked().await.answer(503, "no").await;
+    peer.next_request().await.answer(503, "no").await;
     soon(project.clock.somebody_sleeps_until(due)).await;
-    // Both branches wake, the one that pauses on first: with that nothing but pauses is left.
+    // Both branches wake, the waiting one first: then all branches wait.
     project.clock.advance(Duration::from_secs(3));
-    soon(peer.asked()).await.answer(200, "1").await;
-    rests(&engine).await;
+    soon(peer.next_request()).await.answer(200, "1").await;
+    until_suspended(&engine).await;
     project.clock.advance(Duration::from_secs(3600));
     assert!(!end(&engine, id).await.starts_with("failed"));
     stop(engine).await;
 }
 
 #[tokio::test]
-async fn a_pause_puts_a_time_limit_off_by_no_more_than_it_was_to_last() {
+async fn a_wait_extends_a_timeout_by_at_most_its_own_length() {
     let mut peer = Peer::new().await;
-    let both = format!("  - parallel: {{a: [{{wait: 5m}}], b: [{}]}}\n", asks("b", &peer));
+    let both = format!("  - parallel: {{a: [{{wait: 5m}}], b: [{}]}}\n", request_step("b", &peer));
     let project = Project::with(&format!("timeout: 2m\n{}", manual(&both)));
     let engine = project.start().await;
     let id = start_with(&engine, "{}").await;
     let due = engine.clock().now() + Duration::from_secs(300);
-    let _asked = peer.asked().await;
+    let _asked = peer.next_request().await;
     soon(project.clock.somebody_sleeps_until(due)).await;
-    // Nobody looks before both times are over, as after a machine has slept.
+    // No timer runs before both times are over, as after a machine has slept.
     project.clock.advance(Duration::from_secs(300 + 121));
     assert_eq!(end(&engine, id).await, "failed: the execution took longer than its timeout of 2m");
     stop(engine).await;
 }
 
 #[tokio::test]
-async fn what_paused_beside_a_failure_pauses_no_more_while_the_end_does() {
+async fn a_failure_ends_parallel_waits_before_the_on_error_steps_wait() {
     let mut peer = Peer::new().await;
-    let b = asks("b", &peer);
-    // Inside of a step, which ends what pauses in it when it fails, and in the list of the whole, where nobody else does.
+    let b = request_step("b", &peer);
+    // Once inside a step, which cancels its waits when it fails, and once in the main list, which has no such step.
     for both in [
         format!("  - {{id: both, parallel: {{a: [{{wait: 10m}}], b: [{b}]}}}}\n"),
         format!("  - {{id: a, wait: 10m, needs: []}}\n  - {}\n", b.replacen('{', "{needs: [], ", 1)),
@@ -239,15 +239,15 @@ async fn pauses_no_more_while_the_end_does(both: &str, peer: &mut Peer) {
     let project = Project::with(&format!("onError:\n  - {{id: closing, wait: 4m}}\n{}", manual(both)));
     let engine = project.start().await;
     let id = start_with(&engine, "{}").await;
-    peer.asked().await.answer(400, "no").await;
-    rests(&engine).await;
+    peer.next_request().await.answer(400, "no").await;
+    until_suspended(&engine).await;
     let now = engine.clock().now();
     let due = now + Duration::from_secs(240);
     assert_eq!(pauses_until(&engine, id).await, [Some(due)]);
     assert_eq!(woken_at(&engine, id).await, [Some(due)], "nothing else wakes it");
     crash(engine).await;
     let engine = project.start().await;
-    rests(&engine).await;
+    until_suspended(&engine).await;
     assert_eq!(pauses_until(&engine, id).await, [Some(due)]);
     assert_eq!(woken_at(&engine, id).await, [Some(due)], "nothing else wakes it");
     project.clock.advance(Duration::from_secs(240));
@@ -256,19 +256,19 @@ async fn pauses_no_more_while_the_end_does(both: &str, peer: &mut Peer) {
 }
 
 #[tokio::test]
-async fn a_time_limit_that_a_pause_puts_off_is_not_looked_at_at_every_moment() {
+async fn a_timeout_extended_by_a_wait_does_not_busy_poll() {
     let mut peer = Peer::new().await;
-    let (first, beside) = (asks("first", &peer), asks("beside", &peer));
+    let (first, beside) = (request_step("first", &peer), request_step("beside", &peer));
     let steps =
         format!("  - {first}\n  - parallel:\n      a:\n        - wait: 1h\n      b:\n        - {beside}\n");
     let project = Project::with(&format!("timeout: 1s\n{}", manual(&steps)));
     let engine = project.start().await;
     let id = start_with(&engine, "{}").await;
-    let asked = peer.asked().await;
-    // A millisecond is left of the time limit when the pause begins, and stays left while it lasts.
+    let asked = peer.next_request().await;
+    // A millisecond of the timeout is left when the wait begins, and remains left during the wait.
     project.clock.advance(Duration::from_millis(999));
     asked.answer(200, "1").await;
-    let asked = peer.asked().await;
+    let asked = peer.next_request().await;
     let due = engine.clock().now() + Duration::from_secs(3600);
     soon(project.clock.somebody_sleeps_until(due)).await;
     let before = project.clock.sleeps();
@@ -287,48 +287,49 @@ async fn a_time_limit_that_a_pause_puts_off_is_not_looked_at_at_every_moment() {
 }
 
 #[tokio::test]
-async fn what_paused_when_the_execution_was_cancelled_pauses_no_more_while_the_end_does() {
+async fn a_cancellation_ends_waits_before_the_finally_steps_wait() {
     let end_of_it = "finally:\n  - wait: 4m\n  - wait: 3m\n";
     let project = Project::with(&format!("{end_of_it}{}", manual("  - {id: a, wait: 10m}\n")));
     let engine = project.start().await;
-    let id = start_and_rest(&engine, "{}").await;
+    let id = start_and_suspend(&engine, "{}").await;
     assert!(engine.admission().cancel(id, "enough").await.expect("it is asked"));
-    rests_for(&engine, id, 240).await;
+    until_suspended_for(&engine, id, 240).await;
     crash(engine).await;
     let engine = project.start().await;
     project.clock.advance(Duration::from_secs(240));
-    rests_for(&engine, id, 180).await;
+    until_suspended_for(&engine, id, 180).await;
     project.clock.advance(Duration::from_secs(180));
     assert_eq!(end(&engine, id).await, "cancelled: enough");
     stop(engine).await;
 }
 
 #[tokio::test]
-async fn what_paused_beside_a_stop_pauses_no_more_while_the_end_does() {
+async fn a_stop_ends_parallel_waits_before_the_finally_steps_wait() {
     let mut peer = Peer::new().await;
-    let both = format!("{{parallel: {{a: [{{wait: 10m}}], b: [{}, {{stop: {{}}}}]}}}}", asks("b", &peer));
+    let both =
+        format!("{{parallel: {{a: [{{wait: 10m}}], b: [{}, {{stop: {{}}}}]}}}}", request_step("b", &peer));
     let project = Project::with(&format!("finally:\n  - wait: 4m\n{}", manual(&format!("  - {both}\n"))));
     let engine = project.start().await;
     let id = start_with(&engine, "{}").await;
-    peer.asked().await.answer(200, "1").await;
-    rests_for(&engine, id, 240).await;
+    peer.next_request().await.answer(200, "1").await;
+    until_suspended_for(&engine, id, 240).await;
     stop(engine).await;
 }
 
 #[tokio::test]
-async fn a_pause_of_a_step_that_failed_over_it_is_not_that_of_its_next_try() {
+async fn a_timed_out_wait_is_not_reused_by_the_next_attempt() {
     let text = "  - {id: a, waitFor: {event: go}, timeout: 1m, retry: {max: 1, delay: 5m}}\n";
     let project = Project::with(&manual(text));
     let engine = project.start().await;
-    let id = start_and_rest(&engine, "{}").await;
+    let id = start_and_suspend(&engine, "{}").await;
     project.clock.advance(Duration::from_secs(60));
     let due = engine.clock().now() + Duration::from_secs(300);
-    is_woken_at(&engine, id, due).await;
+    until_wait_ends_at(&engine, id, due).await;
     assert_eq!(pauses_until(&engine, id).await, [], "it waits for its next try");
     crash(engine).await;
     let engine = project.start().await;
     project.clock.advance(Duration::from_secs(300));
-    rests_for(&engine, id, 60).await;
+    until_suspended_for(&engine, id, 60).await;
     assert_eq!(
         engine.admission().emit("go", value::Value::Null, None).await.expect("it is sent").delivered,
         1
@@ -338,16 +339,16 @@ async fn a_pause_of_a_step_that_failed_over_it_is_not_that_of_its_next_try() {
 }
 
 #[tokio::test]
-async fn a_step_that_waits_again_after_a_moment_waits_as_long_as_before() {
+async fn a_wait_repeated_after_a_short_retry_delay_has_its_full_timeout() {
     let text = "  - {id: a, waitFor: {event: go}, timeout: 1m, retry: {max: 1, delay: 2s}}\n";
     let project = Project::with(&manual(text));
     let engine = project.start().await;
-    let id = start_and_rest(&engine, "{}").await;
+    let id = start_and_suspend(&engine, "{}").await;
     project.clock.advance(Duration::from_secs(60));
     let due = engine.clock().now() + Duration::from_secs(2);
     soon(project.clock.somebody_sleeps_until(due)).await;
     project.clock.advance(Duration::from_secs(2));
-    rests_for(&engine, id, 60).await;
+    until_suspended_for(&engine, id, 60).await;
     assert_eq!(
         engine.admission().emit("go", value::Value::Null, None).await.expect("it is sent").delivered,
         1

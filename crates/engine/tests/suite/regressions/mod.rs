@@ -1,7 +1,7 @@
-//! Faults that seeds of the simulation found, each by its rule.
+//! Regressions found by the simulation, each named after its rule.
 
-mod pauses;
-mod places;
+mod permits;
+mod waits;
 
 use std::time::Duration;
 
@@ -11,7 +11,7 @@ use model::ExecutionId;
 
 use crate::common::{Peer, soon};
 
-async fn waits_its_turn(engine: &Engine, id: ExecutionId) {
+async fn until_waiting_for_permit(engine: &Engine, id: ExecutionId) {
     soon(async {
         while engine.admission().queue_status(id).await.expect("it is known").turn.is_none() {
             tokio::task::yield_now().await;
@@ -20,7 +20,7 @@ async fn waits_its_turn(engine: &Engine, id: ExecutionId) {
     .await;
 }
 
-async fn rests(engine: &Engine) {
+async fn until_suspended(engine: &Engine) {
     soon(async {
         while engine.status().resting == 0 {
             tokio::task::yield_now().await;
@@ -29,28 +29,28 @@ async fn rests(engine: &Engine) {
     .await;
 }
 
-/// A step that asks the peer, on one line.
-fn asks(id: &str, peer: &Peer) -> String {
+/// Formats a step that sends a request to the peer, on one line.
+fn request_step(id: &str, peer: &Peer) -> String {
     format!("{{id: {id}, action: http.request, with: {{method: POST, url: \"{}/{id}\"}}}}", peer.base)
 }
 
-/// Until when each of its pauses lasts.
+/// Returns the end of each wait of an execution.
 async fn pauses_until(engine: &Engine, id: ExecutionId) -> Vec<Option<Timestamp>> {
     let queue_status = engine.admission().queue_status(id).await.expect("it is known");
     queue_status.pauses.into_iter().map(|pause| pause.until).collect()
 }
 
-/// When the store says that each of its pauses is over.
+/// Returns the stored end of each wait of an execution.
 async fn woken_at(engine: &Engine, id: ExecutionId) -> Vec<Option<Timestamp>> {
     let waits = engine.store().waits(id).await.expect("they are read");
     waits.into_iter().map(|wait| wait.until).collect()
 }
 
-/// Comes back once nothing but one pause, of so many seconds more, keeps the execution.
-async fn rests_for(engine: &Engine, id: ExecutionId, seconds: u64) {
+/// Waits until the execution is suspended with a single wait that ends in `seconds`.
+async fn until_suspended_for(engine: &Engine, id: ExecutionId, seconds: u64) {
     let due = engine.clock().now() + Duration::from_secs(seconds);
-    is_woken_at(engine, id, due).await;
-    // The wait is stored before the step has read the events that were sent earlier; then it rests.
+    until_wait_ends_at(engine, id, due).await;
+    // The wait is stored before the step has read earlier events; only then is the execution suspended.
     soon(async {
         while engine.status().resting == 0 {
             tokio::task::yield_now().await;
@@ -60,8 +60,8 @@ async fn rests_for(engine: &Engine, id: ExecutionId, seconds: u64) {
     assert_eq!(pauses_until(engine, id).await, [Some(due)]);
 }
 
-/// Comes back once the store says that the execution goes on at this instant, and at no other.
-async fn is_woken_at(engine: &Engine, id: ExecutionId, due: Timestamp) {
+/// Waits until the store has exactly one wait of the execution, which ends at `due`.
+async fn until_wait_ends_at(engine: &Engine, id: ExecutionId, due: Timestamp) {
     soon(async {
         while woken_at(engine, id).await != [Some(due)] {
             tokio::task::yield_now().await;
