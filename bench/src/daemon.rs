@@ -1,7 +1,7 @@
 //! The measured daemon: the real binary over a project, with its measured state.
 
 use std::net::SocketAddr;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -50,15 +50,40 @@ impl Daemon {
         Self::start_on(processors, project, location, &["--store", url]).await
     }
 
+    /// Starts one with its own store, or one on PostgreSQL, by the command that `wrap` makes of its program.
+    pub(crate) async fn start_wrapped(
+        processors: Processors,
+        project: &Project,
+        url: Option<&str>,
+        wrap: impl FnOnce(&Path) -> Command,
+    ) -> Result<Self, Error> {
+        let command = wrap(&program()?);
+        match url {
+            None => Self::run(processors, project, Location::from(project.data()), command, &[]).await,
+            Some(url) => {
+                let location = Location::parse(url, project.path())?;
+                Self::run(processors, project, location, command, &["--store", url]).await
+            }
+        }
+    }
+
     async fn start_on(
         processors: Processors,
         project: &Project,
         location: Location,
         arguments: &[&str],
     ) -> Result<Self, Error> {
+        Self::run(processors, project, location, Command::new(program()?), arguments).await
+    }
+
+    async fn run(
+        processors: Processors,
+        project: &Project,
+        location: Location,
+        mut command: Command,
+        arguments: &[&str],
+    ) -> Result<Self, Error> {
         let file = project.data().join("daemon.json");
-        let program = program()?;
-        let mut command = Command::new(&program);
         // The settings of the benchmark's own environment are not the daemon's.
         command.env_clear();
         command.arg("serve").arg("--dir").arg(project.path());

@@ -11,12 +11,12 @@ use crate::peer::Peer;
 /// The text of `--help`.
 pub(crate) const HELP: &str = "\
 Usage: bench [--only NAME]... [--connections N] [--executions N] [--quick | --seconds N] [--peers NAMES]
-             [--json FILE]
+             [--json FILE] [--counts FILE [--record]]
 
   --only NAME    one group of measurements; may be given again
                  (acks, synchronous, gets, steps, code, peers, start, reload, schedules, history, backlog,
-                 loading, cluster, growth, memory); `cluster` needs PostgreSQL and takes two minutes, `growth`
-                 five and `memory` ten, and they are measured only where they are named
+                 loading, instructions, cluster, growth, memory); `cluster` and `instructions` need PostgreSQL and
+                 take two minutes, `growth` five and `memory` ten, and they are measured only where they are named
   --connections N
                  of the measurements with requests, those with so many under way (1, 16, 64)
   --executions N how many there are in the stores of history and backlog (200,000)
@@ -24,7 +24,9 @@ Usage: bench [--only NAME]... [--connections N] [--executions N] [--quick | --se
   --quick        one second each, 20 for `memory`, and no project of 10,000 automations or schedules
   --peers NAMES  other engines for the group `peers`, with commas between them, which
                  `make bench PEERS=…` installs (node-red, n8n, dbos, restate)
-  --json FILE    writes the figures there, too";
+  --json FILE    writes the figures there, too
+  --counts FILE  compares `instructions` with the counts in this file, and fails if one is more than 1 % above;
+                 with --record, replaces them";
 
 /// The argument that makes this program a worker of the measured pool.
 pub(crate) const SERVE_CODE: &str = "--serve-code";
@@ -57,6 +59,10 @@ pub(crate) struct Options {
     pub(crate) peers: Vec<Peer>,
     /// The file of the figures as JSON.
     pub(crate) json: Option<PathBuf>,
+    /// The file with the recorded counts of `instructions`.
+    pub(crate) counts: Option<PathBuf>,
+    /// True to replace the recorded counts.
+    pub(crate) record: bool,
     /// The number of executions of large stores.
     pub(crate) executions: Option<u64>,
     only: Vec<String>,
@@ -86,6 +92,8 @@ pub(crate) fn parse(arguments: impl IntoIterator<Item = String>) -> Result<Comma
         quick: false,
         peers: Vec::new(),
         json: None,
+        counts: None,
+        record: false,
         executions: None,
         only: Vec::new(),
         connections: None,
@@ -108,6 +116,8 @@ pub(crate) fn parse(arguments: impl IntoIterator<Item = String>) -> Result<Comma
             "--executions" => options.executions = Some(number(&name, &value()?)?),
             "--peers" => options.peers = peers(&value()?)?,
             "--json" => options.json = Some(value()?.into()),
+            "--counts" => options.counts = Some(value()?.into()),
+            "--record" => options.record = true,
             "--only" => {
                 let group = value()?;
                 if !GROUPS.contains(&group.as_str()) {
@@ -153,7 +163,7 @@ mod tests {
     fn all_quick_groups_are_measured_by_default() {
         let options = measure(&[]).expect("options");
         let left: Vec<_> = GROUPS.iter().filter(|group| !options.wants(group)).collect();
-        assert_eq!(left, [&"cluster", &"growth", &"memory"]);
+        assert_eq!(left, [&"instructions", &"cluster", &"growth", &"memory"]);
         assert!(measure(&["--only", "memory"]).expect("options").wants("memory"));
         assert_eq!((options.time, options.quick), (Duration::from_secs(3), false));
     }

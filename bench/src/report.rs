@@ -8,6 +8,7 @@ use serde_json::{Value, json};
 pub(crate) struct Report {
     machine: Vec<String>,
     rows: Vec<Row>,
+    notes: Vec<String>,
 }
 
 /// One figure.
@@ -45,6 +46,8 @@ pub(crate) enum Unit {
     Mebibytes,
     /// The power of the size with which a cost grows.
     Exponent,
+    /// A number of things.
+    Count,
 }
 
 /// The target of a figure.
@@ -131,7 +134,7 @@ impl Unit {
             Self::Milliseconds => "ms",
             Self::Bytes => "B",
             Self::Mebibytes => "MiB",
-            Self::Exponent => "",
+            Self::Exponent | Self::Count => "",
         }
     }
 }
@@ -139,12 +142,17 @@ impl Unit {
 impl Report {
     /// One without figures, of a machine described in these lines.
     pub(crate) fn new(machine: Vec<String>) -> Self {
-        Self { machine, rows: Vec::new() }
+        Self { machine, rows: Vec::new(), notes: Vec::new() }
     }
 
     /// Adds a figure.
     pub(crate) fn add(&mut self, row: Row) {
         self.rows.push(row);
+    }
+
+    /// Adds a line below the table.
+    pub(crate) fn note(&mut self, line: String) {
+        self.notes.push(line);
     }
 
     /// The figures for people.
@@ -160,6 +168,10 @@ impl Report {
             text.push('\n');
             let cells: Vec<_> = baselines.iter().map(|row| row.cells()).collect();
             aligned(&cells, &mut text);
+        }
+        for note in &self.notes {
+            text.push_str("\n");
+            text.push_str(note);
         }
         text.push_str("\nA ratio is the median over the rounds, in which baseline and daemon took turns.");
         text

@@ -5,6 +5,7 @@ mod code;
 mod contest;
 mod gets;
 mod growth;
+mod instructions;
 mod large;
 mod loading;
 mod machine;
@@ -26,7 +27,7 @@ use crate::process::Processors;
 use crate::report::Report;
 
 /// The groups, in the order of the table.
-pub(crate) const GROUPS: [&str; 15] = [
+pub(crate) const GROUPS: [&str; 16] = [
     "acks",
     "synchronous",
     "gets",
@@ -39,12 +40,13 @@ pub(crate) const GROUPS: [&str; 15] = [
     "history",
     "backlog",
     "loading",
+    "instructions",
     "cluster",
     "growth",
     "memory",
 ];
-/// Those that are measured where none is named: all but the last three, which take minutes each or need a database.
-pub(crate) const UNASKED: &[&str] = GROUPS.split_at(GROUPS.len() - 3).0;
+/// Those that are measured where none is named: all but the last four, which take minutes each or need a database.
+pub(crate) const UNASKED: &[&str] = GROUPS.split_at(GROUPS.len() - 4).0;
 
 /// The settings of every measurement.
 #[derive(Clone, Copy)]
@@ -87,6 +89,7 @@ async fn groups(terms: Terms<'_>, report: &mut Report) -> Result<(), Error> {
             "history" => large::history(terms, report).await?,
             "backlog" => large::backlog(terms, report).await?,
             "loading" => loading::measure(terms, report)?,
+            "instructions" => instructions::measure(terms, report).await?,
             "cluster" => cluster::measure(terms, report).await?,
             "growth" => growth::measure(terms, report).await?,
             _ => memory::measure(terms, report).await?,

@@ -96,7 +96,7 @@ async fn reading(daemon: &Daemon) -> Result<(f64, f64, f64), Error> {
 }
 
 /// A daemon under one of these loads.
-struct Run<'daemon> {
+pub(in crate::measure) struct Run<'daemon> {
     daemon: &'daemon Daemon,
     /// Connections that stay open.
     open: Vec<Connection>,
@@ -113,7 +113,7 @@ impl<'daemon> Run<'daemon> {
         Ok(run)
     }
 
-    async fn without_address(daemon: &'daemon Daemon) -> Result<Self, Error> {
+    pub(in crate::measure) async fn without_address(daemon: &'daemon Daemon) -> Result<Self, Error> {
         Ok(Self {
             daemon,
             open: Vec::new(),
@@ -242,13 +242,13 @@ impl<'daemon> Run<'daemon> {
     }
 
     /// Sends the following requests to this automation.
-    async fn select(&mut self, automation: &str) -> Result<(), Error> {
+    pub(in crate::measure) async fn select(&mut self, automation: &str) -> Result<(), Error> {
         self.path = self.daemon.path(automation).await?;
         Ok(())
     }
 
     /// Sends this many requests, one after another.
-    async fn post(&mut self, count: usize, body: &[u8]) -> Result<(), Error> {
+    pub(in crate::measure) async fn post(&mut self, count: usize, body: &[u8]) -> Result<(), Error> {
         let bytes = request("POST", &self.path, body);
         for _ in 0..count {
             ask(&mut self.connection, &bytes).await?;
@@ -257,7 +257,7 @@ impl<'daemon> Run<'daemon> {
     }
 
     /// Sends this many requests with their numbers.
-    async fn post_numbers(&mut self, count: usize) -> Result<(), Error> {
+    pub(in crate::measure) async fn post_numbers(&mut self, count: usize) -> Result<(), Error> {
         for number in 0..count {
             self.post(1, format!("{{\"n\": {number}}}").as_bytes()).await?;
         }
@@ -265,13 +265,13 @@ impl<'daemon> Run<'daemon> {
     }
 
     /// Sends an event with this number.
-    async fn emit(&mut self, number: usize) -> Result<(), Error> {
+    pub(in crate::measure) async fn emit(&mut self, number: usize) -> Result<(), Error> {
         let body = format!("{{\"name\": \"paid\", \"data\": {{\"n\": {number}}}}}");
         self.command("events", body.as_bytes()).await
     }
 
     /// Waits until exactly this many executions are suspended and no other is left.
-    async fn suspended(&self, count: usize) -> Result<(), Error> {
+    pub(in crate::measure) async fn suspended(&self, count: usize) -> Result<(), Error> {
         let until = Instant::now() + PATIENCE;
         while self.daemon.suspended().await? != count {
             if Instant::now() > until {

@@ -11,6 +11,8 @@ use crate::report::{Report, Row, Target, Unit};
 
 use dimensions::{DIMENSIONS, MAX_EXPONENT};
 
+pub(super) use load::Run;
+
 /// The number of sizes, each twice the one before.
 const SIZES: usize = 4;
 /// Processor time, in seconds, below which a difference is noise: the system counts it in steps of 10 ms.
