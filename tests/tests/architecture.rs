@@ -19,7 +19,7 @@ const LEVELS: [&[&str]; 13] = [
     &["language"],
     &["trigger", "connector", "script", "store"],
     &["catalog"],
-    &["runtime"],
+    &["runtime", "authoring"],
     &["ingress", "telemetry"],
     &["testing"],
     &["engine"],

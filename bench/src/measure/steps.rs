@@ -3,9 +3,10 @@
 use std::sync::Arc;
 use std::time::Instant;
 
-use engine::{Engine, Settings, Start, SystemClock};
+use engine::Engine;
 use model::execution::{Origin, Outcome};
 use model::{AutomationId, Payload};
+use runtime::{Settings, Start, SystemClock};
 use store::Location;
 use value::Map;
 

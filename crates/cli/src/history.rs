@@ -222,7 +222,7 @@ pub(crate) async fn definition(
     store: &dyn Store,
     hash: DefinitionHash,
 ) -> anyhow::Result<Option<Automation>> {
-    Ok(store.definition(hash).await?.and_then(engine::read_definition))
+    Ok(store.definition(hash).await?.and_then(runtime::read_definition))
 }
 
 /// The id that `text` names: an id, a beginning that no other has, or `latest`.

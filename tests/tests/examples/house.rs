@@ -3,10 +3,11 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use engine::{Engine, EngineEvent, ManualClock, Settings, Start};
+use engine::Engine;
 use jiff::Timestamp;
 use model::{AutomationId, ExecutionId, Origin, Outcome, Payload};
 use reqwest::header::HeaderMap;
+use runtime::{EngineEvent, ManualClock, Settings, Start};
 use serde_json::{Value, json};
 use server::{Server, ServerOptions};
 use store::Location;
@@ -166,7 +167,7 @@ impl House {
 
     /// Moves the clock to this instant, once somebody sleeps until then.
     pub(crate) async fn advance_to(&self, at: Timestamp) {
-        use engine::Clock as _;
+        use runtime::Clock as _;
         tokio::time::timeout(PATIENCE, self.clock.somebody_sleeps_until(at))
             .await
             .expect("somebody sleeps until then");

@@ -65,7 +65,7 @@ impl Subcommand for Connectors {
     fn run(self, context: &Context) -> anyhow::Result<Exit> {
         context.config(&[], LogProfile::Tool)?;
         // A user's own manifests are part of the project; outside of one there are those that are built in.
-        let checked = engine::check_project(context.dir(), &[])?;
+        let checked = authoring::check_project(context.dir(), &[])?;
         let registry = checked.catalog.registry();
         match self.what {
             What::List { json } => list(registry, json)?,
@@ -77,7 +77,7 @@ impl Subcommand for Connectors {
 }
 
 /// Shows what each example sends, and reports the manifests whose examples do not show it.
-fn test(checked: &engine::ProjectCheck, name: Option<&str>, json: bool) -> anyhow::Result<Exit> {
+fn test(checked: &authoring::ProjectCheck, name: Option<&str>, json: bool) -> anyhow::Result<Exit> {
     let registry = checked.catalog.registry();
     let of_project = |path: &str| path.starts_with("connectors/");
     let broken: Vec<_> = checked

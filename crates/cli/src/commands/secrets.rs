@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use anyhow::Context as _;
 use clap::{Args, Subcommand as Choice};
-use engine::{KeySource, Vault};
+use runtime::{KeySource, Vault};
 use serde::Deserialize;
 use serde_json::{Value, json};
 use store::Store;
@@ -167,7 +167,7 @@ async fn without_daemon(config: &Config) -> anyhow::Result<Vec<Value>> {
             rows.push(row);
         }
     }
-    for name in engine::secret_files(&config.secrets_dir) {
+    for name in runtime::secret_files(&config.secrets_dir) {
         if rows.iter().all(|row| row["name"] != name.as_str()) {
             rows.push(json!({ "name": name, "source": "folder", "readable": true }));
         }

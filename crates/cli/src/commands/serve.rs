@@ -5,8 +5,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::Context as _;
+use catalog::Catalog;
 use clap::Args;
-use engine::{Catalog, Clock, ClusterClock, Engine, SystemClock};
+use engine::Engine;
+use runtime::{Clock, ClusterClock, SystemClock};
 use server::{Addresses, Server};
 use store::Store;
 use telemetry::Telemetry;
@@ -215,7 +217,7 @@ fn warn_of_weakness(addresses: Addresses, weakened: &[String]) {
 
 /// Warns of files of secrets that others than the daemon's user can read.
 fn warn_of_secrets(config: &Config) {
-    for path in engine::exposed_secret_files(&config.secrets_dir) {
+    for path in runtime::exposed_secret_files(&config.secrets_dir) {
         let path = path.display();
         output::warn(format_args!(
             "other users can read the secret `{path}`; mend it with `chmod 600 {path}`"
@@ -224,7 +226,7 @@ fn warn_of_secrets(config: &Config) {
 }
 
 /// The trigger of an Automation: its live address below `base` where there is one, its schedule or its kind.
-fn started_by(deployed: &engine::Deployment, base: Option<&str>, now: jiff::Timestamp) -> String {
+fn started_by(deployed: &catalog::Deployment, base: Option<&str>, now: jiff::Timestamp) -> String {
     if let Some(url) = base.and_then(|base| deployed.live_url(base)) {
         return url;
     }

@@ -19,8 +19,8 @@ use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 
 use anyhow::Context as _;
-use engine::KeySource;
 use model::automation::Retention;
+use runtime::KeySource;
 use text::diagnostic::Report;
 use value::Secret;
 use value::redact::Redactor;
@@ -110,7 +110,7 @@ pub(crate) struct Config {
     pub(crate) env_allow: Option<Vec<String>>,
     pub(crate) allow_credential_debug: bool,
     pub(crate) retention: Retention,
-    pub(crate) limits: engine::Limits,
+    pub(crate) limits: runtime::Limits,
     pub(crate) store_size: Option<u64>,
     pub(crate) connections: usize,
     pub(crate) connections_per_address: usize,
@@ -128,7 +128,7 @@ pub(crate) struct Config {
 impl Config {
     /// The defaults over this project folder.
     pub(crate) fn new(dir: &Path) -> Self {
-        let engine = engine::Settings::new(dir);
+        let engine = runtime::Settings::new(dir);
         let server = server::ServerOptions::new(engine.data_dir.clone());
         Self {
             dir: dir.to_owned(),
@@ -214,8 +214,8 @@ impl Config {
     }
 
     /// The settings of the engine.
-    pub(crate) fn engine(&self) -> engine::Settings {
-        let mut settings = engine::Settings::new(&self.dir);
+    pub(crate) fn engine(&self) -> runtime::Settings {
+        let mut settings = runtime::Settings::new(&self.dir);
         settings.data_dir.clone_from(&self.data_dir);
         settings.secrets_dir.clone_from(&self.secrets_dir);
         settings.keys = self.keys();

@@ -151,7 +151,7 @@ pub(super) fn variables(values: &Values<'_>) -> Result<Vec<String>, String> {
             "`{name}` is no name of a variable; write `SERVICE_URL`, or `SHOP_*` for a prefix"
         ));
     }
-    match values.items.iter().find(|name| engine::is_own_variable(name)) {
+    match values.items.iter().find(|name| catalog::is_own_variable(name)) {
         Some(name) => Err(format!("`{name}` belongs to Cogwork itself, and files never read it")),
         None => Ok(values.items.to_vec()),
     }

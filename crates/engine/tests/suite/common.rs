@@ -4,11 +4,12 @@ use std::path::Path;
 use std::sync::{Arc, Once};
 use std::time::Duration;
 
-use engine::{Engine, EngineEvent, ManualClock, Settings, Start};
+use engine::Engine;
 use jiff::Timestamp;
 use model::Status;
 use model::execution::{Event, ExecutionId, Origin, Outcome, StepOutcome};
 use model::payload::Payload;
+use runtime::{EngineEvent, ManualClock, Settings, Start};
 use store::{Location, Store};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{TcpListener, TcpStream};
@@ -26,7 +27,7 @@ pub(crate) async fn soon<T>(what: impl Future<Output = T>) -> T {
 /// Makes code run in workers of the separate worker program, since a test binary has no hidden subcommand.
 pub(crate) fn workers() {
     static SET: Once = Once::new();
-    SET.call_once(|| engine::set_code_program(env!("CARGO_BIN_EXE_engine-worker").into(), Vec::new()));
+    SET.call_once(|| catalog::set_code_program(env!("CARGO_BIN_EXE_engine-worker").into(), Vec::new()));
 }
 
 /// A project folder with a store.

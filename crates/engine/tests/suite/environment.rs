@@ -1,6 +1,6 @@
 //! Variables of the environment that files may not read.
 
-use engine::check_text;
+use authoring::check_text;
 use pretty_assertions::assert_eq;
 
 use crate::checking::{catalog, said};

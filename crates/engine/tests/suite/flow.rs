@@ -408,7 +408,7 @@ async fn who_comes_to_watch_while_the_end_is_being_committed_is_told_of_it() {
                     break;
                 }
                 // Events that are not stored yet are delivered too.
-                while !matches!(notices.recv().await, Ok(engine::EngineEvent::ExecutionEvents { .. })) {}
+                while !matches!(notices.recv().await, Ok(runtime::EngineEvent::ExecutionEvents { .. })) {}
             }
         })
         .await;

@@ -353,7 +353,7 @@ fn a_body_has_what_saved_payloads_had_and_only_what_is_almost_it_is_told() {
             "automations/test.yaml",
             &format!("trigger: {{webhook: {{verify: none}}}}\nsteps:\n  - set: {{_x: \"${{{{ {expression} }}}}\"}}\n"),
         );
-        let checked = engine::check_project(project.dir.path(), &[]).expect("checked");
+        let checked = authoring::check_project(project.dir.path(), &[]).expect("checked");
         let entries: Vec<_> = checked.reports.iter().flat_map(|report| report.entries()).collect();
         entries
             .iter()

@@ -50,6 +50,7 @@ mod relations;
 mod reload;
 mod replays;
 mod retention;
+mod scaffold;
 mod schedules;
 mod schemas;
 mod shared_shards;

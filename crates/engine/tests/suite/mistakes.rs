@@ -1,6 +1,7 @@
 //! The mistakes that people make most: each is told at its place, with its cause and the way out.
 
-use engine::{Catalog, check_project, check_text};
+use authoring::{check_project, check_text};
+use catalog::Catalog;
 use text::Severity;
 use text::diagnostic::Report;
 

@@ -1,6 +1,6 @@
 //! Correct files that are close to mistakes: nothing is said of them.
 
-use engine::check_text;
+use authoring::check_text;
 
 use crate::mistakes::{SCHEDULE, WEBHOOK, catalog, check_fine};
 

@@ -3,9 +3,9 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use engine::{Answer, EngineEvent, SignalError};
 use model::Status;
 use model::execution::{Event, WaitReason};
+use runtime::{Answer, EngineEvent, SignalError};
 use value::{Map, Value};
 
 use crate::common::{
@@ -167,7 +167,7 @@ async fn one_execution_sends_an_event_to_another_once() {
     let engine = project.start().await;
     let id = start_and_rest(&engine, "{}").await;
     let sender = model::AutomationId::parse("sender").expect("an id");
-    let start = engine::Start { payload: model::Payload::manual(Map::new()), origin: model::Origin::Manual };
+    let start = runtime::Start { payload: model::Payload::manual(Map::new()), origin: model::Origin::Manual };
     let sent = engine.ingress().start(&sender, start).await.expect("it starts");
     assert_eq!(end(&engine, sent).await, r#"{"delivered":1}"#);
     assert_eq!(end(&engine, id).await, r#"{"from":"sender"}"#);
@@ -187,7 +187,7 @@ async fn nobody_came_in_time_fails_the_step_or_gives_null_as_it_says() {
         project.clock.advance(Duration::from_secs(1800));
         crash(engine).await;
         let engine = project.start().await;
-        let due = engine::Clock::now(&project.clock) + Duration::from_secs(1800);
+        let due = runtime::Clock::now(&project.clock) + Duration::from_secs(1800);
         soon(project.clock.somebody_sleeps_until(due)).await;
         project.clock.advance(Duration::from_secs(1800));
         assert_eq!(end(&engine, id).await, expected);
@@ -367,7 +367,7 @@ async fn the_pause_between_turns_outlives_a_restart_and_turns_do_not_run_again()
         assert_eq!(asked.line, format!("POST /{turn}"));
         asked.answer(200, if turn == 2 { r#"{"done": true}"# } else { r#"{"done": false}"# }).await;
         if turn < 2 {
-            let due = engine::Clock::now(&project.clock) + Duration::from_secs(600);
+            let due = runtime::Clock::now(&project.clock) + Duration::from_secs(600);
             soon(project.clock.somebody_sleeps_until(due)).await;
             crash(engine).await;
             engine = project.start().await;

@@ -3,7 +3,8 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use engine::{Deployment, Engine};
+use catalog::Deployment;
+use engine::Engine;
 use pretty_assertions::assert_eq;
 
 use crate::common::{Project, stop};
@@ -28,7 +29,7 @@ fn project(files: &[(&str, &str)]) -> Project {
 /// The output of `validate` for these files: `file:line:column code: message; help`.
 fn said(files: &[(&str, &str)]) -> Vec<String> {
     let project = project(files);
-    let checked = engine::check_project(project.dir.path(), &[]).expect("checked");
+    let checked = authoring::check_project(project.dir.path(), &[]).expect("checked");
     lines(&checked.reports)
 }
 
@@ -146,9 +147,9 @@ fn a_circle_too_long_to_be_told_is_told_in_short() {
 fn a_text_is_checked_against_the_files_around_it_as_the_file_would_be() {
     let project =
         project(&[("greet", GREET), ("main", &calling(&["greet"])), ("other", &calling(&["main"]))]);
-    let catalog = engine::check_project(project.dir.path(), &[]).expect("checked").catalog;
+    let catalog = authoring::check_project(project.dir.path(), &[]).expect("checked").catalog;
     let check = |name: &str, text: &str| {
-        lines(&[engine::check_text(&catalog, &format!("automations/{name}.yaml"), text)])
+        lines(&[authoring::check_text(&catalog, &format!("automations/{name}.yaml"), text)])
     };
     assert_eq!(
         check("main", &calling(&["greet"])),

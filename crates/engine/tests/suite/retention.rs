@@ -3,10 +3,10 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use engine::{Engine, Start};
+use engine::Engine;
 use model::execution::Origin;
 use model::payload::{HttpResponse, Payload};
-use runtime::AcceptOptions;
+use runtime::{AcceptOptions, Start};
 use store::{Capacity, Durability, ExecutionFilter, Location, Options, Page, Store};
 use value::Map;
 

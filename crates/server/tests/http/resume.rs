@@ -1,7 +1,7 @@
 //! The resume address: who asks there, who answers, and what everybody else sees.
 
-use engine::{EngineEvent, Start};
 use model::{AutomationId, Event, ExecutionId, Origin, Outcome, Payload};
+use runtime::{EngineEvent, Start};
 use serde_json::json;
 use value::{Map, Value};
 

@@ -4,8 +4,9 @@ use std::net::SocketAddr;
 use std::path::Path;
 use std::sync::Arc;
 
-use engine::{Engine, Settings, SystemClock};
+use engine::Engine;
 use model::ExecutionId;
+use runtime::{Settings, SystemClock};
 use serde_json::Value;
 use server::{Client, Server, ServerOptions};
 use store::{ExecutionFilter, Location, Options, Page};

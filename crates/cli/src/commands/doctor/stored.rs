@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use engine::Catalog;
+use catalog::Catalog;
 use jiff::Timestamp;
 use store::{Capacity, Examination, Store};
 
@@ -163,7 +163,7 @@ pub(super) async fn secrets(config: &Config, catalog: &Catalog, found: &Found, f
     for message in &missing {
         findings.warning(SECRETS, "missing", message.clone(), "set it with `cogwork secrets set NAME`");
     }
-    for path in engine::exposed_secret_files(&config.secrets_dir) {
+    for path in runtime::exposed_secret_files(&config.secrets_dir) {
         let path = path.display();
         let detail = format!("other users can read `{path}`");
         findings.warning(SECRETS, "permissions", detail, format!("chmod 600 {path}"));

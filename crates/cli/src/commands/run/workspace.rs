@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use anyhow::Context as _;
-use engine::Vault;
+use runtime::Vault;
 use store::{Location, Store};
 use tempfile::TempDir;
 
@@ -49,7 +49,7 @@ impl Workspace {
             Ok(store) => Ok(Self { dir, store, wanted, is_file, temporary: Vec::new() }),
             Err(store::Error::Locked { .. }) => {
                 // An automation that does not exist is the only problem worth telling of.
-                project::find(&engine::check_project(&dir, &[])?.catalog, &wanted, is_file)?;
+                project::find(&authoring::check_project(&dir, &[])?.catalog, &wanted, is_file)?;
                 output::say(beside(config, (!is_file).then_some(wanted.as_str())));
                 let (store, temporary) = temporary_store()?;
                 Ok(Self { dir, store, wanted, is_file, temporary: vec![temporary] })
@@ -74,8 +74,8 @@ impl Workspace {
     fn beside_project(config: &Config, path: &Path) -> anyhow::Result<Self> {
         let text = read(path)?;
         // Checked under its own path first, since diagnostics of the copy would name the copy.
-        let catalog = engine::check_project(&config.dir, &[])?.catalog;
-        let report = engine::check_text(&catalog, &path.display().to_string(), &text);
+        let catalog = authoring::check_project(&config.dir, &[])?.catalog;
+        let report = authoring::check_text(&catalog, &path.display().to_string(), &text);
         if report.has_errors() {
             output::reports([&report]);
             anyhow::bail!("`{}` does not load", path.display());

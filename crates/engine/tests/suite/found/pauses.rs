@@ -3,8 +3,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use engine::EngineEvent;
 use model::Event;
+use runtime::EngineEvent;
 
 use super::{asks, is_woken_at, pauses_until, rests, rests_for, woken_at};
 use crate::common::{Peer, Project, call, crash, end, manual, soon, start_and_rest, start_with, stop};

@@ -3,21 +3,20 @@
 use std::path::Path;
 use std::sync::Arc;
 
+use catalog::{Catalog, ProjectFileError, check_project_target, stem};
 use connector::{Registry, check_value};
 use expression::Expression;
 use model::AutomationId;
 use model::action::{ActionSpec, InputSpec};
 use model::automation::{Approval, Automation, BlockKind, SpannedName, StartForm, Step, Verb, WaitOn};
+use model::execution::split_key;
 use model::test_suite::{
     CallsExpect, Case, Matcher, Pattern, Start, StimulusKind, Stub, StubOutcome, Suite, Target,
 };
 use text::Span;
 use text::diagnostic::{Diagnostic, nearest};
 
-use crate::observed::{find_step, split};
-use crate::result;
-use catalog::{Catalog, stem};
-use catalog::{ProjectFileError, check_project_target};
+use super::result;
 
 /// Names in scope of a double's expressions.
 const OF_A_DOUBLE: [&str; 2] = ["inputs", "index"];
@@ -342,9 +341,9 @@ impl<'a> Check<'a> {
 
     /// Returns the step of a key, which may include iterations; reports an unknown step.
     fn step(&mut self, key: &str, span: Span) -> Option<&'a Step> {
-        let id = split(key).0;
+        let id = split_key(key).0;
         let automation = self.automation;
-        if let Some(step) = find_step(automation, id) {
+        if let Some(step) = automation.step(id) {
             return Some(step);
         }
         let mut ids = Vec::new();
@@ -402,7 +401,7 @@ impl<'a> Check<'a> {
 
     fn cassette(&mut self, case: &Case) {
         let (Some(name), Some(dir)) = (&case.cassette, self.dir) else { return };
-        let path = crate::cassette_path(self.suite, &name.name);
+        let path = super::cassette_path(self.suite, &name.name);
         if let Err(error @ (ProjectFileError::LeadsOut(_) | ProjectFileError::NotProject { .. })) =
             check_project_target(dir, &path)
         {

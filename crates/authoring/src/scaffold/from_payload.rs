@@ -6,9 +6,10 @@ use catalog::Catalog;
 use expression::Expression;
 use model::AutomationId;
 use model::payload::Payload;
-use testing::{is_pattern, start_of};
 use text::diagnostic::Span;
 use value::{Map, Value};
+
+use crate::test_suite::{is_pattern, start_of};
 
 use super::{Kind, NewAutomation, new_automation};
 

@@ -211,13 +211,7 @@ pub fn definition(request: &AssistRequest<'_>) -> Option<Definition> {
     };
     if let Some(id) = step {
         let (automation, _) = site.automation.as_ref()?;
-        let mut span = None;
-        automation.walk(&mut |step| {
-            if step.id.as_ref() == id {
-                span = Some(step.span);
-            }
-        });
-        let range = site.range(span?.range());
+        let range = site.range(automation.step(&id)?.span.range());
         return Some(Definition { path: request.path.to_owned(), range: Some(range) });
     }
     let elsewhere = |path: &str| Definition { path: path.to_owned(), range: None };

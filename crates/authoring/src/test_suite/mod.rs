@@ -1,16 +1,20 @@
 //! Finds, reads and checks the test files of a project, which are beside the automations.
 
+mod check;
+mod result;
+mod write;
+
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use catalog::{Catalog, EntryKind, ProjectFile, list_project_folder, read_start};
 use language::load;
-use model::test_suite::{Suite, suite_stem};
+use model::test_suite::{CASSETTE_DIR, Suite, suite_stem};
 use text::diagnostic::{Diagnostic, Report, Source, Span};
 
-use crate::check::check;
-use catalog::Catalog;
-use catalog::{EntryKind, ProjectFile, list_project_folder, read_start};
+use self::check::check;
+pub use self::write::{append_case, is_pattern, start_of};
 
 /// Folder of the test files.
 const FOLDER: &str = "automations";
@@ -60,10 +64,17 @@ pub fn load_suite(catalog: &Catalog, path: &str, text: &str) -> TestFile {
     load_text(catalog, None, path, text.to_owned())
 }
 
-/// Checks a text as if it were the test file `path` of the project with the snapshot `catalog`.
+/// Checks a text as [`load_suite`] does.
 #[must_use]
-pub fn check_text(catalog: &Catalog, path: &str, text: &str) -> Report {
+pub(crate) fn check_suite(catalog: &Catalog, path: &str, text: &str) -> Report {
     load_text(catalog, None, path, text.to_owned()).report
+}
+
+/// Returns the path of a recording, relative to the project folder: in the folder `cassettes` beside the tests.
+#[must_use]
+pub fn cassette_path(suite: &Suite, name: &str) -> PathBuf {
+    let tests = Path::new(suite.source.path());
+    tests.parent().unwrap_or(Path::new("")).join(CASSETTE_DIR).join(name)
 }
 
 fn read(dir: &Path, catalog: &Catalog, path: &str) -> TestFile {

@@ -327,13 +327,8 @@ pub(super) fn hover(site: &Site<'_>) -> Option<(Range<usize>, String, String)> {
         _ => {
             let (automation, _) = site.automation.as_ref()?;
             let id = step_at(site)?;
-            let mut found = None;
-            automation.walk(&mut |step| {
-                if step.id.as_ref() == id {
-                    found = Some(format!("step, {}", step.verb.keyword()));
-                }
-            });
-            Some((range, id, found?))
+            let detail = format!("step, {}", automation.step(&id)?.verb.keyword());
+            Some((range, id, detail))
         }
     }
 }

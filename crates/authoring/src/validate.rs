@@ -3,13 +3,14 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use catalog::{
+    AssembleInput, Catalog, File, FileKind, Folder, ScanScope, assemble, builtin, check_connection, stem,
+};
 use connector::Registry;
 use model::AutomationId;
 use text::diagnostic::{Report, Source};
 
-use catalog::{AssembleInput, Catalog, File, FileKind, Folder, ScanScope, assemble, stem};
-use catalog::{builtin, check_connection};
-use testing::TestFile;
+use crate::test_suite::{TestFile, check_suite, find_test_files};
 
 /// Result of checking a project.
 pub struct ProjectCheck {
@@ -51,10 +52,8 @@ pub fn check_project(dir: &Path, paths: &[PathBuf]) -> Result<ProjectCheck, cata
                 .iter()
                 .any(|wanted| dir.join(path).starts_with(wanted) || Path::new(path).starts_with(wanted))
     };
-    let tests: Vec<TestFile> = testing::find_test_files(dir, &catalog, &[])
-        .into_iter()
-        .filter(|tests| wanted(&tests.path))
-        .collect();
+    let tests: Vec<TestFile> =
+        find_test_files(dir, &catalog, &[]).into_iter().filter(|tests| wanted(&tests.path)).collect();
     let files = changed.iter().filter(|path| wanted(path)).count() + tests.len();
     let wanted = |report: &&Arc<Report>| wanted(report.source().path());
     let mut reports: Vec<Report> =
@@ -77,7 +76,7 @@ pub fn check_draft(catalog: &Catalog, path: &str, text: &str) -> Report {
     let has = |key: &str| text.lines().any(|line| line.starts_with(key));
     let is_tests = model::test_suite::suite_stem(path).is_some() || (has("tests:") && !has("steps:"));
     if is_tests {
-        return testing::check_text(catalog, path, text);
+        return check_suite(catalog, path, text);
     }
     let kind = match () {
         () if has("steps:") || has("trigger:") => FileKind::Automation,
@@ -96,7 +95,7 @@ pub fn check_draft(catalog: &Catalog, path: &str, text: &str) -> Report {
 #[must_use]
 pub fn check_text(catalog: &Catalog, path: &str, text: &str) -> Report {
     if model::test_suite::suite_stem(path).is_some() {
-        return testing::check_text(catalog, path, text);
+        return check_suite(catalog, path, text);
     }
     check_as(catalog, path, stem(path), text, FileKind::from_path(Path::new(path)))
 }
