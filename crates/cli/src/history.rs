@@ -142,8 +142,8 @@ pub(crate) fn open(config: &Config) -> anyhow::Result<Option<Arc<dyn Store>>> {
     if !exists {
         return Ok(None);
     }
-    let store =
-        store::open_read_only(&location).with_context(|| format!("cannot read the store `{location}`"))?;
+    let store = engine::stores::open_read_only(&location)
+        .with_context(|| format!("cannot read the store `{location}`"))?;
     Ok(Some(store))
 }
 

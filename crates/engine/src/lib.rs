@@ -12,6 +12,7 @@
 //! * `test_draft`: a test from an execution, as a change of its file
 //! * `retention`: deletes old executions
 //! * `search`: finds executions by a scan
+//! * `stores`: opens stores by their location, and moves them
 //! * `transfer`: exports and imports executions as JSON lines
 //! * `simulation`: in tests, the whole core by seeds, with crashes
 
@@ -21,6 +22,7 @@ mod generations;
 mod project_edit;
 mod retention;
 mod search;
+pub mod stores;
 mod test_draft;
 pub mod transfer;
 mod trials;

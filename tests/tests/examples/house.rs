@@ -4,13 +4,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use engine::Engine;
+use engine::stores::Location;
 use jiff::Timestamp;
 use model::{AutomationId, ExecutionId, Origin, Outcome, Payload};
 use reqwest::header::HeaderMap;
 use runtime::{EngineEvent, ManualClock, Settings, Start};
 use serde_json::{Value, json};
 use server::{Server, ServerOptions};
-use store::Location;
 use tests::canary;
 use tests::project::{Project, repository};
 use tests::wiki::{DEMO_EMAIL, DEMO_TOKEN, Running, Simulator};
@@ -75,7 +75,8 @@ impl House {
             watch: false,
             ..Settings::new(project.path())
         };
-        let store = store::open(&Location::from(project.data_dir()), store::Options::default()).unwrap();
+        let store =
+            engine::stores::open(&Location::from(project.data_dir()), store::Options::default()).unwrap();
         let clock = ManualClock::new("2026-01-15T09:00:00Z".parse().unwrap());
         let engine = Engine::start(settings, store, Arc::new(clock.clone())).await.unwrap();
         let server = bound.serve(engine.clone()).unwrap();

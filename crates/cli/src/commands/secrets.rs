@@ -256,7 +256,7 @@ impl LocalSecrets {
 
     async fn open(config: &Config) -> anyhow::Result<Self> {
         let location = config.store_location();
-        let store = store::open(&location, config.store())
+        let store = engine::stores::open(&location, config.store())
             .with_context(|| format!("cannot open the store `{location}`"))?;
         let keys: KeySource = config.keys();
         let vault = Vault::open(store.clone(), keys).await?;

@@ -84,8 +84,8 @@ async fn serve(config: &Config, telemetry: Option<Telemetry>, shows_addresses: b
     let failpoints = failpoint::from_env();
     let options = store::Options { failpoints: failpoints.clone(), ..config.store() };
     let location = config.store_location();
-    let store =
-        store::open(&location, options).with_context(|| format!("cannot open the store `{location}`"))?;
+    let store = engine::stores::open(&location, options)
+        .with_context(|| format!("cannot open the store `{location}`"))?;
     let mut settings = config.engine();
     settings.failpoints = failpoints;
     settings.own_addresses = vec![addresses.hooks, addresses.admin];

@@ -15,7 +15,7 @@ pub(super) fn check(config: &Config) -> Result<(), String> {
     let store = config
         .store
         .as_ref()
-        .and_then(store::Location::path)
+        .and_then(engine::stores::Location::path)
         .map(|store| if store.is_dir() { store } else { parent(store) });
     let kept = [
         Some((config.data_dir.as_path(), "the data folder")),

@@ -101,7 +101,7 @@ pub(crate) struct Config {
     pub(crate) read_only: bool,
     pub(crate) public_metrics: bool,
     pub(crate) public_url: Option<String>,
-    pub(crate) store: Option<store::Location>,
+    pub(crate) store: Option<engine::stores::Location>,
     /// True if each change of the project folder is deployed into the store.
     pub(crate) auto_deploy: bool,
     pub(crate) durability: store::Durability,
@@ -181,7 +181,7 @@ impl Config {
             let wrong = |message| CommandError::usage(format!("--{}: {message}", setting.flag()));
             setting.apply(&mut config, values, here, Origin::Flag(setting.flag())).map_err(wrong)?;
         }
-        if let Some(password) = config.store.as_ref().and_then(store::Location::password) {
+        if let Some(password) = config.store.as_ref().and_then(engine::stores::Location::password) {
             config.redactor.add_secret(&password);
         }
         files_dir::check(&config).map_err(CommandError::usage)?;
@@ -197,7 +197,7 @@ impl Config {
     }
 
     /// Where the store is.
-    pub(crate) fn store_location(&self) -> store::Location {
+    pub(crate) fn store_location(&self) -> engine::stores::Location {
         self.store.clone().unwrap_or_else(|| self.data_dir.as_path().into())
     }
 

@@ -69,8 +69,8 @@ pub(super) fn path(values: &Values<'_>) -> Result<PathBuf, String> {
 }
 
 /// The location of a store: a path, or `sqlite:PATH`.
-pub(super) fn store(values: &Values<'_>) -> Result<store::Location, String> {
-    store::Location::parse(values.one()?, values.base).map_err(|error| error.to_string())
+pub(super) fn store(values: &Values<'_>) -> Result<engine::stores::Location, String> {
+    engine::stores::Location::parse(values.one()?, values.base).map_err(|error| error.to_string())
 }
 
 /// One of some words.

@@ -5,12 +5,13 @@ use std::sync::{Arc, Once};
 use std::time::Duration;
 
 use engine::Engine;
+use engine::stores::Location;
 use jiff::Timestamp;
 use model::Status;
 use model::execution::{Event, ExecutionId, Origin, Outcome, StepOutcome};
 use model::payload::Payload;
 use runtime::{EngineEvent, ManualClock, Settings, Start};
-use store::{Location, Store};
+use store::Store;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::mpsc;
@@ -104,7 +105,7 @@ pub(crate) fn open_store_with(dir: &Path, options: store::Options) -> Arc<dyn St
     if std::env::var_os("COGWORK_TEST_STORE").is_some_and(|kind| kind == "postgres") {
         return open_on_server(dir, options);
     }
-    store::open(&Location::from(dir), options).expect("the store opens")
+    engine::stores::open(&Location::from(dir), options).expect("the store opens")
 }
 
 #[cfg(unix)]
@@ -121,7 +122,8 @@ fn open_on_server(dir: &Path, options: store::Options) -> Arc<dyn Store> {
     let space = spaces.entry(dir.to_owned()).or_insert_with(|| SERVER.space()).clone();
     drop(spaces);
     let options = store::Options { local: Some(dir.to_owned()), ..options };
-    store::open(&Location::parse(&space.url(), dir).expect("an address"), options).expect("the store opens")
+    engine::stores::open(&Location::parse(&space.url(), dir).expect("an address"), options)
+        .expect("the store opens")
 }
 
 /// Stops an engine and lets go of its store, so that another can open it.

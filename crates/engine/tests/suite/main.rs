@@ -57,6 +57,7 @@ mod shared_shards;
 mod silent_slips;
 mod slips;
 mod snapshots;
+mod stores;
 mod transfer;
 mod trials;
 mod values;

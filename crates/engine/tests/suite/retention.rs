@@ -4,10 +4,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use engine::Engine;
+use engine::stores::Location;
 use model::execution::Origin;
 use model::payload::{HttpResponse, Payload};
 use runtime::{AcceptOptions, Start};
-use store::{Capacity, Durability, ExecutionFilter, Location, Options, Page, Store};
+use store::{Capacity, Durability, ExecutionFilter, Options, Page, Store};
 use value::Map;
 
 use crate::common::{Project, settled, soon, start_with, stop};
@@ -103,7 +104,7 @@ async fn the_key_of_an_instant_outlives_its_execution_until_thirty_days_after_th
 async fn small_store(project: &Project) -> (Engine, Arc<dyn Store>) {
     let options = Options { max_bytes: Some(MOST), durability: Durability::Relaxed, ..Options::default() };
     let location = Location::from(project.settings.data_dir.as_path());
-    let store = store::open(&location, options).expect("it opens");
+    let store = engine::stores::open(&location, options).expect("it opens");
     (project.start_on(store.clone()).await, store)
 }
 
@@ -194,7 +195,7 @@ async fn a_nearly_full_database_loses_what_it_has_to_and_keeps_most_of_its_histo
         let local = Some(project.settings.data_dir.clone());
         let options = Options { max_bytes, local, ..Options::default() };
         let location = Location::parse(&space.url(), std::path::Path::new("")).expect("an address");
-        store::open(&location, options).expect("it opens")
+        engine::stores::open(&location, options).expect("it opens")
     };
     let engine = project.start_on(open(None)).await;
     let (live, _) = tokens(&engine);

@@ -313,7 +313,7 @@ pub(super) const ROWS: &[(&str, Tried)] = &[
         elsewhere(
             &[
                 ("crates/store/src/conformance/state.rs", "bounded"),
-                ("crates/store/tests/conformance.rs", "sqlite_keeps_every_rule"),
+                ("crates/store-sqlite/tests/sqlite/conformance.rs", "sqlite_keeps_every_rule"),
             ],
             &[("crates/store/src/types/state.rs", "pub const MAX_VALUE_BYTES: usize = 1 << 20;")],
         ),
@@ -323,7 +323,7 @@ pub(super) const ROWS: &[(&str, Tried)] = &[
         elsewhere(
             &[
                 ("crates/store/src/conformance/state.rs", "bounded"),
-                ("crates/store/tests/conformance.rs", "sqlite_keeps_every_rule"),
+                ("crates/store-sqlite/tests/sqlite/conformance.rs", "sqlite_keeps_every_rule"),
             ],
             &[("crates/store/src/types/state.rs", "pub const MAX_AT_ONCE: usize = 1000;")],
         ),
@@ -394,26 +394,29 @@ pub(super) const ROWS: &[(&str, Tried)] = &[
                     "where_nothing_can_go_new_ones_are_refused_until_something_has_ended",
                 ),
                 (
-                    "crates/store/tests/sqlite/budget.rs",
+                    "crates/store-sqlite/tests/sqlite/budget.rs",
                     "new_executions_are_refused_while_there_is_room_for_the_others_to_end",
                 ),
             ],
             &[
-                ("crates/store/src/sqlite/usage.rs", "if used >= most - most / 20 {"),
-                ("crates/store/src/sqlite/usage.rs", "if used >= most - most / 10 {"),
-                ("crates/store/src/postgres/usage.rs", "if used >= most - most / 20 {"),
-                ("crates/store/src/postgres/usage.rs", "if used >= most - most / 10 {"),
+                ("crates/store-sqlite/src/usage.rs", "if used >= most - most / 20 {"),
+                ("crates/store-sqlite/src/usage.rs", "if used >= most - most / 10 {"),
+                ("crates/store-postgres/src/usage.rs", "if used >= most - most / 20 {"),
+                ("crates/store-postgres/src/usage.rs", "if used >= most - most / 10 {"),
             ],
         ),
     ),
     (
         "the log of the store, in addition",
         elsewhere(
-            &[("crates/store/tests/sqlite/files.rs", "the_log_stays_bounded_under_a_load_without_a_pause")],
+            &[(
+                "crates/store-sqlite/tests/sqlite/files.rs",
+                "the_log_stays_bounded_under_a_load_without_a_pause",
+            )],
             &[
-                ("crates/store/src/sqlite/settings.rs", "const WAL_SIZE_LIMIT: i64 = 32 << 20;"),
-                ("crates/store/src/sqlite/checkpoint.rs", "const CEILING: u32 = 2 * Self::STEP;"),
-                ("crates/store/src/sqlite/checkpoint.rs", "const STEP: u32 = 4096;"),
+                ("crates/store-sqlite/src/settings.rs", "const WAL_SIZE_LIMIT: i64 = 32 << 20;"),
+                ("crates/store-sqlite/src/checkpoint.rs", "const CEILING: u32 = 2 * Self::STEP;"),
+                ("crates/store-sqlite/src/checkpoint.rs", "const STEP: u32 = 4096;"),
             ],
         ),
     ),
@@ -422,24 +425,24 @@ pub(super) const ROWS: &[(&str, Tried)] = &[
         elsewhere(
             &[
                 (
-                    "crates/store/tests/postgres/main.rs",
+                    "crates/store-postgres/tests/postgres/main.rs",
                     "new_executions_are_refused_while_a_write_waits_for_the_lock_of_another_session",
                 ),
                 (
-                    "crates/store/tests/postgres/main.rs",
+                    "crates/store-postgres/tests/postgres/main.rs",
                     "a_batch_reads_the_rows_of_its_executions_only_whatever_the_statistics_say",
                 ),
                 ("crates/store/src/outage.rs", "only_a_database_that_does_not_answer_has_a_moment_of_grace"),
             ],
             &[
-                ("crates/store/src/postgres/node.rs", "const LANES: i16 = 2;"),
-                ("crates/store/src/postgres/reader.rs", "const READERS: usize = 4;"),
-                ("crates/store/src/postgres/queue.rs", "const BATCH_WRITES: usize = 512;"),
-                ("crates/store/src/postgres/queue.rs", "const BATCH_BYTES: usize = 8 << 20;"),
-                ("crates/store/src/postgres/queue.rs", "const QUEUE_BYTES: usize = 64 << 20;"),
+                ("crates/store-postgres/src/node.rs", "const LANES: i16 = 2;"),
+                ("crates/store-postgres/src/reader.rs", "const READERS: usize = 4;"),
+                ("crates/store-postgres/src/queue.rs", "const BATCH_WRITES: usize = 512;"),
+                ("crates/store-postgres/src/queue.rs", "const BATCH_BYTES: usize = 8 << 20;"),
+                ("crates/store-postgres/src/queue.rs", "const QUEUE_BYTES: usize = 64 << 20;"),
                 ("crates/store/src/outage.rs", "pub const GRACE: Duration = Duration::from_secs(2);"),
                 (
-                    "crates/store/src/postgres/reader.rs",
+                    "crates/store-postgres/src/reader.rs",
                     "const PATIENCE: Duration = Duration::from_secs(30);",
                 ),
             ],
@@ -449,7 +452,7 @@ pub(super) const ROWS: &[(&str, Tried)] = &[
         "a value inside the file of the store",
         elsewhere(
             &[(
-                "crates/store/tests/sqlite/blobs.rs",
+                "crates/store-sqlite/tests/sqlite/blobs.rs",
                 "a_value_is_in_the_file_of_the_store_below_the_usual_limit_alone",
             )],
             &[("crates/store/src/options.rs", "pub const BLOB_BYTES: usize = 64 << 10;")],
@@ -458,10 +461,10 @@ pub(super) const ROWS: &[(&str, Tried)] = &[
     (
         "events, log lines and state in one write",
         elsewhere(
-            &[("crates/store/src/sqlite/queue.rs", "a_write_that_the_queue_could_never_hold_is_refused")],
+            &[("crates/store-sqlite/src/queue.rs", "a_write_that_the_queue_could_never_hold_is_refused")],
             &[
-                ("crates/store/src/sqlite/queue.rs", "const QUEUE_BYTES: usize = 64 << 20;"),
-                ("crates/store/src/postgres/queue.rs", "const QUEUE_BYTES: usize = 64 << 20;"),
+                ("crates/store-sqlite/src/queue.rs", "const QUEUE_BYTES: usize = 64 << 20;"),
+                ("crates/store-postgres/src/queue.rs", "const QUEUE_BYTES: usize = 64 << 20;"),
             ],
         ),
     ),

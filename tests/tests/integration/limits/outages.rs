@@ -38,7 +38,7 @@ pub(super) const ROWS: &[(&str, Tried)] = &[
         elsewhere(
             &[
                 (
-                    "crates/store/tests/postgres/outage.rs",
+                    "crates/store-postgres/tests/postgres/outage.rs",
                     "a_start_that_was_not_sent_is_withdrawn_after_the_grace_and_a_read_of_a_request_too",
                 ),
                 (
@@ -48,7 +48,7 @@ pub(super) const ROWS: &[(&str, Tried)] = &[
             ],
             &[
                 ("crates/store/src/outage.rs", "pub const GRACE: Duration = Duration::from_secs(2);"),
-                ("crates/store/src/postgres/lane.rs", "const LONG: Duration = Duration::from_secs(10);"),
+                ("crates/store-postgres/src/lane.rs", "const LONG: Duration = Duration::from_secs(10);"),
             ],
         ),
     ),

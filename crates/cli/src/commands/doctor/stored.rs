@@ -40,7 +40,7 @@ impl Found {
 /// Checks that a daemon could open the store, and opens it for reading.
 pub(super) async fn store(config: &Config, findings: &mut Findings) -> Found {
     let location = config.store_location();
-    let (older, server_time, weakened) = match store::examine(&location, config.durability) {
+    let (older, server_time, weakened) = match engine::stores::examine(&location, config.durability) {
         Ok(Examination::Usable { older, server_time, weakened }) => (older, server_time, weakened),
         Ok(Examination::Missing) => {
             findings.ok(STORE, "database", format!("there is none at `{location}` yet; the daemon makes it"));

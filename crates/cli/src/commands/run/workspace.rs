@@ -5,8 +5,9 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use anyhow::Context as _;
+use engine::stores::Location;
 use runtime::Vault;
-use store::{Location, Store};
+use store::Store;
 use tempfile::TempDir;
 
 use crate::history;
@@ -45,7 +46,7 @@ impl Workspace {
     fn in_project(config: &Config, wanted: String, is_file: bool) -> anyhow::Result<Self> {
         project::require(&config.dir)?;
         let dir = config.dir.clone();
-        match store::open(&config.store_location(), config.store()) {
+        match engine::stores::open(&config.store_location(), config.store()) {
             Ok(store) => Ok(Self { dir, store, wanted, is_file, temporary: Vec::new() }),
             Err(store::Error::Locked { .. }) => {
                 // An automation that does not exist is the only problem worth telling of.
@@ -122,7 +123,7 @@ fn temporary_store() -> anyhow::Result<(Arc<dyn Store>, TempDir)> {
     let folder = tempfile::tempdir().context("cannot make a temporary folder")?;
     // It is deleted at the end, so nothing need survive a power cut.
     let options = store::Options { durability: store::Durability::Relaxed, ..store::Options::default() };
-    Ok((store::open(&Location::from(folder.path()), options)?, folder))
+    Ok((engine::stores::open(&Location::from(folder.path()), options)?, folder))
 }
 
 fn read(path: &Path) -> anyhow::Result<String> {
