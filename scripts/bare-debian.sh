@@ -62,7 +62,7 @@ authorities=/etc/ssl/certs/ca-certificates.crt
 variables=(HOME="$(sed -n "s/^$account:.*:\(.*\):.*/\1/p" "$root/etc/passwd")" PATH=/opt/rust/bin:/opt/node/bin:/usr/local/bin:/usr/bin:/bin
 	PIP_CERT="$authorities" NODE_EXTRA_CA_CERTS="$authorities" TERM=dumb ${LANG:+LANG="$LANG"})
 as_root() { chroot "$root" env -i -C "$clone" "${variables[@]}" PATH="/opt/rust/bin:/opt/node/bin:/usr/sbin:/usr/bin:/sbin:/bin" "$@"; }
-inside() { chroot --userspec="$account" "$root" env -i -C "$clone" "${variables[@]}" bash -c "umask ${UMASK:-022}; exec \"\$@\"" bash "$@"; }
+inside() { chroot --userspec="$account" "$root" env -i --default-signal=INT -C "$clone" "${variables[@]}" bash -c "umask ${UMASK:-022}; exec \"\$@\"" bash "$@"; }
 
 [ "$account" = root ] || as_root scripts/need.sh
 if [ -n "${TAKEN:-}" ]; then

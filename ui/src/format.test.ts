@@ -3,7 +3,7 @@ import { describe, expect, it } from "vitest";
 import { duration, exactly, short, size, when } from "./format";
 
 describe("durations", () => {
-  it("have two figures at most and a unit that fits", () => {
+  it("have at most two figures and a suitable unit", () => {
     const cases: [number | undefined, string][] = [
       [undefined, "–"],
       [0, "< 1 ms"],
@@ -33,14 +33,14 @@ describe("times", () => {
   });
 });
 
-it("sizes have a unit that fits, and short ids keep both ends", () => {
+it("sizes have a suitable unit, and short ids keep both ends", () => {
   expect([0, 999, 1500, 394_000, 5_000_000].map(size)).toEqual(["0 B", "999 B", "1.5 KB", "394 KB", "5.0 MB"]);
   expect(short("01a20ce5-4d18-7000-af5d-adc82f3b3f26")).toBe("01a20ce5…3f26");
   expect(short("abc")).toBe("abc");
 });
 
 describe("exact instants", () => {
-  it("have the local time with its distance from UTC, and the instant as it was sent", () => {
+  it("have the local time with its UTC offset, and the instant as sent", () => {
     const found = exactly("2026-11-22T21:23:58.123456Z");
     expect(found.utc).toBe("2026-11-22T21:23:58.123456Z");
     expect(found.local).toMatch(/2026.*:58.*(GMT|UTC)/);

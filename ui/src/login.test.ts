@@ -2,7 +2,7 @@ import { expect, test } from "vitest";
 
 import { pageAfter, returned } from "./login";
 
-test("the address of a return has a code, or the reason of the provider", () => {
+test("the callback URL has a code or the error of the provider", () => {
   expect(returned("?code=c&state=s&session_state=x")).toEqual({ code: "c", state: "s" });
   expect(returned("?code=c&state=s&iss=https%3A%2F%2Fid.example")).toEqual({ code: "c", state: "s", iss: "https://id.example" });
   expect(returned("?error=access_denied&state=s")).toEqual({ refused: "access_denied" });

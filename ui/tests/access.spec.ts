@@ -24,7 +24,7 @@ test("a token is created with scopes, shown once, listed and revoked", async ({ 
   expect(await status("/status")).toBe(401);
 });
 
-test("the audit log shows who did what, and its filters stand in the address", async ({ open, daemon }) => {
+test("the audit log shows who did what, and its filters are in the URL", async ({ open, daemon }) => {
   await daemon.write("automations/audited.yaml", "trigger: {manual: {}}\nsteps: [{set: {a: 1}}]\n");
   const id = await daemon.run("audited", {});
   await open.goto(`${daemon.base}/access?tab=audit`);
@@ -39,7 +39,7 @@ test("the audit log shows who did what, and its filters stand in the address", a
   await expect(open).toHaveURL(new RegExp(`/executions/${id}`));
 });
 
-test("a session without the scope is told so in words", async ({ page, daemon }) => {
+test("a session without the scope gets an explanation", async ({ page, daemon }) => {
   const { path } = (await daemon.api("POST", "/session/link", { scopes: ["read"] })) as { path: string };
   await page.goto(`${daemon.base}${path}`);
   await expect(page.getByRole("heading", { name: "Automations" })).toBeVisible();

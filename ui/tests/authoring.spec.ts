@@ -58,7 +58,7 @@ const latest = async (daemon: Daemon, automation: string) =>
   ((await daemon.api("GET", `/executions?automation=${automation}&limit=1`)) as { executions: { id: string; status: string }[] })
     .executions[0];
 
-test("the palette disables an automation, changes the theme, and leads to the button that runs", async ({ open, daemon }) => {
+test("the palette disables an automation, changes the theme, and goes to the run button", async ({ open, daemon }) => {
   await daemon.write("automations/greeter.yaml", FILE);
   await daemon.write("automations/by-hand.yaml", "name: By hand\ntrigger: {manual: {}}\nsteps: [{set: {a: 1}}]\n");
   await open.goto(daemon.base);
@@ -82,7 +82,7 @@ test("the palette disables an automation, changes the theme, and leads to the bu
   await expect(open.getByRole("region", { name: "Test executions" })).toContainText("The execution succeeded");
 });
 
-test("a palette that is opened while the action of the one before still runs stays open", async ({ open, daemon }) => {
+test("a palette opened while the previous action still runs stays open", async ({ open, daemon }) => {
   await daemon.write("automations/slow.yaml", "name: Slow\ntrigger: {manual: {}}\nsteps: [{set: {a: 1}}]\n");
   await open.goto(daemon.base);
   let answer = () => {};
@@ -132,7 +132,7 @@ test("an expression shows the value that it had in a chosen execution", async ({
   await expect(described).toHaveText('Where other began:"Hello Ada"');
 });
 
-test("a new automation is made from an execution, and its test passes", async ({ open, daemon }) => {
+test("a new automation is created from an execution, and its test passes", async ({ open, daemon }) => {
   await daemon.write("automations/source.yaml", FILE);
   await daemon.send("source", { invoice: "A-17", total: 12 });
   await expect.poll(async () => (await latest(daemon, "source"))?.status).not.toBe("running");
@@ -152,7 +152,7 @@ test("a new automation is made from an execution, and its test passes", async ({
   await expect(open.getByText("1 of 1 passed")).toBeVisible();
 });
 
-test("a new automation is made from a saved payload that is chosen among those of an automation", async ({ open, daemon }) => {
+test("a new automation is created from a chosen saved payload", async ({ open, daemon }) => {
   await daemon.write("automations/saver.yaml", FILE);
   await daemon.api("POST", "/automations/saver/payloads", { name: "first", payload: { body: { ticket: 4 } } });
   await open.goto(`${daemon.base}/new`);
@@ -182,7 +182,7 @@ test("an action is inserted as a step into the draft of an automation", async ({
   expect(await onDisk(daemon, "automations/inserted.yaml")).toBe(FILE);
 });
 
-test("a new automation is made from an action of a connector, which is its first step", async ({ open, daemon }) => {
+test("a new automation is created from a connector action as its first step", async ({ open, daemon }) => {
   await open.goto(`${daemon.base}/connectors/log`);
   await open.getByText("log.info", { exact: true }).click();
   await open.getByRole("link", { name: "New automation with this step" }).first().click();
@@ -197,7 +197,7 @@ test("a new automation is made from an action of a connector, which is its first
   await expect(open.getByRole("tab", { name: "Tests 1 ✔" })).toBeVisible();
 });
 
-test("the tests beside an automation follow the new name of a step, as one change", async ({ open, daemon }) => {
+test("renaming a step updates the tests beside the automation in one change", async ({ open, daemon }) => {
   await daemon.write("automations/renamed.yaml", FILE);
   await daemon.write("automations/renamed.test.yaml", TESTS);
   await open.goto(`${daemon.base}/automations/renamed?tab=source`);
@@ -229,7 +229,7 @@ test("the tests beside an automation follow the new name of a step, as one chang
   await expect.poll(() => onDisk(daemon, "automations/renamed.test.yaml")).toBe(TESTS);
 });
 
-test("tests beside an automation that are of another one do not follow", async ({ open, daemon }) => {
+test("renaming a step leaves tests of another automation unchanged", async ({ open, daemon }) => {
   await daemon.write("automations/own-steps.yaml", FILE);
   await daemon.write("automations/of-another.yaml", FILE);
   const tests = `automation: own-steps\n${TESTS}`;
@@ -248,7 +248,7 @@ test("tests beside an automation that are of another one do not follow", async (
   expect(await onDisk(daemon, "automations/of-another.test.yaml")).toBe(tests);
 });
 
-test("the plan of a draft stands in the graph before it is saved", async ({ open, daemon }) => {
+test("the plan of a draft is shown in the graph before it is saved", async ({ open, daemon }) => {
   await daemon.write("automations/planned.yaml", FILE);
   await open.goto(`${daemon.base}/automations/planned?tab=both`);
   await editor(open).getByText("id: other").click();
@@ -265,7 +265,7 @@ test("the plan of a draft stands in the graph before it is saved", async ({ open
   await expect(open.getByRole("treeitem").filter({ hasText: "page" }).first()).toContainText("changed");
 });
 
-test("versions show what has changed since, and how many executions ran on them", async ({ open, daemon }) => {
+test("versions show their changes and the number of their executions", async ({ open, daemon }) => {
   await daemon.write("automations/versions.yaml", FILE);
   await daemon.send("versions", { name: "Ada" });
   await expect.poll(async () => (await latest(daemon, "versions"))?.status).toBe("succeeded");
@@ -277,7 +277,7 @@ test("versions show what has changed since, and how many executions ran on them"
   await expect(open.getByRole("region", { name: /^Difference of version/ })).toContainText("+       greeting: Goodbye");
 });
 
-test("an execution is compared with any other one of its automation", async ({ open, daemon }) => {
+test("an execution is compared with any other of its automation", async ({ open, daemon }) => {
   const text = "trigger: {manual: {}}\ninputs: {name: {}}\nsteps: [{id: said, set: {word: \"${{ inputs.name }}\"}}]\n";
   await daemon.write("automations/compared.yaml", text);
   const one = await daemon.run("compared", { inputs: { name: "one" } });
@@ -292,7 +292,7 @@ test("an execution is compared with any other one of its automation", async ({ o
   await expect(open.getByRole("region", { name: "Difference of the versions" })).toContainText("+ steps: [{id: said, set: {word");
 });
 
-test("a connection is made from its type; its secret goes into the store, and the file names it", async ({ open, daemon }) => {
+test("a connection is created from its type; its secret is stored, and the file names it", async ({ open, daemon }) => {
   await open.goto(`${daemon.base}/connections`);
   await open.getByRole("link", { name: "New" }).click();
   await open.getByLabel("Name", { exact: true }).fill("secondWiki");

@@ -16,7 +16,7 @@ steps:
   - {id: answer, respond: {status: 201, json: "\${{ steps.out.results }}"}}
 `;
 
-test("a field is an edit of the draft that is undone and saved, and changes no other byte", async ({ open, daemon }) => {
+test("a field edits only its own bytes of the draft, and is undone and saved", async ({ open, daemon }) => {
   await daemon.write("automations/configure-hook.yaml", HOOK);
   await open.goto(`${daemon.base}/automations/configure-hook?tab=test&drawer=configure`);
   await expect(open.getByRole("link", { name: "line 4 of automations/configure-hook.yaml" })).toBeVisible();
@@ -41,7 +41,7 @@ test("a field is an edit of the draft that is undone and saved, and changes no o
   expect(text.split("\n").filter((line) => !/timeout|concurrency|limit/.test(line))).toEqual(HOOK.split("\n"));
 });
 
-test("fields that are changed while the edit of another one is on its way are all in the draft", async ({ open, daemon }) => {
+test("fields changed while another edit is in flight are all in the draft", async ({ open, daemon }) => {
   await daemon.write("automations/configure-fast.yaml", HOOK);
   let release = () => {};
   const held = new Promise<void>((done) => (release = done));
@@ -64,7 +64,7 @@ test("fields that are changed while the edit of another one is on its way are al
   }
 });
 
-test("a schedule has its words and its next five instants, and an impossible date is an error", async ({ open, daemon }) => {
+test("a schedule shows its description and next five fires, and an impossible date is an error", async ({ open, daemon }) => {
   await daemon.write("automations/configure-schedule.yaml", 'trigger: {schedule: {daily: {at: "08:30"}}}\nsteps: [{set: {a: 1}}]\n');
   await open.goto(`${daemon.base}/automations/configure-schedule?tab=test&drawer=configure`);
   await expect(open.getByText("Next:")).toBeVisible();
@@ -76,7 +76,7 @@ test("a schedule has its words and its next five instants, and an impossible dat
   await expect(open.locator("p.bad").first()).toBeVisible();
 });
 
-test("a change of the trigger says what is kept, lost and broken, and writes nothing before it is saved", async ({ open, daemon }) => {
+test("a change of the trigger lists kept, lost and broken keys, and writes nothing until saved", async ({ open, daemon }) => {
   await daemon.write("automations/configure-change.yaml", HOOK);
   await open.goto(`${daemon.base}/automations/configure-change?tab=test`);
   await open.getByRole("button", { name: "Change trigger…" }).click();
@@ -100,7 +100,7 @@ const SIGNED = `trigger:
 steps: [{set: {a: 1}}]
 `;
 
-test("a secret is named, set and chosen without its value, and a body says if it is JSON", async ({ open, daemon }) => {
+test("a secret is named, set and chosen without its value, and a body is checked as JSON", async ({ open, daemon }) => {
   await daemon.write("automations/configure-signed.yaml", SIGNED);
   await open.goto(`${daemon.base}/automations/configure-signed?tab=test&drawer=configure`);
   await expect(open.getByText("${{ secrets.configureHook }}")).toBeVisible();
@@ -147,7 +147,7 @@ test("an event is chosen with its application, its connection and its inputs", a
   await expect(open.getByRole("region", { name: "Difference" })).toContainText("owner: acme");
 });
 
-test("a poll is polled once and reset where it is configured", async ({ open, daemon }) => {
+test("a poll is run once and reset where it is configured", async ({ open, daemon }) => {
   const text = "trigger: {poll: {action: http.request, with: {url: \"http://127.0.0.1:1/\"}, every: 1h, items: result.body, id: item.id}}\nsteps: []\n";
   await daemon.write("automations/configured-poll.yaml", text);
   await open.goto(`${daemon.base}/automations/configured-poll?tab=test&drawer=configure`);

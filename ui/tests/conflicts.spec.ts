@@ -16,7 +16,7 @@ async function type(page: Page, words: string): Promise<void> {
   await page.keyboard.type(words);
 }
 
-test("a change on disk is shown beside the draft, and theirs is taken", async ({ open, daemon }) => {
+test("a change on disk is shown beside the draft and can be taken over", async ({ open, daemon }) => {
   await daemon.write("automations/conflict-theirs.yaml", text(1));
   await open.goto(`${daemon.base}/automations/conflict-theirs?tab=source`);
   await type(open, "# mine");
@@ -46,7 +46,7 @@ test("a change on disk is overwritten only by the button that says so", async ({
   expect(await onDisk(daemon, "conflict-mine")).toBe(`${text(1)}# mine`);
 });
 
-test("a save that a change on disk has overtaken is refused, and both are shown", async ({ open, daemon }) => {
+test("a save after a change on disk is rejected, and both versions are shown", async ({ open, daemon }) => {
   await daemon.write("automations/conflict-race.yaml", text(1));
   await open.goto(`${daemon.base}/automations/conflict-race?tab=source`);
   await type(open, "# mine");
@@ -65,7 +65,7 @@ test("a save that a change on disk has overtaken is refused, and both are shown"
   await expect(editor(open)).toContainText("# mine");
 });
 
-test("of two tabs with one file the draft belongs to the newer one, and a save in one is a conflict in the other", async ({
+test("with two tabs the draft belongs to the newer one, and a save conflicts in the other", async ({
   open,
   context,
   daemon,

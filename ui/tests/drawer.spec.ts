@@ -16,7 +16,7 @@ async function hook(daemon: Daemon, id: string, text = HOOK(id)): Promise<string
   return `${daemon.base}/automations/${id}?tab=test`;
 }
 
-test("a request is captured while listening, saved, run, and its answer is shown as a caller gets it", async ({ open, daemon }) => {
+test("a request is captured, saved and run, and its response is shown as the caller gets it", async ({ open, daemon }) => {
   await open.goto(await hook(daemon, "drawer-listen"));
   await open.getByRole("button", { name: "Enter listening mode" }).click();
   await expect(open.getByRole("timer")).toContainText("room for 100 of 100");
@@ -42,7 +42,7 @@ test("a request is captured while listening, saved, run, and its answer is shown
   await expect(open.getByRole("heading", { name: "drawer-listen" })).toBeVisible();
 });
 
-test("a closed page keeps listening, and the next one shows what came", async ({ open, daemon }) => {
+test("a listen session outlives its page, and the next one shows the captures", async ({ open, daemon }) => {
   const address = await hook(daemon, "drawer-closed");
   await open.goto(address);
   await open.getByRole("button", { name: "Enter listening mode" }).click();
@@ -55,7 +55,7 @@ test("a closed page keeps listening, and the next one shows what came", async ({
   await expect(open.getByRole("link", { name: "Listening: drawer-closed" })).toBeHidden();
 });
 
-test("a session that begins elsewhere is shown at once, with its captures", async ({ open, daemon }) => {
+test("a listen session started elsewhere is shown with its captures", async ({ open, daemon }) => {
   await open.goto(await hook(daemon, "drawer-elsewhere"));
   await expect(open.getByRole("button", { name: "Enter listening mode" })).toBeVisible();
   await daemon.api("POST", "/automations/drawer-elsewhere/listen", {});
@@ -66,7 +66,7 @@ test("a session that begins elsewhere is shown at once, with its captures", asyn
   await expect(open.getByText("The captures stay until you listen again")).toBeVisible();
 });
 
-test("a payload is configured with its results beside it, saved, renamed, edited and deleted", async ({ open, daemon }) => {
+test("a payload is configured beside its results, saved, renamed, edited and deleted", async ({ open, daemon }) => {
   await open.goto(await hook(daemon, "drawer-payload"));
   const saved = open.getByRole("region", { name: "Saved payloads" });
   await expect(saved.getByText("No payload is saved")).toBeVisible();
@@ -112,7 +112,7 @@ test("a payload is configured with its results beside it, saved, renamed, edited
   await expect(saved.getByText("No payload is saved")).toBeVisible();
 });
 
-test("a replaced address leads nowhere, and the page shows the new one", async ({ open, daemon }) => {
+test("a rotated address is gone, and the page shows the new one", async ({ open, daemon }) => {
   await open.goto(await hook(daemon, "drawer-rotate"));
   const before = await open.getByLabel("Test URL", { exact: true }).inputValue();
   await open.getByRole("button", { name: "curl for the test URL" }).click();
@@ -128,7 +128,7 @@ test("a replaced address leads nowhere, and the page shows the new one", async (
   expect((await fetch(before, { method: "POST" })).status).toBe(404);
 });
 
-test("a schedule runs now, and as of an instant", async ({ open, daemon }) => {
+test("a schedule runs now and as of a given time", async ({ open, daemon }) => {
   const text = `trigger: {schedule: {daily: {at: "08:30"}}}
 steps: [{id: at, set: {at: "\${{ trigger.results.scheduledAt }}"}}]
 `;

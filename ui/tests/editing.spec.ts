@@ -26,7 +26,7 @@ const editor = (page: Page) => page.getByRole("textbox", { name: "Text of the fi
 const onDisk = async (daemon: Daemon, id: string) =>
   ((await daemon.api("GET", `/files/automations%2F${id}.yaml`)) as { text: string }).text;
 
-test("a file is mended: the problem is shown at its line, the difference is reviewed, and what is saved is in force", async ({
+test("a file is fixed: the problem is shown at its line, the diff reviewed, the saved file deployed", async ({
   open,
   daemon,
 }) => {
@@ -85,7 +85,7 @@ test("the editor completes keys, actions and steps, and describes them", async (
   await expect(open.locator(".cm-description")).toContainText("action");
 });
 
-test("F2 that is pressed before the text is checked asks for the name once it is", async ({ open, daemon }) => {
+test("F2 pressed before the text is checked asks for the name once it is", async ({ open, daemon }) => {
   await daemon.write("automations/early.yaml", FILE);
   let release = () => {};
   const held = new Promise<void>((done) => (release = done));
@@ -100,7 +100,7 @@ test("F2 that is pressed before the text is checked asks for the name once it is
   await expect(open.getByLabel("New id of step page")).toBeFocused();
 });
 
-test("a step is renamed with F2 and everything that names it follows", async ({ open, daemon }) => {
+test("F2 renames a step and its references", async ({ open, daemon }) => {
   await daemon.write("automations/rename.yaml", FILE);
   await open.goto(`${daemon.base}/automations/rename?tab=source`);
   await editor(open).getByText("id: page").click();
@@ -118,7 +118,7 @@ test("a step is renamed with F2 and everything that names it follows", async ({ 
   expect(await onDisk(daemon, "rename")).toBe(FILE.replace("id: page", "id: made").replace("steps.page", "steps.made"));
 });
 
-test("F12 goes to the step that a reference names, and to the file of an automation that is called", async ({ open, daemon }) => {
+test("F12 goes to the referenced step and to the file of a called automation", async ({ open, daemon }) => {
   await daemon.write("automations/called.yaml", "trigger: {manual: {}}\nsteps: [{set: {a: 1}}]\n");
   const source = `trigger: {manual: {}}
 steps:
@@ -149,7 +149,7 @@ steps:
   await expect(open).toHaveURL(/files\/automations%2Fcalled\.yaml/);
 });
 
-test("a field of a form changes its bytes and no other, and is undone in one step", async ({ open, daemon }) => {
+test("a form field changes only its own bytes and is undone in one step", async ({ open, daemon }) => {
   await daemon.write("automations/form.yaml", FILE);
   await open.goto(`${daemon.base}/automations/form?tab=both&step=page`);
   const form = open.getByRole("region", { name: "Step page" });
@@ -168,7 +168,7 @@ test("a field of a form changes its bytes and no other, and is undone in one ste
   expect(await onDisk(daemon, "form")).toBe(FILE.replace("message: Hello", "message: Good day"));
 });
 
-test("a field that cannot be changed in place says so, and leads to its text", async ({ open, daemon }) => {
+test("a field that cannot be edited in place says so and links to its text", async ({ open, daemon }) => {
   const text = "trigger: {manual: {}}\nsteps:\n  - {id: one, action: log.info, with: &same {message: Hello}}\n  - {id: two, action: log.info, with: *same}\n";
   await daemon.write("automations/anchored.yaml", text);
   await open.goto(`${daemon.base}/automations/anchored?tab=graph&step=two`);
@@ -181,7 +181,7 @@ test("a field that cannot be changed in place says so, and leads to its text", a
   await expect(editor(open)).not.toContainText("Good day");
 });
 
-test("graph and source select the same step, both ways, also one that the address names", async ({ open, daemon }) => {
+test("graph and source select the same step, both ways, also one named in the URL", async ({ open, daemon }) => {
   await daemon.write("automations/select.yaml", FILE);
   await open.goto(`${daemon.base}/automations/select?tab=both`);
   await open.getByRole("tree").getByText("other").click();
@@ -193,7 +193,7 @@ test("graph and source select the same step, both ways, also one that the addres
   await expect(editor(open).getByText("id: other")).toBeInViewport();
 });
 
-test("the graph of a file is driven by keys: to the next step, its form and its line", async ({ open, daemon }) => {
+test("the graph is operated by keys: to the next step, its form and its line", async ({ open, daemon }) => {
   await daemon.write("automations/keys.yaml", FILE);
   await open.goto(`${daemon.base}/automations/keys?tab=graph`);
   const tree = open.getByRole("tree", { name: "Steps" });
@@ -209,14 +209,14 @@ test("the graph of a file is driven by keys: to the next step, its form and its 
   await expect(editor(open)).toBeFocused();
 });
 
-test("a step with errors has their number in the graph", async ({ open, daemon }) => {
+test("a step shows its number of errors in the graph", async ({ open, daemon }) => {
   await daemon.write("automations/marked.yaml", FILE.replace("log.info", "log.shout"));
   await open.goto(`${daemon.base}/files/automations%2Fmarked.yaml?tab=both`);
   await expect(open.getByRole("treeitem").filter({ hasText: "page" })).toContainText("1 error");
   await expect(open.getByRole("treeitem").filter({ hasText: "other" })).not.toContainText("error");
 });
 
-test("lists side by side become one with a selector where one has room, and follow the selection", async ({ open, daemon }) => {
+test("parallel lists become one with a selector in a narrow window and follow the selection", async ({ open, daemon }) => {
   const choice = "trigger: {manual: {}}\nsteps:\n  - id: choice\n    if: inputs.a\n    then:\n      - {id: yes, set: {x: 1}}\n    else:\n      - {id: no, set: {x: 2}}\n";
   await daemon.write("automations/choice.yaml", `inputs: {a: {type: boolean, default: true}}\n${choice}`);
   await open.setViewportSize({ width: 360, height: 800 });
@@ -249,7 +249,7 @@ test("lists side by side become one with a selector where one has room, and foll
   await expect(open.getByRole("region", { name: "Difference" })).toContainText("timeout: 5m");
 });
 
-test("the drawer of the trigger stands beside graph and source, and edits their draft", async ({ open, daemon }) => {
+test("the trigger drawer is beside graph and source and edits their draft", async ({ open, daemon }) => {
   await daemon.write("automations/drawn.yaml", "trigger:\n  webhook: {verify: none}\nsteps:\n  - {id: a, set: {x: 1}}\n");
   await open.goto(`${daemon.base}/automations/drawn?tab=both`);
   await expect(open.getByRole("region", { name: "Head of the file" })).toBeVisible();
@@ -264,7 +264,7 @@ test("the drawer of the trigger stands beside graph and source, and edits their 
   await expect(open.getByRole("region", { name: "Head of the file" })).toBeVisible();
 });
 
-test("a text that does not parse keeps the last graph, and says so", async ({ open, daemon }) => {
+test("a text that does not parse keeps the last graph and says so", async ({ open, daemon }) => {
   await daemon.write("automations/behind.yaml", FILE);
   await open.goto(`${daemon.base}/automations/behind?tab=both`);
   await editor(open).click();
@@ -274,7 +274,7 @@ test("a text that does not parse keeps the last graph, and says so", async ({ op
   await expect(open.getByRole("tree").getByText("page")).toBeVisible();
 });
 
-test("a file that does not load is opened from the list and mended", async ({ open, daemon }) => {
+test("a file that does not load is opened from the list and fixed", async ({ open, daemon }) => {
   await daemon.write("automations/unloaded.yaml", FILE.replace("action:", "actoin:"));
   await open.goto(daemon.base);
   const link = open.getByRole("link", { name: "automations/unloaded.yaml" });
@@ -319,7 +319,7 @@ test("an automation is disabled and enabled by one key of its file", async ({ op
   await expect(open.getByRole("region", { name: "Test executions" })).toHaveCount(0);
 });
 
-test("a new automation is made from a card, by keyboard alone", async ({ open, daemon }) => {
+test("a new automation is created from a card by keyboard alone", async ({ open, daemon }) => {
   await open.goto(`${daemon.base}/new`);
   await expect(open.getByRole("heading", { name: "New automation" })).toBeVisible();
   await open.keyboard.type("Morning digest");
@@ -339,7 +339,7 @@ test("a new automation is made from a card, by keyboard alone", async ({ open, d
 });
 
 for (const card of ["Webhook", "Signed webhook", "Code block", "Schedule", "App event", "Poll", "Manual"]) {
-  test(`the card ${card} makes a file without a problem and a first test that passes, and opens the form of its trigger`, async ({ open, daemon }) => {
+  test(`the card ${card} creates a valid file and a passing test, and opens its trigger form`, async ({ open, daemon }) => {
     await open.goto(`${daemon.base}/new`);
     await open.getByLabel("Name", { exact: true }).fill(`A ${card}`);
     await open.getByRole("radio", { name: new RegExp(`^${card}`) }).check();

@@ -55,7 +55,7 @@ async function failed(daemon: { write: (path: string, text: string) => Promise<v
   return answer.headers.get("x-execution-id") ?? "";
 }
 
-test("the verdict comes first: step, attempts, reason, its line then and now, and what the caller got", async ({ open, daemon }) => {
+test("the verdict comes first: step, attempts, reason, its line then and now, and the response", async ({ open, daemon }) => {
   const id = await failed(daemon);
   await open.goto(`${daemon.base}/executions/${id}`);
   await expect(open.getByText("Step broken failed after 3 attempts")).toBeVisible();
@@ -68,7 +68,7 @@ test("the verdict comes first: step, attempts, reason, its line then and now, an
   await expect(open.getByText("The graph is that of the version that ran")).toBeVisible();
 });
 
-test("each attempt has its time and its error, and what it was sent", async ({ open, daemon }) => {
+test("each attempt has its time, its error and its input", async ({ open, daemon }) => {
   const id = await failed(daemon);
   await open.goto(`${daemon.base}/executions/${id}`);
   const attempts = open.getByRole("region", { name: "Attempts" });
@@ -83,7 +83,7 @@ test("each attempt has its time and its error, and what it was sent", async ({ o
   await expect(open.getByRole("region", { name: "Timeline" }).getByRole("button", { name: /never/ })).toContainText("not run");
 });
 
-test("a value is shown as text, and as a tree again", async ({ open, daemon }) => {
+test("a value is switched to text and back to a tree", async ({ open, daemon }) => {
   await open.goto(`${daemon.base}/executions/${await failed(daemon)}?step=broken&tab=error`);
   await inspector(open).getByRole("button", { name: "As text" }).first().click();
   await expect(inspector(open).locator("pre").filter({ hasText: '"kind": "network"' })).toBeVisible();
@@ -91,7 +91,7 @@ test("a value is shown as text, and as a tree again", async ({ open, daemon }) =
   await expect(inspector(open).locator("pre").filter({ hasText: '"kind": "network"' })).toHaveCount(0);
 });
 
-test("the rarer actions of an execution are a menu, and nearly all of them at the foot of a narrow window", async ({ open, daemon }) => {
+test("rare actions of an execution are in a menu, and nearly all in a narrow window", async ({ open, daemon }) => {
   const id = await failed(daemon);
   await open.goto(`${daemon.base}/executions/${id}`);
   const shown = open.locator(".at-foot").getByRole("button").or(open.locator(".at-foot").getByRole("link"));
@@ -108,7 +108,7 @@ test("the rarer actions of an execution are a menu, and nearly all of them at th
   await expect(open.getByRole("dialog", { name: /as a test$/ })).toBeVisible();
 });
 
-test("the scrubber shows any moment, and its event is in the address", async ({ open, daemon }) => {
+test("the scrubber shows any moment and puts its event into the URL", async ({ open, daemon }) => {
   const id = await failed(daemon);
   await open.goto(`${daemon.base}/executions/${id}?event=2`);
   await expect(box(open, "first")).toHaveAccessibleName(/succeeded/i);
@@ -122,7 +122,7 @@ test("the scrubber shows any moment, and its event is in the address", async ({ 
   expect(open.url()).not.toContain("event=");
 });
 
-test("a large value is a size until it is loaded", async ({ open, daemon }) => {
+test("a large value shows its size until it is loaded", async ({ open, daemon }) => {
   await daemon.write("automations/large.yaml", LARGE);
   const items = Array.from({ length: 40_000 }, (_, index) => `item number ${index} with some text`);
   const answer = await daemon.send("large", { items });
@@ -148,7 +148,7 @@ test("a large value is a size until it is loaded", async ({ open, daemon }) => {
   expect(await tree.getByRole("treeitem").count()).toBeLessThan(100);
 });
 
-test("a loop shows the turn that failed, and any other one", async ({ open, daemon }) => {
+test("a loop shows the failed iteration, and any other on request", async ({ open, daemon }) => {
   await daemon.write("automations/turns.yaml", LOOP);
   const id = await daemon.run("turns", {});
   await open.goto(`${daemon.base}/executions/${id}`);

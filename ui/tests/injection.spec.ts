@@ -89,7 +89,7 @@ test("the corpus has 200 strings, and none twice", () => {
 });
 
 for (let file = 0; file < FILES; file += 1) {
-  test(`texts of others stay texts on every page: part ${file + 1} of ${FILES}`, async ({ open, daemon }) => {
+  test(`untrusted text is never markup on any page: part ${file + 1} of ${FILES}`, async ({ open, daemon }) => {
     const requests = foreign(open, daemon.base);
     const strings = CORPUS.filter((_, index) => index % FILES === file);
     const id = `hostile-${file}`;
@@ -129,7 +129,7 @@ for (let file = 0; file < FILES; file += 1) {
   });
 }
 
-test("names of files, of connections and of connectors, and the texts of manifests stay texts", async ({ open, daemon }) => {
+test("names of files, connections and connectors and manifest texts are never markup", async ({ open, daemon }) => {
   const requests = foreign(open, daemon.base);
   const texts = CORPUS.filter((text) => text.length < 200);
   const name = "<img src=x onerror=alert(1)>.yaml";
@@ -163,7 +163,7 @@ actions:
   expect(requests).toEqual([]);
 });
 
-test("questions, values of state, comparisons, tests, versions, files and the audit log stay texts", async ({ open, daemon }) => {
+test("questions, state, comparisons, tests, versions, files and the audit log are never markup", async ({ open, daemon }) => {
   const requests = foreign(open, daemon.base);
   const texts = CORPUS.filter((text) => text.length < 200);
   const message = literal(texts.join(" ").slice(0, 8000));
@@ -208,7 +208,7 @@ steps:
   expect(requests).toEqual([]);
 });
 
-test("names of uploaded files, errors and answers of other systems, and the sheets of an execution stay texts", async ({ open, daemon }) => {
+test("uploaded file names, external errors and responses, and execution sheets are never markup", async ({ open, daemon }) => {
   const requests = foreign(open, daemon.base);
   const fields = Object.fromEntries(CORPUS.filter((text) => PRINTABLE.test(text) && text.length < 200).slice(0, 60).map((text, index) => [`x-s${index}`, text]));
   const peer = createServer((_, response) => {

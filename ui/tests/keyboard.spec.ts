@@ -61,7 +61,7 @@ test("by keyboard alone: a failed execution is found and replayed", async ({ hom
   other.server.close();
 });
 
-test("letters that are typed before the palette is loaded are in it", async ({ home: open }) => {
+test("letters typed before the palette is loaded are kept", async ({ home: open }) => {
   let release = () => {};
   const typed = new Promise<void>((done) => (release = done));
   await open.route("**/assets/Palette*", async (route) => {
@@ -74,7 +74,7 @@ test("letters that are typed before the palette is loaded are in it", async ({ h
   await expect(open.getByRole("combobox", { name: "Go to" })).toHaveValue("status g?");
 });
 
-test("Enter that is pressed before the palette has read its commands runs the command", async ({ home: open }) => {
+test("Enter pressed before the palette has loaded its commands runs the command", async ({ home: open }) => {
   let release = () => {};
   const pressed = new Promise<void>((done) => (release = done));
   await open.route("**/api/v1/connectors", async (route) => {

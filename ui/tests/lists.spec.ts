@@ -13,7 +13,7 @@ const BROKEN = "trigger: {manual: {}}\nsteps: [{id: broken, fail: Out of paper}]
 
 const row = (page: Page, name: string | RegExp) => page.getByRole("row").filter({ has: page.getByRole("link", { name }) });
 
-test("automations show how they did, and every filter stands in the address", async ({ open, daemon }) => {
+test("automations show their statistics, and every filter is in the URL", async ({ open, daemon }) => {
   await daemon.write("automations/quick.yaml", QUICK);
   await daemon.write("automations/breaks.yaml", BROKEN);
   await daemon.run("quick", { inputs: { word: "a" } });
@@ -31,7 +31,7 @@ test("automations show how they did, and every filter stands in the address", as
   await expect(open.getByRole("row")).toHaveCount(2);
 });
 
-test("executions are opened, selected and passed through by keyboard alone", async ({ open, daemon }) => {
+test("executions are opened, selected and stepped through by keyboard alone", async ({ open, daemon }) => {
   await daemon.write("automations/keyboard.yaml", QUICK);
   const ids = [];
   for (const word of ["one", "two", "three"]) {
@@ -70,7 +70,7 @@ test("origin and tests are filters beside the others", async ({ open, daemon }) 
   await expect(open.getByText("No execution matches")).toBeVisible();
 });
 
-test("a narrow window shows the filters that are set, and the others on demand", async ({ open, daemon }) => {
+test("a narrow window shows the active filters, and the others on demand", async ({ open, daemon }) => {
   await open.setViewportSize({ width: 360, height: 800 });
   await open.goto(`${daemon.base}/executions?status=failed`);
   await expect(open.getByLabel("Status")).toBeVisible();
@@ -82,7 +82,7 @@ test("a narrow window shows the filters that are set, and the others on demand",
   await expect(open.getByLabel("Time", { exact: true })).toBeHidden();
 });
 
-test("executions are found by a text in them and by the step that failed", async ({ open, daemon }) => {
+test("executions are searched by text and by failed step", async ({ open, daemon }) => {
   await daemon.write("automations/words.yaml", QUICK);
   await daemon.write("automations/fails.yaml", BROKEN);
   await daemon.run("words", { inputs: { word: "hippopotamus" } });
@@ -100,7 +100,7 @@ test("executions are found by a text in them and by the step that failed", async
   await expect(open.getByText("No execution matches")).toBeVisible();
 });
 
-test("a failed execution has the attempt of its step, and the number of replays stands on the button", async ({ open, daemon }) => {
+test("a failed execution shows the attempt, and the replay button the number of replays", async ({ open, daemon }) => {
   const text = "trigger: {manual: {}}\nsteps:\n  - {id: get, retry: {max: 2, delay: 1ms, on: [all]}, fail: No paper}\n";
   await daemon.write("automations/tries.yaml", text);
   for (let count = 0; count < 3; count += 1) {
@@ -116,7 +116,7 @@ test("a failed execution has the attempt of its step, and the number of replays 
   await expect(row(open, /./).first()).toContainText("attempt 3/3 of step get");
 });
 
-test("new executions wait to be clicked while the list is scrolled down", async ({ open, daemon }) => {
+test("new executions are held back while the list is scrolled down", async ({ open, daemon }) => {
   await daemon.write("automations/many.yaml", QUICK);
   const start = () => daemon.api("POST", "/automations/many/run", { inputs: { word: "x" } });
   for (let batch = 0; batch < 8; batch += 1) {
@@ -152,7 +152,7 @@ test("tabs share one stream, and both are live", async ({ open, daemon, context 
   expect(streams).toHaveLength(1);
 });
 
-test("a value of the state is kept, changed and deleted", async ({ open, daemon }) => {
+test("a state value is created, changed and deleted", async ({ open, daemon }) => {
   await open.goto(`${daemon.base}/state`);
   await open.getByRole("button", { name: "New value" }).click();
   await open.getByLabel("Key", { exact: true }).fill("greeting");
@@ -172,7 +172,7 @@ test("a value of the state is kept, changed and deleted", async ({ open, daemon 
   await expect(open.getByText("No value in this scope")).toBeVisible();
 });
 
-test("the status shows the requests that started nothing", async ({ open, daemon }) => {
+test("the status shows the rejected requests", async ({ open, daemon }) => {
   const found = (await daemon.api("GET", "/automations/page-from-webhook")) as { liveUrl: string };
   await fetch(`${found.liveUrl}/lost`, { method: "POST", headers: { "content-type": "application/json" }, body: "{" });
   await open.goto(`${daemon.base}/status`);
@@ -230,7 +230,7 @@ test("a read-only daemon says why nothing can be saved", async ({ stranger: page
   await daemon.stop();
 });
 
-test("the inbox shows the questions of all executions, a page at a time, and keeps the pages while they are answered", async ({ open, daemon }) => {
+test("the inbox pages the questions of all executions and keeps the pages while answering", async ({ open, daemon }) => {
   await daemon.write("automations/asks.yaml", "trigger: {manual: {}}\nsteps: [{id: ask, waitFor: {approval: {message: May I?}}}]\n");
   const start = () => daemon.api("POST", "/automations/asks/run", {});
   const counted = async () =>
@@ -253,7 +253,7 @@ test("the inbox shows the questions of all executions, a page at a time, and kee
   await daemon.api("POST", "/executions/bulk", { action: "cancel", filter: { automation: "asks" } });
 });
 
-test("an exact instant stands beside its time for the pointer, the keyboard and a finger", async ({ open, daemon, browser }) => {
+test("the exact instant is available by pointer, keyboard and touch", async ({ open, daemon, browser }) => {
   await daemon.write("automations/timed.yaml", QUICK);
   const id = await daemon.run("timed", { inputs: { word: "now" } });
   const { startedAt } = (await daemon.api("GET", `/executions/${id}`)) as { startedAt: string };

@@ -79,7 +79,7 @@ async function authenticate(page: Page, name: string): Promise<void> {
   await page.getByRole("button", { name: "Continue" }).click();
 }
 
-test("a person logs in at the provider, is named in the audit log, and comes back to the page they wanted", async ({ browser }) => {
+test("a user logs in at the provider, is named in the audit log, and returns to the page", async ({ browser }) => {
   await withSite(browser, async ({ daemon }, page) => {
     await page.goto(`${daemon.base}/access?tab=audit`);
     await expect(page.getByRole("button", { name: "Sign in with Example ID" })).toBeVisible();
@@ -100,7 +100,7 @@ test("a person logs in at the provider, is named in the audit log, and comes bac
   });
 });
 
-test("a session that is over under an open page offers the provider, and its login leads back to the page", async ({ browser }) => {
+test("an expired session on an open page offers the provider and returns to the page", async ({ browser }) => {
   await withSite(browser, async ({ daemon }, page) => {
     await page.goto(`${daemon.base}/executions`);
     await page.getByRole("button", { name: "Sign in with Example ID" }).click();
@@ -114,7 +114,7 @@ test("a session that is over under an open page offers the provider, and its log
   });
 });
 
-test("a person without a right, and one whom the provider refuses, read why", async ({ browser }) => {
+test("a user without scopes and a user rejected by the provider get the reason", async ({ browser }) => {
   await withSite(browser, async ({ daemon }, page) => {
     await page.goto(daemon.base);
     await page.getByRole("button", { name: "Sign in with Example ID" }).click();

@@ -1,6 +1,6 @@
 import { expect, test } from "./harness";
 
-test("the manual opens without a session, under a policy that lets its scripts reach nothing", async ({ stranger: page, daemon }) => {
+test("the manual opens without a session, under a policy that denies its scripts the network", async ({ stranger: page, daemon }) => {
   const refused: string[] = [];
   page.on("console", (message) => {
     if (/Content Security Policy|Refused to/.test(message.text())) {

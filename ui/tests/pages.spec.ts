@@ -24,7 +24,7 @@ test("a link logs in once, and its token leaves the address", async ({ stranger:
   await expect(page.getByRole("alert")).toContainText("was used already");
 });
 
-test("the first page is on the screen after at most twelve requests", async ({ open: page, daemon }) => {
+test("the first page is rendered after at most twelve requests", async ({ open: page, daemon }) => {
   const asked: string[] = [];
   page.on("request", (request) => asked.push(new URL(request.url()).pathname));
   await page.goto(daemon.base);
@@ -38,7 +38,7 @@ const PAGES =
     " ",
   );
 
-test("no page shows anything without a session, or with half of one, and each says how to get one", async ({ stranger: page, daemon }) => {
+test("no page shows data without a complete session, and each explains the login", async ({ stranger: page, daemon }) => {
   const refused = async (path: string) => {
     const answers: number[] = [];
     page.on("response", (response) => answers.push(...(/\/api\/v1\/(?!session\/provider)/.test(response.url()) ? [response.status()] : [])));
@@ -70,7 +70,7 @@ test("no page shows anything without a session, or with half of one, and each sa
   }
 });
 
-test("the list shows what does not load first, and filters", async ({ home: open, daemon }) => {
+test("the list shows invalid files first, and filters", async ({ home: open, daemon }) => {
   await daemon.write("automations/wrong.yaml", "trigger: {manual: {}}\non: x\nsteps: []\n");
   await expect(open.getByText("automations/wrong.yaml")).toBeVisible();
   await expect(open.locator(".broken", { hasText: "automations/wrong.yaml" }).getByText("unknown key `on`")).toBeVisible();
@@ -97,7 +97,7 @@ test("a change between the first read of a page and the opening of the stream is
   await daemon.write("automations/late.yaml", "trigger: {manual: {}}\nsteps: [{set: {a: 1}}]\n");
 });
 
-test("a failed execution begins with the step, the attempts and the reason", async ({ open, daemon }) => {
+test("the page of a failed execution starts with the step, the attempts and the reason", async ({ open, daemon }) => {
   await daemon.write("automations/failing.yaml", FAILING);
   const id = await daemon.run("failing", {});
   await open.goto(`${daemon.base}/executions/${id}`);
@@ -119,7 +119,7 @@ test("a failed execution begins with the step, the attempts and the reason", asy
   await expect(sheet).toBeHidden();
 });
 
-test("what the caller got is shown, with its headers", async ({ open, daemon }) => {
+test("the response to the caller is shown with its headers", async ({ open, daemon }) => {
   await daemon.send("page-from-webhook", { orderId: "7", quantity: 2 });
   await open.goto(`${daemon.base}/executions?automation=page-from-webhook`);
   await open.getByRole("table").getByRole("link").first().click();
@@ -139,7 +139,7 @@ test("a page follows an execution live, and says when the daemon is gone", async
   await expect(open.getByText("Not connected to the daemon")).toBeHidden({ timeout: 40_000 });
 });
 
-test("a secret is set and its value is never shown", async ({ open, daemon }) => {
+test("a secret is set, and its value is never shown", async ({ open, daemon }) => {
   await open.goto(`${daemon.base}/connections`);
   await open.getByRole("row", { name: /mailPassword/ }).getByRole("button").click();
   await open.getByLabel("Value of the secret").fill("hunter2hunter2");

@@ -116,7 +116,7 @@ test("a replay with an edited payload runs as a test", async ({ open: page, daem
   await expect(page.getByText("payload.inputs.name")).toBeVisible();
 });
 
-test("a replay of many says what it calls again, shows its progress and is stopped", async ({ open: page, daemon }) => {
+test("a bulk replay lists repeated calls, shows its progress and can be stopped", async ({ open: page, daemon }) => {
   const peer = await new Peer().start();
   peer.fails = false;
   await daemon.write("automations/stopped.yaml", text(peer.base));
@@ -133,7 +133,7 @@ test("a replay of many says what it calls again, shows its progress and is stopp
   peer.stop();
 });
 
-test("many executions are counted before they are replayed", async ({ open: page, daemon }) => {
+test("the executions of a bulk replay are counted first", async ({ open: page, daemon }) => {
   await daemon.write("automations/many.yaml", "trigger: {manual: {}}\nsteps:\n  - set: {a: 1}\n");
   for (let index = 0; index < 3; index += 1) {
     await daemon.run("many", {});
@@ -148,7 +148,7 @@ test("many executions are counted before they are replayed", async ({ open: page
   await expect(page.getByRole("row")).toHaveCount(7);
 });
 
-test("a draft is tried on as many recorded executions as wanted, and each opens its comparison", async ({ open: page, daemon }) => {
+test("a draft is tried on the chosen number of recorded executions, each with a comparison", async ({ open: page, daemon }) => {
   const peer = await new Peer().start();
   peer.fails = false;
   await daemon.write("automations/tried.yaml", text(peer.base));
@@ -196,7 +196,7 @@ test("a draft is tried on as many recorded executions as wanted, and each opens 
   peer.stop();
 });
 
-test("an execution is tried on the draft from its own page", async ({ open: page, daemon }) => {
+test("an execution is replayed on the draft from its own page", async ({ open: page, daemon }) => {
   await daemon.write("automations/tried-here.yaml", "trigger: {manual: {}}\nsteps:\n  - {id: out, set: {greeting: Hello}}\n");
   const id = await daemon.run("tried-here", {});
   await page.goto(`${daemon.base}/executions/${id}`);

@@ -28,7 +28,7 @@ test("each state is drawn by a test", () => {
   expect(STATES.filter((state) => !drawn.has(state))).toEqual([]);
 });
 
-test("empty: what belongs here, the button and the command that make it", async ({ open, daemon }) => {
+test("empty: an explanation, and the button and command that create an entry", async ({ open, daemon }) => {
   await daemon.write("automations/state-empty.yaml", MANUAL);
   await open.goto(`${daemon.base}/automations/state-empty?tab=executions`);
   await expect(open.getByText("It has not run yet")).toBeVisible();
@@ -39,7 +39,7 @@ test("empty: what belongs here, the button and the command that make it", async 
   await expect(open.getByRole("dialog", { name: "Configure payload" })).toBeVisible();
 });
 
-test("empty: each list of a new project says what belongs there, with the button and the command that make it", async ({ stranger: page }) => {
+test("empty: each list of a new project explains itself with a button and a command", async ({ stranger: page }) => {
   const own = await new Daemon().start({}, "empty");
   try {
     await login(page, own);
@@ -62,7 +62,7 @@ test("empty: each list of a new project says what belongs there, with the button
   }
 });
 
-test("loading: a late answer has a skeleton, and old data stay while new ones come", async ({ open, daemon }) => {
+test("loading: a late response has a skeleton, and old data stays while new data loads", async ({ open, daemon }) => {
   let release = () => {};
   const held = new Promise<void>((done) => (release = done));
   let isHeld = true;
@@ -81,14 +81,14 @@ test("loading: a late answer has a skeleton, and old data stay while new ones co
   await expect(open.getByRole("status", { name: "Loading" })).toBeHidden();
 });
 
-test("error: an automation that is not there has its reason and its code", async ({ open, daemon }) => {
+test("error: a missing automation shows its reason and code", async ({ open, daemon }) => {
   await open.goto(`${daemon.base}/automations/state-nowhere`);
   await expect(open.getByRole("alert")).toContainText("unknown_automation");
   await draw(open, "error");
   await expect(open.getByRole("button", { name: "Try again" })).toBeVisible();
 });
 
-test("session over: a sheet says how to get in, the draft stays, and a login in another tab goes on", async ({ stranger: open, daemon }) => {
+test("session over: a sheet explains the login, the draft stays, and another tab may log in", async ({ stranger: open, daemon }) => {
   await login(open, daemon);
   await daemon.write("automations/state-session.yaml", MANUAL);
   await open.goto(`${daemon.base}/automations/state-session?tab=test`);
@@ -108,7 +108,7 @@ test("session over: a sheet says how to get in, the draft stays, and a login in 
   await expect(open.getByLabel("Payload", { exact: true })).toHaveValue('{"inputs": {"mine": 1}}');
 });
 
-test("session over: a late answer to the session before does not end the new one", async ({ stranger: open, daemon }) => {
+test("session over: a late response of the old session does not end the new one", async ({ stranger: open, daemon }) => {
   await login(open, daemon);
   await open.goto(`${daemon.base}/connections`);
   await expect(open.getByRole("heading", { name: "Connections" })).toBeVisible();
@@ -145,7 +145,7 @@ test("disabled: the live URL is not offered, and the test URL works", async ({ o
   await expect(open.getByRole("region", { name: "Test executions" }).getByRole("listitem")).toHaveCount(1);
 });
 
-test("stale: the first error with its line, the version in force and its time, and a drawer that is read-only on it", async ({ open, daemon }) => {
+test("stale: the first error with its line, the active version and its time, and a read-only drawer", async ({ open, daemon }) => {
   const hook = (mode: string) => `trigger: {webhook: {mode: ${mode}, verify: none}}\nsteps: [{set: {a: 1}}]\n`;
   await daemon.write("automations/state-stale.yaml", hook("sync"));
   await daemon.write("automations/state-stale.yaml", hook("async").replace("steps", "stepz"));
@@ -175,7 +175,7 @@ test("listening: nothing captured, then ended", async ({ open, daemon }) => {
   await expect(open.getByText("The last session captured nothing.")).toBeVisible();
 });
 
-test("signature rejected: the reason in words, 401 as sent, and a saved payload that is not verified", async ({ open, daemon }) => {
+test("signature rejected: the reason, the 401 as sent, and a saved payload without verification", async ({ open, daemon }) => {
   mkdirSync(join(daemon.folder, "secrets"), { recursive: true });
   writeFileSync(join(daemon.folder, "secrets/stateHook"), "a secret of this test");
   await daemon.write("automations/state-signed.yaml", SIGNED);
@@ -193,7 +193,7 @@ test("signature rejected: the reason in words, 401 as sent, and a saved payload 
   await expect(open.getByRole("region", { name: "Test executions" }).getByText("The execution succeeded")).toBeVisible();
 });
 
-test("sync time-out: the verdict names the 504 and what still runs", async ({ open, daemon }) => {
+test("sync time-out: the verdict names the 504 and the step still running", async ({ open, daemon }) => {
   const text = "trigger: {webhook: {mode: sync, timeout: 1s, verify: none}}\nsteps: [{wait: 1h}]\n";
   await daemon.write("automations/state-timeout.yaml", text);
   expect((await daemon.send("state-timeout", {})).status).toBe(504);
@@ -218,7 +218,7 @@ test("secret missing: its name, and Set", async ({ open, daemon }) => {
   await expect(open.getByLabel("Name of the secret")).toHaveValue("stateMissing");
 });
 
-test("subscription failed: the error of the other application, the next try, and Try now", async ({ open, daemon }) => {
+test("subscription failed: the error of the service, the next attempt, and Try now", async ({ open, daemon }) => {
   await daemon.write("connections/state-hub.yaml", 'type: github.token\nwith: {host: "http://127.0.0.1:1", token: t}\n');
   const text = "enabled: false\ntrigger: {event: github.push, connection: state-hub, with: {owner: acme, repo: shop}}\nsteps: []\n";
   await daemon.write("automations/state-event.yaml", text);
@@ -242,7 +242,7 @@ test("subscription failed: the error of the other application, the next try, and
   await daemon.api("DELETE", "/automations/state-event/listen");
 });
 
-test("subscription that cannot be taken back: since when, why, and the way to forget it", async ({ open, daemon }) => {
+test("subscription that cannot be cancelled: since when, why, and how to forget it", async ({ open, daemon }) => {
   // The other application takes the subscription, and refuses its removal.
   const hub = createServer((request, response) => {
     response.writeHead(request.method === "POST" ? 201 : request.method === "DELETE" ? 403 : 200, { "content-type": "application/json" });
@@ -281,7 +281,7 @@ test("subscription that cannot be taken back: since when, why, and the way to fo
   hub.close();
 });
 
-test("waiting for a turn: who holds it, since when, and how many are before it", async ({ open, daemon }) => {
+test("waiting for a turn: who holds it, since when, and how many are ahead", async ({ open, daemon }) => {
   const text = 'trigger: {manual: {}}\nconcurrency: {key: "\'one\'", limit: 1}\nsteps: [{wait: 1h}]\n';
   await daemon.write("automations/state-turn.yaml", text);
   const start = async () => ((await daemon.api("POST", "/automations/state-turn/run", {})) as { executionId: string }).executionId;
@@ -310,7 +310,7 @@ async function peer(answer: (count: number) => { status: number; headers?: Recor
 }
 const request = (base: string) => `trigger: {manual: {}}\nsteps:\n  - {id: get, action: http.request, with: {method: GET, url: "${base}/"}}\n`;
 
-test("waiting for a slot: how many are before it", async ({ stranger: page }) => {
+test("waiting for a slot: how many are ahead", async ({ stranger: page }) => {
   const own = await new Daemon().start({ COGWORK_LIMITS_IN_FLIGHT: "1" });
   const silent = await peer(() => undefined);
   try {
@@ -331,7 +331,7 @@ test("waiting for a slot: how many are before it", async ({ stranger: page }) =>
   }
 });
 
-test("waiting for a host: the host that asked for a pause, and how long that took", async ({ open, daemon }) => {
+test("waiting for a host: the host that sent Retry-After, and how long that took", async ({ open, daemon }) => {
   // The host asks one execution for a second of rest, and another one that calls it meanwhile waits for that.
   const busy = await peer((count) => (count === 1 ? { status: 429, headers: { "retry-after": "1" } } : { status: 200 }));
   await daemon.write("automations/state-host.yaml", request(busy.base));
@@ -343,7 +343,7 @@ test("waiting for a host: the host that asked for a pause, and how long that too
   busy.server.close();
 });
 
-test("cleared by age: an execution that was deleted says which setting deletes", async ({ stranger: page }) => {
+test("cleared by age: a deleted execution names the retention setting", async ({ stranger: page }) => {
   const own = await new Daemon().start();
   try {
     await own.write("automations/state-kept.yaml", `${MANUAL}retention: {count: 1}\n`);
@@ -368,7 +368,7 @@ test("cleared by age: an execution that was deleted says which setting deletes",
   }
 });
 
-test("masked: a secret in a request is three stars, in the capture and in the payload that is saved", async ({ open, daemon }) => {
+test("masked: a secret in a request is three stars, in the capture and in the saved payload", async ({ open, daemon }) => {
   mkdirSync(join(daemon.folder, "secrets"), { recursive: true });
   writeFileSync(join(daemon.folder, "secrets/stateHook"), "a secret of this test");
   await daemon.write("automations/state-masked.yaml", SIGNED);
@@ -382,7 +382,7 @@ test("masked: a secret in a request is three stars, in the capture and in the pa
   expect(await open.content()).not.toContain("a secret of this test");
 });
 
-test("offline: a bar says so, what was read stays, and controls that write are disabled", async ({ stranger: page }) => {
+test("offline: a bar says so, loaded data stays, and controls that write are disabled", async ({ stranger: page }) => {
   const own = await new Daemon().start();
   try {
     await own.write("automations/state-offline.yaml", "trigger: {webhook: {verify: none}}\nsteps: [{set: {a: 1}}]\n");
@@ -410,7 +410,7 @@ test("offline: a bar says so, what was read stays, and controls that write are d
   }
 });
 
-test("a payload is written, run and looked at by keyboard alone", async ({ open, daemon }) => {
+test("a payload is written, run and inspected by keyboard alone", async ({ open, daemon }) => {
   await daemon.write("automations/state-keys.yaml", "trigger: {webhook: {mode: sync, verify: none}}\nsteps: [{set: {a: 1}}]\n");
   await open.goto(`${daemon.base}/automations/state-keys?tab=test`);
   await open.getByRole("button", { name: "+ New" }).focus();

@@ -29,7 +29,7 @@ async function start(daemon: Daemon, automation: string, body: unknown, status: 
   return executionId;
 }
 
-test("a double click in the inbox answers one question, which keeps its place until the pointer is gone", async ({ open, daemon }) => {
+test("a double click in the inbox answers one question, which stays until the pointer leaves", async ({ open, daemon }) => {
   await daemon.write("automations/asks.yaml", ASKS);
   const ids: string[] = [];
   for (const customer of ["1", "2", "3"]) {
@@ -65,7 +65,7 @@ test("a double click in the inbox answers one question, which keeps its place un
   await expect(answers.getByRole("row").nth(1)).toContainText("web UI");
 });
 
-test("a question that somebody else answers keeps its place, and says who did", async ({ open, daemon }) => {
+test("a question answered by another user keeps its place and names them", async ({ open, daemon }) => {
   await daemon.write("automations/asks-two.yaml", ASKS.replace("Delete a customer", "Asks two"));
   const id = await start(daemon, "asks-two", { inputs: { customer: "9" } }, "waiting");
   const other = await start(daemon, "asks-two", { inputs: { customer: "9" } }, "waiting");
@@ -79,7 +79,7 @@ test("a question that somebody else answers keeps its place, and says who did", 
   }
 });
 
-test("the last execution of an automation is its own, however many others ran since", async ({ open, daemon }) => {
+test("the last execution of an automation is found behind many others", async ({ open, daemon }) => {
   await daemon.write("automations/rare.yaml", QUICK);
   await daemon.write("automations/busy.yaml", QUICK);
   const id = await daemon.run("rare", {});
@@ -124,7 +124,7 @@ test("a duration is the same in the list of automations, the list of executions 
   await expect(p95).toHaveText(before ?? "");
 });
 
-test("an automation whose trigger lacks a secret says that nothing starts it, until the secret is set", async ({ open, daemon }) => {
+test("an automation whose trigger lacks a secret says so until the secret is set", async ({ open, daemon }) => {
   await open.goto(`${daemon.base}/?q=chat-mentions`);
   await expect(open.getByRole("row").last()).toContainText("No secret");
   await expect(open.getByRole("row").last()).toContainText("needs slackSigning");
@@ -158,7 +158,7 @@ test("the path that is copied from a trigger exists", async ({ open, daemon }) =
   await expect(inspector(open).getByRole("button", { name: "${{ trigger.results.body.data.rows }}" })).toBeVisible();
 });
 
-test("the scrubber draws the bars where they were", async ({ open, daemon }) => {
+test("the scrubber draws the bars as of its time", async ({ open, daemon }) => {
   await daemon.write("automations/pure.yaml", "trigger: {manual: {}}\nsteps:\n  - {id: a, set: {x: 1}}\n  - {id: b, set: {y: 2}}\n  - {id: c, wait: 60ms}\n");
   const id = await daemon.run("pure", {});
   const { events } = (await daemon.api("GET", `/executions/${id}`)) as { events: number };
@@ -175,7 +175,7 @@ test("the scrubber draws the bars where they were", async ({ open, daemon }) => 
   expect(await bars(`?event=${events - 1}`)).toEqual(atEnd);
 });
 
-test("an execution that waits for its turn is queued, with its wait in the timeline", async ({ open, daemon }) => {
+test("an execution waiting for a permit is queued, with its wait in the timeline", async ({ open, daemon }) => {
   await daemon.write("automations/one-by-one.yaml", "trigger: {manual: {}}\nconcurrency: {limit: 1}\nsteps: [{id: rest, wait: 1h}]\n");
   const first = await start(daemon, "one-by-one", {}, "waiting");
   const second = await start(daemon, "one-by-one", {}, "queued");
@@ -214,7 +214,7 @@ test("the palette prefers the automation of the open page", async ({ open, daemo
   }
 });
 
-test("a replay from a step with an edited request says what is kept from the old one", async ({ open, daemon }) => {
+test("a replay from a step with an edited request lists the kept results", async ({ open, daemon }) => {
   const steps = "  - {id: items, set: {all: \"${{ trigger.results.body.data.n }}\"}}\n  - {id: after, set: {n: \"${{ trigger.results.body.data.n }}\"}}\n";
   await daemon.write("automations/mixes.yaml", `trigger: {webhook: {mode: sync, verify: none}}\nsteps:\n${steps}`);
   const answer = await daemon.send("mixes", { n: 1 });
@@ -241,7 +241,7 @@ test("the verdict names the cause behind the circuit breaker", async ({ open, da
   await expect(open.locator(".verdict")).toContainText(/is not called until 20\S+Z: the last \d+ calls failed; the last one: .*refused/i);
 });
 
-test("a folded row of a loop shows each turn with its own status", async ({ open, daemon }) => {
+test("a folded loop row shows each iteration with its own status", async ({ open, daemon }) => {
   const turn = "      - {id: gap, wait: 60ms}\n      - {id: page, steps: [{id: end, if: \"item == 2\", fail: no paper}]}\n";
   const text = `trigger: {manual: {}}\nsteps:\n  - id: each\n    forEach: "[1, 2]"\n    failFast: false\n    steps:\n${turn}`;
   await daemon.write("automations/turns.yaml", text);

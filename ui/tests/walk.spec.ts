@@ -1,7 +1,7 @@
 import { Daemon, login, test } from "./harness";
 import { walk } from "./walk";
 
-test("the walk of the manual goes from an empty folder to a mended failure", async ({ stranger: page }) => {
+test("the walk of the manual goes from an empty folder to a fixed failure", async ({ stranger: page }) => {
   const own = await new Daemon().start({}, "empty");
   try {
     await login(page, own);

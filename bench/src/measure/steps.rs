@@ -3,8 +3,7 @@
 use std::sync::Arc;
 use std::time::Instant;
 
-use engine::Engine;
-use engine::stores::Location;
+use engine::{Engine, stores::Location};
 use model::execution::{Origin, Outcome};
 use model::{AutomationId, Payload};
 use runtime::{Settings, Start, SystemClock};

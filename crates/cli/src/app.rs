@@ -205,12 +205,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_command_line_is_sound() {
+    fn the_clap_definition_is_valid() {
         command().debug_assert();
     }
 
     #[test]
-    fn each_option_and_variable_that_names_a_place_is_one() {
+    fn each_project_or_store_option_and_variable_is_recognized() {
         let names_place = |options: &[&str], variables| {
             let line = ["cogwork", "executions", "list"].iter().chain(options);
             let matches = command().try_get_matches_from(line).expect("a command line");

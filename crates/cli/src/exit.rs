@@ -118,7 +118,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_store_in_doubt_has_a_code_of_its_own() {
+    fn an_untrusted_store_has_its_own_exit_code() {
         let lost = store::Error::Commit { reason: "disk I/O error".into() };
         assert_eq!(exit_of(&runtime::Error::Store(lost).into()), Exit::StoreLost);
         for error in [
@@ -136,7 +136,7 @@ mod tests {
     }
 
     #[test]
-    fn a_cause_that_the_message_holds_is_not_said_twice() {
+    fn a_cause_already_in_the_message_is_not_repeated() {
         let error = runtime::Error::Store(store::Error::Full);
         let text = message(&anyhow::Error::from(error));
         assert_eq!(text.matches("the store is full").count(), 1, "{text}");

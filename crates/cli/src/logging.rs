@@ -97,7 +97,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_level_of_the_engine_is_that_of_its_crates() {
+    fn the_engine_log_level_applies_to_its_crates() {
         assert_eq!(
             by_crate("info,engine=debug"),
             "info,engine=debug,catalog=debug,runtime=debug,ingress=debug,testing=debug,deadpool=off,tokio_postgres=off"

@@ -131,7 +131,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_url_in_a_message_has_no_credentials() {
+    fn credentials_of_urls_in_messages_are_masked() {
         for (text, shown) in [
             ("at `postgres://u:p@ss@db/x`, again", "at `postgres://***@db/x`, again"),
             ("postgresql://u:a/b?c#d@db/x and http://u:p@h/", "postgresql://***@db/x and http://***@h/"),
@@ -160,7 +160,7 @@ mod tests {
     }
 
     #[test]
-    fn a_given_address_that_is_not_valid_is_hidden_whole() {
+    fn an_invalid_store_url_is_masked_entirely() {
         let shown = |text: &str| GivenText::new(text).to_string();
         assert_eq!(shown("postgres://u:pw@db/x"), "postgres://db:5432/x");
         assert_eq!(shown("postgres://u:p@w@db/x"), "postgres://***");
@@ -173,7 +173,7 @@ mod tests {
     }
 
     #[test]
-    fn a_blanked_text_keeps_its_length() {
+    fn masking_a_text_keeps_its_length() {
         let text = "stor: postgres://u:größe@db/x # https://a:b@c/d\nx: 1\n";
         let blanked = blank(text);
         assert_eq!(blanked.len(), text.len());

@@ -260,25 +260,25 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_comes_from_outside_cannot_drive_a_terminal() {
+    fn external_text_cannot_send_terminal_control_sequences() {
         assert_eq!(plain("a\u{1b}[2Jb\nc"), "a\\u{1b}[2Jb c");
         assert_eq!(plain("left\u{202e}thgir"), "left\\u{202e}thgir");
         assert_eq!(plain("größe 5"), "größe 5");
     }
 
     #[test]
-    fn a_further_line_of_a_message_is_no_line_of_its_own() {
+    fn further_lines_of_a_message_are_indented() {
         assert_eq!(plain_lines("a: 1\r\nb:\u{1b} 2\n", "  "), "a: 1\n  b:\\u{1b} 2");
     }
 
     #[test]
-    fn a_cut_text_says_that_it_is_cut() {
+    fn a_truncated_text_ends_with_an_ellipsis() {
         assert_eq!(cut("größer", 6), "größer");
         assert_eq!(cut("größer!", 6), "größe…");
     }
 
     #[test]
-    fn one_is_not_many() {
+    fn counts_use_singular_and_plural() {
         assert_eq!(
             [count(0, "error"), count(1, "error"), count(2, "error")],
             ["0 errors", "1 error", "2 errors"]

@@ -56,7 +56,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_file_of_the_project_is_known_by_its_path_inside() {
+    fn a_project_file_is_named_by_its_path_in_the_project() {
         let dir = tempfile::tempdir().expect("a folder");
         let project = dir.path().join("project");
         std::fs::create_dir_all(project.join("automations")).expect("folders");
@@ -72,7 +72,7 @@ mod tests {
 
     #[cfg(unix)]
     #[test]
-    fn a_link_in_the_project_is_a_file_of_the_project() {
+    fn a_symlink_in_the_project_is_a_project_file() {
         let dir = tempfile::tempdir().expect("a folder");
         let project = dir.path().join("project");
         std::fs::create_dir(&project).expect("a folder");

@@ -111,7 +111,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn variables_that_are_set_here_override_those_of_the_service() {
+    fn variables_of_the_shell_override_those_of_the_service() {
         let service = parse("COGWORK_STORE=postgres://service\nCOGWORK_HOOKS=1\nCOGWORK_ADMIN_TOKEN=service");
         let own = Environment::with([("COGWORK_STORE", "postgres://own"), ("COGWORK_HOOKS", "2")]);
         let added: Vec<_> = added(&service, &own).collect();
@@ -120,7 +120,7 @@ mod tests {
     }
 
     #[test]
-    fn the_file_of_the_service_is_read_as_systemd_reads_it() {
+    fn the_environment_file_is_parsed_as_systemd_parses_it() {
         let text = "# COGWORK_HOOKS=1\n; x=y\n\nCOGWORK_DIR=/srv/cogwork\nCOGWORK_STORE=\"postgres://a:b=c@d/e\"\n A = 'b c' \nnothing\n";
         let found = parse(text);
         let found: Vec<(&str, &str)> =

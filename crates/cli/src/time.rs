@@ -84,7 +84,7 @@ mod tests {
     }
 
     #[test]
-    fn a_span_counts_back_from_now() {
+    fn a_duration_counts_back_from_now() {
         let now = at("2026-11-21T12:00:00Z");
         assert_eq!(moment("2h", now), Ok(at("2026-11-21T10:00:00Z")));
         assert_eq!(moment("1d", now), Ok(at("2026-11-20T12:00:00Z")));
@@ -94,7 +94,7 @@ mod tests {
     }
 
     #[test]
-    fn a_span_is_shown_in_units_that_matter() {
+    fn a_duration_is_shown_in_its_two_largest_units() {
         let shown = [0, 850, 12_000, 1_259_000, 125_000_000, 11_520_000_000, 180_000_000_000];
         let shown = shown.map(|us| took(Duration::from_micros(us)));
         assert_eq!(shown, ["0 µs", "850 µs", "12 ms", "1.25 s", "2 m 5 s", "3 h 12 m", "2 d 2 h"]);

@@ -142,7 +142,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_row_tells_what_comes_first_and_how_much_more_there_is() {
+    fn a_row_shows_the_first_pause_and_the_count_of_the_others() {
         let pause =
             |kind, step: &str| Pause { step: step.into(), kind, until: None, event: None, execution: None };
         let check =

@@ -228,7 +228,7 @@ mod tests {
     }
 
     #[test]
-    fn a_record_is_known_by_its_id_and_says_whether_it_is_new() {
+    fn a_record_is_keyed_by_id_and_version_and_marked_created_or_updated() {
         let page = |number: u32| {
             format!(r#"{{"id":"7","version":{{"number":{number},"createdAt":"2026-03-02T08:00:00.000Z"}}}}"#)
         };
@@ -244,7 +244,7 @@ mod tests {
     }
 
     #[test]
-    fn a_record_without_an_id_or_a_time_does_not_keep_the_others_away() {
+    fn a_record_without_an_id_or_timestamp_does_not_block_the_others() {
         let text = r#"{"results":[{"version":{"number":1,"createdAt":"2026-03-02T08:00:00.123456789012Z"}},{"id":"8"}]}"#;
         let value = Value::from_json(text.as_bytes(), JsonLimits::default()).expect("JSON");
         let (records, problems) = event().records(&value).expect("records");
@@ -254,7 +254,7 @@ mod tests {
     }
 
     #[test]
-    fn an_answer_of_another_form_is_told() {
+    fn a_response_of_an_unexpected_shape_is_reported() {
         check("{}", "`wiki.listPages` gave no list at `results`");
         check(r#"{"results":[{}]}"#, "`wiki.listPages` gave a record without `version.createdAt`");
         check(

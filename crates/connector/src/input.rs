@@ -353,7 +353,7 @@ mod tests {
     }
 
     #[test]
-    fn defaults_are_filled_in_and_order_is_the_declarations() {
+    fn defaults_are_filled_in_and_inputs_keep_the_declared_order() {
         assert_eq!(check(r#"{"purge": true, "id": "7"}"#), r#"{"id":"7","limit":25,"purge":true}"#);
     }
 
@@ -365,7 +365,7 @@ mod tests {
     }
 
     #[test]
-    fn digits_are_a_whole_number_but_nothing_else_is() {
+    fn only_plain_digits_are_accepted_as_an_integer() {
         assert_eq!(check(r#"{"id": "7", "limit": "50"}"#), r#"{"id":"7","limit":50}"#);
         assert_eq!(check(r#"{"id": "7", "limit": 50.0}"#), r#"{"id":"7","limit":50}"#);
         for limit in ["\"050\"", "\"1e2\"", "\" 5\"", "5.5", "true", "\"-0\"", "\"-\""] {
@@ -376,12 +376,12 @@ mod tests {
     }
 
     #[test]
-    fn text_is_never_a_truth_value() {
+    fn text_is_not_accepted_as_a_boolean() {
         assert!(check(r#"{"id": "7", "purge": "true"}"#).contains("take the quotes away"));
     }
 
     #[test]
-    fn one_word_or_words_with_commas_are_a_list() {
+    fn a_single_or_comma_separated_text_is_accepted_as_a_list() {
         assert_eq!(
             check(r#"{"id": "7", "status": "current"}"#),
             r#"{"id":"7","limit":25,"status":["current"]}"#
@@ -392,13 +392,13 @@ mod tests {
     }
 
     #[test]
-    fn null_and_empty_text_leave_an_optional_input_out() {
+    fn null_and_empty_text_omit_an_optional_input() {
         assert_eq!(check(r#"{"id": "7", "limit": null, "purge": ""}"#), r#"{"id":"7","limit":25}"#);
         assert_eq!(check(r#"{"id": "7", "value": null}"#), r#"{"id":"7","limit":25,"value":null}"#);
     }
 
     #[test]
-    fn everything_that_is_wrong_is_said_at_once() {
+    fn all_errors_are_reported_together() {
         assert_eq!(
             check(r#"{"limt": 5, "status": "curent", "version": {"message": 1, "nr": 2}}"#),
             "`wiki.test` cannot be called: `id` is missing; \
@@ -409,7 +409,7 @@ mod tests {
     }
 
     #[test]
-    fn a_literal_is_judged_as_the_run_will_judge_it() {
+    fn a_literal_is_checked_by_the_rules_of_the_run() {
         assert_eq!(check_value(&InputType::Text, &Value::from(5_i64)), Ok(()));
         assert_eq!(
             check_value(&InputType::Boolean, &Value::from(5_i64)),
@@ -420,7 +420,7 @@ mod tests {
     }
 
     #[test]
-    fn a_wrong_value_is_not_repeated_in_the_message() {
+    fn an_invalid_value_is_not_repeated_in_the_message() {
         let secret = Value::from("hunter2-secret");
         let message = check_value(&InputType::integer(), &secret).expect_err("no number");
         assert!(!message.contains("hunter2"), "{message}");

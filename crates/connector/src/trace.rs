@@ -61,14 +61,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_trace_reads_back_as_it_is_written() {
+    fn a_trace_round_trips_through_text() {
         let trace = Trace { depth: 3, ..Trace::new("0198-ab") };
         assert_eq!(trace.to_string(), "0198-ab;3");
         assert_eq!("0198-ab;3".parse(), Ok(trace));
     }
 
     #[test]
-    fn a_header_from_outside_that_is_no_trace_is_refused() {
+    fn a_malformed_trace_header_is_rejected() {
         for text in
             ["", "a", ";1", "a;", "a;-1", "a;1;2", "a b;1", "a;99999999999", &format!("{};1", "a".repeat(65))]
         {

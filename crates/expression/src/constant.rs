@@ -151,7 +151,7 @@ mod tests {
     }
 
     #[test]
-    fn an_operand_that_decides_for_the_rest_is_named() {
+    fn an_operand_that_decides_the_condition_is_reported() {
         check("vars.a == 'x' or 'y'", &["++ 'y'"]);
         check("vars.a == 'x' or 'y' or 'z'", &["++ 'y'"]);
         check("vars.a and false", &["!! false"]);
@@ -160,7 +160,7 @@ mod tests {
     }
 
     #[test]
-    fn an_operand_that_changes_nothing_is_named() {
+    fn an_operand_without_effect_is_reported() {
         check("vars.a != 'x' and 'y'", &["?+ 'y'"]);
         check("false or vars.a", &["?! false"]);
         check("(vars.a or false) and vars.b", &["?! false"]);

@@ -123,7 +123,7 @@ mod tests {
     }
 
     #[test]
-    fn an_equality_is_found_where_the_condition_cannot_hold_without_it() {
+    fn an_equality_that_the_condition_requires_is_extracted() {
         for (text, expected) in [
             ("event.data.id == vars.id", Some("data.id = 7")),
             ("vars.id == event.data['order-id']", Some("data.order-id = 7")),

@@ -154,7 +154,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_regular_expression_of_a_filter_is_found() {
+    fn a_regular_expression_given_to_a_filter_is_reported() {
         for (text, meant) in [
             (r"a | replace('[0-9]+', '')", None),
             (r"a | replace('/\s+/g', ' ')", None),
@@ -176,7 +176,7 @@ mod tests {
     }
 
     #[test]
-    fn a_plain_text_of_a_filter_is_fine() {
+    fn a_plain_text_given_to_a_filter_is_not_reported() {
         for text in [
             r"a | replace('C:\\data', '')",
             r"a | replace('C:\data', '')",
@@ -201,7 +201,7 @@ mod tests {
     }
 
     #[test]
-    fn a_list_as_one_text_is_found() {
+    fn a_list_written_as_one_text_is_reported() {
         for (text, meant) in [
             ("a.b in 'small, large'", "['small', 'large']"),
             ("a.b not in 'x1,x2,x3'", "['x1', 'x2', 'x3']"),

@@ -455,7 +455,7 @@ mod tests {
     ];
 
     #[test]
-    fn each_function_and_filter_has_a_form_or_is_named_as_without_one() {
+    fn each_function_and_filter_has_a_result_form_or_is_listed_without_one() {
         let names = crate::vocabulary().filter(|(kind, _)| matches!(*kind, "filter" | "function"));
         for (kind, name) in names {
             let has_form = form_of(name) != Form::Unknown;
@@ -484,7 +484,7 @@ mod tests {
     }
 
     #[test]
-    fn the_form_of_a_value_follows_from_its_last_operation() {
+    fn the_result_form_follows_from_the_last_operation() {
         for (text, expected) in [
             ("now()", Form::Instant),
             ("x | parseDate", Form::Instant),
@@ -502,7 +502,7 @@ mod tests {
     }
 
     #[test]
-    fn a_default_behind_a_filter_that_fails_on_null_is_found() {
+    fn a_default_after_a_filter_that_fails_on_null_is_reported() {
         let meant = |text: &str| find_late_defaults(text).first().map(|late| late.meant.clone());
         assert_eq!(
             meant("inputs.a | upper | default('x')").as_deref(),
@@ -524,7 +524,7 @@ mod tests {
     }
 
     #[test]
-    fn texts_side_by_side_are_found() {
+    fn adjacent_string_literals_are_reported() {
         let found = |text: &str| find_joined_texts(text).len();
         assert_eq!(found("a in ['x' 'y', 'z' \"w\"]"), 2);
         assert_eq!(found("a in ['x', 'y'] and b == 'it''s'"), 1);
@@ -532,7 +532,7 @@ mod tests {
     }
 
     #[test]
-    fn a_filter_of_the_last_operand_alone_is_found() {
+    fn a_filter_applied_only_to_the_last_operand_is_reported() {
         let check = |text: &str, expected: Option<&str>| {
             let found = find_loose_filters(text);
             let shown = found.first().map(|loose| {

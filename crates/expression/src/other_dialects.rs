@@ -409,7 +409,7 @@ mod tests {
     }
 
     #[test]
-    fn names_of_other_languages_do_not_exist_here() {
+    fn names_of_other_languages_do_not_compile() {
         for (name, ..) in NAMES {
             let call = Expression::compile(&format!("{name}(a)"), Span::default());
             let filter = Expression::compile(&format!("a | {name}"), Span::default());

@@ -452,7 +452,7 @@ mod tests {
     }
 
     #[test]
-    fn arguments_are_checked_before_an_evaluation() {
+    fn arguments_are_checked_before_evaluation() {
         are_told(&[
             ("a | round(digits=2)", "no argument `digits`", Some("a | round(precision=2)")),
             ("a | sort(key='x')", "no argument `key`", Some("a | sort(attribute='x')")),
@@ -484,7 +484,7 @@ mod tests {
     }
 
     #[test]
-    fn arguments_of_the_wrong_meaning_are_told_before_an_evaluation() {
+    fn arguments_of_the_wrong_meaning_are_reported_before_evaluation() {
         are_told(&[
             ("a | sort('price')", "`reverse`, the first", Some("a | sort(attribute='price')")),
             ("a | unique('id')", "is true or false", Some("a | unique(attribute='id')")),

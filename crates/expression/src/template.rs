@@ -239,7 +239,7 @@ mod tests {
     }
 
     #[test]
-    fn text_is_cut_at_its_expressions() {
+    fn text_is_split_at_its_expressions() {
         assert_eq!(cut("Order ${{ a.b }}!"), ["text:Order ", "expression: a.b ", "text:!"]);
         assert_eq!(cut("${{ a }}${{ b }}"), ["expression: a ", "expression: b "]);
         assert_eq!(cut("plain {{ x }}"), ["text:plain {{ x }}"]);
@@ -253,17 +253,17 @@ mod tests {
     }
 
     #[test]
-    fn a_doubled_dollar_is_the_mark_itself() {
+    fn a_doubled_dollar_escapes_the_expression_mark() {
         assert_eq!(cut("use $${{ x }} here"), ["text:use ${{ x }} here"]);
     }
 
     #[test]
-    fn a_mark_without_its_end_is_found() {
+    fn an_unclosed_expression_is_found() {
         assert_eq!(cut("a ${{ b }"), ["text:a ", "open at 2"]);
     }
 
     #[test]
-    fn a_text_with_expressions_grows_up_to_its_limit() {
+    fn a_rendered_text_is_bounded() {
         let expression = Expression::compile("x", Span::default()).expect("it compiles");
         let template = Template::Text([Part::Text("y".into()), Part::Expression(expression)].into());
         let evaluate = |bytes: usize| {

@@ -82,7 +82,7 @@ fn theirs(text: &str) -> Result<String, String> {
 }
 
 #[test]
-fn an_expression_has_the_value_of_minijinja() {
+fn expressions_evaluate_as_in_minijinja() {
     let mut compared = 0;
     let mut wrong = Vec::new();
     for text in SAME.lines().map(str::trim).filter(|line| !line.is_empty() && !line.starts_with('#')) {

@@ -31,7 +31,7 @@ fn corpus() -> Corpus {
 }
 
 #[test]
-fn every_name_of_an_expression_has_its_row_in_the_hostile_corpus() {
+fn every_expression_name_has_a_row_in_the_hostile_corpus() {
     let corpus = corpus();
     let kinds: BTreeSet<&str> = vocabulary().map(|(kind, _)| kind).collect();
     for kind in kinds {
@@ -43,7 +43,7 @@ fn every_name_of_an_expression_has_its_row_in_the_hostile_corpus() {
 }
 
 #[test]
-fn no_expression_over_a_hostile_body_takes_more_than_its_budget() {
+fn no_expression_over_a_hostile_body_exceeds_its_budget() {
     let mut rows = 0;
     for size in SIZES {
         let scope = scope(size);

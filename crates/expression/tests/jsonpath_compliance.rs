@@ -131,7 +131,7 @@ fn run(suite: &Suite) {
 }
 
 #[test]
-fn jsonpath_passes_the_own_cases() {
+fn jsonpath_passes_our_own_cases() {
     let suite = own();
     assert!(suite.tests.len() >= 60);
     run(&suite);
@@ -146,7 +146,7 @@ fn jsonpath_passes_the_public_suite() {
 }
 
 #[test]
-fn another_implementation_agrees_with_the_own_cases() {
+fn another_implementation_agrees_with_our_own_cases() {
     let mut problems = Vec::new();
     for case in own().tests {
         let expected: Vec<_> = case.result.iter().chain(&case.results).collect();

@@ -2,8 +2,8 @@
 //!
 //! Modules, in reading order:
 //!
-//! * `load`: from text to checked types; `steps` has a file a verb, `lint` warnings about probable mistakes
-//! * `schema`: JSON Schemas of what people write
+//! * `load`: from text to checked types; `steps` has a file per verb, `lint` warnings about probable mistakes
+//! * `schema`: JSON Schemas of the project files
 //! * `reference_docs`: the language reference of the manual
 //! * `edit`: operations on a project file, such as the renaming of a step
 

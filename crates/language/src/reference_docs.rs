@@ -1,5 +1,5 @@
-//! The reference of the language as Markdown, for the manual: made of the tables that the loader reads by, as the JSON Schema
-//! is, so that it cannot say anything else.
+//! The reference of the language as Markdown, for the manual: generated, like the JSON Schema, from the tables that the
+//! loader reads by, so they cannot disagree.
 
 use std::fmt::Write as _;
 
@@ -9,7 +9,7 @@ use crate::load::{AUTOMATION, CONFIG_VAR, CONNECTION, STEP_KEYS, SUITE, TRIGGER,
 /// A page of the reference.
 #[derive(Clone, Debug)]
 pub struct ReferencePage {
-    /// The name of its file, without the ending.
+    /// The file name, without the extension.
     pub name: &'static str,
     /// Its text.
     pub text: String,
@@ -100,7 +100,7 @@ impl Section {
     }
 }
 
-/// A table of keys, and a section for each mapping inside them. `path` is where they stand.
+/// A table of keys, and a section for each mapping inside them. `path` is their path.
 fn keys(text: &mut String, keys: &'static [Key], path: &str) {
     text.push_str("\n| Key | Takes | Default | Meaning |\n|---|---|---|---|\n");
     let mut inside = Vec::new();
@@ -182,7 +182,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_key_of_the_language_has_a_row_and_every_mapping_a_section() {
+    fn every_key_has_a_row_and_every_mapping_a_section_in_the_reference() {
         let pages = pages();
         let text = |name: &str| &pages.iter().find(|page| page.name == name).expect("a page").text;
         for key in AUTOMATION.keys {

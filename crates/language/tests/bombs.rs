@@ -147,7 +147,7 @@ fn of_automations() -> Vec<Bomb> {
 }
 
 #[test]
-fn a_bomb_is_refused_at_its_place_within_bounds_of_memory() {
+fn a_bomb_is_rejected_at_its_position_within_bounded_memory() {
     // Lazily initialized data stays allocated.
     load(&expression("a + 1"));
     for (name, text, expected) in of_yaml().into_iter().chain(of_automations()) {
@@ -162,7 +162,7 @@ fn a_bomb_is_refused_at_its_place_within_bounds_of_memory() {
 }
 
 #[test]
-fn expressions_as_deep_as_they_may_be_overflow_no_stack() {
+fn expressions_of_the_maximum_depth_do_not_overflow_the_stack() {
     for (before, after) in [
         ("-", ""),
         ("not ", ""),
@@ -211,7 +211,7 @@ fn processor_time(text: &str) -> Duration {
 }
 
 #[test]
-fn eight_times_the_text_takes_nothing_like_sixty_four_times_the_work() {
+fn loading_time_grows_less_than_quadratically() {
     type Text = fn(usize) -> String;
     let texts: [(&str, Text); 9] = [
         ("unknown keys", |size| format!("{HEAD}  []\n{}", lines(size, |number| format!("zz{number}: 1\n")))),

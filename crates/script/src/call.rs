@@ -19,11 +19,11 @@ pub struct Call<'call> {
     pub context: Context<'call>,
     /// The second parameter: a step's `stepResults`, a trigger's `payload`.
     pub argument: &'call Value,
-    /// How long it may take, from when the worker has it. Waiting for a worker does not count.
+    /// The time limit from the delivery to the worker. Waiting for a worker does not count.
     pub deadline: Duration,
 }
 
-/// A run in a sequence: one that may read what those before it gave, see [`crate::Pool::run_sequence`].
+/// A run in a sequence, which may read the results of earlier ones; see [`crate::Pool::run_sequence`].
 #[derive(Clone, Copy, Debug)]
 pub struct SequenceCall<'call> {
     /// The run itself.
@@ -40,7 +40,7 @@ pub struct SequenceCall<'call> {
 pub enum Kind {
     /// `(context, stepResults)`; `{data}` is unwrapped.
     Step,
-    /// `(context, payload)`; the result is what was returned.
+    /// `(context, payload)`; the result is the return value.
     Trigger,
 }
 
@@ -55,8 +55,8 @@ pub struct Context<'call> {
     pub step_id: Option<&'call str>,
     /// `context.startedAt`, as RFC 3339.
     pub started_at: &'call str,
-    /// The state of the keys that the code names ([`crate::ModuleInfo::state`]); `None` where a key has no value. A key that
-    /// is not here can be written, and an attempt to read it is an error.
+    /// The state of the keys that the code names ([`crate::ModuleInfo::state`]); `None` if a key has no value. Other keys can
+    /// be written, but reading one is an error.
     pub state: &'call [(Arc<str>, Option<Value>)],
 }
 
@@ -65,24 +65,24 @@ pub struct Context<'call> {
 pub struct Outcome {
     /// The result.
     pub value: Value,
-    /// In which form it was returned.
+    /// The form of the return value.
     pub shape: Shape,
     /// The log lines of the code, in order.
     pub logs: Vec<LogLine>,
     /// The writes to the state, in order, the last write of each key only.
     pub state: Vec<StateWrite>,
-    /// How long it took, as the worker says.
+    /// The run time measured by the worker.
     pub took: Duration,
 }
 
-/// In which form a result was returned.
+/// The form of a return value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Shape {
-    /// `{data: …}`: the result is what stood under `data`.
+    /// `{data: …}`: the result is the value of `data`.
     Data,
     /// A response: an object with an integer `statusCode`, or with `body` and without `data`. The result is the object.
     Response,
-    /// Anything else: the result is what was returned. Always so for a trigger.
+    /// Anything else: the result is the return value. Always the case for a trigger.
     Plain,
     /// Nothing was returned: the result is null.
     Nothing,
@@ -91,13 +91,13 @@ pub enum Shape {
 /// A line of the code's log.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LogLine {
-    /// How much it matters.
+    /// The severity.
     pub level: Level,
     /// The text, at most 4,096 characters.
     pub message: String,
 }
 
-/// How much a line of the log matters.
+/// The severity of a log line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub enum Level {
@@ -123,9 +123,9 @@ pub struct StateWrite {
 /// A change of a state key.
 #[derive(Clone, Debug, PartialEq)]
 pub enum StateChange {
-    /// It has this value.
+    /// Sets this value.
     Set(Value),
-    /// It has none.
+    /// Deletes the value.
     Delete,
 }
 

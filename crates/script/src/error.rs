@@ -1,30 +1,30 @@
-//! Why a run gave no result.
+//! Errors of runs and checks.
 
 use std::time::Duration;
 
 use crate::call::LogLine;
 use crate::module::Position;
 
-/// Why a run, or a check, gave no result.
+/// The reason why a run, or a check, has no result.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// The code threw, or what it returned cannot be taken.
+    /// The code threw, or its return value is invalid.
     #[error("{}", .0.message)]
     Thrown(Box<Failure>),
-    /// The code was still running when its time was up.
+    /// The code was still running at its deadline.
     #[error("the code was stopped after {} ms: raise its `timeout`, or do less", .deadline.as_millis())]
     Overrun {
-        /// The time it had.
+        /// The time limit.
         deadline: Duration,
-        /// From when the worker had the call until it said that it had stopped, or until it was killed.
+        /// The time from the delivery of the call until the worker reported the stop, or until it was killed.
         took: Duration,
         /// The log lines up to then.
         logs: Vec<LogLine>,
     },
-    /// The code wanted more memory than it may have.
+    /// The code exceeded its memory limit.
     #[error("the code ran out of memory: it may hold {} MiB", .limit / 1024 / 1024)]
     OutOfMemory {
-        /// The heap it may have, in bytes.
+        /// The heap limit, in bytes.
         limit: usize,
         /// The log lines up to then.
         logs: Vec<LogLine>,
@@ -37,7 +37,7 @@ pub enum Error {
         /// The limit, in bytes.
         limit: usize,
     },
-    /// The worker ended, or said what no worker says. It has been replaced.
+    /// The worker ended, or violated the protocol. It has been replaced.
     #[error("the process that ran the code {what}; it has been replaced")]
     Worker {
         /// A clause that describes the failure.
@@ -50,13 +50,13 @@ pub enum Error {
         "too much code is waiting to run ({waiting} runs): try again, or raise the number of code workers"
     )]
     Busy {
-        /// How many wait.
+        /// The number of waiting runs.
         waiting: usize,
     },
     /// No worker became free in time.
     #[error("no code worker became free within {} s: raise the number of code workers", .waited.as_secs())]
     Waited {
-        /// How long it waited.
+        /// The waiting time.
         waited: Duration,
     },
     /// A worker cannot be started.
@@ -69,9 +69,9 @@ pub enum Error {
 pub struct Failure {
     /// The message, with the error's name before it unless it is plain `Error`.
     pub message: String,
-    /// Where it was thrown, in the author's file.
+    /// The position of the throw, in the author's file.
     pub at: Option<Position>,
-    /// The author's functions on the way there, innermost first.
+    /// The author's functions on the stack, innermost first.
     pub frames: Vec<Frame>,
     /// The log lines up to the exception.
     pub logs: Vec<LogLine>,
@@ -80,9 +80,9 @@ pub struct Failure {
 /// One of the author's functions on the stack.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Frame {
-    /// Its name; none where it has none, and for the module itself.
+    /// Its name; `None` for anonymous functions and for the module itself.
     pub function: Option<String>,
-    /// Where it was, in the author's file.
+    /// The position, in the author's file.
     pub at: Position,
 }
 
@@ -97,7 +97,7 @@ impl Error {
         }
     }
 
-    /// Where it failed, in the author's file.
+    /// The position of the failure, in the author's file.
     #[must_use]
     pub fn at(&self) -> Option<Position> {
         if let Self::Thrown(failure) = self { failure.at } else { None }

@@ -1,11 +1,11 @@
-//! Entry points for the fuzz targets: the two parsers of foreign input.
+//! Entry points for the fuzz targets: the two parsers of untrusted input.
 
 use bytes::Bytes;
 
 use crate::protocol::{Answer, Inbox, Nonce, restore};
 use crate::worker::check;
 
-/// Reads bytes as a pool reads what a worker sends: messages, answers, results.
+/// Parses bytes as the pool parses a worker's output: messages, answers, results.
 pub fn read_answers(bytes: &[u8]) {
     let mut inbox = Inbox::default();
     inbox.push(bytes);
@@ -17,7 +17,7 @@ pub fn read_answers(bytes: &[u8]) {
     let _ = restore(bytes, Some((Nonce([0; 16]), &[Bytes::copy_from_slice(bytes)])));
 }
 
-/// Reads a text as a worker reads a module: compiles it, looks into it, wraps it.
+/// Loads a text as a worker loads a module: compiles, analyses and wraps it.
 pub fn load_module(source: &str) {
     let _ = check(source);
 }

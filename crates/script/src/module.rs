@@ -6,10 +6,10 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
 
-/// The longest text of a module, in bytes.
+/// The maximum length of a module's text, in bytes.
 pub const MAX_SOURCE: usize = 1024 * 1024;
 
-/// A module's text with where it stands.
+/// A module's text with its position.
 #[derive(Clone, Debug)]
 pub struct Module {
     source: Arc<str>,
@@ -17,14 +17,14 @@ pub struct Module {
     digest: Digest,
 }
 
-/// Where a module's text begins in the file that its author wrote.
+/// The position of a module's text in the author's file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Origin {
     /// The file, as messages name it.
     pub file: Arc<str>,
     /// The line of the module's first line, from 1.
     pub line: u32,
-    /// The column of the first character of each line, from 1: in a YAML block, behind its indentation.
+    /// The column of the first character of each line, from 1: in a YAML block, after its indentation.
     pub column: u32,
 }
 
@@ -37,12 +37,12 @@ pub struct Position {
     pub column: u32,
 }
 
-/// The SHA-256 of a module's text: what a worker knows it by.
+/// The SHA-256 of a module's text, by which workers identify it.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Digest(pub(crate) [u8; 32]);
 
 impl Module {
-    /// A module of `source`, which stands at `origin`.
+    /// Creates a module of `source`, located at `origin`.
     #[must_use]
     pub fn new(source: impl Into<Arc<str>>, origin: Origin) -> Self {
         let source = source.into();
@@ -56,7 +56,7 @@ impl Module {
         &self.source
     }
 
-    /// Where it stands.
+    /// Its position.
     #[must_use]
     pub fn origin(&self) -> &Origin {
         &self.origin
@@ -76,7 +76,7 @@ impl Origin {
         Self { file: file.into(), line: 1, column: 1 }
     }
 
-    /// A position in the module as one in the author's file.
+    /// Converts a position in the module to a position in the author's file.
     #[must_use]
     pub fn place(&self, at: Position) -> Position {
         Position {

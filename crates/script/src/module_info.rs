@@ -9,9 +9,9 @@ use crate::module::{Origin, Position};
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ModuleInfo {
-    /// How it gives its function; none is an error that says what to write.
+    /// The form of the export; without an export, an error says how to write one.
     pub export: Option<Export>,
-    /// The names of the function's parameters, where they are plain names.
+    /// The names of the function's parameters; `None` for patterns.
     pub parameters: Vec<Option<String>>,
     /// The members of the second parameter that it reads: `stepResults.<id>.…`.
     pub references: Vec<Reference>,
@@ -20,11 +20,11 @@ pub struct ModuleInfo {
     pub whole: bool,
     /// The keys of the state that the code names.
     pub state: Vec<StateKey>,
-    /// Where the code reads or writes a key of the state that is not written out: only keys that are named can be read.
+    /// The positions at which the code reads or writes a computed state key: only literal keys can be read.
     pub computed_keys: Vec<Position>,
 }
 
-/// How a module gives its function.
+/// The form of a module's export.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub enum Export {
@@ -37,13 +37,13 @@ pub enum Export {
 /// A path below the second parameter: `stepResults.list.results` is `["list", "results"]`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Reference {
-    /// The keys, as far as they are written out.
+    /// The literal keys.
     pub path: Vec<String>,
-    /// Where the first key stands.
+    /// The position of the first key.
     pub at: Position,
-    /// How many characters the first key takes.
+    /// The length of the first key in characters.
     pub length: u32,
-    /// True if an absent value is not an error there: `stepResults.list?.results`, or `stepResults["list"] ?? …`.
+    /// True if an absent value is allowed there: `stepResults.list?.results`, or `stepResults["list"] ?? …`.
     pub optional: bool,
 }
 
@@ -56,22 +56,22 @@ pub struct StateKey {
     pub read: bool,
     /// True if the code writes or deletes it.
     pub written: bool,
-    /// Where it stands first.
+    /// The first position.
     pub at: Position,
 }
 
-/// Why a module's text is no module that can run.
+/// The reason why a text is not a valid module.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error, Serialize, Deserialize)]
 #[error("{message}")]
 pub struct SyntaxError {
-    /// The error, with the way out if it is known.
+    /// The error, with a suggestion if there is one.
     pub message: String,
-    /// Where, in the author's file.
+    /// The position, in the author's file.
     pub at: Position,
 }
 
 impl ModuleInfo {
-    /// The same with every position moved from the module to the author's file.
+    /// Moves every position from the module to the author's file.
     pub(crate) fn placed(mut self, origin: &Origin) -> Self {
         let references = self.references.iter_mut().map(|reference| &mut reference.at);
         let keys = self.state.iter_mut().map(|key| &mut key.at);

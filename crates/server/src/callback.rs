@@ -60,7 +60,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_parameter_that_comes_twice_is_refused() {
+    fn a_repeated_callback_parameter_is_rejected() {
         let answer = read("state=a%20b&code=c&more=1&iss=https%3A%2F%2Fi.example").expect("an answer");
         assert_eq!((answer.state.as_deref(), answer.code.as_deref()), (Some("a b"), Some("c")));
         assert_eq!(answer.issuer.as_deref(), Some("https://i.example"));

@@ -172,7 +172,7 @@ mod tests {
     }
 
     #[test]
-    fn a_token_is_made_once_and_kept() {
+    fn the_admin_token_is_created_once_and_reused() {
         let folder = folder();
         let data = folder.path().join("data");
         let first = admin_token(&data, None).expect("a token");
@@ -183,7 +183,7 @@ mod tests {
     }
 
     #[test]
-    fn the_token_is_never_read_nor_made_private_through_a_link() {
+    fn the_token_file_is_never_followed_through_a_symlink() {
         let folder = folder();
         let theirs = folder.path().join("theirs");
         fs::write(&theirs, "a-token-of-somebody").expect("written");
@@ -197,7 +197,7 @@ mod tests {
 
     #[cfg(unix)]
     #[test]
-    fn only_the_owner_can_read_what_is_kept() {
+    fn the_data_folder_and_token_are_readable_by_the_owner_only() {
         let folder = folder();
         let data = folder.path().join("data");
         admin_token(&data, None).expect("a token");
@@ -209,7 +209,7 @@ mod tests {
     }
 
     #[test]
-    fn a_given_token_must_keep_people_out() {
+    fn a_weak_admin_token_is_rejected() {
         let folder = folder();
         let token = |text: &str| admin_token(folder.path(), Some(&Secret::new(text)));
         assert!(matches!(token("short"), Err(Error::WeakToken { found: 5, .. })));
@@ -219,7 +219,7 @@ mod tests {
     }
 
     #[test]
-    fn a_daemon_is_announced_while_it_lives() {
+    fn the_daemon_file_exists_while_the_daemon_runs() {
         let folder = folder();
         let local = |port| SocketAddr::from(([127, 0, 0, 1], port));
         let daemon = |pid| Daemon { pid, admin: local(1), hooks: local(2) };
@@ -234,7 +234,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_cut_short_names_nobody() {
+    fn a_truncated_daemon_file_is_ignored() {
         let folder = folder();
         fs::write(folder.path().join("daemon.json"), "{\"pid\":1").expect("a file");
         assert_eq!(Daemon::find(folder.path()).expect("a file"), None);

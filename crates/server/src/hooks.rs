@@ -309,7 +309,7 @@ mod tests {
     }
 
     #[test]
-    fn what_follows_the_token_is_opaque() {
+    fn the_path_after_the_token_is_opaque() {
         let to = |token, fragment| Ok(Route::Trigger { token, fragment });
         check("/trigger/abc", to("abc", ""));
         check("/trigger/abc/", to("abc", "/"));
@@ -328,7 +328,7 @@ mod tests {
     }
 
     #[test]
-    fn escapes_and_dot_segments_up_to_the_token_are_refused() {
+    fn escapes_and_dot_segments_before_the_token_are_rejected() {
         for path in
             ["/trigger/a%62c", "/trigger/..", "/trigger/./abc", "/%74rigger/abc", "/../x", "/trigger/a\\b"]
         {
@@ -337,7 +337,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_else_is_served() {
+    fn only_hook_and_health_paths_are_routed() {
         for path in ["/", "/trigger", "/triggers/abc", "/healthz/", "/api/v1/status", "//trigger/abc"] {
             check(path, Ok(Route::Unknown));
         }
@@ -346,7 +346,7 @@ mod tests {
     }
 
     #[test]
-    fn an_answer_never_carries_a_broken_header_or_status() {
+    fn invalid_headers_and_statuses_are_never_sent() {
         let plain = HttpResponse::new(101, "text/plain", "x")
             .with_header("x-a", "1\r\nx-b: 2")
             .with_header("x-c", "3");

@@ -76,7 +76,7 @@ async fn there_and_back(address: SocketAddr, path: String, byte: u8) -> (usize, 
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn uploads_and_answers_take_no_memory_by_their_size_and_slow_readers_hold_none() {
+async fn memory_does_not_grow_with_uploads_responses_or_slow_readers() {
     let daemon = daemon(&[("a", BACK)]).await;
     let (path, idle) = (daemon.path("a"), MEMORY.allocated());
     let uploads = (0..UPLOADS).map(|byte| tokio::spawn(there_and_back(daemon.hooks, path.clone(), byte)));

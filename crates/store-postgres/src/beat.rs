@@ -297,7 +297,7 @@ mod tests {
     }
 
     #[test]
-    fn a_node_is_silent_once_its_beat_has_stood_still_for_ten_seconds_of_looks() {
+    fn a_node_is_silent_after_ten_seconds_without_a_new_heartbeat() {
         let (mut observer, begun) = (Observer::default(), Instant::now());
         assert_eq!(silent(&mut observer, begun, &[1, 2, 3, 3, 3, 3, 3]), 0, "eight seconds");
         assert_eq!(observer.look(&seen(3), begun + 7 * BEAT).len(), 1, "ten seconds");
@@ -305,7 +305,7 @@ mod tests {
     }
 
     #[test]
-    fn a_node_that_could_not_look_meanwhile_knows_of_no_silence() {
+    fn an_observer_that_missed_polls_restarts_the_silence_count() {
         let (mut observer, begun) = (Observer::default(), Instant::now());
         assert_eq!(silent(&mut observer, begun, &[1, 1]), 0);
         let later = begun + 60 * BEAT;

@@ -213,7 +213,7 @@ mod tests {
     use super::is_read_only;
 
     #[test]
-    fn a_socket_that_may_not_be_opened_is_no_database_that_takes_reads_only() {
+    fn a_socket_permission_error_is_not_a_read_only_database() {
         assert!(is_read_only(&Error::new(ErrorKind::PermissionDenied, "database does not allow writes")));
         assert!(!is_read_only(&Error::from(ErrorKind::PermissionDenied)));
     }

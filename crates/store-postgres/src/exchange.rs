@@ -179,7 +179,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn details_are_told_once_and_again_when_they_change() {
+    fn node_details_are_sent_once_and_after_each_change() {
         let now = ServerTime {
             told: jiff::Timestamp::UNIX_EPOCH,
             received: Instant::now(),

@@ -112,7 +112,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_days_of_ids_meet_without_a_gap() {
+    fn daily_partitions_cover_all_ids_without_a_gap() {
         for day in [0, 1, 20_782, 3_000_000] {
             let (first, next) = (first_id(day), first_id(day + 1));
             assert_eq!((day_of(first), day_of(next)), (day, day + 1));

@@ -183,7 +183,7 @@ mod tests {
     }
 
     #[test]
-    fn each_round_probes_every_kind_that_is_still_refused() {
+    fn each_probe_round_covers_every_kind_still_rejected() {
         let probes = WriteProbes::default();
         for kind in ["one", "two", "three", "one"] {
             probes.note(write(kind, 1), OutageKind::Refused);
@@ -198,7 +198,7 @@ mod tests {
     }
 
     #[test]
-    fn a_large_write_is_replaced_by_bytes_only_where_space_is_what_it_lacks() {
+    fn a_large_write_is_probed_with_filler_bytes_only_when_space_is_short() {
         let (probes, large) = (WriteProbes::default(), 2 * MAX_BYTES / 256);
         let kept = || probes.take(|_| true).pop_front().expect("a sample").1;
         probes.note(write("one", large), OutageKind::Full);
@@ -214,7 +214,7 @@ mod tests {
     }
 
     #[test]
-    fn the_bytes_of_a_probe_do_not_repeat() {
+    fn probe_bytes_are_incompressible() {
         let bytes = incompressible(1 << 16);
         assert_eq!(bytes.len(), 1 << 16);
         let words: std::collections::HashSet<&[u8]> = bytes.chunks(8).collect();

@@ -333,7 +333,7 @@ mod tests {
     }
 
     #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-    async fn daemons_that_can_use_the_tables_go_on_after_a_migration() {
+    async fn compatible_daemons_continue_after_a_migration() {
         let (server, folder) = (PostgresServer::start(), tempfile::tempdir().expect("a folder"));
         let space = server.space();
         let running = open(&space, &folder);
@@ -360,7 +360,7 @@ mod tests {
     }
 
     #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-    async fn a_migration_fences_off_daemons_that_cannot_use_its_tables() {
+    async fn a_migration_fences_incompatible_daemons() {
         let (server, folder) = (PostgresServer::start(), tempfile::tempdir().expect("a folder"));
         let space = server.space();
         let running = open(&space, &folder);
@@ -374,7 +374,7 @@ mod tests {
     }
 
     #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-    async fn a_migration_that_fails_changes_no_table() {
+    async fn a_failed_migration_changes_no_table() {
         let (server, folder) = (PostgresServer::start(), tempfile::tempdir().expect("a folder"));
         let space = server.space();
         open(&space, &folder).close().await.expect("it closes");

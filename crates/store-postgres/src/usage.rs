@@ -213,7 +213,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn free_space_is_used_up_where_the_tables_grew_and_gone_where_they_shrank() {
+    fn table_growth_consumes_free_space_and_shrinking_adds_none() {
         assert_eq!(still_free("1000 300 a-deletion", 1000), 300);
         assert_eq!(still_free("1000 300 a-deletion", 1100), 200);
         assert_eq!(still_free("1000 300 a-deletion", 900), 200);

@@ -126,7 +126,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_copy_of_an_earlier_release_is_migrated_and_its_source_is_not() {
+    fn a_backup_of_an_earlier_release_is_migrated_but_not_its_source() {
         let folder = tempfile::tempdir().expect("a folder");
         let [paths, copy] = ["data", "copy"].map(|name| StorePaths::of_directory(&folder.path().join(name)));
         for paths in [&paths, &copy] {

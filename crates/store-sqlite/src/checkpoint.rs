@@ -164,7 +164,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_checkpointer_is_woken_as_the_log_grows_and_the_writer_steps_in_at_the_ceiling() {
+    fn the_checkpointer_wakes_as_the_wal_grows_and_the_writer_helps_at_the_limit() {
         let mut schedule = Schedule::new();
         assert_eq!(schedule.after_commit(4000), Due::Nothing);
         assert_eq!(schedule.after_commit(4130), Due::Wake);

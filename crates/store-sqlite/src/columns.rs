@@ -42,7 +42,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_status_and_every_kind_of_waiting_has_a_shelf_of_its_own_tests_apart() {
+    fn every_status_and_wait_kind_has_a_distinct_shelf_also_for_tests() {
         assert_ne!(shelf(Status::Queued, false, true), shelf(Status::Queued, false, false));
         assert_eq!(shelf(Status::Stuck, false, true), 13);
         let mut all = HashSet::new();

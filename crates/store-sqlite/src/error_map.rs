@@ -96,7 +96,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_failing_disk_is_told_with_the_call_that_failed() {
+    fn a_disk_error_names_the_failed_sqlite_call() {
         let describe_code = |code| describe(&failure(code));
         assert!(describe_code(ffi::SQLITE_IOERR_FSYNC).ends_with("(SQLITE_IOERR_FSYNC)"));
         assert!(describe_code(ffi::SQLITE_IOERR_SHMSIZE).ends_with("(SQLITE_IOERR_SHMSIZE)"));
@@ -105,7 +105,7 @@ mod tests {
     }
 
     #[test]
-    fn only_what_leaves_no_doubt_lets_the_writer_go_on() {
+    fn only_io_and_corruption_errors_are_fatal_for_the_writer() {
         assert_eq!(classify(&failure(ffi::SQLITE_FULL)), ErrorClass::Full);
         assert_eq!(classify(&failure(ffi::SQLITE_BUSY)), ErrorClass::Busy);
         for code in [ffi::SQLITE_IOERR_WRITE, ffi::SQLITE_IOERR_FSYNC, ffi::SQLITE_CORRUPT] {
@@ -115,7 +115,7 @@ mod tests {
     }
 
     #[test]
-    fn an_outage_has_the_kind_that_the_same_failure_has_on_a_server() {
+    fn sqlite_and_postgres_failures_map_to_the_same_outage_kind() {
         assert_eq!(classify(&failure(ffi::SQLITE_READONLY)), ErrorClass::ReadOnly);
         let write = Error::Write { reason: String::new() };
         assert_eq!(outage_kind(&write, true), Some(OutageKind::ReadOnly));

@@ -207,7 +207,7 @@ mod tests {
     }
 
     #[test]
-    fn every_list_reads_ranges_of_an_index_only() {
+    fn every_list_query_reads_only_index_ranges() {
         let connection = schema::in_memory();
         let (before, time) = (ExecutionId::from_bytes([7; 16]), jiff::Timestamp::UNIX_EPOCH);
         for states in 0..128_u8 {
@@ -238,7 +238,7 @@ mod tests {
     }
 
     #[test]
-    fn a_count_reads_the_index_alone() {
+    fn a_count_uses_a_covering_index() {
         let connection = schema::in_memory();
         for automation in [None, AutomationId::parse("orders")] {
             let filter = ExecutionFilter { automation, test: Some(false), ..ExecutionFilter::default() };
@@ -269,7 +269,7 @@ mod tests {
     }
 
     #[test]
-    fn the_unfinished_are_found_without_looking_at_the_others() {
+    fn unfinished_executions_are_found_by_index() {
         let connection = schema::in_memory();
         for sql in [unfinished(), list_suspended()] {
             let plan = plan(&connection, &sql, (1, 2));

@@ -344,7 +344,7 @@ mod tests {
 
     #[cfg(target_os = "linux")]
     #[test]
-    fn network_file_systems_are_refused_and_volatile_ones_are_named() {
+    fn network_file_systems_are_rejected_and_volatile_ones_reported() {
         assert_eq!(classify(0x6969), FileSystem::Network("NFS"));
         assert_eq!(classify(0xff53_4d42), FileSystem::Network("SMB"));
         assert!(matches!(classify(0x0102_1994), FileSystem::Weak(_)));
@@ -353,7 +353,7 @@ mod tests {
 
     #[cfg(unix)]
     #[test]
-    fn only_the_owner_can_enter_the_directory_and_read_the_file() {
+    fn directory_and_file_are_accessible_to_the_owner_only() {
         use std::os::unix::fs::PermissionsExt as _;
         let outer = tempfile::tempdir().expect("a directory");
         let own = outer.path().join("data");
@@ -372,7 +372,7 @@ mod tests {
 
     #[cfg(target_os = "linux")]
     #[test]
-    fn a_second_daemon_is_refused_without_the_lock_file_and_by_another_name_of_the_database() {
+    fn a_second_daemon_is_rejected_without_the_lock_file_and_under_a_link() {
         let outer = tempfile::tempdir().expect("a directory");
         let paths = StorePaths::of_directory(outer.path());
         let mut lock = paths.lock().expect("it is free");
@@ -392,7 +392,7 @@ mod tests {
 
     #[cfg(unix)]
     #[test]
-    fn permissions_are_never_changed_through_a_link() {
+    fn permissions_are_never_changed_through_a_symlink() {
         use std::os::unix::fs::PermissionsExt as _;
         let outer = tempfile::tempdir().expect("a directory");
         let theirs = outer.path().join("theirs");

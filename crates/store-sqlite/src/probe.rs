@@ -74,7 +74,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_probe_is_planned_from_the_first_failure_to_the_first_success() {
+    fn probes_are_scheduled_from_the_first_failure_to_the_first_success() {
         let (outages, mut probe) = (Outages::default(), Probe::default());
         probe.succeeded(&outages);
         assert!(probe.pause().is_none());
@@ -85,7 +85,7 @@ mod tests {
     }
 
     #[test]
-    fn a_probe_that_is_stopped_is_not_due_and_ends_no_outage() {
+    fn a_stopped_probe_is_never_due_and_ends_no_outage() {
         let (outages, mut probe) = (Outages::default(), Probe::default());
         probe.failed(&outages, OutageKind::Full, "no space", 1);
         probe.stop();

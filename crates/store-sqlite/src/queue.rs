@@ -265,7 +265,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn callers_wait_when_the_queue_is_full_of_bytes_and_go_on_when_there_is_room() {
+    async fn callers_wait_while_the_queue_is_full_of_bytes() {
         let (queue, receiver) = queue();
         let mut writes =
             pin!(unconstrained(join_all((0..4).map(|_| queue.write(work(QUEUE_BYTES / 2 - 1024))))));
@@ -283,7 +283,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn callers_wait_when_the_queue_is_full_of_writes() {
+    async fn callers_wait_while_the_queue_is_full_of_writes() {
         let (queue, _receiver) = queue();
         let count = QUEUE_WRITES + 5;
         let mut writes = pin!(unconstrained(join_all((0..count).map(|_| queue.write(work(1))))));
@@ -292,14 +292,14 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_write_that_the_queue_could_never_hold_is_refused() {
+    async fn a_write_larger_than_the_queue_is_rejected() {
         let (queue, _receiver) = queue();
         let refused = queue.write(work(QUEUE_BYTES + 1)).await;
         assert!(matches!(refused, Err(Error::TooLarge { .. })), "{refused:?}");
     }
 
     #[tokio::test]
-    async fn the_writer_is_woken_once_every_task_that_was_ready_has_run() {
+    async fn the_writer_is_woken_after_all_ready_tasks_have_run() {
         let (queue, receiver) = queue();
         let queue = Arc::new(queue);
         for _ in 0..20 {
@@ -317,7 +317,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_caller_that_is_left_alone_holds_up_nobody() {
+    async fn a_caller_that_is_never_polled_again_blocks_no_other() {
         let (queue, receiver) = queue();
         let mut forgotten = pin!(queue.write(work(1)));
         assert!(poll!(&mut forgotten).is_pending());
@@ -329,7 +329,7 @@ mod tests {
     }
 
     #[test]
-    fn a_runtime_that_nobody_drives_holds_up_no_other_of_the_same_thread() {
+    fn an_undriven_runtime_blocks_no_other_on_the_same_thread() {
         let (queue, receiver) = queue();
         let runtime = || runtime::Builder::new_current_thread().build().expect("a runtime");
         let (left_alone, driven) = (runtime(), runtime());
@@ -345,7 +345,7 @@ mod tests {
     }
 
     #[test]
-    fn the_writer_is_woken_where_there_is_no_runtime_and_where_the_runtime_has_ended() {
+    fn the_writer_is_woken_without_a_runtime_and_after_its_shutdown() {
         let (queue, receiver) = queue();
         assert!(queue.write(work(1)).now_or_never().is_none());
         assert!(is_due(&receiver));
@@ -360,7 +360,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn what_was_queued_before_the_end_is_still_taken_and_nothing_after_it() {
+    async fn writes_queued_before_close_are_processed_and_none_after() {
         let (queue, receiver) = queue();
         let mut write = pin!(queue.write(work(1)));
         let mut close = pin!(queue.close());
@@ -375,7 +375,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_writer_that_ends_before_it_answers_leaves_the_outcome_unknown() {
+    async fn a_writer_that_ends_before_replying_leaves_the_outcome_unknown() {
         let (queue, receiver) = queue();
         let mut write = pin!(queue.write(work(1)));
         assert!(poll!(&mut write).is_pending());

@@ -91,7 +91,7 @@ mod tests {
     const KIB: u64 = 1024;
 
     #[test]
-    fn the_log_is_read_ahead_of_its_end_and_each_chunk_once() {
+    fn the_wal_is_read_ahead_of_its_end_one_chunk_at_a_time() {
         let (mut span, now) = (Span::default(), Instant::now());
         assert_eq!(span.due(0, now), 0..1024 * KIB);
         assert_eq!(span.due(100 * KIB, now), 1024 * KIB..1024 * KIB, "no whole chunk more");
@@ -104,7 +104,7 @@ mod tests {
     }
 
     #[test]
-    fn a_log_that_starts_over_or_was_idle_is_read_anew() {
+    fn a_restarted_or_idle_wal_is_read_ahead_again() {
         let (mut span, now) = (Span::default(), Instant::now());
         span.due(9000 * KIB, now);
         assert_eq!(span.due(30 * KIB, now), 0..1024 * KIB, "it started over");

@@ -154,7 +154,7 @@ pub(super) mod tests {
     }
 
     #[test]
-    fn a_migration_that_fails_changes_nothing() {
+    fn a_failed_migration_changes_nothing() {
         let mut connection = in_memory();
         BROKEN.migrate(&mut connection, file()).expect_err("the last migration fails");
         SCHEMA.check(&connection, file()).expect("it has the version of before");

@@ -153,19 +153,19 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_sqlite_that_is_linked_is_not_below_the_floor() {
+    fn the_linked_sqlite_meets_the_minimum_version() {
         check_version(rusqlite::version_number(), rusqlite::version()).expect("the bundled SQLite is recent");
     }
 
     #[test]
-    fn a_sqlite_below_the_floor_is_refused() {
+    fn a_sqlite_below_the_minimum_version_is_rejected() {
         let error = check_version(3_051_002, "3.51.2").expect_err("it is too old");
         assert!(matches!(error, Error::TooOld { .. }));
         assert!(check_version(OLDEST_SQLITE.0, OLDEST_SQLITE.1).is_ok());
     }
 
     #[test]
-    fn the_writer_has_the_settings_that_the_promises_rest_on() {
+    fn the_writer_uses_the_pragmas_its_guarantees_require() {
         let directory = tempfile::tempdir().expect("a directory");
         let file = directory.path().join("settings.db");
         for (durability, synchronous) in [(Durability::Full, 2), (Durability::Relaxed, 1)] {

@@ -195,7 +195,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn who_waits_is_found_without_looking_at_the_others() {
+    fn waiting_executions_are_found_by_index() {
         let connection = schema::in_memory();
         for (sql, params, range) in [
             (EMPTY_PATH, 2, "waits_by_event (event=? AND path=?)"),

@@ -433,7 +433,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_a_write_that_is_stored_says_that_the_file_takes_writes() {
+    fn only_a_stored_write_proves_that_the_file_is_writable() {
         let invalid = || Err(Error::Invalid { reason: "too long".to_owned() });
         let kind = |results: Results| verdict(&results, false).map(|said| said.map_err(|(kind, _)| kind));
         assert_eq!(kind(vec![invalid()]), None, "its transaction was empty");

@@ -327,14 +327,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_refused_lock_names_the_file_and_the_process() {
+    fn a_held_lock_error_names_the_file_and_the_process() {
         let error = Error::Locked { path: "data/cogwork.db.lock".into(), pid: Some(41) };
         let text = error.to_string();
         assert!(text.starts_with("another daemon (process 41) holds `data/cogwork.db.lock`;"), "{text}");
     }
 
     #[test]
-    fn errors_of_the_database_may_pass_and_errors_of_a_write_do_not() {
+    fn database_errors_are_transient_and_write_errors_are_not() {
         let reason = || "permission denied".to_owned();
         for error in [
             Error::Full,
@@ -356,7 +356,7 @@ mod tests {
     }
 
     #[test]
-    fn a_failure_in_an_outage_is_told_from_one_that_the_log_has_to_explain() {
+    fn outage_and_shutdown_errors_are_distinguished_from_unexpected_ones() {
         let reason = || "x".to_owned();
         assert_eq!(Error::Unreachable { reason: reason() }.kind(), FailureKind::Unreachable);
         assert_eq!(Error::Full.kind(), FailureKind::Full);

@@ -320,7 +320,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_outage_ends_when_every_part_that_noticed_it_writes_again() {
+    fn an_outage_ends_once_every_reporting_source_has_recovered() {
         let (outages, begun) = (Outages::default(), Instant::now());
         assert!(outages.current().is_none());
         outages.begin(Source::Write("append"), OutageKind::Full, "no space", begun);
@@ -351,7 +351,7 @@ mod tests {
     }
 
     #[test]
-    fn only_a_database_that_does_not_answer_has_a_moment_of_grace() {
+    fn only_an_unreachable_database_gets_a_grace_period() {
         let of_lane = |kind, ago| outage(Source::Lane(0), kind, ago);
         assert!(!of_lane(OutageKind::Unreachable, Duration::ZERO).refuses_starts());
         assert!(of_lane(OutageKind::Unreachable, Outage::GRACE).refuses_starts());
@@ -367,7 +367,7 @@ mod tests {
     }
 
     #[test]
-    fn a_write_that_is_no_start_does_not_refuse_starts_when_the_database_refuses_it() {
+    fn a_rejected_background_write_does_not_block_new_executions() {
         for kind in [OutageKind::Full, OutageKind::Refused] {
             assert!(!outage(Source::Write("prune"), kind, Outage::GRACE).refuses_starts(), "{kind:?}");
             assert!(outage(Source::Start("start"), kind, Duration::ZERO).refuses_starts(), "{kind:?}");
@@ -384,7 +384,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn the_grace_begins_with_the_kind_that_has_it_and_not_with_the_outage() {
+    async fn the_grace_period_starts_when_the_database_becomes_unreachable() {
         let (outages, long) = (Outages::default(), Duration::from_secs(600));
         outages.begin(Source::Write("prune"), OutageKind::Refused, "no right", before(long));
         outages.begin(Source::Beat, OutageKind::Unreachable, "gone", Instant::now());
@@ -402,7 +402,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_caller_waits_for_an_outage_that_lasts_and_not_for_one_that_refuses() {
+    async fn a_caller_waits_only_for_an_outage_that_queues_writes() {
         let outages = Outages::default();
         let waits = Outage::keeps_writes_for(outages.subscribe(), Duration::ZERO);
         outages.begin(Source::Write("append"), OutageKind::Full, "no space", Instant::now());

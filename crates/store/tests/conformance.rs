@@ -17,6 +17,6 @@ impl Fixture for InMemory {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn the_store_in_memory_keeps_every_rule() {
+async fn the_in_memory_store_passes_the_conformance_suite() {
     keeps_every_rule(|| async { InMemory::default() }).await;
 }

@@ -28,7 +28,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_longer_text_ends_with_the_mark() {
+    fn a_truncated_text_ends_with_an_ellipsis() {
         assert_eq!(truncate("größe", 5), "größe");
         assert_eq!(truncate("größer", 5), "größe…");
     }

@@ -232,7 +232,7 @@ mod tests {
     }
 
     #[test]
-    fn a_bare_number_is_refused_with_the_way_out() {
+    fn a_number_without_a_unit_is_rejected_with_a_suggestion() {
         refused("10", "write `10s` for seconds");
         refused("1.5", "has no unit");
         assert!(parse_size("10").is_err_and(|error| error.to_string().contains("`10B` for bytes")));
@@ -292,7 +292,7 @@ mod tests {
         }
 
         #[test]
-        fn no_text_breaks_them(text in "(?s).{0,20}|[0-9a-zA-Z.]{0,30}") {
+        fn no_text_makes_the_parsers_panic(text in "(?s).{0,20}|[0-9a-zA-Z.]{0,30}") {
             let _ = (parse_duration(&text), parse_size(&text));
         }
     }

@@ -180,7 +180,7 @@ mod tests {
     }
 
     #[test]
-    fn a_callers_key_is_for_one_request_only() {
+    fn an_idempotency_key_is_bound_to_one_request_content() {
         let plain = by(None);
         let name = |body: &str, key: &str| keys_of(&plain, json(body, &[("Idempotency-Key", key)]), None)[0];
         let (first, again, other) = (name("{}", "k"), name("{}", "k"), name("[]", "k"));

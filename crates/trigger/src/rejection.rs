@@ -171,7 +171,7 @@ mod tests {
     }
 
     #[test]
-    fn a_rejection_is_a_status_a_sentence_and_a_code() {
+    fn a_rejection_has_a_status_a_message_and_a_code() {
         check(
             &Rejection::unknown_trigger(),
             r#"404 - - {"error":"no such trigger","code":"unknown_trigger"}"#,
@@ -191,7 +191,7 @@ mod tests {
     }
 
     #[test]
-    fn a_refused_method_comes_with_those_that_are_taken() {
+    fn a_rejected_method_lists_the_allowed_ones() {
         let rejection = Rejection::method_not_allowed("GET", "POST, PUT".into());
         check(
             &rejection,

@@ -101,7 +101,7 @@ mod tests {
     }
 
     #[test]
-    fn a_schedule_leaves_its_instants_and_its_zone() {
+    fn the_results_of_a_schedule_are_its_instants_and_time_zone() {
         let payload = Payload::Schedule {
             scheduled_at: "2026-03-29T01:00:00Z".parse().expect("an instant"),
             started_at: "2026-03-29T01:00:00.25Z".parse().expect("an instant"),
@@ -115,7 +115,7 @@ mod tests {
     }
 
     #[test]
-    fn a_poll_leaves_what_is_new_and_when_it_was_found() {
+    fn the_results_of_a_poll_are_the_new_item_and_its_time() {
         let payload = Payload::Poll {
             data: Value::from(Map::from_iter([("id", "17")])),
             polled_at: "2026-03-29T01:00:00Z".parse().expect("an instant"),
@@ -124,7 +124,7 @@ mod tests {
     }
 
     #[test]
-    fn a_manual_start_leaves_its_inputs_under_both_names() {
+    fn the_results_of_a_manual_start_have_its_inputs_under_both_names() {
         let inputs: Map = [("spaceId", "65538")].into_iter().collect();
         let expected = r#"{"body":{"data":{"spaceId":"65538"}},"inputs":{"spaceId":"65538"}}"#;
         check(&Payload::manual(inputs), expected);

@@ -208,7 +208,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn work_over_the_limit_is_refused_and_so_is_all_that_follows() {
+    fn work_over_the_limit_is_rejected_and_so_is_all_further_work() {
         let budget = Budget::new(Limits { work: 10, memory: 100 }, Some(Arc::default()));
         assert_eq!(budget.charge(10), Ok(()));
         assert_eq!(budget.spent(), 10);
@@ -240,7 +240,7 @@ mod tests {
     }
 
     #[test]
-    fn a_whole_budget_and_an_inline_one_have_the_documented_limits() {
+    fn full_and_inline_budgets_have_the_documented_limits() {
         let whole = Budget::default();
         let units = |units: u64| usize::try_from(units).expect("it fits");
         assert_eq!(

@@ -407,13 +407,13 @@ mod tests {
     }
 
     #[test]
-    fn files_above_the_limit_are_refused_before_they_are_read() {
+    fn files_over_the_limit_are_rejected_before_they_are_read() {
         let error = encode_json(&holding(b"abcd", true), 3).expect_err("too large");
         assert!(matches!(error, FileLoadError::TooLarge { bytes: 4, max: 3 }), "{error}");
     }
 
     #[test]
-    fn a_file_is_loaded_only_into_reserved_memory_and_holds_it() {
+    fn a_file_is_loaded_only_into_reserved_memory_and_keeps_the_reservation() {
         let hold = Arc::new(());
         let reserved = Reserved::new(6, hold.clone());
         let data = Data::from(ExternalBytes::new(Arc::new(Stored(b"abcd".to_vec()))));
@@ -433,7 +433,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn any_range_of_an_encoded_value_is_a_range_of_its_json(
+        fn any_range_of_an_encoded_value_equals_that_of_its_json(
             bytes in prop_oneof![proptest::collection::vec(any::<u8>(), 0..50), ".{0,20}".prop_map(String::into_bytes)],
             step in 1usize..20,
         ) {

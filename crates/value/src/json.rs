@@ -508,13 +508,13 @@ mod tests {
 
     proptest! {
         #[test]
-        fn the_stored_form_reads_back_exactly(value in any_value()) {
+        fn the_stored_form_round_trips(value in any_value()) {
             let stored = value.to_stored().expect("a value has a stored form");
             prop_assert_eq!(Value::from_stored(&stored).expect("it reads back"), value);
         }
 
         #[test]
-        fn json_from_outside_is_never_a_file(value in any_value()) {
+        fn external_json_never_contains_a_file(value in any_value()) {
             fn holds_file(value: &Value) -> bool {
                 match value {
                     Value::File(_) => true,
@@ -530,7 +530,7 @@ mod tests {
     }
 
     #[test]
-    fn headers_are_looked_up_whatever_their_case_when_they_are_read_back() {
+    fn deserialized_headers_are_looked_up_case_insensitively() {
         let mut headers = Map::headers();
         headers.insert("x-shop", "7");
         headers.insert("$headers", Value::Null);
@@ -546,14 +546,14 @@ mod tests {
     }
 
     #[test]
-    fn integers_beyond_the_floats_stay_exact() {
+    fn integers_beyond_float_precision_stay_exact() {
         let text = b"[9007199254740993,18446744073709551615,-9223372036854775808]";
         let value = Value::from_json(text, JsonLimits::default()).expect("it is JSON");
         assert_eq!(value.to_json().as_bytes(), text);
     }
 
     #[test]
-    fn json_deeper_or_larger_than_its_limits_is_refused() {
+    fn json_deeper_or_larger_than_its_limits_is_rejected() {
         let limits = JsonLimits { depth: 3, nodes: 4 };
         assert!(Value::from_json(b"[[[1]]]", limits).is_ok());
         assert!(Value::from_json(b"[[[[1]]]]", limits).is_err());

@@ -187,7 +187,7 @@ mod tests {
     proptest! {
         /// The reference is a map that hashes every key.
         #[test]
-        fn a_map_of_any_size_behaves_as_the_reference(operations in operations()) {
+        fn a_map_of_any_size_behaves_like_an_index_map(operations in operations()) {
             let (mut map, mut other) = (Map::new(), IndexMap::<String, Value>::new());
             for one in operations {
                 match one {
@@ -230,7 +230,7 @@ mod tests {
     }
 
     #[test]
-    fn the_names_of_headers_are_found_in_any_case_in_a_map_of_any_size() {
+    fn header_names_are_case_insensitive_in_a_map_of_any_size() {
         let mut headers = Map::headers();
         for number in 0..(2 * MAX_UNINDEXED) {
             headers.insert(format!("x-{number}-a"), number);

@@ -163,7 +163,7 @@ mod tests {
     }
 
     #[test]
-    fn parameters_are_read_with_and_without_quotes_in_any_order() {
+    fn parameters_are_parsed_with_and_without_quotes_in_any_order() {
         check("form-data; name=\"a\"; filename=\"b c.txt\"", "name", Some("a"));
         check("form-data; filename=\"name=x; y.txt\"; name=a", "name", Some("a"));
         check("form-data; filename=\"name=x; y.txt\"; name=a", "filename", Some("name=x; y.txt"));
@@ -176,14 +176,14 @@ mod tests {
     }
 
     #[test]
-    fn a_quote_is_escaped_and_a_path_of_windows_is_not() {
+    fn escaped_quotes_are_unescaped_and_windows_paths_kept() {
         check(r#"form-data; name="a\"b""#, "name", Some("a\"b"));
         check(r#"form-data; name="C:\new\x.txt""#, "name", Some("C:\\new\\x.txt"));
         check("form-data; name=\"open", "name", None);
     }
 
     #[test]
-    fn a_file_name_is_read_in_each_encoding_that_senders_use() {
+    fn a_file_name_is_decoded_from_every_common_encoding() {
         let check = |header: &[u8], label: &str, expected: Option<&str>| {
             let charset = Encoding::for_label(label.as_bytes());
             assert_eq!(Parameters(header).file_name(charset).as_deref(), expected, "{header:?}");
@@ -199,7 +199,7 @@ mod tests {
     }
 
     #[test]
-    fn text_is_decoded_by_its_mark_then_its_charset_then_as_utf_8() {
+    fn text_is_decoded_by_bom_then_charset_then_as_utf_8() {
         let latin = charset("text/plain; format=flowed; Charset=\"latin1\"");
         assert_eq!(decode("größe".as_bytes(), None), "größe");
         assert_eq!(decode(b"gr\xf6\xdfe", charset("text/plain; charset=iso-8859-1")), "größe");
@@ -212,7 +212,7 @@ mod tests {
     }
 
     #[test]
-    fn the_type_says_if_bytes_are_text() {
+    fn text_media_types_are_recognized() {
         for yes in
             ["text/csv", "Text/Plain; charset=x", "application/json", "image/svg+xml", "application/yaml"]
         {
@@ -224,7 +224,7 @@ mod tests {
     }
 
     #[test]
-    fn only_a_text_that_no_rest_can_repair_is_certainly_not_json() {
+    fn a_prefix_is_not_json_only_if_no_continuation_can_make_it_valid() {
         for (text, is_whole) in [
             ("a=1", true),
             ("{a: 1}", true),

@@ -111,7 +111,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn equal_parts_of_a_stored_value_are_read_as_one() {
+    fn equal_parts_of_a_stored_value_are_shared() {
         let twice = |value: Value| Value::from(vec![value.clone(), value]);
         let value = (0..16).fold(Value::from(vec![Value::from(1_i64)]), |value, _| twice(value));
         let text = value.to_stored().expect("it is stored");
@@ -123,7 +123,7 @@ mod tests {
     }
 
     #[test]
-    fn values_that_differ_somewhere_stay_apart() {
+    fn different_values_are_not_shared() {
         let map = |key: &str, value: i64| {
             Value::from(Map::from_iter([(key, Value::from(vec![Value::from(value)]))]))
         };

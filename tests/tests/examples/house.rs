@@ -3,8 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use engine::Engine;
-use engine::stores::Location;
+use engine::{Engine, stores::Location};
 use jiff::Timestamp;
 use model::{AutomationId, ExecutionId, Origin, Outcome, Payload};
 use reqwest::header::HeaderMap;

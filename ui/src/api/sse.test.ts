@@ -3,7 +3,7 @@ import { describe, expect, test } from "vitest";
 import { Parser, concerns, delay } from "./sse";
 
 describe("server-sent events", () => {
-  test("an event is read however the stream is cut", () => {
+  test("an event is parsed at any chunk boundaries", () => {
     const text = 'event: executions\ndata: {"more":\ndata: 1}\nid: a-7\n\n: alive\n\ndata: {}\r\n\r\n';
     const expected = [
       { name: "executions", data: { more: 1 }, id: "a-7" },
@@ -17,11 +17,11 @@ describe("server-sent events", () => {
     }
   });
 
-  test("data that are no JSON are left out", () => {
+  test("data that is not JSON is ignored", () => {
     expect(new Parser().add("event: x\ndata: {\n\n")).toEqual([]);
   });
 
-  test("an event belongs to its topic, and to that of its id", () => {
+  test("an event belongs to its topic and to the topic of its id", () => {
     const execution = { name: "execution", data: { id: "1" }, id: undefined };
     const listen = { name: "listen", data: { automation: "a" }, id: undefined };
     expect(concerns("execution:1", execution)).toBe(true);
@@ -31,7 +31,7 @@ describe("server-sent events", () => {
     expect(concerns("catalog", { name: "catalog", data: {}, id: undefined })).toBe(true);
   });
 
-  test("attempts back off to thirty seconds", () => {
+  test("reconnects back off to thirty seconds", () => {
     expect(delay(1, 1)).toBe(500);
     expect(delay(4, 1)).toBe(4000);
     expect(delay(50, 1)).toBe(30_000);

@@ -63,7 +63,7 @@ describe("the reader of the stream of news", () => {
     await pass();
   };
 
-  test("newly followed topics are read anew when their stream opens, and not before", async () => {
+  test("newly followed topics are refetched when their stream opens, and not before", async () => {
     await start();
     expect(refreshed).toEqual([["catalog"]]);
     followed = ["catalog", "execution:1", "executions"];
@@ -75,7 +75,7 @@ describe("the reader of the stream of news", () => {
     expect(refreshed.slice(1)).toEqual([["execution:1", "executions"]]);
   });
 
-  test("a stream of fewer topics reads nothing anew, and a topic that comes back does", async () => {
+  test("a stream of fewer topics refetches nothing, and a returning topic is refetched", async () => {
     followed = ["catalog", "execution:1"];
     await start();
     followed = ["catalog"];
@@ -88,7 +88,7 @@ describe("the reader of the stream of news", () => {
     expect(refreshed.slice(1)).toEqual([["execution:1"]]);
   });
 
-  test("a topic that is followed already opens no other stream", async () => {
+  test("following an already followed topic opens no other stream", async () => {
     followed = ["catalog", "executions"];
     await start();
     followed = ["executions", "catalog", "executions"];
@@ -97,7 +97,7 @@ describe("the reader of the stream of news", () => {
     expect([opened.length, refreshed.length]).toEqual([1, 1]);
   });
 
-  test("what was read after the stream was opened need not be read anew for its first event", async () => {
+  test("a resource read after the stream opened is not refetched on its first event", async () => {
     await start();
     const before = Date.now();
     await pass(100);
@@ -109,7 +109,7 @@ describe("the reader of the stream of news", () => {
     expect(since[2]).toBe(before + 100);
   });
 
-  test("changes of what is followed in a row open one stream", async () => {
+  test("successive changes of the followed topics open one stream", async () => {
     await start();
     for (let count = 0; count < 10; count += 1) {
       followed = [...followed, `execution:${count}`];
@@ -121,7 +121,7 @@ describe("the reader of the stream of news", () => {
     expect(opened[0]?.signal.aborted).toBe(true);
   });
 
-  test("a stream goes on after the last event, and reads nothing anew that it had before", async () => {
+  test("a stream resumes after the last event and refetches nothing", async () => {
     await start();
     newest().say('event: catalog\ndata: {"generation": 2}\nid: a-7\n\n');
     await pass();
@@ -133,7 +133,7 @@ describe("the reader of the stream of news", () => {
     expect([newest().last, refreshed.length, connected]).toEqual(["a-7", 1, true]);
   });
 
-  test("everything is read anew where news may be missing, and events that change nothing are left out", async () => {
+  test("a resync refetches everything, and events that change nothing are ignored", async () => {
     await start();
     newest().say('event: resync\ndata: {}\n\nevent: closing\ndata: {}\n\nevent: dropped\ndata: {}\n\n');
     await pass();
@@ -141,7 +141,7 @@ describe("the reader of the stream of news", () => {
     expect(events).toEqual([]);
   });
 
-  test("a silent stream is opened again", async () => {
+  test("a silent stream is reopened", async () => {
     await start();
     await pass(24_000);
     newest().say(": alive\n\n");
@@ -151,7 +151,7 @@ describe("the reader of the stream of news", () => {
     expect(opened).toHaveLength(2);
   });
 
-  test("refused streams back off, and a change of what is followed does not wait for that", async () => {
+  test("rejected streams back off, and a change of topics does not wait for that", async () => {
     refused = 8;
     await start();
     await pass(20_000);

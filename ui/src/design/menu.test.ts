@@ -2,7 +2,7 @@ import { expect, test } from "vitest";
 
 import { moved } from "./menu";
 
-test("the arrow keys go round in a menu, Home and End to its ends, and other keys nowhere", () => {
+test("arrow keys wrap around in a menu, Home and End go to its ends, other keys do nothing", () => {
   expect(moved("ArrowDown", -1, 3)).toBe(0);
   expect(moved("ArrowDown", 2, 3)).toBe(0);
   expect(moved("ArrowUp", 0, 3)).toBe(2);

@@ -19,7 +19,7 @@ const css = readFileSync(new URL("./tokens.css", import.meta.url), "utf8");
 const [light = "", dark = "", chosen = ""] = css.split(/@media \(prefers-color-scheme: dark\)|:root\[data-theme="dark"\]/);
 const read = (text: string) => new Map([...text.matchAll(/--([a-z-]+): (#[0-9a-f]{6});/g)].map(([, name, hex]) => [name, hex]));
 
-it("texts have a contrast of 4.5 and marks one of 3 on both grounds, in both themes", () => {
+it("text has a contrast of 4.5 and marks of 3 on both backgrounds, in both themes", () => {
   for (const theme of [read(light), new Map([...read(light), ...read(dark)])]) {
     for (const ground of ["ground", "raised"]) {
       for (const name of ["text", "muted", "accent", "failed"]) {
@@ -34,7 +34,7 @@ it("texts have a contrast of 4.5 and marks one of 3 on both grounds, in both the
   }
 });
 
-it("the dark theme is the same whether the system or a person chooses it", () => {
+it("the dark theme is the same whether chosen by the system or the user", () => {
   expect(read(dark).size).toBeGreaterThan(10);
   expect([...read(chosen)]).toEqual([...read(dark)]);
 });

@@ -2,7 +2,7 @@ import { expect, test } from "vitest";
 
 import { countChanges, unsaved } from "./changes";
 
-test("lines in a row that differ are one change", () => {
+test("adjacent differing lines are one change", () => {
   expect(countChanges("a\nb\nc\n", "a\nb\nc\n")).toBe(0);
   expect(countChanges("a\nb\nc\n", "a\nx\nc\n")).toBe(1);
   expect(countChanges("a\nb\nc\n", "x\ny\nb\nz\nc\n")).toBe(2);

@@ -10,7 +10,7 @@ it("a column counts characters, and an emoji is one", () => {
   expect(doc.sliceString(offset(doc, 1, 10), offset(doc, 1, 11))).toBe("x");
 });
 
-it("a position outside of the text is moved into it", () => {
+it("a position outside the text is clamped to it", () => {
   const doc = Text.of(["ab", "c"]);
   expect(offset(doc, 0, 0)).toBe(0);
   expect(offset(doc, 1, 99)).toBe(2);

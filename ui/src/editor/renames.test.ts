@@ -2,7 +2,7 @@ import { expect, test } from "vitest";
 
 import { areOf, holding, testPaths, withRename } from "./renames";
 
-test("renames of one step in a row are one rename, and none if it has its name again", () => {
+test("successive renames of a step are merged, and cancel out if it gets its old name", () => {
   const one = withRename([], { from: "a", to: "b" });
   const two = withRename(one, { from: "b", to: "c" });
   expect(two).toEqual([{ from: "a", to: "c" }]);
@@ -10,17 +10,17 @@ test("renames of one step in a row are one rename, and none if it has its name a
   expect(withRename(two, { from: "c", to: "a" })).toEqual([]);
 });
 
-test("a rename that was undone does not hold", () => {
+test("an undone rename is dropped", () => {
   const renames = [{ from: "a", to: "b" }];
   expect(holding(renames, ["b", "c"])).toEqual(renames);
   expect(holding(renames, ["a", "c"])).toEqual([]);
   expect(holding(renames, ["c"])).toEqual([]);
 });
 
-test("the tests stand beside the automation", () => {
+test("the test file is beside the automation", () => {
   expect(testPaths("automations/sub/a.yml")).toEqual(["automations/sub/a.test.yaml", "automations/sub/a.test.yml"]);
 });
 
-test("tests that name another automation are not of this one", () => {
+test("tests that name another automation do not belong to this one", () => {
   expect([{}, { automation: "mine" }, { automation: "other" }, null].map((tests) => areOf(tests, "mine"))).toEqual([true, true, false, true]);
 });

@@ -20,13 +20,13 @@ const at = (ms: number) => new Date(START + ms).toISOString();
 const view = (key: string, status: string, more: Partial<StepView> = {}) =>
   ({ step: key, status, attempts: 1, startedAt: at(10), ...more }) as StepView;
 
-test("the blocks around a step are known by their keys, in the turns around it", () => {
+test("enclosing blocks are found by their keys within the enclosing iterations", () => {
   expect(around("page[3]", all)).toEqual(["each", "both"]);
   expect(around("nap", all)).toEqual(["both"]);
   expect(around("unknown", all)).toEqual([]);
 });
 
-test("a block is open while a step inside it runs or waits, although the log does not have it yet", () => {
+test("a block is open while a step inside it runs or waits, even before it is logged", () => {
   const shown = (steps: StepView[], ended = false) => withBlocks(steps, all, ended).map((one) => [one.step, one.status]);
   const nap = view("nap", "waiting", { on: { kind: "time" }, nextAt: at(900) });
   expect(shown([nap])).toEqual([["both", "waiting"], ["nap", "waiting"]]);
@@ -40,7 +40,7 @@ test("a block is open while a step inside it runs or waits, although the log doe
   expect(shown([nap, view("both", "succeeded")])).toEqual([["nap", "waiting"], ["both", "succeeded"]]);
 });
 
-test("a block whose steps only wait waits too", () => {
+test("a block whose steps only wait is waiting", () => {
   const steps = withBlocks([view("nap", "waiting", { on: { kind: "time" }, nextAt: at(900) })], all, false);
   const { rows, worked, waited } = timeline({ steps, waits: [], startedAt: at(0), now: START + 500, all });
   expect(rows.map(({ step: id }) => id)).toEqual(["both", "nap"]);
@@ -64,7 +64,7 @@ test("a block whose steps only wait waits too", () => {
   expect([ended.worked, ended.waited]).toEqual([31, 370]);
 });
 
-test("the delay before a turn of a loop is a wait of the loop", () => {
+test("the delay before an iteration is a wait of the loop", () => {
   const steps = [view("each", "succeeded", { finishedAt: at(300), tookMs: 290 }), view("page[1]", "succeeded", { startedAt: at(200), finishedAt: at(210), tookMs: 10 })];
   const waits = [{ from: at(100), at: at(200), ms: 100, step: "each[1]", reason: { kind: "time" as const } }];
   const { rows } = timeline({ steps, waits, startedAt: at(0), finishedAt: at(300), now: 0, all });

@@ -35,7 +35,7 @@ const OF_REQUEST = [
   "trigger.results.headers['content-type']",
 ];
 
-test("each expression of a request is one that trigger.results has", () => {
+test("each expression of a request exists in trigger.results", () => {
   const json = file('{"rows": [{"id": 7}]}', "application/json");
   expect(copied(request(json))).toEqual([...OF_REQUEST, "trigger.results.body.data.rows[0].id"]);
   const form = file("a=1&a=2&b=3", "application/x-www-form-urlencoded");
@@ -50,12 +50,12 @@ test("a body that steps read as text or as a file has no members", () => {
   expect(copied(request(file('{"rows": 1}', ""))).slice(4)).toEqual(["trigger.results.body.data.rows"]);
 });
 
-test("the results of a trigger's code are what steps read, and the request is not", () => {
+test("steps read the results of trigger code and not the request", () => {
   const decided = { results: { order: { id: 7 } } };
   expect(copied(request(file("{}", "application/json"), { decided }))).toEqual(["trigger.results.order.id"]);
 });
 
-test("the other kinds of starts have the expressions of their results", () => {
+test("other kinds of starts offer the expressions of their results", () => {
   expect(copied({ kind: "poll", data: { id: 7 }, polledAt: "x" })).toEqual(["trigger.results.body.data.id", "trigger.results.polledAt"]);
   expect(copied({ kind: "manual", inputs: { space: "1" } })).toEqual(["trigger.results.inputs.space"]);
   expect(copied({ kind: "schedule", scheduledAt: "a", startedAt: "b", timezone: "c" })).toEqual([

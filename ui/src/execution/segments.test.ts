@@ -50,7 +50,7 @@ function randomMoment(seed: number) {
 }
 
 describe("timeline", () => {
-  it("has a row a step in the order of beginning", () => {
+  it("has one row per step in start order", () => {
     expect(draw([done("b", 50, 100), done("a", 0, 50)]).rows.map(({ step }) => step)).toEqual(["a", "b"]);
   });
 
@@ -69,7 +69,7 @@ describe("timeline", () => {
     expect([worked, waited]).toEqual([20, 50]);
   });
 
-  it("does not count a pause as work, and names a commit", () => {
+  it("does not count a pause as work, and labels a commit", () => {
     const waits: Delay[] = [
       { from: at(10), at: at(90), ms: 80, step: "a", reason: { kind: "event", name: "paid" } },
       { from: at(90), at: at(95), ms: 5, step: "a", reason: { kind: "commit" } },
@@ -79,7 +79,7 @@ describe("timeline", () => {
     expect(worked).toBe(5);
   });
 
-  it("folds the turns of a loop into one row, with the worst status", () => {
+  it("folds the iterations of a loop into one row with the worst status", () => {
     const steps = Array.from({ length: 1000 }, (_, turn) =>
       done(`a[${turn}]`, turn * 10, turn * 10 + 5, turn === 7 ? { status: "failed" } : {}),
     );
@@ -89,20 +89,20 @@ describe("timeline", () => {
     expect(rows[0]?.segments.length).toBeLessThanOrEqual(200);
   });
 
-  it("begins with the waits of the whole execution", () => {
+  it("starts with the waits of the whole execution", () => {
     const wait: Delay = { from: at(0), at: at(40), ms: 40, reason: { kind: "permit", key: "", holder: "x" } };
     const { rows } = draw([done("a", 40, 100)], [wait]);
     expect(rows[0]).toMatchObject({ step: "", segments: [{ kind: "queue", from: 0, to: 40 }] });
   });
 
-  it("goes on until now while a step runs", () => {
+  it("extends to now while a step runs", () => {
     const steps: StepView[] = [{ step: "a", status: "running", attempts: 1, startedAt: at(20) }];
     const { rows, whole } = timeline({ steps, waits: [], startedAt: at(0), now: START + 100 });
     expect(whole).toBe(100);
     expect(rows[0]?.segments).toEqual([{ kind: "work", from: 20, to: 100, status: "running" }]);
   });
 
-  it("shows each turn and each attempt with its own status", () => {
+  it("shows each iteration and each attempt with its own status", () => {
     const turns = [done("page[0]", 0, 40), done("page[1]", 50, 90, { status: "failed" })];
     const { rows } = draw(turns);
     expect(rows[0]).toMatchObject({ status: "failed", turns: 2 });
@@ -115,7 +115,7 @@ describe("timeline", () => {
     expect(attempts?.map(({ status }) => status)).toEqual(["failed", "succeeded"]);
   });
 
-  it("draws the failed one of two turns that worked at once", () => {
+  it("draws the failed one of two concurrent iterations", () => {
     const { rows } = draw([done("page[0]", 0, 60), done("page[1]", 20, 40, { status: "failed" })]);
     expect(rows[0]?.segments.map(({ from, to, status }) => [from, to, status])).toEqual([
       [0, 20, "succeeded"],
@@ -124,14 +124,14 @@ describe("timeline", () => {
     ]);
   });
 
-  it("shows the wait of an execution for its turn while it goes on", () => {
+  it("shows the wait of an execution for a permit while it lasts", () => {
     const queue = { from: at(0), reason: { kind: "permit" as const, key: "", holder: "x" } };
     const { rows, waited } = timeline({ steps: [], waits: [], startedAt: at(0), now: START + 70, queue });
     expect(rows[0]).toMatchObject({ step: "", segments: [{ kind: "queue", from: 0, to: 70, isOpen: true }] });
     expect(waited).toBe(70);
   });
 
-  it("counts as work what the daemon measured, and not the commit before it", () => {
+  it("counts the measured time as work, and not the commit before it", () => {
     const { rows, worked } = draw([done("a", 10, 100, { tookMs: 60 })]);
     expect(rows[0]).toMatchObject({ worked: 60, segments: [{ from: 40, to: 100 }] });
     expect(worked).toBe(60);
@@ -139,7 +139,7 @@ describe("timeline", () => {
 });
 
 describe("any log", () => {
-  it("gives segments that add up: within the whole, in order, no two at once", () => {
+  it("yields segments within the whole, in order and without overlap", () => {
     const wrong: string[] = [];
     for (let seed = 1; seed <= 500; seed += 1) {
       const moment = randomMoment(seed);
@@ -165,7 +165,7 @@ describe("any log", () => {
   });
 });
 
-it("positions keep their order on both scales, from one end to the other", () => {
+it("positions keep their order on both scales, from end to end", () => {
   for (const logarithmic of [false, true]) {
     expect(position(0, 500, logarithmic)).toBe(0);
     expect(position(500, 500, logarithmic)).toBeCloseTo(1);

@@ -39,7 +39,7 @@ it("a wait names its step and its reason", () => {
   expect(verdict({ ...base, attempt: 2, waiting: { turn } }).text).toBe("Waits for its turn with the concurrency key k: 3 before it.");
 });
 
-it("the answer of the caller is told with what decided it, and when", () => {
+it("the response to the caller is shown with its step and time", () => {
   const got = (by: CallerAnswer["by"], status: number) => ({
     ...base,
     caller: { state: "answered" as const, answer: { at: "2026-03-02T12:00:01Z", by, status, headers: [], body: null } },

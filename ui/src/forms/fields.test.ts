@@ -14,7 +14,7 @@ const root: Schema = {
   required: ["name"],
 };
 
-test("a schema gives fields by the kind of value", () => {
+test("a schema yields fields by the type of value", () => {
   const fields = schemaFields(root, root, ["steps"]);
   expect(fields.map(({ key, kind }) => [key, kind])).toEqual([
     ["name", "text"],
@@ -26,12 +26,12 @@ test("a schema gives fields by the kind of value", () => {
   expect(fields[1]?.about).toBe("How often");
 });
 
-test("inputs give fields, others are any value", () => {
+test("declared inputs yield fields, others accept any value", () => {
   const kinds = (["text", "integer", "any"] as const).map((kind) => ({ name: kind, type: { kind }, required: false }));
   expect(inputFields(kinds).map(({ kind }) => kind)).toEqual(["text", "number", "any"]);
 });
 
-test("what is typed keeps its type, and an expression is a text", () => {
+test("typed values keep their type, and an expression is a text", () => {
   expect(typed({ kind: "number" }, "3", undefined)).toBe(3);
   expect(typed({ kind: "number" }, "${{ vars.n }}", 3)).toBe("${{ vars.n }}");
   expect(typed({ kind: "any" }, "42", "41")).toBe("42");
@@ -41,7 +41,7 @@ test("what is typed keeps its type, and an expression is a text", () => {
   expect(typed({ kind: "text" }, "", "x")).toBeUndefined();
 });
 
-test("a value that no field holds is left to the source", () => {
+test("a value that no field can show is left to the source", () => {
   expect(shown({ a: 1 })).toBeUndefined();
   expect(shown(["a", "b"])).toBe("a, b");
   expect(shown(undefined)).toBe("");

@@ -10,7 +10,7 @@ const schema = JSON.parse(readFileSync(new URL("../../../schemas/automation.sche
 
 const data = { trigger: { if: "x", webhook: { mode: "sync", respond: { status: 201 } } }, concurrency: { limit: 2 } };
 
-test("a field that is emptied takes a mapping with it that would be empty, and never the trigger", () => {
+test("clearing a field removes the mapping it leaves empty, but never the trigger", () => {
   expect(write(data, ["trigger", "webhook", "respond", "status"], undefined)).toEqual([
     { op: "remove", at: ["trigger", "webhook", "respond"] },
   ]);
@@ -25,7 +25,7 @@ test("a field that is emptied takes a mapping with it that would be empty, and n
   ]);
 });
 
-test("a text that is no value of its field is an error in words", () => {
+test("an invalid value of a field is an explained error", () => {
   const field = { at: [], label: "", kind: "number" as const };
   expect(read(field, "7")).toBe(7);
   expect(read(field, " ")).toBeUndefined();
@@ -33,7 +33,7 @@ test("a text that is no value of its field is an error in words", () => {
   expect(() => read({ ...field, kind: "json" }, "{")).toThrow();
 });
 
-test("other times of a schedule keep its zone and its rules", () => {
+test("changing the times of a schedule keeps its time zone and rules", () => {
   const schedule = { daily: { at: "08:30" }, timezone: "Europe/Berlin", overlap: "queue" };
   const form = times(schedule);
   expect(form).toMatchObject({ type: "daily", at: "08:30" });
@@ -55,11 +55,11 @@ test("a change of the trigger names what it keeps and what it loses", () => {
   });
 });
 
-test("names that every object has are no values", () => {
+test("names of Object.prototype are not values", () => {
   expect(valueAt({}, ["constructor"])).toBeUndefined();
 });
 
-test("a text that is to be JSON has a remark, and one that is not says why", () => {
+test("a text declared as JSON has a note, and invalid JSON an error", () => {
   expect(jsonRemark('{"a": [1]}')).toEqual({ isValid: true, words: "valid JSON" });
   expect(jsonRemark('{"a": x}')).toMatchObject({ isValid: false, words: expect.stringContaining("not JSON: Unexpected token 'x'") });
   expect(jsonRemark("")).toBeUndefined();
@@ -69,14 +69,14 @@ test("a text that is to be JSON has a remark, and one that is not says why", () 
   expect(jsonRemark("{accepted}", true)?.isValid).toBe(false);
 });
 
-test("the name of a secret is read only from a text that is nothing else", () => {
+test("a secret name is read only from a text that is only its expression", () => {
   expect(secretOf("${{ secrets.githubHook }}")).toBe("githubHook");
   expect(secretOf("${{secrets.a_1}}")).toBe("a_1");
   expect(secretOf("x ${{ secrets.a }}")).toBeUndefined();
   expect(secretOf("${{ secrets.a | upper }}")).toBeUndefined();
 });
 
-test("a form offers exactly the values that the schema allows, and explains no others", () => {
+test("a form offers and explains exactly the values of the schema", () => {
   const verify = valueAt(schema as Json, ["properties", "trigger", "properties", "webhook", "anyOf", "0", "properties", "verify", "anyOf", "1", "properties"]);
   const presets = valueAt(verify, ["preset", "enum"]) as string[];
   expect(presets).toContain("github");

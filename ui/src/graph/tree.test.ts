@@ -32,7 +32,7 @@ it("a step knows its level, its list and the loops around it", () => {
   expect([all.get("d")?.position, all.get("d")?.size]).toEqual([3, 3]);
 });
 
-it("a step at any depth belongs to one list of each step around it", () => {
+it("a step at any depth belongs to one list of each enclosing step", () => {
   const choice = step("choice", {
     verb: "if",
     blocks: [
@@ -44,7 +44,7 @@ it("a step at any depth belongs to one list of each step around it", () => {
   expect(["yes", "no", "again", "choice", "f"].map((id) => columnOf(choice, id, found))).toEqual([0, 1, 1, undefined, undefined]);
 });
 
-it("the arrow keys go through the tree as it is drawn", () => {
+it("the arrow keys follow the drawn tree", () => {
   const press = (key: string, at: string, folded: string[] = []) => move(key, at, graph, all, new Set(folded));
   expect(press("ArrowDown", "a")).toEqual({ select: "each" });
   expect(press("ArrowDown", "each")).toEqual({ select: "b" });
@@ -59,7 +59,7 @@ it("the arrow keys go through the tree as it is drawn", () => {
   expect(press("End", "a")).toEqual({ select: "f" });
 });
 
-it("every visible step is reached by going down, whatever is folded", () => {
+it("Arrow Down reaches every visible step, whatever is folded", () => {
   for (const folded of [[], ["each"], ["inner"], ["each", "d"]]) {
     const set = new Set(folded);
     const walked = [visible(graph, set)[0] ?? ""];
@@ -74,7 +74,7 @@ it("every visible step is reached by going down, whatever is folded", () => {
   }
 });
 
-it("a loop shows the turn that failed first, within the turn of the loop around it", () => {
+it("a loop shows its first failed iteration within that of the enclosing loop", () => {
   const inner = all.get("inner")?.step;
   if (!inner) {
     throw new Error("it is there");
@@ -86,7 +86,7 @@ it("a loop shows the turn that failed first, within the turn of the loop around 
   expect(turns(inner, [2], views)).toEqual({ count: 0, failed: [], first: 0 });
 });
 
-it("a graph of a thousand steps is laid out within 50 ms, and folds its depth", () => {
+it("a graph of a thousand steps is laid out within 50 ms and folds deep steps", () => {
   const deep = Array.from({ length: 100 }, (_, index) =>
     loop(`l${index}`, [loop(`m${index}`, Array.from({ length: 8 }, (_, inner) => step(`s${index}-${inner}`)))]),
   );
@@ -100,7 +100,7 @@ it("a graph of a thousand steps is laid out within 50 ms, and folds its depth", 
   expect(shown).toHaveLength(201);
 });
 
-it("a step did not run if the block around it did, and neither a handler of errors nor the content of a skipped block counts", () => {
+it("unrun steps are missing from a block that ran and are not error handlers", () => {
   const ran = (step: string, status: "succeeded" | "skipped" = "succeeded") => ({ step, status });
   expect(unrun(all, [ran("a")])).toEqual(["each", "d", "f"]);
   expect(unrun(all, [ran("a"), ran("each"), ran("b[0]"), ran("d"), ran("f")])).toEqual(["inner"]);

@@ -20,7 +20,7 @@ const automation = (id: string, more: Partial<Automation> = {}): Automation => (
 });
 const none = { text: "", state: "", trigger: "", label: "" };
 
-test("a row has to fit every part of the filter", () => {
+test("a row must match every part of the filter", () => {
   const list = [
     automation("orders", { labels: ["shop"], description: "Takes orders" }),
     automation("beat", { trigger: "schedule", state: "stale" }),
@@ -34,7 +34,7 @@ test("a row has to fit every part of the filter", () => {
   expect(ids({ trigger: "schedule", state: "active" })).toEqual([]);
 });
 
-test("a trigger is told in words", () => {
+test("a trigger is described in words", () => {
   expect(triggerInWords(automation("a", { triggerWords: "sync" }))).toBe("webhook · sync");
   expect(triggerInWords(automation("a", { trigger: "schedule", triggerWords: "every minute" }))).toBe("every minute");
   expect(triggerInWords(automation("a", { trigger: "manual" }))).toBe("manual");

@@ -9,7 +9,7 @@ const places = ["Order intake", "Reorder paper", "Heartbeat", "Bored clerk"].map
 );
 const names = (text: string) => matching(places, text).map(({ name }) => name);
 
-test("a beginning goes before a word, a word before a part, a part before letters in order", () => {
+test("a prefix ranks before a word, a word before a substring, a substring before a subsequence", () => {
   expect(names("order")).toEqual(["Order intake", "Reorder paper", "Bored clerk"]);
   expect(names("ore")).toEqual(["Bored clerk", "Order intake", "Reorder paper"]);
   expect(names("clerk")).toEqual(["Bored clerk"]);
@@ -17,12 +17,12 @@ test("a beginning goes before a word, a word before a part, a part before letter
   expect(names("zzz")).toEqual([]);
 });
 
-test("no text offers the first places, and never too many", () => {
+test("an empty text offers the first entries, up to a limit", () => {
   expect(names("")).toHaveLength(4);
   expect(matching(Array.from({ length: 500 }, () => places[0] as Entry), "o")).toHaveLength(MOST);
 });
 
-test("a beginning of an id is an execution", () => {
+test("an id prefix finds an execution", () => {
   expect(executionOf("01A204EE")?.path).toBe("/executions/01a204ee");
   expect(executionOf("01a204ee-9cac-7000-99f7-9b490872defa")?.kind).toBe("Execution");
   for (const text of ["", "01a", "order", "01a2 04", "../../x"]) {
@@ -30,7 +30,7 @@ test("a beginning of an id is an execution", () => {
   }
 });
 
-test("an automation is run, listened at where it takes requests, and switched to the other state", async () => {
+test("an automation can be run, listened to if it has a webhook, and enabled or disabled", async () => {
   const one = (id: string, trigger: string, enabled: boolean) => ({ id, name: id.toUpperCase(), trigger, enabled }) as Automation;
   const done: unknown[] = [];
   const effects = {
@@ -67,12 +67,12 @@ test("a line is a number, with or without a colon", () => {
   expect(["58", ":58", " 7 ", "0", "58a", "", "1234567"].map(lineOf)).toEqual([58, 58, 7, undefined, undefined, undefined, undefined]);
 });
 
-test("a line begins at its first word, and a line behind the end is the last one", () => {
+test("a line begins at its first word, and a line past the end is the last one", () => {
   const text = "steps:\n  - id: page\n    set: {}";
   expect([1, 2, 3, 99].map((line) => text.slice(wordOf(text, line)).split(":")[0])).toEqual(["steps", "id", "set", "set"]);
 });
 
-test("actions on the automation of the open page are known while it is open", () => {
+test("actions on the automation of the open page are offered while it is open", () => {
   const run = (hint: string): Entry => ({ kind: "Action", name: `Run ${hint}`, hint });
   const end = beAt("zz-last");
   expect([run("approval"), run("zz-last"), { ...run("zz-last"), kind: "Automation" }].map(isHere)).toEqual([false, true, false]);

@@ -21,7 +21,7 @@ test("a newer first page replaces its rows and keeps the older ones", () => {
   expect(merged[2]?.status).toBe("succeeded");
 });
 
-test("what is gone from the first page is gone from the list", () => {
+test("a row removed from the first page is removed from the list", () => {
   expect(ids(merge([row(3), row(1)], [row(3), row(2), row(1), row(0)]))).toEqual(["id-3", "id-1", "id-0"]);
 });
 
@@ -30,7 +30,7 @@ test("rows that are not in the list are counted", () => {
   expect(unseen([row(3)], [row(3)])).toBe(0);
 });
 
-test("news concern the rows that stand elsewhere", () => {
+test("news update only listed rows whose status differs", () => {
   const rows = [row(1, "running"), row(2)];
   const news = [1, 2, 3].map((number) => ({ id: `id-${number}`, automation: "a", status: "succeeded" as const }));
   expect([...changed(rows, news)]).toEqual([["id-1", "succeeded"]]);

@@ -9,7 +9,7 @@ test("a secret is named after the connection and the input", () => {
   expect(["mainWiki", "a-b_1", "", "1a", "a b", "../a"].map(isName)).toEqual([true, true, false, false, false, false]);
 });
 
-test("the file names the secret and never has its value", () => {
+test("the file names the secret and never contains its value", () => {
   const input = (name: string, secret: boolean) => ({ name, secret, required: true, type: { kind: "text" } }) as ConnectionInput;
   const inputs = [input("host", false), input("apiToken", true), input("left", false)];
   const written = operations("wiki.basic", "main", inputs, { host: "https://a", apiToken: "canary" });

@@ -14,14 +14,14 @@ test("an address names an execution, a saved payload or a capture", () => {
   expect(sourceWords({ automation: "a", saved: "first" })).toBe("the saved payload first of a");
 });
 
-test("a payload fits the cards of the trigger that it came to", () => {
+test("a payload fits the cards of its trigger kind", () => {
   const fitting = (kind: string) => CARDS.filter((card) => fits(card, kind)).map(({ key }) => key);
   expect(fitting("webhook")).toEqual(["webhook", "signed", "code"]);
   expect(fitting("event")).toEqual(["event", "poll"]);
   expect(fitting("manual")).toEqual(["manual"]);
 });
 
-test("a card and the choice of who may start it are operations on the scaffold of its kind", () => {
+test("a card and its verification choice become edit operations on the scaffold", () => {
   const written = (key: string, isSync: boolean, preset: string) =>
     operations(CARDS.find((card) => card.key === key) ?? CARDS[0]!, isSync, preset).map((one) => ("at" in one ? one.at.at(-1) : one.op));
   expect(written("webhook", false, "")).toEqual([]);

@@ -24,7 +24,7 @@ describe("the differences of two values", () => {
     expect(changes(undefined, undefined)).toEqual([]);
     expect(changes({ a: null }, { a: null })).toEqual([]);
   });
-  it("look into files with JSON", () => {
+  it("include the JSON inside files", () => {
     const file = (data: string) => ({ contentType: "application/json", size: 9, encoding: "utf8", data });
     expect(changes(file('{"a":1}'), file('{"a":2}'))).toEqual([{ path: "a", left: 1, right: 2 }]);
   });
@@ -50,7 +50,7 @@ describe("two executions", () => {
 });
 
 describe("a value in a few words", () => {
-  it("is cut, and nothing is a dash", () => {
+  it("is truncated, and a missing value is a dash", () => {
     expect(brief(undefined)).toBe("–");
     expect(brief({ a: 1 })).toBe('{"a":1}');
     expect(brief("x".repeat(90))).toHaveLength(81);

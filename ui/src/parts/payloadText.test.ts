@@ -8,7 +8,7 @@ describe("the editable part of a payload", () => {
     expect(editable({ kind: "poll", data: [1] })?.name).toBe("data");
     expect(editable({ kind: "schedule" })).toBeUndefined();
   });
-  it("comes back as the payload of a start", () => {
+  it("round-trips to the payload of a start", () => {
     expect(edited({ kind: "poll" }, '{"a":2}')).toEqual({ payload: { data: { a: 2 } } });
     expect(edited({ kind: "manual" }, '{"a":2}')).toEqual({ payload: { kind: "manual", inputs: { a: 2 } } });
     expect(edited({ kind: "manual" }, "{").error).toContain("not JSON");

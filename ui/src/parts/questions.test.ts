@@ -12,7 +12,7 @@ test("an answered question keeps its place while the questions are held", () => 
   expect(marks(arrange(after, open("2", "1"), false))).toEqual(["2", "1"]);
 });
 
-test("a new question moves no other one while they are held", () => {
+test("a new question moves no other while the questions are held", () => {
   const shown = arrange([], open("2", "1"), false);
   expect(marks(arrange(shown, open("3", "2", "1"), true))).toEqual(["2", "1", "3"]);
   expect(marks(arrange(shown, open("3", "2", "1"), false))).toEqual(["3", "2", "1"]);

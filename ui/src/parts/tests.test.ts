@@ -2,7 +2,7 @@ import { expect, it } from "vitest";
 
 import { testsInWords } from "./tests";
 
-it("a tab of tests has their number, and the number of those that failed", () => {
+it("the tests tab shows the number of tests and of failures", () => {
   const [passed, failed] = [{ result: "passed" }, { result: "failed" }];
   expect(testsInWords([])).toBe("Tests");
   expect(testsInWords([passed, { result: "skipped" }])).toBe("Tests 2 ✔");

@@ -9,7 +9,7 @@ const record = {
 } as unknown as Execution;
 
 describe("trials", () => {
-  it("stand with those that differ most first, and are counted", () => {
+  it("are sorted by difference and counted", () => {
     const trials = [trial({ verdict: "same" }), trial({}), trial({ verdict: "newCall" }), trial({ verdict: "same" }), trial({})];
     expect(worstFirst(trials).map(({ verdict }) => verdict)).toEqual(["newCall", "differs", "differs", "same", "same"]);
     expect(counts(trials)).toBe("2 same · 2 differ · 1 new call");
@@ -46,7 +46,7 @@ describe("a trial beside its record", () => {
     expect(rows[0]?.changes).toEqual([{ name: "input", changes: [{ path: "id", left: 1, right: 2 }] }]);
     expect(rows[1]?.left).toBeUndefined();
   });
-  it("says nothing of inputs that the record does not have", () => {
+  it("omits inputs that the record does not have", () => {
     const [row] = trialRows(record, trial({
       steps: [{ step: "save", recorded: { status: "failed", result: null }, trial: { status: "succeeded", inputs: { id: 2 }, result: null } }],
     }));

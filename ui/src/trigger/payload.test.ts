@@ -2,7 +2,7 @@ import { expect, test } from "vitest";
 
 import { bodyProblem, curl, emptyDraft, fromPayload, multipart, toPayload } from "./payload";
 
-test("repeated rows become lists, and rows without a name are left out", () => {
+test("repeated rows become lists, and rows without a name are omitted", () => {
   const payload = toPayload({
     ...emptyDraft(),
     query: [
@@ -16,12 +16,12 @@ test("repeated rows become lists, and rows without a name are left out", () => {
   expect(payload.headers).toEqual({ "x-a": "1", "content-type": "application/json" });
 });
 
-test("a content type that somebody writes as a header counts", () => {
+test("a content type given as a header is used", () => {
   const headers = [{ name: "Content-Type", value: "application/vnd.x+json" }];
   expect(toPayload({ ...emptyDraft(), headers }).headers).toEqual({ "Content-Type": "application/vnd.x+json" });
 });
 
-test("a name that every object has is a name like others", () => {
+test("names of Object.prototype are ordinary names", () => {
   const query = [{ name: "constructor", value: "1" }];
   expect(toPayload({ ...emptyDraft(), query }).query).toEqual({ constructor: "1" });
 });
@@ -47,7 +47,7 @@ test("a multipart form has its parts with their types, and a boundary that no pa
   expect(payload.headers["content-type"]).toBe("multipart/form-data; boundary=cogwork-boundary-1");
 });
 
-test("a captured request is edited without a change of what is not touched", () => {
+test("editing a captured request keeps its untouched parts", () => {
   const draft = fromPayload({
     method: "PUT",
     pathFragment: "a/b",
@@ -65,19 +65,19 @@ test("a captured request is edited without a change of what is not touched", () 
   });
 });
 
-test("bytes that are no text stay bytes", () => {
+test("bytes that are not text stay bytes", () => {
   const body = { $file: { contentType: "image/png", size: 2, encoding: "base64", data: "iVA=" } };
   const draft = fromPayload({ headers: { "content-type": "image/png" }, body });
   expect(draft.kind).toBe("file");
   expect(toPayload(draft).body).toEqual(body);
 });
 
-test("a body that is not what its type says is a problem before it is sent", () => {
+test("a body that does not match its type is reported before it is sent", () => {
   expect(bodyProblem({ ...emptyDraft(), text: "{" })).toContain("not JSON");
   expect(bodyProblem({ ...emptyDraft(), text: "" })).toBe("");
   expect(bodyProblem({ ...emptyDraft(), kind: "file" })).toBe("no file is chosen");
 });
 
-test("an address stays one word of the shell", () => {
+test("an address is quoted as one shell word", () => {
   expect(curl("http://x/a'b")).toBe(`curl -i -X POST 'http://x/a'\\''b' -H 'content-type: application/json' -d '{}'`);
 });

@@ -20,7 +20,7 @@ it("a large value is a leaf until it is loaded", () => {
   expect(loaded.filter(({ key }) => key.startsWith("/big")).map(({ value: item }) => item)).toEqual([[1, 2], 1, 2]);
 });
 
-it("a value of a sender that is named as a large one is, is shown as it came", () => {
+it("a forged placeholder of a large value is shown as received", () => {
   for (const alike of [null, 7, "x", [], {}, { at: 1, bytes: 2, type: "text", start: "" }, { at: "/x" }]) {
     const found = rows({ body: { $large: alike } }, { opened: new Set(["/body"]), closed: new Set(), depth: 3 });
     expect(found.map(({ key }) => key).slice(0, 3)).toEqual(["", "/body", "/body/$large"]);
@@ -29,30 +29,30 @@ it("a value of a sender that is named as a large one is, is shown as it came", (
   }
 });
 
-it("a search opens the way to each hit", () => {
+it("a search opens the ancestors of each match", () => {
   const { open: needed, hits } = search(value, "A/B");
   expect(hits).toEqual(["/items/0/id"]);
   expect(rows(value, { opened: needed, closed: new Set(), depth: 0 }).map(({ key }) => key)).toContain("/items/0/id");
   expect(search(value, "").hits).toEqual([]);
 });
 
-it("a hundred thousand entries that are closed are one row", () => {
+it("a hundred thousand collapsed entries are one row", () => {
   const long = { list: Array.from({ length: 100_000 }, (_, index) => index) };
   expect(rows(long, open())).toHaveLength(2);
 });
 
-it("a path is an expression of its author, and a pointer of the API", () => {
+it("a path is shown as an expression and sent as a JSON pointer", () => {
   expect(reference("steps.get.results", ["items", 0, "id"])).toBe("${{ steps.get.results.items[0].id }}");
   expect(expression("trigger.results", ["headers", "x-id"])).toBe("trigger.results.headers['x-id']");
   expect(expression("trigger.results", ["it's"])).toBe("trigger.results['it\\'s']");
   expect(pointer(["a/b", 0, "~"])).toBe("/a~1b/0/~0");
 });
 
-it("a text stands in quotes, so that it differs from a number and from null", () => {
+it("a text is quoted, so that it differs from a number and from null", () => {
   expect(["1", 1, "null", null, "", "a\nb", undefined].map(text)).toEqual(['"1"', "1", '"null"', "null", '""', '"a\\nb"', "nothing"]);
 });
 
-it("a file among the values is closed at first, and says what it is", () => {
+it("a file among the values is collapsed at first and shows its type", () => {
   const file = { encoding: "kept", contentType: "image/png", filename: "a.png", size: 9 };
   const found = rows({ file, other: { a: 1 } }, { opened: new Set(), closed: new Set(), depth: 2 });
   expect(found.map(({ key }) => key)).toEqual(["", "/file", "/other", "/other/a"]);

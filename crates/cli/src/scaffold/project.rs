@@ -145,7 +145,7 @@ mod tests {
     }
 
     #[test]
-    fn with_the_comments_taken_away_the_settings_file_is_valid() {
+    fn the_settings_file_is_valid_when_uncommented() {
         let dir = tempfile::tempdir().expect("a folder");
         let uncomment = |line: &str| match line.strip_prefix('#') {
             Some(rest) if !rest.starts_with(' ') || rest.starts_with("  ") => rest.to_owned(),

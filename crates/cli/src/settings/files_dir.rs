@@ -97,7 +97,7 @@ mod tests {
     }
 
     #[test]
-    fn a_folder_of_files_that_reaches_data_secrets_or_automations_is_refused() {
+    fn a_files_folder_that_reaches_data_secrets_or_automations_is_rejected() {
         let folder = tempfile::tempdir().expect("a folder");
         let dir = folder.path().join("project");
         for name in [".cogwork", "secrets", "automations", "files"] {
@@ -127,7 +127,7 @@ mod tests {
     }
 
     #[test]
-    fn data_and_secrets_inside_a_folder_of_project_files_are_refused() {
+    fn data_and_secrets_inside_a_project_folder_are_rejected() {
         let folder = tempfile::tempdir().expect("a folder");
         let set: [fn(&mut Config, PathBuf); 3] = [
             |config, path| config.data_dir = path,
@@ -152,7 +152,7 @@ mod tests {
     }
 
     #[test]
-    fn a_folder_of_files_that_holds_a_store_elsewhere_is_refused() {
+    fn a_files_folder_that_contains_the_store_is_rejected() {
         let folder = tempfile::tempdir().expect("a folder");
         let mut config = Config::new(&folder.path().join("project"));
         config.store = Some(folder.path().join("store/own.db").into());

@@ -151,7 +151,7 @@ mod tests {
     }
 
     #[test]
-    fn a_provider_needs_a_client_and_somebody_who_may_log_in() {
+    fn a_provider_needs_a_client_id_and_allowed_users() {
         for (text, why) in [
             ("oidc: {issuer: https://id.example.com}", "needs `oidc.clientId`"),
             ("oidc: {issuer: https://id.example.com, clientId: cogwork}", "lets nobody in"),
@@ -175,14 +175,14 @@ mod tests {
     }
 
     #[test]
-    fn the_value_of_a_secret_in_place_of_its_name_is_not_repeated() {
+    fn a_secret_value_given_as_its_name_is_not_repeated() {
         let message = checked("oidc: {clientSecret: 'Sup3r s3cret!'}").expect_err("refused");
         // The excerpt of the file below the message has it, as it has every line.
         assert!(!message.lines().next().unwrap_or_default().contains("s3cret"), "{message}");
     }
 
     #[test]
-    fn groups_and_people_have_scopes() {
+    fn groups_and_emails_map_to_scopes() {
         let mut config = Config::new(Path::new("project"));
         let text = "oidc: {issuer: 'https://id.example.com/a/', clientId: c, groups: ['cn=ops=read + run'], emails: ['@example.com=admin']}";
         assert!(apply_text(text, Path::new("project"), &mut config).is_empty());

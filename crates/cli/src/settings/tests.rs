@@ -12,7 +12,7 @@ fn shown(text: &str) -> String {
 }
 
 #[test]
-fn the_file_lies_over_the_defaults() {
+fn the_settings_file_overrides_the_defaults() {
     let (config, report) = read(
         "hooks: 0.0.0.0:80\npublicUrl: https://hooks.example.com/\ndataDir: data\noutbound: {allow: [127.0.0.1, 10.0.0.0/8]}\n\
          limits: {queue: 5, resultSize: 1MiB, inFlight: 7}\nretention: {days: 3, keepFailed: true}\ndurability: relaxed\n\
@@ -38,7 +38,7 @@ fn a_file_of_comments_changes_nothing() {
 }
 
 #[test]
-fn everything_that_is_wrong_is_said_at_once_with_its_place() {
+fn all_errors_are_reported_together_with_their_positions() {
     let shown = shown("hook: 127.0.0.1:1\nlimits: {queu: 5, inFlight: none}\ndurability: fast\n");
     insta::assert_snapshot!(shown, @r"
     error[unknown-key]: unknown key `hook` in the settings
@@ -80,14 +80,14 @@ fn everything_that_is_wrong_is_said_at_once_with_its_place() {
 }
 
 #[test]
-fn one_setting_has_one_value() {
+fn a_list_or_empty_value_for_a_scalar_setting_is_rejected() {
     assert!(shown("hooks: [a, b]\n").contains("takes one value"));
     assert!(shown("hooks:\n").contains("has no value"));
     assert!(shown("store: mysql://db/cogwork\n").contains("is not supported"));
 }
 
 #[test]
-fn a_variable_lies_over_the_file_and_a_flag_over_both() {
+fn a_variable_overrides_the_file_and_a_flag_overrides_both() {
     let dir = tempfile::tempdir().expect("a folder");
     std::fs::write(dir.path().join(FILE), "admin: 127.0.0.1:1\nhooks: 127.0.0.1:1\nlimits: {queue: 1}\n")
         .expect("written");
@@ -98,7 +98,7 @@ fn a_variable_lies_over_the_file_and_a_flag_over_both() {
 }
 
 #[test]
-fn a_variable_holds_a_list_with_commas() {
+fn a_variable_may_hold_a_comma_separated_list() {
     let environment = Environment::with([("COGWORK_OUTBOUND_ALLOW", "127.0.0.1, 10.0.0.0/8")]);
     let mut config = Config::new(Path::new("."));
     environment.apply(&mut config).expect("settings");
@@ -108,14 +108,14 @@ fn a_variable_holds_a_list_with_commas() {
 }
 
 #[test]
-fn a_variable_that_is_nearly_one_is_told() {
+fn a_misspelt_variable_is_reported_with_the_nearest_name() {
     let variables = [("COGWORK_HOOK", "1"), ("COGWORK_ADMIN_TOKEN", "x"), ("COGWORK_ORDER_DESK", "y")];
     let environment = Environment::with(variables);
     assert_eq!(environment.unknown_variables(), [("COGWORK_HOOK".to_owned(), "COGWORK_HOOKS".to_owned())]);
 }
 
 #[test]
-fn what_a_setting_says_of_its_default_is_true() {
+fn documented_defaults_of_settings_are_true() {
     let plain = format!("{:?}", Config::new(Path::new("project")));
     for setting in SETTINGS {
         let mut config = Config::new(Path::new("project"));
@@ -133,21 +133,21 @@ fn what_a_setting_says_of_its_default_is_true() {
 }
 
 #[test]
-fn names_follow_from_the_key() {
+fn variable_and_flag_names_follow_from_the_key() {
     let setting = Setting::find("limits.connectionsPerAddress").expect("a setting");
     assert_eq!(setting.variable(), "COGWORK_LIMITS_CONNECTIONS_PER_ADDRESS");
     assert_eq!(setting.flag(), "limits-connections-per-address");
 }
 
 #[test]
-fn a_listener_on_every_address_is_shown_with_one_that_can_be_reached() {
+fn a_wildcard_listener_is_shown_as_a_loopback_url() {
     let config = Config::new(Path::new("."));
     assert_eq!(config.base("0.0.0.0:7070".parse().expect("an address")), "http://127.0.0.1:7070");
     assert_eq!(config.base("[::]:7070".parse().expect("an address")), "http://[::1]:7070");
 }
 
 #[test]
-fn the_folder_of_files_is_relative_to_the_project_wherever_it_is_given() {
+fn the_files_folder_is_relative_to_the_project_from_every_source() {
     let dir = tempfile::tempdir().expect("a folder");
     std::fs::write(dir.path().join(FILE), "filesDir: one\n").expect("written");
     let none = Environment::default();
@@ -162,7 +162,7 @@ fn the_folder_of_files_is_relative_to_the_project_wherever_it_is_given() {
 }
 
 #[test]
-fn the_schema_accepts_what_the_program_accepts() {
+fn the_schema_accepts_the_same_settings_as_the_program() {
     let schema = jsonschema::validator_for(&schema()).expect("it is a schema");
     for setting in SETTINGS {
         let sample: serde_json::Value = serde_yaml::from_str(setting.sample.text()).expect("it is YAML");
@@ -193,7 +193,7 @@ fn the_schema_accepts_what_the_program_accepts() {
 }
 
 #[test]
-fn settings_that_contradict_each_other_are_refused() {
+fn contradicting_settings_are_rejected() {
     let refused = |text: &str| {
         let dir = tempfile::tempdir().expect("a folder");
         std::fs::write(dir.path().join(FILE), text).expect("written");
@@ -220,7 +220,7 @@ fn settings_that_contradict_each_other_are_refused() {
 }
 
 #[test]
-fn a_word_that_is_no_level_of_the_log_is_refused_with_the_nearest_one() {
+fn an_unknown_log_level_is_rejected_with_the_nearest_one() {
     for (word, near) in [
         ("inof", "`info`"),
         ("engine=debgu", "`debug`"),
@@ -236,7 +236,7 @@ fn a_word_that_is_no_level_of_the_log_is_refused_with_the_nearest_one() {
 }
 
 #[test]
-fn a_mistake_in_the_file_shows_no_password_of_the_file() {
+fn errors_in_the_settings_file_show_no_password() {
     for text in [
         "store: postgres://u:canary@x@db/x\n",
         "stor: postgres://u:canary@db/x\n",

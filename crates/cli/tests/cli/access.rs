@@ -8,7 +8,7 @@ use crate::support::Project;
 const MANUAL: &str = "trigger: {manual: {}}\nsteps: [{set: {a: 1}}]\n";
 
 #[test]
-fn a_created_token_opens_what_its_scopes_say_until_it_is_revoked() {
+fn a_created_token_grants_its_scopes_until_it_is_revoked() {
     let project = Project::with(&[("automations/one.yaml", MANUAL)]);
     let daemon = Daemon::start(&project, &[], "one");
     let created = project
@@ -29,7 +29,7 @@ fn a_created_token_opens_what_its_scopes_say_until_it_is_revoked() {
 }
 
 #[test]
-fn the_audit_log_outlives_a_restart_and_is_exported_a_line_each() {
+fn the_audit_log_survives_a_restart_and_is_exported_line_by_line() {
     let project = Project::with(&[("automations/one.yaml", MANUAL)]);
     let daemon = Daemon::start(&project, &[], "one");
     project.cogwork_with(&["secrets", "set", "desk"], &[], "canary-4471-audit").exits(0);

@@ -11,7 +11,7 @@ fn offered(project: &Project, words: &[&str]) -> Vec<String> {
 }
 
 #[test]
-fn ids_names_and_executions_of_the_project_are_offered() {
+fn completions_offer_ids_names_and_executions_of_the_project() {
     let project = Project::with(&[
         ("automations/hello.yaml", HELLO),
         ("automations/other.yaml", &format!("id: order-desk\n{ORDER}")),
@@ -33,7 +33,7 @@ fn ids_names_and_executions_of_the_project_are_offered() {
 }
 
 #[test]
-fn where_nothing_can_be_read_nothing_is_offered_and_nothing_said() {
+fn completions_without_a_readable_project_stay_silent() {
     let project = Project::empty();
     assert_eq!(offered(&project, &["run", "x"]), Vec::<String>::new());
     assert_eq!(offered(&project, &["executions", "logs", "l"]), ["latest"]);

@@ -31,7 +31,7 @@ fn words(text: &str) -> Vec<String> {
 }
 
 #[test]
-fn the_chapter_does_what_it_says() {
+fn the_connector_tutorial_works_as_written() {
     let page = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/src/connector-tutorial.md");
     let page = fs::read_to_string(page).expect("the chapter");
     let project = Project::empty();
@@ -67,7 +67,7 @@ fn the_chapter_does_what_it_says() {
 }
 
 #[test]
-fn an_example_that_shows_something_else_fails_its_test() {
+fn an_example_that_shows_another_request_fails_its_test() {
     let manifest = "connector: shop\ntitle: Shop\nversion: '1'\nbaseUrl: https://x.example\nactions:\n  get:\n    title: Get\n    request: GET /a\n    example: {with: {}, request: GET /b}\n";
     let project = Project::with(&[("connectors/shop.yaml", manifest)]);
     let ran = project.cogwork(&["connectors", "test", "shop"]).exits(1);

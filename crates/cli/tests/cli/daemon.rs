@@ -133,7 +133,7 @@ fn post_with(url: &str, fields: &str, body: &str) -> String {
 }
 
 #[test]
-fn every_line_of_a_daemon_whose_log_is_json_is_json() {
+fn every_line_of_a_json_log_is_json() {
     let project = Project::with(&[("automations/bad.yaml", BAD), ("automations/hello.yaml", HELLO)]);
     project.write("secrets/open", "x");
     let variables = [("COGWORK_LOG_FORMAT", "json"), ("COGWORK_LIMITS_QUEU", "7")];
@@ -177,7 +177,7 @@ fn every_line_of_a_daemon_whose_log_is_json_is_json() {
 }
 
 #[test]
-fn a_hangup_stops_the_daemon_in_order_unless_it_is_ignored() {
+fn sighup_stops_the_daemon_gracefully_unless_it_is_ignored() {
     let project = Project::with(&[("automations/hello.yaml", HELLO)]);
     let daemon = Daemon::start(&project, &[], "hello");
     signal(&daemon.child, "-HUP");
@@ -199,7 +199,7 @@ fn a_hangup_stops_the_daemon_in_order_unless_it_is_ignored() {
 }
 
 #[test]
-fn a_daemon_serves_what_the_banner_says_and_stops_in_order() {
+fn a_daemon_serves_what_its_banner_shows_and_stops_gracefully() {
     let project = Project::with(&[
         ("automations/bad.yaml", BAD),
         ("automations/hello.yaml", HELLO),
@@ -229,7 +229,7 @@ fn a_daemon_serves_what_the_banner_says_and_stops_in_order() {
 }
 
 #[test]
-fn a_daemon_prints_no_address_where_nobody_sees_it() {
+fn a_daemon_without_a_terminal_prints_no_webhook_address() {
     let project = Project::with(&[("automations/hello.yaml", HELLO), ("automations/order.yaml", ORDER)]);
     let daemon = Daemon::start(&project, &[], "order");
     let listed = project.cogwork(&["list", "--json"]).exits(0).json();
@@ -243,7 +243,7 @@ fn a_daemon_prints_no_address_where_nobody_sees_it() {
 }
 
 #[test]
-fn a_secret_that_others_can_read_is_warned_of_with_the_way_out() {
+fn a_world_readable_secret_is_warned_of_with_a_fix() {
     use std::os::unix::fs::PermissionsExt as _;
     let project =
         Project::with(&[("automations/hello.yaml", HELLO), ("secrets/open", "x"), ("secrets/shut", "x")]);
@@ -279,7 +279,7 @@ fn an_execution_is_cancelled_through_the_daemon() {
 }
 
 #[test]
-fn a_second_signal_stops_at_once() {
+fn a_second_signal_stops_immediately() {
     let listener = TcpListener::bind("127.0.0.1:0").expect("a listener");
     let address = listener.local_addr().expect("an address");
     let automation = format!(
@@ -296,7 +296,7 @@ fn a_second_signal_stops_at_once() {
 }
 
 #[test]
-fn a_problem_that_comes_up_later_is_shown_then_and_once() {
+fn a_problem_found_on_reload_is_reported_once() {
     let project = Project::with(&[("automations/hello.yaml", HELLO)]);
     let mut daemon = Daemon::start(&project, &[], "hello");
     project.write("automations/hello.yaml", BAD);
@@ -310,7 +310,7 @@ fn a_problem_that_comes_up_later_is_shown_then_and_once() {
 }
 
 #[test]
-fn a_change_is_told_in_the_log_when_it_is_taken_and_by_plan_while_it_is_not() {
+fn a_change_is_shown_by_plan_before_it_loads_and_logged_when_it_does() {
     let project = Project::with(&[("automations/hello.yaml", HELLO), ("automations/order.yaml", ORDER)]);
     let mut daemon = Daemon::start(&project, &["--addresses"], "/trigger/");
     project.cogwork(&["plan"]).exits(0).says("no automation changes; 2 stay as they are");
@@ -337,7 +337,7 @@ fn a_change_is_told_in_the_log_when_it_is_taken_and_by_plan_while_it_is_not() {
 }
 
 #[test]
-fn a_checkout_elsewhere_is_compared_with_what_is_in_force() {
+fn plan_compares_another_checkout_with_the_active_deployment() {
     let files = [("automations/hello.yaml", HELLO), ("automations/order.yaml", ORDER)];
     let project = Project::with(&files);
     let daemon = Daemon::start(&project, &[], "order");
@@ -372,7 +372,7 @@ fn a_checkout_elsewhere_is_compared_with_what_is_in_force() {
 }
 
 #[test]
-fn an_execution_is_started_in_the_daemon_and_followed_to_its_end() {
+fn start_runs_an_execution_in_the_daemon_and_follows_it() {
     let failing = "trigger: {manual: {}}\nsteps:\n  - fail: no luck\n";
     let project = Project::with(&[
         ("automations/hello.yaml", HELLO),
@@ -414,7 +414,7 @@ fn an_execution_is_started_in_the_daemon_and_followed_to_its_end() {
 }
 
 #[test]
-fn a_wrong_setting_is_told_before_anything_starts() {
+fn an_invalid_setting_is_reported_before_anything_starts() {
     let project = Project::with(&[("automations/hello.yaml", HELLO)]);
     project.cogwork(&["serve", "--hooks", "nowhere"]).exits(2).says("--hooks: `nowhere` is no address");
     project.cogwork(&["serve", "--durability", "fulll"]).exits(2).says("did you mean `full`?");

@@ -40,7 +40,7 @@ fn project_with_history() -> (Project, String) {
 }
 
 #[test]
-fn damage_that_is_read_while_the_daemon_runs_ends_it_with_exit_3() {
+fn store_damage_read_at_runtime_ends_the_daemon_with_exit_3() {
     let (project, id) = project_with_history();
     let file = project.file(".cogwork/cogwork.db");
     let daemon = Daemon::start(&project, &["--addresses"], "/trigger/");
@@ -58,7 +58,7 @@ fn damage_that_is_read_while_the_daemon_runs_ends_it_with_exit_3() {
 }
 
 #[test]
-fn damage_that_is_found_at_the_start_is_exit_3() {
+fn store_damage_found_at_startup_is_exit_3() {
     let (project, _) = project_with_history();
     let file = project.file(".cogwork/cogwork.db");
     let whole = fs::read(&file).expect("it is read");
@@ -72,7 +72,7 @@ fn damage_that_is_found_at_the_start_is_exit_3() {
 }
 
 #[test]
-fn a_store_that_was_emptied_or_removed_is_not_begun_anew_beside_its_key() {
+fn an_emptied_or_removed_store_is_not_recreated_beside_its_key() {
     let (project, _) = project_with_history();
     project.cogwork_with(&["secrets", "set", "deskToken"], &[], "canary-4471-desk").exits(0);
     let file = project.file(".cogwork/cogwork.db");

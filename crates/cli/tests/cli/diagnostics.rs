@@ -197,7 +197,7 @@ fn problems(row: &Row, kinds: &str, wrong: &[Value], repaired: &[Value]) -> Stri
 }
 
 #[test]
-fn every_code_has_an_example_that_gives_it_and_a_repair_that_does_not() {
+fn every_code_has_an_example_that_reports_it_and_a_fix_that_does_not() {
     let (rows, tables) = (rows(), tables());
     let wrong = told_of(&rows, |row| &row.wrong);
     let repaired = told_of(&rows, |row| &row.repaired);
@@ -214,7 +214,7 @@ fn every_code_has_an_example_that_gives_it_and_a_repair_that_does_not() {
 }
 
 #[test]
-fn the_tables_and_the_examples_are_of_the_same_codes() {
+fn the_tables_and_the_examples_list_the_same_codes() {
     let shown: BTreeSet<String> = rows().into_iter().map(|row| row.code).collect();
     let listed: BTreeSet<String> = tables().into_keys().collect();
     assert!(listed.len() > 100, "{}", listed.len());
@@ -222,7 +222,7 @@ fn the_tables_and_the_examples_are_of_the_same_codes() {
 }
 
 #[test]
-fn every_warning_and_hint_can_be_named_by_a_comment_that_switches_it_off() {
+fn every_warning_and_hint_can_be_suppressed_by_a_comment() {
     let known: BTreeSet<&str> = language::load::CODES
         .iter()
         .map(|(code, _)| *code)
@@ -248,7 +248,7 @@ fn answer_codes() -> BTreeSet<String> {
 }
 
 #[test]
-fn a_code_that_was_ever_given_stays_a_code() {
+fn no_published_code_is_ever_removed() {
     for (file, given, listed) in [
         ("codes.txt", include_str!("codes.txt"), tables().into_keys().collect()),
         ("answer-codes.txt", include_str!("answer-codes.txt"), answer_codes()),

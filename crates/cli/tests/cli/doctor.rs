@@ -44,7 +44,7 @@ fn hello() -> Project {
 }
 
 #[test]
-fn a_sound_project_has_no_error_and_every_problem_has_a_way_out() {
+fn a_healthy_project_has_no_errors_and_every_problem_names_a_fix() {
     let project = hello();
     let report = examine(&project, &FREE, &[], 0);
     assert_eq!((&report["ok"], &report["errors"]), (&true.into(), &0.into()), "{report:#}");
@@ -88,7 +88,7 @@ fn each_setting_names_its_source() {
 }
 
 #[test]
-fn wrong_files_settings_and_variables_are_found() {
+fn doctor_reports_invalid_files_settings_and_variables() {
     let project = Project::with(&[("automations/bad.yaml", BAD)]);
     project.write("cogwork.yaml", "durability: fast\n");
     let report = examine(&project, &FREE, &[("COGWORK_LIMITS_QUEU", "7")], 1);
@@ -99,7 +99,7 @@ fn wrong_files_settings_and_variables_are_found() {
 }
 
 #[test]
-fn a_port_in_use_and_equal_ports_are_found() {
+fn doctor_reports_ports_in_use_and_equal_ports() {
     let project = hello();
     let taken = TcpListener::bind("127.0.0.1:0").expect("a listener");
     let address = taken.local_addr().expect("an address").to_string();
@@ -112,7 +112,7 @@ fn a_port_in_use_and_equal_ports_are_found() {
 }
 
 #[test]
-fn what_is_weakened_is_listed_and_strict_fails_for_it() {
+fn doctor_lists_weakened_settings_and_strict_fails_on_them() {
     let project = hello();
     let weak =
         ["--hooks", "0", "--admin", "0.0.0.0:0", "--durability", "relaxed", "--public-metrics", "true"];
@@ -129,7 +129,7 @@ fn what_is_weakened_is_listed_and_strict_fails_for_it() {
 }
 
 #[test]
-fn missing_secrets_open_files_of_secrets_and_a_lost_key_are_found() {
+fn doctor_reports_missing_secrets_readable_secret_files_and_a_lost_key() {
     let project = hello();
     let connection = "type: wiki.basic\nwith: {email: a@example.com, apiToken: \"${{ secrets.wikiToken }}\", host: wiki.example.com}\n";
     project.write("connections/wiki.yaml", connection);
@@ -152,7 +152,7 @@ fn missing_secrets_open_files_of_secrets_and_a_lost_key_are_found() {
 }
 
 #[test]
-fn a_store_that_a_daemon_would_refuse_is_an_error_with_the_words_of_the_daemon() {
+fn a_store_that_the_daemon_rejects_is_an_error_with_the_same_message() {
     let project = hello();
     project.cogwork(&["run", "hello"]).exits(0);
     project.cogwork(&["migrate", "--to", "elsewhere.db"]).exits(0);
@@ -171,7 +171,7 @@ fn a_store_that_a_daemon_would_refuse_is_an_error_with_the_words_of_the_daemon()
 }
 
 #[test]
-fn a_place_that_cannot_be_read_is_an_error_and_not_an_empty_one() {
+fn an_unreadable_folder_is_an_error_and_not_an_empty_one() {
     let project = hello();
     std::os::unix::fs::symlink(project.file("loop"), project.file("loop")).expect("a link");
     let report = examine(&project, &[&FREE[..], &["--data-dir", "loop"]].concat(), &[], 1);
@@ -184,7 +184,7 @@ fn a_place_that_cannot_be_read_is_an_error_and_not_an_empty_one() {
 }
 
 #[test]
-fn a_contradiction_of_settings_is_found() {
+fn doctor_reports_contradicting_settings() {
     let project = hello();
     project.write("cogwork.yaml", "retention: {keepFailed: true, failedDays: 90}\n");
     check(&examine(&project, &FREE, &[], 1), "project", "settings", "error", "give one of them");
@@ -194,7 +194,7 @@ fn a_contradiction_of_settings_is_found() {
 }
 
 #[test]
-fn a_data_folder_that_cannot_be_written_is_found() {
+fn doctor_reports_an_unwritable_data_folder() {
     let project = hello();
     // Also root cannot write there.
     let report = examine(&project, &["--data-dir", "/proc/self"], &[], 1);
@@ -202,7 +202,7 @@ fn a_data_folder_that_cannot_be_written_is_found() {
 }
 
 #[test]
-fn a_store_without_room_and_a_damaged_one_are_found() {
+fn doctor_reports_a_full_and_a_damaged_store() {
     let project = hello();
     project.cogwork(&["run", "hello"]).exits(0);
     let report = examine(&project, &["--limits-store-size", "64KiB"], &[], 1);
@@ -214,7 +214,7 @@ fn a_store_without_room_and_a_damaged_one_are_found() {
 }
 
 #[test]
-fn a_running_daemon_is_asked_and_one_that_was_killed_is_noticed() {
+fn doctor_queries_a_running_daemon_and_detects_a_killed_one() {
     let project = Project::with(&[("automations/bad.yaml", BAD), ("automations/hello.yaml", HELLO)]);
     let daemon = Daemon::start(&project, &[], "does not load");
     let report = examine(&project, &[], &[], 1);

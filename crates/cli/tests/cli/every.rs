@@ -40,7 +40,7 @@ fn commands(project: &Project) -> Vec<Vec<String>> {
 }
 
 #[test]
-fn no_command_shows_a_secret_setting() {
+fn no_command_prints_a_secret_setting() {
     let project = Project::with(&[("automations/hello.yaml", HELLO)]);
     let commands = commands(&project);
     let key = format!("{CANARY}-no-key");
@@ -121,7 +121,7 @@ fn successful(make: impl Fn() -> Project, commands: &[Vec<String>], arguments: &
 }
 
 #[test]
-fn no_command_takes_a_store_that_is_missing_or_cannot_be_read_for_an_empty_one() {
+fn no_command_treats_a_missing_or_unreadable_store_as_empty() {
     let commands = commands(&Project::empty());
     let unreadable = || {
         let project = Project::with(&[("automations/hello.yaml", HELLO)]);
@@ -155,7 +155,7 @@ fn no_command_takes_a_store_that_is_missing_or_cannot_be_read_for_an_empty_one()
 }
 
 #[test]
-fn an_error_is_json_where_the_result_would_be() {
+fn an_error_is_json_if_the_result_would_be_json() {
     let project = Project::empty();
     let ran = project.cogwork(&["executions", "list", "--json"]).exits(1);
     let error: serde_json::Value = serde_json::from_str(ran.stderr.trim()).expect("one line of JSON");
@@ -164,7 +164,7 @@ fn an_error_is_json_where_the_result_would_be() {
 }
 
 #[test]
-fn a_command_outside_of_a_project_means_the_service() {
+fn a_command_outside_a_project_uses_the_installed_service() {
     let (service, elsewhere) = (Project::with(&[("automations/hello.yaml", HELLO)]), Project::empty());
     service.cogwork(&["run", "hello"]).exits(0);
     let (dir, data) = (service.path().display(), service.file(".cogwork"));

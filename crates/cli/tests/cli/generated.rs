@@ -6,7 +6,7 @@ use std::path::Path;
 use crate::support::Project;
 
 #[test]
-fn the_schemas_of_the_repository_are_fresh() {
+fn the_committed_schemas_are_up_to_date() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
     // `make schemas` writes them anew.
     Project::empty().cogwork(&["--dir", &root.to_string_lossy(), "schema", "--check"]).exits(0);
@@ -16,7 +16,7 @@ fn the_schemas_of_the_repository_are_fresh() {
 }
 
 #[test]
-fn the_schemas_of_a_project_name_its_own_connectors_and_connections() {
+fn project_schemas_include_its_connectors_and_connections() {
     let shop = "connector: shop
 title: Shop
 version: '1'

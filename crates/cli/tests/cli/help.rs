@@ -12,7 +12,7 @@ fn check(name: &str, command: &[&str]) {
 }
 
 #[test]
-fn the_help_of_every_command_is_as_it_was_agreed() {
+fn the_help_of_every_command_matches_its_snapshot() {
     check("cogwork", &[]);
     for command in [
         "init",
@@ -82,14 +82,14 @@ fn the_help_of_every_command_is_as_it_was_agreed() {
 }
 
 #[test]
-fn wrong_usage_exits_2_and_says_what_was_meant() {
+fn wrong_usage_exits_2_with_a_suggestion() {
     Project::empty().cogwork(&["serv"]).exits(2).says("serve");
     Project::empty().cogwork(&["validate", "--format", "xml"]).exits(2).says("github");
     Project::empty().cogwork(&[]).exits(2);
 }
 
 #[test]
-fn the_short_help_leaves_out_settings_and_what_every_command_has() {
+fn the_short_help_omits_settings_and_global_options() {
     let short = Project::empty().cogwork(&["serve", "-h"]).exits(0).stdout;
     let full = Project::empty().cogwork(&["serve", "--help"]).exits(0).stdout;
     for option in ["--data-dir", "--log-level"] {

@@ -61,7 +61,7 @@ fn steady(text: &str) -> String {
 }
 
 #[test]
-fn a_project_in_which_nothing_ran_has_no_history() {
+fn a_project_without_a_store_has_no_history() {
     let project = project();
     project.cogwork(&["executions", "list"]).exits(1).says("there is no store");
     project.cogwork(&["executions", "show", "latest"]).exits(1).says("there is no store");
@@ -116,7 +116,7 @@ fn a_list_counts_all_executions_and_shows_the_attempts_of_their_steps() {
 }
 
 #[test]
-fn a_filter_that_is_none_is_wrong_usage() {
+fn an_invalid_filter_is_wrong_usage() {
     let project = project();
     project.cogwork(&["executions", "list", "--status", "lost"]).exits(2).says("queued, running");
     project.cogwork(&["executions", "list", "--since", "yesterday"]).exits(2).says("`2h`");
@@ -167,7 +167,7 @@ fn server() -> std::net::SocketAddr {
 }
 
 #[test]
-fn the_history_says_what_was_called_and_where_a_call_came_from() {
+fn the_history_shows_called_requests_and_the_calling_execution() {
     let address = server();
     let parent = "\
 trigger: {manual: {}}
@@ -227,7 +227,7 @@ steps:
 }
 
 #[test]
-fn a_secret_in_the_path_of_a_call_is_hidden_in_the_history() {
+fn a_secret_in_a_request_path_is_redacted_in_the_history() {
     let address = server();
     let text = format!(
         "\
@@ -251,7 +251,7 @@ steps:
 }
 
 #[test]
-fn a_failure_in_a_loop_names_its_turn() {
+fn a_failure_in_a_loop_names_its_iteration() {
     let text = "\
 trigger: {manual: {}}
 steps:
@@ -268,7 +268,7 @@ steps:
 }
 
 #[test]
-fn the_beginning_of_an_id_is_as_good_as_the_id_where_no_other_begins_so() {
+fn an_unambiguous_id_prefix_is_accepted() {
     let project = project();
     project.cogwork(&["run", "hello"]).exits(0);
     project.cogwork(&["run", "loop"]).exits(0);
@@ -288,7 +288,7 @@ fn the_beginning_of_an_id_is_as_good_as_the_id_where_no_other_begins_so() {
 }
 
 #[test]
-fn a_program_reads_an_execution_as_the_api_gives_it() {
+fn json_output_of_an_execution_matches_the_api() {
     let project = project();
     project.cogwork(&["run", "hello"]).exits(0);
     let shown = project.cogwork(&["executions", "show", "latest", "--json"]).exits(0).json();
@@ -299,7 +299,7 @@ fn a_program_reads_an_execution_as_the_api_gives_it() {
 }
 
 #[test]
-fn log_lines_are_shown_with_their_times() {
+fn log_lines_are_shown_with_timestamps() {
     let project = project();
     project.cogwork(&["run", "hello"]).exits(0);
     let shown = project.cogwork(&["executions", "logs", "latest"]).exits(0).stdout;
@@ -309,7 +309,7 @@ fn log_lines_are_shown_with_their_times() {
 }
 
 #[test]
-fn without_a_daemon_the_files_are_listed() {
+fn list_reads_the_files_without_a_daemon() {
     let project = Project::with(&[
         ("automations/bad.yaml", BAD),
         ("automations/hello.yaml", HELLO),
@@ -357,7 +357,7 @@ fn without_a_daemon_the_files_are_listed() {
 }
 
 #[test]
-fn a_list_has_a_hundred_thousand_executions_at_most() {
+fn a_list_is_limited_to_a_hundred_thousand_executions() {
     let project = Project::with(&[("automations/hello.yaml", HELLO)]);
     project.cogwork(&["run", "hello"]).exits(0);
     project.cogwork(&["executions", "list", "--limit", "100000"]).exits(0);

@@ -82,7 +82,7 @@ fn ends(project: &Project, id: &str) {
 }
 
 #[test]
-fn what_is_asked_is_answered_beforehand() {
+fn a_preset_answer_resumes_an_approval_or_event_wait() {
     let project = project();
     let answer = r#"ask={"option": "approve", "form": {"reason": "checked"}}"#;
     let ran = project.cogwork(&["run", "ask", "--answer", answer]).exits(0);
@@ -92,7 +92,7 @@ fn what_is_asked_is_answered_beforehand() {
 }
 
 #[test]
-fn an_answer_that_does_not_fit_is_wrong_usage() {
+fn an_answer_that_does_not_match_the_form_is_wrong_usage() {
     let project = project();
     project.cogwork(&["run", "ask", "--answer", "ask"]).exits(2).says("step=answer");
     project.cogwork(&["run", "ask", "--answer", "ask=perhaps"]).exits(2).says("approve, reject");
@@ -107,7 +107,7 @@ fn an_answer_that_does_not_fit_is_wrong_usage() {
 }
 
 #[test]
-fn with_watch_a_pause_and_what_ends_it_are_told() {
+fn watch_prints_a_pause_and_its_answer() {
     let project = project();
     let answer = r#"ask={"option": "reject", "form": {"reason": "x"}}"#;
     let ran = project.cogwork(&["run", "ask", "--watch", "--answer", answer]).exits(1);
@@ -120,7 +120,7 @@ fn with_watch_a_pause_and_what_ends_it_are_told() {
 }
 
 #[test]
-fn an_execution_tells_what_it_waits_for_and_takes_the_answer() {
+fn a_waiting_execution_shows_its_question_and_accepts_the_answer() {
     let project = project();
     let daemon = Daemon::start(&project, &[], "manual");
     let id = daemon.run(&project, "ask");
@@ -159,7 +159,7 @@ fn an_execution_tells_what_it_waits_for_and_takes_the_answer() {
 }
 
 #[test]
-fn without_a_daemon_the_store_tells_what_is_waited_for() {
+fn waiting_steps_are_read_from_the_store_without_a_daemon() {
     let project = project();
     let daemon = Daemon::start(&project, &[], "manual");
     let id = daemon.run(&project, "ask");
@@ -173,7 +173,7 @@ fn without_a_daemon_the_store_tells_what_is_waited_for() {
 }
 
 #[test]
-fn an_event_is_sent_to_whoever_waits_for_it() {
+fn a_signal_resumes_the_execution_waiting_for_its_event() {
     let project = project();
     let daemon = Daemon::start(&project, &[], "manual");
     let id = daemon.run(&project, "event");
@@ -197,7 +197,7 @@ fn an_event_is_sent_to_whoever_waits_for_it() {
 }
 
 #[test]
-fn values_of_the_state_are_looked_at_and_set_right() {
+fn state_values_are_read_and_corrected() {
     let project = project();
     let state = |arguments: &[&str]| {
         let all: Vec<&str> = ["state"].iter().chain(arguments).copied().collect();

@@ -39,7 +39,7 @@ fn a_saved_payload_is_listed_shown_renamed_and_removed() {
 }
 
 #[test]
-fn a_rotated_address_is_printed_and_the_previous_one_leads_nowhere() {
+fn a_rotated_address_is_printed_and_the_previous_one_is_404() {
     let (project, daemon) = started();
     let previous = daemon.word("/trigger/").to_owned();
     project.cogwork(&["addresses", "rotate", "order"]).exits(2).says("--yes");
@@ -54,7 +54,7 @@ fn a_rotated_address_is_printed_and_the_previous_one_leads_nowhere() {
 }
 
 #[test]
-fn a_test_from_an_execution_is_written_by_the_daemon_beside_the_automation() {
+fn to_test_writes_a_test_beside_the_automation_through_the_daemon() {
     let (project, daemon) = started();
     assert!(post(daemon.word("/trigger/"), r#"{"id": 7}"#).starts_with("HTTP/1.1 201 "));
     let written = project.cogwork(&["executions", "to-test", "latest", "--name", "seven"]).exits(0);
@@ -66,7 +66,7 @@ fn a_test_from_an_execution_is_written_by_the_daemon_beside_the_automation() {
 }
 
 #[test]
-fn the_last_executions_are_tried_on_a_text_that_is_not_in_force() {
+fn the_last_executions_are_replayed_on_an_undeployed_definition() {
     let project = Project::with(&[("automations/order.yaml", &format!("id: the-orders\n{ORDER}"))]);
     let daemon = Daemon::start(&project, &["--addresses"], "the-orders");
     for id in 1..=3 {

@@ -10,7 +10,7 @@ steps:
 ";
 
 #[test]
-fn what_a_daemon_would_bring_into_force_is_told() {
+fn plan_shows_what_a_daemon_would_deploy() {
     let project = Project::with(&[
         ("automations/hello.yaml", HELLO),
         ("automations/nightly.yaml", NIGHTLY),
@@ -33,7 +33,7 @@ fn what_a_daemon_would_bring_into_force_is_told() {
 }
 
 #[test]
-fn errors_are_told_and_end_it_with_1() {
+fn plan_prints_errors_and_exits_1() {
     let project = Project::with(&[("automations/bad.yaml", BAD), ("automations/hello.yaml", HELLO)]);
     let ran =
         project.cogwork(&["plan"]).exits(1).says("did you mean `steps`?").says("1 added, 1 broken; 0 stay");

@@ -41,7 +41,7 @@ fn a_connector_and_a_connection_type_are_shown() {
 }
 
 #[test]
-fn a_name_that_is_nearly_one_is_corrected() {
+fn a_misspelt_name_gets_a_suggestion() {
     Project::empty()
         .cogwork(&["connectors", "show", "wiki.createpages"])
         .exits(1)
@@ -72,7 +72,7 @@ fn every_shell_gets_completions() {
 }
 
 #[test]
-fn the_version_is_told() {
+fn the_version_is_printed() {
     let version = env!("CARGO_PKG_VERSION");
     let ran = Project::empty().cogwork(&["version"]).exits(0);
     assert!(ran.stdout.starts_with(&format!("cogwork {version} (")), "{}", ran.stdout);

@@ -18,14 +18,14 @@ fn project() -> Project {
 }
 
 #[test]
-fn the_result_and_nothing_else_is_on_stdout() {
+fn stdout_has_only_the_result() {
     let ran = project().cogwork(&["run", "hello"]).exits(0);
     assert_eq!(ran.json(), json!({"greeting": "Hello, world!", "times": 1}));
     assert_eq!(ran.stderr, "");
 }
 
 #[test]
-fn inputs_are_read_as_their_types() {
+fn inputs_are_parsed_as_their_types() {
     let project = project();
     let ran = project.cogwork(&["run", "hello", "--input", "name=007", "--input", "times=3"]).exits(0);
     assert_eq!(ran.json(), json!({"greeting": "Hello, 007!", "times": 3}));
@@ -35,7 +35,7 @@ fn inputs_are_read_as_their_types() {
 }
 
 #[test]
-fn an_input_that_does_not_fit_is_wrong_usage() {
+fn an_invalid_input_is_wrong_usage() {
     let project = project();
     project.cogwork(&["run", "hello", "--input", "nam=Ada"]).exits(2).says("did you mean `name`?");
     project.cogwork(&["run", "hello", "--input", "times=often"]).exits(2).says("times");
@@ -58,7 +58,7 @@ fn a_webhook_takes_its_body_from_a_file_or_stdin() {
 }
 
 #[test]
-fn a_synchronous_webhook_prints_the_status_and_the_body_that_it_would_answer() {
+fn a_synchronous_webhook_prints_its_response_status_and_body() {
     let project = project();
     let ran = project.cogwork_with(&["run", "order", "--payload", "-"], &[], r#"{"id": 7}"#).exits(0);
     assert_eq!((ran.json(), ran.stderr.as_str()), (json!({"order": 7}), "answers 201 (application/json)\n"));
@@ -72,7 +72,7 @@ fn a_synchronous_webhook_prints_the_status_and_the_body_that_it_would_answer() {
 }
 
 #[test]
-fn a_schedule_starts_with_the_time() {
+fn a_scheduled_automation_runs_without_input() {
     assert_eq!(project().cogwork(&["run", "tick"]).exits(0).json(), json!({"a": 1}));
 }
 
@@ -84,7 +84,7 @@ fn a_failure_exits_1_and_names_the_step() {
 }
 
 #[test]
-fn with_watch_each_step_is_told_in_order() {
+fn watch_prints_each_step_in_order() {
     let ran = project().cogwork(&["run", "hello", "--watch"]).exits(0);
     let lines: Vec<&str> = ran.stderr.lines().collect();
     let starts = ["hello execution ", "✓ greet  ", "  │ Hello, world!", "✓ note  "];
@@ -97,7 +97,7 @@ fn with_watch_each_step_is_told_in_order() {
 }
 
 #[test]
-fn an_automation_that_is_not_there_or_does_not_load_is_explained() {
+fn a_missing_or_invalid_automation_is_explained() {
     let project = project();
     project.write("automations/bad.yaml", BAD);
     project.cogwork(&["run", "helo"]).exits(1).says("did you mean `hello`?");
@@ -108,7 +108,7 @@ fn an_automation_that_is_not_there_or_does_not_load_is_explained() {
 }
 
 #[test]
-fn a_file_can_be_named_in_place_of_an_id() {
+fn run_accepts_a_file_in_place_of_an_id() {
     let project = project();
     project.cogwork(&["run", "automations/hello.yaml"]).exits(0);
     let path = project.file("automations/hello.yaml").display().to_string();
@@ -116,7 +116,7 @@ fn a_file_can_be_named_in_place_of_an_id() {
 }
 
 #[test]
-fn a_file_outside_the_project_runs_and_leaves_nothing_behind() {
+fn a_file_outside_the_project_runs_without_leaving_files() {
     let (project, other) =
         (project(), Project::with(&[("Some File.yaml", &format!("id: try\n{HELLO}")), ("bad.yaml", BAD)]));
     let path = |name: &str| other.file(name).display().to_string();
@@ -127,7 +127,7 @@ fn a_file_outside_the_project_runs_and_leaves_nothing_behind() {
 }
 
 #[test]
-fn other_executions_and_schedules_of_the_project_are_left_alone() {
+fn run_starts_no_other_execution_or_schedule_of_the_project() {
     let project = project();
     project.cogwork(&["run", "tick"]).exits(0);
     project.cogwork(&["run", "hello"]).exits(0);
@@ -139,7 +139,7 @@ fn other_executions_and_schedules_of_the_project_are_left_alone() {
 
 #[cfg(unix)]
 #[test]
-fn a_debugged_request_is_shown_without_watch_with_a_line_for_each_header() {
+fn a_debugged_request_is_printed_without_watch_one_header_per_line() {
     let listener = TcpListener::bind("127.0.0.1:0").expect("a listener");
     let address = listener.local_addr().expect("an address");
     let automation = format!(

@@ -3,7 +3,7 @@
 use crate::support::{HELLO, Project};
 
 #[test]
-fn a_new_project_is_valid_and_runs_at_once() {
+fn a_new_project_is_valid_and_runs() {
     let project = Project::empty();
     let ran = project.cogwork(&["init", "flows"]).exits(0).says("cd flows && cogwork run hello");
     assert_eq!(ran.stdout, "");
@@ -31,7 +31,7 @@ fn a_folder_under_git_keeps_its_gitignore() {
 }
 
 #[test]
-fn a_new_automation_of_each_kind_is_valid_and_runs_at_once() {
+fn a_new_automation_of_each_kind_is_valid_and_runs() {
     let project = Project::empty();
     let kinds = [("Order desk", "webhook"), ("Nightly", "schedule"), ("Many", "manual"), ("Orders", "poll")];
     for (name, kind) in kinds.into_iter().chain([("Pages", "event")]) {
@@ -56,7 +56,7 @@ fn a_new_automation_overwrites_nothing() {
 }
 
 #[test]
-fn without_a_terminal_nothing_is_asked() {
+fn nothing_is_prompted_without_a_terminal() {
     let project = Project::empty();
     project.cogwork(&["new"]).exits(2).says("give the name");
     project.cogwork(&["new", "hello"]).exits(2).says("webhook, schedule, poll, manual");
@@ -69,7 +69,7 @@ fn without_a_terminal_nothing_is_asked() {
 }
 
 #[test]
-fn a_name_beyond_ascii_becomes_an_id_that_can_be_read_and_is_told() {
+fn a_non_ascii_name_becomes_a_readable_ascii_id() {
     let project = Project::empty();
     let ran = project.cogwork(&["new", "Bestellung für Ärger", "--trigger", "manual"]).exits(0);
     ran.says("its id is `bestellung-fur-arger`; --id gives it another");
@@ -79,7 +79,7 @@ fn a_name_beyond_ascii_becomes_an_id_that_can_be_read_and_is_told() {
 }
 
 #[test]
-fn what_is_new_asks_nobody_outside_before_it_is_switched_on() {
+fn a_new_poll_or_event_automation_is_disabled() {
     let project = Project::empty();
     for kind in ["poll", "event"] {
         project.cogwork(&["new", kind, "--trigger", kind]).exits(0);
@@ -89,7 +89,7 @@ fn what_is_new_asks_nobody_outside_before_it_is_switched_on() {
 }
 
 #[test]
-fn a_new_event_takes_the_connection_that_is_there() {
+fn a_new_event_automation_uses_the_existing_connection() {
     let connection = "type: wiki.basic\nwith: {email: a@b.example, apiToken: \"${{ secrets.t }}\", host: \"https://a.example\"}\n";
     let project = Project::with(&[("connections/ourWiki.yaml", connection)]);
     project.cogwork(&["new", "pages", "--trigger", "event"]).exits(0);

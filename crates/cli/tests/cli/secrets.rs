@@ -20,7 +20,7 @@ fn project() -> Project {
 }
 
 #[test]
-fn a_secret_is_kept_listed_read_by_a_step_and_removed_without_a_daemon() {
+fn a_secret_is_set_listed_read_and_removed_without_a_daemon() {
     let project = project();
     project
         .cogwork_with(&["secrets", "set", "deskToken"], &[], "canary-4471-desk\n")
@@ -38,7 +38,7 @@ fn a_secret_is_kept_listed_read_by_a_step_and_removed_without_a_daemon() {
 }
 
 #[test]
-fn the_store_goes_before_the_folder_and_the_folder_before_the_environment() {
+fn secrets_are_looked_up_in_the_store_then_the_folder_then_the_environment() {
     let project = project();
     let length = |variables: &[(&str, &str)]| {
         project.cogwork_with(&["run", "reads"], variables, "").exits(0).json()["length"].clone()
@@ -54,7 +54,7 @@ fn the_store_goes_before_the_folder_and_the_folder_before_the_environment() {
 }
 
 #[test]
-fn with_a_daemon_the_daemon_writes_and_a_command_beside_it_reads() {
+fn secrets_are_written_through_the_daemon_and_read_beside_it() {
     let project = project();
     let daemon = Daemon::start(&project, &[], "reads");
     project
@@ -76,12 +76,12 @@ fn with_a_daemon_the_daemon_writes_and_a_command_beside_it_reads() {
 }
 
 #[test]
-fn a_value_that_is_missing_is_a_wrong_usage() {
+fn a_missing_secret_value_is_wrong_usage() {
     project().cogwork(&["secrets", "set", "deskToken"]).exits(2).says("on stdin");
 }
 
 #[test]
-fn a_backup_has_stored_secrets_and_not_the_key_that_opens_them() {
+fn a_backup_contains_stored_secrets_without_the_master_key() {
     let project = project();
     project.cogwork_with(&["secrets", "set", "deskToken"], &[], "canary-4471-desk").exits(0);
     assert!(project.file(".cogwork/master.key").exists());

@@ -53,7 +53,7 @@ fn timeless(ran: &Ran) -> String {
 }
 
 #[test]
-fn tests_that_pass_are_listed_and_counted() {
+fn passing_tests_are_listed_and_counted() {
     let ran = project(TESTS).cogwork(&["test"]).exits(0);
     insta::assert_snapshot!(timeless(&ran), @r"
     automations/ship.test.yaml
@@ -65,7 +65,7 @@ fn tests_that_pass_are_listed_and_counted() {
 }
 
 #[test]
-fn a_test_that_fails_is_shown_where_it_says_what_it_expects() {
+fn a_failing_test_points_at_its_expectation() {
     let ran = project(&TESTS.replace("logs: [Shipped]", "logs: [Sent]")).cogwork(&["test"]).exits(1);
     insta::assert_snapshot!(timeless(&ran), @r#"
     automations/ship.test.yaml
@@ -91,7 +91,7 @@ fn a_test_that_fails_is_shown_where_it_says_what_it_expects() {
 }
 
 #[test]
-fn a_call_without_a_double_says_how_to_add_one() {
+fn a_call_without_a_stub_explains_how_to_add_it() {
     let ran = project("tests: [{name: nobody answers}]\n").cogwork(&["test"]).exits(1);
     assert!(
         ran.stdout.contains("nothing answers the call of `http.request` of the step `stock`"),
@@ -102,7 +102,7 @@ fn a_call_without_a_double_says_how_to_add_one() {
 }
 
 #[test]
-fn only_what_is_asked_for_runs() {
+fn only_selected_tests_run() {
     let project = project(TESTS);
     project.write("automations/hello.yaml", HELLO);
     project.write("automations/hello.test.yaml", "tests: [{name: it greets}]\n");
@@ -125,7 +125,7 @@ fn only_what_is_asked_for_runs() {
 }
 
 #[test]
-fn a_file_of_tests_with_errors_fails_the_whole_and_is_checked_by_validate_too() {
+fn a_test_file_with_errors_fails_test_and_validate() {
     let project = project("tests:\n  - name: a\n    expect: {steps: {stok: failed}}\n");
     for command in ["test", "validate"] {
         let ran = project.cogwork(&[command]).exits(1);
@@ -135,7 +135,7 @@ fn a_file_of_tests_with_errors_fails_the_whole_and_is_checked_by_validate_too() 
 }
 
 #[test]
-fn what_no_test_reached_is_told_with_its_line() {
+fn coverage_lists_unreached_steps_with_their_lines() {
     let tests = TESTS.split("  - name: what is not").next().expect("a part");
     let ran = project(tests).cogwork(&["test", "--coverage"]).exits(0);
     let shown = timeless(&ran);
@@ -155,7 +155,7 @@ fn what_no_test_reached_is_told_with_its_line() {
 }
 
 #[test]
-fn a_build_server_gets_junit() {
+fn test_writes_a_junit_report() {
     let project = project(
         &format!("{TESTS}  - {{name: \"<not> yet\", skip: \"until & when\"}}\n")
             .replace("[Shipped]", "[\"<Sent>\"]"),
@@ -194,7 +194,7 @@ fn service(answers: &'static [&'static str]) -> String {
 }
 
 #[test]
-fn what_was_recorded_is_played_back_offline_and_a_request_that_was_not_fails() {
+fn recordings_are_replayed_offline_and_unrecorded_requests_fail() {
     let base = service(&[r#"{"left": 3, "token": "s3cret-answer"}"#]);
     let automation = SHIP.replace("https://stock.example.com", &base);
     let tests = |id: &str| {

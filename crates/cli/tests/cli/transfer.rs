@@ -18,7 +18,7 @@ fn executions(project: &Project, arguments: &[&str]) -> Vec<serde_json::Value> {
 }
 
 #[test]
-fn a_backup_is_restored_over_a_store_only_if_the_command_says_so() {
+fn a_backup_replaces_a_store_only_with_replace() {
     let project = project();
     project.cogwork(&["backup", "copy"]).exits(0);
     project.cogwork(&["run", "hello"]).exits(0);

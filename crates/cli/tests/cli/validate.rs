@@ -7,13 +7,13 @@ fn project() -> Project {
 }
 
 #[test]
-fn problems_are_shown_as_the_compiler_does() {
+fn problems_are_shown_in_the_style_of_rustc() {
     let ran = project().cogwork(&["validate"]).exits(1).says("checked 2 files: 1 error, 0 warnings");
     insta::assert_snapshot!(ran.stdout);
 }
 
 #[test]
-fn a_program_reads_problems_as_json() {
+fn problems_are_printed_as_json() {
     let ran = project().cogwork(&["validate", "--format", "json"]).exits(1);
     let found = ran.json();
     assert_eq!((&found["files"], &found["errors"], &found["warnings"]), (&2.into(), &1.into(), &0.into()));
@@ -25,13 +25,13 @@ fn a_program_reads_problems_as_json() {
 }
 
 #[test]
-fn a_build_reads_problems_as_annotations() {
+fn problems_are_printed_as_github_annotations() {
     let ran = project().cogwork(&["validate", "--format", "github"]).exits(1);
     insta::assert_snapshot!(ran.stdout);
 }
 
 #[test]
-fn a_build_may_fail_on_warnings_too() {
+fn strict_fails_on_warnings() {
     let text =
         "trigger: {manual: {}}\nsteps:\n  - if: 1 == 2\n    action: log.info\n    with: {message: x}\n";
     let project = Project::with(&[("automations/doubtful.yaml", text)]);
@@ -44,7 +44,7 @@ fn a_build_may_fail_on_warnings_too() {
 }
 
 #[test]
-fn annotations_name_the_file_from_the_top_of_the_repository() {
+fn annotations_name_files_relative_to_the_repository_root() {
     let project = project();
     let top = project.path().parent().expect("a parent").display().to_string();
     let name = project.path().file_name().expect("a name").to_string_lossy().into_owned();
@@ -54,7 +54,7 @@ fn annotations_name_the_file_from_the_top_of_the_repository() {
 }
 
 #[test]
-fn what_is_wrong_in_a_file_hides_nothing_that_is_wrong_among_files() {
+fn errors_within_a_file_hide_no_errors_across_files() {
     let text = "trigger: {manul: {}}\ntimeout: 5\nsteps:\n  - action: log.inf\n    with: {message: \"${{ vars.x }}\"}\n";
     let ran =
         Project::with(&[("automations/all.yaml", text)]).cogwork(&["validate", "--format", "json"]).exits(1);
@@ -65,7 +65,7 @@ fn what_is_wrong_in_a_file_hides_nothing_that_is_wrong_among_files() {
 }
 
 #[test]
-fn only_the_files_asked_for_are_told_of() {
+fn only_the_named_files_are_reported() {
     let project = project();
     project.cogwork(&["validate", "automations/hello.yaml"]).exits(0).says("checked 1 file: 0 errors");
     project.cogwork(&["validate", "./automations/../automations"]).exits(1).says("checked 2 files");
@@ -77,7 +77,7 @@ fn only_the_files_asked_for_are_told_of() {
 }
 
 #[test]
-fn the_surroundings_count_where_one_file_is_asked_for() {
+fn a_single_file_is_checked_against_the_whole_project() {
     let project = Project::with(&[
         (
             "connections/main.yaml",
@@ -98,7 +98,7 @@ fn the_surroundings_count_where_one_file_is_asked_for() {
 }
 
 #[test]
-fn a_file_outside_the_project_is_checked_as_one_in_it() {
+fn a_file_outside_the_project_is_checked_like_a_project_file() {
     let (project, other) = (project(), Project::with(&[("order.yaml", ORDER), ("bad.yaml", BAD)]));
     let path = |name: &str| other.file(name).display().to_string();
     project.cogwork(&["validate", &path("order.yaml")]).exits(0).says("checked 1 file: 0 errors");
@@ -107,7 +107,7 @@ fn a_file_outside_the_project_is_checked_as_one_in_it() {
 }
 
 #[test]
-fn the_settings_are_checked_too() {
+fn validate_checks_the_settings() {
     let project =
         Project::with(&[("automations/hello.yaml", HELLO), ("cogwork.yaml", "hook: 127.0.0.1:1\n")]);
     let ran = project.cogwork(&["validate"]).exits(1).says("checked 2 files: 1 error,");
@@ -121,7 +121,7 @@ fn the_settings_are_checked_too() {
 }
 
 #[test]
-fn a_folder_without_a_project_says_how_to_make_one() {
+fn a_folder_without_a_project_suggests_init() {
     Project::empty().cogwork(&["validate"]).exits(1).says("cogwork init");
 }
 
@@ -134,7 +134,7 @@ fn doubtful(comment: &str) -> Project {
 }
 
 #[test]
-fn a_warning_that_is_switched_off_in_place_is_told_in_no_format() {
+fn a_suppressed_warning_appears_in_no_format() {
     doubtful("").cogwork(&["validate", "--strict"]).exits(1).says("1 warning");
     let project = doubtful(" # cogwork: allow(braces-without-dollar)");
     project.cogwork(&["validate", "--strict"]).exits(0).says("checked 1 file: 0 errors, 0 warnings");
@@ -153,7 +153,7 @@ const SHOP: &str =
     "type: http.bearer\nwith: {baseUrl: https://shop.test, token: \"${{ secrets.shopToken }}\"}\n";
 
 #[test]
-fn a_secret_that_is_set_nowhere_is_told_with_the_way_to_set_it_and_fails_no_build() {
+fn a_missing_secret_is_a_warning_with_a_fix_and_does_not_fail_strict() {
     let project = Project::with(&[("automations/hello.yaml", HELLO), ("connections/shop.yaml", SHOP)]);
     let ran = project.cogwork(&["validate", "--strict"]).exits(0).says("0 errors, 1 warning");
     assert!(
@@ -177,7 +177,7 @@ fn a_secret_that_is_set_nowhere_is_told_with_the_way_to_set_it_and_fails_no_buil
 }
 
 #[test]
-fn a_file_from_elsewhere_is_checked_as_one_of_the_project() {
+fn a_file_outside_is_checked_against_the_connections_of_the_project() {
     let draft = "trigger: {manual: {}}\nsteps:\n  - action: http.request\n    connection: shop\n    retry: 1\n    with: {url: /x}\n";
     let project = Project::with(&[
         ("automations/hello.yaml", HELLO),
@@ -206,7 +206,7 @@ fn a_file_from_elsewhere_is_checked_as_one_of_the_project() {
 }
 
 #[test]
-fn a_text_from_stdin_is_checked_as_a_file_of_the_project() {
+fn stdin_is_checked_as_a_project_file() {
     let project = Project::with(&[("automations/hello.yaml", HELLO)]);
     let check = |text: &str| project.cogwork_with(&["validate", "-", "--format", "json"], &[], text);
     let called = "trigger: {manual: {}}\nsteps: [{call: helo}]\n";
@@ -217,7 +217,7 @@ fn a_text_from_stdin_is_checked_as_a_file_of_the_project() {
 }
 
 #[test]
-fn fixes_are_applied_until_none_is_left_and_shown_without_a_change_by_a_dry_run() {
+fn fix_applies_all_fixes_and_a_dry_run_only_shows_them() {
     const WRONG: &str = "trigger: {manual: {}}\ninputs: {name: {type: text, required: true}}\nstepz:\n  - action: log.inof\n    with: {message: \"${{ inputs.name.toUpperCase() }}\"}\n";
     const RIGHT: &str = "trigger: {manual: {}}\ninputs: {name: {type: text, required: true}}\nsteps:\n  - action: log.info\n    with: {message: \"${{ inputs.name | upper }}\"}\n";
     let project = Project::with(&[("automations/wrong.yaml", WRONG)]);

@@ -173,7 +173,7 @@ mod tests {
     }
 
     #[test]
-    fn every_spelling_of_a_host_is_the_same_address() {
+    fn every_spelling_of_a_base_url_is_normalized() {
         for text in [
             "acme.example",
             "acme.example/",
@@ -190,7 +190,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_address_is_refused() {
+    fn an_invalid_base_url_is_rejected() {
         assert!(base("").contains("is empty"));
         assert!(base("ftp://acme.example").contains("must begin with"));
         for text in ["https://a:b@acme.example", "https://acme.example/?x=1", "acme.example#x"] {
@@ -211,7 +211,7 @@ mod tests {
     }
 
     #[test]
-    fn whatever_could_leave_the_address_is_refused() {
+    fn a_path_that_could_leave_the_base_url_is_rejected() {
         for path in [
             "",
             "wiki",
@@ -240,7 +240,7 @@ mod tests {
     }
 
     #[test]
-    fn only_what_is_below_the_address_is_held() {
+    fn a_base_url_contains_only_urls_below_it() {
         let base = BaseUrl::parse("https://acme.example/v1", None).expect("an address");
         let is_below = |text: &str| base.contains(&Url::parse(text).expect("a URL"));
         assert!(is_below("https://acme.example/v1"));
@@ -259,7 +259,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn no_path_leads_away(path in "[/.\\\\@:%2eE?#a-c\u{0}-\u{20}]{0,24}") {
+        fn no_path_leaves_the_base_url(path in "[/.\\\\@:%2eE?#a-c\u{0}-\u{20}]{0,24}") {
             let base = BaseUrl::parse("https://acme.example/ex/1", None).expect("an address");
             if let Ok(url) = base.join(&path) {
                 prop_assert!(base.contains(&url), "{}", url);
@@ -271,7 +271,7 @@ mod tests {
         }
 
         #[test]
-        fn no_text_breaks_the_reader(text in "\\PC{0,30}") {
+        fn no_text_makes_the_parser_panic(text in "\\PC{0,30}") {
             let _ = BaseUrl::parse(&text, Some("/wiki"));
         }
     }

@@ -422,7 +422,7 @@ mod tests {
     }
 
     #[test]
-    fn a_connection_without_any_credential_says_which_would_do() {
+    fn a_connection_without_credentials_names_the_accepted_ones() {
         let message = resolve(&[("email", "a@b.c"), ("host", "x.example")]).expect_err("no credential");
         assert_eq!(
             message,
@@ -432,7 +432,7 @@ mod tests {
     }
 
     #[test]
-    fn no_secret_shows_in_debug_or_in_a_message() {
+    fn no_secret_appears_in_debug_output_or_messages() {
         let token = "tok\r\nen-very-secret";
         let message = resolve(&[("email", "a@b.c"), ("host", "x.example"), ("apiToken", token)]);
         // Base64 hides the line break, so the connection is good; it must not show.

@@ -134,7 +134,7 @@ mod tests {
     }
 
     #[test]
-    fn choices_are_sent_in_the_services_own_words_and_texts_as_they_are() {
+    fn choices_are_sent_in_the_services_vocabulary_and_texts_unchanged() {
         let choice = InputType::Choice { options: vec!["neutral".to_owned()] };
         let body = InputType::Object { fields: vec![input("format", choice.clone())] };
         let specs = [
@@ -153,7 +153,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_answered_is_read_in_the_manifests_words() {
+    fn responses_are_translated_to_the_manifests_vocabulary() {
         let choice = ResultType::Choice { options: ["neutral".to_owned()].into() };
         let object = |fields: Vec<ResultField>| {
             ResultType::Object(Arc::new(ObjectType { fields, ..ObjectType::default() }))

@@ -155,7 +155,7 @@ mod tests {
     }
 
     #[test]
-    fn everything_is_shown_when_everything_is_asked_for() {
+    fn full_detail_shows_credentials() {
         check(
             LogDetail::Full,
             "→ POST https://x.example/a?limit=5&access_token=abc\ncontent-type: application/json\n\
@@ -164,7 +164,7 @@ mod tests {
     }
 
     #[test]
-    fn long_and_binary_bodies_are_their_size() {
+    fn long_and_binary_bodies_are_shown_as_their_size() {
         assert_eq!(shown_body(&vec![b'a'; MAX_BODY]).len(), MAX_BODY);
         assert_eq!(shown_body(&vec![b'a'; MAX_BODY + 1]), "(10241 bytes)");
         assert_eq!(shown_body(&[0xff, 0xfe]), "(2 bytes, not text)");

@@ -370,7 +370,7 @@ mod tests {
     }
 
     #[test]
-    fn whoever_is_named_by_its_address_is_named_once() {
+    fn a_target_named_by_its_address_is_named_once() {
         let unknown = io::Error::other("no such name");
         let message = |subject| lookup_error(subject, "x.example", &unknown).message.clone();
         assert_eq!(message("`x.example`"), "`x.example` cannot be reached: no such name");
@@ -383,7 +383,7 @@ mod tests {
     }
 
     #[test]
-    fn the_message_takes_the_words_of_the_answer() {
+    fn the_error_message_is_taken_from_the_response_body() {
         let v2 = r#"{"errors":[{"status":404,"code":"NOT_FOUND","title":"Not Found","detail":null}]}"#;
         check(404, &[], v2, "the wiki answered 404 NOT_FOUND: Not Found");
         let cursor = r#"{"errors":[{"code":"BAD","title":"wrong cursor","detail":"start again"}]}"#;
@@ -403,7 +403,7 @@ mod tests {
     }
 
     #[test]
-    fn bodies_of_other_shapes_are_shown() {
+    fn error_bodies_of_unknown_shape_are_shown() {
         let problem = &[("content-type", "application/problem+json")];
         check(
             422,
@@ -428,7 +428,7 @@ mod tests {
     }
 
     #[test]
-    fn a_connector_s_own_places_come_first_and_the_usual_ones_after_them() {
+    fn declared_error_paths_are_tried_before_the_common_ones() {
         let own = ErrorShape {
             message: vec!["oops.text".to_owned()],
             detail: Vec::new(),
@@ -445,7 +445,7 @@ mod tests {
     }
 
     #[test]
-    fn a_wait_beyond_what_is_waited_is_told_as_it_was_asked_for() {
+    fn a_retry_after_over_the_cap_is_reported_as_requested() {
         let error = error(429, &[("retry-after", "18000")], "");
         let expected =
             "the wiki answered 429 Too Many Requests; it asks to wait 5h, of which 1h at most is waited";
@@ -454,7 +454,7 @@ mod tests {
     }
 
     #[test]
-    fn a_secret_does_not_show_in_a_body_of_another_shape() {
+    fn secrets_are_redacted_in_error_bodies_of_unknown_shape() {
         let redactor = Redactor::default();
         redactor.add_secret(SECRET);
         let body = format!(r#"{{"x": {{"y": "{SECRET}"}}}}"#);
@@ -487,7 +487,7 @@ mod tests {
     }
 
     #[test]
-    fn the_words_of_an_answer_are_cut_after_secrets_are_hidden_in_them() {
+    fn error_messages_are_redacted_before_they_are_truncated() {
         let error = |body: &str, redactor: &Redactor| {
             let error = ErrorShape::default().status_error(
                 "it",
@@ -504,7 +504,7 @@ mod tests {
     }
 
     #[test]
-    fn the_body_of_an_error_is_cut_after_secrets_are_hidden_in_it() {
+    fn error_bodies_are_redacted_before_they_are_truncated() {
         check_cut(MAX_ERROR_BODY, |text, redactor| {
             let error = ErrorShape::default().response_error(
                 ErrorKind::Status,
@@ -518,7 +518,7 @@ mod tests {
     }
 
     #[test]
-    fn a_secret_with_white_space_is_hidden_before_words_are_joined_to_one_line() {
+    fn whitespace_is_collapsed_only_after_redaction() {
         let redactor = Redactor::default();
         redactor.add_secret("two  words\nand more");
         let error = ErrorShape::default().status_error(
@@ -530,7 +530,7 @@ mod tests {
     }
 
     #[test]
-    fn the_record_carries_code_request_id_and_body() {
+    fn the_error_carries_code_request_id_and_body() {
         let body = r#"{"errors":[{"code":"CONFLICT","title":"t"}]}"#;
         let error = error(409, &[("x-request-id", "r-1")], body);
         assert_eq!(
@@ -541,7 +541,7 @@ mod tests {
     }
 
     #[test]
-    fn retry_after_is_seconds_or_a_date_and_never_over_an_hour() {
+    fn retry_after_is_seconds_or_a_date_capped_at_an_hour() {
         let wait = |headers: &[(&'static str, &'static str)]| error(429, headers, "").retry_after_ms;
         assert_eq!(wait(&[("retry-after", "7")]), Some(7_000));
         assert_eq!(wait(&[("retry-after", "999999999")]), Some(3_600_000));

@@ -339,7 +339,7 @@ mod tests {
     }
 
     #[test]
-    fn a_host_that_asks_to_be_left_alone_is_left_alone() {
+    fn a_host_is_not_called_before_its_retry_after() {
         let hosts = HostTable::default();
         note(&hosts, 0, &answer(429, &[("retry-after", "60")]));
         let expected = "the shop is not called until 1970-01-01T00:01:00Z: it asked not to be called before";
@@ -354,7 +354,7 @@ mod tests {
     }
 
     #[test]
-    fn retries_of_the_author_are_bound_by_what_the_host_asked_for_alone() {
+    fn configured_retries_obey_retry_after_but_not_the_circuit_breaker() {
         let own = |hosts: &HostTable, seconds| {
             let admitted =
                 hosts.admit(&url(), Some("main"), "the shop", HostPolicy::RetryAfterOnly, at(seconds));
@@ -374,7 +374,7 @@ mod tests {
     }
 
     #[test]
-    fn a_host_that_does_not_say_how_long_is_left_alone_longer_each_time() {
+    fn a_429_without_retry_after_backs_off_exponentially() {
         let hosts = HostTable::default();
         let waits = [0, 100, 200, 300, 400, 500].map(|seconds| {
             note(&hosts, seconds, &answer(429, &[]));
@@ -387,7 +387,7 @@ mod tests {
     }
 
     #[test]
-    fn a_host_that_does_not_answer_is_asked_once_in_a_while() {
+    fn an_open_circuit_lets_single_probes_through() {
         let hosts = HostTable::default();
         for _ in 0..FAILURES_TO_OPEN {
             assert_eq!(admit(&hosts, 0), Ok(0));
@@ -408,7 +408,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_host_says_of_its_limits_is_kept() {
+    fn rate_limit_headers_of_a_host_are_recorded() {
         let hosts = HostTable::default();
         let headers = [
             ("x-ratelimit-limit", "100"),
@@ -426,7 +426,7 @@ mod tests {
     }
 
     #[test]
-    fn the_hosts_that_are_remembered_are_bounded() {
+    fn the_number_of_tracked_hosts_is_bounded() {
         let hosts = HostTable::default();
         for number in 0..2 * i64::try_from(MAX_HOSTS).expect("small") {
             let url = Url::parse(&format!("https://h{number}.example/")).expect("a URL");
@@ -436,7 +436,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_host_says_of_its_limits_is_cut_after_secrets_are_hidden_in_it() {
+    fn rate_limit_texts_are_redacted_before_they_are_truncated() {
         let redactor = value::redact::Redactor::default();
         redactor.add_secret("canary-0042-lantern");
         for before in 58..=82 {

@@ -51,7 +51,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_host_has_its_own_slots_and_gives_them_back() {
+    async fn each_host_has_its_own_concurrency_slots_and_frees_them() {
         let host_limits = HostLimits::new(crate::http::HttpOptions::default().per_host);
         let mut slots = Vec::new();
         for _ in 0..16 {

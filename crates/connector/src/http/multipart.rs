@@ -108,7 +108,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_name_cannot_end_its_header() {
+    fn a_multipart_name_cannot_inject_a_header() {
         let file = Arc::new(File {
             content_type: "text/plain\r\nX-Evil: 1".into(),
             filename: Some("ö \"b\"\r\nX-Evil: 1".into()),
@@ -128,12 +128,12 @@ mod tests {
     }
 
     #[test]
-    fn every_boundary_is_new() {
+    fn every_multipart_boundary_is_unique() {
         assert_ne!(boundary(), boundary());
     }
 
     #[test]
-    fn a_file_is_named_by_the_author_or_itself_or_its_field() {
+    fn a_file_name_comes_from_the_author_then_the_file_then_the_field() {
         let file = |filename: Option<&str>| {
             Arc::new(File {
                 content_type: "a/b".into(),

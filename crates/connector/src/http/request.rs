@@ -285,7 +285,7 @@ mod tests {
     }
 
     #[test]
-    fn query_values_cannot_become_other_parameters() {
+    fn query_values_cannot_inject_parameters() {
         let mut request = request("https://x.example/a?k=1");
         request.add_query("title", &Value::from("a&b=c#d e+é"));
         request.add_query("ids", &Value::from(vec![Value::from(1_i64), Value::Null, Value::from("2,3")]));
@@ -311,7 +311,7 @@ mod tests {
     }
 
     #[test]
-    fn merged_parameters_take_the_place_of_those_of_their_name() {
+    fn merged_query_parameters_replace_those_of_the_same_name() {
         let mut request = request("https://x.example/a?limit=25&limit=26&sp%61ce=1&cursor=x%3D");
         let more: Map = [("limit", Value::from(5_i64)), ("space", Value::from("2")), ("cursor", Value::Null)]
             .into_iter()
@@ -321,7 +321,7 @@ mod tests {
     }
 
     #[test]
-    fn a_header_cannot_bring_another_with_it() {
+    fn a_header_value_cannot_inject_another_header() {
         let mut request = request("https://x.example/");
         for (name, value) in
             [("x-a", "1\r\nx-b: 2"), ("x-a", "1\n2"), ("x-a", "\u{0}"), ("x a", "1"), ("x-a\r\nb", "1")]
@@ -339,7 +339,7 @@ mod tests {
     }
 
     #[test]
-    fn a_text_body_is_json_only_if_it_is() {
+    fn a_text_body_gets_the_json_media_type_only_if_it_parses() {
         let type_of = |text: &str| {
             let mut request = request("https://x.example/");
             request.set_value(&Value::from(text)).expect("a text is a body");
@@ -352,7 +352,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn whatever_is_encoded_is_read_back(text in "\\PC{0,20}|[\\x00-\\x7f]{0,20}") {
+        fn percent_encoding_round_trips(text in "\\PC{0,20}|[\\x00-\\x7f]{0,20}") {
             let encoded = encode(&text);
             prop_assert!(encoded.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-._~%".contains(&byte)));
             prop_assert_eq!(decode(&encoded), text);

@@ -222,7 +222,7 @@ mod tests {
     }
 
     #[test]
-    fn a_body_is_read_as_its_media_type_says() {
+    fn a_body_is_decoded_by_its_media_type() {
         let read = |media_type, body| {
             response(&[("content-type", media_type)], body).decode_body(BodyFormat::Auto).expect("readable")
         };
@@ -236,7 +236,7 @@ mod tests {
     }
 
     #[test]
-    fn json_is_read_in_the_encoding_that_it_comes_in() {
+    fn json_is_decoded_in_its_own_character_encoding() {
         let read = |media_type, body: &'static [u8]| {
             response(&[("content-type", media_type)], body).json().map(|value| value.to_json())
         };

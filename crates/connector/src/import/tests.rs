@@ -24,7 +24,7 @@ fn example(imported: &Imported, action: &str) -> (String, Value) {
 }
 
 #[test]
-fn what_is_made_is_a_manifest_that_a_project_loads() {
+fn an_imported_manifest_loads_in_a_project() {
     for text in [PETS, TRACKER, PAYMENTS] {
         let imported = import(text, &ImportOptions::default());
         let source = Arc::new(Source::new("connectors/made.yaml", imported.manifest.to_string()));
@@ -38,7 +38,7 @@ fn what_is_made_is_a_manifest_that_a_project_loads() {
 }
 
 #[test]
-fn a_document_of_version_2_with_forms_and_references() {
+fn version_2_documents_with_forms_and_references_are_imported() {
     let pets = import(PETS, &ImportOptions::default());
     assert_eq!((pets.name.as_str(), pets.actions), ("petStore", 6));
     assert_eq!(pets.manifest["baseUrl"], "https://pets.example.com/v2");
@@ -79,7 +79,7 @@ fn connections_of(document: Value) -> Value {
 }
 
 #[test]
-fn flows_of_oauth_that_a_daemon_can_go_through_are_types_with_tokens() {
+fn supported_oauth_flows_become_connection_types() {
     let (consent, tokens) = ("https://id.example.com/consent", "https://id.example.com/token");
     let flow = json!({"authorizationUrl": consent, "tokenUrl": tokens, "scopes": {"read": "", "write": ""}});
     let types = connections_of(json!({
@@ -111,7 +111,7 @@ fn flows_of_oauth_that_a_daemon_can_go_through_are_types_with_tokens() {
 }
 
 #[test]
-fn a_document_of_version_3_with_shared_parameters() {
+fn version_3_documents_with_shared_parameters_are_imported() {
     let tracker = import(TRACKER, &ImportOptions::default());
     let list = &tracker.manifest["actions"]["issuesListForRepo"];
     assert_eq!(list["title"], "List repository issues");
@@ -136,7 +136,7 @@ fn a_document_of_version_3_with_shared_parameters() {
 }
 
 #[test]
-fn a_document_of_version_3_1_with_forms_and_merged_schemas() {
+fn version_3_1_documents_with_forms_and_merged_schemas_are_imported() {
     let payments =
         import(PAYMENTS, &ImportOptions { name: Some("pay".to_owned()), ..ImportOptions::default() });
     assert_eq!(payments.name, "pay");
@@ -158,7 +158,7 @@ fn a_document_of_version_3_1_with_forms_and_merged_schemas() {
 }
 
 #[test]
-fn a_parameter_without_a_name_is_left_out_and_the_rest_is_taken() {
+fn a_parameter_without_a_name_is_skipped_and_the_rest_imported() {
     let imported = openapi(
         &json!({
             "openapi": "3.0.3", "info": {"title": "Shop"}, "servers": [{"url": "https://shop.example.com"}],
@@ -175,7 +175,7 @@ fn a_parameter_without_a_name_is_left_out_and_the_rest_is_taken() {
 }
 
 #[test]
-fn only_what_is_asked_for_is_taken() {
+fn only_selected_tags_and_operations_are_imported() {
     let store = import(PETS, &ImportOptions { tags: vec!["store".to_owned()], ..ImportOptions::default() });
     assert_eq!(store.actions, 1);
     let operations = vec!["getPetById".to_owned()];
@@ -189,7 +189,7 @@ fn only_what_is_asked_for_is_taken() {
 }
 
 #[test]
-fn a_damaged_document_is_never_a_panic() {
+fn a_damaged_document_never_panics() {
     let whole: Value = serde_json::from_str(TRACKER).expect("JSON");
     for pointer in [
         "/paths/~1repos~1{owner}~1{repo}~1issues/parameters",
@@ -218,7 +218,7 @@ fn a_damaged_document_is_never_a_panic() {
 }
 
 #[test]
-fn a_name_of_a_connector_that_is_built_in_is_refused_with_the_way_out() {
+fn a_built_in_connector_name_is_rejected_with_a_suggestion() {
     let titled = |title: &str, name: Option<&str>| {
         let document = PAYMENTS.replacen(&title_of(PAYMENTS), title, 1);
         let document: Value = serde_json::from_str(&document).expect("JSON");
@@ -247,7 +247,7 @@ fn title_of(text: &str) -> String {
 }
 
 #[test]
-fn an_operation_that_may_succeed_with_no_content_may_give_null() {
+fn an_operation_with_a_204_response_may_return_null() {
     let document = json!({
         "openapi": "3.0.0", "info": {"title": "Shop", "version": "1"}, "servers": [{"url": "https://shop.example"}],
         "paths": {"/items": {"get": {"operationId": "listItems", "responses": {

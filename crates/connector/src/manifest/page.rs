@@ -216,7 +216,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_entry_with_the_relation_is_found() {
+    fn a_link_header_yields_the_url_of_the_relation() {
         let text =
             r#"</wiki/api/v2/pages?cursor=A,B==&limit=25>; rel="next", <https://x.example/wiki>; rel="base""#;
         assert_eq!(link(text, "next").as_deref(), Some("/wiki/api/v2/pages?cursor=A,B==&limit=25"));
@@ -228,7 +228,7 @@ mod tests {
     }
 
     #[test]
-    fn a_cursor_is_whole_wherever_it_stands() {
+    fn a_cursor_is_read_whole_at_any_position_of_the_query() {
         assert_eq!(parameter_of("cursor=ey+A/==&limit=1", "cursor").as_deref(), Some("ey+A/=="));
         assert_eq!(parameter_of("limit=1&cursor=a%3D%26b", "cursor").as_deref(), Some("a=&b"));
         assert_eq!(parameter_of("limit=1&xcursor=a", "cursor"), None);
@@ -237,7 +237,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn no_header_breaks_the_reader(text in "[<>;,\"= a-z]{0,40}") {
+        fn no_link_header_makes_the_parser_panic(text in "[<>;,\"= a-z]{0,40}") {
             let _ = link(&text, "next");
         }
     }

@@ -89,12 +89,12 @@ mod tests {
     }
 
     #[test]
-    fn without_a_count_nothing_is_retried() {
+    fn without_a_retry_count_nothing_is_retried() {
         assert_eq!(retry(&[("retryOnAllErrors", true.into())]).next(1, &status(500)), None);
     }
 
     #[test]
-    fn only_5xx_and_the_network_are_retried_unless_all_errors_are() {
+    fn only_5xx_and_network_errors_are_retried_unless_all_are_enabled() {
         let some = retry(&[("maxRetryCount", 1_i64.into())]);
         let all = retry(&[("maxRetryCount", 1_i64.into()), ("retryOnAllErrors", true.into())]);
         for code in [500, 502, 503, 599] {
@@ -135,7 +135,7 @@ mod tests {
     }
 
     #[test]
-    fn retry_after_is_the_least_wait() {
+    fn retry_after_is_a_minimum_delay() {
         let retry = retry(&[("maxRetryCount", 1_i64.into()), ("retryDelayMs", 5_000_i64.into())]);
         let asks = |seconds| status(503).with_retry_after(Duration::from_secs(seconds));
         assert_eq!(retry.next(1, &asks(9)), Some(Duration::from_secs(9)));

@@ -112,7 +112,7 @@ mod tests {
     }
 
     #[test]
-    fn a_name_has_no_characters_that_hide_or_turn_text() {
+    fn a_display_name_has_no_control_or_bidi_characters() {
         assert_eq!(person(json!({})).name(), "u-1");
         assert_eq!(person(json!({"name": "A\u{202e}b\n", "preferred_username": " "})).name(), "Ab");
         assert_eq!(person(json!({"preferred_username": "x".repeat(500)})).name().len(), NAME);
@@ -121,7 +121,7 @@ mod tests {
     }
 
     #[test]
-    fn a_claim_is_a_text_or_a_list_and_may_be_inside_of_others() {
+    fn a_claim_may_be_a_text_a_list_or_nested() {
         let person = person(json!({
             "groups": ["a", "b", 1], "role": "c", "realm_access": {"roles": ["d"]}, "https://x.example/roles": ["e"],
         }));
@@ -135,7 +135,7 @@ mod tests {
     }
 
     #[test]
-    fn user_info_adds_claims_of_the_same_person_and_replaces_none() {
+    fn user_info_adds_claims_of_the_same_subject_and_replaces_none() {
         let mut person = person(json!({"groups": ["a"]}));
         let more = |text: Value| text.as_object().cloned().unwrap_or_default();
         assert!(person.add(more(json!({"sub": "u-2", "groups": ["admins"]}))).is_err());
@@ -148,7 +148,7 @@ mod tests {
     }
 
     #[test]
-    fn an_address_of_the_token_is_not_verified_by_the_user_info() {
+    fn user_info_does_not_verify_the_email_of_the_token() {
         let info = json!({"sub": "u-1", "email": "boss@example.com", "email_verified": true});
         let Value::Object(info) = info else { panic!("claims are an object") };
         for (token, email) in [

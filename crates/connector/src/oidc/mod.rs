@@ -281,7 +281,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_provider_that_never_answers_fails_the_login_in_time() {
+    async fn a_provider_that_never_responds_fails_the_login_at_the_timeout() {
         let server =
             Server::start(|_, _| ServerReply::Stall(b"HTTP/1.1 200 OK\r\ncontent-le".to_vec())).await;
         let http = http(HttpOptions { timeout: Duration::from_millis(50), ..local() });
@@ -290,7 +290,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn the_keys_are_read_again_for_an_unknown_one_every_half_a_minute_at_most() {
+    async fn an_unknown_key_id_refetches_the_keys_at_most_every_30_seconds() {
         let vectors: Vec<Value> = serde_json::from_str(include_str!("vectors.json")).expect("vectors");
         let server = Server::start(move |read, request| {
             let mut key = vectors[0]["jwk"].clone();
@@ -319,7 +319,7 @@ mod tests {
     }
 
     #[test]
-    fn an_issuer_has_tls_or_is_on_this_machine() {
+    fn an_issuer_must_use_https_or_be_on_localhost() {
         for issuer in [
             "https://id.example.com",
             "https://id.example.com/realms/a/",

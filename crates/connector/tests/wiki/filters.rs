@@ -8,7 +8,7 @@ use tests::wiki::{DEMO_EMAIL, DEMO_PAGE_ID, DEMO_SPACE_ID, DEMO_TOKEN, Simulator
 use super::{Wiki, id, text, titles};
 
 #[tokio::test]
-async fn a_wiki_with_another_word_for_documents_is_called_by_it() {
+async fn a_configured_document_format_name_is_used_in_requests() {
     let switches = Switches { document_format: "acme_doc", ..Switches::default() };
     let simulator = Simulator::builder().switches(switches).demo().start().await.expect("it starts");
     let mut wiki = Wiki::new(simulator);
@@ -34,7 +34,7 @@ async fn a_wiki_with_another_word_for_documents_is_called_by_it() {
 }
 
 #[tokio::test]
-async fn filters_are_repeated_and_an_empty_one_lists_nothing() {
+async fn filters_repeat_parameters_and_an_empty_filter_is_rejected() {
     let wiki = Wiki::start().await;
     let (page, space) = (id(DEMO_PAGE_ID), id(DEMO_SPACE_ID));
     for ids in [json!([page, "1"]), json!(format!("{page}, 1"))] {

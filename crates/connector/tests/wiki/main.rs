@@ -116,7 +116,7 @@ fn titles(list: &Value) -> Vec<String> {
 }
 
 #[test]
-fn every_action_says_what_it_gives() {
+fn every_action_declares_its_result_type() {
     let registry = Registry::builtin().unwrap_or_else(|_| panic!("the manifests are good"));
     let silent: Vec<&str> = registry
         .actions()
@@ -129,7 +129,7 @@ fn every_action_says_what_it_gives() {
 }
 
 #[tokio::test]
-async fn what_is_there_only_on_request_is_of_its_type() {
+async fn fields_included_on_request_have_their_declared_type() {
     let wiki = Wiki::start().await;
     let page = json!({"pageId": id(DEMO_PAGE_ID), "bodyFormat": "storage", "includeLabels": true,
         "includeProperties": true, "includeOperations": true, "includeLikes": true, "includeVersions": true,
@@ -153,7 +153,7 @@ async fn what_is_there_only_on_request_is_of_its_type() {
 }
 
 #[tokio::test]
-async fn every_action_goes_there_and_back() {
+async fn every_action_round_trips_through_the_wiki() {
     let wiki = Wiki::start().await;
     spaces_and_graphql(&wiki).await;
     pages(&wiki).await;
@@ -326,7 +326,7 @@ async fn titles_to_the_end(wiki: &Wiki, limit: u32) -> Vec<String> {
 }
 
 #[tokio::test]
-async fn lists_are_read_to_their_end_at_any_page_size_and_in_both_forms_of_links() {
+async fn lists_are_read_to_the_end_at_any_page_size_and_link_form() {
     let wiki = Wiki::start().await;
     let space: u64 = id(DEMO_SPACE_ID).parse().expect("a number");
     wiki.simulator.seed(|state| {
@@ -342,7 +342,7 @@ async fn lists_are_read_to_their_end_at_any_page_size_and_in_both_forms_of_links
 }
 
 #[tokio::test]
-async fn a_list_is_fetched_whole_with_its_filters_through_both_forms_of_links_and_a_limit_on_the_way() {
+async fn fetch_all_keeps_filters_across_both_link_forms_and_a_rate_limit() {
     let wiki = Wiki::start().await;
     let space: u64 = id(DEMO_SPACE_ID).parse().expect("a number");
     wiki.simulator.seed(|state| {
@@ -377,7 +377,7 @@ async fn a_list_is_fetched_whole_with_its_filters_through_both_forms_of_links_an
 }
 
 #[tokio::test]
-async fn requests_hold_what_was_given_and_nothing_that_goes_without_saying() {
+async fn requests_send_given_inputs_and_omit_defaults() {
     let wiki = Wiki::start().await;
     wiki.call("getPage", json!({"pageId": id(DEMO_PAGE_ID)})).await;
     wiki.call("listPages", json!({})).await;
@@ -394,7 +394,7 @@ async fn requests_hold_what_was_given_and_nothing_that_goes_without_saying() {
 }
 
 #[tokio::test]
-async fn what_the_wiki_refuses_comes_back_with_its_words_code_and_request_id() {
+async fn a_wiki_error_carries_its_message_code_and_request_id() {
     let wiki = Wiki::start().await;
     let missing = wiki.fails("getPage", json!({"pageId": 1})).await;
     assert_eq!(missing.message, "the wiki answered 404 NOT_FOUND: Not Found");
@@ -432,7 +432,7 @@ async fn what_the_wiki_refuses_comes_back_with_its_words_code_and_request_id() {
 }
 
 #[tokio::test]
-async fn the_wait_that_the_wiki_asks_for_is_kept() {
+async fn the_retry_after_of_the_wiki_is_obeyed() {
     let limited = |as_date| Fault {
         status: Some(429),
         retry_after_seconds: Some(7),
@@ -453,7 +453,7 @@ async fn the_wait_that_the_wiki_asks_for_is_kept() {
 }
 
 #[tokio::test]
-async fn nothing_is_sent_twice_unless_raw_request_is_told_to() {
+async fn only_a_raw_request_with_retries_is_sent_twice() {
     let wiki = Wiki::start().await;
     let broken = || Fault { status: Some(500), times: 1, ..Fault::default() };
     wiki.simulator.fault(broken()).expect("room");
@@ -470,7 +470,7 @@ async fn nothing_is_sent_twice_unless_raw_request_is_told_to() {
 }
 
 #[tokio::test]
-async fn every_way_a_connection_can_fail_is_told_apart() {
+async fn connection_failures_are_distinguished() {
     let wiki = Wiki::start().await;
     let page = || json!({"pageId": id(DEMO_PAGE_ID)});
     let fails = async |fault: Fault| {
@@ -509,7 +509,7 @@ async fn every_way_a_connection_can_fail_is_told_apart() {
 }
 
 #[tokio::test]
-async fn a_token_with_scopes_reaches_the_wiki_through_the_gateway() {
+async fn a_scoped_token_reaches_the_wiki_through_the_gateway() {
     let wiki = Wiki::start().await;
     let host = format!("{}/ex/wiki/{CLOUD_ID}", wiki.simulator.base_url());
     let gateway = connect(&wiki.registry, &host, DEMO_SCOPED_TOKEN);
@@ -523,7 +523,7 @@ async fn a_token_with_scopes_reaches_the_wiki_through_the_gateway() {
 }
 
 #[tokio::test]
-async fn a_download_follows_to_another_host_without_credentials() {
+async fn a_download_redirect_to_another_host_drops_the_credentials() {
     let wiki = Wiki::start().await;
     let attachment =
         wiki.call("getAttachment", json!({"attachmentId": format!("att{}", id(DEMO_ATTACHMENT_ID))})).await;

@@ -107,7 +107,7 @@ mod tests {
     }
 
     #[test]
-    fn a_path_is_relative_to_the_base() {
+    fn a_relative_path_is_resolved_against_the_base() {
         for (text, path) in [
             ("data", "/project/data"),
             ("sqlite:data/flows.db", "/project/data/flows.db"),
@@ -119,7 +119,7 @@ mod tests {
     }
 
     #[test]
-    fn an_unsupported_scheme_is_refused_without_its_password() {
+    fn an_unsupported_scheme_is_rejected_without_showing_the_password() {
         let message = parse("mysql://cogwork:hunter2@db/cogwork").expect_err("it is not supported");
         assert_eq!(
             message,

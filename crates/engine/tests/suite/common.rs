@@ -4,8 +4,7 @@ use std::path::Path;
 use std::sync::{Arc, Once};
 use std::time::Duration;
 
-use engine::Engine;
-use engine::stores::Location;
+use engine::{Engine, stores::Location};
 use jiff::Timestamp;
 use model::Status;
 use model::execution::{Event, ExecutionId, Origin, Outcome, StepOutcome};

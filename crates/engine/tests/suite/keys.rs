@@ -1,8 +1,7 @@
 //! The keys of daemons that share a store.
 #![cfg(unix)]
 
-use engine::Engine;
-use engine::stores::Location;
+use engine::{Engine, stores::Location};
 use store::Options;
 use store::conformance::{PostgresServer, PostgresSpace};
 use value::Secret;

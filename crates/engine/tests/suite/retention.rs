@@ -3,8 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use engine::Engine;
-use engine::stores::Location;
+use engine::{Engine, stores::Location};
 use model::execution::Origin;
 use model::payload::{HttpResponse, Payload};
 use runtime::{AcceptOptions, Start};

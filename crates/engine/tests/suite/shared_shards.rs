@@ -3,8 +3,7 @@
 
 use std::time::Duration;
 
-use engine::Engine;
-use engine::stores::Location;
+use engine::{Engine, stores::Location};
 use model::AutomationId;
 use store::conformance::{PostgresServer, PostgresSpace};
 use store::{ExecutionFilter, Options, Page};

@@ -341,7 +341,7 @@ fn folder() -> TempDir {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn everything_goes_to_a_server_and_back_to_a_file() {
+async fn all_records_migrate_to_postgres_and_back_to_sqlite() {
     let (server, one, other) = (server(), folder(), folder());
     let (file, database) = (Location::from(one.path().join("a")), address(&server));
     filled(&file, &one).await;
@@ -371,7 +371,7 @@ async fn everything_goes_to_a_server_and_back_to_a_file() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_store_on_a_server_takes_writes_as_the_file_did() {
+async fn a_migrated_store_accepts_writes() {
     let (server, one) = (server(), folder());
     let (file, database) = (Location::from(one.path().join("a")), address(&server));
     filled(&file, &one).await;
@@ -385,7 +385,7 @@ async fn a_store_on_a_server_takes_writes_as_the_file_did() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_migration_that_fails_at_any_commit_goes_on_where_it_stopped() {
+async fn a_migration_resumes_after_a_failure_at_any_commit() {
     let (server, one, other) = (server(), folder(), folder());
     let (file, database) = (Location::from(one.path().join("a")), address(&server));
     filled(&file, &one).await;
@@ -429,7 +429,7 @@ async fn a_migration_that_fails_at_any_commit_goes_on_where_it_stopped() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_target_with_records_and_a_source_with_a_daemon_are_refused() {
+async fn a_nonempty_target_and_a_source_in_use_are_rejected() {
     let (server, one, other) = (server(), folder(), folder());
     let (file, database) = (Location::from(one.path().join("a")), address(&server));
     let occupied = Location::from(other.path().join("b"));
@@ -456,7 +456,7 @@ async fn a_target_with_records_and_a_source_with_a_daemon_are_refused() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_source_that_changed_meanwhile_is_noticed_and_stays_the_store() {
+async fn a_source_changed_during_migration_is_detected_and_stays_active() {
     let (server, one) = (server(), folder());
     let (file, database) = (Location::from(one.path().join("a")), address(&server));
     filled(&file, &one).await;
@@ -486,7 +486,7 @@ async fn a_source_that_changed_meanwhile_is_noticed_and_stays_the_store() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_move_can_be_undone() {
+async fn a_migration_can_be_undone() {
     let (one, other) = (folder(), folder());
     let (file, second) = (Location::from(one.path().join("a")), Location::from(other.path().join("b")));
     filled(&file, &one).await;

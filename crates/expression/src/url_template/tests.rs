@@ -38,7 +38,7 @@ fn check(text: &str, value: &str, expected: &str) {
 }
 
 #[test]
-fn a_value_behind_the_host_is_one_segment_of_the_path() {
+fn a_value_after_the_host_is_one_path_segment() {
     for (value, segment) in [
         ("17", "17"),
         ("a/b", "a%2Fb"),
@@ -63,7 +63,7 @@ fn a_value_behind_the_host_is_one_segment_of_the_path() {
 }
 
 #[test]
-fn a_value_behind_the_question_mark_is_one_component_of_the_query() {
+fn a_value_after_the_question_mark_is_one_query_component() {
     for (value, component) in [
         ("a&admin=1", "a%26admin%3D1"),
         ("a#f", "a%23f"),
@@ -78,14 +78,14 @@ fn a_value_behind_the_question_mark_is_one_component_of_the_query() {
 }
 
 #[test]
-fn an_address_that_is_one_expression_and_the_beginning_of_one_stay_as_they_are() {
+fn a_url_that_is_or_begins_with_an_expression_keeps_it_unencoded() {
     check("${{ x }}", "https://a.example/b/c?d=e", "https://a.example/b/c?d=e");
     check("${{ x }}/health", "https://a.example/b", "https://a.example/b/health");
     check("${{ x }}/health", "", "/health");
 }
 
 #[test]
-fn a_value_in_the_host_does_not_end_it() {
+fn a_value_in_the_host_must_not_end_the_host() {
     check("https://${{ x }}.example.com/a", "acme", "https://acme.example.com/a");
     check("http://127.0.0.1:${{ x }}/a", "8080", "http://127.0.0.1:8080/a");
     for value in ["evil.example/", "evil.example?", "evil.example#", "u@evil.example", "a\\b", "a b", "%2f"] {
@@ -112,7 +112,7 @@ fn a_value_that_makes_a_dot_segment_is_an_error() {
 }
 
 #[test]
-fn a_value_that_urlencode_has_encoded_is_not_encoded_twice() {
+fn a_urlencoded_value_is_not_encoded_twice() {
     check("/files/${{ x | urlencode }}", "a b/c?", "/files/a%20b%2Fc%3F");
     check("/items/${{ x | urlencode }}", "../admin", "/items/..%2Fadmin");
     check("/files?name=${{ x | urlencode }}", "a&b", "/files?name=a%26b");
@@ -135,7 +135,7 @@ fn the_last_filter_is_found_outside_of_quotes_and_brackets() {
 
 proptest! {
     #[test]
-    fn no_value_changes_the_segments_or_the_query_of_an_address(value in "[/.?#%\\\\@:&=a-cü \r\n]{0,12}") {
+    fn no_value_changes_the_segments_or_the_query_of_a_url(value in "[/.?#%\\\\@:&=a-cü \r\n]{0,12}") {
         let Ok(address) = address_of("https://a.example/items/${{ x }}/edit?q=${{ x }}&n=1", &value) else {
             return Ok(());
         };

@@ -1,4 +1,4 @@
-//! Edits of project files as people ask for them: a value set, a step renamed, another trigger.
+//! Edits of project files by intent: sets a value, renames a step, replaces the trigger.
 //!
 //! Each operation becomes changes of the file's tree, which [`text::yaml::edit`] writes in place and verifies.
 
@@ -14,7 +14,7 @@ use text::yaml::edit::{EditError, Edited, Editor, Position, Segment, TreeOperati
 pub use self::outline::{OutlineStep, StepReference, outline, step_references};
 use crate::load::{AUTOMATION, STEP_KEYS};
 
-/// The most operations of one call.
+/// The maximum number of operations of one call.
 pub const MAX_OPERATIONS: usize = 100;
 
 /// An operation on a file.
@@ -69,7 +69,7 @@ pub enum Operation {
 /// Applies operations to the text of a project file. `path` decides what kind of file it is.
 ///
 /// # Errors
-/// An operation names nothing in the file, or cannot be written in place. Nothing of the call applies then.
+/// An operation names nothing in the file, or cannot be written in place. Then no operation of the call is applied.
 pub fn edit_file(path: &str, text: &str, operations: &[Operation]) -> Result<Edited, EditError> {
     if operations.len() > MAX_OPERATIONS {
         return Err(EditError::Invalid(format!("a call takes at most {MAX_OPERATIONS} operations")));
@@ -169,7 +169,7 @@ outputs: ${{ steps.page.results }}
     }
 
     #[test]
-    fn a_call_takes_a_hundred_operations() {
+    fn an_edit_is_limited_to_a_hundred_operations() {
         let operation = Operation::ReplaceTrigger { value: json!({"manual": {}}) };
         let edit = |count| edit_file("automations/a.yaml", FILE, &vec![operation.clone(); count]);
         assert!(edit(100).is_ok());
@@ -177,7 +177,7 @@ outputs: ${{ steps.page.results }}
     }
 
     #[test]
-    fn a_step_is_renamed_with_everything_that_names_it() {
+    fn renaming_a_step_renames_its_references() {
         let renamed = edited(FILE, json!([{"op": "renameStep", "from": "page", "to": "made"}]));
         let expected = FILE
             .replace("id: page", "id: made")
@@ -194,7 +194,7 @@ outputs: ${{ steps.page.results }}
     }
 
     #[test]
-    fn a_step_with_a_name_alone_gets_an_id() {
+    fn renaming_a_step_without_id_adds_an_id() {
         let text = "trigger: {manual: {}}\nsteps:\n  - name: Make it\n    set: {a: 1}\n  - set: {b: '${{ steps.makeIt.results }}'}\n";
         let renamed = edited(text, json!([{"op": "renameStep", "from": "makeIt", "to": "made"}]));
         let expected = text
@@ -204,7 +204,7 @@ outputs: ${{ steps.page.results }}
     }
 
     #[test]
-    fn a_rename_to_a_taken_or_impossible_name_is_refused() {
+    fn renaming_to_a_taken_or_invalid_name_is_rejected() {
         for (from, to) in [("page", "other"), ("page", "a b"), ("page", "trigger"), ("none", "x")] {
             let operation = Operation::RenameStep { from: from.to_owned(), to: to.to_owned() };
             let error = edit_file("automations/a.yaml", FILE, &[operation]).expect_err("it is refused");
@@ -213,7 +213,7 @@ outputs: ${{ steps.page.results }}
     }
 
     #[test]
-    fn a_file_of_tests_follows_the_new_name_of_a_step() {
+    fn renaming_a_step_updates_its_test_file() {
         let text = "\
 doubles:
   page: {result: 1} # of page
@@ -255,7 +255,7 @@ tests:
     }
 
     #[test]
-    fn a_new_key_stands_in_the_documented_order() {
+    fn a_new_key_is_inserted_in_the_documented_order() {
         let text = edited(
             FILE,
             json!([
@@ -274,7 +274,7 @@ tests:
     }
 
     #[test]
-    fn another_trigger_keeps_what_both_have() {
+    fn replacing_a_trigger_keeps_the_common_keys() {
         let text = "trigger:\n  # who sends\n  webhook:\n    mode: sync\n  if: a\n  rateLimit: {limit: 1}\nsteps: []\n";
         let value = json!({"schedule": {"every": "10m"}, "if": "a"});
         let changed = edited(text, json!([{"op": "replaceTrigger", "value": value}]));

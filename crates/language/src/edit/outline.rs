@@ -1,4 +1,4 @@
-//! The places of the steps of a file, and of the expressions that read them.
+//! The positions of the steps of a file, and of the expressions that read them.
 
 use model::automation::{Automation, Step};
 use std::collections::HashMap;
@@ -8,12 +8,12 @@ use text::yaml::{Kind, Node};
 
 use super::rename::{member_names, reads_step};
 
-/// A step and its place.
+/// A step and its position.
 #[derive(Clone, Debug, PartialEq)]
 pub struct OutlineStep {
     /// The id.
     pub id: String,
-    /// The name for people.
+    /// The display name.
     pub name: Option<String>,
     /// The verb.
     pub verb: &'static str,
@@ -23,12 +23,12 @@ pub struct OutlineStep {
     pub span: Span,
 }
 
-/// A place that reads a step.
+/// A position that reads a step.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct StepReference {
     /// The id of the step.
     pub step: String,
-    /// The span of its name there; of the whole expression if that is written with escapes.
+    /// The span of the step's name; of the whole expression if it contains escapes.
     pub span: Span,
 }
 
@@ -72,7 +72,7 @@ fn walk(node: &Node, heads: &HashMap<u32, &Step>, at: &mut Vec<Segment>, found: 
     }
 }
 
-/// The places that read steps: expressions and `needs`, in document order.
+/// The positions that read steps: expressions and `needs`, in document order.
 #[must_use]
 pub fn step_references(automation: &Automation) -> Vec<StepReference> {
     let mut found = Vec::new();

@@ -1,4 +1,4 @@
-//! Renames a step and everything that names it.
+//! Renames a step and all references to it.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -12,7 +12,7 @@ use text::yaml::{Kind, Node, parse_text};
 
 use crate::load;
 
-/// The places to replace, by the path of their text.
+/// The ranges to replace, by the path of their text.
 type Splices = BTreeMap<Vec<String>, (Vec<Segment>, Vec<Range<usize>>)>;
 
 /// The changes that rename a step.
@@ -131,7 +131,7 @@ impl Renamer<'_> {
         }
     }
 
-    /// Inline code names steps as members of `stepResults`. The check of the result reports what reads them in another way.
+    /// Renames members of `stepResults` in inline code. The check of the result reports references in any other form.
     fn code(&mut self, automation: &Automation) {
         for (_, code) in automation.code_modules() {
             let Code::Inline { span, text } = code else { continue };
@@ -157,7 +157,7 @@ impl Renamer<'_> {
     }
 }
 
-/// The place of a step's own id.
+/// The location of a step's own id.
 enum OwnId {
     Present(Vec<Segment>),
     Absent(Vec<Segment>),
@@ -173,7 +173,7 @@ impl OwnId {
     }
 }
 
-/// Finds the step that has an id, or the one that begins at `head` and has none.
+/// Finds the step with an id, or the step without one that begins at `head`.
 fn own_id(node: &Node, id: &str, head: Span, at: &mut Vec<Segment>) -> Option<OwnId> {
     let is_item = matches!(at.last(), Some(Segment::Index(_)));
     if let Some(map) = node.as_map().filter(|_| is_item) {
@@ -242,8 +242,8 @@ fn replace(text: &str, ranges: &[Range<usize>], to: &str) -> String {
     text
 }
 
-/// The places of `name` as a member of `root`: `root.name`, `root?.name`, `root['name']`. With `quotes` nothing inside a
-/// quoted string counts.
+/// The ranges of `name` as a member of `root`: `root.name`, `root?.name`, `root['name']`. With `quotes`, text inside quoted
+/// strings is ignored.
 pub(super) fn member_names(text: &str, root: &str, name: &str, quotes: bool) -> Vec<Range<usize>> {
     let is_part = |c: char| c.is_ascii_alphanumeric() || c == '_';
     let (mut found, mut at, mut quote) = (Vec::new(), 0, None);
@@ -278,7 +278,7 @@ pub(super) fn member_names(text: &str, root: &str, name: &str, quotes: bool) -> 
     found
 }
 
-/// The place of a member's name directly after its parent.
+/// The range of a member's name directly after its parent.
 fn member(text: &str, after: usize, name: &str) -> Option<Range<usize>> {
     let rest = &text[after..];
     let is_part = |c: char| c.is_ascii_alphanumeric() || c == '_';

@@ -1,4 +1,4 @@
-//! Renames a step in a file of tests: its doubles, the answers that it waits for, and what is expected of it.
+//! Renames a step in a test file: its stubs, the answers it waits for, and its expectations.
 
 use text::yaml::Node;
 use text::yaml::edit::{EditError, Segment, TreeOperation};
@@ -6,7 +6,7 @@ use text::yaml::edit::{EditError, Segment, TreeOperation};
 use super::rename::member_names;
 use crate::load;
 
-/// The changes that rename a step in the tree of a file of tests; none if nothing names it.
+/// The changes that rename a step in the tree of a test file; empty if nothing names it.
 pub(super) fn rename(root: Option<&Node>, from: &str, to: &str) -> Result<Vec<TreeOperation>, EditError> {
     if !load::is_step_id(to) {
         return Err(EditError::Invalid(format!(
@@ -42,7 +42,7 @@ struct Renamer<'a> {
 }
 
 impl Renamer<'_> {
-    /// The name that takes the place of one that is the step's, with its iterations: `copy[2]`.
+    /// The new name for a reference to the step, with its iterations: `copy[2]`.
     fn renamed(&self, name: &str) -> Option<String> {
         let turns = name.strip_prefix(self.from)?;
         (turns.is_empty() || turns.starts_with('[')).then(|| format!("{}{turns}", self.to))

@@ -1,7 +1,7 @@
-//! Warnings that an author switches off in place: `# cogwork: allow(no-retry)` behind a line, or on the line above it.
+//! Warnings that an author suppresses in place: `# cogwork: allow(no-retry)` after a line, or on the line above it.
 //!
-//! A comment counts for the problems that begin on its line; where a text of several lines begins there, for all of it.
-//! Errors cannot be switched off. A comment without effect is reported itself: `unused-allow`.
+//! A comment covers the problems that begin on its line; if a multi-line text begins there, the whole text. Errors cannot
+//! be suppressed. A comment without effect is reported as `unused-allow`.
 
 use std::collections::HashSet;
 use std::ops::RangeInclusive;
@@ -11,25 +11,25 @@ use text::yaml::{Kind, Node, parse};
 
 use super::codes::{CHECK_WARNING_CODES, CODES};
 
-/// The name of the warnings about comments that switch nothing off.
+/// The code of warnings about comments that suppress nothing.
 const CODE: &str = "unused-allow";
 /// The prefix of these comments.
 const MARK: &str = "cogwork:";
-/// The most comments of a file that count.
+/// The maximum number of comments of a file that are read.
 const MOST: usize = 1000;
-/// Warnings that depend on the machine: that one is not there says nothing about the comment.
+/// Warnings that depend on the machine: their absence does not make the comment unused.
 const OF_MACHINE: [&str; 1] = ["missing-secret"];
 
 /// One code of a comment.
 struct Allowed<'s> {
     code: &'s str,
     span: Span,
-    /// The lines that it counts for.
+    /// The lines that it covers.
     lines: RangeInclusive<usize>,
 }
 
-/// The report without the warnings and hints that the file's comments switch off, and with what there is to say of comments
-/// that switch nothing off. To be called once, when everything is known of the file.
+/// Removes the warnings and hints that comments of the file suppress, and reports comments that suppress nothing. Call once,
+/// when all diagnostics of the file are known.
 #[must_use]
 pub fn apply_allow_comments(report: Report) -> Report {
     let source = report.source().clone();
@@ -65,7 +65,7 @@ pub fn apply_allow_comments(report: Report) -> Report {
     if found.is_empty() { rest_of_report } else { rest_of_report.with(found) }
 }
 
-/// As [`apply_allow_comments`], of some problems found apart: those that are not switched off.
+/// Like [`apply_allow_comments`] for separate diagnostics: returns those that are not suppressed.
 #[must_use]
 pub fn filter_allowed(source: &Source, found: Vec<Diagnostic>) -> Vec<Diagnostic> {
     if found.is_empty() || !source.text().contains(MARK) {
@@ -100,7 +100,7 @@ fn unused(allowed: &Allowed<'_>, has_errors: bool) -> Option<Diagnostic> {
     )
 }
 
-/// The codes that the comments of a file name, and what is wrong with the form of others.
+/// Reads the codes that the comments of a file name, and diagnostics of malformed comments.
 fn read(source: &Source) -> (Vec<Allowed<'_>>, Vec<Diagnostic>) {
     let text = source.text();
     let syntax = Diagnostics::new(Source::new(source.path(), text));
@@ -139,7 +139,7 @@ fn read(source: &Source) -> (Vec<Allowed<'_>>, Vec<Diagnostic>) {
     (allowed, found)
 }
 
-/// The codes in `allow(a, b)`, each with where it stands.
+/// The codes in `allow(a, b)`, each with its offset.
 fn codes(text: &str) -> Option<Vec<(usize, &str)>> {
     let list = text.trim_start().strip_prefix("allow")?.trim_start().strip_prefix('(')?;
     let list = &list[..list.find(')')?];
@@ -155,12 +155,12 @@ fn next_line(source: &Source, line: usize) -> usize {
     lines.map(|(index, text)| (index + 1, text)).find(|(_, text)| is_content(text)).map_or(line, |(at, _)| at)
 }
 
-/// Where the texts of a tree stand.
+/// The spans of the texts of a tree.
 #[derive(Default)]
 struct Texts {
-    /// Those without their keys, and the keys.
+    /// The texts without their keys, and the keys.
     places: Vec<Span>,
-    /// Those with their keys, since the text of a block begins on the line behind that.
+    /// The texts with their keys, since the text of a block scalar begins on the line after its key.
     with_keys: Vec<Span>,
 }
 
@@ -201,7 +201,7 @@ mod tests {
 
     use super::*;
 
-    /// Compares an automation's report after the comments: the code of each problem, with its line.
+    /// Compares an automation's report after suppression: the code of each problem, with its line.
     fn check(steps: &str, expected: &[&str]) {
         let text = format!("trigger: {{manual: {{}}}}\nsteps:\n{steps}");
         let source = Arc::new(Source::new("a.yaml", text.as_str()));
@@ -214,7 +214,7 @@ mod tests {
     }
 
     #[test]
-    fn a_comment_behind_a_line_or_above_it_switches_a_warning_off() {
+    fn an_allow_comment_on_or_above_a_line_suppresses_a_warning() {
         let braces = "  - set: {_a: '{{ x }}'}";
         check(&format!("{braces}\n"), &["braces-without-dollar 3"]);
         check(&format!("{braces} # cogwork: allow(braces-without-dollar)\n"), &[]);
@@ -229,14 +229,14 @@ mod tests {
     }
 
     #[test]
-    fn a_comment_counts_for_its_own_line_alone() {
+    fn an_allow_comment_covers_only_its_own_line() {
         let two =
             "  - set: {_a: '{{ x }}'} # cogwork: allow(braces-without-dollar)\n  - set: {_a: '{{ x }}'}\n";
         check(two, &["braces-without-dollar 4"]);
     }
 
     #[test]
-    fn a_comment_above_a_text_of_several_lines_counts_for_all_of_it() {
+    fn an_allow_comment_above_a_multiline_text_covers_all_of_it() {
         let block = "  - set:\n      # cogwork: allow(braces-without-dollar)\n      _a: |\n        one\n        {{ x }}\n  - set: {_b: '{{ x }}'}\n";
         check(block, &["braces-without-dollar 8"]);
         let in_text =
@@ -247,7 +247,7 @@ mod tests {
     }
 
     #[test]
-    fn a_comment_that_switches_nothing_off_is_told() {
+    fn an_unused_allow_comment_is_reported() {
         check("  - set: {_a: b} # cogwork: allow(braces-without-dollar)\n", &["unused-allow 3"]);
         check(
             "  - set: {_a: '{{ x }}'} # cogwork: allow(brace-without-dollar)\n",
@@ -260,7 +260,7 @@ mod tests {
     }
 
     #[test]
-    fn an_error_cannot_be_switched_off() {
+    fn an_error_cannot_be_suppressed() {
         check("  - sett: {_a: b} # cogwork: allow(unknown-key)\n", &["unknown-key 3", "unused-allow 3"]);
         check("  - sett: {_a: b} # cogwork: allow(yaml-surprise)\n", &["unknown-key 3"]);
         let broken = "  - set: {_a: '{{ x }}'} # cogwork: allow(braces-without-dollar)\n- x: [\n";

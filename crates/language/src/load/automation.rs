@@ -1,4 +1,4 @@
-//! The top of an Automation's file.
+//! The top level of an automation file.
 
 use std::sync::Arc;
 
@@ -120,7 +120,7 @@ pub(super) fn read(
     Some(Partial { value, unreadable })
 }
 
-/// Records what unknown keys leave uncertain: each absent key may be misspelt in one of them, and names below them may
+/// Records the effect of unknown keys: each absent key may be misspelt in one of them, and names below them may
 /// be steps or variables.
 fn unknown_entries(reader: &MapReader<'_, '_>) -> Unreadable {
     let mut unreadable = Unreadable::new();
@@ -131,7 +131,7 @@ fn unknown_entries(reader: &MapReader<'_, '_>) -> Unreadable {
     unreadable
 }
 
-/// The id, if there is one, and its place: what `id` says, else the file's stem.
+/// The id and its span: the value of `id`, else the file stem.
 fn id(reader: &mut MapReader<'_, '_>, stem: &str, diagnostics: &Diagnostics) -> (Option<AutomationId>, Span) {
     let rule = "an id has small letters, digits and `-`, begins with a letter or digit, and has at most 100 characters";
     let field = reader.take("id");
@@ -180,7 +180,7 @@ fn unused_inputs(reader: &MapReader<'_, '_>, started: &trigger::Read, diagnostic
     );
 }
 
-/// Every error of an execution counts for its retry, unless a step has dealt with it.
+/// An execution is retried on every error that no step has handled.
 fn execution_retry(reader: &mut MapReader<'_, '_>, is_sync: bool, diagnostics: &Diagnostics) -> RetryPolicy {
     let policy = retry(reader.take("retry"), &EXECUTION_RETRY, diagnostics);
     if is_sync && reader.has("retry") {

@@ -1,4 +1,4 @@
-//! `code`: JavaScript, written in place or in a file beside.
+//! `code`: JavaScript, inline or in a separate file.
 
 use std::sync::Arc;
 
@@ -46,7 +46,7 @@ pub(super) fn lower(field: Field<'_, '_>, diagnostics: &Diagnostics) -> Option<C
     Some(Code::File(SpannedName { name, span: file.span }))
 }
 
-/// The path relative to the project folder of what is called `name` from the file at `path`.
+/// Resolves `name` against the folder of the file at `path`; the result is relative to the project folder.
 fn beside(path: &str, name: &str) -> Option<String> {
     if name.starts_with('/')
         || name.contains('\\')
@@ -62,13 +62,13 @@ fn beside(path: &str, name: &str) -> Option<String> {
             ".." => {
                 parts.pop()?;
             }
-            // Folders and files that begin with a dot are not looked at.
+            // Hidden folders and files are not loaded.
             part if part.starts_with('.') => return None,
             part => parts.push(part),
         }
     }
     let joined = parts.join("/");
-    // Not out of the folder of all Automations.
+    // The path must not leave the automations folder.
     let folder = path.split_once('/').map_or("", |(folder, _)| folder);
     let below = joined.strip_prefix(folder).is_some_and(|rest| folder.is_empty() || rest.starts_with('/'));
     below.then_some(joined)
@@ -79,7 +79,7 @@ mod tests {
     use super::beside;
 
     #[test]
-    fn a_file_of_code_lies_below_the_automations() {
+    fn a_code_file_must_be_below_the_automations_folder() {
         let from = |name| beside("automations/team/a.yaml", name);
         assert_eq!(from("./x.js").as_deref(), Some("automations/team/x.js"));
         assert_eq!(from("../lib/x.mjs").as_deref(), Some("automations/lib/x.mjs"));

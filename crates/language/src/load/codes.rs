@@ -1,6 +1,6 @@
-//! The names of what the loader reports.
+//! The codes of the loader's diagnostics.
 
-/// Every code that reading a file can give, with what it means in one sentence; in the order of the alphabet.
+/// Every code that loading a file can report, with its meaning in one sentence, in alphabetical order.
 /// A code never changes its meaning; editors and scripts may rely on it.
 pub const CODES: &[(&str, &str)] = &[
     ("bare-expression", "A text is an expression without `${{ }}`, so it is only a text."),
@@ -85,7 +85,7 @@ pub const CODES: &[(&str, &str)] = &[
     ("yaml-unquoted-value", "A value has characters that need quotes."),
 ];
 
-/// The codes of warnings and hints that are found later, when a file is held against what is around it.
+/// The codes of warnings and hints that are found later, when a file is checked against the rest of the project.
 pub const CHECK_WARNING_CODES: &[&str] = &[
     "body-without-method",
     "code-syntax",

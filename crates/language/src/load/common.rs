@@ -1,4 +1,4 @@
-//! Small readings that every part of the loader shares.
+//! Small readers that all parts of the loader share.
 
 use std::ops::RangeInclusive;
 use std::time::Duration;
@@ -10,7 +10,7 @@ use text::yaml::{Entry, Field, Text};
 
 use super::keys::is_identifier;
 
-/// The longest name or id, in bytes.
+/// The maximum length of a name or id, in bytes.
 pub(super) const MAX_NAME: usize = 100;
 
 /// A text that is not blank and holds no expression.
@@ -19,19 +19,19 @@ pub(super) fn plain<'n>(field: Field<'n, '_>, diagnostics: &Diagnostics) -> Opti
     no_expression(field.text()?, diagnostics).then_some(name)
 }
 
-/// As [`plain`], with its place.
+/// Like [`plain`], with its span.
 pub(super) fn named(field: Field<'_, '_>, diagnostics: &Diagnostics) -> Option<SpannedName> {
     plain(field, diagnostics)?;
     let text = field.text()?;
     Some(SpannedName { name: text.value.clone(), span: inner(text) })
 }
 
-/// Where the text itself stands, without its quotes.
+/// The span of the text itself, without its quotes.
 pub(super) fn inner(text: &Text) -> Span {
     text.locate_span(0, text.value.len())
 }
 
-/// True if a text holds no expression; reports one that does.
+/// True if a text contains no expression; otherwise reports it.
 pub(super) fn no_expression(text: &Text, diagnostics: &Diagnostics) -> bool {
     let Some(mark) = text.value.find("${{") else { return true };
     let end = text.value[mark..].find("}}").map_or(text.value.len(), |end| mark + end + 2);
@@ -66,8 +66,8 @@ pub(super) fn entry_name(entry: &Entry, what: &str, diagnostics: &Diagnostics) -
     Some(SpannedName { name: entry.key.clone(), span })
 }
 
-/// True if a name has the form `connector.action`; reports one that has not. The registry of connectors knows if the
-/// action exists.
+/// True if a name has the form `connector.action`; otherwise reports it. The connector registry checks if the action
+/// exists.
 pub(super) fn action_name(action: &SpannedName, diagnostics: &Diagnostics) -> bool {
     let parts = action.name.split_once('.');
     if parts.is_some_and(|(connector, name)| is_identifier(connector) && is_identifier(name)) {
@@ -98,7 +98,7 @@ pub(super) fn duration_within(
     Some(duration)
 }
 
-/// A piece of a file for a message: one line, not too long.
+/// An excerpt of a file for a message: one line, bounded in length.
 pub(super) fn shorten(text: &str) -> String {
     let line = text.lines().next().unwrap_or_default();
     if line.len() == text.len() && line.chars().count() <= 40 {

@@ -1,4 +1,4 @@
-//! A connection's file.
+//! Connection files.
 
 use std::sync::Arc;
 
@@ -80,7 +80,7 @@ fn is_connection_name(stem: &str) -> bool {
     !stem.is_empty() && stem.len() <= super::common::MAX_NAME && stem.bytes().all(fine)
 }
 
-/// Checks the form of a connection type's name. The registry of connectors knows if the type exists.
+/// Checks the form of a connection type's name. The connector registry checks if the type exists.
 fn is_type(kind: &SpannedName, diagnostics: &Diagnostics) -> bool {
     let parts = kind.name.split_once('.');
     if parts.is_some_and(|(connector, name)| is_identifier(connector) && is_identifier(name)) {

@@ -1,4 +1,4 @@
-//! `inputs` and `configVars`: what an Automation is given and what it names once.
+//! `inputs` and `configVars`: the parameters of an automation and its named constants.
 
 use model::action::{InputSpec, InputType};
 use model::automation::ConfigVar;
@@ -11,7 +11,7 @@ use super::common::{entry_name, shorten};
 use super::keys::{Choice, Key, Object, Shape};
 use super::template::{literal, template};
 
-/// Types of other languages.
+/// Type names of other languages.
 const TYPE_ALIASES: [(&str, &str); 11] = [
     ("array", "list"),
     ("bool", "boolean"),
@@ -25,7 +25,7 @@ const TYPE_ALIASES: [(&str, &str); 11] = [
     ("str", "text"),
     ("string", "text"),
 ];
-/// The words for the types of inputs.
+/// The keywords of input types.
 const TYPES: [&str; 9] = ["text", "integer", "number", "boolean", "choice", "list", "map", "object", "any"];
 
 pub(super) static INPUT: Object = Object {
@@ -216,8 +216,8 @@ pub(super) fn config_vars(
     entries(field, "configVars", unreadable, |entry| config_var(entry, diagnostics))
 }
 
-/// `name: value`, or the long form. Any mapping with `value` or `secret` is the long form: were a mistyped
-/// `secert` to make it a plain value, the secret would be shown.
+/// `name: value`, or the long form. Any mapping with `value` or `secret` is the long form: if a misspelt
+/// `secert` made it a plain value, the secret would be shown.
 fn config_var(entry: &Entry, diagnostics: &Diagnostics) -> Option<ConfigVar> {
     let name = entry_name(entry, "a configuration variable", diagnostics);
     let node = &entry.value;

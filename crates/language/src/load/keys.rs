@@ -1,7 +1,7 @@
-//! The tables of keys and shapes from which the loader reads and the JSON Schemas are made.
+//! The tables of keys and shapes that the loader reads by and the JSON Schemas are generated from.
 //!
 //! A mapping with fixed keys is an [`Object`]; it is declared once, beside the code that lowers it. Reading goes
-//! through [`Object::open`], so a key that is not in the table is an error, and one that is in it is in the schema.
+//! through [`Object::open`], so a key missing from the table is an error, and a key in the table is in the schema.
 
 use text::diagnostic::Diagnostics;
 use text::yaml::{MapReader, Node};
@@ -22,15 +22,15 @@ pub(crate) struct Object {
 pub(crate) enum Choice {
     /// None do.
     Any,
-    /// Exactly one of these has to be there.
+    /// Exactly one of these is required.
     ExactlyOne(&'static [&'static str]),
-    /// At most one of these may be there.
+    /// At most one of these is allowed.
     AtMostOne(&'static [&'static str]),
-    /// Exactly one of `one` has to be there; where `key` has this `value`, all of `all` in their place.
+    /// Exactly one of `one` is required; if `key` has this `value`, all of `all` are required instead.
     ExactlyOneUnless {
         /// The keys that exclude each other.
         one: &'static [&'static str],
-        /// The key that decides, and the word that it then has.
+        /// The deciding key and its value.
         when: (&'static str, &'static str),
         /// The keys that are then required.
         all: &'static [&'static str],
@@ -40,7 +40,7 @@ pub(crate) enum Choice {
 /// One key.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Key {
-    /// As it is written.
+    /// The name as written in YAML.
     pub(crate) name: &'static str,
     /// The form of the value.
     pub(crate) shape: Shape,
@@ -61,7 +61,7 @@ pub(crate) enum Shape {
     Pattern(&'static str),
     /// `true` or `false`.
     Bool,
-    /// `true`, and nothing else.
+    /// Only `true`.
     ConstTrue,
     /// A whole number within these bounds, both included.
     Integer(i64, i64),
@@ -71,25 +71,25 @@ pub(crate) enum Shape {
     Duration,
     /// A size in bytes.
     Size,
-    /// One of these words.
+    /// One of these keywords.
     Enum(&'static [&'static str]),
-    /// Nothing at all, or this.
+    /// Empty, or this.
     Optional(&'static Shape),
     /// Any of these.
     AnyOf(&'static [Shape]),
     /// A list of these.
     List(&'static Shape),
-    /// A list with at least one of these, or one of them alone.
+    /// A list with at least one of these, or a single one.
     OneOrMore(&'static Shape),
     /// A mapping with fixed keys.
     Object(&'static Object),
-    /// A mapping from names of the author's own, of this form, to these.
+    /// A mapping with names chosen by the author, of this form, to these.
     MapOf(&'static str, &'static Shape),
     /// As [`Shape::MapOf`], with at least one entry.
     NonEmptyMapOf(&'static str, &'static Shape),
     /// A bare or wrapped expression.
     Expression,
-    /// An expression, or a list written out.
+    /// An expression, or a literal list.
     ListOrExpression,
     /// A text that holds `${{ }}`.
     WrappedExpression,
@@ -99,11 +99,11 @@ pub(crate) enum Shape {
     MaybeEmptySteps,
     /// A list of at least one step.
     Steps,
-    /// A value of a form that only the file's rules say, with its own schema.
+    /// A plain value or its long form, with its own schema.
     ConfigVar,
 }
 
-/// An identifier: what can be written after a dot in an expression.
+/// An identifier: a name that can follow a dot in an expression.
 pub(crate) const IDENTIFIER: &str = "^[A-Za-z_][A-Za-z0-9_]*$";
 /// The id of an Automation.
 pub(crate) const AUTOMATION_ID: &str = "^[a-z0-9][a-z0-9-]*$";
@@ -113,20 +113,20 @@ pub(crate) const ANY_NAME: &str = "^";
 pub(crate) const CONTENT_TYPE: &str = r"^[^\s/;]+/[^\s/;]+(\s*;.*)?$";
 
 impl Key {
-    /// A key that may be left out.
+    /// An optional key.
     pub(crate) const fn new(name: &'static str, shape: Shape, about: &'static str) -> Self {
         Self { name, shape, required: false, about }
     }
 
-    /// A key that has to be there.
+    /// A required key.
     pub(crate) const fn required(name: &'static str, shape: Shape, about: &'static str) -> Self {
         Self { name, shape, required: true, about }
     }
 }
 
 impl Object {
-    /// A reader of this mapping with all its keys declared; misspelt ones are read as what they were meant as. What is
-    /// missing or excludes each other is reported, and so is a value that is no mapping.
+    /// Opens a reader of this mapping with all its keys declared; misspelt keys are read as the nearest ones. Reports missing
+    /// and conflicting keys, and a value that is not a mapping.
     pub(super) fn open<'n, 'd>(
         &'static self,
         node: &'n Node,
@@ -143,7 +143,7 @@ impl Object {
         }
         match self.choice {
             Choice::Any => {}
-            // A key that means nothing was probably meant as one of these, and is reported itself.
+            // An unknown key was probably meant as one of these; it is reported itself.
             Choice::ExactlyOne(keys)
                 if reader.unknown_entries().next().is_some() && !keys.iter().any(|key| reader.has(key)) => {}
             Choice::ExactlyOne(keys) => {

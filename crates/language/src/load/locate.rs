@@ -1,36 +1,36 @@
-//! Where a part of a value stands that is known by its path.
+//! Locates a part of a value by its path.
 
 use text::diagnostic::{Diagnostics, Source, Span};
 use text::yaml::{Node, parse};
 
-/// A step on the way down a value.
+/// A segment of a path into a value.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum PathSegment {
     /// The entry of a map.
     Entry(String),
-    /// The key of an entry itself, as the last part of a way.
+    /// The key of an entry itself, as the last segment.
     Key(String),
     /// The item of a list, from 0.
     Item(usize),
 }
 
-/// Where a part stands of the value whose key is at `key`. As far as the way leads: where the rest of it stands in no value
-/// that is written out, it is the last one that is. The file is read again: this is for places of problems.
+/// The span of a part of the value whose key is at `key`. If the path leaves the literal values, the span of the last value
+/// on the path. Parses the file again, so use it only for diagnostics.
 #[must_use]
 pub fn span_at_path(source: &Source, key: Span, way: &[PathSegment]) -> Option<Span> {
     let (head, extent) = spans_at_path(source, key, way)?;
-    // A list or map on one line is underlined as a whole.
+    // A list or map on one line is underlined completely.
     let is_one_line = !source.slice(extent).contains('\n');
     Some(if is_one_line { extent } else { head })
 }
 
-/// As [`span_at_path`], the whole part, which a correction replaces.
+/// Like [`span_at_path`], for the whole part, which a fix replaces.
 #[must_use]
 pub fn extent_at_path(source: &Source, key: Span, way: &[PathSegment]) -> Option<Span> {
     spans_at_path(source, key, way).map(|(_, extent)| extent)
 }
 
-/// The start and the whole of a part.
+/// The start and the full span of a part.
 fn spans_at_path(source: &Source, key: Span, way: &[PathSegment]) -> Option<(Span, Span)> {
     let diagnostics = Diagnostics::new(Source::new(source.path(), source.text()));
     let tree = parse(&diagnostics)?;
@@ -50,8 +50,8 @@ fn spans_at_path(source: &Source, key: Span, way: &[PathSegment]) -> Option<(Spa
     Some((node.head(), node.span))
 }
 
-/// The span of the last of these keys, each within the value of the one before; the first is a key of the file. The file is read
-/// again: this is for places of problems.
+/// The span of the last of these keys, each within the value of the previous one; the first is a key of the file. Parses the
+/// file again, so use it only for diagnostics.
 #[must_use]
 pub fn key_span(source: &Source, path: &[&str]) -> Option<Span> {
     let diagnostics = Diagnostics::new(Source::new(source.path(), source.text()));
@@ -61,7 +61,7 @@ pub fn key_span(source: &Source, path: &[&str]) -> Option<Span> {
     Some(node.as_map()?.entry(last)?.key_span)
 }
 
-/// The span of a key of the step that begins at `step`. The file is read again: this is for places of problems.
+/// The span of a key of the step that begins at `step`. Parses the file again, so use it only for diagnostics.
 #[must_use]
 pub fn step_key_span(source: &Source, step: Span, key: &str) -> Option<Span> {
     let diagnostics = Diagnostics::new(Source::new(source.path(), source.text()));
@@ -77,7 +77,7 @@ pub fn step_key_span(source: &Source, step: Span, key: &str) -> Option<Span> {
     None
 }
 
-/// The value of the entry whose key stands there.
+/// The value of the entry whose key is at this span.
 fn value_of(tree: &Node, key: Span) -> Option<&Node> {
     let mut rest = vec![tree];
     while let Some(node) = rest.pop() {

@@ -1,8 +1,8 @@
-//! The long form of a mapping that its author wrote as one value: `concurrency: 1` is `{limit: 1}`.
+//! The long form of a mapping that was written as a scalar: `concurrency: 1` is `{limit: 1}`.
 
 use text::yaml::{Kind, Node, quote};
 
-/// The mapping that `node` probably abbreviates, where the file must have `what` (a noun with its article).
+/// The mapping that `node` probably abbreviates, where `what` (a noun with its article) is expected.
 pub(super) fn long_form(what: &str, node: &Node) -> Option<String> {
     let text = node.as_str().filter(|text| !text.contains('\n'));
     let number = node.as_integer();

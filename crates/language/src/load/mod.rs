@@ -1,8 +1,8 @@
-//! From a file's text to its checked form: every problem at once, each with its place.
+//! Loads a file's text into its checked form and reports all problems together, each with its span.
 //!
-//! A mapping's keys are declared once, in a table beside the code that lowers it; messages, the list of what is
-//! allowed and the JSON Schema (see [`crate::schema`]) come from there. Whether a name means something (an action, a
-//! connection, a step that an expression reads) is asked by the engine, which sees everything around a file.
+//! A mapping's keys are declared once, in a table beside the code that lowers it; messages, the lists of allowed keys
+//! and the JSON Schema (see [`crate::schema`]) are derived from it. The catalog checks whether names exist (an action, a
+//! connection, a step that an expression reads), since it sees the whole project.
 
 mod allow_comments;
 mod automation;
@@ -53,25 +53,25 @@ pub struct Loaded<T> {
     pub value: Option<T>,
     /// The readable part of a file whose report has errors.
     pub partial: Option<Partial<T>>,
-    /// Errors, warnings and hints, in the order of their places.
+    /// Errors, warnings and hints, sorted by position.
     pub report: Report,
 }
 
 impl<T> Loaded<T> {
-    /// A result that has nothing but this report.
+    /// A result with only this report.
     #[must_use]
     pub fn rejected(report: Report) -> Self {
         Self { value: None, partial: None, report }
     }
 
-    /// The value for further checks, with the parts that are unknown. Never to be run.
+    /// The value for further checks, with its unknown parts. Never run it.
     #[must_use]
     pub fn for_checking(&self) -> Option<(&T, &Unreadable)> {
         let partial = self.partial.as_ref().map(|partial| (&partial.value, &partial.unreadable));
         self.value.as_ref().map(|value| (value, Unreadable::NONE)).or(partial)
     }
 
-    /// The same in another wrapping.
+    /// Wraps the value.
     pub fn map<U>(self, wrap: impl Fn(T) -> U) -> Loaded<U> {
         let partial = self.partial.map(|partial| partial.map(&wrap));
         Loaded { value: self.value.map(wrap), partial, report: self.report }
@@ -79,7 +79,7 @@ impl<T> Loaded<T> {
 
     fn new(partial: Option<Partial<T>>, report: Report) -> Self {
         match partial {
-            // A gap without an error cannot be; if it were, the file would still not be used.
+            // A gap without an error is impossible; if it occurred, the file would still not be used.
             Some(partial) if !report.has_errors() && partial.unreadable.is_empty() => {
                 Self { value: Some(partial.value), partial: None, report }
             }
@@ -88,7 +88,7 @@ impl<T> Loaded<T> {
     }
 }
 
-/// Reads an Automation. `stem` is its file's name without folder and ending, the id where the file gives none.
+/// Loads an automation. `stem` is its file name without folder and extension, the default id.
 #[must_use]
 pub fn automation(source: Arc<Source>, stem: &str) -> Loaded<Automation> {
     let lower =
@@ -102,7 +102,7 @@ pub fn automation(source: Arc<Source>, stem: &str) -> Loaded<Automation> {
     loaded
 }
 
-/// Reads a connection. `stem` is its file's name without folder and ending: the connection's name.
+/// Loads a connection. `stem` is its file name without folder and extension: the name of the connection.
 #[must_use]
 pub fn connection(source: Arc<Source>, stem: &str) -> Loaded<Connection> {
     let lower =
@@ -110,7 +110,7 @@ pub fn connection(source: Arc<Source>, stem: &str) -> Loaded<Connection> {
     read(source, lower, |node, source, _, _| lint::connection(node, source))
 }
 
-/// Reads a file of tests. `stem` is its name without folder and `.test.yaml`: the Automation's id where the file gives none.
+/// Loads a test file. `stem` is its name without folder and `.test.yaml`: the default id of the automation.
 #[must_use]
 pub fn test_suite(source: Arc<Source>, stem: &str) -> Loaded<Suite> {
     let lower =

@@ -1,4 +1,4 @@
-//! Keys that people bring along from other languages, with how they are written here. Sources: the references of
+//! Keys of other workflow languages, with their equivalents here. Sources: the references of
 //! GitHub Actions, Home Assistant, Kestra, n8n, Node-RED, Argo Workflows and Azure Pipelines.
 
 use text::diagnostic::Source;
@@ -12,17 +12,17 @@ const fn rewritten(key: &'static str, help: &'static str, rewrite: Rewrite) -> F
     ForeignKey { key, equivalent: None, help, rewrite: Some(rewrite) }
 }
 
-/// The text of a value that is written on one line; `None` for any other.
+/// The text of a value written on one line; `None` otherwise.
 fn one_line<'s>(value: &Node, source: &'s Source) -> Option<&'s str> {
     Some(source.slice(value.span)).filter(|text| !text.is_empty() && !text.contains(['\n', '\r']))
 }
 
-/// As [`one_line`], for a text, a number or a truth value.
+/// Like [`one_line`], for a text, a number or a boolean.
 fn scalar<'s>(value: &Node, source: &'s Source) -> Option<&'s str> {
     one_line(value, source).filter(|_| value.as_list().is_none() && value.as_map().is_none())
 }
 
-/// A scalar as it is written inside of brackets: with quotes if it needs them there.
+/// A scalar as written in a flow collection: quoted if necessary.
 fn scalar_in_brackets(value: &Node, source: &Source) -> Option<String> {
     let text = scalar(value, source)?;
     let needs_quotes = text.contains([',', '[', ']', '{', '}']) && !text.starts_with(['"', '\'']);
@@ -91,7 +91,7 @@ fn methods(value: &Node, source: &Source, _: &str) -> Option<String> {
     Some(format!("methods: [{}]", scalar(value, source)?))
 }
 
-/// The keys that may be brought along to a mapping of this name.
+/// The foreign keys of a mapping of this name.
 pub(super) fn foreign_keys_of(what: &str) -> &'static [ForeignKey] {
     match what {
         "an automation" => AUTOMATION,
@@ -106,14 +106,14 @@ pub(super) fn foreign_keys_of(what: &str) -> &'static [ForeignKey] {
     }
 }
 
-/// Advice for authors who give several keys where this mapping takes one.
+/// Advice for authors who give several keys where the mapping accepts one.
 pub(super) fn instead_of_several(what: &str) -> Option<&'static str> {
     (what == "a trigger").then_some(
         "put the steps into a file with `trigger: {manual: {}}`, and start it with `call` from one file for each trigger",
     )
 }
 
-/// At the top of an Automation.
+/// At the top level of an automation.
 static AUTOMATION: &[ForeignKey] = &[
     key("on", Some("trigger"), "what starts it stands under `trigger`, such as `trigger: {webhook: {}}`"),
     key("triggers", None, "an automation has one trigger: write `trigger:` with its kind below"),
@@ -302,7 +302,7 @@ static RETRY: &[ForeignKey] = &[
     key("type", None, "waits grow by the number `backoff`: 1 keeps them the same, 2 doubles each"),
 ];
 
-/// In the settings of a loop.
+/// In the settings of a `repeat`.
 static REPEAT: &[ForeignKey] = &[
     rewritten(
         "while",
@@ -319,7 +319,7 @@ static REPEAT: &[ForeignKey] = &[
     key("do", None, "the steps of a turn stand under `steps`, beside `repeat`"),
 ];
 
-/// In what a step waits for.
+/// In a `waitFor`.
 static WAIT_FOR: &[ForeignKey] = &[
     key("timeout", None, "`timeout` stands beside `waitFor`, not below it: it is a key of the step"),
     key("onTimeout", None, "`onTimeout` stands beside `waitFor`, not below it: it is a key of the step"),
@@ -369,7 +369,7 @@ static SCHEDULE: &[ForeignKey] = &[
     key("hours", None, "a period is `every: 2h`"),
 ];
 
-/// In the answer to a caller.
+/// In a response.
 static ANSWER: &[ForeignKey] = &[
     key("code", Some("status"), "the status of the answer is `status`"),
     key("statusCode", Some("status"), "the status of the answer is `status`"),

@@ -1,4 +1,4 @@
-//! A file with errors, as far as it could be read, so that later checks report in the same run.
+//! A file with errors, as far as it was read, so that later checks can report in the same run.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -7,7 +7,7 @@ use text::yaml::{Kind, Node};
 
 use super::steps::camel_case;
 
-/// A file with errors, as far as it could be read: for further checks, never to be run.
+/// A file with errors, as far as it was read: for further checks, never to be run.
 ///
 /// Unreadable parts are absent or have placeholders; [`Unreadable`] lists them, so that a check stays silent about what
 /// it cannot know.
@@ -31,7 +31,7 @@ pub struct Unreadable {
     top: BTreeSet<&'static str>,
     /// Keys of steps, by the step's id.
     steps: BTreeMap<Arc<str>, BTreeSet<&'static str>>,
-    /// Names that stand where something could not be read: of steps, variables, inputs.
+    /// Names that occur in unreadable parts: of steps, variables, inputs.
     names: BTreeSet<String>,
     /// True if any variable may be set.
     variables: bool,
@@ -52,14 +52,14 @@ impl Unreadable {
         self == Self::NONE
     }
 
-    /// True if the value of a top-level key, such as `trigger`, is unknown. `steps` stands for the list of steps, `as`
-    /// for the names of loop items.
+    /// True if the value of a top-level key, such as `trigger`, is unknown. `steps` means the list of steps, `as`
+    /// the names of loop items.
     #[must_use]
     pub fn has(&self, key: &str) -> bool {
         self.top.contains(key)
     }
 
-    /// True if the value of a step's key is unknown; `verb` stands for its verb.
+    /// True if the value of a step's key is unknown; `verb` means its verb.
     #[must_use]
     pub fn has_in_step(&self, step: &str, key: &str) -> bool {
         self.steps.get(step).is_some_and(|keys| keys.contains(key))
@@ -71,7 +71,7 @@ impl Unreadable {
         self.steps.contains_key(step)
     }
 
-    /// True if a part of a step is unknown that decides if it runs and what follows.
+    /// True if an unknown part of a step decides whether it runs or what follows.
     #[must_use]
     pub fn is_unsure(&self, step: &str) -> bool {
         ["verb", "if", "onError"].iter().any(|key| self.has_in_step(step, key))
@@ -104,7 +104,7 @@ impl Unreadable {
         self.variables = true;
     }
 
-    /// Notes a name, as it is written and as it was probably meant.
+    /// Records a name, as written and as probably intended.
     pub(super) fn note_name(&mut self, name: &str) {
         self.names.extend(camel_case(name));
         self.names.insert(name.to_owned());

@@ -1,4 +1,4 @@
-//! How often, how many, how long: `retry`, `concurrency`, `retention`, `timeout`.
+//! Retry and limit policies: `retry`, `concurrency`, `retention`, `timeout`.
 
 use std::time::Duration;
 
@@ -12,17 +12,17 @@ use super::common::duration_within;
 use super::keys::{Choice, Key, Object, Shape};
 use super::template::template;
 
-/// The most retries of a step or an execution.
+/// The maximum number of retries of a step or an execution.
 pub(crate) const MAX_RETRIES: i64 = 100;
-/// The longest wait before a retry.
+/// The maximum delay before a retry.
 pub(super) const MAX_DELAY: Duration = Duration::from_secs(24 * 3600);
-/// The most that a wait grows by from one retry to the next.
+/// The maximum backoff multiplier.
 const MAX_BACKOFF: f64 = 10.0;
-/// The most executions side by side that `concurrency` can allow.
+/// The maximum number of concurrent executions of `concurrency`.
 const MAX_LIMIT: i64 = 1000;
-/// The longest that finished executions can be kept: ten years.
+/// The maximum retention of finished executions: ten years.
 const MAX_DAYS: i64 = 3650;
-/// The most finished executions that `count` can keep: they are counted at each clearing.
+/// The maximum number of finished executions that `count` can keep: they are counted at each pruning.
 const MAX_KEPT: i64 = 1_000_000;
 
 const RETRY_ON: [(&str, RetryOn); 4] = [
@@ -119,7 +119,7 @@ pub(super) static RETENTION: Object = Object {
     choice: Choice::Any,
 };
 
-/// A retry: a number of tries, or a mapping of `object`.
+/// A retry: a number of attempts, or a mapping of `object`.
 pub(super) fn retry(field: Field<'_, '_>, object: &'static Object, diagnostics: &Diagnostics) -> RetryPolicy {
     let Some(node) = field.node() else { return RetryPolicy::none() };
     match &node.kind {
@@ -180,7 +180,7 @@ fn retry_map(
     policy
 }
 
-/// The classes of errors; `429` may be written as the number that it is.
+/// The error classes; `429` may be written as a number.
 fn classes(items: &[Field<'_, '_>], diagnostics: &Diagnostics) -> Vec<RetryOn> {
     let mut found = Vec::new();
     for item in items {
@@ -240,7 +240,7 @@ pub(super) fn retention(field: Field<'_, '_>, diagnostics: &Diagnostics) -> Opti
     })
 }
 
-/// A time limit: anything over nothing.
+/// A timeout; must be greater than zero.
 pub(super) fn timeout(field: Field<'_, '_>, diagnostics: &Diagnostics) -> Option<Duration> {
     duration_within(field, "timeout", &(Duration::from_millis(1)..=MAX_DURATION), diagnostics)
 }

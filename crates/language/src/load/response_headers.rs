@@ -1,4 +1,4 @@
-//! Rules for the headers, media type and JSON of responses: static ones of webhooks, and those of `respond` steps.
+//! Rules for headers, media type and JSON of responses: static responses of webhooks, and `respond` steps.
 
 use model::reserved_headers::reserved_header_reason;
 use text::diagnostic::{Diagnostic, Diagnostics, Span};
@@ -7,7 +7,7 @@ use value::mime::json_error;
 
 use super::common::{inner, shorten};
 
-/// Statuses whose answer has no body (RFC 9110 6.4.1 and 15.3.6).
+/// Statuses whose response has no body (RFC 9110 6.4.1 and 15.3.6).
 pub(super) const WITHOUT_BODY: [u16; 3] = [204, 205, 304];
 
 /// Checks a header's name.
@@ -30,7 +30,7 @@ pub(super) fn name(name: &str, span: Span, diagnostics: &Diagnostics) -> bool {
     false
 }
 
-/// Checks a header's value that is known when the file is loaded.
+/// Checks a literal header value.
 pub(super) fn value(value: &str, span: Span, diagnostics: &Diagnostics) -> bool {
     let fine = value.chars().all(|c| c == '\t' || !c.is_control());
     if !fine {
@@ -55,7 +55,7 @@ pub(super) fn content_type(text: &Text, diagnostics: &Diagnostics) -> bool {
     true
 }
 
-/// Checks that a text is JSON, up to its first expression, and says where it is not.
+/// Checks that a text is JSON up to its first expression, and reports the error position.
 pub(super) fn json(text: &Text, diagnostics: &Diagnostics) -> bool {
     let error = match text.value.split_once("${{") {
         Some((start, _)) => json_error(start, false),
@@ -77,10 +77,10 @@ pub(super) fn json(text: &Text, diagnostics: &Diagnostics) -> bool {
     false
 }
 
-/// Statuses that send the caller to the address in `location`.
+/// Redirect statuses, which need `location`.
 const REDIRECTS: [u16; 5] = [301, 302, 303, 307, 308];
 
-/// Warns of a redirect without its address, and of a page of HTML that is sent as plain text, in the answer at `node`.
+/// Warns of a redirect without `location`, and of HTML sent as plain text, in the response at `node`.
 pub(super) fn incomplete(node: &Node, diagnostics: &Diagnostics) {
     let Some(map) = node.as_map() else { return };
     let warn = |key: &str, message: String, help: &str| {

@@ -1,4 +1,4 @@
-//! Conversion of YAML nodes to templates and expressions, each compiled and with its span.
+//! Converts YAML nodes to templates and expressions, each compiled and with its span.
 
 use std::sync::Arc;
 
@@ -11,11 +11,11 @@ use value::{List, Map, Value};
 
 use super::lint::constant;
 
-/// The template of a value: what stands under `with`, `set`, `body` and the like. Always gives one; where an
-/// expression is wrong, that is reported and its place is taken by one that reads nothing and has no value.
+/// The template of the value under `with`, `set`, `body` and so on. Never fails: an invalid expression is reported and
+/// replaced by one that reads nothing and has no value.
 ///
-/// A value without any `${{ }}` becomes one literal. A text that is one whole expression, with nothing
-/// around it, keeps the expression's type.
+/// A value without any `${{ }}` becomes one literal. A text that is exactly one expression keeps the expression's
+/// type.
 #[must_use]
 pub fn template(node: &Node, diagnostics: &Diagnostics) -> Template {
     match &node.kind {
@@ -45,7 +45,7 @@ pub fn template(node: &Node, diagnostics: &Diagnostics) -> Template {
     }
 }
 
-/// The value of a node that may hold no expression; one that does is reported. `what` names it: "a default".
+/// The value of a node that must not contain expressions; otherwise it is reported. `what` names it: "a default".
 #[must_use]
 pub(super) fn literal(node: &Node, what: &str, diagnostics: &Diagnostics) -> Value {
     let before = diagnostics.error_count();
@@ -65,7 +65,7 @@ pub(super) fn literal(node: &Node, what: &str, diagnostics: &Diagnostics) -> Val
     Value::Null
 }
 
-/// An expression that stands bare or wrapped in `${{ }}`, as `if` and `forEach` take it. `true` and `false` are
+/// An expression, bare or wrapped in `${{ }}`, as in `if` and `forEach`. `true` and `false` are
 /// expressions too. `name` is the key, for messages.
 pub(super) fn expression(node: &Node, name: &str, diagnostics: &Diagnostics) -> Option<Expression> {
     let text = match &node.kind {
@@ -121,10 +121,10 @@ pub(super) fn expression(node: &Node, name: &str, diagnostics: &Diagnostics) -> 
     found
 }
 
-/// Keys below which other tools have the list of a loop.
+/// Keys under which other tools have the list of a loop.
 const LIST_KEYS: [&str; 6] = ["items", "list", "in", "over", "array", "values"];
 
-/// As [`expression`], for a condition or a `switch` value: reports one that is constant.
+/// Like [`expression`], for a condition or a `switch` value: reports a constant one.
 pub(super) fn condition(node: &Node, name: &str, diagnostics: &Diagnostics) -> Option<Expression> {
     let before = diagnostics.error_count();
     let expression = expression(node, name, diagnostics)?;
@@ -134,7 +134,7 @@ pub(super) fn condition(node: &Node, name: &str, diagnostics: &Diagnostics) -> O
     Some(expression)
 }
 
-/// The complaint about `${{ a }} == 1` where one expression is wanted, with the marks taken away.
+/// The error for `${{ a }} == 1` where one expression is expected, with the marks removed.
 fn text_around(
     text: &Text,
     span: Span,
@@ -164,7 +164,7 @@ fn text_around(
             TemplateToken::Unclosed { .. } => "",
         })
         .collect();
-    // A text right behind an expression would become a part of its last name.
+    // A text directly after an expression would become part of its last name.
     let is_glued = pieces.windows(2).any(|pair| match pair {
         [TemplateToken::Plain(plain), _] => plain.ends_with(is_name_part),
         [_, TemplateToken::Plain(plain)] => plain.starts_with(is_name_part),
@@ -220,7 +220,7 @@ fn text_template(text: &Text, diagnostics: &Diagnostics) -> Template {
     match parts.as_slice() {
         [] => Template::Literal(Value::from("")),
         [Part::Text(plain)] => Template::Literal(Value::from(plain.clone())),
-        // Only an expression without its end stands alone here.
+        // Only an unclosed expression is alone here.
         [Part::Expression(open)] => Template::Expression(open.clone()),
         _ => {
             line_break_around(text, &parts, diagnostics);
@@ -229,13 +229,13 @@ fn text_template(text: &Text, diagnostics: &Diagnostics) -> Template {
     }
 }
 
-/// As [`compile`], with a stand-in for what is wrong.
+/// Like [`compile`], with a placeholder for an invalid expression.
 fn compiled(inside: &str, offset: usize, text: &Text, diagnostics: &Diagnostics) -> Expression {
     compile(inside, offset, text, diagnostics)
         .unwrap_or_else(|| Expression::placeholder(text.locate_span(offset, offset + inside.len())))
 }
 
-/// Compiles what stands at `offset` of a text, and reports where exactly it is wrong.
+/// Compiles the text at `offset`, and reports the exact position of an error.
 fn compile(inside: &str, offset: usize, text: &Text, diagnostics: &Diagnostics) -> Option<Expression> {
     let lead = inside.len() - inside.trim_start().len();
     let start = offset + lead;
@@ -265,7 +265,7 @@ fn compile(inside: &str, offset: usize, text: &Text, diagnostics: &Diagnostics) 
             let fix = error.fix.or_else(|| {
                 is_date(trimmed).then(|| Box::new((lead..lead + trimmed.len(), format!("'{trimmed}'"))))
             });
-            // A rewritten expression is the help, unless there is a better one.
+            // A rewritten expression is the suggestion, unless there is a better one.
             let rewritten = fix.as_ref().filter(|fix| fix.0 == (lead..lead + trimmed.len()));
             let help = help.or_else(|| rewritten.map(|fix| format!("write `{}`", fix.1).into()));
             let fix = fix.and_then(|fix| {
@@ -285,7 +285,7 @@ fn compile(inside: &str, offset: usize, text: &Text, diagnostics: &Diagnostics) 
     }
 }
 
-/// True for a date without quotes: `2026-03-01T09:00:00Z`.
+/// True for an unquoted date: `2026-03-01T09:00:00Z`.
 fn is_date(text: &str) -> bool {
     let shape = text.bytes().take(10).map(|byte| if byte.is_ascii_digit() { b'0' } else { byte });
     let is_whole = text.bytes().all(|byte| byte.is_ascii_digit() || b"-:.+TZ".contains(&byte));
@@ -314,7 +314,7 @@ fn unclosed(text: &Text, offset: usize, diagnostics: &Diagnostics) {
     );
 }
 
-/// The correction of `'\\'` in double quotes, where YAML reads one backslash and the expression an escaped quote.
+/// The fix for `'\\'` in double quotes, where YAML reads one backslash and the expression an escaped quote.
 fn doubled_backslash(text: &Text, offset: usize, source: &Source) -> Option<(Span, String)> {
     let expression = text.value.get(offset..).filter(|_| text.style == Style::DoubleQuoted)?;
     let at = expression.find("'\\'").map(|at| offset + at + 1)?;
@@ -329,7 +329,7 @@ fn doubled_backslash(text: &Text, offset: usize, source: &Source) -> Option<(Spa
     (is_expression && source.slice(span) == "\\\\").then(|| (span, "\\\\\\\\".to_owned()))
 }
 
-/// Where the expressions of a text stand, without their marks, in order.
+/// The ranges of the expressions of a text, without their marks, in order.
 fn insides(pieces: &[TemplateToken<'_>]) -> Vec<(usize, usize)> {
     let inside = |piece: &TemplateToken<'_>| match piece {
         TemplateToken::Expression { source: inside, offset } => Some((*offset, *offset + inside.len())),
@@ -345,7 +345,7 @@ fn is_within(insides: &[(usize, usize)], at: usize) -> bool {
 }
 
 /// Advice for `inside`, the text between the delimiters of another template language: the whole text as an expression,
-/// if it is one here, and a sentence that says so.
+/// if it is valid here, and an explanation.
 fn meant(inside: &str) -> (Option<String>, String) {
     let inside = inside.trim();
     match Expression::compile(inside, Span::default()) {
@@ -360,7 +360,7 @@ fn meant(inside: &str) -> (Option<String>, String) {
     }
 }
 
-/// A warning about marks of another tool, with what was probably meant in their place.
+/// A warning about marks of another tool, with the probable intention.
 fn other_marks(code: &'static str, message: &str, place: Span, inside: &str) -> Diagnostic {
     let (text, words) = meant(inside);
     let help =
@@ -375,7 +375,7 @@ fn other_marks(code: &'static str, message: &str, place: Span, inside: &str) -> 
 /// Warns of `{{ x }}`, which other tools replace and which is plain text here.
 fn plain_braces(text: &Text, pieces: &[TemplateToken<'_>], diagnostics: &Diagnostics) {
     let value = &text.value;
-    // Each is looked for once, not again from every `{{`: there may be very many.
+    // Each is searched once, not again from every `{{`: a text may have very many.
     let Some(last_close) = value.rfind("}}") else { return };
     let inside = insides(pieces);
     let found = value
@@ -392,12 +392,12 @@ fn plain_braces(text: &Text, pieces: &[TemplateToken<'_>], diagnostics: &Diagnos
     diagnostics.push(other_marks("braces-without-dollar", message, place, inside));
 }
 
-/// The marks of expressions elsewhere, beside `{{ }}`: what they begin and end with, and whether only a path stands between.
+/// Expression marks of other tools, besides `{{ }}`: start, end, and whether only a path is allowed between.
 const MARKS: [(&str, &str, bool); 5] =
     [("@{", "}", true), ("${", "}", true), ("$(", ")", true), ("<%", "%>", false), ("{%", "%}", false)];
 
 /// Warns of `${x}`, `$(x)`, `<% x %>` and `{% for … %}`, which other tools replace and which are plain text here: of the
-/// first of each.
+/// first occurrence of each.
 fn foreign_marks(text: &Text, pieces: &[TemplateToken<'_>], diagnostics: &Diagnostics) {
     const CODE: &str = "foreign-template";
     let value = &text.value;
@@ -441,7 +441,7 @@ fn is_dotted(text: &str) -> bool {
     text.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_') && text.chars().all(part)
 }
 
-/// Hints at a block text that would be one whole expression but for the line break at its end.
+/// Hints at a block text that would be one whole expression without the line break at its end.
 fn line_break_around(text: &Text, parts: &[Part], diagnostics: &Diagnostics) {
     let whole = |parts: &[Part]| {
         let blank = |part: &Part| matches!(part, Part::Text(plain) if plain.trim().is_empty());

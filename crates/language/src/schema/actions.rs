@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 
 use super::{ConnectionType, Definitions, ProjectContext, inputs, set};
 
-/// Adds to the schema of a step that calls an action what each of them takes.
+/// Adds the inputs of each action to the schema of a step that calls an action.
 pub(super) fn extend(step: &mut Value, around: &ProjectContext<'_>, definitions: &mut Definitions) {
     if around.actions.is_empty() {
         return;
@@ -32,7 +32,7 @@ fn case(spec: &ActionSpec, around: &ProjectContext<'_>, definitions: &mut Defini
     set(&mut with, "title", format!("inputs of {}", spec.name));
     set(&mut with, "description", about(spec));
     let connection = connection(spec, around, definitions);
-    // Editors offer what is needed as one, under the title.
+    // Editors offer all required keys as one completion, under the title.
     let mut then = json!({"title": spec.name, "properties": {"with": with, "connection": connection}});
     let needed =
         [(spec.inputs.iter().any(inputs::is_needed), "with"), (spec.connection_required, "connection")];
@@ -48,7 +48,7 @@ fn is(key: &str, text: &str) -> Value {
     json!({"type": "object", "properties": {key: {"const": text}}, "required": [key]})
 }
 
-/// The connection of an action: the project's own of its types are offered.
+/// The connection of an action: offers the project's connections of its types.
 fn connection(spec: &ActionSpec, around: &ProjectContext<'_>, definitions: &mut Definitions) -> Value {
     if spec.connections.is_empty() {
         return json!(false);
@@ -66,7 +66,7 @@ fn connection(spec: &ActionSpec, around: &ProjectContext<'_>, definitions: &mut 
     definitions.share(&format!("{owner}.connection"), schema)
 }
 
-/// Adds to the schema of a connection what each type takes.
+/// Adds the inputs of each type to the schema of a connection.
 pub(super) fn extend_connection(
     schema: &mut Value,
     around: &ProjectContext<'_>,
@@ -100,8 +100,8 @@ pub(super) fn extend_connection(
     set(schema, "allOf", cases);
 }
 
-/// Makes of the schema of a name in two parts one that offers these names, each with what it is. Of connectors that are
-/// not known any name may stand.
+/// Makes the schema of a two-part name offer these names, each with its description. Connectors that are not known
+/// accept any name.
 fn choose(schema: &mut Value, named: &[(&str, String)]) {
     let names: Vec<&str> = named.iter().map(|(name, _)| *name).collect();
     let about: Vec<&str> = named.iter().map(|(_, about)| about.as_str()).collect();

@@ -1,4 +1,4 @@
-//! The schemas of inputs: those that [`InputSpec`]s declare, or an expression.
+//! The schemas of inputs: the declarations of [`InputSpec`]s, or an expression.
 
 use model::action::{InputSpec, InputType};
 use serde_json::{Map, Value, json};
@@ -8,8 +8,8 @@ use super::{Definitions, set};
 /// The name of the definition for an expression in place of a value.
 const EXPRESSION: &str = "expression";
 
-/// Puts there what every input may be: a text with an expression, or null, which counts as not given. What it may not be
-/// is listed, since editors would offer a type `null` wherever a value is wanted.
+/// Defines what every input accepts: a text with an expression, or null, which counts as absent. It lists the excluded
+/// types, since editors would otherwise offer a type `null` for every value.
 pub(super) fn define(definitions: &mut Definitions) {
     let others = ["boolean", "number", "object", "array"];
     definitions.put(EXPRESSION, json!({"pattern": r"\$\{\{", "not": {"type": others}}));
@@ -42,7 +42,7 @@ pub(super) fn is_needed(spec: &InputSpec) -> bool {
     spec.required && spec.default.is_none()
 }
 
-/// An input with its meaning and default.
+/// An input with its description and default.
 fn input(spec: &InputSpec) -> Value {
     let mut schema = kind(&spec.kind);
     let words = spec.kind.describe();

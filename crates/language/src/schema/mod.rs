@@ -1,8 +1,8 @@
-//! The JSON Schemas (draft 2020-12) of what people write, so that editors complete and explain it.
+//! The JSON Schemas (draft 2020-12) of project files, for completion and documentation in editors.
 //!
-//! They are made of the tables that the loader reads by, so the two agree on keys, words and bounds. What a schema
-//! cannot say (unique ids, expressions that resolve, one answer on a path) only the loader checks: every file that
-//! loads is valid by its schema, not the other way round.
+//! They are generated from the tables that the loader reads by, so the two agree on keys, keywords and bounds. Rules that a
+//! schema cannot express (unique ids, expressions that resolve, one response on a path) are checked by the loader only:
+//! every file that loads matches its schema, not the other way round.
 
 mod actions;
 mod inputs;
@@ -27,7 +27,7 @@ pub struct ProjectContext<'a> {
     pub actions: Vec<&'a ActionSpec>,
     /// The types of connections.
     pub connection_types: Vec<ConnectionType<'a>>,
-    /// The connections that there are: name and type.
+    /// The existing connections: name and type.
     pub connections: Vec<(&'a str, &'a str)>,
 }
 
@@ -62,7 +62,7 @@ pub fn automation(around: &ProjectContext<'_>) -> Value {
     }
     for row in VERBS {
         let mut step = object(&row.keys.iter().collect::<Vec<_>>(), Choice::Any);
-        // "action step": editors offer by it what a step of the verb needs.
+        // "action step": editors use it to offer the required keys of the verb.
         let title = row.what.split_once(' ').map_or(row.what, |(_, what)| what);
         set(&mut step, "title", title.replace('`', ""));
         set(&mut step, "description", row.about);
@@ -94,20 +94,20 @@ pub fn connection(around: &ProjectContext<'_>) -> Value {
     schema
 }
 
-/// The `$defs` of a schema in the making.
+/// The `$defs` of a schema under construction.
 #[derive(Default)]
 struct Definitions {
     all: Map<String, Value>,
 }
 
 impl Definitions {
-    /// Puts a schema under a name, and gives what refers to it.
+    /// Adds a schema under a name, and returns a reference to it.
     fn put(&mut self, name: &str, schema: Value) -> Value {
         self.all.insert(name.to_owned(), schema);
         json!({"$ref": format!("#/$defs/{name}")})
     }
 
-    /// As [`put`](Self::put), but where another schema has the name already it gets another name.
+    /// Like [`put`](Self::put), but with another name if another schema has this one already.
     fn share(&mut self, name: &str, schema: Value) -> Value {
         let mut free = name.to_owned();
         for count in 2.. {
@@ -121,7 +121,7 @@ impl Definitions {
     }
 }
 
-/// The schema of a file of tests.
+/// The schema of a test file.
 #[must_use]
 pub fn test_suite() -> Value {
     root(
@@ -165,7 +165,7 @@ fn object(keys: &[&Key], choice: Choice) -> Value {
     schema
 }
 
-/// Where two of these keys are.
+/// Matches a mapping that has two of these keys.
 fn two_of(names: &[&str]) -> Value {
     let pairs = names.iter().enumerate().flat_map(|(at, first)| {
         names[at + 1..].iter().map(move |second| json!({"required": [first, second]}))
@@ -218,7 +218,7 @@ fn shape(of: &Shape) -> Value {
     }
 }
 
-/// A mapping with names of the author's own.
+/// A mapping with names chosen by the author.
 fn named(pattern: &str, value: &Shape) -> Value {
     let mut schema = json!({"type": "object", "additionalProperties": shape(value)});
     if pattern != ANY_NAME {

@@ -20,7 +20,7 @@ fn validator(schema: &Value) -> jsonschema::Validator {
 }
 
 #[test]
-fn good_files_are_valid() {
+fn valid_files_match_the_schema() {
     let automation = validator(&automation(&ProjectContext::default()));
     for (name, text) in GOOD {
         let errors: Vec<String> =
@@ -34,7 +34,7 @@ fn good_files_are_valid() {
 }
 
 #[test]
-fn files_of_the_wrong_form_are_invalid_for_both() {
+fn malformed_files_are_rejected_by_schema_and_loader() {
     let validator = validator(&automation(&ProjectContext::default()));
     for text in [
         "steps: []",
@@ -148,7 +148,7 @@ fn unexplained(schema: &Value, title: &str) -> Vec<String> {
 }
 
 #[test]
-fn every_key_is_explained() {
+fn every_key_has_a_description() {
     let (action, input) = (create(), spec("host", InputType::Text));
     let around = ProjectContext {
         actions: vec![&action],
@@ -205,7 +205,7 @@ fn create() -> ActionSpec {
 }
 
 #[test]
-fn a_step_takes_what_its_action_takes() {
+fn the_inputs_of_a_step_are_those_of_its_action() {
     let action = create();
     let around = ProjectContext { actions: vec![&action], ..ProjectContext::default() };
     let validator = validator(&automation(&around));
@@ -271,7 +271,7 @@ fn a_step_takes_what_its_action_takes() {
 }
 
 #[test]
-fn the_schemas_connection_is_the_loaders() {
+fn the_loader_allows_exactly_the_connection_keys_of_the_schema() {
     let source = Arc::new(Source::new("c.yaml", "type: a.b\nzzz: 1\n"));
     let report = crate::load::connection(source, "c").report;
     let schema = connection(&ProjectContext::default());

@@ -1,4 +1,4 @@
-//! The workers that the tests start: real ones, and, with `fake` and a way to misbehave behind it, others.
+//! The workers of the tests: real ones and, with the argument `fake` and a kind of misbehaviour, faulty ones.
 
 use std::io::{self, stdin};
 use std::os::fd::AsFd;
@@ -70,7 +70,7 @@ fn read() -> io::Result<()> {
     }
 }
 
-/// Waits for the end: the pool goes, or kills.
+/// Waits until the pool closes the socket or kills the process.
 fn wait() -> io::Result<()> {
     while read().is_ok() {}
     Ok(())

@@ -1,4 +1,4 @@
-//! The analysis of modules in a worker, for threads that may block: the loader's.
+//! The analysis of modules in a worker, for threads that may block, such as the loader's.
 
 use std::sync::{Condvar, Mutex, PoisonError};
 use std::time::Instant;
@@ -8,7 +8,7 @@ use super::{Error, Module, Pool, Tag, encode, too_large};
 use crate::module::MAX_SOURCE;
 use crate::module_info::{ModuleInfo, SyntaxError};
 
-/// The most analyses at the same time. They do not compete with runs for slots.
+/// The maximum number of concurrent analyses. They do not compete with runs for slots.
 pub(super) struct AnalysisQueue {
     free: Mutex<usize>,
     freed: Condvar,
@@ -81,7 +81,7 @@ impl Pool {
     /// Starts a worker in advance, so that the first run does not wait for one. For threads that may block.
     ///
     /// # Errors
-    /// No worker can be started.
+    /// A worker cannot be started.
     pub fn warm(&self) -> Result<(), Error> {
         self.shared.put_back(self.idle_worker_blocking()?);
         Ok(())

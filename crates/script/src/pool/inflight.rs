@@ -1,4 +1,4 @@
-//! A call under way in a worker, and the conversion of its reply into the caller's result.
+//! An in-flight call, and the conversion of its reply into the caller's result.
 
 use std::time::Duration;
 

@@ -1,8 +1,8 @@
 //! The pool: admission of runs, their assignment to workers, and the reuse or replacement of workers.
 //!
 //! A run, or a sequence of runs, borrows a worker and talks to it from its own task, without a hop to another thread. Runs
-//! wait in a bounded FIFO queue. A worker that exceeded its deadline, died or broke the protocol is killed by dropping it,
-//! and another is started in its place at once.
+//! wait in a bounded FIFO queue. A worker that exceeded its deadline, died or violated the protocol is killed by dropping it,
+//! and a replacement is started immediately.
 
 mod analysis;
 mod inflight;
@@ -29,11 +29,11 @@ pub use settings::PoolSettings;
 use supervisor::Supervisor;
 use worker_handle::{WorkerFailure, WorkerHandle};
 
-/// The time after its deadline at which a run is killed. Code that polls the interrupt handler ends within a millisecond or
+/// The time between the deadline of a run and its kill. Code that polls the interrupt handler ends within a millisecond or
 /// two; the rest is for a busy machine.
 const GRACE: Duration = Duration::from_millis(50);
 
-/// A pool of worker processes. Cheap to clone; starts nothing before it is needed; its workers end with it.
+/// A pool of worker processes. Cheap to clone; starts no process before it is needed; its workers end with it.
 #[derive(Clone)]
 pub struct Pool {
     shared: Arc<Shared>,
@@ -42,14 +42,14 @@ pub struct Pool {
 /// The state that the pool's handles and its supervisor share.
 struct Shared {
     settings: PoolSettings,
-    /// Idle workers, the one used last at the end.
+    /// Idle workers, the most recently used last.
     idle: Mutex<Vec<WorkerHandle>>,
     /// A permit for each concurrent run.
     slots: Arc<Semaphore>,
     waiting: AtomicUsize,
     /// Worker processes that were started.
     started: Counter,
-    /// Worker processes that ended while they ran code: killed at a deadline, or died.
+    /// Worker processes that ended while running code: killed at a deadline, or died.
     lost: Counter,
     analyses: analysis::AnalysisQueue,
     supervisor: Supervisor,
@@ -83,11 +83,11 @@ impl Pool {
         Ok(outcome)
     }
 
-    /// Runs the first of several modules as [`Pool::run`] does. The others follow on the same worker, each as if it were the only
-    /// one: as many of them as can be sent together ([`Sequence::left`]).
+    /// Runs the first of several modules like [`Pool::run`]. The others follow on the same worker, each isolated: as many of
+    /// them as can be sent together ([`Sequence::left`]).
     ///
     /// # Errors
-    /// As there, of the first.
+    /// Like [`Pool::run`], for the first module.
     pub async fn run_sequence(&self, members: &[SequenceCall<'_>]) -> Result<(Outcome, Sequence), Error> {
         let mut sequence = Sequence::begin(&self.shared, members).await?;
         let first = sequence.next().await?;
@@ -127,7 +127,7 @@ impl Pool {
         Ok(confinement)
     }
 
-    /// The time limit of a sequence, after which none of its further runs begins.
+    /// The time limit of a sequence, after which none of its further runs starts.
     #[must_use]
     pub fn together(&self) -> Duration {
         self.shared.settings.together
@@ -155,20 +155,20 @@ impl Pool {
     }
 }
 
-/// The state of a pool at one time, and its counts since it was created.
+/// The current state of a pool, and its counters.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PoolStatus {
-    /// The most runs at one time.
+    /// The maximum number of concurrent runs.
     pub limit: usize,
-    /// Workers that run code.
+    /// Workers that are running code.
     pub busy: usize,
-    /// Workers that have nothing to do.
+    /// Idle workers.
     pub idle: usize,
     /// Runs that wait for a worker.
     pub waiting: usize,
     /// Worker processes that were started.
     pub started: u64,
-    /// Worker processes that ended while they ran code: killed at a deadline, or died.
+    /// Worker processes that ended while running code: killed at a deadline, or died.
     pub lost: u64,
 }
 
@@ -190,12 +190,12 @@ impl Drop for Queued<'_> {
 }
 
 impl Shared {
-    /// Ignores a poisoned lock: the list of workers is consistent after every step.
+    /// Ignores a poisoned lock: the list of workers is consistent after every operation.
     fn idle(&self) -> MutexGuard<'_, Vec<WorkerHandle>> {
         self.idle.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The permit of one run, in the order of the callers.
+    /// Acquires the permit of one run, in the order of the callers.
     async fn slot(&self) -> Result<OwnedSemaphorePermit, Error> {
         if let Ok(permit) = Arc::clone(&self.slots).try_acquire_owned() {
             return Ok(permit);
@@ -215,7 +215,7 @@ impl Shared {
         }
     }
 
-    /// Takes an idle worker: one that has the module if possible, else the one used last.
+    /// Takes an idle worker: one with the module if possible, else the most recently used.
     fn take_idle(&self, module: Option<Digest>) -> Option<WorkerHandle> {
         let mut idle = self.idle();
         let known =
@@ -224,7 +224,7 @@ impl Shared {
         Some(idle.remove(index))
     }
 
-    /// Returns a worker to the idle ones, unless it is spent or there are enough.
+    /// Returns a worker to the idle ones, unless it is spent or there are enough idle workers.
     fn put_back(&self, mut worker_handle: WorkerHandle) {
         if worker_handle.is_spent(&self.settings) {
             worker_handle.drop_without_replacement();
@@ -239,7 +239,7 @@ impl Shared {
         }
     }
 
-    /// Ends workers that were idle for long or are old.
+    /// Ends workers that have been idle too long or are too old.
     fn sweep(&self) {
         let over: Vec<WorkerHandle> =
             self.idle().extract_if(.., |worker_handle| worker_handle.is_stale(&self.settings)).collect();

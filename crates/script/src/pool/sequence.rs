@@ -1,4 +1,4 @@
-//! Calls that are sent to one worker together and answered one by one, without a round trip for each.
+//! Calls that are sent to one worker in a batch and answered one by one, without a round trip for each.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -14,7 +14,7 @@ use crate::error::Error;
 use crate::module::Digest;
 use crate::protocol::{Answer, Message};
 
-/// A sequence of runs under way on a worker. Dropping it before its end kills the worker.
+/// A sequence of runs in progress on a worker. Dropping it before its end kills the worker.
 #[must_use = "dropping a sequence kills its runs"]
 pub struct Sequence {
     shared: Arc<Shared>,
@@ -23,7 +23,7 @@ pub struct Sequence {
     running: Option<Box<Running>>,
 }
 
-/// The end of a run; `None` if it was not begun.
+/// The end of a run; `None` if it did not start.
 type CallResult = Result<Option<Outcome>, Error>;
 
 /// The state of a sequence until all its runs have ended.
@@ -32,17 +32,17 @@ struct Running {
     /// The calls without a reply, the next one first.
     inflight: VecDeque<InFlightCall>,
     has_answered: bool,
-    /// The time limit, after which no further run begins.
+    /// The time limit, after which no further run starts.
     together: Duration,
     _slot: OwnedSemaphorePermit,
 }
 
 impl Sequence {
-    /// The most runs that are sent together.
+    /// The maximum number of runs in a batch.
     pub const MAX_CALLS: usize = 64;
-    /// The most bytes that are sent together: the capacity of a socket, since a worker that replies does not read.
+    /// The maximum size of a batch, in bytes: the capacity of a socket, since a worker that replies does not read.
     pub const MAX_BYTES: usize = 64 * 1024;
-    /// Sends as many of the members as can be sent together, at least the first.
+    /// Sends as many members as fit into a batch, at least the first.
     pub(super) async fn begin(shared: &Arc<Shared>, members: &[SequenceCall<'_>]) -> Result<Self, Error> {
         let (mut inflight, mut bytes) = (VecDeque::with_capacity(members.len().min(Self::MAX_CALLS)), 0);
         for member in members.iter().take(Self::MAX_CALLS) {
@@ -93,12 +93,12 @@ impl Sequence {
         self.arrived.pop_front()
     }
 
-    /// The result of the next run; `None` if it was not begun, or there is none. The worker begins no run after one
-    /// without a result, nor once the runs have together taken a certain time. After an error, and after `None`, there
-    /// is no next. If the future is dropped, drop the sequence too.
+    /// The result of the next run; `None` if it did not start, or if there is none. The worker starts no run after one
+    /// without a result, nor after the time limit of the sequence. After an error or `None` there is no next result. If the
+    /// future is dropped, drop the sequence too.
     ///
     /// # Errors
-    /// As those of [`super::Pool::run`].
+    /// Like [`super::Pool::run`].
     pub async fn next(&mut self) -> Result<Option<Outcome>, Error> {
         if self.arrived.is_empty()
             && let Some(running) = self.running.take()
@@ -110,7 +110,7 @@ impl Sequence {
 }
 
 impl Running {
-    /// Waits for the next reply, and takes those that arrived with it. Returns the runs still under way; after the last reply
+    /// Waits for the next reply, and takes the replies that arrived with it. Returns the runs in progress; after the last reply
     /// the worker is free.
     async fn advance(
         mut self: Box<Self>,
@@ -155,9 +155,9 @@ impl Running {
         Ok(None)
     }
 
-    /// The reply to the next call. The first call is sent again, with those after it, if the worker lacks the text of its
-    /// module, or to a new worker if this one ended without a sign of having begun: it may have been killed while idle.
-    /// Code has no side effects, so a repetition is harmless.
+    /// The reply to the next call. If the worker lacks the text of its module, or ended without having started (it may have been
+    /// killed while idle), the call and the following ones are sent again, to a new worker if needed. Code has no side effects,
+    /// so a repetition is harmless.
     async fn answer(
         &mut self,
         shared: &Shared,
@@ -168,7 +168,7 @@ impl Running {
             let answer = message.and_then(read_answer);
             let first = self.inflight.front().filter(|_| !self.has_answered);
             match (answer, first) {
-                // It has evicted the module since.
+                // It has evicted the module in the meantime.
                 (Ok(Answer::Unknown), Some(call)) if !call.has_source => {
                     self.worker_handle.remove_module(call.digest());
                     let again = match self.expect_skipped(1, until).await {
@@ -200,7 +200,7 @@ impl Running {
         }
     }
 
-    /// Reads the replies to the calls from `from` on, none of which began since an earlier one had no result.
+    /// Reads the replies to the calls from `from` on, none of which started since an earlier one had no result.
     async fn expect_skipped(&mut self, from: usize, until: Instant) -> Result<(), WorkerFailure> {
         for call in self.inflight.iter().skip(from) {
             let message = self.worker_handle.answer(until).await?;
@@ -214,7 +214,7 @@ impl Running {
 }
 
 impl Shared {
-    /// Releases a worker after the last of its runs that began.
+    /// Releases a worker after the last of its runs that started.
     async fn release(&self, mut running: Box<Running>, until: Instant) {
         if running.expect_skipped(0, until).await.is_ok() {
             self.put_back(running.worker_handle);
@@ -226,7 +226,7 @@ fn read_answer(message: Message) -> Result<Answer, WorkerFailure> {
     Answer::try_from(message).map_err(|_| WorkerFailure::ProtocolViolation)
 }
 
-/// Sends calls, with the texts of the modules that the worker does not have.
+/// Sends calls, with the texts of the modules that the worker lacks.
 fn send(
     worker_handle: &mut WorkerHandle,
     calls: &mut VecDeque<InFlightCall>,

@@ -3,37 +3,37 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-/// How many workers there are, what they may have, and how long they live.
+/// The number, the limits and the lifetime of the workers.
 #[derive(Clone, Debug)]
 pub struct PoolSettings {
-    /// The program that becomes a worker: this one.
+    /// The worker program: this executable.
     pub program: PathBuf,
     /// The arguments of a worker: the hidden subcommand.
     pub arguments: Vec<String>,
-    /// The most runs at the same time.
+    /// The maximum number of concurrent runs.
     pub workers: usize,
-    /// How many runs may wait for a worker.
+    /// The maximum number of runs that wait for a worker.
     pub queue: usize,
-    /// How long a run waits for a worker at the most.
+    /// The maximum time that a run waits for a worker.
     pub wait_at_most: Duration,
-    /// How long runs that were sent together may take before no more of them is begun: others wait for the worker, too.
+    /// The time limit of a batch, after which no further run of it starts, since others wait for the worker too.
     pub together: Duration,
-    /// How many runs a worker does in its life.
+    /// The maximum number of runs of a worker.
     pub runs_per_worker: u32,
-    /// How long a worker lives.
+    /// The maximum age of a worker.
     pub age: Duration,
-    /// How long a worker stays with nothing to do.
+    /// The maximum idle time of a worker.
     pub idle: Duration,
-    /// How long a worker may take until it is ready.
+    /// The maximum time until a worker is ready.
     pub start_within: Duration,
-    /// How long a look into a module may take.
+    /// The time limit of an analysis.
     pub check_within: Duration,
     /// The heap of a run, in bytes.
     pub memory: usize,
 }
 
 impl PoolSettings {
-    /// Workers of `program` with `arguments`, as many as there are processors, with the figures of the manual.
+    /// Creates the settings for workers of `program` with `arguments`: one per processor, with the documented limits.
     #[must_use]
     pub fn new(program: PathBuf, arguments: Vec<String>) -> Self {
         Self {
@@ -52,7 +52,7 @@ impl PoolSettings {
         }
     }
 
-    /// The same within what can work at all.
+    /// Clamps the settings to a range that works.
     pub(super) fn sane(mut self) -> Self {
         self.workers = self.workers.clamp(1, 256);
         self.memory = self.memory.clamp(8 * 1024 * 1024, 1024 * 1024 * 1024);

@@ -1,4 +1,4 @@
-//! The supervisor: the one thread that starts workers, reaps them, and ends idle ones.
+//! The supervisor: the single thread that starts workers, reaps them, and ends idle ones.
 //!
 //! A worker dies with the *thread* that started it (`PR_SET_PDEATHSIG`), so that thread has to live as long as the
 //! pool. A thread of the runtime may end whenever it is idle.
@@ -20,25 +20,25 @@ use crate::protocol::{Tag, encode};
 /// The interval between checks of idle workers.
 const PIPE_POLL_INTERVAL: Duration = Duration::from_secs(15);
 
-/// Receives a started worker. A function, since callers are tasks and also threads that block, maybe within a runtime.
+/// Receives a started worker. A function, since callers are tasks as well as blocking threads, maybe within a runtime.
 type Reply = Box<dyn FnOnce(Result<WorkerHandle, String>) + Send>;
 
 /// A message to the supervisor.
 pub(super) enum Task {
-    /// Start a worker, which gets the sender for its own messages.
+    /// Starts a worker, which gets the sender for its own messages.
     Start(Reply, Sender<Task>),
-    /// Reap a killed worker; if it died in service, start another in its place.
+    /// Reaps a killed worker; if it died in service, starts a replacement.
     Reap(Child, Replace),
 }
 
-/// The replacement of a worker that is gone.
+/// The replacement policy for a worker that is gone.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Replace {
     Yes,
     No,
 }
 
-/// The handle of the supervisor. Its thread starts with the first worker, and ends with the pool.
+/// The handle of the supervisor. Its thread starts with the first worker and ends with the pool.
 pub(super) struct Supervisor {
     tasks: Mutex<Option<Sender<Task>>>,
     pool: Weak<Shared>,

@@ -17,7 +17,7 @@ use crate::error::Error;
 use crate::module::Digest;
 use crate::protocol::{Inbox, Lines, MAX_MESSAGE, MAX_MODULES, Message, Nonce, Tag};
 
-/// The most bytes of one read.
+/// The maximum size of one read, in bytes.
 const CHUNK: usize = 16 * 1024;
 /// The interval between reads of the pipe. The deadline of the next run counts from the read that found the reply.
 const PIPE_POLL_INTERVAL: Duration = Duration::from_millis(20);
@@ -30,10 +30,10 @@ pub(super) struct WorkerHandle {
     registered: Option<Registered>,
     chunk: Box<[u8]>,
     supervisor: Sender<Task>,
-    /// Bytes that are still to be sent.
+    /// Bytes not sent yet.
     outbox: Vec<u8>,
     inbox: Inbox,
-    /// The number of expected replies, and the number of those still to come.
+    /// The number of expected replies, and of those outstanding.
     asked: usize,
     awaited: usize,
     /// True while replies may arrive through the pipe, without waking the pool: until the first arrives over the
@@ -45,7 +45,7 @@ pub(super) struct WorkerHandle {
     random: RandomPool,
     modules: ModuleList,
     is_ready: bool,
-    /// How it is confined, in a few words; empty until it is ready.
+    /// The confinement in a few words; empty until it is ready.
     confinement: String,
     was_idle: bool,
     runs: u32,
@@ -63,7 +63,7 @@ struct Registered {
 /// The reason why a worker is unusable.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum WorkerFailure {
-    /// It did not answer in time.
+    /// It did not reply in time.
     TimedOut,
     /// It ended.
     Ended,
@@ -127,7 +127,7 @@ impl WorkerHandle {
         self.check_greeting(&message)
     }
 
-    /// How the worker is confined, in a few words; empty until it is ready.
+    /// The confinement in a few words; empty until it is ready.
     pub(super) fn confinement(&self) -> &str {
         &self.confinement
     }
@@ -149,7 +149,7 @@ impl WorkerHandle {
                 Ok(())
             }
             Tag::Refused => {
-                // Another worker would be refused too.
+                // Another worker would be rejected too.
                 self.replace = Replace::No;
                 Err(WorkerFailure::Refused(message.text(0).unwrap_or_default().to_owned()))
             }
@@ -157,8 +157,8 @@ impl WorkerHandle {
         }
     }
 
-    /// Sends messages that expect so many replies, as far as the socket takes them; the rest goes out while the first
-    /// reply is awaited. Messages with several replies have to be short: a worker that replies does not read.
+    /// Sends messages that expect this number of replies, as far as the socket accepts them; the rest is sent while waiting for
+    /// the first reply. Messages with several replies have to be short: a worker that replies does not read.
     pub(super) fn send(&mut self, bytes: &[u8], answers: usize) -> Result<(), WorkerFailure> {
         self.runs = self.runs.saturating_add(u32::try_from(answers).unwrap_or(u32::MAX));
         (self.asked, self.awaited, self.uses_pipe) = (answers, answers, answers > 1);
@@ -172,7 +172,7 @@ impl WorkerHandle {
         if let Some(message) = self.next_complete()? {
             return Ok(message);
         }
-        // A reply of several may be there already, which saves the wait and a timer.
+        // One of several replies may have arrived already, which saves the wait and a timer.
         if self.awaited < self.asked
             && let Some(message) = self.poll_reply()?
         {
@@ -268,14 +268,14 @@ impl WorkerHandle {
                 // There is nothing more.
                 Err(_) => return Ok(()),
             }
-            // The most that a worker may write there for a whole sequence.
+            // The maximum that a worker may write there for a whole sequence.
             if taken > MAX_MESSAGE {
                 return Err(WorkerFailure::ProtocolViolation);
             }
         }
     }
 
-    /// The next complete reply. Its log lines come before it; nothing comes after the last reply.
+    /// The next complete reply. Its log lines precede it; nothing follows the last reply.
     fn next_complete(&mut self) -> Result<Option<Message>, WorkerFailure> {
         match self.message()? {
             None if self.has_ended => Err(WorkerFailure::Ended),
@@ -357,17 +357,17 @@ impl WorkerHandle {
         !self.lines.is_empty()
     }
 
-    /// Draws the prefix that marks texts of the next run as files or integers.
+    /// Generates the prefix that marks texts of the next run as files or integers.
     pub(super) fn nonce(&mut self) -> Result<Nonce, getrandom::Error> {
         self.random.draw().map(Nonce)
     }
 
-    /// True if the worker has a module, as far as is known: it may have evicted it.
+    /// True if the worker probably has a module; it may have evicted it.
     pub(super) fn has_module(&self, digest: Digest) -> bool {
         self.modules.last_use.contains_key(&digest)
     }
 
-    /// Records that the worker has a module, and uses it.
+    /// Records that the worker has and used a module.
     pub(super) fn add_module(&mut self, digest: Digest) {
         self.modules.touch(digest);
     }
@@ -377,7 +377,7 @@ impl WorkerHandle {
         self.modules.last_use.remove(&digest);
     }
 
-    /// True if the process runs.
+    /// True if the process is running.
     fn is_alive(&mut self) -> bool {
         self.child.as_mut().is_some_and(|child| matches!(child.try_wait(), Ok(None)))
     }
@@ -422,7 +422,7 @@ impl Drop for WorkerHandle {
 /// Writes as much as the socket takes, and returns the rest.
 fn send<'bytes>(mut socket: &UnixStream, bytes: &'bytes [u8]) -> Result<&'bytes [u8], WorkerFailure> {
     let mut rest = bytes;
-    // Not a byte has gone out where the first attempt fails.
+    // If the first attempt fails, no byte was sent.
     let gone =
         |rest: &[u8]| if rest.len() == bytes.len() { WorkerFailure::Unsent } else { WorkerFailure::Ended };
     while !rest.is_empty() {
@@ -437,7 +437,7 @@ fn send<'bytes>(mut socket: &UnixStream, bytes: &'bytes [u8]) -> Result<&'bytes 
     Ok(rest)
 }
 
-/// The modules that a worker has: at most [`MAX_MODULES`], those used last.
+/// The modules of a worker: at most [`MAX_MODULES`], the most recently used ones.
 #[derive(Default)]
 struct ModuleList {
     last_use: HashMap<Digest, u64>,
@@ -458,7 +458,7 @@ impl ModuleList {
     }
 }
 
-/// Random bytes, drawn for many runs at once.
+/// Random bytes, generated for many runs at once.
 struct RandomPool {
     /// Boxed, so that the handle stays small.
     drawn: Box<[u8; 16 * 64]>,

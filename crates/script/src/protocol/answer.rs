@@ -13,19 +13,19 @@ use crate::module::Position;
 pub(crate) enum Answer {
     Done(Done),
     Failed(RunFailure),
-    /// The text of the module is wanted.
+    /// The worker needs the text of the module.
     Unknown,
-    /// It was not begun, since one before it gave no result.
+    /// The call did not start, since an earlier one had no result.
     Skipped,
 }
 
-/// A result, not yet read: what is in it was written by the author's code.
+/// A result, not parsed yet: its content was written by the author's code.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct Done {
     /// The result as JSON; empty for nothing.
     pub(crate) result: Bytes,
     pub(crate) writes: Vec<Write>,
-    /// How long it took.
+    /// The run time.
     pub(crate) took: Duration,
     /// True if texts of the result or of the writes are marked as files or integers.
     pub(crate) has_marked: bool,
@@ -33,14 +33,14 @@ pub(crate) struct Done {
     pub(crate) files: Vec<Bytes>,
 }
 
-/// A write to the state, as JSON; none takes the key away.
+/// A write to the state, as JSON; `None` deletes the key.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Write {
     pub(crate) key: String,
     pub(crate) value: Option<String>,
 }
 
-/// Why there is no result.
+/// The reason why there is no result.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct RunFailure {
     pub(crate) kind: FailureKind,
@@ -59,18 +59,18 @@ pub(crate) enum FailureKind {
     TooLarge,
 }
 
-/// A frame of the author's, with its position in the module.
+/// A frame of the author's code, with its position in the module.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct FrameLocation {
     pub(crate) function: Option<String>,
     pub(crate) at: Position,
 }
 
-/// The time that it took, in microseconds, and whether texts are marked.
+/// The length of the run time in microseconds and the marker flag.
 const FACTS: usize = 8 + 1;
 
 impl Answer {
-    /// The answer as it is sent.
+    /// Encodes the answer.
     pub(crate) fn encode(&self) -> Result<Vec<u8>, TooLong> {
         match self {
             Self::Unknown => encode(Tag::Unknown, &[]),

@@ -1,4 +1,4 @@
-//! A call, as it is sent: a head of fixed size, the module's text if the worker does not know it, and JSON.
+//! The encoding of a call: a head of fixed size, the module's text if the worker lacks it, and JSON.
 
 use std::time::Duration;
 
@@ -15,18 +15,18 @@ pub(crate) struct Head {
     pub(crate) kind: Kind,
     pub(crate) deadline: Duration,
     pub(crate) nonce: Nonce,
-    /// The time limit of a sequence: this call begins only if each call before it returned a result, within this time
-    /// since the first began. `None` if it is not part of a sequence, or is its first.
+    /// The time limit of a sequence: this call starts only if each call before it returned a result, within this time
+    /// since the first started. `None` if it is not part of a sequence, or is its first.
     pub(crate) follows: Option<Duration>,
     /// True if calls of the same sequence follow.
     pub(crate) is_followed: bool,
 }
 
-/// A call, as a worker reads it.
+/// A call, as read by a worker.
 #[derive(Clone, Debug)]
 pub(crate) struct Request {
     pub(crate) head: Head,
-    /// The module's text; none if the worker should know it.
+    /// The module's text; `None` if the worker should have it.
     pub(crate) source: Option<Bytes>,
     /// `context.executionId`.
     pub(crate) execution_id: String,
@@ -34,24 +34,24 @@ pub(crate) struct Request {
     pub(crate) step_id: Option<String>,
     /// `context.startedAt`.
     pub(crate) started_at: String,
-    /// The rest of what becomes `context`, and where the files go; empty where there is nothing of it.
+    /// The other members of `context`, and the paths of the files; empty if there are none.
     pub(crate) context: Bytes,
     /// The second parameter.
     pub(crate) argument: Bytes,
-    /// Which calls before it in the sequence left what it reads, in the order in which its context names them.
+    /// The indices of the earlier calls whose results it reads, in the order of its context.
     pub(crate) earlier: Vec<usize>,
     /// The bytes of the files in both.
     pub(crate) files: Vec<Bytes>,
 }
 
 const LENGTH: usize = 32 + 1 + 4 + 4 + 16;
-/// The bits of the byte behind the digest.
+/// The bits of the byte after the digest.
 const IS_TRIGGER: u8 = 1;
 const FOLLOWS: u8 = 2;
 const IS_FOLLOWED: u8 = 4;
 
 impl Head {
-    /// The head as bytes.
+    /// Encodes the head.
     pub(crate) fn encode(&self) -> [u8; LENGTH] {
         let mut bytes = [0; LENGTH];
         bytes[..32].copy_from_slice(&self.digest.0);
@@ -110,7 +110,7 @@ impl TryFrom<Message> for Request {
 
 #[cfg(test)]
 impl Request {
-    /// A call of a step's module that the worker knows, by its text, with an empty object and a minute's time.
+    /// A step call with this text as a known module, an empty object as the argument and a limit of one minute.
     pub(crate) fn for_module(text: &str) -> Self {
         Self {
             head: Head {
@@ -133,7 +133,7 @@ impl Request {
     }
 }
 
-/// Places in a sequence as bytes.
+/// Encodes indices in a sequence.
 pub(crate) fn encode_earlier(places: impl IntoIterator<Item = usize>) -> Vec<u8> {
     places.into_iter().flat_map(|place| u16::try_from(place).unwrap_or(u16::MAX).to_le_bytes()).collect()
 }

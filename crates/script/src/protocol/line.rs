@@ -1,4 +1,4 @@
-//! A line of the log, as it is sent while the code runs.
+//! Log lines, which are sent while the code runs.
 
 use std::borrow::Cow;
 
@@ -7,17 +7,17 @@ use text::TRUNCATION_MARK;
 use super::{Malformed, Message, Tag, TooLong, encode};
 use crate::call::{Level, LogLine};
 
-/// The longest line of the log and the longest message of an error that the daemon keeps, in characters.
+/// The maximum length of a log line or error message that the daemon keeps, in characters.
 pub const MAX_TEXT: usize = model::LogLine::MAX_CHARS;
-/// The bytes that a worker sends of a longer text beyond [`MAX_TEXT`]: only the daemon knows the secrets that are to be hidden before
-/// the text is cut, and one of them may stand where it is cut.
+/// The bytes that a worker sends of a longer text beyond [`MAX_TEXT`]: only the daemon knows the secrets to redact before the
+/// text is truncated, and a secret may span the end.
 const MARGIN: usize = 4096;
-/// The most lines of a run; one more says how many were left out.
+/// The maximum number of lines of a run; one more reports the number of omitted lines.
 pub(crate) const MAX_LINES: usize = 1_000;
-/// The most bytes of all lines of a run, without their margins.
+/// The maximum size of all lines of a run in bytes, without their margins.
 pub(crate) const MAX_LOG: usize = 64 * 1024;
 
-/// Truncates a text to [`MAX_TEXT`] characters, then up to [`MARGIN`] bytes and a mark.
+/// Truncates a text to [`MAX_TEXT`] characters and up to [`MARGIN`] more bytes, and appends a mark.
 pub(crate) fn excerpt(text: &str) -> Cow<'_, str> {
     let Some((kept, _)) = text.char_indices().nth(MAX_TEXT) else { return Cow::Borrowed(text) };
     let end = text.floor_char_boundary(kept + MARGIN);
@@ -29,12 +29,12 @@ pub(crate) fn excerpt(text: &str) -> Cow<'_, str> {
 
 const LEVELS: [Level; 4] = [Level::Debug, Level::Info, Level::Warn, Level::Error];
 
-/// A line as bytes.
+/// Encodes a line.
 pub(crate) fn encode_line(level: Level, message: &str) -> Result<Vec<u8>, TooLong> {
     encode(Tag::Line, &[&[level as u8], message.as_bytes()])
 }
 
-/// The lines that one run has sent.
+/// The log lines of one run.
 #[derive(Debug, Default)]
 pub(crate) struct Lines {
     lines: Vec<LogLine>,
@@ -42,16 +42,16 @@ pub(crate) struct Lines {
 }
 
 impl Lines {
-    /// Takes a line in.
+    /// Adds a line.
     ///
     /// # Errors
-    /// It is none, or one more than a worker sends.
+    /// The message is not a line, or exceeds the limits of a worker.
     pub(crate) fn take_in(&mut self, message: &Message) -> Result<(), Malformed> {
         let [level, _] = message.parts.as_slice() else { return Err(Malformed) };
         let level = level.first().and_then(|level| LEVELS.get(usize::from(*level))).ok_or(Malformed)?;
         let text = message.text(1)?;
         self.bytes += text.len();
-        // A line with a margin has more bytes before it than in it, up to the mark.
+        // With a margin, more bytes may precede the mark than the limit of a line.
         if self.lines.len() > MAX_LINES || self.bytes > 2 * MAX_LOG + MAX_TEXT {
             return Err(Malformed);
         }
@@ -59,12 +59,12 @@ impl Lines {
         Ok(())
     }
 
-    /// True where no line has come.
+    /// True if no line has arrived.
     pub(crate) fn is_empty(&self) -> bool {
         self.lines.is_empty()
     }
 
-    /// The lines, taken out.
+    /// Takes the lines.
     pub(crate) fn take(&mut self) -> Vec<LogLine> {
         std::mem::take(self).lines
     }

@@ -1,15 +1,14 @@
-//! The protocol between a pool and its workers: messages of parts, each with its length before it.
+//! The protocol between a pool and its workers: length-prefixed messages of length-prefixed parts.
 //!
 //! ```text
-//! message   length u32 · tag u8 · count u16 · count × (length u32) · the parts, one behind the other
+//! message   length u32 · tag u8 · count u16 · count × (length u32) · the concatenated parts
 //! ```
-//! Numbers are little-endian. JSON goes as text and is parsed inside the sandbox; bytes of files are parts of their
-//! own and never pass through a string. Either side takes at most [`MAX_MESSAGE`].
+//! Numbers are little-endian. JSON is sent as text and parsed inside the sandbox; bytes of files are separate parts and
+//! never pass through a string. Either side accepts at most [`MAX_MESSAGE`].
 //!
-//! All of it goes over a socket, but for short answers to calls that others follow: a worker lays those into a pipe, which
-//! wakes nobody. Whatever comes over the socket comes behind all that was laid into the pipe before, and from then on
-//! everything up to the last answer comes over the socket. So the order is that of the calls, and a worker that is killed
-//! leaves what it had answered.
+//! Messages use a socket. Short replies within a batch use a pipe that does not wake the daemon. A message on the socket is
+//! ordered after everything written to the pipe before it; from then on all replies of the batch use the socket. So replies
+//! keep the order of the calls, and the replies of a killed worker are not lost.
 
 mod answer;
 mod call;
@@ -24,12 +23,12 @@ pub use line::MAX_TEXT;
 pub(crate) use line::{Lines, MAX_LINES, MAX_LOG, encode_line, excerpt};
 pub(crate) use value::{Nonce, Sender, Unreadable, restore};
 
-/// The longest message, in bytes, each way (threat model, section 4.5).
+/// The maximum size of a message in either direction, in bytes (threat model, section 4.5).
 pub(crate) const MAX_MESSAGE: usize = 8 * 1024 * 1024;
-/// How many modules a worker knows at the same time, each with a context of its own (about half a megabyte). The pool
-/// counts along, so that it seldom leaves out a text that is wanted.
+/// The maximum number of modules of a worker, each with its own context (about half a megabyte). The pool mirrors the cache,
+/// so that it seldom omits a text that the worker lacks.
 pub(crate) const MAX_MODULES: usize = 1_024;
-/// The most parts of a message: a few, and the files.
+/// The maximum number of parts of a message: a few, and the files.
 const MAX_PARTS: usize = 4096;
 /// Length, tag and count.
 const HEADER: usize = 4 + 1 + 2;
@@ -38,43 +37,43 @@ const HEADER: usize = 4 + 1 + 2;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub(crate) enum Tag {
-    /// To a worker: the heap of a run, in bytes. From it: it is confined and ready; its part says what confines it.
+    /// To a worker: the heap limit of a run, in bytes. From it: it is confined and ready; its part describes the confinement.
     Hello = 1,
-    /// A worker cannot be confined; its part says why.
+    /// A worker cannot be confined; its part has the reason.
     Refused = 2,
     /// Run a module.
     Call = 3,
-    /// Say what a module is made of.
+    /// Analyse a module.
     Check = 4,
-    /// Send the same back: what a bare round trip costs.
+    /// Echo the message, to measure the cost of a round trip.
     Echo = 5,
-    /// A run gave a result.
+    /// A run returned a result.
     Done = 6,
-    /// A run gave none.
+    /// A run returned no result.
     Failed = 7,
-    /// The module of a call is not known (any more): send its text.
+    /// The worker lacks the module of a call: send its text.
     Unknown = 8,
     /// The analysis of a module, or its syntax errors.
     Checked = 9,
     /// A log line of the current run.
     Line = 10,
-    /// A call that follows others was not begun: one before it gave no result, or they took too long together.
+    /// A call of a batch did not start: an earlier one had no result, or the batch exceeded its time limit.
     Skipped = 11,
 }
 
-/// A message, taken apart.
+/// A decoded message.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Message {
     pub(crate) tag: Tag,
     pub(crate) parts: Vec<Bytes>,
 }
 
-/// Bytes that are no message.
+/// Malformed bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("sent what no worker sends")]
 pub(crate) struct Malformed;
 
-/// A message that would be longer than [`MAX_MESSAGE`].
+/// A message over [`MAX_MESSAGE`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct TooLong;
 
@@ -97,7 +96,7 @@ impl Tag {
     }
 }
 
-/// The bytes of a message.
+/// Encodes a message.
 pub(crate) fn encode(tag: Tag, parts: &[&[u8]]) -> Result<Vec<u8>, TooLong> {
     let content: usize = parts.iter().map(|part| part.len() + 4).sum();
     let total = HEADER + content;
@@ -116,32 +115,32 @@ pub(crate) fn encode(tag: Tag, parts: &[&[u8]]) -> Result<Vec<u8>, TooLong> {
     Ok(bytes)
 }
 
-/// A length that is within [`MAX_MESSAGE`], as it is sent.
+/// Encodes a length within [`MAX_MESSAGE`].
 fn length(bytes: usize) -> u32 {
     u32::try_from(bytes).unwrap_or(u32::MAX)
 }
 
-/// Puts messages together from what arrives.
+/// Reassembles messages from received bytes.
 #[derive(Debug, Default)]
 pub(crate) struct Inbox {
     buffer: BytesMut,
 }
 
 impl Inbox {
-    /// Takes in what has arrived.
+    /// Appends received bytes.
     pub(crate) fn push(&mut self, bytes: &[u8]) {
         self.buffer.extend_from_slice(bytes);
     }
 
-    /// True if a message has arrived in part, or more than one.
+    /// True unless bytes of a message are buffered.
     pub(crate) fn is_empty(&self) -> bool {
         self.buffer.is_empty()
     }
 
-    /// The next message, if all of it is here.
+    /// The next message, if it is complete.
     ///
     /// # Errors
-    /// The received bytes are not the beginning of a message; no later byte can be interpreted.
+    /// The received bytes are not the start of a message; no later byte can be interpreted.
     pub(crate) fn next(&mut self) -> Result<Option<Message>, Malformed> {
         let Some(length) = self.buffer.get(..4).and_then(|bytes| bytes.try_into().ok()) else {
             return Ok(None);
@@ -159,7 +158,7 @@ impl Inbox {
     }
 }
 
-/// Takes a message apart, without its length.
+/// Decodes a message without its length.
 pub(crate) fn decode(mut bytes: Bytes) -> Result<Message, Malformed> {
     if bytes.len() < HEADER - 4 {
         return Err(Malformed);

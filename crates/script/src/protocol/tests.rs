@@ -23,7 +23,7 @@ fn bytes_of(message: &Message) -> Vec<u8> {
 
 proptest! {
     #[test]
-    fn messages_are_read_as_they_were_sent_however_they_arrive(
+    fn messages_round_trip_across_any_chunk_boundaries(
         messages in vec(any_message(), 1..5),
         cuts in vec(1_usize..50, 1..40),
     ) {
@@ -45,8 +45,8 @@ proptest! {
     }
 
     #[test]
-    fn whatever_arrives_is_a_message_or_an_end(bytes in vec(any::<u8>(), 0..300), tag in any_tag()) {
-        // As it is, and with a length and a tag before it that make it likely to be taken.
+    fn no_bytes_make_the_decoder_panic(bytes in vec(any::<u8>(), 0..300), tag in any_tag()) {
+        // Unchanged, and with a length and tag that make it likely to be accepted.
         let mut framed = u32::try_from(bytes.len() + 1).expect("it is short").to_le_bytes().to_vec();
         framed.push(tag as u8);
         framed.extend_from_slice(&bytes);
@@ -63,7 +63,7 @@ proptest! {
     }
 
     #[test]
-    fn a_changed_message_is_read_or_refused(message in any_message(), at in any::<prop::sample::Index>(), byte: u8) {
+    fn a_corrupted_message_never_panics(message in any_message(), at in any::<prop::sample::Index>(), byte: u8) {
         let mut sent = bytes_of(&message);
         let at = at.index(sent.len());
         sent[at] = byte;
@@ -75,12 +75,12 @@ proptest! {
     }
 
     #[test]
-    fn results_are_read_or_refused(text in "[\\[\\]{}:,\"0-9a-fn\\\\ ]{0,60}", file in vec(any::<u8>(), 0..5)) {
+    fn no_result_text_makes_the_decoder_panic(text in "[\\[\\]{}:,\"0-9a-fn\\\\ ]{0,60}", file in vec(any::<u8>(), 0..5)) {
         let nonce = Nonce([0; 16]);
         let files = [Bytes::from(file)];
         let plain = Value::from_json(text.as_bytes(), JsonLimits::default()).ok();
         let read = restore(text.as_bytes(), Some((nonce, &files))).ok();
-        // Without the mark there is nothing but JSON.
+        // Without the mark there is only JSON.
         prop_assert_eq!(read, plain);
         let marked = text.replace('f', &format!("{}f", nonce.mark()));
         let _ = restore(marked.as_bytes(), Some((nonce, &files)));
@@ -88,14 +88,14 @@ proptest! {
 }
 
 #[test]
-fn a_message_says_no_more_than_it_may() {
+fn messages_are_bounded_in_bytes_and_parts() {
     assert!(encode(Tag::Echo, &[&vec![0; MAX_MESSAGE - 11]]).is_ok());
     assert!(encode(Tag::Echo, &[&vec![0; MAX_MESSAGE - 10]]).is_err());
     assert!(encode(Tag::Echo, &[b"" as &[u8]; 5000]).is_err());
 }
 
 #[test]
-fn a_length_that_no_message_has_is_refused_at_once() {
+fn an_impossible_message_length_is_rejected_immediately() {
     for length in [0_u32, 2, 8 * 1024 * 1024, u32::MAX] {
         let mut inbox = Inbox::default();
         inbox.push(&length.to_le_bytes());
@@ -104,7 +104,7 @@ fn a_length_that_no_message_has_is_refused_at_once() {
 }
 
 #[test]
-fn files_are_taken_out_with_where_they_were() {
+fn files_are_extracted_with_their_paths() {
     let text = r#"{"a":[1,{"$file":"x"}],"b":"c"}"#;
     let value = Value::from_json(text.as_bytes(), JsonLimits::default()).expect("it is JSON");
     let mut sender = Sender::default();
@@ -119,7 +119,7 @@ fn files_are_taken_out_with_where_they_were() {
 }
 
 #[test]
-fn a_result_has_64_levels_and_a_million_items() {
+fn a_result_is_limited_to_64_levels_and_a_million_items() {
     let deep = |levels: usize| format!("{}1{}", "[".repeat(levels), "]".repeat(levels));
     assert!(restore(deep(64).as_bytes(), None).is_ok());
     assert_eq!(restore(deep(65).as_bytes(), None), Err(Unreadable::Large));

@@ -1,8 +1,8 @@
-//! Values on their way: JSON with the bytes of files beside it.
+//! The encoding of values: JSON, with the bytes of files beside it.
 //!
-//! Into the sandbox a file is an object whose `data` is missing, and a list of paths says where bytes are put in.
-//! Out of it bytes, and integers that JavaScript holds as `BigInt`, are texts that begin with a number that was
-//! drawn for this very call: no text that came from outside can look like one.
+//! Into the sandbox a file is an object without `data`, and a list of paths tells where to insert the bytes. Out of it,
+//! bytes and integers that JavaScript holds as `BigInt` are texts that begin with a nonce generated for this call, so that
+//! no external text can be mistaken for one.
 
 use std::error::Error as _;
 use std::sync::Arc;
@@ -13,7 +13,7 @@ use value::{Data, File, FileLoadError, JsonError, JsonLimits, List, Map, Number,
 
 use crate::call::Context;
 
-/// The largest result, in values and in nesting; the message's length limits its size.
+/// The maximum number of values and levels of a result; the message's length limits its size.
 const LIMITS: JsonLimits = JsonLimits { depth: 64, nodes: 1_000_000 };
 /// The content type of bytes without one.
 const BYTES: &str = "application/octet-stream";
@@ -23,33 +23,33 @@ const BYTES: &str = "application/octet-stream";
 pub(crate) struct Nonce(pub(crate) [u8; 16]);
 
 impl Nonce {
-    /// The mark as it stands before such a text.
+    /// The prefix of such a text.
     pub(crate) fn mark(self) -> String {
         hex::encode(self.0)
     }
 }
 
-/// How many bytes of files that are kept outside of memory a run is given, of the 8 MiB that it may be given at all. The code
-/// of one that comes after finds an error where its bytes would be.
+/// The maximum size of external files that a run is given, in bytes, of the 8 MiB of all its inputs. The code gets an error
+/// in place of the bytes of further files.
 const MOST_KEPT: usize = 6 << 20;
 
-/// Takes the files out of what is sent.
+/// Extracts the files from the inputs of a run.
 #[derive(Debug, Default)]
 pub(crate) struct Sender {
     /// The bytes, in the order of `paths`.
     pub(crate) files: Vec<Bytes>,
-    /// Where each belongs: the name of the root, then keys and indices.
+    /// The path of each file: the name of the root, then keys and indices.
     pub(crate) paths: Vec<serde_json::Value>,
     /// The locations of unreadable files, each with its error.
     unread: Vec<serde_json::Value>,
-    /// How many bytes came from outside of memory.
+    /// The number of bytes loaded from external files.
     kept: usize,
-    /// The first integer that a double cannot hold, so that the code sees another one.
+    /// The first integer that a double cannot represent, which the code sees rounded.
     pub(crate) rounded: Option<String>,
 }
 
 impl Sender {
-    /// `value` as JSON, its files taken out; `root` is how paths into it begin.
+    /// Encodes `value` as JSON and extracts its files; `root` is the prefix of their paths.
     pub(crate) fn take(&mut self, root: &[&str], value: &Value) -> String {
         if !self.survey(value) {
             return value.to_json();
@@ -58,8 +58,8 @@ impl Sender {
         self.strip(value, &mut path).map_or_else(|| value.to_json(), |stripped| stripped.to_json())
     }
 
-    /// Encodes `context` without its names as JSON, with the keys of the second parameter that results of `earlier`
-    /// runs belong to; empty if there is nothing to encode. To be called last: it lists the locations of all files.
+    /// Encodes `context` without its names as JSON, with the keys of the second parameter for results of `earlier`
+    /// runs; empty if there is nothing to encode. Call last: it lists the paths of all files.
     pub(crate) fn context(&mut self, context: &Context<'_>, earlier: &[(Arc<str>, usize)]) -> String {
         let mut members: Vec<String> = Vec::new();
         if context.config_vars.as_map().is_none_or(|map| !map.is_empty()) {
@@ -93,7 +93,7 @@ impl Sender {
         if members.is_empty() { String::new() } else { format!("{{{}}}", members.join(",")) }
     }
 
-    /// True if a value holds a file. Notes the first integer that is rounded.
+    /// True if a value contains a file. Records the first integer that is rounded.
     fn survey(&mut self, value: &Value) -> bool {
         match value {
             Value::File(_) => true,
@@ -101,14 +101,14 @@ impl Sender {
                 self.rounded = Some(number.to_string());
                 false
             }
-            // Each item is visited, also behind a file.
+            // Visits each item, also after a file.
             Value::List(list) => list.0.iter().filter(|item| self.survey(item)).count() > 0,
             Value::Map(map) => map.iter().filter(|(_, item)| self.survey(item)).count() > 0,
             _ => false,
         }
     }
 
-    /// The bytes of a file. Blocks where they are kept outside of memory.
+    /// The bytes of a file. Blocks if they are external.
     fn bytes(&mut self, data: &Data) -> Result<Bytes, FileLoadError> {
         let room = MOST_KEPT - self.kept;
         // The caller of the run reserves the memory of these files.
@@ -117,7 +117,7 @@ impl Sender {
         Ok(bytes)
     }
 
-    /// `value` without its files, if it has any.
+    /// `value` without its files; `None` if it has none.
     fn strip(&mut self, value: &Value, path: &mut Vec<serde_json::Value>) -> Option<Value> {
         match value {
             Value::File(file) => {
@@ -157,13 +157,13 @@ impl Sender {
     }
 }
 
-/// True if no double is equal to this integer.
+/// True if no double equals this integer.
 fn is_rounded(number: &Number) -> bool {
     let exact = number.as_i64().map(i128::from).or_else(|| number.as_u64().map(i128::from));
     exact.is_some_and(|exact| exact as f64 as i128 != exact)
 }
 
-/// As JSON. What is given is made of texts, numbers and lists of them, which are always JSON.
+/// Serializes to JSON. The inputs are texts, numbers and lists of them, which are always valid.
 fn quoted(given: impl serde::Serialize) -> String {
     serde_json::to_string(&given).unwrap_or_default()
 }
@@ -178,18 +178,18 @@ fn shell(file: &File) -> Value {
     map.into()
 }
 
-/// Why a result cannot be read.
+/// The reason why a result cannot be decoded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Unreadable {
     /// It is nested too deeply, or has too many items.
     Large,
-    /// It is no JSON: no worker of ours sends it.
+    /// It is not JSON: no worker of ours sends it.
     Malformed,
-    /// It refers to what is not there. The mark is no secret from the code itself while its result is collected.
+    /// It refers to a missing file. The code may learn the mark while its result is collected.
     Forged,
 }
 
-/// Reads what a worker has sent, and puts files and large integers in, where it says that some texts stand for them.
+/// Decodes a worker's result, and inserts files and large integers for marked texts.
 pub(crate) fn restore(text: &[u8], marked: Option<(Nonce, &[Bytes])>) -> Result<Value, Unreadable> {
     let value = match Value::from_json(text, LIMITS) {
         Ok(value) => value,
@@ -240,7 +240,7 @@ fn marked(rest: &str, files: &[Bytes]) -> Option<Value> {
     Some(File { content_type: BYTES.into(), filename: None, data: data.clone().into() }.into())
 }
 
-/// The file that a map describes: `{contentType, filename, size, data}` with bytes under `data`, and nothing else.
+/// The file that a map describes: exactly `{contentType, filename, size, data}` with bytes under `data`.
 fn file(map: &Map) -> Option<File> {
     let content_type = map.get("contentType")?.as_str()?;
     let data = map.get("data")?.as_file()?;

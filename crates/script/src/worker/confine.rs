@@ -1,24 +1,24 @@
-//! Takes every right away from this process, for good, before it has read a byte that an author wrote.
+//! Confines this process permanently, before it reads a byte written by an author.
 //!
-//! Each limit stands for itself: what QuickJS is there to prevent, the kernel prevents once more, for the day when
-//! somebody finds a hole in QuickJS. What is left is to compute, to ask for memory within bounds, to read the clock and
-//! chance, and to speak over descriptors 0 and 1.
+//! Each limit is independent: the kernel enforces again what QuickJS should prevent, in case of a vulnerability in
+//! QuickJS. The process can only compute, allocate bounded memory, read the clock and random bytes, and use descriptors 0
+//! and 1.
 
 use std::io;
 
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
-/// The stack that the process needs: the engine's own, and the host's functions on top of it.
+/// The stack of the process: the engine's own, and the host's functions on top of it.
 const STACK: u64 = 8 * 1024 * 1024;
-/// Address space beside the heap: messages in and out, JSON on its way, the parser's tree.
+/// Address space besides the heap: messages in both directions, JSON buffers, the syntax tree.
 const BESIDE_HEAP: u64 = 192 * 1024 * 1024;
-/// Processor time of a process, in seconds. Deadlines end runs long before; this limit ends a worker without a pool.
+/// Processor time of the process, in seconds. Deadlines end runs long before; this limit ends an orphaned worker.
 const CPU_SECONDS: u64 = 900;
 
-/// Confines this process. What confines it is said in a few words.
+/// Confines this process, and describes the confinement in a few words.
 ///
 /// # Errors
-/// The kernel refuses a limit that code is not run without.
+/// The kernel rejects a limit that is mandatory.
 pub(super) fn confine(memory: usize) -> io::Result<String> {
     #[cfg(target_os = "linux")]
     linux::die_with_the_pool()?;
@@ -40,7 +40,7 @@ fn limit_resources(memory: usize) -> io::Result<()> {
     let heap = u64::try_from(memory).unwrap_or(u64::MAX);
     let address_space = occupied().saturating_add(heap.saturating_mul(2)).saturating_add(BESIDE_HEAP);
     let limits = [
-        // The engine counts its own heap; what does not go through it (a parser, a host function) is bounded here.
+        // The engine counts its own heap; this bounds other memory, such as that of the parser and of host functions.
         (Resource::As, address_space),
         (Resource::Cpu, CPU_SECONDS),
         // Nothing can be opened, not even by the C library.
@@ -57,7 +57,7 @@ fn limit_resources(memory: usize) -> io::Result<()> {
     Ok(())
 }
 
-/// The address space that the program takes before it has done anything: an allocator may reserve a lot.
+/// The address space of the program at its start: an allocator may reserve a lot.
 fn occupied() -> u64 {
     let pages = std::fs::read_to_string("/proc/self/statm").ok();
     let pages = pages.and_then(|text| text.split(' ').next()?.parse::<u64>().ok()).unwrap_or_default();
@@ -84,8 +84,8 @@ mod linux {
         SeccompRule, TargetArch, apply_filter_all_threads,
     };
 
-    /// A worker without its pool has nobody to answer to, and would run on. Should the pool have died before this,
-    /// the first read says so.
+    /// Ends the process with its pool, since an orphaned worker would run on. If the pool has died already, the first
+    /// read reports it.
     pub(super) fn die_with_the_pool() -> io::Result<()> {
         set_parent_process_death_signal(Some(Signal::KILL))?;
         // Nor may other processes of the same user inspect it while it holds data of executions.
@@ -95,25 +95,25 @@ mod linux {
         Ok(())
     }
 
-    /// Closes all that was left open for this process, but for descriptors 0 and 1: our own files are closed by the start of a
-    /// program, what the daemon was itself started with may not be.
+    /// Closes all inherited descriptors except 0 and 1: our own files are closed on exec, but descriptors that the daemon
+    /// inherited may not be.
     pub(super) fn close_descriptors() {
         let Ok(folder) = std::fs::read_dir("/proc/self/fd") else { return };
         let names = folder.filter_map(|entry| entry.ok()?.file_name().to_str()?.parse::<i32>().ok());
         let open: Vec<i32> = names.filter(|descriptor| *descriptor > 1).collect();
         for descriptor in open {
-            // The descriptor of the look itself is closed already.
+            // The descriptor of the directory itself is closed already.
             let _ = nix::unistd::close(descriptor);
         }
     }
 
-    /// No new privileges, no files, no network, no system calls but a few.
+    /// Denies new privileges, files, network, and all but a few system calls.
     pub(super) fn take_rights() -> io::Result<String> {
-        // Set-user-id programs give nothing; without this the kernel takes no filter either.
+        // Set-user-id programs gain nothing; the kernel also requires this for a filter.
         set_no_new_privs(true)?;
         drop_capabilities()?;
         let landlock = no_files();
-        // Landlock first: the filter does not let it through.
+        // Landlock first: the filter would reject its system calls.
         filter(
             &record_refused_memory()?,
             SeccompAction::Allow,
@@ -123,12 +123,12 @@ mod linux {
         Ok(format!("resource limits, no new privileges, no capabilities, seccomp, {landlock}"))
     }
 
-    /// Gives up every capability, and the right to get one back. Those of a worker whose daemon runs as root are all
-    /// there are. They belong to the thread, and this process has one.
+    /// Drops every capability, and the right to regain one. A worker whose daemon runs as root has all of
+    /// them. They belong to the thread, and this process has only one.
     fn drop_capabilities() -> io::Result<()> {
         for capability in CapabilitySet::all().iter() {
-            // An old kernel does not know the newest ones. Only who may set capabilities may lower the bounding set, and
-            // whoever may not has none to give up.
+            // An old kernel does not know the newest ones. Lowering the bounding set needs the capability to set capabilities;
+            // without it there are none to drop.
             if capability_is_in_bounding_set(capability).unwrap_or(false) {
                 match remove_capability_from_bounding_set(capability) {
                     Ok(()) | Err(rustix::io::Errno::PERM) => {}
@@ -142,8 +142,8 @@ mod linux {
         Ok(set_capabilities(None, CapabilitySets { effective: none, permitted: none, inheritable: none })?)
     }
 
-    /// Landlock without a single right, as far as the kernel has it: no path opens, nothing connects, no signal goes
-    /// out. The filter says the same; this says it where a path was looked up.
+    /// Landlock without any right, as far as the kernel supports it: no path opens, nothing connects, no signal is
+    /// sent. The filter denies the same at the system call; this denies it at path resolution.
     fn no_files() -> &'static str {
         let abi = ABI::V6;
         let restricted = Ruleset::default()
@@ -162,13 +162,13 @@ mod linux {
 
     type Rules = BTreeMap<i64, Vec<SeccompRule>>;
 
-    /// System calls that the C library tries and can do without fail with an error. Time zones, for one, are looked up
-    /// in files; without them it uses UTC.
+    /// System calls that the C library tries but can do without fail with an error. Time zones, for example, are read
+    /// from files; without them it uses UTC.
     fn record_refused_memory() -> io::Result<Rules> {
         let calls = [libc::SYS_openat, libc::SYS_newfstatat, libc::SYS_readlinkat, libc::SYS_prlimit64];
         let mut rules: Rules = calls.into_iter().map(|call| (call, Vec::new())).collect();
-        // An allocator gives its memory a name when it takes more. The second filter takes what is left of `prctl` to be
-        // put in place.
+        // An allocator names its memory when it grows. The second filter needs the remaining part of `prctl` to be
+        // installed.
         let to_filter = u64::from(libc::PR_SET_NO_NEW_PRIVS.unsigned_abs());
         let other = SeccompCondition::new(0, SeccompCmpArgLen::Dword, SeccompCmpOp::Ne, to_filter);
         let other = SeccompRule::new(vec![other.map_err(say)?]).map_err(say)?;
@@ -176,25 +176,25 @@ mod linux {
         Ok(rules)
     }
 
-    /// The system calls that are left. Anything else ends the process at once.
+    /// The allowed system calls. Any other ends the process immediately.
     fn allowed() -> io::Result<Rules> {
         let calls = [
             // The socket and the pipe to the pool.
             libc::SYS_read,
             libc::SYS_write,
-            // Memory; see below for what must not be executable.
+            // Memory; see below for the restriction on executable pages.
             libc::SYS_munmap,
             libc::SYS_mremap,
             libc::SYS_madvise,
             libc::SYS_brk,
-            // Locks of the allocator, the clock, chance.
+            // Locks of the allocator, the clock, random bytes.
             libc::SYS_futex,
             libc::SYS_clock_gettime,
             libc::SYS_gettimeofday,
             libc::SYS_getrandom,
-            // How much memory was touched.
+            // The amount of touched memory.
             libc::SYS_getrusage,
-            // The end, whether wanted or a signal's.
+            // The exit, voluntary or by a signal.
             libc::SYS_exit,
             libc::SYS_exit_group,
             libc::SYS_rt_sigreturn,
@@ -204,7 +204,7 @@ mod linux {
         let mut rules = record_refused_memory()?;
         rules.extend(calls.map(|call| (call, Vec::new())));
         rules.insert(libc::SYS_prctl, Vec::new());
-        // Memory may be written or executed, and ours is written.
+        // Memory may be writable or executable; ours is writable.
         let not_executable = SeccompCondition::new(
             2,
             SeccompCmpArgLen::Dword,
@@ -232,9 +232,9 @@ mod linux {
     mod tests {
         use super::*;
 
-        /// Landlock binds the thread that asks for it, and what comes of it; so this is done on one of its own.
+        /// Landlock binds the calling thread and its children, so this runs on a separate thread.
         #[test]
-        fn landlock_leaves_no_path_to_open_and_nothing_to_connect_to() {
+        fn landlock_denies_opening_files_and_connecting() {
             let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
             let address = listener.local_addr().expect("an address");
             let outside = std::fs::File::open("/proc/self/status");
@@ -250,7 +250,7 @@ mod linux {
             let record_refused_memory = Err(io::ErrorKind::PermissionDenied);
             match said {
                 "landlock" => assert_eq!((opened, connected), (record_refused_memory, record_refused_memory)),
-                // Before Linux 6.7 it knows files alone.
+                // Before Linux 6.7 it covers files only.
                 "landlock in part" => assert_eq!(opened, record_refused_memory),
                 none => assert_eq!((none, opened), ("no landlock: the kernel has none", Ok(()))),
             }

@@ -1,15 +1,15 @@
-//! Faults in the author's terms: names, hints, and only the author's frames.
+//! Failures in the author's terms: names, hints, and only the author's frames.
 
 use crate::module::Position;
 use crate::module_info::SyntaxError;
 use crate::protocol::{FailureKind, FrameLocation, RunFailure, excerpt};
 
-/// The file name of a module in the stacks of QuickJS.
+/// The file name of modules in QuickJS stack traces.
 pub(super) const CODE: &str = "code";
-/// The most frames that are handed on.
+/// The maximum number of reported frames.
 const MAX_FRAMES: usize = 16;
 
-/// Names that people expect, with what there is in their place.
+/// Common globals that do not exist here, with their alternatives.
 const HINTS: [(&str, &str); 10] = [
     ("console", "write to the log with `context.logger.info(…)`"),
     ("fetch", "code has no network: call the address in a step before, with `http.request`"),
@@ -23,7 +23,7 @@ const HINTS: [(&str, &str); 10] = [
     ("Function", "code is not made from text"),
 ];
 
-/// A fault of its own making.
+/// A failure raised by the host.
 pub(super) fn thrown(message: &str, stack: &str, lines_before: u32) -> RunFailure {
     let mut message = excerpt(message).into_owned();
     if let Some(hint) = hint(&message) {
@@ -32,17 +32,17 @@ pub(super) fn thrown(message: &str, stack: &str, lines_before: u32) -> RunFailur
     RunFailure { kind: FailureKind::Thrown, message, places: places(stack, lines_before) }
 }
 
-/// An end that has no message of its own.
+/// A failure without a message of its own.
 pub(super) fn ended(kind: FailureKind) -> RunFailure {
     RunFailure { kind, message: String::new(), places: Vec::new() }
 }
 
-/// A result that no message holds.
+/// A result over the message limit.
 pub(super) fn too_large() -> RunFailure {
     ended(FailureKind::TooLarge)
 }
 
-/// A text that is no module.
+/// A text that is not a valid module.
 pub(super) fn syntax(error: SyntaxError) -> RunFailure {
     let place = FrameLocation { function: None, at: error.at };
     RunFailure { kind: FailureKind::Thrown, message: error.message, places: vec![place] }
@@ -54,7 +54,7 @@ fn hint(message: &str) -> Option<&'static str> {
     HINTS.iter().find(|(known, _)| *known == name).map(|(_, hint)| *hint)
 }
 
-/// The author's frames of a stack such as `    at name (code:3:7)`; `lines_before` stand before the module's first.
+/// The author's frames of a stack such as `    at name (code:3:7)`; `lines_before` is the number of lines before the module's first.
 pub(super) fn places(stack: &str, lines_before: u32) -> Vec<FrameLocation> {
     stack.lines().filter_map(|line| place(line, lines_before)).take(MAX_FRAMES).collect()
 }

@@ -13,7 +13,7 @@ use crate::protocol::{
     FailureKind, MAX_LINES, MAX_LOG, MAX_MESSAGE, MAX_TEXT, Nonce, Write, encode_line, excerpt,
 };
 
-/// The most state keys that a run may write.
+/// The maximum number of state keys that a run may write.
 const MAX_WRITES: usize = 1_000;
 
 /// The host's state of the current run. JavaScript calls its functions.
@@ -116,7 +116,7 @@ impl HostState {
         self.send_line(level, &message);
     }
 
-    /// Sends a line at once, so that it survives if the process is killed.
+    /// Sends a line immediately, so that it survives if the process is killed.
     fn send_line(&self, level: Level, message: &str) {
         self.lines.set(self.lines.get() + 1);
         if let Ok(bytes) = encode_line(level, message) {
@@ -137,7 +137,7 @@ impl HostState {
         true
     }
 
-    /// Keeps bytes to send beside the result, and returns the text that stands for them; `None` if there are too many.
+    /// Keeps bytes to send with the result, and returns the text that refers to them; `None` if there are too many.
     pub(super) fn add_file(&self, bytes: Vec<u8>) -> Option<String> {
         let mut files = self.files.borrow_mut();
         if files.len() >= 1_000 || !self.charge(bytes.len()) {

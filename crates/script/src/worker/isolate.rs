@@ -41,9 +41,9 @@ const MAX_GROWTH: i64 = 8 * 1024 * 1024;
 /// The number of runs between checks of the heap: a check takes longer than a small run.
 const LOOK_EVERY: u32 = 500;
 
-/// The most memory of compiled modules, in bytes, after which an isolate is discarded.
+/// The maximum memory of compiled modules, in bytes, after which an isolate is discarded.
 const MAX_COMPILED_HEAP: i64 = 48 * 1024 * 1024;
-/// The most modules that an isolate compiles: QuickJS keeps a record of each until the end of its context.
+/// The maximum number of modules that an isolate compiles: QuickJS keeps a record of each until the end of its context.
 const MAX_COMPILED: usize = 4 * MAX_MODULES;
 
 /// A QuickJS runtime with its compiled modules.
@@ -95,7 +95,7 @@ impl Run {
         matches!(self, Self::Succeeded(_))
     }
 
-    /// True if the process must not run anything more.
+    /// True if the process must not run any more code.
     pub(super) fn is_fatal(&self) -> bool {
         matches!(self, Self::Failed(fault) if matches!(fault.kind, FailureKind::Overrun | FailureKind::OutOfMemory))
     }
@@ -173,7 +173,7 @@ impl Isolate {
         host_state.until(until);
         let before = runtime.memory_usage().malloc_size;
         let factory = context.with(|ctx| -> Result<_, RunFailure> {
-            // The author's text alone first: only a complete module may be put between the lines of the wrapper.
+            // The author's text alone first: only a complete module may be inserted into the wrapper.
             let alone = Module::declare(ctx.clone(), failure::CODE, prepared.source.as_bytes());
             let alone = alone.map_err(|_| Self::fault(&ctx, host_state, None, 0))?;
             let factory = Self::factory(&ctx, parts, &prepared.wrapped, &alone);
@@ -201,7 +201,7 @@ impl Isolate {
         let module = Module::declare(ctx.clone(), failure::CODE, wrapped.as_bytes())?;
         let freeze = parts.freeze.clone().restore(ctx)?;
         // Runs could otherwise leave values for each other in `import.meta`. QuickJS finds it by the name of the module,
-        // which all have in common.
+        // which all modules share.
         freeze.call::<_, ()>((alone.meta()?,))?;
         freeze.call::<_, ()>((module.meta()?,))?;
         let (module, promise) = module.eval()?;
@@ -396,7 +396,7 @@ mod tests {
     }
 
     #[test]
-    fn what_many_runs_leave_behind_is_no_more_than_what_a_few_do() {
+    fn leftovers_of_runs_do_not_accumulate() {
         const TEXT: &str = "export default async () => {
   class Own { static value = Symbol.for('x' + Math.random()); }
   const list = Array.from({ length: 50 }, (_, index) => ({ ['k' + Math.random()]: index }));
@@ -416,7 +416,7 @@ mod tests {
     }
 
     #[test]
-    fn a_cell_whose_heap_has_grown_serves_no_other_run() {
+    fn an_isolate_whose_heap_has_grown_is_not_reused() {
         let mut isolate = isolate("export default () => 1;");
         // As if its heap had been smaller at first.
         isolate.heap -= 2 * MAX_GROWTH;

@@ -191,7 +191,7 @@ mod tests {
     }
 
     #[test]
-    fn an_error_that_leaves_no_job_keeps_the_isolate_and_one_that_leaves_a_job_does_not() {
+    fn an_isolate_survives_an_error_unless_it_leaves_a_pending_job() {
         const THROWS: &str = "export default () => { throw new Error('no'); };";
         const LEAVES: &str =
             "export default () => { Promise.resolve().then(() => {}); throw new Error('no'); };";

@@ -1,30 +1,30 @@
-//! From a module to a function that evaluates it: what QuickJS is given in its place.
+//! Rewrites a module into a function that evaluates it, which QuickJS runs in its place.
 //!
-//! QuickJS evaluates a module once. To evaluate it for each run, its text becomes the body of a function, character
-//! for character where it was, only one line lower: `export default` becomes an assignment, other exports go. What is
-//! put in is found with a real parser; that the text by itself is a whole module, QuickJS has said before, so nothing
-//! in it can close the function that is put around it.
+//! QuickJS evaluates a module once. To evaluate it for each run, its text becomes the body of a function, with every
+//! character in its column, one line lower: `export default` becomes an assignment, other exports are removed. A real parser
+//! finds the insertion points; QuickJS has verified before that the text alone is a complete module, so nothing in it can
+//! close the enclosing function.
 
 use tree_sitter::{Node, Parser, Tree};
 
 use crate::module::Position;
 use crate::module_info::SyntaxError;
 
-/// How many lines stand before the module's first in the wrapped text.
+/// The number of lines before the module's first in the wrapped text.
 pub(super) const LINES_BEFORE: u32 = 1;
 
-/// A module's text, made ready.
+/// A module's text, prepared for evaluation.
 #[derive(Debug)]
 pub(super) struct Prepared {
-    /// The module's text, by itself.
+    /// The module's text without the wrapper.
     pub(super) source: String,
     /// A module whose default export evaluates the author's: `(module, exports) => promise or value`, which is the
-    /// function that the author exports, or nothing if it is in `module.exports`.
+    /// author's function, or `undefined` if it is in `module.exports`.
     pub(super) wrapped: String,
 }
 
-/// Parses a module's text. What is wrong with it, QuickJS says better. The nodes are at the right bytes; what a node says
-/// of its line may be wrong, see [`position`].
+/// Parses a module's text. QuickJS reports its errors better. The byte offsets of nodes are correct; their line numbers may
+/// be wrong, see [`position`].
 pub(super) fn parse(source: &str) -> Option<Tree> {
     let mut parser = Parser::new();
     parser.set_language(&tree_sitter_javascript::LANGUAGE.into()).ok()?;
@@ -32,12 +32,12 @@ pub(super) fn parse(source: &str) -> Option<Tree> {
     if !tree.root_node().has_error() {
         return Some(tree);
     }
-    // The parser sees an end of a statement behind an `export` that ends its line.
+    // The parser inserts a statement end after an `export` at the end of its line.
     let mended = joined(source).and_then(|joined| parser.parse(joined, None));
     Some(mended.filter(|mended| !mended.root_node().has_error()).unwrap_or(tree))
 }
 
-/// The same text, byte for byte, with nothing but spaces between each `export` and what it exports on a line below.
+/// The same text, byte for byte, with only spaces between each `export` and its declaration on a later line.
 fn joined(source: &str) -> Option<Vec<u8>> {
     let mut bytes = source.as_bytes().to_vec();
     let mut from = 0;
@@ -70,7 +70,7 @@ fn behind_space(text: &str) -> &str {
     }
 }
 
-/// Where a node begins; columns count characters.
+/// The position of a node; columns count characters.
 pub(super) fn position(source: &str, node: Node<'_>) -> Position {
     let before = source.get(..node.start_byte()).unwrap_or_default();
     let line = before.rsplit('\n').next().unwrap_or_default();
@@ -79,7 +79,7 @@ pub(super) fn position(source: &str, node: Node<'_>) -> Position {
     Position { line: number(lines), column: number(line.chars().count()) }
 }
 
-/// Makes a module's text ready.
+/// Prepares a module's text.
 ///
 /// # Errors
 /// It has an `import`, or an export from another module.
@@ -108,7 +108,7 @@ fn no_modules(source: &str, node: Node<'_>) -> SyntaxError {
     SyntaxError { message, at: position(source, node) }
 }
 
-/// A name that does not occur in the text, and fits in brackets where `default` stood.
+/// A name that does not occur in the text, and that fits with brackets in place of `default`.
 fn free_name(source: &str) -> String {
     (0..100)
         .map(|number| format!("_{number}"))
@@ -116,18 +116,18 @@ fn free_name(source: &str) -> String {
         .unwrap_or_default()
 }
 
-/// A text on its way.
+/// A text under modification.
 struct Edit {
     name: String,
     bytes: Vec<u8>,
-    /// Texts to put in, with where.
+    /// Texts to insert, with their offsets.
     inserts: Vec<(usize, &'static str)>,
     /// The name of the default export, if it has one.
     last: Option<String>,
 }
 
 impl Edit {
-    /// Takes an `export` away, and keeps what it gives as default.
+    /// Removes an `export`, and keeps the default value.
     fn export(&mut self, source: &str, node: Node<'_>) -> Result<(), SyntaxError> {
         let mut cursor = node.walk();
         let children: Vec<Node<'_>> = node.children(&mut cursor).collect();
@@ -137,7 +137,7 @@ impl Edit {
         }
         if let Some(clause) = child("export_clause") {
             self.clause(source, *clause);
-            // Something has to end the statement before.
+            // Terminates the previous statement.
             self.blank(node.start_byte(), node.end_byte());
             self.put(node.start_byte(), ";");
             return Ok(());
@@ -152,7 +152,7 @@ impl Edit {
             self.last = source.get(name.byte_range()).map(str::to_owned);
             return Ok(());
         }
-        // In brackets, so that the function is not called by that name.
+        // In brackets, so that the function does not get that name.
         let assignment = format!(";({})=", self.name);
         self.put(default.start_byte(), &assignment);
         let value = node.child_by_field_name("value").or_else(|| node.child_by_field_name("declaration"));
@@ -174,7 +174,7 @@ impl Edit {
         }
     }
 
-    /// Makes spaces of what stands there, but not of the ends of lines: everything else stays in its place.
+    /// Replaces a range by spaces, except line ends, so that everything else keeps its position.
     fn blank(&mut self, start: usize, end: usize) {
         for byte in self.bytes.iter_mut().take(end).skip(start).filter(|byte| !matches!(byte, b'\n' | b'\r'))
         {
@@ -182,7 +182,7 @@ impl Edit {
         }
     }
 
-    /// Writes over what stands there.
+    /// Overwrites the text at an offset.
     fn put(&mut self, start: usize, text: &str) {
         for (byte, new) in self.bytes.iter_mut().skip(start).zip(text.bytes()) {
             *byte = new;
@@ -203,8 +203,8 @@ impl Edit {
     }
 }
 
-/// Where an anonymous function ends that a default export begins with: there it ends as a declaration does, whatever
-/// stands on the next line.
+/// The end of an anonymous function at the start of a default export: it ends like a declaration there, whatever follows
+/// on the next line.
 fn end_of_function(value: Node<'_>) -> Option<usize> {
     let mut node = value;
     loop {
@@ -222,7 +222,7 @@ fn end_of_function(value: Node<'_>) -> Option<usize> {
     }
 }
 
-/// True if the module awaits outside of its functions.
+/// True if the module has a top-level `await`.
 fn awaits(root: Node<'_>) -> bool {
     let mut cursor = root.walk();
     loop {

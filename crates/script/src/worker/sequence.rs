@@ -1,5 +1,5 @@
-//! Calls that were sent together: each is a run of its own, but later ones may read results of earlier ones, and no call
-//! begins after one without a result.
+//! Calls of a batch: each is an isolated run, but later ones may read results of earlier ones, and no call starts after one
+//! without a result.
 
 use std::time::{Duration, Instant};
 
@@ -8,7 +8,7 @@ use bytes::Bytes;
 use super::isolate::Run;
 use crate::protocol::Request;
 
-/// The time after the begin of a sequence during which replies do not wake the pool; results of slower code reach it while
+/// The time after the start of a sequence during which replies do not wake the pool; results of slower code reach it while
 /// the rest runs.
 const QUIET: Duration = Duration::from_millis(2);
 
@@ -22,7 +22,7 @@ pub(super) struct Sequence {
 }
 
 impl Sequence {
-    /// The earlier results that a call reads; `None` if it must not begin.
+    /// The earlier results that a call reads; `None` if it must not start.
     pub(super) fn begin(&mut self, request: &Request, now: Instant) -> Option<Vec<Bytes>> {
         let is_late = match (request.head.follows, self.began) {
             (Some(within), Some(began)) => now.duration_since(began) >= within,
@@ -38,7 +38,7 @@ impl Sequence {
         given.filter(|_| !self.must_end)
     }
 
-    /// Records the end of a call; `None` if it could not begin.
+    /// Records the end of a call; `None` if it could not start.
     pub(super) fn end(&mut self, run: Option<&Run>) {
         match run {
             Some(Run::Succeeded(given)) => {
@@ -48,7 +48,7 @@ impl Sequence {
         }
     }
 
-    /// True if the pool must learn of the end of this call at once.
+    /// True if the pool must learn of the end of this call immediately.
     pub(super) fn must_wake_pool(&self, request: &Request, now: Instant) -> bool {
         let is_late = self.began.is_none_or(|began| now.duration_since(began) >= QUIET);
         !request.head.is_followed || self.must_end || is_late
@@ -60,7 +60,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn results_wake_the_pool_after_the_quiet_time_and_no_call_begins_after_the_time_of_all() {
+    fn results_wake_the_pool_after_the_quiet_time_and_no_call_starts_too_late() {
         let together = Duration::from_millis(20);
         let (first, mut next) = (Request::for_module("1"), Request::for_module("2"));
         next.head.follows = Some(together);

@@ -7,9 +7,9 @@ use std::os::fd::AsFd;
 
 use crate::protocol::{Inbox, Message};
 
-/// How much is read at once.
+/// The size of one read, in bytes.
 const CHUNK: usize = 64 * 1024;
-/// The longest message for the pipe: up to this length a pipe takes all of it or nothing (`PIPE_BUF` on Linux).
+/// The maximum size of a message in the pipe: up to this size a write is atomic (`PIPE_BUF` on Linux).
 const MAX_PIPE_MESSAGE: usize = 4096;
 
 /// The receiving side of the socket.
@@ -23,7 +23,7 @@ impl RequestReader {
         Self { inbox: Inbox::default(), chunk: vec![0; CHUNK].into_boxed_slice() }
     }
 
-    /// The next message; none when the pool has gone.
+    /// The next message; `None` once the pool is gone.
     pub(super) fn read(&mut self) -> io::Result<Option<Message>> {
         loop {
             if let Some(message) = self.inbox.next().map_err(|_| protocol_error())? {
@@ -47,7 +47,7 @@ pub(super) struct ReplySender {
 }
 
 impl ReplySender {
-    /// Sends messages through the pipe from now on, which the pool reads when it is awake.
+    /// Sends messages through the pipe from now on; the pool reads it when it is awake.
     pub(super) fn use_pipe(&self) {
         self.uses_pipe.set(true);
     }
@@ -68,7 +68,7 @@ impl ReplySender {
     }
 }
 
-/// Writes a message into the pipe; false if it has no room.
+/// Writes a message into the pipe; false if it is full.
 fn write_to_pipe(bytes: &[u8]) -> io::Result<bool> {
     if bytes.len() > MAX_PIPE_MESSAGE {
         return Ok(false);

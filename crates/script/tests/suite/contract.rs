@@ -1,4 +1,4 @@
-//! The contract: how a function is given, what it is called with, what becomes of its result.
+//! The contract: the forms of an exported function, its arguments, and its result.
 
 use std::sync::Arc;
 
@@ -18,7 +18,7 @@ async fn a_default_export_is_called_with_context_and_results() {
 }
 
 #[tokio::test]
-async fn a_function_is_given_in_any_of_the_usual_ways() {
+async fn every_usual_export_form_runs() {
     let pool = pool();
     for code in [
         "export default () => 7",
@@ -49,7 +49,7 @@ async fn a_function_is_given_in_any_of_the_usual_ways() {
 }
 
 #[tokio::test]
-async fn without_a_function_the_error_says_how_to_write_one() {
+async fn a_missing_function_error_explains_how_to_write_one() {
     let pool = pool();
     let wanted = "TypeError: the code exports no function: begin it with `export default async (context, stepResults) => {`";
     for code in [
@@ -64,7 +64,7 @@ async fn without_a_function_the_error_says_how_to_write_one() {
 }
 
 #[tokio::test]
-async fn a_step_s_data_is_unwrapped_and_a_response_is_left_whole() {
+async fn the_data_of_a_step_is_unwrapped_and_a_response_kept_whole() {
     let pool = pool();
     for (returned, value, shape) in [
         ("{ data: [1] }", "[1]", Shape::Data),
@@ -89,7 +89,7 @@ async fn a_step_s_data_is_unwrapped_and_a_response_is_left_whole() {
 }
 
 #[tokio::test]
-async fn a_trigger_s_result_is_what_it_returned() {
+async fn the_result_of_a_trigger_is_its_return_value() {
     let code = "export default (context, payload) => ({ payload: payload.body, response: { statusCode: 202 }, run: false, data: 1 })";
     let mut run = step(code);
     run.kind = Kind::Trigger;
@@ -101,7 +101,7 @@ async fn a_trigger_s_result_is_what_it_returned() {
 }
 
 #[tokio::test]
-async fn the_context_says_what_runs_and_cannot_be_changed() {
+async fn the_context_identifies_the_run_and_is_frozen() {
     let code = "export default (context) => {
       const tries = [
         () => { context.executionId = 1 }, () => { context.added = 1 }, () => { context.configVars.host = 1 },
@@ -127,7 +127,7 @@ fn line(level: Level, message: &str) -> LogLine {
 }
 
 #[tokio::test]
-async fn the_log_holds_what_was_said_in_order() {
+async fn log_lines_are_recorded_in_order() {
     let code = "export default ({ logger }) => {
       logger.debug('a', 1, true, null, undefined, 2n);
       logger.info({ deep: [1, { a: 'b' }] }, [new Uint8Array(3)]);
@@ -146,14 +146,14 @@ async fn the_log_holds_what_was_said_in_order() {
 }
 
 #[tokio::test]
-async fn the_log_is_cut_in_length_and_in_number() {
+async fn log_lines_are_bounded_in_length_and_number() {
     let pool = pool();
     let long = step("export default ({ logger }) => logger.info('ä'.repeat(9000))")
         .on(&pool)
         .await
         .expect("it runs");
     let message = &long.logs[0].message;
-    // 4,096 characters, and 4,096 bytes for the end of a secret that may stand there.
+    // 4,096 characters, and 4,096 bytes for the end of a secret that may span the limit.
     assert_eq!((message.chars().count(), message.ends_with("ä…")), (4096 + 2048 + 1, true));
     let many = "export default ({ logger }) => { for (let n = 0; n < 1500; n++) logger.info(n) }";
     let many = step(many).on(&pool).await.expect("it runs");
@@ -170,15 +170,15 @@ async fn the_log_is_cut_in_length_and_in_number() {
 }
 
 #[tokio::test]
-async fn what_was_logged_before_an_error_is_kept() {
+async fn log_lines_before_an_error_are_kept() {
     let code = "export default ({ logger }) => { logger.info('before'); throw new Error('no') }";
     let error = step(code).on(&pool()).await.expect_err("it throws");
     assert_eq!(error.logs(), [line(Level::Info, "before")]);
 }
 
 #[tokio::test]
-async fn what_was_logged_before_the_code_was_killed_is_kept() {
-    // The engine asks nobody while it looks for a short text in a very long one again and again.
+async fn log_lines_before_a_kill_are_kept() {
+    // The engine does not poll the interrupt handler while it searches a very long text.
     let code = "export default ({ logger }) => {
       logger.info('before');
       const long = 'a'.repeat(1 << 22);
@@ -220,7 +220,7 @@ async fn the_state_is_read_and_written_by_key() {
 }
 
 #[tokio::test]
-async fn a_key_that_is_not_at_hand_says_what_to_write() {
+async fn an_undeclared_state_key_error_explains_how_to_declare_it() {
     let pool = pool();
     assert_eq!(
         error(&pool, "export default ({ state }) => state.get('a' + 'b')").await,
@@ -247,7 +247,7 @@ async fn a_worker_serves_many_modules_and_many_runs() {
 }
 
 #[tokio::test]
-async fn runs_of_many_tasks_share_the_workers() {
+async fn concurrent_runs_share_the_workers() {
     let pool = script::Pool::new(crate::support::settings(2));
     let runs = (0..50).map(|number| {
         let pool = pool.clone();
@@ -261,7 +261,7 @@ async fn runs_of_many_tasks_share_the_workers() {
 }
 
 #[test]
-fn a_pool_serves_one_runtime_after_another() {
+fn a_pool_works_on_successive_runtimes() {
     let pool = pool();
     for _ in 0..3 {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
@@ -273,7 +273,7 @@ fn a_pool_serves_one_runtime_after_another() {
 }
 
 #[tokio::test]
-async fn a_look_that_blocks_may_come_from_within_a_runtime() {
+async fn a_blocking_check_may_be_called_within_a_runtime() {
     let module = script::Module::new("export default () => 1", script::Origin::start_of("x.js"));
     let pool = pool();
     pool.warm().expect("a worker starts");
@@ -281,7 +281,7 @@ async fn a_look_that_blocks_may_come_from_within_a_runtime() {
 }
 
 #[tokio::test]
-async fn a_run_writes_a_thousand_keys_of_the_state() {
+async fn a_run_is_limited_to_a_thousand_state_keys() {
     let write = |count: usize| {
         format!(
             "export default ({{ state }}) => {{ for (let n = 0; n < {count}; n++) state.set('k' + n, n) }}"

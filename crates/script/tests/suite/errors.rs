@@ -1,4 +1,4 @@
-//! Errors in the author's terms: what, where, and what to do.
+//! Errors in the author's terms: message, position, and advice.
 
 use pretty_assertions::assert_eq;
 use script::{Error, Failure};
@@ -18,7 +18,7 @@ fn frames(failure: &Failure) -> Vec<String> {
 }
 
 #[tokio::test]
-async fn positions_are_those_in_the_author_s_file() {
+async fn positions_refer_to_the_authors_file() {
     // The code begins at line 10, column 7 of the file.
     let code = "function inner() {\n  throw new RangeError('too far');\n}\nexport default async () => {\n  await null;\n  inner();\n};";
     let failure = failure(code).await;
@@ -28,20 +28,20 @@ async fn positions_are_those_in_the_author_s_file() {
 }
 
 #[tokio::test]
-async fn an_error_while_the_module_is_evaluated_has_its_place() {
+async fn an_error_during_module_evaluation_has_a_position() {
     let failure = failure("const a = 1;\nnull.x;\nexport default () => 1").await;
     assert_eq!(failure.message, "TypeError: cannot read property 'x' of null");
     assert_eq!(failure.at.map(|at| at.line), Some(11));
 }
 
 #[tokio::test]
-async fn an_error_in_a_callback_has_only_the_author_s_frames() {
+async fn an_error_in_a_callback_has_only_the_authors_frames() {
     let failure = failure("export default () => [1].map(function visit(n) { return n.x.y; })").await;
     assert_eq!(frames(&failure), ["visit 10:63", "- 10:36"]);
 }
 
 #[tokio::test]
-async fn a_full_stack_has_its_place_too() {
+async fn a_stack_overflow_has_a_position() {
     for code in [
         "const deep = () => deep() + 1;\nexport default () => deep()",
         "export default () => { const deep = () => [1].map(deep); deep(); }",
@@ -53,13 +53,13 @@ async fn a_full_stack_has_its_place_too() {
 }
 
 #[tokio::test]
-async fn a_syntax_error_has_its_place() {
+async fn a_syntax_error_has_a_position() {
     let failure = failure("export default () => {\n  return 1 +;\n}").await;
     assert_eq!(failure.at.map(|at| at.to_string()), Some("11:19".to_owned()));
 }
 
 #[tokio::test]
-async fn whatever_is_thrown_is_told() {
+async fn every_thrown_value_becomes_a_message() {
     let pool = pool();
     for (thrown, message) in [
         ("new Error('plain')", "plain"),
@@ -85,12 +85,12 @@ async fn whatever_is_thrown_is_told() {
         );
     }
     let long = error(&pool, "export default () => { throw new Error('x'.repeat(1e6)) }").await;
-    // The daemon cuts it at 4,096 characters, once it has hidden the secrets in it: one may stand at that place.
+    // The daemon truncates it to 4,096 characters after redaction, since a secret may span the limit.
     assert_eq!((long.chars().count(), long.ends_with("x…")), (8193, true));
 }
 
 #[tokio::test]
-async fn names_that_people_expect_say_what_there_is_instead() {
+async fn missing_common_globals_name_their_alternative() {
     let pool = pool();
     for (code, hint) in [
         ("console.log(1)", "context.logger.info"),
@@ -108,7 +108,7 @@ async fn names_that_people_expect_say_what_there_is_instead() {
 }
 
 #[tokio::test]
-async fn imports_are_refused_at_every_time() {
+async fn static_and_dynamic_imports_are_rejected() {
     let pool = pool();
     let refused = "`fs` cannot be imported: code has no other modules, write what it needs into it";
     assert_eq!(error(&pool, "export default () => import('fs')").await, format!("TypeError: {refused}"));
@@ -120,13 +120,13 @@ async fn imports_are_refused_at_every_time() {
 }
 
 #[tokio::test]
-async fn a_promise_that_nobody_settles_is_an_error() {
+async fn a_promise_that_never_settles_is_an_error() {
     let message = error(&pool(), "export default () => new Promise(() => {})").await;
     assert_eq!(message, "the code never ends: it waits for a promise that nothing is left to settle");
 }
 
 #[tokio::test]
-async fn a_circle_is_an_error_that_says_so() {
+async fn a_circular_result_is_an_error_that_says_so() {
     let message = error(&pool(), "export default () => { const a = {}; a.a = a; return a }").await;
     assert!(message.contains("circular"), "{message}");
 }

@@ -5,7 +5,7 @@ use pretty_assertions::assert_eq;
 use crate::support::{pool, result};
 
 #[tokio::test]
-async fn the_globals_are_the_language_and_what_is_promised() {
+async fn the_globals_are_the_language_and_the_documented_apis() {
     let code = "export default () => Reflect.ownKeys(globalThis).map(String).sort().join(' ')";
     let expected = "AggregateError Array ArrayBuffer BigInt BigInt64Array BigUint64Array Boolean Buffer DataView Date Error \
         EvalError Float16Array Float32Array Float64Array Infinity Int16Array Int32Array Int8Array Iterator JSON Map Math NaN \
@@ -16,7 +16,7 @@ async fn the_globals_are_the_language_and_what_is_promised() {
     assert_eq!(result(&pool(), code).await, format!("\"{expected}\""));
 }
 
-/// Each expression with what it gives, as JSON.
+/// Checks each expression against its result as JSON.
 async fn check(cases: &[(&str, &str)]) {
     let pool = pool();
     for (expression, expected) in cases {
@@ -27,7 +27,7 @@ async fn check(cases: &[(&str, &str)]) {
 }
 
 #[tokio::test]
-async fn code_is_not_made_from_text() {
+async fn code_cannot_be_created_from_text() {
     let refused = "\"TypeError: code cannot be made from text\"";
     let attempts = [
         "(() => {}).constructor('return 1')",
@@ -49,7 +49,7 @@ async fn code_is_not_made_from_text() {
 }
 
 #[tokio::test]
-async fn what_people_set_on_their_own_objects_still_works() {
+async fn properties_set_on_own_objects_still_work() {
     check(&[
         ("(() => { class Mine extends Error { constructor(m) { super(m); this.name = 'Mine'; } } return String(new Mine('a')) })()", r#""Mine: a""#),
         ("(() => { const e = new Error('a'); e.message = 'b'; e.code = 1; return [e.message, e.code, e.name] })()", r#"["b",1,"Error"]"#),
@@ -64,7 +64,7 @@ async fn what_people_set_on_their_own_objects_still_works() {
 }
 
 #[tokio::test]
-async fn addresses_are_read_and_changed_as_in_browsers() {
+async fn urls_are_parsed_and_modified_as_in_browsers() {
     check(&[
         ("new URL('../x?b=1#h', 'https://me:pw@a.example:8443/p/q/').href", r#""https://me:pw@a.example:8443/p/x?b=1#h""#),
         ("(({ origin, protocol, username, password, host, hostname, port, pathname, search, hash }) => [origin, protocol, username, password, host, hostname, port, pathname, search, hash])(new URL('https://me:pw@a.example:8443/p?b=1#h'))", r##"["https://a.example:8443","https:","me","pw","a.example:8443","a.example","8443","/p","?b=1","#h"]"##),
@@ -84,7 +84,7 @@ async fn addresses_are_read_and_changed_as_in_browsers() {
 }
 
 #[tokio::test]
-async fn bytes_and_texts_go_both_ways() {
+async fn bytes_and_texts_convert_in_both_directions() {
     check(&[
         ("[...new TextEncoder().encode('aä🙂')]", "[97,195,164,240,159,153,130]"),
         ("new TextDecoder().decode(new Uint8Array([239, 187, 191, 97]))", r#""a""#),
@@ -115,7 +115,7 @@ async fn bytes_and_texts_go_both_ways() {
 }
 
 #[tokio::test]
-async fn digests_signatures_and_chance() {
+async fn digests_signatures_and_random_values_work() {
     check(&[
         ("Buffer.from(await crypto.subtle.digest('SHA-256', new TextEncoder().encode('abc'))).toString('hex').slice(0, 16)", r#""ba7816bf8f01cfea""#),
         ("Buffer.from(await crypto.subtle.digest({ name: 'SHA-1' }, Buffer.from('abc'))).toString('hex').slice(0, 16)", r#""a9993e364706816a""#),
@@ -133,7 +133,7 @@ async fn digests_signatures_and_chance() {
 }
 
 #[tokio::test]
-async fn a_clone_is_whole_and_apart() {
+async fn structured_clone_is_deep_and_independent() {
     check(&[
         ("(() => { const a = { d: new Date(0), m: new Map([[1, { x: 1 }]]), s: new Set([1]), b: new Uint8Array([1]), r: /a/g, e: new RangeError('x') }; a.self = a; const c = structuredClone(a); return [c !== a, c.self === c, c.d.getTime(), c.m.get(1).x, c.s.has(1), c.b[0], String(c.r), c.e.message, c.e.name] })()", r#"[true,true,0,1,true,1,"/a/g","x","RangeError"]"#),
         ("(() => { try { structuredClone({ f() {} }) } catch (e) { return e.message } })()", r#""a function cannot be cloned""#),

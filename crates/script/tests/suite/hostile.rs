@@ -1,5 +1,5 @@
-//! Hundreds of scripts that mean harm, each on a real worker: each ends in time with a clear end, nothing of it stays in
-//! the process that called, and the next run is none the wiser. What they are is data: see `tests/hostile/README.md`.
+//! Hundreds of hostile scripts, each on a real worker: each ends in time with a clear error, leaves nothing in the calling
+//! process, and does not affect the next run. The scripts are data: see `tests/hostile/README.md`.
 
 use std::cell::Cell;
 use std::time::{Duration, Instant};
@@ -13,9 +13,9 @@ use crate::support::{result, settings, step};
 const SHORT: Duration = Duration::from_millis(80);
 /// The limits of scripts that end by themselves: ample even on a busy machine.
 const LONG: Duration = Duration::from_secs(20);
-/// The heap here: smaller than usual, so that it fills sooner.
+/// The heap limit here: smaller than the default, so that it fills sooner.
 const MEMORY: usize = 8 * 1024 * 1024;
-/// How much the caller's own memory may grow over a whole file of scripts.
+/// The maximum memory growth of the caller over a whole file of scripts.
 const MAX_GROWTH: u64 = 48 * 1024 * 1024;
 
 /// The checks of a later run: globals that an earlier run may have broken.
@@ -60,23 +60,23 @@ fn scripts(text: &str) -> Vec<Script> {
     found
 }
 
-/// The effects of the scripts, other than their end.
+/// The observed effects of the scripts, other than their end.
 #[derive(Default)]
 struct Seen {
     /// The number of scripts that ran until they were stopped.
     overruns: u32,
-    /// During how many of those a call on another worker was answered.
+    /// The number of overruns during which a call on another worker was answered.
     answered_meanwhile: u32,
 }
 
-/// How late a timer of this process is that is due at the same time as the end of a script: what is the machine's fault.
+/// The lateness of a timer of this process that is due with the end of a script: caused by the machine.
 async fn lateness(due: Duration) -> Duration {
     let started = Instant::now();
     let _ = tokio::time::timeout(due, std::future::pending::<()>()).await;
     started.elapsed().saturating_sub(due)
 }
 
-/// How a script ended, in the word of the corpus. An error without a message is no clear end.
+/// The end of a script in the corpus's terms. An error without a message is not a clear end.
 async fn end(pool: &Pool, other: &Pool, script: &Script, seen: &mut Seen) -> &'static str {
     let mut run = step(&script.code);
     let may_overrun = script.outcomes.iter().any(|outcome| outcome == "overrun");
@@ -113,7 +113,7 @@ async fn end(pool: &Pool, other: &Pool, script: &Script, seen: &mut Seen) -> &'s
     }
 }
 
-/// The memory that this process has in use.
+/// The resident memory of this process.
 fn resident() -> u64 {
     let text = std::fs::read_to_string("/proc/self/statm").unwrap_or_default();
     text.split(' ').nth(1).and_then(|pages| pages.parse::<u64>().ok()).unwrap_or_default() * 4096
@@ -137,7 +137,7 @@ async fn check(text: &str, at_least: usize) {
         assert_eq!(result(&pool, AFTERWARDS).await, AS_EVER, "after `{}`", script.name);
     }
     assert_eq!(wrong, Vec::<String>::new());
-    // Now and then a busy machine may have had no time for either.
+    // A busy machine may occasionally have had no time for either.
     let Seen { overruns, answered_meanwhile } = seen;
     assert!(answered_meanwhile * 10 >= overruns * 9, "{answered_meanwhile} answers in {overruns} overruns");
     let grown = resident().saturating_sub(before);
@@ -150,7 +150,7 @@ async fn loops_end_at_their_deadline() {
 }
 
 #[tokio::test]
-async fn native_calls_that_ask_nobody_end_at_their_deadline() {
+async fn uninterruptible_native_calls_end_at_their_deadline() {
     check(include_str!("../hostile/natives.js"), 110).await;
 }
 
@@ -165,11 +165,11 @@ async fn stacks_are_bounded() {
 }
 
 #[tokio::test]
-async fn there_is_no_way_out() {
+async fn the_sandbox_cannot_be_escaped() {
     check(include_str!("../hostile/escapes.js"), 90).await;
 }
 
 #[tokio::test]
-async fn results_errors_and_output_are_read_with_care() {
+async fn hostile_results_errors_and_output_are_handled() {
     check(include_str!("../hostile/results.js"), 110).await;
 }

@@ -1,4 +1,4 @@
-//! No run sees another, of the same module or of a different one, though all run in the same context of one worker.
+//! No run sees another, of the same module or of a different one, although all run in one context of one worker.
 
 use std::time::Duration;
 
@@ -122,7 +122,7 @@ const WAYS: &[(&str, &str)] = &[
     ("context.configVars.left = 1", "context.configVars.left"),
     ("stepResults.left = 1", "stepResults.left"),
     ("Object.defineProperty(stepResults, 'phase', { get() { return 'look' } })", "stepResults.phase"),
-    // Templates, classes, generators and closures that the engine keeps for a place in the text.
+    // Templates, classes, generators and closures that the engine caches by position.
     ("tag`a`.left = 1", "tag`a`.left"),
     ("tagged.set(same(), 1)", "tagged.get(same())"),
     ("class Inner { static left = 1 }; Inner.more = 1", "[typeof Inner]"),
@@ -162,7 +162,7 @@ async fn phase(pool: &Pool, code: &str, phase: &str) -> String {
 }
 
 #[tokio::test]
-async fn no_run_sees_what_another_did() {
+async fn no_run_sees_the_changes_of_another() {
     let pool = pool();
     for (leave, look) in WAYS {
         let code = code(leave, look);
@@ -175,7 +175,7 @@ async fn no_run_sees_what_another_did() {
 }
 
 #[tokio::test]
-async fn no_run_sees_what_a_different_module_did() {
+async fn no_run_sees_the_changes_of_another_module() {
     let pool = pool();
     for (leave, look) in WAYS {
         // The same globals, in another text.
@@ -188,7 +188,7 @@ async fn no_run_sees_what_a_different_module_did() {
 }
 
 #[tokio::test]
-async fn what_a_run_leaves_to_do_is_done_before_it_ends() {
+async fn pending_jobs_of_a_run_finish_before_it_ends() {
     let pool = pool();
     let code = "let turns = 0;
       export default (context, stepResults) => {
@@ -219,7 +219,7 @@ async fn an_error_leaves_nothing_behind() {
 }
 
 #[tokio::test]
-async fn what_runs_hold_on_to_does_not_add_up() {
+async fn memory_retained_by_runs_does_not_accumulate() {
     let pool = pool();
     let code = "const ring = []; ring.push(ring, new Array(100000).fill(1), new Uint8Array(1000000));
       export default () => ({ data: ring.length })";

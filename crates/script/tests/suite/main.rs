@@ -1,4 +1,4 @@
-//! Real workers run real code.
+//! Runs real code on real workers.
 
 #![expect(clippy::expect_used, reason = "in a test a panic is the answer")]
 

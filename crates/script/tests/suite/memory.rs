@@ -1,4 +1,4 @@
-//! Memory: that it was refused once ends the run and its worker, whatever the code makes of it.
+//! A failed allocation ends the run and its worker, even if the code catches the error.
 
 use script::{Error, Pool};
 
@@ -11,7 +11,7 @@ fn small_pool() -> Pool {
 }
 
 #[tokio::test]
-async fn code_that_catches_that_there_is_no_memory_has_failed_all_the_same() {
+async fn code_that_catches_an_out_of_memory_error_still_fails() {
     let pool = small_pool();
     for body in [
         "try { new ArrayBuffer(2 ** 25) } catch {} return 'went on'",
@@ -43,7 +43,7 @@ async fn code_that_catches_that_there_is_no_memory_has_failed_all_the_same() {
 }
 
 #[tokio::test]
-async fn errors_that_only_look_like_it_are_the_author_s() {
+async fn errors_that_resemble_out_of_memory_are_the_authors() {
     let pool = small_pool();
     for (body, message) in [
         ("throw new Error('out of memory')", "out of memory"),

@@ -1,4 +1,4 @@
-//! Runs that are sent together: each is as if it were sent alone, but for what it reads of those before it.
+//! Batched runs: each behaves as if sent alone, except for the earlier results that it reads.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -11,7 +11,7 @@ use value::Value;
 
 use crate::support::{json, result, settings};
 
-/// A pool of one worker, which is in no hurry with what it is sent together.
+/// A pool of one worker without a time limit for batches.
 fn pool() -> Pool {
     Pool::new(PoolSettings { together: Duration::from_secs(60), ..settings(1) })
 }
@@ -32,7 +32,7 @@ fn step(code: &str) -> Step {
 }
 
 impl Step {
-    /// The same, with this argument, in which the results of runs before it belong to these keys.
+    /// The same, with this argument, in which these keys are the results of earlier runs.
     fn given(mut self, argument: &str, earlier: &[(&str, usize)]) -> Self {
         self.argument = json(argument);
         self.earlier = earlier.iter().map(|(key, place)| (Arc::from(*key), *place)).collect();
@@ -64,7 +64,7 @@ async fn begin(pool: &Pool, steps: &[Step]) -> Result<(Outcome, Sequence), Error
     pool.run_sequence(&members.collect::<Vec<_>>()).await
 }
 
-/// The result or error of each run, or that it was not begun.
+/// The result or error of each run, or that it did not start.
 async fn all(pool: &Pool, steps: &[Step]) -> Vec<String> {
     let say = |ran: Result<Option<Outcome>, Error>| match ran {
         Ok(Some(outcome)) => outcome.value.to_json(),
@@ -85,7 +85,7 @@ async fn all(pool: &Pool, steps: &[Step]) -> Vec<String> {
 const SHOW: &str = "export default (context, results) => ({ data: JSON.stringify(results) })";
 
 #[tokio::test]
-async fn a_run_reads_the_results_of_those_before_it_as_if_it_were_sent_alone() {
+async fn a_batched_run_reads_earlier_results_as_if_sent_alone() {
     let pool = pool();
     let returned = [
         "({ data: { a: [1, 2.5, -0, 1e300], b: null, '1': 'x\\u{1F600}' } })",
@@ -116,7 +116,7 @@ async fn a_run_reads_the_results_of_those_before_it_as_if_it_were_sent_alone() {
 }
 
 #[tokio::test]
-async fn runs_of_a_sequence_see_nothing_else_of_each_other() {
+async fn runs_of_a_sequence_are_otherwise_isolated() {
     let pool = pool();
     let code = "let runs = 0;
 const seen = new Set();
@@ -142,7 +142,7 @@ export default (context, results) => {
 }
 
 #[tokio::test]
-async fn an_error_is_the_last_of_its_sequence_and_the_worker_goes_on() {
+async fn an_error_ends_its_sequence_and_the_worker_continues() {
     let pool = pool();
     let good = step("export default () => 1");
     let bad = step("export default () => {\n  throw new Error('no');\n}");
@@ -156,10 +156,10 @@ async fn an_error_is_the_last_of_its_sequence_and_the_worker_goes_on() {
 }
 
 #[tokio::test]
-async fn each_run_has_a_deadline_of_its_own_though_nobody_is_told_when_it_began() {
+async fn each_run_of_a_sequence_has_its_own_deadline() {
     let pool = pool();
     let good = step("export default () => 1");
-    // One that is asked, and some that ask nobody.
+    // Code that polls the interrupt handler, and code that does not.
     let endless = [
         "for (;;) {}",
         "'x'.repeat(2 ** 28).split('').sort()",
@@ -189,9 +189,9 @@ async fn each_run_has_a_deadline_of_its_own_though_nobody_is_told_when_it_began(
 }
 
 #[tokio::test]
-async fn answers_keep_their_order_whatever_way_they_take() {
+async fn replies_keep_their_order_over_pipe_and_socket() {
     let pool = pool();
-    // Answers of few bytes, of more than go into a pipe at once, and so many lines that a pipe has no room for them.
+    // Replies of a few bytes, replies over the atomic size of a pipe, and more log lines than a pipe holds.
     let answer = |length: usize| step(&format!("export default () => 'x'.repeat({length})"));
     let talk = "export default ({ logger }) => {
   for (let line = 0; line < 300; line += 1) logger.info(`${line} `.repeat(50));
@@ -199,7 +199,7 @@ async fn answers_keep_their_order_whatever_way_they_take() {
 }";
     let lengths = [1, 5_000, 2, 3, 4_095, 4, 200_000, 5, 6];
     let steps: Vec<Step> = lengths.map(answer).into();
-    // Small ones go over the socket, too, where the machine is so busy that it takes long.
+    // Small replies use the socket too if the machine is so busy that they take long.
     for _ in 0..50 {
         let said: Vec<usize> = all(&pool, &steps[..4]).await.iter().map(|said| said.len() - 2).collect();
         assert_eq!(said, lengths[..4]);
@@ -225,7 +225,7 @@ async fn answers_keep_their_order_whatever_way_they_take() {
 }
 
 #[tokio::test]
-async fn a_worker_serves_others_once_it_has_answered_for_all_of_a_sequence() {
+async fn a_worker_is_free_once_its_sequence_has_replied() {
     let (together, wait_at_most) = (Duration::from_secs(60), Duration::from_millis(1));
     let pool = Pool::new(PoolSettings { together, wait_at_most, ..settings(1) });
     let steps = vec![step("export default () => 1"); 3];
@@ -242,7 +242,7 @@ async fn a_worker_serves_others_once_it_has_answered_for_all_of_a_sequence() {
 }
 
 #[tokio::test]
-async fn lines_of_the_log_belong_to_the_run_that_wrote_them() {
+async fn log_lines_belong_to_the_run_that_wrote_them() {
     let pool = pool();
     let code = "export default ({ logger }, results) => { logger.info(`this is ${results.name}`); return 1 }";
     let steps = ["a", "b", "c"].map(|name| step(code).given(&format!(r#"{{"name":"{name}"}}"#), &[]));
@@ -257,7 +257,7 @@ async fn lines_of_the_log_belong_to_the_run_that_wrote_them() {
 }
 
 #[tokio::test]
-async fn what_is_no_json_is_not_handed_on() {
+async fn a_result_that_is_not_json_ends_the_sequence() {
     let pool = pool();
     for returned in ["new Uint8Array([1])", "({ data: 2n ** 60n })"] {
         let code = format!("export default () => {returned}");
@@ -270,7 +270,7 @@ async fn what_is_no_json_is_not_handed_on() {
 }
 
 #[tokio::test]
-async fn a_sequence_ends_when_it_has_taken_its_time() {
+async fn a_sequence_ends_at_its_time_limit() {
     let pool = Pool::new(PoolSettings { together: Duration::from_millis(1), ..settings(1) });
     let slow =
         "export default () => { const until = Date.now() + 5; while (Date.now() < until) {} return 1 }";
@@ -280,18 +280,18 @@ async fn a_sequence_ends_when_it_has_taken_its_time() {
 }
 
 #[tokio::test]
-async fn as_many_modules_as_there_are_may_follow_one_another() {
+async fn a_sequence_may_use_any_number_of_modules() {
     let pool = pool();
     let steps: Vec<Step> = (0..40).map(|number| step(&format!("export default () => {number}"))).collect();
     let expected: Vec<String> = (0..40).map(|number| number.to_string()).collect();
-    // A worker keeps fewer of them, so it asks for their texts again.
+    // A worker caches fewer of them, so it requests their texts again.
     assert_eq!(all(&pool, &steps).await, expected);
     let again: Vec<Step> = steps[30..].iter().chain(&steps[..1]).cloned().collect();
     assert_eq!(all(&pool, &again).await, [&expected[30..], &expected[..1]].concat());
 }
 
 #[tokio::test]
-async fn what_is_long_is_not_sent_together() {
+async fn long_arguments_are_not_batched() {
     let pool = pool();
     let long = format!("\"{}\"", "x".repeat(40 * 1024));
     let steps = vec![step("export default (context, text) => text.length").given(&long, &[]); 3];
@@ -302,7 +302,7 @@ async fn what_is_long_is_not_sent_together() {
 }
 
 #[tokio::test]
-async fn a_sequence_that_nobody_waits_for_gives_its_place_to_others() {
+async fn an_abandoned_sequence_frees_its_worker() {
     let pool = pool();
     let good = step("export default () => 1");
     let endless = step("export default () => { for (;;) {} }");

@@ -1,4 +1,4 @@
-//! Values on their way: bytes, numbers, texts.
+//! Values in both directions: bytes, numbers, texts.
 
 use bytes::Bytes;
 use pretty_assertions::assert_eq;
@@ -35,7 +35,7 @@ async fn a_file_arrives_as_an_object_with_its_bytes() {
 }
 
 #[tokio::test]
-async fn bytes_come_back_as_they_went_in() {
+async fn bytes_round_trip() {
     let bytes = every_byte();
     for (returned, expected) in [
         ("trigger.results.rawBody", file("image/png", Some("a.png"), &bytes)),
@@ -54,7 +54,7 @@ async fn bytes_come_back_as_they_went_in() {
 }
 
 #[tokio::test]
-async fn files_may_stand_anywhere_in_a_result() {
+async fn files_may_be_nested_in_a_result() {
     let code = "export default () => ({ data: { list: [new Uint8Array([1]), { a: Buffer.from('b') }], empty: new Uint8Array() } })";
     let value = step(code).on(&pool()).await.expect("it runs").value;
     let octets = |data: &[u8]| file("application/octet-stream", None, data);
@@ -64,7 +64,7 @@ async fn files_may_stand_anywhere_in_a_result() {
 }
 
 #[tokio::test]
-async fn files_in_the_state_and_in_config_vars_arrive_too() {
+async fn files_in_state_and_config_vars_are_passed() {
     let code = "export default ({ state, configVars }) => {
       state.set('kept', { deep: state.get('file').data });
       return { data: [state.get('file').data[0], configVars.file.data[1], state.get('kept').deep.length] };
@@ -79,7 +79,7 @@ async fn files_in_the_state_and_in_config_vars_arrive_too() {
 }
 
 #[tokio::test]
-async fn json_never_poses_as_a_file() {
+async fn json_is_never_mistaken_for_a_file() {
     let code = "export default (context, results) => ({ data: results })";
     let text = r#"{"contentType":"a/b","filename":null,"size":1,"data":"f0","$file":"x"}"#;
     let mut run = step(code);
@@ -88,7 +88,7 @@ async fn json_never_poses_as_a_file() {
 }
 
 #[tokio::test]
-async fn numbers_survive_as_far_as_javascript_can() {
+async fn numbers_round_trip_within_javascript_precision() {
     let mut run = step("export default (context, n) => ({ data: n })");
     run.argument = json("[0, -1, 9007199254740991, -9007199254740991, 1.5, 1e300, 5e-324]");
     assert_eq!(
@@ -114,7 +114,7 @@ async fn numbers_survive_as_far_as_javascript_can() {
 }
 
 #[tokio::test]
-async fn every_text_survives_and_half_a_character_is_marked() {
+async fn texts_round_trip_and_lone_surrogates_are_replaced() {
     let pool = pool();
     let mut run = step("export default (context, text) => ({ data: [text, text.length] })");
     run.argument = Value::from("\0 \" \\ \\ud83d \u{2028} 🙂");
@@ -128,7 +128,7 @@ async fn every_text_survives_and_half_a_character_is_marked() {
 }
 
 #[tokio::test]
-async fn odd_keys_are_keys_like_any_other() {
+async fn special_keys_are_ordinary_keys() {
     let code = "export default (context, given) => ({ data: { ...given, own: Object.keys(given), plain: ({}).polluted ?? null } })";
     let mut run = step(code);
     run.argument = json(r#"{"__proto__": {"polluted": 1}, "constructor": 2, "toString": 3}"#);
@@ -139,7 +139,7 @@ async fn odd_keys_are_keys_like_any_other() {
 }
 
 #[tokio::test]
-async fn dates_and_to_json_are_as_in_json() {
+async fn dates_and_to_json_serialize_as_in_json() {
     let code = "export default () => ({ data: [new Date(0), { toJSON: () => 'own' }, [undefined, () => 1], new Map([[1, 2]]), new URL('https://a.b/c')] })";
     assert_eq!(
         result(&pool(), code).await,
@@ -148,7 +148,7 @@ async fn dates_and_to_json_are_as_in_json() {
 }
 
 #[tokio::test]
-async fn what_is_too_large_or_too_deep_is_refused_in_words() {
+async fn too_large_or_deep_values_are_rejected_with_an_explanation() {
     let pool = pool();
     let large = "is larger than the 8 MiB that code can take or give";
     assert_eq!(
@@ -170,7 +170,7 @@ async fn what_is_too_large_or_too_deep_is_refused_in_words() {
 }
 
 #[tokio::test]
-async fn a_result_has_a_thousand_files() {
+async fn a_result_is_limited_to_a_thousand_files() {
     let pool = pool();
     let files = |count: usize| {
         format!("export default () => Array.from({{ length: {count} }}, () => new Uint8Array(1))")
@@ -181,7 +181,7 @@ async fn a_result_has_a_thousand_files() {
 }
 
 #[tokio::test]
-async fn a_module_has_a_text_of_a_mebibyte() {
+async fn a_module_is_limited_to_a_mebibyte() {
     let pool = pool();
     let code = |bytes: usize| {
         let begin = "export default () => 1 //";

@@ -1,4 +1,4 @@
-//! The processes: what confines them, what becomes of them, and of those that misbehave.
+//! The worker processes: their confinement, their end, and misbehaving ones.
 
 use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
@@ -8,7 +8,7 @@ use script::{Error, Pool};
 
 use crate::support::{pool, result, settings, step};
 
-/// The processes whose parent is this one, and which have not ended.
+/// The running child processes of this process.
 fn workers() -> BTreeSet<i32> {
     let own = std::process::id().to_string();
     let processes = std::fs::read_dir("/proc").into_iter().flatten().filter_map(Result::ok);
@@ -16,14 +16,14 @@ fn workers() -> BTreeSet<i32> {
     numbers
         .filter(|number| {
             let stat = std::fs::read_to_string(format!("/proc/{number}/stat")).unwrap_or_default();
-            // Behind the name, which is in brackets: the state, and the parent.
+            // After the name in brackets: the state, and the parent.
             let fields: Vec<&str> = stat.rsplit(") ").next().unwrap_or_default().split(' ').collect();
             fields.first() != Some(&"Z") && fields.get(1) == Some(&own.as_str())
         })
         .collect()
 }
 
-/// Waits until the processes are as they should be.
+/// Waits until the processes match.
 async fn until(is_so: impl Fn(&BTreeSet<i32>) -> bool) -> BTreeSet<i32> {
     let started = Instant::now();
     loop {
@@ -37,7 +37,7 @@ async fn until(is_so: impl Fn(&BTreeSet<i32>) -> bool) -> BTreeSet<i32> {
 }
 
 #[tokio::test]
-async fn a_pool_that_is_not_used_starts_nothing() {
+async fn an_unused_pool_starts_no_worker() {
     let pool = pool();
     assert_eq!(workers(), BTreeSet::new());
     result(&pool, "export default () => 1").await;
@@ -69,7 +69,7 @@ async fn a_worker_has_no_capability_though_its_daemon_runs_as_root() {
     for set in ["CapInh", "CapPrm", "CapEff", "CapAmb"] {
         assert_eq!(capabilities(&worker, set), 0, "{set}");
     }
-    // A process that may not set capabilities may not lower this one either; it gives none.
+    // A process without the capability to set capabilities cannot lower this set either; it passes none on.
     if capabilities("self", "CapEff") & SET_CAPABILITIES != 0 {
         assert_eq!(capabilities(&worker, "CapBnd"), 0);
     }
@@ -92,7 +92,7 @@ async fn a_worker_is_confined() {
         assert_eq!(figures, ["0", "0"], "{name}");
     }
     assert!(!limits.lines().any(|line| line.starts_with("Max address space") && line.contains("unlimited")));
-    // Only those who may look into any process see the descriptors.
+    // Reading the descriptors requires the right to inspect the process.
     if let Ok(open) = std::fs::read_dir(format!("/proc/{worker}/fd")) {
         let mut open: Vec<_> = open.filter_map(Result::ok).map(|entry| entry.file_name()).collect();
         open.sort();
@@ -103,7 +103,7 @@ async fn a_worker_is_confined() {
 }
 
 #[tokio::test]
-async fn a_worker_that_was_killed_in_its_rest_is_replaced() {
+async fn a_worker_killed_while_idle_is_replaced() {
     let pool = pool();
     result(&pool, "export default () => 1").await;
     for _ in 0..3 {
@@ -116,12 +116,12 @@ async fn a_worker_that_was_killed_in_its_rest_is_replaced() {
 }
 
 #[tokio::test]
-async fn code_whose_worker_is_killed_before_it_answers_runs_on_another() {
+async fn code_whose_worker_is_killed_before_reading_it_runs_on_another() {
     let pool = pool();
     result(&pool, "export default () => 1").await;
     let worker = workers().pop_first().expect("there is one");
     let pid = rustix::process::Pid::from_raw(worker).expect("it has a number");
-    // It takes what is sent, and is killed before it reads that.
+    // It is stopped, so that it is killed before it reads the call.
     rustix::process::kill_process(pid, rustix::process::Signal::STOP).expect("it can be stopped");
     let call = step("export default () => 2");
     let run = call.on(&pool);
@@ -134,7 +134,7 @@ async fn code_whose_worker_is_killed_before_it_answers_runs_on_another() {
 }
 
 #[tokio::test]
-async fn a_worker_that_fell_is_replaced_at_once() {
+async fn a_crashed_worker_is_replaced_immediately() {
     let pool = pool();
     result(&pool, "export default () => 1").await;
     let before = workers();
@@ -146,7 +146,7 @@ async fn a_worker_that_fell_is_replaced_at_once() {
 }
 
 #[tokio::test]
-async fn a_worker_that_had_no_memory_is_replaced_whatever_the_code_made_of_it() {
+async fn an_out_of_memory_worker_is_replaced_even_if_the_code_catches_it() {
     let pool = pool();
     result(&pool, "export default () => 1").await;
     let before = workers();
@@ -156,7 +156,7 @@ async fn a_worker_that_had_no_memory_is_replaced_whatever_the_code_made_of_it() 
 }
 
 #[tokio::test]
-async fn a_worker_ends_after_its_share_of_runs() {
+async fn a_worker_ends_after_its_maximum_of_runs() {
     let mut settings = settings(1);
     settings.runs_per_worker = 3;
     let pool = Pool::new(settings);
@@ -171,7 +171,7 @@ async fn a_worker_ends_after_its_share_of_runs() {
 }
 
 #[tokio::test]
-async fn a_worker_that_has_lived_long_enough_does_no_further_run() {
+async fn a_worker_over_its_maximum_age_is_not_reused() {
     let mut settings = settings(1);
     settings.age = Duration::ZERO;
     let pool = Pool::new(settings);
@@ -183,7 +183,7 @@ async fn a_worker_that_has_lived_long_enough_does_no_further_run() {
 }
 
 #[tokio::test]
-async fn a_run_that_nobody_waits_for_is_killed() {
+async fn an_abandoned_run_is_killed() {
     let pool = pool();
     result(&pool, "export default () => 1").await;
     let before = workers();
@@ -194,7 +194,7 @@ async fn a_run_that_nobody_waits_for_is_killed() {
 }
 
 #[tokio::test]
-async fn too_many_that_wait_are_told_so() {
+async fn runs_over_the_queue_limit_are_rejected_as_busy() {
     let mut settings = settings(1);
     settings.queue = 1;
     settings.wait_at_most = Duration::from_millis(30);
@@ -223,7 +223,7 @@ async fn fake(way: &str) -> Result<script::Outcome, Error> {
 }
 
 #[tokio::test]
-async fn a_worker_that_misbehaves_harms_nobody() {
+async fn a_misbehaving_worker_is_an_error_of_its_own_run_only() {
     for (way, end) in [
         ("dies", "the process that ran the code ended; it has been replaced"),
         ("refuses", "a code worker cannot be started: no such kernel"),
@@ -270,20 +270,20 @@ async fn a_worker_that_misbehaves_harms_nobody() {
 }
 
 #[tokio::test]
-async fn what_a_worker_said_before_it_died_is_kept() {
+async fn log_lines_of_a_worker_that_died_are_kept() {
     let error = fake("logs and dies").await.expect_err("it dies");
     let said: Vec<&str> = error.logs().iter().map(|line| line.message.as_str()).collect();
     assert_eq!(said, ["last words"]);
 }
 
 #[tokio::test]
-async fn a_worker_that_never_greets_is_given_up() {
+async fn a_worker_that_never_completes_the_handshake_is_killed() {
     assert!(fake("never greets").await.is_err());
     until(BTreeSet::is_empty).await;
 }
 
 #[tokio::test]
-async fn a_program_that_is_not_there_is_an_error_that_says_so() {
+async fn a_missing_worker_program_is_an_error_that_says_so() {
     let mut settings = settings(1);
     settings.program = "/nowhere/cogwork".into();
     let error = step("export default () => 1").on(&Pool::new(settings)).await.expect_err("there is none");

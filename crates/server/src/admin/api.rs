@@ -127,7 +127,7 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn a_request_that_gets_no_turn_in_time_is_refused_for_now() {
+    async fn a_request_without_a_permit_in_time_gets_503() {
         let turns = Arc::new(Semaphore::new(1));
         let turn = |patience| in_turn(Arc::clone(&turns).acquire_owned(), patience, "others are first");
         let held = turn(CHECK_PATIENCE).await.expect("it is free");

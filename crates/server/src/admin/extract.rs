@@ -158,14 +158,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_body_nested_too_deep_is_a_problem_and_no_fault() {
+    fn a_body_nested_too_deeply_is_a_400_and_no_crash() {
         let deep = format!("{}{}", "[".repeat(100_000), "]".repeat(100_000));
         let problem = parse::<serde_json::Value>(deep.as_bytes()).expect_err("too deep");
         assert_eq!((problem.status, problem.code.as_str()), (400, "bad_json"));
     }
 
     #[test]
-    fn a_stored_file_is_shown_without_its_mark() {
+    fn a_stored_file_is_shown_without_its_type_tag() {
         let file = value::File { content_type: "text/plain".into(), filename: None, data: "hi".into() };
         let shown = outside(&Value::from(file));
         assert_eq!(

@@ -366,14 +366,14 @@ mod tests {
     }
 
     #[test]
-    fn every_route_is_described_and_every_description_is_routed() {
+    fn the_routes_match_the_api_description() {
         let described: BTreeSet<String> = api().paths.paths.keys().cloned().collect();
         assert_eq!(routed(), described);
         assert!(described.len() >= 19, "{described:?}");
     }
 
     #[test]
-    fn every_reference_in_the_description_leads_somewhere() {
+    fn every_reference_in_the_description_resolves() {
         let text = openapi();
         let api: serde_json::Value = serde_json::from_str(&text).expect("JSON");
         let references = text.split("\"#").skip(1).filter_map(|rest| rest.split('"').next());
@@ -386,7 +386,7 @@ mod tests {
     }
 
     #[test]
-    fn no_two_operations_have_the_same_name() {
+    fn operation_ids_are_unique() {
         let mut names = BTreeSet::new();
         for item in api().paths.paths.into_values() {
             for operation in [item.get, item.post, item.put, item.delete].into_iter().flatten() {
@@ -397,7 +397,7 @@ mod tests {
     }
 
     #[test]
-    fn every_operation_of_the_description_has_a_rule_and_names_its_scope() {
+    fn every_described_operation_has_an_access_rule_and_names_its_scope() {
         let mut ruled = BTreeSet::new();
         for (path, methods, _) in rules() {
             for method in methods {
@@ -443,7 +443,7 @@ mod tests {
     ];
 
     #[test]
-    fn changes_need_more_than_read_and_are_audited() {
+    fn changing_operations_need_more_than_read_and_are_audited() {
         for (path, methods, Rule { need, action }) in rules() {
             let changes = !methods.iter().all(|method| matches!(method, HttpMethod::Get))
                 && !ONLY_ANSWER.contains(&path.as_str());
@@ -466,7 +466,7 @@ mod tests {
     }
 
     #[test]
-    fn every_operation_says_what_it_does() {
+    fn every_operation_has_a_summary_a_tag_and_an_error_response() {
         for (path, item) in api().paths.paths {
             for operation in [item.get, item.post, item.put, item.delete].into_iter().flatten() {
                 assert!(operation.summary.is_some_and(|summary| summary.len() > 5), "{path}");

@@ -341,7 +341,7 @@ mod tests {
     }
 
     #[test]
-    fn entries_come_newest_first_and_page_by_page() {
+    fn entries_are_listed_newest_first_in_pages() {
         let folder = tempfile::tempdir().expect("a folder");
         let log = AuditLog::new(folder.path());
         assert_eq!(log.read(&Filter::default(), 10).expect("no file"), []);
@@ -381,7 +381,7 @@ mod tests {
     }
 
     #[test]
-    fn the_next_process_appends_behind_a_line_that_was_cut_short() {
+    fn the_next_process_appends_after_a_truncated_line() {
         let folder = tempfile::tempdir().expect("a folder");
         AuditLog::new(folder.path()).record(entry(second(5), "/1"));
         let path = folder.path().join("audit.jsonl");
@@ -399,7 +399,7 @@ mod tests {
     }
 
     #[test]
-    fn the_log_has_a_bound_and_belongs_to_its_owner() {
+    fn the_audit_log_is_bounded_and_private_to_its_owner() {
         use std::os::unix::fs::PermissionsExt as _;
         let folder = tempfile::tempdir().expect("a folder");
         const SMALL: Bounds = Bounds { file_bytes: 8 << 10, files: 4, keep_for: None };
@@ -421,7 +421,7 @@ mod tests {
     }
 
     #[test]
-    fn refused_requests_push_nothing_out_that_was_done_and_are_counted_by_credential() {
+    fn rejected_requests_evict_no_performed_action_and_are_counted_by_credential() {
         let folder = tempfile::tempdir().expect("a folder");
         let small = Bounds { file_bytes: 4 << 10, files: 2, keep_for: None };
         let log = AuditLog::with_bounds(folder.path(), small, small);
@@ -449,7 +449,7 @@ mod tests {
     }
 
     #[test]
-    fn a_series_that_cannot_be_written_hides_nothing_and_keeps_no_entry_out_of_the_other() {
+    fn an_unwritable_log_series_does_not_affect_the_other() {
         let folder = tempfile::tempdir().expect("a folder");
         std::os::unix::fs::symlink("/dev/full", folder.path().join("audit.refused.jsonl")).expect("a link");
         let small = Bounds { file_bytes: 4 << 10, files: 2, keep_for: None };
@@ -466,7 +466,7 @@ mod tests {
     }
 
     #[test]
-    fn a_full_file_is_deleted_by_its_age() {
+    fn a_full_log_file_is_deleted_when_it_expires() {
         let folder = tempfile::tempdir().expect("a folder");
         let day = SignedDuration::from_hours(24);
         let bounds = Bounds { file_bytes: 1, files: 10, keep_for: Some(day) };

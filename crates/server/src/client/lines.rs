@@ -142,19 +142,19 @@ mod tests {
     }
 
     #[test]
-    fn comments_and_empty_events_tell_nothing() {
+    fn comments_and_empty_events_are_ignored() {
         check(": keep-alive\n\n:\n\nretry: 5\nevent: x\n\ndata: é\n\n", &[("message", "é", None)]);
     }
 
     #[test]
-    fn an_event_that_never_ends_is_an_error() {
+    fn an_unterminated_event_over_the_limit_is_an_error() {
         assert!(read(&"x".repeat(101), 7).is_err());
         assert!(read(&"data: 0123456789\n".repeat(20), 7).is_err());
     }
 
     proptest! {
         #[test]
-        fn how_the_bytes_are_cut_changes_nothing(text in "[data:ei \n\ré]{0,60}", cut in 1usize..9) {
+        fn chunk_boundaries_do_not_change_the_result(text in "[data:ei \n\ré]{0,60}", cut in 1usize..9) {
             prop_assert_eq!(read(&text, cut), read(&text, 1000));
         }
     }

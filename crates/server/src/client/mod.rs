@@ -235,7 +235,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_a_plain_address_with_a_port_is_a_base() {
+    fn a_base_url_is_plain_http_with_a_port() {
         let token = Secret::new("0123456789abcdef");
         for base in ["http://127.0.0.1:7071", "http://localhost:7071/", "127.0.0.1:7071", "http://[::1]:7071"]
         {

@@ -414,7 +414,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_budget_is_given_back_when_the_body_goes() {
+    fn memory_is_released_when_the_body_is_dropped() {
         let budget = Budget::new(10, None);
         let mut held = BufferedBody::nothing(&budget);
         assert!(held.count(8));
@@ -443,7 +443,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_large_body_takes_no_memory_while_it_arrives() {
+    async fn a_large_body_is_spooled_to_disk_while_it_arrives() {
         let budget = budget(3 * SMALL);
         let mut body = Arriving::new(&budget, None);
         let part = Bytes::from(vec![7; SMALL]);
@@ -465,7 +465,7 @@ mod tests {
     }
 
     #[test]
-    fn small_items_count_as_the_values_that_they_become() {
+    fn small_json_items_are_counted_at_their_parsed_size() {
         let memory = |text: &str| {
             memory_of_values(&Data::from(Bytes::from(text.to_owned()))).expect("it is in memory")
         };
@@ -478,7 +478,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_body_that_has_arrived_waits_for_room_and_one_that_never_has_any_does_not() {
+    async fn a_received_body_waits_for_memory_unless_it_can_never_fit() {
         let budget = budget(SMALL);
         let mut first = BufferedBody::nothing(&budget);
         assert!(first.count(SMALL));
@@ -497,7 +497,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_body_in_one_piece_is_not_copied() {
+    async fn a_body_in_one_chunk_is_not_copied() {
         let data = Bytes::from(vec![1; 100]);
         let mut body = Arriving::new(&budget(SMALL), Some(100));
         body.take(data.clone()).await.expect("it is taken");
@@ -507,7 +507,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn memory_for_a_body_grows_with_what_came_and_is_counted_as_it_is_taken() {
+    async fn memory_for_a_body_grows_with_received_bytes_and_is_counted() {
         let budget = budget(SMALL);
         let announced = SMALL as u64;
         let mut body = Arriving::new(&budget, Some(announced));
@@ -523,7 +523,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_body_that_goes_to_disk_holds_no_memory_that_is_not_counted() {
+    async fn a_body_spooled_to_disk_holds_no_uncounted_memory() {
         let budget = budget(20_000);
         let mut bodies: Vec<Arriving> = (0..8).map(|_| Arriving::new(&budget, None)).collect();
         for body in &mut bodies {
@@ -542,7 +542,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn each_byte_buys_time_at_the_least_pace_up_to_the_deadline_of_the_whole() {
+    async fn received_bytes_extend_the_deadline_by_the_minimum_throughput() {
         let deadlines = Deadlines::default();
         let pace = ThroughputLimit { started: Instant::now(), deadlines: &deadlines };
         let at = |received| (pace.deadline(received) - pace.started).as_secs_f64();

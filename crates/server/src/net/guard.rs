@@ -133,7 +133,7 @@ mod tests {
     }
 
     #[test]
-    fn a_host_stands_there_once_and_well_formed() {
+    fn the_host_header_must_appear_once_and_be_well_formed() {
         for host in ["a", "a.b-c_d:80", "127.0.0.1:7070", "[::1]", "[::1]:7070"] {
             check_head("/", &[("host", host)], Ok(()));
         }
@@ -147,7 +147,7 @@ mod tests {
     }
 
     #[test]
-    fn a_field_with_one_meaning_is_not_repeated() {
+    fn a_singleton_header_must_not_be_repeated() {
         check_head("/", &[("host", "a"), ("x-a", "1"), ("x-a", "2")], Ok(()));
         let names = [
             "authorization",
@@ -163,7 +163,7 @@ mod tests {
     }
 
     #[test]
-    fn the_header_section_has_a_size() {
+    fn the_header_section_is_limited_in_size() {
         let long = "v".repeat(16 << 10);
         check_head("/", &[("host", "a"), ("x", &long)], Err("header_too_large"));
         let mut many = vec![("x", "v"); 63];
@@ -175,7 +175,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn any_host_is_judged_without_a_panic(text in "[\\[\\]:a0-9.é]{0,12}") {
+        fn no_host_makes_the_parser_panic(text in "[\\[\\]:a0-9.é]{0,12}") {
             let _ = is_host(text.as_bytes());
         }
     }

@@ -106,7 +106,7 @@ mod tests {
     const SECOND: Duration = Duration::from_secs(1);
 
     #[test]
-    fn a_head_is_late_by_its_deadline_and_one_that_has_come_is_not() {
+    fn a_head_is_late_only_after_its_deadline() {
         let deadlines = Deadlines { head: SECOND * 10, keep_alive: SECOND * 15, ..Deadlines::default() };
         let (head, framing) = (HeadDeadline::new(), FramingState::default());
         let at = |seconds| head.began + SECOND * seconds;

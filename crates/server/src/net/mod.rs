@@ -245,7 +245,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_fault_is_answered_and_ends_its_connection_only() {
+    async fn a_handler_panic_gets_a_response_and_closes_only_its_connection() {
         let socket = TcpListener::bind("127.0.0.1:0").await.expect("a listener");
         let address = socket.local_addr().expect("an address");
         let listener = Listener {
@@ -280,7 +280,7 @@ mod tests {
     }
 
     #[test]
-    fn the_answer_to_a_connection_over_the_limits_has_the_length_it_says() {
+    fn the_overload_response_has_its_declared_content_length() {
         let text = std::str::from_utf8(OVERLOADED).expect("text");
         let (head, body) = text.split_once("\r\n\r\n").expect("a head");
         assert!(head.contains(&format!("content-length: {}\r\n", body.len())), "{}", body.len());

@@ -126,7 +126,7 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn a_large_body_is_on_disk_until_it_is_sent_and_a_small_one_is_not() {
+    async fn only_large_response_bodies_are_spooled_to_disk() {
         let spool = Spool::new(Arc::new(MemoryFiles));
         let outgoing = async |length: usize| {
             Outgoing::on_disk_if_large(Data::from(vec![7_u8; length]), &spool).await.expect("there is room")

@@ -248,14 +248,14 @@ mod tests {
     }
 
     #[test]
-    fn length_together_with_chunks_is_a_fault_in_either_order() {
+    fn content_length_with_chunked_encoding_is_an_error_in_either_order() {
         let expected = Some(FramingError::LengthAndEncoding);
         check("Content-Length: 3\r\nTransfer-Encoding: chunked\r\n", "", expected);
         check("transfer-encoding: chunked\r\ncontent-length: 3\r\n", "", expected);
     }
 
     #[test]
-    fn a_repeated_length_is_a_fault_even_if_equal() {
+    fn a_repeated_content_length_is_an_error_even_if_equal() {
         check("Content-Length: 3\r\nContent-Length: 3\r\n", "abc", Some(FramingError::RepeatedLength));
         check("Content-Length: 3, 3\r\n", "abc", Some(FramingError::BadLength));
         check("Content-Length: +3\r\n", "abc", Some(FramingError::BadLength));
@@ -264,7 +264,7 @@ mod tests {
     }
 
     #[test]
-    fn only_chunked_is_an_encoding() {
+    fn chunked_is_the_only_accepted_transfer_encoding() {
         for value in ["gzip, chunked", "identity", "chunked, chunked", "xchunked", "\"chunked\"", ""] {
             check(&format!("Transfer-Encoding: {value}\r\n"), "", Some(FramingError::BadEncoding));
         }
@@ -277,14 +277,14 @@ mod tests {
     }
 
     #[test]
-    fn a_line_must_end_with_both_bytes() {
+    fn a_line_must_end_with_crlf() {
         assert_eq!(scan_whole("GET / HTTP/1.1\nHost: a\r\n\r\n").0, Some(FramingError::BareLineFeed));
         check("A: b\n", "", Some(FramingError::BareLineFeed));
         check("Transfer-Encoding: chunked\r\n", "1\na\r\n0\r\n\r\n", Some(FramingError::BareLineFeed));
     }
 
     #[test]
-    fn a_number_sign_in_the_target_is_a_fault_wherever_it_stands() {
+    fn a_fragment_in_the_request_target_is_an_error() {
         let long = "a".repeat(3 * KEPT);
         for target in ["/trigger/T/a#b", "/#", "/x?a#", &format!("/{long}#")] {
             let text = format!("GET {target} HTTP/1.1\r\nHost: a\r\n\r\n");
@@ -297,7 +297,7 @@ mod tests {
     }
 
     #[test]
-    fn chunks_that_do_not_follow_the_form_are_a_fault() {
+    fn malformed_chunks_are_an_error() {
         for body in ["x\r\n", "\r\n", "-1\r\n", "1\r\nab\r\n", "11111111111111111\r\n", "0x1\r\n"] {
             check("Transfer-Encoding: chunked\r\n", body, Some(FramingError::BadChunk));
         }
@@ -309,7 +309,7 @@ mod tests {
     }
 
     #[test]
-    fn a_request_is_under_way_from_its_first_byte_to_its_last() {
+    fn a_request_is_in_progress_from_its_first_to_its_last_byte() {
         assert_eq!(scan_whole(""), (None, false));
         assert_eq!(scan_whole("\r\n"), (None, false));
         assert_eq!(scan_whole("P"), (None, true));
@@ -323,7 +323,7 @@ mod tests {
     }
 
     #[test]
-    fn a_body_that_looks_like_a_head_is_a_body() {
+    fn a_body_that_looks_like_a_head_is_not_scanned_as_one() {
         let smuggled = "POST / HTTP/1.1\r\nContent-Length: 1\r\nContent-Length: 2\r\n\r\n";
         let text = format!("POST / HTTP/1.1\r\nContent-Length: {}\r\n\r\n{smuggled}", smuggled.len());
         assert_eq!(scan_whole(&text), (None, false));
@@ -331,7 +331,7 @@ mod tests {
     }
 
     #[test]
-    fn a_framing_field_hidden_by_its_length_is_a_fault() {
+    fn a_framing_header_padded_beyond_the_buffer_is_an_error() {
         let spaces = " ".repeat(KEPT);
         for (field, fault) in
             [("Content-Length", FramingError::BadLength), ("Transfer-Encoding", FramingError::BadEncoding)]
@@ -345,7 +345,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn any_bytes_are_scanned_without_a_panic(
+        fn no_bytes_make_the_scanner_panic(
             fields in "(Content-Length: [0-9]{1,20}\r\n|Transfer-Encoding: chunked\r\n|[a-z:\r\n]{0,9}){0,3}",
             bytes in prop::collection::vec(any::<u8>(), 0..200),
         ) {
@@ -356,7 +356,7 @@ mod tests {
         }
 
         #[test]
-        fn how_the_bytes_are_cut_changes_nothing(
+        fn chunk_boundaries_do_not_change_the_result(
             pieces in prop::collection::vec(prop::sample::select(vec![
                 "POST / HTTP/1.1\r\n", "Content-Length: 4\r\n", "Transfer-Encoding: chunked\r\n", "\r\n", "\n", "abcd",
                 "3\r\nabc\r\n", "0\r\n\r\n", "X: y\r\n", "GET / HTTP/1.1\r\nHost: b\r\n\r\n",

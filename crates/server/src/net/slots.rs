@@ -192,7 +192,7 @@ mod tests {
     }
 
     #[test]
-    fn a_peer_over_its_limit_gets_no_place_until_it_gives_one_back() {
+    fn a_peer_over_its_limit_gets_no_slot_until_it_frees_one() {
         let slots = slots(10, 2);
         let (a, b) = (slots.take(ip("192.0.2.1")), slots.take(ip("192.0.2.1")));
         assert!(a.is_some() && b.is_some());
@@ -213,7 +213,7 @@ mod tests {
     }
 
     #[test]
-    fn this_machine_counts_only_towards_the_total() {
+    fn loopback_counts_only_towards_the_total() {
         let slots = slots(3, 1);
         let held: Vec<_> = (0..3).map(|_| slots.take(ip("127.0.0.1"))).collect();
         assert!(held.iter().all(Option::is_some));
@@ -222,7 +222,7 @@ mod tests {
     }
 
     #[test]
-    fn a_stranger_takes_the_place_of_the_oldest_and_none_of_who_is_known() {
+    fn an_unauthenticated_connection_evicts_only_the_oldest_unauthenticated_one() {
         let limits = Limits { connections: 4, unauthenticated: Some(2), ..Limits::default() };
         let slots = Slots::new(&limits);
         let take = || slots.take(ip("127.0.0.1")).expect("a place");
@@ -249,7 +249,7 @@ mod tests {
     }
 
     #[test]
-    fn an_owner_that_takes_all_places_loses_its_oldest_to_others() {
+    fn a_credential_that_holds_all_slots_loses_its_oldest_to_others() {
         let limits = Limits { connections: 4, unauthenticated: Some(4), ..Limits::default() };
         let slots = Slots::new(&limits);
         let take = |owner: &str| {
@@ -273,7 +273,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_is_remembered_of_peers_that_have_gone() {
+    fn disconnected_peers_leave_no_state() {
         let slots = slots(10, 1);
         drop(slots.take(ip("192.0.2.1")));
         let taken = slots.lock();

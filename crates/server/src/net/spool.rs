@@ -105,7 +105,7 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn a_body_comes_back_as_it_came_and_gives_its_share_back_when_it_goes() {
+    async fn a_spooled_body_round_trips_and_frees_its_disk_share_when_dropped() {
         let spool = Spool::new(Arc::new(MemoryFiles));
         let mut body = spool.begin().await.expect("it begins");
         for part in [&b"abc"[..], b"", b"def"] {
@@ -120,7 +120,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn no_more_is_on_disk_than_may_be() {
+    async fn spooled_bytes_never_exceed_the_disk_limit() {
         let spool = Spool::new(Arc::new(MemoryFiles));
         spool.left.store(4, Ordering::Relaxed);
         let mut body = spool.begin().await.expect("it begins");

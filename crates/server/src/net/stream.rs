@@ -194,7 +194,7 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn a_peer_that_takes_nothing_is_given_up() {
+    async fn a_peer_that_reads_nothing_times_out() {
         let listener = TcpListener::bind("127.0.0.1:0").await.expect("a listener");
         let address = listener.local_addr().expect("an address");
         let (peer, accepted) = tokio::join!(TcpStream::connect(address), listener.accept());

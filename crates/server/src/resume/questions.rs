@@ -105,7 +105,7 @@ mod tests {
     }
 
     #[test]
-    fn a_question_is_open_until_an_answer_has_come_though_its_step_goes_on_later() {
+    fn a_question_is_closed_by_its_answer_before_the_step_resumes() {
         check(&[asks(1, "a")], &[("a", None)]);
         let answered = ("a", Some((2, r#"yes {"reason":"fine"}"#)));
         check(&[asks(1, "a"), comes(2, "a", "")], &[answered]);
@@ -114,12 +114,12 @@ mod tests {
     }
 
     #[test]
-    fn an_event_is_no_answer() {
+    fn an_event_does_not_answer_a_question() {
         check(&[asks(1, "a"), comes(2, "a", "orderPaid")], &[("a", None)]);
     }
 
     #[test]
-    fn a_question_that_nobody_answered_ends_with_its_time_or_with_its_execution() {
+    fn an_unanswered_question_ends_by_timeout_or_with_the_execution() {
         let late = ActionError::new(ErrorKind::Timeout, "nobody answered");
         let failed = finishes(5, "a", StepOutcome::Failed { error: late, handled: None });
         check(&[asks(1, "a"), failed], &[("a", Some((5, "timed out")))]);
@@ -130,7 +130,7 @@ mod tests {
     }
 
     #[test]
-    fn a_step_that_asks_again_has_a_question_of_its_own() {
+    fn a_retried_approval_step_asks_a_new_question() {
         let again = Event::StepRetry {
             at: at(2),
             step: "a".into(),

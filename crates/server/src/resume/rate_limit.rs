@@ -51,7 +51,7 @@ mod tests {
     }
 
     #[test]
-    fn after_a_burst_one_request_each_tenth_of_a_second_is_let_through() {
+    fn after_a_burst_requests_are_limited_to_ten_per_second() {
         let (rate_limit, id) = (RateLimit::default(), ExecutionId::from_bytes([1; 16]));
         let burst = (0..60).filter(|_| rate_limit.try_acquire(id, at(0))).count();
         assert_eq!(burst, 50);
@@ -62,7 +62,7 @@ mod tests {
     }
 
     #[test]
-    fn a_clock_that_was_set_back_locks_nobody_out() {
+    fn a_clock_set_back_does_not_block_new_clients() {
         let (rate_limit, id) = (RateLimit::default(), ExecutionId::from_bytes([1; 16]));
         assert!(rate_limit.try_acquire(id, at(3_600_000)));
         assert!(!rate_limit.try_acquire(id, at(0)));
@@ -71,7 +71,7 @@ mod tests {
     }
 
     #[test]
-    fn no_more_addresses_are_remembered_than_there_is_room_for() {
+    fn the_number_of_rate_limited_executions_is_bounded() {
         let rate_limit = RateLimit::default();
         let id = |n: usize| {
             let mut bytes = [0; 16];

@@ -103,7 +103,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_form_is_read_with_its_button_apart_from_an_input_of_the_same_name() {
+    fn a_form_button_is_separate_from_an_input_of_the_same_name() {
         let body = b"form.option=x&form.note=a%0D%0Ab&stray=1&option=yes+please";
         let Ok(Submission::Form(form)) = Submission::read(FORM, body) else { panic!("a form") };
         assert_eq!(form.option.as_deref(), Some("yes please"));
@@ -114,7 +114,7 @@ mod tests {
     }
 
     #[test]
-    fn a_body_of_another_type_is_refused_and_none_is_nothing() {
+    fn an_unsupported_body_type_is_rejected_and_an_empty_body_accepted() {
         assert_eq!(Submission::read("text/plain", b""), Ok(Submission::Nothing));
         let code = |found: Result<Submission, ResumeError>| found.expect_err("a fault").code;
         assert_eq!(code(Submission::read("text/plain", b"{}")), "unsupported_media_type");
@@ -123,7 +123,7 @@ mod tests {
     }
 
     #[test]
-    fn an_answer_in_json_is_held_to_its_shape() {
+    fn a_json_answer_must_match_its_schema() {
         let read = |json: &str| {
             let value = Value::from_json(json.as_bytes(), JsonLimits::default()).expect("JSON");
             answer(&value).map_err(|fault| fault.message)

@@ -65,7 +65,7 @@ fn refused(answer: &Answer, status: u16, code: &str) {
 }
 
 #[tokio::test]
-async fn no_address_answers_without_the_token() {
+async fn no_route_responds_without_the_token() {
     let daemon = daemon(&[]).await;
     let mut operations = operations();
     operations.extend([
@@ -89,7 +89,7 @@ async fn status(daemon: &Daemon, method: &str, path: &str, fields: &str) -> u16 
 
 /// A test beside the table of routes makes sure that each path of the router is described.
 #[tokio::test]
-async fn every_path_refuses_every_method_without_a_whole_credential() {
+async fn every_path_rejects_every_method_without_complete_credentials() {
     let daemon = daemon(&[]).await;
     let (cookie, secret) = session(&daemon).await;
     let wrong = format!("{cookie}x-cogwork-session: AAAA\r\n");
@@ -123,7 +123,7 @@ async fn every_path_refuses_every_method_without_a_whole_credential() {
 }
 
 #[tokio::test]
-async fn no_address_answers_under_a_strange_name() {
+async fn no_route_responds_under_an_unknown_host() {
     let daemon = daemon(&[]).await;
     for (method, path) in operations().into_iter().chain([("GET".to_owned(), "/".to_owned())]) {
         refused(&daemon.api(&method, &path, "host: rebound.example\r\n", "").await, 421, "unknown_host");
@@ -131,7 +131,7 @@ async fn no_address_answers_under_a_strange_name() {
 }
 
 #[tokio::test]
-async fn no_address_is_changed_from_another_site() {
+async fn no_route_accepts_changes_from_another_site() {
     let daemon = daemon(&[]).await;
     for (method, path) in operations().into_iter().filter(|(method, _)| method != "GET") {
         for fields in ["origin: null\r\n", "origin: http://evil.example\r\n", "sec-fetch-site: same-site\r\n"]
@@ -145,7 +145,7 @@ async fn no_address_is_changed_from_another_site() {
 }
 
 #[tokio::test]
-async fn every_operation_that_is_described_is_there() {
+async fn every_described_operation_exists() {
     let daemon = daemon(&[]).await;
     for (method, path) in operations() {
         if path.ends_with("/events") && !path.contains("executions") {
@@ -159,7 +159,7 @@ async fn every_operation_that_is_described_is_there() {
 }
 
 #[tokio::test]
-async fn what_is_not_there_is_a_problem() {
+async fn unknown_paths_and_methods_are_problem_responses() {
     let daemon = daemon(&[]).await;
     for path in ["/api", "/api/v1", "/api/v1/status/", "/assets/x.js"] {
         refused(&daemon.api("GET", path, "", "").await, 404, "not_found");
@@ -174,7 +174,7 @@ async fn post(daemon: &Daemon, fields: &str, body: &str) -> Answer {
 }
 
 #[tokio::test]
-async fn a_body_is_json_of_the_right_shape_and_size() {
+async fn a_body_must_be_json_of_the_right_schema_and_size() {
     let daemon = daemon(&[("m", MANUAL)]).await;
     let json = "content-type: application/json; charset=utf-8\r\n";
     refused(&post(&daemon, "content-type: text/plain\r\n", "{}").await, 415, "unsupported_media_type");

@@ -7,7 +7,7 @@ use crate::support::{ASYNC, ECHO, MANUAL, daemon, write};
 const HOURLY: &str = "trigger:\n  schedule:\n    hourly: {minute: 5}\nsteps:\n  - stop:\n      result: 1\n";
 
 #[tokio::test]
-async fn the_status_tells_how_the_daemon_stands() {
+async fn the_status_shows_load_addresses_and_rejections() {
     let daemon = daemon(&[("a", ASYNC)]).await;
     daemon.hook("POST", "/trigger/unknown", "", b"").await;
     let status: Value = daemon.client().get("/api/v1/status").await.unwrap();
@@ -50,7 +50,7 @@ async fn an_automation_is_shown_with_its_source_and_plan() {
 }
 
 #[tokio::test]
-async fn a_text_is_checked_without_being_written() {
+async fn a_text_is_validated_without_being_written() {
     let daemon = daemon(&[]).await;
     let check = async |text: &str| -> Value {
         let body = json!({"path": "automations/new.yaml", "text": text});
@@ -66,7 +66,7 @@ async fn a_text_is_checked_without_being_written() {
 }
 
 #[tokio::test]
-async fn a_text_of_any_kind_is_read_as_data() {
+async fn any_project_file_text_is_parsed_as_data() {
     let daemon = daemon(&[]).await;
     let data = async |path: &str, text: &str| -> Value {
         let body = json!({"path": path, "text": text, "include": ["data", "outline"]});
@@ -81,7 +81,7 @@ async fn a_text_of_any_kind_is_read_as_data() {
 }
 
 #[tokio::test]
-async fn a_reload_tells_what_changed() {
+async fn a_reload_lists_the_changes() {
     let daemon = daemon(&[("a", ASYNC), ("b", ASYNC)]).await;
     let folder = daemon.folder.path();
     write(folder, "automations/c.yaml", MANUAL);
@@ -107,7 +107,7 @@ async fn a_reload_tells_what_changed() {
 }
 
 #[tokio::test]
-async fn connectors_describe_themselves() {
+async fn connectors_are_listed_with_their_actions_and_connection_types() {
     let daemon = daemon(&[]).await;
     let found: Value = daemon.client().get("/api/v1/connectors").await.unwrap();
     let names: Vec<_> =
@@ -128,7 +128,7 @@ async fn connectors_describe_themselves() {
 }
 
 #[tokio::test]
-async fn connections_are_listed_without_a_value() {
+async fn connections_are_listed_without_their_values() {
     let daemon = daemon(&[]).await;
     let text = "type: http.basic\ndescription: The shop\nwith:\n  baseUrl: http://canary.example\n  username: canary\n  \
         password: ${{ secrets.shopPassword }}\n";
@@ -162,7 +162,7 @@ steps:
 ";
 
 #[tokio::test]
-async fn an_automation_says_which_secrets_it_lacks_and_if_nothing_can_start_it() {
+async fn an_automation_lists_its_missing_secrets_and_whether_it_can_start() {
     let daemon = daemon(&[]).await;
     let connection = "type: http.basic\nwith: {baseUrl: http://shop.example, username: a, password: \"${{ secrets.pageTestShop }}\"}\n";
     write(daemon.folder.path(), "connections/shop.yaml", connection);

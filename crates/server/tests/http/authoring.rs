@@ -32,7 +32,7 @@ async fn value(daemon: &Daemon, text: &str, execution: &str) -> Value {
 }
 
 #[tokio::test]
-async fn a_hover_shows_the_value_that_an_expression_had_where_its_step_began() {
+async fn a_hover_shows_an_expressions_value_at_the_start_of_its_step() {
     let daemon = daemon(&[("m", STEPS)]).await;
     let id = run(&daemon, "m", json!({"name": "Ada"})).await;
     let at = |from: &str, to: &str| STEPS.replacen(from, to, 1);
@@ -58,7 +58,7 @@ async fn a_hover_shows_the_value_that_an_expression_had_where_its_step_began() {
 }
 
 #[tokio::test]
-async fn a_hover_shows_the_value_of_a_member_whose_type_is_not_known() {
+async fn a_hover_shows_the_value_of_a_member_of_unknown_type() {
     let text = "trigger: {webhook: {verify: none}}\nsteps:\n  - {id: one, set: {total: \"${{ trigger.results.body.data.total› }}\"}}\n";
     let clean = text.replace('›', "");
     let daemon = daemon(&[("m", &clean)]).await;
@@ -77,7 +77,7 @@ async fn a_hover_shows_the_value_of_a_member_whose_type_is_not_known() {
 }
 
 #[tokio::test]
-async fn a_new_automation_reads_a_payload_of_an_execution_or_a_saved_one_and_its_test_passes() {
+async fn a_scaffold_from_a_recorded_or_saved_payload_passes_its_test() {
     let daemon = daemon(&[("echo", ECHO), ("m", MANUAL)]).await;
     let fields = "content-type: application/json\r\nauthorization: Bearer canary\r\n";
     let body = br#"{"id": 7, "kind": "invoice"}"#;
@@ -123,7 +123,7 @@ async fn a_new_automation_reads_a_payload_of_an_execution_or_a_saved_one_and_its
 }
 
 #[tokio::test]
-async fn a_new_automation_of_each_built_in_action_is_in_force_at_once_and_its_test_passes() {
+async fn a_scaffold_of_each_built_in_action_deploys_and_passes_its_test() {
     let daemon = daemon(&[]).await;
     let listed = daemon.api("GET", "/api/v1/connectors", "", "").await.json();
     let names = listed["connectors"].as_array().unwrap().iter();
@@ -171,7 +171,7 @@ async fn a_new_automation_of_each_built_in_action_is_in_force_at_once_and_its_te
 }
 
 #[tokio::test]
-async fn a_test_file_follows_the_new_name_of_a_step() {
+async fn renaming_a_step_updates_its_test_file() {
     let daemon = daemon(&[("m", MANUAL)]).await;
     let text = "tests:\n  - name: greets # it does\n    inputs: {name: Ada}\n    expect: {steps: {greet: succeeded}}\n";
     let operations = json!([{"op": "renameStep", "from": "greet", "to": "hail"}]);
@@ -183,7 +183,7 @@ async fn a_test_file_follows_the_new_name_of_a_step() {
 }
 
 #[tokio::test]
-async fn a_test_is_written_over_the_version_that_it_was_made_for_and_never_by_a_read_only_daemon() {
+async fn a_test_is_written_only_over_its_expected_version_and_never_read_only() {
     let put = async |daemon: &Daemon, condition: &str| {
         let body = json!({"text": "tests: []\n"}).to_string();
         let fields = format!("content-type: application/json\r\n{condition}\r\n");
@@ -209,7 +209,7 @@ async fn a_test_is_written_over_the_version_that_it_was_made_for_and_never_by_a_
 }
 
 #[tokio::test]
-async fn versions_and_rotated_addresses_have_the_described_form() {
+async fn versions_and_rotated_addresses_match_the_api_description() {
     let daemon = daemon(&[("echo", ECHO)]).await;
     let versions = daemon.api("GET", "/api/v1/automations/echo/versions", "", "").await.json();
     assert_eq!(versions["versions"][0]["inForce"], true);
@@ -221,7 +221,7 @@ async fn versions_and_rotated_addresses_have_the_described_form() {
 }
 
 #[tokio::test]
-async fn the_statistics_of_one_automation_are_its_own() {
+async fn statistics_can_be_filtered_by_automation() {
     let daemon = daemon(&[("m", MANUAL), ("other", MANUAL)]).await;
     for id in ["m", "other", "other"] {
         run(&daemon, id, json!({"name": "Ada"})).await;

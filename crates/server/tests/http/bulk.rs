@@ -65,7 +65,7 @@ async fn a_dry_run_counts_by_automation_and_starts_nothing() {
 }
 
 #[tokio::test]
-async fn a_bulk_replay_works_through_the_selected_executions_and_lists_the_new_ones() {
+async fn a_bulk_replay_replays_the_selection_and_lists_the_new_executions() {
     let daemon = daemon(&[("m", MANUAL)]).await;
     let mut ids = Vec::new();
     for name in ["a", "b", "c"] {
@@ -91,7 +91,7 @@ async fn a_bulk_replay_works_through_the_selected_executions_and_lists_the_new_o
 }
 
 #[tokio::test]
-async fn a_bulk_cancellation_ends_what_matches_with_its_reason() {
+async fn a_bulk_cancellation_cancels_the_matching_executions_with_its_reason() {
     let daemon = daemon(&[("waits", WAITS), ("others", WAITS)]).await;
     let cancelled = post(&daemon, "/api/v1/automations/waits/run", json!({})).await.execution();
     let other = post(&daemon, "/api/v1/automations/others/run", json!({})).await.execution();
@@ -106,7 +106,7 @@ async fn a_bulk_cancellation_ends_what_matches_with_its_reason() {
 }
 
 #[tokio::test]
-async fn a_stopped_operation_leaves_the_rest_as_it_is() {
+async fn a_stopped_operation_leaves_the_remaining_executions_unchanged() {
     let daemon = daemon(&[("m", MANUAL)]).await;
     many(&daemon).await;
     // One a second: the stop arrives long before the last.
@@ -122,7 +122,7 @@ async fn a_stopped_operation_leaves_the_rest_as_it_is() {
 }
 
 #[tokio::test]
-async fn a_selection_that_is_none_or_too_large_is_refused() {
+async fn an_invalid_or_too_large_selection_is_rejected() {
     let daemon = daemon(&[("m", MANUAL)]).await;
     let id = run(&daemon, "m", json!({"name": "a"})).await;
     let many = vec!["01a204ee-9cac-7000-99f7-9b490872defa"; 10_001];
@@ -154,7 +154,7 @@ async fn a_selection_that_is_none_or_too_large_is_refused() {
 }
 
 #[tokio::test]
-async fn four_operations_run_at_once_and_a_fifth_is_refused_for_now() {
+async fn four_bulk_operations_run_concurrently_and_a_fifth_gets_503() {
     let daemon = daemon(&[("m", MANUAL)]).await;
     many(&daemon).await;
     let body = json!({"action": "replay", "filter": {}, "perSecond": 1});
@@ -166,7 +166,7 @@ async fn four_operations_run_at_once_and_a_fifth_is_refused_for_now() {
 }
 
 #[tokio::test]
-async fn the_last_fifty_operations_are_listed() {
+async fn the_last_fifty_bulk_operations_are_listed() {
     let daemon = daemon(&[("m", MANUAL)]).await;
     let id = run(&daemon, "m", json!({"name": "a"})).await;
     let mut begun = Vec::new();

@@ -179,7 +179,7 @@ fn allows_all(schema: &Value) -> bool {
 }
 
 #[test]
-fn no_operation_takes_or_answers_an_untyped_object() {
+fn no_operation_accepts_or_returns_an_untyped_object() {
     let mut found = Vec::new();
     untyped("", &API, &mut found);
     assert_eq!(found, Vec::<String>::new());
@@ -190,7 +190,7 @@ fn no_operation_takes_or_answers_an_untyped_object() {
 
 /// The names of the schemas that the sources declare. Of two with one name the description would have either.
 #[test]
-fn no_two_types_are_described_under_one_name() {
+fn schema_names_are_unique() {
     let mut names = BTreeMap::new();
     let crates = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
     for path in

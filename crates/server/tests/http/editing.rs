@@ -16,7 +16,7 @@ async fn edit(daemon: &Daemon, text: &str, operations: Value) -> Answer {
 }
 
 #[tokio::test]
-async fn an_edit_answers_with_changes_in_utf16_units_and_the_diagnostics_of_the_result() {
+async fn an_edit_returns_utf16_changes_and_the_diagnostics_of_the_result() {
     let daemon = daemon(&[]).await;
     let text = format!("name: \"😀\" # é\n{MANUAL}");
     let set = json!([{"op": "set", "at": ["steps", 0, "with", "message"], "value": "Hi"}]);
@@ -36,7 +36,7 @@ async fn an_edit_answers_with_changes_in_utf16_units_and_the_diagnostics_of_the_
 }
 
 #[tokio::test]
-async fn an_edit_that_is_not_possible_says_why() {
+async fn an_impossible_edit_returns_the_reason() {
     let daemon = daemon(&[]).await;
     let text = "a: &x {b: 1}\nc: *x\n";
     let set = |at: Value| json!([{"op": "set", "at": at, "value": 2}]);

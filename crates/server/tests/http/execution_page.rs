@@ -33,7 +33,7 @@ async fn run(daemon: &Daemon, id: &str, body: &Value) -> String {
 }
 
 #[tokio::test]
-async fn an_execution_keeps_the_text_and_the_graph_of_the_version_that_it_ran_on() {
+async fn an_execution_keeps_the_source_and_graph_of_its_version() {
     let first = "trigger: {manual: {}}\nsteps:\n  - {id: a, stop: {result: 1}}\n";
     let daemon = daemon(&[("m", first)]).await;
     let path = run(&daemon, "m", &json!({})).await;
@@ -58,7 +58,7 @@ async fn an_execution_keeps_the_text_and_the_graph_of_the_version_that_it_ran_on
 }
 
 #[tokio::test]
-async fn a_large_payload_is_left_out_until_it_is_asked_for() {
+async fn a_large_payload_is_omitted_until_requested() {
     let daemon = daemon(&[("echo", ECHO)]).await;
     let body = format!("{{\"text\":\"{}\"}}", "x".repeat(5 << 20));
     let fields = "content-type: application/json\r\n";
@@ -83,7 +83,7 @@ async fn a_large_payload_is_left_out_until_it_is_asked_for() {
 }
 
 #[tokio::test]
-async fn the_turns_of_a_loop_come_in_pages() {
+async fn loop_iterations_are_paginated() {
     let daemon = daemon(&[("loop", LOOP)]).await;
     let items: Vec<i32> = (0..300).collect();
     let path = run(&daemon, "loop", &json!({"inputs": {"items": items}})).await;
@@ -97,7 +97,7 @@ async fn the_turns_of_a_loop_come_in_pages() {
 }
 
 #[tokio::test]
-async fn what_a_step_was_sent_is_evaluated_again_in_its_turn() {
+async fn the_input_of_a_step_is_reevaluated_in_its_iteration() {
     let daemon = daemon(&[("loop", LOOP)]).await;
     let path = run(&daemon, "loop", &json!({"inputs": {"items": [1, 2, 3]}})).await;
     let input = async |step: &str| get(&daemon, &format!("{path}/input?step={step}")).await;
@@ -110,7 +110,7 @@ async fn what_a_step_was_sent_is_evaluated_again_in_its_turn() {
 }
 
 #[tokio::test]
-async fn a_secret_is_masked_in_what_a_step_was_sent() {
+async fn secrets_are_masked_in_the_input_of_a_step() {
     let text = "trigger: {manual: {}}
 configVars:
   key: {value: \"${{ secrets.apiKey }}\", secret: true}
@@ -138,7 +138,7 @@ steps:
 }
 
 #[tokio::test]
-async fn events_are_a_page_of_json_where_one_is_asked_for() {
+async fn events_are_returned_as_a_json_page_on_request() {
     let daemon = daemon(&[("loop", LOOP)]).await;
     let path = run(&daemon, "loop", &json!({"inputs": {"items": [1]}})).await;
     let page = get(&daemon, &format!("{path}/events?after=1&limit=2")).await;
@@ -160,7 +160,7 @@ async fn events_are_a_page_of_json_where_one_is_asked_for() {
 }
 
 #[tokio::test]
-async fn the_answer_of_the_caller_is_that_which_it_got() {
+async fn the_recorded_response_is_the_one_the_caller_received() {
     let daemon = daemon(&[("async", ASYNC), ("echo", ECHO)]).await;
     for (id, by) in [("async", "accepted"), ("echo", "result")] {
         let answer = daemon.hook("POST", &daemon.path(id), "content-type: application/json\r\n", b"{}").await;
@@ -176,7 +176,7 @@ async fn the_answer_of_the_caller_is_that_which_it_got() {
 }
 
 #[tokio::test]
-async fn a_slice_of_an_answer_has_the_large_values_in_its_text() {
+async fn a_slice_of_a_response_contains_large_values_in_full() {
     let daemon = daemon(&[("echo", ECHO)]).await;
     let body = json!({"a": "x".repeat(6000), "b": (0..3000).collect::<Vec<u32>>()}).to_string();
     let fields = "content-type: application/json\r\n";
@@ -198,7 +198,7 @@ async fn a_slice_of_an_answer_has_the_large_values_in_its_text() {
 }
 
 #[tokio::test]
-async fn an_export_is_one_static_page_with_texts_as_texts() {
+async fn an_export_is_one_static_page_with_escaped_text() {
     let daemon = daemon(&[("echo", ECHO)]).await;
     let hostile = "{\"a\":\"<script>alert(1)</script><img src=x onerror=alert(1)>\"}";
     let fields = "content-type: application/json\r\n";

@@ -12,7 +12,7 @@ async fn check(daemon: &Daemon, head: &str, rest: &str, status: u16, code: &str)
 }
 
 #[tokio::test]
-async fn length_and_chunks_together_start_nothing_and_smuggle_nothing() {
+async fn content_length_with_chunked_encoding_starts_and_smuggles_nothing() {
     let daemon = daemon(&[("a", ASYNC)]).await;
     let path = daemon.path("a");
     let second = format!("POST {path} HTTP/1.1\r\nhost: a\r\n\r\n");
@@ -27,7 +27,7 @@ async fn length_and_chunks_together_start_nothing_and_smuggle_nothing() {
 }
 
 #[tokio::test]
-async fn framing_fields_have_one_meaning() {
+async fn ambiguous_framing_headers_are_rejected() {
     let daemon = daemon(&[("a", ASYNC)]).await;
     let path = daemon.path("a");
     for fields in [
@@ -45,7 +45,7 @@ async fn framing_fields_have_one_meaning() {
 }
 
 #[tokio::test]
-async fn what_the_parser_itself_refuses_closes_the_connection() {
+async fn a_request_that_the_http_parser_rejects_closes_the_connection() {
     let daemon = daemon(&[("a", ASYNC)]).await;
     let path = daemon.path("a");
     for head in [
@@ -63,7 +63,7 @@ async fn what_the_parser_itself_refuses_closes_the_connection() {
 }
 
 #[tokio::test]
-async fn host_and_target_are_well_formed() {
+async fn malformed_hosts_and_targets_are_rejected() {
     let daemon = daemon(&[("a", ASYNC)]).await;
     let path = daemon.path("a");
     check(&daemon, &format!("GET {path} HTTP/1.1\r\n"), "", 400, "bad_host").await;
@@ -83,7 +83,7 @@ async fn host_and_target_are_well_formed() {
 }
 
 #[tokio::test]
-async fn heads_have_a_size() {
+async fn request_heads_are_limited_in_size() {
     let daemon = daemon(&[("a", ASYNC)]).await;
     let path = daemon.path("a");
     let (long, longer) = ("a".repeat(8 << 10), "a".repeat(16 << 10));
@@ -104,7 +104,7 @@ async fn heads_have_a_size() {
 }
 
 #[tokio::test]
-async fn proper_requests_follow_each_other_on_one_connection() {
+async fn valid_requests_can_be_pipelined_on_one_connection() {
     let daemon = daemon_with(&[("a", ASYNC)], |_| ()).await;
     let path = daemon.path("a");
     let chunked = format!(
@@ -125,7 +125,7 @@ async fn proper_requests_follow_each_other_on_one_connection() {
 }
 
 #[tokio::test]
-async fn the_admin_listener_has_the_same_guards() {
+async fn the_admin_listener_has_the_same_framing_checks() {
     let daemon = daemon(&[]).await;
     let head = "POST /api/v1/reload HTTP/1.1\r\nhost: localhost\r\n";
     for (fields, code) in [

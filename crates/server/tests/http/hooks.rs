@@ -8,7 +8,7 @@ use tokio::net::TcpStream;
 use crate::support::{ASYNC, Answer, ECHO, GATED, Gate, daemon, request, rest};
 
 #[tokio::test]
-async fn an_asynchronous_request_is_answered_with_its_execution() {
+async fn an_asynchronous_webhook_returns_its_execution_id() {
     let daemon = daemon(&[("a", ASYNC)]).await;
     let answer =
         daemon.hook("POST", &daemon.path("a"), "content-type: application/json\r\n", b"{\"a\":1}").await;
@@ -23,7 +23,7 @@ async fn an_asynchronous_request_is_answered_with_its_execution() {
 }
 
 #[tokio::test]
-async fn a_synchronous_request_sees_everything_it_sent() {
+async fn a_synchronous_webhook_receives_path_query_headers_and_body() {
     let daemon = daemon(&[("a", ECHO)]).await;
     let path = format!("{}//x%2Fy/%20?a=1&a=2&b=%C3%A9", daemon.path("a"));
     let fields = "content-type: application/json\r\nX-Shop: 7\r\nx-shop: 8\r\n";
@@ -37,7 +37,7 @@ async fn a_synchronous_request_sees_everything_it_sent() {
 }
 
 #[tokio::test]
-async fn a_body_in_many_pieces_arrives_whole() {
+async fn a_body_in_many_chunks_arrives_whole() {
     let daemon = daemon(&[("a", ECHO)]).await;
     let text = "0123456789abcdef".repeat(40_000);
     let fields = "content-type: text/plain\r\n";
@@ -55,7 +55,7 @@ async fn a_body_in_many_pieces_arrives_whole() {
 }
 
 #[tokio::test]
-async fn an_address_that_is_not_there_says_so_and_no_more() {
+async fn unknown_and_disabled_addresses_get_404_and_wrong_methods_405() {
     let disabled = format!("enabled: false\n{ASYNC}");
     let daemon = daemon(&[("off", &disabled), ("a", ECHO)]).await;
     for path in ["/trigger/AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA", "/trigger/", "/trigger/x/y"] {
@@ -70,7 +70,7 @@ async fn an_address_that_is_not_there_says_so_and_no_more() {
 }
 
 #[tokio::test]
-async fn a_probe_starts_nothing() {
+async fn head_and_options_requests_start_nothing() {
     let daemon = daemon(&[("a", ASYNC)]).await;
     let (path, unknown) = (daemon.path("a"), "/trigger/unknown");
     assert_eq!(daemon.hook("HEAD", &path, "", b"").await.status, 200);
@@ -85,7 +85,7 @@ async fn a_probe_starts_nothing() {
 }
 
 #[tokio::test]
-async fn health_is_told_apart_from_readiness() {
+async fn health_and_readiness_are_separate() {
     let daemon = daemon(&[]).await;
     for path in ["/healthz", "/readyz"] {
         assert_eq!(daemon.hook("GET", path, "", b"").await.status, 200);
@@ -98,7 +98,7 @@ async fn health_is_told_apart_from_readiness() {
 }
 
 #[tokio::test]
-async fn nothing_else_is_served_here() {
+async fn the_hooks_listener_serves_no_admin_routes() {
     let daemon = daemon(&[]).await;
     for path in ["/", "/api/v1/status", "/api/openapi.json", "/metrics", "/trigger"] {
         let answer = daemon.hook("GET", path, "", b"").await;
@@ -107,7 +107,7 @@ async fn nothing_else_is_served_here() {
 }
 
 #[tokio::test]
-async fn a_caller_that_has_stopped_sending_gets_its_answer() {
+async fn a_caller_that_closed_its_sending_side_gets_the_response() {
     let daemon = daemon(&[("a", GATED)]).await;
     let gate = Gate::new().await;
     let body = json!({"url": gate.url()}).to_string();
@@ -124,7 +124,7 @@ async fn a_caller_that_has_stopped_sending_gets_its_answer() {
 }
 
 #[tokio::test]
-async fn an_execution_goes_on_when_its_caller_goes_away() {
+async fn an_execution_continues_when_its_caller_disconnects() {
     let daemon = daemon(&[("a", GATED)]).await;
     let gate = Gate::new().await;
     let body = json!({"url": gate.url()}).to_string();
@@ -160,7 +160,7 @@ fn multipart(file: &str) -> String {
 }
 
 #[tokio::test]
-async fn a_large_file_comes_in_over_the_disk_and_goes_out_whole() {
+async fn a_large_file_is_spooled_to_disk_and_returned_unchanged() {
     let daemon = daemon(&[("a", FILE)]).await;
     let file = "0123456789abcdef".repeat(1 << 19);
     let fields = "content-type: multipart/form-data; boundary=x\r\n";
@@ -174,7 +174,7 @@ async fn a_large_file_comes_in_over_the_disk_and_goes_out_whole() {
 }
 
 #[tokio::test]
-async fn what_a_browser_could_run_is_sandboxed() {
+async fn active_content_in_responses_is_sandboxed() {
     let daemon = daemon(&[("a", FILE)]).await;
     let fields = "content-type: multipart/form-data; boundary=x\r\n";
     for (kind, policy) in [
@@ -191,7 +191,7 @@ async fn what_a_browser_could_run_is_sandboxed() {
 }
 
 #[tokio::test]
-async fn what_is_refused_is_counted_for_its_automation() {
+async fn rejected_requests_are_counted_by_automation() {
     let daemon = daemon(&[("a", "trigger:\n  webhook: {maxBody: 1KiB}\nsteps: []\n"), ("b", ASYNC)]).await;
     daemon.hook("POST", &daemon.path("a"), "", &[b' '; 2000]).await;
     daemon.hook("POST", &daemon.path("a"), "content-type: application/json\r\n", b"{").await;

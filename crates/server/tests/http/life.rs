@@ -22,7 +22,7 @@ async fn gated_request(daemon: &support::Daemon, gate: &Gate) -> TcpStream {
 }
 
 #[tokio::test]
-async fn answers_under_way_are_finished_at_the_end() {
+async fn responses_in_progress_finish_during_shutdown() {
     let mut daemon = daemon(&[("a", GATED)]).await;
     let gate = Gate::new().await;
     let mut caller = gated_request(&daemon, &gate).await;
@@ -48,7 +48,7 @@ async fn answers_under_way_are_finished_at_the_end() {
 }
 
 #[tokio::test]
-async fn what_takes_longer_than_the_grace_is_closed() {
+async fn connections_open_after_the_grace_period_are_closed() {
     let mut daemon = daemon_with(&[("a", GATED)], |options| options.grace = Duration::from_millis(20)).await;
     let gate = Gate::new().await;
     let mut caller = gated_request(&daemon, &gate).await;
@@ -73,7 +73,7 @@ async fn a_daemon_can_be_found_while_it_runs() {
 }
 
 #[tokio::test]
-async fn addresses_are_known_before_anything_is_served() {
+async fn listeners_are_bound_before_anything_is_served() {
     let folder = tempfile::tempdir().unwrap();
     let any = SocketAddr::from(([127, 0, 0, 1], 0));
     let options = ServerOptions { hooks: any, admin: any, ..ServerOptions::new(folder.path()) };
@@ -86,7 +86,7 @@ async fn addresses_are_known_before_anything_is_served() {
 }
 
 #[tokio::test]
-async fn a_given_token_takes_the_place_of_the_stored_one() {
+async fn a_configured_admin_token_replaces_the_stored_one() {
     let given = value::Secret::new("given-given-given");
     let daemon = daemon_with(&[], |options| options.admin_token = Some(given)).await;
     assert_eq!(daemon.token, "given-given-given");

@@ -11,7 +11,7 @@ use crate::support::{ASYNC, Answer, daemon, daemon_with, rest, until};
 const SHORT: Duration = Duration::from_millis(30);
 
 #[tokio::test]
-async fn a_head_that_does_not_come_in_time_ends_the_connection() {
+async fn a_head_that_misses_its_deadline_closes_the_connection() {
     let daemon = daemon_with(&[], |options| options.deadlines.head = SHORT).await;
     let mut silent = TcpStream::connect(daemon.hooks).await.unwrap();
     assert_eq!(rest(&mut silent).await, "");
@@ -21,7 +21,7 @@ async fn a_head_that_does_not_come_in_time_ends_the_connection() {
 }
 
 #[tokio::test]
-async fn a_connection_that_idles_is_closed() {
+async fn an_idle_connection_is_closed() {
     let daemon = daemon_with(&[], |options| options.deadlines.keep_alive = SHORT).await;
     let mut stream = TcpStream::connect(daemon.hooks).await.unwrap();
     stream.write_all(b"GET /healthz HTTP/1.1\r\nhost: a\r\n\r\n").await.unwrap();
@@ -40,14 +40,14 @@ async fn slow_body(change: impl FnOnce(&mut ServerOptions), body: &[u8]) -> Answ
 }
 
 #[tokio::test]
-async fn a_body_that_does_not_come_in_time_is_refused() {
+async fn a_body_that_misses_its_deadline_gets_408() {
     let answer = slow_body(|options| options.deadlines.body = SHORT, b"{").await;
     assert_eq!((answer.status, answer.code().as_str()), (408, "body_too_slow"));
     assert_eq!(answer.header("connection"), Some("close"));
 }
 
 #[tokio::test]
-async fn a_body_that_comes_too_slowly_is_refused() {
+async fn a_body_below_the_minimum_throughput_gets_408() {
     let pace = |options: &mut ServerOptions| {
         options.deadlines.body_grace = SHORT;
         options.deadlines.body_pace = 1 << 20;
@@ -59,7 +59,7 @@ async fn a_body_that_comes_too_slowly_is_refused() {
 const SMALL: &str = "trigger:\n  webhook:\n    maxBody: 1KiB\nsteps:\n  - stop:\n      result: 1\n";
 
 #[tokio::test]
-async fn a_body_that_says_it_is_too_large_is_refused_before_it_is_read() {
+async fn a_declared_length_over_the_limit_gets_413_before_the_body_is_read() {
     let daemon = daemon(&[("a", SMALL)]).await;
     let fields = "expect: 100-continue\r\ncontent-length: 1025\r\n";
     let head = format!("POST {} HTTP/1.1\r\nhost: a\r\n{fields}\r\n", daemon.path("a"));
@@ -71,7 +71,7 @@ async fn a_body_that_says_it_is_too_large_is_refused_before_it_is_read() {
 }
 
 #[tokio::test]
-async fn a_body_that_turns_out_too_large_is_refused() {
+async fn a_chunked_body_over_the_limit_gets_413() {
     let daemon = daemon(&[("a", SMALL)]).await;
     let chunk = format!("200\r\n{}\r\n", " ".repeat(0x200));
     let head = format!("POST {} HTTP/1.1\r\nhost: a\r\ntransfer-encoding: chunked\r\n\r\n", daemon.path("a"));
@@ -81,7 +81,7 @@ async fn a_body_that_turns_out_too_large_is_refused() {
 }
 
 #[tokio::test]
-async fn whoever_sends_too_much_before_reading_still_sees_why_it_was_refused() {
+async fn a_client_that_sends_too_much_still_receives_the_413_response() {
     let daemon = daemon(&[("a", SMALL)]).await;
     let answer = daemon.hook("POST", &daemon.path("a"), "", &vec![b' '; 8 << 20]).await;
     assert_eq!((answer.status, answer.code().as_str()), (413, "payload_too_large"));
@@ -102,7 +102,7 @@ async fn expect_continue_is_honoured() {
 }
 
 #[tokio::test]
-async fn bodies_share_a_budget_of_memory() {
+async fn bodies_share_a_memory_budget() {
     let daemon = daemon_with(&[("a", ASYNC)], |options| options.body_budget = 100).await;
     let path = daemon.path("a");
     let mut first = TcpStream::connect(daemon.hooks).await.unwrap();
@@ -122,7 +122,7 @@ async fn bodies_share_a_budget_of_memory() {
 }
 
 #[tokio::test]
-async fn a_connection_that_its_peer_drops_gives_its_place_back() {
+async fn a_dropped_connection_frees_its_slot() {
     let daemon = daemon_with(&[], |options| {
         options.hook_limits.connections = 1;
         options.deadlines.keep_alive = Duration::from_secs(3600);
@@ -162,7 +162,7 @@ async fn third_connection(change: impl FnOnce(&mut ServerOptions)) -> String {
 }
 
 #[tokio::test]
-async fn connections_over_the_limit_are_turned_away() {
+async fn connections_over_the_limit_get_503() {
     let refused = third_connection(|options| options.hook_limits.connections = 2).await;
     assert_eq!(Answer::parse(&refused).status, 503);
     let refused = third_connection(|options| {
@@ -181,7 +181,7 @@ async fn first_bytes(stream: &mut TcpStream, bytes: &[u8]) -> String {
 }
 
 #[tokio::test]
-async fn connections_without_the_token_never_keep_out_who_has_it() {
+async fn unauthenticated_connections_never_block_authenticated_ones() {
     let daemon = daemon(&[]).await;
     let known = format!(
         "GET /api/v1/automations HTTP/1.1\r\nhost: {}\r\nauthorization: Bearer {}\r\n\r\n",

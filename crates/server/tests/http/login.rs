@@ -88,7 +88,7 @@ fn members(value: Value) -> Map<String, Value> {
 }
 
 #[tokio::test]
-async fn a_person_has_a_session_with_the_scopes_of_the_settings_and_a_name_in_the_audit_log() {
+async fn a_logged_in_user_has_the_configured_scopes_and_an_audit_log_name() {
     let provider = IdentityProvider::start().await.unwrap();
     let daemon = daemon_at(&provider).await;
     let shown = daemon.api_without_token("GET", BEGIN, "", "").await;
@@ -123,7 +123,7 @@ async fn a_person_has_a_session_with_the_scopes_of_the_settings_and_a_name_in_th
 }
 
 #[tokio::test]
-async fn an_id_token_that_is_not_for_this_login_begins_no_session() {
+async fn an_id_token_of_another_login_starts_no_session() {
     let provider = IdentityProvider::start().await.unwrap();
     let daemon = daemon_at(&provider).await;
     let claims = |claims: Value| Conduct { claims: members(claims), ..Conduct::default() };
@@ -160,7 +160,7 @@ async fn an_id_token_that_is_not_for_this_login_begins_no_session() {
 }
 
 #[tokio::test]
-async fn a_login_ends_once_and_only_in_the_browser_that_began_it() {
+async fn a_login_completes_once_and_only_in_the_browser_that_started_it() {
     let provider = IdentityProvider::start().await.unwrap();
     let daemon = daemon_at(&provider).await;
     let over = |answer: &Answer| {
@@ -191,7 +191,7 @@ async fn a_login_ends_once_and_only_in_the_browser_that_began_it() {
 }
 
 #[tokio::test]
-async fn a_person_of_no_group_in_the_settings_is_refused() {
+async fn a_user_without_a_configured_group_is_rejected() {
     let provider = IdentityProvider::start().await.unwrap();
     let daemon = daemon_at(&provider).await;
     for info in [json!({"groups": ["guests"]}), json!({"groups": null}), json!({"groups": "OPS"})] {
@@ -203,7 +203,7 @@ async fn a_person_of_no_group_in_the_settings_is_refused() {
 }
 
 #[tokio::test]
-async fn what_a_provider_answers_is_bounded_and_checked() {
+async fn responses_of_the_provider_are_bounded_and_validated() {
     let described = |description: Value| Conduct { description: members(description), ..Conduct::default() };
     let at = |path: &str| Some(path.to_owned());
     let hostile = [
@@ -252,7 +252,7 @@ async fn what_a_provider_answers_is_bounded_and_checked() {
 }
 
 #[tokio::test]
-async fn the_keys_of_a_provider_are_kept_and_read_again_for_a_new_key_but_not_without_end() {
+async fn provider_keys_are_cached_and_refetched_for_new_keys_at_a_limited_rate() {
     let provider = IdentityProvider::start().await.unwrap();
     let daemon = daemon_at(&provider).await;
     let reads = || provider.requests().iter().filter(|path| *path == "/keys").count();
@@ -272,7 +272,7 @@ async fn the_keys_of_a_provider_are_kept_and_read_again_for_a_new_key_but_not_wi
 }
 
 #[tokio::test]
-async fn a_login_without_its_secret_says_so_and_without_a_provider_there_is_none() {
+async fn a_login_without_its_client_secret_gets_503_and_without_provider_404() {
     let provider = IdentityProvider::start().await.unwrap();
     let daemon = daemon_at(&provider).await;
     std::fs::remove_file(daemon.folder.path().join("secrets").join(SECRET)).unwrap();
@@ -285,7 +285,7 @@ async fn a_login_without_its_secret_says_so_and_without_a_provider_there_is_none
 }
 
 #[tokio::test]
-async fn a_page_of_another_site_neither_begins_nor_ends_a_login() {
+async fn a_cross_site_request_neither_starts_nor_completes_a_login() {
     let provider = IdentityProvider::start().await.unwrap();
     let daemon = daemon_at(&provider).await;
     for fields in ["origin: https://evil.example\r\n", "sec-fetch-site: cross-site\r\n"] {

@@ -32,7 +32,7 @@ fn data(event: &ServerEvent) -> Value {
 }
 
 #[tokio::test]
-async fn one_stream_has_the_news_of_its_topics() {
+async fn one_stream_delivers_the_events_of_its_topics() {
     let daemon = daemon(&[("m", MANUAL)]).await;
     let mut events = daemon.client().events("/api/v1/stream?topics=catalog,executions").await.unwrap();
     next(&mut events, "open").await;
@@ -62,7 +62,7 @@ async fn reopened(daemon: &Daemon, id: &str, end: &str) -> String {
 }
 
 #[tokio::test]
-async fn a_stream_goes_on_after_the_last_event_or_says_that_it_cannot() {
+async fn a_stream_resumes_after_the_last_event_id_or_asks_for_a_resync() {
     let daemon = daemon(&[("m", MANUAL)]).await;
     let fields = format!("authorization: Bearer {}\r\n", daemon.token);
     let bytes = request(daemon.admin, "GET", "/api/v1/stream?topics=catalog", &fields, b"");
@@ -80,7 +80,7 @@ async fn a_stream_goes_on_after_the_last_event_or_says_that_it_cannot() {
 }
 
 #[tokio::test]
-async fn captures_are_news_of_their_listening() {
+async fn captures_are_published_on_their_listen_topic() {
     let daemon = daemon(&[("a", ASYNC)]).await;
     daemon.api("POST", "/api/v1/automations/a/listen", "", "").await;
     let mut events = daemon.client().events("/api/v1/stream?topics=listen:a").await.unwrap();
@@ -98,7 +98,7 @@ async fn captures_are_news_of_their_listening() {
 }
 
 #[tokio::test]
-async fn the_progress_of_an_operation_is_news_of_it_until_it_ends() {
+async fn bulk_operation_progress_is_published_until_the_end() {
     let daemon = daemon(&[("m", MANUAL)]).await;
     for name in ["Ada", "Bob"] {
         run(&daemon, "m", json!({"name": name})).await;
@@ -120,7 +120,7 @@ async fn the_progress_of_an_operation_is_news_of_it_until_it_ends() {
 }
 
 #[tokio::test]
-async fn a_stream_of_unknown_topics_is_refused() {
+async fn a_stream_with_unknown_topics_is_rejected() {
     let daemon = daemon(&[]).await;
     for topics in ["", "nonsense", "execution:x", "bulk:"] {
         let answer = daemon.api("GET", &format!("/api/v1/stream?topics={topics}"), "", "").await;
@@ -129,7 +129,7 @@ async fn a_stream_of_unknown_topics_is_refused() {
 }
 
 #[tokio::test]
-async fn statistics_count_outcomes_and_leave_tests_out() {
+async fn statistics_count_outcomes_and_exclude_tests() {
     let daemon = daemon(&[("m", MANUAL), ("f", FAILING)]).await;
     run(&daemon, "m", json!({"name": "Ada"})).await;
     run(&daemon, "m", json!({"name": "Bob"})).await;
@@ -151,7 +151,7 @@ async fn statistics_count_outcomes_and_leave_tests_out() {
 }
 
 #[tokio::test]
-async fn requests_that_start_nothing_are_kept_without_body_and_header() {
+async fn rejected_requests_are_recorded_without_body_and_headers() {
     let daemon = daemon(&[("c", CHECKED)]).await;
     let (path, json) = (daemon.path("c"), "content-type: application/json\r\nx-secret: canary\r\n");
     daemon.hook("POST", &format!("{path}/orders"), json, b"{canary").await;
@@ -170,7 +170,7 @@ async fn requests_that_start_nothing_are_kept_without_body_and_header() {
 }
 
 #[tokio::test]
-async fn executions_are_found_by_what_they_did() {
+async fn executions_are_searched_by_content_and_errors() {
     let daemon = daemon(&[("m", MANUAL), ("f", FAILING)]).await;
     let greeted = run(&daemon, "m", json!({"name": "Grace Hopper"})).await;
     let failed = run(&daemon, "f", json!({})).await;
@@ -199,7 +199,7 @@ async fn executions_are_found_by_what_they_did() {
 }
 
 #[tokio::test]
-async fn a_list_has_the_number_of_its_executions_and_the_attempt_that_failed_on_demand() {
+async fn a_list_includes_the_total_and_the_failed_attempt_on_request() {
     const RETRIED: &str = "trigger: {manual: {}}\nsteps:\n  - {forEach: '[1]', steps: [{id: get, retry: {max: 2, delay: 1ms, on: [all]}, fail: no}]}\n";
     let daemon = daemon(&[("m", MANUAL), ("f", FAILING), ("r", RETRIED)]).await;
     for (automation, inputs) in [("m", json!({"name": "Ada"})), ("m", json!({"name": "Bob"}))] {
@@ -222,7 +222,7 @@ async fn a_list_has_the_number_of_its_executions_and_the_attempt_that_failed_on_
 }
 
 #[tokio::test]
-async fn an_answer_that_has_not_changed_is_not_sent_again() {
+async fn an_unchanged_response_is_304_for_its_etag() {
     let daemon = daemon(&[("m", MANUAL)]).await;
     let tag = daemon.api("GET", "/api/v1/automations", "", "").await.header("etag").unwrap().to_owned();
     let fields = format!("if-none-match: {tag}\r\n");
@@ -234,7 +234,7 @@ async fn an_answer_that_has_not_changed_is_not_sent_again() {
 }
 
 #[tokio::test]
-async fn large_answers_are_compressed_for_those_who_take_it() {
+async fn large_responses_are_compressed_if_the_client_accepts_gzip() {
     let daemon = daemon(&[("m", MANUAL)]).await;
     let head = async |path: &str| {
         let fields = format!("authorization: Bearer {}\r\naccept-encoding: gzip\r\n", daemon.token);
@@ -254,7 +254,7 @@ async fn large_answers_are_compressed_for_those_who_take_it() {
 }
 
 #[tokio::test]
-async fn a_duration_is_the_same_in_the_statistics_the_list_and_the_page() {
+async fn statistics_list_and_detail_show_the_same_duration() {
     let daemon = daemon(&[("m", MANUAL)]).await;
     for _ in 0..5 {
         run(&daemon, "m", json!({"name": "Ada"})).await;
@@ -276,7 +276,7 @@ async fn a_duration_is_the_same_in_the_statistics_the_list_and_the_page() {
 }
 
 #[tokio::test]
-async fn the_latest_execution_of_an_automation_is_its_own_however_many_others_ran_since() {
+async fn the_latest_execution_is_found_behind_many_of_other_automations() {
     let daemon = daemon(&[("m", MANUAL), ("f", FAILING), ("never", FAILING)]).await;
     run(&daemon, "f", json!({})).await;
     for _ in 0..210 {

@@ -11,7 +11,7 @@ async fn put(daemon: &Daemon, path: &str, condition: &str, text: &str) -> Answer
 }
 
 #[tokio::test]
-async fn a_file_is_replaced_in_the_version_that_was_read_and_is_in_force_with_the_answer() {
+async fn a_file_is_replaced_by_etag_and_deployed_before_the_response() {
     let daemon = daemon(&[("m", MANUAL)]).await;
     let read = daemon.api("GET", PATH, "", "").await;
     assert_eq!((read.status, read.json()["text"].as_str()), (200, Some(MANUAL)), "{read:?}");
@@ -31,7 +31,7 @@ async fn a_file_is_replaced_in_the_version_that_was_read_and_is_in_force_with_th
 }
 
 #[tokio::test]
-async fn a_text_with_errors_is_not_written_unless_that_is_asked_for() {
+async fn a_text_with_errors_is_written_only_on_request() {
     let daemon = daemon(&[("m", MANUAL)]).await;
     let etag = daemon.api("GET", PATH, "", "").await.header("etag").unwrap().to_owned();
     let wrong = MANUAL.replace("steps:", "stepz:");
@@ -48,7 +48,7 @@ async fn a_text_with_errors_is_not_written_unless_that_is_asked_for() {
 }
 
 #[tokio::test]
-async fn a_file_is_created_once_and_deleted_in_the_version_that_was_read() {
+async fn a_file_is_created_once_and_deleted_by_etag() {
     let daemon = daemon(&[]).await;
     let path = "/api/v1/files/automations%2Fsub%2Fnew.yaml";
     let created = put(&daemon, path, "if-none-match: *", MANUAL).await;
@@ -65,7 +65,7 @@ async fn a_file_is_created_once_and_deleted_in_the_version_that_was_read() {
 }
 
 #[tokio::test]
-async fn nothing_outside_of_the_project_files_is_read_or_written() {
+async fn nothing_outside_the_project_files_is_read_or_written() {
     let daemon = daemon(&[]).await;
     write(daemon.folder.path(), "secrets/key", "hidden");
     for path in [
@@ -84,7 +84,7 @@ async fn nothing_outside_of_the_project_files_is_read_or_written() {
 }
 
 #[tokio::test]
-async fn a_read_only_daemon_changes_no_file_and_says_why() {
+async fn a_read_only_daemon_rejects_file_changes_with_a_reason() {
     let daemon = daemon_with(&[("m", MANUAL)], |options| options.read_only = true).await;
     assert_eq!(daemon.api("GET", "/api/v1/status", "", "").await.json()["readOnly"], true);
     let etag = daemon.api("GET", PATH, "", "").await.header("etag").unwrap().to_owned();

@@ -49,7 +49,7 @@ fn refusal(answer: &Answer) -> (u16, String) {
 }
 
 #[tokio::test]
-async fn a_replay_is_accepted_with_its_plan_and_both_executions_name_each_other() {
+async fn a_replay_returns_its_plan_and_links_both_executions() {
     let daemon = daemon(&[("m", MANUAL)]).await;
     let id = run(&daemon, "m", json!({"name": "Ada"})).await;
     let answer = replay(&daemon, &id, json!({})).await;
@@ -131,7 +131,7 @@ async fn an_edited_request_keeps_the_recorded_parts_that_it_does_not_name() {
 }
 
 #[tokio::test]
-async fn a_replay_runs_on_the_version_and_as_the_kind_that_is_named() {
+async fn a_replay_runs_on_the_requested_version_and_as_a_test_on_request() {
     let daemon = daemon(&[("m", MANUAL)]).await;
     let id = run(&daemon, "m", json!({"name": "Ada"})).await;
     write(
@@ -150,7 +150,7 @@ async fn a_replay_runs_on_the_version_and_as_the_kind_that_is_named() {
 }
 
 #[tokio::test]
-async fn what_cannot_be_replayed_is_refused_with_the_reason_and_starts_nothing() {
+async fn an_impossible_replay_is_rejected_with_the_reason_and_starts_nothing() {
     let daemon =
         daemon(&[("m", MANUAL), ("waits", "trigger: {manual: {}}\nsteps:\n  - {id: rest, wait: 1h}\n")])
             .await;
@@ -181,7 +181,7 @@ async fn what_cannot_be_replayed_is_refused_with_the_reason_and_starts_nothing()
 }
 
 #[tokio::test]
-async fn without_the_token_nothing_is_replayed_and_a_read_only_daemon_replays() {
+async fn a_replay_needs_the_token_and_works_on_a_read_only_daemon() {
     let daemon = daemon_with(&[("m", MANUAL)], |options| options.read_only = true).await;
     let id = run(&daemon, "m", json!({"name": "Ada"})).await;
     let path = format!("/api/v1/executions/{id}/replay");

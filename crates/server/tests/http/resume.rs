@@ -123,7 +123,7 @@ fn is_refused(answer: &Answer, status: u16, code: &str) {
 }
 
 #[tokio::test]
-async fn a_question_is_shown_with_all_that_there_is_to_fill_in() {
+async fn a_question_is_shown_with_all_its_form_fields() {
     let pausing = pausing(ASK, 1).await;
     let page = pausing.get("", "accept: text/html,*/*\r\n").await;
     let token = pausing.path.strip_prefix("/resume/").unwrap();
@@ -150,7 +150,7 @@ async fn a_question_is_shown_with_all_that_there_is_to_fill_in() {
 }
 
 #[tokio::test]
-async fn nothing_that_anybody_wrote_becomes_markup() {
+async fn user_text_never_becomes_markup() {
     let pausing = pausing(ASK, 1).await;
     for page in [
         pausing.get("", "").await,
@@ -167,7 +167,7 @@ async fn nothing_that_anybody_wrote_becomes_markup() {
 }
 
 #[tokio::test]
-async fn every_answer_is_closed_to_scripts_caches_frames_and_search_engines() {
+async fn every_response_forbids_scripts_caching_framing_and_indexing() {
     let pausing = pausing(ASK, 1).await;
     let unknown = "/resume/AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA";
     for answer in [
@@ -195,7 +195,7 @@ async fn every_answer_is_closed_to_scripts_caches_frames_and_search_engines() {
 }
 
 #[tokio::test]
-async fn to_look_never_answers() {
+async fn get_and_head_never_submit_an_answer() {
     let pausing = pausing(ASK, 1).await;
     for method in ["GET", "HEAD"] {
         let path = format!("{}?option=approve&form.reason=x", pausing.path);
@@ -211,7 +211,7 @@ async fn to_look_never_answers() {
 }
 
 #[tokio::test]
-async fn an_answer_given_at_the_page_lets_the_execution_go_on() {
+async fn an_answer_from_the_page_resumes_the_execution() {
     let pausing = pausing(ASK, 1).await;
     let body =
         "form.reason=a%0D%0Ab&form.copies=7&form.option=true&form.channel=&form.tags=%5B1%5D&option=approve";
@@ -225,7 +225,7 @@ async fn an_answer_given_at_the_page_lets_the_execution_go_on() {
 }
 
 #[tokio::test]
-async fn an_answer_is_seen_before_the_execution_has_gone_on_and_counts_once() {
+async fn of_two_concurrent_answers_exactly_one_is_accepted() {
     let pausing = pausing(ASK, 1).await;
     let (one, other) = ("form.reason=one&option=approve", "form.reason=other&option=approve");
     let (first, second) = tokio::join!(pausing.post("", FORM, one), pausing.post("", FORM, other));
@@ -241,7 +241,7 @@ async fn an_answer_is_seen_before_the_execution_has_gone_on_and_counts_once() {
 }
 
 #[tokio::test]
-async fn what_was_filled_in_is_still_there_when_the_answer_cannot_be_taken() {
+async fn an_invalid_form_keeps_the_entered_values() {
     let pausing = pausing(ASK, 1).await;
     let answer = pausing.post("/ask", FORM, "form.reason=x&form.copies=many&option=approve").await;
     is_page(&answer, 400, &["<code dir=\"auto\">copies</code>", "value=\"many\"", "action=\"ask\""]);
@@ -253,7 +253,7 @@ async fn what_was_filled_in_is_still_there_when_the_answer_cannot_be_taken() {
 }
 
 #[tokio::test]
-async fn a_program_answers_in_json() {
+async fn a_question_can_be_read_and_answered_as_json() {
     let pausing = pausing(ASK, 1).await;
     let told = pausing.get("", "accept: application/json\r\n").await.json();
     assert_eq!((&told["automation"], &told["closed"]), (&json!("a"), &json!([])));
@@ -279,7 +279,7 @@ async fn a_program_answers_in_json() {
 }
 
 #[tokio::test]
-async fn several_questions_are_each_answered_for_themselves() {
+async fn several_open_questions_are_answered_independently() {
     let pausing = pausing(SEVERAL, 3).await;
     let token = pausing.path.strip_prefix("/resume/").unwrap();
     let page = pausing.get("", "").await;
@@ -306,7 +306,7 @@ async fn several_questions_are_each_answered_for_themselves() {
 }
 
 #[tokio::test]
-async fn an_event_is_sent_as_json() {
+async fn an_event_is_delivered_as_json() {
     let pausing = pausing(EVENT, 1).await;
     is_page(
         &pausing.get("", "").await,
@@ -328,7 +328,7 @@ async fn an_event_is_sent_as_json() {
 }
 
 #[tokio::test]
-async fn a_person_and_another_system_are_told_apart() {
+async fn approvals_and_events_are_addressed_separately() {
     let pausing = pausing(BOTH, 2).await;
     is_page(&pausing.get("", "").await, 200, &["Go on?"]);
     is_refused(&pausing.post("", JSON, "{}").await, 409, "several_waiting");
@@ -338,7 +338,7 @@ async fn a_person_and_another_system_are_told_apart() {
 }
 
 #[tokio::test]
-async fn a_question_that_is_over_says_so() {
+async fn a_closed_question_rejects_answers() {
     let pausing = pausing(ASK, 1).await;
     assert!(pausing.daemon.engine.runtime().cancel(pausing.id, "not today").await.unwrap());
     pausing.daemon.engine.runtime().wait(pausing.id).await.unwrap();
@@ -349,14 +349,14 @@ async fn a_question_that_is_over_says_so() {
 }
 
 #[tokio::test]
-async fn an_execution_that_asks_nothing_says_so() {
+async fn an_execution_without_a_question_shows_nothing_to_answer() {
     let pausing = pausing("trigger: {manual: {}}\nsteps: [{wait: 1h}]\n", 1).await;
     is_page(&pausing.get("", "").await, 200, &["Nothing to answer", "It may ask something later"]);
     is_refused(&pausing.post("", JSON, "{}").await, 409, "not_waiting");
 }
 
 #[tokio::test]
-async fn an_address_that_is_not_ours_leads_nowhere() {
+async fn a_forged_resume_address_is_404() {
     let pausing = pausing(ASK, 1).await;
     let token = pausing.path.strip_prefix("/resume/").unwrap();
     let other = if token.ends_with('A') { 'B' } else { 'A' };
@@ -380,7 +380,7 @@ async fn an_address_that_is_not_ours_leads_nowhere() {
 }
 
 #[tokio::test]
-async fn a_body_beyond_64_kib_is_refused_before_it_is_read() {
+async fn a_resume_body_over_64_kib_is_rejected_before_it_is_read() {
     let pausing = pausing(ASK, 1).await;
     let fits = " ".repeat((64 << 10) - 2);
     is_refused(&pausing.post("", JSON, &format!("{{{fits}}}")).await, 400, "bad_answer");
@@ -389,7 +389,7 @@ async fn a_body_beyond_64_kib_is_refused_before_it_is_read() {
 }
 
 #[tokio::test]
-async fn whoever_asks_too_often_is_told_to_wait() {
+async fn resume_requests_over_the_rate_limit_get_retry_after() {
     let pausing = pausing(ASK, 1).await;
     let mut refused = None;
     // At most fifty at once, and some more while these are answered.
@@ -406,7 +406,7 @@ async fn whoever_asks_too_often_is_told_to_wait() {
 }
 
 #[tokio::test]
-async fn the_history_says_where_an_answer_came_from() {
+async fn the_history_names_the_sender_of_an_answer() {
     let pausing = pausing(BOTH, 2).await;
     pausing.post("/ask", FORM, "option=approve").await;
     pausing.post("/paid", JSON, "7").await;
@@ -425,7 +425,7 @@ async fn the_history_says_where_an_answer_came_from() {
 }
 
 #[tokio::test]
-async fn a_page_shows_fifty_approvals_at_one_time() {
+async fn a_page_shows_at_most_fifty_approvals() {
     let open = |count: usize| {
         format!(
             "trigger: {{manual: {{}}}}\nsteps:\n  - forEach: range({count})\n    concurrency: {count}\n    steps:\n      \

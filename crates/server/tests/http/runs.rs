@@ -19,7 +19,7 @@ fn refused(result: Result<Value, Error>) -> (u16, String, String) {
 }
 
 #[tokio::test]
-async fn a_run_that_is_waited_for_gives_its_outcome() {
+async fn a_run_with_wait_returns_its_outcome() {
     let daemon = daemon(&[("m", MANUAL)]).await;
     let inputs = json!({"inputs": {"name": "Ada"}});
     let found = run(&daemon, "m", "?wait=true", inputs.clone()).await.unwrap();
@@ -31,7 +31,7 @@ async fn a_run_that_is_waited_for_gives_its_outcome() {
 }
 
 #[tokio::test]
-async fn a_run_that_takes_longer_than_the_wait_goes_on() {
+async fn a_run_that_outlasts_the_wait_continues() {
     let daemon =
         daemon_with(&[("m", MANUAL_GATED)], |options| options.wait = Duration::from_millis(20)).await;
     let gate = Gate::new().await;
@@ -43,7 +43,7 @@ async fn a_run_that_takes_longer_than_the_wait_goes_on() {
 }
 
 #[tokio::test]
-async fn what_cannot_start_an_automation_is_told_in_words() {
+async fn an_invalid_start_is_rejected_with_an_explanation() {
     let daemon = daemon(&[("m", MANUAL)]).await;
     let (status, code, detail) = refused(run(&daemon, "m", "", json!({})).await);
     assert_eq!((status, code.as_str()), (422, "bad_input"));
@@ -59,7 +59,7 @@ async fn what_cannot_start_an_automation_is_told_in_words() {
 }
 
 #[tokio::test]
-async fn a_request_is_given_as_a_person_writes_it() {
+async fn a_webhook_payload_may_be_given_in_short_form() {
     let daemon = daemon(&[("echo", crate::support::ECHO)]).await;
     let payload = json!({"payload": {"path": "a", "query": {"page": 2}, "headers": {"X-Kind": "b"}, "body": {"id": 7}}});
     let found = run(&daemon, "echo", "?wait=true", payload).await.unwrap();
@@ -79,7 +79,7 @@ async fn a_request_is_given_as_a_person_writes_it() {
 }
 
 #[tokio::test]
-async fn a_saved_payload_is_put_read_run_and_deleted() {
+async fn a_saved_payload_is_stored_read_run_and_deleted() {
     let daemon = daemon(&[("echo", crate::support::ECHO)]).await;
     let (client, path) = (daemon.client(), "/api/v1/automations/echo/payloads/first");
     let saved: Value = client.put(path, &json!({"body": {"id": 7}})).await.unwrap();
@@ -98,7 +98,7 @@ async fn a_saved_payload_is_put_read_run_and_deleted() {
 }
 
 #[tokio::test]
-async fn a_list_of_payloads_has_their_heads_and_a_payload_its_version() {
+async fn payloads_are_listed_as_summaries_and_read_with_an_etag() {
     let daemon = daemon(&[("echo", crate::support::ECHO)]).await;
     let (client, base) = (daemon.client(), "/api/v1/automations/echo/payloads");
     let body = json!({"name": "first", "payload": {"method": "GET", "body": "text"}});
@@ -126,7 +126,7 @@ async fn a_list_of_payloads_has_their_heads_and_a_payload_its_version() {
 }
 
 #[tokio::test]
-async fn a_preview_shows_the_results_with_all_problems_at_once_and_starts_nothing() {
+async fn a_preview_shows_results_and_all_problems_and_starts_nothing() {
     let schema = "trigger:
   if: trigger.results.body.data.n > 1
   webhook: {verify: none, methods: [POST], schema: {type: object, required: [n]}}
@@ -161,7 +161,7 @@ steps: [{set: {a: 1}}]
 }
 
 #[tokio::test]
-async fn a_capture_is_shown_with_its_verdict_its_results_and_the_answer_of_its_sender() {
+async fn a_capture_shows_its_verdict_results_and_response() {
     let daemon = daemon(&[("echo", crate::support::ECHO)]).await;
     let base = "/api/v1/automations/echo";
     let test =
@@ -188,7 +188,7 @@ async fn a_capture_is_shown_with_its_verdict_its_results_and_the_answer_of_its_s
 }
 
 #[tokio::test]
-async fn an_execution_is_named_by_the_beginning_of_its_id() {
+async fn an_execution_is_addressed_by_an_unambiguous_id_prefix() {
     let daemon = daemon(&[("m", MANUAL)]).await;
     let mut ids = Vec::new();
     for _ in 0..2 {
@@ -210,7 +210,7 @@ async fn an_execution_is_named_by_the_beginning_of_its_id() {
 }
 
 #[tokio::test]
-async fn files_of_another_folder_are_planned_and_not_taken() {
+async fn files_of_another_folder_are_planned_and_not_deployed() {
     let daemon = daemon(&[("m", MANUAL), ("a", ASYNC)]).await;
     let files = json!({"files": [
         {"path": "automations/m.yaml", "text": MANUAL.replace("id: out", "id: last")},
@@ -252,7 +252,7 @@ async fn a_plan_and_an_import_take_bodies_up_to_their_documented_size() {
 }
 
 #[tokio::test]
-async fn a_payload_of_an_earlier_start_can_be_given_again() {
+async fn a_recorded_payload_can_start_another_execution() {
     let daemon = daemon(&[("m", MANUAL)]).await;
     let payload = json!({"payload": {"kind": "manual", "inputs": {"name": "Eve"}}});
     let found = run(&daemon, "m", "?wait=true", payload).await.unwrap();
@@ -260,7 +260,7 @@ async fn a_payload_of_an_earlier_start_can_be_given_again() {
 }
 
 #[tokio::test]
-async fn an_execution_is_shown_whole() {
+async fn an_execution_is_shown_with_origin_payload_and_steps() {
     let daemon = daemon(&[("a", GATED)]).await;
     let gate = Gate::new().await;
     let body = json!({"url": gate.url()}).to_string();
@@ -289,7 +289,7 @@ async fn an_execution_is_shown_whole() {
 }
 
 #[tokio::test]
-async fn an_execution_that_is_not_there_is_a_problem() {
+async fn an_unknown_execution_is_404() {
     let daemon = daemon(&[]).await;
     for id in ["x", "0190a0a0-0000-7000-8000-000000000000"] {
         for (method, rest) in [("GET", ""), ("GET", "/logs"), ("GET", "/events"), ("POST", "/cancel")] {
@@ -300,7 +300,7 @@ async fn an_execution_that_is_not_there_is_a_problem() {
 }
 
 #[tokio::test]
-async fn executions_are_listed_newest_first_page_by_page() {
+async fn executions_are_listed_newest_first_in_pages() {
     let daemon = daemon(&[("a", ASYNC), ("m", MANUAL)]).await;
     let mut started = Vec::new();
     for _ in 0..5 {
@@ -352,7 +352,7 @@ async fn log_lines_are_read_in_order() {
 }
 
 #[tokio::test]
-async fn an_execution_is_ended_once() {
+async fn an_execution_is_cancelled_once() {
     let daemon = daemon(&[("m", MANUAL_GATED)]).await;
     let gate = Gate::new().await;
     let started = run(&daemon, "m", "", json!({"inputs": {"url": gate.url()}})).await.unwrap();

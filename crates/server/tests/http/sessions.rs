@@ -29,7 +29,7 @@ pub(crate) async fn session(daemon: &Daemon) -> (String, String) {
 }
 
 #[tokio::test]
-async fn a_link_begins_one_session_whose_cookie_no_script_reads() {
+async fn a_login_link_starts_one_session_with_an_http_only_cookie() {
     let daemon = daemon(&[]).await;
     let token = link(&daemon).await;
     let answer = log_in(&daemon, &token, "").await;
@@ -46,7 +46,7 @@ async fn a_link_begins_one_session_whose_cookie_no_script_reads() {
 }
 
 #[tokio::test]
-async fn a_page_over_https_gets_a_cookie_of_its_host_alone() {
+async fn a_session_over_https_gets_a_secure_host_only_cookie() {
     let daemon = daemon(&[]).await;
     let origin = format!("origin: https://{}\r\n", daemon.admin);
     let answer = log_in(&daemon, &link(&daemon).await, &origin).await;
@@ -59,7 +59,7 @@ async fn a_page_over_https_gets_a_cookie_of_its_host_alone() {
 }
 
 #[tokio::test]
-async fn every_request_by_cookie_needs_the_second_secret() {
+async fn every_request_by_cookie_needs_the_session_header() {
     let daemon = daemon(&[]).await;
     let (cookie, secret) = session(&daemon).await;
     for (method, path) in crate::access::operations() {
@@ -79,7 +79,7 @@ async fn every_request_by_cookie_needs_the_second_secret() {
 }
 
 #[tokio::test]
-async fn a_session_reads_nothing_for_another_site() {
+async fn a_session_rejects_cross_site_reads() {
     let daemon = daemon(&[]).await;
     let (cookie, secret) = session(&daemon).await;
     for site in ["sec-fetch-site: same-site\r\n", "origin: http://127.0.0.1:1\r\n"] {
@@ -90,7 +90,7 @@ async fn a_session_reads_nothing_for_another_site() {
 }
 
 #[tokio::test]
-async fn a_session_is_renewed_when_it_is_shown_and_over_when_it_is_ended() {
+async fn a_session_is_renewed_by_use_and_ends_on_logout() {
     let daemon = daemon(&[]).await;
     let (cookie, secret) = session(&daemon).await;
     let both = format!("{cookie}{secret}");

@@ -31,7 +31,7 @@ fn data(event: &ServerEvent) -> Value {
 }
 
 #[tokio::test]
-async fn an_execution_that_has_ended_is_told_from_the_store() {
+async fn a_finished_execution_is_streamed_from_the_store() {
     let daemon = daemon(&[("m", MANUAL)]).await;
     let id = start(&daemon, json!({"name": "Ada"})).await;
     daemon.engine.runtime().wait(id.parse().unwrap()).await.unwrap();
@@ -72,7 +72,7 @@ async fn an_execution_is_followed_to_its_end() {
 }
 
 #[tokio::test]
-async fn a_reader_that_comes_back_goes_on_where_it_was() {
+async fn a_reconnecting_reader_resumes_at_its_last_event() {
     let daemon = daemon(&[("m", MANUAL)]).await;
     let id = start(&daemon, json!({"name": "Ada"})).await;
     daemon.engine.runtime().wait(id.parse().unwrap()).await.unwrap();
@@ -92,7 +92,7 @@ async fn a_reader_that_comes_back_goes_on_where_it_was() {
 }
 
 #[tokio::test]
-async fn changes_are_told_by_name() {
+async fn changes_are_streamed_as_named_events() {
     let daemon = daemon(&[("m", MANUAL)]).await;
     let mut events = daemon.client().events("/api/v1/events").await.unwrap();
     write(daemon.folder.path(), "automations/n.yaml", MANUAL);
@@ -113,7 +113,7 @@ async fn changes_are_told_by_name() {
 }
 
 #[tokio::test]
-async fn streams_end_when_the_server_does() {
+async fn streams_end_on_shutdown() {
     let mut daemon = daemon(&[("m", MANUAL_GATED)]).await;
     let gate = Gate::new().await;
     let id = start(&daemon, json!({"url": gate.url()})).await;
@@ -126,7 +126,7 @@ async fn streams_end_when_the_server_does() {
 }
 
 #[tokio::test]
-async fn there_are_only_so_many_streams() {
+async fn the_number_of_streams_is_bounded() {
     let daemon = daemon(&[]).await;
     let mut open = Vec::new();
     for _ in 0..64 {

@@ -4,8 +4,7 @@ use std::net::SocketAddr;
 use std::path::Path;
 use std::sync::Arc;
 
-use engine::Engine;
-use engine::stores::Location;
+use engine::{Engine, stores::Location};
 use model::ExecutionId;
 use runtime::{Settings, SystemClock};
 use serde_json::Value;

@@ -41,7 +41,7 @@ fn operations() -> Vec<(String, String, String)> {
 }
 
 #[tokio::test]
-async fn every_route_is_open_to_its_own_scope_and_to_admin_alone() {
+async fn every_route_is_granted_only_to_its_scope_and_admin() {
     let daemon = daemon(&[]).await;
     let mut by_scope = BTreeMap::new();
     for scope in SCOPES {
@@ -72,7 +72,7 @@ async fn every_route_is_open_to_its_own_scope_and_to_admin_alone() {
 }
 
 #[tokio::test]
-async fn a_token_is_listed_without_its_secret_and_refused_once_it_is_revoked() {
+async fn a_token_is_listed_without_its_secret_and_rejected_once_revoked() {
     let daemon = daemon(&[]).await;
     let field = token(&daemon, "ci", &["read", "run"]).await;
     assert_eq!(daemon.api_without_token("GET", "/api/v1/status", &field, "").await.status, 200);
@@ -104,7 +104,7 @@ async fn a_token_is_listed_without_its_secret_and_refused_once_it_is_revoked() {
 
 #[tokio::test]
 #[expect(clippy::disallowed_methods, reason = "the daemon of a test has the clock of the system")]
-async fn a_token_ends_by_itself() {
+async fn a_token_expires() {
     let daemon = daemon(&[]).await;
     for valid_for in [0, -1, 4000 * 24 * 3600] {
         let body = json!({"name": "x", "scopes": ["read"], "validFor": valid_for}).to_string();
@@ -142,7 +142,7 @@ async fn session(daemon: &Daemon, field: &str, body: &str) -> String {
 }
 
 #[tokio::test]
-async fn a_session_has_the_scopes_of_the_token_that_began_it_and_ends_with_it() {
+async fn a_session_has_the_scopes_of_its_token_and_ends_with_it() {
     let daemon = daemon(&[]).await;
     let reader = token(&daemon, "reader", &["read"]).await;
     let fields = session(&daemon, &reader, "").await;
@@ -170,7 +170,7 @@ async fn a_session_has_the_scopes_of_the_token_that_began_it_and_ends_with_it() 
 }
 
 #[tokio::test]
-async fn the_audit_log_has_who_did_what_and_nothing_of_reads_or_bodies() {
+async fn the_audit_log_records_changes_and_no_reads_or_bodies() {
     let daemon = daemon(&[("m", MANUAL)]).await;
     let runner = token(&daemon, "runner", &["run", "read"]).await;
     let started = daemon
@@ -235,7 +235,7 @@ async fn audited(daemon: &Daemon, query: &str) -> Vec<String> {
 }
 
 #[tokio::test]
-async fn the_audit_log_has_logins_and_no_request_without_a_credential() {
+async fn the_audit_log_records_logins_and_no_unauthenticated_request() {
     let daemon = daemon(&[]).await;
     let admin = format!("authorization: Bearer {}\r\n", daemon.token);
     let fields = session(&daemon, &admin, "").await;
@@ -259,7 +259,7 @@ async fn the_audit_log_has_logins_and_no_request_without_a_credential() {
 }
 
 #[tokio::test]
-async fn the_audit_log_has_replays_cancellations_and_answers_but_no_dry_runs() {
+async fn the_audit_log_records_replays_cancellations_and_answers_but_no_dry_runs() {
     let daemon = daemon(&[("m", MANUAL)]).await;
     let run = |id: &'static str, body: &'static str| daemon.api("POST", id, JSON, body);
     let first = run("/api/v1/automations/m/run?wait=true", r#"{"inputs": {"name": "x"}}"#).await;
@@ -285,7 +285,7 @@ async fn the_audit_log_has_replays_cancellations_and_answers_but_no_dry_runs() {
 }
 
 #[tokio::test]
-async fn addresses_that_start_or_answer_are_hidden_from_a_credential_that_may_not() {
+async fn webhook_addresses_are_hidden_from_credentials_without_run() {
     let daemon = daemon(&[("hook", crate::support::ASYNC)]).await;
     let reader = token(&daemon, "reader", &["read"]).await;
     let runner = token(&daemon, "runner", &["read", "run"]).await;
@@ -316,7 +316,7 @@ async fn an_open_stream_ends_when_its_token_is_revoked() {
 }
 
 #[tokio::test]
-async fn two_requests_at_once_create_one_token_of_a_name() {
+async fn concurrent_requests_create_one_token_per_name() {
     let daemon = daemon(&[]).await;
     let (one, other) = tokio::join!(create(&daemon, "ci", &["read"]), create(&daemon, "ci", &["read"]));
     let mut statuses = [one.status, other.status];
@@ -331,7 +331,7 @@ steps:
 ";
 
 #[tokio::test]
-async fn a_resume_address_is_hidden_without_run_and_its_answers_are_audited_without_it() {
+async fn a_resume_address_is_hidden_without_run_and_absent_from_the_audit_log() {
     let daemon = daemon(&[("question", QUESTION)]).await;
     let reader = token(&daemon, "reader", &["read"]).await;
     let mut notices = daemon.engine.subscribe();
@@ -360,7 +360,7 @@ async fn a_resume_address_is_hidden_without_run_and_its_answers_are_audited_with
 }
 
 #[tokio::test]
-async fn there_is_a_maximum_of_tokens() {
+async fn the_number_of_tokens_is_bounded() {
     const SCOPE: &str = "tokens:";
     let daemon = daemon(&[]).await;
     assert_eq!(create(&daemon, "first", &["read"]).await.status, 201);

@@ -19,7 +19,7 @@ fn refusal(answer: &Answer) -> (u16, String) {
 }
 
 #[tokio::test]
-async fn a_trial_shows_what_a_text_changes_runs_its_tests_and_stores_nothing() {
+async fn a_trial_compares_executions_runs_tests_and_stores_nothing() {
     let daemon = daemon(&[("m", MANUAL)]).await;
     write(daemon.folder.path(), "automations/m.test.yaml", TESTS);
     let id = run(&daemon, "m", json!({"name": "Ada"})).await;
@@ -50,7 +50,7 @@ async fn a_trial_shows_what_a_text_changes_runs_its_tests_and_stores_nothing() {
 }
 
 #[tokio::test]
-async fn an_execution_of_another_automation_is_not_tried() {
+async fn a_trial_skips_executions_of_other_automations() {
     let daemon = daemon(&[("m", MANUAL), ("other", MANUAL)]).await;
     let id = run(&daemon, "other", json!({"name": "Ada"})).await;
     let found = try_text(&daemon, MANUAL, &[&id]).await.json();
@@ -59,7 +59,7 @@ async fn an_execution_of_another_automation_is_not_tried() {
 }
 
 #[tokio::test]
-async fn a_text_that_cannot_be_tried_is_refused() {
+async fn an_invalid_trial_is_rejected() {
     let daemon = daemon(&[("m", MANUAL)]).await;
     let id = run(&daemon, "m", json!({"name": "Ada"})).await;
     let wrong = try_text(&daemon, &MANUAL.replace("steps:", "stepz:"), &[&id]).await;

@@ -50,7 +50,7 @@ fn files(daemon: &Daemon) -> (usize, usize) {
 }
 
 #[tokio::test]
-async fn a_file_of_a_form_is_known_by_its_size_and_hash_and_is_on_disk_once() {
+async fn an_uploaded_file_has_size_and_hash_and_is_stored_once() {
     let daemon = daemon(&[("a", UPLOAD)]).await;
     let file = bytes(LARGE);
     for _ in 0..2 {
@@ -68,7 +68,7 @@ async fn a_file_of_a_form_is_known_by_its_size_and_hash_and_is_on_disk_once() {
 }
 
 #[tokio::test]
-async fn a_signature_over_a_file_is_checked_and_what_is_refused_leaves_nothing() {
+async fn a_signature_over_a_file_is_verified_and_a_rejected_file_is_deleted() {
     let signed = UPLOAD.replace("verify: none", "verify: {secret: s3cret-1234}");
     let daemon = daemon(&[("a", &signed)]).await;
     let body = form(&bytes(LARGE));
@@ -92,7 +92,7 @@ fn hmac_hex(key: &[u8], message: &[u8]) -> String {
 }
 
 #[tokio::test]
-async fn a_large_file_that_is_sent_again_is_told_from_another_one() {
+async fn a_resent_large_file_is_a_duplicate_and_another_one_a_conflict() {
     let daemon = daemon(&[("a", UPLOAD)]).await;
     let send = async |body: &[u8]| post_form(&daemon, "a", "idempotency-key: one\r\n", body).await;
     let first = send(&form(&bytes(LARGE))).await;
@@ -103,7 +103,7 @@ async fn a_large_file_that_is_sent_again_is_told_from_another_one() {
 }
 
 #[tokio::test]
-async fn a_document_is_read_whole_whatever_its_size_up_to_its_limit() {
+async fn a_json_document_of_any_size_up_to_its_limit_is_parsed() {
     let echo = "trigger: {webhook: {mode: sync, verify: none, maxBody: 64MiB}}\nsteps: []\n\
                 outputs: ${{ trigger.results.body.data.a | length }}\n";
     let daemon = daemon(&[("a", echo)]).await;
@@ -118,7 +118,7 @@ async fn a_document_is_read_whole_whatever_its_size_up_to_its_limit() {
 }
 
 #[tokio::test]
-async fn bytes_that_are_needed_whole_are_had_up_to_a_limit_that_is_told() {
+async fn bytes_needed_in_memory_are_loaded_up_to_a_limit_named_in_the_error() {
     let text = "trigger: {webhook: {mode: sync, verify: none, maxBody: 64MiB}}\nsteps:\n  \
                 - set: {text: \"<${{ trigger.results.rawBody }}>\"}\noutputs: ${{ vars.text | length }}\n";
     let daemon = daemon(&[("text", text)]).await;

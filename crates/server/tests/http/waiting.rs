@@ -72,7 +72,7 @@ fn refused(result: Result<Value, Error>) -> (u16, String) {
 }
 
 #[tokio::test]
-async fn an_execution_that_pauses_tells_for_what_and_where_to_answer() {
+async fn a_waiting_execution_shows_its_pauses_and_its_resume_address() {
     let daemon = daemon(&[("both", BOTH)]).await;
     let id = run(&daemon, "both", json!({})).await;
     let found = waiting(&daemon, &id, pauses(2)).await;
@@ -93,7 +93,7 @@ async fn an_execution_that_pauses_tells_for_what_and_where_to_answer() {
 }
 
 #[tokio::test]
-async fn answers_and_events_are_sent_to_the_step_that_is_meant() {
+async fn answers_and_events_are_routed_to_the_named_step() {
     let daemon = daemon(&[("both", BOTH)]).await;
     let id = run(&daemon, "both", json!({})).await;
     waiting(&daemon, &id, pauses(2)).await;
@@ -130,7 +130,7 @@ async fn answers_and_events_are_sent_to_the_step_that_is_meant() {
 }
 
 #[tokio::test]
-async fn an_event_reaches_everybody_who_waits_for_it() {
+async fn an_event_is_delivered_to_every_waiting_execution() {
     let daemon = daemon(&[("both", BOTH)]).await;
     let mut ids = Vec::new();
     for order in ["1", "1", "2"] {
@@ -155,7 +155,7 @@ async fn an_event_reaches_everybody_who_waits_for_it() {
 }
 
 #[tokio::test]
-async fn an_execution_that_waits_its_turn_tells_who_has_it() {
+async fn a_queued_execution_names_the_permit_holders() {
     let daemon = daemon(&[("one", ONE_AT_A_TIME)]).await;
     let first = run(&daemon, "one", json!({})).await;
     waiting(&daemon, &first, pauses(1)).await;
@@ -171,7 +171,7 @@ async fn an_execution_that_waits_its_turn_tells_who_has_it() {
 }
 
 #[tokio::test]
-async fn values_of_the_state_are_listed_read_written_and_forgotten() {
+async fn state_values_are_listed_read_written_and_deleted() {
     let daemon = daemon(&[("keeps", KEEPS)]).await;
     let id = run(&daemon, "keeps", json!({})).await;
     daemon.engine.runtime().wait(id.parse().unwrap()).await.unwrap();
@@ -207,7 +207,7 @@ async fn values_of_the_state_are_listed_read_written_and_forgotten() {
 }
 
 #[tokio::test]
-async fn what_cannot_be_kept_is_told_in_words() {
+async fn an_invalid_state_value_is_rejected_with_an_explanation() {
     let daemon = daemon(&[]).await;
     let client = daemon.client();
     let put =
@@ -229,7 +229,7 @@ async fn what_cannot_be_kept_is_told_in_words() {
 }
 
 #[tokio::test]
-async fn an_execution_that_waits_its_turn_is_queued_in_the_list_and_on_its_page() {
+async fn an_execution_waiting_for_a_permit_is_shown_as_queued() {
     let daemon = daemon(&[("one", ONE_AT_A_TIME)]).await;
     let first = run(&daemon, "one", json!({})).await;
     waiting(&daemon, &first, pauses(1)).await;
@@ -249,7 +249,7 @@ async fn an_execution_that_waits_its_turn_is_queued_in_the_list_and_on_its_page(
 }
 
 #[tokio::test]
-async fn the_latest_answers_say_who_answered_what() {
+async fn the_latest_answers_name_sender_and_question() {
     let daemon = daemon(&[("both", BOTH)]).await;
     let id = run(&daemon, "both", json!({"order": "8"})).await;
     waiting(&daemon, &id, pauses(2)).await;

@@ -225,7 +225,7 @@ mod tests {
     use super::*;
 
     #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-    async fn every_table_is_moved_or_has_a_reason_why_not() {
+    async fn every_table_is_migrated_or_listed_with_a_reason() {
         let (server, folder) = (PostgresServer::start(), tempfile::tempdir().expect("a folder"));
         let space = server.space();
         let address = Address::parse(&space.url()).expect("an address");

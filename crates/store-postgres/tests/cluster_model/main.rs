@@ -28,7 +28,7 @@ fn breaks(protocol: Protocol, broken: &'static [&'static str]) {
 }
 
 #[test]
-fn executions_are_accepted_once_and_go_on_at_another_node() {
+fn executions_are_accepted_once_and_continue_on_another_node() {
     holds(Protocol { crashes: 1, ..PLAIN });
 }
 
@@ -38,7 +38,7 @@ fn gated_executions_keep_their_limit_while_their_shard_moves() {
 }
 
 #[test]
-fn a_letter_that_was_taken_is_in_the_log_once() {
+fn a_processed_letter_is_in_the_log_exactly_once() {
     holds(Protocol { letter: true, ..PLAIN });
 }
 
@@ -48,6 +48,6 @@ fn without_the_fence_executions_are_lost_and_run_twice() {
 }
 
 #[test]
-fn a_gated_execution_that_does_not_wait_for_the_others_of_its_shard_breaks_the_limit() {
+fn without_waiting_for_its_shard_a_gated_execution_breaks_the_limit() {
     breaks(Protocol { gated: [true, true], holds_back: false, ..PLAIN }, &[LIMITED]);
 }

@@ -28,7 +28,7 @@ impl Fixture for OnServer {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn postgres_keeps_every_rule() {
+async fn postgres_passes_the_conformance_suite() {
     let server = Arc::new(PostgresServer::start());
     let of = server.clone();
     keeps_every_rule(move || {

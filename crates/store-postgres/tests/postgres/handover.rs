@@ -61,7 +61,7 @@ async fn keeps_the_rules(one: Arc<dyn Store>, other: Arc<dyn Store>) {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn an_execution_that_has_not_begun_goes_to_a_node_that_runs_and_is_never_without_one() {
+async fn an_unstarted_execution_is_handed_to_a_live_node_and_never_orphaned() {
     let server = server();
     let (space, first, second) = (server.space(), folder(), folder());
     let (one, other) = (open(&space, &first), open(&space, &second));
@@ -75,7 +75,7 @@ async fn an_execution_that_has_not_begun_goes_to_a_node_that_runs_and_is_never_w
 }
 
 #[tokio::test]
-async fn the_store_in_memory_gives_by_the_same_rules() {
+async fn the_in_memory_store_hands_over_by_the_same_rules() {
     let memory = Memory::default();
     let join = || memory.join(Arc::new(NoFaults));
     let ((_, one), (gone, other)) = (join(), join());

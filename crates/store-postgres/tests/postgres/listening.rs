@@ -44,7 +44,7 @@ async fn captured(store: &dyn Store, name: &str) -> Vec<(u32, u8)> {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_session_of_one_node_captures_at_the_other_until_its_count_or_its_end() {
+async fn a_listen_session_captures_on_other_nodes_until_its_count_or_expiry() {
     let server = server();
     let (space, first, second) = (server.space(), folder(), folder());
     let (one, other) = (open(&space, &first), open(&space, &second));

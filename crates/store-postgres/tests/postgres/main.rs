@@ -103,7 +103,7 @@ async fn two_daemons_share_a_database_and_each_has_its_own_executions() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn what_a_daemon_had_goes_to_another_when_it_leaves() {
+async fn the_executions_of_a_leaving_daemon_are_taken_over() {
     let server = server();
     let (space, first, second) = (server.space(), folder(), folder());
     let (one, other) = (open(&space, &first), open(&space, &second));
@@ -129,7 +129,7 @@ async fn what_a_daemon_had_goes_to_another_when_it_leaves() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_gated_execution_goes_to_the_owner_of_its_shard_which_keeps_the_shard_until_it_ends() {
+async fn a_gated_execution_runs_on_the_owner_of_its_shard_which_keeps_it_meanwhile() {
     let server = server();
     let (space, first, second) = (server.space(), folder(), folder());
     let (one, other) = (open(&space, &first), open(&space, &second));
@@ -154,7 +154,7 @@ async fn a_gated_execution_goes_to_the_owner_of_its_shard_which_keeps_the_shard_
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_letter_stays_until_the_owner_of_its_execution_has_answered() {
+async fn a_letter_is_kept_until_the_owner_of_its_execution_replies() {
     let server = server();
     let (space, first, second) = (server.space(), folder(), folder());
     let (one, other) = (open(&space, &first), open(&space, &second));
@@ -189,7 +189,7 @@ async fn a_letter_stays_until_the_owner_of_its_execution_has_answered() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_lock_has_one_owner_and_news_reach_the_other_daemons() {
+async fn a_lock_has_one_owner_and_notifications_reach_other_daemons() {
     let server = server();
     let (space, first, second) = (server.space(), folder(), folder());
     let (one, other) = (open(&space, &first), open(&space, &second));
@@ -241,7 +241,7 @@ async fn deployed(store: &dyn Store, new: NewGeneration) -> Generation {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_generation_follows_the_newest_one_or_is_refused() {
+async fn a_generation_must_follow_the_newest_one() {
     let server = server();
     let (space, first, second) = (server.space(), folder(), folder());
     let (one, other) = (open(&space, &first), open(&space, &second));
@@ -290,7 +290,7 @@ async fn a_text_is_stored_once_and_the_last_fifty_generations_are_kept() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_node_that_does_not_run_the_newest_generation_gets_no_shards_while_others_do() {
+async fn a_node_on_an_old_generation_gets_no_shards_while_others_are_current() {
     let server = server();
     let (space, first, second) = (server.space(), folder(), folder());
     let (one, other) = (open(&space, &first), open(&space, &second));
@@ -318,7 +318,7 @@ async fn nothing_is_written_once_a_lane_is_dead() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn what_was_confirmed_is_stored_once_whenever_connections_are_cut() {
+async fn confirmed_writes_are_stored_exactly_once_despite_lost_connections() {
     let server = Arc::new(server());
     let (space, folder) = (server.space(), folder());
     let store = open(&space, &folder);
@@ -361,7 +361,7 @@ async fn what_was_confirmed_is_stored_once_whenever_connections_are_cut() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_daemon_goes_on_after_a_restart_of_the_server_program() {
+async fn a_daemon_continues_after_a_postgres_restart() {
     let server = server();
     let (space, folder) = (server.space(), folder());
     let store = open(&space, &folder);
@@ -389,7 +389,7 @@ async fn blocked_write(
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn new_executions_are_refused_while_a_write_waits_for_the_lock_of_another_session() {
+async fn new_executions_are_rejected_while_a_write_waits_for_a_foreign_lock() {
     let folder = folder();
     let (server, store, definition, write) = blocked_write(&folder).await;
     let mut refusal = None;
@@ -411,7 +411,7 @@ async fn new_executions_are_refused_while_a_write_waits_for_the_lock_of_another_
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_store_closes_though_a_write_waits_for_the_lock_of_another_session() {
+async fn a_store_closes_although_a_write_waits_for_a_foreign_lock() {
     let folder = folder();
     let (_server, store, _, write) = blocked_write(&folder).await;
     let unfinished = store.close().await.expect_err("a write has not ended").to_string();
@@ -424,7 +424,7 @@ async fn a_store_closes_though_a_write_waits_for_the_lock_of_another_session() {
 }
 
 #[test]
-fn a_user_with_the_rights_of_the_manual_is_enough_and_one_without_is_told_which() {
+fn the_documented_privileges_suffice_and_missing_ones_are_named() {
     let server = server();
     let space = server.space();
     server.run("CREATE ROLE least LOGIN; CREATE ROLE nobody LOGIN");
@@ -446,7 +446,7 @@ fn a_user_with_the_rights_of_the_manual_is_enough_and_one_without_is_told_which(
 }
 
 #[test]
-fn a_server_that_may_lose_writes_is_refused_unless_durability_is_relaxed() {
+fn a_server_with_fsync_off_is_rejected_unless_durability_is_relaxed() {
     let server = PostgresServer::start_with("-c fsync=off");
     let (space, folder) = (server.space(), folder());
     let refused = open_at(&space.url(), &folder).map(drop).expect_err("fsync is off").to_string();
@@ -467,7 +467,7 @@ fn a_server_that_may_lose_writes_is_refused_unless_durability_is_relaxed() {
 }
 
 #[test]
-fn tables_of_another_program_are_left_alone() {
+fn tables_of_another_program_are_not_touched() {
     let server = server();
     let (space, folder) = (server.space(), folder());
     server.run(&format!("CREATE TABLE {}.events (id int)", space.schema()));
@@ -480,14 +480,14 @@ fn tables_of_another_program_are_left_alone() {
 }
 
 #[test]
-fn a_database_that_does_not_answer_is_named_without_the_password() {
+fn an_unreachable_database_is_named_without_the_password() {
     let url = "postgres://cogwork:hunter2@127.0.0.1:1/flows";
     let refused = open_at(url, &folder()).map(drop).expect_err("nothing listens there").to_string();
     assert!(refused.contains("postgres://127.0.0.1:1/flows") && !refused.contains("hunter2"), "{refused}");
 }
 
 #[test]
-fn a_store_is_read_beside_a_daemon_and_not_before_one_ran() {
+fn a_store_is_readable_beside_a_daemon_but_not_before_the_first_start() {
     let server = server();
     let (space, folder) = (server.space(), folder());
     let address = Address::parse(&space.url()).expect("an address");
@@ -507,7 +507,7 @@ fn a_store_is_read_beside_a_daemon_and_not_before_one_ran() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_batch_reads_the_rows_of_its_executions_only_whatever_the_statistics_say() {
+async fn a_batch_reads_only_its_own_rows_despite_stale_statistics() {
     let server = server();
     let (space, folder) = (server.space(), folder());
     let store = open(&space, &folder);

@@ -37,7 +37,7 @@ async fn until_over(store: &dyn Store) {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_refused_kind_of_write_is_an_outage_until_that_kind_succeeds_also_if_nobody_writes() {
+async fn a_rejected_write_kind_is_an_outage_until_a_probe_of_it_succeeds() {
     let (server, folder) = (server(), folder());
     let (space, store) = restricted(&server, &folder);
     let definition = definition(&*store).await;
@@ -59,7 +59,7 @@ async fn a_refused_kind_of_write_is_an_outage_until_that_kind_succeeds_also_if_n
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_write_that_is_itself_at_fault_is_no_outage() {
+async fn an_invalid_write_is_not_an_outage() {
     let (server, folder) = (server(), folder());
     let store = open(&server.space(), &folder);
     let definition = definition(&*store).await;
@@ -69,7 +69,7 @@ async fn a_write_that_is_itself_at_fault_is_no_outage() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_database_that_only_reads_is_an_outage_that_an_idle_daemon_notices_and_survives() {
+async fn an_idle_daemon_detects_and_survives_a_read_only_database() {
     let (server, folder) = (server(), folder());
     let (_space, store) = restricted(&server, &folder);
     let definition = definition(&*store).await;
@@ -83,7 +83,7 @@ async fn a_database_that_only_reads_is_an_outage_that_an_idle_daemon_notices_and
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_start_that_was_not_sent_is_withdrawn_after_the_grace_and_a_read_of_a_request_too() {
+async fn unsent_starts_and_request_reads_fail_after_the_grace_period() {
     let (server, folder) = (server(), folder());
     let (_space, store) = restricted(&server, &folder);
     let definition = definition(&*store).await;
@@ -118,7 +118,7 @@ fn open_with(space: &PostgresSpace, folder: &TempDir, max_bytes: u64) -> Arc<dyn
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_daemon_with_other_settings_for_the_store_joins_with_those_in_force_until_all_have_its_own() {
+async fn a_joining_daemon_uses_the_active_store_settings_until_all_agree() {
     let server = server();
     let (space, first, second) = (server.space(), folder(), folder());
     let sizes = |store: &Arc<dyn Store>| store.shared_settings().and_then(|settings| settings.store_size);

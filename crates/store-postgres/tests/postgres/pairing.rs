@@ -6,7 +6,7 @@ use model::AutomationId;
 use crate::{at, folder, open, server};
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_pairing_of_one_node_is_closed_once_by_any_of_them_until_its_end() {
+async fn a_pairing_is_closed_once_by_any_node_before_it_expires() {
     let server = server();
     let (space, first, second) = (server.space(), folder(), folder());
     let (one, other) = (open(&space, &first), open(&space, &second));

@@ -48,7 +48,7 @@ fn refusal(space: &PostgresSpace) -> String {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn tables_of_a_later_release_are_used_while_it_allows_that() {
+async fn tables_of_a_later_release_are_used_while_declared_compatible() {
     let server = server();
     let space = server.space();
     let first = open(&space, &folder());
@@ -63,7 +63,7 @@ async fn tables_of_a_later_release_are_used_while_it_allows_that() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn executions_begin_and_end_after_a_later_release_has_added_columns() {
+async fn executions_run_after_a_later_release_added_columns() {
     let server = server();
     let (space, folder) = (server.space(), folder());
     let store = open(&space, &folder);
@@ -89,7 +89,7 @@ async fn executions_begin_and_end_after_a_later_release_has_added_columns() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_daemon_stops_once_a_later_release_has_changed_the_tables_that_it_needs() {
+async fn a_daemon_stops_after_an_incompatible_migration() {
     let server = server();
     let space = server.space();
     let running = open(&space, &folder());

@@ -41,7 +41,7 @@ fn let_pass(server: &PostgresServer, space: &PostgresSpace, seconds: u64) {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn nodes_that_take_at_once_get_no_more_tokens_than_the_bucket_has() {
+async fn concurrent_nodes_never_take_more_tokens_than_the_bucket_has() {
     let server = server();
     let (space, first, second) = (server.space(), folder(), folder());
     let (one, other) = (open(&space, &first), open(&space, &second));
@@ -54,7 +54,7 @@ async fn nodes_that_take_at_once_get_no_more_tokens_than_the_bucket_has() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn an_empty_bucket_says_when_it_has_a_token_and_fills_up_to_its_burst() {
+async fn an_empty_bucket_returns_retry_after_and_refills_to_its_burst() {
     let server = server();
     let (space, folder) = (server.space(), folder());
     let store = open(&space, &folder);
@@ -78,7 +78,7 @@ async fn an_empty_bucket_says_when_it_has_a_token_and_fills_up_to_its_burst() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_bucket_is_not_filled_with_what_another_node_still_holds() {
+async fn tokens_held_by_another_node_are_not_refilled() {
     let server = server();
     let (space, first, second) = (server.space(), folder(), folder());
     let (one, other) = (open(&space, &first), open(&space, &second));
@@ -96,7 +96,7 @@ async fn a_bucket_is_not_filled_with_what_another_node_still_holds() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_full_bucket_goes_with_the_garbage_and_another_one_stays() {
+async fn garbage_collection_deletes_full_buckets_only() {
     let server = server();
     let (space, folder) = (server.space(), folder());
     let store = open(&space, &folder);
@@ -110,7 +110,7 @@ async fn a_full_bucket_goes_with_the_garbage_and_another_one_stays() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_letter_to_a_shard_is_for_the_node_that_owns_it_when_it_is_read() {
+async fn a_letter_to_a_shard_is_delivered_to_its_current_owner() {
     let server = server();
     let (space, first, second) = (server.space(), folder(), folder());
     let (one, other) = (open(&space, &first), open(&space, &second));
@@ -134,7 +134,7 @@ async fn a_letter_to_a_shard_is_for_the_node_that_owns_it_when_it_is_read() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_poll_is_under_way_until_it_ends_or_its_node_leaves() {
+async fn a_poll_is_in_progress_until_it_ends_or_its_node_leaves() {
     let server = server();
     let (space, first, second) = (server.space(), folder(), folder());
     let (one, other) = (open(&space, &first), open(&space, &second));

@@ -276,7 +276,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_table_is_moved_or_has_a_reason_why_not() {
+    fn every_table_is_migrated_or_listed_with_a_reason() {
         let connection = schema::in_memory();
         let mut tables = connection
             .prepare("SELECT name FROM sqlite_schema WHERE type = 'table' AND name NOT LIKE 'sqlite_%' ORDER BY name")

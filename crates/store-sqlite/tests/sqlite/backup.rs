@@ -13,7 +13,7 @@ fn options() -> Options {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 3)]
-async fn a_backup_under_load_is_a_clean_prefix() {
+async fn a_backup_under_load_is_a_consistent_prefix() {
     const WRITERS: u32 = 4;
     let directory = tempfile::tempdir().expect("a directory");
     let from = directory.path().join("data");
@@ -74,7 +74,7 @@ async fn a_backup_under_load_is_a_clean_prefix() {
 }
 
 #[tokio::test]
-async fn a_backup_is_made_beside_an_open_store_and_without_one_and_never_over_anything() {
+async fn a_backup_works_online_and_offline_and_never_overwrites() {
     let directory = tempfile::tempdir().expect("a directory");
     let (from, to) = (directory.path().join("data"), directory.path().join("copy"));
     let store = common::open(&from, options()).expect("it opens");
@@ -100,7 +100,7 @@ async fn a_backup_is_made_beside_an_open_store_and_without_one_and_never_over_an
 }
 
 #[tokio::test]
-async fn a_backup_of_what_is_damaged_is_refused_and_leaves_nothing() {
+async fn a_backup_of_a_damaged_store_is_rejected_and_leaves_no_files() {
     let directory = tempfile::tempdir().expect("a directory");
     let (from, to) = (directory.path().join("data"), directory.path().join("copy"));
     let store = common::open(&from, options()).expect("it opens");

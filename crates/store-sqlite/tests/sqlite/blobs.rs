@@ -30,7 +30,7 @@ pub(crate) async fn input(store: &dyn Store, number: u32) -> Result<String, Erro
 }
 
 #[tokio::test]
-async fn a_large_value_is_a_file_for_its_owner_alone_and_comes_back() {
+async fn a_large_value_is_a_private_file_and_round_trips() {
     let directory = tempfile::tempdir().expect("a directory");
     let store = open(directory.path(), options()).await;
     store.accept(&accept(1, LARGE)).await.expect("it is accepted");
@@ -49,7 +49,7 @@ async fn a_large_value_is_a_file_for_its_owner_alone_and_comes_back() {
 }
 
 #[tokio::test]
-async fn the_same_value_is_one_file_until_nothing_has_it() {
+async fn equal_values_share_one_file_until_the_last_reference_is_gone() {
     let directory = tempfile::tempdir().expect("a directory");
     let store = open(directory.path(), options()).await;
     for number in 1..=3 {
@@ -70,7 +70,7 @@ async fn the_same_value_is_one_file_until_nothing_has_it() {
 }
 
 #[tokio::test]
-async fn what_compresses_well_takes_little_room() {
+async fn compressible_values_are_stored_compressed() {
     let directory = tempfile::tempdir().expect("a directory");
     let store = open(directory.path(), options()).await;
     let mut easy = step(1, 1, 0);
@@ -85,7 +85,7 @@ async fn what_compresses_well_takes_little_room() {
 }
 
 #[tokio::test]
-async fn a_missing_or_damaged_blob_is_an_error_that_names_it_and_no_more() {
+async fn a_missing_or_damaged_blob_fails_only_its_reads_and_is_named() {
     for missing in [true, false] {
         let directory = tempfile::tempdir().expect("a directory");
         let store = open(directory.path(), options()).await;
@@ -110,7 +110,7 @@ async fn a_missing_or_damaged_blob_is_an_error_that_names_it_and_no_more() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn values_that_come_and_go_at_once_are_never_lost() {
+async fn concurrently_added_and_deleted_values_are_never_lost() {
     let directory = tempfile::tempdir().expect("a directory");
     let store = open(directory.path(), Options { blob_bytes: 1000, ..options() }).await;
     let writing = (0..4_u32).map(|writer| {
@@ -145,7 +145,7 @@ async fn values_that_come_and_go_at_once_are_never_lost() {
 }
 
 #[tokio::test]
-async fn a_value_that_only_together_with_others_is_large_stays_where_it_is() {
+async fn values_that_are_large_only_together_stay_inline() {
     let directory = tempfile::tempdir().expect("a directory");
     let store = open(directory.path(), options()).await;
     store.accept(&accept(1, 10)).await.expect("it is accepted");
@@ -158,7 +158,7 @@ async fn a_value_that_only_together_with_others_is_large_stays_where_it_is() {
 }
 
 #[tokio::test]
-async fn a_value_is_in_the_file_of_the_store_below_the_usual_limit_alone() {
+async fn values_below_the_default_blob_size_stay_in_the_database() {
     for (bytes, files) in [(Options::BLOB_BYTES - 1024, 0), (Options::BLOB_BYTES + 1024, 1)] {
         let directory = tempfile::tempdir().expect("a directory");
         let store = open(directory.path(), options()).await;

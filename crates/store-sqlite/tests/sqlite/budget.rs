@@ -23,7 +23,7 @@ async fn taken(store: &dyn Store, directory: &Path) -> u64 {
 }
 
 #[tokio::test]
-async fn new_executions_are_refused_while_there_is_room_for_the_others_to_end() {
+async fn a_nearly_full_store_rejects_starts_and_lets_running_executions_end() {
     for bytes in [20_000, 100_000] {
         let directory = tempfile::tempdir().expect("a directory");
         let store = open(directory.path()).await;
@@ -67,7 +67,7 @@ async fn new_executions_are_refused_while_there_is_room_for_the_others_to_end() 
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn many_large_values_at_once_stay_within_the_size_together() {
+async fn concurrent_large_values_stay_within_the_size_limit() {
     let directory = tempfile::tempdir().expect("a directory");
     let store = open(directory.path()).await;
     let writing = (0..8_u32).map(|writer| {

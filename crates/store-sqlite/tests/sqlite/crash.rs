@@ -45,18 +45,14 @@ fn write_until_killed(directory: &str) {
 }
 
 #[test]
-fn what_was_answered_survives_a_kill_and_nothing_is_there_in_part() {
+fn confirmed_writes_survive_a_kill_and_no_write_is_partial() {
     if let Ok(directory) = std::env::var(PLACE) {
         // This is the child process that the test started.
         return write_until_killed(&directory);
     }
     let directory = tempfile::tempdir().expect("a directory");
     let mut child = Command::new(std::env::current_exe().expect("this test"))
-        .args([
-            "--exact",
-            "crash::what_was_answered_survives_a_kill_and_nothing_is_there_in_part",
-            "--nocapture",
-        ])
+        .args(["--exact", "crash::confirmed_writes_survive_a_kill_and_no_write_is_partial", "--nocapture"])
         .env(PLACE, directory.path())
         .stdout(Stdio::piped())
         .spawn()

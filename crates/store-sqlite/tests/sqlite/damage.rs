@@ -50,7 +50,7 @@ async fn filled(directory: &Path) {
 }
 
 #[tokio::test]
-async fn a_missing_or_empty_file_beside_what_belongs_to_a_store_is_never_taken_for_a_new_one() {
+async fn a_missing_or_empty_database_beside_other_store_files_is_not_a_new_store() {
     let whole = tempfile::tempdir().expect("a directory");
     filled(whole.path()).await;
     for (trace, is_missing) in
@@ -85,7 +85,7 @@ async fn a_missing_or_empty_file_beside_what_belongs_to_a_store_is_never_taken_f
 }
 
 #[tokio::test]
-async fn a_file_that_lost_its_tables_with_its_log_is_not_taken_for_a_new_store() {
+async fn a_database_that_lost_its_wal_and_tables_is_not_a_new_store() {
     let (directory, other) =
         (tempfile::tempdir().expect("a directory"), tempfile::tempdir().expect("a directory"));
     let store = open(directory.path(), options()).await;
@@ -100,7 +100,7 @@ async fn a_file_that_lost_its_tables_with_its_log_is_not_taken_for_a_new_store()
 }
 
 #[test]
-fn a_start_that_was_cut_off_before_there_was_anything_is_begun_anew() {
+fn an_interrupted_creation_of_an_empty_store_is_repeated() {
     let directory = tempfile::tempdir().expect("a directory");
     fs::write(database(directory.path()), "").expect("it is written");
     fs::write(directory.path().join("cogwork.db-wal"), "").expect("it is written");
@@ -109,7 +109,7 @@ fn a_start_that_was_cut_off_before_there_was_anything_is_begun_anew() {
 }
 
 #[tokio::test]
-async fn damage_to_any_page_of_a_small_store_is_seen_when_it_is_opened() {
+async fn damage_to_any_page_of_a_small_store_is_detected_on_open() {
     let whole = tempfile::tempdir().expect("a directory");
     filled(whole.path()).await;
     let pages = fs::read(database(whole.path())).expect("it is read").len() / PAGE;
@@ -147,7 +147,7 @@ async fn damaged_within(directory: &Path) {
 }
 
 #[tokio::test]
-async fn a_read_that_finds_the_file_damaged_stops_all_writing_and_says_so() {
+async fn a_read_that_detects_damage_stops_all_writes() {
     let directory = tempfile::tempdir().expect("a directory");
     damaged_within(directory.path()).await;
     let store = common::open(directory.path(), options()).expect("a large file is not read as a whole");
@@ -188,7 +188,7 @@ async fn a_blob_that_is_older_than_the_store_is_never_deleted() {
 }
 
 #[tokio::test]
-async fn no_blob_is_deleted_as_nobodys_where_the_rows_that_named_blobs_are_gone() {
+async fn no_blob_is_deleted_when_the_rows_that_reference_blobs_are_missing() {
     let directory = tempfile::tempdir().expect("a directory");
     let store = open(directory.path(), options()).await;
     store.accept(&accept(1, LARGE)).await.expect("it is accepted");

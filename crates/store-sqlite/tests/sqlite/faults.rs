@@ -94,7 +94,7 @@ fn reopen(directory: &TempDir) -> Arc<dyn Store> {
 }
 
 #[tokio::test]
-async fn writes_that_wait_together_share_a_commit() {
+async fn queued_writes_share_a_commit() {
     let faults = Faults::default();
     let (_directory, store) = store(&faults).await;
     let before = store.metrics();
@@ -115,7 +115,7 @@ async fn writes_that_wait_together_share_a_commit() {
 }
 
 #[tokio::test]
-async fn a_failed_commit_leaves_the_outcome_unknown_and_ends_all_writing() {
+async fn a_failed_commit_leaves_the_outcome_unknown_and_stops_all_writes() {
     for (fault, kept) in [(CommitFault::NotWritten, false), (CommitFault::Written, true)] {
         let faults = Faults::default();
         let (directory, store) = store(&faults).await;
@@ -150,7 +150,7 @@ async fn a_failed_commit_leaves_the_outcome_unknown_and_ends_all_writing() {
 }
 
 #[tokio::test]
-async fn a_commit_that_finds_no_space_is_refused_and_the_next_is_not() {
+async fn a_commit_without_disk_space_fails_and_the_next_one_succeeds() {
     let faults = Faults::default();
     let (_directory, store) = store(&faults).await;
     faults.fail_next_commit(CommitFault::Full);
@@ -162,7 +162,7 @@ async fn a_commit_that_finds_no_space_is_refused_and_the_next_is_not() {
 }
 
 #[tokio::test]
-async fn a_store_at_its_size_limit_takes_writes_again_after_pruning() {
+async fn a_store_at_its_size_limit_accepts_writes_after_pruning() {
     let directory = tempfile::tempdir().expect("a directory");
     let options = Options { max_bytes: Some(2 << 20), durability: Durability::Relaxed, ..Options::default() };
     let store = common::open(directory.path(), options).expect("it opens");
@@ -191,7 +191,7 @@ async fn a_store_at_its_size_limit_takes_writes_again_after_pruning() {
 }
 
 #[tokio::test]
-async fn waits_and_state_share_the_fate_of_the_commit_they_are_in() {
+async fn waits_and_state_are_atomic_with_their_commit() {
     for (fault, kept) in
         [(CommitFault::NotWritten, false), (CommitFault::Written, true), (CommitFault::Full, false)]
     {
@@ -208,7 +208,7 @@ async fn waits_and_state_share_the_fate_of_the_commit_they_are_in() {
 }
 
 #[tokio::test]
-async fn an_append_that_runs_out_of_room_midway_leaves_nothing_of_itself() {
+async fn an_append_that_runs_out_of_space_is_rolled_back() {
     let directory = tempfile::tempdir().expect("a directory");
     let options = Options { max_bytes: Some(1 << 20), durability: Durability::Relaxed, ..Options::default() };
     let store = common::open(directory.path(), options).expect("it opens");
@@ -228,7 +228,7 @@ async fn an_append_that_runs_out_of_room_midway_leaves_nothing_of_itself() {
 }
 
 #[tokio::test]
-async fn in_one_commit_the_first_to_change_a_value_wins_and_the_others_leave_nothing() {
+async fn within_one_commit_the_first_conflicting_write_wins_and_others_roll_back() {
     // With and without a write that makes the writer use savepoints.
     for spoiled in [false, true] {
         let faults = Faults::default();
@@ -263,7 +263,7 @@ async fn in_one_commit_the_first_to_change_a_value_wins_and_the_others_leave_not
 }
 
 #[tokio::test]
-async fn what_a_failed_commit_leaves_of_a_blob_is_tidied_up() {
+async fn a_blob_of_a_failed_commit_is_garbage_collected() {
     let directory = tempfile::tempdir().expect("a directory");
     let faults = Faults::default();
     let store = open(directory.path(), Options { failpoints: faults.failpoints(), ..options() }).await;
@@ -281,7 +281,7 @@ async fn what_a_failed_commit_leaves_of_a_blob_is_tidied_up() {
 }
 
 #[tokio::test]
-async fn a_blob_that_is_about_to_be_named_is_not_deleted() {
+async fn a_blob_pinned_by_a_pending_write_is_not_deleted() {
     let directory = tempfile::tempdir().expect("a directory");
     let faults = Faults::default();
     let store = open(directory.path(), Options { failpoints: faults.failpoints(), ..options() }).await;

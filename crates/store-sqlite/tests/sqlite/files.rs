@@ -11,7 +11,7 @@ fn relaxed() -> Options {
 }
 
 #[tokio::test]
-async fn a_second_daemon_is_refused_by_name_until_the_first_is_gone() {
+async fn a_second_daemon_is_rejected_with_the_pid_of_the_first_until_it_ends() {
     let directory = tempfile::tempdir().expect("a directory");
     let first = common::open(directory.path(), Options::default()).expect("it opens");
     prepare(&*first).await;
@@ -28,7 +28,7 @@ async fn a_second_daemon_is_refused_by_name_until_the_first_is_gone() {
 }
 
 #[tokio::test]
-async fn a_reader_beside_the_daemon_sees_what_is_committed_and_writes_nothing() {
+async fn a_read_only_store_sees_commits_of_the_daemon_and_rejects_writes() {
     let directory = tempfile::tempdir().expect("a directory");
     let missing = common::open_read_only(directory.path());
     assert!(matches!(missing, Err(Error::Open { .. })), "a reader makes no store");
@@ -48,7 +48,7 @@ async fn a_reader_beside_the_daemon_sees_what_is_committed_and_writes_nothing() 
 }
 
 #[tokio::test]
-async fn dropping_the_last_handle_writes_what_is_queued_and_empties_the_log() {
+async fn dropping_the_last_handle_flushes_the_queue_and_removes_the_wal() {
     let directory = tempfile::tempdir().expect("a directory");
     let store = common::open(directory.path(), Options::default()).expect("it opens");
     prepare(&*store).await;
@@ -62,7 +62,7 @@ async fn dropping_the_last_handle_writes_what_is_queued_and_empties_the_log() {
 }
 
 #[tokio::test]
-async fn a_weakened_promise_is_told() {
+async fn weakened_durability_is_reported() {
     let directory = tempfile::tempdir().expect("a directory");
     let store = common::open(directory.path(), relaxed()).expect("it opens");
     let info = store.info().await.expect("it is read");
@@ -72,7 +72,7 @@ async fn a_weakened_promise_is_told() {
 }
 
 #[test]
-fn a_file_that_is_something_else_is_left_alone() {
+fn a_file_that_is_not_a_store_is_not_touched() {
     let directory = tempfile::tempdir().expect("a directory");
     let text = directory.path().join("text.db");
     std::fs::write(&text, "not a database at all, but long enough to look at ".repeat(100))
@@ -90,7 +90,7 @@ fn a_file_that_is_something_else_is_left_alone() {
 }
 
 #[test]
-fn tables_of_a_later_release_are_refused() {
+fn tables_of_a_later_release_are_rejected() {
     let directory = tempfile::tempdir().expect("a directory");
     let file = directory.path().join("cogwork.db");
     drop(common::open(&file, Options::default()).expect("it opens"));
@@ -106,7 +106,7 @@ fn tables_of_a_later_release_are_refused() {
 }
 
 #[test]
-fn a_reader_does_not_open_tables_that_a_daemon_has_to_migrate() {
+fn a_read_only_store_rejects_tables_that_need_migration() {
     let directory = tempfile::tempdir().expect("a directory");
     let file = directory.path().join("cogwork.db");
     drop(common::open(&file, Options::default()).expect("it opens"));
@@ -118,7 +118,7 @@ fn a_reader_does_not_open_tables_that_a_daemon_has_to_migrate() {
 }
 
 #[tokio::test]
-async fn pruning_gives_space_back_and_takes_long_executions_in_steps() {
+async fn pruning_frees_space_and_deletes_long_executions_in_steps() {
     let directory = tempfile::tempdir().expect("a directory");
     let inline = Options { blob_bytes: usize::MAX, ..relaxed() };
     let store = common::open(directory.path(), inline).expect("it opens");
@@ -158,7 +158,7 @@ async fn pruning_gives_space_back_and_takes_long_executions_in_steps() {
 }
 
 #[tokio::test]
-async fn the_file_of_an_idle_store_becomes_shorter_without_a_further_write() {
+async fn the_file_of_an_idle_store_shrinks_without_another_write() {
     let directory = tempfile::tempdir().expect("a directory");
     let inline = Options { blob_bytes: usize::MAX, ..relaxed() };
     let store = common::open(directory.path(), inline).expect("it opens");
@@ -184,7 +184,7 @@ async fn the_file_of_an_idle_store_becomes_shorter_without_a_further_write() {
 }
 
 #[tokio::test]
-async fn what_a_deleted_execution_left_is_never_taken_for_the_start_of_another() {
+async fn leftover_rows_of_a_deleted_execution_never_become_another_start() {
     let directory = tempfile::tempdir().expect("a directory");
     let store = common::open(directory.path(), relaxed()).expect("it opens");
     prepare(&*store).await;
@@ -202,7 +202,7 @@ async fn what_a_deleted_execution_left_is_never_taken_for_the_start_of_another()
 }
 
 #[tokio::test]
-async fn the_log_stays_bounded_under_a_load_without_a_pause() {
+async fn the_wal_stays_bounded_under_continuous_load() {
     let directory = tempfile::tempdir().expect("a directory");
     let store = common::open(directory.path(), relaxed()).expect("it opens");
     prepare(&*store).await;
@@ -217,7 +217,7 @@ async fn the_log_stays_bounded_under_a_load_without_a_pause() {
 }
 
 #[tokio::test]
-async fn a_damaged_history_is_told_and_not_read_around() {
+async fn a_damaged_history_is_an_error_and_not_skipped() {
     let directory = tempfile::tempdir().expect("a directory");
     let store = common::open(directory.path(), relaxed()).expect("it opens");
     prepare(&*store).await;

@@ -18,7 +18,7 @@ fn write() -> Vec<StateWrite> {
 }
 
 #[tokio::test]
-async fn a_full_disk_is_an_outage_that_ends_by_itself_when_there_is_space() {
+async fn a_full_disk_is_an_outage_that_ends_once_space_is_free() {
     let folder = tempfile::tempdir().expect("a folder");
     let is_full = Arc::new(AtomicBool::new(false));
     let armed = is_full.clone();

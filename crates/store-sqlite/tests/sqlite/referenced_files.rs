@@ -64,7 +64,7 @@ fn arriving(directory: &Path) -> usize {
 }
 
 #[tokio::test]
-async fn a_file_is_on_disk_once_as_it_came_and_not_in_the_log() {
+async fn a_file_is_stored_once_unmodified_and_outside_the_database() {
     let directory = tempfile::tempdir().expect("a directory");
     let store = with(directory.path(), 1..=2).await;
     let bytes = noise(3);
@@ -85,7 +85,7 @@ async fn a_file_is_on_disk_once_as_it_came_and_not_in_the_log() {
 }
 
 #[tokio::test]
-async fn what_no_event_names_goes_with_its_last_holder_or_with_the_process() {
+async fn an_unreferenced_file_is_deleted_with_its_last_holder_or_the_process() {
     let directory = tempfile::tempdir().expect("a directory");
     let store = with(directory.path(), 1..=1).await;
     let held = put(&*store, &noise(5));
@@ -107,7 +107,7 @@ async fn what_no_event_names_goes_with_its_last_holder_or_with_the_process() {
 }
 
 #[tokio::test]
-async fn a_file_goes_with_the_last_execution_that_names_it_once_nobody_holds_it() {
+async fn a_file_is_deleted_with_its_last_execution_once_unheld() {
     let directory = tempfile::tempdir().expect("a directory");
     let store = with(directory.path(), 1..=2).await;
     let held = put(&*store, &noise(9));
@@ -130,7 +130,7 @@ async fn a_file_goes_with_the_last_execution_that_names_it_once_nobody_holds_it(
 }
 
 #[tokio::test]
-async fn a_stray_file_of_a_crash_between_the_file_and_its_event_is_tidied() {
+async fn a_file_orphaned_by_a_crash_before_its_event_is_garbage_collected() {
     let directory = tempfile::tempdir().expect("a directory");
     let store = with(directory.path(), 1..=1).await;
     store.append(&step(1, put(&*store, &noise(13)))).await.expect("it is appended");
@@ -143,7 +143,7 @@ async fn a_stray_file_of_a_crash_between_the_file_and_its_event_is_tidied() {
 }
 
 #[tokio::test]
-async fn a_backup_has_the_files_and_is_refused_a_damaged_one() {
+async fn a_backup_includes_files_and_rejects_damaged_ones() {
     let directory = tempfile::tempdir().expect("a directory");
     let place = directory.path().join("store");
     let store = with(&place, 1..=1).await;
@@ -162,7 +162,7 @@ async fn a_backup_has_the_files_and_is_refused_a_damaged_one() {
 }
 
 #[tokio::test]
-async fn a_file_of_another_store_is_copied() {
+async fn a_file_referenced_from_another_store_is_copied() {
     let (one, other) = (tempfile::tempdir().expect("a directory"), tempfile::tempdir().expect("a directory"));
     let (from, to) = (with(one.path(), 1..=1).await, with(other.path(), 1..=1).await);
     to.append(&step(1, put(&*from, &noise(19)))).await.expect("it is appended");
@@ -171,7 +171,7 @@ async fn a_file_of_another_store_is_copied() {
 }
 
 #[tokio::test]
-async fn a_value_of_the_state_has_its_bytes_in_it_or_is_refused() {
+async fn a_state_value_embeds_its_file_or_is_rejected_as_too_large() {
     let directory = tempfile::tempdir().expect("a directory");
     let store = with(directory.path(), 1..=1).await;
     let write = |bytes: usize| {
@@ -194,7 +194,7 @@ async fn a_value_of_the_state_has_its_bytes_in_it_or_is_refused() {
 }
 
 #[tokio::test]
-async fn many_may_name_the_same_new_file_at_one_time() {
+async fn concurrent_writes_may_reference_the_same_new_file() {
     let directory = tempfile::tempdir().expect("a directory");
     let store = with(directory.path(), 1..=16).await;
     let held = put(&*store, &noise(23));

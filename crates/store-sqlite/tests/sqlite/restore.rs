@@ -63,7 +63,7 @@ async fn a_backup_is_restored_with_its_large_values() {
 }
 
 #[tokio::test]
-async fn a_store_is_replaced_only_on_demand_and_is_kept() {
+async fn restore_replaces_a_store_only_on_request_and_keeps_the_old_one() {
     let directory = tempfile::tempdir().expect("a directory");
     let [data, copy] = ["data", "copy"].map(|name| directory.path().join(name));
     make(&data, 1..3).await;
@@ -92,7 +92,7 @@ async fn a_store_is_replaced_only_on_demand_and_is_kept() {
 }
 
 #[tokio::test]
-async fn a_damaged_store_is_replaced_and_kept_as_it_is() {
+async fn restore_replaces_a_damaged_store_and_keeps_it_unchanged() {
     let directory = tempfile::tempdir().expect("a directory");
     let [data, copy] = ["data", "copy"].map(|name| directory.path().join(name));
     make(&data, 1..3).await;
@@ -135,7 +135,7 @@ async fn a_damaged_backup_changes_nothing() {
 
 #[cfg(unix)]
 #[tokio::test]
-async fn a_backup_of_pipes_and_links_is_refused_at_once() {
+async fn a_backup_with_pipes_or_symlinks_is_rejected() {
     let directory = tempfile::tempdir().expect("a directory");
     let [data, copy, other] = ["data", "copy", "other"].map(|name| directory.path().join(name));
     make(&data, 1..3).await;
@@ -158,7 +158,7 @@ async fn a_backup_of_pipes_and_links_is_refused_at_once() {
 }
 
 #[tokio::test]
-async fn a_backup_of_a_later_release_is_refused() {
+async fn a_backup_of_a_later_release_is_rejected() {
     let directory = tempfile::tempdir().expect("a directory");
     let data = directory.path().join("data");
     make(&data, 0..1).await;
@@ -177,7 +177,7 @@ async fn a_backup_of_a_later_release_is_refused() {
 const PLACE: &str = "STORE_RESTORE_TEST_DIRECTORY";
 
 #[test]
-fn a_restore_that_is_killed_leaves_the_earlier_store_or_the_restored_one() {
+fn a_killed_restore_leaves_the_old_or_the_restored_store() {
     if let Ok(directory) = std::env::var(PLACE) {
         // This is the child process that the test started.
         let directory = Path::new(&directory);
@@ -199,7 +199,7 @@ fn a_restore_that_is_killed_leaves_the_earlier_store_or_the_restored_one() {
         common::back_up(&more, &two).expect("it is copied");
     });
     for kill in 0..6 {
-        let test = "restore::a_restore_that_is_killed_leaves_the_earlier_store_or_the_restored_one";
+        let test = "restore::a_killed_restore_leaves_the_old_or_the_restored_store";
         let mut child = Command::new(std::env::current_exe().expect("this test"))
             .args(["--exact", test, "--nocapture"])
             .env(PLACE, directory.path())

@@ -53,7 +53,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_status_has_a_number_of_its_own_that_reads_back() {
+    fn every_status_round_trips_through_its_code() {
         for status in Status::ALL {
             assert_eq!(status_of(status_code(status)), Some(status));
         }
@@ -61,7 +61,7 @@ mod tests {
     }
 
     #[test]
-    fn an_id_prefix_is_below_all_ids_of_its_millisecond_and_above_those_before() {
+    fn an_id_prefix_sorts_before_ids_of_its_millisecond_and_after_earlier_ones() {
         let at = Timestamp::from_millisecond(1_700_000_000_123).expect("a time");
         let before = Timestamp::from_millisecond(1_700_000_000_122).expect("a time");
         let prefix = id_prefix(at.as_millisecond());

@@ -25,7 +25,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_compresses_well_is_smaller_and_comes_back() {
+    fn compressible_content_shrinks_and_round_trips() {
         let content = format!("[{}]", "\"the same again\",".repeat(1000)).into_bytes();
         let packed = compress(&content).expect("it pays");
         assert!(packed.len() < content.len() / 20);
@@ -34,7 +34,7 @@ mod tests {
     }
 
     #[test]
-    fn what_does_not_compress_stays_as_it_is() {
+    fn incompressible_content_is_stored_unchanged() {
         // From a generator whose output looks random.
         let mut state = 1_u64;
         let noise = (0..5000).map(|_| {
@@ -47,7 +47,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_damaged_is_not_given() {
+    fn damaged_content_is_not_decompressed() {
         let content = vec![b'['; 10_000];
         let mut packed = compress(&content).expect("it pays");
         packed.truncate(packed.len() / 2);

@@ -475,7 +475,7 @@ mod tests {
     }
 
     #[test]
-    fn a_large_value_is_cut_out_of_its_event_and_can_be_read_back() {
+    fn a_large_value_is_externalized_and_restored() {
         let file = |bytes: &[u8]| {
             Value::from(value::File {
                 content_type: "a/b".into(),
@@ -510,7 +510,7 @@ mod tests {
     }
 
     #[test]
-    fn equal_parts_of_a_value_that_is_read_back_take_memory_once() {
+    fn equal_parts_of_a_restored_value_share_memory() {
         let bomb = (0..18)
             .fold(Value::from(vec![Value::from(1_i64)]), |value, _| Value::from(vec![value.clone(), value]));
         check_cut_and_restored(&[finished(bomb)]);
@@ -518,7 +518,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn events_without_their_large_values_are_complete_with_them(
+        fn externalized_events_are_restored_completely(
             events in proptest::collection::vec(event(), 0..5),
             values in proptest::collection::vec(value(), 0..6),
         ) {

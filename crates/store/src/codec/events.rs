@@ -232,19 +232,19 @@ pub(super) mod tests {
 
     proptest! {
         #[test]
-        fn events_are_read_as_they_were_stored(events in proptest::collection::vec(event(), 0..5)) {
+        fn events_round_trip_through_their_encoding(events in proptest::collection::vec(event(), 0..5)) {
             let text = serde_json::to_string(&EncodedEvents(events.iter())).expect("it is JSON");
             prop_assert_eq!(read(&text), events);
         }
 
         #[test]
-        fn whatever_is_stored_is_read_or_refused(text in "[\\[\\]{}:,\"0-9a-e\\- ]{0,40}") {
+        fn no_stored_text_makes_the_decoder_panic(text in "[\\[\\]{}:,\"0-9a-e\\- ]{0,40}") {
             let _ = serde_json::from_str::<Vec<DecodedEvent>>(&format!("[{text}]"));
         }
     }
 
     #[test]
-    fn what_there_is_most_of_is_short() {
+    fn frequent_events_have_a_compact_encoding() {
         let at = Timestamp::from_second(1).expect("a time");
         let result = Value::from(7);
         let step = Event::StepFinished {

@@ -138,7 +138,7 @@ mod tests {
     }
 
     #[test]
-    fn the_innermost_large_value_goes() {
+    fn the_innermost_large_value_is_externalized() {
         let long = "x".repeat(30);
         let quoted = format!("\"{long}\"");
         check(&json!({"at": "now", "result": {"id": 1, "text": long}}), &[&quoted]);
@@ -148,14 +148,14 @@ mod tests {
     }
 
     #[test]
-    fn what_is_large_without_its_large_parts_goes_as_a_whole() {
+    fn a_value_large_by_its_small_parts_is_externalized_whole() {
         let long = "x".repeat(30);
         let value = json!([long, "aaaaaaaaaa", "bbbbbbbbbb", "cccccccccc"]);
         check(&json!({"result": value}), &[&value.to_string()]);
     }
 
     #[test]
-    fn an_event_and_a_name_stay_whatever_their_size() {
+    fn events_and_keys_are_never_externalized() {
         let long = "x".repeat(30);
         check(&json!({"a": "0123456789", "b": "0123456789", "c": "0123456789"}), &[]);
         check(&json!({"result": {long: 1}}), &[&json!({"x".repeat(30): 1}).to_string()]);
@@ -163,13 +163,13 @@ mod tests {
     }
 
     #[test]
-    fn quotes_and_brackets_in_a_text_are_part_of_it() {
+    fn quotes_and_brackets_in_a_string_do_not_end_it() {
         let text = "a\"]}{[\\\",\u{1F600}".repeat(3);
         check(&json!({"result": {"text": text, "b": 1}}), &[&json!(text).to_string()]);
     }
 
     #[test]
-    fn a_place_that_is_none_of_the_texts_is_told() {
+    fn an_invalid_restore_offset_is_an_error() {
         assert_eq!(restore("[]", &[(3, "x".to_owned())]), None);
         assert_eq!(restore("äb", &[(1, "x".to_owned())]), None);
     }
@@ -187,7 +187,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn what_is_cut_is_values_and_comes_back(value in any_value(), threshold in 1_usize..60) {
+        fn externalized_ranges_are_whole_values_and_are_restored(value in any_value(), threshold in 1_usize..60) {
             let text = json!([{"at": "now", "value": value}, {"b": 1}]).to_string();
             let ranges = find_large(&text, threshold);
             for range in &ranges {

@@ -341,7 +341,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_execution_has_a_maximum_of_open_waits() {
+    fn the_open_waits_of_an_execution_are_bounded() {
         let waits = |count: usize| -> Vec<Wait> {
             let wait = |number| Wait { step: format!("w[{number}]"), until: None, event: None, child: None };
             (0..count).map(wait).collect()

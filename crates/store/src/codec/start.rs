@@ -252,7 +252,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn a_beginning_is_read_as_it_was_stored(
+        fn start_data_round_trips_through_its_encoding(
             at in time(),
             payload in payload(),
             events in vec(event(), 0..4),
@@ -268,14 +268,14 @@ mod tests {
         }
 
         #[test]
-        fn whatever_is_stored_is_read_or_refused(text in "[\\[\\]{}:,\"0-9a-e\\- ]{0,40}", has_raw: bool) {
+        fn no_stored_text_makes_the_decoder_panic(text in "[\\[\\]{}:,\"0-9a-e\\- ]{0,40}", has_raw: bool) {
             let raw: Option<&[u8]> = has_raw.then_some(b"{}");
             let _ = read(&format!("[{text}]"), raw, known());
         }
     }
 
     #[test]
-    fn the_body_of_a_request_stands_beside_a_text_that_says_nothing_twice() {
+    fn a_request_body_is_stored_apart_from_a_compact_start_record() {
         let request = WebhookPayload {
             method: "POST".to_owned(),
             path_fragment: String::new(),

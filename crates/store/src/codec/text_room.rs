@@ -167,14 +167,14 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn small_texts_take_no_room() {
+    async fn small_texts_need_no_permit() {
         let texts = LargeTexts::default();
         let (text, permit) = texts.encode(|room| encoded(room, SMALL - 2)).await.expect("it is encoded");
         assert_eq!((text.len(), permit.is_none()), (SMALL, true));
     }
 
     #[tokio::test]
-    async fn a_large_text_is_encoded_into_exactly_its_length_and_others_wait_for_its_room() {
+    async fn a_large_text_is_allocated_exactly_and_others_wait_for_its_memory() {
         let texts = LargeTexts::default();
         let (text, permit) = texts.encode(|room| encoded(room, ALL)).await.expect("it is encoded");
         assert_eq!((text.len(), text.capacity()), (ALL + 2, ALL + 2));
@@ -185,7 +185,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn several_texts_of_one_operation_count_together() {
+    async fn texts_of_one_operation_are_counted_together() {
         let texts = LargeTexts::default();
         let both = |room: &mut TextRoom| Ok((encoded(room, SMALL / 2)?, encoded(room, SMALL)?));
         let ((first, second), permit) = texts.encode(both).await.expect("it is encoded");

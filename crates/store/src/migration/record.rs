@@ -469,7 +469,7 @@ mod tests {
     }
 
     #[test]
-    fn the_hash_of_a_kind_depends_on_every_record_and_not_on_their_order() {
+    fn the_hash_of_a_kind_covers_every_record_in_any_order() {
         let both = tally(&[("a", "1"), ("b", "2")]);
         assert_eq!(both, tally(&[("b", "2"), ("a", "1")]));
         for other in [
@@ -484,7 +484,7 @@ mod tests {
     }
 
     #[test]
-    fn a_carry_goes_to_the_next_part() {
+    fn a_carry_propagates_to_the_next_word() {
         let mut tally = Tally::default();
         let mut one = [0; 32];
         one[..8].fill(0xff);
@@ -496,7 +496,7 @@ mod tests {
     }
 
     #[test]
-    fn every_kind_has_a_word_and_is_moved_or_part_of_an_execution() {
+    fn every_kind_is_named_and_migrated_or_part_of_an_execution() {
         let parts = [Kind::Events, Kind::Logs, Kind::Waits, Kind::Snapshots];
         for (kind, word) in Kind::ALL {
             assert_eq!(kind.as_str(), word);

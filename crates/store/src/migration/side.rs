@@ -154,7 +154,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_place_comes_back_as_it_was_written() {
+    fn a_position_round_trips_through_json() {
         let place = Place::two("orders", hex(&[0, 0xff, 0x1a]));
         let text = serde_json::to_string(&place).expect("it is JSON");
         let again: Place = serde_json::from_str(&text).expect("it is a place");

@@ -310,7 +310,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_set_has_the_shards_that_were_added_and_not_removed() {
+    fn a_shard_set_contains_added_and_not_removed_shards() {
         let shard = |number| Shard::new(number).expect("there is one");
         let mut set: ShardSet = [shard(0), shard(127), shard(5)].into_iter().collect();
         set.remove(shard(5));

@@ -125,7 +125,7 @@ mod tests {
     }
 
     #[test]
-    fn a_problem_is_in_the_innermost_step_unless_it_names_one() {
+    fn a_diagnostic_belongs_to_the_innermost_step_unless_it_names_one() {
         let diagnostics = collector();
         let outer = diagnostics.in_step("outer");
         {

@@ -75,20 +75,20 @@ mod tests {
     }
 
     #[test]
-    fn a_typing_error_finds_its_name() {
+    fn a_typo_finds_the_nearest_name() {
         check("stepz", Some("steps"));
         check("tiemout", Some("timeout"));
         check("descripton", Some("description"));
     }
 
     #[test]
-    fn another_convention_finds_its_name() {
+    fn another_case_convention_finds_the_name() {
         check("space_id", Some("spaceId"));
         check("SPACE-ID", Some("spaceId"));
     }
 
     #[test]
-    fn a_stranger_finds_nothing() {
+    fn an_unrelated_name_finds_nothing() {
         check("colour", None);
         check("x", None);
         check("", None);

@@ -190,7 +190,7 @@ mod tests {
         #![proptest_config(ProptestConfig::with_cases(2_000))]
 
         #[test]
-        fn no_span_and_no_text_can_break_the_renderer(
+        fn no_span_or_text_makes_the_renderer_panic(
             text in prop_oneof!["[ -~\n\r\t]{0,60}", "\\PC{0,30}", "(?s).{0,30}", "[a\u{feff}\u{200b}日\u{301}\u{1b}\u{0}\n]{0,20}"],
             span in any_span(),
             related in proptest::collection::vec(any_span(), 0..3),
@@ -221,7 +221,7 @@ mod tests {
     }
 
     #[test]
-    fn a_very_long_line_is_shown_in_part_with_its_true_column() {
+    fn a_very_long_line_is_truncated_but_keeps_its_column() {
         let text = format!("{}wrong{}", "a".repeat(100_000), "b".repeat(100_000));
         let report = Report::new(
             Source::new("long.yaml", text),

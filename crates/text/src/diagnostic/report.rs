@@ -388,7 +388,7 @@ mod tests {
     }
 
     #[test]
-    fn an_error_is_found_at_every_span_that_it_touches() {
+    fn an_error_is_found_at_every_span_it_overlaps() {
         let report = report();
         let has_error = |start, end| report.has_error_at(Span::new(start, end));
         assert!(has_error(8, 13) && has_error(0, 9) && has_error(12, 20) && has_error(8, 8));
@@ -397,7 +397,7 @@ mod tests {
     }
 
     #[test]
-    fn the_json_form_has_position_names_and_correction() {
+    fn the_json_form_has_position_names_and_fix() {
         let json = serde_json::to_string_pretty(&report().to_json()[1]).unwrap_or_default();
         insta::assert_snapshot!(json, @r#"
         {
@@ -430,7 +430,7 @@ mod tests {
     }
 
     #[test]
-    fn a_build_log_gets_one_escaped_line_per_diagnostic() {
+    fn github_annotations_are_one_escaped_line_per_diagnostic() {
         insta::assert_snapshot!(report().to_github(""), @r#"
         ::warning file=automations/order.yaml,line=1,endLine=1,col=7,endColumn=8,title=short-name::100%25 short,%0Areally; say more
         ::error file=automations/order.yaml,line=2,endLine=2,col=1,endColumn=6,title=unknown-key::unknown key `stepz` in an automation; did you mean `steps`?
@@ -438,7 +438,7 @@ mod tests {
     }
 
     #[test]
-    fn a_build_log_names_the_file_from_the_top_of_the_repository() {
+    fn github_annotations_name_files_relative_to_the_repository_root() {
         let over_lines = Diagnostic::error("x", "a: b, c::d", Span::new(5, 10));
         let report = Report::new(Source::new("50%,a:b.yaml", "name: x\nstepz: 1\n"), [over_lines]);
         assert_eq!(
@@ -459,7 +459,7 @@ mod tests {
     }
 
     #[test]
-    fn the_text_form_looks_like_that_of_the_compiler() {
+    fn diagnostics_are_rendered_in_the_style_of_rustc() {
         insta::assert_snapshot!(report().render(false), @r#"
         warning[short-name]: 100% short,\nreally
          --> automations/order.yaml:1:7

@@ -119,7 +119,7 @@ mod tests {
     }
 
     #[test]
-    fn a_byte_order_mark_is_no_column() {
+    fn a_byte_order_mark_does_not_count_as_a_column() {
         let source = Source::new("a.yaml", "\u{feff}a: 1");
         assert_eq!(source.position(3), Position { line: 1, column: 1 });
         assert_eq!(source.position(0), Position { line: 1, column: 1 });

@@ -64,7 +64,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn offsets_convert_there_and_back(text in "([a-zé日😀\n]{0,20}){0,40}", at in 0usize..2000) {
+        fn utf16_offsets_round_trip(text in "([a-zé日😀\n]{0,20}){0,40}", at in 0usize..2000) {
             let index = Utf16Index::new(&text);
             let byte = text.floor_char_boundary(at.min(text.len()));
             let units = text[..byte].encode_utf16().count();
@@ -74,7 +74,7 @@ mod tests {
     }
 
     #[test]
-    fn the_middle_of_a_character_is_its_start() {
+    fn an_offset_inside_a_character_maps_to_its_start() {
         let index = Utf16Index::new("a😀b");
         assert_eq!((index.byte_at(2), index.byte_at(3), index.byte_at(99)), (1, 5, 6));
         assert_eq!((index.units_at(3), index.units_at(99)), (1, 4));

@@ -115,7 +115,7 @@ mod tests {
     }
 
     #[test]
-    fn a_scalar_without_quotes_gets_some_where_the_text_would_end_it() {
+    fn a_plain_scalar_is_quoted_if_the_text_would_end_it() {
         check("a: b x\n", "c: d", "a: \"b c: d\"\n");
         check("a: b x\n", "c #d", "a: \"b c #d\"\n");
         check("{a: b x}\n", "f(a, c)", "{a: \"b f(a, c)\"}\n");

@@ -89,7 +89,7 @@ mod tests {
     }
 
     #[test]
-    fn words_of_older_yaml_are_text() {
+    fn yaml_1_1_keywords_are_text() {
         text(&[
             "yes",
             "no",

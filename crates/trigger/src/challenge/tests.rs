@@ -60,7 +60,7 @@ fn check(challenge: &Challenge, request: &Request, expected: &str) {
 const TEXT: &str = "200 text/plain; charset=utf-8";
 
 #[test]
-fn only_a_text_of_the_query_is_echoed() {
+fn only_the_challenge_parameter_of_the_query_is_echoed() {
     let graph = challenge("{verify: none, challenge: microsoftGraph}");
     let get = |query: &str| request("GET", query, &[], "");
     let post = |query: &str| request("POST", query, &[], "");
@@ -78,7 +78,7 @@ fn only_a_text_of_the_query_is_echoed() {
 }
 
 #[test]
-fn meta_gets_a_response_if_its_token_is_right() {
+fn meta_gets_a_response_if_its_token_is_valid() {
     let meta = challenge("{verify: none, challenge: {preset: meta, secret: '${{ secrets.x }}'}}");
     let get = |query: &str| request("GET", query, &[], "");
     let right = "hub.mode=subscribe&hub.verify_token=test-secret&hub.challenge=1158201444";
@@ -90,7 +90,7 @@ fn meta_gets_a_response_if_its_token_is_right() {
 }
 
 #[test]
-fn a_text_is_signed_with_the_senders_secret_as_the_golden_vectors_say() {
+fn challenges_are_signed_as_in_the_golden_vectors() {
     let x = challenge("{verify: {preset: x, secret: '${{ secrets.x }}'}}");
     check(
         &x,
@@ -154,7 +154,7 @@ fn a_challenge_in_the_body_or_a_header_is_recognized() {
 }
 
 #[test]
-fn a_header_comes_back_in_the_answers_header() {
+fn a_header_challenge_is_echoed_in_the_response_header() {
     let own = challenge("{verify: none, challenge: {header: X-Proof}}");
     let get = request("GET", "", &[("X-PROOF", "abc")], "");
     let asked = detect(&own, &get).expect("it asks");
@@ -178,7 +178,7 @@ fn an_expired_key_signs_nothing() {
 }
 
 #[test]
-fn a_challenge_is_answered_up_to_its_limits() {
+fn challenges_are_bounded_in_size() {
     let graph = challenge("{verify: none, challenge: microsoftGraph}");
     let echo = |bytes: usize| request("POST", &format!("validationToken={}", "a".repeat(bytes)), &[], "");
     check(&graph, &echo(MAX_ECHO), &format!("{TEXT} {}", "a".repeat(MAX_ECHO)));

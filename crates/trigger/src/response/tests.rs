@@ -53,7 +53,7 @@ fn fixed(
 }
 
 #[test]
-fn an_asynchronous_start_answers_the_execution_id_and_nothing_else() {
+fn an_asynchronous_start_returns_only_the_execution_id() {
     let trigger = crate::webhook::test_support::trigger();
     check(&asynchronous(&trigger, &id()), r#"200 [content-type: application/json] {"executionId":"ID"}"#);
     let trigger = WebhookTrigger { respond: Some(fixed(202, None, &[], Some("thanks"))), ..trigger };
@@ -76,7 +76,7 @@ fn a_static_response_is_sent_unchanged() {
 }
 
 #[test]
-fn some_statuses_have_no_body() {
+fn statuses_204_205_and_304_have_no_body() {
     for status in [204, 205, 304] {
         check(
             &static_response(&fixed(status, None, &[("x-a", "1")], None), &id()),
@@ -95,7 +95,7 @@ fn some_statuses_have_no_body() {
 }
 
 #[test]
-fn a_synchronous_answer_has_the_type_of_its_value() {
+fn the_content_type_of_a_result_follows_its_value() {
     let check = |value: Value, expected: &str| check(&result(&value, &id()), expected);
     let json = |text: &str| Value::from_json(text.as_bytes(), value::JsonLimits::default()).expect("JSON");
     for text in [r#"{"a":1}"#, "[1]", "1.5", "true", "null"] {
@@ -222,7 +222,7 @@ fn executable_types_are_sandboxed() {
 }
 
 #[test]
-fn a_page_has_one_policy_and_may_be_allowed_forms_and_scripts_but_not_the_origin() {
+fn a_page_has_one_csp_that_may_allow_forms_and_scripts_but_not_the_origin() {
     let policy = |sent: &[&'static str]| {
         let page = HttpResponse::new(200, "text/html", "x");
         let page = sent.iter().fold(page, |page, value| page.with_header("content-security-policy", *value));
@@ -279,7 +279,7 @@ fn sealing_drops_forbidden_headers() {
 }
 
 #[test]
-fn a_static_answer_is_checked_when_it_is_loaded() {
+fn a_static_response_is_validated_on_load() {
     let check = |fixed: StaticResponse, expected: &[&str]| {
         let problems: Vec<String> = check_static_response(&fixed)
             .iter()
@@ -319,7 +319,7 @@ fn a_static_answer_is_checked_when_it_is_loaded() {
 
 proptest! {
     #[test]
-    fn no_answer_can_gain_a_line_or_a_cookie(
+    fn no_response_can_gain_a_header_line_or_a_cookie(
         status: u16,
         headers in proptest::collection::vec(("(?s).{0,12}|set-cookie|Content-Type", "(?s).{0,20}"), 0..6),
         body in proptest::collection::vec(any::<u8>(), 0..9),
@@ -346,7 +346,7 @@ fn the_response_to_a_start_is_sealed() {
 }
 
 #[test]
-fn a_response_has_a_maximum_of_headers_and_of_their_bytes() {
+fn response_headers_are_bounded_in_number_and_bytes() {
     let is_sent = |headers: &str| respond(&parts(200, headers, Body::Empty), &id()).is_ok();
     let many = |count: usize| {
         let headers: Vec<String> = (0..count).map(|number| format!(r#""x-{number}":1"#)).collect();

@@ -195,7 +195,7 @@ proptest! {
     }
 
     #[test]
-    fn every_expression_follows_the_rules_minute_by_minute(
+    fn every_expression_matches_a_minute_by_minute_walk(
         text in any_expression(0..=4), zone in select(&ZONES[..]), index: usize, hours in -30_i64..6,
     ) {
         let after = near_a_change(zone, index, hours * 3_600);
@@ -217,7 +217,7 @@ proptest! {
     }
 
     #[test]
-    fn missed_fires_are_all_fires_since(
+    fn missed_fires_are_all_fires_since_the_last_one(
         text in any_expression(0..=23), zone in select(&ZONES[..]), index: usize,
         seconds in -200_000_i64..200_000, span in 0_i64..4_000_000, fraction in 0_i64..1_000_000_000,
     ) {

@@ -55,7 +55,7 @@ fn every_counts_elapsed_time_from_the_epoch() {
 }
 
 #[test]
-fn the_frequency_choices_are_cron_in_other_words() {
+fn hourly_daily_and_weekly_equal_their_cron_expressions() {
     let at = LocalTime { hour: 8, minute: 30 };
     let check = |cadence: Cadence, text: &str| {
         let schedule = Schedule::compile(&trigger(cadence, "Europe/Berlin")).expect("it compiles");
@@ -124,7 +124,7 @@ fn a_skipped_time_runs_once_right_after_the_gap() {
 }
 
 #[test]
-fn a_wildcard_hour_passes_a_gap_over() {
+fn a_wildcard_hour_skips_a_gap() {
     let berlin =
         |text: &str, expected: &[&str]| check(text, "Europe/Berlin", "2026-03-29T00:00:00Z", expected);
     berlin("30 * * * *", &["03-29 01:30+0100", "03-29 03:30+0200", "03-29 04:30+0200"]);
@@ -156,7 +156,7 @@ fn a_repeated_time_runs_every_period_if_its_hour_is_a_wildcard() {
 }
 
 #[test]
-fn odd_zones_keep_to_the_same_rules() {
+fn unusual_time_zones_follow_the_same_rules() {
     // Lord Howe shifts by half an hour; Samoa skipped 2011-12-30; Sao Paulo's gap was at midnight.
     check(
         "15 2 * * *",
@@ -237,7 +237,7 @@ fn an_invalid_field_is_reported_with_the_allowed_values() {
 }
 
 #[test]
-fn steps_and_ranges_that_mislead_are_refused() {
+fn misleading_steps_and_ranges_are_rejected() {
     let check = check_refused;
     check("30-10 * * * *", "`30-10` runs backwards in the minute field; help: write `30-59,0-10`");
     check("0 0 * * fri-mon", "`fri-mon` runs backwards in the day of week field; help: write `5-6,0-1`");
@@ -269,21 +269,21 @@ fn an_expression_has_five_fields() {
 }
 
 #[test]
-fn a_day_that_never_comes_is_refused() {
+fn a_day_that_never_occurs_is_rejected() {
     check_refused("0 0 30 2 *", "`0 0 30 2 *` never fires: no day 30 in feb; allowed: days 1 to 29");
     check_refused("0 0 31 4,6 *", "`0 0 31 4,6 *` never fires: no day 31 in apr, jun; allowed: days 1 to 30");
     assert!(cron("0 0 30 2,3 *", "UTC").next_after(instant("2026-01-01T00:00:00Z")).is_some());
 }
 
 #[test]
-fn the_place_of_an_error_is_that_of_its_item() {
+fn an_error_has_the_range_of_its_item() {
     let text = "0  8,25-3 * * *";
     let error = Schedule::compile(&trigger(Cadence::Cron(text.into()), "UTC")).expect_err("it is refused");
     assert_eq!((error.key, error.range.map(|range| &text[range])), (ScheduleKey::Cadence, Some("25-3")));
 }
 
 #[test]
-fn a_certain_correction_comes_with_the_text_that_it_replaces() {
+fn an_unambiguous_fix_includes_the_text_it_replaces() {
     let check = |cron: &str, zone: &str, expected: Option<(&str, &str)>| {
         let error = Schedule::compile(&trigger(Cadence::Cron(cron.into()), zone)).expect_err("it is refused");
         let found = error.replacement.as_ref().map(|(wrong, meant)| (wrong.as_str(), meant.as_str()));
@@ -313,7 +313,7 @@ fn other_cadences_are_checked_too() {
 }
 
 #[test]
-fn an_unknown_zone_is_refused_with_the_nearest() {
+fn an_unknown_time_zone_is_rejected_with_the_nearest_one() {
     let check =
         |zone: &str, expected: &str| assert_eq!(refused(Cadence::Hourly { minute: 0 }, zone), expected);
     check("Europe/Berln", "`Europe/Berln` is not a time zone; help: did you mean `Europe/Berlin`?");
@@ -387,7 +387,7 @@ fn missed(schedule: &Schedule, since: &str, now: &str, misfire: Misfire) -> (Vec
 }
 
 #[test]
-fn missed_instants_run_as_misfire_says() {
+fn missed_instants_follow_the_misfire_policy() {
     let hourly = cron("0 * * * *", "UTC");
     let (since, now) = ("2026-01-01T00:00:00Z", "2026-01-01T03:00:00Z");
     let all = ["2026-01-01T01:00:00Z", "2026-01-01T02:00:00Z", "2026-01-01T03:00:00Z"].map(String::from);
@@ -399,7 +399,7 @@ fn missed_instants_run_as_misfire_says() {
 }
 
 #[test]
-fn of_many_missed_instants_the_latest_hundred_run() {
+fn only_the_latest_hundred_missed_instants_run() {
     let (due, dropped) = missed(&every(1), "2016-01-01T00:00:00Z", "2026-01-01T00:00:00Z", Misfire::All);
     assert_eq!(
         (due.len(), due[0].as_str(), due[99].as_str()),
@@ -424,14 +424,14 @@ fn no_local_time_fires_after_the_last_year() {
 
 proptest! {
     #[test]
-    fn no_expression_breaks_the_parser(text in "(?s).{0,30}|[0-9a-z*/,? #@-]{0,40}|([0-9*/,-]{1,6} ){5}") {
+    fn no_cron_expression_makes_the_parser_panic(text in "(?s).{0,30}|[0-9a-z*/,? #@-]{0,40}|([0-9*/,-]{1,6} ){5}") {
         if let Err(error) = Schedule::compile(&trigger(Cadence::Cron(text.clone()), "UTC")) {
             prop_assert!(error.range.is_none_or(|range| text.get(range).is_some()), "{}", text);
         }
     }
 
     #[test]
-    fn no_zone_breaks_the_look_up(name in "(?s).{0,30}") {
+    fn no_time_zone_name_makes_the_lookup_panic(name in "(?s).{0,30}") {
         let _ = Schedule::compile(&trigger(Cadence::Hourly { minute: 0 }, &name));
     }
 }

@@ -47,7 +47,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_the_same_bytes_are_the_same_whatever_their_length() {
+    fn macs_match_only_if_all_bytes_are_equal() {
         let right = Mac::from(&b"0123456789abcdef"[..]);
         assert!(right.matches(b"0123456789abcdef"));
         for sent in [&b""[..], b"0", b"0123456789abcde", b"0123456789abcdef0", b"0123456789abcdeF"] {

@@ -182,7 +182,7 @@ static VECTORS: &[Vector] = &[
 ];
 
 #[test]
-fn every_golden_vector_holds() {
+fn every_golden_vector_verifies() {
     for vector in VECTORS {
         let rule = rule(&format!("{{preset: {}, secret: S}}", vector.preset));
         let request = request(vector.headers, vector.body);
@@ -237,7 +237,7 @@ fn signatures_of_time_and_body_verify_in_every_notation() {
 }
 
 #[test]
-fn a_time_that_is_signed_with_the_body_holds_where_it_stands() {
+fn a_signed_timestamp_is_read_from_its_declared_location() {
     let sign = |text: &str| {
         let key = ring::hmac::Key::new(ring::hmac::HMAC_SHA256, SECRET.as_bytes());
         ring::hmac::sign(&key, text.as_bytes()).as_ref().to_vec()
@@ -276,7 +276,7 @@ fn a_public_key_verifies_its_signatures() {
 }
 
 #[test]
-fn no_change_of_one_bit_gets_through() {
+fn every_single_bit_change_is_rejected() {
     for vector in VECTORS {
         let rule = rule(&format!("{{preset: {}, secret: S}}", vector.preset));
         let good = request(vector.headers, vector.body);
@@ -340,7 +340,7 @@ fn decoded_alike(first: &[u8], second: &[u8]) -> bool {
 }
 
 #[test]
-fn a_signature_is_refused_once_it_is_old_and_when_it_is_from_the_future() {
+fn old_and_future_signatures_are_rejected() {
     let stripe = rule("{preset: stripe, secret: S}");
     let vector = VECTORS.iter().find(|vector| vector.preset == "stripe").expect("there is one");
     let sent = request(vector.headers, BODY);
@@ -355,7 +355,7 @@ fn a_signature_is_refused_once_it_is_old_and_when_it_is_from_the_future() {
 }
 
 #[test]
-fn a_key_that_is_over_counts_no_more_and_any_of_those_in_force_does() {
+fn any_active_key_verifies_and_an_expired_one_does_not() {
     let both = rule("{keys: [{secret: S}, {secret: old, notAfter: 2023-11-14T22:13:31Z}]}");
     let sign = |secret: &str| {
         let key = ring::hmac::Key::new(ring::hmac::HMAC_SHA256, secret.as_bytes());
@@ -434,7 +434,7 @@ fn tokens_and_passwords_are_compared_exactly() {
 }
 
 #[test]
-fn a_key_is_never_empty_and_is_written_as_it_should_be() {
+fn empty_and_wrongly_encoded_keys_are_rejected() {
     let read = |text, encoding, prefix| Key::parse(text, encoding, prefix, None).map(|key| key.bytes);
     assert_eq!(read("", Encoding::Text, None), Err(KeyError::Empty));
     assert_eq!(read("whsec_", Encoding::Base64, Some("whsec_")), Err(KeyError::Empty));
@@ -497,7 +497,7 @@ fn the_number_of_comparisons_is_independent_of_the_match() {
 }
 
 #[test]
-fn a_mac_can_be_compared_in_no_other_way() {
+fn a_mac_can_only_be_compared_in_constant_time() {
     /// The default for types without `==`; [`Probe`] overrides it for the others.
     trait Compares {
         const COMPARES: bool = false;

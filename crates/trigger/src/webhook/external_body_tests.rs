@@ -102,7 +102,7 @@ proptest! {
 
     /// The first part is almost one chunk long, so that the next boundary is at the end of the first chunk.
     #[test]
-    fn parts_are_the_same_wherever_a_piece_ends(
+    fn multipart_parsing_is_independent_of_chunk_boundaries(
         parts in prop::collection::vec(part(), 0..6),
         short in prop_oneof![0_usize..14, 0_usize..500],
         at_once in prop::sample::select(vec![7, 1000, CHUNK_SIZE]),
@@ -117,7 +117,7 @@ proptest! {
     }
 
     #[test]
-    fn parts_are_those_that_another_implementation_finds(parts in prop::collection::vec(part(), 0..6)) {
+    fn multipart_parsing_agrees_with_another_implementation(parts in prop::collection::vec(part(), 0..6)) {
         let body = serialize(&parts, "");
         let found = peer(body.clone()).expect("it reads them");
         let sent: Vec<_> = parts.iter().map(|part| (part.name.clone(), part.filename.clone(), part.content.clone())).collect();
@@ -147,7 +147,7 @@ proptest! {
     }
 
     #[test]
-    fn a_body_of_any_bytes_ends_the_same(body in "(--BOUND|--|\r\n|B|\r|Content-Disposition: form-data; name=\"a\"|x| ){0,40}") {
+    fn external_and_in_memory_bodies_of_any_bytes_parse_alike(body in "(--BOUND|--|\r\n|B|\r|Content-Disposition: form-data; name=\"a\"|x| ){0,40}") {
         let bytes = body.as_bytes();
         prop_assert_eq!(multipart(external(bytes, 3)), multipart(bytes.to_vec().into()));
     }
@@ -183,7 +183,7 @@ fn a_file_part_is_a_range_of_the_body_with_its_hash() {
 }
 
 #[test]
-fn text_of_a_form_whose_files_are_outside_is_limited() {
+fn the_text_parts_of_an_external_form_are_bounded() {
     let part = |content: Vec<u8>| Part { name: "a".into(), filename: None, content_type: None, content };
     let body =
         serialize(&[part(vec![b'x'; MAX_PARSED_BYTES / 2]), part(vec![b'y'; MAX_PARSED_BYTES / 2 + 1])], "");
@@ -206,7 +206,7 @@ fn a_body_that_is_not_a_document_is_a_file() {
 }
 
 #[test]
-fn the_type_or_the_start_of_a_body_decides_if_it_must_be_loaded() {
+fn content_type_or_first_bytes_decide_whether_a_body_is_loaded() {
     let whole = |content_type: &str, start: &[u8]| {
         let header =
             (!content_type.is_empty()).then(|| ("Content-Type".to_owned(), content_type.as_bytes().to_vec()));

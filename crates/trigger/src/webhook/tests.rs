@@ -52,7 +52,7 @@ fn every_json_value_is_parsed() {
 }
 
 #[test]
-fn malformed_json_is_refused() {
+fn malformed_json_is_rejected() {
     for (body, reason) in [
         ("{", "EOF while parsing an object at line 1 column 1"),
         ("{'a':1}", "key must be a string at line 1 column 2"),
@@ -90,7 +90,7 @@ fn each_kind_of_body_is_decoded_in_its_charset() {
 }
 
 #[test]
-fn the_parts_of_a_form_are_decoded_in_their_charset_or_that_of_the_form() {
+fn form_parts_are_decoded_in_their_own_or_the_forms_charset() {
     let parts = |parts: &[&[u8]]| {
         let mut body = Vec::new();
         for part in parts {
@@ -119,7 +119,7 @@ fn the_parts_of_a_form_are_decoded_in_their_charset_or_that_of_the_form() {
 }
 
 #[test]
-fn a_file_whose_name_is_not_utf_8_stays_a_file_with_its_bytes_and_its_name() {
+fn a_file_with_a_non_utf_8_name_keeps_its_bytes_and_name() {
     for (disposition, charset, name) in [
         (&b"filename=\"caf\xe9.png\""[..], "", "café.png"),
         (b"filename=\"\xd6\xd0.png\"", "; charset=gbk", "中.png"),
@@ -145,14 +145,14 @@ fn a_file_whose_name_is_not_utf_8_stays_a_file_with_its_bytes_and_its_name() {
 }
 
 #[test]
-fn json_beyond_its_limits_is_refused_as_that() {
+fn json_over_its_limits_is_rejected_as_too_large() {
     let deep = format!("{}{}", "[".repeat(65), "]".repeat(65));
     let expected = "400 json_too_large: request body exceeds the limits of JSON: at most 64 levels and 250000 keys and items";
     check("application/json", deep, expected);
 }
 
 #[test]
-fn a_body_that_does_not_fit_the_schema_is_refused_with_its_place() {
+fn a_body_that_violates_the_schema_is_rejected_with_the_path() {
     let schema = serde_json::json!({
         "type": "object", "required": ["orderId"], "properties": {"orderId": {"type": "string"}},
     });
@@ -183,7 +183,7 @@ fn a_body_that_does_not_fit_the_schema_is_refused_with_its_place() {
 }
 
 #[test]
-fn a_body_that_takes_too_much_to_check_is_refused_as_that() {
+fn a_body_too_costly_to_check_is_rejected_as_such() {
     // The check compares every item with a thousand texts of the same length.
     let text = |last: usize| format!("{}{last:04}", "x".repeat(2_000));
     let options: Vec<String> = (0..1_000).map(text).collect();
@@ -205,7 +205,7 @@ fn a_body_that_takes_too_much_to_check_is_refused_as_that() {
 }
 
 #[test]
-fn a_small_body_is_checked_at_once_and_a_large_one_is_not() {
+fn a_small_body_is_checked_inline_and_a_large_one_is_not() {
     let schema = serde_json::json!({"items": {"type": "integer"}});
     let schema = Some(JsonSchema::compile(schema).expect("a schema"));
     let trigger = WebhookTrigger { schema, max_body: 4 << 20, ..trigger() };
@@ -309,7 +309,7 @@ fn missing_parts_are_empty_and_not_absent() {
 }
 
 #[test]
-fn headers_of_the_connection_are_left_out_and_the_others_folded() {
+fn hop_by_hop_headers_are_removed_and_repeated_ones_folded() {
     let headers = "Connection: close, X-Hop\nX-Hop: 1\nTransfer-Encoding: chunked\nTE: trailers\nForwarded: for=1\n\
                    Cookie: a=1\nCookie: b=2\nHost: h";
     let mut request = request(headers, b"");
@@ -321,7 +321,7 @@ fn headers_of_the_connection_are_left_out_and_the_others_folded() {
 }
 
 #[test]
-fn a_method_that_is_not_taken_is_refused_with_those_that_are() {
+fn an_unsupported_method_is_rejected_with_the_allowed_ones() {
     let only = WebhookTrigger { methods: vec!["PUT".into(), "DELETE".into()], ..trigger() };
     let refusal = |trigger: &WebhookTrigger, method: &str| {
         let request = Request { method: method.into(), ..request("", b"") };
@@ -339,7 +339,7 @@ fn a_method_that_is_not_taken_is_refused_with_those_that_are() {
 }
 
 #[test]
-fn a_probe_is_answered_and_starts_nothing() {
+fn head_and_options_get_a_response_and_start_nothing() {
     let status = |method: &str| probe(&trigger(), method).map(|answer| answer.status);
     assert_eq!(
         (status("HEAD"), status("OPTIONS"), status("GET"), status("POST")),
@@ -351,13 +351,13 @@ fn a_probe_is_answered_and_starts_nothing() {
 }
 
 #[test]
-fn a_body_over_the_limit_is_refused_and_one_at_the_limit_is_not() {
+fn a_body_over_the_limit_is_rejected_and_one_at_the_limit_accepted() {
     check("text/plain", vec![b'x'; 4097], "413 payload_too_large: request body is larger than 4KiB");
     assert!(read("content-type: text/plain", &[b'x'; 4096]).is_ok());
 }
 
 #[test]
-fn a_body_in_gzip_is_inflated_within_the_limit() {
+fn a_gzip_body_is_decompressed_within_the_limit() {
     let gzip = |bytes: &[u8]| {
         let mut encoder = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::default());
         std::io::Write::write_all(&mut encoder, bytes).expect("it is written");
@@ -378,7 +378,7 @@ fn a_body_in_gzip_is_inflated_within_the_limit() {
 }
 
 #[test]
-fn a_body_in_another_encoding_is_refused() {
+fn a_body_in_another_encoding_is_rejected() {
     let status = |headers: &str| read(headers, b"x").map_err(|refusal| refusal[..3].to_owned()).err();
     assert_eq!(status("Content-Encoding: br").as_deref(), Some("415"));
     assert_eq!(status("content-encoding: identity, br").as_deref(), Some("415"));
@@ -388,7 +388,7 @@ fn a_body_in_another_encoding_is_refused() {
 }
 
 #[test]
-fn two_content_types_are_refused_unless_they_agree() {
+fn conflicting_content_types_are_rejected() {
     let two = read("content-type: application/json\ncontent-type: text/plain", b"{}");
     assert_eq!(two, Err("400 bad_content_type: request has more than one content-type".into()));
     assert!(read("content-type: application/json\ncontent-type: application/json", b"{}").is_ok());
@@ -449,7 +449,7 @@ fn a_repeated_part_is_a_list_in_order() {
 }
 
 #[test]
-fn a_part_without_a_usable_name_is_refused() {
+fn a_part_without_a_valid_name_is_rejected() {
     let expected = "400 bad_multipart: multipart body has a part whose name is not 1 to 256 bytes long";
     check_parts(&[&named(r#"name="""#, "", "1")], expected);
     check_parts(&["Content-Disposition: form-data\r\n\r\n1"], expected);
@@ -457,7 +457,7 @@ fn a_part_without_a_usable_name_is_refused() {
 }
 
 #[test]
-fn a_multipart_body_that_breaks_off_is_refused() {
+fn a_truncated_multipart_body_is_rejected() {
     let whole = multipart(&[&named(r#"name="a""#, "", "1"), &named(r#"name="b""#, "image/png", "2")]);
     for cut in 1..whole.len() - 4 {
         let read = read("content-type: multipart/form-data; boundary=b", &whole.as_bytes()[..cut]);
@@ -489,7 +489,7 @@ fn parts_and_their_headers_are_limited() {
 
 proptest! {
     #[test]
-    fn no_request_breaks_the_parser_and_what_is_stored_reads_the_same(
+    fn no_request_makes_the_parser_panic_and_stored_payloads_round_trip(
         content_type in "(application/json|text/plain; charset=utf-16|application/x-www-form-urlencoded|multipart/form-data; boundary=b|image/png|.{0,12})",
         body in proptest::collection::vec(any::<u8>(), 0..200),
         tail in "(--b\r\n|Content-Disposition: form-data; name=a\r\n|\r\n|x|--b--){0,8}",
@@ -506,12 +506,12 @@ proptest! {
     }
 
     #[test]
-    fn a_multipart_body_of_any_bytes_ends(body in "(--b|--|\r\n|b|Content-Disposition: form-data; name=\"a\"|x| ){0,40}") {
+    fn parsing_a_multipart_body_of_any_bytes_terminates(body in "(--b|--|\r\n|b|Content-Disposition: form-data; name=\"a\"|x| ){0,40}") {
         let _ = read("content-type: multipart/form-data; boundary=b", body.as_bytes());
     }
 
     #[test]
-    fn json_read_is_the_json_sent(entries in proptest::collection::vec(("[a-z]{1,4}", any::<i64>()), 0..8)) {
+    fn json_bodies_round_trip(entries in proptest::collection::vec(("[a-z]{1,4}", any::<i64>()), 0..8)) {
         let map = Value::from(entries.into_iter().collect::<Map>());
         let results = read("content-type: application/json", map.to_json().as_bytes()).expect("JSON is taken");
         prop_assert_eq!(results.path("body.data"), Some(map));

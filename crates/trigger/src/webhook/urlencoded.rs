@@ -130,7 +130,7 @@ mod tests {
     }
 
     #[test]
-    fn a_form_with_more_fields_than_json_may_have_is_refused() {
+    fn a_form_with_too_many_fields_is_rejected() {
         let most = JsonLimits::default().nodes;
         assert!(decode("a&".repeat(most).as_bytes(), None).is_some());
         assert!(decode("a&".repeat(most + 1).as_bytes(), None).is_none());
@@ -138,12 +138,12 @@ mod tests {
 
     proptest! {
         #[test]
-        fn a_fragment_without_escapes_stays_as_it_is(text in "[^%]{0,40}") {
+        fn a_path_fragment_without_escapes_is_unchanged(text in "[^%]{0,40}") {
             prop_assert_eq!(path_fragment(&format!("/{text}")), text);
         }
 
         #[test]
-        fn slashes_of_a_fragment_are_those_that_were_sent(text in "(/|%2F|%2f|%[0-9a-f]{2}|[a-z%]){0,30}") {
+        fn decoding_a_path_fragment_adds_no_slashes(text in "(/|%2F|%2f|%[0-9a-f]{2}|[a-z%]){0,30}") {
             let fragment = path_fragment(&format!("/{text}"));
             prop_assert_eq!(fragment.matches('/').count(), text.matches('/').count());
         }

@@ -97,7 +97,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn headers_and_parameters_of_credentials_are_known_by_name() {
+    fn credential_headers_and_parameters_are_recognized_by_name() {
         for name in [
             "authorization",
             "proxy-authorization",
@@ -132,7 +132,7 @@ mod tests {
     }
 
     #[test]
-    fn names_of_other_things_that_hold_such_a_word_are_no_credentials() {
+    fn other_names_that_contain_such_a_word_are_not_credentials() {
         for name in [
             "content-type",
             "host",
@@ -163,7 +163,7 @@ mod tests {
     }
 
     #[test]
-    fn a_query_keeps_all_but_its_credentials() {
+    fn credentials_in_a_query_are_masked() {
         let masked = query_without_credentials;
         assert_eq!(masked("a=1&token=t&b=&api%5Fkey=k&flag"), "a=1&token=***&b=&api%5Fkey=***&flag");
         assert_eq!(masked("toke%6E=x"), "toke%6E=***");

@@ -17,7 +17,7 @@ fn redactor() -> Redactor {
 }
 
 #[test]
-fn a_secret_is_hidden_in_every_form_in_which_it_is_sent() {
+fn a_secret_is_redacted_in_every_encoding() {
     let redactor = redactor();
     for text in [
         SECRET.to_owned(),
@@ -43,14 +43,14 @@ fn a_secret_is_hidden_in_every_form_in_which_it_is_sent() {
 }
 
 #[test]
-fn the_letters_of_a_secret_keep_their_case_where_its_escapes_are_in_lower_case() {
+fn a_secret_with_lower_case_percent_escapes_is_redacted() {
     let redactor = Redactor::default();
     redactor.add_secret("Key/With/Capitals");
     assert_eq!(redactor.redact_text("k=Key%2fWith%2fCapitals&"), "k=***&");
 }
 
 #[test]
-fn a_secret_with_control_characters_is_hidden_in_escaped_texts() {
+fn a_secret_with_control_characters_is_redacted_in_escaped_text() {
     let redactor = Redactor::default();
     let secret = "-----KEY-----\r\nabc\u{1b}";
     redactor.add_secret(secret);
@@ -60,7 +60,7 @@ fn a_secret_with_control_characters_is_hidden_in_escaped_texts() {
 }
 
 #[test]
-fn a_secret_is_hidden_whatever_characters_of_it_an_encoder_escapes() {
+fn a_secret_is_redacted_whichever_characters_are_escaped() {
     let secret = "Grüße&<key>='x'/ä+😀";
     let redactor = Redactor::default();
     redactor.add_secret(secret);
@@ -107,7 +107,7 @@ fn a_secret_is_hidden_whatever_characters_of_it_an_encoder_escapes() {
 }
 
 #[test]
-fn a_secret_with_escapes_of_two_kinds_is_hidden_whole() {
+fn a_secret_with_two_kinds_of_escapes_is_redacted_completely() {
     let redactor = Redactor::default();
     redactor.add_secret("key/a&b-0123456");
     let text = r#"{\"a\": \"key\/a&amp;b-0123456\"}"#;
@@ -117,7 +117,7 @@ fn a_secret_with_escapes_of_two_kinds_is_hidden_whole() {
 }
 
 #[test]
-fn a_secret_with_escapes_is_hidden_wherever_it_is_in_a_large_body() {
+fn an_escaped_secret_is_redacted_anywhere_in_a_large_body() {
     let redactor = Redactor::default();
     redactor.add_secret("key/a&b-0123456");
     let hidden = |text: String| redactor.redact_text(&text).into_owned();
@@ -129,7 +129,7 @@ fn a_secret_with_escapes_is_hidden_wherever_it_is_in_a_large_body() {
 }
 
 #[test]
-fn a_secret_of_several_lines_is_hidden_with_other_line_ends_and_line_by_line() {
+fn a_multiline_secret_is_redacted_with_other_line_ends_and_line_by_line() {
     let lines = ["MIIEvQIBADANBgkqhkiG9w0BAQEF", "AASCBKcwggSjAgEAAoIBAQC7VJTU", "t9Us8cKj"];
     let secret = format!("-----BEGIN PRIVATE KEY-----\n{}\n-----END PRIVATE KEY-----\n", lines.join("\n"));
     let redactor = Redactor::default();
@@ -164,7 +164,7 @@ fn a_secret_of_several_lines_is_hidden_with_other_line_ends_and_line_by_line() {
 }
 
 #[test]
-fn a_short_secret_is_not_looked_for() {
+fn a_short_secret_is_not_redacted() {
     let redactor = Redactor::default();
     redactor.add_secret("1234567");
     assert!(redactor.is_empty());
@@ -172,7 +172,7 @@ fn a_short_secret_is_not_looked_for() {
 }
 
 #[test]
-fn values_are_hidden_deep_inside_and_in_keys_and_files() {
+fn values_are_redacted_in_nested_values_keys_and_files() {
     let value = Value::from(Map::from_iter([
         ("list", Value::from(vec![Value::from(1), Value::from(format!("a {SECRET} b"))])),
         (SECRET, Value::from("key")),
@@ -194,14 +194,14 @@ fn values_are_hidden_deep_inside_and_in_keys_and_files() {
 }
 
 #[test]
-fn what_holds_no_secret_is_not_copied() {
+fn a_value_without_secrets_is_not_copied() {
     let text: Arc<str> = "as plain as can be, and too long to stand in place".into();
     let Value::String(same) = redactor().redact_value(Value::from(text.clone())) else { panic!("a text") };
     assert_eq!(text.as_ptr(), same.as_ptr());
 }
 
 #[test]
-fn a_secret_that_is_read_again_is_not_displaced_by_newer_ones() {
+fn a_recently_used_secret_is_not_evicted_by_newer_ones() {
     let redactor = redactor();
     redactor.add_secret("never-read-again");
     // An evicted secret stays until the last tier is built again.
@@ -218,7 +218,7 @@ fn a_secret_that_is_read_again_is_not_displaced_by_newer_ones() {
 }
 
 #[test]
-fn a_new_secret_leaves_the_automata_of_older_ones_as_they_are() {
+fn adding_a_secret_does_not_rebuild_the_automata_of_older_ones() {
     let redactor = redactor();
     for number in 0..500 {
         redactor.add_secret(&format!("first-token-{number}"));
@@ -238,7 +238,7 @@ fn a_new_secret_leaves_the_automata_of_older_ones_as_they_are() {
 }
 
 #[test]
-fn secrets_that_come_back_after_their_eviction_take_no_further_room() {
+fn secrets_readded_after_eviction_take_no_additional_memory() {
     let redactor = redactor();
     for number in 0..5 * MAX_SECRETS {
         redactor.add_secret(&format!("rotated-token-{}", number % (MAX_SECRETS + 1)));
@@ -266,7 +266,7 @@ fn secrets_of_different_tiers_that_overlap_share_one_mask() {
 }
 
 #[test]
-fn a_text_is_cut_after_its_secrets_are_hidden_wherever_the_cut_falls() {
+fn a_text_is_redacted_before_truncation_at_any_position() {
     let redactor = redactor();
     for encoding in encodings_of(SECRET) {
         for before in 0..40 {
@@ -287,7 +287,7 @@ fn a_text_is_cut_after_its_secrets_are_hidden_wherever_the_cut_falls() {
 }
 
 #[test]
-fn what_slides_into_a_cut_text_since_secrets_before_it_are_hidden_is_searched_too() {
+fn text_moved_into_an_excerpt_by_earlier_redactions_is_redacted_too() {
     let redactor = redactor();
     let text = SECRET.repeat(100);
     assert_eq!(
@@ -306,7 +306,7 @@ fn a_text_within_the_limit_is_not_copied() {
 }
 
 #[test]
-fn the_beginning_of_a_secret_before_the_mark_of_a_cut_is_hidden_in_messages() {
+fn a_secret_prefix_before_a_truncation_mark_is_redacted_in_messages() {
     let redactor = redactor();
     for encoding in encodings_of(SECRET) {
         for length in min_prefix_len(&encoding)..encoding.len() {
@@ -323,7 +323,7 @@ fn the_beginning_of_a_secret_before_the_mark_of_a_cut_is_hidden_in_messages() {
 }
 
 #[test]
-fn a_whole_secret_inside_the_beginning_of_another_leaves_nothing_of_that() {
+fn a_secret_within_the_prefix_of_another_leaves_none_of_it_visible() {
     let redactor = Redactor::default();
     redactor.add_secret("inner-secret");
     redactor.add_secret("ab-inner-secret-cdefghijkl");

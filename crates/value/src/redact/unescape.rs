@@ -279,7 +279,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn escapes_are_decoded_and_ranges_lead_back_to_the_source() {
+    fn escapes_are_decoded_and_ranges_map_back_to_the_source() {
         fn check<'s>(kind: Escapes, source: &'s str, decoded: &str) -> Unescaped<'s> {
             let mut parts = Parts::new(source.as_bytes(), kind, 100);
             let unescaped = parts.next().expect(source);
@@ -320,7 +320,7 @@ mod tests {
     }
 
     #[test]
-    fn a_text_in_parts_has_each_place_that_the_whole_text_has() {
+    fn unescaping_in_parts_covers_every_position_of_the_text() {
         let longest = Escapes::Json.source_bytes(4);
         for shift in 0..13 {
             let mut source = "x".repeat(shift);
@@ -345,7 +345,7 @@ mod tests {
     }
 
     #[test]
-    fn a_part_is_small_and_sparse_escapes_lead_to_no_copy_of_the_text_between_them() {
+    fn parts_are_small_and_text_between_sparse_escapes_is_not_copied() {
         let source = format!("{}\\{}", "a".repeat(300_000), "b".repeat(300_000));
         let parts: Vec<usize> =
             Parts::new(source.as_bytes(), Escapes::Json, 100).map(|part| part.text.len()).collect();

@@ -7,7 +7,7 @@ pub(super) const ROWS: &[(&str, Tried)] = &[
         "connecting, the whole call",
         elsewhere(
             &[
-                ("crates/connector/src/http/send/tests/mod.rs", "silence_is_a_timeout"),
+                ("crates/connector/src/http/send/tests/mod.rs", "a_silent_server_is_a_timeout"),
                 (
                     "crates/connector/src/native/tests/mod.rs",
                     "contradicting_inputs_are_refused_before_sending",
@@ -24,16 +24,16 @@ pub(super) const ROWS: &[(&str, Tried)] = &[
         "answer |",
         elsewhere(
             &[
-                ("crates/connector/src/http/send/tests/mod.rs", "an_answer_has_ten_mebibytes"),
+                ("crates/connector/src/http/send/tests/mod.rs", "a_response_is_limited_to_ten_mebibytes"),
+                ("crates/connector/src/http/send/tests/mod.rs", "a_response_over_the_size_limit_is_not_read"),
                 (
                     "crates/connector/src/http/send/tests/mod.rs",
-                    "an_answer_larger_than_the_limit_is_not_read",
+                    "decompressed_bytes_count_towards_the_size_limit",
                 ),
-                ("crates/connector/src/http/send/tests/mod.rs", "inflated_bytes_count"),
-                ("crates/connector/src/http/send/tests/mod.rs", "headers_have_a_limit_too"),
+                ("crates/connector/src/http/send/tests/mod.rs", "response_headers_have_a_size_limit"),
                 (
                     "crates/connector/src/http/send/tests/mod.rs",
-                    "an_answer_has_a_hundred_header_fields_in_http_1_1",
+                    "an_http_1_1_response_is_limited_to_a_hundred_header_fields",
                 ),
             ],
             &[("crates/connector/src/http/mod.rs", "pub const MAX_RESPONSE_HEADERS: usize = 64 * 1024;")],
@@ -43,15 +43,15 @@ pub(super) const ROWS: &[(&str, Tried)] = &[
         "error texts of an answer",
         elsewhere(
             &[
-                ("crates/connector/src/http/failure.rs", "the_message_takes_the_words_of_the_answer"),
-                ("crates/connector/src/http/failure.rs", "bodies_of_other_shapes_are_shown"),
+                ("crates/connector/src/http/failure.rs", "the_error_message_is_taken_from_the_response_body"),
+                ("crates/connector/src/http/failure.rs", "error_bodies_of_unknown_shape_are_shown"),
                 (
                     "crates/connector/src/http/failure.rs",
-                    "the_words_of_an_answer_are_cut_after_secrets_are_hidden_in_them",
+                    "error_messages_are_redacted_before_they_are_truncated",
                 ),
                 (
                     "crates/connector/src/http/failure.rs",
-                    "the_body_of_an_error_is_cut_after_secrets_are_hidden_in_it",
+                    "error_bodies_are_redacted_before_they_are_truncated",
                 ),
             ],
             &[
@@ -71,14 +71,20 @@ pub(super) const ROWS: &[(&str, Tried)] = &[
     (
         "redirects",
         elsewhere(
-            &[("crates/connector/src/http/send/tests/mod.rs", "redirects_end_and_are_not_for_writes")],
+            &[(
+                "crates/connector/src/http/send/tests/mod.rs",
+                "redirects_are_limited_and_writes_do_not_follow_them",
+            )],
             &[],
         ),
     ),
     (
         "calls to one host at one time",
         elsewhere(
-            &[("crates/connector/src/http/host_limits.rs", "a_host_has_its_own_slots_and_gives_them_back")],
+            &[(
+                "crates/connector/src/http/host_limits.rs",
+                "each_host_has_its_own_concurrency_slots_and_frees_them",
+            )],
             &[],
         ),
     ),
@@ -89,15 +95,15 @@ pub(super) const ROWS: &[(&str, Tried)] = &[
                 ("crates/model/src/retry.rs", "retry_after_is_the_least_wait_but_never_over_an_hour"),
                 (
                     "crates/connector/src/http/failure.rs",
-                    "retry_after_is_seconds_or_a_date_and_never_over_an_hour",
+                    "retry_after_is_seconds_or_a_date_capped_at_an_hour",
                 ),
                 (
                     "crates/connector/src/native/tests/retries.rs",
-                    "a_wait_of_hours_is_waited_for_an_hour_at_most",
+                    "a_retry_after_of_hours_is_capped_at_one_hour",
                 ),
                 (
                     "crates/connector/src/native/tests/retries.rs",
-                    "a_host_that_asked_to_be_left_alone_is_waited_for_and_that_is_no_try",
+                    "waiting_for_a_hosts_retry_after_does_not_count_as_an_attempt",
                 ),
             ],
             &[
@@ -116,13 +122,10 @@ pub(super) const ROWS: &[(&str, Tried)] = &[
         "consecutive failures before Cogwork pauses calls",
         elsewhere(
             &[
-                (
-                    "crates/connector/src/http/host_health.rs",
-                    "a_host_that_does_not_answer_is_asked_once_in_a_while",
-                ),
+                ("crates/connector/src/http/host_health.rs", "an_open_circuit_lets_single_probes_through"),
                 (
                     "crates/connector/src/http/send/tests/mod.rs",
-                    "a_host_that_is_down_is_left_alone_until_one_call_gets_through",
+                    "a_host_that_is_down_is_not_called_until_a_probe_succeeds",
                 ),
             ],
             &[
@@ -142,26 +145,23 @@ pub(super) const ROWS: &[(&str, Tried)] = &[
         "`fetchAll`, `paging` of `http.request`",
         elsewhere(
             &[
+                ("crates/connector/src/manifest/tests/paging.rs", "a_list_truncated_at_its_limit_is_logged"),
                 (
                     "crates/connector/src/manifest/tests/paging.rs",
-                    "a_list_that_was_stopped_at_its_bound_says_so_in_the_log",
-                ),
-                (
-                    "crates/connector/src/manifest/tests/paging.rs",
-                    "empty_pages_with_a_fresh_cursor_each_come_to_an_end",
+                    "endless_empty_pages_with_new_cursors_are_stopped",
                 ),
                 ("crates/connector/src/manifest/tests/paging.rs", "numbered_pages_that_repeat_are_an_error"),
                 (
                     "crates/connector/src/manifest/tests/paging.rs",
-                    "a_page_that_fails_is_asked_for_again_and_the_others_are_not",
+                    "only_the_failed_page_of_a_list_is_retried",
                 ),
                 (
                     "crates/connector/src/manifest/tests/paging.rs",
-                    "a_list_has_a_maximum_of_bytes_and_each_of_its_pages_of_attempts",
+                    "a_list_is_bounded_in_bytes_and_each_page_in_attempts",
                 ),
                 (
                     "crates/connector/src/native/tests/bodies_and_pages.rs",
-                    "a_list_of_pages_has_a_maximum_of_bytes",
+                    "a_paginated_list_is_bounded_in_bytes",
                 ),
             ],
             &[
@@ -183,12 +183,15 @@ pub(super) const ROWS: &[(&str, Tried)] = &[
             &[
                 (
                     "crates/connector/src/native/text/pattern.rs",
-                    "a_text_has_a_maximum_of_matches_and_a_pattern_a_compiled_size",
+                    "matches_and_the_compiled_pattern_size_are_bounded",
                 ),
-                ("crates/connector/src/native/text/pattern.rs", "a_text_may_be_as_large_as_its_limit"),
                 (
                     "crates/connector/src/native/text/pattern.rs",
-                    "a_text_that_grows_beyond_its_bound_is_refused",
+                    "a_replacement_result_of_exactly_the_limit_is_accepted",
+                ),
+                (
+                    "crates/connector/src/native/text/pattern.rs",
+                    "a_replacement_result_over_the_limit_is_rejected",
                 ),
             ],
             &[
@@ -202,7 +205,7 @@ pub(super) const ROWS: &[(&str, Tried)] = &[
         elsewhere(
             &[(
                 "crates/connector/src/native/mail/tests.rs",
-                "a_mail_has_a_maximum_of_recipients_and_of_attached_bytes",
+                "a_mail_is_bounded_in_recipients_and_attached_bytes",
             )],
             &[],
         ),
@@ -227,13 +230,16 @@ pub(super) const ROWS: &[(&str, Tried)] = &[
         "[logins at an identity provider]",
         elsewhere(
             &[
-                ("crates/server/src/admin/auth/login.rs", "one_address_leaves_room_for_the_logins_of_others"),
+                ("crates/server/src/admin/auth/login.rs", "one_client_address_cannot_take_all_login_permits"),
                 (
                     "crates/server/src/admin/auth/login.rs",
                     "a_login_belongs_to_its_cookie_and_lasts_ten_minutes",
                 ),
-                ("crates/server/tests/http/login.rs", "what_a_provider_answers_is_bounded_and_checked"),
-                ("crates/connector/src/oidc/mod.rs", "a_provider_that_never_answers_fails_the_login_in_time"),
+                ("crates/server/tests/http/login.rs", "responses_of_the_provider_are_bounded_and_validated"),
+                (
+                    "crates/connector/src/oidc/mod.rs",
+                    "a_provider_that_never_responds_fails_the_login_at_the_timeout",
+                ),
             ],
             &[
                 (
@@ -262,18 +268,18 @@ pub(super) const ROWS: &[(&str, Tried)] = &[
     ),
     (
         "tokens; their names; their validity",
-        elsewhere(&[("crates/server/tests/http/tokens.rs", "there_is_a_maximum_of_tokens")], &[]),
+        elsewhere(&[("crates/server/tests/http/tokens.rs", "the_number_of_tokens_is_bounded")], &[]),
     ),
     (
         "[audit log]",
         elsewhere(
             &[
-                ("crates/server/src/audit/mod.rs", "the_log_has_a_bound_and_belongs_to_its_owner"),
+                ("crates/server/src/audit/mod.rs", "the_audit_log_is_bounded_and_private_to_its_owner"),
                 (
                     "crates/server/src/audit/mod.rs",
-                    "refused_requests_push_nothing_out_that_was_done_and_are_counted_by_credential",
+                    "rejected_requests_evict_no_performed_action_and_are_counted_by_credential",
                 ),
-                ("crates/server/src/audit/mod.rs", "a_full_file_is_deleted_by_its_age"),
+                ("crates/server/src/audit/mod.rs", "a_full_log_file_is_deleted_when_it_expires"),
             ],
             &[
                 (
@@ -296,7 +302,7 @@ pub(super) const ROWS: &[(&str, Tried)] = &[
     (
         "login links",
         elsewhere(
-            &[("crates/server/src/admin/auth/session.rs", "links_of_one_credential_push_out_its_own_alone")],
+            &[("crates/server/src/admin/auth/session.rs", "the_login_link_limit_applies_per_credential")],
             &[
                 ("crates/server/src/admin/auth/session.rs", "const LINKS: usize = 64;"),
                 (
@@ -320,7 +326,7 @@ pub(super) const ROWS: &[(&str, Tried)] = &[
         "[reads of large executions]",
         elsewhere(
             &[
-                ("crates/server/src/admin/api.rs", "a_request_that_gets_no_turn_in_time_is_refused_for_now"),
+                ("crates/server/src/admin/api.rs", "a_request_without_a_permit_in_time_gets_503"),
                 ("crates/runtime/src/memory.rs", "more_than_all_is_all"),
             ],
             &[
@@ -333,7 +339,7 @@ pub(super) const ROWS: &[(&str, Tried)] = &[
     (
         "texts that are checked, edited or completed",
         elsewhere(
-            &[("crates/server/src/admin/api.rs", "a_request_that_gets_no_turn_in_time_is_refused_for_now")],
+            &[("crates/server/src/admin/api.rs", "a_request_without_a_permit_in_time_gets_503")],
             &[
                 ("crates/server/src/admin/api.rs", "let checks = Arc::new(Semaphore::new(processors));"),
                 (
@@ -349,17 +355,17 @@ pub(super) const ROWS: &[(&str, Tried)] = &[
             &[
                 (
                     "crates/server/tests/http/limits.rs",
-                    "connections_without_the_token_never_keep_out_who_has_it",
+                    "unauthenticated_connections_never_block_authenticated_ones",
                 ),
                 (
                     "crates/server/src/net/slots.rs",
-                    "a_stranger_takes_the_place_of_the_oldest_and_none_of_who_is_known",
+                    "an_unauthenticated_connection_evicts_only_the_oldest_unauthenticated_one",
                 ),
                 (
                     "crates/server/src/net/slots.rs",
-                    "an_owner_that_takes_all_places_loses_its_oldest_to_others",
+                    "a_credential_that_holds_all_slots_loses_its_oldest_to_others",
                 ),
-                ("crates/server/tests/http/streams.rs", "there_are_only_so_many_streams"),
+                ("crates/server/tests/http/streams.rs", "the_number_of_streams_is_bounded"),
             ],
             &[(
                 "crates/server/src/options.rs",
@@ -370,7 +376,7 @@ pub(super) const ROWS: &[(&str, Tried)] = &[
     (
         "run with `wait=true`",
         elsewhere(
-            &[("crates/server/tests/http/runs.rs", "a_run_that_takes_longer_than_the_wait_goes_on")],
+            &[("crates/server/tests/http/runs.rs", "a_run_that_outlasts_the_wait_continues")],
             &[("crates/server/src/options.rs", "wait: Duration::from_secs(30),")],
         ),
     ),

@@ -9,19 +9,19 @@ pub(super) const ROWS: &[(&str, Tried)] = &[
             &[
                 (
                     "crates/text/src/yaml/tests/limits.rs",
-                    "a_file_of_256_kib_is_read_and_one_byte_more_is_refused",
+                    "a_file_of_256_kib_is_accepted_and_one_byte_more_is_rejected",
                 ),
                 (
                     "crates/text/src/yaml/tests/limits.rs",
-                    "thirty_two_levels_are_read_and_one_more_is_refused",
+                    "thirty_two_levels_are_accepted_and_one_more_is_rejected",
                 ),
                 (
                     "crates/text/src/yaml/tests/limits.rs",
-                    "twenty_thousand_nodes_are_read_and_one_more_is_refused",
+                    "twenty_thousand_nodes_are_accepted_and_one_more_is_rejected",
                 ),
                 (
                     "crates/text/src/yaml/tests/limits.rs",
-                    "a_hundred_aliases_are_read_and_one_more_is_refused",
+                    "a_hundred_aliases_are_accepted_and_one_more_is_rejected",
                 ),
                 ("crates/text/src/yaml/tests/limits.rs", "nodes_below_anchors_count_once_for_each_anchor"),
             ],
@@ -38,7 +38,7 @@ pub(super) const ROWS: &[(&str, Tried)] = &[
                 ),
                 (
                     "crates/connector/src/manifest/tests/types.rs",
-                    "a_type_that_grows_with_each_use_is_refused",
+                    "a_type_that_expands_exponentially_is_rejected",
                 ),
             ],
             &[("crates/model/src/action/result.rs", "pub const MAX_PARTS: usize = 5_000;")],
@@ -101,7 +101,7 @@ pub(super) const ROWS: &[(&str, Tried)] = &[
         "the text of a module",
         elsewhere(
             &[
-                ("crates/script/tests/suite/values.rs", "a_module_has_a_text_of_a_mebibyte"),
+                ("crates/script/tests/suite/values.rs", "a_module_is_limited_to_a_mebibyte"),
                 (
                     "crates/catalog/src/snapshot/folder.rs",
                     "code_of_a_mebibyte_is_read_whole_and_a_longer_one_is_reported_instead_of_cut",
@@ -128,10 +128,16 @@ pub(super) const ROWS: &[(&str, Tried)] = &[
         "inputs and result of a run",
         elsewhere(
             &[
-                ("crates/script/tests/suite/values.rs", "what_is_too_large_or_too_deep_is_refused_in_words"),
-                ("crates/script/tests/suite/values.rs", "a_result_has_a_thousand_files"),
-                ("crates/script/src/protocol/tests.rs", "a_message_says_no_more_than_it_may"),
-                ("crates/script/src/protocol/tests.rs", "a_result_has_64_levels_and_a_million_items"),
+                (
+                    "crates/script/tests/suite/values.rs",
+                    "too_large_or_deep_values_are_rejected_with_an_explanation",
+                ),
+                ("crates/script/tests/suite/values.rs", "a_result_is_limited_to_a_thousand_files"),
+                ("crates/script/src/protocol/tests.rs", "messages_are_bounded_in_bytes_and_parts"),
+                (
+                    "crates/script/src/protocol/tests.rs",
+                    "a_result_is_limited_to_64_levels_and_a_million_items",
+                ),
             ],
             &[("crates/script/src/protocol/mod.rs", "const MAX_MESSAGE: usize = 8 * 1024 * 1024;")],
         ),
@@ -139,7 +145,7 @@ pub(super) const ROWS: &[(&str, Tried)] = &[
     (
         "log of a run",
         elsewhere(
-            &[("crates/script/tests/suite/contract.rs", "the_log_is_cut_in_length_and_in_number")],
+            &[("crates/script/tests/suite/contract.rs", "log_lines_are_bounded_in_length_and_number")],
             &[
                 ("crates/script/src/protocol/line.rs", "const MAX_LINES: usize = 1_000;"),
                 ("crates/script/src/protocol/line.rs", "const MAX_LOG: usize = 64 * 1024;"),
@@ -150,7 +156,7 @@ pub(super) const ROWS: &[(&str, Tried)] = &[
     (
         "keys of the state that a run writes",
         elsewhere(
-            &[("crates/script/tests/suite/contract.rs", "a_run_writes_a_thousand_keys_of_the_state")],
+            &[("crates/script/tests/suite/contract.rs", "a_run_is_limited_to_a_thousand_state_keys")],
             &[("crates/script/src/worker/host_state.rs", "const MAX_WRITES: usize = 1_000;")],
         ),
     ),
@@ -158,7 +164,10 @@ pub(super) const ROWS: &[(&str, Tried)] = &[
         "time between the deadline of a run",
         elsewhere(
             &[
-                ("crates/script/tests/suite/workers.rs", "a_worker_that_misbehaves_harms_nobody"),
+                (
+                    "crates/script/tests/suite/workers.rs",
+                    "a_misbehaving_worker_is_an_error_of_its_own_run_only",
+                ),
                 ("crates/script/tests/suite/hostile.rs", "loops_end_at_their_deadline"),
             ],
             &[("crates/script/src/pool/mod.rs", "const GRACE: Duration = Duration::from_millis(50);")],
@@ -167,7 +176,7 @@ pub(super) const ROWS: &[(&str, Tried)] = &[
     (
         "runs that wait for a worker",
         elsewhere(
-            &[("crates/script/tests/suite/workers.rs", "too_many_that_wait_are_told_so")],
+            &[("crates/script/tests/suite/workers.rs", "runs_over_the_queue_limit_are_rejected_as_busy")],
             &[
                 ("crates/script/src/pool/settings.rs", "queue: 1_000,"),
                 ("crates/runtime/src/settings.rs", "queue: self.in_flight,"),
@@ -184,11 +193,8 @@ pub(super) const ROWS: &[(&str, Tried)] = &[
         "lifetime of a worker",
         elsewhere(
             &[
-                ("crates/script/tests/suite/workers.rs", "a_worker_ends_after_its_share_of_runs"),
-                (
-                    "crates/script/tests/suite/workers.rs",
-                    "a_worker_that_has_lived_long_enough_does_no_further_run",
-                ),
+                ("crates/script/tests/suite/workers.rs", "a_worker_ends_after_its_maximum_of_runs"),
+                ("crates/script/tests/suite/workers.rs", "a_worker_over_its_maximum_age_is_not_reused"),
             ],
             &[
                 ("crates/script/src/pool/settings.rs", "runs_per_worker: 50_000,"),
@@ -201,10 +207,10 @@ pub(super) const ROWS: &[(&str, Tried)] = &[
         "consecutive code steps in one batch",
         elsewhere(
             &[
-                ("crates/script/tests/suite/sequences.rs", "what_is_long_is_not_sent_together"),
+                ("crates/script/tests/suite/sequences.rs", "long_arguments_are_not_batched"),
                 (
                     "crates/script/src/worker/sequence.rs",
-                    "results_wake_the_pool_after_the_quiet_time_and_no_call_begins_after_the_time_of_all",
+                    "results_wake_the_pool_after_the_quiet_time_and_no_call_starts_too_late",
                 ),
             ],
             &[
@@ -220,9 +226,9 @@ pub(super) const ROWS: &[(&str, Tried)] = &[
             &[
                 (
                     "crates/script/src/worker/sequence.rs",
-                    "results_wake_the_pool_after_the_quiet_time_and_no_call_begins_after_the_time_of_all",
+                    "results_wake_the_pool_after_the_quiet_time_and_no_call_starts_too_late",
                 ),
-                ("crates/script/tests/suite/sequences.rs", "answers_keep_their_order_whatever_way_they_take"),
+                ("crates/script/tests/suite/sequences.rs", "replies_keep_their_order_over_pipe_and_socket"),
             ],
             &[
                 ("crates/script/src/worker/sequence.rs", "const QUIET: Duration = Duration::from_millis(2);"),

@@ -133,7 +133,7 @@ pub(super) const ROWS: &[(&str, Tried)] = &[
         elsewhere(
             &[
                 ("crates/server/src/resume/page/strings.rs", "the_first_line_of_a_message_is_its_heading"),
-                ("crates/server/tests/http/resume.rs", "a_page_shows_fifty_approvals_at_one_time"),
+                ("crates/server/tests/http/resume.rs", "a_page_shows_at_most_fifty_approvals"),
             ],
             &[("crates/server/src/resume/page/strings.rs", "const MAX_SHOWN: usize = 10_000;")],
         ),
@@ -142,10 +142,10 @@ pub(super) const ROWS: &[(&str, Tried)] = &[
         "event streams at one time",
         elsewhere(
             &[
-                ("crates/server/tests/http/streams.rs", "there_are_only_so_many_streams"),
+                ("crates/server/tests/http/streams.rs", "the_number_of_streams_is_bounded"),
                 (
                     "crates/server/src/admin/operations/stream/topic.rs",
-                    "topics_are_read_and_what_is_none_is_a_problem",
+                    "topics_are_parsed_and_unknown_ones_rejected",
                 ),
             ],
             &[
@@ -160,11 +160,11 @@ pub(super) const ROWS: &[(&str, Tried)] = &[
             &[
                 (
                     "crates/server/src/admin/operations/stream/hub.rs",
-                    "a_thousand_messages_are_kept_until_nobody_has_wanted_any_for_a_minute",
+                    "a_thousand_messages_are_kept_until_a_minute_without_subscribers",
                 ),
                 (
                     "crates/server/src/admin/operations/stream/hub.rs",
-                    "what_is_kept_is_bounded_and_a_slow_stream_learns_what_it_missed",
+                    "the_backlog_is_bounded_and_a_slow_stream_learns_that_it_missed_events",
                 ),
             ],
             &[
@@ -231,11 +231,14 @@ pub(super) const ROWS: &[(&str, Tried)] = &[
         "requests to a resume address",
         elsewhere(
             &[
-                ("crates/server/tests/http/resume.rs", "a_body_beyond_64_kib_is_refused_before_it_is_read"),
-                ("crates/server/tests/http/resume.rs", "whoever_asks_too_often_is_told_to_wait"),
+                (
+                    "crates/server/tests/http/resume.rs",
+                    "a_resume_body_over_64_kib_is_rejected_before_it_is_read",
+                ),
+                ("crates/server/tests/http/resume.rs", "resume_requests_over_the_rate_limit_get_retry_after"),
                 (
                     "crates/server/src/resume/rate_limit.rs",
-                    "after_a_burst_one_request_each_tenth_of_a_second_is_let_through",
+                    "after_a_burst_requests_are_limited_to_ten_per_second",
                 ),
             ],
             &[],
@@ -284,7 +287,7 @@ pub(super) const ROWS: &[(&str, Tried)] = &[
         "line of an execution's log",
         elsewhere(
             &[
-                ("crates/script/tests/suite/contract.rs", "the_log_is_cut_in_length_and_in_number"),
+                ("crates/script/tests/suite/contract.rs", "log_lines_are_bounded_in_length_and_number"),
                 ("crates/model/src/log.rs", "a_line_has_a_maximum_of_characters"),
                 (
                     "crates/engine/tests/suite/hiding.rs",
@@ -304,7 +307,7 @@ pub(super) const ROWS: &[(&str, Tried)] = &[
     (
         "open waits of an execution",
         elsewhere(
-            &[("crates/store/src/codec/rows.rs", "an_execution_has_a_maximum_of_open_waits")],
+            &[("crates/store/src/codec/rows.rs", "the_open_waits_of_an_execution_are_bounded")],
             &[("crates/store/src/types/wait.rs", "pub const MAX: usize = 10_000;")],
         ),
     ),
@@ -313,7 +316,7 @@ pub(super) const ROWS: &[(&str, Tried)] = &[
         elsewhere(
             &[
                 ("crates/store/src/conformance/state.rs", "bounded"),
-                ("crates/store-sqlite/tests/sqlite/conformance.rs", "sqlite_keeps_every_rule"),
+                ("crates/store-sqlite/tests/sqlite/conformance.rs", "sqlite_passes_the_conformance_suite"),
             ],
             &[("crates/store/src/types/state.rs", "pub const MAX_VALUE_BYTES: usize = 1 << 20;")],
         ),
@@ -323,7 +326,7 @@ pub(super) const ROWS: &[(&str, Tried)] = &[
         elsewhere(
             &[
                 ("crates/store/src/conformance/state.rs", "bounded"),
-                ("crates/store-sqlite/tests/sqlite/conformance.rs", "sqlite_keeps_every_rule"),
+                ("crates/store-sqlite/tests/sqlite/conformance.rs", "sqlite_passes_the_conformance_suite"),
             ],
             &[("crates/store/src/types/state.rs", "pub const MAX_AT_ONCE: usize = 1000;")],
         ),
@@ -342,11 +345,8 @@ pub(super) const ROWS: &[(&str, Tried)] = &[
         "secrets that are [redacted]",
         elsewhere(
             &[
-                ("crates/value/src/redact/tests.rs", "a_short_secret_is_not_looked_for"),
-                (
-                    "crates/value/src/redact/tests.rs",
-                    "a_secret_that_is_read_again_is_not_displaced_by_newer_ones",
-                ),
+                ("crates/value/src/redact/tests.rs", "a_short_secret_is_not_redacted"),
+                ("crates/value/src/redact/tests.rs", "a_recently_used_secret_is_not_evicted_by_newer_ones"),
             ],
             &[
                 ("crates/value/src/redact/mod.rs", "const MIN_SECRET_BYTES: usize = 8;"),
@@ -395,7 +395,7 @@ pub(super) const ROWS: &[(&str, Tried)] = &[
                 ),
                 (
                     "crates/store-sqlite/tests/sqlite/budget.rs",
-                    "new_executions_are_refused_while_there_is_room_for_the_others_to_end",
+                    "a_nearly_full_store_rejects_starts_and_lets_running_executions_end",
                 ),
             ],
             &[
@@ -409,10 +409,7 @@ pub(super) const ROWS: &[(&str, Tried)] = &[
     (
         "the log of the store, in addition",
         elsewhere(
-            &[(
-                "crates/store-sqlite/tests/sqlite/files.rs",
-                "the_log_stays_bounded_under_a_load_without_a_pause",
-            )],
+            &[("crates/store-sqlite/tests/sqlite/files.rs", "the_wal_stays_bounded_under_continuous_load")],
             &[
                 ("crates/store-sqlite/src/settings.rs", "const WAL_SIZE_LIMIT: i64 = 32 << 20;"),
                 ("crates/store-sqlite/src/checkpoint.rs", "const CEILING: u32 = 2 * Self::STEP;"),
@@ -426,13 +423,13 @@ pub(super) const ROWS: &[(&str, Tried)] = &[
             &[
                 (
                     "crates/store-postgres/tests/postgres/main.rs",
-                    "new_executions_are_refused_while_a_write_waits_for_the_lock_of_another_session",
+                    "new_executions_are_rejected_while_a_write_waits_for_a_foreign_lock",
                 ),
                 (
                     "crates/store-postgres/tests/postgres/main.rs",
-                    "a_batch_reads_the_rows_of_its_executions_only_whatever_the_statistics_say",
+                    "a_batch_reads_only_its_own_rows_despite_stale_statistics",
                 ),
-                ("crates/store/src/outage.rs", "only_a_database_that_does_not_answer_has_a_moment_of_grace"),
+                ("crates/store/src/outage.rs", "only_an_unreachable_database_gets_a_grace_period"),
             ],
             &[
                 ("crates/store-postgres/src/node.rs", "const LANES: i16 = 2;"),
@@ -453,7 +450,7 @@ pub(super) const ROWS: &[(&str, Tried)] = &[
         elsewhere(
             &[(
                 "crates/store-sqlite/tests/sqlite/blobs.rs",
-                "a_value_is_in_the_file_of_the_store_below_the_usual_limit_alone",
+                "values_below_the_default_blob_size_stay_in_the_database",
             )],
             &[("crates/store/src/options.rs", "pub const BLOB_BYTES: usize = 64 << 10;")],
         ),
@@ -461,7 +458,7 @@ pub(super) const ROWS: &[(&str, Tried)] = &[
     (
         "events, log lines and state in one write",
         elsewhere(
-            &[("crates/store-sqlite/src/queue.rs", "a_write_that_the_queue_could_never_hold_is_refused")],
+            &[("crates/store-sqlite/src/queue.rs", "a_write_larger_than_the_queue_is_rejected")],
             &[
                 ("crates/store-sqlite/src/queue.rs", "const QUEUE_BYTES: usize = 64 << 20;"),
                 ("crates/store-postgres/src/queue.rs", "const QUEUE_BYTES: usize = 64 << 20;"),

@@ -7,11 +7,11 @@ pub(super) const ROWS: &[(&str, Tried)] = &[
         "an evaluation: all expressions",
         elsewhere(
             &[
-                ("crates/value/src/budget.rs", "a_whole_budget_and_an_inline_one_have_the_documented_limits"),
+                ("crates/value/src/budget.rs", "full_and_inline_budgets_have_the_documented_limits"),
                 ("crates/expression/src/tests.rs", "an_expression_that_would_grow_without_bound_is_stopped"),
                 (
                     "crates/expression/tests/hostile.rs",
-                    "no_expression_over_a_hostile_body_takes_more_than_its_budget",
+                    "no_expression_over_a_hostile_body_exceeds_its_budget",
                 ),
             ],
             &[],
@@ -21,7 +21,7 @@ pub(super) const ROWS: &[(&str, Tried)] = &[
         "an evaluation on a shared thread",
         elsewhere(
             &[
-                ("crates/value/src/budget.rs", "a_whole_budget_and_an_inline_one_have_the_documented_limits"),
+                ("crates/value/src/budget.rs", "full_and_inline_budgets_have_the_documented_limits"),
                 ("crates/allocator/src/large_work.rs", "large_work_takes_no_more_threads_than_it_may"),
             ],
             &[("crates/runtime/src/evaluator.rs", "let count = processors.saturating_sub(1).max(1);")],
@@ -62,10 +62,7 @@ pub(super) const ROWS: &[(&str, Tried)] = &[
     ),
     (
         "text with expressions",
-        elsewhere(
-            &[("crates/expression/src/template.rs", "a_text_with_expressions_grows_up_to_its_limit")],
-            &[],
-        ),
+        elsewhere(&[("crates/expression/src/template.rs", "a_rendered_text_is_bounded")], &[]),
     ),
     (
         "a [file on disk]",
@@ -73,7 +70,7 @@ pub(super) const ROWS: &[(&str, Tried)] = &[
             &[
                 (
                     "crates/server/tests/http/uploads.rs",
-                    "bytes_that_are_needed_whole_are_had_up_to_a_limit_that_is_told",
+                    "bytes_needed_in_memory_are_loaded_up_to_a_limit_named_in_the_error",
                 ),
                 (
                     "crates/engine/tests/suite/large_files.rs",
@@ -101,7 +98,7 @@ pub(super) const ROWS: &[(&str, Tried)] = &[
                 ),
                 (
                     "crates/expression/src/functions/tests/data.rs",
-                    "a_parsed_csv_has_a_maximum_of_cells_and_rows",
+                    "a_parsed_csv_is_bounded_in_cells_and_rows",
                 ),
             ],
             &[
@@ -114,7 +111,7 @@ pub(super) const ROWS: &[(&str, Tried)] = &[
         "the [functions]",
         elsewhere(
             &[
-                ("crates/expression/src/functions/tests/data.rs", "a_generated_csv_has_a_limit"),
+                ("crates/expression/src/functions/tests/data.rs", "a_generated_csv_is_bounded_in_bytes"),
                 (
                     "crates/expression/src/functions/tests/mod.rs",
                     "the_work_of_all_functions_of_an_expression_is_bounded",
@@ -128,14 +125,17 @@ pub(super) const ROWS: &[(&str, Tried)] = &[
         elsewhere(
             &[(
                 "crates/expression/src/tests.rs",
-                "a_pattern_of_jsonpath_that_is_too_large_once_compiled_matches_nothing",
+                "a_jsonpath_pattern_over_the_compiled_size_limit_matches_nothing",
             )],
             &[("crates/expression/src/jsonpath/evaluation.rs", "const PATTERN_MEMORY: usize = 1 << 20;")],
         ),
     ),
     (
         "tests of a file",
-        elsewhere(&[("crates/language/src/load/test_suite/tests.rs", "a_file_has_a_maximum_of_tests")], &[]),
+        elsewhere(
+            &[("crates/language/src/load/test_suite/tests.rs", "the_number_of_tests_of_a_file_is_bounded")],
+            &[],
+        ),
     ),
     (
         "real time that one test may take",
@@ -151,7 +151,7 @@ pub(super) const ROWS: &[(&str, Tried)] = &[
         "a recording",
         elsewhere(
             &[
-                ("crates/connector/src/http/cassette/tests.rs", "a_recording_has_a_maximum_of_exchanges"),
+                ("crates/connector/src/http/cassette/tests.rs", "a_recording_is_bounded_in_exchanges"),
                 ("crates/catalog/src/project_dir/tests.rs", "a_file_larger_than_is_read_is_an_error"),
             ],
             &[

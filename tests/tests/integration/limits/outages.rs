@@ -39,11 +39,11 @@ pub(super) const ROWS: &[(&str, Tried)] = &[
             &[
                 (
                     "crates/store-postgres/tests/postgres/outage.rs",
-                    "a_start_that_was_not_sent_is_withdrawn_after_the_grace_and_a_read_of_a_request_too",
+                    "unsent_starts_and_request_reads_fail_after_the_grace_period",
                 ),
                 (
                     "crates/store/src/outage.rs",
-                    "the_grace_begins_with_the_kind_that_has_it_and_not_with_the_outage",
+                    "the_grace_period_starts_when_the_database_becomes_unreachable",
                 ),
             ],
             &[
@@ -55,10 +55,7 @@ pub(super) const ROWS: &[(&str, Tried)] = &[
     (
         "an outage of the store: requests",
         elsewhere(
-            &[(
-                "crates/store/src/outage.rs",
-                "a_caller_waits_for_an_outage_that_lasts_and_not_for_one_that_refuses",
-            )],
+            &[("crates/store/src/outage.rs", "a_caller_waits_only_for_an_outage_that_queues_writes")],
             &[(
                 "crates/ingress/src/hooks/mod.rs",
                 "const UNCONFIRMED: Duration = Outage::GRACE.saturating_add(Duration::from_millis(500));",
@@ -103,18 +100,12 @@ pub(super) const ROWS: &[(&str, Tried)] = &[
     ),
     (
         "numbers of `range`",
-        elsewhere(
-            &[(
-                "crates/expression/src/tests.rs",
-                "a_range_has_a_hundred_thousand_numbers_and_a_field_of_a_format_ten_thousand_characters",
-            )],
-            &[],
-        ),
+        elsewhere(&[("crates/expression/src/tests.rs", "ranges_and_format_widths_are_bounded")], &[]),
     ),
     (
         "a reader that takes no byte",
         elsewhere(
-            &[("crates/server/src/net/stream.rs", "a_peer_that_takes_nothing_is_given_up")],
+            &[("crates/server/src/net/stream.rs", "a_peer_that_reads_nothing_times_out")],
             &[("crates/server/src/options.rs", "write_stall: Duration::from_secs(30),")],
         ),
     ),
@@ -146,12 +137,12 @@ pub(super) const ROWS: &[(&str, Tried)] = &[
     (
         "executions that `cogwork executions list`",
         elsewhere(
-            &[("crates/cli/tests/cli/history.rs", "a_list_has_a_hundred_thousand_executions_at_most")],
+            &[("crates/cli/tests/cli/history.rs", "a_list_is_limited_to_a_hundred_thousand_executions")],
             &[("crates/cli/src/commands/executions/list.rs", "const MAX_ROWS: u32 = 100_000;")],
         ),
     ),
     (
         "operations of one [edit]",
-        elsewhere(&[("crates/language/src/edit/mod.rs", "a_call_takes_a_hundred_operations")], &[]),
+        elsewhere(&[("crates/language/src/edit/mod.rs", "an_edit_is_limited_to_a_hundred_operations")], &[]),
     ),
 ];

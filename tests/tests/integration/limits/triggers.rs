@@ -8,7 +8,7 @@ pub(super) const ROWS: &[(&str, Tried)] = &[
         elsewhere(
             &[(
                 "crates/server/tests/http/uploads.rs",
-                "a_document_is_read_whole_whatever_its_size_up_to_its_limit",
+                "a_json_document_of_any_size_up_to_its_limit_is_parsed",
             )],
             &[(
                 "crates/trigger/src/webhook/content_type.rs",
@@ -21,13 +21,10 @@ pub(super) const ROWS: &[(&str, Tried)] = &[
         elsewhere(
             &[
                 ("crates/server/src/net/body.rs", "large_bodies_leave_room_for_small_ones"),
-                ("crates/server/src/net/body.rs", "a_large_body_takes_no_memory_while_it_arrives"),
-                ("crates/server/src/net/body.rs", "small_items_count_as_the_values_that_they_become"),
-                (
-                    "crates/server/src/net/body.rs",
-                    "a_body_that_has_arrived_waits_for_room_and_one_that_never_has_any_does_not",
-                ),
-                ("crates/server/tests/http/limits.rs", "bodies_share_a_budget_of_memory"),
+                ("crates/server/src/net/body.rs", "a_large_body_is_spooled_to_disk_while_it_arrives"),
+                ("crates/server/src/net/body.rs", "small_json_items_are_counted_at_their_parsed_size"),
+                ("crates/server/src/net/body.rs", "a_received_body_waits_for_memory_unless_it_can_never_fit"),
+                ("crates/server/tests/http/limits.rs", "bodies_share_a_memory_budget"),
             ],
             &[
                 ("crates/server/src/options.rs", "body_budget: 32 << 20,"),
@@ -40,7 +37,7 @@ pub(super) const ROWS: &[(&str, Tried)] = &[
     (
         "a body in gzip, decompressed",
         elsewhere(
-            &[("crates/trigger/src/webhook/tests.rs", "a_body_in_gzip_is_inflated_within_the_limit")],
+            &[("crates/trigger/src/webhook/tests.rs", "a_gzip_body_is_decompressed_within_the_limit")],
             &[
                 (
                     "crates/trigger/src/webhook/content_type.rs",
@@ -57,7 +54,7 @@ pub(super) const ROWS: &[(&str, Tried)] = &[
         elsewhere(
             &[(
                 "crates/trigger/src/webhook/external_body_tests.rs",
-                "text_of_a_form_whose_files_are_outside_is_limited",
+                "the_text_parts_of_an_external_form_are_bounded",
             )],
             &[(
                 "crates/trigger/src/webhook/content_type.rs",
@@ -69,13 +66,10 @@ pub(super) const ROWS: &[(&str, Tried)] = &[
         "the body of a response",
         elsewhere(
             &[
-                (
-                    "crates/server/src/net/outgoing.rs",
-                    "a_large_body_is_on_disk_until_it_is_sent_and_a_small_one_is_not",
-                ),
+                ("crates/server/src/net/outgoing.rs", "only_large_response_bodies_are_spooled_to_disk"),
                 (
                     "crates/server/tests/memory.rs",
-                    "uploads_and_answers_take_no_memory_by_their_size_and_slow_readers_hold_none",
+                    "memory_does_not_grow_with_uploads_responses_or_slow_readers",
                 ),
             ],
             &[("crates/server/src/net/body.rs", "const SMALL: usize = 256 << 10;")],
@@ -85,10 +79,10 @@ pub(super) const ROWS: &[(&str, Tried)] = &[
         "all bodies on disk",
         elsewhere(
             &[
-                ("crates/server/src/net/spool.rs", "no_more_is_on_disk_than_may_be"),
+                ("crates/server/src/net/spool.rs", "spooled_bytes_never_exceed_the_disk_limit"),
                 (
                     "crates/server/src/net/spool.rs",
-                    "a_body_comes_back_as_it_came_and_gives_its_share_back_when_it_goes",
+                    "a_spooled_body_round_trips_and_frees_its_disk_share_when_dropped",
                 ),
             ],
             &[("crates/server/src/net/spool.rs", "const MOST_BYTES: usize = 1 << 30;")],
@@ -98,19 +92,16 @@ pub(super) const ROWS: &[(&str, Tried)] = &[
         "validation of a body by its `schema`",
         elsewhere(
             &[
-                (
-                    "crates/trigger/src/webhook/tests.rs",
-                    "a_body_that_takes_too_much_to_check_is_refused_as_that",
-                ),
+                ("crates/trigger/src/webhook/tests.rs", "a_body_too_costly_to_check_is_rejected_as_such"),
                 (
                     "crates/expression/src/json_schema/tests/cost.rs",
-                    "subschemas_too_deep_inside_one_another_end_the_check_and_overflow_no_stack",
+                    "too_deeply_nested_subschemas_end_the_check_without_stack_overflow",
                 ),
                 (
                     "crates/expression/src/json_schema/tests/cost.rs",
                     "patterns_are_charged_by_text_and_by_their_own_size",
                 ),
-                ("crates/value/src/budget.rs", "a_whole_budget_and_an_inline_one_have_the_documented_limits"),
+                ("crates/value/src/budget.rs", "full_and_inline_budgets_have_the_documented_limits"),
             ],
             &[
                 ("crates/expression/src/json_schema/evaluate.rs", "const MAX_DEPTH: u32 = 500;"),
@@ -122,7 +113,7 @@ pub(super) const ROWS: &[(&str, Tried)] = &[
         "a challenge",
         elsewhere(
             &[
-                ("crates/trigger/src/challenge/tests.rs", "a_challenge_is_answered_up_to_its_limits"),
+                ("crates/trigger/src/challenge/tests.rs", "challenges_are_bounded_in_size"),
                 (
                     "crates/engine/tests/suite/admission.rs",
                     "a_challenge_is_answered_whatever_methods_start_the_automation_and_not_without_end",
@@ -142,7 +133,7 @@ pub(super) const ROWS: &[(&str, Tried)] = &[
     (
         "records of deduplication",
         elsewhere(
-            &[("crates/trigger/src/dedup.rs", "a_callers_key_is_for_one_request_only")],
+            &[("crates/trigger/src/dedup.rs", "an_idempotency_key_is_bound_to_one_request_content")],
             &[
                 (
                     "crates/language/src/load/trigger/limits.rs",
@@ -187,8 +178,8 @@ pub(super) const ROWS: &[(&str, Tried)] = &[
         "headers | 64 fields",
         elsewhere(
             &[
-                ("crates/server/tests/http/framing.rs", "heads_have_a_size"),
-                ("crates/server/src/net/guard.rs", "the_header_section_has_a_size"),
+                ("crates/server/tests/http/framing.rs", "request_heads_are_limited_in_size"),
+                ("crates/server/src/net/guard.rs", "the_header_section_is_limited_in_size"),
             ],
             &[("crates/server/src/options.rs", "header_bytes: 16 << 10,")],
         ),
@@ -199,9 +190,9 @@ pub(super) const ROWS: &[(&str, Tried)] = &[
             &[
                 (
                     "crates/server/tests/http/limits.rs",
-                    "a_head_that_does_not_come_in_time_ends_the_connection",
+                    "a_head_that_misses_its_deadline_closes_the_connection",
                 ),
-                ("crates/server/tests/http/limits.rs", "a_connection_that_idles_is_closed"),
+                ("crates/server/tests/http/limits.rs", "an_idle_connection_is_closed"),
             ],
             &[
                 ("crates/server/src/options.rs", "head: Duration::from_secs(10),"),
@@ -215,10 +206,10 @@ pub(super) const ROWS: &[(&str, Tried)] = &[
             &[
                 (
                     "crates/server/src/net/body.rs",
-                    "each_byte_buys_time_at_the_least_pace_up_to_the_deadline_of_the_whole",
+                    "received_bytes_extend_the_deadline_by_the_minimum_throughput",
                 ),
-                ("crates/server/tests/http/limits.rs", "a_body_that_does_not_come_in_time_is_refused"),
-                ("crates/server/tests/http/limits.rs", "a_body_that_comes_too_slowly_is_refused"),
+                ("crates/server/tests/http/limits.rs", "a_body_that_misses_its_deadline_gets_408"),
+                ("crates/server/tests/http/limits.rs", "a_body_below_the_minimum_throughput_gets_408"),
             ],
             &[
                 ("crates/server/src/options.rs", "body: Duration::from_secs(30),"),
@@ -232,12 +223,9 @@ pub(super) const ROWS: &[(&str, Tried)] = &[
         "connections | 1,024",
         elsewhere(
             &[
-                ("crates/server/tests/http/limits.rs", "connections_over_the_limit_are_turned_away"),
-                (
-                    "crates/server/src/net/slots.rs",
-                    "a_peer_over_its_limit_gets_no_place_until_it_gives_one_back",
-                ),
-                ("crates/server/src/net/slots.rs", "this_machine_counts_only_towards_the_total"),
+                ("crates/server/tests/http/limits.rs", "connections_over_the_limit_get_503"),
+                ("crates/server/src/net/slots.rs", "a_peer_over_its_limit_gets_no_slot_until_it_frees_one"),
+                ("crates/server/src/net/slots.rs", "loopback_counts_only_towards_the_total"),
             ],
             &[
                 ("crates/server/src/options.rs", "connections: 1024,"),
@@ -260,11 +248,8 @@ pub(super) const ROWS: &[(&str, Tried)] = &[
         "headers of an answer",
         elsewhere(
             &[
-                (
-                    "crates/trigger/src/response/tests.rs",
-                    "a_response_has_a_maximum_of_headers_and_of_their_bytes",
-                ),
-                ("crates/language/src/load/tests/triggers.rs", "some_headers_are_the_servers_own"),
+                ("crates/trigger/src/response/tests.rs", "response_headers_are_bounded_in_number_and_bytes"),
+                ("crates/language/src/load/tests/triggers.rs", "headers_set_by_the_server_are_rejected"),
             ],
             &[],
         ),
@@ -318,7 +303,7 @@ pub(super) const ROWS: &[(&str, Tried)] = &[
     (
         "missed instants that run with `misfire: all`",
         elsewhere(
-            &[("crates/trigger/src/schedule/tests.rs", "of_many_missed_instants_the_latest_hundred_run")],
+            &[("crates/trigger/src/schedule/tests.rs", "only_the_latest_hundred_missed_instants_run")],
             &[],
         ),
     ),
@@ -385,12 +370,12 @@ pub(super) const ROWS: &[(&str, Tried)] = &[
         "executions of one operation",
         elsewhere(
             &[
-                ("crates/server/tests/http/bulk.rs", "a_selection_that_is_none_or_too_large_is_refused"),
+                ("crates/server/tests/http/bulk.rs", "an_invalid_or_too_large_selection_is_rejected"),
                 (
                     "crates/server/tests/http/bulk.rs",
-                    "four_operations_run_at_once_and_a_fifth_is_refused_for_now",
+                    "four_bulk_operations_run_concurrently_and_a_fifth_gets_503",
                 ),
-                ("crates/server/tests/http/bulk.rs", "the_last_fifty_operations_are_listed"),
+                ("crates/server/tests/http/bulk.rs", "the_last_fifty_bulk_operations_are_listed"),
                 (
                     "crates/engine/tests/suite/replays.rs",
                     "many_executions_are_replayed_at_a_limited_rate_until_the_operation_is_stopped",
@@ -417,7 +402,7 @@ pub(super) const ROWS: &[(&str, Tried)] = &[
         elsewhere(
             &[
                 ("crates/store/src/conformance/polls.rs", "keys_are_bounded"),
-                ("crates/store-sqlite/tests/sqlite/conformance.rs", "sqlite_keeps_every_rule"),
+                ("crates/store-sqlite/tests/sqlite/conformance.rs", "sqlite_passes_the_conformance_suite"),
             ],
             &[
                 ("crates/store/src/types/poll.rs", "pub const MAX_KEYS: usize = 10_000;"),
@@ -440,7 +425,7 @@ pub(super) const ROWS: &[(&str, Tried)] = &[
         elsewhere(
             &[
                 ("crates/store/src/conformance/polls.rs", "log_is_bounded"),
-                ("crates/store-sqlite/tests/sqlite/conformance.rs", "sqlite_keeps_every_rule"),
+                ("crates/store-sqlite/tests/sqlite/conformance.rs", "sqlite_passes_the_conformance_suite"),
                 ("crates/engine/tests/suite/polls.rs", "polls_run_in_parallel_up_to_a_limit"),
             ],
             &[

@@ -230,7 +230,7 @@ mod tests {
     }
 
     #[test]
-    fn a_disk_with_little_room_is_a_warning_and_a_full_one_an_error() {
+    fn a_nearly_full_disk_is_a_warning_and_a_full_one_an_error() {
         let states = |free| found(|findings| room(free, 5000, 9000, findings)).states("disk");
         assert_eq!(states(5 << 30), [State::Ok]);
         assert_eq!(states(500 << 20), [State::Warning]);
@@ -254,7 +254,7 @@ mod tests {
     }
 
     #[test]
-    fn a_kernel_that_confines_less_is_named() {
+    fn missing_sandbox_features_of_the_kernel_are_a_warning() {
         let state = |confinement: &str| {
             found(|findings| judge_confinement(confinement, "6.12", findings)).states("sandbox")
         };

@@ -116,7 +116,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_value_is_read_as_the_type_of_its_field() {
+    fn a_value_is_parsed_as_the_type_of_its_field() {
         let kind = |kind: &str| FieldKind { kind: kind.to_owned() };
         assert_eq!(value(Some(&kind("text")), "007"), json!("007"));
         assert_eq!(value(Some(&kind("integer")), "7"), json!(7));

@@ -307,7 +307,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_given_beforehand_needs_a_step() {
+    fn a_preset_answer_needs_a_step_and_a_value() {
         let given = PresetAnswer::parse("ask[2]=a=b").expect("an answer");
         assert_eq!((given.step.as_str(), given.value.as_str()), ("ask[2]", "a=b"));
         for wrong in ["ask", "=approve", "ask="] {

@@ -193,7 +193,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_value_is_read_as_the_type_of_its_input() {
+    fn a_value_is_parsed_as_the_type_of_its_input() {
         assert_eq!(value(Some(&InputType::Text), "007"), Value::from("007"));
         assert_eq!(value(Some(&InputType::integer()), "7"), Value::from(7));
         assert_eq!(value(Some(&InputType::integer()), "seven"), Value::from("seven"));

@@ -208,7 +208,7 @@ mod tests {
     }
 
     #[test]
-    fn fields_are_asked_for_one_after_the_other() {
+    fn form_fields_are_prompted_in_order() {
         let form = || {
             vec![
                 field("reason", InputType::Text, true),

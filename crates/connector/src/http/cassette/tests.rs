@@ -78,7 +78,7 @@ fn text(response: &Response) -> String {
 }
 
 #[tokio::test]
-async fn what_was_recorded_is_answered_offline_and_each_once() {
+async fn recorded_exchanges_are_replayed_offline_once_each() {
     let server = Server::start(|count, _| {
         reply("200 OK\r\ncontent-type: text/plain", format!("answer {count}").as_bytes())
     })
@@ -100,7 +100,7 @@ async fn what_was_recorded_is_answered_offline_and_each_once() {
 }
 
 #[tokio::test]
-async fn a_request_that_was_not_recorded_is_told_with_what_differs() {
+async fn an_unrecorded_request_is_reported_with_its_differences() {
     let server = Server::start(|_, _| reply("200 OK", b"")).await;
     let base = server.url("");
     let recording =
@@ -129,7 +129,7 @@ async fn a_request_that_was_not_recorded_is_told_with_what_differs() {
 }
 
 #[tokio::test]
-async fn no_credential_is_kept_in_whatever_form_it_is_sent() {
+async fn no_credential_is_recorded_in_any_encoding() {
     let leak = format!(
         r#"{{"access_token": "fresh-1", "echo": "{SECRET} again", "next": "{}"}}"#,
         STANDARD.encode(SECRET)
@@ -164,7 +164,7 @@ async fn no_credential_is_kept_in_whatever_form_it_is_sent() {
 }
 
 #[tokio::test]
-async fn a_recording_is_played_with_other_credentials_than_it_was_made_with() {
+async fn a_recording_is_replayed_with_other_credentials() {
     let server = Server::start(|_, _| reply("200 OK", b"welcome")).await;
     let base = server.url("");
     let note = |secret: &str| post(&format!("{base}/x"), json!({"note": format!("for {secret}")}));
@@ -178,7 +178,7 @@ async fn a_recording_is_played_with_other_credentials_than_it_was_made_with() {
 }
 
 #[tokio::test]
-async fn every_body_comes_back_as_it_was() {
+async fn every_body_round_trips_through_a_recording() {
     let bodies: [(&str, &[u8]); 5] = [
         ("application/json; charset=utf-8", br#"{"id":9007199254740993,"title":"\u00f6"}"#),
         ("application/json", br#"{"sum": 1.10, "huge": 123456789012345678901234567890}"#),
@@ -230,7 +230,7 @@ async fn a_file_in_a_form_is_compared_by_its_content_not_by_the_boundary() {
 }
 
 #[tokio::test]
-async fn where_nothing_goes_out_every_request_is_refused() {
+async fn a_disabled_transport_rejects_every_request() {
     let request = get("http://127.0.0.1:1/");
     let lines = Lines::default();
     let sent = http(HttpOptions { transport: Transport::Disabled, ..local() })
@@ -244,7 +244,7 @@ async fn where_nothing_goes_out_every_request_is_refused() {
 }
 
 #[tokio::test]
-async fn a_recording_has_a_maximum_of_exchanges() {
+async fn a_recording_is_bounded_in_exchanges() {
     let server = Server::start(|_, _| reply("200 OK", b"")).await;
     let cassette = Arc::new(Cassette::for_recording());
     let request = get(&server.url("/a"));

@@ -15,7 +15,7 @@ fn enter(guard: &Guard, url: &str) -> Result<(), BlockedAddress> {
 }
 
 #[test]
-fn every_range_that_is_not_public_is_refused() {
+fn every_non_public_range_is_blocked() {
     let addresses = [
         "0.0.0.0",
         "0.1.2.3",
@@ -92,7 +92,7 @@ fn public_addresses_pass() {
 }
 
 #[test]
-fn numeric_spellings_of_an_address_are_the_address() {
+fn numeric_spellings_of_an_address_are_normalized() {
     let spellings = [
         "2130706433",
         "0x7f000001",
@@ -115,7 +115,7 @@ fn numeric_spellings_of_an_address_are_the_address() {
 }
 
 #[test]
-fn only_http_without_credentials_in_the_address_leaves() {
+fn only_http_urls_without_userinfo_are_allowed() {
     let guard = guard(&["127.0.0.1"], &[]);
     assert_eq!(enter(&guard, "ftp://127.0.0.1/"), Err(BlockedAddress::Scheme("ftp".to_owned())));
     assert_eq!(enter(&guard, "file:///etc/passwd"), Err(BlockedAddress::Scheme("file".to_owned())));
@@ -141,14 +141,14 @@ fn the_allow_list_opens_addresses_networks_and_names() {
 }
 
 #[test]
-fn an_allowed_address_does_not_open_its_disguises() {
+fn allowing_an_address_does_not_allow_its_ipv6_forms() {
     let guard = guard(&["127.0.0.1", "0.0.0.0/0"], &[]);
     assert!(enter(&guard, "http://[::ffff:127.0.0.1]/").is_err());
     assert!(enter(&guard, "http://[::1]/").is_err());
 }
 
 #[test]
-fn an_entry_that_would_never_match_is_refused() {
+fn an_allow_list_entry_that_can_never_match_is_rejected() {
     for entry in ["10.0.0.0/33", "1.2.3.4.5", "http://x", "a b", "*", "10.0.0", "::1/129", "host:80", "x/8"] {
         let error = AllowList::parse([entry]).expect_err(entry);
         assert!(error.to_string().contains(entry), "{entry}");
@@ -157,7 +157,7 @@ fn an_entry_that_would_never_match_is_refused() {
 }
 
 #[test]
-fn our_own_listeners_stay_closed_whatever_is_allowed() {
+fn own_listeners_stay_blocked_whatever_is_allowed() {
     let guard = guard(&["127.0.0.1", "0.0.0.0/0", "::/0", "localhost"], &["127.0.0.1:7070", "[::1]:5432"]);
     assert_eq!(enter(&guard, "http://127.0.0.1:7071/"), Ok(()));
     for url in [
@@ -171,7 +171,7 @@ fn our_own_listeners_stay_closed_whatever_is_allowed() {
 }
 
 #[test]
-fn a_listener_on_every_address_is_closed_on_each_of_them() {
+fn a_wildcard_listener_is_blocked_on_every_local_address() {
     let guard = guard(&["0.0.0.0/0"], &["0.0.0.0:7070"]);
     for url in ["http://127.0.0.1:7070/", "http://127.8.8.8:7070/", "http://0.0.0.0:7070/"] {
         assert!(matches!(enter(&guard, url), Err(BlockedAddress::Own { .. })), "{url}");
@@ -180,7 +180,7 @@ fn a_listener_on_every_address_is_closed_on_each_of_them() {
 }
 
 #[test]
-fn a_name_that_points_at_our_listener_is_closed_on_that_port_only() {
+fn a_name_resolving_to_an_own_listener_is_blocked_on_that_port_only() {
     let guard = guard(&["localhost"], &["127.0.0.1:7070"]);
     let loopback = "127.0.0.1".parse().expect("an address");
     let url = |port: u16| Url::parse(&format!("http://localhost:{port}/")).expect("a URL");
@@ -200,7 +200,7 @@ fn a_name_that_points_at_our_listener_is_closed_on_that_port_only() {
 
 proptest! {
     #[test]
-    fn an_ipv4_address_is_judged_alike_in_every_spelling(bits: u32) {
+    fn an_ipv4_address_is_checked_alike_in_every_spelling(bits: u32) {
         let guard = guard(&[], &[]);
         let plain = enter(&guard, &format!("http://{}/", Ipv4Addr::from_bits(bits)));
         let [a, b, c, d] = bits.to_be_bytes();
@@ -210,7 +210,7 @@ proptest! {
     }
 
     #[test]
-    fn a_network_holds_its_addresses(bits: u32, prefix in 0_u8..=32) {
+    fn a_network_contains_exactly_its_addresses(bits: u32, prefix in 0_u8..=32) {
         let text = format!("{}/{prefix}", Ipv4Addr::from_bits(bits));
         let network = Network::parse(&text).expect("a network");
         prop_assert!(network.contains(IpAddr::V4(Ipv4Addr::from_bits(bits))));

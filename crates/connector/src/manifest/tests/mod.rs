@@ -87,7 +87,7 @@ const GET: &str = "  get:
 ";
 
 #[test]
-fn an_input_cannot_leave_its_place_in_the_path() {
+fn a_path_input_cannot_leave_its_path_segment() {
     check(
         GET,
         r#"{"id": "a b/../c?d#e%2f"}"#,
@@ -105,7 +105,7 @@ fn an_input_cannot_leave_its_place_in_the_path() {
 }
 
 #[test]
-fn lists_repeat_or_join_and_what_is_empty_or_default_is_not_sent() {
+fn query_lists_repeat_or_join_and_empty_or_default_values_are_omitted() {
     let base = "GET https://shop.example/v1/items/1.json?view=full";
     check(GET, r#"{"id": 1, "draft": false}"#, base);
     check(
@@ -117,7 +117,7 @@ fn lists_repeat_or_join_and_what_is_empty_or_default_is_not_sent() {
 }
 
 #[test]
-fn an_empty_list_in_the_query_is_no_filter_only_where_none_is_given() {
+fn an_empty_list_as_a_query_filter_is_rejected_and_null_omits_it() {
     let way_out = "leave the input out, or give null, where nothing is to be filtered, and skip the step with `if` where \
                    nothing is to be found";
     let refused = |inputs: &str, words: &str| {
@@ -164,7 +164,7 @@ fn filtered(action: usize, inputs: &str) -> String {
 }
 
 #[test]
-fn a_text_of_a_list_is_split_and_its_parameter_repeated() {
+fn a_comma_separated_text_is_split_into_repeated_parameters() {
     assert_eq!(filtered(0, r#"{"ids": "1, 2,"}"#), "id=1&id=2");
     assert_eq!(filtered(0, r#"{"ids": ["1", "2,3"]}"#), "id=1&id=2&id=3");
     assert!(filtered(0, r#"{"ids": ","}"#).contains("`ids` is an empty list"));
@@ -231,7 +231,7 @@ async fn answered(action: usize, head: &'static str, body: &'static str) -> Resu
 }
 
 #[tokio::test]
-async fn an_answer_of_another_kind_than_the_declared_one_is_an_error() {
+async fn a_response_of_another_type_than_declared_is_an_error() {
     for (head, body, expected) in [
         ("200 OK", "", "Shop answered 200 with nothing where Item was expected"),
         ("200 OK", "null", "Shop answered 200 with nothing where Item was expected"),
@@ -267,7 +267,7 @@ fn a_spread_map_comes_last_and_overrides() {
 }
 
 #[test]
-fn body_paths_nest_and_fixed_values_are_always_there() {
+fn body_paths_nest_and_fixed_values_are_always_sent() {
     let action = "  put:
     title: Put
     request: PUT /items/{id}
@@ -287,7 +287,7 @@ fn body_paths_nest_and_fixed_values_are_always_there() {
 }
 
 #[test]
-fn a_body_is_json_a_form_parts_or_bytes() {
+fn a_body_is_encoded_as_json_form_multipart_or_bytes() {
     let action = |encoding: &str, body: &str| {
         format!(
             "  post:
@@ -320,7 +320,7 @@ fn a_body_is_json_a_form_parts_or_bytes() {
 }
 
 #[test]
-fn a_header_input_cannot_bring_another_header() {
+fn a_header_input_cannot_inject_another_header() {
     let action = "  get:
     title: Get
     request: GET /items
@@ -347,7 +347,7 @@ fn wrong(action: &str, expected: &str) {
 }
 
 #[test]
-fn every_mistake_of_an_action_is_found_at_its_place() {
+fn every_error_in_an_action_is_reported_at_its_position() {
     wrong(
         "  get:
     title: Get
@@ -409,7 +409,7 @@ fn every_mistake_of_an_action_is_found_at_its_place() {
 }
 
 #[test]
-fn an_example_that_shows_something_else_is_an_error() {
+fn an_example_that_shows_another_request_is_an_error() {
     let action = |example: &str| {
         format!(
             "  put:
@@ -444,7 +444,7 @@ fn an_example_that_shows_something_else_is_an_error() {
 }
 
 #[test]
-fn mistakes_at_the_head_are_found_too() {
+fn errors_in_the_manifest_header_are_reported() {
     let text = "connector: Shop
 title: ''
 version: 1
@@ -489,7 +489,7 @@ natives: {rawRequest: {}}
 }
 
 #[test]
-fn an_input_that_nobody_uses_is_a_warning() {
+fn an_unused_input_is_a_warning() {
     let (manifest, report) = read(Arc::new(Source::new("shop.yaml", manifest(GET))), &[]);
     assert!(manifest.is_some() && report.warning_count() == 5, "{}", report.render(false));
 }
@@ -529,7 +529,7 @@ fn next(headers: &[(&'static str, &'static str)], body: &'static str) -> String 
 }
 
 #[test]
-fn the_cursor_is_found_wherever_the_manifest_says() {
+fn the_cursor_is_read_from_the_declared_body_path_link_or_header() {
     assert_eq!(next(&[], r#"{"meta": {"next": "abc=="}}"#), r#""abc==""#);
     assert_eq!(next(&[], r#"{"meta": {"next": 17}}"#), r#""17""#);
     assert_eq!(next(&[("link", "</v1/items?cursor=a==&x=1>; rel=\"next\"")], "{}"), r#""a==""#);
@@ -542,7 +542,7 @@ fn the_cursor_is_found_wherever_the_manifest_says() {
 }
 
 #[test]
-fn a_list_never_goes_on_at_another_address() {
+fn pagination_never_follows_a_link_to_another_host() {
     for link in ["<https://evil.example/?cursor=a>; rel=next", "<//evil.example/?cursor=a>; rel=next"] {
         assert_eq!(
             next(&[("link", link)], "{}"),
@@ -563,7 +563,7 @@ async fn list(answer: &'static [u8]) -> Result<Value, ActionError> {
 }
 
 #[tokio::test]
-async fn the_results_of_a_list_stay_as_they_came() {
+async fn a_page_is_returned_unchanged_with_its_next_cursor() {
     let page = list(br#"{"results": [{"id": "1"}], "meta": {"next": "c", "odd": 9007199254740993}}"#).await;
     let expected = r#"{"results":[{"id":"1"}],"meta":{"next":"c","odd":9007199254740993},"nextCursor":"c"}"#;
     assert_eq!(page.expect("a page").to_json(), expected);
@@ -575,7 +575,7 @@ async fn the_results_of_a_list_stay_as_they_came() {
 
 proptest! {
     #[test]
-    fn no_damage_to_a_manifest_breaks_the_reader(at in 0_usize..900, length in 0_usize..40, put in "[ {}\\[\\]:,a-z/?'\n-]{0,12}") {
+    fn no_damaged_manifest_makes_the_parser_panic(at in 0_usize..900, length in 0_usize..40, put in "[ {}\\[\\]:,a-z/?'\n-]{0,12}") {
         let mut text = manifest(GET);
         let start = text.floor_char_boundary(at);
         let end = text.ceil_char_boundary((start + length).min(text.len()));

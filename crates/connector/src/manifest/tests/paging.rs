@@ -84,7 +84,7 @@ fn shown(result: Result<Value, ActionError>) -> String {
 }
 
 #[tokio::test]
-async fn a_list_by_page_numbers_goes_on_until_a_page_is_empty() {
+async fn numbered_pages_are_fetched_until_a_page_is_empty() {
     let text = listing("{input: at, style: page, limit: limit, items: data.items}", "true");
     let pages = |count: usize, _: &str| {
         ok([
@@ -101,7 +101,7 @@ async fn a_list_by_page_numbers_goes_on_until_a_page_is_empty() {
 }
 
 #[tokio::test]
-async fn a_list_says_in_its_own_way_that_it_ends() {
+async fn pagination_ends_by_the_declared_more_or_total_field() {
     let more = listing("{input: at, style: page, first: 0, more: hasMore, items: list}", "true");
     let pages = |count: usize, _: &str| {
         ok(["{\"list\":[1],\"hasMore\":true}", "{\"list\":[2],\"hasMore\":false}"][count])
@@ -121,7 +121,7 @@ async fn a_list_says_in_its_own_way_that_it_ends() {
 const CURSOR: &str = "{input: at, next: [{body: next}]}";
 
 #[tokio::test]
-async fn no_further_page_is_asked_for_once_there_are_enough_items() {
+async fn no_further_page_is_fetched_once_max_items_is_reached() {
     let text = listing(CURSOR, "true");
     let pages = |count: usize, _: &str| ok(&format!("{{\"results\":[1,2],\"next\":\"n{count}\"}}"));
     let (some, lines, _) = list(&text, r#"{"fetchAll": true, "maxItems": 3}"#, pages).await;
@@ -130,7 +130,7 @@ async fn no_further_page_is_asked_for_once_there_are_enough_items() {
 }
 
 #[tokio::test]
-async fn a_list_that_turns_in_a_circle_or_has_no_items_is_an_error() {
+async fn a_repeated_cursor_or_a_page_without_items_is_an_error() {
     let text = listing(CURSOR, "true");
     let (circle, lines, _) =
         list(&text, r#"{"fetchAll": true}"#, |_, _| ok(r#"{"results":[1],"next":"same"}"#)).await;
@@ -141,7 +141,7 @@ async fn a_list_that_turns_in_a_circle_or_has_no_items_is_an_error() {
 }
 
 #[tokio::test]
-async fn cursors_that_take_turns_are_an_error() {
+async fn a_cycle_of_cursors_is_an_error() {
     let text = listing(CURSOR, "true");
     let turns = |count: usize, _: &str| ok(&format!("{{\"results\":[1],\"next\":\"c{}\"}}", count % 3));
     let (circle, lines, _) = list(&text, r#"{"fetchAll": true}"#, turns).await;
@@ -166,7 +166,7 @@ async fn numbered_pages_that_repeat_are_an_error() {
 }
 
 #[tokio::test]
-async fn empty_pages_with_a_fresh_cursor_each_come_to_an_end() {
+async fn endless_empty_pages_with_new_cursors_are_stopped() {
     let text = listing(CURSOR, "true");
     let none = |count: usize, _: &str| ok(&format!("{{\"results\":[],\"next\":\"c{count}\"}}"));
     let (result, lines, _) = list(&text, r#"{"fetchAll": true}"#, none).await;
@@ -184,7 +184,7 @@ async fn empty_pages_with_a_fresh_cursor_each_come_to_an_end() {
 }
 
 #[tokio::test]
-async fn a_list_that_was_stopped_at_its_bound_says_so_in_the_log() {
+async fn a_list_truncated_at_its_limit_is_logged() {
     let text = listing(CURSOR, "true");
     let pages = |count: usize, _: &str| ok(&format!("{{\"results\":[1,2],\"next\":\"n{count}\"}}"));
     let (_, logged) = list_logged(&text, r#"{"fetchAll": true, "maxItems": 3}"#, pages).await;
@@ -201,7 +201,7 @@ async fn a_list_that_was_stopped_at_its_bound_says_so_in_the_log() {
 }
 
 #[tokio::test]
-async fn a_page_that_fails_is_asked_for_again_and_the_others_are_not() {
+async fn only_the_failed_page_of_a_list_is_retried() {
     let text = listing(CURSOR, "true");
     let pages = |count: usize, _: &str| match count {
         0 => ok(r#"{"results":[1],"next":"b"}"#),
@@ -224,7 +224,7 @@ async fn a_page_that_fails_is_asked_for_again_and_the_others_are_not() {
 }
 
 #[tokio::test]
-async fn a_list_has_a_maximum_of_bytes_and_each_of_its_pages_of_attempts() {
+async fn a_list_is_bounded_in_bytes_and_each_page_in_attempts() {
     let text = listing(CURSOR, "true");
     let large = |count: usize, _: &str| {
         ok(&format!("{{\"results\":[\"{}\"],\"next\":\"n{count}\"}}", "x".repeat(6 << 20)))

@@ -23,7 +23,7 @@ fn objections(text: &str) -> Vec<String> {
 }
 
 #[test]
-fn manifests_that_are_read_are_valid_by_the_schema() {
+fn manifests_that_the_parser_accepts_match_the_schema() {
     let own = [include_str!("../../../manifests/wiki.yaml"), include_str!("../../../manifests/http.yaml")];
     let page = include_str!("../../../../../docs/src/connector-manifests.md");
     let shop = page.split("```yaml\n").nth(1).and_then(|rest| rest.split("```").next()).expect("the example");
@@ -36,7 +36,7 @@ fn manifests_that_are_read_are_valid_by_the_schema() {
 }
 
 #[test]
-fn manifests_of_the_wrong_form_are_not() {
+fn malformed_manifests_do_not_match_the_schema() {
     let good = manifest(GET);
     for (right, wrong) in [
         ("connector: shop", "connector: Shop"),

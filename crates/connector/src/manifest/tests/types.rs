@@ -15,7 +15,7 @@ fn typed(types: &str, results: &str) -> Result<String, String> {
 }
 
 #[test]
-fn results_are_a_word_a_named_type_or_a_mapping() {
+fn results_are_a_keyword_a_named_type_or_a_mapping() {
     let check = |types, results, expected: &str| assert_eq!(typed(types, results).as_deref(), Ok(expected));
     check("{}", "text", r#"{"kind":"text"}"#);
     check("{}", "null", r#"{"kind":"null"}"#);
@@ -41,7 +41,7 @@ fn results_are_a_word_a_named_type_or_a_mapping() {
 }
 
 #[test]
-fn a_list_that_goes_on_has_the_cursor_in_its_type_too() {
+fn the_type_of_a_paginated_list_includes_the_cursor() {
     let names = |results: &str| {
         let (manifest, errors) = read_text(&manifest(&format!("{LIST}    results: {results}\n")));
         let action = manifest.unwrap_or_else(|| panic!("{errors}")).actions.remove(0);
@@ -55,7 +55,7 @@ fn a_list_that_goes_on_has_the_cursor_in_its_type_too() {
 }
 
 #[test]
-fn mistakes_in_types_are_found_at_their_place() {
+fn errors_in_types_are_reported_at_their_position() {
     let check = |types, results, expected: &str| assert_eq!(typed(types, results), Err(expected.to_owned()));
     check(
         "{Item: {type: txt}}",
@@ -82,7 +82,7 @@ fn mistakes_in_types_are_found_at_their_place() {
 }
 
 #[test]
-fn a_type_that_grows_with_each_use_is_refused() {
+fn a_type_that_expands_exponentially_is_rejected() {
     let mut types = String::from("{A: text");
     for (before, name) in ('A'..'P').zip('B'..='P') {
         types.push_str(&format!(", {name}: {{type: object, fields: {{x: {before}, y: {before}}}}}"));

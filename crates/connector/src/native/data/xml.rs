@@ -132,7 +132,7 @@ mod tests {
     }
 
     #[test]
-    fn no_text_becomes_an_element() {
+    fn text_is_escaped_and_never_becomes_an_element() {
         check(
             json!({"a": {"@b": "\"><x/>", "#text": "</a>&"}}),
             "<a b=\"&quot;&gt;&lt;x/&gt;\">&lt;/a&gt;&amp;</a>",
@@ -154,7 +154,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn what_is_written_is_read_back(text in "[ -~äß\n]{0,20}", attribute in "[ -~]{0,12}") {
+        fn rendered_xml_round_trips(text in "[ -~äß\n]{0,20}", attribute in "[ -~]{0,12}") {
             let text = text.trim();
             let document = Value::from_serde(json!({"r": {"@a": attribute, "b": text, "c": ["1", {"@x": "y"}]}}));
             let written = Value::from(render(document.as_map().expect("a map"), true).expect("XML"));

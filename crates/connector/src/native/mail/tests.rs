@@ -106,7 +106,7 @@ const MAIL: &str = r#"{"from": "Orders <orders@example.com>", "to": ["ops@exampl
     "subject": "Order 17: ü", "text": "2 pieces", "html": "<p>2 pieces</p>"}"#;
 
 #[tokio::test]
-async fn a_mail_is_handed_over_with_everything_in_it() {
+async fn a_mail_is_delivered_with_headers_bodies_and_attachments() {
     let double = Double::start(None).await;
     let mut mail = inputs(MAIL);
     let file = File { content_type: "text/csv".into(), filename: Some("a.csv".into()), data: "x,y".into() };
@@ -136,7 +136,7 @@ async fn a_mail_is_handed_over_with_everything_in_it() {
 }
 
 #[tokio::test]
-async fn no_input_writes_a_header_of_its_own() {
+async fn no_input_can_inject_a_mail_header() {
     let double = Double::start(None).await;
     for (name, value) in [
         ("subject", "x\r\nBcc: evil@example.com"),
@@ -152,7 +152,7 @@ async fn no_input_writes_a_header_of_its_own() {
 }
 
 #[tokio::test]
-async fn what_may_pass_is_told_from_what_will_not() {
+async fn temporary_and_permanent_smtp_errors_are_distinguished() {
     let later = Double::start(Some(("RCPT", "450 busy"))).await;
     let error = send_with("127.0.0.1", plain(later.port), inputs(MAIL)).await.expect_err("refused");
     assert_eq!((error.kind, error.code.as_deref()), (ErrorKind::Network, Some("450")), "{}", error.message);
@@ -166,7 +166,7 @@ async fn what_may_pass_is_told_from_what_will_not() {
 }
 
 #[tokio::test]
-async fn the_guard_judges_mail_servers_too() {
+async fn the_address_guard_applies_to_mail_servers() {
     let double = Double::start(None).await;
     let error = send_with("10.0.0.1", plain(double.port), inputs(MAIL)).await.expect_err("private");
     assert_eq!(error.kind, ErrorKind::Blocked, "{}", error.message);
@@ -174,7 +174,7 @@ async fn the_guard_judges_mail_servers_too() {
 }
 
 #[tokio::test]
-async fn a_password_never_travels_for_everybody_to_read() {
+async fn a_password_is_never_sent_without_tls() {
     let connection =
         serde_json::json!({"host": "smtp.example.com", "security": "none", "username": "a", "password": "b"});
     let error = send_with("127.0.0.1", connection, inputs(MAIL)).await.expect_err("refused");
@@ -182,7 +182,7 @@ async fn a_password_never_travels_for_everybody_to_read() {
 }
 
 #[tokio::test]
-async fn a_mail_has_a_maximum_of_recipients_and_of_attached_bytes() {
+async fn a_mail_is_bounded_in_recipients_and_attached_bytes() {
     let double = Double::start(None).await;
     let to = |count: usize| {
         let mut mail = inputs(MAIL);

@@ -9,7 +9,7 @@ fn shown(result: Result<Value, ActionError>) -> String {
 }
 
 #[tokio::test]
-async fn a_body_goes_in_the_form_that_was_asked_for() {
+async fn a_body_is_sent_in_the_requested_encoding() {
     let server = Server::start(|_, _| reply(JSON, b"{}")).await;
     let sent = async |body: &str| {
         let inputs = format!(r#"{{"url": "{}", "method": "POST", {body}}}"#, server.url("/x"));
@@ -66,7 +66,7 @@ fn json(body: &str) -> ServerReply {
 }
 
 #[tokio::test]
-async fn a_list_is_followed_in_every_style() {
+async fn every_pagination_style_is_followed() {
     let linked = |count: usize, _: &str| match count {
         0 => reply(&format!("{JSON}\r\nlink: </items?state=open&after=9>; rel=\"next\""), b"[1,2]"),
         _ => json("[3]"),
@@ -103,7 +103,7 @@ async fn a_list_is_followed_in_every_style() {
 }
 
 #[tokio::test]
-async fn a_list_never_leads_elsewhere_nor_in_a_circle() {
+async fn pagination_never_leaves_the_host_nor_loops() {
     let away = |_: usize, _: &str| reply(&format!("{JSON}\r\nlink: <http://10.0.0.1/x>; rel=next"), b"[1]");
     let (words, lines) = pages("{}", away).await;
     assert!(words.ends_with("says that the list goes on at another address than its own"), "{words}");
@@ -118,7 +118,7 @@ async fn a_list_never_leads_elsewhere_nor_in_a_circle() {
 }
 
 #[tokio::test]
-async fn a_service_that_ignores_the_page_or_offset_is_noticed_at_its_second_answer() {
+async fn a_service_that_ignores_page_or_offset_fails_at_its_second_response() {
     let same = |_: usize, _: &str| json(r#"{"items":[{"id":1},{"id":2}]}"#);
     for style in ["page", "offset"] {
         let (words, lines) = pages(&format!(r#"{{"style": "{style}", "items": "items"}}"#), same).await;
@@ -139,7 +139,7 @@ async fn a_service_that_ignores_the_page_or_offset_is_noticed_at_its_second_answ
 }
 
 #[tokio::test]
-async fn an_answer_that_nothing_has_changed_is_a_result_if_the_request_asked_for_that() {
+async fn a_304_is_a_result_only_for_a_conditional_request() {
     let server = Server::start(|_, _| reply("304 Not Modified\r\netag: v1", b"")).await;
     let url = server.url("/x");
     for condition in [r#""if-none-match": "v1""#, r#""If-Modified-Since": "Sat, 21 Nov 2026 08:00:30 GMT""#] {
@@ -154,7 +154,7 @@ async fn an_answer_that_nothing_has_changed_is_a_result_if_the_request_asked_for
 }
 
 #[tokio::test]
-async fn a_redirect_that_is_not_followed_names_its_address() {
+async fn an_unfollowed_redirect_names_its_target() {
     let server = Server::start(|_, _| reply("303 See Other\r\nlocation: /orders/17?x=1", b"")).await;
     let inputs = format!(r#"{{"url": "{}", "method": "POST", "body": {{}}}}"#, server.url("/orders"));
     let error = call("http.request", &inputs, None).await.expect_err("no answer");
@@ -166,7 +166,7 @@ async fn a_redirect_that_is_not_followed_names_its_address() {
 }
 
 #[tokio::test]
-async fn values_are_made_of_values() {
+async fn data_actions_convert_values() {
     for (action, inputs, expected) in [
         ("data.parseJson", r#"{"data": "{\"id\": 9007199254740993}"}"#, r#"{"id":9007199254740993}"#),
         ("data.toJson", r#"{"value": [1, null]}"#, r#""[1,null]""#),
@@ -205,7 +205,7 @@ async fn values_are_made_of_values() {
 }
 
 #[tokio::test]
-async fn the_examples_of_pure_actions_give_what_is_declared() {
+async fn the_examples_of_pure_actions_return_the_declared_type() {
     let registry = builtin();
     let mut tried = 0;
     for action in registry.actions().filter(|action| action.spec().effect == Effect::Pure) {
@@ -220,7 +220,7 @@ async fn the_examples_of_pure_actions_give_what_is_declared() {
 }
 
 #[tokio::test]
-async fn a_list_of_pages_has_a_maximum_of_bytes() {
+async fn a_paginated_list_is_bounded_in_bytes() {
     let large = |count: usize, _: &str| {
         let body = format!("[\"{}\"]", "x".repeat(6 << 20));
         reply(&format!("{JSON}\r\nlink: </items?after={count}>; rel=\"next\""), body.as_bytes())

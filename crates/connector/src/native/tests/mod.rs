@@ -98,7 +98,7 @@ async fn a_raw_request_goes_to_its_path_with_its_inputs() {
 }
 
 #[tokio::test]
-async fn a_raw_request_never_leaves_the_connections_address() {
+async fn a_raw_request_never_leaves_the_base_url_of_its_connection() {
     let server = Server::start(|_, _| reply(JSON, b"{}")).await;
     let wiki = wiki(&server);
     for url in [
@@ -118,7 +118,7 @@ async fn a_raw_request_never_leaves_the_connections_address() {
 }
 
 #[tokio::test]
-async fn credentials_come_from_the_connection_alone() {
+async fn credentials_come_only_from_the_connection() {
     let server = Server::start(|_, _| reply(JSON, b"{}")).await;
     let inputs = r#"{"url": "/x", "method": "GET", "headers": {"AUTHORIZATION": "Basic mine"}}"#;
     let error = call("wiki.rawRequest", inputs, Some(&wiki(&server))).await.expect_err("refused");
@@ -202,7 +202,7 @@ async fn a_timeout_of_a_raw_request_without_a_unit_is_in_milliseconds() {
 }
 
 #[tokio::test]
-async fn the_response_type_decides_what_the_body_is() {
+async fn the_response_type_decides_how_the_body_is_decoded() {
     let server = Server::start(|_, _| reply("200 OK\r\ncontent-type: image/png", b"\x89PNG")).await;
     let wiki = wiki(&server);
     let read = async |response_type: &str| {
@@ -262,7 +262,7 @@ async fn a_raw_request_retries_as_its_inputs_say() {
 }
 
 #[tokio::test]
-async fn graphql_gives_data_or_an_error() {
+async fn graphql_returns_data_or_an_error() {
     let server = Server::start(|_, request| {
         if request.contains("good") {
             reply(JSON, br#"{"data": {"x": 1}}"#)
@@ -300,7 +300,7 @@ async fn graphql_gives_data_or_an_error() {
 }
 
 #[tokio::test]
-async fn credentials_show_in_a_debugged_graphql_request_only_when_that_is_allowed() {
+async fn debugged_graphql_requests_show_credentials_only_when_allowed() {
     let server = Server::start(|_, _| reply(JSON, br#"{"data": null}"#)).await;
     let wiki = wiki(&server);
     let shown = async |action: &str, inputs: &str, allow_credential_debug| {
@@ -316,7 +316,7 @@ async fn credentials_show_in_a_debugged_graphql_request_only_when_that_is_allowe
 }
 
 #[tokio::test]
-async fn an_http_request_reads_what_comes() {
+async fn an_http_request_decodes_the_response_or_its_error() {
     let server = Server::start(|_, request| match () {
         () if request.starts_with("GET /json?q=a%20b&n=1&n=2 ") => reply(JSON, b"[1]"),
         () if request.starts_with("POST /form ") => reply(
@@ -346,7 +346,7 @@ async fn an_http_request_reads_what_comes() {
 }
 
 #[tokio::test]
-async fn an_http_connection_is_bound_to_its_address() {
+async fn an_http_connection_is_bound_to_its_base_url() {
     let server = Server::start(|_, _| reply(JSON, b"{}")).await;
     let base = server.url("/v1");
     let header =
@@ -370,7 +370,7 @@ async fn an_http_connection_is_bound_to_its_address() {
 }
 
 #[tokio::test]
-async fn the_other_http_connections_send_their_credentials() {
+async fn bearer_and_basic_connections_send_their_credentials() {
     let server = Server::start(|_, _| reply(JSON, b"{}")).await;
     let base = server.url("");
     let bearer = connection("http.bearer", &format!(r#"{{"baseUrl": "{base}", "token": "t"}}"#));
@@ -395,7 +395,7 @@ async fn log_actions_write_one_line_of_their_level() {
 }
 
 #[tokio::test]
-async fn a_text_is_split_with_its_defaults() {
+async fn text_split_uses_its_default_separator() {
     let result = call("text.split", r#"{"text": "a/b/c"}"#, None).await.expect("pieces");
     assert_eq!(result.to_json(), r#"["a","b","c"]"#);
     let error =
@@ -404,7 +404,7 @@ async fn a_text_is_split_with_its_defaults() {
 }
 
 #[test]
-fn a_request_only_reads_where_its_method_is_known_to_be_safe() {
+fn a_request_is_a_read_only_if_its_method_is_known_to_be_safe() {
     let effect = |action: &str, method: Option<&Value>| {
         let registry = builtin();
         let action = registry.action(action).expect("there is one");

@@ -20,7 +20,7 @@ async fn retried(statuses: Vec<&'static str>, inputs: &str) -> (Vec<u128>, Strin
 }
 
 #[tokio::test]
-async fn the_retry_delay_is_the_delay_whatever_is_remembered_of_the_host() {
+async fn the_configured_retry_delay_overrides_the_host_backoff() {
     let all = |rest: &str| format!(r#""method": "GET", "retryOnAllErrors": true, {rest}"#);
     let (waits, end, sent) = retried(vec!["429 x"; 6], &all(r#""maxRetryCount": 6"#)).await;
     assert_eq!((waits, end.as_str(), sent), (vec![0; 6], "done", 7));
@@ -36,7 +36,7 @@ async fn the_retry_delay_is_the_delay_whatever_is_remembered_of_the_host() {
 }
 
 #[tokio::test]
-async fn answers_of_503_without_end_are_asked_for_as_often_as_the_count_says() {
+async fn endless_503_responses_are_retried_up_to_the_retry_count() {
     let inputs = r#""method": "GET", "maxRetryCount": 30"#;
     let (waits, end, sent) = retried(vec!["503 x"; 25], inputs).await;
     assert_eq!((waits, end.as_str(), sent), (vec![0; 25], "done", 26));
@@ -48,7 +48,7 @@ async fn answers_of_503_without_end_are_asked_for_as_often_as_the_count_says() {
 }
 
 #[tokio::test]
-async fn a_host_that_asked_to_be_left_alone_is_waited_for_and_that_is_no_try() {
+async fn waiting_for_a_hosts_retry_after_does_not_count_as_an_attempt() {
     let server = Server::start(|count, _| match count {
         0 => reply("429 x\r\nretry-after: 60", b""),
         1 => reply("500 x", b""),
@@ -73,7 +73,7 @@ async fn a_host_that_asked_to_be_left_alone_is_waited_for_and_that_is_no_try() {
 }
 
 #[tokio::test]
-async fn a_wait_of_hours_is_waited_for_an_hour_at_most() {
+async fn a_retry_after_of_hours_is_capped_at_one_hour() {
     let server = Server::start(|_, _| reply("429 x\r\nretry-after: 18000", b"")).await;
     let inputs = r#"{"url": "/x", "method": "GET", "maxRetryCount": 3, "retryOnAllErrors": true}"#;
     let (result, waits, _) =
@@ -86,7 +86,7 @@ async fn a_wait_of_hours_is_waited_for_an_hour_at_most() {
 }
 
 #[tokio::test]
-async fn a_write_whose_answer_was_lost_says_so_in_the_error_of_the_next_try() {
+async fn a_lost_response_to_a_write_is_named_in_the_error_of_the_next_attempt() {
     let inputs = r#""method": "POST", "maxRetryCount": 2"#;
     let (_, end, sent) = retried(vec!["reset", "400 x"], inputs).await;
     assert_eq!(sent, 2);
@@ -105,7 +105,7 @@ async fn a_write_whose_answer_was_lost_says_so_in_the_error_of_the_next_try() {
 }
 
 #[tokio::test]
-async fn the_lost_attempt_is_in_the_data_of_the_error() {
+async fn error_data_includes_the_lost_attempt() {
     let server = Server::start(|count, _| match count {
         0 => reply("502 x", b""),
         _ => reply("409 x", b""),

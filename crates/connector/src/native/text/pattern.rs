@@ -156,14 +156,14 @@ mod tests {
     }
 
     #[test]
-    fn plain_text_is_replaced_as_it_stands() {
+    fn plain_text_is_replaced_literally() {
         check(replaced, json!({"text": "a.b.c", "find": ".", "with": "$0"}), r#""a$0b$0c""#);
         check(replaced, json!({"text": "aXbx", "find": "x", "ignoreCase": true}), r#""ab""#);
         check(replaced, json!({"text": "a", "find": ""}), "`find` must not be empty");
     }
 
     #[test]
-    fn a_pattern_replaces_with_its_groups() {
+    fn a_replacement_expands_capture_groups() {
         let inputs =
             json!({"text": "17-2026", "find": "([0-9]+)-(?<y>[0-9]+)", "with": "${y}/${1}", "pattern": true});
         check(replaced, inputs, r#""2026/17""#);
@@ -178,13 +178,13 @@ mod tests {
     }
 
     #[test]
-    fn a_text_that_grows_beyond_its_bound_is_refused() {
+    fn a_replacement_result_over_the_limit_is_rejected() {
         let inputs = json!({"text": "a".repeat(1000), "find": "a", "with": "b".repeat(100_000)});
         check(replaced, inputs, "the text is larger than 16 MiB");
     }
 
     #[test]
-    fn every_match_says_what_it_found_and_where() {
+    fn every_match_has_its_text_position_and_groups() {
         check(
             matched,
             json!({"text": "ü 17/b x", "pattern": "(?<id>[0-9]+)(/b)?|x"}),
@@ -194,13 +194,13 @@ mod tests {
     }
 
     #[test]
-    fn no_pattern_makes_a_text_slow() {
+    fn no_pattern_backtracks_exponentially() {
         let inputs = json!({"text": "a".repeat(50_000), "pattern": "(a+)+$x|(a|a)*b"});
         check(matched, inputs, r#"{"matches":[],"count":0}"#);
     }
 
     #[test]
-    fn a_text_has_a_maximum_of_matches_and_a_pattern_a_compiled_size() {
+    fn matches_and_the_compiled_pattern_size_are_bounded() {
         let matches = |count: usize, pattern: &str| {
             let inputs = Value::from_serde(json!({"text": "a".repeat(count), "pattern": pattern}));
             matched(inputs.as_map().expect("a map"))
@@ -214,7 +214,7 @@ mod tests {
     }
 
     #[test]
-    fn a_text_may_be_as_large_as_its_limit() {
+    fn a_replacement_result_of_exactly_the_limit_is_accepted() {
         let text_of = |bytes: usize| {
             let inputs = Value::from_serde(json!({"text": "a", "find": "a", "with": "b".repeat(bytes)}));
             replaced(inputs.as_map().expect("a map"))

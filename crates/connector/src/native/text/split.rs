@@ -81,21 +81,21 @@ mod tests {
     }
 
     #[test]
-    fn a_path_fragment_becomes_a_list() {
+    fn a_text_is_split_at_its_separator() {
         check("orders/2026/17", usize::MAX, false, false, r#"["orders","2026","17"]"#);
         check("/a/", usize::MAX, false, false, r#"["","a",""]"#);
         check("", usize::MAX, false, false, r#"[""]"#);
     }
 
     #[test]
-    fn empty_pieces_and_white_space_go_when_asked() {
+    fn empty_parts_and_whitespace_are_removed_on_request() {
         check("/ a //b / ", usize::MAX, true, true, r#"["a","b"]"#);
         check(" a /b", usize::MAX, true, false, r#"["a","b"]"#);
         check("", usize::MAX, false, true, "[]");
     }
 
     #[test]
-    fn the_last_piece_keeps_what_is_left() {
+    fn the_last_part_keeps_the_remainder() {
         check("a/b/c/d", 2, false, false, r#"["a","b/c/d"]"#);
         check("a/b", 1, false, false, r#"["a/b"]"#);
         check("//a/b", 2, false, true, r#"["a","b"]"#);

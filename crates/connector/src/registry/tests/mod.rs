@@ -36,7 +36,7 @@ actions:
 ";
 
 #[test]
-fn what_is_shipped_has_not_even_a_warning() {
+fn built_in_manifests_have_no_warnings() {
     for (path, text) in MANIFESTS {
         let (manifest, report) = manifest::read(Arc::new(Source::new(path, text)), NATIVES);
         assert!(report.is_empty() && manifest.is_some(), "{}", report.render(false));
@@ -44,7 +44,7 @@ fn what_is_shipped_has_not_even_a_warning() {
 }
 
 #[test]
-fn reads_are_reads_and_the_rest_writes() {
+fn get_and_list_actions_are_reads_and_the_others_writes() {
     let registry = builtin();
     for action in registry.actions().map(|action| action.spec()).filter(|spec| spec.name.starts_with("wiki."))
     {
@@ -59,7 +59,7 @@ fn reads_are_reads_and_the_rest_writes() {
 }
 
 #[test]
-fn every_action_describes_itself_for_people_and_programs() {
+fn every_action_has_a_title_a_valid_example_and_input_descriptions() {
     for action in builtin().actions() {
         let spec = action.spec();
         assert!(!spec.title.is_empty() && spec.result.is_some(), "{}", spec.name);
@@ -74,7 +74,7 @@ fn every_action_describes_itself_for_people_and_programs() {
 }
 
 #[test]
-fn a_connector_whose_file_broke_is_kept_unless_another_file_has_its_name() {
+fn a_connector_with_a_broken_file_is_kept_unless_another_file_defines_it() {
     let (before, _) = with(&[("connectors/shop.yaml", SMALL)]);
     let broken = SMALL.replace("title: Shop", "titel: Shop");
     let (mut now, said) = with(&[("connectors/shop.yaml", &broken)]);
@@ -115,7 +115,7 @@ fn secrets_of_connection_types_are_marked() {
 }
 
 #[test]
-fn a_users_connector_is_there_at_once() {
+fn a_project_connector_is_available_once_loaded() {
     let (registry, messages) = with(&[("connectors/shop.yaml", SMALL)]);
     assert_eq!(messages, "");
     let action = registry.action("shop.getOrder").expect("it was added");
@@ -129,7 +129,7 @@ fn a_users_connector_is_there_at_once() {
 }
 
 #[test]
-fn a_bad_manifest_is_left_out_and_harms_no_other() {
+fn an_invalid_manifest_is_skipped_and_the_others_load() {
     let (registry, messages) = with(&[
         ("connectors/bad.yaml", "connector: bad\ntitle: Bad\nversion: 1\nactionz: {}\n"),
         ("connectors/shop.yaml", SMALL),
@@ -139,7 +139,7 @@ fn a_bad_manifest_is_left_out_and_harms_no_other() {
 }
 
 #[test]
-fn names_clash_only_where_nothing_could_be_meant() {
+fn only_duplicate_and_native_connector_names_conflict() {
     let wiki = SMALL.replace("connector: shop", "connector: wiki");
     let (registry, messages) = with(&[("connectors/wiki.yaml", &wiki)]);
     assert_eq!(messages, "");

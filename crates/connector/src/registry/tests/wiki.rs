@@ -207,7 +207,7 @@ fn the_connection_types_have_the_inputs_and_default_scopes_of_the_specification(
 }
 
 #[test]
-fn the_scopes_that_are_asked_for_are_those_of_the_specification_in_the_words_of_the_product() {
+fn the_requested_scopes_are_those_of_the_specification_with_the_product_name() {
     let registry = builtin();
     let kind = registry.connection_type("wiki.oauth").expect("it is shipped");
     let scopes = |more: &[(&str, Value)]| {

@@ -1,7 +1,7 @@
 use super::*;
 
 #[test]
-fn json_is_read_with_exact_numbers_and_in_order() {
+fn json_is_parsed_with_exact_numbers_and_in_order() {
     check_text(
         r#"{"b": 9007199254740993, "a": [1.5, null]}"#,
         "x | parseJson",
@@ -143,7 +143,7 @@ fn csv_becomes_a_list_of_maps() {
 }
 
 #[test]
-fn csv_whose_quotes_do_not_match_is_an_error_and_no_cell_swallows_rows() {
+fn csv_with_unbalanced_quotes_is_an_error() {
     check_text(
         "id,x\n1,\"abc\n2,d\n3,e\n",
         "parseCsv(x)",
@@ -168,7 +168,7 @@ fn csv_whose_quotes_do_not_match_is_an_error_and_no_cell_swallows_rows() {
 }
 
 #[test]
-fn csv_in_a_file_is_decoded_by_its_mark_or_its_charset() {
+fn csv_in_a_file_is_decoded_by_its_bom_or_charset() {
     for (bytes, content_type) in [
         (&b"a\n\xe9"[..], "text/csv; charset=windows-1252"),
         (b"a\n\xe9", "application/octet-stream; charset=latin1"),
@@ -228,7 +228,7 @@ fn csv_is_written_from_maps_or_lists() {
 }
 
 #[test]
-fn a_generated_csv_has_a_limit() {
+fn a_generated_csv_is_bounded_in_bytes() {
     let rows = |count: usize| format!("toCsv([[x]] * {count}) | length");
     // A row of 1 MiB: each of its quotes is written twice, and a line break and two quotes are around it.
     let cell = format!("x{}", "\"".repeat((1 << 19) - 2));
@@ -237,6 +237,6 @@ fn a_generated_csv_has_a_limit() {
 }
 
 #[test]
-fn a_parsed_csv_has_a_maximum_of_cells_and_rows() {
+fn a_parsed_csv_is_bounded_in_cells_and_rows() {
     check_text(&"1\n".repeat(125_000), "parseCsv(x, header=false) | length", "125000");
 }

@@ -81,7 +81,7 @@ fn check_text(text: &str, expression: &str, expected: &str) {
 }
 
 #[test]
-fn a_function_is_a_filter_too() {
+fn every_function_is_also_a_filter() {
     check("hash(text) == (text | hash)", "true");
     check("list | map('base64') | list", r#"["YQ==","Yg=="]"#);
 }
@@ -121,7 +121,7 @@ fn an_unknown_name_gets_the_nearest_function() {
 }
 
 #[test]
-fn a_name_of_the_scope_hides_the_function_of_that_name_and_no_function_is_a_value() {
+fn a_scope_name_shadows_a_function_and_functions_are_not_values() {
     let scope = Value::from(Map::from_iter([("file", Value::from("mine"))]));
     assert_eq!(evaluate_over("file ~ '!'", &scope), r#""mine!""#);
     check("file", "error: `file` is not defined here");
@@ -156,7 +156,7 @@ fn the_table_is_sorted_and_has_descriptions() {
 
 /// Each row of the manual is `` | `call(…)` | description | `example` | `value` | ``.
 #[test]
-fn the_manual_has_a_row_for_each_function_and_its_examples_are_true() {
+fn the_manual_lists_each_function_with_true_examples() {
     let page = include_str!("../../../../../docs/src/functions.md");
     let rows: Vec<Vec<&str>> = page
         .lines()
@@ -184,7 +184,7 @@ fn the_manual_has_a_row_for_each_function_and_its_examples_are_true() {
 
 /// Each row of the manual is `` | `name(…)`, … | description | `example` | `value` | ``.
 #[test]
-fn the_manual_has_each_filter_and_each_test_with_examples_that_are_true() {
+fn the_manual_lists_each_filter_and_test_with_true_examples() {
     let page = include_str!("../../../../../docs/src/filters.md");
     let rows: Vec<Vec<&str>> = page
         .lines()

@@ -24,7 +24,7 @@ fn hmacs_match_the_standards() {
 }
 
 #[test]
-fn digests_take_text_or_bytes() {
+fn digests_accept_text_or_bytes() {
     check("hash(png, 'md5')", r#""f48eec4fab63795519d7a4d440d6c1a1""#);
     check("hash(7) == hash('7')", "true");
     check(
@@ -39,7 +39,7 @@ fn digests_take_text_or_bytes() {
 }
 
 #[test]
-fn base64_goes_both_ways() {
+fn base64_encodes_and_decodes() {
     check("base64('hé?')", r#""aMOpPw==""#);
     check("base64(png)", r#""iVD/""#);
     check("base64(png, urlSafe=true)", r#""iVD_""#);
@@ -69,7 +69,7 @@ fn urlencode_keeps_only_unreserved_characters() {
 }
 
 #[test]
-fn files_are_made_of_text_bytes_and_base64() {
+fn files_are_created_from_text_bytes_and_base64() {
     check(
         "file('a,b', 'x.csv', 'text/csv')",
         r#"{"contentType":"text/csv","filename":"x.csv","size":3,"encoding":"utf8","data":"a,b"}"#,

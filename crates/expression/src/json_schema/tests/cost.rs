@@ -53,7 +53,7 @@ fn tree(applicator: &str, children_first: bool) -> serde_json::Value {
 }
 
 #[test]
-fn a_recursive_one_of_or_any_of_costs_as_much_as_the_body_is_large() {
+fn a_recursive_one_of_or_any_of_costs_linear_time() {
     for applicator in ["oneOf", "anyOf"] {
         for children_first in [false, true] {
             for inner in [json!({"type": "z"}), json!({"type": "a"})] {
@@ -75,14 +75,14 @@ fn a_recursive_one_of_or_any_of_costs_as_much_as_the_body_is_large() {
 }
 
 #[test]
-fn the_message_about_a_deep_tree_names_the_place_and_costs_no_more() {
+fn the_message_about_a_deep_tree_names_the_path_at_linear_cost() {
     let deep = nested(12, json!({"type": "z"}), |inside| json!({"type": "a", "children": [inside]}));
     let message = super::failure(&schema(tree("oneOf", false)), &deep);
     assert_eq!(message, format!("{}/type value must be 'a'", "/children/0".repeat(12)));
 }
 
 #[test]
-fn recursion_through_any_applicator_costs_as_much_as_the_body_is_large() {
+fn recursion_through_any_applicator_costs_linear_time() {
     let wrap = |inside| json!({"n": inside});
     let of_node = |node: serde_json::Value| json!({"$ref": "#/$defs/node", "$defs": {"node": node}});
     let child = json!({"properties": {"n": {"$ref": "#/$defs/node"}}});
@@ -126,7 +126,7 @@ fn recursion_through_any_applicator_costs_as_much_as_the_body_is_large() {
 }
 
 #[test]
-fn mutual_recursion_costs_as_much_as_the_body_is_large() {
+fn mutual_recursion_costs_linear_time() {
     let to = |name: &str| json!({"properties": {"n": {"$ref": format!("#/$defs/{name}")}}});
     let document = json!({"$ref": "#/$defs/a", "$defs": {
         "a": {"type": "object", "anyOf": [to("b"), to("c")]},
@@ -139,7 +139,7 @@ fn mutual_recursion_costs_as_much_as_the_body_is_large() {
 }
 
 #[test]
-fn recursion_through_contains_and_prefix_items_costs_as_much_as_the_body_is_large() {
+fn recursion_through_contains_and_prefix_items_costs_linear_time() {
     let node = json!({"type": "array", "anyOf": [
         {"contains": {"$ref": "#/$defs/node"}}, {"contains": {"$ref": "#/$defs/node"}, "minContains": 2},
         {"prefixItems": [{"$ref": "#/$defs/node"}]},
@@ -151,7 +151,7 @@ fn recursion_through_contains_and_prefix_items_costs_as_much_as_the_body_is_larg
 }
 
 #[test]
-fn dynamic_references_cost_as_much_as_the_body_is_large() {
+fn dynamic_references_cost_linear_time() {
     let child = json!({"properties": {"n": {"$dynamicRef": "#node"}}});
     let one = json!({"$dynamicAnchor": "node", "type": "object", "anyOf": [child, child, child]});
     let two = json!({"$id": "https://a.example/strict", "$dynamicAnchor": "node", "$ref": "tree", "required": ["n"], "$defs": {
@@ -165,7 +165,7 @@ fn dynamic_references_cost_as_much_as_the_body_is_large() {
 }
 
 #[test]
-fn unevaluated_parts_cost_as_much_as_the_body_is_large() {
+fn unevaluated_keywords_cost_linear_time() {
     let child = json!({"properties": {"n": {"$ref": "#/$defs/node"}}});
     let denied = json!({"type": "object", "anyOf": [child, child], "unevaluatedProperties": false});
     let down = json!({"type": "object", "anyOf": [{"unevaluatedProperties": {"$ref": "#/$defs/node"}}, {"unevaluatedProperties": {"$ref": "#/$defs/node"}}]});
@@ -182,7 +182,7 @@ fn unevaluated_parts_cost_as_much_as_the_body_is_large() {
 }
 
 #[test]
-fn references_that_double_at_every_step_cost_as_much_as_there_are_steps() {
+fn doubling_references_cost_linear_time_in_their_depth() {
     for (applicator, unevaluated) in [("allOf", false), ("anyOf", false), ("oneOf", false), ("allOf", true)] {
         let document = |steps: usize| {
             let mut defs = serde_json::Map::new();
@@ -276,7 +276,7 @@ fn patterns_of_names_are_charged_by_names_and_patterns() {
 }
 
 #[test]
-fn a_check_beyond_its_budget_ends_with_that() {
+fn a_check_over_its_budget_fails_as_too_costly() {
     let tree = schema(tree("oneOf", false));
     let deep = nested(32, json!({"type": "z"}), |inside| json!({"type": "a", "children": [inside]}));
     let all = cost(&tree, &deep);
@@ -291,7 +291,7 @@ fn a_check_beyond_its_budget_ends_with_that() {
 }
 
 #[test]
-fn subschemas_too_deep_inside_one_another_end_the_check_and_overflow_no_stack() {
+fn too_deeply_nested_subschemas_end_the_check_without_stack_overflow() {
     let steps = 100;
     let mut defs = serde_json::Map::new();
     for step in 0..steps {

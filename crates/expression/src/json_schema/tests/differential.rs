@@ -149,7 +149,7 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: cases(), max_shrink_iters: 20_000, ..ProptestConfig::default() })]
 
     #[test]
-    fn the_evaluator_agrees_with_another(document in document(), instances in prop::collection::vec(instance(), 20)) {
+    fn the_evaluator_agrees_with_boon(document in document(), instances in prop::collection::vec(instance(), 20)) {
         let schema = JsonSchema::compile(document.clone()).expect("a schema");
         let (mut compiler, mut schemas) = (Compiler::new(), Schemas::new());
         compiler.set_default_draft(Draft::V2020_12);

@@ -88,7 +88,7 @@ fn anchors_ids_and_escapes_resolve() {
 }
 
 #[test]
-fn a_dynamic_reference_leads_to_the_outermost_anchor() {
+fn a_dynamic_reference_resolves_to_the_outermost_anchor() {
     let tree = json!({"$id": "https://a.example/tree", "$dynamicAnchor": "node", "type": "object",
         "properties": {"data": true, "children": {"type": "array", "items": {"$dynamicRef": "#node"}}}});
     let strict = json!({"$id": "https://a.example/strict", "$dynamicAnchor": "node", "$ref": "tree", "unevaluatedProperties": false, "$defs": {"tree": tree.clone()}});

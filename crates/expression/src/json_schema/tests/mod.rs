@@ -42,7 +42,7 @@ fn order() -> JsonSchema {
 }
 
 #[test]
-fn a_value_is_checked_and_the_first_failure_named() {
+fn a_value_is_checked_and_the_first_failure_reported() {
     let schema = order();
     let check = |text: &str, expected: &str| {
         let value = Value::from_json(text.as_bytes(), JsonLimits::default()).expect("JSON");
@@ -61,7 +61,7 @@ fn a_value_is_checked_and_the_first_failure_named() {
 }
 
 #[test]
-fn the_deepest_failure_of_several_shapes_is_named() {
+fn the_deepest_failure_of_several_alternatives_is_reported() {
     let schema = schema(
         json!({"oneOf": [{"type": "string"}, {"type": "object", "properties": {"a": {"type": "integer"}}}]}),
     );

@@ -1,6 +1,6 @@
 //! Expressions without `${{ }}` where a value is expected: `secret: secrets.hook` is the text `secrets.hook`.
 //!
-//! Told only if each name that the text would read exists, so that `steps.md` and `item.created` stay texts.
+//! Reported only if each name that the text would read exists, so that `steps.md` and `item.created` stay texts.
 
 use expression::{Expression, Reference};
 use model::automation::{Automation, StartForm, Verb};
@@ -11,7 +11,7 @@ use crate::load::keys;
 
 const CODE: &str = "bare-expression";
 
-/// The longest text that is compiled to find out if it is an expression, in bytes.
+/// The maximum length of a text that is compiled to see if it is an expression, in bytes.
 const MAX_LENGTH: usize = 300;
 
 /// The names that an expression may begin with.
@@ -29,9 +29,9 @@ const ROOTS: [&str; 12] = [
     "automation",
     "error",
 ];
-/// Parts of a request, which authors write without `trigger.results`.
+/// Parts of a request, which authors write without the prefix `trigger.results`.
 const REQUEST_PARTS: [&str; 3] = ["queryParameters", "headers", "body"];
-/// Keys whose texts are for people, names, or expressions as they are.
+/// Keys whose texts are free text, names, or expressions already.
 const OTHER_KEYS: [&str; 16] = [
     "action",
     "as",
@@ -58,21 +58,21 @@ const ENDINGS: [&str; 22] = [
 /// Schemes of credentials before a value, as in a header.
 const SCHEMES: [&str; 4] = ["Bearer ", "Basic ", "Token ", "token "];
 
-/// The place of a text in its file.
+/// The context of a text in its file.
 pub(super) struct TextPlace<'a> {
-    /// The keys around, outermost first.
+    /// The enclosing keys, outermost first.
     pub(super) keys: &'a [&'a str],
     /// True inside `{ }` or `[ ]`.
     pub(super) in_flow: bool,
     /// True inside a step.
     pub(super) in_step: bool,
-    /// The names of the items of the loops around.
+    /// The item names of the enclosing loops.
     pub(super) items: &'a [&'a str],
     /// The automation; `None` in a connection.
     pub(super) automation: Option<&'a Automation>,
 }
 
-/// Checks a text. `span` is that of its node.
+/// Checks a text. `span` is the span of its node.
 pub(super) fn check(text: &Text, span: Span, place: &TextPlace<'_>) -> Option<Diagnostic> {
     let may_be_path = text.value.len() <= MAX_LENGTH && text.value.contains(['.', '[']);
     if !may_be_path || text.value.contains("${{") {
@@ -128,7 +128,7 @@ fn within(text: &Text, span: Span, place: &TextPlace<'_>) -> Option<Diagnostic> 
         let before = &value[..start];
         let path =
             &value[start..value[start..].find(|c| !is_of_path(c)).map_or(value.len(), |end| start + end)];
-        // The name of a host is no path, nor is the end of another name.
+        // A host name is not a path, nor is the end of another name.
         let begins =
             !before.is_empty() && !before.ends_with(|c| is_of_path(c) || c == '@') && !before.ends_with("//");
         let bare = place.meant(path).filter(|_| begins)?;
@@ -160,16 +160,16 @@ fn within(text: &Text, span: Span, place: &TextPlace<'_>) -> Option<Diagnostic> 
 
 /// The expression that a text was probably meant to be.
 struct Bare {
-    /// The name that it begins with.
+    /// The name that it starts with.
     root: String,
     /// The path of the secret that it reads.
     secret: Option<String>,
-    /// The expression, if it is another one than the text.
+    /// The expression, if it differs from the text.
     meant: Option<String>,
 }
 
 impl TextPlace<'_> {
-    /// True if the text at this place is a value.
+    /// True if the text at this position is a value.
     fn takes_value(&self) -> bool {
         let Some(key) = self.keys.last() else { return false };
         if self.automation.is_none() {
@@ -224,7 +224,7 @@ impl TextPlace<'_> {
         })
     }
 
-    /// True if a path leads to something that exists for sure.
+    /// True if a path certainly leads to something that exists.
     fn exists(&self, read: &Reference) -> bool {
         let path: Vec<&str> = read.path.iter().map(|name| name.as_str()).collect();
         let is_file = |name: &str| path.len() == 2 && ENDINGS.contains(&name);
@@ -266,7 +266,7 @@ impl TextPlace<'_> {
         }
     }
 
-    /// Explains how to read a name that exists, but not at this place; `None` if it can be read here.
+    /// Explains how to read a name that exists, but not in this context; `None` if it can be read here.
     fn unavailable(&self, root: &str) -> Option<&'static str> {
         let is_outside = ["secrets", "env"].contains(&root);
         let in_config = self.keys.first() == Some(&"configVars") || self.automation.is_none();
@@ -303,7 +303,7 @@ fn stores(verb: &Verb, key: &str) -> bool {
         })
 }
 
-/// Words for *no value* of other languages, which are texts in YAML.
+/// Keywords for *no value* in other languages, which are texts in YAML.
 const NONES: [&str; 5] = ["none", "None", "nil", "undefined", "NONE"];
 
 /// Warns of `end: none` in a value that an expression of the file compares with `none`; hints elsewhere.

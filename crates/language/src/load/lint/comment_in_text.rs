@@ -1,11 +1,11 @@
-//! Texts that a comment cuts: `message: Order #${{ id }} arrived` is the text `Order`.
+//! Texts that a comment truncates: `message: Order #${{ id }} arrived` is the text `Order`.
 
 use text::diagnostic::{Diagnostic, Source, Span};
 use text::yaml::{Kind, Node, Style};
 
 const CODE: &str = "comment-in-text";
 
-/// Checks a plain scalar and an absent value for a comment behind it that was probably meant as a part of the text.
+/// Checks a plain scalar or an absent value for a trailing comment that was probably meant as part of the text.
 pub(super) fn check(node: &Node, key: Span, source: &Source) -> Option<Diagnostic> {
     let (from, start) = match &node.kind {
         Kind::String(text) if text.style == Style::Plain => {

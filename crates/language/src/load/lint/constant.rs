@@ -1,4 +1,4 @@
-//! Conditions that are the same whatever they read: a comparison of two literals, `x == 'a' or 'b'`, a bare `true`.
+//! Constant conditions: a comparison of two literals, `x == 'a' or 'b'`, a bare `true`.
 
 use expression::{Constant, Expression};
 use text::diagnostic::{Diagnostic, Diagnostics, Severity, Span};
@@ -6,7 +6,7 @@ use text::yaml::Node;
 
 const CODE: &str = "constant-condition";
 
-/// Checks the condition under a key, or the value that a `switch` tells its cases by.
+/// Checks the condition under a key, or the value of a `switch`.
 pub(in crate::load) fn check(expression: &Expression, node: &Node, key: &str, diagnostics: &Diagnostics) {
     let is_switch = key == "switch";
     for part in expression.constants() {
@@ -26,7 +26,7 @@ pub(in crate::load) fn check(expression: &Expression, node: &Node, key: &str, di
     }
 }
 
-/// Where a part of an expression stands, if the file has it as it is.
+/// The span of a part of an expression, if it occurs verbatim in the file.
 fn place(expression: &Expression, node: &Node, part: &Constant) -> Span {
     let Some(text) = node.as_text() else { return expression.span() };
     match text.value.find(expression.text()) {
@@ -52,7 +52,7 @@ fn same(key: &str, holds: bool, is_switch: bool, span: Span) -> Diagnostic {
         .help(help)
 }
 
-/// The path in quotes of a condition such as `'inputs.flag'`.
+/// The quoted path of a condition such as `'inputs.flag'`.
 fn quoted_path(text: &str) -> Option<&str> {
     let inside = text.strip_prefix('\'')?.strip_suffix('\'')?;
     let (root, _) = inside.split_once('.')?;

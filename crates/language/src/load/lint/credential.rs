@@ -1,5 +1,5 @@
-//! Literals that look like credentials: the forms of well-known tokens anywhere in a file, comments included, and random
-//! text under a key such as `password`.
+//! Literals that look like credentials: well-known token formats anywhere in a file, comments included, and random text
+//! under a key such as `password`.
 //!
 //! The diagnostics never show a credential: its span is redacted in each rendering.
 
@@ -50,14 +50,14 @@ const PREFIXES: &[(&str, usize, &str)] = &[
     ("ya29.", 20, "a Google access token"),
 ];
 
-/// Addresses that let anybody who knows them write, and what they are.
+/// URLs that grant write access to anyone who knows them, and their service.
 const ADDRESSES: [(&str, &str); 3] = [
     ("hooks.slack.com/services/", "a Slack webhook's address"),
     ("discord.com/api/webhooks/", "a Discord webhook's address"),
     ("discordapp.com/api/webhooks/", "a Discord webhook's address"),
 ];
 
-/// Last words of keys, in lower case without separators, whose values are probably credentials.
+/// Last words of credential keys, in lower case without separators.
 const TELLING: [&str; 15] = [
     "password",
     "passwd",
@@ -75,7 +75,7 @@ const TELLING: [&str; 15] = [
     "credential",
     "credentials",
 ];
-/// Keys that end like that and hold no credential: places in a list.
+/// Keys that end like these and are no credentials: list cursors.
 const HARMLESS: [&str; 4] = ["pagetoken", "synctoken", "continuationtoken", "continuetoken"];
 
 /// Texts that mark a credential as an example.
@@ -98,7 +98,7 @@ const EXAMPLES: [&str; 16] = [
     "<",
 ];
 
-/// Everything in a file that has the form of a credential, whatever stands around it.
+/// All credentials of a known format in a file, in any context.
 pub(super) fn in_text(source: &Source) -> impl Iterator<Item = Diagnostic> {
     let text = source.text();
     let mut found: Vec<(Span, &str)> = Vec::new();
@@ -124,7 +124,7 @@ pub(super) fn in_text(source: &Source) -> impl Iterator<Item = Diagnostic> {
     told.into_iter().map(|(span, what)| diagnostic(what, span))
 }
 
-/// A literal under a key that says that it is a credential.
+/// A literal under a credential key.
 pub(super) fn under_key(entry: &Entry) -> Option<Diagnostic> {
     let Kind::String(text) = &entry.value.kind else { return None };
     let name: String = entry.key.chars().filter(char::is_ascii_alphanumeric).collect();
@@ -134,7 +134,7 @@ pub(super) fn under_key(entry: &Entry) -> Option<Diagnostic> {
     (fits && !is_place).then(|| diagnostic("a credential", text.locate_span(0, text.value.len())))
 }
 
-/// Headers that hold nothing but a credential, in small letters.
+/// Headers that contain only a credential, in lower case.
 const HEADERS: [&str; 9] = [
     "authorization",
     "proxy-authorization",
@@ -147,7 +147,7 @@ const HEADERS: [&str; 9] = [
     "private-token",
 ];
 
-/// A literal in a header that a step sends, which holds nothing but a credential, whatever form that has.
+/// A literal in a credential header that a step sends, in any format.
 pub(super) fn in_header(entry: &Entry) -> Option<Diagnostic> {
     let Kind::String(text) = &entry.value.kind else { return None };
     let name = entry.key.to_ascii_lowercase();
@@ -198,7 +198,7 @@ fn known(token: &str) -> Option<(&'static str, usize)> {
     (rest.len() >= *least && is_key_id && !is_name && is_random(rest)).then_some((what, trimmed.len()))
 }
 
-/// The runs of letters, digits, `_`, `-` and `.`, with the place of each.
+/// The runs of letters, digits, `_`, `-` and `.`, each with its offset.
 fn tokens(text: &str) -> impl Iterator<Item = (usize, &str)> {
     let part = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-' | '.');
     let start = text.as_ptr() as usize;
@@ -217,7 +217,7 @@ fn private_keys(text: &str) -> impl Iterator<Item = (Span, &'static str)> {
     })
 }
 
-/// The texts after each occurrence of a prefix, up to the first character that does not fit; examples are left out.
+/// The texts after each occurrence of a prefix, up to the first character that does not match; examples are omitted.
 fn after<'t>(
     text: &'t str,
     mark: &'static str,
@@ -239,7 +239,7 @@ fn is_address(c: char) -> bool {
     c.is_ascii_alphanumeric() || matches!(c, '_' | '-' | '/')
 }
 
-/// Credentials in addresses: `https://user:password@host`, `?token=…`.
+/// Credentials in URLs: `https://user:password@host`, `?token=…`.
 fn addresses(text: &str) -> Vec<(Span, &'static str)> {
     let mut found = Vec::new();
     for (at, mark) in text.match_indices("://") {
@@ -280,17 +280,17 @@ fn is_example(text: &str) -> bool {
     EXAMPLES.iter().any(|mark| lower.contains(mark)) || is_row(text)
 }
 
-/// True if most characters equal or follow the one before.
+/// True if most characters equal or succeed the previous one.
 fn is_row(text: &str) -> bool {
     let bytes = text.as_bytes();
     let neighbours = bytes.windows(2).filter(|pair| pair[0].abs_diff(pair[1]) <= 1).count();
     neighbours * 2 > bytes.len()
 }
 
-/// The least that a secret holds, in bits by the frequency of its characters. Eight different characters have 24.
+/// The minimum entropy of a secret, in bits by the frequency of its characters. Eight different characters have 24.
 const LEAST_BITS: f64 = 24.0;
 
-/// True if a text looks random, as a generated token or a good password does: long, varied, with digits among letters
+/// True if a text looks random, like a generated token or a good password: long, varied, with digits among letters
 /// or three kinds of characters. Words and identifiers do not: `changeMeSoon`, `main-wiki-token`.
 fn is_random(text: &str) -> bool {
     if text.len() < 8 || text.chars().any(char::is_whitespace) || is_example(text) {

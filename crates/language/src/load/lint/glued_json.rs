@@ -1,4 +1,4 @@
-//! JSON that is put together as a text: `'{"text": "${{ inputs.text }}"}'` breaks at the first quote of a value.
+//! JSON built by string interpolation: `'{"text": "${{ inputs.text }}"}'` breaks at the first quote in a value.
 
 use expression::template::{TemplateToken, tokenize};
 use model::InputType;
@@ -13,11 +13,11 @@ const CODE: &str = "json-from-text";
 /// Keys whose value is sent as JSON if it is a map or a list.
 const SENT_AS_JSON: [&str; 2] = ["body", "json"];
 
-/// Filters whose result is a text that is no JSON without quotes.
+/// Filters whose result is text that is not JSON without quotes.
 const TEXT_FILTERS: [&str; 8] =
     ["base64", "capitalize", "formatDate", "hash", "lower", "title", "upper", "urlencode"];
 
-/// Checks a text. `span` is that of its node, `action` the action of the step around.
+/// Checks a text. `span` is the span of its node, `action` the action of the enclosing step.
 pub(super) fn check(
     text: &Text,
     span: Span,
@@ -89,7 +89,7 @@ pub(super) fn check(
     ))
 }
 
-/// JSON that is a text where the answer is encoded as JSON anyway: the caller gets it in quotes.
+/// JSON text under a key that is encoded as JSON anyway: the caller would receive it as a quoted string.
 fn below_json(text: &Text, span: Span, keys: &[&str]) -> Option<Diagnostic> {
     let value = text.value.trim();
     serde_json::from_str::<serde::de::IgnoredAny>(value)
@@ -106,7 +106,7 @@ fn below_json(text: &Text, span: Span, keys: &[&str]) -> Option<Diagnostic> {
     Some(if is_line { diagnostic.replace(span, value) } else { diagnostic })
 }
 
-/// True if an expression gives a text that is no JSON: an input of text, a part of a request, or the result of a filter for texts.
+/// True if an expression yields text that is not JSON: a text input, a part of a request, or the result of a text filter.
 fn is_text(source: &str, automation: Option<&Automation>) -> bool {
     let source = source.trim();
     if let Some((_, filter)) = source.rsplit_once('|') {
@@ -125,7 +125,7 @@ fn is_text(source: &str, automation: Option<&Automation>) -> bool {
     matches!(automation.trigger, Trigger::Webhook(_)) && part.is_some_and(is_name)
 }
 
-/// True if the end of a part of JSON is inside of a string. `is_quoted` says so of its beginning.
+/// True if the end of a JSON fragment is inside a string. `is_quoted` is the state at its start.
 fn ends_in_quotes(part: &str, mut is_quoted: bool) -> bool {
     let mut bytes = part.bytes();
     while let Some(byte) = bytes.next() {

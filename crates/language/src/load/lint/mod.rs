@@ -1,4 +1,4 @@
-//! Lints: findings in the tree of a readable file that are probably mistakes. None of them is an error; the file is
+//! Lints: findings in the tree of a readable file that are probably mistakes. None is an error; the file is
 //! used nevertheless.
 
 mod bare_expression;
@@ -17,11 +17,11 @@ use std::collections::{HashMap, HashSet};
 use text::diagnostic::{Diagnostic, Source, Span};
 use text::yaml::{Entry, Kind, Node};
 
-/// Keys below which values stand that their authors choose freely.
+/// Keys whose values authors choose freely.
 const VALUE_KEYS: [&str; 10] =
     ["with", "set", "configVars", "outputs", "json", "body", "message", "fail", "result", "headers"];
 
-/// The steps of a file by where they begin.
+/// The steps of a file by their start.
 type StepHeads<'a> = HashMap<Span, &'a Step>;
 
 /// Lints an Automation as far as it was read. `whole` is true if the file has no error so far.
@@ -45,7 +45,7 @@ pub(super) fn automation(
     found
 }
 
-/// A webhook that anybody can start who learns its address, where the author does not say that this is meant.
+/// Reports a webhook that anyone who knows its address can start, unless the author declared that.
 fn unverified(node: &Node, automation: &Automation) -> Option<Diagnostic> {
     let trigger = node.get("trigger")?.as_map()?;
     // With two kinds the intended one is unknown.
@@ -71,8 +71,8 @@ pub(super) fn file(node: &Node, source: &Source) -> Vec<Diagnostic> {
     tree(node, source, &StepHeads::new(), None, false)
 }
 
-/// Lints the tree of any file. A node that aliases repeat is reported once. `has_templates` is true if its values may hold
-/// expressions.
+/// Lints the tree of any file. A node repeated by aliases is reported once. `has_templates` is true if its values may
+/// contain expressions.
 fn tree(
     node: &Node,
     source: &Source,
@@ -110,21 +110,21 @@ struct Walk<'a> {
     source: &'a Source,
     steps: &'a StepHeads<'a>,
     automation: Option<&'a Automation>,
-    /// The innermost step around.
+    /// The innermost enclosing step.
     step: Option<&'a str>,
-    /// The action of the innermost step around.
+    /// The action of the innermost enclosing step.
     action: Option<&'a str>,
-    /// True if values may hold expressions.
+    /// True if values may contain expressions.
     has_templates: bool,
-    /// The keys around, outermost first.
+    /// The enclosing keys, outermost first.
     keys: Vec<&'a str>,
     /// The span of the innermost key.
     key: Span,
-    /// The names of the items of the loops around.
+    /// The item names of the enclosing loops.
     items: Vec<&'a str>,
-    /// How many `{ }` and `[ ]` are around.
+    /// The number of enclosing `{ }` and `[ ]`.
     flow: usize,
-    /// Where the steps met so far stand, outer ones behind those inside them.
+    /// The spans of the steps visited so far, outer ones after those inside them.
     places: Vec<(Span, &'a str)>,
     found: Vec<Diagnostic>,
 }
@@ -191,7 +191,7 @@ impl<'a> Walk<'a> {
             glued_json::check(text, node.span, &place, self.action),
             no_effect::concurrency_key(text, node.span, &self.keys),
         ];
-        // The name of a value without `${{ }}` is constant too.
+        // A bare name of a value is constant too.
         let is_bare = found[0].is_some();
         let found = found.into_iter().flatten().filter(|found| !is_bare || found.code != no_effect::CODE);
         found.map(Some).for_each(|found| self.say(found));
@@ -210,7 +210,7 @@ impl<'a> Walk<'a> {
         self.keys.pop();
     }
 
-    /// The key of the list around in which nothing is ever undone.
+    /// The key of the enclosing list in which nothing is ever undone.
     fn closing(&self) -> Option<&'static str> {
         let list = |name: &str| self.keys.first() == Some(&name);
         match () {

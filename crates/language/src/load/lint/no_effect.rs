@@ -6,8 +6,8 @@ use text::yaml::{Map, Text};
 
 pub(super) const CODE: &str = "unused-setting";
 
-/// The settings of a step that can never take effect. `map` is the step as it is written, `closing` the key of its list where
-/// nothing in it is ever undone.
+/// The settings of a step that can never take effect. `map` is the step as written, `closing` the key of its list if
+/// nothing in that list is ever undone.
 pub(super) fn check(map: &Map, step: &Step, closing: Option<&'static str>) -> Vec<Diagnostic> {
     let mut found = Vec::new();
     let place = |key: &str| map.entry(key).map(|entry| entry.key_span);
@@ -36,7 +36,7 @@ pub(super) fn check(map: &Map, step: &Step, closing: Option<&'static str>) -> Ve
     found
 }
 
-/// A constant key of a `concurrency`.
+/// A constant concurrency key.
 pub(super) fn concurrency_key(text: &Text, span: Span, keys: &[&str]) -> Option<Diagnostic> {
     let is_constant = *keys == ["concurrency", "key"] && !text.value.contains("${{");
     is_constant.then(|| {
@@ -49,7 +49,7 @@ fn no_effect(message: &str, span: Span) -> Diagnostic {
     Diagnostic::warning(CODE, message, span)
 }
 
-/// True if a verb depends on its inputs alone: each attempt has the same result.
+/// True if a verb depends only on its inputs: each attempt has the same result.
 fn fails_the_same_way(verb: &Verb) -> bool {
     matches!(
         verb,
@@ -63,7 +63,7 @@ fn fails_the_same_way(verb: &Verb) -> bool {
     )
 }
 
-/// True if a crash of the daemon interrupts no side effect of the verb that a restart could repeat.
+/// True if a daemon crash cannot interrupt a side effect of the verb that a restart could repeat.
 fn keeps_nothing_open(verb: &Verb) -> bool {
     fails_the_same_way(verb) || matches!(verb, Verb::WaitFor(_) | Verb::Code(_))
 }

@@ -1,17 +1,17 @@
-//! Numbers that are not kept as they are written: `+4930123456` is 4930123456, and `1.10` is 1.1.
+//! Numbers that lose their notation: `+4930123456` is 4930123456, and `1.10` is 1.1.
 
 use text::diagnostic::{Diagnostic, Severity, Source};
 use text::yaml::{Kind, Node};
 
 pub(super) const CODE: &str = "number-form";
 
-/// The digits from which on a number with `+` is probably that of a telephone.
+/// The minimum number of digits after a `+` that looks like a telephone number.
 const PHONE_DIGITS: usize = 5;
-/// Last words of keys, in lower case, whose values look like numbers and are texts.
+/// Last words of keys, in lower case, whose values look like numbers but are text.
 const NAMES: [&str; 12] =
     ["version", "release", "tag", "node", "python", "phone", "tel", "to", "zip", "number", "id", "image"];
 
-/// Checks a number. `key` is the key that it stands under.
+/// Checks a number. `key` is its key.
 pub(super) fn check(node: &Node, key: &str, source: &Source) -> Option<Diagnostic> {
     let written = source.slice(node.span);
     let severity = match &node.kind {

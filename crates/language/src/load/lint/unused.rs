@@ -1,7 +1,7 @@
-//! Names that are given a value and never read: `set`, `inputs`, `configVars`. A name that begins with `_` is meant to be.
+//! Names that are defined and never read: `set`, `inputs`, `configVars`. A name that begins with `_` is exempt.
 //!
-//! Told only where it is certain: nothing reads all names at once, and every name that is read exists, for else the unused
-//! one may be what was meant by one that does not.
+//! Reported only if certain: no expression reads a whole namespace, and every name that is read exists; otherwise a
+//! misspelt read may be meant for the unused name.
 
 use std::collections::{BTreeMap, HashSet};
 use std::sync::Arc;
@@ -79,7 +79,7 @@ fn variables(node: &Node, automation: &Automation, reads: &Reads, found: &mut Ve
     }
 }
 
-/// Where the names of all `set` steps stand, by the start of the step.
+/// The spans of the names of all `set` steps, by the start of the step.
 fn places(node: &Node) -> BTreeMap<(Span, &str), Span> {
     let mut found = BTreeMap::new();
     let mut rest = vec![node];
@@ -98,7 +98,7 @@ fn places(node: &Node) -> BTreeMap<(Span, &str), Span> {
     found
 }
 
-/// The steps whose result is that of the list they are in, and so that of what is around it.
+/// The steps whose result is the result of their list, and so of the enclosing step.
 struct Results(HashSet<Arc<str>>);
 
 impl Results {
@@ -123,7 +123,7 @@ impl Results {
 /// The names that the expressions of a file read.
 #[derive(Default)]
 struct Reads {
-    /// True if an expression reads a whole namespace, so that nothing counts as unused.
+    /// True if an expression reads a whole namespace; then nothing is unused.
     all: bool,
     variables: Names,
     inputs: Names,
@@ -131,7 +131,7 @@ struct Reads {
     steps: Names,
 }
 
-/// Some names, or all.
+/// Some names of a namespace, or all.
 enum Names {
     These(HashSet<String>),
     All,
@@ -151,7 +151,7 @@ impl Names {
         }
     }
 
-    /// Notes the name that a path has behind those that lead to the group; all where it has none.
+    /// Records the name that follows the namespace in a path; all names if there is none.
     fn note(&mut self, name: Option<&str>) {
         match (&mut *self, name) {
             (Self::These(names), Some(name)) => drop(names.insert(name.to_owned())),
@@ -165,7 +165,7 @@ impl Reads {
     fn of(automation: &Automation) -> Self {
         let mut reads = Self::default();
         if !automation.code_modules().is_empty() {
-            // Code may read whatever it is given.
+            // Code may read anything it is given.
             (reads.inputs, reads.config_vars, reads.steps) = (Names::All, Names::All, Names::All);
         }
         let mut note = |expression: &Expression| reads.expression(expression);

@@ -1,20 +1,20 @@
-//! Words that readers of YAML 1.1 and of YAML 1.2 take for different things: `yes`, `012`, `12:30`, `1_000`, dates.
+//! Scalars that YAML 1.1 and YAML 1.2 interpret differently: `yes`, `012`, `12:30`, `1_000`, dates.
 //!
-//! Cogwork reads YAML 1.2, in which most of them are text. Who writes `yes` for `true` gets another value than they
-//! meant; what is meant as text is read otherwise by the many tools that still follow YAML 1.1. Quotes settle both.
+//! Cogwork reads YAML 1.2, in which most of them are text: `yes` is not `true`. Many tools still follow YAML 1.1 and read
+//! text meant here as another value. Quotes avoid both.
 
 use text::diagnostic::{Diagnostic, Severity, Source, Span};
 use text::yaml::{Entry, Kind, Node, Style};
 
 const CODE: &str = "yaml-surprise";
 
-/// A scalar that other YAML readers understand differently: its value here, its value elsewhere, and the probable
+/// A scalar that other YAML parsers interpret differently: its value here, its value elsewhere, and the probable
 /// intention.
 struct Surprise {
     severity: Severity,
     here: String,
     elsewhere: String,
-    /// The other spelling that says what was probably meant; none where only quotes do.
+    /// The other notation for the probable intention; `None` if only quotes help.
     otherwise: Option<String>,
 }
 
@@ -37,7 +37,7 @@ pub(super) fn key(entry: &Entry, context: &str, source: &Source) -> Option<Diagn
         return None;
     }
     let surprise = truth(word).or_else(|| number(word)).or_else(|| date(word))?;
-    // A key is text in any case: what was written is what is read.
+    // A key is always text.
     let surprise = Surprise { severity: Severity::Hint, otherwise: None, ..surprise };
     Some(diagnostic(word, entry.key_span, surprise))
 }
@@ -52,7 +52,7 @@ fn diagnostic(word: &str, span: Span, surprise: Surprise) -> Diagnostic {
     }
 }
 
-/// The truth values of YAML 1.1.
+/// The booleans of YAML 1.1.
 fn truth(word: &str) -> Option<Surprise> {
     let meant = match word {
         "yes" | "Yes" | "YES" | "on" | "On" | "ON" => "true",
@@ -67,7 +67,7 @@ fn truth(word: &str) -> Option<Surprise> {
     })
 }
 
-/// `y` and `n`, which only some readers take for truth values.
+/// `y` and `n`, which only some parsers read as booleans.
 fn letter(word: &str) -> Option<Surprise> {
     let meant = match word {
         "y" | "Y" => "true",
@@ -78,7 +78,7 @@ fn letter(word: &str) -> Option<Surprise> {
     Some(Surprise { otherwise: Some(meant.to_owned()), ..surprise })
 }
 
-/// A word that is text here, and that its author wants to be text.
+/// A scalar that is text here, as its author intended.
 fn text(elsewhere: String) -> Surprise {
     Surprise { severity: Severity::Hint, here: "text".to_owned(), elsewhere, otherwise: None }
 }
@@ -96,7 +96,7 @@ fn number(word: &str) -> Option<Surprise> {
         .or_else(|| exponent(word))
 }
 
-/// `12:30` is 12 × 60 + 30 in YAML 1.1, where it does not begin with a zero.
+/// `12:30` is 12 × 60 + 30 in YAML 1.1, unless it begins with a zero.
 fn sixties(unsigned: &str, sign: &str) -> Option<Surprise> {
     let mut parts = unsigned.split(':');
     let first = parts.next().filter(|first| !first.starts_with('0') && is_number(first, 10))?;
@@ -127,7 +127,7 @@ fn octal(word: &str, unsigned: &str, sign: &str) -> Option<Surprise> {
     })
 }
 
-/// `0b11`, and `0x` behind a sign.
+/// `0b11`, and `0x` after a sign.
 fn other_base(word: &str, unsigned: &str, sign: &str) -> Option<Surprise> {
     let (digits, radix) = match (unsigned.strip_prefix("0b"), unsigned.strip_prefix("0x")) {
         (Some(digits), _) => (digits, 2),
@@ -147,7 +147,7 @@ fn underscores(unsigned: &str, sign: &str) -> Option<Surprise> {
     fits.then(|| number_elsewhere(format!("{sign}{}", unsigned.replace('_', ""))))
 }
 
-/// `12e5` is a number here, and text where a number with an exponent needs a point: the start of a hash, perhaps.
+/// `12e5` is a number here, and text in parsers that require a decimal point: the start of a hash, perhaps.
 fn exponent(word: &str) -> Option<Surprise> {
     let (mantissa, exponent) = word.split_once(['e', 'E'])?;
     let mantissa = mantissa.strip_prefix(['-', '+']).unwrap_or(mantissa);
@@ -163,7 +163,7 @@ fn number_elsewhere(value: String) -> Surprise {
     Surprise { severity: Severity::Warning, otherwise: Some(value), ..text(elsewhere) }
 }
 
-/// `2026-01-31`, alone or with a time behind it.
+/// `2026-01-31`, alone or with a time.
 fn date(word: &str) -> Option<Surprise> {
     let (year, rest) = word.split_once('-')?;
     let (month, rest) = rest.split_once('-')?;
@@ -193,7 +193,7 @@ mod tests {
     }
 
     #[test]
-    fn words_that_are_values_elsewhere_are_surprising() {
+    fn yaml_1_1_booleans_dates_and_numbers_are_reported() {
         check("yes", Some(("text", "`true`", Some("true"))));
         check("Off", Some(("text", "`false`", Some("false"))));
         check("n", Some(("text", "`false`", Some("false"))));
@@ -212,7 +212,7 @@ mod tests {
     }
 
     #[test]
-    fn what_all_readers_agree_on_is_not() {
+    fn scalars_equal_in_yaml_1_1_and_1_2_are_not_reported() {
         for word in [
             "true",
             "~",

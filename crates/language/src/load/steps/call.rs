@@ -1,4 +1,4 @@
-//! `call`: runs another Automation.
+//! `call`: runs another automation.
 
 use model::automation::{AutomationId, CallStep, Verb};
 use text::diagnostic::Diagnostic;
@@ -35,7 +35,7 @@ fn lower(step: &mut StepReader<'_, '_, '_>) -> Option<Verb> {
         let message = format!("`{}` is no id of an automation", shorten(&automation.name));
         let diagnostic = Diagnostic::error("invalid-id", message, automation.span)
             .help("an id has lower-case letters, digits and dashes, and begins with a letter or digit");
-        // A path names the automation by its file.
+        // A path names the automation file.
         let file = automation.name.rsplit('/').next().unwrap_or_default();
         let stem = file.strip_suffix(".yaml").or_else(|| file.strip_suffix(".yml")).unwrap_or(file);
         step.diagnostics().push(diagnostic.nearest(AutomationId::suggest(stem).map(|id| id.to_string())));

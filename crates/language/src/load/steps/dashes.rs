@@ -1,4 +1,4 @@
-//! Steps that are written as a mapping, without dashes: the diagnostic, and the list that is meant.
+//! Steps written as a mapping without dashes: the diagnostic, and the intended list.
 
 use text::diagnostic::{Diagnostic, Source, Span};
 use text::yaml::{Entry, Map, Node};
@@ -7,7 +7,7 @@ use super::present_verbs;
 use crate::load::common::shorten;
 use crate::load::keys::is_identifier;
 
-/// The diagnostic for a mapping in the place of a list of steps.
+/// The diagnostic for a mapping in place of a list of steps.
 pub(super) fn without_dashes(node: &Node, map: &Map, name: &str, source: &Source) -> Diagnostic {
     let message = format!("expected a list for `{}`, found a mapping", shorten(name));
     let diagnostic = Diagnostic::error("wrong-type", message, node.head());
@@ -29,7 +29,7 @@ pub(super) fn without_dashes(node: &Node, map: &Map, name: &str, source: &Source
     }
 }
 
-/// The mapping as the only item of a list.
+/// The mapping as the single item of a list.
 fn one_step(node: &Node, source: &Source) -> Option<(Span, String)> {
     let text = source.slice(node.span);
     if text.starts_with('{') {
@@ -47,8 +47,8 @@ fn one_step(node: &Node, source: &Source) -> Option<(Span, String)> {
     Some((node.span, lines.join("\n")))
 }
 
-/// The entries of a block mapping as steps, each with its key as `id`. The keys of a step must be indented as far as the keys
-/// behind a dash are.
+/// The entries of a block mapping as steps, each with its key as `id`. The keys of a step must be indented as far as the
+/// keys after a dash.
 fn named_steps(node: &Node, map: &Map, source: &Source) -> Option<(Span, String)> {
     let (text, mut end) = (source.text(), node.span.start as usize);
     let column = |at: u32| source.position(at as usize).column;

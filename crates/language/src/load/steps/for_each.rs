@@ -12,11 +12,11 @@ use crate::load::common::{MAX_NAME, shorten};
 use crate::load::keys::{IDENTIFIER, Key, Shape, is_identifier};
 use crate::load::policy::small;
 
-/// The name of the item without `as`.
+/// The default item name.
 const ITEM: &str = "item";
-/// The most turns side by side.
+/// The maximum number of concurrent iterations.
 const MAX_CONCURRENCY: i64 = 100;
-/// The other names of expressions, which an item must not hide.
+/// The other root names of expressions, which an item must not shadow.
 const TAKEN: [&str; 13] = [
     "trigger",
     "steps",

@@ -1,4 +1,4 @@
-//! `steps` alone: a group, to share a guard, a time limit, tries or an error list.
+//! `steps` alone: a group that shares a guard, a timeout, retries or an error list.
 
 use model::automation::Verb;
 

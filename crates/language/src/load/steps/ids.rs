@@ -1,4 +1,4 @@
-//! The ids of steps: given, or the name in camelCase, or `stepN`.
+//! The ids of steps: explicit, or the name in camelCase, or `stepN`.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
@@ -11,29 +11,29 @@ use crate::load::Unreadable;
 use crate::load::common::{MAX_NAME, inner, shorten};
 use crate::load::keys::is_identifier;
 
-/// Ids that mean something else: the trigger's results stand among the steps' in code.
+/// Reserved ids: in code, the trigger's results are among the steps' results.
 const RESERVED: [&str; 1] = ["trigger"];
 
-/// The ids given so far.
+/// The ids assigned so far.
 #[derive(Debug, Default)]
 pub(super) struct Ids {
-    /// The ids that steps anywhere in the file ask for, which a numbered one must not take.
+    /// The explicit ids anywhere in the file, which a numbered id must not take.
     claimed: HashSet<String>,
-    /// The ids given, with the place that each comes from.
+    /// The assigned ids, each with its span.
     given: HashMap<Arc<str>, Span>,
-    /// How many steps there are so far.
+    /// The number of steps so far.
     count: usize,
 }
 
 impl Ids {
-    /// Notes the id that a step asks for, before any is given.
+    /// Records the explicit id of a step, before any id is assigned.
     pub(super) fn claim(&mut self, step: &Map) {
         let text = |key| step.get(key).and_then(|node| node.as_str());
         let id = text("id").filter(|id| is_step_id(id)).map(str::to_owned);
         self.claimed.extend(id.or_else(|| text("name").and_then(camel_case)));
     }
 
-    /// Counts the next step in reading order, also one that has no id because it is no mapping.
+    /// Counts the next step in reading order, including an item that is not a mapping and so has no id.
     pub(super) fn count(&mut self, head: Span, diagnostics: &Diagnostics) {
         self.count += 1;
         if self.count == Automation::MAX_STEPS + 1 {
@@ -45,7 +45,7 @@ impl Ids {
         }
     }
 
-    /// The id of the next step in reading order. A bad or taken one is reported, and a number put in its place.
+    /// Assigns the id of the next step in reading order. An invalid or taken id is reported and replaced by a number.
     pub(super) fn give(&mut self, step: &mut MapReader<'_, '_>, unreadable: &mut Unreadable) -> Arc<str> {
         let (head, diagnostics) = (step.node().head(), step.diagnostics());
         self.count(head, diagnostics);
@@ -65,18 +65,18 @@ impl Ids {
     fn numbered(&self) -> Arc<str> {
         let free = |id: &String| !self.claimed.contains(id) && !self.given.contains_key(id.as_str());
         let id = (self.count..).map(|number| format!("step{number}")).find(free);
-        // The numbers do not end before the ids do.
+        // The numbers never run out before the ids.
         id.unwrap_or_default().into()
     }
 }
 
-/// The id that a step asks for, its place, and whether it comes from the step's name.
+/// The requested id of a step, its span, and whether it comes from the step's name.
 fn written(step: &mut MapReader<'_, '_>, unreadable: &mut Unreadable) -> Option<(String, Span, bool)> {
     let diagnostics = step.diagnostics();
     let (id, name) = (step.take("id").node(), step.take("name").node());
     let node = id.or(name)?;
     let Some(text) = node.as_text() else {
-        // That is reported when the step's keys are read.
+        // Reported when the step's keys are read.
         unreadable.note("steps");
         return None;
     };
@@ -123,8 +123,8 @@ fn duplicate(id: &str, span: Span, first: Span, is_name: bool) -> Diagnostic {
     })
 }
 
-/// A name as an identifier: `Create HTTP page` gives `createHttpPage`. Nothing for a name in letters that
-/// identifiers do not have.
+/// Converts a name to an identifier: `Create HTTP page` becomes `createHttpPage`. `None` for a name in letters that
+/// identifiers cannot contain.
 pub(in crate::load) fn camel_case(name: &str) -> Option<String> {
     let letters: Vec<char> = name.chars().collect();
     let mut id = String::new();

@@ -1,4 +1,4 @@
-//! `break` and `continue`: the ways out of a loop and of its turn.
+//! `break` and `continue`: end a loop or an iteration.
 
 use model::automation::Verb;
 use text::diagnostic::Diagnostic;

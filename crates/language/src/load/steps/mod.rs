@@ -42,7 +42,7 @@ pub(super) use self::flow::{Lists, check as check_flow};
 pub(super) use self::ids::camel_case;
 pub(crate) use self::ids::is_step_id;
 
-/// One verb: how it is recognised, what it takes, how it is lowered.
+/// A verb: its recognition, its keys and its lowering.
 pub(crate) struct VerbSpec {
     /// The key that names it.
     pub(crate) word: &'static str,
@@ -50,10 +50,10 @@ pub(crate) struct VerbSpec {
     pub(crate) what: &'static str,
     /// The description for authors.
     pub(crate) about: &'static str,
-    /// The keys that only this verb has; any of them makes the step one of it. They need not include the word: an
-    /// `if` alone is a guard, only `then` or `else` makes a branch.
+    /// The keys that only this verb has; any of them selects the verb. They need not include the keyword: an
+    /// `if` alone is a guard, only `then` or `else` makes it a branch.
     pub(crate) marks: &'static [&'static str],
-    /// Its keys, beside those of every step.
+    /// Its keys, in addition to those of every step.
     pub(crate) keys: &'static [Key],
     /// Lowers the step, with placeholders for unreadable parts; `None` if too little can be read.
     lower: fn(&mut StepReader<'_, '_, '_>) -> Option<Verb>,
@@ -126,7 +126,7 @@ pub(super) struct Steps<'d> {
 }
 
 impl<'d> Steps<'d> {
-    /// For a file whose lists of steps are these. What could not be read is noted in `unreadable`.
+    /// Creates the reader of a file with these lists of steps. `unreadable` records unreadable parts.
     pub(super) fn new(lists: &[&Node], unreadable: Unreadable, diagnostics: &'d Diagnostics) -> Self {
         let mut ids = Ids::default();
         lists.iter().for_each(|list| survey(list, &mut ids));
@@ -151,7 +151,7 @@ impl<'d> Steps<'d> {
         self.list(node, name)
     }
 
-    /// A list of steps that may be empty. A step alone in its place is reported, and read as a list of one.
+    /// A list of steps that may be empty. A single step in its place is reported, and read as a list of one.
     pub(super) fn list(&mut self, node: &Node, name: &str) -> Option<Block> {
         if let Kind::Map(map) = &node.kind {
             self.diagnostics.push(dashes::without_dashes(node, map, name, self.diagnostics.source()));
@@ -175,7 +175,7 @@ impl<'d> Steps<'d> {
 
     fn step(&mut self, node: &Node) -> Option<Step> {
         let Kind::Map(map) = &node.kind else {
-            // Says what was found in its place.
+            // Reports the actual type.
             let _ = MapReader::new(node, "a step", self.diagnostics);
             self.ids.count(node.head(), self.diagnostics);
             self.unreadable.note_names(node);
@@ -185,7 +185,7 @@ impl<'d> Steps<'d> {
         let mut present = present_verbs(map);
         let mut row = present.first().copied();
         if present.iter().all(|verb| std::ptr::eq(*verb, &group::GROUP)) {
-            // Loops use `steps` too, and the loop's own word may be the misspelt one.
+            // Loops use `steps` too, and the loop's own keyword may be the misspelt key.
             let meant = meant_verb(map).filter(|meant| present.is_empty() || is_key_of(meant, "steps"));
             if meant.is_some() {
                 present.clear();
@@ -225,7 +225,7 @@ impl<'d> Steps<'d> {
         Some(step)
     }
 
-    /// Records what unknown keys leave uncertain: each absent key may be misspelt in one of them.
+    /// Records the effect of unknown keys: each absent key may be misspelt in one of them.
     fn unknown_entries(
         &mut self,
         reader: &MapReader<'_, '_>,
@@ -242,13 +242,13 @@ impl<'d> Steps<'d> {
         for key in keys.filter(|key| any && !reader.has(key.name)) {
             self.unreadable.note_in_step(id, key.name);
         }
-        // A second verb may end the execution or not, as the first one may.
+        // With two verbs it is unknown whether the step ends the execution.
         if !others.is_empty() {
             self.unreadable.note_in_step(id, "verb");
         }
     }
 
-    /// Reads the keys of every step. An absent verb could not be read. Called after the verb was lowered, so that
+    /// Reads the keys of every step. `verb` is `None` if it could not be read. Call after lowering the verb, so that
     /// `onError` lists are numbered after the lists inside it.
     fn common(&mut self, reader: &mut MapReader<'_, 'd>, id: Arc<str>, verb: Option<Verb>) -> Step {
         let diagnostics = self.diagnostics;
@@ -268,13 +268,13 @@ impl<'d> Steps<'d> {
         }
         let before = diagnostics.error_count();
         let written = reader.take("retry");
-        // `retry: 0` is kept: its author says that one try is meant.
+        // `retry: 0` is kept: it states that there is only one attempt.
         let mut retry = written.is_present().then(|| Box::new(retry(written, &STEP_RETRY, diagnostics)));
         let names_errors = written.node().is_some_and(|node| node.get("on").is_some());
         if let Some(policy) =
             retry.as_mut().filter(|_| !names_errors && !matches!(verb, Some(Verb::Action(_))))
         {
-            // Only an action has errors of a remote system; what fails in code, a call or a group has no status.
+            // Only an action has errors of a remote system; errors of code, calls and groups have no status.
             policy.on = vec![RetryOn::All];
         }
         if diagnostics.error_count() > before {
@@ -345,14 +345,14 @@ enum OnErrorWord {
     Continue,
 }
 
-/// The keys of a step that stand beside a key without a value, in the place of below it: inputs beside `with`.
+/// The keys of a step that were written beside an empty key instead of below it: inputs beside `with`.
 fn beside_empty<'n>(reader: &MapReader<'n, '_>, key: &str) -> Vec<&'n Entry> {
     let empty = reader.node().as_map().and_then(|map| map.entry(key)).filter(|entry| entry.value.is_null());
     let Some(empty) = empty else { return Vec::new() };
     reader.unknown_entries().filter(|entry| entry.key_span.start > empty.key_span.start).collect()
 }
 
-/// Reports inputs beside `with`, all of a step at once.
+/// Reports inputs beside `with`, all of a step together.
 fn report_beside(reader: &MapReader<'_, '_>, beside: &[&Entry]) {
     let Some(first) = beside.first() else { return };
     let names: Vec<String> = beside.iter().map(|entry| format!("`{}`", shorten(&entry.key))).collect();
@@ -371,7 +371,7 @@ fn report_beside(reader: &MapReader<'_, '_>, beside: &[&Entry]) {
     );
 }
 
-/// The lines of entries that follow one another, indented by two columns.
+/// The lines of consecutive entries, indented by two columns.
 fn indented(reader: &MapReader<'_, '_>, entries: &[&Entry]) -> Option<(Span, String)> {
     let (first, last) = (entries.first()?, entries.last()?);
     let within = |entry: &&Entry| {
@@ -386,7 +386,7 @@ fn indented(reader: &MapReader<'_, '_>, entries: &[&Entry]) -> Option<(Span, Str
     (!is_literal).then(|| (span, format!("  {}", text.replace('\n', "\n  "))))
 }
 
-/// Notes the ids that the steps of a list ask for, at any depth.
+/// Records the explicit ids of the steps of a list, at any depth.
 fn survey(list: &Node, ids: &mut Ids) {
     for step in list.as_list().unwrap_or_default() {
         let Some(map) = step.as_map() else { continue };
@@ -414,8 +414,8 @@ fn survey_entry(entry: &Entry, ids: &mut Ids) {
     }
 }
 
-/// The verbs that a step has, in the order of the file. A mark that another verb present has as one of its own keys
-/// (`steps` of a loop) makes no verb of its own.
+/// The verbs of a step, in file order. A key that another present verb declares as its own (`steps` of a loop)
+/// does not select a verb.
 fn present_verbs(map: &Map) -> Vec<&'static VerbSpec> {
     let is_key = |verb: &VerbSpec, mark: &str| {
         verb.keys.iter().any(|key| key.name == mark) && !verb.marks.contains(&mark)
@@ -431,7 +431,7 @@ fn present_verbs(map: &Map) -> Vec<&'static VerbSpec> {
     present
 }
 
-/// The verb that a step without one was most likely meant to have: one of its keys is nearly that verb's.
+/// The probable verb of a step without one: one of its keys nearly matches that verb's.
 fn meant_verb(map: &Map) -> Option<&'static VerbSpec> {
     let own = STEP_KEYS.iter().map(|key| key.name);
     let marks = VERBS.iter().flat_map(|verb| verb.marks.iter().copied());
@@ -454,7 +454,7 @@ fn is_key(name: &str) -> bool {
     STEP_KEYS.iter().chain(VERBS.iter().flat_map(|verb| verb.keys)).any(|key| key.name == name)
 }
 
-/// Declares the keys of a step; misspelt ones are read as what they were meant as, but none that belongs to a verb.
+/// Declares the keys of a step; misspelt keys are read as the nearest ones, except keys of verbs.
 fn declare(reader: &mut MapReader<'_, '_>, row: Option<&VerbSpec>) {
     let keys = STEP_KEYS.iter().chain(row.into_iter().flat_map(|row| row.keys));
     keys.for_each(|key| reader.allow(&[key.name]));
@@ -465,7 +465,7 @@ fn declare(reader: &mut MapReader<'_, '_>, row: Option<&VerbSpec>) {
     reader.correct_keys(is_key);
 }
 
-/// Where a verb is written.
+/// The span of a verb's key.
 fn mark_span(map: &Map, verb: &VerbSpec) -> Span {
     let entry = map.iter().find(|entry| verb.marks.contains(&entry.key.as_str()));
     entry.map(|entry| entry.key_span).unwrap_or_default()
@@ -485,7 +485,7 @@ fn report_several(map: &Map, present: &[&VerbSpec], diagnostics: &Diagnostics) {
     }
 }
 
-/// Says that there is no verb, unless there is an unknown key: that was probably meant as one.
+/// Reports a missing verb, unless an unknown key was probably meant as one.
 fn report_none(reader: &MapReader<'_, '_>) {
     if reader.undeclared_entries().next().is_some() {
         return;
@@ -500,7 +500,7 @@ fn report_none(reader: &MapReader<'_, '_>) {
     });
 }
 
-/// `needs`: the ids of steps, or one of them alone. Whether there are such steps is asked of the step graph.
+/// `needs`: a list of step ids, or a single one. The step graph checks if the steps exist.
 fn needs(field: Field<'_, '_>, diagnostics: &Diagnostics) -> Option<Vec<SpannedName>> {
     let items = field.one_or_more()?;
     let id = |item: Field<'_, '_>| {

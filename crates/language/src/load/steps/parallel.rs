@@ -1,4 +1,4 @@
-//! `parallel`: named lists of steps, side by side.
+//! `parallel`: named lists of steps that run concurrently.
 
 use model::automation::Verb;
 use text::diagnostic::Diagnostic;

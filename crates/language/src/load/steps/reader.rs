@@ -1,4 +1,4 @@
-//! The reader from which a verb is lowered.
+//! The reader that verbs are lowered from.
 
 use std::sync::Arc;
 
@@ -26,13 +26,13 @@ impl<'n, 'd, 's> StepReader<'n, 'd, 's> {
         Self { map, steps, id }
     }
 
-    /// Where names are noted that could not be read.
+    /// The record of unreadable names.
     pub(super) fn unreadable(&mut self) -> &mut Unreadable {
         &mut self.steps.unreadable
     }
 
-    /// Notes that it could not be read what the step says under a key; `verb` stands for what it does. The problem
-    /// has been reported.
+    /// Records that the value of a key could not be read; `verb` means the verb itself. The problem has been
+    /// reported.
     pub(super) fn note(&mut self, key: &'static str) {
         self.steps.unreadable.note_in_step(self.id, key);
     }
@@ -52,7 +52,7 @@ impl<'n, 'd, 's> StepReader<'n, 'd, 's> {
         self.map.take(key)
     }
 
-    /// Where a key stands.
+    /// The span of a key.
     pub(super) fn key_span(&self, key: &str) -> Span {
         self.map.key_span(key)
     }
@@ -62,12 +62,12 @@ impl<'n, 'd, 's> StepReader<'n, 'd, 's> {
         named(self.take(key), self.diagnostics())
     }
 
-    /// A condition, or a value to tell cases by: a bare or wrapped expression.
+    /// A condition, or the value of a `switch`: a bare or wrapped expression.
     pub(super) fn condition(&mut self, key: &'static str) -> Option<Expression> {
         condition(self.take(key).node()?, key, self.diagnostics())
     }
 
-    /// An expression, or a list written out.
+    /// An expression, or a literal list.
     pub(super) fn items(&mut self, key: &'static str) -> Option<Template> {
         let node = self.take(key).node()?;
         if let Some(items) = node.as_list() {
@@ -120,7 +120,7 @@ impl<'n, 'd, 's> StepReader<'n, 'd, 's> {
         Some(blocks)
     }
 
-    /// Lists of steps by the value that each is for, at least one.
+    /// Lists of steps by case value, at least one.
     pub(super) fn cases(&mut self, key: &'static str) -> Option<Vec<(SpannedName, Block)>> {
         let field = self.take(key);
         let entries = field.entries()?;
@@ -137,20 +137,20 @@ impl<'n, 'd, 's> StepReader<'n, 'd, 's> {
         Some(cases)
     }
 
-    /// The text under a key; a stand-in for one that could not be read.
+    /// The text under a key; a placeholder if it could not be read.
     pub(super) fn text_or_stand_in(&mut self, key: &'static str) -> Option<SpannedName> {
         let named = self.named(key);
         if named.is_none() && self.take(key).is_present() { Some(self.stand_in(key)) } else { named }
     }
 
-    /// Stands where a problem is that was reported, so that what is said of it later is known to be told already.
+    /// A placeholder at the span of a reported problem, which suppresses follow-up problems there.
     pub(super) fn stand_in(&mut self, key: &'static str) -> SpannedName {
         self.note(key);
         let span = self.take(key).span().unwrap_or_else(|| self.key_span(key));
         SpannedName { name: String::new(), span }
     }
 
-    /// The steps of a list that stands where there should be lists by name: each item is a step, or a list of them.
+    /// The steps of a list in place of lists by name: each item is a step, or a list of steps.
     pub(super) fn nameless_blocks(&mut self, items: &[Node]) -> Vec<(Arc<str>, Block)> {
         let mut blocks = Vec::with_capacity(items.len());
         for (index, item) in items.iter().enumerate() {

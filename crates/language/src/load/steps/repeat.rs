@@ -1,4 +1,4 @@
-//! `repeat`: a loop that ends by what its turns find.
+//! `repeat`: a loop that ends by the results of its iterations.
 
 use std::time::Duration;
 
@@ -11,7 +11,7 @@ use crate::load::keys::{Choice, Key, Object, Shape};
 use crate::load::policy::{MAX_DELAY, small};
 use crate::load::template::condition;
 
-/// The most turns.
+/// The maximum number of iterations.
 const MAX_TURNS: i64 = 1_000_000;
 
 static REPEAT_KEYS: Object = Object {

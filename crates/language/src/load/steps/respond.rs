@@ -1,4 +1,4 @@
-//! `respond`: answers the caller of a synchronous webhook.
+//! `respond`: responds to the caller of a synchronous webhook.
 
 use std::sync::Arc;
 
@@ -124,7 +124,7 @@ fn header_value(node: &Node, name: &str, diagnostics: &Diagnostics) {
         }
         Kind::Bool(_) | Kind::Integer(_) | Kind::Unsigned(_) | Kind::Float(_) => {}
         Kind::Null | Kind::List(_) | Kind::Map(_) => {
-            // Says what was found in place of text.
+            // Reports the actual type.
             let _ = Field::new(node, name, diagnostics).text();
         }
     }

@@ -1,4 +1,4 @@
-//! `set`: names values.
+//! `set`: defines variables.
 
 use std::sync::Arc;
 

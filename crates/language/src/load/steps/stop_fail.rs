@@ -1,4 +1,4 @@
-//! `stop` and `fail`: the ends of an execution.
+//! `stop` and `fail`: end an execution.
 
 use expression::template::Template;
 use model::automation::Verb;

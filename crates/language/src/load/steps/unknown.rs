@@ -1,4 +1,4 @@
-//! Unknown keys of a step, each with its way out.
+//! Unknown keys of a step, each with a suggestion.
 
 use std::collections::HashSet;
 
@@ -61,8 +61,8 @@ pub(super) fn report_unknown(
     }
 }
 
-/// Adds the way out for an unknown key that is no word of another tool: an action as a key, an input beside its action, a key of
-/// another verb.
+/// Adds the suggestion for an unknown key that is not of another tool: an action as a key, an input beside its action, a key
+/// of another verb.
 fn explain_unknown(
     reader: &MapReader<'_, '_>,
     verb: Option<&VerbSpec>,

@@ -1,4 +1,4 @@
-//! `wait` and `waitFor`: pauses that outlive the daemon.
+//! `wait` and `waitFor`: durable waits.
 
 use std::time::Duration;
 
@@ -16,9 +16,9 @@ use crate::load::inputs::{INPUT, form};
 use crate::load::keys::{Choice, IDENTIFIER, Key, Object, Shape};
 use crate::load::template::{condition as condition_of, expression, template};
 
-/// The most answers to choose from.
+/// The maximum number of options of an approval.
 const MAX_OPTIONS: usize = 20;
-/// The answers where none are given.
+/// The default options.
 const OPTIONS: [&str; 2] = ["approve", "reject"];
 
 static UNTIL: Object = Object {
@@ -132,7 +132,7 @@ fn lower_wait(step: &mut StepReader<'_, '_, '_>) -> Option<Verb> {
     Some(Verb::Wait(wait))
 }
 
-/// The length of a pause written as `{minutes: 5, seconds: 30}`.
+/// The duration written as `{minutes: 5, seconds: 30}`.
 fn length_in_units(map: &Map) -> Option<String> {
     let parts = map.iter().map(|entry| Some(format!("{} {}", entry.value.as_integer()?, entry.key)));
     let parts = parts.collect::<Option<Vec<_>>>().filter(|parts| !parts.is_empty())?;

@@ -87,7 +87,7 @@ pub(super) fn read(node: &Node, file: &Environment, diagnostics: &Diagnostics) -
     let expect = expect.and_then(|node| expect::read(node, diagnostics));
     let expect = expect.unwrap_or_else(|| Expect { span: name.span, ..Expect::default() });
     reader.finish();
-    // Where a recording answers, the doubles of the whole file do not: the test shows how the real system answers.
+    // A recording excludes the stubs of the whole file: the test shows how the real system responds.
     let doubles = if cassette.is_some() { own_doubles } else { environment.doubles };
     let usual = match &start {
         Start::ScheduledAt(at) => *at,
@@ -109,7 +109,7 @@ pub(super) fn read(node: &Node, file: &Environment, diagnostics: &Diagnostics) -
     })
 }
 
-/// True if the name of a recording is a plain file name; reports one that is not.
+/// True if the name of a recording is a plain file name; otherwise reports it.
 fn is_file_name(name: &SpannedName, diagnostics: &Diagnostics) -> bool {
     let text = &name.name;
     let fine = text.ends_with(".yaml")

@@ -16,7 +16,7 @@ use super::super::template::expression;
 use super::pattern;
 
 const MOST_CALLS: i64 = 1_000_000;
-/// The longest that an execution can be expected to take: ten years.
+/// The maximum expected duration of an execution: ten years.
 const LONGEST: Duration = Duration::from_secs(3650 * 86_400);
 
 pub(super) static EXPECT: Object = Object {
@@ -87,7 +87,7 @@ pub(super) static EXPECT: Object = Object {
     choice: Choice::Any,
 };
 
-/// The rules for a list, in place of its items.
+/// The matcher rules for a list, in place of its items.
 static RULES: Object = Object {
     what: "rules",
     keys: &[
@@ -215,7 +215,7 @@ pub(super) fn read(node: &Node, diagnostics: &Diagnostics) -> Option<Expect> {
     Some(expect)
 }
 
-/// Reports what cannot hold together.
+/// Reports contradicting expectations.
 fn contradictions(reader: &MapReader<'_, '_>, expect: &Expect, diagnostics: &Diagnostics) {
     let conflict = |key: &str, message: &str, related: Span, words: &str, help: &str| {
         diagnostics.push(
@@ -281,7 +281,7 @@ fn patterns(field: Field<'_, '_>, diagnostics: &Diagnostics) -> Vec<(SpannedName
     read.collect()
 }
 
-/// A map compared in part; a plain text is compared with its `message`.
+/// A map that is matched partially; a plain text is matched with its `message`.
 fn entries_of(node: &Node, of: &'static Object, diagnostics: &Diagnostics) -> Option<Pattern> {
     let entries = if let Kind::Map(_) = node.kind {
         let mut reader = of.open(node, diagnostics)?;
@@ -309,7 +309,7 @@ fn error(field: Field<'_, '_>, diagnostics: &Diagnostics) -> Option<Pattern> {
     entries_of(field.node()?, &ERROR, diagnostics)
 }
 
-/// A list that is compared whole, or rules for it.
+/// A list that is matched exactly, or matcher rules for it.
 fn list(field: Field<'_, '_>, of: &'static Object, diagnostics: &Diagnostics) -> Option<Pattern> {
     if let Some(node) = field.node().filter(|node| pattern::is_rules(node)) {
         return Some(pattern::read(node, diagnostics));

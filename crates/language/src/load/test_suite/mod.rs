@@ -1,4 +1,4 @@
-//! A file of tests: `order-to-page.test.yaml`.
+//! Test files: `order-to-page.test.yaml`.
 
 mod case;
 mod expect;
@@ -24,7 +24,7 @@ use super::keys::{ANY_NAME, AUTOMATION_ID, Choice, Key, Object, Shape};
 use super::partial::Unreadable;
 use super::template::literal;
 
-/// The most tests of a file.
+/// The maximum number of tests of a file.
 const MAX_CASES: usize = 1000;
 
 pub(crate) static SUITE: Object = Object {
@@ -78,7 +78,7 @@ const DOUBLES: Key = Key::new(
 static ANSWERS: Shape = Shape::OneOrMore(&ANSWER);
 static ANSWER: Shape = Shape::Object(&stub::ANSWER);
 
-/// The replacements of the outside world, as read.
+/// The replacements for the outside world, as read.
 struct Environment {
     now: Option<Timestamp>,
     secrets: BTreeMap<String, String>,
@@ -95,7 +95,7 @@ pub(super) fn read(
 ) -> Option<Partial<Suite>> {
     let mut reader = SUITE.open(node, diagnostics)?;
     let automation = automation(reader.take("automation"), stem, node, diagnostics);
-    // For people alone; that it is text is all there is to check.
+    // Only checks that it is text.
     let _ = reader.take("description").string();
     let environment = Environment::read(&mut reader, false, diagnostics);
     let tests = reader.take("tests");
@@ -117,7 +117,7 @@ pub(super) fn read(
     Some(Partial { value: Suite { automation, cases, source }, unreadable: Unreadable::new() })
 }
 
-/// The id of the Automation: what `automation` says, else the file's stem.
+/// The id of the automation: the value of `automation`, else the file stem.
 fn automation(field: Field<'_, '_>, stem: &str, node: &Node, diagnostics: &Diagnostics) -> SpannedName {
     let given = named(field, diagnostics);
     if let Some(named) = &given
@@ -134,7 +134,7 @@ fn automation(field: Field<'_, '_>, stem: &str, node: &Node, diagnostics: &Diagn
     given.unwrap_or_else(|| SpannedName { name: stem.to_owned(), span: Span::at(node.span.start as usize) })
 }
 
-/// Two tests of one name could not be distinguished in reports.
+/// Rejects a duplicate test name, which reports could not distinguish.
 fn check_name(name: &SpannedName, before: &[model::test_suite::Case], diagnostics: &Diagnostics) {
     if let Some(first) = before.iter().find(|case| case.name.name == name.name) {
         let message = format!("there is another test called `{}`", shorten(&name.name));
@@ -196,7 +196,7 @@ fn instant(field: Field<'_, '_>, diagnostics: &Diagnostics) -> Option<Timestamp>
     }
 }
 
-/// The findings of a test suite without those about instants: YAML 1.1 had a type for them, but suites read them as
+/// The findings of a test suite without those about dates: YAML 1.1 has a type for them, but suites read them as
 /// text.
 pub(super) fn doubtful(found: Vec<Diagnostic>, source: &Source) -> Vec<Diagnostic> {
     let is_instant = |place: Span| Instant::parse(source.slice(place)).is_some();

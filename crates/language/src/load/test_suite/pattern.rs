@@ -1,4 +1,4 @@
-//! Lowering of patterns: a value, or rules with a `$`.
+//! Lowering of patterns: a value, or matcher rules with a `$`.
 
 use model::automation::SpannedName;
 use model::test_suite::{Matcher, Pattern, Rule};
@@ -9,7 +9,7 @@ use value::Value;
 use super::super::common::no_expression;
 use super::super::template::literal;
 
-/// The rules.
+/// The matcher rules.
 const RULES: [&str; 7] = ["$type", "$contains", "$startsWith", "$length", "$exactly", "$not", "$absent"];
 
 pub(super) fn read(node: &Node, diagnostics: &Diagnostics) -> Pattern {
@@ -46,7 +46,7 @@ fn literal_text(node: &Node) -> Value {
     Value::from(node.as_str().unwrap_or_default().replace("$${{", "${{"))
 }
 
-/// True if the mapping holds rules in place of a value.
+/// True if the mapping contains matcher rules in place of a value.
 pub(super) fn is_rules(node: &Node) -> bool {
     node.as_map().is_some_and(|map| map.iter().any(is_rule))
 }

@@ -13,7 +13,7 @@ use super::super::response_headers;
 use super::super::template::literal;
 use super::{instant, values};
 
-/// Methods that a request can have: those that start an execution, and those that are refused.
+/// The methods of a request: those that start an execution, and rejected ones.
 const METHODS: [&str; 7] = ["GET", "POST", "PUT", "PATCH", "DELETE", "HEAD", "OPTIONS"];
 
 pub(super) const INPUTS: Shape = Shape::MapOf(IDENTIFIER, &Shape::Template);
@@ -103,7 +103,7 @@ fn body(reader: &mut MapReader<'_, '_>, diagnostics: &Diagnostics) -> RequestBod
         return RequestBody::Value(literal(node, "a value of a test", diagnostics));
     }
     if let Some(text) = base64.text() {
-        // Long ones stand over several lines.
+        // Long values span several lines.
         let packed: String = text.value.chars().filter(|c| !c.is_ascii_whitespace()).collect();
         return match STANDARD.decode(packed) {
             Ok(bytes) => RequestBody::Bytes(bytes.into()),

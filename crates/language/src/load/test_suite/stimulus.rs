@@ -12,7 +12,7 @@ use super::super::keys::{Choice, IDENTIFIER, Key, Object, Shape};
 use super::super::template::literal;
 use super::values;
 
-/// The latest that something can happen: ten years after the start.
+/// The latest time of a stimulus: ten years after the start.
 const LATEST: Duration = Duration::from_secs(3650 * 86_400);
 
 const AFTER: Key = Key::new(

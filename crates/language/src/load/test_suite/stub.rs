@@ -12,9 +12,9 @@ use super::super::keys::{Choice, Key, Object, Shape};
 use super::super::template::{literal, template};
 use super::pattern;
 
-/// The longest that a call can take in a test: a day.
+/// The maximum duration of a call in a test: one day.
 const LONGEST: Duration = Duration::from_secs(86_400);
-/// The most calls that one answer can be for.
+/// The maximum number of calls that one answer is for.
 const MOST_TIMES: i64 = 1_000_000;
 
 pub(super) static ANSWER: Object = Object {
@@ -37,7 +37,7 @@ pub(super) static ANSWER: Object = Object {
     choice: Choice::ExactlyOne(&["result", "error"]),
 };
 
-/// The kinds of errors by the words that are written.
+/// The error kinds by keyword.
 const KINDS: [(&str, ErrorKind); 8] = [
     ("status", ErrorKind::Status),
     ("network", ErrorKind::Network),
@@ -106,7 +106,7 @@ fn answer(node: &Node, listed: bool, diagnostics: &Diagnostics) -> Option<StubRe
     let takes = duration_within(reader.take("takes"), "takes", &(Duration::ZERO..=LONGEST), diagnostics);
     let reply = reply(&mut reader, diagnostics);
     reader.finish();
-    // In a list they come one after the other; one with `when` is a rule for all calls that it is for.
+    // Answers in a list are used in order; an answer with `when` is a rule for all calls that match it.
     let once = listed && when.is_none();
     Some(StubResponse {
         span: node.head(),

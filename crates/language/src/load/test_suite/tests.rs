@@ -62,7 +62,7 @@ fn compare(pattern: &str, found: &str, expected: &[&str]) {
 }
 
 #[test]
-fn a_file_says_what_holds_for_all_its_tests_and_each_test_more() {
+fn settings_of_a_test_file_are_defaults_for_its_tests() {
     let text = "now: 2026-03-01T09:00:00Z\nsecrets: {a: one, b: two}\nstate: {count: 1}\ndoubles:\n  wiki.getPage: {result: 1}\n  \
                 wiki.createPage: {result: 2}\ntests:\n  - {name: first}\n  - name: second\n    now: 2026-03-02T09:00:00+01:00\n    \
                 secrets: {b: three}\n    state: {count: 2}\n    doubles: {wiki.getPage: {error: {status: 404}}}\n";
@@ -82,7 +82,7 @@ fn a_file_says_what_holds_for_all_its_tests_and_each_test_more() {
 }
 
 #[test]
-fn where_a_recording_answers_the_doubles_of_the_file_do_not() {
+fn a_test_with_a_recording_ignores_the_stubs_of_the_file() {
     let text = "doubles: {a.b: {result: 1}}\ntests:\n  - {name: a}\n  - {name: b, cassette: b.yaml, doubles: {c: {result: 1}}}\n";
     let suite = load(text).value.expect("it loads");
     let doubles = |index: usize| -> Vec<&str> {
@@ -92,7 +92,7 @@ fn where_a_recording_answers_the_doubles_of_the_file_do_not() {
 }
 
 #[test]
-fn the_start_is_one_of_three_or_the_usual_one() {
+fn a_test_starts_with_inputs_a_time_a_request_or_the_default() {
     assert!(matches!(case("").start, Start::Default));
     assert!(matches!(case("inputs: {a: 1}").start, Start::Inputs(inputs) if inputs.len() == 1));
     let due = case("scheduledAt: 2026-01-16T01:30:00Z");
@@ -110,7 +110,7 @@ fn the_start_is_one_of_three_or_the_usual_one() {
 }
 
 #[test]
-fn in_a_list_each_answer_is_for_one_call_and_a_rule_for_all_that_fit() {
+fn a_stub_in_a_list_answers_one_call_and_a_rule_all_that_match() {
     let case = case(
         "doubles:\n  a.b:\n    - {result: 1}\n    - {result: 2, when: {x: 1}}\n    - {result: 3, times: 2}\n  step: {result: 4, takes: 2s}",
     );
@@ -122,7 +122,7 @@ fn in_a_list_each_answer_is_for_one_call_and_a_rule_for_all_that_fit() {
 }
 
 #[test]
-fn things_happen_at_a_time_or_as_soon_as_somebody_waits() {
+fn stimuli_occur_after_a_delay_or_once_a_step_waits() {
     let case = case(
         "events:\n  - {name: order.paid, data: {id: 7}, after: 5m}\napprovals:\n  - {step: ask, option: approve}\ncancel: {after: 1h}",
     );
@@ -134,7 +134,7 @@ fn things_happen_at_a_time_or_as_soon_as_somebody_waits() {
 }
 
 #[test]
-fn a_mistake_is_told_with_its_place() {
+fn an_error_in_a_test_file_is_reported_at_its_position() {
     check("expects: {}", &["unknown-key 1:1"]);
     check("now: tomorrow", &["invalid-instant 1:6"]);
     check("doubles: {a.b: {}}", &["missing-key 1:16"]);
@@ -161,7 +161,7 @@ fn a_mistake_is_told_with_its_place() {
 }
 
 #[test]
-fn what_cannot_hold_together_is_refused() {
+fn contradicting_expectations_are_rejected() {
     check("expect: {started: false, response: {status: 404}}", &[]);
     check("expect: {started: false, outcome: failed}", &["conflicting-keys 1:26"]);
     check("expect: {outcome: succeeded, error: nope}", &["conflicting-keys 1:30"]);
@@ -170,7 +170,7 @@ fn what_cannot_hold_together_is_refused() {
 }
 
 #[test]
-fn maps_are_compared_in_part_and_lists_whole() {
+fn maps_match_partially_and_lists_exactly() {
     compare("{id: 1}", r#"{"id": 1, "title": "a"}"#, &[]);
     compare("[{id: 1}, {id: 2}]", r#"[{"id": 1, "x": 0}, {"id": 3}]"#, &["result[1].id: 2, not 3"]);
     compare("[1]", "[1, 2]", &["result: a list of 1, not one of 2: [1,2]"]);
@@ -180,14 +180,14 @@ fn maps_are_compared_in_part_and_lists_whole() {
 }
 
 #[test]
-fn a_missing_entry_is_told_with_the_one_that_may_be_meant() {
+fn a_missing_entry_is_reported_with_the_nearest_one() {
     compare("{titel: a}", r#"{"title": "a"}"#, &[r#"result.titel: "a", not nothing, but there is `title`"#]);
     compare("{page: 1}", r#"{"id": 1, "x": 2}"#, &["result.page: 1, not nothing; there is `id`, `x`"]);
     compare("{page: 1}", "{}", &["result.page: 1, not an empty map"]);
 }
 
 #[test]
-fn a_number_is_not_the_text_that_looks_like_it() {
+fn a_number_does_not_equal_its_text() {
     compare("5", "5.0", &[]);
     compare("5", r#""5""#, &[r#"result: 5, not the text "5""#]);
     compare("\"5\"", "5", &[r#"result: "5", not the number 5"#]);
@@ -195,7 +195,7 @@ fn a_number_is_not_the_text_that_looks_like_it() {
 }
 
 #[test]
-fn rules_say_what_a_value_cannot() {
+fn matcher_rules_check_types_prefixes_and_absence() {
     compare("{$type: text, $startsWith: ab}", r#""abc""#, &[]);
     compare("{$type: text}", "1", &["result: a value of the type text, not 1"]);
     compare("{$type: any}", "null", &[]);
@@ -218,7 +218,7 @@ fn rules_say_what_a_value_cannot() {
 }
 
 #[test]
-fn the_tests_of_the_examples_are_valid_by_the_schema() {
+fn the_tests_of_the_examples_match_the_schema() {
     let validator = jsonschema::validator_for(&crate::schema::test_suite()).expect("the schema compiles");
     let folder = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../automations");
     let mut count = 0;
@@ -237,7 +237,7 @@ fn the_tests_of_the_examples_are_valid_by_the_schema() {
 }
 
 #[test]
-fn what_the_schema_refuses_the_loader_refuses_too() {
+fn the_loader_rejects_what_the_schema_rejects() {
     let validator = jsonschema::validator_for(&crate::schema::test_suite()).expect("the schema compiles");
     for lines in [
         "expects: {}",
@@ -261,7 +261,7 @@ fn what_the_schema_refuses_the_loader_refuses_too() {
 }
 
 #[test]
-fn a_file_has_a_maximum_of_tests() {
+fn the_number_of_tests_of_a_file_is_bounded() {
     let tests = |count: usize| -> String {
         let test = |number| format!("  - {{name: t{number}, expect: {{outcome: succeeded}}}}\n");
         format!("tests:\n{}", (0..count).map(test).collect::<String>())

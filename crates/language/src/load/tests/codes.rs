@@ -104,7 +104,7 @@ fn gives(text: &str, code: &str) -> bool {
 }
 
 #[test]
-fn every_code_has_an_example_that_gives_it() {
+fn every_code_has_an_example_that_reports_it() {
     for (code, text) in EXAMPLES {
         assert!(gives(text, code), "{code}:\n{text}\n{}", super::shown(text));
     }

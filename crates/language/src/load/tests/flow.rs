@@ -5,7 +5,7 @@ use super::{check, check_steps, check_with};
 const SYNC: &str = "webhook: {mode: sync}";
 
 #[test]
-fn what_follows_the_end_of_a_turn_never_runs() {
+fn steps_after_the_end_of_an_iteration_never_run() {
     check_steps("- forEach: a\n  steps:\n    - break: true\n    - action: log.info\n", &["never-runs 4:7"]);
     check_steps(
         "- repeat: {max: 2}\n  steps:\n    - continue: true\n    - action: log.info\n",
@@ -19,7 +19,7 @@ fn what_follows_the_end_of_a_turn_never_runs() {
 }
 
 #[test]
-fn what_follows_branches_that_all_end_never_runs() {
+fn steps_after_branches_that_all_end_never_run() {
     check_steps(
         "- switch: a\n  cases: {x: [{stop: {}}], y: [{fail: z}]}\n  default: [{stop: {}}]\n- action: log.info\n",
         &["never-runs 4:3"],
@@ -33,7 +33,7 @@ fn what_follows_branches_that_all_end_never_runs() {
 }
 
 #[test]
-fn what_leaves_a_loop_leaves_nothing_around_it() {
+fn break_and_continue_do_not_end_the_steps_after_the_loop() {
     check_steps("- forEach: a\n  steps: [{break: true}]\n- action: log.info\n", &[]);
     check_steps("- repeat: {max: 2}\n  steps: [{continue: true}]\n- action: log.info\n", &[]);
     // A turn there is for certain, and it ends everything.
@@ -43,7 +43,7 @@ fn what_leaves_a_loop_leaves_nothing_around_it() {
 }
 
 #[test]
-fn a_loop_is_left_from_inside_one() {
+fn break_and_continue_are_allowed_only_in_a_loop() {
     check_steps("- break: true\n", &["outside-loop 1:3"]);
     check_steps("- if: a\n  then: [{continue: true}]\n", &["outside-loop 2:11"]);
     check_steps(
@@ -59,7 +59,7 @@ fn a_loop_is_left_from_inside_one() {
 }
 
 #[test]
-fn what_runs_beside_is_not_cut_off() {
+fn break_cannot_leave_concurrent_iterations_or_branches() {
     let loops =
         |keys: &str, word: &str| format!("- forEach: a\n  {keys}steps: [{{{word}: true, if: item}}]\n");
     check_steps(&loops("concurrency: 2\n  ", "break"), &["leaves-others 3:12"]);
@@ -76,7 +76,7 @@ fn what_runs_beside_is_not_cut_off() {
 }
 
 #[test]
-fn a_caller_that_is_answered_once_in_a_loop_is_not_answered_by_every_turn() {
+fn a_response_followed_by_break_is_sent_only_once() {
     let turn = |steps: &str| format!("- forEach: a\n  steps: [{steps}]\n- stop: {{result: 1}}\n");
     check_with(SYNC, &turn("{respond: {}}, {break: true}"), &[]);
     check_with(SYNC, &turn("{respond: {}}, {continue: true}"), &["respond-twice 2:12"]);
@@ -84,7 +84,7 @@ fn a_caller_that_is_answered_once_in_a_loop_is_not_answered_by_every_turn() {
 }
 
 #[test]
-fn a_path_without_an_answer_is_told_where_others_have_one() {
+fn a_path_without_a_response_is_reported_if_others_have_one() {
     check_with(SYNC, "- if: a\n  then: [{respond: {}}]\n- action: log.info\n", &["unanswered-path 2:11"]);
     check_with(SYNC, "- {if: a, respond: {}}\n", &["unanswered-path 1:4"]);
     check_with(SYNC, "- if: a\n  then: [{respond: {}}]\n  else: [{respond: {}}]\n", &[]);

@@ -29,7 +29,7 @@ fn signed(preset: &str, rest: &str) -> String {
 }
 
 #[test]
-fn a_challenge_is_one_of_those_that_are_known_or_gives_a_text_back() {
+fn a_challenge_is_a_known_preset_or_an_echo_rule() {
     let challenge = |text: &str| webhook(&format!("{{verify: none, challenge: {text}}}")).challenge;
     let name = |text: &str| challenge(text).map(|challenge| challenge.name);
     assert_eq!(name("dropbox"), Some("dropbox"));
@@ -52,7 +52,7 @@ fn a_challenge_is_one_of_those_that_are_known_or_gives_a_text_back() {
 }
 
 #[test]
-fn a_challenge_that_takes_a_secret_says_where_it_is() {
+fn a_challenge_with_a_secret_must_name_it() {
     check_webhook("{verify: none, challenge: meta}", &["missing-key 2:38"]);
     check_webhook("{verify: none, challenge: zoom}", &["missing-key 2:38"]);
     // The key of another sender could be made to sign something of its own.
@@ -63,7 +63,7 @@ fn a_challenge_that_takes_a_secret_says_where_it_is() {
 }
 
 #[test]
-fn a_preset_of_verify_brings_its_challenge_along() {
+fn a_verify_preset_includes_its_challenge() {
     for (preset, takes_key) in
         [("slack", false), ("twitch", false), ("trello", false), ("x", true), ("zoom", true)]
     {
@@ -76,7 +76,7 @@ fn a_preset_of_verify_brings_its_challenge_along() {
 }
 
 #[test]
-fn a_sender_that_brings_its_secret_needs_a_place_for_it() {
+fn a_challenge_that_delivers_a_secret_needs_a_secret_name() {
     check_webhook("{verify: none, challenge: asana}", &["missing-key 2:38"]);
     let paired = webhook(&signed("asana", ", challenge: asana"));
     assert!(
@@ -88,7 +88,7 @@ fn a_sender_that_brings_its_secret_needs_a_place_for_it() {
 }
 
 #[test]
-fn what_two_sendings_have_in_common_is_said_or_known_of_the_sender() {
+fn the_dedup_key_is_declared_or_known_from_the_preset() {
     let dedup = |text: &str| webhook(text).dedup.expect(text);
     let header = |name: &'static str| DedupBy::Field(RequestField::Header(name.into()));
     let own = dedup("{verify: none, dedup: {by: {header: X-Event-Id}, window: 2d}}");
@@ -110,7 +110,7 @@ fn what_two_sendings_have_in_common_is_said_or_known_of_the_sender() {
 }
 
 #[test]
-fn a_rate_is_so_many_in_a_time() {
+fn a_rate_limit_has_a_maximum_a_period_and_a_burst() {
     let rate = |text: &str| webhook(&format!("{{verify: none, rateLimit: {text}}}")).rate_limit;
     let of = |max, seconds, burst| Some(RateLimit { max, per: Duration::from_secs(seconds), burst });
     assert_eq!(rate("{max: 50}"), of(50, 1, 50));

@@ -32,7 +32,7 @@ const JWT: &str =
     concat!("eyJhbGciOiJIUzI1NiJ9.", "eyJzdWIiOiI4NzIzOTEifQ.", "dBjftJeZ4CVPmB92K27uhbUJU1p1r");
 
 #[test]
-fn a_token_of_a_known_form_is_found_wherever_it_stands() {
+fn a_token_of_a_known_format_is_found_anywhere() {
     credential(&format!("set: {{a: {GITHUB}}}"), GITHUB);
     credential(&format!("set: {{a: [{{b: '{STRIPE}'}}]}}"), STRIPE);
     credential(&format!("action: log.info # with {AWS}"), AWS);
@@ -46,7 +46,7 @@ fn a_token_of_a_known_form_is_found_wherever_it_stands() {
 }
 
 #[test]
-fn random_text_under_a_telling_key_is_found() {
+fn random_text_under_a_credential_key_is_reported() {
     credential("set: {password: 'Tr0ub4dor&3x'}", "Tr0ub4dor&3x");
     credential("action: http.request\n    with: {headers: {x-api-key: 9f8a7c21bd40e6}}", "9f8a7c21bd40e6");
     credential(
@@ -57,7 +57,7 @@ fn random_text_under_a_telling_key_is_found() {
 }
 
 #[test]
-fn what_only_stands_for_a_credential_is_none() {
+fn placeholders_and_expressions_are_not_reported_as_credentials() {
     for value in [
         "changeme",
         "your-api-token-1",
@@ -90,7 +90,7 @@ fn what_only_stands_for_a_credential_is_none() {
 }
 
 #[test]
-fn a_credential_is_told_once_and_never_shown() {
+fn a_credential_is_reported_once_and_never_shown() {
     let text = format!("trigger: {{manual: {{}}}}\nsteps:\n  - set: {{token: {GITHUB}, zzz: ' '}}\n");
     check(&text, &["literal-credential 3:18"]);
     assert!(!shown(&text).contains(GITHUB), "{}", shown(&text));
@@ -98,7 +98,7 @@ fn a_credential_is_told_once_and_never_shown() {
 }
 
 #[test]
-fn a_word_that_others_read_otherwise_is_told_in_values_and_keys() {
+fn yaml_1_1_scalars_are_reported_in_values_and_keys() {
     check_steps(
         "- set: {a: yes, b: [off, 012], c: {d: 12:30}}\n",
         &["yaml-surprise 1:12", "yaml-surprise 1:21", "yaml-surprise 1:26", "yaml-surprise 1:39"],
@@ -108,18 +108,18 @@ fn a_word_that_others_read_otherwise_is_told_in_values_and_keys() {
 }
 
 #[test]
-fn a_word_that_is_an_error_already_is_not_told_again() {
+fn a_scalar_that_is_already_an_error_is_not_reported_again() {
     check("trigger: {manual: {}}\nenabled: yes\nsteps: [{action: log.info}]\n", &["wrong-type 2:10"]);
     check_steps("- {action: log.info, retry: {max: 1, on: [network]}}\n", &[]);
 }
 
 #[test]
-fn what_an_alias_repeats_is_told_once() {
+fn an_aliased_scalar_is_reported_once() {
     check_steps("- set: {a: &x {b: yes}, c: *x, d: *x}\n", &["yaml-surprise 1:19"]);
 }
 
 #[test]
-fn a_name_that_nobody_reads_is_told() {
+fn an_unused_name_is_reported() {
     check_steps("- set: {a: 1, b: 2}\n- {if: vars.b == 2, action: log.info}\n", &["unused-value 1:9"]);
     check_steps("- id: x\n  set: {a: 1}\n- action: log.info\n", &["unused-value 2:9"]);
     let file = |lines: &str| format!("{lines}\ntrigger: {{manual: {{}}}}\nsteps: [{{action: log.info}}]\n");
@@ -129,7 +129,7 @@ fn a_name_that_nobody_reads_is_told() {
 }
 
 #[test]
-fn a_name_that_may_be_read_is_not() {
+fn a_possibly_used_name_is_not_reported() {
     let read = |expression: &str| {
         let steps = format!(
             "- id: x\n  set: {{a: 1}}\n- action: log.info\n  with: {{message: \"${{{{ {expression} }}}}\"}}\n"
@@ -162,7 +162,7 @@ fn a_name_that_may_be_read_is_not() {
 }
 
 #[test]
-fn of_a_file_with_an_error_nobody_knows_what_it_reads() {
+fn unused_names_are_not_reported_for_files_with_errors() {
     check_steps(
         "- set: {a: 1}\n- {action: log.info, wiht: {message: '${{ vars.a }}'}}\n",
         &["unknown-key 2:22"],
@@ -171,7 +171,7 @@ fn of_a_file_with_an_error_nobody_knows_what_it_reads() {
 }
 
 #[test]
-fn a_condition_that_reads_nothing_is_told() {
+fn a_constant_condition_is_reported() {
     check_step("if: \"'a' == 'b'\"\naction: log.info", &["constant-condition 1:8"]);
     check_step("if: ${{ 1 > 2 }}\naction: log.info", &["constant-condition 1:11"]);
     check_step("if: true\nthen: [{action: log.info}]", &["constant-condition 1:7"]);
@@ -184,7 +184,7 @@ fn a_condition_that_reads_nothing_is_told() {
 }
 
 #[test]
-fn an_operand_that_is_no_condition_is_told_at_its_place() {
+fn a_constant_operand_is_reported_at_its_position() {
     check_step("if: execution.id == 'a' or 'b'\naction: log.info", &["constant-condition 1:30"]);
     check_step("if: |-\n  execution.id != 'a'\n    and 'b'\naction: log.info", &["constant-condition 3:11"]);
     check_step("if: execution.id in ['a', 'b']\naction: log.info", &[]);
@@ -192,7 +192,7 @@ fn an_operand_that_is_no_condition_is_told_at_its_place() {
 }
 
 #[test]
-fn a_webhook_that_anybody_can_start_says_so() {
+fn an_unverified_webhook_is_reported() {
     let told = |webhook: &str| {
         let report = load(&format!("trigger: {{webhook: {webhook}}}\nsteps: []\n")).report;
         let told = |found: &&Diagnostic| found.code == "unverified-webhook";
@@ -205,7 +205,7 @@ fn a_webhook_that_anybody_can_start_says_so() {
 }
 
 #[test]
-fn a_setting_that_can_never_take_effect_is_told() {
+fn a_setting_without_effect_is_reported() {
     check_step("set: {_a: 1}\nretry: 3", &["unused-setting 2:3"]);
     check_step("set: {_a: 1}\nonInterrupt: fail", &["unused-setting 2:3"]);
     check_step("fail: x\nundo: [{action: log.info}]", &["unused-setting 2:3"]);
@@ -216,7 +216,7 @@ fn a_setting_that_can_never_take_effect_is_told() {
 }
 
 #[test]
-fn a_setting_that_may_take_effect_is_not() {
+fn a_setting_that_may_take_effect_is_not_reported() {
     check_step("action: http.request\nretry: 3\nonInterrupt: fail", &[]);
     check_step("steps: [{action: log.info}]\nretry: 3\nundo: [{action: log.info}]", &[]);
 }

@@ -11,7 +11,7 @@ use super::corpus::{GOOD, GOOD_CONNECTIONS};
 use super::good;
 
 #[test]
-fn good_files_load_without_a_word() {
+fn valid_files_load_without_diagnostics() {
     for (name, text) in GOOD {
         let loaded = super::super::automation(Arc::new(Source::new(format!("{name}.yaml"), *text)), name);
         assert!(loaded.report.is_empty(), "{}", loaded.report.render(false));
@@ -25,7 +25,7 @@ fn good_files_load_without_a_word() {
 }
 
 #[test]
-fn the_good_files_use_every_verb() {
+fn the_valid_files_use_every_verb() {
     let mut seen = std::collections::BTreeSet::new();
     for (_, text) in GOOD {
         good(text).walk(&mut |step| {
@@ -104,7 +104,7 @@ fn needs_and_error_lists_are_lowered() {
 }
 
 #[test]
-fn the_place_of_an_expression_is_its_own() {
+fn an_expression_has_its_own_span() {
     let automation = corpus("code-in-text");
     let mut places = Vec::new();
     automation.walk(&mut |step| {
@@ -120,7 +120,7 @@ fn the_place_of_an_expression_is_its_own() {
 }
 
 #[test]
-fn a_connection_says_what_is_wrong_with_it() {
+fn errors_in_a_connection_are_reported_at_their_position() {
     let check = |stem: &str, text: &str, expected: &[&str]| {
         let report = super::super::connection(Arc::new(Source::new("c.yaml", text)), stem).report;
         let found: Vec<String> =

@@ -89,7 +89,7 @@ fn mutated() -> impl Strategy<Value = String> {
 }
 
 #[test]
-fn every_file_with_one_line_less_or_twice_has_a_form_or_an_error() {
+fn a_file_with_a_removed_or_repeated_line_is_valid_or_reported() {
     let validator = validator();
     for (_, text) in GOOD {
         let lines: Vec<&str> = text.lines().collect();
@@ -108,21 +108,21 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(600))]
 
     #[test]
-    fn any_change_of_a_good_file_has_a_form_or_an_error(text in mutated()) {
+    fn any_change_of_a_valid_file_is_valid_or_reported(text in mutated()) {
         use std::sync::LazyLock;
         static VALIDATOR: LazyLock<jsonschema::Validator> = LazyLock::new(validator);
         check(&text, &VALIDATOR);
     }
 
     #[test]
-    fn no_text_breaks_the_loader(text in prop_oneof!["(?s).{0,200}", "[a-z:\\[\\]{}$ \"'\n|>-]{0,200}"]) {
+    fn no_text_makes_the_loader_panic(text in prop_oneof!["(?s).{0,200}", "[a-z:\\[\\]{}$ \"'\n|>-]{0,200}"]) {
         let loaded = load(&text);
         prop_assert_eq!(loaded.value.is_some(), !loaded.report.has_errors());
         let _ = loaded.report.render(true);
     }
 
     #[test]
-    fn no_value_breaks_a_step(value in "(?s)[ -~\n]{0,60}") {
+    fn no_value_of_a_step_makes_the_loader_panic(value in "(?s)[ -~\n]{0,60}") {
         let quoted = serde_json::to_string(&value).unwrap_or_default();
         for step in ["action: log.info\n    if: V", "set: {a: V}", "forEach: V\n    steps: [{fail: V}]", "name: V\n    respond: {status: V, contentType: V, body: V, headers: {a: V}}"] {
             let text = format!("trigger: {{webhook: {{mode: sync}}}}\nsteps:\n  - {}\n", step.replace('V', &quoted));

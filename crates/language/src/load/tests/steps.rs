@@ -21,7 +21,7 @@ fn a_step_has_a_verb() {
 }
 
 #[test]
-fn a_step_has_only_one_verb_and_both_places_are_shown() {
+fn a_second_verb_is_reported_with_both_positions() {
     insta::assert_snapshot!(shown("trigger: {manual: {}}\nsteps:\n  - id: both\n    action: log.info\n    with: {message: x}\n    set: {a: 1}\n"), @r"
     error[two-verbs]: a step does one thing, but this one has `action` and `set`
      --> test.yaml:6:5
@@ -43,14 +43,14 @@ fn a_step_has_only_one_verb_and_both_places_are_shown() {
 }
 
 #[test]
-fn a_key_of_another_verb_is_told_whose_it_is() {
+fn a_key_of_another_verb_is_reported_with_its_verb() {
     check_step("set: {a: 1}\nwith: {b: 1}", &["unknown-key 2:3"]);
     let text = "trigger: {manual: {}}\nsteps:\n  - set: {a: 1}\n    with: {b: 1}\n";
     assert!(shown(text).contains("it belongs to `action`"), "{}", shown(text));
 }
 
 #[test]
-fn if_with_then_branches_and_if_beside_a_verb_guards() {
+fn if_with_then_branches_and_if_with_a_verb_guards() {
     let automation = good(
         "trigger: {manual: {}}\nsteps:\n  - if: a\n    then: [{action: log.info}]\n  - if: b\n    action: log.info\n",
     );
@@ -79,7 +79,7 @@ fn an_action_is_named_by_its_connector() {
 }
 
 #[test]
-fn names_can_be_written_after_a_dot() {
+fn names_must_be_valid_identifiers() {
     check_step("set: {a-b: 1}", &["invalid-name 1:9"]);
     check_step("set: {}", &["empty-set 1:8"]);
     check_step("set: [a]", &["wrong-type 1:9"]);
@@ -100,7 +100,7 @@ fn a_loop_has_a_list_and_steps() {
 }
 
 #[test]
-fn branches_side_by_side_have_names() {
+fn parallel_branches_have_names() {
     check_step("parallel: {}", &["empty-steps 1:13"]);
     check_step("parallel: {a: []}", &["empty-steps 1:17"]);
     check_step("parallel: [{action: log.info}]", &["wrong-type 1:15"]);
@@ -108,7 +108,7 @@ fn branches_side_by_side_have_names() {
 }
 
 #[test]
-fn an_end_is_written_in_full() {
+fn stop_and_fail_are_validated() {
     check_step("stop:", &["wrong-type 1:7"]);
     check_step("stop: true", &["wrong-type 1:9"]);
     check_step("stop: {value: 1}", &["unknown-key 1:10"]);
@@ -117,7 +117,7 @@ fn an_end_is_written_in_full() {
 }
 
 #[test]
-fn an_answer_is_one_that_can_be_sent() {
+fn a_respond_step_must_be_a_valid_http_response() {
     let check =
         |answer: &str, expected: &[&str]| check_with(SYNC, &format!("- respond: {answer}\n"), expected);
     check("{}", &[]);
@@ -156,7 +156,7 @@ fn ids_are_identifiers_and_unique() {
 }
 
 #[test]
-fn the_other_place_of_an_id_is_shown() {
+fn a_duplicate_id_is_reported_with_both_positions() {
     insta::assert_snapshot!(shown("trigger: {manual: {}}\nsteps:\n  - id: page\n    action: log.info\nfinally:\n  - name: Page\n    action: log.info\n"), @r"
     error[duplicate-id]: two steps have the id `page`
      --> test.yaml:6:11
@@ -186,7 +186,7 @@ fn a_step_without_a_name_is_numbered_in_reading_order() {
 }
 
 #[test]
-fn a_number_that_is_taken_is_skipped() {
+fn a_taken_step_number_is_skipped() {
     let text = "trigger: {manual: {}}\nsteps:\n  - action: log.info\n  - action: log.info\n  - {name: Größe, action: log.info}\nfinally:\n  - {id: step2, action: log.info}\n  - {name: step 1, action: log.info}\n";
     // `step2` and `step1` are asked for further down.
     assert_eq!(ids(text), "step3 step4 step5 step2 step1");
@@ -215,7 +215,7 @@ fn settings_of_a_step_are_checked() {
 }
 
 #[test]
-fn a_retry_has_its_defaults_and_a_cap_that_is_no_shorter_than_its_delay() {
+fn a_retry_has_defaults_and_a_cap_of_at_least_its_delay() {
     let retry = |written: &str| {
         let text = format!("trigger: {{manual: {{}}}}\nsteps:\n  - action: log.info\n    retry: {written}\n");
         good(&text).steps.steps[0].retry.as_deref().expect("it has a policy").clone()
@@ -227,14 +227,14 @@ fn a_retry_has_its_defaults_and_a_cap_that_is_no_shorter_than_its_delay() {
 }
 
 #[test]
-fn a_file_has_at_most_so_many_steps() {
+fn the_number_of_steps_of_a_file_is_bounded() {
     let steps = "  - action: log.info\n".repeat(1002);
     let text = format!("trigger: {{manual: {{}}}}\nsteps:\n{steps}");
     assert_eq!(super::said(&text), ["too-many-steps 1003:5"]);
 }
 
 #[test]
-fn what_stands_after_the_end_never_runs() {
+fn steps_after_stop_or_fail_never_run() {
     check_steps("- stop: {}\n- action: log.info\n- action: log.info\n", &["never-runs 2:3"]);
     check_steps("- fail: x\n- action: log.info\n", &["never-runs 2:3"]);
     check_steps(
@@ -257,7 +257,7 @@ fn what_stands_after_the_end_never_runs() {
 }
 
 #[test]
-fn an_answer_needs_somebody_who_waits() {
+fn a_respond_step_needs_a_synchronous_caller() {
     check_steps("- respond: {}\n", &["respond-without-caller 1:3"]);
     check_with("schedule: {every: 5m}", "- respond: {}\n", &["respond-without-caller 1:3"]);
     check_with("webhook: {}", "- respond: {}\n", &["respond-without-caller 1:3"]);
@@ -265,7 +265,7 @@ fn an_answer_needs_somebody_who_waits() {
 }
 
 #[test]
-fn the_caller_is_answered_once_on_a_path() {
+fn a_path_may_respond_only_once() {
     check_with(SYNC, "- respond: {}\n- respond: {}\n", &["respond-twice 2:3"]);
     check_with(
         SYNC,
@@ -287,14 +287,14 @@ fn the_caller_is_answered_once_on_a_path() {
 }
 
 #[test]
-fn a_loop_whose_word_is_misspelt_is_no_group() {
+fn a_misspelt_loop_keyword_is_reported_and_not_read_as_a_group() {
     check_step("forEahc: a\nas: b\nsteps: [{action: log.info}]", &["unknown-key 1:3"]);
     check_step("repaet: {max: 2}\nsteps: [{action: log.info}]", &["unknown-key 1:3"]);
     check_step("steps: [{action: log.info}]\nas: b", &["unknown-key 2:3"]);
 }
 
 #[test]
-fn a_switch_has_cases_and_each_value_once() {
+fn a_switch_has_cases_with_distinct_values() {
     check_step("switch: a\ncases: {}", &["empty-steps 2:10"]);
     check_step("switch: a\ncases: {b: []}", &["empty-steps 2:14"]);
     check_step("switch: a", &["missing-key 1:3"]);
@@ -303,7 +303,7 @@ fn a_switch_has_cases_and_each_value_once() {
 }
 
 #[test]
-fn a_repeat_has_a_bound() {
+fn a_repeat_has_a_maximum() {
     check_step("repeat: {until: a}\nsteps: [{action: log.info}]", &["missing-key 1:12"]);
     check_step("repeat: {max: 0}\nsteps: [{action: log.info}]", &["out-of-range 1:17"]);
     check_step("repeat: 3\nsteps: [{action: log.info}]", &["wrong-type 1:11"]);
@@ -312,7 +312,7 @@ fn a_repeat_has_a_bound() {
 }
 
 #[test]
-fn the_ways_out_of_a_loop_are_always_true() {
+fn break_and_continue_accept_only_true() {
     check_step("forEach: a\nsteps: [{break: false}]", &["unknown-value 2:19"]);
     check_step("forEach: a\nsteps: [{continue: maybe}]", &["wrong-type 2:22"]);
 }
@@ -325,7 +325,7 @@ fn a_call_names_an_automation_by_its_id() {
 }
 
 #[test]
-fn a_pause_says_for_how_long_or_for_what() {
+fn a_wait_has_a_valid_duration_or_condition() {
     check_step("wait: 10", &["invalid-duration 1:9"]);
     check_step("wait: soon", &["invalid-duration 1:9"]);
     check_step("wait: {untill: a}", &["unknown-key 1:10"]);
@@ -339,13 +339,13 @@ fn a_pause_says_for_how_long_or_for_what() {
 }
 
 #[test]
-fn what_follows_an_interruption_is_one_of_two_words_and_undoing_has_steps() {
+fn on_interrupt_has_two_values_and_undo_has_steps() {
     check_step("action: log.info\nonInterrupt: stop", &["unknown-value 2:16"]);
     check_step("action: log.info\nundo: []", &["empty-steps 2:9"]);
 }
 
 #[test]
-fn a_key_of_another_language_is_told_with_how_it_is_written_here_and_read_as_that() {
+fn a_key_of_another_tool_is_reported_and_read_as_its_equivalent() {
     check_step("uses: log.info\nwith: {message: a}", &["unknown-key 1:3"]);
     check_step("delay: 10s", &["unknown-key 1:3"]);
     check_step("delay: soon", &["unknown-key 1:3", "invalid-duration 1:10"]);

@@ -22,7 +22,7 @@ fn check(value: &str, expected: &str) {
 }
 
 #[test]
-fn what_holds_no_expression_is_a_literal_with_exact_numbers() {
+fn a_value_without_expressions_is_a_literal_with_exact_numbers() {
     check("9007199254740993", "literal 9007199254740993");
     check("18446744073709551615", "literal 18446744073709551615");
     check("-0.5", "literal -0.5");
@@ -45,20 +45,20 @@ fn a_text_that_is_one_whole_expression_keeps_its_type() {
 }
 
 #[test]
-fn anything_around_an_expression_makes_text() {
+fn text_around_an_expression_makes_a_text_template() {
     check("n ${{ a }}", "Text([Text(\"n \"), Expression(${{ a }})])");
     check("' ${{ a }}'", "Text([Text(\" \"), Expression(${{ a }})])");
     check("${{ a }}${{ b }}", "Text([Expression(${{ a }}), Expression(${{ b }})])");
 }
 
 #[test]
-fn lists_and_maps_keep_expressions_where_they_stand() {
+fn lists_and_maps_keep_expressions_in_place() {
     check("[1, '${{ a }}']", "List([Literal(Number(Number(1))), Expression(${{ a }})])");
     check("{x: {y: '${{ a }}'}}", "Map([(\"x\", Map([(\"y\", Expression(${{ a }}))]))])");
 }
 
 #[test]
-fn a_syntax_error_is_placed_where_it_is_written() {
+fn a_syntax_error_is_reported_at_its_position() {
     insta::assert_snapshot!(shown("trigger: {manual: {}}\nsteps:\n  - action: log.info\n    with:\n      message: |\n        first\n        Größe ${{ a b }} and\n        ${{ c | }}\n"), @r"
     error[expression-syntax]: this expression cannot be read: unexpected input after expression
      --> test.yaml:7:21
@@ -82,13 +82,13 @@ fn a_syntax_error_is_placed_where_it_is_written() {
 }
 
 #[test]
-fn a_mark_without_its_end_is_refused() {
+fn an_unclosed_expression_is_rejected() {
     check_step("set: {a: 'x ${{ b }'}", &["unclosed-expression 1:15"]);
     check_step("action: log.info\nif: '${{ b'", &["unclosed-expression 2:8"]);
 }
 
 #[test]
-fn braces_without_a_dollar_are_warned_of() {
+fn braces_without_a_dollar_are_a_warning() {
     check_step("set: {a: 'x {{ b }} {{ c }}'}", &["braces-without-dollar 1:15"]);
     check_step("set: {a: \"${{ {'b': {'c': 1}} }}\"}", &[]);
     check_step("set: {a: '$${{ b }}'}", &[]);
@@ -96,12 +96,12 @@ fn braces_without_a_dollar_are_warned_of() {
 }
 
 #[test]
-fn a_key_holds_no_expression() {
+fn an_expression_in_a_key_is_rejected() {
     check_step("set: {a: {'${{ b }}': 1}}", &["expression-in-key 1:13"]);
 }
 
 #[test]
-fn a_block_text_that_is_an_expression_and_a_line_break_is_hinted_at() {
+fn an_expression_followed_by_a_line_break_in_a_block_is_a_hint() {
     check_step("set:\n  a: |\n    ${{ b }}", &["expression-with-line-break 3:11"]);
     check_step("set:\n  a: |\n    x ${{ b }}", &[]);
 }
@@ -124,7 +124,7 @@ fn conditions_are_bare_or_wrapped() {
 }
 
 #[test]
-fn the_way_out_of_a_half_wrapped_condition_is_shown() {
+fn a_half_wrapped_condition_gets_a_suggestion() {
     let text = "trigger: {manual: {}}\nsteps:\n  - action: log.info\n    if: ${{ a }} == 1\n";
     assert!(shown(text).contains("write it bare: `if: a == 1`"), "{}", shown(text));
     let text = "trigger: {manual: {}}\nsteps:\n  - if: [1, 2]\n    then: [{action: log.info}]\n";

@@ -37,7 +37,7 @@ fn check_value(code: &str, value: &str, expected: &[&str], fixed: Option<&str>) 
 }
 
 #[test]
-fn a_value_that_is_the_name_of_a_value_is_told() {
+fn a_bare_expression_as_a_value_is_reported() {
     let check = |value: &str, place: &str, fixed: &str| {
         check_value("bare-expression", value, &[place], Some(&format!("b: {fixed}")));
     };
@@ -59,7 +59,7 @@ fn a_value_that_is_the_name_of_a_value_is_told() {
 }
 
 #[test]
-fn a_text_that_names_nothing_stays_a_text() {
+fn a_text_that_names_no_value_is_not_reported() {
     for value in [
         "inputs.md",
         "steps.md",
@@ -89,7 +89,7 @@ fn a_text_that_names_nothing_stays_a_text() {
 }
 
 #[test]
-fn the_name_of_a_value_within_a_text_without_spaces_is_told() {
+fn a_bare_expression_within_a_text_without_spaces_is_reported() {
     let check = |value: &str, place: &str, fixed: Option<&str>| {
         let fixed = fixed.map(|fixed| format!("b: {fixed}"));
         check_value("bare-expression", value, &[place], fixed.as_deref());
@@ -110,7 +110,7 @@ fn the_name_of_a_value_within_a_text_without_spaces_is_told() {
 }
 
 #[test]
-fn the_name_of_a_secret_in_the_place_of_the_secret_is_an_error() {
+fn a_secret_name_in_place_of_its_expression_is_an_error() {
     let secret = |text: &str| {
         let loaded = load(text);
         let found = loaded.report.diagnostics().iter().find(|found| found.code == "bare-expression");
@@ -137,7 +137,7 @@ fn the_name_of_a_secret_in_the_place_of_the_secret_is_an_error() {
 }
 
 #[test]
-fn the_word_none_is_told_where_it_is_compared() {
+fn the_text_none_is_reported_if_it_is_compared_with_none() {
     let loop_steps = "  - repeat: {until: vars.b is not none, max: 2}\n    steps: [{set: {b: 1}}]\n";
     let text = |value: &str| format!("{HEAD}  - set:\n      b: {value}\n{loop_steps}");
     check("none-text", &text("none"), &["none"], Some("b: null"));
@@ -151,7 +151,7 @@ fn the_word_none_is_told_where_it_is_compared() {
 }
 
 #[test]
-fn json_with_a_value_inside_of_quotes_is_told() {
+fn json_with_an_expression_inside_quotes_is_reported() {
     let request = |body: &str| format!("{HEAD}  - action: http.request\n    with:\n      body: {body}\n");
     check(
         "json-from-text",
@@ -191,7 +191,7 @@ fn json_with_a_value_inside_of_quotes_is_told() {
 }
 
 #[test]
-fn a_text_without_quotes_in_json_is_told() {
+fn an_unquoted_text_in_json_is_reported() {
     let told = |value: &str, expression: &str| {
         let fixed = format!("b: '{{\"x\": ${{{{ {expression} | tojson }}}}}}'");
         check_value("json-from-text", value, &[expression], Some(&fixed));
@@ -211,7 +211,7 @@ fn a_text_without_quotes_in_json_is_told() {
 }
 
 #[test]
-fn json_in_quotes_below_json_is_told() {
+fn json_in_quotes_under_a_json_key_is_reported() {
     let answer = |key: &str, value: &str| {
         format!(
             "trigger: {{webhook: {{mode: sync, verify: none}}}}\nsteps:\n  - respond:\n      {key}: {value}\n"
@@ -231,7 +231,7 @@ fn json_in_quotes_below_json_is_told() {
 }
 
 #[test]
-fn an_answer_that_lacks_its_address_or_its_type_is_told() {
+fn a_response_without_location_or_content_type_is_reported() {
     let answer = |keys: &str| {
         format!("trigger: {{webhook: {{mode: sync, verify: none}}}}\nsteps:\n  - respond: {{{keys}}}\n")
     };
@@ -252,7 +252,7 @@ fn an_answer_that_lacks_its_address_or_its_type_is_told() {
 }
 
 #[test]
-fn a_constant_key_of_a_concurrency_is_told() {
+fn a_constant_concurrency_key_is_reported() {
     let key = |key: &str| {
         format!(
             "trigger: {{webhook: {{verify: none}}}}\nconcurrency: {{limit: 1, key: {key}}}\nsteps: [{{action: log.info}}]\n"
@@ -264,21 +264,21 @@ fn a_constant_key_of_a_concurrency_is_told() {
 }
 
 #[test]
-fn a_path_in_quotes_as_a_condition_is_told_with_the_path() {
+fn a_quoted_path_as_a_condition_gets_a_suggestion() {
     let step = |condition: &str| shown(&format!("{HEAD}  - {{if: \"{condition}\", action: log.info}}\n"));
     assert!(step("'inputs.name'").contains("write it without the quotes: `inputs.name`"));
     assert!(!step("'see inputs.name'").contains("without the quotes"));
 }
 
 #[test]
-fn a_date_without_quotes_gets_them() {
+fn an_unquoted_date_gets_a_fix() {
     let text = |until: &str| format!("{HEAD}  - wait: {{until: {until}}}\n");
     let fixed = "- wait: {until: \"'2030-03-01T09:00:00Z'\"}";
     check("expression-syntax", &text("2030-03-01T09:00:00Z"), &["T09"], Some(fixed));
 }
 
 #[test]
-fn a_comment_that_cuts_a_text_is_told() {
+fn a_comment_that_truncates_a_text_is_reported() {
     check_value(
         "comment-in-text",
         "Order #${{ inputs.name }} came",
@@ -301,7 +301,7 @@ fn a_comment_that_cuts_a_text_is_told() {
 }
 
 #[test]
-fn a_number_that_is_kept_in_another_form_is_told() {
+fn a_number_that_changes_its_notation_is_reported() {
     check_value("number-form", "+4930123456", &["+4930123456"], Some("b: \"+4930123456\""));
     check_value("number-form", "1.10", &["1.10"], Some("b: \"1.10\""));
     for fine in ["1.1", "1.0", "+12", "4930123456", "\"1.10\"", "0.25", "1.105"] {

@@ -28,7 +28,7 @@ fn check_sync(lines: &str, expected: &[&str]) {
 }
 
 #[test]
-fn every_problem_is_told_at_once() {
+fn all_problems_are_reported_together() {
     insta::assert_snapshot!(shown("nam: Orders\ntrigger: {webook: {}}\ntimeout: 5\nsteps:\n  - acton: log.info\n  - id: b\n    action: log.info\n    with: [1]\n"), @r"
     error[unknown-key]: unknown key `nam` in an automation
      --> test.yaml:1:1
@@ -86,7 +86,7 @@ fn every_problem_is_told_at_once() {
 }
 
 #[test]
-fn an_empty_file_is_no_automation() {
+fn an_empty_file_is_not_an_automation() {
     check("", &["wrong-type 1:1"]);
     check("# nothing\n", &["wrong-type 1:1"]);
     check("- a\n", &["wrong-type 1:3"]);
@@ -94,7 +94,7 @@ fn an_empty_file_is_no_automation() {
 }
 
 #[test]
-fn a_gap_that_was_told_is_not_told_again() {
+fn a_missing_value_is_not_reported_twice() {
     check(
         "trigger: {manual: {}}\nsteps: [{action: log.info}]\nid: X\nname: *nobody\n",
         &["invalid-id 3:5", "yaml-unknown-anchor 4:7"],
@@ -116,7 +116,7 @@ fn the_id_is_the_files_stem_unless_given() {
 }
 
 #[test]
-fn what_is_for_people_is_text() {
+fn names_and_descriptions_must_be_text() {
     check_top("name: ''", &["empty-text 1:7"]);
     check_top("name: 2024", &["wrong-type 1:7"]);
     check_top("name: ${{ x }}", &["no-expression-here 1:7"]);
@@ -127,7 +127,7 @@ fn what_is_for_people_is_text() {
 }
 
 #[test]
-fn an_automation_without_steps_is_hinted_at() {
+fn an_automation_without_steps_is_a_hint() {
     check("trigger: {manual: {}}\nsteps: []\n", &["empty-automation 2:8"]);
     assert!(load("trigger: {manual: {}}\nsteps: []\n").value.is_some());
     check("trigger: {manual: {}}\nsteps:\n", &["wrong-type 2:6"]);
@@ -137,7 +137,7 @@ fn an_automation_without_steps_is_hinted_at() {
 }
 
 #[test]
-fn inputs_say_what_may_be_given() {
+fn inputs_have_valid_types_options_and_bounds() {
     check_top("inputs: {a: {type: strng}}", &["unknown-value 1:20"]);
     check_top("inputs: {a: text}", &["wrong-type 1:13"]);
     check_top("inputs: {a-b: {}}", &["invalid-name 1:10"]);
@@ -151,7 +151,7 @@ fn inputs_say_what_may_be_given() {
 }
 
 #[test]
-fn a_default_is_of_its_inputs_type() {
+fn a_default_must_match_the_type_of_its_input() {
     let check_default = |kind: &str, default: &str, fits: bool| {
         let lines = format!("inputs: {{a: {{{kind}, default: {default}}}}}");
         let refused = format!("default-type 1:{}", 25 + kind.len());
@@ -220,7 +220,7 @@ fn times_and_numbers_have_bounds() {
 }
 
 #[test]
-fn a_caller_that_waits_is_not_kept_waiting() {
+fn retry_and_queueing_are_rejected_for_synchronous_webhooks() {
     check_sync("retry: 1", &["sync-retry 1:1"]);
     check_sync("concurrency: {limit: 1, policy: queue}", &["sync-queue 1:33"]);
     check_sync("concurrency: {limit: 1}", NOTHING);

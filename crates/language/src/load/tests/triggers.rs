@@ -25,7 +25,7 @@ fn check_response(response: &str, expected: &[&str]) {
 }
 
 #[test]
-fn a_schema_is_checked_where_it_is_written() {
+fn an_invalid_schema_is_reported_at_its_position() {
     let schema = |schema: &str, expected: &[&str]| {
         check(
             &format!(
@@ -44,7 +44,7 @@ fn a_schema_is_checked_where_it_is_written() {
 }
 
 #[test]
-fn there_is_exactly_one_kind() {
+fn a_trigger_has_exactly_one_kind() {
     check_trigger("{}", &["missing-key 1:10"]);
     check_trigger("{if: a}", &["missing-key 1:11"]);
     check_trigger("{webhook: {}, manual: {}}", &["conflicting-keys 1:24"]);
@@ -59,7 +59,7 @@ fn there_is_exactly_one_kind() {
 }
 
 #[test]
-fn a_condition_stands_beside_the_kind() {
+fn a_trigger_condition_is_a_key_beside_the_kind() {
     let automation = good(&file("{manual: {}, if: trigger.results.body.data.a}"));
     assert_eq!(
         automation.trigger_if.map(|condition| condition.text().to_owned()).as_deref(),
@@ -80,7 +80,7 @@ fn a_webhook_has_its_defaults() {
 }
 
 #[test]
-fn a_webhook_is_within_its_bounds() {
+fn webhook_settings_have_bounds() {
     check_trigger("{webhook: {mode: synch}}", &["unknown-value 1:27"]);
     check_trigger("{webhook: {methods: [get]}}", &["unknown-value 1:31"]);
     check_trigger("{webhook: {methods: [HEAD]}}", &["unknown-value 1:31"]);
@@ -95,13 +95,13 @@ fn a_webhook_is_within_its_bounds() {
 }
 
 #[test]
-fn what_has_no_effect_in_a_mode_is_told() {
+fn webhook_settings_without_effect_in_the_mode_are_reported() {
     check_trigger("{webhook: {timeout: 5s}}", &["sync-only 1:21"]);
     check_trigger("{webhook: {mode: sync, respond: {body: x}}}", &["unused-setting 1:33"]);
 }
 
 #[test]
-fn a_static_answer_is_one_that_can_be_sent() {
+fn a_static_response_must_be_valid_http() {
     check_response("status: 199", &["out-of-range 9"]);
     check_response("status: 600", &["out-of-range 9"]);
     check_response("status: '200'", &["wrong-type 9"]);
@@ -119,7 +119,7 @@ fn a_static_answer_is_one_that_can_be_sent() {
 }
 
 #[test]
-fn some_headers_are_the_servers_own() {
+fn headers_set_by_the_server_are_rejected() {
     for name in [
         "Content-Length",
         "transfer-encoding",
@@ -143,7 +143,7 @@ fn some_headers_are_the_servers_own() {
 }
 
 #[test]
-fn a_json_body_is_wrong_where_it_is_wrong() {
+fn a_json_error_in_a_body_is_reported_at_its_position() {
     let text = "trigger:\n  webhook:\n    respond:\n      contentType: application/json\n      body: |\n        {\n          \"a\": 1,\n          \"b\": x\n        }\nsteps: [{action: log.info}]\n";
     check(text, &["invalid-json 8:16"]);
 }
@@ -173,7 +173,7 @@ fn a_schedule_has_one_cadence() {
 }
 
 #[test]
-fn a_schedule_is_within_its_bounds() {
+fn schedule_settings_have_bounds() {
     check_trigger("{schedule: {every: 500ms}}", &["out-of-range 1:29"]);
     check_trigger("{schedule: {every: 5}}", &["invalid-duration 1:29"]);
     check_trigger("{schedule: {hourly: {minute: 60}}}", &["out-of-range 1:39"]);

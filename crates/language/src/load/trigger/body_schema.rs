@@ -1,4 +1,4 @@
-//! `webhook.schema`: what a body has to be.
+//! `webhook.schema`: the schema of the body.
 
 use expression::json_schema::JsonSchema;
 use text::diagnostic::{Diagnostic, Diagnostics, Span};
@@ -26,7 +26,7 @@ pub(super) fn lower(field: Field<'_, '_>, diagnostics: &Diagnostics) -> Option<J
     }
 }
 
-/// The error, with the key that it concerns.
+/// The error, with its key.
 fn place_and(error: &expression::json_schema::ValidationError) -> String {
     match error.pointer.rsplit('/').next().filter(|name| !name.is_empty()) {
         Some(name) => format!("`{name}` {error}"),
@@ -34,7 +34,7 @@ fn place_and(error: &expression::json_schema::ValidationError) -> String {
     }
 }
 
-/// Nothing of a schema is computed.
+/// True if the schema contains no expressions.
 fn is_literal(node: &Node, diagnostics: &Diagnostics) -> bool {
     match &node.kind {
         Kind::String(text) => no_expression(text, diagnostics),
@@ -44,7 +44,7 @@ fn is_literal(node: &Node, diagnostics: &Diagnostics) -> bool {
     }
 }
 
-/// A word that is no keyword has no effect, so a misspelt one would silently let everything through.
+/// An unknown keyword has no effect, so a misspelt one would silently accept everything.
 fn warn_of_strangers(schema: &JsonSchema, node: &Node, diagnostics: &Diagnostics) {
     for (pointer, word, near) in schema.unknown_keywords() {
         let (span, _) = find(node, &pointer).unwrap_or((node.head(), node.head()));
@@ -55,7 +55,7 @@ fn warn_of_strangers(schema: &JsonSchema, node: &Node, diagnostics: &Diagnostics
     }
 }
 
-/// Where a JSON Pointer (RFC 6901) leads: its last key, and what stands there.
+/// Resolves a JSON Pointer (RFC 6901): its last key, and the value there.
 fn find(node: &Node, pointer: &str) -> Option<(Span, Span)> {
     let mut place = (node, node.head());
     for part in pointer.split('/').skip(1) {

@@ -1,4 +1,4 @@
-//! `webhook.challenge`: what its sender asks before it sends anything.
+//! `webhook.challenge`: the handshake of a sender before its first delivery.
 
 use std::borrow::Cow;
 
@@ -114,7 +114,7 @@ fn of_row(
                 .push(Diagnostic::error("unused-setting", message, own.head()).help("remove `secret`"));
             return None;
         }
-        // A key that signs other things too could be made to sign one of those.
+        // A key that signs other content too could be tricked into signing such content.
         None if matches!(rule.response, ChallengeResponse::Mac { .. })
             && verify.is_some()
             && signs == Some(name) =>
@@ -140,7 +140,7 @@ fn of_row(
     Some(Challenge { name, rule: rule.clone(), key })
 }
 
-/// A challenge of the author's own: a text that is given back as it came.
+/// A custom challenge: a text that is echoed.
 fn echo(reader: &mut MapReader<'_, '_>, diagnostics: &Diagnostics) -> Option<Challenge> {
     let (query, name) = (reader.take("query"), reader.take("header"));
     let method = reader.take("method").one_of(&METHODS).unwrap_or("GET");

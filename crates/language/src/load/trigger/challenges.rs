@@ -1,11 +1,11 @@
-//! The questions that well-known senders ask of an address, as data. To add one: a row of [`CHALLENGES`], and its case in
-//! the trigger crate's tests. Sources: each sender's own reference of its webhooks, as of 2026.
+//! The challenges of well-known senders, as data. To add one: a row of [`CHALLENGES`], and its case in the trigger
+//! crate's tests. Sources: each sender's own webhook reference, as of 2026.
 
 use std::borrow::Cow;
 
 use model::automation::{ChallengeGuard, ChallengeResponse, ChallengeRule, Encoding, RequestField};
 
-/// A sender's question.
+/// A sender's challenge.
 pub(super) struct ChallengePreset {
     /// The value of `challenge:` that selects it.
     pub(super) name: &'static str,
@@ -27,7 +27,7 @@ const fn body(pointer: &'static str) -> RequestField {
     RequestField::Body(Cow::Borrowed(pointer))
 }
 
-/// The usual form: the response repeats a query parameter. It is not served as HTML and tells a stranger nothing.
+/// The usual form: the response echoes a query parameter. It is not served as HTML and reveals nothing.
 const fn echo(method: &'static str, parameter: &'static str) -> ChallengeRule {
     ChallengeRule {
         method,
@@ -40,7 +40,7 @@ const fn echo(method: &'static str, parameter: &'static str) -> ChallengeRule {
 
 /// All challenges, by name.
 pub(super) static CHALLENGES: &[ChallengePreset] = &[
-    // The secret with which it will sign comes in the question: trusted once, after a person has opened the pairing.
+    // The challenge delivers the future signing secret: trusted once, after a person has opened the pairing.
     ChallengePreset {
         name: "asana",
         rule: ChallengeRule {
@@ -125,7 +125,7 @@ pub(super) static CHALLENGES: &[ChallengePreset] = &[
         },
         implied: true,
     },
-    // Some of its senders leave out the signature of this one call.
+    // Some of its senders do not sign this one call.
     ChallengePreset {
         name: "zoom",
         rule: ChallengeRule {

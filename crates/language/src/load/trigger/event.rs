@@ -1,4 +1,4 @@
-//! `event`: started by something that happens in another application. Its settings stand beside it, as an action's do.
+//! `event`: started by an event of another application. Its settings are beside it, like those of an action.
 
 use std::sync::Arc;
 
@@ -31,7 +31,7 @@ pub(super) fn lower(
     Some(Trigger::Event(Box::new(EventTrigger { call: call?, every, start, deliver })))
 }
 
-/// Reports the keys of an event that stand beside another kind of trigger.
+/// Reports the keys of an event that are beside another kind of trigger.
 pub(super) fn without(reader: &mut MapReader<'_, '_>, kind: &str, diagnostics: &Diagnostics) {
     for key in BESIDE {
         if reader.take(key).is_present() {
@@ -44,8 +44,8 @@ pub(super) fn without(reader: &mut MapReader<'_, '_>, kind: &str, diagnostics: &
     }
 }
 
-/// The webhook that takes the requests of an event, as if it were written: its sender signs with `secret` as a preset says.
-/// Nothing if there is no such preset, or it takes more than a secret.
+/// The webhook that receives the requests of an event: its sender signs with `secret` as the preset defines. `None` if
+/// there is no such preset, or if it needs more than a secret.
 #[must_use]
 pub fn event_webhook(preset: &str, secret: &str) -> Option<WebhookTrigger> {
     // JSON is YAML.
@@ -63,7 +63,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_webhook_of_an_event_knows_its_sender_by_a_preset() {
+    fn the_webhook_of_an_event_is_verified_by_its_preset() {
         let webhook = event_webhook("github", "s3cret").expect("there is such a preset");
         assert!(webhook.verify.is_some());
         assert_eq!(webhook.methods, ["POST"]);

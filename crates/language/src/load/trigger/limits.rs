@@ -1,4 +1,4 @@
-//! `webhook.dedup` and `webhook.rateLimit`: what is sent twice, and what is sent too often.
+//! `webhook.dedup` and `webhook.rateLimit`: repeated and too frequent deliveries.
 
 use std::borrow::Cow;
 use std::time::Duration;
@@ -12,10 +12,10 @@ use crate::load::common::{duration_within, shorten};
 use crate::load::keys::{Choice, Key, Object, Shape};
 
 const DAY: Duration = Duration::from_secs(86_400);
-/// How long a sending is remembered where nothing is said (webhook security 2.6).
+/// The default deduplication window (webhook security 2.6).
 const WINDOW: Duration = Duration::from_secs(7 * 86_400);
 const LONGEST_WINDOW: Duration = Duration::from_secs(30 * 86_400);
-/// The most requests that a rate can name.
+/// The maximum number of requests of a rate limit.
 const MAX_RATE: i64 = 1_000_000;
 
 static BY: Object = Object {
@@ -149,7 +149,7 @@ fn id_of_sender(
     known
 }
 
-/// How often the webhook may be started.
+/// Lowers `rateLimit`.
 pub(super) fn rate(field: Field<'_, '_>, diagnostics: &Diagnostics) -> Option<RateLimit> {
     let mut reader = RATE_LIMIT.open(field.node()?, diagnostics)?;
     let count =

@@ -24,7 +24,7 @@ use super::template::condition;
 /// A kind of trigger.
 struct Kind {
     word: &'static str,
-    /// From what stands under the word, and what stands beside it.
+    /// Lowers the value of the kind's key and the keys beside it.
     lower: fn(&Node, &mut MapReader<'_, '_>, &Diagnostics) -> Option<Trigger>,
 }
 
@@ -87,7 +87,7 @@ static MANUAL: Object = Object { what: "a manual trigger", keys: &[], choice: Ch
 /// A trigger as far as it was read.
 #[derive(Default)]
 pub(super) struct Read {
-    /// The trigger and where its kind is written.
+    /// The trigger and the span of its kind.
     pub(super) trigger: Option<(Trigger, Span)>,
     /// True if the mode of the trigger is known.
     settled: bool,

@@ -12,7 +12,7 @@ use crate::load::common::{action_name, duration_within, named};
 use crate::load::keys::{ANY_NAME, Choice, Key, Object, Shape};
 use crate::load::template::{expression, template};
 
-/// The shortest distance between two polls.
+/// The minimum poll interval.
 pub(super) const LEAST_PERIOD: Duration = Duration::from_secs(1);
 /// The values of `start`: the handling of items that the first poll finds.
 pub(super) const STARTS: [(&str, PollStart); 2] = [("new", PollStart::New), ("all", PollStart::All)];
@@ -95,14 +95,14 @@ pub(super) fn call(
     let with_span = reader.key_span("with");
     let with = templates(reader.take("with"), diagnostics);
     let action = action.filter(|action| action_name(action, diagnostics));
-    // Of one that could not be read whole nothing follows.
+    // Nothing follows from a list that could not be read completely.
     if connection.is_present() && named.is_none() {
         return None;
     }
     Some(ActionStep { action: action?, connection: named, with: with?, with_span, debug: false })
 }
 
-/// The inputs; nothing where there are some that could not be read.
+/// The inputs; `None` if some could not be read.
 fn templates(field: Field<'_, '_>, diagnostics: &Diagnostics) -> Option<Vec<(SpannedName, Template)>> {
     if !field.is_present() {
         return Some(Vec::new());

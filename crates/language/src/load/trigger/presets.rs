@@ -1,11 +1,11 @@
-//! The signatures of well-known senders, as data. To add one: a row of [`PRESETS`], and its golden vector in the trigger
-//! crate's tests. Sources: each sender's own reference of its webhooks, as of 2026.
+//! The signature schemes of well-known senders, as data. To add one: a row of [`PRESETS`], and its golden vector in the
+//! trigger crate's tests. Sources: each sender's own webhook reference, as of 2026.
 
 use std::borrow::Cow;
 
 use model::automation::{Algorithm, Encoding, RequestField, TimeUnit};
 
-/// How a sender signs.
+/// The verification of a sender.
 pub(crate) struct Preset {
     /// The value of `preset:` that selects it.
     pub(crate) name: &'static str,
@@ -34,7 +34,7 @@ pub(crate) struct Signature {
     pub(crate) encoding: Encoding,
     pub(crate) key_encoding: Encoding,
     pub(crate) key_prefix: &'static str,
-    /// Where the time stands, how it is written, and how many seconds old it may be.
+    /// The location of the timestamp, its unit, and its maximum age in seconds.
     pub(crate) timestamp: Option<(Time, TimeUnit, u64)>,
     pub(crate) id: Option<&'static str>,
     /// The signed content, with the placeholders `{body}`, `{timestamp}`, `{id}`, `{method}`, `{url}`, `{urlDecoded}`,
@@ -43,7 +43,7 @@ pub(crate) struct Signature {
     pub(crate) body_digest: Option<&'static str>,
 }
 
-/// How the header is read.
+/// The format of the header.
 #[derive(Clone, Copy)]
 pub(crate) enum Form {
     Plain(&'static str),
@@ -51,7 +51,7 @@ pub(crate) enum Form {
     Tagged(&'static str),
 }
 
-/// Where the time stands.
+/// The location of the timestamp.
 #[derive(Clone, Copy)]
 pub(crate) enum Time {
     Header(&'static str),
@@ -59,7 +59,7 @@ pub(crate) enum Time {
     Body(&'static str),
 }
 
-/// A SHA-256 of the body in hex, which most of them vary.
+/// A SHA-256 HMAC of the body in hex, which most senders vary.
 const USUAL: Signature = Signature {
     algorithm: Algorithm::Sha256,
     header: "x-hmac-hash",
@@ -92,12 +92,12 @@ const fn signed(name: &'static str, signature: Signature) -> Preset {
     Preset { name, scheme: Scheme::Signature(signature), id: None }
 }
 
-/// As [`signed`], with the header that contains the delivery id.
+/// Like [`signed`], with the header that contains the delivery id.
 const fn with_header(name: &'static str, id: &'static str, signature: Signature) -> Preset {
     Preset { name, scheme: Scheme::Signature(signature), id: Some(RequestField::Header(Cow::Borrowed(id))) }
 }
 
-/// As [`signed`], with the place of its id in the body.
+/// Like [`signed`], with the location of its id in the body.
 const fn with_pointer(name: &'static str, id: &'static str, signature: Signature) -> Preset {
     Preset { name, scheme: Scheme::Signature(signature), id: Some(RequestField::Body(Cow::Borrowed(id))) }
 }

@@ -1,4 +1,4 @@
-//! `schedule`: started by the clock. Cron fields and zones are checked by the trigger crate, which compiles them.
+//! `schedule`: started by the clock. The trigger crate compiles and checks cron fields and time zones.
 
 use std::time::Duration;
 
@@ -12,7 +12,7 @@ use text::yaml::{Field, MapReader, Node};
 use crate::load::common::{duration_within, inner, named, plain, shorten};
 use crate::load::keys::{Choice, Key, Object, Shape};
 
-/// The shortest distance between two instants of a schedule.
+/// The minimum interval of a schedule.
 const LEAST_PERIOD: Duration = Duration::from_secs(1);
 const CADENCES: [&str; 5] = ["every", "hourly", "daily", "weekly", "cron"];
 const MISFIRES: [(&str, Misfire); 3] =
@@ -93,7 +93,7 @@ pub(super) fn lower(node: &Node, diagnostics: &Diagnostics) -> Option<Trigger> {
     Some(Trigger::Schedule(ScheduleTrigger { cadence, cadence_span, timezone, misfire, overlap }))
 }
 
-/// The cadence and its span. Each of several is read, so that its errors are reported too.
+/// The cadence and its span. If there are several, each is read, so that its errors are reported too.
 fn cadence(reader: &mut MapReader<'_, '_>, diagnostics: &Diagnostics) -> Option<(Cadence, Span)> {
     let mut found = None;
     for word in CADENCES {
@@ -160,7 +160,7 @@ fn weekdays(field: Field<'_, '_>, diagnostics: &Diagnostics) -> Option<Vec<Weekd
             day => found.extend(day),
         }
     }
-    // Without a day an error is reported already.
+    // An error is already reported if there is no day.
     Some(found).filter(|found| !found.is_empty())
 }
 
@@ -172,7 +172,7 @@ fn long_name(word: &str) -> Option<&'static str> {
     DAYS.into_iter().find(|day| name.starts_with(day) && *day != word)
 }
 
-/// `08:30`; one digit is enough for the hour.
+/// `08:30`; the hour may have one digit.
 fn local_time(field: Field<'_, '_>, diagnostics: &Diagnostics) -> Option<LocalTime> {
     if let Some(hour) = field.node().and_then(Node::as_integer).filter(|hour| (0..24).contains(hour)) {
         let span = field.span().unwrap_or_default();

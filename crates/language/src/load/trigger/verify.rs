@@ -1,4 +1,4 @@
-//! `webhook.verify`: who may start it.
+//! `webhook.verify`: authentication of the sender.
 
 use std::time::Duration;
 
@@ -15,7 +15,7 @@ use crate::load::common::{duration_within, shorten};
 use crate::load::keys::{Choice, Key, Object, Shape};
 use crate::load::template::template;
 
-/// The most keys in force at one time.
+/// The maximum number of active keys.
 const MAX_KEYS: usize = 4;
 const ENCODINGS: [(&str, Encoding); 4] = [
     ("text", Encoding::Text),
@@ -167,7 +167,7 @@ fn of_preset(
     }
 }
 
-/// The keys that mean something for signatures only.
+/// The keys that apply only to signatures.
 const SIGNATURE_ONLY: &[&str] =
     &["algorithm", "prefix", "encoding", "keyEncoding", "content", "timestamp", "id"];
 
@@ -289,7 +289,7 @@ fn keys(
     Some(keys)
 }
 
-/// A secret; an empty one would let everybody in.
+/// A secret; an empty one would accept everyone.
 pub(super) fn secret(node: &Node, diagnostics: &Diagnostics) -> Option<Template> {
     let secret = template(node, diagnostics);
     let empty = matches!(&node.kind, Kind::Null) || node.as_str().is_some_and(|text| text.trim().is_empty());
@@ -303,7 +303,7 @@ pub(super) fn secret(node: &Node, diagnostics: &Diagnostics) -> Option<Template>
     Some(secret)
 }
 
-/// The pieces of what is signed.
+/// The pieces of the signed content.
 fn pieces(
     text: &str,
     field: &Field<'_, '_>,

@@ -14,8 +14,8 @@ use crate::load::{code, response_headers};
 
 /// The methods that start an execution.
 const METHODS: [&str; 5] = ["GET", "POST", "PUT", "PATCH", "DELETE"];
-/// The most that `maxBody` can be. A body so large is on disk, not in memory, and is sent on from there; of what is read whole,
-/// such as JSON, 25 MiB are taken (threat model 4.2), whatever `maxBody` says.
+/// The maximum of `maxBody`. Such a body is on disk, not in memory, and is forwarded from there; bodies that are read
+/// completely, such as JSON, are limited to 25 MiB (threat model 4.2), whatever the value of `maxBody`.
 pub(crate) const MAX_BODY: u64 = 512 << 20;
 const MODES: [(&str, WebhookMode); 2] = [("async", WebhookMode::Async), ("sync", WebhookMode::Sync)];
 const LEAST_WAIT: Duration = Duration::from_secs(1);
@@ -158,7 +158,7 @@ fn usual() -> WebhookTrigger {
     }
 }
 
-/// True if anybody may start it: there is no `verify`, and no unknown key that may be a misspelt one.
+/// True if anyone may start it: there is no `verify`, and no unknown key that may be a misspelt one.
 pub(in crate::load) fn is_unverified(node: &Node) -> bool {
     let is_known = |key: &str| WEBHOOK.keys.iter().any(|known| known.name == key);
     match node.as_map() {

@@ -1,4 +1,4 @@
-//! Looks into a module: whether its syntax is good, and what it names.
+//! Analyses a module: checks its syntax, and finds the names it uses.
 //!
 //! QuickJS decides if a text is JavaScript; a parser's tree shows its content. A cursor walks the tree without
 //! recursion, since its author decides how deep it is.
@@ -19,7 +19,7 @@ use crate::module_info::{Export, ModuleInfo, SyntaxError};
 pub(crate) fn check(source: &str) -> Result<ModuleInfo, Vec<SyntaxError>> {
     let (compiled, prepared) = (compile(source), prepare(source));
     match (compiled, prepared) {
-        // QuickJS looks for what is imported, and does not say where it was.
+        // QuickJS resolves imports and does not report their position.
         (Err(error), Err(import)) if error.message.starts_with("could not load module") => {
             return Err(vec![import]);
         }
@@ -66,7 +66,7 @@ fn compile(source: &str) -> Result<(), SyntaxError> {
     })
 }
 
-/// A module's text with its tree.
+/// A module's text with its syntax tree.
 struct Code<'tree> {
     source: &'tree str,
     root: Node<'tree>,
@@ -81,7 +81,7 @@ impl<'tree> Code<'tree> {
         position(self.source, node)
     }
 
-    /// How the module gives its function, and what it gives.
+    /// The form of the export, and its node.
     fn exported(&self) -> Option<(Export, Node<'tree>)> {
         let mut assigned = None;
         for node in children(self.root) {
@@ -119,7 +119,7 @@ impl<'tree> Code<'tree> {
             .find_map(|node| node.child_by_field_name("name"))
     }
 
-    /// The function or value itself, also through a name at the module's top level.
+    /// Resolves a name at the module's top level to the function or value itself.
     fn resolve(&self, node: Node<'tree>) -> Option<Node<'tree>> {
         let mut node = node;
         while node.kind() == "parenthesized_expression" {
@@ -142,7 +142,7 @@ impl<'tree> Code<'tree> {
         })
     }
 
-    /// An error where what is exported cannot be called, as far as that can be seen.
+    /// Reports an export that certainly cannot be called.
     fn no_function(&self, node: Node<'_>) -> Option<SyntaxError> {
         let what = match node.kind() {
             "object" => "an object",
@@ -169,7 +169,7 @@ impl<'tree> Code<'tree> {
         list.into_iter().filter(|node| node.is_named() && node.kind() != "comment").collect()
     }
 
-    /// The name of a parameter, where it is one; a default value behind it is no matter.
+    /// The name of a parameter, if it is not a pattern; a default value is ignored.
     fn plain_name(&self, parameter: Node<'_>) -> Option<String> {
         let name = match parameter.kind() {
             "assignment_pattern" => parameter.child_by_field_name("left")?,
@@ -178,7 +178,7 @@ impl<'tree> Code<'tree> {
         (name.kind() == "identifier").then(|| self.text(name).to_owned())
     }
 
-    /// A text that is written out: a string without escapes, or a template without anything put in.
+    /// A literal text: a string without escapes, or a template without substitutions.
     fn literal(&self, node: Node<'_>) -> Option<&'tree str> {
         let parts = children(node);
         let is_plain =
@@ -195,7 +195,7 @@ fn children(node: Node<'_>) -> Vec<Node<'_>> {
     node.children(&mut node.walk()).collect()
 }
 
-/// All nodes below `root`, a node before what is in it; `enters` says whether to look into one.
+/// All nodes below `root` in preorder; `enters` decides whether to descend into a node.
 fn visit<'tree>(root: Node<'tree>, mut enters: impl FnMut(Node<'tree>) -> bool) {
     let mut cursor: TreeCursor<'tree> = root.walk();
     loop {

@@ -5,9 +5,9 @@ use tree_sitter::Node;
 use super::{Code, children, visit};
 use crate::module_info::Reference;
 
-/// The most references that are reported.
+/// The maximum number of reported references.
 const MAX: usize = 2_000;
-/// How deep a pattern such as `{a: {b}}` is followed.
+/// The maximum depth of a pattern such as `{a: {b}}` that is followed.
 const MAX_DEPTH: usize = 8;
 
 /// The reads of a parameter by a function.
@@ -70,7 +70,7 @@ fn named(code: &Code<'_>, function: Node<'_>, parameter: Node<'_>, found: &mut R
     });
 }
 
-/// The pattern that a name is taken apart by: `const {list} = stepResults`.
+/// The pattern that destructures a name: `const {list} = stepResults`.
 fn assigned_to(node: Node<'_>) -> Option<Node<'_>> {
     let parent = node.parent().filter(|parent| parent.kind() == "variable_declarator")?;
     let is_value = parent.child_by_field_name("value").is_some_and(|value| value.id() == node.id());
@@ -107,7 +107,7 @@ fn begins_with(parent: Node<'_>, node: Node<'_>) -> bool {
         && parent.child_by_field_name("object").is_some_and(|object| object.id() == node.id())
 }
 
-/// `… ?? x` and `… || x`: what is missing is reckoned with.
+/// `… ?? x` and `… || x`: a missing value is expected.
 fn has_fallback(code: &Code<'_>, parent: Node<'_>, node: Node<'_>) -> bool {
     let is_left = parent.child_by_field_name("left").is_some_and(|left| left.id() == node.id());
     let operator = parent.child_by_field_name("operator").map(|operator| code.text(operator));
@@ -132,7 +132,7 @@ fn taken_apart(code: &Code<'_>, pattern: Node<'_>, found: &mut Read) {
                     Some(key) => (key, entry.child_by_field_name("value")),
                     None => continue,
                 },
-                // A rest takes everything.
+                // A rest element reads everything.
                 kind => {
                     found.whole |= kind == "rest_pattern";
                     continue;

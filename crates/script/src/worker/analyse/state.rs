@@ -1,4 +1,4 @@
-//! Which keys of the state a module names.
+//! Finds the state keys that a module names.
 
 use std::collections::HashSet;
 
@@ -7,11 +7,11 @@ use tree_sitter::Node;
 use super::{Code, visit};
 use crate::module_info::{ModuleInfo, StateKey};
 
-/// The most keys that are reported.
+/// The maximum number of reported keys.
 const MAX: usize = 1_000;
 
-/// Finds `context.state.get("key")` and the like, also where `state` was taken out of the context before. Whatever is
-/// called `.state` counts: a key too many costs a look into the store, a key too few would be missing.
+/// Finds `context.state.get("key")` and the like, also if `state` was destructured before. Every member named
+/// `.state` counts: an extra key costs a read of the store, a missed key would be unavailable.
 pub(super) fn find(code: &Code<'_>, module_info: &mut ModuleInfo) {
     let names = names(code);
     visit(code.root, |node| {

@@ -36,7 +36,7 @@ fn keys(code: &str) -> Vec<String> {
 }
 
 #[test]
-fn each_way_to_export_a_function_is_found() {
+fn every_form_of_exported_function_is_recognized() {
     for code in [
         "export default async (context, results) => 1",
         "export default function (context, results) {}",
@@ -63,7 +63,7 @@ fn each_way_to_export_a_function_is_found() {
 }
 
 #[test]
-fn what_is_no_function_is_said_where_it_stands() {
+fn an_export_that_is_not_a_function_is_reported_at_its_position() {
     let message = "and a function is wanted: `export default async (context, stepResults) => { … }`";
     assert_eq!(error("export default { run() {} }"), format!("1:16: the code exports an object, {message}"));
     assert_eq!(
@@ -78,7 +78,7 @@ fn what_is_no_function_is_said_where_it_stands() {
 }
 
 #[test]
-fn references_are_found_however_they_are_written() {
+fn references_are_found_in_every_notation() {
     let code = "export default (context, stepResults) => {
   const a = stepResults.list.results.length;
   const b = stepResults[\"other\"].results;
@@ -107,7 +107,7 @@ fn references_of_a_pattern_in_the_parameters_are_found() {
 }
 
 #[test]
-fn a_name_that_is_hidden_is_no_reference() {
+fn a_shadowed_name_is_not_a_reference() {
     assert_eq!(
         references("export default (c, results) => [1].map((results) => results.typo)"),
         Vec::<String>::new()
@@ -120,7 +120,7 @@ fn columns_count_characters() {
 }
 
 #[test]
-fn keys_of_the_state_are_found() {
+fn state_keys_are_found() {
     let code = "export default async (context) => {
   const seen = context.state.get(\"seen\");
   context.state.set('seen', 1);
@@ -136,7 +136,7 @@ fn keys_of_the_state_are_found() {
 }
 
 #[test]
-fn types_are_refused_in_words_that_say_so() {
+fn typescript_types_are_rejected_with_an_explanation() {
     let types = "code is JavaScript and takes no types";
     for (code, at) in [
         ("export default async (context: Context) => {}", "1:30"),
@@ -163,14 +163,14 @@ fn types_are_refused_in_words_that_say_so() {
 }
 
 #[test]
-fn other_errors_keep_the_words_of_the_engine() {
+fn other_syntax_errors_keep_the_engines_message() {
     assert_eq!(error("export default (a) => { const b = {x: 1; y: 2}; }"), "1:40: Unexpected token ';'");
     assert_eq!(error("export default (a) => { return a ? b; }"), "1:37: Unexpected token ';'");
     assert_eq!(error("return 1"), "1:1: return not in a function");
 }
 
 #[test]
-fn imports_are_refused_in_words_that_say_so() {
+fn imports_are_rejected_with_an_explanation() {
     let message = "code has no other modules to import: write what it needs into it";
     assert_eq!(error("const a = 1;\nimport b from 'b';\nexport default () => 1"), format!("2:1: {message}"));
     assert_eq!(error("export * from 'b'"), format!("1:1: {message}"));
@@ -178,7 +178,7 @@ fn imports_are_refused_in_words_that_say_so() {
 }
 
 #[test]
-fn depth_is_no_danger() {
+fn deep_nesting_and_many_references_are_bounded() {
     let deep = format!("export default () => {}1{}", "(".repeat(100_000), ")".repeat(100_000));
     assert!(check(&deep).is_err());
     let long = format!("export default (c, r) => [{}]", "r.a,".repeat(20_000));
@@ -186,7 +186,7 @@ fn depth_is_no_danger() {
 }
 
 #[test]
-fn a_parameter_that_is_handed_on_or_taken_with_a_rest_is_read_whole() {
+fn a_parameter_passed_on_or_destructured_with_rest_is_read_whole() {
     let whole = |code: &str| module_info(code).whole;
     for code in [
         "export default (c, r) => JSON.stringify(r)",

@@ -1,14 +1,14 @@
-//! TypeScript, which people are used to: where QuickJS stumbles over a type, the message says so.
+//! Detects TypeScript: if QuickJS fails at a type, the message says that types are not supported.
 
 use crate::module_info::SyntaxError;
 
-/// Words that begin what only TypeScript has.
+/// Keywords that start TypeScript-only declarations.
 const DECLARATIONS: [&str; 7] =
     ["interface", "type", "enum", "declare", "namespace", "abstract", "import type"];
-/// Words that stand before a member of a class.
+/// Modifiers of class members.
 const MODIFIERS: [&str; 4] = ["private", "public", "protected", "readonly"];
 
-/// The same error, or one that says that types are not taken.
+/// Returns the error, with an explanation if a type caused it.
 pub(super) fn explain(source: &str, error: SyntaxError) -> SyntaxError {
     let line = source.lines().nth(error.at.line.saturating_sub(1) as usize).unwrap_or_default();
     let column = error.at.column.saturating_sub(1) as usize;
@@ -56,7 +56,7 @@ fn found(before: &str, rest: &str) -> Option<&'static str> {
     }
 }
 
-/// `new Map<string, number>()`: QuickJS reads comparisons and stumbles later.
+/// `new Map<string, number>()`: QuickJS parses comparisons and fails later.
 fn generic(line: &str) -> Option<&'static str> {
     let (_, created) = line.split_once("new ")?;
     let (name, rest) = created.split_once('<')?;

@@ -1,5 +1,5 @@
-//! Bytes on their way out of the engine: in base64, which the engine writes fast. What it holds can be read in place
-//! only by `unsafe` code, and there is none in this house. Into the engine they go as they are.
+//! Transfers bytes out of the engine in base64, which the engine encodes fast. Reading its buffers in place needs
+//! `unsafe` code, which this workspace does not use. Bytes into the engine are copied unchanged.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;

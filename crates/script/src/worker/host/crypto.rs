@@ -1,4 +1,4 @@
-//! Chance, digests and signatures.
+//! Random bytes, digests and signatures.
 
 use hmac::{Hmac, KeyInit, Mac};
 use md5::Md5;
@@ -10,7 +10,7 @@ use uuid::Builder;
 
 use super::bytes;
 
-/// The most bytes of chance at once, as in browsers.
+/// The maximum number of random bytes per call, as in browsers.
 const MAX_RANDOM: usize = 65_536;
 
 pub(super) fn install<'js>(ctx: &Ctx<'js>, native: &Object<'js>) -> Result<()> {
@@ -46,7 +46,7 @@ fn fill(ctx: &Ctx<'_>, random: &mut [u8]) -> Result<()> {
     getrandom::fill(random).map_err(|_| Exception::throw_internal(ctx, "the system has no random numbers"))
 }
 
-/// The digest of `data`; none if its name is not known.
+/// The digest of `data`; `None` for an unknown algorithm.
 fn digest(name: &str, data: &[u8]) -> Option<Vec<u8>> {
     Some(match name {
         "sha1" => Sha1::digest(data).to_vec(),
@@ -57,7 +57,7 @@ fn digest(name: &str, data: &[u8]) -> Option<Vec<u8>> {
     })
 }
 
-/// The signature of `data`; none if its name is not known.
+/// The signature of `data`; `None` for an unknown algorithm.
 fn sign(name: &str, key: &[u8], data: &[u8]) -> Option<Vec<u8>> {
     match name {
         "md5" => mac::<Hmac<Md5>>(key, data),

@@ -1,11 +1,11 @@
-//! Sees every exception before the code can catch it.
+//! Observes every exception before the code can catch it.
 //!
-//! The engine refuses memory by throwing an error that code may catch, and what is left after that nobody should rely on.
-//! So the first refusal is noted where no code can prevent it: QuickJS calls `Error.prepareStackTrace` for whatever is thrown
-//! through a frame of JavaScript, the first of which is below the first `catch`. The code itself never sees that hook. What
-//! a built-in function throws in a job of a promise goes through no such frame: handlers get one around them (`js/harden.js`),
-//! and calls of another's `then` are looked at besides. What is left are built-in functions whose errors the engine itself drops: an iterator's `return`, when its loop is left by
-//! another error.
+//! The engine reports failed allocations with an error that code can catch, after which its state is unreliable. So the first
+//! failure is recorded where code cannot prevent it: QuickJS calls `Error.prepareStackTrace` for every exception that passes
+//! a JavaScript frame, and the first such frame is below the first `catch`. The code itself never sees that hook. Exceptions
+//! of built-in functions in promise jobs pass no such frame: handlers are wrapped in one (`js/harden.js`), and calls of a
+//! foreign `then` are checked separately. The remaining cases are built-in functions whose errors the engine drops, such as
+//! an iterator's `return` when another error leaves its loop.
 
 use std::rc::Rc;
 
@@ -30,15 +30,15 @@ pub(super) fn install<'js>(ctx: &Ctx<'js>, native: &Object<'js>, host_state: &Rc
             {
                 drop(ctx.catch());
             }
-            // Anything else the engine would take for the stack of all that is thrown until the next `catch`, and not
-            // call this for null.
+            // QuickJS takes any other return value as the stack of every error until the next `catch`; after null it stops calling this
+            // hook.
             Undefined
         };
     native.set("noteError", Function::new(ctx.clone(), note)?)
 }
 
-/// True if memory was refused. If there is none even for an error, QuickJS throws null. A few built-in functions
-/// (`normalize`) fail without an error of their own: QuickJS then throws its mark for no value, which code cannot make.
+/// True if an allocation failed. Without memory even for an error, QuickJS throws null. A few built-in functions
+/// (`normalize`) fail without an error of their own: QuickJS then throws its internal marker, which code cannot create.
 fn is_refusal<'js>(
     ctx: &Ctx<'js>,
     host_state: &HostState,
@@ -49,7 +49,7 @@ fn is_refusal<'js>(
         return true;
     }
     let Some(error) = thrown.as_object() else { return thrown.is_null() && host_state.has_touched_half() };
-    // Other thrown values may run code of their own when read.
+    // Reading other thrown values may run the author's code.
     if !error.is_error() {
         return false;
     }
@@ -58,7 +58,7 @@ fn is_refusal<'js>(
     });
     match message {
         Ok(message) => message.is_some_and(|message: String| message.starts_with(REFUSED)),
-        // There is no memory even to read it.
+        // There is not even memory to read it.
         Err(_) => {
             drop(ctx.catch());
             host_state.has_touched_half()
@@ -66,8 +66,8 @@ fn is_refusal<'js>(
     }
 }
 
-/// Notes a refusal that a promise is about to be rejected with: what a built-in function throws that the engine itself has
-/// called goes through no frame of JavaScript. Called behind each call of the `then` of something that is no promise.
+/// Records a failed allocation that is about to reject a promise: exceptions of built-in functions called by the engine itself
+/// pass no JavaScript frame. Called after each call of the `then` of a non-promise.
 pub(in crate::worker) fn note_thrown_by_job(ctx: &Ctx<'_>, host_state: &HostState) {
     if !ctx.has_exception() {
         return;
@@ -92,8 +92,8 @@ pub(in crate::worker) fn note_thrown_by_job(ctx: &Ctx<'_>, host_state: &HostStat
     let _ = ctx.throw(thrown);
 }
 
-/// Gives an error its stack as QuickJS writes it. Where the stack of the engine is full no function can be called, but then
-/// this is called for the frame above once more.
+/// Sets the stack of an error as QuickJS formats it. On a stack overflow no function can be called, but then this is called
+/// again for the next frame.
 fn keep_stack<'js>(error: &Object<'js>, sites: &Value<'js>) -> Result<()> {
     let Some(sites) = sites.as_array().filter(|sites| !sites.is_empty()) else { return Ok(()) };
     if !error.get::<_, Value<'js>>("stack")?.is_undefined() {

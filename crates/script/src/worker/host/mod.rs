@@ -1,4 +1,4 @@
-//! The host's additions to the language, and the removals: see the files in `js/`, in their order.
+//! The host's additions to the language, and its removals: see the files in `js/`, in their order.
 //!
 //! Bytes are always copied into QuickJS: it does not count external memory, and its heap is bounded.
 
@@ -21,7 +21,7 @@ use crate::call::Level;
 pub(super) use errors::note_thrown_by_job;
 pub(super) use text::well_formed;
 
-/// The world: one function of the natives, made of files that read well by themselves.
+/// The prelude: one function of the natives, concatenated from the files in `js/`.
 const WORLD: &str = concat!(
     "(native) => { \"use strict\";\n",
     include_str!("../js/bytes.js"),
@@ -36,7 +36,7 @@ const WORLD: &str = concat!(
 
 type Attributes<'js> = Option<ImportAttributes<'js>>;
 
-/// Refuses every `import`.
+/// Rejects every `import`.
 #[derive(Clone, Copy)]
 pub(super) struct NoModules;
 
@@ -65,7 +65,7 @@ impl Loader for NoModules {
     }
 }
 
-/// Makes the world that a module sees, and gives the functions that the cell calls.
+/// Creates the globals that a module sees, and returns the functions that the isolate calls.
 pub(super) fn install<'js>(ctx: &Ctx<'js>, host_state: &Rc<HostState>) -> Result<Object<'js>> {
     let native = Object::new(ctx.clone())?;
     text::install(ctx, &native)?;
@@ -79,7 +79,7 @@ pub(super) fn install<'js>(ctx: &Ctx<'js>, host_state: &Rc<HostState>) -> Result
     world.call((native,))
 }
 
-/// Functions by which a run writes to the host's state.
+/// The functions by which a run writes to the host's state.
 fn desk_functions<'js>(ctx: &Ctx<'js>, native: &Object<'js>, host_state: &Rc<HostState>) -> Result<()> {
     let levels = [Level::Debug, Level::Info, Level::Warn, Level::Error];
     let own = Rc::clone(host_state);
@@ -101,7 +101,7 @@ fn desk_functions<'js>(ctx: &Ctx<'js>, native: &Object<'js>, host_state: &Rc<Hos
     native.set("integer", Function::new(ctx.clone(), move |digits: String| own.mark_integer(&digits))?)
 }
 
-/// The bytes of files as buffers, to be put where they belong; none if there are none.
+/// The bytes of files as buffers; `None` if there are none.
 pub(super) fn buffers<'js>(ctx: &Ctx<'js>, files: &[Bytes]) -> Result<Option<Vec<ArrayBuffer<'js>>>> {
     if files.is_empty() {
         return Ok(None);
@@ -109,7 +109,7 @@ pub(super) fn buffers<'js>(ctx: &Ctx<'js>, files: &[Bytes]) -> Result<Option<Vec
     files.iter().map(|file| ArrayBuffer::new_copy(ctx.clone(), file)).collect::<Result<_>>().map(Some)
 }
 
-/// The results of runs before this one; none if it reads none.
+/// The results of earlier runs; `None` if it reads none.
 pub(super) fn results<'js>(ctx: &Ctx<'js>, earlier: &[Bytes]) -> Result<Option<Vec<Value<'js>>>> {
     if earlier.is_empty() {
         return Ok(None);
@@ -121,9 +121,9 @@ pub(super) fn results<'js>(ctx: &Ctx<'js>, earlier: &[Bytes]) -> Result<Option<V
     earlier.iter().map(parse).collect::<Result<_>>().map(Some)
 }
 
-/// JSON as a value.
+/// Parses JSON to a value.
 pub(super) fn parsed<'js>(ctx: &Ctx<'js>, text: &Bytes) -> Result<Value<'js>> {
-    // With room for the zero that ends a text in C, or it would be copied once more.
+    // Includes space for the terminating zero of C; otherwise it would be copied once more.
     let mut own = Vec::with_capacity(text.len() + 1);
     own.extend_from_slice(text);
     ctx.json_parse(own)

@@ -14,7 +14,7 @@ pub(super) fn install<'js>(ctx: &Ctx<'js>, native: &Object<'js>) -> Result<()> {
     native.set("decode", Function::new(ctx.clone(), decode)?)
 }
 
-/// Bytes as text; what is no text becomes U+FFFD, or an error if that is wanted.
+/// Decodes bytes; malformed bytes become U+FFFD, or an error if `fatal`.
 fn decode(ctx: Ctx<'_>, data: String, label: String, fatal: bool, keep_bom: bool) -> Result<String> {
     let encoding = Encoding::for_label(label.as_bytes()).unwrap_or(UTF_8);
     let bytes = bytes::unpack(&ctx, &data)?;
@@ -29,8 +29,8 @@ fn decode(ctx: Ctx<'_>, data: String, label: String, fatal: bool, keep_bom: bool
     Ok(text.into_owned())
 }
 
-/// JSON that every reader takes: halves of characters, which JavaScript's strings may hold and which `JSON.stringify`
-/// writes as `\ud83d`, become the mark for what cannot be read.
+/// Makes JSON valid for every parser: lone surrogates, which JavaScript strings may contain and which `JSON.stringify`
+/// writes as `\ud83d`, become the replacement character.
 pub(in crate::worker) fn well_formed(mut json: String) -> String {
     let mut from = 0;
     while let Some(found) = json.get(from..).and_then(|rest| rest.find('\\')) {

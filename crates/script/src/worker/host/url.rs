@@ -1,4 +1,4 @@
-//! Addresses, as browsers read them.
+//! URLs, parsed as in browsers.
 
 use rquickjs::{Ctx, Function, Object, Result};
 use url::{Url, form_urlencoded, quirks};
@@ -24,7 +24,7 @@ pub(super) fn install<'js>(ctx: &Ctx<'js>, native: &Object<'js>) -> Result<()> {
     native.set("writeQuery", Function::new(ctx.clone(), write_query)?)
 }
 
-/// The parts of an address, in the order that `js/url.js` reads; none if it is no address.
+/// The components of a URL, in the order that `js/url.js` reads; `None` if it is invalid.
 fn parse(text: String, base: Option<String>) -> Option<Vec<String>> {
     let base = match base {
         Some(base) => Some(Url::parse(&base).ok()?),
@@ -33,7 +33,7 @@ fn parse(text: String, base: Option<String>) -> Option<Vec<String>> {
     Url::options().base_url(base.as_ref()).parse(&text).ok().map(|url| parts(&url))
 }
 
-/// The parts of an address after one was set; a value that cannot be set changes nothing, as in browsers.
+/// The components of a URL after one was set; an invalid value changes nothing, as in browsers.
 fn change(href: String, part: String, value: String) -> Option<Vec<String>> {
     let mut url = Url::parse(&href).ok()?;
     match part.as_str() {

@@ -181,7 +181,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_listener_on_all_addresses_answers_under_each_of_them() {
+    async fn a_wildcard_listener_accepts_any_ip_address_as_host() {
         let all = access([0, 0, 0, 0]);
         for host in ["10.244.1.7:7071", "10.244.1.7", "[fd00::7]:7071", "cogwork.example"] {
             assert!(all.is_ours(host), "{host}");
@@ -211,7 +211,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn only_the_token_lets_in() {
+    async fn only_the_token_grants_access() {
         check("GET", "/api/x", &with(&[]), Ok(())).await;
         check("GET", "/api/x", &with(&[("authorization", "bearer  0123456789abcdef")]), Ok(())).await;
         for wrong in
@@ -226,7 +226,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn only_our_own_names_are_answered() {
+    async fn only_own_host_names_are_accepted() {
         let ours =
             ["localhost", "LOCALHOST:1", "127.0.0.1:7071", "[::1]:7071", "192.0.2.7", "cogwork.example"];
         for host in ours {
@@ -238,7 +238,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn what_changes_something_comes_from_no_other_site() {
+    async fn changing_requests_from_another_site_are_rejected() {
         let same = ("origin", "http://localhost:7071");
         check("POST", "/api/x", &with(&[same, ("sec-fetch-site", "same-origin")]), Ok(())).await;
         check("POST", "/api/x", &with(&[]), Ok(())).await;

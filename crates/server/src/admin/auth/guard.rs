@@ -191,7 +191,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_the_address_that_the_nearest_proxy_added_is_taken() {
+    fn only_the_last_forwarded_address_is_used() {
         let mut headers = HeaderMap::new();
         assert_eq!(forwarded_for(&headers), None);
         headers.append("x-forwarded-for", HeaderValue::from_static("203.0.113.1, 203.0.113.2"));

@@ -348,7 +348,7 @@ mod tests {
     }
 
     #[test]
-    fn only_a_proxy_on_this_machine_names_the_address_of_a_browser() {
+    fn forwarded_for_is_trusted_only_from_loopback() {
         let mut headers = HeaderMap::new();
         headers.append("x-forwarded-for", http::HeaderValue::from_static("203.0.113.2"));
         for (peer, expected) in [
@@ -365,7 +365,7 @@ mod tests {
     }
 
     #[test]
-    fn a_person_gets_the_scopes_of_all_entries_that_name_them() {
+    fn a_user_gets_the_scopes_of_all_matching_entries() {
         let options = LoginOptions {
             issuer: "https://id.example.com".to_owned(),
             emails: vec![
@@ -425,7 +425,7 @@ mod tests {
     }
 
     #[test]
-    fn one_address_leaves_room_for_the_logins_of_others() {
+    fn one_client_address_cannot_take_all_login_permits() {
         let provider = Provider::new(
             LoginOptions { issuer: "https://id.example.com".to_owned(), ..LoginOptions::default() },
             7071,

@@ -129,7 +129,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_admin_and_the_scope_itself_open_a_route() {
+    fn only_admin_and_the_same_scope_grant_a_route() {
         for own in Scope::ALL {
             for needed in Scope::ALL {
                 let expected =
@@ -141,7 +141,7 @@ mod tests {
     }
 
     #[test]
-    fn a_set_is_within_another_if_it_opens_nothing_more() {
+    fn a_scope_set_is_within_another_if_it_grants_nothing_more() {
         let set = |scopes: &[Scope]| scopes.iter().copied().collect::<Scopes>();
         assert!(set(&[Scope::Read]).within(set(&[Scope::Read, Scope::Run])));
         assert!(set(&[Scope::Metrics]).within(set(&[Scope::Read])));

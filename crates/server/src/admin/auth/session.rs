@@ -483,7 +483,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn another_admin_token_ends_the_sessions_of_the_former_one() {
+    async fn a_new_admin_token_ends_the_sessions_of_the_previous_one() {
         let (store, clock) = (store::Memory::default().open(), clock());
         let before = sessions(&store, &clock, "the-first-admin-token");
         let id = SessionId("cookie".to_owned());
@@ -499,7 +499,7 @@ mod tests {
     }
 
     #[test]
-    fn links_of_one_credential_push_out_its_own_alone() {
+    fn the_login_link_limit_applies_per_credential() {
         let (store, clock) = (store::Memory::default().open(), clock());
         let sessions = sessions(&store, &clock, "an-admin-token-x");
         let (link, _) = sessions.new_link(grant(Owner::Admin)).expect("a link");

@@ -117,7 +117,7 @@ mod tests {
     }
 
     #[test]
-    fn waits_and_the_answer_after_a_timeout_are_part_of_an_execution() {
+    fn waits_and_a_504_response_are_part_of_the_history() {
         let reason = DelayReason::Permit { key: "k".to_owned(), holder: None };
         let waited = Event::Waited { at: at(1), step: None, reason, ms: 250 };
         let events = [waited, Event::Answered { at: at(2), status: 504 }];
@@ -128,7 +128,7 @@ mod tests {
     }
 
     #[test]
-    fn a_pause_names_what_it_was_for_and_who_ended_it() {
+    fn a_pause_names_its_reason_and_the_sender_of_the_signal() {
         let step = || "a".to_owned();
         let on = WaitReason::Event { name: "paid".into() };
         let waiting = Event::Waiting { at: at(1), step: step(), until: None, limit: None, on };

@@ -296,7 +296,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_cursor_comes_back_as_the_execution_it_was_made_of() {
+    fn a_cursor_round_trips_to_its_execution() {
         let id = ExecutionId::from_bytes(*b"0123456789abcdef");
         assert_eq!(read_cursor(&cursor(id)), Some(id));
         for wrong in ["", "x", "0123456789abcdef", &cursor(id)[1..], &format!("{}A", cursor(id))] {
@@ -305,7 +305,7 @@ mod tests {
     }
 
     #[test]
-    fn filters_that_cannot_be_met_are_problems_in_words() {
+    fn invalid_filters_are_described_in_the_problem() {
         let check = |query: ListQuery, expected: &str| {
             let problem = query.filter().map(|_| ()).and(query.page().map(|_| ())).expect_err("a problem");
             assert_eq!((problem.status, problem.detail.as_str()), (400, expected));

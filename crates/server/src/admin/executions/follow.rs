@@ -423,7 +423,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_place_comes_back_from_its_id() {
+    fn a_stream_position_round_trips_through_its_id() {
         let place = Place { events: 12, logs: 3 };
         assert_eq!(Place::parse(&place.id()), Some(place));
         for wrong in ["", "1", "a-1", "1-", "-1", "1-2-3"] {

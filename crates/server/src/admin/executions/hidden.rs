@@ -117,7 +117,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_token_is_masked_wherever_the_parts_of_a_body_end() {
+    async fn a_resume_token_is_masked_across_chunk_boundaries() {
         let tokens = ResumeTokens::with_key([7; 32]);
         let id = ExecutionId::new(jiff::Timestamp::UNIX_EPOCH, [9; 10]);
         let text = format!("{}{}, ü", "e".repeat(LARGE), tokens.token(id));

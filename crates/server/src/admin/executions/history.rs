@@ -316,7 +316,7 @@ mod tests {
     }
 
     #[test]
-    fn a_step_that_was_tried_again_counts_its_tries() {
+    fn a_retried_step_counts_its_attempts() {
         let error = ActionError::new(ErrorKind::Network, "refused");
         let step = || "call".to_owned();
         let retry = Event::StepRetry { at: at(1), step: step(), attempt: 1, error, next_at: at(5) };
@@ -338,7 +338,7 @@ mod tests {
     }
 
     #[test]
-    fn a_step_names_the_last_request_that_it_sent_and_the_executions_that_it_started() {
+    fn a_step_names_its_last_request_and_the_executions_it_started() {
         let text = "\
 trigger: {manual: {}}
 steps:
@@ -379,7 +379,7 @@ steps:
     }
 
     #[test]
-    fn steps_come_in_the_order_in_which_they_first_appear() {
+    fn steps_are_listed_in_order_of_first_appearance() {
         let error = ActionError::new(ErrorKind::Failed, "no");
         let events = [
             Event::StepStarted { at: at(1), step: "b".into(), attempt: 1 },
@@ -400,7 +400,7 @@ steps:
     }
 
     #[test]
-    fn a_step_that_pauses_tells_for_what_and_what_has_come() {
+    fn a_waiting_step_shows_its_reason_and_received_signals() {
         let on = WaitReason::Event { name: "paid".into() };
         let waits = Event::Waiting { at: at(1), step: "a".into(), until: Some(at(9)), limit: None, on };
         let signal =

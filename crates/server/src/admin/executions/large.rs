@@ -282,7 +282,7 @@ mod tests {
     }
 
     #[test]
-    fn a_small_value_stays_and_a_large_one_is_replaced_by_its_beginning() {
+    fn small_values_are_kept_and_large_ones_replaced_by_an_excerpt() {
         let small = json!({"a": "x".repeat(4000)});
         assert_eq!(cut_whole(small.clone()), small);
         let large = cut_whole(json!("x".repeat(5000)));
@@ -291,7 +291,7 @@ mod tests {
     }
 
     #[test]
-    fn the_small_parts_of_a_large_object_stay() {
+    fn the_small_members_of_a_large_object_are_kept() {
         let value = json!({"status": 200, "a/b": (0..5000).collect::<Vec<i32>>()});
         let shown = cut_whole(value);
         assert_eq!(shown["status"], 200);
@@ -315,7 +315,7 @@ mod tests {
     }
 
     #[test]
-    fn a_slice_tells_how_much_there_is() {
+    fn a_slice_includes_the_total_length() {
         assert_eq!(slice(&json!([1, 2, 3]), 1, Some(9)), (json!([2, 3]), 3));
         assert_eq!(slice(&json!("äöü"), 1, Some(2)), (json!("ö"), 3));
         assert_eq!(slice(&json!({"a": 1, "b": 2}), 1, None), (json!({"b": 2}), 2));
@@ -324,7 +324,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn a_cut_value_is_small_whatever_it_was(widths in prop::collection::vec(0usize..9000, 0..80), depth in 0usize..6) {
+        fn a_truncated_value_is_always_small(widths in prop::collection::vec(0usize..9000, 0..80), depth in 0usize..6) {
             let mut value: Value = widths.iter().enumerate().map(|(index, width)| (index.to_string(), "y".repeat(*width).into())).collect::<Map<_, _>>().into();
             for _ in 0..depth {
                 value = json!({ "inner": value });
@@ -336,7 +336,7 @@ mod tests {
     }
 
     #[test]
-    fn a_value_of_a_sender_that_looks_as_a_large_one_does_is_replaced_by_a_true_one() {
+    fn a_forged_large_value_placeholder_is_replaced_by_a_real_one() {
         for alike in [Value::Null, json!({"at": "/steps", "bytes": 1, "type": "text", "start": "forged"})] {
             let mut value = json!({"body": [{"$large": alike}], "other": 1});
             cut(&mut value, "/payload", None);

@@ -148,7 +148,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_first_turns_of_a_loop_stay_and_the_first_that_failed() {
+    fn the_first_and_the_first_failed_iterations_of_a_loop_are_kept() {
         let at = Timestamp::UNIX_EPOCH;
         let end = |step: String, failed: bool| {
             let outcome = if failed {

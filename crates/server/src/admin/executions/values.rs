@@ -233,7 +233,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_value_is_found_by_the_position_and_by_the_name_of_its_step() {
+    fn a_value_is_addressed_by_step_index_or_step_name() {
         let detail = json!({"steps": [{"step": "copy[2]", "result": {"a/b": 7}}], "payload": {"x": [1, 2]}});
         let check = |at: &str, expected: Option<Json>| {
             let found = by_position(&detail, at).and_then(|at| detail.pointer(&at).cloned());

@@ -87,7 +87,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_encoding_is_taken_if_it_is_named_and_not_refused() {
+    fn an_encoding_is_accepted_if_listed_with_a_nonzero_quality() {
         assert!(takes(&["gzip", "deflate", "br"], "br"));
         assert!(takes(&["gzip;q=0.5"], "gzip"));
         assert!(!takes(&["br;q=0", "gzip; q=0.0"], "br") && !takes(&["gzip; q=0.0"], "gzip"));

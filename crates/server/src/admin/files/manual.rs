@@ -86,7 +86,7 @@ mod tests {
     }
 
     #[test]
-    fn only_addresses_of_the_manual_are_answered() {
+    fn only_paths_of_the_manual_are_served() {
         for path in ["/", "/manuals", "/executions", "/api/v1/status"] {
             assert!(answer(path, &HeaderMap::new()).is_none(), "{path}");
         }
@@ -96,7 +96,7 @@ mod tests {
     }
 
     #[test]
-    fn its_pages_run_scripts_of_this_origin_only_which_reach_nothing() {
+    fn manual_pages_allow_only_same_origin_scripts_without_network() {
         let page = get("/manual/", None);
         assert_eq!(page.status(), StatusCode::OK);
         assert_eq!(page.headers()[CONTENT_TYPE], "text/html; charset=utf-8");
@@ -109,7 +109,7 @@ mod tests {
     }
 
     #[test]
-    fn every_file_is_answered_in_both_forms() {
+    fn every_file_is_served_plain_and_compressed() {
         for name in Pages::iter() {
             let plain = name.strip_suffix(".gz").unwrap_or(&name);
             let path = format!("/manual/{plain}");
@@ -121,7 +121,7 @@ mod tests {
     }
 
     #[test]
-    fn a_page_that_is_not_there_is_not_found_unless_the_manual_was_not_built() {
+    fn a_missing_page_is_404_unless_the_manual_was_not_built() {
         let expected = if is_built() { StatusCode::NOT_FOUND } else { StatusCode::OK };
         assert_eq!(get("/manual/none.html", None).status(), expected);
         assert_eq!(get("/manual/none.js", None).status(), StatusCode::NOT_FOUND);

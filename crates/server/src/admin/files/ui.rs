@@ -68,7 +68,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_api_is_no_page() {
+    fn api_paths_do_not_serve_the_ui() {
         for path in ["/api", "/api/v1/status", "/metrics", "/metrics/x", "/healthz", "/readyz"] {
             assert!(!is_page(&Method::GET, path), "{path}");
         }

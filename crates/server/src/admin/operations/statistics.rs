@@ -199,7 +199,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_window_has_whole_hours_and_equal_parts() {
+    fn a_window_has_whole_hours_and_equal_buckets() {
         let read = |window: &str, buckets| {
             StatisticsQuery { window: Some(window.to_owned()), buckets, automation: None }.read()
         };

@@ -412,7 +412,7 @@ mod tests {
     }
 
     #[test]
-    fn a_saved_request_is_read_as_it_was_saved_also_without_some_of_its_parts() {
+    fn a_saved_request_round_trips_even_without_optional_parts() {
         let saved = request(json!({"body": {"id": 7}, "path": "/x", "query": {"a": "1"}}));
         let json = serde_json::to_value(Payload::Webhook(saved.clone())).expect("JSON");
         assert_eq!(request(json.clone()), saved);
@@ -429,7 +429,7 @@ mod tests {
     }
 
     #[test]
-    fn all_that_is_wrong_is_told_at_once() {
+    fn all_payload_errors_are_reported_together() {
         let wrong = check(
             HOOK,
             json!({"method": "DELETE", "boddy": {}, "query": {"a": {}}, "headers": {"a b": "1", "x": "1\n2"}, "path": 7}),
@@ -450,7 +450,7 @@ mod tests {
     }
 
     #[test]
-    fn other_triggers_take_what_they_start_with() {
+    fn other_triggers_accept_their_own_payload() {
         let Ok(Payload::Schedule { scheduled_at, .. }) =
             check(TICK, json!({"scheduledAt": "2026-03-02T08:30:00Z"}))
         else {

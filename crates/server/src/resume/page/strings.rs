@@ -116,13 +116,13 @@ mod tests {
     }
 
     #[test]
-    fn a_name_of_an_input_is_read_as_words() {
+    fn an_input_name_becomes_a_readable_label() {
         let labels = ["reason", "costCentre", "cost_centre", "vatID", "x", "größeInCm", ""].map(label);
         assert_eq!(labels, ["Reason", "Cost centre", "Cost centre", "Vat iD", "X", "Größe in cm", ""]);
     }
 
     #[test]
-    fn a_span_is_told_in_the_unit_that_matters() {
+    fn a_duration_is_shown_in_its_largest_unit() {
         let at = |second: i64| Timestamp::from_second(second).expect("an instant");
         let spans = [0, 1, 59, 60, 3500, 3599, 90_000, 172_799].map(|seconds| span(at(0), at(seconds)));
         let expected =
@@ -137,7 +137,7 @@ mod tests {
     }
 
     #[test]
-    fn what_stands_in_backticks_is_code() {
+    fn text_in_backticks_is_rendered_as_code() {
         assert_eq!(ticked("a `b<` c").into_string(), "a <code dir=\"auto\">b&lt;</code> c");
     }
 }

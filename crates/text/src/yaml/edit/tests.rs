@@ -69,7 +69,7 @@ fn a_scalar_keeps_its_quotes_and_its_comment() {
 }
 
 #[test]
-fn a_text_of_several_lines_is_a_block() {
+fn a_multiline_text_is_a_block_scalar() {
     check("a: x # c\nb: 1\n", set("a", json!("one\ntwo\n")), "a: | # c\n  one\n  two\nb: 1\n");
     check("a: |\n  x\n\n  y\nb: 1\n", set("a", json!("one\ntwo")), "a: |-\n  one\n  two\nb: 1\n");
     check("a: |\n  x\n  y\n# c\nb: 1\n", set("a", json!("one")), "a: one\n# c\nb: 1\n");
@@ -79,7 +79,7 @@ fn a_text_of_several_lines_is_a_block() {
 }
 
 #[test]
-fn a_mapping_takes_the_place_of_a_scalar_and_the_reverse() {
+fn a_mapping_replaces_a_scalar_and_vice_versa() {
     check("s:\n  - a: 3 # c\n", set("s.0.a", json!({"max": 3})), "s:\n  - a: # c\n      max: 3\n");
     check(
         "a: # head\n  # inner\n  b: 1 # one\n  c: 2\nd: 1\n",
@@ -92,7 +92,7 @@ fn a_mapping_takes_the_place_of_a_scalar_and_the_reverse() {
 }
 
 #[test]
-fn a_new_key_stands_where_it_is_asked_for() {
+fn a_new_key_is_inserted_at_the_requested_position() {
     let after = |key: &str| TreeOperation::Set {
         at: path("new"),
         value: json!(false),
@@ -111,7 +111,7 @@ fn a_new_key_stands_where_it_is_asked_for() {
 }
 
 #[test]
-fn a_removed_key_leaves_its_comments() {
+fn removing_a_key_keeps_its_comments() {
     check("a: 1 # one\nb: 2\n", remove("a"), "# one\nb: 2\n");
     check("s:\n  - a: 1\n    b: 2\n", remove("s.0.a"), "s:\n  - b: 2\n");
     check("s:\n  - a: 1 # one\n    b: 2\n", remove("s.0.a"), "s:\n  - # one\n    b: 2\n");
@@ -123,7 +123,7 @@ fn a_removed_key_leaves_its_comments() {
 }
 
 #[test]
-fn items_keep_the_space_between_them() {
+fn inserted_and_removed_items_keep_the_blank_lines() {
     let text = "s:\n  # one\n  - a\n\n  # two\n  - b\n\n  - c\n";
     check(text, insert("s.1", json!("x")), "s:\n  # one\n  - a\n\n  - x\n\n  # two\n  - b\n\n  - c\n");
     check(text, insert("s.3", json!({"k": 1, "l": 2})), &format!("{text}\n  - k: 1\n    l: 2\n"));
@@ -137,7 +137,7 @@ fn items_keep_the_space_between_them() {
 }
 
 #[test]
-fn an_item_moves_into_another_list_with_its_text() {
+fn an_item_moves_into_another_list_with_its_formatting() {
     check(
         "s:\n  - a: |\n      x\n    # inner\n    b: 'q'\n  - t:\n      - c\n",
         shift("s.0", "s.0.t.1"),
@@ -146,7 +146,7 @@ fn an_item_moves_into_another_list_with_its_text() {
 }
 
 #[test]
-fn a_part_of_a_text_is_replaced_where_it_stands() {
+fn a_part_of_a_text_is_replaced_in_place() {
     let operation =
         |parts: Vec<(std::ops::Range<usize>, String)>| TreeOperation::Splice { at: path("a"), parts };
     check("a: |\n  one\n  two\n", operation(vec![(4..7, "x".into())]), "a: |\n  one\n  x\n");
@@ -154,7 +154,7 @@ fn a_part_of_a_text_is_replaced_where_it_stands() {
 }
 
 #[test]
-fn replacing_a_mapping_changes_only_what_differs() {
+fn replacing_a_mapping_changes_only_the_differences() {
     check(
         "t:\n  # kept\n  webhook:\n    mode: sync # why\n    methods: [POST]\n  if: x\n",
         set("t", json!({"webhook": {"mode": "async", "methods": ["POST"]}, "if": "x"})),
@@ -168,7 +168,7 @@ fn replacing_a_mapping_changes_only_what_differs() {
 }
 
 #[test]
-fn aliases_and_anchors_are_refused() {
+fn edits_of_aliases_and_anchors_are_rejected() {
     refused("a: &x {k: 1}\nb: *x\n", set("b", json!(1)));
     refused("a: &x {k: 1}\nb: *x\n", set("a.k", json!(2)));
     refused("a: &x\n  k: 1\nb: *x\n", remove("a"));
@@ -179,14 +179,14 @@ fn aliases_and_anchors_are_refused() {
 }
 
 #[test]
-fn a_path_that_leads_nowhere_is_named() {
+fn an_unknown_path_is_named() {
     let error = edit("a:\n  b: 1\n", &[remove("a.c")]).expect_err("there is no such key");
     assert_eq!(error.to_string(), "there is nothing at `a.c`");
     assert!(matches!(edit("a: 1\n", &[set("a.0", json!(1))]), Err(EditError::Invalid(_))));
 }
 
 #[test]
-fn operations_of_one_call_add_up_to_changes_of_the_first_text() {
+fn operations_of_one_call_become_changes_of_the_original_text() {
     let text = "a: 1\nb:\n  - x\nc: 3\n";
     let operations = [set("a", json!(2)), insert("b.0", json!("z")), remove("c"), set("a", json!(1))];
     let edited = edit(text, &operations).expect("it is edited");
@@ -320,7 +320,7 @@ fn assert_is_local(name: &str, text: &str, operation: &TreeOperation, edited: &E
 }
 
 #[test]
-fn an_edited_example_checks_like_before_where_nothing_changed_in_meaning() {
+fn replacing_an_example_by_itself_changes_nothing() {
     for (name, text) in examples() {
         let tree = parse_text(&name, &text).expect("an example parses");
         let whole = TreeOperation::Set { at: Vec::new(), value: tree.to_json(), position: Position::Last };
@@ -373,7 +373,7 @@ fn file() -> impl Strategy<Value = String> {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(120))]
     #[test]
-    fn a_generated_edit_has_the_data_asked_for_or_is_refused(text in file(), new in value(), pick in any::<prop::sample::Index>()) {
+    fn a_random_edit_yields_the_requested_data_or_is_rejected(text in file(), new in value(), pick in any::<prop::sample::Index>()) {
         let Ok(tree) = parse_text("a.yaml", &text) else { return Ok(()) };
         let mut all = vec![];
         paths(&tree, &[], &mut all);
@@ -395,7 +395,7 @@ proptest! {
     }
 
     #[test]
-    fn no_text_and_no_operation_breaks_the_editor(
+    fn no_text_or_operation_makes_the_editor_panic(
         text in "[-a-c:#&*!|>'\"{}\\[\\],? \n\r$~0-9.\u{feff}é]{0,60}",
         new in value(),
         at in prop::collection::vec(prop_oneof![(0..3usize).prop_map(Segment::Index), "[a-c]".prop_map(Segment::Key)], 0..3),

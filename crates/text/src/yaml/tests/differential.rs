@@ -11,7 +11,7 @@ fn check(text: &str) {
 }
 
 #[test]
-fn a_corpus_means_the_same_to_both() {
+fn a_corpus_parses_as_in_serde_yaml() {
     for text in [
         "",
         "# only a comment\n",
@@ -86,7 +86,7 @@ fn any_value() -> impl Strategy<Value = Value> {
 
 proptest! {
     #[test]
-    fn the_output_of_the_other_library_reads_the_same(value in any_value()) {
+    fn the_output_of_serde_yaml_parses_to_the_same_value(value in any_value()) {
         let text = serde_yaml::to_string(&value).unwrap_or_default();
         // It folds at these characters as YAML 1.1 did; YAML 1.2 treats them as ordinary characters.
         prop_assume!(!text.contains(['\u{85}', '\u{2028}', '\u{2029}']));
@@ -107,7 +107,7 @@ proptest! {
     }
 
     #[test]
-    fn where_both_read_a_text_they_agree(text in "[-a-c:#'\"{}\\[\\], \n|>~0-9.x]{0,40}") {
+    fn texts_that_both_parsers_accept_parse_to_the_same_value(text in "[-a-c:#'\"{}\\[\\], \n|>~0-9.x]{0,40}") {
         // After the header of a block scalar at the root, `#` in the first column is text; the other library reads a comment.
         prop_assume!(!(text.contains(['|', '>']) && text.contains("\n#")));
         let theirs = serde_yaml::from_str::<Value>(&text);
@@ -119,7 +119,7 @@ proptest! {
 
 /// Covers the inputs that the comparisons above exclude: this parser reads them as YAML 1.2 specifies.
 #[test]
-fn inputs_excluded_from_the_comparison_are_read_by_yaml_1_2() {
+fn inputs_excluded_from_the_comparison_are_parsed_by_yaml_1_2() {
     assert_eq!(tree(">\n#").to_json(), Value::from("#"));
     assert_eq!(tree(">\n#\n").to_json(), Value::from("#\n"));
     assert_eq!(tree("a: |\n  b").to_json()["a"], Value::from("b"));

@@ -26,7 +26,7 @@ fn corrected(text: &str, expected: &str) {
 }
 
 #[test]
-fn a_second_equal_key_is_pointed_at_and_the_first_is_named() {
+fn a_duplicate_key_is_reported_with_the_line_of_the_first() {
     insta::assert_snapshot!(rendered("a: 1\nb: 2\n\"a\": 3\n"), @r#"
     error[yaml-duplicate-key]: the key `a` is written twice
      --> test.yaml:3:1
@@ -42,7 +42,7 @@ fn a_second_equal_key_is_pointed_at_and_the_first_is_named() {
 }
 
 #[test]
-fn keys_are_text() {
+fn keys_must_be_text() {
     check("1: x\ntrue: y\n~: z\n", &[("yaml-key", 1, 1), ("yaml-key", 2, 1), ("yaml-key", 3, 1)]);
     check("[a]: x\n", &[("yaml-key", 1, 1)]);
     check(": x\n", &[("yaml-key", 1, 1)]);
@@ -56,7 +56,7 @@ fn a_file_holds_one_document() {
 }
 
 #[test]
-fn an_unquoted_cron_line_is_understood() {
+fn an_unquoted_cron_line_gets_a_fix() {
     insta::assert_snapshot!(rendered("schedule:\n  cron: */5 8-16 * * 1-5\n"), @r#"
     error[yaml-unquoted-value]: a value that begins with `*` must be quoted
      --> test.yaml:2:9
@@ -83,7 +83,7 @@ fn an_alias_needs_its_anchor() {
 }
 
 #[test]
-fn an_unquoted_expression_inside_brackets_is_understood() {
+fn an_unquoted_expression_inside_brackets_gets_a_fix() {
     insta::assert_snapshot!(rendered("with: {title: Order ${{ trigger.id }}, x: 1}\n"), @r#"
     error[yaml-unquoted-expression]: inside `{ }` or `[ ]` an expression must be quoted
      --> test.yaml:1:15
@@ -104,14 +104,14 @@ fn an_unquoted_expression_inside_brackets_is_understood() {
 }
 
 #[test]
-fn braces_without_a_dollar_are_understood() {
+fn braces_without_a_dollar_get_a_fix() {
     corrected("a: {{ x }}\n", "a: \"${{ x }}\"\n");
     corrected("a: [{{ x }}]\n", "a: [\"${{ x }}\"]\n");
     check("a: {{ x }}\n", &[("yaml-unquoted-expression", 1, 4)]);
 }
 
 #[test]
-fn a_tab_is_no_indentation() {
+fn a_tab_as_indentation_is_rejected() {
     check("a:\n\tb: 1\n", &[("yaml-tab", 2, 1)]);
     check("a:\n  - x\n\t- y\n", &[("yaml-tab", 3, 1)]);
 }
@@ -123,7 +123,7 @@ fn a_merge_key_is_rejected_with_an_alternative() {
 }
 
 #[test]
-fn only_core_tags_are_known() {
+fn only_core_tags_are_accepted() {
     check(
         "a: !secret x\nb: !!int x\nc: !!set {}\nd: !!str [a]\n",
         &[("yaml-tag", 1, 4), ("yaml-tag", 2, 4), ("yaml-tag", 3, 4), ("yaml-tag", 4, 4)],
@@ -159,7 +159,7 @@ fn an_unclosed_quote_or_bracket_is_reported_where_it_opens() {
 }
 
 #[test]
-fn lines_that_do_not_fit_are_pointed_at() {
+fn misindented_lines_are_reported_at_their_position() {
     check("a:\n    - b\n  - c\n", &[("yaml-indentation", 3, 3)]);
     check("a: 1\n b: 2\n", &[("yaml-indentation", 2, 2)]);
     check("a: 1\nb\nc: 2\n", &[("yaml-indentation", 2, 1)]);

@@ -19,7 +19,7 @@ fn messages(report: &Report) -> Vec<String> {
 }
 
 #[test]
-fn values_of_the_right_type_are_read() {
+fn values_of_the_expected_type_are_read() {
     let text =
         "id: x\nmax: 3\non: true\ndelay: 1h30m\nlimit: 6MiB\nmode: sync\ntags: [a, b]\none: z\nratio: 1\n";
     let (_, report) = read(text, |reader| {
@@ -109,7 +109,7 @@ fn a_missing_key_is_reported_at_the_start_of_the_mapping() {
 }
 
 #[test]
-fn a_choice_of_keys_is_exactly_one() {
+fn exactly_one_key_of_a_choice_is_required() {
     let verbs = ["action", "code", "set"];
     let (one, report) = read("id: x\ncode: y\n", |reader| {
         reader.allow(&["id"]);

@@ -43,7 +43,7 @@ fn check_positions(text: &str, value: &str) {
 }
 
 #[test]
-fn spans_are_right_with_windows_lines_and_marks_and_other_letters() {
+fn spans_are_correct_with_crlf_bom_and_non_ascii_text() {
     check("a: 1\r\nb: [x, \"é\"]\r\nc:\r\n", &["a", "1", "b", "x", "\"é\"", "c", ""]);
     check("\u{feff}a: é\nüb: 'x'\n", &["a", "é", "üb", "'x'"]);
     check("日本: |\n  漢字\nx: y\n", &["日本", "漢字\n", "x", "y"]);
@@ -132,7 +132,7 @@ proptest! {
     }
 
     #[test]
-    fn no_text_breaks_the_parser_or_its_places(text in prop_oneof!["(?s).{0,60}", "[-a-c:#&*!|>'\"%@`{}\\[\\],? \n\r\t$<~0-9.\u{feff}é\\\\]{0,60}"]) {
+    fn no_text_makes_the_parser_or_its_spans_panic(text in prop_oneof!["(?s).{0,60}", "[-a-c:#&*!|>'\"%@`{}\\[\\],? \n\r\t$<~0-9.\u{feff}é\\\\]{0,60}"]) {
         let report = super::report(&text);
         let _ = (report.render(false), report.to_json());
         if let Ok(node) = super::super::parse_text("test.yaml", &text) {

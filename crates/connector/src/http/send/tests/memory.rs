@@ -23,7 +23,7 @@ impl AnswerMemory for Asked {
 }
 
 #[tokio::test]
-async fn memory_is_asked_for_while_a_large_answer_arrives_and_before_it_becomes_a_value() {
+async fn memory_is_reserved_while_a_large_response_arrives_and_before_it_is_parsed() {
     let zeros = |count: usize| vec![b'0'; count << 10];
     let packed = {
         let mut encoder = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::best());
@@ -69,7 +69,7 @@ impl AnswerMemory for Waiting {
 }
 
 #[tokio::test]
-async fn a_wait_for_memory_does_not_count_in_the_time_of_a_request() {
+async fn waiting_for_memory_does_not_count_towards_the_request_timeout() {
     for (until, expected) in [(0, false), (2, false), (3, true), (9, true)] {
         let waiting = Waiting { until, ..Waiting::default() };
         // Ends when its memory was looked at for the fourth time.

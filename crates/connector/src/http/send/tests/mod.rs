@@ -83,7 +83,7 @@ fn connection_below(server: &Server, path: &str) -> ResolvedConnection {
 }
 
 #[tokio::test]
-async fn nothing_private_is_called_without_leave() {
+async fn private_addresses_are_blocked_unless_allowed() {
     let server = Server::start(|_, _| reply("200 OK", b"")).await;
     let request = request(Method::GET, &server.url("/"));
     check(send(HttpOptions::default(), &request).await, ErrorKind::Blocked, "outbound.allow");
@@ -92,7 +92,7 @@ async fn nothing_private_is_called_without_leave() {
 }
 
 #[tokio::test]
-async fn a_name_is_judged_by_all_its_addresses() {
+async fn a_name_is_checked_by_all_its_addresses() {
     let server = Server::start(|_, _| reply("200 OK", b"")).await;
     let port = server.address.port();
     let names = |allow: &'static str| {
@@ -141,7 +141,7 @@ async fn a_name_is_judged_by_all_its_addresses() {
 }
 
 #[tokio::test]
-async fn our_own_listener_is_never_called() {
+async fn own_listeners_are_never_called() {
     let server = Server::start(|_, _| reply("200 OK", b"")).await;
     let lookup = Arc::new(Names([("own.test", vec![server.address.ip()])].into()));
     let options = HttpOptions { blocked_own: vec![server.address], lookup, ..local() };
@@ -156,7 +156,7 @@ async fn our_own_listener_is_never_called() {
 }
 
 #[tokio::test]
-async fn every_hop_is_judged_anew() {
+async fn every_redirect_target_is_checked() {
     for (location, kind) in [
         ("http://10.0.0.1/", ErrorKind::Blocked),
         ("http://169.254.169.254/latest/", ErrorKind::Blocked),
@@ -170,7 +170,7 @@ async fn every_hop_is_judged_anew() {
 }
 
 #[tokio::test]
-async fn redirects_end_and_are_not_for_writes() {
+async fn redirects_are_limited_and_writes_do_not_follow_them() {
     let server = Server::start(|_, _| reply("302 Found\r\nlocation: /again", b"")).await;
     check(
         send(local(), &request(Method::GET, &server.url("/"))).await,
@@ -184,7 +184,7 @@ async fn redirects_end_and_are_not_for_writes() {
 }
 
 #[tokio::test]
-async fn an_answer_larger_than_the_limit_is_not_read() {
+async fn a_response_over_the_size_limit_is_not_read() {
     let options = || HttpOptions { max_response: 1024, ..local() };
     let exact = Server::start(|_, _| reply("200 OK", &[b'a'; 1024])).await;
     let response = send(options(), &request(Method::GET, &exact.url("/"))).await.expect("an answer");
@@ -209,7 +209,7 @@ async fn an_answer_larger_than_the_limit_is_not_read() {
 }
 
 #[tokio::test]
-async fn an_answer_has_ten_mebibytes() {
+async fn a_response_is_limited_to_ten_mebibytes() {
     for (bytes, fits) in [(10 << 20, true), ((10 << 20) + 1, false)] {
         let server = Server::start(move |_, _| reply("200 OK", &vec![b'a'; bytes])).await;
         let sent = send(local(), &request(Method::GET, &server.url("/"))).await;
@@ -222,7 +222,7 @@ async fn an_answer_has_ten_mebibytes() {
 }
 
 #[tokio::test]
-async fn inflated_bytes_count() {
+async fn decompressed_bytes_count_towards_the_size_limit() {
     let server = Server::start(|_, _| {
         reply("200 OK\r\ncontent-encoding: gzip", &STANDARD.decode(ZEROS).expect("base64"))
     })
@@ -264,7 +264,7 @@ async fn all_members_of_a_gzip_body_are_read() {
 }
 
 #[tokio::test]
-async fn a_gzip_body_that_is_cut_off_or_goes_on_with_other_bytes_is_an_error() {
+async fn a_gzip_body_with_missing_or_trailing_bytes_is_an_error() {
     let member = gzip(&b"1234567890".repeat(100));
     let cuts = [1, 9, 12, member.len() - 8, member.len() - 1].map(|cut| member[..cut].to_vec());
     let second = [member.clone(), member[..member.len() - 3].to_vec()].concat();
@@ -284,7 +284,7 @@ async fn a_gzip_body_that_is_cut_off_or_goes_on_with_other_bytes_is_an_error() {
 }
 
 #[tokio::test]
-async fn a_compression_that_was_not_asked_for_is_an_error_unless_the_author_asks_for_it() {
+async fn an_unknown_content_encoding_is_an_error_unless_the_author_requested_it() {
     let server = Server::start(|_, _| reply("200 OK\r\ncontent-encoding: br", b"\x0b\x02\x80")).await;
     let mut plain = request(Method::GET, &server.url("/"));
     check(
@@ -300,7 +300,7 @@ async fn a_compression_that_was_not_asked_for_is_an_error_unless_the_author_asks
 }
 
 #[tokio::test]
-async fn a_body_that_is_not_what_its_encoding_says_is_a_bad_answer() {
+async fn a_body_that_does_not_match_its_content_encoding_is_a_response_error() {
     let server =
         Server::start(|_, _| reply("200 OK\r\ncontent-encoding: gzip", b"this is no gzip at all")).await;
     check(
@@ -311,13 +311,13 @@ async fn a_body_that_is_not_what_its_encoding_says_is_a_bad_answer() {
 }
 
 #[tokio::test]
-async fn headers_have_a_limit_too() {
+async fn response_headers_have_a_size_limit() {
     let server = Server::start(|_, _| reply(&format!("200 OK\r\nx-long: {}", "a".repeat(70_000)), b"")).await;
     check(send(local(), &request(Method::GET, &server.url("/"))).await, ErrorKind::Limit, "bytes of headers");
 }
 
 #[tokio::test]
-async fn silence_is_a_timeout() {
+async fn a_silent_server_is_a_timeout() {
     let server = Server::start(|_, _| ServerReply::Stall(Vec::new())).await;
     let mut quick = request(Method::GET, &server.url("/"));
     quick.timeout = Some(Duration::from_millis(50));
@@ -353,7 +353,7 @@ async fn a_broken_connection_is_a_network_failure() {
 }
 
 #[tokio::test]
-async fn what_may_change_something_carries_the_idempotency_key() {
+async fn writes_carry_the_idempotency_key() {
     let server = Server::start(|_, _| reply("200 OK", b"")).await;
     for method in [Method::GET, Method::HEAD, Method::POST, Method::DELETE] {
         send(local(), &request(method, &server.url("/"))).await.expect("an answer");
@@ -374,7 +374,7 @@ async fn what_may_change_something_carries_the_idempotency_key() {
 }
 
 #[tokio::test]
-async fn a_call_names_its_span_unless_the_author_names_one() {
+async fn a_request_carries_traceparent_unless_the_author_sets_it() {
     let server = Server::start(|_, _| reply("200 OK", b"")).await;
     send(local(), &request(Method::GET, &server.url("/"))).await.expect("an answer");
     let mut own = request(Method::GET, &server.url("/"));
@@ -413,7 +413,7 @@ async fn debug_logs_the_exchange_without_credentials() {
 }
 
 #[tokio::test]
-async fn a_host_that_is_down_is_left_alone_until_one_call_gets_through() {
+async fn a_host_that_is_down_is_not_called_until_a_probe_succeeds() {
     let server = Server::start(|count, _| match count {
         0..20 => reply("503 Service Unavailable", b""),
         _ => reply("200 OK", b"up"),
@@ -451,7 +451,7 @@ impl crate::LogSink for Requests {
 }
 
 #[tokio::test]
-async fn every_request_is_told_without_its_query_and_its_credentials() {
+async fn requests_are_logged_without_query_and_credentials() {
     let log = Requests::default();
     let request = request(Method::POST, "http://user:hush@127.0.0.1:1/a/b%20c?key=hush#hush");
     http(local()).send(&request, &context(&log)).await.expect_err("nobody listens there");
@@ -471,7 +471,7 @@ impl Gate for Closed {
 }
 
 #[tokio::test]
-async fn neither_a_request_nor_its_body_leaves_while_the_gate_is_closed() {
+async fn no_request_or_body_is_sent_while_the_gate_is_closed() {
     // Asked before the request; and, the second time, before its body.
     for at in [&[0, 1][..], &[1, 2]] {
         let server = Server::start(|_, _| reply("200 OK", b"{}")).await;
@@ -505,7 +505,7 @@ impl value::Blob for Stored {
 }
 
 #[tokio::test]
-async fn json_and_forms_with_files_are_sent_without_the_files_in_memory() {
+async fn json_and_forms_stream_their_files_instead_of_loading_them() {
     let server = Server::start(|_, _| reply("200 OK", b"{}")).await;
     let stored = value::ExternalBytes::new(Arc::new(Stored(vec![0xff; 300_000])));
     let file = |data: Data| Value::from(File { content_type: "a/b".into(), filename: None, data });
@@ -531,7 +531,7 @@ async fn json_and_forms_with_files_are_sent_without_the_files_in_memory() {
 }
 
 #[tokio::test]
-async fn an_answer_has_a_hundred_header_fields_in_http_1_1() {
+async fn an_http_1_1_response_is_limited_to_a_hundred_header_fields() {
     let server = Server::start(|count, _| {
         // With the connection and the length.
         let fields: String = (0..98 + count).map(|number| format!("\r\nx-{number}: 1")).collect();

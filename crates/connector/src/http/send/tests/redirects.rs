@@ -5,7 +5,7 @@ use pretty_assertions::assert_eq;
 use super::*;
 
 #[tokio::test]
-async fn a_redirect_elsewhere_takes_no_credentials_along() {
+async fn a_redirect_to_another_host_drops_the_credentials() {
     let target = Server::start(|_, _| reply("200 OK", b"here")).await;
     let to = target.url("/end");
     let server = Server::start(move |count, _| match count {
@@ -28,7 +28,7 @@ async fn a_redirect_elsewhere_takes_no_credentials_along() {
 }
 
 #[tokio::test]
-async fn a_redirect_to_another_host_keeps_three_headers_also_on_the_way_back() {
+async fn a_redirect_to_another_host_and_back_keeps_only_three_headers() {
     let named = |request: &str| -> Vec<String> {
         let fields = request.lines().skip(1).filter_map(|line| Some(line.split_once(": ")?.0.to_owned()));
         // The client sets the host and the encodings that it reads.
@@ -69,7 +69,7 @@ async fn a_redirect_to_another_host_keeps_three_headers_also_on_the_way_back() {
 }
 
 #[tokio::test]
-async fn a_redirect_out_of_the_connection_s_path_takes_no_credentials_along() {
+async fn a_redirect_out_of_the_base_path_drops_the_credentials() {
     for (location, keeps) in
         [("/v1/next", true), ("/v1", true), ("/v2/next", false), ("/v10", false), ("/v1/../x", false)]
     {

@@ -1,16 +1,16 @@
-//! Where `break` and `continue` may stand: in a loop, and alone on its way.
+//! Checks where `break` and `continue` are allowed: in a loop, and not within concurrent steps.
 
 use model::automation::{Block, BlockKind, OnError, Step, Verb};
 use text::diagnostic::{Diagnostic, Diagnostics, Span};
 
-/// The nearest loop around a place, and what stands between.
+/// The nearest enclosing loop, and what lies between.
 #[derive(Clone, Copy, Default)]
 struct LoopContext {
-    /// The loop, and whether its turns run side by side.
+    /// The loop, and whether its iterations run concurrently.
     each: Option<(Span, bool)>,
-    /// The concurrent step inside it that contains the place in one of its lists, if any.
+    /// The concurrent step inside it that contains the position in one of its lists, if any.
     beside: Option<Span>,
-    /// The step with the `undo` list that the place is in.
+    /// The step with the `undo` list that contains the position.
     undo: Option<Span>,
 }
 

@@ -9,29 +9,29 @@ use value::Value;
 
 use crate::load::Unreadable;
 
-/// The ways on which execution can come to a place.
+/// The paths by which execution can reach a position.
 #[derive(Clone, Copy)]
 struct Paths {
-    /// True if the caller has not been answered on some of them.
+    /// True if the caller has no response yet on some of them.
     open: bool,
-    /// Where the caller was answered, on some of them.
+    /// The span of the `respond` step that is on some of them.
     answered: Option<Span>,
-    /// True if it is uncertain that some of them are possible: two conditions decide, and may exclude each other.
+    /// True if it is uncertain whether some of them are possible: two conditions decide, and may exclude each other.
     unsure: bool,
 }
 
-/// The ways out of a step or a list; absent where there is none.
+/// The exits of a step or a list; `None` if impossible.
 #[derive(Clone, Copy, Default)]
 struct Exits {
-    /// To what comes after it.
+    /// To the next step.
     on: Option<Paths>,
-    /// Out of the loop around it, by `break`.
+    /// Out of the enclosing loop, by `break`.
     left: Option<Paths>,
-    /// To the next turn of the loop around it, by `continue`.
+    /// To the next iteration of the enclosing loop, by `continue`.
     next: Option<Paths>,
 }
 
-/// The lists of a file. The trigger is absent where it could not be read.
+/// The lists of a file. The trigger is `None` if it could not be read.
 pub(in crate::load) struct Lists<'a> {
     pub(in crate::load) steps: &'a Block,
     pub(in crate::load) on_error: Option<&'a Block>,
@@ -41,7 +41,7 @@ pub(in crate::load) struct Lists<'a> {
     pub(in crate::load) has_outputs: bool,
 }
 
-/// Checks the lists of a file: the steps and, each for itself, `onError` and `finally`.
+/// Checks the lists of a file: the steps, and separately `onError` and `finally`.
 pub(in crate::load) fn check(lists: &Lists<'_>, unreadable: &Unreadable, diagnostics: &Diagnostics) {
     for list in [Some(lists.steps), lists.on_error, lists.finally].into_iter().flatten() {
         list.walk(&mut |step| caller(step, lists.trigger, diagnostics));
@@ -50,13 +50,13 @@ pub(in crate::load) fn check(lists: &Lists<'_>, unreadable: &Unreadable, diagnos
     for list in [lists.on_error, lists.finally].into_iter().flatten() {
         Flow { unreadable, diagnostics, answers: None }.block(list, Paths::START);
     }
-    // The result of an execution answers its caller as well; where the file names one, that is meant.
+    // The result of an execution also responds to its caller; a declared result is assumed to be intended.
     let answers = lists.trigger.filter(|trigger| trigger.is_synchronous() && !lists.has_outputs);
     let answers = answers.and_then(|_| last_answer(lists.steps));
     let flow = Flow { unreadable, diagnostics, answers };
     let before = diagnostics.error_count();
     let end = flow.block(lists.steps, Paths::START).on;
-    // Where all who come to the end have no answer yet, the result is meant as one.
+    // If no path that reaches the end has a response, the result is assumed to be the response.
     if let Some(Paths { open: true, answered: Some(_), unsure: false }) = end
         && let Some(answer) = answers.filter(|_| diagnostics.error_count() == before)
     {
@@ -64,7 +64,7 @@ pub(in crate::load) fn check(lists: &Lists<'_>, unreadable: &Unreadable, diagnos
     }
 }
 
-/// The last step of all that answers the caller.
+/// The last step that responds to the caller.
 fn last_answer(steps: &Block) -> Option<&Step> {
     let mut last = None;
     steps.walk(&mut |step| last = Some(step).filter(|step| matches!(step.verb, Verb::Respond(_))).or(last));
@@ -110,7 +110,7 @@ impl Exits {
         Self { on: Some(paths), ..Self::default() }
     }
 
-    /// The ways of one or the other.
+    /// The union of two alternatives.
     fn or(self, other: Self) -> Self {
         Self {
             on: Paths::merge(self.on, other.on),
@@ -123,13 +123,13 @@ impl Exits {
 struct Flow<'d> {
     unreadable: &'d Unreadable,
     diagnostics: &'d Diagnostics,
-    /// A step that answers, where every path is to have one.
+    /// A step that responds, if every path should have a response.
     answers: Option<&'d Step>,
 }
 
 impl Flow<'_> {
     fn block(&self, block: &Block, start: Paths) -> Exits {
-        // With `needs` steps run side by side: none is after another by its place alone.
+        // With `needs`, steps run concurrently: their order in the list does not matter.
         let in_order = block
             .steps
             .iter()
@@ -203,7 +203,7 @@ impl Flow<'_> {
         if step.guard.is_some() { exits.or(Exits::on(start)) } else { exits }
     }
 
-    /// The ways out of the lists inside a step.
+    /// The exits of the lists inside a step.
     fn inside(&self, step: &Step, verb: &Verb, start: Paths) -> Exits {
         let lists = verb.nested_blocks();
         let beside =
@@ -227,7 +227,7 @@ impl Flow<'_> {
         exits
     }
 
-    /// The ways out of a loop. What leaves a turn leaves nothing around the loop.
+    /// The exits of a loop. `break` and `continue` end only its iterations.
     fn turns(&self, step: &Step, block: &Block, certain: bool, start: Paths) -> Exits {
         let turn = self.block(block, start);
         let again = Paths::merge(turn.on, turn.next);
@@ -265,7 +265,7 @@ impl Flow<'_> {
         );
     }
 
-    /// Reports that of several paths some have an answer and some have not.
+    /// Reports that some paths have a response and others have none.
     fn unanswered(&self, answer: &Step) {
         let message =
             "the caller is answered on some paths only: on the others it gets the last step's result";
@@ -276,7 +276,7 @@ impl Flow<'_> {
         );
     }
 
-    /// Reports an end without an answer and without a result, where other paths have an answer.
+    /// Reports an end without a response and a result, if other paths have a response.
     fn stops_unanswered(&self, stop: &Step, start: Paths) {
         if let (Some(answer), Paths { open: true, answered: None, unsure: false }) = (self.answers, start) {
             let message =

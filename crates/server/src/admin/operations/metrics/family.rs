@@ -150,7 +150,7 @@ mod tests {
     }
 
     #[test]
-    fn the_text_is_open_metrics() {
+    fn metrics_are_rendered_in_the_openmetrics_format() {
         assert_eq!(
             open_metrics(families()).expect("a text"),
             "# HELP cogwork_build The program\n# TYPE cogwork_build info\ncogwork_build_info{kind=\"a\\\"b\\n\"} 1\n\

@@ -273,7 +273,7 @@ mod tests {
     }
 
     #[test]
-    fn a_stream_goes_on_after_the_id_that_it_has() {
+    fn a_stream_resumes_after_its_last_event_id() {
         let hub = Hub::new();
         hub.publish(News::Catalog { generation: 1 });
         let id = hub.id(1);
@@ -287,7 +287,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_kept_is_bounded_and_a_slow_stream_learns_what_it_missed() {
+    fn the_backlog_is_bounded_and_a_slow_stream_learns_that_it_missed_events() {
         let hub = Hub::new();
         (0..300).for_each(|_| hub.publish(burst(200)));
         let state = hub.state();
@@ -308,7 +308,7 @@ mod tests {
     }
 
     #[test]
-    fn a_thousand_messages_are_kept_until_nobody_has_wanted_any_for_a_minute() {
+    fn a_thousand_messages_are_kept_until_a_minute_without_subscribers() {
         let hub = Hub::new();
         (1..=MOST_MESSAGES + 1).for_each(|_| hub.publish(News::Catalog { generation: 1 }));
         assert_eq!(hub.state().kept.len(), MOST_MESSAGES);

@@ -77,7 +77,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn topics_are_read_and_what_is_none_is_a_problem() {
+    fn topics_are_parsed_and_unknown_ones_rejected() {
         let id = ExecutionId::from_bytes([7; 16]);
         let found = Topic::parse_list(&format!("catalog, execution:{id},listen:a,bulk:{id},subscriptions"))
             .expect("topics");
