@@ -6,7 +6,8 @@ use std::process::Command;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use store::{ExecutionFilter, ExecutionRow, Location, Page, Store};
+use engine::stores::Location;
+use store::{ExecutionFilter, ExecutionRow, Page, Store};
 
 use crate::Error;
 use crate::driver::{Connection, request};
@@ -99,7 +100,7 @@ impl Daemon {
             tokio::task::yield_now().await;
         }
         let came_up_in = started.elapsed();
-        let store = store::open_read_only(&location)?;
+        let store = engine::stores::open_read_only(&location)?;
         Ok(Self { process, hooks, admin, data: project.data(), store, came_up_in })
     }
 

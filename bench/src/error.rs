@@ -27,10 +27,10 @@ pub(crate) enum Error {
     Postgres(#[from] postgres_server::Error),
     /// The engine failed.
     #[error(transparent)]
-    Engine(#[from] engine::Error),
+    Engine(#[from] runtime::Error),
     /// The project cannot be checked.
     #[error(transparent)]
-    Catalog(#[from] engine::CatalogError),
+    Catalog(#[from] catalog::Error),
     /// Code failed.
     #[error(transparent)]
     Code(#[from] script::Error),

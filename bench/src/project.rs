@@ -267,7 +267,7 @@ mod tests {
         for (id, text) in &texts {
             project.put(id, text).expect("written");
         }
-        let checked = engine::check_project(project.path(), &[]).expect("checked");
+        let checked = authoring::check_project(project.path(), &[]).expect("checked");
         let said: Vec<String> = checked.reports.iter().map(|report| report.render(false)).collect();
         assert_eq!(said, [""; 0]);
         assert_eq!(checked.files, texts.len());

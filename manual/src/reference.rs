@@ -20,7 +20,7 @@ pub(crate) fn files() -> anyhow::Result<Vec<File>> {
     let mut files: Vec<File> =
         language.map(|page| File { path: format!("{}.md", page.name), text: page.text }).collect();
     let nowhere = tempfile::tempdir().context("no temporary folder")?;
-    let checked = engine::check_project(nowhere.path(), &[])?;
+    let checked = authoring::check_project(nowhere.path(), &[])?;
     let registry = checked.catalog.registry();
     for connector in registry.connectors() {
         let text = connectors::page(registry, connector)?;

@@ -4,12 +4,13 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use engine::stores::Location;
 use futures_util::future::join_all;
 use jiff::Timestamp;
 use model::{AutomationId, DefinitionHash, Event, ExecutionId, Origin, Outcome, Payload, Status};
 use store::{
-    Accept, Append, Definition, Durability, ExecutionFilter, InitialEvents, Location, NewExecution, Options,
-    Page, Store,
+    Accept, Append, Definition, Durability, ExecutionFilter, InitialEvents, NewExecution, Options, Page,
+    Store,
 };
 use tokio::net::TcpListener;
 use value::{Map, Value};
@@ -67,7 +68,7 @@ pub(super) async fn history(terms: Terms<'_>, report: &mut Report) -> Result<(),
     let name = format!("slowest page {what}: {asked} combinations of all filters, each asked once");
     let row = Row::new("history", name, milliseconds(most.0), Unit::Milliseconds);
     report.add(row.target(Some(Target::AtMost(HISTORY_MS))));
-    let bytes = store::open_read_only(&Location::from(data.as_path()))?.info().await?.bytes;
+    let bytes = engine::stores::open_read_only(&Location::from(data.as_path()))?.info().await?.bytes;
     report.add(Row::new("history", format!("the store {what}"), mebibytes(bytes), Unit::Mebibytes));
     through_the_api(terms, &project, count, report).await
 }
@@ -108,7 +109,7 @@ async fn slowest_page(
     before: Option<ExecutionId>,
     turns: usize,
 ) -> Result<(Duration, usize), Error> {
-    let store = store::open_read_only(&Location::from(data))?;
+    let store = engine::stores::open_read_only(&Location::from(data))?;
     let (mut slowest, mut found) = (Duration::ZERO, 0);
     for _ in 0..turns {
         let asked = Instant::now();
@@ -364,7 +365,7 @@ fn definition(name: &str, text: &str) -> Definition {
 fn open(folder: &Path) -> Result<Arc<dyn Store>, Error> {
     // The filling is not measured.
     let options = Options { durability: Durability::Relaxed, ..Options::default() };
-    Ok(store::open(&Location::from(folder), options)?)
+    Ok(engine::stores::open(&Location::from(folder), options)?)
 }
 
 fn executions(terms: Terms<'_>) -> u64 {

@@ -46,7 +46,7 @@ impl Turns {
 /// Parsing and checking a text in memory.
 fn one_file(terms: Terms<'_>, report: &mut Report) -> Result<(), Error> {
     let project = Project::new()?;
-    let catalog = engine::check_project(project.path(), &[])?.catalog;
+    let catalog = authoring::check_project(project.path(), &[])?.catalog;
     let texts: Vec<String> = (0..BATCH).map(|number| numbered(number, "POST")).collect();
     let until = Instant::now() + terms.options.time;
     let mut turns = Turns::default();
@@ -58,7 +58,7 @@ fn one_file(terms: Terms<'_>, report: &mut Report) -> Result<(), Error> {
         turns.bare.push(each(started));
         let started = Instant::now();
         for text in &texts {
-            let said = engine::check_text(&catalog, "automations/measured.yaml", text);
+            let said = authoring::check_text(&catalog, "automations/measured.yaml", text);
             if said.has_errors() {
                 return Err(Error::Server(said.render(false)));
             }
@@ -81,7 +81,7 @@ fn many_files(terms: Terms<'_>, report: &mut Report) -> Result<(), Error> {
         parse_folder(&project.path().join("automations"))?;
         turns.bare.push(started.elapsed().as_secs_f64() * 1e3);
         let started = Instant::now();
-        let checked = terms.processors.on_both(|| engine::check_project(project.path(), &[]))?;
+        let checked = terms.processors.on_both(|| authoring::check_project(project.path(), &[]))?;
         turns.ours.push(started.elapsed().as_secs_f64() * 1e3);
         if checked.catalog.automations().len() != size {
             return Err(Error::Server(format!(
@@ -113,7 +113,7 @@ fn bare(text: &str) -> Result<(), Error> {
 /// The longest refusal of any of some files; the baseline parses a valid file of the most bytes.
 fn bombs(terms: Terms<'_>, report: &mut Report) -> Result<(), Error> {
     let project = Project::new()?;
-    let catalog = engine::check_project(project.path(), &[])?.catalog;
+    let catalog = authoring::check_project(project.path(), &[])?.catalog;
     let bombs = texts();
     let in_order: String =
         (0..8_500).map(|number| format!("key{number:05}: a value of some words\n")).collect();
@@ -126,7 +126,7 @@ fn bombs(terms: Terms<'_>, report: &mut Report) -> Result<(), Error> {
         let mut longest: f64 = 0.0;
         for (name, text) in &bombs {
             let started = Instant::now();
-            let said = engine::check_text(&catalog, "automations/measured.yaml", text);
+            let said = authoring::check_text(&catalog, "automations/measured.yaml", text);
             longest = longest.max(started.elapsed().as_secs_f64() * 1e3);
             if !said.has_errors() {
                 return Err(Error::Server(format!("the bomb of {name} is not refused")));
@@ -175,12 +175,12 @@ mod tests {
     #[test]
     fn every_bomb_is_refused() {
         let project = Project::new().expect("a folder");
-        let catalog = engine::check_project(project.path(), &[]).expect("checked").catalog;
+        let catalog = authoring::check_project(project.path(), &[]).expect("checked").catalog;
         // The costliest are for builds that are optimised.
         for (name, text) in
             texts().into_iter().filter(|(_, text)| text.len() < 100_000 || text.len() > 1 << 20)
         {
-            assert!(engine::check_text(&catalog, "automations/a.yaml", &text).has_errors(), "{name}");
+            assert!(authoring::check_text(&catalog, "automations/a.yaml", &text).has_errors(), "{name}");
         }
     }
 

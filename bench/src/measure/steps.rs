@@ -3,10 +3,10 @@
 use std::sync::Arc;
 use std::time::Instant;
 
-use engine::{Engine, Settings, Start, SystemClock};
+use engine::{Engine, stores::Location};
 use model::execution::{Origin, Outcome};
 use model::{AutomationId, Payload};
-use store::Location;
+use runtime::{Settings, Start, SystemClock};
 use value::Map;
 
 use super::Terms;
@@ -59,7 +59,7 @@ async fn of_automations(
     }
     // Long chains of pure steps commit now and then; how long the disk takes to sync is no part of a step's cost.
     let options = store::Options { durability: store::Durability::Relaxed, ..store::Options::default() };
-    let store = store::open(&Location::from(project.data()), options)?;
+    let store = engine::stores::open(&Location::from(project.data()), options)?;
     let mut settings = Settings::new(project.path());
     (settings.watch, settings.background) = (false, false);
     let engine = Engine::start(settings, store.clone(), Arc::new(SystemClock)).await?;

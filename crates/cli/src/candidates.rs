@@ -28,7 +28,7 @@ pub(crate) fn answer(command: fn() -> Command) {
 
 /// The ids of the automations in the project folder.
 pub(crate) fn automations() -> Vec<CompletionCandidate> {
-    let ids = engine::automation_ids(&Line::of_process().dir());
+    let ids = catalog::automation_ids(&Line::of_process().dir());
     ids.into_iter().map(|id| CompletionCandidate::new(id.to_string())).collect()
 }
 

@@ -73,7 +73,7 @@ pub(crate) fn exit_of(error: &anyhow::Error) -> Exit {
                 CommandError::Reported(exit) => *exit,
             };
         }
-        if let Some(engine::Error::Input(_)) = cause.downcast_ref() {
+        if let Some(runtime::Error::Input(_)) = cause.downcast_ref() {
             return Exit::Usage;
         }
         if let Some(error) = cause.downcast_ref::<store::Error>() {
@@ -120,7 +120,7 @@ mod tests {
     #[test]
     fn an_untrusted_store_has_its_own_exit_code() {
         let lost = store::Error::Commit { reason: "disk I/O error".into() };
-        assert_eq!(exit_of(&engine::Error::Store(lost).into()), Exit::StoreLost);
+        assert_eq!(exit_of(&runtime::Error::Store(lost).into()), Exit::StoreLost);
         for error in [
             store::Error::DatabaseDamaged { detail: "page 7".into() },
             store::Error::DatabaseLost { path: "x.db".into(), is_missing: true, traces: Vec::new() },
@@ -137,7 +137,7 @@ mod tests {
 
     #[test]
     fn a_cause_already_in_the_message_is_not_repeated() {
-        let error = engine::Error::Store(store::Error::Full);
+        let error = runtime::Error::Store(store::Error::Full);
         let text = message(&anyhow::Error::from(error));
         assert_eq!(text.matches("the store is full").count(), 1, "{text}");
         let error = anyhow::Error::new(store::Error::Closed).context("cannot list executions");

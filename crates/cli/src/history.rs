@@ -142,8 +142,8 @@ pub(crate) fn open(config: &Config) -> anyhow::Result<Option<Arc<dyn Store>>> {
     if !exists {
         return Ok(None);
     }
-    let store =
-        store::open_read_only(&location).with_context(|| format!("cannot read the store `{location}`"))?;
+    let store = engine::stores::open_read_only(&location)
+        .with_context(|| format!("cannot read the store `{location}`"))?;
     Ok(Some(store))
 }
 
@@ -222,7 +222,7 @@ pub(crate) async fn definition(
     store: &dyn Store,
     hash: DefinitionHash,
 ) -> anyhow::Result<Option<Automation>> {
-    Ok(store.definition(hash).await?.and_then(engine::read_definition))
+    Ok(store.definition(hash).await?.and_then(runtime::read_definition))
 }
 
 /// The id that `text` names: an id, an unambiguous prefix, or `latest`.

@@ -63,8 +63,8 @@ static ALLOCATOR: allocator::Allocator = allocator::Allocator;
 
 fn main() -> ExitCode {
     allocator::configure();
-    if std::env::args_os().nth(1).is_some_and(|first| first == engine::CODE_WORKER) {
-        return engine::serve_code();
+    if std::env::args_os().nth(1).is_some_and(|first| first == catalog::CODE_WORKER) {
+        return catalog::serve_code();
     }
     settings::Environment::take();
     // If a shell requests completions, this answers and ends the process.

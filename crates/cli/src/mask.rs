@@ -48,7 +48,7 @@ pub(crate) fn mask(text: &str) -> Cow<'_, str> {
 
 /// Like [`mask`], and masks an invalid database URL completely: any part of it may be the password.
 fn mask_given(text: &str) -> Cow<'_, str> {
-    match store::Location::parse(text, std::path::Path::new("")) {
+    match engine::stores::Location::parse(text, std::path::Path::new("")) {
         Ok(location) if location.is_shared() => Cow::Owned(location.to_string()),
         _ => replace(text, &find(text, Rule::Given), |_| MASK.into()),
     }

@@ -6,12 +6,12 @@ use std::collections::{BTreeMap, HashSet, VecDeque};
 use std::fmt::Write;
 use std::time::Duration;
 
-use engine::EngineEvent;
 use indicatif::{MultiProgress, ProgressBar, ProgressDrawTarget, ProgressState, ProgressStyle};
 use jiff::Timestamp;
 use model::automation::{Automation, Verb};
 use model::execution::{Event, ExecutionId, Jump, StepOutcome, WaitReason};
 use model::{LogLevel, LogLine};
+use runtime::EngineEvent;
 
 use crate::output::{self, BAD, GOOD, QUIET, WARN, cut, paint, plain, plain_lines};
 use crate::{time, waiting};

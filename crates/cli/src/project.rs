@@ -4,7 +4,8 @@ use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
 use anyhow::Context as _;
-use engine::{Catalog, Deployment, FileKind, InvalidFile, ProjectCheck};
+use authoring::ProjectCheck;
+use catalog::{Catalog, Deployment, FileKind, InvalidFile};
 
 use crate::exit::CommandError;
 use crate::paths::{self, Named};
@@ -70,7 +71,7 @@ fn is_of_project(below: &Path) -> bool {
 /// The folder is not a project, or the built-in connectors do not load.
 pub(crate) fn check(dir: &Path, paths: &[PathBuf]) -> anyhow::Result<ProjectCheck> {
     require(dir)?;
-    Ok(engine::check_project(dir, paths)?)
+    Ok(authoring::check_project(dir, paths)?)
 }
 
 /// Checks that the folder contains a project.

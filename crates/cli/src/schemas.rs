@@ -1,6 +1,6 @@
 //! The JSON Schemas of project files, generated for a project: they include its own connectors.
 
-use engine::Catalog;
+use catalog::Catalog;
 use language::schema::ProjectContext;
 use serde_json::Value;
 
@@ -32,6 +32,6 @@ impl SchemaFile {
     /// # Errors
     /// It has no JSON form, which would be a bug.
     pub(crate) fn text(&self, catalog: &Catalog) -> anyhow::Result<String> {
-        Ok(format!("{}\n", serde_json::to_string_pretty(&(self.make)(&engine::schema_context(catalog)))?))
+        Ok(format!("{}\n", serde_json::to_string_pretty(&(self.make)(&catalog::schema_context(catalog)))?))
     }
 }

@@ -4,7 +4,8 @@ use std::collections::BTreeMap;
 use std::io::ErrorKind;
 use std::sync::Arc;
 
-use engine::{Catalog, Vault};
+use catalog::Catalog;
+use runtime::Vault;
 use store::Store;
 use text::diagnostic::Report;
 
@@ -66,7 +67,7 @@ impl<'c> Known<'c> {
     /// Returns true if a secret of this name exists, or its existence is unknown.
     pub(crate) fn has(&self, name: &str) -> bool {
         let is_kept = || self.kept.as_ref().is_none_or(|kept| kept.contains_key(name));
-        engine::is_secret_set(&self.config.secrets_dir, name) || is_kept()
+        runtime::is_secret_set(&self.config.secrets_dir, name) || is_kept()
     }
 
     /// The diagnostics of the files that name missing secrets.

@@ -2,14 +2,14 @@
 
 use std::time::Duration;
 
-use engine::Clock as _;
 use jiff::tz::TimeZone;
 use jiff::{SignedDuration, Timestamp};
+use runtime::Clock as _;
 use value::instant::Instant;
 
 /// This instant.
 pub(crate) fn now() -> Timestamp {
-    engine::SystemClock.now()
+    runtime::SystemClock.now()
 }
 
 /// An instant in the zone of this machine, to the second.

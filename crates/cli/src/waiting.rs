@@ -2,9 +2,9 @@
 
 use std::time::Duration;
 
-use engine::PauseKind;
 use jiff::Timestamp;
 use model::execution::{CallRecord, DelayReason, ExecutionId, WaitReason};
+use runtime::PauseKind;
 use serde::Deserialize;
 
 use crate::output::{cut, plain};
@@ -117,7 +117,7 @@ pub(crate) fn until(at: Timestamp, now: Timestamp) -> String {
 }
 
 /// The waiting reason of an execution in a list.
-pub(crate) fn short(pauses: &engine::Pauses) -> String {
+pub(crate) fn short(pauses: &runtime::Pauses) -> String {
     let Some(first) = pauses.first.first() else { return String::new() };
     let what = match (first.kind, &first.event, &first.execution) {
         (PauseKind::Approval, ..) => " for an answer".to_owned(),
@@ -137,7 +137,7 @@ pub(crate) fn short(pauses: &engine::Pauses) -> String {
 
 #[cfg(test)]
 mod tests {
-    use engine::{Pause, Pauses};
+    use runtime::{Pause, Pauses};
 
     use super::*;
 

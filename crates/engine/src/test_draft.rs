@@ -2,14 +2,14 @@
 
 use std::sync::Arc;
 
+use authoring::{ProjectText, append_case, load_suite};
 use catalog::Catalog;
 use model::automation::Automation;
 use model::execution::ExecutionId;
 use runtime::Error;
-use testing::{RealSecrets, RecordedExecution, Strictness, TestRunner, append_case, case_text, load_suite};
+use testing::{RealSecrets, RecordedExecution, Strictness, TestRunner, case_text};
 
 use crate::engine::Engine;
-use crate::project_edit::{ProjectText, present};
 
 /// The maximum number of characters of the name of a test.
 const NAME_CHARS: usize = 200;
@@ -71,7 +71,8 @@ impl Engine {
     ) -> Result<TestDraft, Error> {
         let (settings, dir) = (self.settings(), self.project_dir());
         let path = test_path(automation.source.path());
-        let before = present(&dir, &path).map_err(|error| Error::NotReplayable(error.to_string()))?;
+        let before =
+            authoring::read_file(&dir, &path).map_err(|error| Error::NotReplayable(error.to_string()))?;
         let real = RealSecrets {
             vault: None,
             folder: settings.dir.join("secrets"),

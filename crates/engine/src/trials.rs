@@ -5,10 +5,11 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
+use authoring::{find_test_files, load_suite};
 use catalog::{Catalog, Deployment};
 use model::execution::{ExecutionId, Outcome};
 use runtime::{Error, ReadMemory};
-use testing::{RealSecrets, RecordedExecution, TestRunner, Trial, find_test_files, load_suite};
+use testing::{RealSecrets, RecordedExecution, TestRunner, Trial};
 use text::diagnostic::Report;
 
 use crate::engine::Engine;

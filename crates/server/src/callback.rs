@@ -2,9 +2,10 @@
 //!
 //! Texts of the provider are shown as text, never as markup, truncated to the cause.
 
-use engine::{Engine, LoginCallback};
+use engine::Engine;
 use http::header::ALLOW;
 use http::{HeaderValue, Method, Response, StatusCode};
+use runtime::LoginCallback;
 
 use crate::net::Outgoing;
 use crate::resume;

@@ -123,7 +123,7 @@ pub(crate) fn existing_token(data_dir: &Path) -> Result<Secret, Error> {
 
 fn read_text(path: &Path) -> io::Result<String> {
     let mut text = String::new();
-    store::open_regular(path)?.take(MOST_BYTES).read_to_string(&mut text)?;
+    store::regular::open_to_read(path)?.take(MOST_BYTES).read_to_string(&mut text)?;
     Ok(text)
 }
 
@@ -149,7 +149,7 @@ fn create_private(path: &Path, text: &str) -> io::Result<()> {
 /// Removes the permissions of others on a file.
 fn make_private(path: &Path) -> io::Result<()> {
     use std::os::unix::fs::PermissionsExt as _;
-    let file = store::open_regular(path)?;
+    let file = store::regular::open_to_read(path)?;
     if file.metadata()?.permissions().mode() & 0o077 != 0 {
         tracing::warn!(path = %path.display(), "others could read the admin token; now its owner alone can");
         file.set_permissions(fs::Permissions::from_mode(0o600))?;

@@ -8,10 +8,11 @@ use std::net::IpAddr;
 use std::sync::Arc;
 
 use bytes::Bytes;
-use engine::{Engine, RefusedRequest, RouteMatch};
+use engine::Engine;
 use http::header::{ALLOW, CACHE_CONTROL, CONTENT_TYPE, X_CONTENT_TYPE_OPTIONS};
 use http::{HeaderMap, HeaderName, HeaderValue, Method, Request, Response, StatusCode};
 use hyper::body::Incoming;
+use ingress::{RefusedRequest, RouteMatch};
 use model::HttpResponse;
 use tokio_util::sync::CancellationToken;
 use trigger::webhook::MAX_PARSED_BYTES;

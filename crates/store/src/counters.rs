@@ -13,7 +13,7 @@ const BATCH_BOUNDS: &[u64] = &[1, 2, 4, 8, 16, 32, 64, 128, 256, 512];
 
 /// Counters that only the writer changes.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Counters(Arc<Inner>);
+pub struct Counters(Arc<Inner>);
 
 #[derive(Debug)]
 struct Inner {
@@ -46,7 +46,7 @@ impl Default for Inner {
 
 impl Counters {
     /// Counts a commit that made `writes` writes of about `bytes` bytes durable.
-    pub(crate) fn committed(&self, writes: usize, bytes: usize, took: Duration) {
+    pub fn committed(&self, writes: usize, bytes: usize, took: Duration) {
         let inner = &*self.0;
         inner.commit_durations.observe_duration(took);
         let writes = u64::try_from(writes).unwrap_or(u64::MAX);
@@ -62,7 +62,7 @@ impl Counters {
     }
 
     /// Returns the counters, with the number of queued writes.
-    pub(crate) fn read(&self, queued: usize) -> Metrics {
+    pub fn read(&self, queued: usize) -> Metrics {
         let inner = &*self.0;
         let last = |value: &AtomicU64| value.load(Ordering::Relaxed);
         Metrics {

@@ -10,7 +10,7 @@ use tokio::sync::watch;
 use crate::{Capacity, Error};
 
 /// The pauses between probes of writes that failed.
-pub(crate) const PROBE_PAUSES: Backoff = Backoff::new(Duration::from_millis(500), Duration::from_secs(15));
+pub const PROBE_PAUSES: Backoff = Backoff::new(Duration::from_millis(500), Duration::from_secs(15));
 
 /// The kind of an outage.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -162,7 +162,7 @@ impl Outage {
 
 /// A part of the store that notices outages by itself. An outage of the store ends when it has ended for every part.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Source {
+pub enum Source {
     /// The connections that write, by number.
     Lane(i16),
     /// The connections that read.
@@ -202,7 +202,7 @@ impl Noticed {
 
 /// The outages of a store. All clones share them.
 #[derive(Clone, Debug)]
-pub(crate) struct Outages(Arc<Inner>);
+pub struct Outages(Arc<Inner>);
 
 #[derive(Debug)]
 struct Inner {
@@ -221,7 +221,7 @@ impl Default for Outages {
 
 impl Outages {
     /// Notes that writes of a source fail, for the first time at `since`. Logs the beginning if there was no outage.
-    pub(crate) fn begin(&self, source: Source, kind: OutageKind, reason: &str, since: Instant) {
+    pub fn begin(&self, source: Source, kind: OutageKind, reason: &str, since: Instant) {
         let mut open = self.open();
         match open.iter_mut().find(|noticed| noticed.source == source) {
             Some(noticed) => {
@@ -245,7 +245,7 @@ impl Outages {
     }
 
     /// Notes that a write of a source succeeded. Logs the end if this was the last source.
-    pub(crate) fn end(&self, source: Source) {
+    pub fn end(&self, source: Source) {
         if !self.0.is_open.load(Ordering::Relaxed) {
             return;
         }
@@ -261,22 +261,23 @@ impl Outages {
     }
 
     /// Returns the current outage.
-    pub(crate) fn current(&self) -> Option<Outage> {
+    pub fn current(&self) -> Option<Outage> {
         if self.0.is_open.load(Ordering::Relaxed) { self.0.current.borrow().clone() } else { None }
     }
 
     /// Returns the room that is left: none in an outage for lack of space.
-    pub(crate) fn limit(&self, capacity: Capacity) -> Capacity {
+    pub fn limit(&self, capacity: Capacity) -> Capacity {
         let is_full = self.current().is_some_and(|outage| outage.kind == OutageKind::Full);
         if is_full { Capacity::Exhausted } else { capacity }
     }
 
     /// Returns true if writes of this source fail.
-    pub(crate) fn has(&self, source: Source) -> bool {
+    pub fn has(&self, source: Source) -> bool {
         self.open().iter().any(|noticed| noticed.source == source)
     }
 
-    pub(crate) fn subscribe(&self) -> watch::Receiver<Option<Outage>> {
+    /// Subscribes to the outage that has not ended.
+    pub fn subscribe(&self) -> watch::Receiver<Option<Outage>> {
         self.0.current.subscribe()
     }
 

@@ -6,7 +6,7 @@ use tokio::sync::Notify;
 
 /// The first fatal failure, if any. All clones share it; once set, every write fails.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Poison(Arc<Inner>);
+pub struct Poison(Arc<Inner>);
 
 #[derive(Debug, Default)]
 struct Inner {
@@ -16,7 +16,7 @@ struct Inner {
 
 impl Poison {
     /// Poisons the store, unless it is poisoned already.
-    pub(crate) fn set(&self, reason: &str) {
+    pub fn set(&self, reason: &str) {
         if self.0.reason.set(reason.to_owned()).is_ok() {
             tracing::error!(reason, "the store accepts no more writes, since it is no longer reliable");
             self.0.is_set.notify_waiters();
@@ -24,12 +24,12 @@ impl Poison {
     }
 
     /// Returns the reason; `None` if the store is not poisoned.
-    pub(crate) fn reason(&self) -> Option<&str> {
+    pub fn reason(&self) -> Option<&str> {
         self.0.reason.get().map(String::as_str)
     }
 
     /// Waits until the store is poisoned, and returns the reason.
-    pub(crate) async fn wait(&self) -> String {
+    pub async fn wait(&self) -> String {
         loop {
             let is_set = self.0.is_set.notified();
             if let Some(reason) = self.reason() {

@@ -4,10 +4,10 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use model::automation::{Automation, BlockKind, OnError, OnTimeout, Step, Verb};
-use model::execution::{Event, StepOutcome};
+use model::execution::{Event, StepOutcome, split_key};
 use text::diagnostic::Span;
 
-use crate::observed::{ObservedSteps, split};
+use crate::observed::ObservedSteps;
 use crate::test_run::TestTrace;
 
 /// Coverage of one automation.
@@ -169,7 +169,7 @@ fn mark(coverage: &mut Coverage, events: &[Event]) {
     automation.walk(&mut |step| {
         for key in observed.keys_of(&step.id) {
             let Some(found) = observed.step(key) else { continue };
-            let turns = split(key).1;
+            let turns = split_key(key).1;
             if found.skips > 0 {
                 coverage.take_branch(&step.id, "skipped");
             }

@@ -3,7 +3,7 @@
 use connector::UnmatchedRequest;
 use expression::Expression;
 use model::automation::{Automation, SpannedName};
-use model::execution::{Event, Outcome};
+use model::execution::{Event, Outcome, split_key};
 use model::payload::HttpResponse;
 use model::test_suite::{
     CallsExpect, Case, Ending, Expect, Mismatch, Pattern, ResponseExpect, StepEnding, StepExpect, Target,
@@ -14,7 +14,7 @@ use text::diagnostic::{Diagnostic, nearest};
 use text::units::format_duration;
 use value::{JsonLimits, Map, Value};
 
-use crate::observed::{self, ObservedStep, ObservedSteps, split};
+use crate::observed::{self, ObservedStep, ObservedSteps};
 use crate::stubs::{Call, Unanswered};
 use crate::test_run::TestTrace;
 
@@ -159,8 +159,8 @@ impl ExpectationCheck<'_> {
     }
 
     fn step(&mut self, name: &SpannedName, expect: &StepExpect, observed: &ObservedSteps<'_>) {
-        let (id, turns) = split(&name.name);
-        let Some(step) = observed::find_step(self.automation, id) else { return };
+        let (id, turns) = split_key(&name.name);
+        let Some(step) = self.automation.step(id) else { return };
         let mut key = name.name.as_str();
         let keys = observed.keys_of(id);
         if turns.is_empty() && observed.step(key).is_none() {
@@ -190,7 +190,7 @@ impl ExpectationCheck<'_> {
             let error = found.error().map(ActionError::to_value);
             self.compare(&format!("{path}.error"), pattern, error.as_ref());
         }
-        let turns = split(key).1;
+        let turns = split_key(key).1;
         if let (Some(branch), Some(taken)) = (&expect.branch, observed.branch(step, turns))
             && branch.name != taken
         {

@@ -1,12 +1,10 @@
-//! Tests of automations: finds and checks test files, runs each test and compares its result with the expectations.
+//! Tests of automations: runs each test and compares its result with the expectations.
 //!
 //! A test runs on a real engine with a real store in its own folder, without network and without waiting: doubles
 //! answer actions with external effects, and the clock advances only while all tasks wait.
 //!
 //! Modules, in reading order:
 //!
-//! * `files`: finds test files
-//! * `check`: checks them
 //! * `test_run`: the engine of a test, and its trace
 //! * `runner`: runs one test
 //! * `start`: starts the execution of a test
@@ -15,22 +13,18 @@
 //! * `stubs`: answers actions
 //! * `observed`: the steps that ran
 //! * `expectations`: compares them with the test
-//! * `result`: checks a stub's answer against the declared type
 //! * `coverage`: the steps that tests reached
 //! * `trial`: runs recorded executions on another version
 //! * `from_execution`: writes a test from a recorded execution
 //! * `error`: the error of this crate
 
-mod check;
 mod coverage;
 mod driver;
 mod error;
 mod expectations;
-mod files;
 mod from_execution;
 mod observed;
 mod quiescence;
-mod result;
 mod runner;
 mod start;
 mod stubs;
@@ -45,7 +39,7 @@ use connector::Cassette;
 use model::LogLine;
 use model::automation::Automation;
 use model::execution::Event;
-use model::test_suite::{CASSETTE_DIR, Case, Suite};
+use model::test_suite::{Case, Suite};
 use text::diagnostic::Report;
 
 use catalog::Catalog;
@@ -53,8 +47,7 @@ use error::TestError;
 use test_run::TestSetup;
 
 pub use coverage::{Coverage, Goal, GoalKind};
-pub use files::{TestFile, check_text, find_test_files, load_suite, read_test_files};
-pub use from_execution::{Strictness, append_case, case_text, is_pattern, start_of};
+pub use from_execution::{Strictness, case_text};
 pub use test_run::RealSecrets;
 pub use trial::{CallDifference, RecordedExecution, Side, StepDifference, Trial, Verdict};
 
@@ -179,11 +172,4 @@ impl TestRunner {
     pub fn dir(&self) -> &Path {
         &self.dir
     }
-}
-
-/// Returns the path of a recording, relative to the project folder: in the folder `cassettes` beside the tests.
-#[must_use]
-pub fn cassette_path(suite: &Suite, name: &str) -> PathBuf {
-    let tests = Path::new(suite.source.path());
-    tests.parent().unwrap_or(Path::new("")).join(CASSETTE_DIR).join(name)
 }

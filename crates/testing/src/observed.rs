@@ -3,8 +3,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use model::action::ActionError;
-use model::automation::{Automation, Block, BlockKind, Step};
-use model::execution::{Event, History, Outcome, StepHistory, StepOutcome};
+use model::automation::{Block, BlockKind, Step};
+use model::execution::{Event, History, Outcome, StepHistory, StepOutcome, split_key};
 use model::test_suite::StepEnding;
 use value::{Map, Value};
 
@@ -52,14 +52,14 @@ impl<'a> ObservedSteps<'a> {
 
     /// Returns the keys of the step with this id, one per iteration.
     pub(super) fn keys_of(&self, id: &str) -> Vec<&'a str> {
-        self.steps.keys().copied().filter(|key| split(key).0 == id).collect()
+        self.steps.keys().copied().filter(|key| split_key(key).0 == id).collect()
     }
 
     /// Returns true if a step of the list was reached in these iterations.
     pub(super) fn reached(&self, block: &Block, turns: &str) -> bool {
         let mut reached = false;
         block.walk(&mut |step| {
-            reached |= self.keys_of(&step.id).iter().any(|key| split(key).1.starts_with(turns))
+            reached |= self.keys_of(&step.id).iter().any(|key| split_key(key).1.starts_with(turns))
         });
         reached
     }
@@ -84,7 +84,8 @@ impl<'a> ObservedSteps<'a> {
             list.block.walk(&mut |inner| {
                 let keys = self.keys_of(&inner.id);
                 indices.extend(keys.iter().filter_map(|key| {
-                    let (index, _) = split(key).1.strip_prefix(turns)?.strip_prefix('[')?.split_once(']')?;
+                    let (index, _) =
+                        split_key(key).1.strip_prefix(turns)?.strip_prefix('[')?.split_once(']')?;
                     index.parse::<usize>().ok()
                 }));
             });
@@ -143,20 +144,4 @@ pub(super) fn outcome(events: &[Event]) -> Option<&Outcome> {
         Some(Event::Finished { outcome, .. }) => Some(outcome),
         _ => None,
     }
-}
-
-/// Returns the step of an automation with this id.
-pub(super) fn find_step<'a>(automation: &'a Automation, id: &str) -> Option<&'a Step> {
-    let mut found = None;
-    automation.walk(&mut |step| {
-        if step.id.as_ref() == id {
-            found = Some(step);
-        }
-    });
-    found
-}
-
-/// Splits a step key into id and iterations: `copy[2][0]` is the step `copy` in the iterations `[2][0]`.
-pub(super) fn split(key: &str) -> (&str, &str) {
-    key.split_at(key.find('[').unwrap_or(key.len()))
 }

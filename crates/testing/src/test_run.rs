@@ -13,7 +13,7 @@ use model::automation::Trigger;
 use model::execution::{Event, ExecutionId};
 use model::payload::HttpResponse;
 use model::test_suite::{Case, Start};
-use store::{ExecutionFilter, Location, Page, StateWrite};
+use store::{ExecutionFilter, Page, StateWrite};
 use text::Span;
 use value::Map;
 use value::redact::Redactor;
@@ -134,7 +134,7 @@ impl<'a> TestRun<'a> {
             .map_err(|error| TestError::system("cannot make a folder for the test", &error))?;
         // The folder is deleted at the end, so the data need not survive a power failure.
         let options = store::Options { durability: store::Durability::Relaxed, ..store::Options::default() };
-        let store = store::open(&Location::from(folder.path()), options)
+        let store = store_sqlite::open(folder.path(), options)
             .map_err(|error| TestError::system("cannot open a store for the test", &error))?;
         let clock = ManualClock::new(now(case, deployment));
         let automation = &deployment.automation.id;

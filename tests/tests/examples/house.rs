@@ -3,13 +3,13 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use engine::{Engine, EngineEvent, ManualClock, Settings, Start};
+use engine::{Engine, stores::Location};
 use jiff::Timestamp;
 use model::{AutomationId, ExecutionId, Origin, Outcome, Payload};
 use reqwest::header::HeaderMap;
+use runtime::{EngineEvent, ManualClock, Settings, Start};
 use serde_json::{Value, json};
 use server::{Server, ServerOptions};
-use store::Location;
 use tests::canary;
 use tests::project::{Project, repository};
 use tests::wiki::{DEMO_EMAIL, DEMO_TOKEN, Running, Simulator};
@@ -74,7 +74,8 @@ impl House {
             watch: false,
             ..Settings::new(project.path())
         };
-        let store = store::open(&Location::from(project.data_dir()), store::Options::default()).unwrap();
+        let store =
+            engine::stores::open(&Location::from(project.data_dir()), store::Options::default()).unwrap();
         let clock = ManualClock::new("2026-01-15T09:00:00Z".parse().unwrap());
         let engine = Engine::start(settings, store, Arc::new(clock.clone())).await.unwrap();
         let server = bound.serve(engine.clone()).unwrap();
@@ -166,7 +167,7 @@ impl House {
 
     /// Advances the clock to this instant once a task sleeps until then.
     pub(crate) async fn advance_to(&self, at: Timestamp) {
-        use engine::Clock as _;
+        use runtime::Clock as _;
         tokio::time::timeout(PATIENCE, self.clock.somebody_sleeps_until(at))
             .await
             .expect("somebody sleeps until then");

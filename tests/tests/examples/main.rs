@@ -14,7 +14,7 @@ mod webhooks;
 
 use std::process::Command;
 
-use engine::check_project;
+use authoring::check_project;
 use pretty_assertions::assert_eq;
 use tests::daemon::binary;
 use tests::project::repository;
@@ -33,7 +33,7 @@ fn examples() -> Vec<String> {
 
 #[test]
 fn every_example_loads_without_an_error_or_a_warning() {
-    engine::set_code_program(binary("cogwork").unwrap(), vec![engine::CODE_WORKER.to_owned()]);
+    catalog::set_code_program(binary("cogwork").unwrap(), vec![catalog::CODE_WORKER.to_owned()]);
     let checked = check_project(&repository(), &[]).unwrap();
     let said: Vec<String> = checked
         .reports

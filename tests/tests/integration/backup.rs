@@ -3,9 +3,10 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use engine::stores::Location;
 use pretty_assertions::assert_eq;
 use serde_json::{Value, json};
-use store::{ExecutionFilter, Location, Page};
+use store::{ExecutionFilter, Page};
 use tokio::sync::{Mutex, Notify};
 
 use crate::site::Site;
@@ -89,7 +90,7 @@ async fn a_backup_taken_under_load_is_complete_and_can_be_served() {
         assert_eq!(whole(&other.end_of(id).await), *number);
     }
     let accepted = accepted.lock().await.clone();
-    let store = store::open_read_only(&Location::from(other.project.data_dir())).unwrap();
+    let store = engine::stores::open_read_only(&Location::from(other.project.data_dir())).unwrap();
     let listed =
         store.executions(&ExecutionFilter::default(), Page { before: None, limit: 1000 }).await.unwrap();
     assert_eq!(listed.len() as u64, made["executions"].as_u64().unwrap());

@@ -41,7 +41,7 @@ impl Subcommand for Backup {
     fn run(self, context: &Context) -> anyhow::Result<Exit> {
         let config = context.config(self.settings.given(), LogProfile::Tool)?;
         let from = config.store_location();
-        let made = store::back_up(&from, &self.to)
+        let made = engine::stores::back_up(&from, &self.to)
             .with_context(|| format!("cannot back up the store `{}`", from))?;
         match self.json {
             true => output::json(&json!({

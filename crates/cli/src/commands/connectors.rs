@@ -65,7 +65,7 @@ impl Subcommand for Connectors {
     fn run(self, context: &Context) -> anyhow::Result<Exit> {
         context.config(&[], LogProfile::Tool)?;
         // A user's own manifests are part of the project; outside a project there are only the built-in ones.
-        let checked = engine::check_project(context.dir(), &[])?;
+        let checked = authoring::check_project(context.dir(), &[])?;
         let registry = checked.catalog.registry();
         match self.what {
             Command::List { json } => list(registry, json)?,
@@ -77,7 +77,7 @@ impl Subcommand for Connectors {
 }
 
 /// Prints the request of each example, and reports the manifests whose examples differ.
-fn test(checked: &engine::ProjectCheck, name: Option<&str>, json: bool) -> anyhow::Result<Exit> {
+fn test(checked: &authoring::ProjectCheck, name: Option<&str>, json: bool) -> anyhow::Result<Exit> {
     let registry = checked.catalog.registry();
     let of_project = |path: &str| path.starts_with("connectors/");
     let broken: Vec<_> = checked

@@ -41,15 +41,15 @@ impl Subcommand for Fix {
         if let Some(path) = outside.first() {
             return Err(project::outside(path));
         }
-        let checked = engine::check_project(dir, &inside)?;
+        let checked = authoring::check_project(dir, &inside)?;
         if checked.files == 0 && !self.paths.is_empty() {
             return Err(CommandError::usage(project::NO_FILE));
         }
         let (mut files, mut fixes, mut errors) = (0, 0, 0);
         for report in &checked.reports {
             let path = report.source().path();
-            let check = |text: &str| engine::check_text(&checked.catalog, path, text);
-            let fixed = engine::fix_text(report.source().text(), check);
+            let check = |text: &str| authoring::check_text(&checked.catalog, path, text);
+            let fixed = authoring::fix_text(report.source().text(), check);
             errors += if fixed.fixes > 0 { fixed.report.error_count() } else { report.error_count() };
             if fixed.fixes == 0 {
                 continue;
@@ -63,7 +63,7 @@ impl Subcommand for Fix {
             (files, fixes) = (files + 1, fixes + fixed.fixes);
             show(path, report.source().text(), &fixed.text)?;
             if !self.dry_run {
-                engine::replace_text(dir, path, report.source().text(), &fixed.text)
+                authoring::replace_text(dir, path, report.source().text(), &fixed.text)
                     .with_context(|| format!("cannot fix `{path}`"))?;
             }
         }

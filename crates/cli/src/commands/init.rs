@@ -30,7 +30,7 @@ impl Subcommand for Init {
 
     fn run(self, context: &Context) -> anyhow::Result<Exit> {
         let dir = self.folder.unwrap_or_else(|| context.dir().to_owned());
-        let files = scaffold::files(&engine::check_project(&dir, &[])?.catalog)?;
+        let files = scaffold::files(&authoring::check_project(&dir, &[])?.catalog)?;
         let (files, kept) = choose(&dir, files)?;
         for (path, text) in &files {
             scaffold::create(&dir.join(path), text)?;

@@ -185,7 +185,7 @@ fn last(row: &Row, now: Timestamp) -> String {
 
 /// The project's files as they are now.
 struct Files {
-    checked: Option<engine::ProjectCheck>,
+    checked: Option<authoring::ProjectCheck>,
 }
 
 impl Files {

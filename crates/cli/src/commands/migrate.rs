@@ -4,9 +4,9 @@ use std::time::Duration;
 
 use anyhow::Context as _;
 use clap::Args;
+use engine::stores::{self, Location};
 use serde_json::json;
-use store::Location;
-use store::migration::{self, Migrated, Progress};
+use store::migration::{Migrated, Progress};
 use value::Secret;
 
 use super::Subcommand;
@@ -79,7 +79,7 @@ impl Migrate {
     async fn migrate(&self, config: &Config, from: &Location, to: &Location) -> anyhow::Result<Exit> {
         let mut shown = Shown::default();
         let mut tell = |progress: Progress| shown.report(&progress);
-        let moved = migration::migrate(from, to, time::now(), failpoint::from_env(), &mut tell).await;
+        let moved = stores::migrate(from, to, time::now(), failpoint::from_env(), &mut tell).await;
         let moved = moved.with_context(|| format!("cannot move `{from}` to `{to}`"))?;
         let is_equal = moved.is_equal();
         if self.json {
@@ -117,7 +117,7 @@ impl Migrate {
     async fn undo(&self, from: &Location) -> anyhow::Result<Exit> {
         let mut shown = Shown::default();
         let mut tell = |progress: Progress| shown.report(&progress);
-        let undone = migration::undo(from, &mut tell).await;
+        let undone = stores::undo_migration(from, &mut tell).await;
         let undone = undone.with_context(|| format!("cannot change `{from}`"))?;
         if self.json {
             output::json(&json!({"store": from.to_string(), "movedTo": undone}))?;

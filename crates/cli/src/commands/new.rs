@@ -1,7 +1,7 @@
 //! `cogwork new`
 
+use authoring::scaffold::{KINDS, Kind, automation_with_action, new_automation, suggest_id};
 use clap::Args;
-use engine::scaffold::{KINDS, Kind, automation_with_action, new_automation, suggest_id};
 use model::AutomationId;
 
 use super::Subcommand;
@@ -52,7 +52,7 @@ impl Subcommand for New {
             Some(kind) => kind,
             None => ask_kind()?,
         };
-        let catalog = engine::check_project(context.dir(), &[])?.catalog;
+        let catalog = authoring::check_project(context.dir(), &[])?.catalog;
         let new = match &self.action {
             None => new_automation(&catalog, kind, &id, name.trim()),
             Some(action) => automation_with_action(&catalog, (kind, &id, name.trim()), action)

@@ -3,8 +3,8 @@
 use std::path::{Path, PathBuf};
 
 use anstyle::Style;
+use catalog::{Change, ChangeKind, DiffKind, ReloadPreview};
 use clap::Args;
-use engine::{Change, ChangeKind, DiffKind, ReloadPreview};
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
 use serde::{Deserialize, Serialize};
@@ -72,7 +72,7 @@ impl Subcommand for Plan {
 async fn plan(config: &Config, as_json: bool) -> anyhow::Result<Exit> {
     project::require(&config.dir)?;
     // Read here, not by the daemon: they may be other files than its own.
-    let files = json!({ "files": engine::project_files(&config.dir) });
+    let files = json!({ "files": catalog::project_files(&config.dir) });
     let planned = match daemon::post_if_running::<Planned>(config, "/api/v1/plan", &files).await? {
         Some(planned) => Planned { daemon: true, ..planned },
         None => without_daemon(config).await?,
@@ -88,7 +88,7 @@ async fn plan(config: &Config, as_json: bool) -> anyhow::Result<Exit> {
 async fn without_daemon(config: &Config) -> anyhow::Result<Planned> {
     let store = history::open(config)?;
     let store = store.as_deref();
-    let forecast = engine::preview_project(&config.dir, store, time::now()).await?;
+    let forecast = catalog::preview_project(&config.dir, store, time::now()).await?;
     let entries = forecast.reports.iter().flat_map(Report::entries);
     let diagnostics = entries.map(serde_json::to_value).collect::<Result<_, _>>()?;
     let rendered = forecast.reports.iter().map(|report| report.render(true)).collect();

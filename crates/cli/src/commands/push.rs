@@ -49,7 +49,7 @@ impl Subcommand for Push {
     fn run(self, context: &Context) -> anyhow::Result<Exit> {
         let config = self.shown.config(context)?;
         project::require(&config.dir)?;
-        let checked = engine::check_project(&config.dir, &[])?;
+        let checked = authoring::check_project(&config.dir, &[])?;
         if checked.errors() > 0 {
             output::reports(&checked.reports);
             output::say(format_args!("{}; nothing was deployed", count(checked.errors(), "error")));

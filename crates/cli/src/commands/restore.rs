@@ -47,7 +47,7 @@ impl Subcommand for Restore {
     fn run(self, context: &Context) -> anyhow::Result<Exit> {
         let config = context.config(self.settings.given(), LogProfile::Tool)?;
         let to = config.store_location();
-        let restored = match store::restore(&self.from, &to, self.replace, time::now()) {
+        let restored = match engine::stores::restore(&self.from, &to, self.replace, time::now()) {
             Ok(restored) => restored,
             Err(error @ store::Error::Locked { .. }) => {
                 return Err(anyhow::Error::from(error).context("nothing was restored: the store is in use"));

@@ -52,7 +52,7 @@ impl Subcommand for Schema {
             output::raw(format!("{}\n", server::openapi()).as_bytes())?;
             return Ok(Exit::Done);
         }
-        let catalog = engine::check_project(context.dir(), &[])?.catalog;
+        let catalog = authoring::check_project(context.dir(), &[])?.catalog;
         let chosen =
             SCHEMAS.iter().filter(|schema| self.name.as_deref().is_none_or(|name| name == schema.name));
         let chosen: Vec<_> = chosen.collect();

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use anyhow::Context as _;
 use clap::{Args, Subcommand as Choice};
-use engine::{KeySource, Vault};
+use runtime::{KeySource, Vault};
 use serde::Deserialize;
 use serde_json::{Value, json};
 use store::Store;
@@ -167,7 +167,7 @@ async fn without_daemon(config: &Config) -> anyhow::Result<Vec<Value>> {
             rows.push(row);
         }
     }
-    for name in engine::secret_files(&config.secrets_dir) {
+    for name in runtime::secret_files(&config.secrets_dir) {
         if rows.iter().all(|row| row["name"] != name.as_str()) {
             rows.push(json!({ "name": name, "source": "folder", "readable": true }));
         }
@@ -256,7 +256,7 @@ impl LocalSecrets {
 
     async fn open(config: &Config) -> anyhow::Result<Self> {
         let location = config.store_location();
-        let store = store::open(&location, config.store())
+        let store = engine::stores::open(&location, config.store())
             .with_context(|| format!("cannot open the store `{location}`"))?;
         let keys: KeySource = config.keys();
         let vault = Vault::open(store.clone(), keys).await?;

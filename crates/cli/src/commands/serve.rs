@@ -5,8 +5,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::Context as _;
+use catalog::Catalog;
 use clap::Args;
-use engine::{Catalog, Clock, ClusterClock, Engine, SystemClock};
+use engine::Engine;
+use runtime::{Clock, ClusterClock, SystemClock};
 use server::{Addresses, Server};
 use store::Store;
 use telemetry::Telemetry;
@@ -83,8 +85,8 @@ async fn serve(config: &Config, telemetry: Option<Telemetry>, shows_addresses: b
     let failpoints = failpoint::from_env();
     let options = store::Options { failpoints: failpoints.clone(), ..config.store() };
     let location = config.store_location();
-    let store =
-        store::open(&location, options).with_context(|| format!("cannot open the store `{location}`"))?;
+    let store = engine::stores::open(&location, options)
+        .with_context(|| format!("cannot open the store `{location}`"))?;
     let mut settings = config.engine();
     settings.failpoints = failpoints;
     settings.own_addresses = vec![addresses.hooks, addresses.admin];
@@ -216,7 +218,7 @@ fn warn_of_weakness(addresses: Addresses, weakened: &[String]) {
 
 /// Warns of secret files that other users can read.
 fn warn_of_secrets(config: &Config) {
-    for path in engine::exposed_secret_files(&config.secrets_dir) {
+    for path in runtime::exposed_secret_files(&config.secrets_dir) {
         let path = path.display();
         output::warn(format_args!(
             "other users can read the secret `{path}`; mend it with `chmod 600 {path}`"
@@ -225,7 +227,7 @@ fn warn_of_secrets(config: &Config) {
 }
 
 /// The trigger of an automation: its live address below `base` if it has one, its schedule or its kind.
-fn started_by(deployed: &engine::Deployment, base: Option<&str>, now: jiff::Timestamp) -> String {
+fn started_by(deployed: &catalog::Deployment, base: Option<&str>, now: jiff::Timestamp) -> String {
     if let Some(url) = base.and_then(|base| deployed.live_url(base)) {
         return url;
     }

@@ -1,8 +1,8 @@
 //! `cogwork state`
 
 use clap::{Args, Subcommand as Choice};
-use engine::StateScope;
 use jiff::Timestamp;
+use runtime::StateScope;
 use serde_json::{Value, json};
 use store::StateEntry;
 

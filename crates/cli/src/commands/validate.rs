@@ -4,8 +4,8 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use anyhow::Context as _;
+use catalog::Catalog;
 use clap::{Args, ValueEnum};
-use engine::Catalog;
 use serde_json::json;
 use text::diagnostic::Report;
 
@@ -89,7 +89,7 @@ impl Subcommand for Validate {
         }
         // A file is checked in the context of the whole project even if only that file is named.
         let checked =
-            if everything { project::check(dir, &[])? } else { engine::check_project(dir, &inside)? };
+            if everything { project::check(dir, &[])? } else { authoring::check_project(dir, &inside)? };
         if everything || !inside.is_empty() {
             findings.files += checked.files;
             findings.reports.extend(checked.reports);
@@ -117,11 +117,11 @@ fn check_draft(catalog: &Catalog, path: &Path) -> anyhow::Result<Report> {
     if path == Path::new(STDIN) {
         let read = std::io::stdin().lock().take(MAX_BYTES).read_to_string(&mut text);
         read.context("cannot read stdin")?;
-        return Ok(engine::check_draft(catalog, "stdin", &text));
+        return Ok(authoring::check_draft(catalog, "stdin", &text));
     }
     let read = fs::File::open(path).and_then(|file| file.take(MAX_BYTES).read_to_string(&mut text));
     read.with_context(|| format!("cannot read `{}`", path.display()))?;
-    Ok(engine::check_draft(catalog, &paths::shown(path).to_string(), &text))
+    Ok(authoring::check_draft(catalog, &paths::shown(path).to_string(), &text))
 }
 
 impl Findings {

@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use engine::Catalog;
+use catalog::Catalog;
 
 use crate::schemas::SCHEMAS;
 use crate::settings::SETTINGS;

@@ -15,7 +15,7 @@ pub(super) fn check(config: &Config) -> Result<(), String> {
     let store = config
         .store
         .as_ref()
-        .and_then(store::Location::path)
+        .and_then(engine::stores::Location::path)
         .map(|store| if store.is_dir() { store } else { parent(store) });
     let kept = [
         Some((config.data_dir.as_path(), "the data folder")),
@@ -57,7 +57,7 @@ pub(super) fn check_private(config: &Config) -> Result<(), String> {
         ("secrets.keyFile", key),
     ];
     for (setting, path) in private.into_iter().filter_map(|(setting, path)| Some((setting, path?))) {
-        for folder in engine::PROJECT_FOLDERS {
+        for folder in catalog::PROJECT_FOLDERS {
             if resolve(path).starts_with(resolve(&config.dir.join(folder))) {
                 return Err(format!(
                     "{setting}: `{}` is inside `{folder}/`, whose files are shown to readers of the project; name a place beside it",

@@ -19,8 +19,8 @@ use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 
 use anyhow::Context as _;
-use engine::KeySource;
 use model::automation::Retention;
+use runtime::KeySource;
 use text::diagnostic::Report;
 use value::Secret;
 use value::redact::Redactor;
@@ -101,7 +101,7 @@ pub(crate) struct Config {
     pub(crate) read_only: bool,
     pub(crate) public_metrics: bool,
     pub(crate) public_url: Option<String>,
-    pub(crate) store: Option<store::Location>,
+    pub(crate) store: Option<engine::stores::Location>,
     /// True if each change of the project folder is deployed into the store.
     pub(crate) auto_deploy: bool,
     pub(crate) durability: store::Durability,
@@ -110,7 +110,7 @@ pub(crate) struct Config {
     pub(crate) env_allow: Option<Vec<String>>,
     pub(crate) allow_credential_debug: bool,
     pub(crate) retention: Retention,
-    pub(crate) limits: engine::Limits,
+    pub(crate) limits: runtime::Limits,
     pub(crate) store_size: Option<u64>,
     pub(crate) connections: usize,
     pub(crate) connections_per_address: usize,
@@ -128,7 +128,7 @@ pub(crate) struct Config {
 impl Config {
     /// The defaults for this project folder.
     pub(crate) fn new(dir: &Path) -> Self {
-        let engine = engine::Settings::new(dir);
+        let engine = runtime::Settings::new(dir);
         let server = server::ServerOptions::new(engine.data_dir.clone());
         Self {
             dir: dir.to_owned(),
@@ -181,7 +181,7 @@ impl Config {
             let wrong = |message| CommandError::usage(format!("--{}: {message}", setting.flag()));
             setting.apply(&mut config, values, here, Origin::Flag(setting.flag())).map_err(wrong)?;
         }
-        if let Some(password) = config.store.as_ref().and_then(store::Location::password) {
+        if let Some(password) = config.store.as_ref().and_then(engine::stores::Location::password) {
             config.redactor.add_secret(&password);
         }
         files_dir::check(&config).map_err(CommandError::usage)?;
@@ -197,7 +197,7 @@ impl Config {
     }
 
     /// The location of the store.
-    pub(crate) fn store_location(&self) -> store::Location {
+    pub(crate) fn store_location(&self) -> engine::stores::Location {
         self.store.clone().unwrap_or_else(|| self.data_dir.as_path().into())
     }
 
@@ -214,8 +214,8 @@ impl Config {
     }
 
     /// The settings of the engine.
-    pub(crate) fn engine(&self) -> engine::Settings {
-        let mut settings = engine::Settings::new(&self.dir);
+    pub(crate) fn engine(&self) -> runtime::Settings {
+        let mut settings = runtime::Settings::new(&self.dir);
         settings.data_dir.clone_from(&self.data_dir);
         settings.secrets_dir.clone_from(&self.secrets_dir);
         settings.keys = self.keys();

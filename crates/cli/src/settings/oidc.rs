@@ -91,7 +91,7 @@ pub(super) fn issuer(values: &Values<'_>) -> Result<String, String> {
 /// The name of a secret.
 pub(super) fn secret(values: &Values<'_>) -> Result<String, String> {
     let name = values.one()?;
-    if engine::is_secret_name(name) {
+    if runtime::is_secret_name(name) {
         return Ok(name.to_owned());
     }
     // Not repeated: the value may be the secret itself.

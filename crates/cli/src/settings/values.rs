@@ -69,8 +69,8 @@ pub(super) fn path(values: &Values<'_>) -> Result<PathBuf, String> {
 }
 
 /// The location of a store: a path, or `sqlite:PATH`.
-pub(super) fn store(values: &Values<'_>) -> Result<store::Location, String> {
-    store::Location::parse(values.one()?, values.base).map_err(|error| error.to_string())
+pub(super) fn store(values: &Values<'_>) -> Result<engine::stores::Location, String> {
+    engine::stores::Location::parse(values.one()?, values.base).map_err(|error| error.to_string())
 }
 
 /// One of these keywords.
@@ -151,7 +151,7 @@ pub(super) fn variables(values: &Values<'_>) -> Result<Vec<String>, String> {
             "`{name}` is no name of a variable; write `SERVICE_URL`, or `SHOP_*` for a prefix"
         ));
     }
-    match values.items.iter().find(|name| engine::is_own_variable(name)) {
+    match values.items.iter().find(|name| catalog::is_own_variable(name)) {
         Some(name) => Err(format!("`{name}` belongs to Cogwork itself, and files never read it")),
         None => Ok(values.items.to_vec()),
     }

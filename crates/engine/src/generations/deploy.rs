@@ -3,12 +3,12 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
+use authoring::{FileError, check_path, check_project};
 use catalog::{ProjectFile, ReloadSummary};
 use store::{DeployOutcome, DeployedFile, Generation, GenerationSource, NewGeneration, News};
 use text::diagnostic::Report;
 
-use crate::project_edit::check_path;
-use crate::{EditError, Engine, check_project};
+use crate::Engine;
 
 /// The most files of a generation.
 const MAX_FILES: usize = 24_000;
@@ -75,7 +75,7 @@ pub enum DeployError {
     TooLarge,
     /// A path is not that of a project file.
     #[error(transparent)]
-    Path(#[from] EditError),
+    Path(#[from] FileError),
     /// Two files have one path, or a file has the path of the folder of another.
     #[error("`{0}` and another file have one path, or one is in the place of the folder of the other")]
     Twice(String),
@@ -96,7 +96,7 @@ pub enum DeployError {
 #[must_use]
 pub fn deployable_files(dir: &Path) -> Vec<ProjectFile> {
     let mut files = catalog::project_files(dir);
-    files.extend(testing::read_test_files(dir));
+    files.extend(authoring::read_test_files(dir));
     files.sort_by(|one, other| one.path.cmp(&other.path));
     files
 }

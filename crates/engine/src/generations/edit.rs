@@ -1,12 +1,13 @@
 //! Changes of single files by people while deployed definitions are in force: each is a generation of its own, so that it holds on all
 //! nodes.
 
+use authoring::{ExpectedVersion, FileError, ProjectText, check_path, version_of};
 use catalog::ReloadSummary;
 use store::{DeployedFile, GenerationSource};
 
 use super::deploy::{Deploy, DeployError, project_file};
+use crate::EditError;
 use crate::Engine;
-use crate::project_edit::{EditError, ExpectedVersion, ProjectText, check_path, version_of};
 
 /// The attempts to change a file while others deploy too.
 const ATTEMPTS: usize = 5;
@@ -63,7 +64,7 @@ impl Engine {
     }
 }
 
-fn check_version(found: Option<&DeployedFile>, expected: &ExpectedVersion) -> Result<(), EditError> {
+fn check_version(found: Option<&DeployedFile>, expected: &ExpectedVersion) -> Result<(), FileError> {
     let is_expected = match (found, expected) {
         (Some(found), ExpectedVersion::Is(version)) => version_of(&found.text) == *version,
         (None, ExpectedVersion::Missing) => true,
@@ -72,7 +73,7 @@ fn check_version(found: Option<&DeployedFile>, expected: &ExpectedVersion) -> Re
     if is_expected {
         return Ok(());
     }
-    Err(EditError::Changed(
+    Err(FileError::Changed(
         found.map(|file| ProjectText { text: file.text.clone(), version: version_of(&file.text) }),
     ))
 }

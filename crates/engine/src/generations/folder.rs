@@ -3,13 +3,13 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
+use authoring::check_path;
 use catalog::{Folder, ScanScope};
 use store::{DeployedFile, GenerationSource};
 use tempfile::TempDir;
 
 use super::deploy::{Deploy, DeployError, deployable_files, same_files};
 use crate::Engine;
-use crate::project_edit::check_path;
 
 /// The number of generations whose folders are kept: a test may still read from one that is no longer active.
 const KEPT: u64 = 3;

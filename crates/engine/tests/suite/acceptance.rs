@@ -4,9 +4,10 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use engine::{Engine, Error, Start};
+use engine::Engine;
 use model::Payload;
 use model::execution::Origin;
+use runtime::{Error, Start};
 use store::{ExecutionFilter, ExecutionRow, Page};
 use value::Map;
 

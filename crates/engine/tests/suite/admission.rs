@@ -2,8 +2,9 @@
 
 use std::time::Duration;
 
-use engine::{Clock as _, Engine};
+use engine::Engine;
 use model::payload::HttpResponse;
+use runtime::Clock as _;
 use store::{ExecutionFilter, Page};
 use trigger::webhook::Request;
 

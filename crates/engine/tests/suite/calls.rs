@@ -2,9 +2,10 @@
 
 use std::time::Duration;
 
-use engine::{Engine, Start};
+use engine::Engine;
 use model::execution::{ExecutionId, Origin};
 use model::{AutomationId, Payload};
+use runtime::Start;
 use value::Map;
 
 use crate::common::{Peer, Project, call, outcome_of, show, soon, start_with, steps_of, stop};

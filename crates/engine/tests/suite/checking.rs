@@ -4,7 +4,8 @@ use std::collections::HashSet;
 use std::path::{Path, PathBuf};
 use std::sync::LazyLock;
 
-use engine::{Catalog, check_project, check_text};
+use authoring::{check_project, check_text};
+use catalog::Catalog;
 use pretty_assertions::assert_eq;
 use proptest::prelude::*;
 use text::Severity;

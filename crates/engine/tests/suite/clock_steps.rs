@@ -2,9 +2,10 @@
 
 use std::time::Duration;
 
-use engine::{Clock as _, Engine};
+use engine::Engine;
 use jiff::{SignedDuration, Timestamp};
 use model::Status;
+use runtime::Clock as _;
 
 use crate::common::{
     Peer, Project, call, crash, end, json, manual, settled, soon, start_and_suspend, start_with, steps_of,

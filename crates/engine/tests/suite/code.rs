@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use engine::check_text;
+use authoring::check_text;
 use trigger::webhook::Request;
 
 use crate::common::{Project, crash, outcome_of, show, soon, start_with, steps_of, stop, workers};
@@ -115,7 +115,7 @@ async fn a_synchronous_execution_of_short_code_is_one_write() {
 async fn an_execution_with_slow_code_is_stored_while_the_code_runs() {
     let (project, counting, engine) = awaited("for (;;) {}").await;
     let (address, hold) = (live(&engine), Duration::from_millis(50));
-    let due = engine::Clock::now(&project.clock).checked_add(hold).expect("in range");
+    let due = runtime::Clock::now(&project.clock).checked_add(hold).expect("in range");
     let accepted = async {
         project.clock.somebody_sleeps_until(due).await;
         assert_eq!(counting.written(), (0, 0));
@@ -225,7 +225,7 @@ async fn a_changed_code_file_is_reloaded_and_started_executions_keep_the_old_one
 #[test]
 fn problems_in_code_are_reported_at_their_position_in_the_file() {
     workers();
-    let catalog = engine::check_project(Project::new().dir.path(), &[]).expect("checked").catalog;
+    let catalog = authoring::check_project(Project::new().dir.path(), &[]).expect("checked").catalog;
     let told = |code: &str| {
         let code: String = code.lines().map(|line| format!("      {line}\n")).collect();
         let yaml = format!(

@@ -4,12 +4,13 @@ use std::path::Path;
 use std::sync::{Arc, Once};
 use std::time::Duration;
 
-use engine::{Engine, EngineEvent, ManualClock, Settings, Start};
+use engine::{Engine, stores::Location};
 use jiff::Timestamp;
 use model::Status;
 use model::execution::{Event, ExecutionId, Origin, Outcome, StepOutcome};
 use model::payload::Payload;
-use store::{Location, Store};
+use runtime::{EngineEvent, ManualClock, Settings, Start};
+use store::Store;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::mpsc;
@@ -26,7 +27,7 @@ pub(crate) async fn soon<T>(what: impl Future<Output = T>) -> T {
 /// Makes code run in workers of the separate worker program, since a test binary has no hidden subcommand.
 pub(crate) fn workers() {
     static SET: Once = Once::new();
-    SET.call_once(|| engine::set_code_program(env!("CARGO_BIN_EXE_engine-worker").into(), Vec::new()));
+    SET.call_once(|| catalog::set_code_program(env!("CARGO_BIN_EXE_engine-worker").into(), Vec::new()));
 }
 
 /// A project folder with a store.
@@ -103,7 +104,7 @@ pub(crate) fn open_store_with(dir: &Path, options: store::Options) -> Arc<dyn St
     if std::env::var_os("COGWORK_TEST_STORE").is_some_and(|kind| kind == "postgres") {
         return open_on_server(dir, options);
     }
-    store::open(&Location::from(dir), options).expect("the store opens")
+    engine::stores::open(&Location::from(dir), options).expect("the store opens")
 }
 
 #[cfg(unix)]
@@ -120,7 +121,8 @@ fn open_on_server(dir: &Path, options: store::Options) -> Arc<dyn Store> {
     let space = spaces.entry(dir.to_owned()).or_insert_with(|| SERVER.space()).clone();
     drop(spaces);
     let options = store::Options { local: Some(dir.to_owned()), ..options };
-    store::open(&Location::parse(&space.url(), dir).expect("an address"), options).expect("the store opens")
+    engine::stores::open(&Location::parse(&space.url(), dir).expect("an address"), options)
+        .expect("the store opens")
 }
 
 /// Stops an engine and closes its store, so that another can open it.

@@ -3,9 +3,10 @@
 use std::collections::HashMap;
 use std::time::Duration;
 
-use engine::{ConnectionState, Engine, LoginCallback};
+use engine::Engine;
 use jiff::SignedDuration;
 use pretty_assertions::assert_eq;
+use runtime::{ConnectionState, LoginCallback};
 use tests::wiki::{
     CLOUD_ID, Clock, DEMO_CLIENT_ID, DEMO_CLIENT_SECRET, Fault, Moment, RateLimit, Running, Simulator, When,
 };
@@ -364,7 +365,7 @@ async fn rate_limits_reported_by_a_host_appear_in_the_connection_health() {
     assert_eq!((told.limit.as_deref(), told.remaining.as_deref()), (Some("1"), Some("0")));
     assert_eq!(limits().backoff_until, None);
     assert!(run(&engine).await.contains("429"));
-    let now = engine::Clock::now(&world.project.clock);
+    let now = runtime::Clock::now(&world.project.clock);
     assert!(limits().backoff_until.is_some_and(|until| until > now), "{:?}", limits());
     assert!(limits().rate_limit.is_some_and(|told| told.reason.is_some()), "{:?}", limits());
     assert_eq!(state(&engine), ConnectionState::Failing);

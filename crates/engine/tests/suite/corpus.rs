@@ -3,7 +3,8 @@
 use std::path::{Path, PathBuf};
 use std::sync::LazyLock;
 
-use engine::{Catalog, check_project, check_text};
+use authoring::{check_project, check_text};
+use catalog::Catalog;
 use proptest::prelude::*;
 use text::diagnostic::Report;
 

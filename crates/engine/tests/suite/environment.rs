@@ -1,6 +1,6 @@
 //! Environment variables that files must not read.
 
-use engine::check_text;
+use authoring::check_text;
 use pretty_assertions::assert_eq;
 
 use crate::checking::{catalog, problems};

@@ -2,9 +2,10 @@
 
 use std::time::Duration;
 
-use engine::{Clock as _, Engine};
+use engine::Engine;
 use jiff::SignedDuration;
 use model::AutomationId;
+use runtime::Clock as _;
 use store::Subscription;
 use value::Value;
 

@@ -410,7 +410,7 @@ async fn a_subscriber_that_arrives_during_the_final_commit_gets_the_end() {
                     break;
                 }
                 // Events that are not stored yet are delivered too.
-                while !matches!(notices.recv().await, Ok(engine::EngineEvent::ExecutionEvents { .. })) {}
+                while !matches!(notices.recv().await, Ok(runtime::EngineEvent::ExecutionEvents { .. })) {}
             }
         })
         .await;

@@ -1,6 +1,7 @@
 //! Forecasts of a change on disk; a forecast changes nothing.
 
-use engine::{Change, ChangeKind, Engine, ReloadPreview};
+use catalog::{Change, ChangeKind, ReloadPreview};
+use engine::Engine;
 use pretty_assertions::assert_eq;
 
 use crate::common::{Peer, Project, call, soon, start_with, stop};
@@ -162,7 +163,7 @@ async fn a_forecast_counts_executions_in_flight_by_definition_version() {
     let back = forecast(&engine).await;
     assert_eq!(
         back.changes[0].executions,
-        [engine::InFlightExecutions { definition: back.changes[0].before.clone().expect("one"), count: 1 }]
+        [catalog::InFlightExecutions { definition: back.changes[0].before.clone().expect("one"), count: 1 }]
     );
     for asked in asked.into_iter().chain([third]) {
         asked.answer(200, "{}").await;
@@ -178,7 +179,7 @@ async fn a_forecast_counts_executions_in_flight_by_definition_version() {
 async fn a_forecast_without_a_running_catalog_reports_everything_as_added() {
     let project = Project::with(HOOK);
     let now = "2026-03-02T08:00:00Z".parse().expect("an instant");
-    let forecast = engine::preview_project(project.dir.path(), None, now).await.expect("a forecast");
+    let forecast = catalog::preview_project(project.dir.path(), None, now).await.expect("a forecast");
     assert_eq!(summaries(&forecast.changes), ["test Added: webhook: mounted"]);
     assert_eq!((forecast.generation, forecast.unchanged), (0, 0));
 }

@@ -3,9 +3,10 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use engine::{Engine, Start};
+use engine::Engine;
 use model::Payload;
 use model::execution::{DelayReason, Event, ExecutionId, Origin};
+use runtime::Start;
 use value::Map;
 
 use crate::common::{Peer, Project, call, manual, soon, stop};

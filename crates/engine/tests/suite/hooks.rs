@@ -357,7 +357,7 @@ fn only_near_misses_of_saved_payload_fields_are_reported() {
             "automations/test.yaml",
             &format!("trigger: {{webhook: {{verify: none}}}}\nsteps:\n  - set: {{_x: \"${{{{ {expression} }}}}\"}}\n"),
         );
-        let checked = engine::check_project(project.dir.path(), &[]).expect("checked");
+        let checked = authoring::check_project(project.dir.path(), &[]).expect("checked");
         let entries: Vec<_> = checked.reports.iter().flat_map(|report| report.entries()).collect();
         entries
             .iter()

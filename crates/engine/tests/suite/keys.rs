@@ -1,9 +1,9 @@
 //! The keys of daemons that share a store.
 #![cfg(unix)]
 
-use engine::Engine;
+use engine::{Engine, stores::Location};
+use store::Options;
 use store::conformance::{PostgresServer, PostgresSpace};
-use store::{Location, Options};
 use value::Secret;
 
 use crate::common::{Project, soon, stop};
@@ -17,7 +17,7 @@ async fn daemon(space: &PostgresSpace, key: &str) -> (Project, Engine) {
     project.settings.keys.given = Some(Secret::new(key));
     let options = Options { local: Some(project.settings.data_dir.clone()), ..Options::default() };
     let location = Location::parse(&space.url(), std::path::Path::new("")).expect("an address");
-    let engine = project.start_on(store::open(&location, options).expect("it opens")).await;
+    let engine = project.start_on(engine::stores::open(&location, options).expect("it opens")).await;
     engine.peers().report_address("127.0.0.1:7071".parse().expect("an address"));
     (project, engine)
 }

@@ -2,10 +2,11 @@
 
 use std::time::Duration;
 
-use engine::{Engine, ReplayRequest, Search, Start, TrialRequest};
+use engine::{Engine, Search, TrialRequest};
 use model::AutomationId;
 use model::execution::{CallRecord, Event, Origin};
 use model::payload::Payload;
+use runtime::{ReplayRequest, Start};
 use store::{ExecutionFilter, Page};
 use value::Map;
 

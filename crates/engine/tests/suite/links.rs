@@ -4,8 +4,9 @@ use std::os::unix::fs::symlink;
 use std::path::Path;
 use std::sync::Arc;
 
-use engine::testing::{TestRunner, find_test_files};
+use authoring::find_test_files;
 use pretty_assertions::assert_eq;
+use testing::TestRunner;
 
 use crate::common::{Project, stop};
 
@@ -37,7 +38,7 @@ fn pipe(path: &Path) {
 
 /// Returns each report of a check as text.
 fn reports(project: &Project) -> Vec<String> {
-    let checked = engine::check_project(project.dir.path(), &[]).expect("checked");
+    let checked = authoring::check_project(project.dir.path(), &[]).expect("checked");
     checked.reports.iter().map(|report| report.render(false)).collect()
 }
 
@@ -112,7 +113,7 @@ fn the_body_file_of_a_test_must_be_a_project_file() {
     project.write("secrets/x", OUTSIDE);
     project
         .write("automations/test.test.yaml", "tests:\n  - {name: one, payload: {bodyFile: ../secrets/x}}\n");
-    let checked = engine::check_project(project.dir.path(), &[]).expect("checked");
+    let checked = authoring::check_project(project.dir.path(), &[]).expect("checked");
     let runner = TestRunner::new(Arc::new(checked.catalog), project.dir.path());
     let files = find_test_files(project.dir.path(), runner.catalog(), &[]);
     let suite = files[0].suite.as_ref().unwrap_or_else(|| panic!("{}", files[0].report.render(false)));
@@ -128,7 +129,7 @@ fn links_inside_the_project_and_kubernetes_style_mounts_are_followed() {
     link(&project, "..2026_01", "automations/..data");
     link(&project, "..data/mounted.yaml", "automations/mounted.yaml");
     assert_eq!(reports(&project), Vec::<String>::new());
-    let checked = engine::check_project(project.dir.path(), &[]).expect("checked");
+    let checked = authoring::check_project(project.dir.path(), &[]).expect("checked");
     assert!(checked.catalog.find("mounted").is_ok());
 }
 
@@ -188,7 +189,7 @@ fn the_body_file_and_the_cassette_of_a_test_must_not_be_links_out() {
     project.write("automations/test.test.yaml", test);
     link(&project, outside.path().join("line"), "automations/body.bin");
     link(&project, outside.path().join("line"), "automations/cassettes/c.yaml");
-    let checked = engine::check_project(project.dir.path(), &[]).expect("checked");
+    let checked = authoring::check_project(project.dir.path(), &[]).expect("checked");
     let told: String = checked.reports.iter().map(|report| report.render(false)).collect();
     assert!(told.contains("the link `automations/cassettes/c.yaml` leads out"), "{told}");
     std::fs::remove_file(project.path("automations/cassettes/c.yaml")).expect("removed");

@@ -3,10 +3,13 @@
 
 use std::time::Duration;
 
-use engine::{AddressKind, Engine, NonTrigger, PayloadError, Start, Verdict};
+use catalog::AddressKind;
+use engine::Engine;
+use ingress::{NonTrigger, PayloadError, Verdict};
 use model::AutomationId;
 use model::execution::Origin;
 use model::payload::{Payload, WebhookPayload};
+use runtime::Start;
 use store::{ExecutionFilter, Page};
 use trigger::webhook::Request;
 use value::{Map, Value};

@@ -1,6 +1,6 @@
 //! Literal inputs of actions that can never work: errors when the file is loaded.
 
-use engine::check_text;
+use authoring::check_text;
 use pretty_assertions::assert_eq;
 
 use crate::checking::{catalog, check_steps};

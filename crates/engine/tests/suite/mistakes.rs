@@ -1,6 +1,7 @@
 //! The most frequent mistakes: each is reported at its position, with its cause and the fix.
 
-use engine::{Catalog, check_project, check_text};
+use authoring::{check_project, check_text};
+use catalog::Catalog;
 use text::Severity;
 use text::diagnostic::Report;
 

@@ -1,6 +1,6 @@
 //! Correct files that resemble mistakes: they have no diagnostics.
 
-use engine::check_text;
+use authoring::check_text;
 
 use crate::mistakes::{SCHEDULE, WEBHOOK, catalog, check_fine};
 

@@ -3,9 +3,9 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use engine::{Answer, EngineEvent, SignalError};
 use model::Status;
 use model::execution::{Event, WaitReason};
+use runtime::{Answer, EngineEvent, SignalError};
 use value::{Map, Value};
 
 use crate::common::{
@@ -172,7 +172,7 @@ async fn an_emitted_event_is_delivered_to_another_execution_once() {
     let engine = project.start().await;
     let id = start_and_suspend(&engine, "{}").await;
     let sender = model::AutomationId::parse("sender").expect("an id");
-    let start = engine::Start { payload: model::Payload::manual(Map::new()), origin: model::Origin::Manual };
+    let start = runtime::Start { payload: model::Payload::manual(Map::new()), origin: model::Origin::Manual };
     let sent = engine.ingress().start(&sender, start).await.expect("it starts");
     assert_eq!(end(&engine, sent).await, r#"{"delivered":1}"#);
     assert_eq!(end(&engine, id).await, r#"{"from":"sender"}"#);
@@ -192,7 +192,7 @@ async fn an_unanswered_approval_fails_or_continues_with_null_per_on_timeout() {
         project.clock.advance(Duration::from_secs(1800));
         crash(engine).await;
         let engine = project.start().await;
-        let due = engine::Clock::now(&project.clock) + Duration::from_secs(1800);
+        let due = runtime::Clock::now(&project.clock) + Duration::from_secs(1800);
         soon(project.clock.somebody_sleeps_until(due)).await;
         project.clock.advance(Duration::from_secs(1800));
         assert_eq!(end(&engine, id).await, expected);
@@ -376,7 +376,7 @@ async fn the_delay_between_iterations_survives_a_restart_and_none_runs_again() {
         assert_eq!(asked.line, format!("POST /{turn}"));
         asked.answer(200, if turn == 2 { r#"{"done": true}"# } else { r#"{"done": false}"# }).await;
         if turn < 2 {
-            let due = engine::Clock::now(&project.clock) + Duration::from_secs(600);
+            let due = runtime::Clock::now(&project.clock) + Duration::from_secs(600);
             soon(project.clock.somebody_sleeps_until(due)).await;
             crash(engine).await;
             engine = project.start().await;

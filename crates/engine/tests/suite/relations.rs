@@ -3,7 +3,8 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use engine::{Deployment, Engine};
+use catalog::Deployment;
+use engine::Engine;
 use pretty_assertions::assert_eq;
 
 use crate::common::{Project, stop};
@@ -28,7 +29,7 @@ fn project(files: &[(&str, &str)]) -> Project {
 /// Returns the output of `validate` for these files: `file:line:column code: message; help`.
 fn validate_output(files: &[(&str, &str)]) -> Vec<String> {
     let project = project(files);
-    let checked = engine::check_project(project.dir.path(), &[]).expect("checked");
+    let checked = authoring::check_project(project.dir.path(), &[]).expect("checked");
     lines(&checked.reports)
 }
 
@@ -150,9 +151,9 @@ fn a_long_call_cycle_is_shown_abbreviated() {
 fn a_text_is_checked_like_a_file_against_the_rest_of_the_project() {
     let project =
         project(&[("greet", GREET), ("main", &calling(&["greet"])), ("other", &calling(&["main"]))]);
-    let catalog = engine::check_project(project.dir.path(), &[]).expect("checked").catalog;
+    let catalog = authoring::check_project(project.dir.path(), &[]).expect("checked").catalog;
     let check = |name: &str, text: &str| {
-        lines(&[engine::check_text(&catalog, &format!("automations/{name}.yaml"), text)])
+        lines(&[authoring::check_text(&catalog, &format!("automations/{name}.yaml"), text)])
     };
     assert_eq!(
         check("main", &calling(&["greet"])),

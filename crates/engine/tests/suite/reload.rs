@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use engine::Clock as _;
+use runtime::Clock as _;
 
 use crate::common::{Project, show, soon, start_with, stop};
 
@@ -49,12 +49,12 @@ fn a_huge_file_is_read_only_up_to_the_size_limit() {
     let project = Project::new();
     // Cut off in the midst of a character.
     project.write("automations/large.yaml", &format!("#{}\n", "é".repeat(5 << 20)));
-    let checked = engine::check_project(project.dir.path(), &[]).expect("checked");
+    let checked = authoring::check_project(project.dir.path(), &[]).expect("checked");
     let entry = &checked.reports[0].entries()[0];
     assert_eq!((entry.code.as_str(), entry.line, entry.column), ("yaml-too-large", 1, 131_073));
     assert!(checked.reports[0].source().text().len() < 600 << 10);
     std::fs::write(project.path("automations/large.yaml"), b"name: \xff\n").expect("written");
-    let checked = engine::check_project(project.dir.path(), &[]).expect("checked");
+    let checked = authoring::check_project(project.dir.path(), &[]).expect("checked");
     assert_eq!(checked.reports[0].entries()[0].code, "unreadable-file");
 }
 
@@ -158,11 +158,11 @@ async fn watching() -> (Project, engine::Engine) {
 /// Advances the clock by `wait` whenever a task sleeps for that long, until a reload changes the catalog.
 async fn reloaded(
     project: &Project,
-    notices: &mut tokio::sync::broadcast::Receiver<engine::EngineEvent>,
+    notices: &mut tokio::sync::broadcast::Receiver<runtime::EngineEvent>,
     wait: Duration,
 ) {
     let taken =
-        async { while !matches!(notices.recv().await, Ok(engine::EngineEvent::CatalogChanged { .. })) {} };
+        async { while !matches!(notices.recv().await, Ok(runtime::EngineEvent::CatalogChanged { .. })) {} };
     let time = async {
         loop {
             project.clock.somebody_sleeps_until(project.clock.now() + wait).await;

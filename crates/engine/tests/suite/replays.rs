@@ -1,13 +1,11 @@
 //! Replays: new executions of a recorded payload, from the start or from a step.
 
-use engine::testing::{Side, Verdict};
-use engine::{
-    BulkAction, BulkSelection, BulkState, Clock as _, Engine, Error, ReplayRequest, TestText, TrialOutcome,
-    TrialRequest,
-};
+use engine::{BulkAction, BulkSelection, BulkState, Engine, TestText, TrialOutcome, TrialRequest};
 use model::execution::{Event, ExecutionId, Origin};
 use model::payload::Payload;
+use runtime::{Clock as _, Error, ReplayRequest};
 use store::{ExecutionFilter, Page};
+use testing::{Side, Verdict};
 
 use crate::common::{Peer, Project, call, crash, end, json, manual, soon, start_with, steps_of, stop};
 

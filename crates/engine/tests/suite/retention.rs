@@ -3,11 +3,11 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use engine::{Engine, Start};
+use engine::{Engine, stores::Location};
 use model::execution::Origin;
 use model::payload::{HttpResponse, Payload};
-use runtime::AcceptOptions;
-use store::{Capacity, Durability, ExecutionFilter, Location, Options, Page, Store};
+use runtime::{AcceptOptions, Start};
+use store::{Capacity, Durability, ExecutionFilter, Options, Page, Store};
 use value::Map;
 
 use crate::common::{Project, settled, soon, start_with, stop};
@@ -104,7 +104,7 @@ async fn small_store(project: &Project) -> (Engine, Arc<dyn Store>) {
     let options =
         Options { max_bytes: Some(MAX_BYTES), durability: Durability::Relaxed, ..Options::default() };
     let location = Location::from(project.settings.data_dir.as_path());
-    let store = store::open(&location, options).expect("it opens");
+    let store = engine::stores::open(&location, options).expect("it opens");
     (project.start_on(store.clone()).await, store)
 }
 
@@ -199,7 +199,7 @@ async fn a_nearly_full_database_prunes_only_as_much_as_needed() {
         let local = Some(project.settings.data_dir.clone());
         let options = Options { max_bytes, local, ..Options::default() };
         let location = Location::parse(&space.url(), std::path::Path::new("")).expect("an address");
-        store::open(&location, options).expect("it opens")
+        engine::stores::open(&location, options).expect("it opens")
     };
     let engine = project.start_on(open(None)).await;
     let (live, _) = tokens(&engine);

@@ -3,7 +3,8 @@
 use std::path::Path;
 use std::sync::LazyLock;
 
-use engine::{Catalog, check_project, check_text};
+use authoring::{check_project, check_text};
+use catalog::Catalog;
 use proptest::prelude::*;
 
 use crate::checking::{mutated, shipped};
@@ -15,7 +16,7 @@ static CATALOG: LazyLock<Catalog> = LazyLock::new(|| {
 });
 
 static AUTOMATION: LazyLock<jsonschema::Validator> = LazyLock::new(|| {
-    let schema = language::schema::automation(&engine::schema_context(&CATALOG));
+    let schema = language::schema::automation(&catalog::schema_context(&CATALOG));
     assert!(jsonschema::meta::is_valid(&schema), "the schema is no schema");
     jsonschema::validator_for(&schema).expect("the schema compiles")
 });
@@ -38,7 +39,7 @@ fn the_examples_are_valid_by_their_schema() {
 
 #[test]
 fn the_connection_schema_agrees_with_the_checker() {
-    let schema = language::schema::connection(&engine::schema_context(&CATALOG));
+    let schema = language::schema::connection(&catalog::schema_context(&CATALOG));
     assert!(jsonschema::meta::is_valid(&schema), "the schema is no schema");
     let validator = jsonschema::validator_for(&schema).expect("the schema compiles");
     let check = |text: &str, fine: bool| {

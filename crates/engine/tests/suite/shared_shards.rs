@@ -3,10 +3,10 @@
 
 use std::time::Duration;
 
-use engine::Engine;
+use engine::{Engine, stores::Location};
 use model::AutomationId;
 use store::conformance::{PostgresServer, PostgresSpace};
-use store::{ExecutionFilter, Location, Options, Page};
+use store::{ExecutionFilter, Options, Page};
 
 use crate::common::{Peer, Project, call, soon, stop};
 use crate::hooks::{post, text, tokens};
@@ -15,7 +15,7 @@ async fn daemon(space: &PostgresSpace, yaml: &str) -> (Project, Engine) {
     let project = Project::with(yaml);
     let options = Options { local: Some(project.settings.data_dir.clone()), ..Options::default() };
     let location = Location::parse(&space.url(), std::path::Path::new("")).expect("an address");
-    let engine = project.start_on(store::open(&location, options).expect("it opens")).await;
+    let engine = project.start_on(engine::stores::open(&location, options).expect("it opens")).await;
     (project, engine)
 }
 

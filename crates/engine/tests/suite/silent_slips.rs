@@ -7,7 +7,7 @@
 use std::fmt::Write as _;
 use std::path::Path;
 
-use engine::check_text;
+use authoring::check_text;
 use text::Severity;
 use text::diagnostic::Diagnostic;
 

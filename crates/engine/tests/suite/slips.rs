@@ -17,7 +17,8 @@ use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 use std::sync::LazyLock;
 
-use engine::{Catalog, check_project, check_text, fix_text};
+use authoring::{check_project, check_text, fix_text};
+use catalog::Catalog;
 use text::Severity;
 use text::diagnostic::{Diagnostic, Report};
 

@@ -3,8 +3,10 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use engine::Engine;
-use engine::transfer::{Exported, Imported, TransferError, export_executions, import_executions};
+use engine::{
+    Engine,
+    transfer::{Exported, Imported, TransferError, export_executions, import_executions},
+};
 use jiff::{SignedDuration, Timestamp};
 use model::{Event, ExecutionId, Origin, Outcome, Status};
 use pretty_assertions::assert_eq;

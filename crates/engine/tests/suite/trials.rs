@@ -3,22 +3,23 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use engine::testing::{TestResult, TestRunner, find_test_files};
+use authoring::find_test_files;
 use pretty_assertions::assert_eq;
+use testing::{TestResult, TestRunner};
 
 use crate::common::Project;
 
 /// Returns the result of each test of a file: `passes`, or its findings.
 #[track_caller]
 fn play(automation: &str, tests: &str) -> Vec<String> {
-    verdicts(automation, tests).iter().map(told).collect()
+    verdicts(automation, tests).iter().map(describe).collect()
 }
 
 #[track_caller]
 fn verdicts(automation: &str, tests: &str) -> Vec<TestResult> {
     let project = Project::with(automation);
     project.write("automations/test.test.yaml", tests);
-    let checked = engine::check_project(project.dir.path(), &[]).expect("the connectors load");
+    let checked = authoring::check_project(project.dir.path(), &[]).expect("the connectors load");
     for report in &checked.reports {
         assert!(!report.has_errors(), "{}", report.render(false));
     }
@@ -41,7 +42,7 @@ fn describe(verdict: &TestResult) -> String {
 fn check(automation: &str, tests: &str, expected: &[&str]) {
     let project = Project::with(automation);
     project.write("automations/test.test.yaml", tests);
-    let checked = engine::check_project(project.dir.path(), &[]).expect("the connectors load");
+    let checked = authoring::check_project(project.dir.path(), &[]).expect("the connectors load");
     let files = find_test_files(project.dir.path(), &checked.catalog, &[]);
     let entries = files[0].report.entries();
     let found: Vec<String> = entries.iter().map(|entry| format!("{} {}", entry.code, entry.line)).collect();
@@ -158,7 +159,7 @@ fn a_double_result_that_the_action_never_returns_is_reported() {
             "automations/test.test.yaml",
             &format!("tests:\n  - {{name: a, doubles: {{page: {{result: {result}}}}}}}\n"),
         );
-        let checked = engine::check_project(project.dir.path(), &[]).expect("the connectors load");
+        let checked = authoring::check_project(project.dir.path(), &[]).expect("the connectors load");
         let files = find_test_files(project.dir.path(), &checked.catalog, &[]);
         let messages: Vec<String> =
             files[0].report.entries().into_iter().map(|entry| entry.message).collect();
@@ -184,7 +185,7 @@ fn calls(tests: &str) -> Vec<String> {
     );
     project.write("automations/child.yaml", "trigger: {manual: {}}\ninputs: {name: {type: text}}\nsteps:\n  - {wait: 1h}\n  - {id: ask, action: http.request, with: {url: \"https://example.com/${{ inputs.name }}\"}}\n  - stop: {result: \"${{ steps.ask.results.body }}\"}\n");
     project.write("automations/test.test.yaml", tests);
-    let checked = engine::check_project(project.dir.path(), &[]).expect("the connectors load");
+    let checked = authoring::check_project(project.dir.path(), &[]).expect("the connectors load");
     let runner = TestRunner::new(Arc::new(checked.catalog), project.dir.path());
     let files = find_test_files(project.dir.path(), runner.catalog(), &[]);
     let suite = files[0].suite.as_ref().unwrap_or_else(|| panic!("{}", files[0].report.render(false)));
@@ -192,7 +193,7 @@ fn calls(tests: &str) -> Vec<String> {
     for case in &suite.cases {
         let verdict = runner.run(suite, case, None);
         let ran = verdict.coverage.iter().map(|coverage| coverage.automation.id.to_string());
-        told.push(format!("{} ({})", self::describe(&verdict), ran.collect::<Vec<_>>().join(", ")));
+        told.push(format!("{} ({})", describe(&verdict), ran.collect::<Vec<_>>().join(", ")));
     }
     told
 }
@@ -215,7 +216,7 @@ fn a_cassette_answers_calls_without_a_double() {
         "automations/test.test.yaml",
         "tests:\n  - {name: a, cassette: a.yaml, expect: {result: {name: \"1\"}, calls: {ask: 1}}}\n",
     );
-    let checked = engine::check_project(project.dir.path(), &[]).expect("the connectors load");
+    let checked = authoring::check_project(project.dir.path(), &[]).expect("the connectors load");
     let runner = TestRunner::new(Arc::new(checked.catalog), project.dir.path());
     let files = find_test_files(project.dir.path(), runner.catalog(), &[]);
     let suite = files[0].suite.as_ref().expect("the file is good");
@@ -251,7 +252,7 @@ fn a_test_over_its_time_limit_is_stopped_and_fails() {
     let project = Project::with("trigger: {manual: {}}\nsteps: [{set: {a: 1}}]\n");
     project
         .write("automations/test.test.yaml", "tests:\n  - {name: it ends, expect: {outcome: succeeded}}\n");
-    let catalog = engine::check_project(project.dir.path(), &[]).expect("the connectors load").catalog;
+    let catalog = authoring::check_project(project.dir.path(), &[]).expect("the connectors load").catalog;
     let runner = TestRunner::new(Arc::new(catalog), project.dir.path()).with_time_limit(Duration::ZERO);
     let files = find_test_files(project.dir.path(), runner.catalog(), &[]);
     let suite = files[0].suite.as_ref().expect("a file of tests");

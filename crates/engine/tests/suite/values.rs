@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use engine::{EngineEvent, Error, StateScope};
 use model::Status;
+use runtime::{EngineEvent, Error, StateScope};
 use value::Value;
 
 use crate::common::{Project, json, show, soon, start_with, stop};

@@ -3,5 +3,5 @@
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
-    engine::serve_code()
+    catalog::serve_code()
 }

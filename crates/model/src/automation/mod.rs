@@ -290,6 +290,18 @@ impl Automation {
         }
     }
 
+    /// Returns the step with this id.
+    #[must_use]
+    pub fn step(&self, id: &str) -> Option<&Step> {
+        let mut found = None;
+        self.walk(&mut |step| {
+            if step.id.as_ref() == id {
+                found = Some(step);
+            }
+        });
+        found
+    }
+
     /// Returns the default values of the inputs that have one.
     #[must_use]
     pub fn input_defaults(&self) -> Vec<(&str, &Value)> {

@@ -1,7 +1,6 @@
 use std::path::Path;
 
 use pretty_assertions::assert_eq;
-use store::Location;
 use tempfile::TempDir;
 
 use super::*;
@@ -9,7 +8,7 @@ use super::*;
 const NOW: Timestamp = Timestamp::UNIX_EPOCH;
 
 fn store(dir: &TempDir) -> Arc<dyn Store> {
-    store::open(&Location::from(dir.path()), store::Options::default()).expect("the store opens")
+    store_sqlite::open(dir.path(), store::Options::default()).expect("the store opens")
 }
 
 async fn vault(store: &Arc<dyn Store>, dir: &Path) -> Vault {

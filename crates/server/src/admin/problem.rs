@@ -105,9 +105,10 @@ impl From<Refusal> for Problem {
     }
 }
 
-impl From<engine::Error> for Problem {
-    fn from(error: engine::Error) -> Self {
-        use engine::{CatalogError, Error};
+impl From<runtime::Error> for Problem {
+    fn from(error: runtime::Error) -> Self {
+        use catalog::Error as CatalogError;
+        use runtime::Error;
         let detail = error.to_string();
         let unavailable = |code, detail: String, retry_after| Self {
             retry_after: Some(retry_after),
@@ -144,15 +145,15 @@ impl From<engine::Error> for Problem {
     }
 }
 
-impl From<engine::CatalogError> for Problem {
-    fn from(error: engine::CatalogError) -> Self {
-        engine::Error::from(error).into()
+impl From<catalog::Error> for Problem {
+    fn from(error: catalog::Error) -> Self {
+        runtime::Error::from(error).into()
     }
 }
 
 impl From<store::Error> for Problem {
     fn from(error: store::Error) -> Self {
-        engine::Error::from(error).into()
+        runtime::Error::from(error).into()
     }
 }
 

@@ -6,9 +6,9 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 
 use bytes::Bytes;
-use engine::StreamingBody;
 use http_body_util::{BodyExt as _, Full};
 use hyper::body::{Body, Frame, SizeHint};
+use runtime::StreamingBody;
 use value::Data;
 
 use super::body::SMALL;

@@ -17,13 +17,14 @@ use std::sync::LazyLock;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use bytes::Bytes;
-use engine::{Answer as Answered, Engine, SignalError};
+use engine::Engine;
 use http::header::{self, ACCEPT, ALLOW, CONTENT_TYPE, LOCATION, RETRY_AFTER, VARY};
 use http::request::Parts;
 use http::{HeaderMap, HeaderName, HeaderValue, Method, Response, StatusCode};
 use maud::Markup;
 use model::execution::{ExecutionId, WaitReason};
 use percent_encoding::{NON_ALPHANUMERIC, percent_decode_str, utf8_percent_encode};
+use runtime::{Answer as Answered, SignalError};
 use sha2::{Digest as _, Sha256};
 use store::FailureKind;
 use value::Value;
@@ -272,17 +273,17 @@ fn refused(error: SignalError) -> ResumeError {
 const STOPPING: &str = "the daemon is stopping; try again in a moment";
 
 /// A failure of the engine, without details for the public.
-fn failure(error: &engine::Error) -> ResumeError {
+fn failure(error: &runtime::Error) -> ResumeError {
     let unavailable =
         |message: &str| ResumeError::new(StatusCode::SERVICE_UNAVAILABLE, "unavailable", message);
     match error {
-        engine::Error::NoSuchExecution(_) => ResumeError::unknown(),
-        engine::Error::Closing => unavailable(STOPPING),
-        engine::Error::Busy { .. } | engine::Error::ReadersBusy { .. } | engine::Error::Unanswered => {
+        runtime::Error::NoSuchExecution(_) => ResumeError::unknown(),
+        runtime::Error::Closing => unavailable(STOPPING),
+        runtime::Error::Busy { .. } | runtime::Error::ReadersBusy { .. } | runtime::Error::Unanswered => {
             unavailable("this cannot be answered at the moment; try again")
         }
         // The log has one line per outage, not one per request.
-        engine::Error::Store(error) if error.kind() != FailureKind::Other => match error.kind() {
+        runtime::Error::Store(error) if error.kind() != FailureKind::Other => match error.kind() {
             FailureKind::Closing => unavailable(STOPPING),
             _ => unavailable("this cannot be stored at the moment; try again"),
         },

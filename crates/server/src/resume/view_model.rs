@@ -2,11 +2,12 @@
 
 use std::collections::HashSet;
 
-use engine::{Engine, Pending};
+use engine::Engine;
 use http::StatusCode;
 use jiff::Timestamp;
 use model::Status;
 use model::execution::{Event, ExecutionId, WaitReason};
+use runtime::Pending;
 use serde_json::json;
 use value::Map;
 
@@ -63,7 +64,7 @@ pub(super) struct Closed<'s> {
 impl ResumeView {
     pub(super) async fn load(engine: &Engine, id: ExecutionId) -> Result<Self, ResumeError> {
         let store = engine.store();
-        let failed = |error: engine::Error| failure(&error);
+        let failed = |error: runtime::Error| failure(&error);
         // The waiting steps first, then the events, so that a concurrent answer is seen.
         let queue_status = engine.admission().queue_status(id).await.map_err(failed)?;
         let row = store.execution(id).await.map_err(|error| failure(&error.into()))?;

@@ -1,7 +1,7 @@
 //! The resume address: its questions, answers and error pages.
 
-use engine::{EngineEvent, Start};
 use model::{AutomationId, Event, ExecutionId, Origin, Outcome, Payload};
+use runtime::{EngineEvent, Start};
 use serde_json::json;
 use value::{Map, Value};
 

@@ -4,11 +4,12 @@ use std::net::SocketAddr;
 use std::path::Path;
 use std::sync::Arc;
 
-use engine::{Engine, Settings, SystemClock};
+use engine::{Engine, stores::Location};
 use model::ExecutionId;
+use runtime::{Settings, SystemClock};
 use serde_json::Value;
 use server::{Client, Server, ServerOptions};
-use store::{ExecutionFilter, Location, Options, Page};
+use store::{ExecutionFilter, Options, Page};
 use tempfile::TempDir;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{TcpListener, TcpStream};
@@ -107,7 +108,7 @@ pub(crate) async fn daemon_with(
     let bound = Server::bind(options).await.unwrap();
     settings.own_addresses = vec![bound.addresses().hooks, bound.addresses().admin];
     let location = Location::from(settings.data_dir.as_path());
-    let store = store::open(&location, Options::default()).unwrap();
+    let store = engine::stores::open(&location, Options::default()).unwrap();
     let engine = Engine::start(settings, store, Arc::new(SystemClock)).await.unwrap();
     if let Some(broken) = engine.catalog().invalid_files().first() {
         panic!("{}", broken.report.render(false));

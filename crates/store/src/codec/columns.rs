@@ -8,7 +8,7 @@ use sha2::{Digest as _, Sha256};
 const MAX_KEY_BYTES: usize = 1024;
 
 /// Returns the number of a status in the tables.
-pub(crate) fn status_code(status: Status) -> i64 {
+pub fn status_code(status: Status) -> i64 {
     match status {
         Status::Queued => 0,
         Status::Running => 1,
@@ -21,25 +21,25 @@ pub(crate) fn status_code(status: Status) -> i64 {
 }
 
 /// Returns the status with this number in the tables.
-pub(crate) fn status_of(code: i64) -> Option<Status> {
+pub fn status_of(code: i64) -> Option<Status> {
     Status::ALL.into_iter().find(|status| status_code(*status) == code)
 }
 
 /// Converts to nanoseconds since the epoch. Times before 1677 or after 2262 become the ends of that range.
-pub(crate) fn to_ns(at: Timestamp) -> i64 {
+pub fn to_ns(at: Timestamp) -> i64 {
     let ns = at.as_nanosecond();
     i64::try_from(ns).unwrap_or(if ns < 0 { i64::MIN } else { i64::MAX })
 }
 
 /// Returns the first six bytes of every id of this millisecond. They sort before all these ids.
-pub(crate) fn id_prefix(millisecond: i64) -> [u8; 6] {
+pub fn id_prefix(millisecond: i64) -> [u8; 6] {
     const LAST: u64 = (1 << 48) - 1;
     let bytes = u64::try_from(millisecond).unwrap_or_default().min(LAST).to_be_bytes();
     [bytes[2], bytes[3], bytes[4], bytes[5], bytes[6], bytes[7]]
 }
 
 /// Returns the form of a key on a server: a long one is its hash. No text begins with the byte 0xff.
-pub(crate) fn key_name(key: &str) -> Vec<u8> {
+pub fn key_name(key: &str) -> Vec<u8> {
     if key.len() <= MAX_KEY_BYTES {
         return key.as_bytes().to_vec();
     }

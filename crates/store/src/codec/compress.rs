@@ -8,13 +8,13 @@ const FRAME: [u8; 4] = [0x28, 0xb5, 0x2f, 0xfd];
 const LEVEL: i32 = 3;
 
 /// Compresses; `None` if that saves less than a tenth.
-pub(crate) fn compress(content: &[u8]) -> Option<Vec<u8>> {
+pub fn compress(content: &[u8]) -> Option<Vec<u8>> {
     let packed = zstd::bulk::compress(content, LEVEL).ok()?;
     (packed.len() <= content.len() / 10 * 9).then_some(packed)
 }
 
 /// Decompresses stored bytes; `None` if the result does not have `length` bytes.
-pub(crate) fn decompress(stored: Vec<u8>, length: usize) -> Option<Vec<u8>> {
+pub fn decompress(stored: Vec<u8>, length: usize) -> Option<Vec<u8>> {
     let content =
         if stored.starts_with(&FRAME) { zstd::bulk::decompress(&stored, length).ok()? } else { stored };
     (content.len() == length).then_some(content)

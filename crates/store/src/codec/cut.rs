@@ -51,7 +51,7 @@ pub struct HistoryBytes {
 
 impl HistoryBytes {
     /// Sums the sizes of the values of each row.
-    pub(crate) fn from_rows(rows: impl Iterator<Item = usize>) -> Self {
+    pub fn from_rows(rows: impl Iterator<Item = usize>) -> Self {
         rows.fold(Self::default(), |sum, row| Self {
             largest_row: sum.largest_row.max(row),
             all: sum.all.saturating_add(row),
@@ -134,7 +134,7 @@ fn marker_key() -> &'static str {
 }
 
 /// Decodes a list of events without its values of more than `min` bytes. `first` is the index of the first event.
-pub(crate) fn read_cut(
+pub fn read_cut(
     text: &str,
     first: u32,
     min: usize,
@@ -146,7 +146,7 @@ pub(crate) fn read_cut(
 
 /// Returns a list of events, or the first row of an execution if `is_start` is true, without its values of more than `min`
 /// bytes.
-pub(crate) fn cut<'t>(
+pub fn cut<'t>(
     text: &'t str,
     first: u32,
     min: usize,
@@ -185,7 +185,9 @@ pub struct HistoryRow {
 }
 
 impl HistoryRow {
-    pub(crate) fn new(first: u32, text: String, files: Option<Arc<dyn BlobSource>>) -> Self {
+    /// Creates the row from its text, as it is stored.
+    #[must_use]
+    pub fn new(first: u32, text: String, files: Option<Arc<dyn BlobSource>>) -> Self {
         Self { first, text, files }
     }
 

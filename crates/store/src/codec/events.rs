@@ -19,22 +19,22 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use value::Value;
 
 /// Encodes a list of events.
-pub(crate) struct EncodedEvents<I>(pub(crate) I);
+pub struct EncodedEvents<I>(pub I);
 
 /// A decoded event.
-pub(crate) struct DecodedEvent(pub(crate) Event);
+pub(super) struct DecodedEvent(pub Event);
 
 /// Decodes a list of events.
-pub(crate) fn decode_events(text: &str) -> serde_json::Result<Vec<Event>> {
+pub fn decode_events(text: &str) -> serde_json::Result<Vec<Event>> {
     let events: Vec<DecodedEvent> = serde_json::from_str(text)?;
     Ok(events.into_iter().map(|DecodedEvent(event)| event).collect())
 }
 
 /// Encodes one event.
-pub(crate) struct EncodedEvent<'event>(pub(super) &'event Event);
+pub(super) struct EncodedEvent<'event>(pub(super) &'event Event);
 
 /// A time: nanoseconds since the epoch, or text if they do not fit into 64 bits.
-pub(crate) struct Nanoseconds(pub(super) Timestamp);
+pub(super) struct Nanoseconds(pub(super) Timestamp);
 
 impl Serialize for Nanoseconds {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {

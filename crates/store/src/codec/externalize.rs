@@ -21,7 +21,7 @@ struct OpenContainer {
 ///
 /// It prefers the innermost values, so that equal values share a blob wherever they occur. A value that is still that large
 /// without the ranges inside it is removed as a whole. The ranges are in order and disjoint.
-pub(crate) fn find_large(text: &str, threshold: usize) -> Vec<Range<usize>> {
+pub fn find_large(text: &str, threshold: usize) -> Vec<Range<usize>> {
     let bytes = text.as_bytes();
     let mut found: Vec<Range<usize>> = Vec::new();
     let mut open: Vec<OpenContainer> = Vec::new();
@@ -91,7 +91,7 @@ pub(super) fn end_of_text(bytes: &[u8], start: usize) -> usize {
 }
 
 /// Returns the text without these ranges, and the offset of each within the result.
-pub(crate) fn remove(text: &str, ranges: &[Range<usize>]) -> (String, Vec<usize>) {
+pub fn remove(text: &str, ranges: &[Range<usize>]) -> (String, Vec<usize>) {
     let taken: usize = ranges.iter().map(Range::len).sum();
     let mut left = String::with_capacity(text.len() - taken);
     let mut offsets = Vec::with_capacity(ranges.len());
@@ -106,7 +106,7 @@ pub(crate) fn remove(text: &str, ranges: &[Range<usize>]) -> (String, Vec<usize>
 }
 
 /// Inserts the parts at their offsets, which are in order. `None` if an offset is not in the text.
-pub(crate) fn restore(left: &str, parts: &[(usize, String)]) -> Option<String> {
+pub fn restore(left: &str, parts: &[(usize, String)]) -> Option<String> {
     let added: usize = parts.iter().map(|(_, part)| part.len()).sum();
     let mut text = String::with_capacity(left.len() + added);
     let mut from = 0;

@@ -1,6 +1,8 @@
 //! Encoding of executions, appends, polls and values of the state into rows. It runs on the caller's side, so that the
 //! connection that writes only executes statements.
 
+#![expect(missing_docs, reason = "most fields are columns, and have their names")]
+
 use std::collections::HashSet;
 
 use bytes::Bytes;
@@ -23,40 +25,40 @@ const MAX_ERROR_CHARS: usize = 500;
 
 /// The encoded form of a new execution.
 #[derive(Debug)]
-pub(crate) struct NewExecutionRow<P> {
-    pub(crate) id: ExecutionId,
-    pub(crate) automation: AutomationId,
-    pub(crate) definition: DefinitionHash,
-    pub(crate) origin: String,
-    pub(crate) status: Status,
-    pub(crate) is_test: bool,
-    pub(crate) started_ns: i64,
-    pub(crate) finished_ns: Option<i64>,
-    pub(crate) error: Option<String>,
-    pub(crate) count: u32,
-    pub(crate) body: String,
+pub struct NewExecutionRow<P> {
+    pub id: ExecutionId,
+    pub automation: AutomationId,
+    pub definition: DefinitionHash,
+    pub origin: String,
+    pub status: Status,
+    pub is_test: bool,
+    pub started_ns: i64,
+    pub finished_ns: Option<i64>,
+    pub error: Option<String>,
+    pub count: u32,
+    pub body: String,
     /// The bytes of a request body, if the text does not contain them.
-    pub(crate) raw: Option<Bytes>,
-    pub(crate) external: ExternalValues<P>,
-    pub(crate) lines: Option<(u32, String)>,
-    pub(crate) key: Option<String>,
-    pub(crate) dedup: Vec<DedupRecord>,
+    pub raw: Option<Bytes>,
+    pub external: ExternalValues<P>,
+    pub lines: Option<(u32, String)>,
+    pub key: Option<String>,
+    pub dedup: Vec<DedupRecord>,
 }
 
 /// The encoded form of a poll write.
 #[derive(Debug)]
-pub(crate) struct PollRow {
-    pub(crate) automation: AutomationId,
-    pub(crate) standing: String,
-    pub(crate) forget: bool,
-    pub(crate) keys: Vec<String>,
-    pub(crate) at_ns: i64,
-    pub(crate) entry: Option<String>,
+pub struct PollRow {
+    pub automation: AutomationId,
+    pub standing: String,
+    pub forget: bool,
+    pub keys: Vec<String>,
+    pub at_ns: i64,
+    pub entry: Option<String>,
 }
 
 impl PollRow {
     /// Returns the approximate size in memory, in bytes.
-    pub(crate) fn bytes(&self) -> usize {
+    pub fn bytes(&self) -> usize {
         let keys: usize = self.keys.iter().map(|key| 64 + key.len()).sum();
         256 + self.standing.len() + keys
     }
@@ -64,36 +66,36 @@ impl PollRow {
 
 /// The encoded form of an append.
 #[derive(Debug)]
-pub(crate) struct AppendRow<P> {
-    pub(crate) execution: ExecutionId,
-    pub(crate) first: u32,
-    pub(crate) count: u32,
-    pub(crate) body: Option<String>,
-    pub(crate) external: ExternalValues<P>,
-    pub(crate) lines: Option<(u32, String)>,
-    pub(crate) status: Status,
+pub struct AppendRow<P> {
+    pub execution: ExecutionId,
+    pub first: u32,
+    pub count: u32,
+    pub body: Option<String>,
+    pub external: ExternalValues<P>,
+    pub lines: Option<(u32, String)>,
+    pub status: Status,
     /// True if it keeps its concurrency permit while it waits.
-    pub(crate) keeps_permit: bool,
-    pub(crate) finished_ns: Option<i64>,
-    pub(crate) error: Option<String>,
-    pub(crate) waits: Option<Vec<Wait>>,
-    pub(crate) state: Vec<StateChange>,
-    pub(crate) snapshot: SnapshotChange,
+    pub keeps_permit: bool,
+    pub finished_ns: Option<i64>,
+    pub error: Option<String>,
+    pub waits: Option<Vec<Wait>>,
+    pub state: Vec<StateChange>,
+    pub snapshot: SnapshotChange,
 }
 
 /// The encoded form of a state write.
 #[derive(Debug)]
-pub(crate) struct StateChange {
-    pub(crate) scope: String,
-    pub(crate) key: String,
-    pub(crate) expected: Option<i64>,
-    pub(crate) value: Option<String>,
-    pub(crate) expires_ns: Option<i64>,
+pub struct StateChange {
+    pub scope: String,
+    pub key: String,
+    pub expected: Option<i64>,
+    pub value: Option<String>,
+    pub expires_ns: Option<i64>,
 }
 
 impl<P> NewExecutionRow<P> {
     /// Encodes an execution. A request body of `large` bytes or more stays in the text, from which it is externalized.
-    pub(crate) fn new(new: &NewExecution, large: usize, room: &mut TextRoom) -> Result<Self, Error> {
+    pub fn new(new: &NewExecution, large: usize, room: &mut TextRoom) -> Result<Self, Error> {
         let InitialEvents { events, logs } = &new.initial;
         let count =
             u32::try_from(events.len()).ok().and_then(|count| count.checked_add(1)).ok_or_else(too_many)?;
@@ -135,7 +137,7 @@ impl<P> NewExecutionRow<P> {
 
 impl<P> NewExecutionRow<P> {
     /// Returns the approximate size in memory, in bytes.
-    pub(crate) fn bytes(&self) -> usize {
+    pub fn bytes(&self) -> usize {
         let lines = self.lines.as_ref().map_or(0, |(_, lines)| lines.len());
         256 + self.body.len()
             + self.raw.as_ref().map_or(0, Bytes::len)
@@ -147,7 +149,7 @@ impl<P> NewExecutionRow<P> {
 
 impl<P> AppendRow<P> {
     /// Encodes an [`Append`].
-    pub(crate) fn new(append: &Append, room: &mut TextRoom) -> Result<Self, Error> {
+    pub fn new(append: &Append, room: &mut TextRoom) -> Result<Self, Error> {
         let count = u32::try_from(append.events.len()).map_err(|_| too_many())?;
         append.first.checked_add(count).ok_or_else(too_many)?;
         let (body, named) = match count {
@@ -180,7 +182,7 @@ impl<P> AppendRow<P> {
     }
 
     /// Returns the approximate size in memory, in bytes.
-    pub(crate) fn bytes(&self) -> usize {
+    pub fn bytes(&self) -> usize {
         256 + self.body.as_ref().map_or(0, String::len)
             + self.lines.as_ref().map_or(0, |(_, lines)| lines.len())
             + self.waits.iter().flatten().map(wait_bytes).sum::<usize>()
@@ -191,7 +193,7 @@ impl<P> AppendRow<P> {
 
 impl PollRow {
     /// Encodes a [`PollWrite`].
-    pub(crate) fn new(write: &PollWrite) -> Result<Self, Error> {
+    pub fn new(write: &PollWrite) -> Result<Self, Error> {
         let json = |error: serde_json::Error| Error::Invalid { reason: error.to_string() };
         if write.keys.len() > PollWrite::MAX_KEYS {
             let (most, found) = (PollWrite::MAX_KEYS, write.keys.len());
@@ -260,7 +262,7 @@ fn check_waits(waits: &[Wait]) -> Result<(), Error> {
 }
 
 /// Encodes writes of the state.
-pub(crate) fn state_changes(writes: &[StateWrite]) -> Result<Vec<StateChange>, Error> {
+pub fn state_changes(writes: &[StateWrite]) -> Result<Vec<StateChange>, Error> {
     let (count, limit) = (writes.len(), StateWrite::MAX_AT_ONCE);
     if count == 0 {
         return Ok(Vec::new());
@@ -319,7 +321,7 @@ fn wait_bytes(wait: &Wait) -> usize {
 }
 
 /// Returns the approximate size of the values in memory, in bytes.
-pub(crate) fn state_bytes(changes: &[StateChange]) -> usize {
+pub fn state_bytes(changes: &[StateChange]) -> usize {
     let bytes = |change: &StateChange| {
         64 + change.scope.len() + change.key.len() + change.value.as_ref().map_or(0, String::len)
     };

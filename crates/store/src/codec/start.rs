@@ -18,7 +18,7 @@ use value::{Data, File, Map};
 use super::events::{DecodedEvent, EncodedEvent, Nanoseconds};
 
 /// Encodes the first events of an execution.
-pub(crate) struct StartEncoder<'start> {
+pub(super) struct StartEncoder<'start> {
     at: Timestamp,
     payload: &'start Payload,
     /// The events after the first.
@@ -28,10 +28,13 @@ pub(crate) struct StartEncoder<'start> {
 }
 
 /// The columns of an execution that belong to its first event.
-pub(crate) struct StartColumns {
-    pub(crate) automation: AutomationId,
-    pub(crate) definition: DefinitionHash,
-    pub(crate) origin: Origin,
+pub struct StartColumns {
+    /// The Automation.
+    pub automation: AutomationId,
+    /// Its definition.
+    pub definition: DefinitionHash,
+    /// The origin.
+    pub origin: Origin,
 }
 
 /// A request without its body: time of acceptance, method, path fragment, query parameters, raw query, headers, content
@@ -55,7 +58,7 @@ struct StartText<Opening> {
 
 impl<'start> StartEncoder<'start> {
     /// Creates the encoder of an execution accepted at `at`. A request body of `large` bytes or more is part of the text.
-    pub(crate) fn new(
+    pub(super) fn new(
         at: Timestamp,
         payload: &'start Payload,
         events: &'start [Event],
@@ -72,12 +75,12 @@ impl<'start> StartEncoder<'start> {
     }
 
     /// Returns the bytes beside the text.
-    pub(crate) fn raw(&self) -> Option<&'start Bytes> {
+    pub(super) fn raw(&self) -> Option<&'start Bytes> {
         self.raw_body.map(|(_, bytes)| bytes)
     }
 
     /// Returns the approximate size of the text, to allocate it at once.
-    pub(crate) fn size_hint(&self) -> usize {
+    pub(super) fn size_hint(&self) -> usize {
         let opening = match (self.payload, &self.raw_body) {
             (Payload::Webhook(request), None) => {
                 let body = request.body.data.in_memory().map_or(0, Bytes::len);
@@ -124,11 +127,7 @@ impl Serialize for StartEncoder<'_> {
 }
 
 /// Decodes the first events of an execution from its row in `starts` and the columns of its own row.
-pub(crate) fn read(
-    text: &str,
-    raw: Option<&[u8]>,
-    known: StartColumns,
-) -> Result<Vec<Event>, serde_json::Error> {
+pub fn read(text: &str, raw: Option<&[u8]>, known: StartColumns) -> Result<Vec<Event>, serde_json::Error> {
     let (at, payload, mut later) = match raw {
         None => {
             let StartText { opening: (Nanoseconds(at), payload), events } = serde_json::from_str(text)?;

@@ -23,22 +23,24 @@ const UNIT: usize = 1 << 10;
 
 /// The memory for large texts.
 #[derive(Debug)]
-pub(crate) struct LargeTexts {
+pub struct LargeTexts {
     room: Semaphore,
     /// One operation is measured at a time.
     measuring: Semaphore,
 }
 
-impl LargeTexts {
-    pub(crate) fn new() -> Self {
+impl Default for LargeTexts {
+    fn default() -> Self {
         Self { room: Semaphore::new(ALL / UNIT), measuring: Semaphore::new(1) }
     }
+}
 
+impl LargeTexts {
     /// Encodes an operation. If its texts are large, waits for room first; the room is free again when the permit is dropped.
     ///
     /// # Errors
     /// The errors of `encode`, and [`Error::Closed`].
-    pub(crate) async fn encode<T>(
+    pub async fn encode<T>(
         &self,
         encode: impl Fn(&mut TextRoom) -> Result<T, Error>,
     ) -> Result<(T, Option<SemaphorePermit<'_>>), Error> {
@@ -76,7 +78,7 @@ enum Pass {
 
 /// The room for the texts of one operation.
 #[derive(Debug)]
-pub(crate) struct TextRoom {
+pub struct TextRoom {
     pass: Pass,
     /// True once the pass of small texts has stopped.
     is_short: bool,
@@ -86,7 +88,7 @@ pub(crate) struct TextRoom {
 
 impl TextRoom {
     /// Encodes the text of a row of about `about` bytes, and collects the files that it names.
-    pub(crate) fn text(
+    pub fn text(
         &mut self,
         about: usize,
         items: &impl Serialize,
@@ -145,7 +147,7 @@ impl Write for Output {
 }
 
 /// Encodes on this thread. A multi-threaded runtime moves the other tasks of the thread away.
-pub(crate) fn in_place<T>(encode: impl FnOnce() -> T) -> T {
+pub fn in_place<T>(encode: impl FnOnce() -> T) -> T {
     match Handle::try_current().map(|runtime| runtime.runtime_flavor()) {
         Ok(RuntimeFlavor::MultiThread) => tokio::task::block_in_place(encode),
         _ => encode(),
@@ -166,14 +168,14 @@ mod tests {
 
     #[tokio::test]
     async fn small_texts_need_no_permit() {
-        let texts = LargeTexts::new();
+        let texts = LargeTexts::default();
         let (text, permit) = texts.encode(|room| encoded(room, SMALL - 2)).await.expect("it is encoded");
         assert_eq!((text.len(), permit.is_none()), (SMALL, true));
     }
 
     #[tokio::test]
     async fn a_large_text_is_allocated_exactly_and_others_wait_for_its_memory() {
-        let texts = LargeTexts::new();
+        let texts = LargeTexts::default();
         let (text, permit) = texts.encode(|room| encoded(room, ALL)).await.expect("it is encoded");
         assert_eq!((text.len(), text.capacity()), (ALL + 2, ALL + 2));
         let mut next = pin!(texts.encode(|room| encoded(room, SMALL)));
@@ -184,7 +186,7 @@ mod tests {
 
     #[tokio::test]
     async fn texts_of_one_operation_are_counted_together() {
-        let texts = LargeTexts::new();
+        let texts = LargeTexts::default();
         let both = |room: &mut TextRoom| Ok((encoded(room, SMALL / 2)?, encoded(room, SMALL)?));
         let ((first, second), permit) = texts.encode(both).await.expect("it is encoded");
         assert_eq!((first.len(), second.len(), permit.is_some()), (SMALL / 2 + 2, SMALL + 2, true));

@@ -1,6 +1,6 @@
 //! Conformance suite: rules that every kind of store must pass.
 //!
-//! A test creates a [`Fixture`] for each of the [`RULES`] and runs the rule on it. A violated rule panics.
+//! A test runs [`keeps_every_rule`] with the [`Fixture`]s of its store. A violated rule panics.
 
 #![expect(clippy::expect_used, reason = "a violated rule panics, as an assertion does")]
 
@@ -10,7 +10,7 @@ mod durability;
 mod files;
 mod lists;
 mod polls;
-#[cfg(all(feature = "postgres", unix))]
+#[cfg(unix)]
 mod postgres;
 mod retention;
 mod sample;
@@ -25,10 +25,11 @@ use std::pin::Pin;
 use std::sync::Arc;
 
 use async_trait::async_trait;
+use tokio::task::JoinSet;
 
 use crate::Store;
 
-#[cfg(all(feature = "postgres", unix))]
+#[cfg(unix)]
 pub use postgres::{PostgresServer, PostgresSpace};
 
 /// The storage of one test: empty at first, and not shared.
@@ -39,11 +40,32 @@ pub trait Fixture: Send + Sync {
 }
 
 /// A rule, which runs on a fixture.
-pub type Rule =
-    for<'fixture> fn(&'fixture dyn Fixture) -> Pin<Box<dyn Future<Output = ()> + Send + 'fixture>>;
+type Rule = for<'fixture> fn(&'fixture dyn Fixture) -> Pin<Box<dyn Future<Output = ()> + Send + 'fixture>>;
+
+/// Runs every rule on a fixture of its own, all at once.
+///
+/// # Panics
+/// A rule is violated.
+pub async fn keeps_every_rule<P, F>(create: impl Fn() -> F)
+where
+    P: Fixture + 'static,
+    F: Future<Output = P> + Send + 'static,
+{
+    let mut running = JoinSet::new();
+    for (text, rule) in RULES {
+        let fixture = create();
+        running.spawn(async move {
+            let fixture = fixture.await;
+            let kept = tokio::spawn(async move { rule(&fixture).await }).await;
+            kept.err().map(|error| format!("not kept: {text}: {error}"))
+        });
+    }
+    let broken: Vec<String> = running.join_all().await.into_iter().flatten().collect();
+    assert!(broken.is_empty(), "{broken:#?}");
+}
 
 /// Every rule with its description.
-pub const RULES: &[(&str, Rule)] = &[
+const RULES: &[(&str, Rule)] = &[
     ("an accepted execution survives a restart", |fixture| Box::pin(durability::accept_is_durable(fixture))),
     ("appended events survive a restart", |fixture| Box::pin(durability::append_is_durable(fixture))),
     ("an execution is accepted together with its first events", |fixture| {

@@ -5,12 +5,12 @@ use serde::{Deserialize, Serialize};
 
 use super::record::Kind;
 use super::side::{Mark, Place};
-use crate::{Error, Location};
+use crate::Error;
 
 /// The name of the mark of a store that was moved.
-pub(crate) const MOVED: &str = "movedTo";
+pub const MOVED: &str = "movedTo";
 /// The name of the mark of a store that has a part of another one.
-pub(crate) const UNFINISHED: &str = "migration";
+pub const UNFINISHED: &str = "migration";
 
 /// The mark of a store that was moved.
 #[derive(Debug, Serialize, Deserialize)]
@@ -33,8 +33,8 @@ pub(super) struct Unfinished {
 }
 
 impl Moved {
-    pub(super) fn new(to: &Location, at: Timestamp) -> Self {
-        Self { to: to.to_string(), at }
+    pub(super) fn new(to: &str, at: Timestamp) -> Self {
+        Self { to: to.to_owned(), at }
     }
 
     pub(super) fn mark(&self) -> Result<Mark, Error> {
@@ -51,8 +51,8 @@ impl Moved {
 }
 
 impl Unfinished {
-    pub(super) fn new(source: String, from: &Location) -> Self {
-        Self { source, from: from.to_string(), kind: None, after: Place::default() }
+    pub(super) fn new(source: String, from: &str) -> Self {
+        Self { source, from: from.to_owned(), kind: None, after: Place::default() }
     }
 
     pub(super) fn mark(&self) -> Result<Mark, Error> {
@@ -69,7 +69,7 @@ impl Unfinished {
 }
 
 /// Returns an error if the marks of a store say that no daemon may start on it.
-pub(crate) fn check_startable(
+pub fn check_startable(
     location: &impl std::fmt::Display,
     moved: Option<&str>,
     unfinished: Option<&str>,
@@ -93,6 +93,6 @@ fn parse<T: serde::de::DeserializeOwned>(text: &str) -> Result<T, Error> {
 }
 
 /// Creates the error for a migration that cannot begin.
-pub(crate) fn refused(reason: String) -> Error {
+pub fn refused(reason: String) -> Error {
     Error::Migrate { reason }
 }

@@ -5,21 +5,20 @@
 //! end both stores are read, and the counts and hashes of all kinds are compared. Only then the source is marked as moved, and the
 //! mark of the unfinished target is removed: at no moment a daemon can start on both, or on a part of the records.
 
-pub(crate) mod mark;
-pub(crate) mod record;
-pub(crate) mod side;
+pub mod mark;
+pub mod record;
+pub mod side;
 
 use jiff::Timestamp;
-use model::failpoint::Failpoints;
 use sha2::{Digest as _, Sha256};
 
 pub use record::{Handling, Kind, Table, Tally};
 pub use side::Progress;
 
-use crate::{Error, Location, sqlite};
+use crate::Error;
 use mark::{MOVED, Moved, UNFINISHED, Unfinished, refused};
 use record::{BlobRecord, Record, Tallies};
-use side::{Place, Side, Use, hex};
+use side::{Place, Side, hex};
 
 /// The result of [`migrate`].
 #[derive(Clone, Debug)]
@@ -36,49 +35,49 @@ impl Migrated {
     }
 }
 
-/// Moves the store at `from` to `to`, which is empty, or has a part of it from a migration that was interrupted. `now` is noted in the
-/// source when it is marked as moved. Unfinished executions continue in the first daemon that starts on the target.
+/// One of the two stores of a migration.
+pub struct End {
+    /// The store, which no daemon uses.
+    pub side: Box<dyn Side>,
+    /// Its place, without a password.
+    pub place: String,
+}
+
+/// Moves the store `source` to `target`, which is empty, or has a part of it from a migration that was interrupted. `now` is noted
+/// in the source when it is marked as moved. Unfinished executions go on at the first daemon that starts on the target.
 ///
 /// A crash leaves the source as it was; the next call continues.
 ///
 /// # Errors
-/// A daemon uses one of the stores, there is no source, it was moved to another place before, the target has other records, or a
-/// store cannot be read or written.
+/// The source was moved to another place before, the target has other records, or a store cannot be read or written.
 pub async fn migrate(
-    from: &Location,
-    to: &Location,
+    source: End,
+    target: End,
     now: Timestamp,
-    failpoints: Failpoints,
     progress: &mut (dyn FnMut(Progress) + Send),
 ) -> Result<Migrated, Error> {
-    if from == to {
-        return Err(refused("source and target are the same store".to_owned()));
-    }
-    if !from.exists()? {
-        return Err(refused(format!("there is no store at `{from}`")));
-    }
-    let mut source = open(from, Use::Source, failpoints.clone(), progress).await?;
-    let mut target = open(to, Use::Target, failpoints, progress).await?;
+    let (from, to) = (source.place, target.place);
+    let (mut source, mut target) = (source.side, target.side);
     let moved = source.mark(MOVED).await?.map(|text| Moved::read(&text)).transpose()?;
     let identity = source.identity().await?;
     let begun = target.mark(UNFINISHED).await?.map(|text| Unfinished::read(&text)).transpose()?;
     if let Some(partial) = source.mark(UNFINISHED).await? {
-        return Err(Unfinished::read(&partial)?.error(from));
+        return Err(Unfinished::read(&partial)?.error(&from));
     }
     let mut state = match (begun, &moved) {
         (Some(begun), _) if begun.source == identity => {
             progress(Progress::Resumed);
             begun
         }
-        (Some(begun), _) => return Err(begun.error(to)),
-        (None, Some(moved)) => return Err(moved.error(from)),
+        (Some(begun), _) => return Err(begun.error(&to)),
+        (None, Some(moved)) => return Err(moved.error(&from)),
         (None, None) => {
             if !target.is_empty().await? {
                 return Err(refused(format!(
                     "`{to}` is not empty; give a database or a file without a store"
                 )));
             }
-            let state = Unfinished::new(identity, from);
+            let state = Unfinished::new(identity, &from);
             target.write(&[], &state.mark()?).await?;
             state
         }
@@ -90,7 +89,7 @@ pub async fn migrate(
         target.finish().await?;
         // In this order, so that a crash between the two leaves no store on which a daemon starts.
         if moved.is_none() {
-            source.write(&[], &Moved::new(to, now).mark()?).await?;
+            source.write(&[], &Moved::new(&to, now).mark()?).await?;
         }
         target.write(&[], &(UNFINISHED, None)).await?;
     }
@@ -101,33 +100,11 @@ pub async fn migrate(
 /// was not.
 ///
 /// # Errors
-/// A daemon uses the store, there is none, or it cannot be written.
-pub async fn undo(
-    location: &Location,
-    progress: &mut (dyn FnMut(Progress) + Send),
-) -> Result<Option<String>, Error> {
-    if !location.exists()? {
-        return Err(refused(format!("there is no store at `{location}`")));
-    }
-    let mut store = open(location, Use::Source, Failpoints::default(), progress).await?;
+/// The store cannot be written.
+pub async fn undo(mut store: Box<dyn Side>) -> Result<Option<String>, Error> {
     let Some(text) = store.mark(MOVED).await? else { return Ok(None) };
     store.write(&[], &(MOVED, None)).await?;
     Ok(Some(Moved::read(&text)?.to))
-}
-
-async fn open(
-    location: &Location,
-    purpose: Use,
-    failpoints: Failpoints,
-    progress: &mut (dyn FnMut(Progress) + Send),
-) -> Result<Box<dyn Side>, Error> {
-    match location {
-        Location::File(path) => Ok(Box::new(sqlite::open_side(path, purpose, failpoints)?)),
-        #[cfg(feature = "postgres")]
-        Location::Postgres(address) => {
-            Ok(Box::new(crate::postgres::open_side(address, purpose, failpoints, progress).await?))
-        }
-    }
 }
 
 /// Moves the remaining records.
@@ -252,11 +229,4 @@ async fn tally(
         read(page.records.len() as u64);
         place = page.last;
     }
-}
-
-/// Returns the tables of a store on a server, for the test that compares them with those of a server.
-#[cfg(all(feature = "conformance", feature = "postgres"))]
-#[must_use]
-pub fn server_tables() -> &'static [Table] {
-    crate::postgres::migration::TABLES
 }

@@ -1,5 +1,7 @@
 //! The records of a store in a form that is the same in every database, and the hashes that compare them.
 
+#![expect(missing_docs, reason = "most fields are columns, and have their names")]
+
 use std::collections::BTreeMap;
 use std::fmt;
 
@@ -7,8 +9,8 @@ use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
 
 /// The id of an execution, and the name of a blob or a definition, as their bytes.
-pub(crate) type Id = [u8; 16];
-pub(crate) type Hash = [u8; 32];
+pub type Id = [u8; 16];
+pub type Hash = [u8; 32];
 
 /// A kind of records. They are moved in the order of [`Kind::MOVED`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -76,7 +78,7 @@ impl Kind {
     ];
 
     /// The kinds that are moved separately, in order. The others are parts of executions.
-    pub(crate) const MOVED: [Self; 14] = [
+    pub const MOVED: [Self; 14] = [
         Self::Store,
         Self::Definitions,
         // Before the executions that name them.
@@ -126,23 +128,27 @@ pub enum Handling {
 }
 
 impl Table {
-    pub(crate) const fn moved(name: &'static str, kinds: &'static [Kind]) -> Self {
+    /// Creates a table whose rows are moved as records of these kinds.
+    #[must_use]
+    pub const fn moved(name: &'static str, kinds: &'static [Kind]) -> Self {
         Self { name, handling: Handling::Moved(kinds) }
     }
 
-    pub(crate) const fn not_moved(name: &'static str, reason: &'static str) -> Self {
+    /// Creates a table whose rows are not moved, for this reason.
+    #[must_use]
+    pub const fn not_moved(name: &'static str, reason: &'static str) -> Self {
         Self { name, handling: Handling::NotMoved(reason) }
     }
 
     /// Returns true if its rows are moved.
-    pub(crate) fn is_moved(&self) -> bool {
+    pub fn is_moved(&self) -> bool {
         matches!(self.handling, Handling::Moved(_))
     }
 }
 
 /// A record.
 #[derive(Debug)]
-pub(crate) enum Record {
+pub enum Record {
     /// The signing key.
     Secret(Vec<u8>),
     /// The latest version of a value of the state.
@@ -175,72 +181,72 @@ pub(crate) enum Record {
 
 /// A large value or a file.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct BlobRecord {
-    pub(crate) hash: Hash,
+pub struct BlobRecord {
+    pub hash: Hash,
     /// The bytes of its content.
-    pub(crate) length: u64,
+    pub length: u64,
     /// True if a value names it as a file.
-    pub(crate) is_file: bool,
+    pub is_file: bool,
 }
 
 /// An execution.
 #[derive(Debug)]
-pub(crate) struct ExecutionRecord {
-    pub(crate) id: Id,
-    pub(crate) automation: String,
-    pub(crate) definition: Hash,
-    pub(crate) origin: String,
+pub struct ExecutionRecord {
+    pub id: Id,
+    pub automation: String,
+    pub definition: Hash,
+    pub origin: String,
     /// The number of its status.
-    pub(crate) status: i64,
-    pub(crate) is_test: bool,
-    pub(crate) has_ended: bool,
-    pub(crate) keeps_permit: bool,
-    pub(crate) started_ns: i64,
-    pub(crate) finished_ns: Option<i64>,
-    pub(crate) error: Option<String>,
-    pub(crate) events: u32,
-    pub(crate) logs: u32,
+    pub status: i64,
+    pub is_test: bool,
+    pub has_ended: bool,
+    pub keeps_permit: bool,
+    pub started_ns: i64,
+    pub finished_ns: Option<i64>,
+    pub error: Option<String>,
+    pub events: u32,
+    pub logs: u32,
     /// Its rows of events, in order. The first one is its start.
-    pub(crate) rows: Vec<EventRow>,
+    pub rows: Vec<EventRow>,
     /// The index of the first line, and the lines, of each row of its log.
-    pub(crate) lines: Vec<(u32, String)>,
-    pub(crate) waits: Vec<WaitRow>,
-    pub(crate) snapshot: Option<(u32, String)>,
+    pub lines: Vec<(u32, String)>,
+    pub waits: Vec<WaitRow>,
+    pub snapshot: Option<(u32, String)>,
 }
 
 /// The events of an append.
 #[derive(Debug)]
-pub(crate) struct EventRow {
-    pub(crate) first: u32,
-    pub(crate) body: String,
+pub struct EventRow {
+    pub first: u32,
+    pub body: String,
     /// The body of the request, of the start.
-    pub(crate) raw: Option<Vec<u8>>,
-    pub(crate) uses: Vec<BlobUse>,
+    pub raw: Option<Vec<u8>>,
+    pub uses: Vec<BlobUse>,
 }
 
 /// A blob of a row of events.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) struct BlobUse {
+pub struct BlobUse {
     /// The offset of a value that was removed from the text; `None`: the text names the file.
-    pub(crate) at: Option<u32>,
-    pub(crate) blob: Hash,
+    pub at: Option<u32>,
+    pub blob: Hash,
 }
 
 /// An open wait.
 #[derive(Debug)]
-pub(crate) struct WaitRow {
-    pub(crate) step: String,
-    pub(crate) until_ns: Option<i64>,
-    pub(crate) event: Option<String>,
-    pub(crate) path: String,
-    pub(crate) value: String,
-    pub(crate) condition: Option<String>,
-    pub(crate) child: Option<Id>,
+pub struct WaitRow {
+    pub step: String,
+    pub until_ns: Option<i64>,
+    pub event: Option<String>,
+    pub path: String,
+    pub value: String,
+    pub condition: Option<String>,
+    pub child: Option<Id>,
 }
 
 impl Record {
     /// Returns about the bytes that it takes in memory.
-    pub(crate) fn bytes(&self) -> usize {
+    pub fn bytes(&self) -> usize {
         let own = match self {
             Self::Secret(_) | Self::StateVersion(_) | Self::Blob(_) => 0,
             Self::Definition { text, .. } => text.len(),
@@ -258,7 +264,7 @@ impl Record {
     }
 
     /// Adds the record to the counts and hashes of its kinds.
-    pub(crate) fn tally(&self, tallies: &mut Tallies) {
+    pub fn tally(&self, tallies: &mut Tallies) {
         let (kind, digest) = match self {
             Self::Secret(secret) => (Kind::Store, Canonical::new("secret").bytes(secret)),
             Self::StateVersion(version) => (Kind::Store, Canonical::new("version").int(*version)),
@@ -378,10 +384,11 @@ impl Tally {
 
 /// The tallies of all kinds.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Tallies(BTreeMap<Kind, Tally>);
+pub struct Tallies(BTreeMap<Kind, Tally>);
 
 impl Tallies {
-    pub(crate) fn of(&self, kind: Kind) -> Tally {
+    /// Returns the tally of a kind.
+    pub fn of(&self, kind: Kind) -> Tally {
         self.0.get(&kind).copied().unwrap_or_default()
     }
 
@@ -431,8 +438,11 @@ fn signed<N: TryInto<i64>>(number: N) -> i64 {
 }
 
 /// Checks that the tables that are moved name kinds, that every kind has a table, and that the others have a reason.
-#[cfg(test)]
-pub(crate) fn check_reasons(tables: &[Table]) {
+///
+/// # Panics
+/// A table or a kind is missing.
+#[cfg(feature = "conformance")]
+pub fn check_reasons(tables: &[Table]) {
     let mut kinds: std::collections::BTreeSet<Kind> = std::collections::BTreeSet::new();
     for table in tables {
         match table.handling {

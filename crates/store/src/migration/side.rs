@@ -7,46 +7,47 @@ use serde::{Deserialize, Serialize};
 use super::record::{BlobRecord, Kind, Record};
 use crate::Error;
 
-/// The maximum number of records of a page, and the size in bytes at which a page ends.
-pub(crate) const PAGE_RECORDS: usize = 1000;
-pub(crate) const PAGE_BYTES: usize = 4 << 20;
+/// The most records of a page.
+pub const PAGE_RECORDS: usize = 1000;
+/// The bytes at which a page ends.
+pub const PAGE_BYTES: usize = 4 << 20;
 /// The bytes of a chunk of a blob.
-pub(crate) const CHUNK_BYTES: usize = 256 << 10;
+pub const CHUNK_BYTES: usize = 256 << 10;
 
 /// The place of a record in its store, from which a page continues: the parts of its key, as the store writes them.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(transparent)]
-pub(crate) struct Place(pub(crate) Vec<String>);
+pub struct Place(pub Vec<String>);
 
 impl Place {
     /// Creates the place of a key with one part.
-    pub(crate) fn one(part: impl Into<String>) -> Self {
+    pub fn one(part: impl Into<String>) -> Self {
         Self(vec![part.into()])
     }
 
     /// Creates the place of a key with two parts.
-    pub(crate) fn two(first: impl Into<String>, second: impl Into<String>) -> Self {
+    pub fn two(first: impl Into<String>, second: impl Into<String>) -> Self {
         Self(vec![first.into(), second.into()])
     }
 
     /// Returns a part; empty before the first record.
-    pub(crate) fn part(&self, index: usize) -> &str {
+    pub fn part(&self, index: usize) -> &str {
         self.0.get(index).map_or("", String::as_str)
     }
 
     /// Returns a part that is a number; `none` before the first record.
-    pub(crate) fn number(&self, index: usize, none: i64) -> i64 {
+    pub fn number(&self, index: usize, none: i64) -> i64 {
         self.0.get(index).and_then(|part| part.parse().ok()).unwrap_or(none)
     }
 
     /// Returns a part that is bytes; empty before the first record.
-    pub(crate) fn bytes(&self, index: usize) -> Vec<u8> {
+    pub fn bytes(&self, index: usize) -> Vec<u8> {
         unhex(self.part(index))
     }
 }
 
 /// Returns bytes as text.
-pub(crate) fn hex(bytes: &[u8]) -> String {
+pub fn hex(bytes: &[u8]) -> String {
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
@@ -57,16 +58,17 @@ fn unhex(text: &str) -> Vec<u8> {
 
 /// A page of records.
 #[derive(Debug, Default)]
-pub(crate) struct Page {
-    pub(crate) records: Vec<Record>,
+pub struct Page {
+    /// The records.
+    pub records: Vec<Record>,
     /// The place of the last record.
-    pub(crate) last: Place,
+    pub last: Place,
     bytes: usize,
 }
 
 impl Page {
     /// Adds a record. Returns false once the page is full.
-    pub(crate) fn push(&mut self, record: Record, place: Place) -> bool {
+    pub fn push(&mut self, record: Record, place: Place) -> bool {
         self.bytes += record.bytes();
         self.records.push(record);
         self.last = place;
@@ -76,7 +78,7 @@ impl Page {
 
 /// The purpose for which a store is opened.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Use {
+pub enum Use {
     /// Its records are read, and at the end a mark is written.
     Source,
     /// Records are written. It is made if it is missing.
@@ -100,11 +102,11 @@ pub enum Progress {
 }
 
 /// A mark of a store: what a migration notes in it, by name. `None` removes it.
-pub(crate) type Mark = (&'static str, Option<String>);
+pub type Mark = (&'static str, Option<String>);
 
 /// One end of a migration. It has the store for itself until it is dropped.
 #[async_trait]
-pub(crate) trait Side: Send {
+pub trait Side: Send {
     /// Returns a text that no other store has, and that stays.
     async fn identity(&mut self) -> Result<String, Error>;
 
@@ -137,7 +139,7 @@ pub(crate) trait Side: Send {
 }
 
 /// Injects the fault of a test around a commit.
-pub(crate) fn at(failpoints: &Failpoints, boundary: Failpoint) -> Result<(), Error> {
+pub fn at(failpoints: &Failpoints, boundary: Failpoint) -> Result<(), Error> {
     match failpoints.at(boundary) {
         None | Some(FailpointAction::Delay(_)) => Ok(()),
         Some(FailpointAction::Abort) => std::process::abort(),

@@ -4,13 +4,13 @@ use std::collections::{HashMap, HashSet};
 
 use model::action::ActionError;
 use model::automation::Automation;
-use model::execution::{Event, History, Outcome};
+use model::execution::{Event, History, Outcome, split_key};
 use model::payload::HttpResponse;
 use model::test_suite::StepEnding;
 use value::{Map, Value};
 
 use super::inputs_by_step;
-use crate::observed::{ObservedStep, ObservedSteps, split};
+use crate::observed::{ObservedStep, ObservedSteps};
 use crate::stubs::Call;
 
 /// A step that differs.
@@ -68,7 +68,7 @@ pub(super) fn steps(
 ) -> (Vec<StepDifference>, usize) {
     let names = super::called_names(old);
     let (recorded, trial): (Course<'_>, Course<'_>) = ((recorded.0, recorded.1), (trial.0, trial.1));
-    let before = sides(recorded, &|key, _| names.get(split(key).0).cloned());
+    let before = sides(recorded, &|key, _| names.get(split_key(key).0).cloned());
     let called: HashMap<&str, &str> =
         trial.1.iter().map(|call| (call.key.as_str(), call.name.as_str())).collect();
     let after = sides(trial, &|key, _| called.get(key).map(|name| (*name).to_owned()));

@@ -71,7 +71,7 @@ pub(super) const ROWS: &[(&str, Tried)] = &[
                     "a_plan_and_an_import_take_bodies_up_to_their_documented_size",
                 ),
                 (
-                    "crates/store/tests/postgres/main.rs",
+                    "crates/store-postgres/tests/postgres/main.rs",
                     "a_text_is_stored_once_and_the_last_fifty_generations_are_kept",
                 ),
             ],
@@ -79,7 +79,7 @@ pub(super) const ROWS: &[(&str, Tried)] = &[
                 ("crates/engine/src/generations/deploy.rs", "const MAX_FILES: usize = 24_000;"),
                 ("crates/engine/src/generations/deploy.rs", "const MAX_BYTES: usize = 32 << 20;"),
                 ("crates/engine/src/generations/deploy.rs", "const MAX_NOTE: usize = 1000;"),
-                ("crates/store/src/postgres/generations.rs", "const KEPT: i32 = 50;"),
+                ("crates/store-postgres/src/generations.rs", "const KEPT: i32 = 50;"),
                 ("crates/server/src/admin/listener.rs", "const LARGE_BYTES: usize = 32 << 20;"),
             ],
         ),

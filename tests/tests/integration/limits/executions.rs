@@ -310,7 +310,7 @@ pub(super) const ROWS: &[(&str, Tried)] = &[
         elsewhere(
             &[
                 ("crates/store/src/conformance/state.rs", "bounded"),
-                ("crates/store/tests/conformance.rs", "sqlite_passes_the_conformance_suite"),
+                ("crates/store-sqlite/tests/sqlite/conformance.rs", "sqlite_passes_the_conformance_suite"),
             ],
             &[("crates/store/src/types/state.rs", "pub const MAX_VALUE_BYTES: usize = 1 << 20;")],
         ),
@@ -320,7 +320,7 @@ pub(super) const ROWS: &[(&str, Tried)] = &[
         elsewhere(
             &[
                 ("crates/store/src/conformance/state.rs", "bounded"),
-                ("crates/store/tests/conformance.rs", "sqlite_passes_the_conformance_suite"),
+                ("crates/store-sqlite/tests/sqlite/conformance.rs", "sqlite_passes_the_conformance_suite"),
             ],
             &[("crates/store/src/types/state.rs", "pub const MAX_AT_ONCE: usize = 1000;")],
         ),
@@ -382,26 +382,26 @@ pub(super) const ROWS: &[(&str, Tried)] = &[
                     "a_full_store_of_unfinished_executions_refuses_starts_until_one_ends",
                 ),
                 (
-                    "crates/store/tests/sqlite/budget.rs",
+                    "crates/store-sqlite/tests/sqlite/budget.rs",
                     "a_nearly_full_store_rejects_starts_and_lets_running_executions_end",
                 ),
             ],
             &[
-                ("crates/store/src/sqlite/usage.rs", "if used >= most - most / 20 {"),
-                ("crates/store/src/sqlite/usage.rs", "if used >= most - most / 10 {"),
-                ("crates/store/src/postgres/usage.rs", "if used >= most - most / 20 {"),
-                ("crates/store/src/postgres/usage.rs", "if used >= most - most / 10 {"),
+                ("crates/store-sqlite/src/usage.rs", "if used >= most - most / 20 {"),
+                ("crates/store-sqlite/src/usage.rs", "if used >= most - most / 10 {"),
+                ("crates/store-postgres/src/usage.rs", "if used >= most - most / 20 {"),
+                ("crates/store-postgres/src/usage.rs", "if used >= most - most / 10 {"),
             ],
         ),
     ),
     (
         "the log of the store, in addition",
         elsewhere(
-            &[("crates/store/tests/sqlite/files.rs", "the_wal_stays_bounded_under_continuous_load")],
+            &[("crates/store-sqlite/tests/sqlite/files.rs", "the_wal_stays_bounded_under_continuous_load")],
             &[
-                ("crates/store/src/sqlite/settings.rs", "const WAL_SIZE_LIMIT: i64 = 32 << 20;"),
-                ("crates/store/src/sqlite/checkpoint.rs", "const CEILING: u32 = 2 * Self::STEP;"),
-                ("crates/store/src/sqlite/checkpoint.rs", "const STEP: u32 = 4096;"),
+                ("crates/store-sqlite/src/settings.rs", "const WAL_SIZE_LIMIT: i64 = 32 << 20;"),
+                ("crates/store-sqlite/src/checkpoint.rs", "const CEILING: u32 = 2 * Self::STEP;"),
+                ("crates/store-sqlite/src/checkpoint.rs", "const STEP: u32 = 4096;"),
             ],
         ),
     ),
@@ -410,24 +410,24 @@ pub(super) const ROWS: &[(&str, Tried)] = &[
         elsewhere(
             &[
                 (
-                    "crates/store/tests/postgres/main.rs",
+                    "crates/store-postgres/tests/postgres/main.rs",
                     "new_executions_are_rejected_while_a_write_waits_for_a_foreign_lock",
                 ),
                 (
-                    "crates/store/tests/postgres/main.rs",
+                    "crates/store-postgres/tests/postgres/main.rs",
                     "a_batch_reads_only_its_own_rows_despite_stale_statistics",
                 ),
                 ("crates/store/src/outage.rs", "only_an_unreachable_database_gets_a_grace_period"),
             ],
             &[
-                ("crates/store/src/postgres/node.rs", "const LANES: i16 = 2;"),
-                ("crates/store/src/postgres/reader.rs", "const READERS: usize = 4;"),
-                ("crates/store/src/postgres/queue.rs", "const BATCH_WRITES: usize = 512;"),
-                ("crates/store/src/postgres/queue.rs", "const BATCH_BYTES: usize = 8 << 20;"),
-                ("crates/store/src/postgres/queue.rs", "const QUEUE_BYTES: usize = 64 << 20;"),
+                ("crates/store-postgres/src/node.rs", "const LANES: i16 = 2;"),
+                ("crates/store-postgres/src/reader.rs", "const READERS: usize = 4;"),
+                ("crates/store-postgres/src/queue.rs", "const BATCH_WRITES: usize = 512;"),
+                ("crates/store-postgres/src/queue.rs", "const BATCH_BYTES: usize = 8 << 20;"),
+                ("crates/store-postgres/src/queue.rs", "const QUEUE_BYTES: usize = 64 << 20;"),
                 ("crates/store/src/outage.rs", "pub const GRACE: Duration = Duration::from_secs(2);"),
                 (
-                    "crates/store/src/postgres/reader.rs",
+                    "crates/store-postgres/src/reader.rs",
                     "const PATIENCE: Duration = Duration::from_secs(30);",
                 ),
             ],
@@ -437,7 +437,7 @@ pub(super) const ROWS: &[(&str, Tried)] = &[
         "a value inside the file of the store",
         elsewhere(
             &[(
-                "crates/store/tests/sqlite/blobs.rs",
+                "crates/store-sqlite/tests/sqlite/blobs.rs",
                 "values_below_the_default_blob_size_stay_in_the_database",
             )],
             &[("crates/store/src/options.rs", "pub const BLOB_BYTES: usize = 64 << 10;")],
@@ -446,10 +446,10 @@ pub(super) const ROWS: &[(&str, Tried)] = &[
     (
         "events, log lines and state in one write",
         elsewhere(
-            &[("crates/store/src/sqlite/queue.rs", "a_write_larger_than_the_queue_is_rejected")],
+            &[("crates/store-sqlite/src/queue.rs", "a_write_larger_than_the_queue_is_rejected")],
             &[
-                ("crates/store/src/sqlite/queue.rs", "const QUEUE_BYTES: usize = 64 << 20;"),
-                ("crates/store/src/postgres/queue.rs", "const QUEUE_BYTES: usize = 64 << 20;"),
+                ("crates/store-sqlite/src/queue.rs", "const QUEUE_BYTES: usize = 64 << 20;"),
+                ("crates/store-postgres/src/queue.rs", "const QUEUE_BYTES: usize = 64 << 20;"),
             ],
         ),
     ),

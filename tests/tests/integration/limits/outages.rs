@@ -35,7 +35,7 @@ pub(super) const ROWS: &[(&str, Tried)] = &[
         elsewhere(
             &[
                 (
-                    "crates/store/tests/postgres/outage.rs",
+                    "crates/store-postgres/tests/postgres/outage.rs",
                     "unsent_starts_and_request_reads_fail_after_the_grace_period",
                 ),
                 (
@@ -45,7 +45,7 @@ pub(super) const ROWS: &[(&str, Tried)] = &[
             ],
             &[
                 ("crates/store/src/outage.rs", "pub const GRACE: Duration = Duration::from_secs(2);"),
-                ("crates/store/src/postgres/lane.rs", "const LONG: Duration = Duration::from_secs(10);"),
+                ("crates/store-postgres/src/lane.rs", "const LONG: Duration = Duration::from_secs(10);"),
             ],
         ),
     ),

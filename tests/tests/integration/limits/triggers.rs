@@ -276,7 +276,7 @@ pub(super) const ROWS: &[(&str, Tried)] = &[
                     "crates/ingress/src/listen/mod.rs",
                     "the_session_that_ends_first_is_dropped_over_the_maximum",
                 ),
-                ("crates/store/tests/postgres/listening.rs", "sessions_and_captures_are_bounded"),
+                ("crates/store-postgres/tests/postgres/listening.rs", "sessions_and_captures_are_bounded"),
             ],
             &[
                 ("crates/ingress/src/listen/mod.rs", "const MAX_BYTES: usize = 64 << 20;"),
@@ -393,7 +393,7 @@ pub(super) const ROWS: &[(&str, Tried)] = &[
         elsewhere(
             &[
                 ("crates/store/src/conformance/polls.rs", "keys_are_bounded"),
-                ("crates/store/tests/conformance.rs", "sqlite_passes_the_conformance_suite"),
+                ("crates/store-sqlite/tests/sqlite/conformance.rs", "sqlite_passes_the_conformance_suite"),
             ],
             &[
                 ("crates/store/src/types/poll.rs", "pub const MAX_KEYS: usize = 10_000;"),
@@ -410,7 +410,7 @@ pub(super) const ROWS: &[(&str, Tried)] = &[
         elsewhere(
             &[
                 ("crates/store/src/conformance/polls.rs", "log_is_bounded"),
-                ("crates/store/tests/conformance.rs", "sqlite_passes_the_conformance_suite"),
+                ("crates/store-sqlite/tests/sqlite/conformance.rs", "sqlite_passes_the_conformance_suite"),
                 ("crates/engine/tests/suite/polls.rs", "polls_run_in_parallel_up_to_a_limit"),
             ],
             &[

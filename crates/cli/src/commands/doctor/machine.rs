@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
-use engine::Workers;
+use catalog::Workers;
 use jiff::Timestamp;
 use store::{Durability, ExecutionFilter, Page};
 
@@ -153,7 +153,7 @@ fn file_time(folder: &Path) -> Option<Timestamp> {
 
 /// Starts a code worker and returns how the kernel confines it.
 pub(super) async fn sandbox(config: &Config, findings: &mut Findings) {
-    engine::set_code_limits(config.limits.code());
+    catalog::set_code_limits(config.limits.code());
     let kernel = std::fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default();
     match Workers::shared().pool().confinement().await {
         Ok(confinement) => judge_confinement(&confinement, kernel.trim(), findings),

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use engine::Catalog;
+use catalog::Catalog;
 use text::Severity;
 
 use super::finding::Findings;

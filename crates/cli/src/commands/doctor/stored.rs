@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use engine::Catalog;
+use catalog::Catalog;
 use jiff::Timestamp;
 use store::{Capacity, Examination, Store};
 
@@ -40,7 +40,7 @@ impl Found {
 /// Checks that a daemon could open the store, and opens it for reading.
 pub(super) async fn store(config: &Config, findings: &mut Findings) -> Found {
     let location = config.store_location();
-    let (older, server_time, weakened) = match store::examine(&location, config.durability) {
+    let (older, server_time, weakened) = match engine::stores::examine(&location, config.durability) {
         Ok(Examination::Usable { older, server_time, weakened }) => (older, server_time, weakened),
         Ok(Examination::Missing) => {
             findings.ok(STORE, "database", format!("there is none at `{location}` yet; the daemon makes it"));
@@ -163,7 +163,7 @@ pub(super) async fn secrets(config: &Config, catalog: &Catalog, found: &Found, f
     for message in &missing {
         findings.warning(SECRETS, "missing", message.clone(), "set it with `cogwork secrets set NAME`");
     }
-    for path in engine::exposed_secret_files(&config.secrets_dir) {
+    for path in runtime::exposed_secret_files(&config.secrets_dir) {
         let path = path.display();
         let detail = format!("other users can read `{path}`");
         findings.warning(SECRETS, "permissions", detail, format!("chmod 600 {path}"));

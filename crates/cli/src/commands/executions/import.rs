@@ -67,7 +67,7 @@ impl Import {
 
 async fn into_store(config: &Config, input: Box<dyn BufRead>) -> anyhow::Result<ImportedView> {
     let location = config.store_location();
-    let store = store::open(&location, config.store())
+    let store = engine::stores::open(&location, config.store())
         .with_context(|| format!("nothing was imported: cannot open the store `{location}`"))?;
     let imported = import_executions(&store, time::now(), input).await;
     store.close().await?;

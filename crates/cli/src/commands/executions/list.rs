@@ -6,9 +6,10 @@ use std::time::Duration;
 
 use clap::Args;
 use clap_complete::engine::ArgValueCandidates;
-use engine::{Pauses, Search, StepAttempt, SystemClock};
+use engine::Search;
 use jiff::Timestamp;
 use model::{AutomationId, ExecutionId, Status};
+use runtime::{Pauses, StepAttempt, SystemClock};
 use serde_json::{Value, json};
 use server::TotalView;
 use store::{ExecutionFilter, ExecutionRow, Page, Store};

@@ -3,8 +3,9 @@
 
 use std::collections::{HashSet, VecDeque};
 
-use engine::{Answer, Engine, EngineEvent, Pending, SignalError};
+use engine::Engine;
 use model::execution::{Event, ExecutionId, WaitReason};
+use runtime::{Answer, EngineEvent, Pending, SignalError};
 use server::ResumeServer;
 use tokio::sync::broadcast::Receiver;
 use tokio::sync::broadcast::error::RecvError;

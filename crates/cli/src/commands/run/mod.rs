@@ -11,10 +11,11 @@ use std::time::Duration;
 use anyhow::Context as _;
 use clap::Args;
 use clap_complete::engine::ArgValueCandidates;
-use engine::{Engine, Start, SystemClock};
+use engine::Engine;
 use model::automation::{Trigger, WebhookMode};
 use model::execution::{ExecutionId, Origin, Outcome};
 use model::payload::HttpResponse;
+use runtime::{Start, SystemClock};
 use value::{JsonLimits, MAX_LOADED_BYTES, Reserved, Value};
 
 use self::answers::{Answers, PresetAnswer};

@@ -5,9 +5,9 @@ use std::fs::File;
 use std::io::{self, Read};
 
 use anyhow::Context as _;
+use catalog::Deployment;
 use clap::Args;
 use clap_complete::engine::ArgValueCandidates;
-use engine::Deployment;
 use model::action::{InputSpec, InputType};
 use model::automation::{StartForm, WebhookTrigger};
 use model::payload::{Payload, WebhookPayload};

@@ -2,9 +2,9 @@
 
 use std::io::{self, BufRead as _};
 
-use engine::Pending;
 use model::action::{InputSpec, InputType};
 use model::execution::{ExecutionId, WaitReason};
+use runtime::Pending;
 use tokio::sync::mpsc;
 use value::{Map, Value};
 

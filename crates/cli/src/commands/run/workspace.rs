@@ -5,8 +5,9 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use anyhow::Context as _;
-use engine::Vault;
-use store::{Location, Store};
+use engine::stores::Location;
+use runtime::Vault;
+use store::Store;
 use tempfile::TempDir;
 
 use crate::history;
@@ -45,11 +46,11 @@ impl Workspace {
     fn in_project(config: &Config, wanted: String, is_file: bool) -> anyhow::Result<Self> {
         project::require(&config.dir)?;
         let dir = config.dir.clone();
-        match store::open(&config.store_location(), config.store()) {
+        match engine::stores::open(&config.store_location(), config.store()) {
             Ok(store) => Ok(Self { dir, store, wanted, is_file, temporary: Vec::new() }),
             Err(store::Error::Locked { .. }) => {
                 // A missing automation is the only relevant problem.
-                project::find(&engine::check_project(&dir, &[])?.catalog, &wanted, is_file)?;
+                project::find(&authoring::check_project(&dir, &[])?.catalog, &wanted, is_file)?;
                 output::say(beside(config, (!is_file).then_some(wanted.as_str())));
                 let (store, temporary) = temporary_store()?;
                 Ok(Self { dir, store, wanted, is_file, temporary: vec![temporary] })
@@ -74,8 +75,8 @@ impl Workspace {
     fn beside_project(config: &Config, path: &Path) -> anyhow::Result<Self> {
         let text = read(path)?;
         // Checked under its own path first, since diagnostics of the copy would name the copy.
-        let catalog = engine::check_project(&config.dir, &[])?.catalog;
-        let report = engine::check_text(&catalog, &path.display().to_string(), &text);
+        let catalog = authoring::check_project(&config.dir, &[])?.catalog;
+        let report = authoring::check_text(&catalog, &path.display().to_string(), &text);
         if report.has_errors() {
             output::reports([&report]);
             anyhow::bail!("`{}` does not load", path.display());
@@ -122,7 +123,7 @@ fn temporary_store() -> anyhow::Result<(Arc<dyn Store>, TempDir)> {
     let folder = tempfile::tempdir().context("cannot make a temporary folder")?;
     // It is deleted at the end, so it need not survive a power failure.
     let options = store::Options { durability: store::Durability::Relaxed, ..store::Options::default() };
-    Ok((store::open(&Location::from(folder.path()), options)?, folder))
+    Ok((engine::stores::open(&Location::from(folder.path()), options)?, folder))
 }
 
 fn read(path: &Path) -> anyhow::Result<String> {

@@ -6,10 +6,11 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use anyhow::Context as _;
+use authoring::cassette_path;
+use catalog::ProjectFileError;
 use connector::{Cassette, Recording};
-use engine::ProjectFileError;
-use engine::testing::{TestRunner, cassette_path};
 use model::test_suite::{Case, Suite};
+use testing::TestRunner;
 
 use crate::output::{self, count};
 use crate::scaffold;
@@ -37,7 +38,7 @@ pub(super) fn cassette(
         return Ok(Some(Arc::new(Cassette::for_recording())));
     }
     let path = cassette_path(suite, &name.name);
-    let text = match engine::read_project_file(runner.dir(), &path, MAX_BYTES) {
+    let text = match catalog::read_project_file(runner.dir(), &path, MAX_BYTES) {
         Err(ProjectFileError::Io(error)) if error.kind() == ErrorKind::NotFound => return Ok(None),
         text => text.map_err(anyhow::Error::from),
     };
@@ -76,7 +77,7 @@ impl Recorded {
                 output::warn(format_args!("nothing was sent, so `{shown}` stays as it is"));
                 continue;
             }
-            engine::check_project_target(&self.dir, path)
+            catalog::check_project_target(&self.dir, path)
                 .with_context(|| format!("cannot write `{shown}`"))?;
             let file = self.dir.join(path);
             scaffold::make_parent(&file)?;

@@ -2,8 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use engine::testing::{Coverage, Goal, GoalKind, TestRunner};
 use serde_json::{Value, json};
+use testing::{Coverage, Goal, GoalKind, TestRunner};
 
 use super::play::PlayedFile;
 use crate::output::{self, BAD, GOOD, QUIET, STRONG, Table, WARN, paint};

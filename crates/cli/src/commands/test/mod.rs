@@ -11,9 +11,10 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use anyhow::Context as _;
+use authoring::{TestFile, find_test_files};
 use clap::Args;
-use engine::Vault;
-use engine::testing::{RealSecrets, TestFile, TestRunner, find_test_files};
+use runtime::Vault;
+use testing::{RealSecrets, TestRunner};
 
 use super::Subcommand;
 use crate::context::{Context, LogProfile};

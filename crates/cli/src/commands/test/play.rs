@@ -6,9 +6,10 @@ use std::sync::{Arc, mpsc};
 use std::time::{Duration, Instant};
 
 use anyhow::Context as _;
+use authoring::TestFile;
 use connector::Cassette;
-use engine::testing::{TestFile, TestResult, TestRunner};
 use model::test_suite::Case;
+use testing::{TestResult, TestRunner};
 
 use super::cases;
 use super::cassettes::{self, Recorded};

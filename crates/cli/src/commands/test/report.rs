@@ -2,9 +2,9 @@
 
 use std::time::Duration;
 
-use engine::testing::{Coverage, TestResult};
 use model::execution::{History, StepHistory, StepOutcome, StepProgress};
 use serde_json::{Value, json};
+use testing::{Coverage, TestResult};
 
 use super::play::{PlayedFile, PlayedTest};
 use crate::commands::executions::tree;

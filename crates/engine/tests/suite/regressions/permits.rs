@@ -4,11 +4,12 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use engine::{Engine, Start};
+use engine::Engine;
 use jiff::SignedDuration;
 use model::ExecutionId;
 use model::execution::Origin;
 use model::payload::Payload;
+use runtime::Start;
 use tokio::sync::Semaphore;
 use value::Map;
 

@@ -3,8 +3,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use engine::EngineEvent;
 use model::Event;
+use runtime::EngineEvent;
 
 use super::{pauses_until, request_step, until_suspended, until_suspended_for, until_wait_ends_at, woken_at};
 use crate::common::{Peer, Project, call, crash, end, manual, soon, start_and_suspend, start_with, stop};

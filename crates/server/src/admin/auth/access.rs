@@ -174,7 +174,7 @@ mod tests {
     fn access(address: [u8; 4]) -> Access {
         let address = SocketAddr::from((address, 7071));
         let store = store::Memory::default().open();
-        let clock = Arc::new(engine::SystemClock);
+        let clock = Arc::new(runtime::SystemClock);
         let tokens = Tokens::new(store.clone(), clock.clone());
         let sessions = Sessions::new(store, clock, tokens.clone(), 7071, None, &Secret::new(TOKEN));
         let mut options = ServerOptions::new("");

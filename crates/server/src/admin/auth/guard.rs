@@ -8,10 +8,10 @@ use axum::body::Body;
 use axum::extract::Request;
 use axum::middleware::Next;
 use axum::response::{IntoResponse as _, Response};
-use engine::{Clock, ResumeTokens};
 use futures_util::StreamExt as _;
 use http::header::{CONTENT_TYPE, LOCATION};
 use http::{HeaderMap, HeaderValue};
+use runtime::{Clock, ResumeTokens};
 
 use super::access::Access;
 use super::credential::Credential;

@@ -11,10 +11,10 @@ use std::sync::{Arc, Mutex, PoisonError};
 use axum::Extension;
 use axum::extract::State;
 use axum::response::{IntoResponse, Response};
-use engine::Clock;
 use http::header::{COOKIE, ORIGIN, SET_COOKIE};
 use http::{HeaderMap, HeaderValue, StatusCode};
 use jiff::{SignedDuration, Timestamp};
+use runtime::Clock;
 use serde::{Deserialize, Serialize};
 use store::{StateWrite, Store};
 use subtle::ConstantTimeEq as _;
@@ -463,14 +463,14 @@ mod tests {
     use super::super::tokens::TokenId;
     use super::*;
 
-    fn sessions(store: &Arc<dyn Store>, clock: &Arc<engine::ManualClock>, token: &str) -> Arc<Sessions> {
+    fn sessions(store: &Arc<dyn Store>, clock: &Arc<runtime::ManualClock>, token: &str) -> Arc<Sessions> {
         let clock: Arc<dyn Clock> = clock.clone();
         let tokens = Tokens::new(store.clone(), clock.clone());
         Sessions::new(store.clone(), clock, tokens, 7071, None, &Secret::new(token))
     }
 
-    fn clock() -> Arc<engine::ManualClock> {
-        Arc::new(engine::ManualClock::new(Timestamp::UNIX_EPOCH))
+    fn clock() -> Arc<runtime::ManualClock> {
+        Arc::new(runtime::ManualClock::new(Timestamp::UNIX_EPOCH))
     }
 
     fn grant(owner: Owner) -> Grant {

@@ -5,9 +5,9 @@ use std::sync::Arc;
 
 use axum::Extension;
 use axum::extract::State;
-use engine::Clock;
 use http::StatusCode;
 use jiff::{SignedDuration, Timestamp};
+use runtime::Clock;
 use serde::{Deserialize, Serialize};
 use store::{StateWrite, Store};
 use tokio::sync::{Mutex, Notify};

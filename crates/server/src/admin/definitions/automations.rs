@@ -6,12 +6,13 @@ use std::collections::BTreeMap;
 use axum::Extension;
 use axum::extract::State;
 use axum::response::{IntoResponse as _, Response};
-use engine::{Catalog, Deployment, MissingSecret, Start};
+use catalog::{Catalog, Deployment, MissingSecret};
 use http::header::LOCATION;
 use http::{HeaderMap, StatusCode};
 use jiff::Timestamp;
 use model::automation::{Trigger, TriggerKind, WebhookMode};
 use model::{AutomationId, ExecutionId, Origin, Payload};
+use runtime::Start;
 use serde::{Deserialize, Serialize};
 use utoipa::{IntoParams, ToSchema};
 use value::{Map, Value};
@@ -38,7 +39,7 @@ struct AutomationView {
     labels: Vec<String>,
     /// True if its trigger is mounted.
     enabled: bool,
-    state: engine::DeploymentState,
+    state: catalog::DeploymentState,
     /// The kind of its trigger.
     trigger: TriggerKind,
     /// The trigger in words, such as `sync` of a webhook, `daily at 08:30 (UTC)`, or the event.

@@ -4,9 +4,9 @@
 use std::time::Duration;
 
 use axum::extract::State;
-use engine::{ConnectionReport, LoginState, StartedLogin};
 use http::StatusCode;
 use jiff::Timestamp;
+use runtime::{ConnectionReport, LoginState, StartedLogin};
 use serde::{Deserialize, Serialize};
 use utoipa::{IntoParams, ToSchema};
 
@@ -37,7 +37,7 @@ pub(crate) struct ConnectionView {
     missing_secrets: Vec<String>,
     /// The ids of the automations whose steps name it.
     used_by: Vec<String>,
-    state: engine::ConnectionState,
+    state: runtime::ConnectionState,
     /// Calls that went well since the daemon started.
     succeeded: u64,
     /// Calls that failed for the connection's own sake, or the other side's.

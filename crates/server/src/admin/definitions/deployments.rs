@@ -80,7 +80,7 @@ pub(crate) struct Deployments {
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub(crate) struct DeployBody {
     /// All files of the project: automations with their code and tests, connections, connectors. At most 32 MiB.
-    files: Vec<engine::ProjectFile>,
+    files: Vec<catalog::ProjectFile>,
     /// A description of the deployment; at most 1,000 bytes.
     #[serde(default)]
     note: String,
@@ -220,14 +220,14 @@ pub(crate) fn problem(error: DeployError) -> Problem {
     let of = |status, code| Problem::new(status, code, detail.clone());
     match error {
         DeployError::Store(store::Error::NotShared) => of(StatusCode::CONFLICT, "not_shared"),
-        DeployError::Store(error) => engine::Error::from(error).into(),
+        DeployError::Store(error) => runtime::Error::from(error).into(),
         DeployError::Invalid(_) => of(StatusCode::UNPROCESSABLE_ENTITY, "project_has_errors"),
         DeployError::Overtaken { .. } => of(StatusCode::CONFLICT, "overtaken"),
         DeployError::Unknown(_) => Problem::not_found("unknown_deployment", detail),
         DeployError::Empty => of(StatusCode::UNPROCESSABLE_ENTITY, "empty_project"),
         DeployError::TooLarge => of(StatusCode::PAYLOAD_TOO_LARGE, "deployment_too_large"),
         DeployError::Twice(_) => of(StatusCode::UNPROCESSABLE_ENTITY, "duplicate_file"),
-        DeployError::Path(error) => project_files::problem(error),
+        DeployError::Path(error) => project_files::file_problem(&error),
         DeployError::Unreadable { .. } => of(StatusCode::UNPROCESSABLE_ENTITY, "unreadable_file"),
         DeployError::Checking(_) => Problem::internal(&error),
     }

@@ -1,6 +1,6 @@
 //! The graph of an automation, as the API shows it.
 
-use engine::{Graph, GraphBlock, GraphStep, GraphTrigger, LineRange};
+use catalog::{Graph, GraphBlock, GraphStep, GraphTrigger, LineRange};
 use serde::Serialize;
 use utoipa::ToSchema;
 
@@ -97,7 +97,7 @@ pub(crate) struct GraphBlockView {
     #[schema(required = true)]
     name: Option<String>,
     /// `case` (at most one of the lists runs), `loop`, `parallel` or `sequence`.
-    kind: engine::GraphBlockKind,
+    kind: catalog::GraphBlockKind,
     #[schema(no_recursion)]
     steps: Vec<GraphStepView>,
 }

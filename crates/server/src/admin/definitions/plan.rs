@@ -20,11 +20,11 @@ pub(crate) struct PlanView {
     /// The snapshot in force that the files were compared with.
     generation: u64,
     /// The changes of the automations, by id; unchanged ones are left out.
-    changes: Vec<engine::Change>,
+    changes: Vec<catalog::Change>,
     /// The number of automations without a change.
     unchanged: usize,
     /// Connections and connectors that come, change and go.
-    files: Vec<engine::FileChange>,
+    files: Vec<catalog::FileChange>,
     /// How many errors there are in all files.
     errors: usize,
     /// The problems of the files that have errors.
@@ -48,7 +48,7 @@ pub(crate) async fn plan(State(api): Shared) -> Result<Answer<PlanView>, Problem
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub(crate) struct PlanBody {
     /// Each with its `path`, relative to the project folder, and its `text`; or the `problem` why it cannot be read.
-    files: Vec<engine::ProjectFile>,
+    files: Vec<catalog::ProjectFile>,
     /// Lays the files over those in force, instead of taking their place: for texts that are not saved.
     #[serde(default)]
     overlay: bool,
@@ -68,7 +68,7 @@ pub(crate) async fn plan_of(
 }
 
 impl PlanView {
-    fn new(api: &Api, preview: engine::ReloadPreview) -> Self {
+    fn new(api: &Api, preview: catalog::ReloadPreview) -> Self {
         let dir = &api.engine.settings().dir;
         let folder = std::path::absolute(dir).unwrap_or_else(|_| dir.clone());
         Self {

@@ -2,7 +2,7 @@
 #![allow(unused_qualifications, reason = "the macro that describes a route writes them")]
 
 use axum::extract::State;
-use engine::{Deployment, Graph};
+use catalog::{Deployment, Graph};
 use model::DefinitionHash;
 use serde::Serialize;
 use text::diagnostic::Source;

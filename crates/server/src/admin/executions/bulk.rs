@@ -8,10 +8,10 @@ use axum::extract::State;
 use axum::response::{IntoResponse as _, Response};
 use engine::{
     BULK_PER_SECOND, BulkAction, BulkPlan, BulkProgress, BulkSelection, BulkState, MAX_BULK_PER_SECOND,
-    ReplayRequest,
 };
 use http::StatusCode;
 use jiff::Timestamp;
+use runtime::ReplayRequest;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 

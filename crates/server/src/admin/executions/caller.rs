@@ -1,6 +1,6 @@
 //! The answer that the caller of a webhook got, as the API shows it.
 
-use engine::Caller;
+use ingress::Caller;
 use jiff::Timestamp;
 use serde::Serialize;
 use utoipa::ToSchema;
@@ -40,7 +40,7 @@ pub(crate) struct AnswerView {
     at: Timestamp,
     /// The source of the response: `accepted` (the default of an asynchronous webhook), `static` (its `respond`), `code` (the code of the
     /// trigger), `respond` (a step), `result` or `failure` (the end of the execution), `timeout`.
-    by: engine::AnsweredBy,
+    by: ingress::AnsweredBy,
     /// The status code.
     status: u16,
     /// The headers in order.

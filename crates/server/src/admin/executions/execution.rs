@@ -6,12 +6,12 @@ use std::num::NonZeroUsize;
 use axum::Extension;
 use axum::extract::State;
 use axum::response::{IntoResponse as _, Response};
-use engine::{Pauses, StepAttempt};
 use http::StatusCode;
 use jiff::Timestamp;
 use model::automation::Automation;
 use model::execution::{History, InvalidEvent};
 use model::{Event, ExecutionId};
+use runtime::{Pauses, StepAttempt};
 use serde::{Deserialize, Serialize};
 use store::{ExecutionFilter, ExecutionRow, Page, Wait};
 use utoipa::{IntoParams, ToSchema};
@@ -289,7 +289,7 @@ pub(crate) fn detail(
 ) -> Result<ExecutionDetail, InvalidEvent> {
     let (history, start) = History::checked(&events)?;
     let caller = automation
-        .and_then(|automation| engine::caller(automation, row.id, &cuts.events_for_caller(&events)));
+        .and_then(|automation| ingress::caller(automation, row.id, &cuts.events_for_caller(&events)));
     Ok(ExecutionDetail {
         execution: row.into(),
         attempt: history.attempt,
@@ -380,7 +380,7 @@ pub(crate) async fn logs(
     let execution = api.execution_id(&id).await?;
     let store = api.engine.store();
     if store.execution(execution).await?.is_none() {
-        return Err(engine::Error::NoSuchExecution(execution).into());
+        return Err(runtime::Error::NoSuchExecution(execution).into());
     }
     let mut logs = store.logs(execution, after, limit + 1).await?;
     let more = logs.len() > limit as usize;

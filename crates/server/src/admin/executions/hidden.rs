@@ -4,9 +4,9 @@
 use axum::body::{Body, HttpBody as _};
 use axum::response::Response;
 use bytes::Bytes;
-use engine::ResumeTokens;
 use futures_util::{StreamExt as _, stream};
 use http::header::CONTENT_LENGTH;
+use runtime::ResumeTokens;
 use serde_json::Value;
 use value::redact::Mask as _;
 

@@ -2,7 +2,7 @@
 #![allow(unused_qualifications, reason = "the macro that describes a route writes them")]
 
 use axum::extract::State;
-use engine::{DerivedInput, MissingSource};
+use runtime::{DerivedInput, MissingSource};
 use serde::{Deserialize, Serialize};
 use utoipa::{IntoParams, ToSchema};
 

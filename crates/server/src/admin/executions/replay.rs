@@ -6,10 +6,10 @@ use std::collections::HashSet;
 use axum::Extension;
 use axum::extract::State;
 use axum::response::{IntoResponse as _, Response};
-use engine::{RepeatedCall, ReplayPlan, ReplayRequest};
 use http::StatusCode;
 use model::payload::WebhookPayload;
 use model::{Event, Payload, StepOutcome};
+use runtime::{RepeatedCall, ReplayPlan, ReplayRequest};
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 use value::redact::MASK;
@@ -146,7 +146,7 @@ impl Api {
         let records = self.engine.records();
         let Some(given) = payload else { return Ok(records.plan_replay(id, request).await?) };
         let store = self.engine.store();
-        let row = store.execution(id).await?.ok_or(engine::Error::NoSuchExecution(id))?;
+        let row = store.execution(id).await?.ok_or(runtime::Error::NoSuchExecution(id))?;
         let deployment = records.replayed_deployment(&row, request.original).await?;
         let parts: HashSet<String> =
             given.as_object().into_iter().flat_map(|parts| parts.keys().cloned()).collect();

@@ -2,11 +2,11 @@
 #![allow(unused_qualifications, reason = "the macro that describes a route writes them")]
 
 use axum::extract::State;
-use engine::testing::{Side, StepDifference, Trial, Verdict};
 use engine::{TestOutcome, TestText, TrialOutcome, TrialRequest};
 use model::execution::Outcome;
 use model::payload::HttpResponse;
 use serde::{Deserialize, Serialize};
+use testing::{Side, StepDifference, Trial, Verdict};
 use utoipa::ToSchema;
 use value::{Map, Value};
 

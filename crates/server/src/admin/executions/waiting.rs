@@ -2,10 +2,10 @@
 #![allow(unused_qualifications, reason = "the macro that describes a route writes them")]
 
 use axum::extract::State;
-use engine::{Answer as Answered, AnsweredQuestion, QueueStatus, SignalError};
 use http::StatusCode;
 use jiff::Timestamp;
 use model::execution::{History, WaitReason};
+use runtime::{Answer as Answered, AnsweredQuestion, QueueStatus, SignalError};
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 use store::Wait;

@@ -1,12 +1,13 @@
 //! Help for editors: completion, descriptions, definitions, schemas, schedules in words, and new files.
 #![allow(unused_qualifications, reason = "the macro that describes a route writes them")]
 
+use authoring::{AssistRequest, CompletionItem, TextRange};
 use axum::extract::State;
 use axum::response::{IntoResponse, Response};
-use engine::{AssistRequest, CompletionItem, ExpressionValue, TextRange};
 use http::header::{CONTENT_TYPE, ETAG, IF_NONE_MATCH};
 use http::{HeaderMap, StatusCode};
 use jiff::Timestamp;
+use runtime::ExpressionValue;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
@@ -180,7 +181,7 @@ pub(crate) async fn complete(
     State(api): Shared,
     Body(place): Body<TextPlace>,
 ) -> Result<Answer<Completion>, Problem> {
-    let found = look_up(&api, place, engine::complete).await?;
+    let found = look_up(&api, place, authoring::complete).await?;
     let TextRange { from, to } = found.range;
     Ok(Answer::ok(Completion { from, to, items: found.items.into_iter().map(Into::into).collect() }))
 }
@@ -197,7 +198,7 @@ pub(crate) async fn hover(
     Body(request): Body<HoverRequest>,
 ) -> Result<Answer<HoverView>, Problem> {
     let HoverRequest { path, text, offset, execution } = request;
-    let Some(hover) = look_up(&api, TextPlace { path, text, offset }, engine::hover).await? else {
+    let Some(hover) = look_up(&api, TextPlace { path, text, offset }, authoring::hover).await? else {
         return Ok(Answer::ok(HoverView::default()));
     };
     let value = match (execution, &hover.expression) {
@@ -230,7 +231,7 @@ pub(crate) async fn definition(
     State(api): Shared,
     Body(place): Body<TextPlace>,
 ) -> Result<Answer<DefinitionView>, Problem> {
-    let found = look_up(&api, place, engine::definition).await?;
+    let found = look_up(&api, place, authoring::definition).await?;
     Ok(Answer::ok(found.map_or_else(DefinitionView::default, |found| DefinitionView {
         path: Some(found.path),
         from: found.range.map(|range| range.from),
@@ -258,7 +259,7 @@ pub(crate) async fn schema(
     if headers.get(IF_NONE_MATCH).is_some_and(|known| known.as_bytes() == etag.as_bytes()) {
         return Ok((StatusCode::NOT_MODIFIED, [(ETAG, etag)]).into_response());
     }
-    let work = tokio::task::spawn_blocking(move || engine::schema(&catalog, &name));
+    let work = tokio::task::spawn_blocking(move || authoring::schema(&catalog, &name));
     let found = work.await.map_err(|error| Problem::internal(&error))?;
     let Some(schema) = found else {
         let detail = "there are the schemas `automation`, `connection`, `connector` and `test`";
@@ -302,7 +303,7 @@ pub(crate) async fn preview_schedule(
     State(api): Shared,
     Body(request): Body<SchedulePreviewRequest>,
 ) -> Answer<SchedulePreview> {
-    let found = engine::preview_schedule(&request.schedule, api.engine.clock().now());
+    let found = authoring::preview_schedule(&request.schedule, api.engine.clock().now());
     Answer::ok(SchedulePreview {
         words: found.words,
         timezone: found.timezone,
@@ -355,7 +356,7 @@ impl Api {
             (Some(id), None, None, None) => {
                 let RecordedWhole { row, events, _memory } = self.execution(&id).await?;
                 let Some(model::Event::Started { payload, .. }) = events.first() else {
-                    return Err(engine::Error::NoSuchExecution(row.id).into());
+                    return Err(runtime::Error::NoSuchExecution(row.id).into());
                 };
                 Ok((model::Payload::clone(payload), format!("execution {}", row.id)))
             }
@@ -418,27 +419,28 @@ pub(crate) async fn scaffold(
     Body(request): Body<ScaffoldRequest>,
 ) -> Result<Answer<ScaffoldView>, Problem> {
     let wrong = |detail: String| Problem::new(StatusCode::UNPROCESSABLE_ENTITY, "bad_scaffold", detail);
-    let kind = engine::scaffold::Kind::find(&request.trigger).ok_or_else(|| {
-        let names = engine::scaffold::KINDS.map(|kind| kind.name).join(", ");
+    let kind = authoring::scaffold::Kind::find(&request.trigger).ok_or_else(|| {
+        let names = authoring::scaffold::KINDS.map(|kind| kind.name).join(", ");
         wrong(format!("`{}` is no kind of trigger: there are {names}", request.trigger))
     })?;
     let name = request.name.trim();
     let id = match &request.id {
         Some(id) => model::AutomationId::parse(id),
-        None => engine::scaffold::suggest_id(name),
+        None => authoring::scaffold::suggest_id(name),
     };
     let id = id.ok_or_else(|| {
         wrong("an id has lower-case letters, digits and `-`, and begins with a letter or digit".to_owned())
     })?;
     let catalog = api.engine.catalog();
     let new = match (request.from, request.action) {
-        (None, None) => engine::scaffold::new_automation(&catalog, kind, &id, name),
+        (None, None) => authoring::scaffold::new_automation(&catalog, kind, &id, name),
         (None, Some(action)) => {
-            engine::scaffold::automation_with_action(&catalog, (kind, &id, name), &action).map_err(wrong)?
+            authoring::scaffold::automation_with_action(&catalog, (kind, &id, name), &action)
+                .map_err(wrong)?
         }
         (Some(source), None) => {
             let (payload, source) = api.payload_from(source).await?;
-            engine::scaffold::automation_for_payload(&catalog, (kind, &id, name), &source, &payload)
+            authoring::scaffold::automation_for_payload(&catalog, (kind, &id, name), &source, &payload)
                 .map_err(wrong)?
         }
         (Some(_), Some(_)) => return Err(wrong("give `from` or `action`, not both".to_owned())),

@@ -65,12 +65,15 @@ pub(crate) async fn edit(State(api): Shared, Body(request): Body<Edit>) -> Resul
     // Parsing and checking is work for a processor, bounded by the size of the text but not short.
     let work = api.check(move || {
         let (changes, report) =
-            engine::edit_text(&catalog, &request.path, &request.text, &request.operations)?;
+            authoring::edit_text(&catalog, &request.path, &request.text, &request.operations)?;
         Ok((changes, diagnostics([&report])))
     });
-    let (changes, diagnostics) = work.await?.map_err(super::project_files::problem)?;
-    let change =
-        |change: engine::TextChange| ChangeView { from: change.from, to: change.to, insert: change.insert };
+    let (changes, diagnostics) = work.await?.map_err(|error| problem(&error))?;
+    let change = |change: authoring::TextChange| ChangeView {
+        from: change.from,
+        to: change.to,
+        insert: change.insert,
+    };
     Ok(Answer::ok(Edited { changes: changes.into_iter().map(change).collect(), diagnostics }))
 }
 

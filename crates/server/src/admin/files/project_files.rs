@@ -1,10 +1,12 @@
 //! The files of the project: read and replaced, each change over the version that was read.
 #![allow(unused_qualifications, reason = "the macro that describes a route writes them")]
 
+use authoring::{ExpectedVersion, FileError};
 use axum::Extension;
 use axum::extract::State;
 use axum::response::{IntoResponse, Response};
-use engine::{EditError, ExpectedVersion, ReloadSummary};
+use catalog::ReloadSummary;
+use engine::EditError;
 use http::header::{ETAG, IF_MATCH, IF_NONE_MATCH};
 use http::{HeaderMap, HeaderValue, StatusCode};
 use serde::{Deserialize, Serialize};
@@ -100,7 +102,7 @@ pub(crate) struct Changed {
 )]
 pub(crate) async fn list(State(api): Shared) -> Result<Answer<Files>, Problem> {
     let dir = api.engine.project_dir();
-    let listed = tokio::task::spawn_blocking(move || engine::project_files(&dir)).await;
+    let listed = tokio::task::spawn_blocking(move || catalog::project_files(&dir)).await;
     let listed = listed.map_err(|error| Problem::internal(&error))?;
     Ok(Answer::ok(Files { files: listed.into_iter().map(|file| file.path).collect() }))
 }
@@ -141,8 +143,9 @@ pub(crate) async fn put(
     let expected = expected(&headers)?;
     if !options.with_errors && !model::test_suite::is_test_file(&path) {
         let (catalog, checked_path, checked_text) = (api.engine.catalog(), path.clone(), text.clone());
-        let checked =
-            tokio::task::spawn_blocking(move || engine::check_text(&catalog, &checked_path, &checked_text));
+        let checked = tokio::task::spawn_blocking(move || {
+            authoring::check_text(&catalog, &checked_path, &checked_text)
+        });
         let report = checked.await.map_err(|error| Problem::internal(&error))?;
         if report.has_errors() {
             let detail = "the text has errors and was not written; `?withErrors=true` writes it, and the last good version stays in force";
@@ -206,7 +209,7 @@ pub(crate) fn answer(
 ) -> Result<Response, Problem> {
     let (version, ReloadSummary { generation, reports, .. }) = match written {
         Ok(written) => written,
-        Err(EditError::Changed(found)) => {
+        Err(EditError::File(FileError::Changed(found))) => {
             let detail = "the file was changed on disk meanwhile; read it again and repeat the change";
             let problem = Problem::new(StatusCode::PRECONDITION_FAILED, "file_changed", detail);
             let current = found.map(|found| {
@@ -216,7 +219,7 @@ pub(crate) fn answer(
             let changed = Changed { problem, current };
             return Ok(Answer(StatusCode::PRECONDITION_FAILED, changed).into_response());
         }
-        Err(EditError::Deploy(error)) => return deployments::refused(*error),
+        Err(EditError::Deploy(error)) => return deployments::refused(error),
         Err(error) => return Err(problem(error)),
     };
     let etag = version.as_deref().map(quoted);
@@ -260,15 +263,22 @@ fn expected(headers: &HeaderMap) -> Result<ExpectedVersion, Problem> {
 pub(crate) fn problem(error: EditError) -> Problem {
     let detail = error.to_string();
     match error {
-        EditError::Path(_) => Problem::bad_request("bad_file_path", detail),
-        EditError::Missing(_) => Problem::not_found("unknown_file", detail),
-        EditError::Changed(_) => Problem::new(StatusCode::PRECONDITION_FAILED, "file_changed", detail),
-        EditError::Deploy(error) => deployments::problem(*error),
+        EditError::File(error) => file_problem(&error),
+        EditError::Deploy(error) => deployments::problem(error),
         EditError::OfFolder(_) => Problem::new(StatusCode::CONFLICT, "deployed_from_folder", detail),
         EditError::Overtaken => Problem::new(StatusCode::CONFLICT, "overtaken", detail),
         EditError::InPlace(error) => super::editing::problem(&error),
         EditError::Unknown(error) => error.into(),
-        EditError::TooLarge(_) => Problem::new(StatusCode::PAYLOAD_TOO_LARGE, "file_too_large", detail),
-        EditError::Io { .. } => Problem::new(StatusCode::CONFLICT, "file_not_written", detail),
+    }
+}
+
+pub(crate) fn file_problem(error: &FileError) -> Problem {
+    let detail = error.to_string();
+    match error {
+        FileError::Path(_) => Problem::bad_request("bad_file_path", detail),
+        FileError::Missing(_) => Problem::not_found("unknown_file", detail),
+        FileError::Changed(_) => Problem::new(StatusCode::PRECONDITION_FAILED, "file_changed", detail),
+        FileError::TooLarge(_) => Problem::new(StatusCode::PAYLOAD_TOO_LARGE, "file_too_large", detail),
+        FileError::Io { .. } => Problem::new(StatusCode::CONFLICT, "file_not_written", detail),
     }
 }

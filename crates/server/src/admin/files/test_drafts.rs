@@ -3,8 +3,8 @@
 
 use axum::extract::State;
 use engine::TestDraft;
-use engine::testing::Strictness;
 use serde::{Deserialize, Serialize};
+use testing::Strictness;
 use utoipa::ToSchema;
 
 use crate::admin::extract::{Answer, Body};

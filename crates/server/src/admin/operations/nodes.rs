@@ -90,6 +90,6 @@ pub(crate) async fn list(State(api): Shared) -> Result<Answer<Nodes>, Problem> {
         deployment: node.running.number,
         problem: node.running.problem,
     };
-    let nodes = store.nodes().await.map_err(engine::Error::from)?;
+    let nodes = store.nodes().await.map_err(runtime::Error::from)?;
     Ok(Answer::ok(Nodes { nodes: nodes.into_iter().map(view).collect() }))
 }

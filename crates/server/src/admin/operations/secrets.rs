@@ -2,8 +2,8 @@
 #![allow(unused_qualifications, reason = "the macro that describes a route writes them")]
 
 use axum::extract::State;
-use engine::{ListedSecret, Rotation, SecretSource, StoredSecret};
 use jiff::Timestamp;
+use runtime::{ListedSecret, Rotation, SecretSource, StoredSecret};
 use serde::{Deserialize, Deserializer, Serialize};
 use utoipa::ToSchema;
 use value::Secret;

@@ -2,9 +2,9 @@
 #![allow(unused_qualifications, reason = "the macro that describes a route writes them")]
 
 use axum::extract::State;
-use engine::{StateScope, StateValue};
 use http::StatusCode;
 use jiff::Timestamp;
+use runtime::{StateScope, StateValue};
 use serde::{Deserialize, Serialize};
 use utoipa::{IntoParams, ToSchema};
 use value::Value;

@@ -4,8 +4,9 @@
 use std::time::Duration;
 
 use axum::extract::State;
-use engine::{AutomationStatistics, MAX_WINDOW_HOURS, Outcomes, Refusal};
+use ingress::Refusal;
 use jiff::Timestamp;
+use runtime::{AutomationStatistics, MAX_WINDOW_HOURS, Outcomes};
 use serde::{Deserialize, Serialize};
 use utoipa::{IntoParams, ToSchema};
 
@@ -122,7 +123,7 @@ pub(crate) async fn statistics(
     let (hours, buckets) = query.read()?;
     let now = api.engine.clock().now();
     let (since, found) = api.engine.context().statistics.within(now, hours, buckets);
-    let is_wanted = |one: &engine::AutomationStatistics| {
+    let is_wanted = |one: &runtime::AutomationStatistics| {
         query.automation.as_deref().is_none_or(|wanted| one.automation.as_str() == wanted)
     };
     let hour = i64::try_from(HOUR.as_secs()).unwrap_or(i64::MAX);

@@ -332,10 +332,10 @@ pub(crate) async fn validate(
     let checked = api.check(move || {
         let inspection = match given.include.is_empty() {
             true => {
-                let report = engine::check_text(&catalog, &given.path, &given.text);
-                engine::Inspection { report, structure: None, data: None }
+                let report = authoring::check_text(&catalog, &given.path, &given.text);
+                authoring::Inspection { report, structure: None, data: None }
             }
-            false => engine::inspect_text(&catalog, &given.path, &given.text),
+            false => authoring::inspect_text(&catalog, &given.path, &given.text),
         };
         Validated::new(&given.include, inspection)
     });
@@ -343,8 +343,8 @@ pub(crate) async fn validate(
 }
 
 impl Validated {
-    fn new(include: &[Part], inspection: engine::Inspection) -> Self {
-        let engine::Inspection { report, structure, data } = inspection;
+    fn new(include: &[Part], inspection: authoring::Inspection) -> Self {
+        let authoring::Inspection { report, structure, data } = inspection;
         let has = |part| include.contains(&part);
         let data = data.filter(|_| has(Part::Data));
         let (graph, outline, references) = match structure {
@@ -361,15 +361,15 @@ impl Validated {
     }
 }
 
-impl From<engine::StepPlace> for OutlineStep {
-    fn from(step: engine::StepPlace) -> Self {
-        let engine::StepPlace { id, name, verb, at, range } = step;
+impl From<authoring::StepPlace> for OutlineStep {
+    fn from(step: authoring::StepPlace) -> Self {
+        let authoring::StepPlace { id, name, verb, at, range } = step;
         Self { id, name, verb, at, from: range.from, to: range.to }
     }
 }
 
-impl From<(String, engine::TextRange)> for StepReference {
-    fn from((step, range): (String, engine::TextRange)) -> Self {
+impl From<(String, authoring::TextRange)> for StepReference {
+    fn from((step, range): (String, authoring::TextRange)) -> Self {
         Self { step, from: range.from, to: range.to }
     }
 }

@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use axum::Extension;
 use axum::extract::State;
-use engine::{Capture, ListenError, ListenView, MAX_CAPTURES, MAX_LISTEN_TIME, NonTrigger};
 use http::StatusCode;
+use ingress::{Capture, ListenError, ListenView, MAX_CAPTURES, MAX_LISTEN_TIME, NonTrigger};
 use jiff::Timestamp;
 use model::{AutomationId, HttpResponse};
 use serde::{Deserialize, Serialize};
@@ -60,7 +60,7 @@ pub(crate) struct CaptureView {
     aside: Option<&'static str>,
     /// `accepted`: it would have started an execution; `filtered`: `if` is false; `declined`: the trigger's code decided
     /// that no step runs; `refused`; `nonTrigger`: see `aside`.
-    verdict: engine::Verdict,
+    verdict: ingress::Verdict,
     /// The code of the reason for which it was rejected.
     #[serde(skip_serializing_if = "Option::is_none")]
     refused: Option<String>,

@@ -2,7 +2,7 @@
 
 use std::collections::{HashMap, HashSet};
 
-use engine::Deployment;
+use catalog::Deployment;
 use http::{HeaderName, HeaderValue, Method, StatusCode};
 use jiff::Timestamp;
 use model::Payload;
@@ -379,7 +379,7 @@ mod tests {
         let folder = tempfile::tempdir().expect("a folder");
         fs::create_dir(folder.path().join("automations")).expect("a folder");
         fs::write(folder.path().join("automations/a.yaml"), text).expect("a file");
-        let checked = engine::check_project(folder.path(), &[]).expect("it is checked");
+        let checked = authoring::check_project(folder.path(), &[]).expect("it is checked");
         let deployment = checked.catalog.automations().next().expect("one").clone();
         read(given, &deployment, Timestamp::UNIX_EPOCH).map_err(|problem| problem.detail)
     }

@@ -2,8 +2,8 @@
 #![allow(unused_qualifications, reason = "the macro that describes a route writes them")]
 
 use axum::extract::State;
-use engine::{ForwardError, PollError};
 use http::StatusCode;
+use ingress::{ForwardError, PollError};
 use jiff::Timestamp;
 use model::AutomationId;
 use serde::{Deserialize, Serialize};
@@ -91,8 +91,8 @@ pub(crate) struct RewindBody {
     cursor: serde_json::Value,
 }
 
-impl From<engine::PollView> for PollView {
-    fn from(view: engine::PollView) -> Self {
+impl From<ingress::PollView> for PollView {
+    fn from(view: ingress::PollView) -> Self {
         let poll_state = view.poll_state;
         Self {
             automation: view.automation.to_string(),
@@ -119,7 +119,7 @@ impl From<store::PollEntry> for EntryView {
 impl From<ForwardError> for Problem {
     fn from(error: ForwardError) -> Self {
         match error {
-            ForwardError::Closing => Self::from(engine::Error::Closing),
+            ForwardError::Closing => Self::from(runtime::Error::Closing),
             ForwardError::Store(error) => Self::from(error),
             ForwardError::Unanswered(_) | ForwardError::Unreadable(_) => Self {
                 retry_after: Some(5),
@@ -134,7 +134,7 @@ impl From<PollError> for Problem {
         match error {
             PollError::NoPoll(_) => Self::new(StatusCode::CONFLICT, "no_poll", error.to_string()),
             PollError::Forward(error) => Self::from(error),
-            PollError::Closing => Self::from(engine::Error::Closing),
+            PollError::Closing => Self::from(runtime::Error::Closing),
             PollError::Store(error) => Self::from(error),
         }
     }

@@ -5,9 +5,9 @@ use std::time::Duration;
 
 use axum::extract::State;
 use axum::response::Response;
-use engine::{PayloadError, PayloadPreview, SavedPayload};
 use http::header::IF_MATCH;
 use http::{HeaderMap, StatusCode};
+use ingress::{PayloadError, PayloadPreview, SavedPayload};
 use jiff::Timestamp;
 use model::payload::WebhookPayload;
 use model::{AutomationId, Payload};

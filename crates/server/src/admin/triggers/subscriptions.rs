@@ -2,8 +2,8 @@
 #![allow(unused_qualifications, reason = "the macro that describes a route writes them")]
 
 use axum::extract::State;
-use engine::SubscriptionError;
 use http::StatusCode;
+use ingress::SubscriptionError;
 use jiff::Timestamp;
 use model::AutomationId;
 use serde::Serialize;
@@ -94,7 +94,7 @@ impl From<SubscriptionError> for Problem {
                 Self::new(StatusCode::CONFLICT, "nothing_to_forget", error.to_string())
             }
             SubscriptionError::Forward(error) => Self::from(error),
-            SubscriptionError::Closing => Self::from(engine::Error::Closing),
+            SubscriptionError::Closing => Self::from(runtime::Error::Closing),
         }
     }
 }

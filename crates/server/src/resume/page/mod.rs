@@ -5,12 +5,12 @@
 mod field;
 mod strings;
 
-use engine::Pending;
 use http::StatusCode;
 use jiff::Timestamp;
 use maud::{DOCTYPE, Markup, PreEscaped, html};
 use model::Status;
 use model::execution::WaitReason;
+use runtime::Pending;
 
 use super::ResumeError;
 use super::questions::QuestionOutcome;

@@ -7,7 +7,7 @@ use std::io;
 
 use axum::extract::State;
 use axum::response::{IntoResponse, Response};
-use engine::{Deployment, Graph};
+use catalog::{Deployment, Graph};
 use http::header::{CONTENT_DISPOSITION, CONTENT_TYPE};
 use http::{HeaderValue, StatusCode};
 use model::automation::Automation;

@@ -3,8 +3,10 @@
 
 use std::collections::BTreeMap;
 
-use engine::{ConnectionState, Engine, Workers};
+use catalog::Workers;
+use engine::Engine;
 use model::metric::HistogramSnapshot;
+use runtime::ConnectionState;
 use store::{Capacity, Info, OutageKind, Subscription};
 
 use super::family::{Family, Labels, Samples, float};
@@ -64,7 +66,7 @@ async fn nodes(engine: &Engine) -> Result<Vec<Family>, Problem> {
     let all = match store.nodes().await {
         // The outage itself is to be seen, and nobody knows the state of the others.
         Err(_) if store.outage().is_some() => None,
-        all => Some(all.map_err(engine::Error::from)?),
+        all => Some(all.map_err(runtime::Error::from)?),
     };
     let by_state = all.map(|all| {
         let dead = all.iter().filter(|node| node.dead).count();

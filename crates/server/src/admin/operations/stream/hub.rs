@@ -8,8 +8,9 @@ use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use engine::{Engine, EngineEvent};
+use engine::Engine;
 use model::{AutomationId, ExecutionId, Status};
+use runtime::EngineEvent;
 use tokio::sync::broadcast::error::RecvError;
 use tokio::sync::{broadcast, watch};
 use tokio::time::MissedTickBehavior;

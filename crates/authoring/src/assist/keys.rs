@@ -1,0 +1,334 @@
+//! Keys and values: from the JSON Schema that the loader's tables give, and from the registry.
+
+use std::ops::Range;
+use std::sync::LazyLock;
+
+use catalog::FileKind;
+use language::schema::ProjectContext;
+use model::{ActionSpec, InputSpec, InputType};
+use serde_json::Value;
+
+use super::cursor::{PathPart, Role, Siblings};
+use super::{CompletionItem, Site, expressions};
+
+/// The deepest nesting of references in a schema.
+const MAX_DEPTH: usize = 12;
+
+static AUTOMATION: LazyLock<Value> =
+    LazyLock::new(|| language::schema::automation(&ProjectContext::default()));
+static CONNECTION: LazyLock<Value> =
+    LazyLock::new(|| language::schema::connection(&ProjectContext::default()));
+static TESTS: LazyLock<Value> = LazyLock::new(language::schema::test_suite);
+
+/// A schema, and the schemas of the value at a path.
+struct Schemas {
+    root: &'static Value,
+    found: Vec<&'static Value>,
+}
+
+impl Schemas {
+    fn root(site: &Site<'_>) -> Option<Self> {
+        let root: &'static Value = match site.kind {
+            _ if model::test_suite::is_test_file(site.request.path) => &TESTS,
+            FileKind::Automation => &AUTOMATION,
+            FileKind::Connection => &CONNECTION,
+            FileKind::Manifest | FileKind::Code => return None,
+        };
+        Some(Self { root, found: vec![root] })
+    }
+
+    /// The schemas of the value at the path of the cursor.
+    fn at(site: &Site<'_>, path: &[PathPart]) -> Option<Self> {
+        let mut schemas = Self::root(site)?;
+        let mut level = 0;
+        for part in path {
+            schemas = match part {
+                PathPart::Key(key) => {
+                    let next = schemas.key(key, site.cursor.levels.get(level));
+                    level += 1;
+                    next
+                }
+                PathPart::Item => schemas.item(),
+            };
+        }
+        Some(schemas)
+    }
+
+    /// All alternatives with resolved references. Kinds of steps are limited to those with the existing keys.
+    fn alternatives(&self, present: Option<&Siblings>) -> Vec<&'static Value> {
+        let mut all = Vec::new();
+        for schema in &self.found {
+            self.flatten(schema, 0, &mut all);
+        }
+        let Some(present) = present else { return all };
+        let has =
+            |schema: &Value, key: &str| schema.get("properties").is_some_and(|keys| keys.get(key).is_some());
+        let known: Vec<&str> = present
+            .iter()
+            .map(|(key, _)| key.as_str())
+            .filter(|key| all.iter().any(|schema| has(schema, key)))
+            .collect();
+        let fits = |schema: &&Value| known.iter().all(|key| has(schema, key));
+        if all.iter().any(fits) {
+            all.retain(|schema| fits(schema));
+        }
+        all
+    }
+
+    fn flatten(&self, schema: &'static Value, depth: usize, all: &mut Vec<&'static Value>) {
+        if depth > MAX_DEPTH {
+            return;
+        }
+        if let Some(reference) = schema.get("$ref").and_then(Value::as_str)
+            && let Some(target) = self.root.pointer(reference.trim_start_matches('#'))
+        {
+            self.flatten(target, depth + 1, all);
+        }
+        all.push(schema);
+        for word in ["anyOf", "oneOf", "allOf"] {
+            let inner = schema.get(word).and_then(Value::as_array);
+            inner.into_iter().flatten().for_each(|inner| self.flatten(inner, depth + 1, all));
+        }
+        if let Some(then) = schema.get("then") {
+            self.flatten(then, depth + 1, all);
+        }
+    }
+
+    fn key(&self, key: &str, present: Option<&Siblings>) -> Self {
+        let child = |schema: &&'static Value| {
+            let named = schema.get("properties").and_then(|keys| keys.get(key));
+            named.or_else(|| schema.get("additionalProperties").filter(|any| any.is_object()))
+        };
+        let found = self.alternatives(present).iter().filter_map(child).collect();
+        Self { root: self.root, found }
+    }
+
+    fn item(&self) -> Self {
+        let found = self.alternatives(None).iter().filter_map(|schema| schema.get("items")).collect();
+        Self { root: self.root, found }
+    }
+
+    /// The keys of a mapping, each with its schema.
+    fn properties(&self, present: Option<&Siblings>) -> Vec<(&'static str, &'static Value)> {
+        let mut keys: Vec<(&'static str, &'static Value)> = Vec::new();
+        for schema in self.alternatives(present) {
+            for (key, value) in schema.get("properties").and_then(Value::as_object).into_iter().flatten() {
+                if !keys.iter().any(|(known, _)| known == key) {
+                    keys.push((key.as_str(), value));
+                }
+            }
+        }
+        keys
+    }
+
+    fn description(&self, schema: &'static Value) -> Option<&'static str> {
+        let mut all = Vec::new();
+        self.flatten(schema, 0, &mut all);
+        all.iter().find_map(|schema| schema.get("description").and_then(Value::as_str))
+    }
+}
+
+/// The action of the step that holds the cursor.
+fn action<'s>(site: &'s Site<'_>) -> Option<&'s ActionSpec> {
+    let name = site.cursor.nearest("action")?;
+    site.request.catalog.registry().action(name.trim_matches(['"', '\''])).map(|action| action.spec())
+}
+
+/// The inputs at the cursor, if it is directly below `with`.
+fn inputs<'s>(site: &'s Site<'_>, path: &[PathPart]) -> Option<&'s [InputSpec]> {
+    let is_with = path.last() == Some(&PathPart::Key("with".to_owned()));
+    if !is_with {
+        return None;
+    }
+    if site.kind == FileKind::Connection {
+        let kind = site.cursor.nearest("type")?;
+        return site.request.catalog.registry().connection_type(kind).map(|_| Default::default());
+    }
+    action(site).map(|spec| spec.inputs.as_slice())
+}
+
+pub(super) fn complete_key(site: &Site<'_>) -> Vec<CompletionItem> {
+    let present = site.cursor.levels.last();
+    let is_present = |key: &str| {
+        site.word() != key && present.is_some_and(|level| level.iter().any(|(known, _)| known == key))
+    };
+    let insert = |key: &str| if site.cursor.has_colon { key.to_owned() } else { format!("{key}: ") };
+    if let Some(inputs) = inputs(site, &site.cursor.path) {
+        let input = |input: &InputSpec| {
+            let detail =
+                format!("{}{}", input.kind.describe(), if input.required { ", required" } else { "" });
+            CompletionItem::new(&input.name, "input")
+                .detail(detail)
+                .about(input.description.clone().unwrap_or_default())
+                .insert(insert(&input.name))
+        };
+        return inputs.iter().filter(|spec| !is_present(&spec.name)).map(input).collect();
+    }
+    let Some(schemas) = Schemas::at(site, &site.cursor.path) else { return Vec::new() };
+    let properties = schemas.properties(present).into_iter().filter(|(key, _)| !is_present(key));
+    let item = |(key, schema): (&'static str, &'static Value)| {
+        CompletionItem::new(key, "key")
+            .about(schemas.description(schema).unwrap_or_default())
+            .insert(insert(key))
+    };
+    properties.map(item).collect()
+}
+
+pub(super) fn complete_value(site: &Site<'_>, key: &str) -> Vec<CompletionItem> {
+    let catalog = site.request.catalog;
+    match key {
+        "action" => {
+            let item = |spec: &ActionSpec| {
+                CompletionItem::new(&spec.name, "action")
+                    .detail(spec.title.clone())
+                    .about(spec.description.clone().unwrap_or_default())
+            };
+            return catalog.registry().actions().map(|action| item(action.spec())).collect();
+        }
+        "connection" => {
+            let accepted = action(site).map(|spec| spec.connections.as_slice()).unwrap_or_default();
+            let fits = |kind: &String| accepted.is_empty() || accepted.contains(kind);
+            let found = catalog.connections().filter(|connection| fits(&connection.kind));
+            return found
+                .map(|found| CompletionItem::new(&found.name, "connection").detail(found.kind.clone()))
+                .collect();
+        }
+        "event" => {
+            let events = catalog.registry().events();
+            return events
+                .map(|event| CompletionItem::new(&event.name, "value").detail(event.title.clone()))
+                .collect();
+        }
+        "call" => {
+            let all = catalog.automations().map(|found| &found.automation);
+            return all
+                .map(|found| CompletionItem::new(found.id.as_str(), "value").detail(found.name.clone()))
+                .collect();
+        }
+        "needs" => return steps(site),
+        _ => {}
+    }
+    if language::load::takes_expression(key) {
+        let line = site.request.text.get(..site.offset).unwrap_or_default();
+        let before = line.rsplit('\n').next().unwrap_or_default();
+        let value = before.split_once(':').map_or(before, |(_, value)| value);
+        return expressions::complete(site, value);
+    }
+    let parents = &site.cursor.path[..site.cursor.path.len().saturating_sub(1)];
+    if let Some(inputs) = inputs(site, parents) {
+        let input = inputs.iter().find(|input| input.name == key);
+        let mut items = input.map_or_else(Vec::new, |input| options(&input.kind));
+        items.push(template());
+        return items;
+    }
+    Schemas::at(site, &site.cursor.path).map_or_else(Vec::new, |schemas| values(&schemas))
+}
+
+pub(super) fn complete_item(site: &Site<'_>) -> Vec<CompletionItem> {
+    let above = site.cursor.path.iter().rev().find(|part| **part != PathPart::Item);
+    if above == Some(&PathPart::Key("needs".to_owned())) {
+        return steps(site);
+    }
+    Schemas::at(site, &site.cursor.path).map_or_else(Vec::new, |schemas| values(&schemas))
+}
+
+fn template() -> CompletionItem {
+    CompletionItem::new("${{ … }}", "template").detail("an expression").insert("${{  }}")
+}
+
+/// The words that a schema allows.
+fn values(schemas: &Schemas) -> Vec<CompletionItem> {
+    let mut items: Vec<CompletionItem> = Vec::new();
+    let mut add = |label: String| {
+        if !items.iter().any(|item| item.label == label) {
+            items.push(CompletionItem::new(label, "value"));
+        }
+    };
+    let text = |value: &Value| value.as_str().map_or_else(|| value.to_string(), str::to_owned);
+    for schema in schemas.alternatives(None) {
+        for word in ["enum", "examples"] {
+            schema.get(word).and_then(Value::as_array).into_iter().flatten().map(text).for_each(&mut add);
+        }
+        schema.get("const").map(text).into_iter().for_each(&mut add);
+        if schema.get("type").and_then(Value::as_str) == Some("boolean") {
+            ["true", "false"].map(str::to_owned).into_iter().for_each(&mut add);
+        }
+    }
+    items
+}
+
+fn options(kind: &InputType) -> Vec<CompletionItem> {
+    match kind {
+        InputType::Boolean => ["true", "false"].map(|word| CompletionItem::new(word, "value")).into(),
+        InputType::Choice { options } => {
+            options.iter().map(|word| CompletionItem::new(word.to_string(), "value")).collect()
+        }
+        _ => Vec::new(),
+    }
+}
+
+fn steps(site: &Site<'_>) -> Vec<CompletionItem> {
+    let Some((automation, _)) = &site.automation else { return Vec::new() };
+    let mut items = Vec::new();
+    automation.walk(&mut |step| {
+        let name = step.name.clone().unwrap_or_else(|| step.verb.keyword().to_owned());
+        items.push(CompletionItem::new(step.id.as_ref(), "step").detail(name));
+    });
+    items
+}
+
+/// The step that a `needs` names at the cursor.
+pub(super) fn step_at(site: &Site<'_>) -> Option<String> {
+    let above = site.cursor.path.iter().rev().find(|part| **part != PathPart::Item);
+    let is_needs = above == Some(&PathPart::Key("needs".to_owned()));
+    if is_needs { Some(site.word().to_owned()) } else { expressions::step_at(site) }
+}
+
+pub(super) fn hover(site: &Site<'_>) -> Option<(Range<usize>, String, String)> {
+    let word = site.word();
+    let range = site.cursor.word.clone();
+    match &site.cursor.role {
+        Role::Value(key) if key == "action" => {
+            let action = site.request.catalog.registry().action(word)?;
+            let spec = action.spec();
+            let inputs: Vec<String> = spec
+                .inputs
+                .iter()
+                .map(|input| {
+                    format!(
+                        "{}{}: {}",
+                        input.name,
+                        if input.required { "*" } else { "" },
+                        input.kind.describe()
+                    )
+                })
+                .collect();
+            let parts = [Some(spec.title.clone()), spec.description.clone(), Some(inputs.join("\n"))];
+            let text =
+                parts.into_iter().flatten().filter(|part| !part.is_empty()).collect::<Vec<_>>().join("\n\n");
+            Some((range, spec.name.clone(), text))
+        }
+        Role::Value(key) if key == "connection" => {
+            let found = site.request.catalog.connection(word)?;
+            Some((range, found.name.clone(), format!("{} in {}", found.kind, found.source.path())))
+        }
+        Role::Value(key) if language::load::takes_expression(key) => expressions::hover(site),
+        Role::Key if site.cursor.has_colon => {
+            if let Some(inputs) = inputs(site, &site.cursor.path) {
+                let input = inputs.iter().find(|input| input.name == word)?;
+                let about = input.description.clone().unwrap_or_default();
+                return Some((range, format!("{word}: {}", input.kind.describe()), about));
+            }
+            let schemas = Schemas::at(site, &site.cursor.path)?;
+            let (_, schema) =
+                schemas.properties(site.cursor.levels.last()).into_iter().find(|(key, _)| *key == word)?;
+            Some((range, word.to_owned(), schemas.description(schema)?.to_owned()))
+        }
+        _ => {
+            let (automation, _) = site.automation.as_ref()?;
+            let id = step_at(site)?;
+            let detail = format!("step, {}", automation.step(&id)?.verb.keyword());
+            Some((range, id, detail))
+        }
+    }
+}

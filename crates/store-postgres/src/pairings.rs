@@ -1,0 +1,42 @@
+//! Open pairings with senders that supply the secret of a webhook. None of this is a batch of a lane: a pairing is open for minutes, and
+//! one that is lost is opened again.
+
+use jiff::Timestamp;
+use model::AutomationId;
+
+use super::list::timestamp;
+use super::op::params;
+use super::reader::{Reader, get};
+use store::Error;
+use store::codec::to_ns;
+
+const OPEN: &str = "INSERT INTO pairings (automation, until_ns) VALUES ($1, $2) \
+    ON CONFLICT (automation) DO UPDATE SET until_ns = excluded.until_ns";
+const STATE: &str = "SELECT until_ns FROM pairings WHERE automation = $1";
+const CLOSE: &str = "DELETE FROM pairings WHERE automation = $1 RETURNING until_ns";
+/// Those that ended a day ago, since clocks differ.
+const DELETE_OLD: &str = "DELETE FROM pairings \
+    WHERE until_ns < (extract(epoch FROM clock_timestamp()) * 1000000000)::int8 - 86400000000000";
+
+/// Opens a pairing.
+pub(super) async fn open(reader: &Reader, automation: &AutomationId, until: Timestamp) -> Result<(), Error> {
+    reader.rows(OPEN, params![automation.as_str().to_owned(), to_ns(until)]).await.map(drop)
+}
+
+/// Returns the end of a pairing.
+pub(super) async fn state(reader: &Reader, automation: &AutomationId) -> Result<Option<Timestamp>, Error> {
+    let row = reader.row(STATE, params![automation.as_str().to_owned()]).await?;
+    row.map(|row| timestamp(get(&row, 0)?)).transpose()
+}
+
+/// Closes a pairing. Returns false if none was open.
+pub(super) async fn close(reader: &Reader, automation: &AutomationId, now: Timestamp) -> Result<bool, Error> {
+    let row = reader.row(CLOSE, params![automation.as_str().to_owned()]).await?;
+    let until = row.map(|row| get::<i64>(&row, 0)).transpose()?;
+    Ok(until.is_some_and(|until| to_ns(now) < until))
+}
+
+/// Deletes pairings that ended long ago.
+pub(super) async fn delete_old(reader: &Reader) -> Result<(), Error> {
+    reader.rows(DELETE_OLD, Vec::new()).await.map(drop)
+}
