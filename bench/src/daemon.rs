@@ -56,16 +56,18 @@ impl Daemon {
         processors: Processors,
         project: &Project,
         url: Option<&str>,
+        arguments: &[&str],
         wrap: impl FnOnce(&Path) -> Command,
     ) -> Result<Self, Error> {
-        let command = wrap(&program()?);
-        match url {
-            None => Self::run(processors, project, Location::from(project.data()), command, &[]).await,
+        let (command, mut arguments) = (wrap(&program()?), arguments.to_vec());
+        let location = match url {
+            None => Location::from(project.data()),
             Some(url) => {
-                let location = Location::parse(url, project.path())?;
-                Self::run(processors, project, location, command, &["--store", url]).await
+                arguments.extend(["--store", url]);
+                Location::parse(url, project.path())?
             }
-        }
+        };
+        Self::run(processors, project, location, command, &arguments).await
     }
 
     async fn start_on(

@@ -170,7 +170,7 @@ impl Report {
             aligned(&cells, &mut text);
         }
         for note in &self.notes {
-            text.push_str("\n");
+            text.push('\n');
             text.push_str(note);
         }
         text.push_str("\nA ratio is the median over the rounds, in which baseline and daemon took turns.");

@@ -7,7 +7,6 @@
 //!
 //! * `traits`: a trait for each duty; each method says what a crash means
 //! * `types`: the arguments and results of the traits
-//! * `location`: the address of a store
 //! * `options`: the settings of a store
 //! * `codec`: the stored forms that both databases share
 //! * `migration`: moves a store to another place

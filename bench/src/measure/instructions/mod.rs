@@ -134,9 +134,9 @@ async fn start(
     folder: &Path,
 ) -> Result<(Daemon, Counter), Error> {
     let output = folder.join("counts");
-    let daemon =
-        Daemon::start_wrapped(terms.processors, project, url, |program| callgrind::command(program, &output))
-            .await?;
+    let wrap = |program: &Path| callgrind::command(program, &output);
+    let arguments = ["--outbound-allow", "127.0.0.1"];
+    let daemon = Daemon::start_wrapped(terms.processors, project, url, &arguments, wrap).await?;
     let counter = Counter::new(daemon.process().id(), output);
     Ok((daemon, counter))
 }

@@ -183,7 +183,7 @@ fn a_signal_resumes_the_execution_waiting_for_its_event() {
         project.cogwork(&all)
     };
     emit(&["other"]).exits(0).says("nobody waits for `other` now; it is not kept: no automation");
-    emit(&["orderPaid", "--data", "{"]).exits(2).says("no JSON");
+    emit(&["orderPaid", "--data", "{"]).exits(2).says("not JSON");
     emit(&["orderPaid", "--data", r#"{"amount": 3}"#]).exits(0).says("sent to 1 step");
     waits(&project, &id, 1);
     project.write("paid.json", r#"{"amount": 11}"#);
@@ -212,7 +212,7 @@ fn state_values_are_read_and_corrected() {
     let daemon = Daemon::start(&project, &[], "manual");
     state(&["set", "keeps", "count", "-41", "--ttl", "1d"]).exits(0).says("kept");
     state(&["set", "shared", "a/b c", r#"{"x": 1}"#]).exits(0);
-    state(&["set", "shared", "x", "text"]).exits(2).says("in quotes");
+    state(&["set", "shared", "x", "text"]).exits(2).says("needs quotes");
     state(&["set", "shared", "x", "1", "--ttl", "soon"]).exits(2).says("--ttl");
     assert_eq!(state(&["get", "keeps", "count"]).exits(0).json(), json!(-41));
     let listed = state(&["list", "shared", "--json"]).exits(0).json();

@@ -61,7 +61,7 @@ impl Peers {
         }
         let request = serde_json::from_slice(&letter.body);
         let request = request
-            .inspect_err(|error| tracing::error!(%id, %error, "a letter of another daemon cannot be read"));
+            .inspect_err(|error| tracing::error!(%id, %error, "a message of another daemon cannot be read"));
         Some(match request.ok()? {
             Request::Signal { step, signal, key } => {
                 match self.admission.deliver(id, step, Delivery { signal, key }).await {

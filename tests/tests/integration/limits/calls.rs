@@ -329,7 +329,10 @@ pub(super) const ROWS: &[(&str, Tried)] = &[
             &[
                 ("crates/runtime/src/context.rs", "reads: Memory::new(settings.limits.memory / 4),"),
                 ("crates/runtime/src/settings.rs", "memory: 64 << 20,"),
-                ("crates/runtime/src/memory.rs", "const READ_PATIENCE: Duration = Duration::from_secs(5);"),
+                (
+                    "crates/runtime/src/history_memory.rs",
+                    "const READ_PATIENCE: Duration = Duration::from_secs(5);",
+                ),
             ],
         ),
     ),

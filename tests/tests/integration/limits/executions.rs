@@ -197,10 +197,10 @@ pub(super) const ROWS: &[(&str, Tried)] = &[
         "refused requests that are shown",
         elsewhere(
             &[
-                ("crates/runtime/src/refusals.rs", "the_latest_hundred_refusals_are_kept_newest_first"),
-                ("crates/runtime/src/refusals.rs", "the_refusals_of_all_automations_are_bounded"),
+                ("crates/ingress/src/refusals.rs", "the_latest_hundred_refusals_are_kept_newest_first"),
+                ("crates/ingress/src/refusals.rs", "the_refusals_of_all_automations_are_bounded"),
             ],
-            &[("crates/runtime/src/refusals.rs", "const MAX_TOTAL: usize = 20_000;")],
+            &[("crates/ingress/src/refusals.rs", "const MAX_TOTAL: usize = 20_000;")],
         ),
     ),
     (
@@ -253,7 +253,7 @@ pub(super) const ROWS: &[(&str, Tried)] = &[
         elsewhere(
             &[
                 (
-                    "crates/runtime/src/admission/recent_events.rs",
+                    "crates/runtime/src/recent_events.rs",
                     "external_events_leave_space_for_events_of_executions_until_they_expire",
                 ),
                 (
@@ -262,7 +262,7 @@ pub(super) const ROWS: &[(&str, Tried)] = &[
                 ),
             ],
             &[
-                ("crates/runtime/src/admission/recent_events.rs", "Self::Execution => 64 << 20,"),
+                ("crates/runtime/src/recent_events.rs", "Self::Execution => 64 << 20,"),
                 ("crates/store/src/types/state.rs", "pub const MAX_VALUE_BYTES: usize = 1 << 20;"),
             ],
         ),

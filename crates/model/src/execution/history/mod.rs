@@ -38,6 +38,8 @@ pub struct History<'e> {
     pub attempt: u32,
     /// The time of the next attempt of the whole execution, while one is due.
     pub retry_at: Option<Timestamp>,
+    /// The error that the closing steps read, if they began with one.
+    pub closing: Option<&'e ActionError>,
     /// The response that a step decided.
     pub response: Option<&'e HttpResponse>,
     /// The status of the response after a timeout, which the execution did not decide.
@@ -128,7 +130,11 @@ impl<'e> History<'e> {
             }
             Event::Responded { response, .. } => self.responded(response),
             Event::Answered { status, .. } => self.answered = Some(*status),
-            Event::Failing { at, .. } | Event::Cancelling { at, .. } => self.waits.end_all(*at),
+            Event::Failing { at, error } => {
+                self.closing = Some(error);
+                self.waits.end_all(*at);
+            }
+            Event::Cancelling { at, .. } => self.waits.end_all(*at),
             Event::Finished { at, outcome } => {
                 (self.outcome, self.retry_at) = (Some(outcome), None);
                 self.waits.end_all(*at);

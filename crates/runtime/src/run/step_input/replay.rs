@@ -1,13 +1,13 @@
 //! Rebuilds the variables of a step from the log, as the walk had them when the step began.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashSet;
 use std::sync::Arc;
 
 use catalog::Deployment;
 use expression::EvalClock;
 use model::action::ActionError;
 use model::automation::{Block, BlockKind, OnError, Step, Verb};
-use model::execution::{Event, ExecutionId, StepOutcome};
+use model::execution::{Event, ExecutionId, History, StepOutcome};
 use value::{Budget, Value};
 
 use super::super::determinism::StepClock;
@@ -22,9 +22,8 @@ pub(super) struct Replay<'a> {
     deployment: &'a Deployment,
     id: ExecutionId,
     events: &'a [Event],
-    /// The last outcome of each step, with the index of its event.
-    finished: HashMap<&'a str, (usize, &'a StepOutcome)>,
-    /// The steps whose last wait timed out.
+    history: History<'a>,
+    /// The steps with a wait that timed out.
     timed_out: HashSet<&'a str>,
     /// True to bind the results that no expression of the version reads too.
     all_results: bool,
@@ -52,19 +51,10 @@ impl<'a> Replay<'a> {
         id: ExecutionId,
         events: &'a [Event],
     ) -> Self {
-        let (mut finished, mut timed_out) = (HashMap::new(), HashSet::new());
-        for (index, event) in events.iter().enumerate() {
-            match event {
-                Event::StepFinished { step, outcome, .. } => {
-                    finished.insert(step.as_str(), (index, outcome));
-                }
-                Event::WaitEnded { step, signal: None, .. } => {
-                    timed_out.insert(step.as_str());
-                }
-                _ => {}
-            }
-        }
-        Self { context, deployment, id, events, finished, timed_out, all_results: false }
+        let history = History::new(events);
+        let timed_out = history.ended_waits().filter(|(_, end)| end.timed_out);
+        let timed_out = timed_out.filter_map(|(wait, _)| wait.step).collect();
+        Self { context, deployment, id, events, history, timed_out, all_results: false }
     }
 
     /// Binds the results that no expression of the version that ran reads too.
@@ -94,7 +84,7 @@ impl<'a> Replay<'a> {
             if number > 0 {
                 // Closing steps read what the others have left, and the error.
                 self.apply(&automation.steps, None, "", &mut scope);
-                if let Some(error) = self.closing_error() {
+                if let Some(error) = self.history.closing {
                     scope.bind("error", error.to_value());
                 }
             }
@@ -107,20 +97,10 @@ impl<'a> Replay<'a> {
     fn at_start(&self) -> Result<Scope, ActionError> {
         let automation = &self.deployment.automation;
         let config_vars = self.context.secrets.shown_config_vars(automation)?;
-        let Some(Event::Started { at, payload, .. }) = self.events.first() else {
-            return Ok(Scope::from_root(Value::Null));
-        };
-        let retried = self.events.iter().filter(|event| matches!(event, Event::Retried { .. })).count();
-        let attempt = u32::try_from(retried).unwrap_or(u32::MAX).saturating_add(1);
-        let facts = ExecutionFacts { id: self.id, started_at: *at, attempt, is_derived: true };
-        Scope::at_start(self.context, self.deployment, payload, None, config_vars, &facts)
-    }
-
-    fn closing_error(&self) -> Option<&'a ActionError> {
-        self.events.iter().rev().find_map(|event| match event {
-            Event::Failing { error, .. } => Some(error),
-            _ => None,
-        })
+        let Some(start) = self.history.start else { return Ok(Scope::from_root(Value::Null)) };
+        let attempt = self.history.attempt;
+        let facts = ExecutionFacts { id: self.id, started_at: start.at, attempt, is_derived: true };
+        Scope::at_start(self.context, self.deployment, start.payload, None, config_vars, &facts)
     }
 
     /// Applies, list by list, the steps that had finished, on the way to the step.
@@ -153,7 +133,7 @@ impl<'a> Replay<'a> {
                 Entry::Undo => {
                     let key = [&step.id, suffix.as_str()].concat();
                     self.replay(step, &key, &suffix, scope);
-                    if let Some(error) = self.closing_error() {
+                    if let Some(error) = self.history.closing {
                         scope.bind("error", error.to_value());
                     }
                 }
@@ -164,10 +144,7 @@ impl<'a> Replay<'a> {
 
     /// The error that the `onError` steps of a step read.
     fn failure(&self, key: &str) -> Option<&'a ActionError> {
-        self.events.iter().rev().find_map(|event| match event {
-            Event::StepFailed { step, error, .. } if step == key => Some(error),
-            _ => None,
-        })
+        self.history.step(key)?.failure
     }
 
     /// Binds the item and the index of an iteration, after the earlier iterations if they ran in order.
@@ -226,8 +203,7 @@ impl<'a> Replay<'a> {
             })
             .filter_map(|(_, step)| {
                 let key = [&step.id, suffix].concat();
-                let (at, _) = self.finished.get(key.as_str())?;
-                Some((*at, step, key))
+                Some((self.history.step(&key)?.outcome_event?, step, key))
             })
             .collect();
         ended.sort_by_key(|(at, ..)| *at);
@@ -236,10 +212,14 @@ impl<'a> Replay<'a> {
         }
     }
 
+    fn outcome(&self, key: &str) -> Option<&'a StepOutcome> {
+        self.history.step(key)?.outcome
+    }
+
     /// Applies one finished step, with the steps inside it.
     fn replay(&self, step: &Step, key: &str, suffix: &str, scope: &mut Scope) {
         self.apply_inside(step, suffix, scope);
-        let Some((_, outcome)) = self.finished.get(key) else { return };
+        let Some(outcome) = self.outcome(key) else { return };
         match outcome {
             StepOutcome::Succeeded { result } => {
                 if let (Verb::Set(_), Value::Map(values)) = (&step.verb, result) {
@@ -265,9 +245,7 @@ impl<'a> Replay<'a> {
             for turn in 0..self.context.settings.limits.loop_turns {
                 let inner = format!("{suffix}[{turn}]");
                 let mut inside = list.block.steps.iter();
-                if !inside
-                    .any(|step| self.finished.contains_key([&step.id, inner.as_str()].concat().as_str()))
-                {
+                if !inside.any(|step| self.outcome(&[&step.id, inner.as_str()].concat()).is_some()) {
                     break;
                 }
                 self.apply(list.block, None, &inner, scope);
