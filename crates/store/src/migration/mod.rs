@@ -44,7 +44,7 @@ pub struct End {
 }
 
 /// Moves the store `source` to `target`, which is empty, or has a part of it from a migration that was interrupted. `now` is noted
-/// in the source when it is marked as moved. Unfinished executions go on at the first daemon that starts on the target.
+/// in the source when it is marked as moved. Unfinished executions continue in the first daemon that starts on the target.
 ///
 /// A crash leaves the source as it was; the next call continues.
 ///

@@ -7,9 +7,9 @@ use serde::{Deserialize, Serialize};
 use super::record::{BlobRecord, Kind, Record};
 use crate::Error;
 
-/// The most records of a page.
+/// The maximum number of records of a page.
 pub const PAGE_RECORDS: usize = 1000;
-/// The bytes at which a page ends.
+/// The size in bytes at which a page ends.
 pub const PAGE_BYTES: usize = 4 << 20;
 /// The bytes of a chunk of a blob.
 pub const CHUNK_BYTES: usize = 256 << 10;
