@@ -125,7 +125,7 @@ test("a user without scopes and a user rejected by the provider get the reason",
     await page.goto(`${daemon.base}/login/callback?error=access_denied&error_description=<b>No</b>`);
     await expect(page.getByRole("alert")).toContainText("did not log you in: <b>No</b>");
     await page.goto(`${daemon.base}/login/callback?code=stolen&state=stolen`);
-    await expect(page.getByRole("alert")).toContainText("not begun in this browser");
+    await expect(page.getByRole("alert")).toContainText("not started in this browser");
     await expect(page.getByRole("button", { name: "Sign in with Example ID again" })).toBeVisible();
     expect(page.url()).toBe(`${daemon.base}/login`);
   });
