@@ -92,7 +92,8 @@ sys.stdin.read()'; }
 waits_for_daemon
 nginx=$(program nginx usr/sbin/nginx)
 openssl req -x509 -newkey rsa:2048 -nodes -days 1 -subj /CN=test -keyout "$work/test.key" -out "$work/test.pem" 2>/dev/null
-sed "s#/etc/ssl/cogwork/[a-z]*#$work/test#" ops/proxy/nginx.conf >"$work/site.conf"
+# The test binds what the file listens on, and only root may have port 443.
+sed "s#/etc/ssl/cogwork/[a-z]*#$work/test#; s#listen 443#listen unix:$work/nginx.socket#" ops/proxy/nginx.conf >"$work/site.conf"
 temporary=$(for kind in client_body proxy fastcgi uwsgi scgi; do echo "${kind}_temp_path $work/$kind;"; done)
 echo "pid $work/pid; events {} http { access_log off; $temporary include $work/site.conf; }" >"$work/nginx.conf"
 "$nginx" -t -q -e stderr -c "$work/nginx.conf"
