@@ -43,7 +43,7 @@ pub(crate) enum Error {
 }
 
 impl Error {
-    /// Converts an error of the system to one that names its object.
+    /// Converts a system error to an error that names its object.
     pub(crate) fn io(what: impl Display) -> impl FnOnce(std::io::Error) -> Self {
         move |source| Self::Io { what: what.to_string(), source }
     }

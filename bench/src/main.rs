@@ -1,4 +1,4 @@
-//! The benchmarks: Cogwork's own figures beside those of baselines, measured in the same minutes on the
+//! The benchmarks: Cogwork's own figures beside the figures of baselines, measured in the same minutes on the
 //! same machine.
 //!
 //! A figure alone says more about the machine than about Cogwork. So the daemon and small servers that do the least

@@ -21,7 +21,7 @@ pub(crate) struct Processors {
 }
 
 impl Processors {
-    /// Chooses two of those that this process may use, and moves to the second. To be called before other threads are
+    /// Chooses two of the allowed processors, and moves to the second. Call it before other threads are
     /// started, which stay on the processor of their parent.
     pub(crate) fn choose() -> Self {
         let mut allowed = system::allowed().into_iter();

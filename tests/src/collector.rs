@@ -1,6 +1,6 @@
 //! A collector of OpenTelemetry: takes traces and logs by OTLP, over HTTP and gRPC, and keeps them.
 //!
-//! The messages are those of the protocol's own definitions, so this collector reads the messages that
+//! The messages come from the protocol's own definitions, so this collector reads the messages that
 //! a real one can read, and no others.
 
 use std::collections::BTreeMap;

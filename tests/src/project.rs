@@ -61,7 +61,7 @@ impl Project {
         self.write(&format!("connections/{name}.yaml"), yaml)
     }
 
-    /// Writes the secret called `name`. Its value has to be one that is found in any leak.
+    /// Writes the secret called `name`. Its value must be recognisable in any leak.
     ///
     /// # Errors
     /// It carries no mark of [`canary`], or the system refuses.

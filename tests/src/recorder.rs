@@ -87,7 +87,7 @@ pub struct Recorder {
 struct Shared {
     kept: Mutex<Kept>,
     journal: Option<Journal>,
-    /// The number of kept requests, including those that were taken out.
+    /// The number of kept requests, including removed ones.
     count: watch::Sender<usize>,
     /// The number of open connections and of requests being kept: one is kept although its sender has gone.
     busy: watch::Sender<usize>,
@@ -151,7 +151,7 @@ impl Recorder {
         std::mem::take(&mut self.shared.kept().requests)
     }
 
-    /// The number of received requests, including those that were taken out; it changes with each.
+    /// The number of received requests, including removed ones; it changes with each.
     pub fn count(&self) -> watch::Receiver<usize> {
         self.shared.count.subscribe()
     }

@@ -332,7 +332,7 @@ test("waiting for a slot: how many are ahead", async ({ stranger: page }) => {
 });
 
 test("waiting for a host: the host that sent Retry-After, and how long that took", async ({ open, daemon }) => {
-  // The host responds to one execution with a wait of a second, and another one that calls it meanwhile waits too.
+  // The host responds to one execution with a wait of a second, and another execution that calls it meanwhile waits too.
   const busy = await peer((count) => (count === 1 ? { status: 429, headers: { "retry-after": "1" } } : { status: 200 }));
   await daemon.write("automations/state-host.yaml", request(busy.base));
   await daemon.run("state-host", {});

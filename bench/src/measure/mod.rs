@@ -45,7 +45,7 @@ pub(crate) const GROUPS: [&str; 16] = [
     "growth",
     "memory",
 ];
-/// Those that are measured where none is named: all but the last four, which take minutes each or need a database.
+/// The default groups: all but the last four, which take minutes each or need a database.
 pub(crate) const UNASKED: &[&str] = GROUPS.split_at(GROUPS.len() - 4).0;
 
 /// The settings of every measurement.

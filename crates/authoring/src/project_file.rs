@@ -32,7 +32,7 @@ pub enum ExpectedVersion {
 /// Error of reading or changing a project file.
 #[derive(Debug, thiserror::Error)]
 pub enum FileError {
-    /// The path is none of a project file.
+    /// The path is not the path of a project file.
     #[error(
         "`{}` is not the path of a project file: name a `.yaml` file or a code file in `automations/`, `connections/` or `connectors/`, in its \
          shortest form, in folders up to 8 deep, without control characters",
@@ -75,7 +75,7 @@ const MAX_NAME: usize = 255;
 /// empty and hidden names, and no deeper than the loader reads.
 ///
 /// # Errors
-/// The path is none of a project file.
+/// The path is not the path of a project file.
 pub fn check_path(path: &str) -> Result<(), FileError> {
     let parts = Path::new(path).components();
     let mut plain = parts.map(|part| match part {

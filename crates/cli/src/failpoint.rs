@@ -14,7 +14,7 @@ pub(crate) fn from_env() -> Failpoints {
     Failpoints::new(move |boundary: Failpoint| {
         let armed = folder.join(boundary.as_str());
         let text = std::fs::read_to_string(&armed).ok()?;
-        // If several have read it, only the one that deletes it triggers the fault.
+        // If several processes have read it, only the process that deletes it triggers the fault.
         std::fs::remove_file(&armed).ok()?;
         match text.trim() {
             "abort" => Some(FailpointAction::Abort),

@@ -132,7 +132,7 @@ pub(crate) fn describe(error: &ActionError) -> String {
     plain(&format!("{step}{}{known}", error.message_with_location())).into_owned()
 }
 
-/// The store of a project, read-only; `None` if there is none yet.
+/// Opens the store of a project read-only; `None` if the project has no store yet.
 ///
 /// # Errors
 /// It exists and cannot be opened, its path cannot be read, or a part of it is missing.
@@ -150,7 +150,7 @@ pub(crate) fn open(config: &Config) -> anyhow::Result<Option<Arc<dyn Store>>> {
 /// The store of a project, which must exist.
 ///
 /// # Errors
-/// There is none, or it cannot be opened.
+/// The store is missing or cannot be opened.
 pub(crate) fn require(config: &Config) -> anyhow::Result<Arc<dyn Store>> {
     open(config)?.with_context(|| no_store(config))
 }

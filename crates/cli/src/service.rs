@@ -83,8 +83,8 @@ fn run(_arguments: &[OsString], _variables: &[(String, String)]) -> anyhow::Resu
     Ok(())
 }
 
-/// The variables added to the environment: the service's that are not set here, and the secret ones that were removed from
-/// the environment.
+/// The variables added to the environment: the unset ones of the service, and the secret ones that were removed from the
+/// environment.
 fn added<'v>(
     service: &'v [(String, String)],
     own: &'v Environment,

@@ -190,7 +190,7 @@ impl Engine {
         &self.runtime.deployment_times
     }
 
-    /// How the engine is doing.
+    /// Returns the state of the engine.
     #[must_use]
     pub fn status(&self) -> Status {
         self.runtime.status()

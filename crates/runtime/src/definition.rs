@@ -71,7 +71,7 @@ pub(crate) fn load(source: Arc<Source>, files: &[Arc<Source>], id: &AutomationId
     })
 }
 
-/// A version of an automation: the active one, or one that executions use or used.
+/// A version of an automation: the active one, or an earlier one that executions use or used.
 #[derive(Clone, Debug)]
 pub struct Version {
     /// The id of the automation.

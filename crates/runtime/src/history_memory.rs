@@ -1,4 +1,4 @@
-//! Reads histories within the memory budgets: those of requests, and those of the engine itself.
+//! Reads histories within two memory budgets: of requests, and of the engine itself.
 
 use std::time::Duration;
 

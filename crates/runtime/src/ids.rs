@@ -11,7 +11,7 @@ use crate::random::RandomPool;
 #[derive(Default)]
 pub struct Ids(Mutex<Sequence>);
 
-/// The part of execution ids that orders those of one millisecond.
+/// The part of an execution id that orders ids of the same millisecond.
 #[derive(Default)]
 struct Sequence {
     /// The millisecond of the last id, and the number of ids before it in that millisecond.

@@ -1,4 +1,4 @@
-//! The secrets that the files of the project require, and those of the store.
+//! The secrets that the project's files require, and the stored secrets.
 
 use std::cell::RefCell;
 use std::collections::HashMap;

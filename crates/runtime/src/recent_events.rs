@@ -211,7 +211,7 @@ impl IssuedKeys {
     }
 }
 
-/// The retained events: writes those that automations in force may wait for, and reads them for steps that begin to wait.
+/// The retained events: writes events that automations in force may wait for, and reads them for steps that begin to wait.
 pub(crate) struct RecentEvents {
     context: Arc<Context>,
     ids: Arc<Ids>,

@@ -17,7 +17,7 @@ const OLD_DEFINITIONS: usize = 1024;
 pub struct Records {
     /// The services that all components use.
     pub context: Arc<Context>,
-    /// Which definitions the store has.
+    /// The definitions in the store.
     pub(crate) stored: Arc<StoredDefinitions>,
     /// Compiled definitions that are no longer in force and on which executions still run.
     old: Mutex<HashMap<DefinitionHash, Arc<Deployment>>>,
@@ -67,7 +67,7 @@ impl Records {
         Ok(deployment)
     }
 
-    /// Returns the version with this hash: the one in force, or from the store; `None` if there is none.
+    /// Returns the version with this hash: the one in force, or from the store; `None` if it is unknown.
     ///
     /// # Errors
     /// Returns an error if the store fails.

@@ -100,7 +100,7 @@ impl Runtime {
         let _ = context.notices.send(EngineEvent::CatalogChanged { generation: reload.generation });
     }
 
-    /// How the engine is doing.
+    /// Returns the state of the engine.
     #[must_use]
     pub fn status(&self) -> Status {
         let context = &self.context;

@@ -79,7 +79,7 @@ impl Server {
         &self.token
     }
 
-    /// Stops accepting, ends event streams, lets responses in progress finish within the grace period, including those of
+    /// Stops accepting, ends event streams, lets responses in progress finish within the grace period, including responses of
     /// synchronous webhooks, and closes the rest. The engine must still run for that.
     pub async fn shutdown(mut self) {
         self.closing.cancel();

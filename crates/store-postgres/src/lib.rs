@@ -1,8 +1,8 @@
 //! The store on PostgreSQL 15 or later.
 //!
-//! A thread of its own drives the connections: a few *lanes*, which write batches ([`lane`]), a pool that reads ([`reader`]), and
-//! one that beats for the node of this daemon and watches the others ([`beat`]). Callers encode their write, queue it ([`queue`]) and wait. A lane sends
-//! what waits as one transaction in one round trip. Every transaction begins with a *fence*, which numbers the batches of the lane
+//! A thread of its own drives the connections: a few *lanes*, which write batches ([`lane`]), a pool that reads ([`reader`]), and a
+//! connection for the heartbeat of this node, which also watches the others ([`beat`]). Callers encode their write, queue it
+//! ([`queue`]) and wait. A lane sends the queued writes as one transaction in one round trip. Every transaction begins with a *fence*, which numbers the batches of the lane
 //! and fails once another daemon has taken over. So a write of a daemon that was declared dead never happens, and a batch whose
 //! commit got no answer is found again by its number.
 //!

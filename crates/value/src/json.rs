@@ -248,7 +248,7 @@ struct PartOf {
     at: u64,
 }
 
-/// How the bytes are written: as text, as base64, or not at all, since the store keeps them in a file of its own.
+/// The encoding of the bytes: text, base64, or absent, since the store keeps them in a separate file.
 #[derive(Serialize, Deserialize, utoipa::ToSchema)]
 #[serde(rename_all = "lowercase")]
 #[schema(as = FileEncoding)]

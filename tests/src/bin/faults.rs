@@ -12,7 +12,7 @@ use tokio::task::JoinSet;
 
 /// The time limit until the daemon serves, independent of its previous end.
 const READY_WITHIN: Duration = Duration::from_secs(2);
-/// The number of concurrent faults, for those that mostly wait: each has several daemons.
+/// The number of concurrent faults that mostly wait: each has several daemons.
 const MAX_CONCURRENT: usize = 4;
 
 /// Kills, starves and confuses the daemon under load; an oracle outside of it decides whether a promise was broken.

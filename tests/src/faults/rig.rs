@@ -220,7 +220,7 @@ impl Rig {
         let mut looks = tokio::time::interval(CHECK_INTERVAL.min(length));
         while begun.elapsed() < length {
             looks.tick().await;
-            // Which takes in the requests that the sink has received.
+            // Locking the oracle reads the requests that the sink has received.
             drop(self.shared.oracle());
         }
         let acknowledged = self.shared.oracle().acknowledged() - before;

@@ -97,7 +97,7 @@ impl Strace {
     pub(super) async fn detach(mut self) -> Result<(), Error> {
         let pid = self.child.id().and_then(|id| i32::try_from(id).ok()).and_then(Pid::from_raw);
         if let Some(pid) = pid {
-            // On this signal it detaches from all processes; killed, it would leave those that it has stopped.
+            // On this signal it detaches from all processes; killed, it would leave them stopped.
             kill_process(pid, Signal::INT).map_err(std::io::Error::from)?;
         }
         let ended = tokio::time::timeout(PATIENCE, self.child.wait()).await;

@@ -276,7 +276,7 @@ fn base64(bytes: &[u8]) -> String {
     base64::engine::general_purpose::STANDARD.encode(bytes)
 }
 
-/// Returns all operations of the API: reads first, and those that end or delete something last.
+/// Returns all operations of the API: reads first, operations that end or delete something last.
 fn operations() -> Vec<(Method, String)> {
     let api: Value = serde_json::from_str(&server::openapi()).unwrap();
     let mut operations = Vec::new();

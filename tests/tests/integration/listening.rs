@@ -8,7 +8,7 @@ use tests::github::GitHub;
 use crate::github;
 use crate::site::{Site, send};
 
-/// A disabled automation, as one that is being written; it counts its executions.
+/// A disabled automation, as while it is being written. It counts its executions.
 const DRAFT: &str = "enabled: false
 trigger: {webhook: {verify: none}}
 steps:

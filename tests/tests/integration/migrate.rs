@@ -136,7 +136,7 @@ async fn a_store_migrated_to_a_server_and_back_despite_kills_keeps_everything() 
 
     let here = migrate_with_kills(&site, &["--store", &url, "--to", back, "--json"]).await;
     let other = server.space().url();
-    // Migrates once more, to compare the hashes of the file with those of a database.
+    // Migrates once more, to compare the hashes of the file with the hashes of a database.
     let once_more = migrate_with_kills(&site, &["--store", back, "--to", &other, "--json"]).await;
     assert_eq!(hashes(&here), hashes(&once_more));
     let undone = migrate(&site, &["--store", back, "--undo"], None).await;

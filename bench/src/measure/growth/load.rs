@@ -151,7 +151,7 @@ impl<'daemon> Run<'daemon> {
         }
     }
 
-    /// Opens both connections again: the daemon closes one that was idle while a large load was prepared.
+    /// Opens both connections again: the daemon closes idle connections while a large load was prepared.
     async fn reconnect(&mut self) -> Result<(), Error> {
         self.connection = Connection::open(self.daemon.hooks()).await?;
         self.admin = Connection::open(self.daemon.admin()).await?;

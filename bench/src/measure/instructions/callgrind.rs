@@ -16,7 +16,7 @@ const ALLOCATORS: [&str; 6] =
 /// The counts of one period.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
 pub(super) struct Counts {
-    /// Executed instructions of all threads, without those of the kernel.
+    /// Executed instructions of all threads, without the kernel's.
     pub(super) instructions: u64,
     /// Requests for new or more memory; 0 in a program without symbols.
     pub(super) allocations: u64,

@@ -34,7 +34,7 @@ impl Figures {
         self.0.iter()
     }
 
-    /// Writes the counts of this build's profile to a file, which has those of others too.
+    /// Writes the counts to a file.
     pub(super) fn write(&self, file: &Path) -> Result<(), Error> {
         let text =
             serde_json::to_string_pretty(self).map_err(|error| Error::Server(error.to_string()))? + "\n";

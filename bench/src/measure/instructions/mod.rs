@@ -45,12 +45,12 @@ fn requests(server: &Server) -> [(&'static str, &'static str, String, usize); 4]
     ]
 }
 
-/// Counts every operation on both stores, compares the counts with those of the repository, or replaces them.
+/// Counts every operation on both stores, compares the counts with the recorded file, or replaces it.
 pub(super) async fn measure(terms: Terms<'_>, report: &mut Report) -> Result<(), Error> {
     let mut figures = Figures::default();
-    of_store(terms, "SQLite", None, &mut figures).await?;
+    count_on(terms, "SQLite", None, &mut figures).await?;
     let database = Database::start(terms.processors)?;
-    of_store(terms, "PostgreSQL", Some(&database.url()), &mut figures).await?;
+    count_on(terms, "PostgreSQL", Some(&database.url()), &mut figures).await?;
     for (name, counts) in figures.rows() {
         for (what, value) in [("instructions", counts.instructions), ("allocations", counts.allocations)] {
             #[expect(clippy::cast_precision_loss, reason = "counts are far below 2^52")]
@@ -64,7 +64,7 @@ pub(super) async fn measure(terms: Terms<'_>, report: &mut Report) -> Result<(),
     }
 }
 
-async fn of_store(
+async fn count_on(
     terms: Terms<'_>,
     store: &str,
     url: Option<&str>,

@@ -54,7 +54,7 @@ impl Schemas {
         Some(schemas)
     }
 
-    /// All alternatives with resolved references. Kinds of steps are limited to those with the existing keys.
+    /// All alternatives with resolved references. Kinds of steps without the existing keys are left out.
     fn alternatives(&self, present: Option<&Siblings>) -> Vec<&'static Value> {
         let mut all = Vec::new();
         for schema in &self.found {

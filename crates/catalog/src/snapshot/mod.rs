@@ -41,7 +41,7 @@ pub use poll_source::PollSource;
 use relations::Relations;
 pub use trigger_hook::trigger_hook;
 
-/// Immutable snapshot of all active definitions. A reload replaces it with a new one that shares all unchanged parts, so
+/// Immutable snapshot of all active definitions. A reload replaces it with a new snapshot that shares all unchanged parts, so
 /// a clone is cheap.
 #[derive(Clone)]
 pub struct Catalog {

@@ -256,7 +256,7 @@ fn results(spec: &ActionSpec) -> anyhow::Result<()> {
     Ok(table.print()?)
 }
 
-/// Adds the fields of a map and, indented, those of nested maps. A named type is expanded at its first occurrence.
+/// Adds the fields of a map and, indented, the fields of nested maps. A named type is expanded at its first occurrence.
 fn add_fields<'a>(table: &mut Table, object: &'a ObjectType, depth: usize, shown: &mut Vec<&'a str>) {
     for field in &object.fields {
         let name = format!("{}{}", "  ".repeat(depth), field.name);

@@ -319,7 +319,7 @@ impl Environment {
         Self(VARIABLES.get_or_init(Self::read).clone())
     }
 
-    /// Reads the variables, and removes those with a secret of the daemon from the environment. Call before any thread starts.
+    /// Reads the variables, and removes the daemon's secrets from the environment. Call before any thread starts.
     pub(crate) fn take() {
         VARIABLES.get_or_init(Self::read);
         Self::SECRET.iter().for_each(|name| allocator::remove_variable(name));

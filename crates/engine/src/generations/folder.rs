@@ -11,7 +11,7 @@ use tempfile::TempDir;
 use super::deploy::{Deploy, DeployError, deployable_files, same_files};
 use crate::Engine;
 
-/// The number of generations whose folders are kept: a test may still read from one that is no longer active.
+/// The number of generations whose folders are kept: a test may still read an inactive generation.
 const KEPT: u64 = 3;
 /// The attempts to deploy the project folder while others deploy too.
 const ATTEMPTS: usize = 3;

@@ -1,5 +1,5 @@
 //! Generations of definitions: the files of the project, deployed into a store that several nodes share. Each node activates all files
-//! of the newest generation together. A node that cannot load it keeps the last one that loaded, and reports the problem.
+//! of the newest generation together. A node that cannot load it keeps its last valid generation, and reports the problem.
 //!
 //! Where no generation was ever deployed, and always where one process has the store to itself, the project folder counts.
 

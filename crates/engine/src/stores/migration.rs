@@ -41,7 +41,7 @@ pub async fn migrate(
 /// was not.
 ///
 /// # Errors
-/// A daemon uses the store, there is none, or it cannot be written.
+/// A daemon uses the store, or the store is missing or cannot be written.
 pub async fn undo_migration(
     location: &Location,
     progress: &mut (dyn FnMut(Progress) + Send),

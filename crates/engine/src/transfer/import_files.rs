@@ -8,7 +8,7 @@ use value::{Blob, BlobSource, Data, ExternalBytes, FileStorage, FileWriter};
 
 use super::FileLine;
 
-/// The complete files, and the one that is being read.
+/// The complete files, and the current file.
 pub(super) struct ImportFiles {
     storage: Arc<dyn FileStorage>,
     complete: HashMap<[u8; 32], Data>,

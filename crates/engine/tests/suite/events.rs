@@ -12,7 +12,7 @@ use value::Value;
 use crate::common::{Peer, PeerRequest, Project, settled, soon, stop};
 use crate::hooks::{post, tokens};
 
-/// The request that lists existing subscriptions, to find one that this store does not know.
+/// The request that lists existing subscriptions, to find subscriptions unknown to this store.
 const LIST: &str = "GET /repos/acme/shop/hooks?per_page=100";
 
 fn yaml(repo: &str) -> String {

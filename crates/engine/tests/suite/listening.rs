@@ -19,7 +19,7 @@ use crate::hooks::{post, signature, text, tokens};
 
 const MINUTE: Duration = Duration::from_secs(60);
 const CAPTURED: &str = r#"200 {"captured":true}"#;
-/// A disabled automation, as one that is being written.
+/// A disabled automation, as while it is being written.
 const DRAFT: &str = "enabled: false\ntrigger: {webhook: {verify: none}}\nsteps:\n  - set: {got: \"${{ trigger.results.body.data.n }}\"}\n";
 
 fn id() -> AutomationId {

@@ -173,7 +173,7 @@ impl OwnId {
     }
 }
 
-/// Finds the step with an id, or the step without one that begins at `head`.
+/// Finds the step with an id, or the step without an id that begins at `head`.
 fn own_id(node: &Node, id: &str, head: Span, at: &mut Vec<Segment>) -> Option<OwnId> {
     let is_item = matches!(at.last(), Some(Segment::Index(_)));
     if let Some(map) = node.as_map().filter(|_| is_item) {

@@ -65,7 +65,7 @@ pub fn apply_allow_comments(report: Report) -> Report {
     if found.is_empty() { rest_of_report } else { rest_of_report.with(found) }
 }
 
-/// Like [`apply_allow_comments`] for separate diagnostics: returns those that are not suppressed.
+/// Like [`apply_allow_comments`] for separate diagnostics: returns the unsuppressed ones.
 #[must_use]
 pub fn filter_allowed(source: &Source, found: Vec<Diagnostic>) -> Vec<Diagnostic> {
     if found.is_empty() || !source.text().contains(MARK) {

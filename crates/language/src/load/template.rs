@@ -12,7 +12,7 @@ use value::{List, Map, Value};
 use super::lint::constant;
 
 /// The template of the value under `with`, `set`, `body` and so on. Never fails: an invalid expression is reported and
-/// replaced by one that reads nothing and has no value.
+/// replaced by an expression that reads nothing and has no value.
 ///
 /// A value without any `${{ }}` becomes one literal. A text that is exactly one expression keeps the expression's
 /// type.

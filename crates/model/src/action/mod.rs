@@ -85,7 +85,7 @@ pub struct InputSpec {
     pub kind: InputType,
     /// True if a value is required.
     pub required: bool,
-    /// The default value; absent if there is none.
+    /// The default value; absent without a default.
     #[serde(serialize_with = "serialize_optional", skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<Json>)]
     pub default: Option<Value>,

@@ -1,6 +1,6 @@
 //! The order of the first write, the slot and the run of a start: a pure function.
 
-/// How an execution is admitted.
+/// The order of the first write, the slot and the run of an execution.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Admit {
     /// It runs, and its start is stored together with the results of its first steps.

@@ -70,7 +70,7 @@ impl Admission {
     /// # Errors
     /// There is no such execution, or the store failed.
     pub async fn queue_status(&self, id: ExecutionId) -> Result<QueueStatus, Error> {
-        // One that something came for waits for a slot, and may pause in other steps meanwhile.
+        // After a signal the execution waits for a slot, while its other steps may still wait for theirs.
         let queue_status = self.place(id).unwrap_or_default();
         Ok(QueueStatus { pauses: self.pending(id).await?, ..queue_status })
     }

@@ -201,7 +201,7 @@ impl Admission {
     }
 
     /// Appends an event to the log of a suspended execution, which stays suspended. An execution that has ended meanwhile
-    /// is left unchanged; for one that is being loaded, the event is committed with its next events.
+    /// is left unchanged. If it is being loaded, the event is committed with its next events.
     pub(super) async fn record_suspended(self: Arc<Self>, id: ExecutionId, event: Event) {
         let give_up = self.context.clock.monotonic_now().after(PATIENCE);
         while self.context.clock.monotonic_now() < give_up && self.context.accepting() {

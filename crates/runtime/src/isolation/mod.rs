@@ -38,8 +38,8 @@ pub struct Isolation {
     state: Mutex<State>,
     /// The number of executions that compute alone, loaded or not. If it is zero, no execution takes the lock.
     alone: AtomicUsize,
-    /// Locked shared by executions that may compute in parallel, and exclusively by one that computes alone; only during a
-    /// poll.
+    /// Locked shared by executions that may compute in parallel, and exclusively by an execution that computes alone; only
+    /// during a poll.
     turns: Arc<RwLock<()>>,
 }
 

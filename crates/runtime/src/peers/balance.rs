@@ -21,7 +21,7 @@ impl Peers {
         };
         let owned: usize = alive.iter().map(|node| node.shards.len()).sum();
         let this = alive.iter().find(|node| Some(node.id) == own_id);
-        // Those of the store, unless the look before could not be finished.
+        // False if the previous pass was interrupted: memory and store then disagree.
         let is_known = this.is_none_or(|node| node.shards == self.shards.own());
         if part > 0 && (owned < usize::from(Shard::COUNT) || !is_known) {
             let own = self.context.store.take_shards().await?;

@@ -93,7 +93,7 @@ impl Sequence {
         self.arrived.pop_front()
     }
 
-    /// The result of the next run; `None` if it did not start, or if there is none. The worker starts no run after one
+    /// Returns the result of the next run; `None` if it did not start, or at the end. The worker starts no run after a run
     /// without a result, nor after the time limit of the sequence. After an error or `None` there is no next result. If the
     /// future is dropped, drop the sequence too.
     ///

@@ -34,7 +34,7 @@ pub(crate) struct Request {
     pub(crate) step_id: Option<String>,
     /// `context.startedAt`.
     pub(crate) started_at: String,
-    /// The other members of `context`, and the paths of the files; empty if there are none.
+    /// The other members of `context`, and the paths of the files, if any.
     pub(crate) context: Bytes,
     /// The second parameter.
     pub(crate) argument: Bytes,

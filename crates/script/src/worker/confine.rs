@@ -128,7 +128,7 @@ mod linux {
     fn drop_capabilities() -> io::Result<()> {
         for capability in CapabilitySet::all().iter() {
             // An old kernel does not know the newest ones. Lowering the bounding set needs the capability to set capabilities;
-            // without it there are none to drop.
+            // without it the set is empty.
             if capability_is_in_bounding_set(capability).unwrap_or(false) {
                 match remove_capability_from_bounding_set(capability) {
                     Ok(()) | Err(rustix::io::Errno::PERM) => {}

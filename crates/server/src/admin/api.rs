@@ -20,7 +20,7 @@ use crate::audit::AuditLog;
 use crate::options::Addresses;
 use crate::options::ServerOptions;
 
-/// How long the check of a text waits for its turn.
+/// The time that the check of a text waits for a permit.
 const CHECK_PATIENCE: Duration = Duration::from_secs(10);
 /// The most event streams at one time.
 const STREAMS: usize = 64;
@@ -34,7 +34,7 @@ pub(crate) struct Api {
     pub(crate) audit: Arc<AuditLog>,
     /// The identity provider at which people log in, if there is one.
     pub(crate) provider: Option<Provider>,
-    /// How long a run that is waited for may take.
+    /// The time limit of a run that a request waits for.
     pub(crate) wait: Duration,
     /// True if changes of project files are refused.
     pub(crate) read_only: bool,

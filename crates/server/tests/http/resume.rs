@@ -225,7 +225,7 @@ async fn an_answer_from_the_page_resumes_the_execution() {
 }
 
 #[tokio::test]
-async fn of_two_concurrent_answers_exactly_one_is_accepted() {
+async fn exactly_one_of_two_concurrent_answers_is_accepted() {
     let pausing = pausing(ASK, 1).await;
     let (one, other) = ("form.reason=one&option=approve", "form.reason=other&option=approve");
     let (first, second) = tokio::join!(pausing.post("", FORM, one), pausing.post("", FORM, other));

@@ -36,7 +36,7 @@ async fn keeps_the_rules(one: Arc<dyn Store>, other: Arc<dyn Store>) {
     other.take_shards().await.expect("they are taken");
     accept(&*one, NewExecution { gated: true, ..queued(5) }).await.expect("it is accepted");
     let (first, second, third) = (queued(1).id, queued(2).id, queued(3).id);
-    // A running execution, a gated one that the other node may own, and one that it already owns.
+    // A running execution, and a gated execution whose shard the other node may own.
     let (running, gated) = (queued(4).id, queued(5).id);
     let gate_owner = one.owner(gated).await.expect("it is read");
     let kept = one.give(node(&other), vec![second, running, gated]).await.expect("it is asked");

@@ -79,7 +79,7 @@ async fn sessions_and_captures_are_bounded() {
     assert!(add(&*store, NewCapture { size: 490, ..capture("orders", 5) }).await);
     assert_eq!(captured(&*store, "orders").await, [(2, 2), (3, 5)], "the largest session loses its oldest");
     assert_eq!(captured(&*store, "other").await, [(1, 4)]);
-    // The ended session is deleted first, then the one that ends first.
+    // The ended session is deleted first, then the session that ends next.
     store.end_listening(&automation("other"), at()).await.expect("it ends");
     begin(&*store, "third", 30, 1).await;
     begin(&*store, "fourth", 60, 1).await;

@@ -1,5 +1,5 @@
 //! Three of four daemons on one database fail at once: one is killed, one frozen, one cut off from the database. The fourth continues
-//! all their executions, and those that return find that they were declared dead.
+//! all their executions, and each node that returns finds that it was declared dead.
 
 use std::time::Duration;
 

@@ -99,7 +99,7 @@ async fn rounds(effort: Effort, part: Part) -> Result<Verdict, Error> {
     rig.settle().await
 }
 
-/// Sends requests in addition to those of the senders, which wait for the end of their own, and returns the number of consecutive refusals.
+/// Sends requests beside the senders, which wait for their own responses, and returns the number of consecutive refusals.
 async fn until_all_refused(rig: &Rig) -> u64 {
     let (deadline, mut refused) = (tokio::time::Instant::now() + PATIENCE, 0);
     while refused < REFUSALS && tokio::time::Instant::now() < deadline {
@@ -130,7 +130,7 @@ fn use_up_log(server: &Server, disk: &Disk, before: usize) -> Result<(), Error> 
     Ok(())
 }
 
-/// Waits for a server that recovers; starts one that has given up, as its supervisor does.
+/// Waits until a server has recovered; restarts a server that has exited, as its supervisor does.
 async fn recover(server: &mut Server) -> Result<(), Error> {
     let recovered = async {
         let mut looks = tokio::time::interval(Duration::from_millis(100));

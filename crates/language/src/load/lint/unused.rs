@@ -151,7 +151,7 @@ impl Names {
         }
     }
 
-    /// Records the name that follows the namespace in a path; all names if there is none.
+    /// Records the name that follows the namespace in a path; all names if no name follows.
     fn note(&mut self, name: Option<&str>) {
         match (&mut *self, name) {
             (Self::These(names), Some(name)) => drop(names.insert(name.to_owned())),

@@ -53,7 +53,7 @@ pub(crate) struct VerbSpec {
     /// The keys that only this verb has; any of them selects the verb. They need not include the keyword: an
     /// `if` alone is a guard, only `then` or `else` makes it a branch.
     pub(crate) marks: &'static [&'static str],
-    /// Its keys, in addition to those of every step.
+    /// Its keys, in addition to the common keys of steps.
     pub(crate) keys: &'static [Key],
     /// Lowers the step, with placeholders for unreadable parts; `None` if too little can be read.
     lower: fn(&mut StepReader<'_, '_, '_>) -> Option<Verb>,

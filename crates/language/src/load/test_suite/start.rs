@@ -13,7 +13,7 @@ use super::super::response_headers;
 use super::super::template::literal;
 use super::{instant, values};
 
-/// The methods of a request: those that start an execution, and rejected ones.
+/// The methods of a request, also those that a webhook always rejects.
 const METHODS: [&str; 7] = ["GET", "POST", "PUT", "PATCH", "DELETE", "HEAD", "OPTIONS"];
 
 pub(super) const INPUTS: Shape = Shape::MapOf(IDENTIFIER, &Shape::Template);

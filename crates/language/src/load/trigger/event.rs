@@ -1,4 +1,4 @@
-//! `event`: started by an event of another application. Its settings are beside it, like those of an action.
+//! `event`: started by an event of another application. Its settings are beside it, like an action's.
 
 use std::sync::Arc;
 

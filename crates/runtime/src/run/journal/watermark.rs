@@ -4,7 +4,7 @@ use std::collections::HashSet;
 
 use model::action::Effect;
 
-/// The effects of an execution that are recorded, and those of them that are committed.
+/// The recorded effects of an execution, and how far they are committed.
 ///
 /// Recorded results with an outside effect are counted. Each mark is the count at some moment: a result is in the store once
 /// `committed` has reached its count.

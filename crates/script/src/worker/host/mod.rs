@@ -101,7 +101,7 @@ fn desk_functions<'js>(ctx: &Ctx<'js>, native: &Object<'js>, host_state: &Rc<Hos
     native.set("integer", Function::new(ctx.clone(), move |digits: String| own.mark_integer(&digits))?)
 }
 
-/// The bytes of files as buffers; `None` if there are none.
+/// The bytes of files as buffers; `None` without files.
 pub(super) fn buffers<'js>(ctx: &Ctx<'js>, files: &[Bytes]) -> Result<Option<Vec<ArrayBuffer<'js>>>> {
     if files.is_empty() {
         return Ok(None);

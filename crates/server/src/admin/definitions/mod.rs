@@ -1,4 +1,4 @@
-//! What is in force: automations, their versions and graphs, connectors and connections.
+//! Definitions in force: automations, their versions and graphs, connectors and connections.
 
 pub(crate) mod automations;
 pub(crate) mod connections;

@@ -25,7 +25,7 @@ pub(crate) struct PlanView {
     unchanged: usize,
     /// Connections and connectors that come, change and go.
     files: Vec<catalog::FileChange>,
-    /// How many errors there are in all files.
+    /// The number of errors in all files.
     errors: usize,
     /// The problems of the files that have errors.
     diagnostics: Vec<DiagnosticView>,
@@ -49,12 +49,12 @@ pub(crate) async fn plan(State(api): Shared) -> Result<Answer<PlanView>, Problem
 pub(crate) struct PlanBody {
     /// Each with its `path`, relative to the project folder, and its `text`; or the `problem` why it cannot be read.
     files: Vec<catalog::ProjectFile>,
-    /// Lays the files over those in force, instead of taking their place: for texts that are not saved.
+    /// Lays the files over the files in force instead of replacing them: for texts that are not saved.
     #[serde(default)]
     overlay: bool,
 }
 
-/// The changes that these files would make in place of those in force
+/// The changes that these files would make in place of the files in force
 #[utoipa::path(
     post, path = "/api/v1/plan", tag = "status", request_body = PlanBody,
     responses((status = 200, description = "The changes that would follow", body = PlanView)),
