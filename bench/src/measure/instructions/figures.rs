@@ -60,7 +60,7 @@ impl Figures {
             return Ok(());
         }
         Err(Error::Server(format!(
-            "more than {TOLERANCE} % above {}:\n{}\nreduce the cost, or run `make bench-counts` and give the reason in the commit",
+            "more than {TOLERANCE} % above {}:\n{}\nreduce the cost, or replace the file with `--record` and give the reason in the commit",
             file.display(),
             grown.join("\n")
         )))
