@@ -10,9 +10,10 @@ use store::migration::{End, Migrated, Progress};
 use super::Location;
 
 /// Moves the store at `from` to `to`, which is empty, or has a part of it from a migration that was interrupted. `now` is noted in the
-/// source when it is marked as moved. Unfinished executions go on at the first daemon that starts on the target.
+/// source when it is marked as moved. Unfinished executions continue in the first daemon
+/// that starts on the target.
 ///
-/// A crash leaves the source as it was; the next call goes on.
+/// A crash leaves the source as it was; the next call continues.
 ///
 /// # Errors
 /// A daemon uses one of the stores, there is no source, it was moved to another place before, the target has other records, or a
@@ -52,6 +53,7 @@ pub async fn undo_migration(
     store::migration::undo(open(location, Use::Source, Failpoints::default(), progress).await?).await
 }
 
+#[cfg_attr(not(feature = "postgres"), expect(unused_variables, reason = "only a server uses it"))]
 async fn open(
     location: &Location,
     purpose: Use,

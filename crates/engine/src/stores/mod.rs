@@ -42,6 +42,7 @@ pub fn open_read_only(location: &Location) -> Result<Arc<dyn Store>, Error> {
 ///
 /// # Errors
 /// The errors of [`open`], except that another daemon has it open.
+#[cfg_attr(not(feature = "postgres"), expect(unused_variables, reason = "only a server uses it"))]
 pub fn examine(location: &Location, durability: Durability) -> Result<Examination, Error> {
     match location {
         Location::File(path) => store_sqlite::examine(path),
