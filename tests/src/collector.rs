@@ -32,7 +32,7 @@ use tokio_util::sync::CancellationToken;
 use tonic::transport::Server;
 use tonic::transport::server::TcpIncoming;
 
-/// The most bytes of a request.
+/// Maximum number of bytes of a request.
 const LARGEST_BODY: usize = 64 << 20;
 /// The time limit for an expected event.
 const PATIENCE: Duration = Duration::from_secs(30);

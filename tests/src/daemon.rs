@@ -21,7 +21,7 @@ use crate::project::Project;
 const PATIENCE: Duration = Duration::from_secs(60);
 /// The time limit for the rest of its output after its end.
 const LAST_OUTPUT: Duration = Duration::from_secs(2);
-/// The most bytes of its output that are kept for messages.
+/// Maximum number of bytes of its output that are kept for messages.
 const LARGEST_OUTPUT: usize = 1 << 20;
 /// Variables that are passed on to it; nothing else of this process's surroundings is.
 const PASSED_ON: [&str; 4] = ["PATH", "HOME", "TMPDIR", "LLVM_PROFILE_FILE"];

@@ -23,7 +23,7 @@ use tokio_util::sync::CancellationToken;
 pub const TOKEN: &str = "ghp_the-double-of-a-token";
 /// The version of the API.
 const VERSION: &str = "2022-11-28";
-/// The most bytes of a body.
+/// Maximum number of bytes of a body.
 const LARGEST_BODY: usize = 16 << 20;
 /// The number of the first issue, and the id of the first hook.
 const FIRST: u64 = 1;

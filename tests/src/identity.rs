@@ -31,7 +31,7 @@ pub const CLIENT_SECRET: &str = "the-secret-of-the-client";
 pub const SUBJECT: &str = "u-1";
 /// The time for which an ID token is valid, in seconds.
 const VALID_FOR: u64 = 300;
-/// The most bytes of a body.
+/// Maximum number of bytes of a body.
 const LARGEST_BODY: usize = 64 << 10;
 
 /// The conduct of the provider. The default is a right one.

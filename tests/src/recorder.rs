@@ -27,11 +27,11 @@ use tokio_util::task::TaskTracker;
 
 /// The prefix of paths whose requests are answered with their own headers.
 const ECHO: &str = "/echo";
-/// The most requests that are kept; further ones are answered 507.
+/// Maximum number of requests that are kept; further ones are answered 507.
 const MAX_REQUESTS: usize = 100_000;
-/// The most bytes of a body.
+/// Maximum number of bytes of a body.
 const LARGEST_BODY: usize = 16 << 20;
-/// The most connections at a time; further ones wait to be accepted.
+/// Maximum number of connections at a time; further ones wait to be accepted.
 const MAX_CONNECTIONS: usize = 1_024;
 /// The time limit for an expected event.
 const PATIENCE: Duration = Duration::from_secs(30);

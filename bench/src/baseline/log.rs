@@ -9,7 +9,7 @@ use tokio::sync::{mpsc, oneshot};
 
 use crate::Error;
 
-/// The most rows of one transaction, and of the queue, as in the daemon's store.
+/// Maximum number of rows of one transaction, and of the queue, as in the daemon's store.
 const BATCH: usize = 512;
 
 /// A handle to the thread. When the last one is gone, it ends.

@@ -1,8 +1,8 @@
 //! Reading an answer of HTTP/1.1 from the bytes that have come so far: only what our servers send.
 
-/// The most bytes of a header section.
+/// Maximum number of bytes of a header section.
 const MAX_HEAD: usize = 16 << 10;
-/// The most bytes of a body.
+/// Maximum number of bytes of a body.
 const MAX_BODY: usize = 1 << 20;
 
 /// The positions of the parts of a complete answer in its bytes.

@@ -110,7 +110,7 @@ fn bare(text: &str) -> Result<(), Error> {
     Ok(())
 }
 
-/// The longest refusal of any of some files; the baseline parses a valid file of the most bytes.
+/// The longest refusal of any of some files; the baseline parses a valid file of the maximum size.
 fn bombs(terms: Terms<'_>, report: &mut Report) -> Result<(), Error> {
     let project = Project::new()?;
     let catalog = authoring::check_project(project.path(), &[])?.catalog;

@@ -20,7 +20,7 @@ use crate::Error;
 /// The response.
 const ANSWER: &[u8] =
     br#"{"id":42,"title":"Cogs and how to oil them","space":"WORKSHOP","version":{"number":7}}"#;
-/// The most arrivals that are recorded; later requests are answered without.
+/// Maximum number of arrivals that are recorded; later requests are answered without.
 const MAX_ARRIVALS: usize = 100_000;
 
 /// A server in this process. It ends when this is dropped.

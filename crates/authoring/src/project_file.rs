@@ -68,7 +68,7 @@ pub fn version_of(text: &str) -> String {
     Sha256::digest(text.as_bytes())[..16].iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
-/// The most bytes of a name in a path, as most file systems have it.
+/// Maximum number of bytes of a name in a path, as most file systems have it.
 const MAX_NAME: usize = 255;
 
 /// Refuses every path except of project files and their tests, in the one form that the loader has for them: relative, without `.`, `..`,

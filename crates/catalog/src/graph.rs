@@ -17,7 +17,7 @@ use trigger::schedule::Schedule;
 use crate::canonical::canonical_text;
 use crate::plan::Plan;
 
-/// The most characters of a label.
+/// Maximum number of characters of a label.
 const LABEL: usize = 120;
 
 /// The graph of an automation, as a tree of lists.

@@ -10,7 +10,7 @@ use serde::Deserialize;
 use crate::output::{cut, plain};
 use crate::time;
 
-/// The most characters of a question on one line.
+/// Maximum number of characters of a question on one line.
 const QUESTION: usize = 120;
 
 /// The waiting reasons of an execution, as `GET /api/v1/executions/{id}` returns them.

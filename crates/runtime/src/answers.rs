@@ -13,7 +13,7 @@ use crate::api::Pending;
 
 /// The number of answers kept.
 pub const MAX_ANSWERS: usize = 100;
-/// The most characters of a question that are kept.
+/// Maximum number of characters of a question that are kept.
 const MAX_QUESTION: usize = 300;
 
 /// A question that a person answered.

@@ -9,7 +9,7 @@ use crate::error::Error;
 use crate::records::Records;
 use crate::wait_listing::{PauseKind, Pauses};
 
-/// The most events of an execution that a list reads. A longer one is listed without its attempt.
+/// Maximum number of events of an execution that a list reads. A longer one is listed without its attempt.
 const MAX_EVENTS: u32 = 500;
 
 /// An attempt of a step that may be retried.
@@ -20,7 +20,7 @@ pub struct StepAttempt {
     pub step: String,
     /// The number of the attempt that failed last, from 1.
     pub attempt: u32,
-    /// The most attempts, by the retry policy of the step.
+    /// Maximum number of attempts, by the retry policy of the step.
     pub of: u32,
 }
 

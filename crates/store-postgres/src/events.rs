@@ -19,7 +19,7 @@ use store::codec::{
 };
 use store::{ReplayLog, Snapshot};
 
-/// The most log lines of one read.
+/// Maximum number of log lines of one read.
 const MAX_LINES: u32 = 10_000;
 
 const SNAPSHOT: &str = "SELECT events, body FROM snapshots WHERE execution = $1";

@@ -13,7 +13,7 @@ use store::{Load, News, NodeDetails, NodeId, RunningGeneration, ServerTime};
 /// The time after its last confirmed beat was sent in which no other node can have declared this one dead. The rest of
 /// the silence after which it counts as dead is the time between the look of the observer and that of this node, and the delay of a beat.
 const CONFIDENCE: Duration = Duration::from_millis(6600);
-/// The most news that wait in each direction. More are lost, and found by looking.
+/// Maximum number of waiting messages in each direction. Further ones are dropped; the receiver finds the change by polling.
 const NEWS: usize = 1024;
 
 /// The exchange of a node with the others: its load and its generation for the next beat, news in both directions, and the time of its

@@ -15,7 +15,7 @@ use store::{DeployOutcome, DeployedFile, Generation, GenerationSource, NewGenera
 
 /// The number of generations that are kept.
 const KEPT: i32 = 50;
-/// About the most bytes of texts in one statement.
+/// Approximate maximum number of bytes of texts in one statement.
 const CHUNK: usize = 256 << 10;
 /// The attempts to deploy while the texts that it needs are deleted.
 const ATTEMPTS: usize = 3;

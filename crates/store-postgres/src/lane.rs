@@ -27,7 +27,7 @@ use store::poison::Poison;
 const PAUSES: Backoff = Backoff::new(Duration::from_millis(50), Duration::from_secs(1));
 /// The time after which a write on which the server still works counts as an outage.
 const LONG: Duration = Duration::from_secs(10);
-/// The most attempts for a batch that other transactions are in the way of.
+/// Maximum number of attempts for a batch that other transactions are in the way of.
 const MAX_CONTENTIONS: u32 = 100;
 
 /// Begins again on a new connection: waits for the transaction of the lost one if it is still open, and is synced behind it.

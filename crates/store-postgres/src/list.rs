@@ -13,7 +13,7 @@ use store::Error;
 use store::codec::{id_prefix, status_code, status_of, to_ns};
 use store::{ExecutionFilter, ExecutionRow, HandedExecution, Page};
 
-/// The most executions of a page.
+/// Maximum number of executions of a page.
 pub(super) const MAX_PAGE: u32 = 1000;
 
 /// The columns of a range, in the order in which they are read.

@@ -16,7 +16,7 @@ use store::{OutcomeFilter, PruneFilter, PruneRule};
 
 /// The number of executions that one transaction deletes.
 const BATCH_EXECUTIONS: usize = 64;
-/// The most records that one transaction deletes, and that one call deletes.
+/// Maximum number of records that one transaction deletes, and that one call deletes.
 const STEP_ROWS: u32 = 500;
 const MOST_AT_ONCE: u32 = 100_000;
 

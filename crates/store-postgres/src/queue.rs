@@ -9,12 +9,12 @@ use super::op::{Claim, Done, Item, Op};
 use store::Error;
 use store::poison::Poison;
 
-/// The most writes, and about the most bytes, of a batch.
+/// Maximum number of writes, and of bytes approximately, of a batch.
 const BATCH_WRITES: usize = 512;
 const BATCH_BYTES: usize = 8 << 20;
-/// The most writes of a batch that are a call of a function each.
+/// Maximum number of writes of a batch that are a call of a function each.
 const BATCH_CALLS: usize = 64;
-/// The most bytes of all writes that wait. A caller waits for room.
+/// Maximum number of bytes of all writes that wait. A caller waits for room.
 pub(super) const QUEUE_BYTES: usize = 64 << 20;
 /// The unit of the room, in bytes.
 const UNIT: usize = 1 << 10;

@@ -6,7 +6,7 @@ use tokio_postgres::error::SqlState;
 use super::connect::{in_time, message};
 use super::op::Op;
 
-/// The most statements that are told; with more, a grant on all tables is shorter.
+/// Maximum number of statements in a message; above it, a grant on all tables is shorter.
 const MOST: usize = 3;
 
 /// The grants of the rights on tables and sequences that the user lacks. Partitions are written by their table, and the sequence of an

@@ -19,7 +19,7 @@ use store::{Capacity, Error};
 
 /// The time between two measurements.
 const EVERY: Duration = Duration::from_secs(30);
-/// The most executions that are counted. If there are more, a deletion counts for more than it frees, and less is deleted.
+/// Maximum number of executions that are counted. If there are more, a deletion counts for more than it frees, and less is deleted.
 const MOST_COUNTED: i64 = 1_000_000;
 
 /// The size of the tables with their indexes, and the last measurement of any node with the bytes that were free then.

@@ -13,7 +13,7 @@ use store::DedupHit;
 use store::codec::to_ns;
 use store::{AcceptOutcome, Error};
 
-/// The most records that one transaction deletes, and that one call deletes.
+/// Maximum number of records that one transaction deletes, and that one call deletes.
 const STEP_ROWS: u32 = 500;
 const MOST_AT_ONCE: u32 = 100_000;
 

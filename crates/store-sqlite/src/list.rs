@@ -8,7 +8,7 @@ use super::columns::{OPEN_SHELVES, shelf};
 use store::codec::{id_prefix, to_ns};
 use store::{ExecutionFilter, Page};
 
-/// The most executions of a page.
+/// Maximum number of executions of a page.
 pub(super) const MAX_PAGE: u32 = 1000;
 
 /// The columns of a list row, in the order in which they are read.

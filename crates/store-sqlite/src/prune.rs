@@ -22,17 +22,17 @@ use store::{OutcomeFilter, PruneFilter, PruneRule};
 /// The number of executions that one transaction deletes.
 const BATCH_EXECUTIONS: usize = 128;
 
-/// The most executions, or keys, that one call deletes.
+/// Maximum number of executions, or keys, that one call deletes.
 const MOST_AT_ONCE: u32 = 100_000;
 
-/// The most rows, and about the most bytes, of remains that one transaction deletes.
+/// Maximum number of rows, and of bytes approximately, of remains that one transaction deletes.
 const SWEEP_ROWS: usize = 1000;
 const SWEEP_BYTES: usize = 4 << 20;
 
-/// The most definitions or keys that one transaction deletes.
+/// Maximum number of definitions or keys that one transaction deletes.
 const STEP_ROWS: u32 = 500;
 
-/// The most pages that one transaction returns to the file system.
+/// Maximum number of pages that one transaction returns to the file system.
 const VACUUM_PAGES: i64 = 256;
 
 /// Deletes ended executions with all their data, and returns free space to the file system.

@@ -10,7 +10,7 @@ use store::Error;
 use store::codec::status_of;
 use store::{Address, Definition, DefinitionUse, ExecutionFilter, ExecutionRow, Page, Watermark};
 
-/// The most log lines of one read.
+/// Maximum number of log lines of one read.
 const MAX_LINES: u32 = 10_000;
 
 /// Returns the list row of one execution.

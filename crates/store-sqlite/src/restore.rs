@@ -20,7 +20,7 @@ use super::settings;
 use store::regular;
 use store::{Error, Restored};
 
-/// The most names of folders for a replaced store that are tried.
+/// Maximum number of names of folders for a replaced store that are tried.
 const NAMES: u32 = 1000;
 
 /// Restores the store in the folder `from`, which [`crate::back_up`] made, to `to`. Checks it as a whole and migrates it to

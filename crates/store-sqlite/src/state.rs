@@ -17,11 +17,11 @@ use store::{StateEntry, StateRow};
 /// The approximate limit of a page in bytes.
 const PAGE_BYTES: usize = 8 << 20;
 
-/// The most values, and about the most bytes, that one transaction deletes.
+/// Maximum number of values, and of bytes approximately, that one transaction deletes.
 const STEP_ROWS: u32 = 500;
 const STEP_BYTES: i64 = 4 << 20;
 
-/// The most values that one call deletes.
+/// Maximum number of values that one call deletes.
 const MOST_AT_ONCE: u32 = 100_000;
 
 /// Optimistic lock: returns an error if a stored version differs from the expected one. Writes nothing.

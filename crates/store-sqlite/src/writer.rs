@@ -28,7 +28,7 @@ use store::outage::Outages;
 use store::poison::Poison;
 use store::{Error, OutageKind};
 
-/// The most writes in a transaction.
+/// Maximum number of writes in a transaction.
 const BATCH_WRITES: usize = 512;
 
 /// The approximate limit of a transaction in bytes.

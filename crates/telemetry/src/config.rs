@@ -23,9 +23,9 @@ pub(crate) struct Config {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct SignalConfig {
     pub(crate) protocol: Protocol,
-    /// The most entries that wait in the queue; further ones are dropped and counted.
+    /// Maximum number of entries that wait in the queue; further ones are dropped and counted.
     pub(crate) queue: usize,
-    /// The most spans or records of one request.
+    /// Maximum number of spans or records of one request.
     pub(crate) batch: usize,
     /// The time that a span or record waits for others.
     pub(crate) delay: Duration,

@@ -30,7 +30,7 @@ use crate::spans::{self, ForeignTraces};
 /// The timeout of a request where the variables give none, as OpenTelemetry has it.
 const TIMEOUT: Duration = Duration::from_secs(10);
 
-/// The most traces of other executions that are remembered for links.
+/// Maximum number of traces of other executions that are remembered for links.
 const MAX_REMEMBERED: usize = 1024;
 
 /// The name of the service, unless the variables give another, and the version.

@@ -18,7 +18,7 @@ use value::redact::Redactor;
 use crate::context::{self, ExecutionTrace};
 use crate::queue::{Counts, offer};
 
-/// The most executions whose trace is not their own and is known to the log of the daemon.
+/// Maximum number of executions whose trace is not their own and is known to the log of the daemon.
 const MAX_KNOWN: usize = 4096;
 
 /// The part of the log that reports on the export itself. Exporting it could never end.

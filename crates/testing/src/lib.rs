@@ -58,7 +58,7 @@ pub struct TestRunner {
     dir: PathBuf,
     outbound_allow: Vec<String>,
     real: RealSecrets,
-    /// The most real time of a test.
+    /// Maximum real time of a test.
     time_limit: Duration,
 }
 

@@ -14,7 +14,7 @@ struct Arguments {
     /// The number of body sizes, from 1 KB over 100 KB to 5 MB.
     #[arg(long, value_name = "N", default_value_t = 3)]
     sizes: usize,
-    /// The most memory above that of the idle daemon, in MiB.
+    /// Maximum memory above that of the idle daemon, in MiB.
     #[arg(long, value_name = "MIB", default_value_t = 128)]
     memory: u64,
     /// The 99th percentile that answers to others may have, in milliseconds.

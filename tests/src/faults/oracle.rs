@@ -18,7 +18,7 @@ const STAGES: [&str; 4] = ["/first", "/turn/0", "/turn/1", "/last"];
 const SYNC: &str = "/sync";
 /// The one step of the schedule.
 const TICK: &str = "/tick";
-/// The most broken promises that are kept; one is enough to fail.
+/// Maximum number of broken promises that are kept; one is enough to fail.
 const MAX_VIOLATIONS: usize = 50;
 
 /// The kind of a request.

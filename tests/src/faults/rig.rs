@@ -12,6 +12,7 @@ use serde_json::Value;
 
 use super::load::{self, Addresses, Load, Shared};
 use super::oracle::Oracle;
+use super::ticks::Ticks;
 use super::work::{self, Work};
 use super::{Error, Verdict};
 use crate::daemon::Daemon;
@@ -227,11 +228,14 @@ impl Rig {
         acknowledged as f64 / begun.elapsed().as_secs_f64()
     }
 
-    /// Waits until all schedules have run the latest instant that any of them has run, and judges them up to it.
+    /// Waits until all schedules have run the latest instant that any of them has run and each one before it, and judges them up to it.
+    /// The order is open: after a schedule moves to another daemon, the former one may still be executing earlier instants.
     pub(super) async fn finish_ticks(&self, schedules: usize, patience: Duration) {
         let last = self.shared.oracle().ticks().last();
-        let what = format!("not all of the {schedules} schedules have run their instant {last:?}");
-        self.wait(patience, &what, |oracle| oracle.ticks().schedules_at(last) == schedules).await;
+        let what = format!("not all of the {schedules} schedules have run their instants up to {last:?}");
+        let have_run =
+            |ticks: &Ticks| ticks.schedules_at(last) == schedules && ticks.missing(last).is_empty();
+        self.wait(patience, &what, |oracle| have_run(oracle.ticks())).await;
         self.shared.oracle().judge_ticks(last);
     }
 

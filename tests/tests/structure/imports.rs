@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, BTreeSet};
 /// A module's path inside its crate, such as `["run", "journal"]`; the crate's root has the empty path.
 pub(crate) type ModulePath = Vec<String>;
 
-/// The most imports that are followed to an item.
+/// Maximum number of imports that are followed to an item.
 const LONGEST_WAY: usize = 12;
 
 /// An imported name.

@@ -14,7 +14,7 @@ use petgraph::graph::DiGraph;
 use pretty_assertions::assert_eq;
 use tests::project::repository;
 
-/// The most files of one circle of imports.
+/// Maximum number of files of one circle of imports.
 const LARGEST_CIRCLE: usize = 12;
 
 /// Tables that name each of their handlers, by crate and module. A reader finds a handler by its row, so the arrows from a table

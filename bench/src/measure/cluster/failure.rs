@@ -25,7 +25,7 @@ const LIMITED: usize = 16;
 const SCHEDULES: usize = 32;
 /// Executions that wait in the node that is killed.
 const WAITING: usize = 200;
-/// The most that a takeover, or the gap between two ticks, may take.
+/// Maximum duration of a takeover, and of the gap between two ticks.
 const MAX_MS: f64 = 15_000.0;
 /// The time limit of the wait for a takeover, and the interval between two checks.
 const PATIENCE: Duration = Duration::from_secs(60);

@@ -31,9 +31,9 @@ struct Workload {
     text: fn() -> String,
     /// The least ratio to the rows of `pgbench`.
     beside_rows: f64,
-    /// The most bytes of write-ahead log of an execution beside its payload.
+    /// Maximum number of bytes of write-ahead log of an execution beside its payload.
     log: f64,
-    /// The most microseconds of the database for an execution.
+    /// Maximum number of microseconds of the database for an execution.
     processor: f64,
 }
 

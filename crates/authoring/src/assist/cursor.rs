@@ -1,6 +1,6 @@
 //! The place of a cursor in a YAML text: read from the lines around it, so that a text that does not parse has one too.
 
-/// The most lines that are read above and below the cursor.
+/// Maximum number of lines that are read above and below the cursor.
 const MAX_LINES: usize = 5_000;
 
 /// A segment of the path to the cursor.

@@ -16,7 +16,7 @@ use text::diagnostic::{Source, Utf16Index};
 
 use self::cursor::{Cursor, PathPart, Role};
 
-/// The most items of a completion.
+/// Maximum number of items of a completion.
 const MAX_ITEMS: usize = 500;
 
 /// A place in a text of a project file.

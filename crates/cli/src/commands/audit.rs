@@ -41,7 +41,7 @@ pub(crate) struct Audit {
     /// Only entries with this text in the path or in the id of the execution that was started
     #[arg(long, value_name = "TEXT")]
     about: Option<String>,
-    /// The most entries
+    /// Maximum number of entries
     #[arg(long, value_name = "N", default_value = "50")]
     limit: usize,
     #[command(flatten)]

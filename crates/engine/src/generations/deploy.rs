@@ -10,11 +10,11 @@ use text::diagnostic::Report;
 
 use crate::Engine;
 
-/// The most files of a generation.
+/// Maximum number of files of a generation.
 const MAX_FILES: usize = 24_000;
-/// The most bytes of its texts together.
+/// Maximum number of bytes of its texts together.
 const MAX_BYTES: usize = 32 << 20;
-/// The most bytes of a note.
+/// Maximum number of bytes of a note.
 const MAX_NOTE: usize = 1000;
 /// The attempts of a deployment that may follow any other.
 const ATTEMPTS: usize = 5;

@@ -16,13 +16,13 @@ use value::with_source;
 use super::import_files::ImportFiles;
 use super::{DefinitionLine, ExecutionLine, FORMAT, Header, Line, MAX_LINE_BYTES, TransferError};
 
-/// The most executions that are written at the same time; they share commits.
+/// Maximum number of executions that are written at the same time; they share commits.
 const AT_ONCE: usize = 64;
 /// The bytes of lines that are written at the same time; a longer line is written alone.
 const AT_ONCE_BYTES: usize = 8 << 20;
 /// The refusals that are named.
 const NAMED: usize = 20;
-/// The most by which the time in an id differs from that of the first event. The trigger's code and a wait for memory lie between
+/// Maximum difference between the time in an id and the time of the first event. The trigger's code and a wait for memory lie between
 /// the two, and the wall clock can be set meanwhile.
 const MAX_ID_SKEW: Duration = Duration::from_secs(3600);
 /// The reason of the end of an execution that had not ended.
@@ -99,7 +99,7 @@ pub(super) struct Lines<R> {
     input: R,
     number: u64,
     text: Vec<u8>,
-    /// The most bytes of a line.
+    /// Maximum number of bytes of a line.
     most: usize,
 }
 

@@ -32,7 +32,7 @@ pub const FORMAT: u32 = 1;
 /// The bytes of a file in one line.
 const PART_BYTES: usize = 96 << 10;
 
-/// The most bytes of one line that an import reads.
+/// Maximum number of bytes of one line that an import reads.
 const MAX_LINE_BYTES: usize = 256 << 20;
 
 /// An error of an export or an import. What was imported before it stays.

@@ -10,7 +10,7 @@ use super::{EndLine, Line, TransferError};
 
 /// The bytes from which a part is complete.
 const PART_BYTES: usize = 4 << 20;
-/// The most bytes of a part. An execution that alone has more, with its files, is too large for one.
+/// Maximum number of bytes of a part. An execution that alone has more, with its files, is too large for one.
 pub const MAX_PART_BYTES: usize = 30 << 20;
 
 /// A part of an export.

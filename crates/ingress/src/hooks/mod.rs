@@ -463,7 +463,7 @@ pub(crate) fn rejection_for(error: &Error, is_sync: bool) -> Rejection {
 /// Time limit for the evaluation of a trigger's condition.
 const CONDITION_TIME_LIMIT: Duration = Duration::from_secs(1);
 
-/// The most bytes of a small compressed body once it is inflated.
+/// Maximum number of bytes of a small compressed body once it is inflated.
 const SMALL_INFLATED: usize = 1 << 20;
 
 /// The length, in bytes, above which a body is parsed on a thread for large values: parsing takes about a millisecond.

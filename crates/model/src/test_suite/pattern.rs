@@ -7,7 +7,7 @@ use value::{Number, Value};
 
 use crate::automation::SpannedName;
 
-/// The most characters of a value in a message.
+/// Maximum number of characters of a value in a message.
 const SHOWN: usize = 160;
 
 /// A pattern that a value must match.

@@ -15,7 +15,7 @@ use crate::error::Error;
 const FIRST_ASK: Duration = Duration::from_millis(50);
 /// The pause after executions have gone to another node, which may have room for more.
 const NEXT_ASK: Duration = Duration::from_millis(20);
-/// The most executions that go to another node at once.
+/// Maximum number of executions that go to another node at once.
 const MAX_GIVEN: usize = 1000;
 /// The time in which executions come for slots that were promised.
 const PROMISE: Duration = Duration::from_millis(250);

@@ -34,7 +34,7 @@ pub use shards::{ShardHold, Shards};
 
 /// The time between two looks at what hints may have missed.
 const SCAN_INTERVAL: Duration = Duration::from_secs(2);
-/// The most executions whose end other nodes wait for here at once. Beyond it, they find out by looking.
+/// Maximum number of executions whose end other nodes wait for here at once. Beyond it, they poll.
 const MAX_WATCHED: usize = 10_000;
 
 /// The exchange of this node with the others.

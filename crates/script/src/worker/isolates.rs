@@ -16,7 +16,7 @@ use super::transport::ReplySender;
 use crate::module::Digest;
 use crate::protocol::{Answer, Done, MAX_MODULES, Request, RunFailure};
 
-/// The most bytes of the cached texts.
+/// Maximum number of bytes of the cached texts.
 const MAX_SOURCES: usize = 8 * 1024 * 1024;
 
 /// The modules of a worker, and their isolate.

@@ -22,7 +22,7 @@ use crate::options::ServerOptions;
 
 /// The time that the check of a text waits for a permit.
 const CHECK_PATIENCE: Duration = Duration::from_secs(10);
-/// The most event streams at one time.
+/// Maximum number of event streams at one time.
 const STREAMS: usize = 64;
 
 /// The state that the routes share.

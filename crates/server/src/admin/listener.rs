@@ -23,11 +23,11 @@ use crate::audit::AuditLog;
 use crate::net::{self, Budget, FramingState, Respond};
 use crate::options::{Deadlines, Limits, ServerOptions};
 
-/// The most bytes of a request's body.
+/// Maximum number of bytes of a request's body.
 const BODY_BYTES: usize = 1 << 20;
-/// The most bytes of the body of a request that shows no credential.
+/// Maximum number of bytes of the body of a request that shows no credential.
 const PUBLIC_BYTES: usize = 4 << 10;
-/// The most bytes of the files that a plan is asked for or that are deployed, and of the lines of an import.
+/// Maximum number of bytes of the files that a plan is asked for or that are deployed, and of the lines of an import.
 const LARGE_BYTES: usize = 32 << 20;
 /// The bytes of an answer above which it is written to disk before it is sent.
 const LARGE_ANSWER: u64 = 256 << 10;

@@ -26,7 +26,7 @@ pub(in super::super) type Hash = [u8; 32];
 /// The folder of files without a final name. The next start deletes what a crash leaves in it.
 const UNNAMED: &str = "unnamed";
 
-/// The most that the clock of the file system may be behind that of the process.
+/// Maximum delay of the file system's clock behind the process's clock.
 const MAX_CLOCK_SKEW: Duration = Duration::from_secs(2);
 
 /// The number of entries at which dropped pins are removed from the map.

@@ -28,7 +28,7 @@ pub(super) use folder::{Folder, Hash, Pin, lock_for_copy};
 /// The number of callers that write blobs concurrently. Each holds a compressed copy of its value.
 const WRITERS: usize = 4;
 
-/// The most rows of blobs that one transaction deletes.
+/// Maximum number of rows of blobs that one transaction deletes.
 const STEP_ROWS: u32 = 500;
 
 /// The parts of a row that are in files. Each blob is pinned until the row is committed.

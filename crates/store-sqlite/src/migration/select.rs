@@ -45,7 +45,7 @@ fn store(connection: &Connection, after: &Place) -> Result<Page> {
     Ok(page)
 }
 
-/// The query of a kind: its parameters are the parts of the place, and the most rows.
+/// The query of a kind: its parameters are the parts of the cursor and the maximum number of rows.
 fn query(kind: Kind) -> &'static str {
     match kind {
         Kind::Definitions => {

@@ -4,7 +4,7 @@ use jiff::Timestamp;
 use model::Status;
 use sha2::{Digest as _, Sha256};
 
-/// The most bytes of a key that is stored as it is on a server, whose indexes take no long ones.
+/// Maximum number of bytes of a key that is stored as it is on a server, whose indexes take no long ones.
 const MAX_KEY_BYTES: usize = 1024;
 
 /// Returns the number of a status in the tables.

@@ -29,7 +29,7 @@ use crate::types::{
     ReplayLog, StateEntry, StateRow, StateWrite, Subscription, SuspendedExecution, Wait, Watermark,
 };
 
-/// The most rows of a page.
+/// Maximum number of rows of a page.
 const MAX_PAGE: u32 = 1000;
 
 /// The content of stores in memory. Cheap to clone.

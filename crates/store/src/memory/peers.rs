@@ -14,7 +14,7 @@ use crate::types::{
 
 /// The maximum number of queued notifications for a node.
 const NEWS: usize = 1024;
-/// The most rows of a page.
+/// Maximum number of rows of a page.
 const PAGE: usize = 1000;
 
 /// The nodes of a store, and what they share beside executions.

@@ -12,7 +12,7 @@ pub struct NewListening {
     pub since: Timestamp,
     /// The latest end.
     pub until: Timestamp,
-    /// The most requests to capture.
+    /// Maximum number of requests to capture.
     pub most: u32,
     /// The maximum number of kept sessions, from 1. Ended sessions are deleted first, then the oldest.
     pub sessions: u32,
@@ -27,7 +27,7 @@ pub struct Listening {
     pub since: Timestamp,
     /// The latest end.
     pub until: Timestamp,
-    /// The most requests to capture.
+    /// Maximum number of requests to capture.
     pub most: u32,
     /// The captured requests that could have started an execution.
     pub count: u32,

@@ -21,9 +21,9 @@ use crate::tree::StepTree;
 use data::{Span, error_attributes, foreign_span};
 use step::OpenStep;
 
-/// The most spans of one execution; the number of further ones is an attribute of its span.
+/// Maximum number of spans of one execution; the number of further ones is an attribute of its span.
 const MAX_SPANS: usize = 10_000;
-/// The most events or links of a span.
+/// Maximum number of events or links of a span.
 const MAX_PARTS: usize = 128;
 
 /// The traces of other executions that are linked, where they are not their own.

@@ -16,7 +16,7 @@ const CUT_OFF: usize = 2;
 const FROZEN: usize = 3;
 /// Up to how many effects after enough progress they fail.
 const MAX_FURTHER_EFFECTS: usize = 60;
-/// The most requests that the frozen one may send afterwards: those between the last check and the write when it froze, one
+/// Maximum number of requests that the frozen one may send afterwards: those between the last check and the write when it froze, one
 /// for each of its threads.
 const MAX_LATE: u32 = 2;
 /// The time limit for the end of their executions: they count as dead after ten seconds.

@@ -16,7 +16,7 @@ const FAILURES: [(&str, &str); 3] =
     [("fdatasync,fsync", "EIO"), ("pwrite64", "EIO"), ("fdatasync,fsync", "ENOSPC")];
 /// The number of requests that must be refused while the disk is full.
 const REFUSALS: u32 = 10;
-/// The most batches of this size until all requests of one are refused.
+/// Maximum number of batches of this size until all requests of one are refused.
 const MAX_BATCHES: u32 = 1000;
 /// The time limit for the recovery when there is space.
 const PATIENCE: Duration = Duration::from_secs(30);

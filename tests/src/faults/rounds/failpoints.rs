@@ -16,7 +16,7 @@ const MISHAPS: [&str; 3] = ["error", "300ms", "abort"];
 const SOME: u64 = PROGRESS / 4;
 /// The signal of `abort`.
 const SIGABRT: i32 = 6;
-/// The most effects, after enough progress, before the failure.
+/// Maximum number of effects, after enough progress, before the failure.
 const MAX_FURTHER_EFFECTS: usize = 40;
 /// The time limit for the failure and the recovery.
 const PATIENCE: Duration = Duration::from_secs(30);

@@ -3,7 +3,7 @@
 use super::super::rig::{PROGRESS, Parts, Rig};
 use super::super::{Effort, Error, Verdict};
 
-/// The most effects, after enough progress, before the daemon is stopped.
+/// Maximum number of effects, after enough progress, before the daemon is stopped.
 const MAX_FURTHER_EFFECTS: usize = 120;
 
 pub(super) async fn run(effort: Effort) -> Result<Verdict, Error> {

@@ -5,7 +5,7 @@ use model::execution::ExecutionId;
 use super::{ExecutionState, ExecutionTable, Queued};
 use crate::admission::backlog::Lane;
 
-/// The most executions of the backlog that are passed over for others that may leave.
+/// Maximum number of executions of the backlog that are passed over for others that may leave.
 const MAX_PASSED: usize = 10_000;
 
 impl ExecutionTable {

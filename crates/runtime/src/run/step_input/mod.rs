@@ -318,7 +318,7 @@ impl Derivation<'_> {
     }
 }
 
-/// The most attempts that are evaluated again for the UUIDs that they drew.
+/// Maximum number of attempts that are evaluated again for the UUIDs that they drew.
 const MAX_ATTEMPTS: u32 = 100;
 
 /// The reason why a verb has no inputs; `None` if it has some.

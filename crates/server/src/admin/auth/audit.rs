@@ -10,7 +10,7 @@ use crate::admin::extract::{Answer, Query};
 use crate::admin::{Problem, Shared};
 use crate::audit::{Entry, Filter};
 
-/// Entries on a page where no number is given, and the most.
+/// Default and maximum number of entries on a page.
 const PAGE: usize = 100;
 const MOST: usize = 1000;
 

@@ -33,7 +33,7 @@ use crate::options::LoginOptions;
 
 /// The time within which a person returns from the provider.
 const RETURN_WITHIN: SignedDuration = SignedDuration::from_mins(10);
-/// The most logins that wait for the provider at one time: everyone may begin one.
+/// Maximum number of logins that wait for the provider at one time: everyone may begin one.
 const AT_ONCE: usize = 8;
 /// The maximum for one address: an address that sends bogus codes to a slow provider leaves room for others.
 const AT_ONCE_OF_ONE: usize = 2;

@@ -33,9 +33,9 @@ pub(crate) const SECRET_HEADER: &str = "x-cogwork-session";
 const LINK_FOR: SignedDuration = SignedDuration::from_mins(10);
 /// The time for which a session is valid after it was begun or renewed.
 const SESSION_FOR: SignedDuration = SignedDuration::from_hours(12);
-/// The most login links that are valid at one time. A new one takes the place of the oldest of the credential that has the most.
+/// Maximum number of login links that are valid at one time. A new one takes the place of the oldest of the credential that has the most.
 const LINKS: usize = 64;
-/// The most login links that one credential may create in the validity of one. Each of them may begin a session, which the store keeps.
+/// Maximum number of login links that one credential may create in the validity of one. Each of them may begin a session, which the store keeps.
 const LINKS_OF_ONE: usize = 100;
 /// The scope of sessions in the state of the store. No scope of an automation has a colon in it.
 const SCOPE: &str = "sessions:";

@@ -22,9 +22,9 @@ use crate::admin::{Problem, Shared};
 const SCOPE: &str = "tokens:";
 /// The prefix of every token, by which scanners for leaked secrets find it.
 const PREFIX: &str = "cogwork_";
-/// The most tokens at one time.
+/// Maximum number of tokens at one time.
 const MOST_TOKENS: u32 = 500;
-/// The most characters of a name.
+/// Maximum number of characters of a name.
 const MOST_NAME: usize = 60;
 /// The validity of a token where none is given, and the longest one.
 const DEFAULT_VALIDITY: SignedDuration = SignedDuration::from_hours(90 * 24);

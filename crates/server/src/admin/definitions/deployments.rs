@@ -20,7 +20,7 @@ use crate::admin::{Problem, Shared};
 
 /// The path of [`deploy`], whose bodies may be large.
 pub(crate) const PATH: &str = "/api/v1/deployments";
-/// The most generations that are listed.
+/// Maximum number of generations that are listed.
 const LISTED: u32 = 50;
 
 /// The way in which a generation came about.

@@ -12,7 +12,7 @@ use super::graph::GraphView;
 use crate::admin::extract::{Answer, Segment};
 use crate::admin::{Api, Problem, Shared};
 
-/// The most versions of one automation in an answer.
+/// Maximum number of versions of one automation in an answer.
 const VERSIONS: u32 = 200;
 
 /// A version of an automation.

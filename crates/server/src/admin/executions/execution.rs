@@ -28,11 +28,11 @@ use crate::admin::{Api, Problem, Shared};
 
 /// Executions on a page where no number is given.
 pub(crate) const PAGE: u32 = 50;
-/// Log lines given at one time where no number is given, and the most of them.
+/// Default and maximum number of log lines in one answer.
 const LINES: u32 = 1000;
-/// The most executions that are named where a text may mean several.
+/// Maximum number of executions that are named where a text may mean several.
 const CANDIDATES: u32 = 10;
-/// The most characters of a reason.
+/// Maximum number of characters of a reason.
 const REASON: usize = 500;
 
 /// An execution as lists show it.

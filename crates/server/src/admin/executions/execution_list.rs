@@ -17,9 +17,9 @@ use super::execution::{ExecutionView, PAGE};
 use crate::admin::extract::{Answer, Query};
 use crate::admin::{Api, Problem, Shared};
 
-/// The most executions on a page.
+/// Maximum number of executions on a page.
 const MOST: u32 = 200;
-/// The most executions that are counted.
+/// Maximum number of executions that are counted.
 const COUNTED: u32 = 10_000;
 /// The time after which a search answers with what it has found.
 const SEARCH_TIME: Duration = Duration::from_secs(1);

@@ -39,7 +39,7 @@ const WHOLE: usize = 64 << 10;
 /// The time between two looks at an execution that runs on another daemon.
 const LOOK: Duration = Duration::from_secs(1);
 
-/// The most events of a page, and their number where none is given.
+/// Maximum and default number of events of a page.
 const EVENTS: usize = 1000;
 
 /// Which events.

@@ -7,9 +7,9 @@ use store::CutValue;
 
 use super::recorded::Cuts;
 
-/// The most bytes of a value that stays whole, as JSON.
+/// Maximum number of bytes of a value that stays whole, as JSON.
 pub(crate) const SMALL: usize = store::SMALL_VALUE;
-/// The most characters of the beginning of a large value.
+/// Maximum number of characters of the beginning of a large value.
 const START: usize = 200;
 /// The depth to which the parts of a large value are cut separately.
 const DEPTH: usize = 4;

@@ -19,7 +19,7 @@ use crate::admin::{Problem, Shared};
 const SHOWN: usize = 20;
 /// The turns of one step that stand there in addition, since they did not succeed.
 const UNUSUAL: usize = 20;
-/// The turns of a page where no number is given, and the most of them.
+/// Default and maximum number of turns of a page.
 const PAGE: usize = 100;
 
 /// A step in a loop of which only some turns are shown.
@@ -87,7 +87,7 @@ pub(crate) struct TurnsQuery {
     status: Option<String>,
     /// The first turn, counted from 0.
     from: Option<usize>,
-    /// The most turns: 1 to 100. Default: 100.
+    /// Maximum number of turns: 1 to 100. Default: 100.
     #[param(minimum = 1, maximum = 100)]
     limit: Option<usize>,
 }

@@ -19,9 +19,9 @@ use crate::admin::{Api, Problem, Shared};
 
 /// The default sender of a signal, for the history.
 const BY: &str = "the API";
-/// The most characters of a sender.
+/// Maximum number of characters of a sender.
 const BY_CHARS: usize = 200;
-/// The most bytes of an event's name, as a step takes it.
+/// Maximum number of bytes of an event's name, as a step takes it.
 const NAME_BYTES: usize = 200;
 
 /// The reasons why an execution waits.

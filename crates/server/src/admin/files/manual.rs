@@ -22,7 +22,7 @@ struct Pages;
 const ROOT: &str = "/manual";
 /// The first page.
 const FIRST: &str = "index.html";
-/// The most bytes of a decompressed file.
+/// Maximum number of bytes of a decompressed file.
 const MAX_BYTES: u64 = 32 << 20;
 /// Scripts and styles come from this origin alone, and scripts reach nothing: the search reads its index as a script. The
 /// scripts are those of mdBook, which make HTML of the fixed texts of the manual, so trusted types are not required.

@@ -14,7 +14,7 @@ use crate::admin::{Problem, Shared};
 
 /// Values on a page where no number is given.
 const PAGE: u32 = 100;
-/// The most values on a page.
+/// Maximum number of values on a page.
 const MOST: u32 = 1000;
 
 /// A value that outlives executions.

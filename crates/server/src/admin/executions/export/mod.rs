@@ -26,7 +26,7 @@ use crate::admin::{Problem, Shared};
 
 /// Log lines read at one time.
 const LINES: u32 = 1000;
-/// The most log lines of an export.
+/// Maximum number of log lines of an export.
 const MOST_LINES: usize = 10_000;
 
 /// The form of an export.

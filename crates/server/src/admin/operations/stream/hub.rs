@@ -24,11 +24,11 @@ use super::topic::Topic;
 const PACE: Duration = Duration::from_millis(250);
 /// The publications after which the hub rests if no stream is open: a minute.
 const IDLE_TICKS: u32 = 240;
-/// The most executions that one message distinguishes.
+/// Maximum number of executions that one message distinguishes.
 const MOST_EXECUTIONS: usize = 2000;
-/// The most messages that are kept.
+/// Maximum number of messages that are kept.
 const MOST_MESSAGES: usize = 1000;
-/// The most executions in all messages that are kept, about 2 MB.
+/// Maximum number of executions in all messages that are kept, about 2 MB.
 const MOST_WEIGHT: usize = 20_000;
 
 /// News with its id.

@@ -25,7 +25,7 @@ pub(crate) use hub::Hub;
 use hub::{After, Burst, News};
 use topic::Topic;
 
-/// The most executions that a message names.
+/// Maximum number of executions that a message names.
 const NAMED: usize = 100;
 /// The time after which a quiet stream shows that it is alive.
 const KEEP_ALIVE: Duration = Duration::from_secs(10);

@@ -4,7 +4,7 @@ use model::{AutomationId, ExecutionId};
 
 use crate::admin::Problem;
 
-/// The most topics of one stream.
+/// Maximum number of topics of one stream.
 const MOST: usize = 32;
 
 /// A topic of the stream.
