@@ -26,7 +26,7 @@ use options::{Command, Options};
 
 /// The daemon's own, so that the baselines are no slower for the lack of it.
 #[global_allocator]
-static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+static ALLOCATOR: allocator::Allocator = allocator::Allocator;
 
 fn main() -> ExitCode {
     let result = match options::parse(std::env::args().skip(1)) {

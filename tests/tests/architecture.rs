@@ -28,7 +28,7 @@ const LEVELS: [&[&str]; 13] = [
 ];
 
 /// External crates that only some product crates may use, with the reason. A `*` at the end matches any suffix.
-const AT_HOME: [(&str, &[&str], &str); 50] = [
+const AT_HOME: [(&str, &[&str], &str); 49] = [
     ("opentelemetry*", &["telemetry"], "only telemetry knows OpenTelemetry"),
     ("reqwest", &["connector"], "only connector calls other systems"),
     ("lettre", &["connector"], "only connector calls other systems"),
@@ -95,7 +95,6 @@ const AT_HOME: [(&str, &[&str], &str); 50] = [
         &["cli", "telemetry"],
         "only cli decides where the log goes; telemetry gives it a layer",
     ),
-    ("mimalloc", &["allocator"], "only allocator knows the functions of mimalloc"),
     ("libmimalloc-sys", &["allocator"], "only allocator has `unsafe` code"),
     (
         "tokio",

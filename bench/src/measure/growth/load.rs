@@ -152,7 +152,7 @@ impl<'daemon> Run<'daemon> {
     }
 
     /// Opens both connections again: the daemon closes idle connections while a large load was prepared.
-    async fn reconnect(&mut self) -> Result<(), Error> {
+    pub(in crate::measure) async fn reconnect(&mut self) -> Result<(), Error> {
         self.connection = Connection::open(self.daemon.hooks()).await?;
         self.admin = Connection::open(self.daemon.admin()).await?;
         Ok(())

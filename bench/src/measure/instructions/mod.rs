@@ -88,6 +88,7 @@ async fn count_on(
         Session { run: Run::without_address(&daemon).await?, daemon: &daemon, counter, idle: 0.0 };
     session.measure_idle().await?;
     for (name, id, _, count) in requests(&server) {
+        session.run.reconnect().await?;
         session.run.select(id).await?;
         // Fills caches and pools.
         session.run.post(count, &project::body()).await?;
@@ -102,9 +103,11 @@ async fn count_on(
         (format!("event to one of {WAITING} that wait"), WAITS, WAITING),
         (format!("wake of an execution of {TURNS} turns"), LONG, 2 * ROUNDS),
     ] {
+        session.run.reconnect().await?;
         session.run.select(id).await?;
         session.run.post_numbers(count).await?;
         session.run.suspended(count).await?;
+        session.run.reconnect().await?;
         let mut rounds = Vec::new();
         for number in 0..2 * ROUNDS {
             let event = async |run: &mut Run<'_>| {

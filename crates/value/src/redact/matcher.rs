@@ -18,6 +18,8 @@ pub(super) struct SecretAutomaton {
     whole: AhoCorasick,
     /// All encodings of these secrets.
     encodings: Vec<String>,
+    /// The length of the shortest encoding.
+    shortest: usize,
     /// The length of the longest encoding.
     longest: usize,
     /// Matches the shortest recognised prefixes of `encodings`, with the same indices. Built for the first truncated text.
@@ -36,8 +38,9 @@ impl SecretAutomaton {
         }
         // Building fails only above the automaton's limit on patterns, which the limit of secrets rules out.
         let whole = AhoCorasick::builder().match_kind(MatchKind::LeftmostLongest).build(&encodings).ok()?;
-        let longest = encodings.iter().map(String::len).max().unwrap_or_default();
-        Some(Arc::new(Self { whole, encodings, longest, prefixes: OnceLock::new() }))
+        let lengths = || encodings.iter().map(String::len);
+        let (shortest, longest) = (lengths().min().unwrap_or_default(), lengths().max().unwrap_or_default());
+        Some(Arc::new(Self { whole, encodings, shortest, longest, prefixes: OnceLock::new() }))
     }
 
     /// Returns the ranges of prefixes of encodings that end directly before [`TRUNCATION_MARK`].
@@ -96,6 +99,10 @@ impl SecretMatcher {
 
     /// Returns the ranges of secrets, in order and without overlaps. In a text they are at character boundaries.
     pub(super) fn matches(&self, text: &[u8]) -> Vec<Range<usize>> {
+        // Escapes make a text longer. Most headers end here.
+        if self.0.iter().all(|automaton| text.len() < automaton.shortest) {
+            return Vec::new();
+        }
         let mut found: Vec<Range<usize>> = self.plain_matches(text).collect();
         self.each_unescaped(text, |decoded, source| {
             found.extend(self.plain_matches(decoded).map(|range| source(&range)));
@@ -110,6 +117,9 @@ impl SecretMatcher {
         text: &[u8],
         mut look: impl FnMut(&[u8], &dyn Fn(&Range<usize>) -> Range<usize>),
     ) {
+        if !Escapes::may_be_in(text) {
+            return;
+        }
         let longest = self.0.iter().map(|automaton| automaton.longest).max().unwrap_or_default();
         let plain = |kind: Escapes| kind.source_bytes(longest);
         let nested = Escapes::ALL.map(plain).into_iter().max().unwrap_or_default();

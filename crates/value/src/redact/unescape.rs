@@ -4,7 +4,7 @@
 use std::cell::OnceCell;
 use std::ops::Range;
 
-use memchr::memchr;
+use memchr::{memchr, memchr3};
 use text::TRUNCATION_MARK;
 
 /// The maximum length in bytes of an HTML entity before its `;`, with room for a leading zero: `&#x010FFFF;`.
@@ -34,6 +34,11 @@ impl Escapes {
             Self::Html => b'&',
             Self::Percent => b'%',
         }
+    }
+
+    /// Returns true if a text has a byte with which an escape of any kind begins.
+    pub(super) fn may_be_in(text: &[u8]) -> bool {
+        memchr3(b'\\', b'&', b'%', text).is_some()
     }
 
     /// The maximum length in bytes of the source of `decoded` bytes, including a mark of truncation and an escape that it cut off.
