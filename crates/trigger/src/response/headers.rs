@@ -57,11 +57,15 @@ pub(super) fn too_many_headers() -> String {
 
 /// True if a header may have this value: no control character except the tab, which prevents header injection.
 pub(super) fn is_header_value(value: &str) -> bool {
-    !value.chars().any(|character| character.is_control() && character != '\t')
+    let is_plain = |byte: u8| matches!(byte, b' '..=b'~' | b'\t');
+    value.bytes().all(is_plain) || !value.chars().any(|character| character.is_control() && character != '\t')
 }
 
 /// True if a text is a single media type, such as `text/html; charset=utf-8`.
 pub(super) fn is_media_type(text: &str) -> bool {
+    if INERT_TYPES.contains(&text) {
+        return true;
+    }
     let token = |part: &str| {
         let mark = |byte: u8| byte.is_ascii_alphanumeric() || b"!#$&-^_.+".contains(&byte);
         !part.is_empty() && part.bytes().all(mark)
