@@ -139,14 +139,25 @@ impl Daemon {
 
     /// Comes back once every execution that was accepted has come to its end, and that is on disk.
     pub(crate) async fn drained(&self) -> Result<(), Error> {
+        self.drained_to(0).await
+    }
+
+    /// Comes back once at most this many executions have not come to their end.
+    pub(crate) async fn drained_to(&self, left: u64) -> Result<(), Error> {
         let until = Instant::now() + DRAIN;
-        while self.store.unfinished_count().await? > 0 {
+        loop {
+            let unfinished = self.store.unfinished_count().await?;
+            if unfinished <= left {
+                return Ok(());
+            }
             if Instant::now() > until {
-                return Err(Error::Server(format!("executions were left after {} s", DRAIN.as_secs())));
+                let seconds = DRAIN.as_secs();
+                return Err(Error::Server(format!(
+                    "{unfinished} executions were left after {seconds} s, expected {left}"
+                )));
             }
             tokio::time::sleep(CHECK_INTERVAL).await;
         }
-        Ok(())
     }
 
     /// The number of suspended executions.
