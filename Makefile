@@ -39,7 +39,7 @@ cluster: ## Start a PostgreSQL server and three daemons behind it, kill one, say
 
 # A build from nothing is faster, and takes half the disk, without the files for incremental ones.
 test: export CARGO_INCREMENTAL ?= 0
-test: tools ui-check format-check clippy scripts-check ci-check build-tests unit-tests server-tests examples-check examples-test docs-check editor-check imports-check ui-test run-check cluster-check ops-check hostile-check faults-check ## Check everything: this is what has to pass
+test: tools ui-check format-check clippy scripts-check ci-check build-tests unit-tests server-tests examples-check examples-test docs-check editor-check imports-check ui-test run-check cluster-check ops-check hostile-check faults-check counts-check ## Check everything: this is what has to pass
 	@echo 'All checks have passed.'
 
 ui: ui/node_modules ui-types ## Build the web UI into ui/dist, which the binary contains (Node.js 20 or later)
@@ -157,6 +157,9 @@ hostile: ## Send every filter, function, query and schema keyword with hostile o
 	$(CARGO) build --profile dist --locked -p cli -p tests --bin cogwork --bin hostile
 	$(TARGET)/dist/hostile $(ARGS)
 
+counts-check: packages # Instructions and allocations of the most used operations, compared with the recorded ones.
+	$(TARGET)/debug/bench --only instructions --counts bench/instructions.json $(ARGS)
+
 faults-check: packages # Some seconds of most faults; `make faults` does the rest.
 	$(TARGET)/debug/faults --quick $(ARGS)
 
@@ -190,8 +193,11 @@ reference: ## Write docs/src/reference anew
 comma := ,
 PEER_NAMES := $(subst $(comma), ,$(PEERS))
 
+# Allocations are counted by the names of functions.
+BENCH_FLAGS = $(if $(findstring instructions,$(ARGS)),--config 'profile.dist.package.cli.strip="none"')
+
 bench: $(PEER_NAMES:%=$(TARGET)/peers/%/installed) ## Run the benchmarks (ARGS=--quick, ARGS='--only acks', PEERS=node-red,n8n,dbos,restate, …)
-	$(CARGO) build --profile dist --locked -p cli -p bench --bin cogwork --bin bench
+	$(CARGO) build --profile dist --locked $(BENCH_FLAGS) -p cli -p bench --bin cogwork --bin bench
 	$(TARGET)/dist/bench $(if $(PEERS),--peers $(PEERS)) $(ARGS)
 
 $(TARGET)/peers/dbos/installed: $(wildcard bench/peers/dbos/*) # From PyPI; its database is PostgreSQL of Debian.

@@ -37,6 +37,8 @@ pub(super) enum Load {
     CodeTexts(usize),
     /// So many events, each for one of as many waiting executions as the size.
     WaitingExecutions(usize),
+    /// So many executions that wait for a permit of `concurrency`, behind as many as the size.
+    WaitingForPermit(usize),
     /// One execution of this many iterations, each of which waits for an event.
     PausingTurns,
     /// So many events, each for the one execution of its automation that waits, with as many automations as the size.
@@ -61,7 +63,7 @@ pub(super) enum Load {
     Retention,
 }
 
-pub(super) const DIMENSIONS: [Dimension; 23] = [
+pub(super) const DIMENSIONS: [Dimension; 24] = [
     Dimension { name: "automations", first: 500, load: Load::Automations, most: MAX_EXPONENT },
     Dimension {
         name: "steps of an automation",
@@ -113,6 +115,12 @@ pub(super) const DIMENSIONS: [Dimension; 23] = [
         name: "waiting executions, an event",
         first: 500,
         load: Load::WaitingExecutions(50),
+        most: FLAT,
+    },
+    Dimension {
+        name: "executions that wait for a permit, a start",
+        first: 5000,
+        load: Load::WaitingForPermit(500),
         most: FLAT,
     },
     Dimension { name: "turns that pause", first: 200, load: Load::PausingTurns, most: MAX_EXPONENT },

@@ -61,7 +61,9 @@ pub(super) async fn costs(terms: Terms<'_>, load: Load, size: usize) -> Result<C
     run.reconnect().await?;
     let before = reading(&daemon).await?;
     run.take(load, size).await?;
-    if !matches!(load, Load::WaitingExecutions(_) | Load::WaitingDefinitions(_)) {
+    let ends_with_waiting =
+        matches!(load, Load::WaitingExecutions(_) | Load::WaitingDefinitions(_) | Load::WaitingForPermit(_));
+    if !ends_with_waiting {
         daemon.drained().await?;
     }
     let after = reading(&daemon).await?;
@@ -131,6 +133,7 @@ impl<'daemon> Run<'daemon> {
                 self.post_numbers(size).await?;
                 self.suspended(size).await
             }
+            Load::WaitingForPermit(_) => self.post(size, BODY).await,
             Load::WaitingDefinitions(_) => {
                 for number in 0..size {
                     self.select(&numbered_id(number)).await?;
@@ -162,7 +165,9 @@ impl<'daemon> Run<'daemon> {
     async fn take(&mut self, load: Load, size: usize) -> Result<(), Error> {
         match load {
             Load::Automations | Load::Retention | Load::Subscriptions => {}
-            Load::Requests(count, _) | Load::Followers(count) => self.post(count, BODY).await?,
+            Load::Requests(count, _) | Load::Followers(count) | Load::WaitingForPermit(count) => {
+                self.post(count, BODY).await?
+            }
             Load::Bodies(count) => {
                 let body = format!("{{\"quantity\": 1, \"text\": \"{}\"}}", "x".repeat(size << 10));
                 self.post(count, body.as_bytes()).await?;

@@ -22,6 +22,9 @@ pub(super) fn project(load: Load, size: usize, server: SocketAddr) -> Result<Pro
         Load::WaitingExecutions(_) => format!(
             "{ASYNCHRONOUS}steps:\n  - waitFor: {{event: paid, if: event.data.n == trigger.results.body.data.n}}\n"
         ),
+        Load::WaitingForPermit(_) => {
+            format!("{ASYNCHRONOUS}concurrency: {{limit: 1}}\nsteps:\n  - wait: 1h\n")
+        }
         Load::PausingTurns => {
             format!(
                 "{ASYNCHRONOUS}steps:\n  - repeat: {{max: {size}}}\n    steps:\n      - waitFor: {{event: paid}}\n"

@@ -12,6 +12,12 @@ use crate::report::Report;
 /// The share by which a count may grow before the comparison fails, in per cent.
 const TOLERANCE: f64 = 1.0;
 
+/// The name of this build in the file: the counts of a debug build are some ten times those of a released program.
+const BUILD: &str = if cfg!(debug_assertions) { "debug" } else { "dist" };
+
+/// The counts of each build by its name.
+type Builds = BTreeMap<String, Figures>;
+
 /// The counts of one operation by its name.
 #[derive(Debug, Default, PartialEq, Deserialize, Serialize)]
 #[serde(transparent)]
@@ -34,21 +40,21 @@ impl Figures {
         self.0.iter()
     }
 
-    /// Writes the counts to a file.
-    pub(super) fn write(&self, file: &Path) -> Result<(), Error> {
+    /// Replaces the counts of this build in a file.
+    pub(super) fn write(self, file: &Path) -> Result<(), Error> {
+        let mut builds = if file.exists() { read(file)? } else { Builds::new() };
+        builds.insert(BUILD.to_owned(), self);
         let text =
-            serde_json::to_string_pretty(self).map_err(|error| Error::Server(error.to_string()))? + "\n";
+            serde_json::to_string_pretty(&builds).map_err(|error| Error::Server(error.to_string()))? + "\n";
         std::fs::write(file, text).map_err(Error::io(file.display()))
     }
 
-    /// Adds a line to the report for each count that differs from a file.
+    /// Adds a line to the report for each count that differs from that of this build in a file.
     ///
     /// # Errors
     /// Returns the counts that have grown by more than 1 %.
     pub(super) fn compare(&self, file: &Path, report: &mut Report) -> Result<(), Error> {
-        let text = std::fs::read_to_string(file).map_err(Error::io(file.display()))?;
-        let recorded: Self = serde_json::from_str(&text)
-            .map_err(|error| Error::Server(format!("{}: {error}", file.display())))?;
+        let recorded = read(file)?.remove(BUILD).unwrap_or_default();
         let mut grown = Vec::new();
         for change in self.changes(&recorded) {
             if change.per_cent > TOLERANCE {
@@ -83,6 +89,11 @@ impl Figures {
         }
         changes
     }
+}
+
+fn read(file: &Path) -> Result<Builds, Error> {
+    let text = std::fs::read_to_string(file).map_err(Error::io(file.display()))?;
+    serde_json::from_str(&text).map_err(|error| Error::Server(format!("{}: {error}", file.display())))
 }
 
 /// A count that differs by more than its measurement varies.

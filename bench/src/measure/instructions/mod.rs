@@ -19,7 +19,7 @@ use crate::project::{self, Project, scratch};
 use crate::report::{Report, Row, Unit};
 
 /// Counts of an operation; the median is reported.
-const ROUNDS: usize = 5;
+const ROUNDS: usize = 3;
 /// The time over which the instructions of an idle daemon are counted, which do not belong to an operation.
 const IDLE: Duration = Duration::from_secs(2);
 /// Executions that wait for an event while one gets it.
@@ -33,14 +33,14 @@ const LONG: &str = "long";
 /// Webhooks that are counted: name, id, automation, and requests in a round.
 fn requests(server: &Server) -> [(&'static str, &'static str, String, usize); 4] {
     [
-        ("acknowledged webhook with one step", "acknowledged", project::asynchronous(), 100),
-        ("three synchronous steps", "three", project::synchronous(3), 100),
-        ("forty synchronous steps", "forty", project::synchronous(40), 25),
+        ("acknowledged webhook with one step", "acknowledged", project::asynchronous(), 50),
+        ("three synchronous steps", "three", project::synchronous(3), 50),
+        ("forty synchronous steps", "forty", project::synchronous(40), 20),
         (
             "synchronous step with a GET",
             "get",
             project::gets(1, &format!("http://{}/", server.address())),
-            50,
+            25,
         ),
     ]
 }
@@ -101,7 +101,7 @@ async fn count_on(
     }
     // The executions of the last one are left waiting.
     for (name, id, count) in [
-        (format!("wake of an execution of {TURNS} turns"), LONG, 2 * ROUNDS),
+        (format!("wake of an execution of {TURNS} turns"), LONG, 1 + ROUNDS),
         (format!("event to one of {WAITING} that wait"), WAITS, WAITING),
     ] {
         session.run.reconnect().await?;
@@ -110,11 +110,11 @@ async fn count_on(
         session.run.suspended(count).await?;
         session.run.reconnect().await?;
         let mut rounds = Vec::new();
-        for number in 0..2 * ROUNDS {
+        for number in 0..=ROUNDS {
             let event = async |run: &mut Run<'_>| run.emit(number).await;
             let counts = session.count(1, (count - number - 1) as u64, event).await?;
-            // The first half fills caches.
-            if number >= ROUNDS {
+            // The first one fills caches.
+            if number > 0 {
                 rounds.push(counts);
             }
         }

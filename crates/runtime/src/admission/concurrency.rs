@@ -98,7 +98,9 @@ impl RunGuard {
             self.run.cancelled.cancel(reason);
             return true;
         }
-        let in_the_way = group.in_the_way();
+        // With other policies nothing is cancelled, and thousands may wait.
+        let cancels = policy == ConcurrencyPolicy::CancelRunning;
+        let in_the_way = if cancels { group.in_the_way() } else { Vec::new() };
         group.waiting.push_back(id);
         let queued = self.queued();
         let wait = PermitWait { group: key.clone(), queued };
@@ -108,11 +110,9 @@ impl RunGuard {
         drop(table);
         self.announce();
         self.publish_status(Status::Queued);
-        if policy == ConcurrencyPolicy::CancelRunning {
-            let reason = "cancelled for a newer execution, as `concurrency.policy` says";
-            for older in in_the_way {
-                admission.cancel_here(older, reason);
-            }
+        let reason = "cancelled for a newer execution, as `concurrency.policy` says";
+        for older in in_the_way {
+            admission.cancel_here(older, reason);
         }
         false
     }
