@@ -16,7 +16,7 @@ export interface Segment {
   isOpen?: boolean;
 }
 
-/** The most segments of one row; the nearest ones are joined beyond it. */
+/** Maximum number of segments of one row; the nearest ones are joined beyond it. */
 export const MOST = 200;
 
 /** Waits and the work outside of them: sorted, without overlap. */

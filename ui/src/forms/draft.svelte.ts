@@ -6,7 +6,7 @@ import type { LineRange, Operation, ProjectFile } from "../api/types";
 import { type Buffer, openBuffer } from "../editor/buffer.svelte";
 import type { Json } from "./trigger";
 
-/** The most edits that can be undone. */
+/** Maximum number of edits that can be undone. */
 const MOST_UNDONE = 100;
 
 export class TriggerDraft {

@@ -70,7 +70,7 @@ export function places(graph: Graph): Map<string, Place> {
   return found;
 }
 
-/** The most steps that are named as not run. */
+/** Maximum number of steps that are named as not run. */
 const MOST_UNRUN = 20;
 
 /** The steps that did not run although the block around them did, in the order of the file, without error handlers. */
@@ -92,7 +92,7 @@ export function columnOf(outer: GraphStep, id: string, all: ReadonlyMap<string, 
   return place?.column;
 }
 
-/** The most visible steps before deeper blocks are folded at first. */
+/** Maximum number of visible steps before deeper blocks are folded at first. */
 const MANY = 60;
 /** The level whose blocks are folded then. */
 const DEEP = 2;

@@ -4,7 +4,7 @@ import type { Automation } from "../api/types";
 import { type Theme, THEMES } from "../design/theme";
 import type { Entry } from "./commands";
 
-/** The most entries that are offered. */
+/** Maximum number of entries that are offered. */
 export const MOST = 50;
 
 /**

@@ -1,7 +1,7 @@
 /** The list of executions that was looked at last, for `[` and `]` on the page of one of them. */
 
 const KEY = "cogwork-list";
-/** The most ids that are kept. */
+/** Maximum number of ids that are kept. */
 const MOST = 1000;
 
 /** The beginning of a list, as it is kept. */

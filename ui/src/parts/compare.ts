@@ -36,7 +36,7 @@ export interface Row {
   same: boolean;
 }
 
-/** The most differences of one value that are listed. */
+/** Maximum number of differences of one value that are listed. */
 const MOST = 100;
 
 /** The differences of two values. */
