@@ -39,7 +39,7 @@ cluster: ## Start a PostgreSQL server and three daemons behind it, kill one, say
 
 # A build from nothing is faster, and takes half the disk, without the files for incremental ones.
 test: export CARGO_INCREMENTAL ?= 0
-test: tools ui-check format-check clippy scripts-check ci-check build-tests unit-tests server-tests examples-check examples-test docs-check editor-check imports-check ui-test run-check cluster-check ops-check hostile-check faults-check counts-check ## Check everything: this is what has to pass
+test: tools ui-check format-check clippy scripts-check ci-check build-tests unit-tests server-tests examples-check examples-test docs-check editor-check imports-check ui-test run-check cluster-check ops-check hostile-check faults-check ## Check everything: this is what has to pass
 	@echo 'All checks have passed.'
 
 ui: ui/node_modules ui-types ## Build the web UI into ui/dist, which the binary contains (Node.js 20 or later)
@@ -156,9 +156,6 @@ hostile-check: # No hostile operand ends the daemon. The bounds suit a debug bui
 hostile: ## Send every filter, function, query and schema keyword with hostile operands to a released daemon (ARGS='--sizes 2', …)
 	$(CARGO) build --profile dist --locked -p cli -p tests --bin cogwork --bin hostile
 	$(TARGET)/dist/hostile $(ARGS)
-
-counts-check: packages # Instructions and allocations of the most used operations, compared with the recorded ones.
-	$(TARGET)/debug/bench --only instructions --counts bench/instructions.json $(ARGS)
 
 faults-check: packages # Some seconds of most faults; `make faults` does the rest.
 	$(TARGET)/debug/faults --quick $(ARGS)

@@ -24,7 +24,6 @@ declare -A probes=(
 	[postgresql]='compgen -G "/usr/lib/postgresql/*/bin/postgres"'                # the store on a server
 	[python3-venv]='python3 -c "import ensurepip, venv"'                          # checking tools from PyPI
 	[strace]='command -v strace'                                                  # faults: system calls that fail
-	[valgrind]='command -v valgrind'                                              # instructions of single operations
 	[systemd]='command -v systemd-analyze'                                        # the systemd unit
 )
 

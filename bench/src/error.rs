@@ -2,7 +2,7 @@
 
 use std::fmt::Display;
 
-/// Why nothing could be measured.
+/// The reason why nothing could be measured.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum Error {
     /// The arguments are wrong.

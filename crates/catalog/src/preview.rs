@@ -151,11 +151,11 @@ pub fn automation_ids(dir: &Path) -> Vec<AutomationId> {
 
 /// The files that a preview reads.
 pub enum PreviewFiles {
-    /// Those on disk.
+    /// The files on disk.
     OnDisk,
     /// These alone.
     All(Vec<ProjectFile>),
-    /// Those in force, with these laid over them.
+    /// The files in force, with these laid over them.
     Overlay(Vec<ProjectFile>),
 }
 

@@ -48,7 +48,7 @@ pub(crate) fn between(earlier: Timestamp, later: Timestamp) -> Duration {
     Duration::try_from(later.duration_since(earlier)).unwrap_or_default()
 }
 
-/// How long ago an instant is: `5 m ago`.
+/// The time since an instant: `5 m ago`.
 pub(crate) fn ago(at: Timestamp, now: Timestamp) -> String {
     let seconds = between(at, now).as_secs();
     match seconds {

@@ -20,9 +20,9 @@ impl CatalogListener {
 /// Automations that a listener has not seen yet.
 #[derive(Clone, Default)]
 pub(crate) struct Pending {
-    /// Those that it has to look at.
+    /// The executions that it has to look at.
     pub(crate) automations: BTreeSet<AutomationId>,
-    /// Those of them whose progress another node may have written, so that it is to be read again.
+    /// The executions among them whose progress another node may have written, so that it is to be read again.
     pub(crate) moved: BTreeSet<AutomationId>,
 }
 

@@ -106,7 +106,7 @@ pub(crate) fn event_value(signal: &Signal) -> Value {
 /// The waiting steps with keys of one path that an event may concern.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Candidates {
-    /// Those that wait for this value.
+    /// Steps that wait for this value.
     Value(String),
     /// All of them: the event lacks the member, and each condition decides by itself.
     All,

@@ -113,6 +113,6 @@ fn encoded(settings: &SharedSettings) -> Vec<u8> {
 /// Reads the details of a node.
 pub(super) fn details(row: &Row, index: usize) -> Result<NodeDetails, Error> {
     let text: Option<Vec<u8>> = get(row, index)?;
-    // Those of a later release may have another form.
+    // Values of a later release may have another form.
     Ok(text.and_then(|text| serde_json::from_slice(&text).ok()).unwrap_or_default())
 }

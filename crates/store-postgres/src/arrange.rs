@@ -45,7 +45,7 @@ pub(super) enum Answers {
     None,
     /// These are done.
     Done(Vec<usize>),
-    /// Those of these that the statement says are done. The others are written by the function for one append.
+    /// The appends that the statement reports as done. The others are written by the function for one append.
     Matched(Vec<usize>),
     /// The verdicts of an acceptance.
     Accepted(usize),

@@ -14,7 +14,7 @@ const OPEN: &str = "INSERT INTO pairings (automation, until_ns) VALUES ($1, $2) 
     ON CONFLICT (automation) DO UPDATE SET until_ns = excluded.until_ns";
 const STATE: &str = "SELECT until_ns FROM pairings WHERE automation = $1";
 const CLOSE: &str = "DELETE FROM pairings WHERE automation = $1 RETURNING until_ns";
-/// Those that ended a day ago, since clocks differ.
+/// The pairings that ended a day ago, since clocks differ.
 const DELETE_OLD: &str = "DELETE FROM pairings \
     WHERE until_ns < (extract(epoch FROM clock_timestamp()) * 1000000000)::int8 - 86400000000000";
 

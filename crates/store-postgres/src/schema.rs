@@ -29,7 +29,7 @@ const PUT_OLDEST: &str = "INSERT INTO meta (name, value) VALUES ('oldest', conve
 /// Fences off the daemons of releases that cannot use the tables of this one.
 const EXPEL: &str = "BEGIN; UPDATE nodes SET dead = true; UPDATE lanes SET dead = true; COMMIT";
 
-/// How long the migration waits for a lock before it lets others pass, who wait behind it, and how often it tries.
+/// Time that the migration waits for a lock before it lets sessions behind it pass, and the number of its attempts.
 const LOCK_TIMEOUT: &str = "SET lock_timeout = '2s'";
 const NO_LOCK_TIMEOUT: &str = "SET lock_timeout TO DEFAULT";
 const MAX_TRIES: u32 = 30;
@@ -306,7 +306,7 @@ mod tests {
         ],
         oldest: 1,
     };
-    /// How long a daemon may take to notice that it is fenced off: it beats every two seconds.
+    /// Maximum time in which a daemon notices that it is fenced off: it beats every two seconds.
     const PATIENCE: Duration = Duration::from_secs(20);
 
     fn open(space: &PostgresSpace, folder: &TempDir) -> Arc<dyn Store> {

@@ -60,7 +60,7 @@ pub fn is_json(content_type: &str) -> bool {
     essence == "application/json" || essence.ends_with("+json")
 }
 
-/// Why a text is not JSON: one value, or several behind each other as bulk APIs take them. If it is only the beginning of a text
+/// The reason why a text is not JSON: one value, or several behind each other as bulk APIs take them. If it is only the beginning of a text
 /// (`is_whole` is false), only errors that no continuation can repair count. `None` for a blank text.
 #[must_use]
 pub fn json_error(text: &str, is_whole: bool) -> Option<serde_json::Error> {

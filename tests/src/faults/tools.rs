@@ -15,7 +15,7 @@ use super::Error;
 
 /// The time limit of a program.
 const PATIENCE: Duration = Duration::from_secs(30);
-/// How big a disk is that is mistreated: the store's log and what a long run leaves have room in it.
+/// Size of a mistreated disk: enough for the store's log and the data of a long run.
 const DISK_BYTES: u64 = 256 << 20;
 /// The number of attempts to unmount a busy disk.
 const UNMOUNT_TRIES: u32 = 100;

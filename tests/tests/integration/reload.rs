@@ -10,7 +10,7 @@ use crate::site::{Events, Site, send};
 
 /// The manual's limit for the reload after a save.
 const PROMISED: Duration = Duration::from_millis(200);
-/// How often each way of saving is measured.
+/// Number of measurements of each way of saving.
 const SAVES: u32 = 7;
 
 fn version(number: u32) -> String {

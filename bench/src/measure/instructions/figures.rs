@@ -24,14 +24,10 @@ type Builds = BTreeMap<String, Figures>;
 pub(crate) struct Figures(BTreeMap<String, Counts>);
 
 impl Figures {
-    /// Adds the median of some rounds.
-    pub(super) fn add(&mut self, name: String, rounds: Vec<Counts>) {
-        let median = |mut values: Vec<u64>| {
-            values.sort_unstable();
-            values.get(values.len() / 2).copied().unwrap_or(0)
-        };
-        let instructions = median(rounds.iter().map(|counts| counts.instructions).collect());
-        let allocations = median(rounds.iter().map(|counts| counts.allocations).collect());
+    /// Adds the least counts of some rounds.
+    pub(super) fn add(&mut self, name: String, rounds: &[Counts]) {
+        let instructions = rounds.iter().map(|counts| counts.instructions).min().unwrap_or(0);
+        let allocations = rounds.iter().map(|counts| counts.allocations).min().unwrap_or(0);
         self.0.insert(name, Counts { instructions, allocations });
     }
 
@@ -117,7 +113,7 @@ mod tests {
 
     fn of(instructions: u64, allocations: u64) -> Figures {
         let mut figures = Figures::default();
-        figures.add("ack".to_owned(), vec![Counts { instructions, allocations }]);
+        figures.add("ack".to_owned(), &[Counts { instructions, allocations }]);
         figures
     }
 

@@ -35,7 +35,7 @@ pub(crate) struct Listen {
     /// The automation's id
     #[arg(value_name = "ID", add = ArgValueCandidates::new(candidates::automations))]
     automation: String,
-    /// How long to listen, such as `2m`; at most and by default 10m
+    /// Time to listen, such as `2m`; at most and by default 10m
     #[arg(long, value_name = "TIME")]
     timeout: Option<String>,
     /// The number of requests after which it ends; at most 100

@@ -64,7 +64,7 @@ struct Create {
     /// A scope of the token; repeat it for several
     #[arg(long = "scope", value_name = "SCOPE", required = true)]
     scopes: Vec<Scope>,
-    /// How long it is valid, up to ten years
+    /// Validity, up to ten years
     #[arg(long, value_name = "TIME", default_value = "90d")]
     valid_for: String,
     #[command(flatten)]

@@ -55,7 +55,7 @@ pub(crate) struct Validate {
     strict: bool,
 }
 
-/// How problems are shown.
+/// The output format of problems.
 #[derive(Clone, Copy, Debug, ValueEnum)]
 enum Format {
     /// Text, in the style of the Rust compiler

@@ -44,7 +44,7 @@ impl DeployedFolders {
         let target = self.root.join(number.to_string());
         let renamed = target.clone();
         let work = tokio::task::spawn_blocking(move || {
-            // One that an attempt before has left.
+            // A file that an earlier attempt has left.
             let _ = std::fs::remove_dir_all(&renamed);
             std::fs::rename(draft.path(), &renamed)
         });

@@ -232,7 +232,7 @@ impl ClusterSimulation {
         if let Some(next) = next.or(sleepers.first()) {
             clock.advance_to(*next);
         }
-        // Those that are gone have not beaten meanwhile.
+        // Nodes that are gone have not beaten meanwhile.
         if self.random.one_in(2) {
             self.declare_dead();
         }

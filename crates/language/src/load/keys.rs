@@ -13,11 +13,11 @@ pub(crate) struct Object {
     pub(crate) what: &'static str,
     /// Its keys, in the order in which they are documented.
     pub(crate) keys: &'static [Key],
-    /// Which keys exclude each other.
+    /// Keys that exclude each other.
     pub(crate) choice: Choice,
 }
 
-/// Which keys of an [`Object`] exclude each other.
+/// Keys of an [`Object`] that exclude each other.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Choice {
     /// None do.

@@ -31,7 +31,7 @@ use catalog::Deployment;
 /// The `Retry-After` of a start during a recovery.
 const RETRY_AFTER: Duration = Duration::from_secs(1);
 
-/// The maximum time that an execution that must begin at once waits for the backlog to get its slots.
+/// Maximum time that an execution with an immediate start waits behind the backlog for a slot.
 const BACKLOG_GRACE: Duration = Duration::from_millis(500);
 
 /// The maximum time that an acceptance waits for code, if the caller waits for the end of the execution.

@@ -183,7 +183,7 @@ impl Peers {
                     tracing::info!(executions = count, "executions of other daemons continue here");
                 }
             }
-            // One that was given away and has come back, before this node has heard that it had left, is found again.
+            // An execution that was handed over and has come back before this node learned that it had left is found again.
             let (leaving, ids): (Vec<_>, Vec<_>) =
                 ids.into_iter().partition(|id| self.admission.is_leaving(*id));
             self.context.store.confirm_handed(ids).await?;

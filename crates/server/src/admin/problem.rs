@@ -12,7 +12,7 @@ use crate::net::Refusal;
 /// The media type of a problem.
 pub(crate) const MEDIA_TYPE: &str = "application/problem+json";
 
-/// Why a request to the API failed (RFC 9457).
+/// Reason for the failure of a request to the API (RFC 9457).
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema, thiserror::Error)]
 #[serde(rename_all = "camelCase")]
 #[error("{detail}")]

@@ -10,7 +10,7 @@ use value::Value;
 use crate::{accept, at, definition, folder, new, open, open_at, server, step};
 
 const WAY_OUT: &str = "use the release that wrote it, or a later one";
-/// How long a daemon may take to notice: it beats every two seconds.
+/// Maximum time in which a daemon notices: it beats every two seconds.
 const PATIENCE: Duration = Duration::from_secs(20);
 
 fn run(server: &PostgresServer, space: &PostgresSpace, sql: &str) -> String {

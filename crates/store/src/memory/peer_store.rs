@@ -1,4 +1,4 @@
-//! What a store in memory does for the other nodes that share it.
+//! The operations of a store in memory for the other nodes that share it.
 
 use async_trait::async_trait;
 use model::ExecutionId;

@@ -85,7 +85,7 @@ pub enum Use {
     Target,
 }
 
-/// How far a migration is.
+/// Progress of a migration.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Progress {
     /// A daemon on this machine has not left. The migration waits to see that it does not run.

@@ -131,7 +131,7 @@ pub struct Diagnostic {
     pub span: Span,
     /// A short label beside the span.
     pub label: Option<String>,
-    /// How to correct the problem.
+    /// The way to correct the problem.
     pub help: Option<String>,
     /// All values that are allowed at the span, in documented order.
     pub allowed: Vec<String>,

@@ -40,7 +40,7 @@ pub struct DiagnosticEntry {
     pub code: String,
     /// The message, one sentence.
     pub message: String,
-    /// How to correct the problem.
+    /// The way to correct the problem.
     #[schema(required = true)]
     pub help: Option<String>,
     /// The allowed values.

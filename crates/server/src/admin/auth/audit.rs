@@ -14,7 +14,7 @@ use crate::audit::{Entry, Filter};
 const PAGE: usize = 100;
 const MOST: usize = 1000;
 
-/// Which entries.
+/// Filter and page of the entries.
 #[derive(Debug, Default, Deserialize, IntoParams)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 #[into_params(parameter_in = Query, rename_all = "camelCase")]
@@ -29,7 +29,7 @@ pub(crate) struct AuditQuery {
     action: Option<String>,
     /// A part of the path, or of the id of the execution that was started.
     about: Option<String>,
-    /// How many at most: 1 to 1000, 100 if absent.
+    /// Maximum number: 1 to 1000, 100 if absent.
     #[param(minimum = 1, maximum = 1000)]
     limit: Option<usize>,
 }

@@ -24,7 +24,7 @@ use crate::admin::extract::{Answer, Body, Query, Segment, outside, tagged};
 use crate::admin::operations::status::{DiagnosticView, diagnostics};
 use crate::admin::{Api, Problem, Shared};
 
-/// How many of the next instants of a schedule are given.
+/// Number of next instants of a schedule in an answer.
 const NEXT_FIRES: usize = 5;
 
 /// An automation.
@@ -68,9 +68,9 @@ struct AutomationView {
     /// The secrets that it or its connections need and that are not set, its trigger's first.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     missing_secrets: Vec<MissingSecretView>,
-    /// How many errors its file has.
+    /// Number of errors in its file.
     errors: usize,
-    /// How many warnings its file has.
+    /// Number of warnings in its file.
     warnings: usize,
 }
 
@@ -97,7 +97,7 @@ impl From<MissingSecret> for MissingSecretView {
 #[derive(Debug, Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 struct KeyUsed {
-    /// Which of `keys`, from 1 as they are written.
+    /// Position in `keys`, from 1 in their order.
     key: usize,
     /// When it last did.
     last_at: Timestamp,
@@ -304,7 +304,7 @@ pub(crate) struct RunBody {
     test: bool,
 }
 
-/// How to start.
+/// Input and options of a start.
 #[derive(Debug, Deserialize, IntoParams)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 #[into_params(parameter_in = Query, rename_all = "camelCase")]
@@ -322,7 +322,7 @@ pub(crate) struct Started {
     /// Where it stands, once it has ended.
     #[serde(skip_serializing_if = "Option::is_none")]
     status: Option<model::Status>,
-    /// How it ended: `outcome` with `result`, `error` or `reason`.
+    /// Its end: `outcome` with `result`, `error` or `reason`.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<model::Outcome>)]
     outcome: Option<serde_json::Value>,

@@ -46,7 +46,7 @@ pub(crate) struct ConnectionView {
     last_success_at: Option<Timestamp>,
     #[serde(skip_serializing_if = "Option::is_none")]
     last_failure_at: Option<Timestamp>,
-    /// Why the last call failed; absent once one goes well.
+    /// Error of the last call; absent after a successful one.
     #[serde(skip_serializing_if = "Option::is_none")]
     last_error: Option<String>,
     /// When its access token ends, for one with tokens. Another one is asked for before that.
@@ -110,9 +110,9 @@ pub(crate) struct TestView {
     works: bool,
     /// The action that was called.
     action: String,
-    /// How long it took.
+    /// Duration of the call in milliseconds.
     took_ms: u64,
-    /// Why it failed, if it did.
+    /// Its error, if it failed.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<model::ActionError>)]
     error: Option<serde_json::Value>,
@@ -166,17 +166,17 @@ pub(crate) async fn begin_login(
     Ok(Answer::ok(api.engine.connections().begin_login(&name)?.into()))
 }
 
-/// How long to wait.
+/// Time to wait.
 #[derive(Debug, Default, Deserialize, IntoParams)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 #[into_params(parameter_in = Query, rename_all = "camelCase")]
 pub(crate) struct WaitQuery {
-    /// How many seconds to wait for the end, up to 30; none where it is not given.
+    /// Seconds to wait for the end, up to 30. Default: 0.
     #[param(maximum = 30)]
     wait: Option<u64>,
 }
 
-/// How far the last consent to a connection has come
+/// State of the last consent to a connection
 #[utoipa::path(
     get, path = "/api/v1/connections/{name}/login", tag = "connectors",
     params(("name" = String, Path, description = "Its name"), WaitQuery),

@@ -88,7 +88,7 @@ pub(crate) struct DeployBody {
     follows: Option<u64>,
 }
 
-/// How an earlier generation is deployed again.
+/// Options of a roll-back to an earlier generation.
 #[derive(Debug, Default, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub(crate) struct RestoreBody {

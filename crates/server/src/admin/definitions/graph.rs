@@ -69,7 +69,7 @@ pub(crate) struct GraphStepView {
     /// The steps that the file names under `needs`; absent if it has no such key.
     #[serde(skip_serializing_if = "Option::is_none")]
     written_needs: Option<Vec<String>>,
-    /// How often it is tried again.
+    /// Maximum number of retries.
     #[serde(skip_serializing_if = "is_zero")]
     retries: u32,
     /// The timeout of one attempt, in milliseconds.

@@ -26,7 +26,7 @@ pub(crate) struct DelayView {
     by: Option<String>,
 }
 
-/// Why an execution or a step waited.
+/// Reason for the wait of an execution or a step.
 #[derive(Clone, Debug, Serialize, ToSchema)]
 #[serde(untagged)]
 #[schema(as = DelayReason)]

@@ -122,7 +122,7 @@ pub(crate) struct ExecutionDetail {
     /// a timeout.
     #[serde(skip_serializing_if = "Option::is_none")]
     answered: Option<u16>,
-    /// How it ended: `outcome` with `result`, `error` or `reason`.
+    /// Its end: `outcome` with `result`, `error` or `reason`.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<model::Outcome>)]
     outcome: Option<serde_json::Value>,
@@ -338,14 +338,14 @@ pub fn describe(
     detail.map(|detail| serde_json::to_value(detail).unwrap_or_default())
 }
 
-/// Which log lines.
+/// Filter and page of the log lines.
 #[derive(Debug, Default, Deserialize, IntoParams)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 #[into_params(parameter_in = Query, rename_all = "camelCase")]
 pub(crate) struct LogQuery {
     /// From the line with this index on, counted from 0.
     after: Option<u32>,
-    /// How many at most: 1 to 1000, 1000 where it is not given.
+    /// Maximum number: 1 to 1000. Default: 1000.
     #[param(minimum = 1, maximum = 1000)]
     limit: Option<u32>,
 }
@@ -388,7 +388,7 @@ pub(crate) async fn logs(
     Ok(Answer::ok(Logs { logs, next: more.then(|| after.saturating_add(limit)) }))
 }
 
-/// Why an execution is ended.
+/// Reason for the end of an execution.
 #[derive(Debug, Default, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub(crate) struct CancelBody {

@@ -68,7 +68,7 @@ impl TotalView {
     }
 }
 
-/// Which executions to list; every part that is given must fit.
+/// Filter of executions; an execution has to match every given part.
 #[derive(Debug, Default, Deserialize, IntoParams)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 #[into_params(parameter_in = Query, rename_all = "camelCase")]
@@ -101,7 +101,7 @@ pub(crate) struct ListQuery {
     pub(crate) replay_of: Option<String>,
     /// The `next` of the page before.
     pub(crate) cursor: Option<String>,
-    /// How many at most: 1 to 200, 50 where it is not given.
+    /// Maximum number: 1 to 200. Default: 50.
     #[param(minimum = 1, maximum = 200)]
     pub(crate) limit: Option<u32>,
     /// True to count the executions that match too, up to 10,000. A search is not counted: `origin`, `definition`, `failedStep`,
@@ -158,7 +158,7 @@ impl ListQuery {
         })
     }
 
-    /// How many, and after which.
+    /// Size and start of the page.
     fn page(&self) -> Result<(u32, Option<ExecutionId>), Problem> {
         let limit = self.limit.unwrap_or(PAGE);
         if !(1..=MOST).contains(&limit) {

@@ -42,14 +42,14 @@ const LOOK: Duration = Duration::from_secs(1);
 /// Maximum and default number of events of a page.
 const EVENTS: usize = 1000;
 
-/// Which events.
+/// Page of the events.
 #[derive(Debug, Default, Deserialize, IntoParams)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 #[into_params(parameter_in = Query, rename_all = "camelCase")]
 pub(crate) struct EventsQuery {
     /// From the event with this index on, counted from 0. With it, or with `limit`, the answer is a page in JSON.
     after: Option<usize>,
-    /// How many at most: 1 to 1000, 1000 where it is not given.
+    /// Maximum number: 1 to 1000. Default: 1000.
     #[param(minimum = 1, maximum = 1000)]
     limit: Option<usize>,
 }
@@ -163,7 +163,7 @@ impl Api {
     }
 }
 
-/// How much of an execution has been sent.
+/// Part of an execution that has been sent.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Place {
     events: usize,

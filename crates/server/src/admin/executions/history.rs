@@ -20,7 +20,7 @@ use crate::admin::extract::outside;
 #[serde(rename_all = "camelCase")]
 #[schema(as = Step)]
 pub(crate) struct StepView {
-    /// Which step, with its loop turns: `createPage`, `copy[2]`.
+    /// Its step, with the loop turns: `createPage`, `copy[2]`.
     step: String,
     status: StepProgress,
     /// The action that it calls.
@@ -39,7 +39,7 @@ pub(crate) struct StepView {
     /// The executions that a `call` step started: one for each of its tries.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     executions: Vec<String>,
-    /// How many tries there were.
+    /// Number of attempts.
     attempts: u32,
     /// Its tries, if there were several or one waited for the store.
     #[serde(skip_serializing_if = "Vec::is_empty")]
@@ -50,7 +50,7 @@ pub(crate) struct StepView {
     /// When it ended.
     #[serde(skip_serializing_if = "Option::is_none")]
     finished_at: Option<Timestamp>,
-    /// How long its last try took, in milliseconds.
+    /// Duration of its last attempt in milliseconds.
     #[serde(skip_serializing_if = "Option::is_none")]
     took_ms: Option<f64>,
     /// When its next try begins, or its pause ends at the latest.
@@ -70,7 +70,7 @@ pub(crate) struct StepView {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<value::Json>)]
     result: Option<serde_json::Value>,
-    /// Why its last try failed.
+    /// Error of its last attempt.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<model::ActionError>)]
     error: Option<serde_json::Value>,
@@ -120,13 +120,13 @@ pub(crate) struct TryView {
     /// When it ended; absent while it runs, and if the daemon stopped in it.
     #[serde(skip_serializing_if = "Option::is_none")]
     finished_at: Option<Timestamp>,
-    /// How long it worked, in milliseconds: without its waits for commits where the log tells them apart.
+    /// Duration of its work in milliseconds: without its waits for commits where the log tells them apart.
     #[serde(skip_serializing_if = "Option::is_none")]
     took_ms: Option<f64>,
-    /// How long it waited for commits, before its call and in it, in milliseconds, if that was long.
+    /// Duration of its waits for commits, before its call and in it, in milliseconds, if that was long.
     #[serde(skip_serializing_if = "Option::is_none")]
     commit_ms: Option<u64>,
-    /// Why it failed.
+    /// Its error.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<model::ActionError>)]
     error: Option<serde_json::Value>,

@@ -10,7 +10,7 @@ use super::recorded::{RecordedWhole, on_thread};
 use crate::admin::extract::{Answer, Query, Segment, outside};
 use crate::admin::{Problem, Shared};
 
-/// Which step, and which attempt of it.
+/// A step and its attempt.
 #[derive(Debug, Deserialize, IntoParams)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 #[into_params(parameter_in = Query, rename_all = "camelCase")]

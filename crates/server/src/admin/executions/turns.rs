@@ -29,13 +29,13 @@ const PAGE: usize = 100;
 pub(crate) struct TurnsView {
     /// The step.
     step: String,
-    /// How many turns of it there are.
+    /// Number of its turns.
     count: usize,
-    /// How many of them failed.
+    /// Number of failed turns.
     failed: usize,
-    /// How many of them run or wait.
+    /// Number of turns that run or wait.
     open: usize,
-    /// How long they worked together, in milliseconds.
+    /// Duration of the work of all turns in milliseconds.
     took_ms: f64,
 }
 
@@ -76,7 +76,7 @@ fn is_open(step: &StepView) -> bool {
     step.status().is_open()
 }
 
-/// Which turns.
+/// Filter and page of the turns.
 #[derive(Debug, Deserialize, IntoParams)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 #[into_params(parameter_in = Query, rename_all = "camelCase")]
@@ -98,7 +98,7 @@ pub(crate) struct TurnsQuery {
 pub(crate) struct Turns {
     /// The turns; a value over 4 KiB is `{"$large": {at, bytes, type, start}}`.
     steps: Vec<StepView>,
-    /// How many there are.
+    /// Number of turns.
     total: usize,
     /// The `from` of the turns that follow; absent on the last page.
     #[serde(skip_serializing_if = "Option::is_none")]

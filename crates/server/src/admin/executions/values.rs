@@ -21,7 +21,7 @@ use crate::admin::auth::scope::Scope;
 use crate::admin::extract::{Query, Segment};
 use crate::admin::{Problem, Shared};
 
-/// Which value, and how much of it.
+/// A value, and the page of it.
 #[derive(Debug, Deserialize, IntoParams)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 #[into_params(parameter_in = Query, rename_all = "camelCase")]
@@ -46,7 +46,7 @@ pub(crate) struct ValueView {
     r#type: &'static str,
     /// Its size as JSON, in bytes.
     bytes: usize,
-    /// How many entries or characters it has; 1 for a number.
+    /// Number of its entries or characters; 1 for a number.
     total: usize,
     /// The value, or the slice of it.
     #[schema(value_type = value::Json)]

@@ -214,7 +214,7 @@ pub(crate) struct EmitBody {
 #[derive(Debug, Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct Emitted {
-    /// How many steps waited for it.
+    /// Number of steps that waited for it.
     delivered: u64,
     /// True if it is kept for executions that were accepted before and wait for it later. An event is not kept if no automation in force
     /// waits for its name, if it has 1 MiB or more, or if too many events are kept.

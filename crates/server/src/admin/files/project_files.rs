@@ -47,7 +47,7 @@ pub(crate) struct FileText {
     text: String,
 }
 
-/// How a file is written.
+/// Options of writing a file.
 #[derive(Debug, Deserialize, IntoParams)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 #[into_params(parameter_in = Query, rename_all = "camelCase")]

@@ -36,7 +36,7 @@ pub(crate) struct TestDraftView {
     etag: Option<String>,
     /// The text with the test, which passes.
     text: String,
-    /// How much it expects: `full`, `endings` (values differ in each execution), or `outcome`.
+    /// Extent of its expectations: `full`, `endings` (values differ in each execution), or `outcome`.
     expects: Strictness,
 }
 

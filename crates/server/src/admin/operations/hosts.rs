@@ -1,4 +1,4 @@
-//! How the hosts do that were called: what they say of their limits, whom they asked to wait, whether they answer.
+//! State of the called hosts: their rate limits, requests to wait, and outages.
 
 use axum::extract::State;
 use serde::Serialize;
@@ -15,7 +15,7 @@ pub(crate) struct Hosts {
     hosts: Vec<connector::HostHealth>,
 }
 
-/// How the hosts do that were called
+/// State of the called hosts
 #[utoipa::path(
     get, path = "/api/v1/hosts", tag = "connectors",
     responses((status = 200, description = "By host and connection", body = Hosts)),

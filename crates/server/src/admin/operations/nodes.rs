@@ -33,7 +33,7 @@ struct NodeView {
     answers: bool,
     /// True once it has left or stopped beating. It is listed until others have its executions.
     dead: bool,
-    /// How many of the 128 shards it has: schedules, polls, subscriptions, and executions that wait for each other.
+    /// Number of its shards, of 128: schedules, polls, subscriptions, and executions that wait for each other.
     shards: usize,
     /// Executions in its memory when it beat last.
     in_flight: u64,
@@ -44,7 +44,7 @@ struct NodeView {
     /// The generation of deployed definitions that it runs; absent if it runs the files of its own folder.
     #[serde(skip_serializing_if = "Option::is_none")]
     deployment: Option<u64>,
-    /// Why it does not run the newest generation; absent if it does.
+    /// Reason why it does not run the newest generation; absent if it does.
     #[serde(skip_serializing_if = "Option::is_none")]
     problem: Option<String>,
     /// Forbidden differences from the other daemons: another key, or other settings for the store. Empty if nothing differs.

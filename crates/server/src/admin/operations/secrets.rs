@@ -19,7 +19,7 @@ pub(crate) struct SecretView {
     name: String,
     /// `store`, `folder`, or `environment` for a variable of it that a file of the project needs.
     source: &'static str,
-    /// How often it was set, for one of the store.
+    /// Number of times that it was set, for a secret of the store.
     #[serde(skip_serializing_if = "Option::is_none")]
     version: Option<u64>,
     /// When it was set last, for one of the store.
@@ -140,7 +140,7 @@ pub(crate) async fn delete(State(api): Shared, Segment(name): Segment) -> Result
 #[derive(Debug, Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct Rotated {
-    /// How many values were sealed anew, tokens of connections among them.
+    /// Number of values that were sealed again, tokens of connections included.
     sealed: usize,
     /// The id of the key that seals them now.
     key: String,

@@ -47,28 +47,28 @@ pub(crate) struct Values {
     next: Option<String>,
 }
 
-/// Which values.
+/// Filter and page of the values.
 #[derive(Debug, Default, Deserialize, IntoParams)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 #[into_params(parameter_in = Query, rename_all = "camelCase")]
 pub(crate) struct ListQuery {
-    /// Those of test executions, which are kept apart.
+    /// True for the state of test executions, which is separate.
     #[serde(default)]
     #[param(required = false)]
     test: bool,
     /// The `next` of the page before.
     after: Option<String>,
-    /// How many at most: 1 to 1000, 100 where it is not given.
+    /// Maximum number: 1 to 1000. Default: 100.
     #[param(minimum = 1, maximum = 1000)]
     limit: Option<u32>,
 }
 
-/// Which value.
+/// The state to which the value belongs.
 #[derive(Debug, Default, Deserialize, IntoParams)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 #[into_params(parameter_in = Query, rename_all = "camelCase")]
 pub(crate) struct ValueQuery {
-    /// Those of test executions, which are kept apart.
+    /// True for the state of test executions, which is separate.
     #[serde(default)]
     #[param(required = false)]
     test: bool,
@@ -131,7 +131,7 @@ pub(crate) struct ValueBody {
     /// At most 1 MiB as JSON.
     #[schema(value_type = value::Json)]
     value: serde_json::Value,
-    /// How long it is kept; for ever where it is not given.
+    /// Lifetime of the value; without it, the value never expires.
     #[schema(example = "1d")]
     ttl: Option<String>,
 }

@@ -1,4 +1,4 @@
-//! How automations did lately, and the requests that started nothing.
+//! Recent results of automations, and the requests that started nothing.
 #![allow(unused_qualifications, reason = "the macro that describes a route writes them")]
 
 use std::time::Duration;
@@ -17,7 +17,7 @@ use crate::admin::{Problem, Shared};
 const WINDOW_HOURS: u32 = 24;
 const HOUR: Duration = Duration::from_secs(3600);
 
-/// Which statistics.
+/// Period and automations of the statistics.
 #[derive(Debug, Default, Deserialize, IntoParams)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 #[into_params(parameter_in = Query, rename_all = "camelCase")]
@@ -87,9 +87,9 @@ pub(crate) struct AutomationStatisticsView {
     p50_ms: f64,
     /// The duration in milliseconds that 95 % of them do not exceed; within 5 %.
     p95_ms: f64,
-    /// How many succeeded in each part, oldest first.
+    /// Number of successful executions in each part, oldest first.
     succeeded_by_bucket: Vec<u32>,
-    /// How many failed or are stuck in each part, oldest first.
+    /// Number of failed or stuck executions in each part, oldest first.
     failed_by_bucket: Vec<u32>,
 }
 
@@ -111,7 +111,7 @@ impl From<AutomationStatistics> for AutomationStatisticsView {
     }
 }
 
-/// How automations did lately
+/// Recent results of automations
 #[utoipa::path(
     get, path = "/api/v1/stats", tag = "automations", params(StatisticsQuery),
     responses((status = 200, description = "By automation", body = StatisticsView)),

@@ -17,7 +17,7 @@ use crate::admin::definitions::graph::GraphView;
 use crate::admin::extract::{Answer, Body};
 use crate::admin::{Api, Problem, Shared};
 
-/// How the daemon stands.
+/// State of the daemon.
 #[derive(Debug, Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 #[schema(as = Status)]
@@ -36,9 +36,9 @@ pub(crate) struct StatusView {
     in_flight: usize,
     /// Executions that are accepted and have not begun.
     queued: usize,
-    /// Which snapshot of the folder is in force, counted from 1.
+    /// Number of the snapshot of the folder that is in force, from 1.
     generation: u64,
-    /// How many automations are in force.
+    /// Number of automations in force.
     automations: usize,
     /// Files that do not load and have no last good version in force.
     broken: usize,
@@ -55,7 +55,7 @@ pub(crate) struct StatusView {
     /// The deployed definitions that are in force; absent if the files of the project folder are.
     #[serde(skip_serializing_if = "Option::is_none")]
     deployment: Option<DeploymentView>,
-    /// Why the newest deployed definitions are not in force on this daemon; absent if they are.
+    /// Reason why the newest deployed definitions are not in force on this daemon; absent if they are.
     #[serde(skip_serializing_if = "Option::is_none")]
     deployment_problem: Option<String>,
     store: StoreView,
@@ -95,16 +95,16 @@ struct StoreView {
     location: String,
     /// The version of its tables.
     schema: u32,
-    /// How many bytes its file and its log take.
+    /// Size of its file and its log in bytes.
     bytes: u64,
     /// Of these, the bytes of the file that hold something; the rest is written over before the file grows.
     used_bytes: u64,
-    /// How many bytes its large values take, in files of their own.
+    /// Size of its large values in bytes, in files of their own.
     blob_bytes: u64,
-    /// How many bytes it may take, large values included (`limits.storeSize`).
+    /// Maximum size in bytes, large values included (`limits.storeSize`).
     #[schema(required = true)]
     max_bytes: Option<u64>,
-    /// How much room is left of that: `enough`; `little`, and the oldest executions are deleted; `none`, and new ones are
+    /// Free room below the maximum: `enough`; `little`, and the oldest executions are deleted; `none`, and new ones are
     /// refused. `none` also if the disk is full.
     #[schema(example = "enough")]
     room: &'static str,
@@ -117,7 +117,7 @@ fn absolute(path: &Path) -> String {
     std::path::absolute(path).as_deref().unwrap_or(path).display().to_string()
 }
 
-/// How the daemon stands
+/// State of the daemon
 #[utoipa::path(
     get, path = "/api/v1/status", tag = "status",
     responses((status = 200, description = "How it stands", body = StatusView)),

@@ -24,7 +24,7 @@ const LONGEST_WAIT: Duration = Duration::from_secs(20);
 /// The largest body of a capture that is listed with its results, in bytes.
 const RESULTS_BYTES: usize = 256 << 10;
 
-/// How the listening at a test address stands.
+/// State of the listening at a test address.
 #[derive(Debug, Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct Listening {
@@ -40,7 +40,7 @@ pub(crate) struct Listening {
     since: Timestamp,
     /// When it ends at the latest.
     until: Timestamp,
-    /// How many more requests are captured.
+    /// Number of requests that are still to be captured.
     left: u32,
     /// The captured requests, oldest first.
     captures: Vec<CaptureView>,
@@ -132,23 +132,23 @@ impl From<Capture> for CaptureView {
     }
 }
 
-/// How long, and how much.
+/// Duration and number of requests.
 #[derive(Debug, Default, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub(crate) struct ListenBody {
-    /// How long at most: up to `10m`, which holds where it is not given.
+    /// Maximum duration, up to `10m`. Default: `10m`.
     #[schema(example = "10m")]
     timeout: Option<String>,
-    /// How many requests at most: up to 100, which holds where it is not given.
+    /// Maximum number of requests, up to 100. Default: 100.
     count: Option<u32>,
 }
 
-/// Which captures.
+/// Page of the captures.
 #[derive(Debug, Default, Deserialize, IntoParams)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 #[into_params(parameter_in = Query, rename_all = "camelCase")]
 pub(crate) struct CapturesQuery {
-    /// Those after the one with this number.
+    /// Captures after the one with this number.
     #[serde(default)]
     #[param(required = false)]
     after: u32,

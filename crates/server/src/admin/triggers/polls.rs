@@ -13,7 +13,7 @@ use value::Value;
 use crate::admin::extract::{Answer, Body, Segment};
 use crate::admin::{Api, Problem, Shared};
 
-/// How many of the latest polls are shown.
+/// Number of latest polls that are shown.
 const LATEST: u32 = 100;
 
 /// Where the poll of an automation stands.
@@ -22,7 +22,7 @@ const LATEST: u32 = 100;
 #[schema(as = Poll)]
 pub(crate) struct PollView {
     automation: String,
-    /// How often, such as `5m`.
+    /// Interval, such as `5m`.
     every: String,
     /// True while a request is under way.
     busy: bool,
@@ -34,17 +34,17 @@ pub(crate) struct PollView {
     /// When it last found something new.
     #[serde(skip_serializing_if = "Option::is_none")]
     found_at: Option<Timestamp>,
-    /// Why the last one failed, if it did.
+    /// Error of the last poll, if it failed.
     #[serde(skip_serializing_if = "Option::is_none")]
     error: Option<String>,
-    /// How many failed since the last one that did not.
+    /// Number of consecutive failures.
     failures: u32,
     /// The cursor of the next poll: for an event an instant, else the value of the trigger's `cursor`.
     #[schema(value_type = value::Json)]
     cursor: serde_json::Value,
-    /// How many there were.
+    /// Number of polls.
     polls: u64,
-    /// How many new things they found.
+    /// Number of new items that they found.
     found: u64,
 }
 
@@ -63,11 +63,11 @@ pub(crate) struct Polls {
 pub(crate) struct EntryView {
     /// When.
     at: Timestamp,
-    /// How many things were looked at.
+    /// Number of items that were read.
     items: u64,
-    /// How many of them were new.
+    /// Number of new items.
     found: u64,
-    /// Why it failed, if it did.
+    /// Its error, if it failed.
     #[serde(skip_serializing_if = "Option::is_none")]
     error: Option<String>,
 }

@@ -31,10 +31,10 @@ pub(crate) struct SubscriptionView {
     #[serde(skip_serializing_if = "serde_json::Value::is_null")]
     #[schema(value_type = Option<value::Json>)]
     remote: serde_json::Value,
-    /// Why it could not be set right, if it could not.
+    /// Error of the last attempt to create, renew or remove it, if it failed.
     #[serde(skip_serializing_if = "Option::is_none")]
     error: Option<String>,
-    /// How often that failed.
+    /// Number of consecutive failures.
     failures: u32,
     /// When it is tried next.
     #[serde(skip_serializing_if = "Option::is_none")]

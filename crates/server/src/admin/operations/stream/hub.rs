@@ -57,7 +57,7 @@ pub(super) enum News {
 pub(super) struct Burst {
     /// Where each of them stands now.
     pub(super) changed: HashMap<ExecutionId, (AutomationId, Status)>,
-    /// How many came to each status.
+    /// Number of executions that came to each status.
     pub(super) statuses: BTreeMap<&'static str, usize>,
     /// True if some are not in `changed`: there were too many.
     pub(super) is_cut: bool,
@@ -78,7 +78,7 @@ struct State {
     newest: u64,
     kept: VecDeque<Arc<Message>>,
     weight: usize,
-    /// How many open streams follow each topic.
+    /// Number of open streams that follow each topic.
     wanted: HashMap<Topic, usize>,
     readers: usize,
     is_running: bool,

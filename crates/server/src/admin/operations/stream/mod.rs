@@ -85,11 +85,11 @@ pub(crate) struct CatalogMessage {
 #[derive(Debug, Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct ExecutionsMessage {
-    /// How many executions came to each status.
+    /// Number of executions that came to each status.
     statuses: BTreeMap<&'static str, usize>,
     /// Where some of them stand now, at most 100.
     executions: Vec<ExecutionMessage>,
-    /// How many more there are.
+    /// Number of further executions.
     more: usize,
     /// True if there may be even more that were not counted.
     uncounted: bool,
@@ -154,7 +154,7 @@ pub(crate) struct ResyncMessage {
 pub(crate) struct DroppedMessage {
     /// Why, in words.
     reason: String,
-    /// How many messages were missed.
+    /// Number of missed messages.
     missed: u64,
 }
 
