@@ -10,7 +10,7 @@ const ALIGNED: usize = size_of::<usize>();
 /// The allocator of the program, for `#[global_allocator]`: mimalloc.
 ///
 /// Measured to take a fifth off the cost of a request under load, compared with the allocator of the C library. Nearly all layouts have the
-/// alignment of any block and go to the functions without one, which take a third of the instructions.
+/// alignment of any block and go to the functions without one, which take half of the instructions: 38, not 75, on a webhook.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Allocator;
 

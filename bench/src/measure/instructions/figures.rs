@@ -48,7 +48,7 @@ impl Figures {
     /// Adds a line to the report for each count that differs from that of this build in a file.
     ///
     /// # Errors
-    /// Returns the counts that have grown by more than 1 %.
+    /// Returns the counts that have grown by more than 1 %; a count that the file lacks has grown from 0.
     pub(super) fn compare(&self, file: &Path, report: &mut Report) -> Result<(), Error> {
         let recorded = read(file)?.remove(BUILD).unwrap_or_default();
         let mut grown = Vec::new();
@@ -71,13 +71,13 @@ impl Figures {
     fn changes(&self, recorded: &Self) -> Vec<Change> {
         let mut changes = Vec::new();
         for (name, counts) in &self.0 {
-            let Some(before) = recorded.0.get(name) else { continue };
+            let before = recorded.0.get(name).copied().unwrap_or_default();
             for (what, now, before) in [
                 ("instructions", counts.instructions, before.instructions),
                 ("allocations", counts.allocations, before.allocations),
             ] {
                 #[expect(clippy::cast_precision_loss, reason = "counts are far below 2^52")]
-                let per_cent = (now as f64 / (before as f64).max(1.0) - 1.0) * 100.0;
+                let per_cent = (now.max(1) as f64 / before.max(1) as f64 - 1.0) * 100.0;
                 if per_cent.abs() > TOLERANCE / 2.0 {
                     changes.push(Change { name: format!("{name}: {what}"), before, now, per_cent });
                 }
@@ -115,6 +115,17 @@ mod tests {
         let mut figures = Figures::default();
         figures.add("ack".to_owned(), &[Counts { instructions, allocations }]);
         figures
+    }
+
+    #[test]
+    fn an_operation_that_the_file_lacks_fails_the_comparison() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let file = folder.path().join("counts.json");
+        Figures::default().write(&file).expect("written");
+        let compared = of(10_000, 0).compare(&file, &mut Report::new(vec![]));
+        let message = compared.expect_err("it is not recorded").to_string();
+        assert!(message.contains("ack: instructions 0 → 10000"), "{message}");
+        assert!(!message.contains("allocations"), "{message}");
     }
 
     #[test]

@@ -140,7 +140,7 @@ impl Output {
             return Err(io::ErrorKind::OutOfMemory.into());
         }
         if self.keeps {
-            let capacity = length.saturating_mul(2).min(self.most.max(length));
+            let capacity = length.saturating_mul(2).min(self.most);
             self.text.reserve_exact(capacity - self.text.len());
             self.text.extend_from_slice(bytes);
         } else {
