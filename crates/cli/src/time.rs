@@ -30,14 +30,16 @@ pub(crate) fn in_zone(at: Timestamp, zone: &str) -> String {
     }
 }
 
-/// A span of time in the two units that matter: `850 µs`, `12 ms`, `1.25 s`, `2 m 5 s`, `3 h 12 m`.
+/// A span of time in the two units that matter, rounded as the web UI does: `850 µs`, `12 ms`, `1.25 s`, `2 m 5 s`, `3 h 12 m`.
 pub(crate) fn took(span: Duration) -> String {
-    let seconds = span.as_secs();
+    let millis = (span + Duration::from_micros(500)).as_millis();
+    let hundredths = (span + Duration::from_millis(5)).as_millis() / 10;
+    let seconds = (span + Duration::from_millis(500)).as_secs();
     match seconds {
         0 if span.as_millis() == 0 => format!("{} µs", span.as_micros()),
-        0 => format!("{} ms", span.as_millis()),
-        1..60 => format!("{}.{:02} s", seconds, span.subsec_millis() / 10),
-        60..3600 => format!("{} m {} s", seconds / 60, seconds % 60),
+        0 | 1 if millis < 1000 => format!("{millis} ms"),
+        0..=60 if hundredths < 6000 => format!("{}.{:02} s", hundredths / 100, hundredths % 100),
+        0..3600 => format!("{} m {} s", seconds / 60, seconds % 60),
         3600..86_400 => format!("{} h {} m", seconds / 3600, seconds % 3600 / 60),
         _ => format!("{} d {} h", seconds / 86_400, seconds % 86_400 / 3600),
     }
@@ -95,9 +97,16 @@ mod tests {
 
     #[test]
     fn a_duration_is_shown_in_its_two_largest_units() {
-        let shown = [0, 850, 12_000, 1_259_000, 125_000_000, 11_520_000_000, 180_000_000_000];
+        let shown = [0, 850, 12_000, 1_250_000, 125_000_000, 11_520_000_000, 180_000_000_000];
         let shown = shown.map(|us| took(Duration::from_micros(us)));
         assert_eq!(shown, ["0 µs", "850 µs", "12 ms", "1.25 s", "2 m 5 s", "3 h 12 m", "2 d 2 h"]);
+    }
+
+    #[test]
+    fn a_duration_is_rounded_and_never_shows_a_full_larger_unit() {
+        let shown = [22_963, 999_499, 999_500, 1_259_000, 59_994_000, 59_995_000, 3_599_600_000];
+        let shown = shown.map(|us| took(Duration::from_micros(us)));
+        assert_eq!(shown, ["23 ms", "999 ms", "1.00 s", "1.26 s", "59.99 s", "1 m 0 s", "1 h 0 m"]);
     }
 
     #[test]
