@@ -17,15 +17,18 @@
 //! * `program`: a compiled expression
 //! * `evaluation`: evaluates a program
 //! * `arithmetic`: numbers
+//! * `decimals`: exact numbers
 //! * `compare`: the order of values
 //! * `equality`: the equality of values
 //! * `text_operations`: operations on texts
 //! * `text_form`: the text of a value
 //! * `eval_clock`: the clock of an evaluation
+//! * `pattern`: regular expressions
 //! * `filters`: the table of filters
 //! * `predicates`: the table of tests
 //! * `functions`: the table of functions
 //! * `signature`: their parameters
+//! * `literal_arguments`: their literal arguments
 //! * `dependencies`: the paths that an expression reads
 //! * `constant`: expressions without paths
 //! * `comparison`: comparisons that can never hold
@@ -33,14 +36,18 @@
 //! * `misread`: texts that mean something else than they seem to
 //! * `other_dialects`: habits from other languages
 //! * `rewrite`: corrections
+//! * `arrow_functions`: corrections of functions of JavaScript
+//! * `unfinished`: expressions that an author is still writing
 //! * `template`: texts and values with expressions
 //! * `url_template`: URLs with expressions
 //! * `json_schema`: checks bodies: `compile` builds the program, `evaluate` decides, `failure` finds the first mismatch
 
 mod arithmetic;
+mod arrow_functions;
 mod compare;
 mod comparison;
 mod constant;
+mod decimals;
 mod dependencies;
 mod depth;
 mod equality;
@@ -50,10 +57,12 @@ mod filters;
 mod functions;
 mod jinja;
 mod jsonpath;
+mod literal_arguments;
 mod misread;
 mod operation;
 mod other_dialects;
 mod path;
+mod pattern;
 mod predicates;
 mod program;
 mod rewrite;
@@ -62,6 +71,7 @@ mod symbols;
 mod text_form;
 mod text_operations;
 mod tokens;
+mod unfinished;
 
 pub mod json_schema;
 pub mod template;
@@ -87,6 +97,7 @@ pub use json_schema::JsonSchema;
 pub use misread::{Meaning, MisreadText, is_pattern};
 pub use operation::{Form, LateDefault, LooseFilter, Operation, OperationKind, TypedOperand};
 pub use template::Template;
+pub use unfinished::item_at_end;
 
 /// The operators and other syntax elements of expressions.
 const OPERATORS: [&str; 24] = [
@@ -105,6 +116,16 @@ pub fn vocabulary() -> impl Iterator<Item = (&'static str, &'static str)> {
     let operators = OPERATORS.iter().map(|name| ("operator", *name));
     let jsonpath = JSONPATH.iter().map(|name| ("jsonpath", *name));
     filters.chain(tests).chain(functions).chain(operators).chain(jsonpath)
+}
+
+/// The call of a filter or function with its parameters: `sort(reverse=, by=)`. `None` if there is none of this name.
+#[must_use]
+pub fn usage(name: &str) -> Option<String> {
+    match filters::find(name) {
+        Some(filters::Filter::Builtin(row)) => Some(row.usage()),
+        Some(filters::Filter::Function(function)) => Some(function.usage()),
+        None => functions::find(name).map(Function::usage),
+    }
 }
 
 /// A compiled expression. Cheap to clone.
@@ -349,6 +370,12 @@ impl Expression {
     #[must_use]
     pub fn reads_clock(&self) -> bool {
         matches!(&self.inner.code, Code::Jinja(program) if program.reads_clock())
+    }
+
+    /// The path of each item, if the value is a list of the values at a path: `x | map(by=item.id)`.
+    #[must_use]
+    pub fn item_path(&self) -> Option<Reference> {
+        self.in_jinja(dependencies::find_item_path)
     }
 
     /// Applies `find` to the text, if it is parsed as Jinja; else nothing is found.

@@ -9,7 +9,8 @@ use value::Value;
 
 use super::comparison::{literal_of, visit_children};
 use super::constant::operand_start;
-use super::dependencies::{self, Reference};
+use super::dependencies::{self, Item, Reference};
+use super::filters::{self, BY};
 use super::tokens::{Kind, Tokens};
 
 /// An operation.
@@ -67,6 +68,8 @@ pub enum Form {
     Text,
     /// A number.
     Number,
+    /// An exact number, which leaves the expression as a text.
+    Decimal,
     /// A boolean.
     Boolean,
     /// A list of texts.
@@ -76,9 +79,9 @@ pub enum Form {
 }
 
 /// Functions and filters by the form of their result.
-const FORMS: [(Form, &[&str]); 6] = [
-    (Form::Instant, &["now", "parseDate", "addDuration"]),
-    (Form::Number, &["int", "float", "length", "count", "round", "abs", "sum"]),
+const FORMS: [(Form, &[&str]); 7] = [
+    (Form::Instant, &["now", "parseDate", "addDuration", "startOf"]),
+    (Form::Number, &["int", "float", "length", "count", "round", "abs", "sum", "dateDiff", "duration"]),
     (
         Form::Text,
         &[
@@ -102,9 +105,11 @@ const FORMS: [(Form, &[&str]); 6] = [
             "format",
             "indent",
             "pprint",
+            "replaceMatches",
         ],
     ),
-    (Form::Boolean, &["bool"]),
+    (Form::Decimal, &["decimal"]),
+    (Form::Boolean, &["bool", "matches"]),
     (Form::Texts, &["split", "lines"]),
     (Form::Rows, &["parseCsv"]),
 ];
@@ -113,10 +118,11 @@ const FORMS: [(Form, &[&str]); 6] = [
 pub(super) fn find_operations(text: &str, is_condition: bool) -> Vec<Operation> {
     let Ok(parsed) = parse_expr(text) else { return Vec::new() };
     let mut finder = Finder { text, found: Vec::new() };
+    let item = Item::default();
     if is_condition {
-        finder.truth(&parsed);
+        finder.truth(&parsed, &item);
     }
-    finder.visit(&parsed);
+    finder.visit(&parsed, &item);
     finder.found
 }
 
@@ -125,22 +131,25 @@ pub(super) fn find_form(text: &str) -> Form {
     parse_expr(text).map_or(Form::Unknown, |parsed| form(&parsed))
 }
 
+/// Filters that test the truth of an expression for each item.
+const CHOOSING: [&str; 3] = ["select", "reject", "takeWhile"];
+
 struct Finder<'t> {
     text: &'t str,
     found: Vec<Operation>,
 }
 
 impl Finder<'_> {
-    fn visit(&mut self, expr: &Expr<'_>) {
+    fn visit(&mut self, expr: &Expr<'_>, item: &Item) {
         match expr {
             Expr::BinOp(op) => match op.op {
                 BinOpKind::ScOr if is_fallback(&op.right) => {
-                    self.pair(Some(OperationKind::Fallback), &op.left, &op.right);
+                    self.pair(Some(OperationKind::Fallback), &op.left, &op.right, item);
                 }
                 BinOpKind::ScAnd | BinOpKind::ScOr => {
-                    self.truth(&op.left);
+                    self.truth(&op.left, item);
                 }
-                kind => self.pair(operation(kind), &op.left, &op.right),
+                kind => self.pair(operation(kind), &op.left, &op.right, item),
             },
             Expr::Compare(chain) => {
                 let mut left = &chain.expr;
@@ -152,45 +161,50 @@ impl Finder<'_> {
                         CompareOpKind::Eq | CompareOpKind::Ne => Some(OperationKind::Equality),
                         CompareOpKind::In | CompareOpKind::NotIn => None,
                     };
-                    self.pair(kind, left, &operand.expr);
+                    self.pair(kind, left, &operand.expr, item);
                     left = &operand.expr;
                 }
             }
-            Expr::UnaryOp(op) if matches!(op.op, UnaryOpKind::Not) => self.truth(&op.expr),
-            Expr::IfExpr(choice) => self.truth(&choice.test_expr),
+            Expr::UnaryOp(op) if matches!(op.op, UnaryOpKind::Not) => self.truth(&op.expr, item),
+            Expr::IfExpr(choice) => self.truth(&choice.test_expr, item),
+            Expr::Filter(filter) if CHOOSING.contains(&filter.name) => {
+                if let (Some(by), Some(inside)) = (dependencies::argument(filter, BY), item.inside(filter)) {
+                    self.truth(by, &inside);
+                }
+            }
             _ => {}
         }
-        visit_children(expr, &mut |part| self.visit(part));
+        visit_children(expr, item, &mut |part, item| self.visit(part, item));
     }
 
     /// Adds a test of truth. Of `a or b` the operands are tested.
-    fn truth(&mut self, expr: &Expr<'_>) {
+    fn truth(&mut self, expr: &Expr<'_>, item: &Item) {
         match expr {
             Expr::BinOp(op) if matches!(op.op, BinOpKind::ScAnd | BinOpKind::ScOr) => {
                 // The visit adds the left operand.
-                self.truth(&op.right);
+                self.truth(&op.right, item);
             }
             Expr::UnaryOp(op) if matches!(op.op, UnaryOpKind::Not) => {}
             expr => {
-                let operand = self.operand(expr);
+                let operand = self.operand(expr, item);
                 let at = operand.at.clone();
                 self.found.push(Operation { kind: OperationKind::Truth, operands: vec![operand], at });
             }
         }
     }
 
-    fn pair(&mut self, kind: Option<OperationKind>, left: &Expr<'_>, right: &Expr<'_>) {
+    fn pair(&mut self, kind: Option<OperationKind>, left: &Expr<'_>, right: &Expr<'_>, item: &Item) {
         let Some(kind) = kind else { return };
-        let operands = vec![self.operand(left), self.operand(right)];
+        let operands = vec![self.operand(left, item), self.operand(right, item)];
         let at = operands[0].at.start..operands[1].at.end;
         self.found.push(Operation { kind, operands, at });
     }
 
-    fn operand(&self, expr: &Expr<'_>) -> TypedOperand {
+    fn operand(&self, expr: &Expr<'_>, item: &Item) -> TypedOperand {
         let end = (expr.span().end_offset as usize).min(self.text.len());
         let at = operand_start(expr).min(end)..end;
         let (subject, default) = strip_default(expr);
-        let links = dependencies::direct_path(subject).filter(|_| !matches!(subject, Expr::Filter(_)));
+        let links = dependencies::direct_path(subject, item).filter(|_| !matches!(subject, Expr::Filter(_)));
         TypedOperand {
             path: links.map(|links| Reference::new(links, default.is_some())),
             default,
@@ -242,14 +256,22 @@ pub(super) fn form_of(name: &str) -> Form {
     FORMS.iter().find(|(_, names)| names.contains(&name)).map_or(Form::Unknown, |(form, _)| *form)
 }
 
-fn form(expr: &Expr<'_>) -> Form {
+/// The form of the value of an expression.
+pub(super) fn form(expr: &Expr<'_>) -> Form {
     match expr {
         Expr::Filter(filter) if filter.name == "parseCsv" && !has_header(&filter.args) => Form::Unknown,
         Expr::Filter(filter) if is_item(filter) => match filter.expr.as_ref().map(form) {
             Some(Form::Texts) => Form::Text,
             _ => Form::Unknown,
         },
-        Expr::Filter(filter) => form_of(filter.name),
+        Expr::Filter(filter) if filter.name == "map" => match dependencies::argument(filter, BY).map(form) {
+            Some(Form::Text) => Form::Texts,
+            _ => Form::Unknown,
+        },
+        Expr::Filter(filter) => match form_of(filter.name) {
+            Form::Number if keeps_decimal(filter) => Form::Decimal,
+            form => form,
+        },
         Expr::Call(call) => match &call.expr {
             Expr::Var(function) if function.id == "parseCsv" && !has_header(&call.args) => Form::Unknown,
             Expr::Var(function) => form_of(function.id),
@@ -258,6 +280,11 @@ fn form(expr: &Expr<'_>) -> Form {
         Expr::BinOp(op) => match op.op {
             BinOpKind::Concat => Form::Text,
             kind => match operation(kind) {
+                Some(OperationKind::Arithmetic | OperationKind::Sum)
+                    if [&op.left, &op.right].into_iter().any(|side| form(side) == Form::Decimal) =>
+                {
+                    Form::Decimal
+                }
                 Some(OperationKind::Arithmetic) => Form::Number,
                 Some(OperationKind::Order | OperationKind::Equality) => Form::Boolean,
                 _ => Form::Unknown,
@@ -277,6 +304,13 @@ fn form(expr: &Expr<'_>) -> Form {
         },
         _ => Form::Unknown,
     }
+}
+
+/// True if the result of a filter on numbers is an exact number, because its subject is or its `by`.
+fn keeps_decimal(filter: &Filter<'_>) -> bool {
+    let subject = filter.expr.as_ref().filter(|_| matches!(filter.name, "round" | "abs"));
+    let by = dependencies::argument(filter, BY).filter(|_| filter.name == "sum");
+    subject.or(by).is_some_and(|part| form(part) == Form::Decimal)
 }
 
 fn is_item(filter: &Filter<'_>) -> bool {
@@ -335,13 +369,13 @@ const FAILING_ON_NULL: [&str; 12] = [
 pub(super) fn find_late_defaults(text: &str) -> Vec<LateDefault> {
     let Ok(parsed) = parse_expr(text) else { return Vec::new() };
     let mut found = Vec::new();
-    late_defaults(&parsed, text, &mut found);
+    late_defaults(&parsed, &Item::default(), text, &mut found);
     found
 }
 
-fn late_defaults(expr: &Expr<'_>, text: &str, found: &mut Vec<LateDefault>) {
+fn late_defaults(expr: &Expr<'_>, item: &Item, text: &str, found: &mut Vec<LateDefault>) {
     if let Expr::Filter(outer) = expr
-        && matches!(outer.name, "default" | "d")
+        && filters::takes_undefined(outer.name)
         && let Some(chain) = &outer.expr
     {
         let (mut subject, mut first) = (chain, None);
@@ -352,7 +386,7 @@ fn late_defaults(expr: &Expr<'_>, text: &str, found: &mut Vec<LateDefault>) {
         }
         let end = |expr: &Expr<'_>| (expr.span().end_offset as usize).min(text.len());
         let [start, path, filters, whole] = [operand_start(subject), end(subject), end(chain), end(expr)];
-        if let (Some(links), Some(filter)) = (dependencies::direct_path(subject), first)
+        if let (Some(links), Some(filter)) = (dependencies::direct_path(subject, item), first)
             && FAILING_ON_NULL.contains(&filter)
             && let (Some(subject), Some(chain), Some(default)) =
                 (text.get(start..path), text.get(path..filters), text.get(filters..whole))
@@ -365,7 +399,7 @@ fn late_defaults(expr: &Expr<'_>, text: &str, found: &mut Vec<LateDefault>) {
             });
         }
     }
-    visit_children(expr, &mut |part| late_defaults(part, text, found));
+    visit_children(expr, item, &mut |part, item| late_defaults(part, item, text, found));
 }
 
 /// Finds adjacent string literals, which are read as one: `['a' 'b']`. Returns the locations between them.
@@ -403,7 +437,7 @@ fn loose_filters(expr: &Expr<'_>, text: &str, found: &mut Vec<LooseFilter>) {
             });
         }
     }
-    visit_children(expr, &mut |part| loose_filters(part, text, found));
+    visit_children(expr, &Item::default(), &mut |part, _| loose_filters(part, text, found));
 }
 
 #[cfg(test)]
@@ -420,25 +454,30 @@ mod tests {
     }
 
     /// Functions and filters whose result has a type that depends on their arguments, or no form of its own.
-    const WITHOUT_FORM: [&str; 31] = [
+    const WITHOUT_FORM: [&str; 38] = [
         "attr",
         "base64",
         "batch",
         "chain",
+        "coalesce",
         "d",
         "default",
         "dict",
         "dictsort",
         "file",
         "first",
+        "flatten",
         "groupby",
         "items",
         "last",
         "list",
         "map",
+        "match",
+        "matchAll",
         "max",
         "min",
         "parseJson",
+        "parseUrl",
         "parseXml",
         "range",
         "raw",
@@ -450,6 +489,8 @@ mod tests {
         "selectattr",
         "slice",
         "sort",
+        "takeWhile",
+        "toMap",
         "unique",
         "zip",
     ];
