@@ -196,7 +196,7 @@ fn method_calls_suggest_the_equivalent_filter() {
     check_expression(MANUAL, "inputs.name.toUpperCase()", "unknown-function", "toUpperCase", "`x | upper`");
     check_expression(MANUAL, "(inputs.name ~ 'a').trim()", "unknown-function", "trim", "`x | trim`");
     check_expression(MANUAL, "inputs.name | uppercase", "unknown-function", "uppercase", "`x | upper`");
-    check_expression(MANUAL, "inputs.name | match('a')", "unknown-function", "match", "text.match");
+    check_expression(MANUAL, "inputs.name | regexMatch('a')", "unknown-function", "regexMatch", "matches(x");
 }
 
 #[test]

@@ -197,8 +197,8 @@ pub(super) fn map(call: &Call<'_>) -> EvalResult {
     let items = call.items()?;
     call.budget().allocate_list(items.len())?;
     if let Some(by) = call.each(BY) {
-        if let Some((name, _)) = call.rest.named.first() {
-            return Err(format!("there is no argument `{name}` beside `by`").into());
+        if !call.rest.positional.is_empty() || !call.rest.named.is_empty() {
+            return Err("`by` takes the place of all other arguments".into());
         }
         return items.iter().map(|item| call.evaluate_for(by, item)).collect::<Result<Value, _>>().map(Some);
     }

@@ -208,9 +208,8 @@ impl<'c> Call<'c> {
 
     fn bind_values(&mut self, values: Values) -> Result<(), String> {
         let row = self.row;
-        if let Some((name, _)) =
-            values.named.iter().find(|(name, _)| row.expressions.contains(&name.as_str()))
-        {
+        let is_expression = |(name, _): &&(Key, Value)| row.expressions.contains(&name.as_str());
+        if let Some((name, _)) = values.named.iter().find(is_expression) {
             return Err(format!(
                 "`{name}` is an expression over `item`, which the call itself has to contain"
             ));
@@ -249,16 +248,21 @@ impl<'c> Call<'c> {
                 *slot = None;
             }
         }
-        if self.each(BY).is_some()
-            && (self.argument("attribute").is_some() || !self.rest.positional.is_empty())
-        {
+        if row.expressions.is_empty() { Ok(()) } else { self.check_expressions() }
+    }
+
+    /// Checks the expression arguments against the others.
+    fn check_expressions(&self) -> Result<(), String> {
+        let row = self.row;
+        let has_other = self.argument("attribute").is_some() || !self.rest.positional.is_empty();
+        if has_other && self.each(BY).is_some() {
             return Err("`by` takes the place of all other ways to choose or compare items".to_owned());
         }
         let is_given = |name: &&str| self.each(name).is_some() || self.argument(name).is_some();
-        if !row.one_of.is_empty() && !row.one_of.iter().any(is_given) {
-            return Err(format!("`{}` is missing", row.one_of[0]));
+        match row.one_of.first() {
+            Some(first) if !row.one_of.iter().any(is_given) => Err(format!("`{first}` is missing")),
+            _ => Ok(()),
         }
-        Ok(())
     }
 
     /// The expression argument of a parameter; `None` if it is omitted.

@@ -184,7 +184,7 @@ error[unknown-field]: `steps.pages.results.results` is a list, which has no fiel
   |                                                                                      ^^
   |
   = note: in step `step2`
-  = help: take one item with `[0]`, or this of all with `| map(attribute='id')`
+  = help: take one item with `[0]`, or this of all with `| map(by=item.id)`
 
 "
     );

@@ -104,6 +104,10 @@ fn an_argument_that_a_filter_does_not_have_is_an_error() {
         "rows | map(**{'attribute': 'n', 'x': 1})",
         "error: `map`: there is no argument `x`; it takes attribute, default, by",
     );
+    check_rows(
+        "rows | map(*['upper'], by=item.n)",
+        "error: `map`: `by` takes the place of all other arguments",
+    );
     check_rows("rows | zip(**{'x': 1})", "error: `zip`: there is no argument `x`; it takes none by name");
 }
 
