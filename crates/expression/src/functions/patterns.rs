@@ -10,8 +10,6 @@ use crate::evaluation::Failure;
 use crate::pattern::Pattern;
 use crate::text_form::MAX_TEXT;
 
-/// The largest number of matches in a result; the same as for `text.match`.
-const MAX_MATCHES: usize = 100_000;
 /// The memory of a match without its texts, in bytes: a map of three entries.
 const MATCH_MEMORY: usize = ITEM_MEMORY + 3 * ENTRY_MEMORY;
 
@@ -37,7 +35,7 @@ pub(super) fn first_match(
     }
 }
 
-/// `matchAll(text, pattern)`: the list of all matches.
+/// `matchAll(text, pattern)`: the list of all matches, as many as the memory of the evaluation allows.
 pub(super) fn all_matches(
     arguments: &Arguments<'_>,
     pattern: &Pattern,
@@ -47,9 +45,6 @@ pub(super) fn all_matches(
     let mut matches = pattern.matches(&text, budget);
     let mut found = Vec::new();
     while let Some(captures) = matches.next()? {
-        if found.len() == MAX_MATCHES {
-            return Err(format!("there are more than {MAX_MATCHES} matches").into());
-        }
         found.push(describe(&text, captures, budget)?);
     }
     Ok(Value::from(found))
