@@ -324,7 +324,7 @@ fn broken_connector(call: &ActionStep, registry: &Registry) -> Option<Diagnostic
 
 /// Reports a literal URL outside the connection's base address, which the step would refuse at run time.
 fn other_host(call: &ActionStep, context: &CheckContext<'_>) -> Option<Diagnostic> {
-    if call.action.name != "http.request" {
+    if !connector::is_http_call(&call.action.name) {
         return None;
     }
     let connection = call.connection.as_ref()?;
