@@ -7,11 +7,11 @@ use engine::Engine;
 use jiff::SignedDuration;
 use pretty_assertions::assert_eq;
 use runtime::{ConnectionState, LoginCallback};
-use tests::wiki::{
-    CLOUD_ID, Clock, DEMO_CLIENT_ID, DEMO_CLIENT_SECRET, Fault, Moment, RateLimit, Running, Simulator, When,
-};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
+use wiki_simulator::{
+    CLOUD_ID, Clock, DEMO_CLIENT_ID, DEMO_CLIENT_SECRET, Fault, Moment, RateLimit, Running, Simulator, When,
+};
 
 use crate::common::{Peer, Project, end, soon, start_with, stop};
 

@@ -2,7 +2,6 @@
 
 use std::collections::BTreeMap;
 use std::path::Path;
-use std::sync::LazyLock;
 
 use axum::extract::State;
 use axum::response::{IntoResponse, Response};
@@ -379,6 +378,5 @@ impl From<(String, authoring::TextRange)> for StepReference {
     responses((status = 200, description = "This document", body = value::Json)),
 )]
 pub(crate) async fn description(State(_): Shared) -> Response {
-    static TEXT: LazyLock<String> = LazyLock::new(crate::admin::openapi);
-    ([(CONTENT_TYPE, "application/json")], TEXT.as_str()).into_response()
+    ([(CONTENT_TYPE, "application/json")], crate::admin::openapi()).into_response()
 }
