@@ -63,7 +63,7 @@ pub trait Layer: Send + Sync + 'static {
     }
 }
 
-/// A store behind a layer, which one process owns.
+/// A store behind a layer, which one process owns. Methods with a default in their trait keep it.
 pub struct Layered<L> {
     /// The store.
     pub store: Arc<dyn Store>,

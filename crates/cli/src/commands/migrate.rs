@@ -14,7 +14,7 @@ use super::common::DaemonOptions;
 use crate::context::Context;
 use crate::exit::{CommandError, Exit};
 use crate::output::{self, Table};
-use crate::settings::{Config, PLACE};
+use crate::settings::Config;
 use crate::{daemon, failpoint, time};
 
 const EXAMPLES: &str = "\
