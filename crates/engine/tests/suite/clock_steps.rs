@@ -216,7 +216,7 @@ const HOURLY: &str = "trigger: {schedule: {cron: '0 * * * *', misfire: MISFIRE, 
 
 async fn ticks(engine: &Engine) -> Vec<String> {
     let mut ticks = Vec::new();
-    for row in rows(&engine).await {
+    for row in rows(engine).await {
         if let model::Origin::Schedule { instant } = row.origin {
             ticks.push(instant.strftime("%d %H:%M").to_string());
         }

@@ -110,7 +110,7 @@ async fn login(engine: &Engine) -> Result<String, String> {
 
 async fn run(engine: &Engine) -> String {
     let id = start_with(engine, "{}").await;
-    end(&engine, id).await
+    end(engine, id).await
 }
 
 fn state(engine: &Engine) -> ConnectionState {

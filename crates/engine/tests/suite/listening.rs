@@ -46,7 +46,7 @@ async fn started_as_a_test(engine: &Engine, token: &str, request: Request) -> St
     let execution = execution.parse().expect("an id");
     let stored = engine.store().execution(execution).await.expect("read").expect("it exists");
     assert_eq!(stored.origin, Origin::Test);
-    end(&engine, execution).await
+    end(engine, execution).await
 }
 
 #[tokio::test]
