@@ -135,7 +135,7 @@ pub(crate) async fn put(
     let (engine, value) = (api.engine.clone(), Value::from_serde(value));
     let kept =
         api.to_its_end(async move { engine.context().write_state(&scope, &key, value, ttl).await }).await??;
-    Ok(Answer::ok(kept.into()))
+    Ok(Answer::ok(kept))
 }
 
 /// The result of a deletion

@@ -143,7 +143,7 @@ fn expected(headers: &HeaderMap) -> Option<String> {
 )]
 pub(crate) async fn payloads(State(api): Shared, Segment(id): Segment) -> Result<Answer<Payloads>, Problem> {
     let saved = api.engine.ingress().saved_payloads(&api.id_of(&id)?).await?;
-    Ok(Answer::ok(Payloads { payloads: saved.into_iter().map(Into::into).collect() }))
+    Ok(Answer::ok(Payloads { payloads: saved }))
 }
 
 /// A payload that was saved, as `payload` of a start takes it
@@ -179,7 +179,7 @@ pub(crate) async fn save(
         _ => return Err(bad_body("give `capture` or `payload`, one of both".to_owned())),
     };
     let saved = api.engine.ingress().save_payload(&automation, &body.name, payload, None).await?;
-    Ok(Answer::ok(saved.into()))
+    Ok(Answer::ok(saved))
 }
 
 /// Save a payload under this name, in place of the one that had it
@@ -206,7 +206,7 @@ pub(crate) async fn put(
     let automation = api.id_of(&id)?;
     let payload = api.payload_of(&automation, given)?;
     let saved = api.engine.ingress().save_payload(&automation, &name, payload, expected(&headers)).await?;
-    Ok(Answer::ok(saved.into()))
+    Ok(Answer::ok(saved))
 }
 
 /// Rename a saved payload
@@ -227,7 +227,7 @@ pub(crate) async fn rename(
     Body(body): Body<RenameBody>,
 ) -> Result<Answer<SavedPayload>, Problem> {
     api.check_writable()?;
-    Ok(Answer::ok(api.engine.ingress().rename_payload(&api.id_of(&id)?, &name, &body.to).await?.into()))
+    Ok(Answer::ok(api.engine.ingress().rename_payload(&api.id_of(&id)?, &name, &body.to).await?))
 }
 
 /// Show what steps would read of a payload, with all that is wrong with it; starts nothing
@@ -261,7 +261,7 @@ pub(crate) async fn preview(
         (None, None, Some(name)) => api.engine.ingress().saved_payload(&automation, &name).await?.payload,
         _ => return Err(bad_body("give `payload`, `capture` or `saved`, one of them".to_owned())),
     };
-    Ok(Answer::ok(api.engine.ingress().preview_payload(&automation, &payload).await?.into()))
+    Ok(Answer::ok(api.engine.ingress().preview_payload(&automation, &payload).await?))
 }
 
 /// The result of a deletion
