@@ -124,11 +124,7 @@ fn static_problem(
         Some((name.span, meant.to_owned()))
     });
     let fix = meant.and_then(|((name, _), meant)| Some((value(name.span)?, meant))).or(renamed);
-    let diagnostic = diagnostic.help(problem.help);
-    match fix {
-        Some((span, meant)) => diagnostic.replace(span, meant),
-        None => diagnostic,
-    }
+    diagnostic.help(problem.help).replacement(fix)
 }
 
 /// Checks one call. `unread` returns true for step keys that could not be parsed.

@@ -1,5 +1,6 @@
 //! The admin API under `/api/v1`, described by OpenAPI generated from the code itself ([`description`]): [`routes`] has its
 //! table, a folder the routes of one duty.
+#![allow(unused_qualifications, reason = "the macro that describes a route writes them")]
 
 mod api;
 mod auth;
