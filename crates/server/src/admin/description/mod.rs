@@ -7,5 +7,5 @@ mod tests;
 /// The description, as JSON.
 #[must_use]
 pub fn openapi() -> &'static str {
-    include_str!("../../../../schemas/openapi.json")
+    include_str!("../../../../../schemas/openapi.json")
 }
