@@ -181,8 +181,7 @@ fuzz: ## Feed what reads the words of others with whatever comes to mind (FUZZ_S
 
 schemas: ## Write schemas/ anew: the JSON Schemas and the description of the admin API
 	$(CARGO) run --locked --bin cogwork -- schema --write
-	$(COGWORK) schema --api > $(TARGET)/openapi.json
-	mv $(TARGET)/openapi.json schemas/openapi.json
+	COGWORK_REGENERATE=1 $(CARGO) test --quiet --locked -p server --lib description
 
 reference: ## Write docs/src/reference anew
 	$(CARGO) run --locked --bin manual -- --reference

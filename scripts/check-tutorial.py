@@ -68,7 +68,7 @@ class Reader:
         for port, free in self.ports.items():
             text = text.replace(f"127.0.0.1:{port}", f"127.0.0.1:{free}")
         simulator = f"wiki-simulator --listen 127.0.0.1:{self.ports[7099]}"
-        text = text.replace("cargo run --release -p tests --bin wiki-simulator", simulator)
+        text = text.replace("cargo run --release -p wiki-simulator", simulator)
         for there, here in [
             ("cargo install --locked --path crates/cli\n", ""),
             ("make test\n", ""),

@@ -27,7 +27,8 @@ else
   else
     say 'Without Node.js 20 or later the web UI is one page that says so.'
   fi
-  cargo build --locked --bin cogwork --bin wiki-simulator
+  # As `make test` builds: the first build is shorter, and both share it.
+  CARGO_INCREMENTAL=${CARGO_INCREMENTAL:-0} cargo build --locked --bin cogwork --bin wiki-simulator
   bin=${CARGO_TARGET_DIR:-./target}/debug
 fi
 

@@ -11,7 +11,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD_NO_PAD;
 
 use crate::github;
-use crate::wiki::{DEMO_CLIENT_SECRET, DEMO_SCOPED_TOKEN, DEMO_TOKEN};
+use wiki_simulator::{DEMO_CLIENT_SECRET, DEMO_SCOPED_TOKEN, DEMO_TOKEN};
 
 /// The mark in every secret that a test makes.
 pub const MARK: &str = "canary-4471";

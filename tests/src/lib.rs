@@ -2,8 +2,6 @@
 //!
 //! Nothing in here depends on the product's crates: a double must not lean on what it tests.
 
-pub mod wiki;
-
 pub mod canary;
 pub mod collector;
 pub mod commands;

@@ -84,7 +84,7 @@ pub(crate) fn serve(kind: Kind, folder: &Path) -> Result<(), Error> {
     runtime.map_err(Error::io("the runtime"))?.block_on(async {
         let listener = TcpListener::bind("127.0.0.1:0").await.map_err(Error::io("127.0.0.1:0"))?;
         let address = listener.local_addr().map_err(Error::io("127.0.0.1:0"))?;
-        // Beside its place first, so that no reader sees half of it.
+        // Writes a temporary file first, so that no reader sees a part of it.
         let (file, draft) = (folder.join(ADDRESS), folder.join("address.draft"));
         let written =
             std::fs::write(&draft, address.to_string()).and_then(|()| std::fs::rename(&draft, &file));

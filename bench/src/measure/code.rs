@@ -107,7 +107,7 @@ async fn different(terms: Terms<'_>, report: &mut Report) -> Result<(), Error> {
 /// Runs that compute, on one worker and on two.
 async fn throughput(terms: Terms<'_>, report: &mut Report) -> Result<(), Error> {
     let module = Module::new(BUSY, Origin::start_of("bench"));
-    // The pool's own thread starts the workers, and has the processors of the thread that starts it.
+    // The thread of the pool starts the workers, and inherits the processors of the thread that creates it.
     let (one, two) = terms.processors.on_both(|| Ok::<_, Error>((pool(1)?, pool(2)?)))?;
     let round = terms.options.time / 10;
     let (mut alone, mut both, mut ratios) = (Vec::new(), Vec::new(), Vec::new());

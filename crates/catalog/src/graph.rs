@@ -1,7 +1,6 @@
 //! The steps of an automation for drawing: what each box of the graph shows, and the position of its step in the file.
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use connector::Registry;
 use expression::template::Template;
@@ -10,9 +9,11 @@ use model::automation::{
     Automation, Block, BlockKind, Code, NestedBlock, OnError, Step, Trigger, TriggerKind, Verb, WaitOn,
     WaitStep, WebhookMode,
 };
+use serde::Serialize;
 use text::diagnostic::{Source, Span};
 use text::units::format_duration;
 use trigger::schedule::Schedule;
+use utoipa::ToSchema;
 
 use crate::canonical::canonical_text;
 use crate::plan::Plan;
@@ -20,86 +21,111 @@ use crate::plan::Plan;
 /// Maximum number of characters of a label.
 const LABEL: usize = 120;
 
-/// The graph of an automation, as a tree of lists.
-#[derive(Clone, Debug)]
+/// The steps of an automation, list by list, for drawing.
+#[derive(Clone, Debug, Serialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
 pub struct Graph {
     /// The trigger.
     pub trigger: GraphTrigger,
     /// The steps.
     pub steps: Vec<GraphStep>,
-    /// The steps that run if the execution fails; `None` if the file has no such list.
+    /// The steps that run if the execution fails.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub on_error: Option<Vec<GraphStep>>,
-    /// The steps that run at the end, whatever the outcome; `None` if the file has no such list.
+    /// The steps that run at the end, whatever the outcome.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub finally: Option<Vec<GraphStep>>,
 }
 
-/// The trigger at the top of a graph.
-#[derive(Clone, Debug)]
+/// The trigger of an automation.
+#[derive(Clone, Debug, Serialize, ToSchema)]
 pub struct GraphTrigger {
-    /// The kind.
+    /// `webhook`, `schedule`, `event`, `poll` or `manual`.
     pub kind: TriggerKind,
-    /// The mode and timeout, or the schedule in plain English; empty for a manual start.
+    /// The mode and the timeout, or the schedule in plain English; empty for a manual start.
     pub label: String,
-    /// The text of the trigger's condition; `None` if it has none.
+    /// The text of its condition.
+    #[serde(rename = "if", skip_serializing_if = "Option::is_none")]
     pub condition: Option<String>,
     /// The range of the trigger's kind in the file.
     pub span: LineRange,
 }
 
-/// A step of a graph.
-#[derive(Clone, Debug)]
+/// A step of the graph.
+#[derive(Clone, Debug, Serialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
 pub struct GraphStep {
     /// The id, unique in the file.
+    #[schema(value_type = String)]
     pub id: Arc<str>,
-    /// The name for people.
+    /// The name for people; null if it has none.
+    #[schema(required = true)]
     pub name: Option<String>,
-    /// The YAML key of the verb.
+    /// The YAML key of its verb: `action`, `if`, `forEach`, `wait` and so on.
     pub verb: &'static str,
-    /// The expression, message, duration or names that say what the step does; empty for a verb without any.
+    /// The expression, message, duration or names that say what it does, at most 120 characters; may be empty.
     pub label: String,
-    /// The range of the whole step in the file.
+    /// Its place in the file.
     pub span: LineRange,
-    /// The text of the step's own condition (`if`); `None` if it has none.
+    /// The text of its own condition.
+    #[serde(rename = "if", skip_serializing_if = "Option::is_none")]
     pub condition: Option<String>,
     /// The action that it calls.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub action: Option<String>,
     /// The connection that it calls with.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub connection: Option<String>,
     /// The automation that it calls.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub automation: Option<String>,
-    /// The effect of the action as far as the file shows it; `None` for other verbs, and for an unknown action.
+    /// The effect of its action: `pure`, `read` or `write`.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub effect: Option<Effect>,
-    /// The steps that finish before this one starts.
+    /// The steps that finish before it starts.
+    #[schema(value_type = Vec<String>)]
     pub needs: Vec<Arc<str>>,
-    /// The steps that the file names under `needs`; `None` if it has no such key.
+    /// The steps that the file names under `needs`; absent if it has no such key.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub written_needs: Option<Vec<String>>,
-    /// The number of retries; 0 without any.
+    /// Maximum number of retries.
+    #[serde(skip_serializing_if = "is_zero")]
     pub retries: u32,
-    /// The timeout of one attempt.
-    pub timeout: Option<Duration>,
+    /// The timeout of one attempt, in milliseconds.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub timeout_ms: Option<u64>,
     /// The lists of steps inside.
     pub blocks: Vec<GraphBlock>,
-    /// The steps that handle its failure; `None` if there are none.
+    /// The steps that handle its failure; null if there are none.
+    #[schema(required = true, no_recursion)]
     pub on_error: Option<Vec<GraphStep>>,
     /// True if the execution continues after its failure, without steps that handle it.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub continues_on_error: bool,
-    /// The steps that undo it; `None` if there are none.
+    /// The steps that undo it; null if there are none.
+    #[schema(required = true, no_recursion)]
     pub undo: Option<Vec<GraphStep>>,
 }
 
+fn is_zero(count: &u32) -> bool {
+    *count == 0
+}
+
 /// A list of steps inside a step.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize, ToSchema)]
 pub struct GraphBlock {
-    /// The name: `then`, a case, a branch; `None` for the list of a loop or a group.
+    /// `then`, `else`, a case or a branch; null for the list of a loop or a group.
+    #[schema(required = true)]
     pub name: Option<String>,
-    /// The kind.
+    /// `case` (at most one of the lists runs), `loop`, `parallel` or `sequence`.
     pub kind: GraphBlockKind,
     /// The steps.
+    #[schema(no_recursion)]
     pub steps: Vec<GraphStep>,
 }
 
 /// The kind of a list of steps.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize, utoipa::ToSchema)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 #[schema(as = BlockKind)]
 pub enum GraphBlockKind {
@@ -113,8 +139,9 @@ pub enum GraphBlockKind {
     Sequence,
 }
 
-/// A range of a text. Lines and columns count from 1; the end is the position after the last character.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// A range of a file. Lines and columns count from 1, columns in Unicode characters.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
 pub struct LineRange {
     /// The first line.
     pub line: usize,
@@ -199,7 +226,7 @@ impl Builder<'_> {
                 .as_ref()
                 .map(|needs| needs.iter().map(|need| need.name.clone()).collect()),
             retries: step.retry.as_ref().map_or(0, |policy| policy.max),
-            timeout: step.timeout,
+            timeout_ms: step.timeout.map(|time| u64::try_from(time.as_millis()).unwrap_or(u64::MAX)),
             blocks: step.verb.nested_blocks().into_iter().map(|inner| self.nested(inner)).collect(),
             on_error: match &step.on_error {
                 OnError::Steps(block) => Some(self.block(block)),
@@ -339,7 +366,7 @@ onError:
         let graph = graph();
         let get = &graph.steps[0];
         assert_eq!((get.label.as_str(), get.effect), ("http.request", Some(Effect::Read)));
-        assert_eq!((get.retries, get.timeout), (3, Some(Duration::from_secs(10))));
+        assert_eq!((get.retries, get.timeout_ms), (3, Some(10_000)));
         assert_eq!((get.written_needs.as_deref(), get.needs.len()), (None, 0));
         let each = &graph.steps[1];
         assert_eq!(each.label, "item in steps.get.results.body.items");

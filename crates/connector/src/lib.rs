@@ -59,6 +59,7 @@ pub use import::{ImportOptions, Imported, openapi};
 pub use input::{bytes_to_load, check_inputs, check_value};
 pub use log::LogSink;
 pub use manifest::{Shown, show};
+pub use native::http_request::is_http_call;
 pub use registry::{Connector, Registry, manifest_schema};
 pub use static_inputs::{InputProblem, StaticInputs};
 pub use trace::{ParseTraceError, TRACE_HEADER, Trace};

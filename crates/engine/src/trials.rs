@@ -24,7 +24,7 @@ const MAX_WAIT: Duration = Duration::from_secs(5);
 const MAX_EVENTS: u32 = 10_000;
 
 /// The recorded executions and the text on which they are tried.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct TrialRequest {
     /// The path of the automation, relative to the project folder.
     pub path: String,

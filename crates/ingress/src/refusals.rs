@@ -5,37 +5,44 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use jiff::Timestamp;
 use model::AutomationId;
+use serde::Serialize;
+use utoipa::ToSchema;
 
 /// The number of refusals kept of one Automation.
 pub const MAX_REFUSALS: usize = 100;
 /// The number of refusals kept in all, about 5 MB. Above it the oldest of all Automations is dropped.
 const MAX_TOTAL: usize = 20_000;
 
-/// A request that started nothing. It has neither body nor header: they may hold secrets.
-#[derive(Clone, Debug, PartialEq, Eq)]
+/// A request that started nothing: without its body and its headers, which may hold secrets.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, ToSchema)]
 pub struct Refusal {
     /// The time of the response.
     pub at: Timestamp,
-    /// The reason, as the counters name it.
+    /// The reason, by the names of `refused`.
     pub reason: &'static str,
-    /// The HTTP status sent.
+    /// The HTTP status that was sent.
     pub status: u16,
     /// The request.
+    #[serde(flatten)]
     pub request: RefusedRequest,
 }
 
 /// The parts of a refused request that are kept. All texts are shortened.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
 pub struct RefusedRequest {
-    /// True if it was sent to the test address.
+    /// True for a request to the test address.
+    #[serde(rename = "test")]
     pub is_test: bool,
     /// The HTTP method.
     pub method: String,
-    /// The path after the token.
+    /// The path after the token, shortened.
     pub fragment: String,
-    /// The content type; `None` if none was sent.
+    /// The content type; absent if none was sent.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub content_type: Option<String>,
-    /// The size of the body in bytes; `None` if it was refused before it was read.
+    /// The size of the body; absent if it was refused before it was read.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub bytes: Option<u64>,
 }
 

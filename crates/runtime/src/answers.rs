@@ -8,6 +8,8 @@ use std::sync::{Mutex, PoisonError};
 use jiff::Timestamp;
 use model::AutomationId;
 use model::execution::{ExecutionId, WaitReason};
+use serde::Serialize;
+use utoipa::ToSchema;
 
 use crate::api::Pending;
 
@@ -17,23 +19,27 @@ pub const MAX_ANSWERS: usize = 100;
 const MAX_QUESTION: usize = 300;
 
 /// A question that a person answered.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
 pub struct AnsweredQuestion {
     /// When it was answered.
     pub at: Timestamp,
-    /// The execution that waited for the answer.
+    /// The id of the execution that asked.
+    #[schema(value_type = String)]
     pub execution: ExecutionId,
-    /// Its automation.
+    /// The id of its automation.
+    #[schema(value_type = String)]
     pub automation: AutomationId,
     /// The display name of the automation.
     pub automation_name: String,
-    /// The step with its loop iterations.
+    /// The step, with its loop turns.
     pub step: String,
     /// The question, shortened.
     pub message: String,
     /// The chosen option.
     pub option: String,
-    /// The person, as the sender of the answer named them; `None` if it named nobody.
+    /// The sender of the answer.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub by: Option<String>,
 }
 

@@ -8,8 +8,7 @@ use model::automation::Automation;
 
 use crate::context::Context;
 use crate::error::Error;
-use crate::secrets::ListedSecret;
-use crate::vault::{Rotation, StoredSecret};
+use crate::vault::{ListedSecret, Rotation};
 
 impl Context {
     /// The existing secrets, by name, never with their values: of the store, then of the folder, then the names
@@ -29,7 +28,7 @@ impl Context {
     ///
     /// # Errors
     /// The name or the value cannot be one, the key cannot be used, or the store failed.
-    pub async fn set_secret(&self, name: &str, value: &str) -> Result<StoredSecret, Error> {
+    pub async fn set_secret(&self, name: &str, value: &str) -> Result<ListedSecret, Error> {
         self.vault()?.set_secret(name, value, self.clock.now()).await
     }
 

@@ -9,7 +9,6 @@ use expression::Reference;
 use expression::template::Template;
 use model::action::{ActionError, ErrorKind};
 use model::automation::{Automation, Encoding, Verify};
-use serde::Serialize;
 use trigger::verify::{Key, Verifier};
 use value::redact::{MASK, Redactor};
 use value::{Map, Secret, Value, mime};
@@ -17,7 +16,7 @@ use zeroize::Zeroizing;
 
 use crate::doubles::Doubles;
 use crate::error::Error;
-use crate::vault::{self, RowKind, StoredSecret, Vault};
+use crate::vault::{self, ListedSecret, RowKind, SecretSource, Vault};
 use catalog::{Catalog, how_to_set_secret, is_own_variable, secret_variable};
 
 /// Reads secrets from the store, then from a folder of files, then from the environment. They are read at each use, so
@@ -29,31 +28,6 @@ pub struct Secrets {
     /// The variables of the environment that files may read; `None` for all except Cogwork's own.
     allowed: Option<Vec<String>>,
     doubles: Option<Arc<dyn Doubles>>,
-}
-
-/// A secret in the list, without its value.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "camelCase")]
-pub struct ListedSecret {
-    /// Its name.
-    pub name: String,
-    /// Its source.
-    pub source: SecretSource,
-    /// Metadata of a secret in the store; `None` for a file.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub kept: Option<StoredSecret>,
-}
-
-/// Source of a secret.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "camelCase")]
-pub enum SecretSource {
-    /// The store, encrypted.
-    Store,
-    /// A file in the folder of secrets.
-    Folder,
-    /// A variable of the environment.
-    Environment,
 }
 
 /// Maximum size of a secret's file, in bytes.
@@ -125,31 +99,16 @@ impl Secrets {
     /// Lists the secrets of the store, then of the folder that are not in the store, then the `required` ones that only
     /// the environment has.
     pub(crate) fn list(&self, required: &BTreeSet<String>) -> Vec<ListedSecret> {
-        let kept = self.vault.iter().flat_map(|vault| vault.secrets());
-        let mut listed: Vec<ListedSecret> = kept
-            .map(|kept| ListedSecret {
-                name: kept.name.clone(),
-                source: SecretSource::Store,
-                kept: Some(kept),
-            })
-            .collect();
+        let mut listed: Vec<ListedSecret> = self.vault.iter().flat_map(|vault| vault.secrets()).collect();
         let mut names = secret_files(&self.folder);
         names.retain(|name| listed.iter().all(|known| known.name != *name));
-        listed.extend(names.into_iter().map(|name| ListedSecret {
-            name,
-            source: SecretSource::Folder,
-            kept: None,
-        }));
+        listed.extend(names.into_iter().map(|name| ListedSecret::outside(name, SecretSource::Folder)));
         let mut others = required.clone();
         others.retain(|name| {
             listed.iter().all(|known| known.name != *name)
                 && std::env::var_os(secret_variable(name)).is_some()
         });
-        listed.extend(others.into_iter().map(|name| ListedSecret {
-            name,
-            source: SecretSource::Environment,
-            kept: None,
-        }));
+        listed.extend(others.into_iter().map(|name| ListedSecret::outside(name, SecretSource::Environment)));
         listed
     }
 

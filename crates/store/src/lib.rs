@@ -18,11 +18,13 @@
 //! * `random`: bytes of the system for ids and secrets
 //! * `conformance`: the rules that every store passes
 //! * `memory`: a store for tests
+//! * `layered`: a store behind a layer, for tests
 //! * `error`: the error of this crate
 
 pub mod codec;
 pub mod counters;
 mod error;
+mod layered;
 pub mod migration;
 mod options;
 pub mod outage;
@@ -44,6 +46,7 @@ use jiff::Timestamp;
 
 pub use codec::{CutEvents, CutValue, HistoryBytes, HistoryRow, SMALL_VALUE};
 pub use error::{Error, FailureKind};
+pub use layered::{Call, Layer, Layered};
 #[cfg(feature = "memory")]
 pub use memory::Memory;
 pub use options::{Durability, Options};

@@ -19,7 +19,7 @@ use value::Map;
 use value::redact::Redactor;
 
 use crate::error::TestError;
-use crate::quiescence::{Quiescence, TrackedStore};
+use crate::quiescence::Quiescence;
 use crate::stubs::{Call, CallLog, DoubleTable};
 use crate::trial::TrialStart;
 use catalog::{Catalog, Deployment};
@@ -146,7 +146,7 @@ impl<'a> TestRun<'a> {
         let runtime = Runtime::from_parts(RuntimeParts {
             isolation: Isolation::none(),
             settings,
-            store: Arc::new(TrackedStore { store, quiescence: quiescence.clone() }),
+            store: Arc::new(store::Layered { store, layer: Arc::new(quiescence.clone()) }),
             // No other process can reach this engine, so the tokens need not be secret.
             secret: setup.trial.as_ref().map_or(Secret::new([0; 32]), |trial| trial.secret.clone()),
             clock: Arc::new(clock.clone()),

@@ -12,9 +12,9 @@ use serde_json::{Value, json};
 use server::{Server, ServerOptions};
 use tests::canary;
 use tests::project::{Project, repository};
-use tests::wiki::{DEMO_EMAIL, DEMO_TOKEN, Running, Simulator};
 use tokio::sync::broadcast::Receiver;
 use value::Map;
+use wiki_simulator::{DEMO_EMAIL, DEMO_TOKEN, Running, Simulator};
 
 /// The longest wait for something that a test expects.
 const PATIENCE: Duration = Duration::from_secs(30);

@@ -2,7 +2,7 @@
 
 use model::Outcome;
 use serde_json::json;
-use tests::wiki::{ARCH_SPACE_ID, CLOUD_ID, DEMO_SPACE_ID, Fault};
+use wiki_simulator::{ARCH_SPACE_ID, CLOUD_ID, DEMO_SPACE_ID, Fault};
 
 use crate::house::House;
 
@@ -140,7 +140,7 @@ mod release_notes {
     use pretty_assertions::assert_eq;
 
     use super::*;
-    use tests::wiki::When;
+    use wiki_simulator::When;
 
     #[tokio::test]
     async fn writes_the_results_of_parallel_reads() {

@@ -1,7 +1,7 @@
 //! Examples with a schedule.
 
 use serde_json::json;
-use tests::wiki::{DEMO_SPACE_ID, Fault};
+use wiki_simulator::{DEMO_SPACE_ID, Fault};
 
 use crate::house::House;
 
@@ -75,7 +75,7 @@ mod trash_cleanup {
     use pretty_assertions::assert_eq;
 
     use super::*;
-    use tests::wiki::{DEMO_EMAIL, DEMO_TOKEN, PageSeed, Status};
+    use wiki_simulator::{DEMO_EMAIL, DEMO_TOKEN, PageSeed, Status};
 
     #[tokio::test]
     async fn purges_the_trash_on_sunday_night_and_nothing_else() {

@@ -1,7 +1,7 @@
 //! Examples with a webhook.
 
 use serde_json::json;
-use tests::wiki::{ARCH_SPACE_ID, DEMO_PAGE_ID, DEMO_SPACE_ID, Fault};
+use wiki_simulator::{ARCH_SPACE_ID, DEMO_PAGE_ID, DEMO_SPACE_ID, Fault};
 
 use crate::house::House;
 

@@ -278,7 +278,7 @@ fn base64(bytes: &[u8]) -> String {
 
 /// Returns all operations of the API: reads first, operations that end or delete something last.
 fn operations() -> Vec<(Method, String)> {
-    let api: Value = serde_json::from_str(&server::openapi()).unwrap();
+    let api: Value = serde_json::from_str(server::openapi()).unwrap();
     let mut operations = Vec::new();
     for (path, item) in api["paths"].as_object().unwrap() {
         for method in item.as_object().unwrap().keys().filter(|key| *key != "parameters") {

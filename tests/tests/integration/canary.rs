@@ -10,7 +10,7 @@ use tests::daemon::Daemon;
 use tests::github::GitHub;
 use tests::project::Project;
 use tests::recorder::Recorder;
-use tests::wiki::{DEMO_CLIENT_ID, DEMO_CLIENT_SECRET, DEMO_EMAIL, DEMO_TOKEN, Simulator};
+use wiki_simulator::{DEMO_CLIENT_ID, DEMO_CLIENT_SECRET, DEMO_EMAIL, DEMO_TOKEN, Simulator};
 
 use crate::site::{Site, send};
 
@@ -73,7 +73,7 @@ steps: []
 const LISTENED: &str = "enabled: false\ntrigger: {webhook: {verify: none}}\nsteps: []\n";
 
 /// Writes the connections and the secrets that they name.
-fn connect(project: &Project, recorder: &Recorder, wiki: &tests::wiki::Running, github: &GitHub) {
+fn connect(project: &Project, recorder: &Recorder, wiki: &wiki_simulator::Running, github: &GitHub) {
     let at = format!("baseUrl: \"{}\"", recorder.url());
     let wiki = wiki.base_url();
     for (name, kind, with) in [
@@ -116,7 +116,7 @@ fn connect(project: &Project, recorder: &Recorder, wiki: &tests::wiki::Running, 
 }
 
 /// Starts a site with everything through which a secret could leak.
-async fn site(recorder: &Recorder, wiki: &tests::wiki::Running, github: &GitHub) -> Site {
+async fn site(recorder: &Recorder, wiki: &wiki_simulator::Running, github: &GitHub) -> Site {
     let project = Project::new().unwrap();
     connect(&project, recorder, wiki, github);
     // One action may show its credentials in debug mode unless this setting forbids it.

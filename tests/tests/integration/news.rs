@@ -3,7 +3,7 @@
 use pretty_assertions::assert_eq;
 use reqwest::Method;
 use serde_json::{Value, json};
-use tests::wiki::{DEMO_PAGE_ID, DEMO_SPACE_ID, PageSeed, Running, Simulator, SpaceSeed};
+use wiki_simulator::{DEMO_PAGE_ID, DEMO_SPACE_ID, PageSeed, Running, Simulator, SpaceSeed};
 
 use crate::site::{Site, send};
 

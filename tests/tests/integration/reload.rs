@@ -91,7 +91,7 @@ async fn many_files_saved_at_once_are_all_loaded() {
 
 #[tokio::test]
 async fn a_changed_connection_applies_from_the_next_step() {
-    use tests::wiki::{Simulator, SpaceSeed};
+    use wiki_simulator::{Simulator, SpaceSeed};
     let list = "
 trigger: {webhook: {mode: sync}}
 steps:

@@ -8,7 +8,7 @@ use pretty_assertions::assert_eq;
 use serde_json::json;
 use tests::daemon::{Daemon, binary};
 use tests::project::{Project, repository};
-use tests::wiki::{DEMO_TOKEN, Running, Simulator};
+use wiki_simulator::{DEMO_TOKEN, Running, Simulator};
 
 use crate::site::{Site, send};
 

@@ -11,7 +11,7 @@ use tests::canary;
 use tests::daemon::{Builder, Daemon, cogwork};
 use tests::project::Project;
 use tests::recorder::Recorder;
-use tests::wiki::{DEMO_EMAIL, DEMO_TOKEN};
+use wiki_simulator::{DEMO_EMAIL, DEMO_TOKEN};
 
 /// The environment variable that selects the store of the daemons: with `postgresql`, each site has its own server; otherwise
 /// the store is a file.

@@ -124,11 +124,7 @@ fn static_problem(
         Some((name.span, meant.to_owned()))
     });
     let fix = meant.and_then(|((name, _), meant)| Some((value(name.span)?, meant))).or(renamed);
-    let diagnostic = diagnostic.help(problem.help);
-    match fix {
-        Some((span, meant)) => diagnostic.replace(span, meant),
-        None => diagnostic,
-    }
+    diagnostic.help(problem.help).replacement(fix)
 }
 
 /// Checks one call. `unread` returns true for step keys that could not be parsed.
@@ -324,7 +320,7 @@ fn broken_connector(call: &ActionStep, registry: &Registry) -> Option<Diagnostic
 
 /// Reports a literal URL outside the connection's base address, which the step would refuse at run time.
 fn other_host(call: &ActionStep, context: &CheckContext<'_>) -> Option<Diagnostic> {
-    if call.action.name != "http.request" {
+    if !connector::is_http_call(&call.action.name) {
         return None;
     }
     let connection = call.connection.as_ref()?;

@@ -21,10 +21,11 @@ pub(super) fn check(
     for (step, code) in automation.code_modules() {
         let place = CodeSite { automation, code };
         let diagnostics = place.check(unreadable, step.is_some(), context);
-        found.extend(diagnostics.into_iter().map(|diagnostic| match step {
-            Some(step) => diagnostic.step(step.as_ref()),
-            None => diagnostic,
-        }));
+        found.extend(
+            diagnostics
+                .into_iter()
+                .map(|diagnostic| step.map(AsRef::as_ref).into_iter().fold(diagnostic, Diagnostic::step)),
+        );
     }
     found
 }

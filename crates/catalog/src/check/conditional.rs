@@ -15,10 +15,7 @@ pub(super) fn check(automation: &Automation) -> Vec<Diagnostic> {
             let diagnostic = Diagnostic::warning("may-be-missing", message, span)
                 .help("add `else`: `a if condition else ''`, or `else none` for no value");
             let fix = text::yaml::replace_at(&automation.source, Span::at(span.end as usize), " else ''");
-            let diagnostic = match fix.filter(|_| place.is_some()) {
-                Some((span, text)) => diagnostic.replace(span, text),
-                None => diagnostic,
-            };
+            let diagnostic = diagnostic.replacement(fix.filter(|_| place.is_some()));
             found.push(step.into_iter().fold(diagnostic, Diagnostic::step));
         }
     };

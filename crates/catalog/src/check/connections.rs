@@ -1,7 +1,8 @@
 //! Checks connections against their types.
 
 use connector::{ConnectionType, Registry};
-use language::load::Unreadable;
+use expression::template::Template;
+use language::load::{PathSegment, Unreadable, span_at_path};
 use model::Connection;
 use model::automation::SpannedName;
 use text::diagnostic::{Diagnostic, Report, Source, Span};
@@ -72,6 +73,28 @@ fn written_secret(source: &Source, name: &SpannedName, value: &Value) -> Diagnos
     diagnostic.help("keep it outside: `${{ secrets.NAME }}`")
 }
 
+/// Checks the headers that an input gives every request, as far as they are known.
+fn check_headers(
+    connection: &Connection,
+    kind: &ConnectionType,
+    name: &SpannedName,
+    template: &Template,
+    found: &mut Vec<Diagnostic>,
+) {
+    let entries: Vec<(&str, Option<&Value>)> = match template {
+        Template::Literal(Value::Map(map)) => map.iter().map(|(key, value)| (&**key, Some(value))).collect(),
+        Template::Map(entries) => entries.iter().map(|(key, value)| (&**key, value.literal())).collect(),
+        _ => return,
+    };
+    for (header, value) in entries {
+        let Some(problem) = kind.header_problem(&name.name, header, value) else { continue };
+        let at = [PathSegment::Key(header.to_owned())];
+        let span = span_at_path(&connection.source, name.span, &at).unwrap_or(name.span);
+        let help = "leave it out, or correct its name or value";
+        found.push(Diagnostic::error("invalid-header", problem, span).help(help));
+    }
+}
+
 fn check_connection_inputs(
     connection: &Connection,
     unreadable: &Unreadable,
@@ -96,6 +119,7 @@ fn check_connection_inputs(
             &format!("input `{known}`"),
             found,
         );
+        check_headers(connection, kind, name, template, found);
         let until = connection.with.get(index + 1).map_or(u32::MAX, |(next, _)| next.span.start);
         match template.literal().filter(|value| input.secret && !value.is_null()) {
             Some(value) if !has_reported_credential(load_report, name.span.end..until) => {

@@ -16,10 +16,8 @@ pub(super) fn check(automation: &Automation) -> Vec<Diagnostic> {
     let mut add = |expression: &Expression, step: Option<&Step>| {
         let found_in = loose(automation, expression).into_iter().chain(joined(automation, expression));
         for diagnostic in found_in.chain(misread(automation, expression)) {
-            found.push(match step {
-                Some(step) => diagnostic.step(step.id.as_ref()),
-                None => diagnostic,
-            });
+            let step = step.map(|step| step.id.as_ref());
+            found.push(step.into_iter().fold(diagnostic, Diagnostic::step));
         }
     };
     automation.walk(&mut |step| step.expressions(&mut |expression| add(expression, Some(step))));

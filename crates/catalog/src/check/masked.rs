@@ -29,10 +29,11 @@ pub(super) fn check(automation: &Automation) -> Vec<Diagnostic> {
     });
     for (step, code) in automation.code_modules() {
         let diagnostics = code_reads(automation, code);
-        found.extend(diagnostics.into_iter().map(|diagnostic| match step {
-            Some(step) => diagnostic.step(step.as_ref()),
-            None => diagnostic,
-        }));
+        found.extend(
+            diagnostics
+                .into_iter()
+                .map(|diagnostic| step.map(AsRef::as_ref).into_iter().fold(diagnostic, Diagnostic::step)),
+        );
     }
     found
 }

@@ -185,10 +185,7 @@ fn schedule_problem(
     if let Some(help) = error.help.as_ref().or(error.allowed.as_ref()) {
         diagnostic = diagnostic.help(help.as_str());
     }
-    match correction(source, error, span) {
-        Some((span, text)) => diagnostic.replace(span, text),
-        None => diagnostic,
-    }
+    diagnostic.replacement(correction(source, error, span))
 }
 
 /// The place of the correction of a schedule, which is the whole value or the part that is wrong, and its text.

@@ -194,7 +194,7 @@ impl Hints<'_> {
         let is_raw = name.split_once('.').is_some_and(|(_, action)| PLAIN.contains(&action));
         let retries = |count: &Template| count.literal().and_then(value::Value::as_i64) != Some(0);
         let has_own = call.with.iter().any(|(input, value)| input.name == "maxRetryCount" && retries(value));
-        (name == "http.request" || (is_raw && !has_own)) && self.registry.action(name).is_some()
+        (connector::is_http_call(name) || (is_raw && !has_own)) && self.registry.action(name).is_some()
     }
 
     fn hint(&mut self, call: &ActionStep, step: &str) {

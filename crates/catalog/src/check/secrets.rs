@@ -36,11 +36,13 @@ pub(crate) fn missing_secrets(catalog: &Catalog, is_set: &dyn Fn(&str) -> bool) 
 }
 
 /// A secret that an automation needs and that is not set.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, serde::Serialize, utoipa::ToSchema)]
+#[serde(rename_all = "camelCase")]
 pub struct MissingSecret {
     /// The name of the secret.
     pub name: String,
-    /// The connection that reads it; `None` if the file of the automation does.
+    /// The connection that reads it; absent if the file of the automation does.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub connection: Option<String>,
     /// True if the trigger needs it: without it nothing starts the automation.
     pub blocks_start: bool,

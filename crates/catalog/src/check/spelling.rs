@@ -102,10 +102,7 @@ fn diagnostic(
         format!("{what} `{}` is written `{other}` {place_of_other}: they are different names", name_use.name);
     let diagnostic = Diagnostic::warning("other-spelling", message, position(automation, name_use))
         .help(format!("write one of them everywhere, such as `{other}`"));
-    match name_use.step {
-        Some(step) => diagnostic.step(step),
-        None => diagnostic,
-    }
+    name_use.step.into_iter().fold(diagnostic, Diagnostic::step)
 }
 
 /// Returns the position of a name.

@@ -7,10 +7,10 @@ use clap::Args;
 use serde_json::json;
 
 use super::Subcommand;
-use crate::context::{Context, LogProfile};
+use super::common::DaemonOptions;
+use crate::context::Context;
 use crate::exit::Exit;
 use crate::output::{self, count};
-use crate::settings::{Flags, PLACE};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -28,22 +28,19 @@ and put it into the copy before you start a daemon on it.";
 pub(crate) struct Backup {
     /// The new folder; it must not exist
     to: PathBuf,
-    /// Print JSON
-    #[arg(long)]
-    json: bool,
     #[command(flatten)]
-    settings: Flags<PLACE>,
+    shown: DaemonOptions,
 }
 
 impl Subcommand for Backup {
     const NAME: &'static str = "backup";
 
     fn run(self, context: &Context) -> anyhow::Result<Exit> {
-        let config = context.config(self.settings.given(), LogProfile::Tool)?;
+        let config = self.shown.config(context)?;
         let from = config.store_location();
         let made = engine::stores::back_up(&from, &self.to)
             .with_context(|| format!("cannot back up the store `{}`", from))?;
-        match self.json {
+        match self.shown.json {
             true => output::json(&json!({
                 "path": made.path,
                 "executions": made.executions,

@@ -42,24 +42,22 @@ pub(crate) struct Connections {
 
 #[derive(Choice, Debug)]
 enum ConnectionCommand {
-    List(List),
+    /// List the connections with their type, users and state
+    #[command(
+        after_help = "Examples:\n  cogwork connections list\n  cogwork connections list --json | jq -r '.connections[] | select(.state == \"failing\") | .name'"
+    )]
+    List(DaemonOptions),
+    /// Test a connection with a call that changes nothing
+    #[command(after_help = "Examples:\n  cogwork connections test mainWiki")]
     Test(Test),
+    /// Authorise a connection with OAuth 2.0: open the provider's page and wait for the consent
+    #[command(
+        after_help = "Examples:\n  cogwork connections login mainWiki\n  cogwork connections login mainWiki --no-open"
+    )]
     Login(Login),
 }
 
-/// List the connections with their type, users and state
 #[derive(Args, Debug)]
-#[command(
-    after_help = "Examples:\n  cogwork connections list\n  cogwork connections list --json | jq -r '.connections[] | select(.state == \"failing\") | .name'"
-)]
-struct List {
-    #[command(flatten)]
-    shown: DaemonOptions,
-}
-
-/// Test a connection with a call that changes nothing
-#[derive(Args, Debug)]
-#[command(after_help = "Examples:\n  cogwork connections test mainWiki")]
 struct Test {
     /// The name of the connection
     name: String,
@@ -67,11 +65,7 @@ struct Test {
     shown: DaemonOptions,
 }
 
-/// Authorise a connection with OAuth 2.0: open the provider's page and wait for the consent
 #[derive(Args, Debug)]
-#[command(
-    after_help = "Examples:\n  cogwork connections login mainWiki\n  cogwork connections login mainWiki --no-open"
-)]
 struct Login {
     /// The name of the connection
     name: String,
@@ -155,14 +149,14 @@ impl Subcommand for Connections {
 
     fn run(self, context: &Context) -> anyhow::Result<Exit> {
         let shown = match &self.what {
-            ConnectionCommand::List(List { shown })
+            ConnectionCommand::List(shown)
             | ConnectionCommand::Test(Test { shown, .. })
             | ConnectionCommand::Login(Login { shown, .. }) => shown,
         };
         let config = shown.config(context)?;
         daemon::runtime()?.block_on(async {
             match &self.what {
-                ConnectionCommand::List(what) => list(&config, what).await,
+                ConnectionCommand::List(shown) => list(&config, shown).await,
                 ConnectionCommand::Test(what) => test(&config, what).await,
                 ConnectionCommand::Login(what) => login(&config, what).await,
             }
@@ -170,12 +164,12 @@ impl Subcommand for Connections {
     }
 }
 
-async fn list(config: &Config, what: &List) -> anyhow::Result<Exit> {
+async fn list(config: &Config, shown: &DaemonOptions) -> anyhow::Result<Exit> {
     let told: Value = match daemon::get(config, "/api/v1/connections").await? {
         Some(told) => told,
         None => without_daemon(config).await?,
     };
-    what.shown.print(&told, || table(&told))?;
+    shown.print(&told, || table(&told))?;
     Ok(Exit::Done)
 }
 

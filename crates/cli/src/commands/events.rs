@@ -4,10 +4,11 @@ use clap::{Args, Subcommand as Choice};
 use serde_json::{Value, json};
 
 use super::Subcommand;
-use crate::context::{Context, LogProfile};
+use super::common::DaemonOptions;
+use crate::context::Context;
 use crate::exit::Exit;
 use crate::output::{self, count};
-use crate::settings::{Config, Flags, PLACE};
+use crate::settings::Config;
 use crate::{daemon, data};
 
 const EXAMPLES: &str = "\
@@ -43,11 +44,8 @@ struct Emit {
     /// The data, which is the result of those steps, as JSON; `@file` reads a file, `-` reads stdin
     #[arg(long, value_name = "JSON")]
     data: Option<String>,
-    /// Print JSON
-    #[arg(long)]
-    json: bool,
     #[command(flatten)]
-    settings: Flags<PLACE>,
+    shown: DaemonOptions,
 }
 
 impl Subcommand for Events {
@@ -55,7 +53,7 @@ impl Subcommand for Events {
 
     fn run(self, context: &Context) -> anyhow::Result<Exit> {
         let Command::Emit(emit) = &self.what;
-        let config = context.config(emit.settings.given(), LogProfile::Tool)?;
+        let config = emit.shown.config(context)?;
         daemon::runtime()?.block_on(send(&config, emit))
     }
 }
@@ -66,7 +64,7 @@ async fn send(config: &Config, emit: &Emit) -> anyhow::Result<Exit> {
         body["data"] = data::read(given)?;
     }
     let told: Value = daemon::post(config, "/api/v1/events", &body).await?;
-    if emit.json {
+    if emit.shown.json {
         output::json(&told)?;
     } else {
         match told["delivered"].as_u64().unwrap_or_default() {

@@ -10,10 +10,11 @@ use store::migration::{Migrated, Progress};
 use value::Secret;
 
 use super::Subcommand;
-use crate::context::{Context, LogProfile};
+use super::common::DaemonOptions;
+use crate::context::Context;
 use crate::exit::{CommandError, Exit};
 use crate::output::{self, Table};
-use crate::settings::{Config, Flags, PLACE};
+use crate::settings::Config;
 use crate::{daemon, failpoint, time};
 
 const EXAMPLES: &str = "\
@@ -45,11 +46,8 @@ pub(crate) struct Migrate {
     /// Remove the mark of a store that was moved: daemons start on it again, without what happened since on the new one
     #[arg(long, conflicts_with = "to")]
     undo: bool,
-    /// Print JSON
-    #[arg(long)]
-    json: bool,
     #[command(flatten)]
-    settings: Flags<PLACE>,
+    shown: DaemonOptions,
 }
 
 /// A text that is never shown: the address has a password.
@@ -61,7 +59,7 @@ impl Subcommand for Migrate {
     const NAME: &'static str = "migrate";
 
     fn run(self, context: &Context) -> anyhow::Result<Exit> {
-        let config = context.config(self.settings.given(), LogProfile::Tool)?;
+        let config = self.shown.config(context)?;
         let from = config.store_location();
         let runtime = daemon::runtime()?;
         match &self.to {
@@ -82,7 +80,7 @@ impl Migrate {
         let moved = stores::migrate(from, to, time::now(), failpoint::from_env(), &mut tell).await;
         let moved = moved.with_context(|| format!("cannot move `{from}` to `{to}`"))?;
         let is_equal = moved.is_equal();
-        if self.json {
+        if self.shown.json {
             output::json(&described(&moved, from, to))?;
         } else {
             print(&moved)?;
@@ -119,7 +117,7 @@ impl Migrate {
         let mut tell = |progress: Progress| shown.report(&progress);
         let undone = stores::undo_migration(from, &mut tell).await;
         let undone = undone.with_context(|| format!("cannot change `{from}`"))?;
-        if self.json {
+        if self.shown.json {
             output::json(&json!({"store": from.to_string(), "movedTo": undone}))?;
         }
         match undone {

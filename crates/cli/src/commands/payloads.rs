@@ -32,17 +32,23 @@ pub(crate) struct Payloads {
 
 #[derive(Choice, Debug)]
 enum Command {
+    /// List the saved payloads of an automation
+    #[command(
+        after_help = "Examples:\n  cogwork payloads list order-intake\n  cogwork payloads list order-intake --json | jq -r '.payloads[].name'"
+    )]
     List(List),
-    Show(Show),
+    /// Print a saved payload as JSON
+    #[command(after_help = "Examples:\n  cogwork payloads show order-intake first | jq .headers")]
+    Show(One),
+    /// Rename a saved payload; never over another one
+    #[command(after_help = "Examples:\n  cogwork payloads rename order-intake first without-items")]
     Rename(Rename),
-    Remove(Remove),
+    /// Remove a saved payload
+    #[command(after_help = "Examples:\n  cogwork payloads remove order-intake first")]
+    Remove(One),
 }
 
-/// List the saved payloads of an automation
 #[derive(Args, Debug)]
-#[command(
-    after_help = "Examples:\n  cogwork payloads list order-intake\n  cogwork payloads list order-intake --json | jq -r '.payloads[].name'"
-)]
 struct List {
     /// The automation's id
     #[arg(add = ArgValueCandidates::new(candidates::automations))]
@@ -51,10 +57,8 @@ struct List {
     shown: DaemonOptions,
 }
 
-/// Print a saved payload as JSON
 #[derive(Args, Debug)]
-#[command(after_help = "Examples:\n  cogwork payloads show order-intake first | jq .headers")]
-struct Show {
+struct One {
     /// The automation's id
     #[arg(add = ArgValueCandidates::new(candidates::automations))]
     automation: String,
@@ -65,9 +69,7 @@ struct Show {
     shown: DaemonOptions,
 }
 
-/// Rename a saved payload; never over another one
 #[derive(Args, Debug)]
-#[command(after_help = "Examples:\n  cogwork payloads rename order-intake first without-items")]
 struct Rename {
     /// The automation's id
     #[arg(add = ArgValueCandidates::new(candidates::automations))]
@@ -81,29 +83,15 @@ struct Rename {
     shown: DaemonOptions,
 }
 
-/// Remove a saved payload
-#[derive(Args, Debug)]
-#[command(after_help = "Examples:\n  cogwork payloads remove order-intake first")]
-struct Remove {
-    /// The automation's id
-    #[arg(add = ArgValueCandidates::new(candidates::automations))]
-    automation: String,
-    /// The name of the payload
-    #[arg(add = ArgValueCandidates::new(candidates::payloads))]
-    name: String,
-    #[command(flatten)]
-    shown: DaemonOptions,
-}
-
 impl Subcommand for Payloads {
     const NAME: &'static str = "payloads";
 
     fn run(self, context: &Context) -> anyhow::Result<Exit> {
         let shown = match &self.what {
             Command::List(List { shown, .. })
-            | Command::Show(Show { shown, .. })
+            | Command::Show(One { shown, .. })
             | Command::Rename(Rename { shown, .. })
-            | Command::Remove(Remove { shown, .. }) => shown,
+            | Command::Remove(One { shown, .. }) => shown,
         };
         let config = shown.config(context)?;
         daemon::runtime()?.block_on(send(&config, &self.what))

@@ -12,10 +12,11 @@ use serde_json::json;
 use text::diagnostic::Report;
 
 use super::Subcommand;
-use crate::context::{Context, LogProfile};
+use super::common::DaemonOptions;
+use crate::context::Context;
 use crate::exit::Exit;
 use crate::output::{self, BAD, GOOD, QUIET, STRONG, WARN, count, paint, plain};
-use crate::settings::{Config, Flags, PLACE};
+use crate::settings::Config;
 use crate::{daemon, history, project, time};
 
 const EXAMPLES: &str = "\
@@ -35,11 +36,8 @@ everything is new.";
 #[derive(Args, Debug)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Plan {
-    /// Print JSON
-    #[arg(long)]
-    json: bool,
     #[command(flatten)]
-    settings: Flags<PLACE>,
+    shown: DaemonOptions,
 }
 
 /// The forecast, as `GET /api/v1/plan` returns it.
@@ -64,8 +62,8 @@ impl Subcommand for Plan {
     const NAME: &'static str = "plan";
 
     fn run(self, context: &Context) -> anyhow::Result<Exit> {
-        let config = context.config(self.settings.given(), LogProfile::Tool)?;
-        daemon::runtime()?.block_on(plan(&config, self.json))
+        let config = self.shown.config(context)?;
+        daemon::runtime()?.block_on(plan(&config, self.shown.json))
     }
 }
 

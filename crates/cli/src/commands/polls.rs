@@ -33,24 +33,28 @@ pub(crate) struct Polls {
 
 #[derive(Choice, Debug)]
 enum Command {
-    List(List),
+    /// List the polls with their next time and last result
+    #[command(
+        after_help = "Examples:\n  cogwork polls list\n  cogwork polls list --json | jq '.polls[].nextAt'"
+    )]
+    List(DaemonOptions),
+    /// Show one poll with its cursor, error and latest results
+    #[command(after_help = "Examples:\n  cogwork polls show new-orders")]
     Show(One),
-    Now(Now),
-    Reset(Reset),
+    /// Poll now
+    #[command(after_help = "Examples:\n  cogwork polls now new-orders")]
+    Now(One),
+    /// Delete the cursor and all known ids of a poll, and poll again from the beginning
+    #[command(after_help = "Examples:\n  cogwork polls reset new-orders")]
+    Reset(One),
+    /// Continue a poll from another cursor, and delete all known ids
+    #[command(
+        after_help = "Examples:\n  cogwork polls rewind changed-pages '\"2026-03-02T08:00:00Z\"'\n  cogwork polls rewind new-orders 4711"
+    )]
     Rewind(Rewind),
 }
 
-/// List the polls with their next time and last result
 #[derive(Args, Debug)]
-#[command(after_help = "Examples:\n  cogwork polls list\n  cogwork polls list --json | jq '.polls[].nextAt'")]
-struct List {
-    #[command(flatten)]
-    shown: DaemonOptions,
-}
-
-/// Show one poll with its cursor, error and latest results
-#[derive(Args, Debug)]
-#[command(after_help = "Examples:\n  cogwork polls show new-orders")]
 struct One {
     /// The automation's id
     #[arg(add = ArgValueCandidates::new(candidates::automations))]
@@ -59,33 +63,7 @@ struct One {
     shown: DaemonOptions,
 }
 
-/// Poll now
 #[derive(Args, Debug)]
-#[command(after_help = "Examples:\n  cogwork polls now new-orders")]
-struct Now {
-    /// The automation's id
-    #[arg(add = ArgValueCandidates::new(candidates::automations))]
-    automation: String,
-    #[command(flatten)]
-    shown: DaemonOptions,
-}
-
-/// Delete the cursor and all known ids of a poll, and poll again from the beginning
-#[derive(Args, Debug)]
-#[command(after_help = "Examples:\n  cogwork polls reset new-orders")]
-struct Reset {
-    /// The automation's id
-    #[arg(add = ArgValueCandidates::new(candidates::automations))]
-    automation: String,
-    #[command(flatten)]
-    shown: DaemonOptions,
-}
-
-/// Continue a poll from another cursor, and delete all known ids
-#[derive(Args, Debug)]
-#[command(
-    after_help = "Examples:\n  cogwork polls rewind changed-pages '\"2026-03-02T08:00:00Z\"'\n  cogwork polls rewind new-orders 4711"
-)]
 struct Rewind {
     /// The automation's id
     #[arg(add = ArgValueCandidates::new(candidates::automations))]
@@ -102,10 +80,10 @@ impl Subcommand for Polls {
 
     fn run(self, context: &Context) -> anyhow::Result<Exit> {
         let shown = match &self.what {
-            Command::List(List { shown })
+            Command::List(shown)
             | Command::Show(One { shown, .. })
-            | Command::Now(Now { shown, .. })
-            | Command::Reset(Reset { shown, .. })
+            | Command::Now(One { shown, .. })
+            | Command::Reset(One { shown, .. })
             | Command::Rewind(Rewind { shown, .. }) => shown,
         };
         let config = shown.config(context)?;

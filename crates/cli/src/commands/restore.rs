@@ -6,10 +6,11 @@ use clap::Args;
 use serde_json::json;
 
 use super::Subcommand;
-use crate::context::{Context, LogProfile};
+use super::common::DaemonOptions;
+use crate::context::Context;
 use crate::exit::{CommandError, Exit};
 use crate::output::{self, count};
-use crate::settings::{Config, Flags, PLACE};
+use crate::settings::Config;
 use crate::time;
 
 const EXAMPLES: &str = "\
@@ -34,18 +35,15 @@ pub(crate) struct Restore {
     /// Replace the store that is there; it is kept in a folder beside the restored one
     #[arg(long)]
     replace: bool,
-    /// Print JSON
-    #[arg(long)]
-    json: bool,
     #[command(flatten)]
-    settings: Flags<PLACE>,
+    shown: DaemonOptions,
 }
 
 impl Subcommand for Restore {
     const NAME: &'static str = "restore";
 
     fn run(self, context: &Context) -> anyhow::Result<Exit> {
-        let config = context.config(self.settings.given(), LogProfile::Tool)?;
+        let config = self.shown.config(context)?;
         let to = config.store_location();
         let restored = match engine::stores::restore(&self.from, &to, self.replace, time::now()) {
             Ok(restored) => restored,
@@ -64,7 +62,7 @@ impl Subcommand for Restore {
             }
         };
         let key_is_missing = key_is_missing(&config);
-        if self.json {
+        if self.shown.json {
             output::json(&json!({
                 "store": to.to_string(),
                 "executions": restored.executions,

@@ -49,7 +49,7 @@ impl Subcommand for Schema {
 
     fn run(self, context: &Context) -> anyhow::Result<Exit> {
         if self.api {
-            output::raw(format!("{}\n", server::openapi()).as_bytes())?;
+            output::raw(server::openapi().as_bytes())?;
             return Ok(Exit::Done);
         }
         let catalog = authoring::check_project(context.dir(), &[])?.catalog;

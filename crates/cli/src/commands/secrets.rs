@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use anyhow::Context as _;
 use clap::{Args, Subcommand as Choice};
-use runtime::{KeySource, Vault};
+use runtime::{KeySource, ListedSecret, SecretSource, Vault};
 use serde::Deserialize;
 use serde_json::{Value, json};
 use store::Store;
@@ -44,27 +44,25 @@ pub(crate) struct Secrets {
 
 #[derive(Choice, Debug)]
 enum Command {
-    List(List),
+    /// List the secrets of the store and of the folder, without their values
+    #[command(
+        after_help = "Examples:\n  cogwork secrets list\n  cogwork secrets list --json | jq -r '.secrets[].name'"
+    )]
+    List(DaemonOptions),
+    /// Store a secret; its value is read from stdin, without the last line break
+    #[command(
+        after_help = "Examples:\n  cogwork secrets set wikiToken < token.txt\n  openssl rand -hex 32 | cogwork secrets set orderHook"
+    )]
     Set(Set),
+    /// Remove a secret from the store
+    #[command(after_help = "Examples:\n  cogwork secrets remove wikiToken")]
     Remove(Remove),
-    Rotate(Rotate),
+    /// Encrypt all stored secrets with a new key, and delete the old key
+    #[command(after_help = "Examples:\n  cogwork secrets rotate")]
+    Rotate(DaemonOptions),
 }
 
-/// List the secrets of the store and of the folder, without their values
 #[derive(Args, Debug)]
-#[command(
-    after_help = "Examples:\n  cogwork secrets list\n  cogwork secrets list --json | jq -r '.secrets[].name'"
-)]
-struct List {
-    #[command(flatten)]
-    shown: DaemonOptions,
-}
-
-/// Store a secret; its value is read from stdin, without the last line break
-#[derive(Args, Debug)]
-#[command(
-    after_help = "Examples:\n  cogwork secrets set wikiToken < token.txt\n  openssl rand -hex 32 | cogwork secrets set orderHook"
-)]
 struct Set {
     /// The name, read as `secrets.NAME`
     name: String,
@@ -72,20 +70,10 @@ struct Set {
     shown: DaemonOptions,
 }
 
-/// Remove a secret from the store
 #[derive(Args, Debug)]
-#[command(after_help = "Examples:\n  cogwork secrets remove wikiToken")]
 struct Remove {
     /// The name of the secret
     name: String,
-    #[command(flatten)]
-    shown: DaemonOptions,
-}
-
-/// Encrypt all stored secrets with a new key, and delete the old key
-#[derive(Args, Debug)]
-#[command(after_help = "Examples:\n  cogwork secrets rotate")]
-struct Rotate {
     #[command(flatten)]
     shown: DaemonOptions,
 }
@@ -107,29 +95,29 @@ impl Subcommand for Secrets {
 
     fn run(self, context: &Context) -> anyhow::Result<Exit> {
         let shown = match &self.what {
-            Command::List(List { shown })
+            Command::List(shown)
             | Command::Set(Set { shown, .. })
             | Command::Remove(Remove { shown, .. })
-            | Command::Rotate(Rotate { shown }) => shown,
+            | Command::Rotate(shown) => shown,
         };
         let config = shown.config(context)?;
         daemon::runtime()?.block_on(async {
             match &self.what {
-                Command::List(what) => list(&config, what).await,
+                Command::List(shown) => list(&config, shown).await,
                 Command::Set(what) => set(&config, what).await,
                 Command::Remove(what) => remove(&config, what).await,
-                Command::Rotate(what) => rotate(&config, what).await,
+                Command::Rotate(shown) => rotate(&config, shown).await,
             }
         })
     }
 }
 
-async fn list(config: &Config, what: &List) -> anyhow::Result<Exit> {
+async fn list(config: &Config, shown: &DaemonOptions) -> anyhow::Result<Exit> {
     let told: Value = match daemon::get(config, "/api/v1/secrets").await? {
         Some(told) => told,
         None => json!({ "secrets": without_daemon(config).await? }),
     };
-    what.shown.print(&told, || table(&told))?;
+    shown.print(&told, || table(&told))?;
     Ok(Exit::Done)
 }
 
@@ -154,22 +142,18 @@ fn table(told: &Value) -> anyhow::Result<()> {
 }
 
 /// The secrets in the API's form, read from a store without a daemon.
-async fn without_daemon(config: &Config) -> anyhow::Result<Vec<Value>> {
+async fn without_daemon(config: &Config) -> anyhow::Result<Vec<ListedSecret>> {
     let mut rows = Vec::new();
     secrets::check_folder(config)?;
     let store = history::open(config)?;
     let is_missing = store.is_none();
     if let Some(store) = store {
         let vault = Vault::open(store, config.keys()).await?;
-        for kept in vault.secrets() {
-            let mut row = serde_json::to_value(&kept)?;
-            row["source"] = "store".into();
-            rows.push(row);
-        }
+        rows = vault.secrets();
     }
     for name in runtime::secret_files(&config.secrets_dir) {
-        if rows.iter().all(|row| row["name"] != name.as_str()) {
-            rows.push(json!({ "name": name, "source": "folder", "readable": true }));
+        if rows.iter().all(|row| row.name != name) {
+            rows.push(ListedSecret::outside(name, SecretSource::Folder));
         }
     }
     if is_missing {
@@ -212,7 +196,7 @@ async fn remove(config: &Config, what: &Remove) -> anyhow::Result<Exit> {
     Ok(if removed { Exit::Done } else { Exit::Failed })
 }
 
-async fn rotate(config: &Config, what: &Rotate) -> anyhow::Result<Exit> {
+async fn rotate(config: &Config, shown: &DaemonOptions) -> anyhow::Result<Exit> {
     let told: Value = if daemon::runs(config).await? {
         daemon::post(config, "/api/v1/secret-keys", &json!({})).await?
     } else {
@@ -221,7 +205,7 @@ async fn rotate(config: &Config, what: &Rotate) -> anyhow::Result<Exit> {
         vault.close().await?;
         serde_json::to_value(rotation)?
     };
-    what.shown.print(&told, || {
+    shown.print(&told, || {
         rotated(&told);
         Ok(())
     })?;

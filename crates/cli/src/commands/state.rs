@@ -39,10 +39,22 @@ pub(crate) struct State {
 
 #[derive(Choice, Debug)]
 enum Command {
+    /// List the values of a scope
+    #[command(
+        after_help = "Examples:\n  cogwork state list order-desk\n  cogwork state list shared --json | jq '.values[].key'"
+    )]
     List(List),
-    Get(Get),
+    /// Print one value as JSON
+    #[command(after_help = "Examples:\n  cogwork state get order-desk nextNumber")]
+    Get(Entry),
+    /// Store a value
+    #[command(
+        after_help = "Examples:\n  cogwork state set order-desk nextNumber 4712\n  cogwork state set shared notice '\"closed until Monday\"' --ttl 3d\n  cogwork state set shared prices @prices.json"
+    )]
     Set(Set),
-    Delete(Delete),
+    /// Delete a value
+    #[command(after_help = "Examples:\n  cogwork state delete order-desk nextNumber")]
+    Delete(Entry),
 }
 
 /// The scope of the values, and their format.
@@ -55,11 +67,7 @@ struct Common {
     shown: DaemonOptions,
 }
 
-/// List the values of a scope
 #[derive(Args, Debug)]
-#[command(
-    after_help = "Examples:\n  cogwork state list order-desk\n  cogwork state list shared --json | jq '.values[].key'"
-)]
 struct List {
     /// `shared`, or the id of an automation
     scope: String,
@@ -67,10 +75,8 @@ struct List {
     common: Common,
 }
 
-/// Print one value as JSON
 #[derive(Args, Debug)]
-#[command(after_help = "Examples:\n  cogwork state get order-desk nextNumber")]
-struct Get {
+struct Entry {
     /// `shared`, or the id of an automation
     scope: String,
     /// The key
@@ -79,11 +85,7 @@ struct Get {
     common: Common,
 }
 
-/// Store a value
 #[derive(Args, Debug)]
-#[command(
-    after_help = "Examples:\n  cogwork state set order-desk nextNumber 4712\n  cogwork state set shared notice '\"closed until Monday\"' --ttl 3d\n  cogwork state set shared prices @prices.json"
-)]
 struct Set {
     /// `shared`, or the id of an automation
     scope: String,
@@ -99,27 +101,15 @@ struct Set {
     common: Common,
 }
 
-/// Delete a value
-#[derive(Args, Debug)]
-#[command(after_help = "Examples:\n  cogwork state delete order-desk nextNumber")]
-struct Delete {
-    /// `shared`, or the id of an automation
-    scope: String,
-    /// The key
-    key: String,
-    #[command(flatten)]
-    common: Common,
-}
-
 impl Subcommand for State {
     const NAME: &'static str = "state";
 
     fn run(self, context: &Context) -> anyhow::Result<Exit> {
         let common = match &self.what {
             Command::List(List { common, .. })
-            | Command::Get(Get { common, .. })
+            | Command::Get(Entry { common, .. })
             | Command::Set(Set { common, .. })
-            | Command::Delete(Delete { common, .. }) => common,
+            | Command::Delete(Entry { common, .. }) => common,
         };
         let config = common.shown.config(context)?;
         daemon::runtime()?.block_on(async {
@@ -161,7 +151,7 @@ async fn list(config: &Config, what: &List) -> anyhow::Result<Exit> {
     Ok(Exit::Done)
 }
 
-async fn get(config: &Config, what: &Get) -> anyhow::Result<Exit> {
+async fn get(config: &Config, what: &Entry) -> anyhow::Result<Exit> {
     let scope = scope(&what.scope, what.common.test)?;
     let store = history::require(config)?;
     let entry = store.read_state(&scope.name(), &what.key).await?;
@@ -186,7 +176,7 @@ async fn set(config: &Config, what: &Set) -> anyhow::Result<Exit> {
     Ok(Exit::Done)
 }
 
-async fn delete(config: &Config, what: &Delete) -> anyhow::Result<Exit> {
+async fn delete(config: &Config, what: &Entry) -> anyhow::Result<Exit> {
     scope(&what.scope, what.common.test)?;
     let told: Value = daemon::delete(config, &path(&what.scope, &what.key, what.common.test)).await?;
     let deleted = told["deleted"].as_bool().unwrap_or_default();

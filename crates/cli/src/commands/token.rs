@@ -51,7 +51,8 @@ enum Action {
     /// Create a token and print it; it is shown only this once
     Create(Create),
     /// List the tokens, without the tokens themselves
-    List(List),
+    #[command(after_help = LIST_EXAMPLES)]
+    List(DaemonOptions),
     /// Revoke a token, and the sessions that were begun with it
     Revoke(Revoke),
 }
@@ -67,13 +68,6 @@ struct Create {
     /// Validity, up to ten years
     #[arg(long, value_name = "TIME", default_value = "90d")]
     valid_for: String,
-    #[command(flatten)]
-    shown: DaemonOptions,
-}
-
-#[derive(Args, Debug)]
-#[command(after_help = LIST_EXAMPLES)]
-struct List {
     #[command(flatten)]
     shown: DaemonOptions,
 }
@@ -99,7 +93,7 @@ impl Subcommand for Token {
     fn run(self, context: &Context) -> anyhow::Result<Exit> {
         match self.action {
             Action::Create(create) => create.run(context),
-            Action::List(list) => list.run(context),
+            Action::List(shown) => list(&shown, context),
             Action::Revoke(revoke) => revoke.run(context),
         }
     }
@@ -126,36 +120,28 @@ impl Create {
     }
 }
 
-impl List {
-    fn run(self, context: &Context) -> anyhow::Result<Exit> {
-        let config = self.shown.config(context)?;
-        let found: Tokens = daemon::runtime()?.block_on(daemon::fetch(&config, "/api/v1/tokens"))?;
-        self.shown.print(&found, || {
-            if found.tokens.is_empty() {
-                output::say("there are no tokens but the admin token");
-                return Ok(());
-            }
-            let mut table = Table::new(&["NAME", "SCOPES", "VALID UNTIL", "LAST USED", "CREATED BY"]);
-            for token in &found.tokens {
-                let text = |key: &str| token[key].as_str().unwrap_or_default().to_owned();
-                let at = |key: &str| {
-                    let at = token[key].as_str().and_then(|at| at.parse().ok());
-                    at.map_or_else(|| "never".to_owned(), time::local)
-                };
-                let scopes = token["scopes"].as_array().map(Vec::as_slice).unwrap_or_default();
-                let scopes: Vec<&str> = scopes.iter().filter_map(Value::as_str).collect();
-                table.row([
-                    text("name"),
-                    scopes.join(", "),
-                    at("expiresAt"),
-                    at("usedAt"),
-                    text("createdBy"),
-                ]);
-            }
-            Ok(table.print()?)
-        })?;
-        Ok(Exit::Done)
-    }
+fn list(shown: &DaemonOptions, context: &Context) -> anyhow::Result<Exit> {
+    let config = shown.config(context)?;
+    let found: Tokens = daemon::runtime()?.block_on(daemon::fetch(&config, "/api/v1/tokens"))?;
+    shown.print(&found, || {
+        if found.tokens.is_empty() {
+            output::say("there are no tokens but the admin token");
+            return Ok(());
+        }
+        let mut table = Table::new(&["NAME", "SCOPES", "VALID UNTIL", "LAST USED", "CREATED BY"]);
+        for token in &found.tokens {
+            let text = |key: &str| token[key].as_str().unwrap_or_default().to_owned();
+            let at = |key: &str| {
+                let at = token[key].as_str().and_then(|at| at.parse().ok());
+                at.map_or_else(|| "never".to_owned(), time::local)
+            };
+            let scopes = token["scopes"].as_array().map(Vec::as_slice).unwrap_or_default();
+            let scopes: Vec<&str> = scopes.iter().filter_map(Value::as_str).collect();
+            table.row([text("name"), scopes.join(", "), at("expiresAt"), at("usedAt"), text("createdBy")]);
+        }
+        Ok(table.print()?)
+    })?;
+    Ok(Exit::Done)
 }
 
 impl Revoke {

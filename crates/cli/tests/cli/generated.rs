@@ -12,7 +12,7 @@ fn the_committed_schemas_are_up_to_date() {
     Project::empty().cogwork(&["--dir", &root.to_string_lossy(), "schema", "--check"]).exits(0);
     let api = Project::empty().cogwork(&["schema", "--api"]).exits(0).stdout;
     let committed = fs::read_to_string(root.join("schemas/openapi.json")).expect("the description");
-    assert!(committed == api, "schemas/openapi.json is not fresh: make schemas");
+    assert!(committed == api, "`cogwork schema --api` prints another description");
 }
 
 #[test]

@@ -1,4 +1,4 @@
-//! `plan` without a daemon: everything is new, and errors are told.
+//! `plan` without a daemon reports everything as new, and all errors.
 
 use crate::support::{BAD, HELLO, ORDER, Project};
 

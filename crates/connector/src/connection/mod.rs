@@ -14,6 +14,7 @@ use model::{ActionError, ErrorKind, InputSpec};
 use serde::Serialize;
 use value::{Key, Map, Secret, Value};
 
+use crate::http::header;
 use crate::input;
 use crate::oauth::{Flow, Gateway, OAuthClient, OAuthConfig, TokenSource};
 
@@ -46,6 +47,9 @@ pub struct ConnectionType {
     /// The input that names the header with the service's request id, for its support.
     #[serde(skip)]
     pub(crate) request_id: Option<String>,
+    /// The input, a map of texts, with headers that each request gets.
+    #[serde(skip)]
+    pub(crate) headers: Option<String>,
 }
 
 /// A call that tests a connection: an action of its connector, with inputs.
@@ -106,8 +110,8 @@ pub struct ResolvedConnection {
     /// The inputs by name, secrets wrapped in [`ConnectionValue::Secret`].
     pub values: IndexMap<Key, ConnectionValue>,
     base: BaseUrl,
-    /// Marked sensitive, so that `Debug` of a header value hides them too.
-    credentials: Vec<(HeaderName, HeaderValue)>,
+    /// Headers of every request. Credentials are marked sensitive, so that `Debug` of a header value hides them too.
+    own_headers: Vec<(HeaderName, HeaderValue)>,
     /// The OAuth 2.0 client that obtains its tokens; `None` for other types.
     oauth: Option<Arc<OAuthClient>>,
     gateway: Option<Gateway>,
@@ -181,15 +185,15 @@ impl ResolvedConnection {
         moved.unwrap_or((&self.base, path))
     }
 
-    /// True if the credentials are sent in this header.
+    /// True if the connection sets this header, for credentials or otherwise.
     pub(crate) fn sends_header(&self, header: &HeaderName) -> bool {
         let bearer = self.tokens.is_some() && header == ::http::header::AUTHORIZATION;
-        bearer || self.credentials.iter().any(|(name, _)| name == header)
+        bearer || self.own_headers.iter().any(|(name, _)| name == header)
     }
 
-    /// Returns the headers that carry the credentials. Only the request builder calls this.
-    pub(crate) fn credentials(&self) -> &[(HeaderName, HeaderValue)] {
-        &self.credentials
+    /// Returns the headers of every request, with the credentials. Only the request builder and the recorder call this.
+    pub(crate) fn own_headers(&self) -> &[(HeaderName, HeaderValue)] {
+        &self.own_headers
     }
 
     /// Returns the secrets, to mask them in logs and stored data.
@@ -239,6 +243,16 @@ impl ConnectionType {
         if lists.len() > 1 { lists } else { &[] }
     }
 
+    /// Returns the problem of a header that the input `input` gives every request; `None` if HTTP carries it, or if the input holds
+    /// no headers. `value` is `None` if it is not known before the run.
+    #[must_use]
+    pub fn header_problem(&self, input: &str, name: &str, value: Option<&Value>) -> Option<String> {
+        let is_header = self.headers.as_deref() == Some(input);
+        let placeholder = Value::from("");
+        let error = is_header.then(|| header(name, value.unwrap_or(&placeholder)))?.err()?;
+        Some(error.into_message())
+    }
+
     /// Returns the base address if calls to `address` would leave it; `None` if they stay below it, or if the base is
     /// not known before the run. `given` returns the literal value of an input. Unless `is_whole`, only the host of
     /// `address` is known.
@@ -278,7 +292,8 @@ impl ConnectionType {
                 BaseUrl::parse(text, strip.as_deref()).map_err(|error| refuse(format!("`{name}` {error}")))?
             }
         };
-        let credentials = self.credentials(&checked).map_err(refuse)?;
+        let mut own_headers = self.credentials(&checked).map_err(refuse)?;
+        own_headers.extend(self.other_headers(&checked).map_err(refuse)?);
         let (oauth, gateway) = match &self.auth {
             Auth::OAuth2(rule) => {
                 let client = rule.client(name, &checked, &base).map_err(refuse)?;
@@ -309,13 +324,22 @@ impl ConnectionType {
             kind,
             values: values.collect(),
             base,
-            credentials,
+            own_headers,
             oauth,
             gateway,
             tokens: None,
             vocabulary,
             request_id,
         })
+    }
+
+    /// The headers of [`ConnectionType::headers`], checked as those of a request are.
+    fn other_headers(&self, inputs: &Map) -> Result<Vec<(HeaderName, HeaderValue)>, String> {
+        let Some(input) = &self.headers else { return Ok(Vec::new()) };
+        let headers = inputs.get(input).and_then(Value::as_map).into_iter().flat_map(Map::iter);
+        let checked = headers.map(|(name, value)| header(name, value));
+        let checked = checked.collect::<Result<Vec<_>, _>>();
+        checked.map_err(|error| format!("in `{input}`, {}", error.into_message()))
     }
 
     fn credentials(&self, inputs: &Map) -> Result<Vec<(HeaderName, HeaderValue)>, String> {
@@ -397,6 +421,7 @@ mod tests {
             test: None,
             vocabulary: Vec::new(),
             request_id: None,
+            headers: None,
         }
     }
 
@@ -409,7 +434,7 @@ mod tests {
     fn the_first_credential_given_is_sent() {
         let header = |pairs: &[(&str, &str)]| {
             let connection = resolve(pairs).expect("it resolves");
-            let (name, value) = &connection.credentials()[0];
+            let (name, value) = &connection.own_headers()[0];
             assert_eq!(name, "authorization");
             assert!(value.is_sensitive());
             value.to_str().expect("text").to_owned()

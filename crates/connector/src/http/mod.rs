@@ -50,7 +50,7 @@ pub use streaming_body::StreamingBody;
 
 pub use failure::may_have_acted;
 pub(crate) use failure::{ErrorShape, value_at_path};
-pub(crate) use request::{decode, encode};
+pub(crate) use request::{decode, encode, header};
 pub(crate) use response::BodyFormat;
 
 /// The largest number of redirects followed for a GET or HEAD (threat model 4.4).

@@ -127,24 +127,10 @@ impl Request {
     /// # Errors
     /// Returns [`ErrorKind::Input`] if HTTP cannot carry the name or the value, or if inputs may not set this header.
     pub fn set_header(&mut self, name: &str, value: &Value) -> Result<(), ActionError> {
-        let input_error = |words: String| Err(ActionError::new(ErrorKind::Input, words));
-        if matches!(value, Value::Null) {
-            return Ok(());
+        if !matches!(value, Value::Null) {
+            let (header, value) = header(name, value)?;
+            self.headers.insert(header, value);
         }
-        let Ok(header) = HeaderName::from_bytes(name.as_bytes()) else {
-            return input_error(format!("`{}` is not the name of a header", name.escape_debug()));
-        };
-        if RESERVED.contains(&header.as_str()) {
-            return input_error(format!("the header `{header}` is set by the client itself; leave it out"));
-        }
-        match HeaderValue::from_bytes(value.to_text().as_bytes()) {
-            Ok(value) => self.headers.insert(header, value),
-            Err(_) => {
-                return input_error(format!(
-                    "the header `{header}` holds a line break or another control character"
-                ));
-            }
-        };
         Ok(())
     }
 
@@ -241,6 +227,23 @@ pub(super) fn check_files(bytes: usize) -> Result<(), ActionError> {
         return Ok(());
     }
     Err(too_large(&FileLoadError::TooLarge { bytes: bytes as u64, max: MAX_LOADED_BYTES as u64 }))
+}
+
+/// Returns a header from an input.
+///
+/// # Errors
+/// Returns [`ErrorKind::Input`] if HTTP cannot carry the name or the value, or if inputs may not set this header.
+pub(crate) fn header(name: &str, value: &Value) -> Result<(HeaderName, HeaderValue), ActionError> {
+    let input_error = |words: String| ActionError::new(ErrorKind::Input, words);
+    let header = HeaderName::from_bytes(name.as_bytes())
+        .map_err(|_| input_error(format!("`{}` is not the name of a header", name.escape_debug())))?;
+    if RESERVED.contains(&header.as_str()) {
+        return Err(input_error(format!("the header `{header}` is set by the client itself; leave it out")));
+    }
+    let value = HeaderValue::from_bytes(value.to_text().as_bytes()).map_err(|_| {
+        input_error(format!("the header `{header}` holds a line break or another control character"))
+    })?;
+    Ok((header, value))
 }
 
 fn too_large(error: &FileLoadError) -> ActionError {

@@ -188,6 +188,8 @@ pub(crate) struct RestAction {
 /// The settings of a native action in a manifest.
 #[derive(Debug, Default)]
 pub(crate) struct NativeSettings {
+    /// The name of the native action.
+    pub name: &'static str,
     /// The constant path, for native actions that call a single path.
     pub path: Option<String>,
     /// The `with` of its example.

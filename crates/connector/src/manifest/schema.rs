@@ -127,6 +127,7 @@ fn connection() -> Value {
             "Words of choices and answers that a connection can rename, each with the input that has the service's word.",
         ),
         ("requestId", name(), "The input with the name of the header that holds the service's request id."),
+        ("headers", name(), "The input, a map of texts, with headers of every request."),
     ])
 }
 

@@ -1,10 +1,11 @@
-//! `http.request`: sends a request to any address that the guard allows, or to that of a connection.
+//! `http.request`, and `http.get` to `http.delete` with their method: sends a request to any address that the guard allows, or to
+//! that of a connection.
 
 use std::sync::Arc;
 
 use ::http::{Method, StatusCode};
 use async_trait::async_trait;
-use model::{ActionError, ActionSpec, Effect, ErrorKind, InputType};
+use model::{ActionError, ActionSpec, Effect, ErrorKind, InputSpec, InputType};
 use url::Url;
 use value::{Map, Value};
 
@@ -21,54 +22,93 @@ use crate::static_inputs::{InputProblem, StaticInputs};
 
 const METHODS: [&str; 7] = ["GET", "POST", "PUT", "PATCH", "DELETE", "HEAD", "OPTIONS"];
 
+/// The actions that send one method only, each with its method. They have the other inputs of `request`.
+pub(crate) const VERBS: [(&str, &str); 5] =
+    [("get", "GET"), ("post", "POST"), ("put", "PUT"), ("patch", "PATCH"), ("delete", "DELETE")];
+
+/// Name of the input that [`VERBS`] do not have.
+const METHOD: &str = "method";
+
+/// True for the actions of the connector `http`, which call any address.
+#[must_use]
+pub fn is_http_call(action: &str) -> bool {
+    let name = action.strip_prefix("http.").unwrap_or_default();
+    name == "request" || VERBS.iter().any(|(verb, _)| *verb == name)
+}
+
 struct HttpRequest {
     head: Arc<Head>,
     spec: ActionSpec,
+    /// The method of one of [`VERBS`]; `None` if an input chooses it.
+    method: Option<&'static str>,
 }
 
 /// Builds the action for a connector.
 pub(crate) fn build(head: &Arc<Head>, settings: &NativeSettings) -> Result<Arc<dyn Action>, String> {
     if settings.path.is_some() {
-        return Err("`request` calls any address, so it takes no `path`".to_owned());
+        return Err(format!("`{}` calls any address, so it takes no `path`", settings.name));
     }
+    let method = VERBS.iter().find(|(verb, _)| *verb == settings.name).map(|(_, method)| *method);
+    let (sends, title) = match method {
+        Some(method) => (format!("Sends a {method} request"), format!("HTTP {method}")),
+        None => ("Sends an HTTP request".to_owned(), "HTTP Request".to_owned()),
+    };
     let spec = ActionSpec {
-        description: Some(
-            "Sends an HTTP request. An answer of 4xx or 5xx is an error; redirects of GET and HEAD are followed. A 304 is a result \
-             if the request has `If-None-Match` or `If-Modified-Since`."
-                .to_owned(),
-        ),
-        inputs: vec![
-            required(
-                "url",
-                InputType::Url,
-                "The address; with a connection a path below the connection's own is enough. Values in it are encoded by \
-                 their position.",
-            ),
-            defaulted("method", choice(&METHODS), "GET", "The HTTP method."),
-            optional("headers", map_of(InputType::Text), "Headers of the request."),
-            optional("query", map_of(InputType::Any), "Parameters of the query; a list repeats its parameter."),
-            optional("body", InputType::Any, "The body: a map or list is sent as JSON, text and files unchanged."),
-            optional("form", map_of(InputType::Any), "Fields of a form; a list repeats its field, a map is sent as JSON. Sent as `multipart/form-data` if one of them is a file."),
-            optional(
-                "multipart",
-                map_of(InputType::Any),
-                "Parts of a form, `multipart/form-data`: a file with its name and type, a list or map as JSON.",
-            ),
-            pages::input(),
-            defaulted(
-                "responseType",
-                choice(&BodyFormat::NAMES),
-                "auto",
-                "How to parse the answer; `auto` uses its media type.",
-            ),
-            optional("timeout", InputType::Text, "The time limit of the call, such as `30s`; 60s if not given."),
-        ],
+        description: Some(format!(
+            "{sends}. An answer of 4xx or 5xx is an error; redirects of GET and HEAD are followed. A 304 is a result if the \
+             request has `If-None-Match` or `If-Modified-Since`."
+        )),
+        effect: effect_of(method),
+        inputs: inputs(method),
         result: Some("`{statusCode, headers, body}`, the body by `responseType`".to_owned()),
         results: envelope(),
         example: settings.example.clone(),
-        ..spec_for(head, "request", "HTTP Request")
+        ..spec_for(head, settings.name, &title)
     };
-    Ok(Arc::new(HttpRequest { head: head.clone(), spec }))
+    Ok(Arc::new(HttpRequest { head: head.clone(), spec, method }))
+}
+
+/// The inputs of an action that sends this method, or of `request`.
+fn inputs(method: Option<&str>) -> Vec<InputSpec> {
+    let mut inputs = vec![
+        required(
+            "url",
+            InputType::Url,
+            "The address; with a connection a path below the connection's own is enough. Values in it are encoded by \
+             their position.",
+        ),
+        defaulted(METHOD, choice(&METHODS), "GET", "The HTTP method."),
+        optional("headers", map_of(InputType::Text), "Headers of the request."),
+        optional("query", map_of(InputType::Any), "Parameters of the query; a list repeats its parameter."),
+        optional(
+            "body",
+            InputType::Any,
+            "The body: a map or list is sent as JSON, text and files unchanged.",
+        ),
+        optional(
+            "form",
+            map_of(InputType::Any),
+            "Fields of a form; a list repeats its field, a map is sent as JSON. Sent as `multipart/form-data` if one of them is a file.",
+        ),
+        optional(
+            "multipart",
+            map_of(InputType::Any),
+            "Parts of a form, `multipart/form-data`: a file with its name and type, a list or map as JSON.",
+        ),
+        pages::input(),
+        defaulted(
+            "responseType",
+            choice(&BodyFormat::NAMES),
+            "auto",
+            "How to parse the answer; `auto` uses its media type.",
+        ),
+        optional("timeout", InputType::Text, "The time limit of the call, such as `30s`; 60s if not given."),
+    ];
+    if let Some(method) = method {
+        // Pages are those of a GET.
+        inputs.retain(|input| input.name != METHOD && (method == "GET" || input.name != pages::INPUT));
+    }
+    inputs
 }
 
 #[async_trait]
@@ -78,7 +118,7 @@ impl Action for HttpRequest {
     }
 
     fn effect<'a>(&self, known: &dyn Fn(&str) -> Option<&'a Value>) -> Effect {
-        effect_of(known("method").and_then(Value::as_str))
+        effect_of(self.method.or_else(|| known(METHOD).and_then(Value::as_str)))
     }
 
     fn transport_inputs(&self) -> &'static [&'static str] {
@@ -104,17 +144,17 @@ impl Action for HttpRequest {
             let message = format!("it cannot be given together with `{first}`");
             found.push(InputProblem::new(second, message, "remove one of the two: a request has one body"));
         }
-        let method = inputs.literal("method").and_then(Value::as_str);
-        if inputs.is_given("paging") && method.is_some_and(|method| method != "GET") {
+        let method = self.method.or_else(|| inputs.literal(METHOD).and_then(Value::as_str));
+        if inputs.is_given(pages::INPUT) && method.is_some_and(|method| method != "GET") {
             let message = "it follows the pages of a GET only";
-            found.push(InputProblem::new("paging", message, "remove it, or set `method: GET`"));
+            found.push(InputProblem::new(pages::INPUT, message, "remove it, or set `method: GET`"));
         }
-        if let Some(keys) = inputs.keys("paging")
-            && inputs.literal_entries("paging").get("style").and_then(Value::as_str) == Some("cursor")
+        if let Some(keys) = inputs.keys(pages::INPUT)
+            && inputs.literal_entries(pages::INPUT).get("style").and_then(Value::as_str) == Some("cursor")
             && !keys.contains(&"next")
         {
             let help = "add `next`, a path in the body to the cursor or to the address of the next page";
-            found.push(InputProblem::new("paging", "it does not say where the cursor is", help));
+            found.push(InputProblem::new(pages::INPUT, "it does not say where the cursor is", help));
         }
         found
     }
@@ -161,7 +201,7 @@ impl HttpRequest {
     }
 
     fn request(&self, inputs: &Map, base: Option<&BaseUrl>) -> Result<Request, ActionError> {
-        let method = Method::from_bytes(text_of(inputs, "method").as_bytes())
+        let method = Method::from_bytes(self.method.unwrap_or_else(|| text_of(inputs, METHOD)).as_bytes())
             .map_err(|_| input_error("`method` is not a method"))?;
         let mut request = Request::new(method, address(text_of(inputs, "url"), base)?);
         request.timeout = timeout_of(inputs, BareNumber::Refused)?;

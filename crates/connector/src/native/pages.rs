@@ -22,7 +22,10 @@ const MOST_PAGES: usize = 10_000;
 /// The largest total size of all pages in bytes, equal to the limit of a step's result.
 const MOST_BYTES: usize = 16 << 20;
 
-/// Returns the spec of the input `paging`.
+/// Name of the input.
+pub(super) const INPUT: &str = "paging";
+
+/// Returns the spec of the input.
 pub(super) fn input() -> InputSpec {
     let fields = vec![
         defaulted(
@@ -50,7 +53,7 @@ pub(super) fn input() -> InputSpec {
         ),
     ];
     optional(
-        "paging",
+        INPUT,
         InputType::Object { fields },
         "How to request further pages of a list; `body` is then the items of all pages.",
     )

@@ -25,6 +25,11 @@ pub(crate) const NATIVES: &Natives = &[
     ("rawRequest", native::raw_request::build),
     ("rawGraphqlRequest", native::graphql::build),
     ("request", native::http_request::build),
+    ("get", native::http_request::build),
+    ("post", native::http_request::build),
+    ("put", native::http_request::build),
+    ("patch", native::http_request::build),
+    ("delete", native::http_request::build),
     ("send", native::mail::build),
 ];
 

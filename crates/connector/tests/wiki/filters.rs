@@ -3,7 +3,7 @@
 use model::ErrorKind;
 use pretty_assertions::assert_eq;
 use serde_json::json;
-use tests::wiki::{DEMO_EMAIL, DEMO_PAGE_ID, DEMO_SPACE_ID, DEMO_TOKEN, Simulator, Switches};
+use wiki_simulator::{DEMO_EMAIL, DEMO_PAGE_ID, DEMO_SPACE_ID, DEMO_TOKEN, Simulator, Switches};
 
 use super::{Wiki, id, text, titles};
 

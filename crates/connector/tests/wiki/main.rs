@@ -15,11 +15,11 @@ use connector::{
 use model::{ActionError, ErrorKind, LogLevel, ResultType};
 use pretty_assertions::assert_eq;
 use serde_json::json;
-use tests::wiki::{
+use value::{JsonLimits, Map, Reserved, Value};
+use wiki_simulator::{
     CLOUD_ID, DEMO_ATTACHMENT_ID, DEMO_CUSTOM_CONTENT_ID, DEMO_EMAIL, DEMO_PAGE_ID, DEMO_SCOPED_TOKEN,
     DEMO_SPACE_ID, DEMO_TOKEN, FIRST_ID, Fault, PageSeed, Running, Simulator, When,
 };
-use value::{JsonLimits, Map, Reserved, Value};
 
 /// Beyond the exact range of floats, so that an id converted to a float changes.
 const LARGE_ID: u64 = 9_007_199_254_740_993;

@@ -8,16 +8,14 @@ use engine::Engine;
 use model::Payload;
 use model::execution::Origin;
 use runtime::{Error, Start};
-use store::{ExecutionFilter, ExecutionRow, Page};
 use value::Map;
 
-use crate::common::{Peer, Project, call, manual, show, soon, stop};
+use crate::common::{Peer, Project, call, end, manual, rows, soon, stop, until_async};
 use crate::watched::Watched;
 
 async fn watched(yaml: &str) -> (Project, Arc<Watched>, Engine) {
     let project = Project::with(yaml);
-    let store = Arc::new(Watched::new(project.open_store()));
-    let engine = project.start_on(store.clone()).await;
+    let (engine, store) = project.start_watched().await;
     (project, store, engine)
 }
 
@@ -33,11 +31,6 @@ fn starting(engine: &Engine) -> tokio::task::JoinHandle<Result<model::ExecutionI
     })
 }
 
-async fn listed(engine: &Engine) -> Vec<ExecutionRow> {
-    let page = Page { before: None, limit: 100 };
-    engine.store().executions(&ExecutionFilter::default(), page).await.expect("they are read")
-}
-
 #[tokio::test]
 async fn no_request_is_sent_before_the_execution_is_stored() {
     let mut peer = Peer::new().await;
@@ -50,7 +43,7 @@ async fn no_request_is_sent_before_the_execution_is_stored() {
     store.gate.add_permits(1000);
     let asked = peer.next_request().await;
     let id = soon(start).await.expect("no panic").expect("it is accepted while the call goes on");
-    assert_eq!(listed(&engine).await[0].events, 2, "its start and what was set are one write");
+    assert_eq!(rows(&engine).await[0].events, 2, "its start and what was set are one write");
     asked.answer(200, "1").await;
     soon(engine.admission().wait(id)).await.expect("it ends");
     stop(engine).await;
@@ -62,7 +55,7 @@ async fn a_start_returns_without_waiting_for_slow_steps() {
         let (project, _store, engine) = watched(&manual(&format!("  - {pause}\n"))).await;
         let id = soon(starting(&engine)).await.expect("no panic").expect("it is accepted");
         project.clock.advance(Duration::from_secs(10));
-        let outcome = show(&soon(engine.admission().wait(id)).await.expect("it ends"));
+        let outcome = end(&engine, id).await;
         assert_eq!(outcome.starts_with("failed"), pause.starts_with("code"), "{outcome}");
         stop(engine).await;
     }
@@ -75,9 +68,9 @@ async fn a_start_refused_by_a_full_store_leaves_no_trace() {
     let refused = soon(starting(&engine)).await.expect("no panic");
     assert!(matches!(refused, Err(Error::Store(store::Error::Full))), "{refused:?}");
     assert!(engine.status().accepting, "nothing is in doubt");
-    assert_eq!((listed(&engine).await.len(), engine.status().in_flight), (0, 0));
+    assert_eq!((rows(&engine).await.len(), engine.status().in_flight), (0, 0));
     let id = soon(starting(&engine)).await.expect("no panic").expect("there is room again");
-    assert_eq!(show(&soon(engine.admission().wait(id)).await.expect("it ends")), "failed: no");
+    assert_eq!(end(&engine, id).await, "failed: no");
     stop(engine).await;
 }
 
@@ -90,13 +83,8 @@ async fn an_execution_runs_although_its_caller_leaves_during_the_commit() {
     start.abort();
     assert!(start.await.is_err_and(|error| error.is_cancelled()));
     store.gate.add_permits(1000);
-    soon(async {
-        while listed(&engine).await.is_empty() {
-            tokio::task::yield_now().await;
-        }
-    })
-    .await;
-    let id = listed(&engine).await[0].id;
+    until_async(async || !rows(&engine).await.is_empty()).await;
+    let id = rows(&engine).await[0].id;
     soon(engine.admission().wait(id)).await.expect("it ends");
     stop(engine).await;
 }

@@ -2,7 +2,7 @@
 
 use pretty_assertions::assert_eq;
 
-use crate::common::{Peer, Project, show, soon, start_with, stop};
+use crate::common::{Peer, Project, end, soon, start_with, stop};
 
 fn project(url: &str) -> Project {
     Project::with(&format!(
@@ -28,7 +28,7 @@ async fn a_value_in_a_url_stays_in_its_segment_or_parameter() {
         soon(engine.admission().wait(id)).await.expect("it ends");
     }
     let id = start_with(&engine, r#"{"x": ".."}"#).await;
-    let outcome = show(&soon(engine.admission().wait(id)).await.expect("it ends"));
+    let outcome = end(&engine, id).await;
     assert!(outcome.contains("a `.` or `..` of the path"), "{outcome}");
     stop(engine).await;
 }

@@ -8,28 +8,18 @@ use model::{AutomationId, Payload};
 use runtime::Start;
 use value::Map;
 
-use crate::common::{Peer, Project, call, outcome_of, show, soon, start_with, steps_of, stop};
-
-fn manual(steps: &str) -> String {
-    format!("trigger: {{manual: {{}}}}\nsteps:\n{steps}")
-}
-
-async fn end(engine: &Engine, id: ExecutionId) -> String {
-    show(&soon(engine.admission().wait(id)).await.expect("it ends"))
-}
-
-async fn crash(engine: Engine) {
-    soon(engine.shutdown(Duration::ZERO)).await;
-    engine.store().close().await.expect("the store closes");
-}
+use crate::common::{
+    Peer, Project, call, crash, end, manual, outcome_of, rows, start_with, steps_of, stop, until, until_async,
+};
 
 /// Returns all executions as `automation status`, oldest first.
 async fn all(engine: &Engine) -> Vec<String> {
-    let page = store::Page { before: None, limit: 100 };
-    let mut rows =
-        engine.store().executions(&store::ExecutionFilter::default(), page).await.expect("they are read");
-    rows.reverse();
-    rows.into_iter().map(|row| format!("{} {}", row.automation, row.status.as_str())).collect()
+    rows(engine)
+        .await
+        .into_iter()
+        .rev()
+        .map(|row| format!("{} {}", row.automation, row.status.as_str()))
+        .collect()
 }
 
 const DOUBLE: &str = "trigger: {manual: {}}\ninputs: {n: {type: integer, required: true}, by: {default: 2}}\nsteps:\n  - set: {x: \"${{ inputs.n * inputs.by }}\"}\noutputs: ${{ vars.x }}\n";
@@ -104,20 +94,10 @@ async fn a_caller_is_suspended_with_its_callee_and_resumes_when_that_ends() {
     project.write("automations/slow.yaml", "trigger: {manual: {}}\nsteps: [{waitFor: {event: go}}]\n");
     let engine = project.start().await;
     let id = start_with(&engine, "{}").await;
-    soon(async {
-        while engine.status().resting < 2 {
-            tokio::task::yield_now().await;
-        }
-    })
-    .await;
+    until(|| engine.status().resting >= 2).await;
     crash(engine).await;
     let engine = project.start().await;
-    soon(async {
-        while engine.status().resting < 2 {
-            tokio::task::yield_now().await;
-        }
-    })
-    .await;
+    until(|| engine.status().resting >= 2).await;
     assert_eq!(engine.admission().emit("go", 5.into(), None).await.expect("it is sent").delivered, 1);
     assert_eq!(end(&engine, id).await, r#"{"got":5}"#);
     stop(engine).await;
@@ -129,20 +109,10 @@ async fn cancelling_a_caller_cancels_its_callee() {
     project.write("automations/slow.yaml", "trigger: {manual: {}}\nsteps: [{waitFor: {event: never}}]\n");
     let engine = project.start().await;
     let id = start_with(&engine, "{}").await;
-    soon(async {
-        while engine.status().resting < 2 {
-            tokio::task::yield_now().await;
-        }
-    })
-    .await;
+    until(|| engine.status().resting >= 2).await;
     engine.admission().cancel(id, "enough").await.expect("it is asked");
     assert_eq!(end(&engine, id).await, "cancelled: enough");
-    soon(async {
-        while all(&engine).await != ["test cancelled", "slow cancelled"] {
-            tokio::task::yield_now().await;
-        }
-    })
-    .await;
+    until_async(async || all(&engine).await == ["test cancelled", "slow cancelled"]).await;
     stop(engine).await;
 }
 

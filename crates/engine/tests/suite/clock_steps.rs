@@ -8,8 +8,8 @@ use model::Status;
 use runtime::Clock as _;
 
 use crate::common::{
-    Peer, Project, call, crash, end, json, manual, settled, soon, start_and_suspend, start_with, steps_of,
-    stop,
+    Peer, Project, call, crash, end, json, manual, rows, settled, soon, start_and_suspend, start_with,
+    steps_of, stop, until_suspended,
 };
 
 const HOUR: Duration = Duration::from_secs(3600);
@@ -23,15 +23,6 @@ fn set(project: &Project, hours: i64) {
 /// Waits until a task sleeps until `time` from now.
 async fn somebody_sleeps_for(project: &Project, time: Duration) {
     soon(project.clock.somebody_sleeps_until(project.clock.now() + time)).await;
-}
-
-async fn until_suspended(engine: &Engine) {
-    soon(async {
-        while engine.status().resting == 0 || engine.status().in_flight > 0 {
-            tokio::task::yield_now().await;
-        }
-    })
-    .await;
 }
 
 #[tokio::test]
@@ -224,11 +215,8 @@ async fn a_clock_step_during_a_wait_is_remembered_over_a_restart() {
 const HOURLY: &str = "trigger: {schedule: {cron: '0 * * * *', misfire: MISFIRE, overlap: allow}}\nsteps:\n  - set: {at: '${{ trigger.results.scheduledAt }}'}\n";
 
 async fn ticks(engine: &Engine) -> Vec<String> {
-    let page = store::Page { before: None, limit: 100 };
     let mut ticks = Vec::new();
-    for row in
-        engine.store().executions(&store::ExecutionFilter::default(), page).await.expect("they are read")
-    {
+    for row in rows(engine).await {
         if let model::Origin::Schedule { instant } = row.origin {
             ticks.push(instant.strftime("%d %H:%M").to_string());
         }

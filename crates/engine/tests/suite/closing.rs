@@ -5,7 +5,7 @@ use std::time::Duration;
 use engine::Engine;
 use model::execution::ExecutionId;
 
-use crate::common::{Peer, PeerRequest, Project, call, crash, end, soon, start_with, steps_of, stop};
+use crate::common::{Peer, PeerRequest, Project, call, crash, end, pass, soon, start_with, steps_of, stop};
 use crate::hooks::{post, tokens};
 
 const LAST: &str = r#"last={"done":true}"#;
@@ -49,8 +49,7 @@ impl Cause {
                 return Some(held);
             }
             Self::Timeout => {
-                soon(project.clock.somebody_sleeps_until(engine.clock().now() + TIMEOUT)).await;
-                project.clock.advance(TIMEOUT);
+                pass(project, TIMEOUT).await;
                 return Some(held);
             }
         }

@@ -4,9 +4,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use authoring::check_text;
-use trigger::webhook::Request;
 
-use crate::common::{Project, crash, outcome_of, show, soon, start_with, steps_of, stop, workers};
+use crate::common::{Project, crash, end, outcome_of, rows, soon, start_with, steps_of, stop, workers};
+use crate::hooks::{post, tokens};
 use crate::watched::Watched;
 
 /// Returns the result of one code step that follows the steps `before`.
@@ -14,20 +14,6 @@ async fn result_of(before: &str, code: &str) -> String {
     workers();
     let code: String = code.lines().map(|line| format!("      {line}\n")).collect();
     outcome_of(&format!("trigger: {{manual: {{}}}}\nconfigVars: {{_who: Ada}}\nsteps:\n{before}  - id: it\n    code: |\n{code}")).await
-}
-
-fn post(body: &str) -> Request {
-    Request {
-        method: "POST".to_owned(),
-        headers: vec![("content-type".to_owned(), b"application/json".to_vec())],
-        body: body.to_owned().into(),
-        ..Request::default()
-    }
-}
-
-fn live(engine: &engine::Engine) -> String {
-    let catalog = engine.catalog();
-    catalog.find("test").expect("in force").address.as_ref().expect("an address").live.clone()
 }
 
 fn shown(answer: &model::HttpResponse) -> String {
@@ -71,7 +57,7 @@ async fn a_code_error_has_its_line_in_the_file_and_callers_do_not_see_it() {
     let yaml = "trigger: {webhook: {mode: sync, verify: none}}\nsteps:\n  - id: it\n    code: |\n      const twice = (x) => x.a.b * 2;\n      export default () => ({ data: twice({}) });\n";
     let project = Project::with(yaml);
     let engine = project.start().await;
-    let answer = soon(engine.ingress().receive(&live(&engine), post("{}"))).await;
+    let answer = soon(engine.ingress().receive(&tokens(&engine).0, post("{}"))).await;
     assert_eq!(answer.status, 500);
     assert!(!shown(&answer).contains("test.yaml"), "{}", shown(&answer));
     let id = answer.header("x-execution-id").expect("it names the execution").parse().expect("an id");
@@ -98,15 +84,14 @@ async fn awaited(code: &str) -> (Project, Arc<Watched>, engine::Engine) {
     workers();
     let head = "trigger: {webhook: {mode: sync, verify: none}}\nsteps:\n  - code: |\n";
     let project = Project::with(&format!("{head}      export default () => {{ {code} }};\n"));
-    let counting = Arc::new(Watched::new(project.open_store()));
-    let engine = project.start_on(counting.clone()).await;
+    let (engine, counting) = project.start_watched().await;
     (project, counting, engine)
 }
 
 #[tokio::test]
 async fn a_synchronous_execution_of_short_code_is_one_write() {
     let (_project, counting, engine) = awaited("return { data: 1 }").await;
-    let answer = soon(engine.ingress().receive(&live(&engine), post("{}"))).await;
+    let answer = soon(engine.ingress().receive(&tokens(&engine).0, post("{}"))).await;
     assert_eq!((answer.status, counting.written()), (200, (1, 0)));
     stop(engine).await;
 }
@@ -114,7 +99,7 @@ async fn a_synchronous_execution_of_short_code_is_one_write() {
 #[tokio::test]
 async fn an_execution_with_slow_code_is_stored_while_the_code_runs() {
     let (project, counting, engine) = awaited("for (;;) {}").await;
-    let (address, hold) = (live(&engine), Duration::from_millis(50));
+    let (address, hold) = (tokens(&engine).0, Duration::from_millis(50));
     let due = runtime::Clock::now(&project.clock).checked_add(hold).expect("in range");
     let accepted = async {
         project.clock.somebody_sleeps_until(due).await;
@@ -144,7 +129,7 @@ async fn state_written_by_code_is_seen_by_the_next_execution() {
     }
     let mut seen = Vec::new();
     for id in ids {
-        seen.push(show(&soon(engine.admission().wait(id)).await.expect("it ends")));
+        seen.push(end(&engine, id).await);
     }
     seen.sort();
     assert_eq!(seen, ["1", "2", "3", "4", "5"], "no two saw the same value");
@@ -159,7 +144,7 @@ async fn code_that_fails_leaves_the_state_as_it_was() {
     );
     let engine = project.start().await;
     let id = start_with(&engine, "{}").await;
-    assert_eq!(show(&soon(engine.admission().wait(id)).await.expect("it ends")), r#"{"n":"none"}"#);
+    assert_eq!(end(&engine, id).await, r#"{"n":"none"}"#);
     stop(engine).await;
 }
 
@@ -173,7 +158,7 @@ async fn the_last_step_s_response_object_answers_the_caller() {
         async move {
             let project = Project::with(&yaml);
             let engine = project.start().await;
-            let answer = soon(engine.ingress().receive(&live(&engine), post("{}"))).await;
+            let answer = soon(engine.ingress().receive(&tokens(&engine).0, post("{}"))).await;
             stop(engine).await;
             shown(&answer)
         }
@@ -193,7 +178,7 @@ async fn a_response_object_of_an_earlier_step_is_an_ordinary_result() {
         "trigger: {webhook: {mode: sync, verify: none}}\nsteps:\n  - id: a\n    code: |\n      export default () => ({ statusCode: 404, body: 'x' });\n  - set: {s: \"${{ steps.a.results.statusCode }}\"}\n",
     );
     let engine = project.start().await;
-    let answer = soon(engine.ingress().receive(&live(&engine), post("{}"))).await;
+    let answer = soon(engine.ingress().receive(&tokens(&engine).0, post("{}"))).await;
     assert_eq!(shown(&answer), r#"200 application/json {"s":404}"#);
     stop(engine).await;
 }
@@ -214,8 +199,8 @@ async fn a_changed_code_file_is_reloaded_and_started_executions_keep_the_old_one
     let engine = project.start().await;
     let second = start_with(&engine, "{}").await;
     project.clock.advance(Duration::from_secs(3601));
-    assert_eq!(show(&soon(engine.admission().wait(first)).await.expect("it ends")), r#""old""#);
-    assert_eq!(show(&soon(engine.admission().wait(second)).await.expect("it ends")), r#""new""#);
+    assert_eq!(end(&engine, first).await, r#""old""#);
+    assert_eq!(end(&engine, second).await, r#""new""#);
     project.write("automations/lib/it.js", "export default () => ({ data: ");
     let reload = engine.reload().await;
     assert_eq!(reload.stale.len(), 1, "the last good version stays in force");
@@ -276,28 +261,23 @@ async fn trigger_code_decides_the_payload_and_the_response_before_the_steps() {
         "trigger:\n  webhook:\n    verify: none\n    code: |\n      export default async ({ logger }, payload) => {\n        const n = payload.body.data.n;\n        logger.info(`n is ${n}`);\n        if (n < 0) throw new Error('too small');\n        return {\n          payload: { n: n * 2 },\n          response: { statusCode: n > 0 ? 201 : 400, body: { n } },\n          run: n > 0,\n        };\n      };\nsteps:\n  - set: {got: \"${{ trigger.results.n }}\"}\n",
     );
     let engine = project.start().await;
-    let address = live(&engine);
+    let address = tokens(&engine).0;
     let answer = soon(engine.ingress().receive(&address, post(r#"{"n": 4}"#))).await;
     assert_eq!(shown(&answer), r#"201 application/json {"n":4}"#);
     let id = answer.header("x-execution-id").expect("it names the execution").parse().expect("an id");
-    assert_eq!(show(&soon(engine.admission().wait(id)).await.expect("it ends")), r#"{"got":8}"#);
+    assert_eq!(end(&engine, id).await, r#"{"got":8}"#);
     let lines = engine.store().logs(id, 0, 10).await.expect("read");
     assert_eq!(lines.first().map(|line| line.message.as_str()), Some("n is 4"));
 
     let declined = soon(engine.ingress().receive(&address, post(r#"{"n": 0}"#))).await;
     assert_eq!(shown(&declined), r#"400 application/json {"n":0}"#);
     let id = declined.header("x-execution-id").expect("it names the execution").parse().expect("an id");
-    assert_eq!(
-        show(&soon(engine.admission().wait(id)).await.expect("it ends")),
-        "cancelled: declined by the trigger's code"
-    );
+    assert_eq!(end(&engine, id).await, "cancelled: declined by the trigger's code");
 
     let failed = soon(engine.ingress().receive(&address, post(r#"{"n": -1}"#))).await;
     assert_eq!(failed.status, 500);
     assert!(shown(&failed).contains("trigger_code_failed") && !shown(&failed).contains("too small"));
-    let page = store::Page { before: None, limit: 10 };
-    let rows = engine.store().executions(&store::ExecutionFilter::default(), page).await.expect("read");
-    assert_eq!(rows.len(), 2, "where the code fails nothing is started");
+    assert_eq!(rows(&engine).await.len(), 2, "where the code fails nothing is started");
     stop(engine).await;
 }
 
@@ -308,7 +288,7 @@ async fn a_duplicate_request_gets_the_response_that_trigger_code_gave_the_first(
         "trigger:\n  webhook:\n    verify: none\n    dedup: {by: {header: x-id}}\n    code: |\n      export default (context, payload) => ({ response: { statusCode: 202, body: context.executionId } });\nsteps: []\n",
     );
     let engine = project.start().await;
-    let address = live(&engine);
+    let address = tokens(&engine).0;
     let twice = || {
         let mut request = post("{}");
         request.headers.push(("x-id".to_owned(), b"7".to_vec()));

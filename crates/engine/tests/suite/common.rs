@@ -9,12 +9,14 @@ use jiff::Timestamp;
 use model::Status;
 use model::execution::{Event, ExecutionId, Origin, Outcome, StepOutcome};
 use model::payload::Payload;
-use runtime::{EngineEvent, ManualClock, Settings, Start};
-use store::Store;
+use runtime::{Clock as _, EngineEvent, ManualClock, Settings, Start};
+use store::{ExecutionFilter, ExecutionRow, Page, Store};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::mpsc;
 use value::{JsonLimits, Map, Value};
+
+use crate::watched::Watched;
 
 /// The longest wait of a test.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(20);
@@ -22,6 +24,21 @@ pub(crate) const PATIENCE: Duration = Duration::from_secs(20);
 /// Waits for a future, for at most [`PATIENCE`].
 pub(crate) async fn soon<T>(what: impl Future<Output = T>) -> T {
     tokio::time::timeout(PATIENCE, what).await.expect("it happens in time")
+}
+
+/// Waits until a condition holds, for at most [`PATIENCE`].
+pub(crate) async fn until(mut holds: impl FnMut() -> bool) {
+    until_async(async || holds()).await;
+}
+
+/// Waits until a condition holds that is read from a store, for at most [`PATIENCE`].
+pub(crate) async fn until_async(mut holds: impl AsyncFnMut() -> bool) {
+    soon(async {
+        while !holds().await {
+            tokio::task::yield_now().await;
+        }
+    })
+    .await;
 }
 
 /// Makes code run in workers of the separate worker program, since a test binary has no hidden subcommand.
@@ -82,6 +99,12 @@ impl Project {
         }
         engine
     }
+
+    /// Starts the engine on a store that the test observes, blocks or makes fail.
+    pub(crate) async fn start_watched(&self) -> (Engine, Arc<Watched>) {
+        let watched = Watched::new(self.open_store());
+        (self.start_on(watched.store()).await, watched)
+    }
 }
 
 impl Drop for Project {
@@ -134,6 +157,23 @@ pub(crate) async fn stop(engine: Engine) {
 /// Waits until a task sleeps until `next`: everything due earlier has run.
 pub(crate) async fn settled(project: &Project, next: &str) {
     soon(project.clock.somebody_sleeps_until(next.parse().expect("an instant"))).await;
+}
+
+/// Waits until a task sleeps for this time, and lets it pass.
+pub(crate) async fn pass(project: &Project, time: Duration) {
+    soon(project.clock.somebody_sleeps_until(project.clock.now() + time)).await;
+    project.clock.advance(time);
+}
+
+/// Waits until executions are suspended and none runs.
+pub(crate) async fn until_suspended(engine: &Engine) {
+    until(|| engine.status().resting > 0 && engine.status().in_flight == 0).await;
+}
+
+/// Returns the executions, newest first.
+pub(crate) async fn rows(engine: &Engine) -> Vec<ExecutionRow> {
+    let page = Page { before: None, limit: 1000 };
+    engine.store().executions(&ExecutionFilter::default(), page).await.expect("they are read")
 }
 
 pub(crate) fn json(text: &str) -> Value {

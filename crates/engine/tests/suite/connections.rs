@@ -7,13 +7,13 @@ use engine::Engine;
 use jiff::SignedDuration;
 use pretty_assertions::assert_eq;
 use runtime::{ConnectionState, LoginCallback};
-use tests::wiki::{
-    CLOUD_ID, Clock, DEMO_CLIENT_ID, DEMO_CLIENT_SECRET, Fault, Moment, RateLimit, Running, Simulator, When,
-};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
+use wiki_simulator::{
+    CLOUD_ID, Clock, DEMO_CLIENT_ID, DEMO_CLIENT_SECRET, Fault, Moment, RateLimit, Running, Simulator, When,
+};
 
-use crate::common::{Peer, Project, end, show, soon, start_with, stop};
+use crate::common::{Peer, Project, end, soon, start_with, stop};
 
 /// Lists the spaces of the wiki.
 const LIST: &str = "\
@@ -110,7 +110,7 @@ async fn login(engine: &Engine) -> Result<String, String> {
 
 async fn run(engine: &Engine) -> String {
     let id = start_with(engine, "{}").await;
-    show(&soon(engine.admission().wait(id)).await.expect("it ends"))
+    end(engine, id).await
 }
 
 fn state(engine: &Engine) -> ConnectionState {
@@ -280,7 +280,7 @@ async fn concurrent_steps_with_an_expired_token_refresh_it_once() {
         ids.push(start_with(&engine, "{}").await);
     }
     for id in ids {
-        let outcome = show(&soon(engine.admission().wait(id)).await.expect("it ends"));
+        let outcome = end(&engine, id).await;
         assert!(outcome.starts_with("{\"count\":"), "{outcome}");
     }
     assert_eq!(world.wiki.refreshes(), 1);

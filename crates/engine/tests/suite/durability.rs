@@ -1,25 +1,12 @@
 //! Recovery after the end of a process, and effects that must never be repeated.
 
-use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use engine::Engine;
-
 use crate::common::{
-    Peer, Project, call, show, soon, start_and_suspend, start_with, steps_of, stop, workers,
+    Peer, Project, call, crash, end, manual, pass, show, soon, start_and_suspend, start_with, steps_of, stop,
+    until, until_async, workers,
 };
-use crate::watched::Watched;
-
-fn manual(steps: &str) -> String {
-    format!("trigger: {{manual: {{}}}}\nsteps:\n{steps}")
-}
-
-/// Stops an engine without a grace period: steps in flight are interrupted, which leaves the journal as a crash does.
-async fn crash(engine: Engine) {
-    soon(engine.shutdown(Duration::ZERO)).await;
-    engine.store().close().await.expect("the store closes");
-}
 
 #[tokio::test]
 async fn an_execution_resumes_at_its_step_and_finished_steps_never_run_again() {
@@ -46,7 +33,7 @@ async fn an_execution_resumes_at_its_step_and_finished_steps_never_run_again() {
     let last = peer.next_request().await;
     assert_eq!(last.line, "POST /c/7", "variables set by pure steps are restored");
     last.answer(200, "9").await;
-    let outcome = show(&soon(engine.admission().wait(id)).await.expect("it ends"));
+    let outcome = end(&engine, id).await;
     assert!(outcome.contains(r#""body":9"#), "{outcome}");
     stop(engine).await;
 }
@@ -70,7 +57,7 @@ async fn a_failure_with_on_error_continue_stays_handled_after_a_restart() {
     let again = peer.next_request().await;
     assert_eq!(again.line, "POST /b/404", "the error of the step is restored");
     again.answer(200, "7").await;
-    let outcome = show(&soon(engine.admission().wait(id)).await.expect("it ends"));
+    let outcome = end(&engine, id).await;
     assert!(outcome.contains(r#""body":7"#), "{outcome}");
     stop(engine).await;
 }
@@ -93,7 +80,7 @@ async fn a_pending_retry_survives_a_restart_with_its_count_and_due_time() {
     assert!(peer.pending_request().is_none());
     project.clock.advance(Duration::from_secs(40));
     peer.next_request().await.answer(503, "{}").await;
-    let outcome = show(&soon(engine.admission().wait(id)).await.expect("it ends"));
+    let outcome = end(&engine, id).await;
     assert!(outcome.starts_with("failed:"), "the second failure was the last try: {outcome}");
     stop(engine).await;
 }
@@ -114,7 +101,7 @@ async fn a_lost_response_is_remembered_over_a_restart() {
     soon(project.clock.somebody_sleeps_until(due)).await;
     project.clock.advance(Duration::from_secs(60));
     peer.next_request().await.answer(409, "{}").await;
-    let outcome = show(&soon(engine.admission().wait(id)).await.expect("it ends"));
+    let outcome = end(&engine, id).await;
     assert!(outcome.contains("(attempt 2; attempt 1 may have been carried out: "), "{outcome}");
     stop(engine).await;
 }
@@ -138,30 +125,8 @@ async fn a_failed_step_is_not_repeated_when_its_on_error_steps_are_interrupted()
     let again = peer.next_request().await;
     assert_eq!(again.line, "POST /mend/404", "what failed is not sent again");
     again.answer(200, "1").await;
-    let outcome = show(&soon(engine.admission().wait(id)).await.expect("it ends"));
+    let outcome = end(&engine, id).await;
     assert!(outcome.contains(r#""body":1"#), "{outcome}");
-    stop(engine).await;
-}
-
-#[tokio::test]
-async fn a_crash_in_finally_does_not_resume_the_main_steps_of_a_cancelled_execution() {
-    let mut peer = Peer::new().await;
-    let (last, main) = (call("last", &peer.base, "/last"), call("a", &peer.base, "/a"));
-    let project = Project::with(&format!("trigger: {{manual: {{}}}}\nfinally:\n{last}steps:\n{main}"));
-    let engine = project.start().await;
-    let id = start_with(&engine, "{}").await;
-    let held = peer.next_request().await;
-    engine.admission().cancel(id, "enough").await.expect("it is known");
-    let closing = peer.next_request().await;
-    assert_eq!(closing.line, "POST /last");
-    crash(engine).await;
-    drop((held, closing));
-
-    let engine = project.start().await;
-    let again = peer.next_request().await;
-    assert_eq!(again.line, "POST /last");
-    again.answer(200, "1").await;
-    assert_eq!(show(&soon(engine.admission().wait(id)).await.expect("it ends")), "cancelled: enough");
     stop(engine).await;
 }
 
@@ -187,7 +152,7 @@ async fn a_loop_resumes_at_its_current_iteration() {
         assert_eq!(asked.line, line);
         asked.answer(200, answer).await;
     }
-    assert_eq!(show(&soon(engine.admission().wait(id)).await.expect("it ends")), r#"{"total":60}"#);
+    assert_eq!(end(&engine, id).await, r#"{"total":60}"#);
     stop(engine).await;
 }
 
@@ -207,10 +172,10 @@ async fn an_execution_keeps_the_definition_it_started_with() {
 
     let engine = project.start().await;
     peer.next_request().await.answer(200, "1").await;
-    assert_eq!(show(&soon(engine.admission().wait(id)).await.expect("it ends")), r#"{"v":"old"}"#);
+    assert_eq!(end(&engine, id).await, r#"{"v":"old"}"#);
     let id = start_with(&engine, "{}").await;
     peer.next_request().await.answer(200, "1").await;
-    assert_eq!(show(&soon(engine.admission().wait(id)).await.expect("it ends")), r#"{"v":"new"}"#);
+    assert_eq!(end(&engine, id).await, r#"{"v":"new"}"#);
     stop(engine).await;
 }
 
@@ -257,7 +222,7 @@ async fn a_step_that_awaits_the_network_at_every_crash_is_not_marked_stuck() {
         engine = project.start().await;
     }
     peer.next_request().await.answer(200, "7").await;
-    let outcome = show(&soon(engine.admission().wait(id)).await.expect("it ends"));
+    let outcome = end(&engine, id).await;
     assert!(outcome.contains(r#""body":7"#), "{outcome}");
     stop(engine).await;
 }
@@ -286,8 +251,7 @@ async fn a_step_that_computes_at_every_crash_is_marked_stuck() {
 #[tokio::test]
 async fn a_damaged_database_found_by_a_read_stops_the_engine() {
     let project = Project::with(&manual("  - set: {x: 1}\n"));
-    let damaged = Arc::new(Watched::new(project.open_store()));
-    let engine = project.start_on(damaged.clone()).await;
+    let (engine, damaged) = project.start_watched().await;
     assert!(engine.status().accepting);
     damaged.damaged.notify_one();
     let reason = soon(engine.context().store_lost()).await;
@@ -300,8 +264,7 @@ async fn a_damaged_database_found_by_a_read_stops_the_engine() {
 async fn an_execution_of_pure_steps_is_one_write() {
     let steps: String = (0..40).map(|n| format!("  - set: {{v{n}: \"${{{{ {n} + 1 }}}}\"}}\n")).collect();
     let project = Project::with(&manual(&steps));
-    let counting = Arc::new(Watched::new(project.open_store()));
-    let engine = project.start_on(counting.clone()).await;
+    let (engine, counting) = project.start_watched().await;
     let id = start_with(&engine, "{}").await;
     soon(engine.admission().wait(id)).await.expect("it ends");
     assert_eq!(counting.written(), (1, 0));
@@ -323,8 +286,7 @@ fn side_by_side(peer: &Peer, method: &str, count: usize) -> String {
 async fn parallel_reads_cost_one_write_before_and_one_after() {
     let mut peer = Peer::new().await;
     let project = Project::with(&side_by_side(&peer, "GET", 10));
-    let counting = Arc::new(Watched::new(project.open_store()));
-    let engine = project.start_on(counting.clone()).await;
+    let (engine, counting) = project.start_watched().await;
     let id = start_with(&engine, "{}").await;
     let mut asked = Vec::new();
     for _ in 0..10 {
@@ -345,8 +307,7 @@ async fn parallel_reads_cost_one_write_before_and_one_after() {
 async fn one_of_two_is_answered(method: &str, passes: Option<Duration>) -> ((u64, u64), Vec<String>) {
     let mut peer = Peer::new().await;
     let project = Project::with(&side_by_side(&peer, method, 2));
-    let counting = Arc::new(Watched::new(project.open_store()));
-    let engine = project.start_on(counting.clone()).await;
+    let (engine, counting) = project.start_watched().await;
     start_with(&engine, "{}").await;
     let (one, two) = (peer.next_request().await, peer.next_request().await);
     let answered = one.line.clone();
@@ -356,12 +317,7 @@ async fn one_of_two_is_answered(method: &str, passes: Option<Duration>) -> ((u64
         assert_eq!(counting.written(), (1, 0), "others may end at the same time");
         project.clock.advance(passes);
     }
-    soon(async {
-        while counting.written().1 == 0 {
-            tokio::task::yield_now().await;
-        }
-    })
-    .await;
+    until(|| counting.written().1 > 0).await;
     let written = counting.written();
     crash(engine).await;
     drop(two);
@@ -393,20 +349,13 @@ async fn writes_behind_a_call(method: &str, behind: &str, passes: Option<Duratio
     let mut peer = Peer::new().await;
     let made = call("a", &peer.base, "/a").replace("method: POST", &format!("method: {method}"));
     let project = Project::with(&manual(&(made + behind)));
-    let counting = Arc::new(Watched::new(project.open_store()));
-    let engine = project.start_on(counting.clone()).await;
+    let (engine, counting) = project.start_watched().await;
     let id = start_with(&engine, "{}").await;
     peer.next_request().await.answer(200, "1").await;
     if let Some(passes) = passes {
-        soon(project.clock.somebody_sleeps_until(engine.clock().now() + passes)).await;
-        project.clock.advance(passes);
+        pass(&project, passes).await;
     }
-    soon(async {
-        while counting.written().1 == 0 {
-            tokio::task::yield_now().await;
-        }
-    })
-    .await;
+    until(|| counting.written().1 > 0).await;
     let written = counting.written().1;
     soon(async { while steps_of(&engine, id).await.is_empty() {} }).await;
     crash(engine).await;
@@ -442,8 +391,7 @@ async fn the_end_of_a_read_is_committed_within_10_ms_of_a_wait_after_it() {
 async fn a_final_call_is_committed_with_the_end_of_the_execution() {
     let mut peer = Peer::new().await;
     let project = Project::with(&manual(&call("a", &peer.base, "/a")));
-    let counting = Arc::new(Watched::new(project.open_store()));
-    let engine = project.start_on(counting.clone()).await;
+    let (engine, counting) = project.start_watched().await;
     let id = start_with(&engine, "{}").await;
     peer.next_request().await.answer(200, "1").await;
     soon(engine.admission().wait(id)).await.expect("it ends");
@@ -461,8 +409,7 @@ async fn consecutive_reads_are_committed_with_the_end_of_the_execution() {
     let mut peer = Peer::new().await;
     let steps = ["a", "b", "c"].map(|id| read(id, &peer.base)).concat();
     let project = Project::with(&manual(&steps));
-    let counting = Arc::new(Watched::new(project.open_store()));
-    let engine = project.start_on(counting.clone()).await;
+    let (engine, counting) = project.start_watched().await;
     let id = start_with(&engine, "{}").await;
     for line in ["GET /a", "GET /b", "GET /c"] {
         let asked = peer.next_request().await;
@@ -478,8 +425,7 @@ async fn consecutive_reads_are_committed_with_the_end_of_the_execution() {
 async fn starts_behind_a_commit(steps: impl Fn(&str) -> String, line: &str) {
     let mut peer = Peer::new().await;
     let project = Project::with(&manual(&steps(&peer.base)));
-    let gated = Arc::new(Watched::new(project.open_store()));
-    let engine = project.start_on(gated.clone()).await;
+    let (engine, gated) = project.start_watched().await;
     let id = start_with(&engine, "{}").await;
     let first = peer.next_request().await;
     gated.shut();
@@ -515,8 +461,7 @@ async fn an_effect_starts_only_after_the_previous_effect_is_committed() {
 async fn a_commit_with_unknown_outcome_stops_admission_with_the_reason() {
     let mut peer = Peer::new().await;
     let project = Project::with(&manual(&call("a", &peer.base, "/a")));
-    let failing = Arc::new(Watched::new(project.open_store()));
-    let engine = project.start_on(failing.clone()).await;
+    let (engine, failing) = project.start_watched().await;
     start_with(&engine, "{}").await;
     let asked = peer.next_request().await;
     failing.fail.store(1, Ordering::SeqCst);
@@ -530,8 +475,7 @@ async fn a_commit_with_unknown_outcome_stops_admission_with_the_reason() {
 #[tokio::test]
 async fn an_unknown_commit_during_a_resume_is_reported_and_left_to_the_next_start() {
     let project = Project::with(&manual("  - waitFor: {event: go}\n"));
-    let failing = Arc::new(Watched::new(project.open_store()));
-    let engine = project.start_on(failing.clone()).await;
+    let (engine, failing) = project.start_watched().await;
     let id = start_and_suspend(&engine, "{}").await;
     let waiting = tokio::spawn({
         let engine = engine.clone();
@@ -547,15 +491,11 @@ async fn an_unknown_commit_during_a_resume_is_reported_and_left_to_the_next_star
     drop((engine, failing));
 
     let engine = project.start().await;
-    soon(async {
-        while engine.admission().emit("go", value::Value::from(2), None).await.expect("it is sent").delivered
-            == 0
-        {
-            tokio::task::yield_now().await;
-        }
+    until_async(async || {
+        engine.admission().emit("go", value::Value::from(2), None).await.expect("it is sent").delivered > 0
     })
     .await;
-    assert_eq!(show(&soon(engine.admission().wait(id)).await.expect("it ends")), "2");
+    assert_eq!(end(&engine, id).await, "2");
     stop(engine).await;
 }
 
@@ -563,8 +503,7 @@ async fn an_unknown_commit_during_a_resume_is_reported_and_left_to_the_next_star
 async fn a_result_refused_by_a_full_store_is_kept_and_its_step_not_repeated() {
     let mut peer = Peer::new().await;
     let project = Project::with(&manual(&(call("a", &peer.base, "/a") + &call("b", &peer.base, "/b"))));
-    let full = Arc::new(Watched::new(project.open_store()));
-    let engine = project.start_on(full.clone()).await;
+    let (engine, full) = project.start_watched().await;
     let id = start_with(&engine, "{}").await;
     let asked = peer.next_request().await;
     full.full.store(2, Ordering::SeqCst);
@@ -579,7 +518,7 @@ async fn a_result_refused_by_a_full_store_is_kept_and_its_step_not_repeated() {
     let second = peer.next_request().await;
     assert_eq!(second.line, "POST /b", "with room again it resumes, and no step is repeated");
     second.answer(200, "2").await;
-    let outcome = show(&soon(engine.admission().wait(id)).await.expect("it ends"));
+    let outcome = end(&engine, id).await;
     assert!(outcome.contains(r#""body":2"#), "{outcome}");
     stop(engine).await;
 }

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use model::Status;
 
-use crate::common::{Peer, Project, call, end, json, manual, show, soon, start_with, stop};
+use crate::common::{Peer, Project, call, end, json, manual, pass, soon, start_with, stop};
 use crate::hooks::{post, text, tokens};
 
 /// An expression that uses a good part of its evaluation budget.
@@ -21,9 +21,7 @@ async fn the_timeout_of_a_step_ends_its_evaluation() {
     let project = Project::with(&manual(&steps));
     let engine = project.start().await;
     let id = start_with(&engine, "{}").await;
-    let due = engine.clock().now() + Duration::from_secs(5);
-    soon(project.clock.somebody_sleeps_until(due)).await;
-    project.clock.advance(Duration::from_secs(5));
+    pass(&project, Duration::from_secs(5)).await;
     let outcome = end(&engine, id).await;
     assert!(outcome.contains("longer than its timeout of 5s"), "{outcome}");
     stop(engine).await;
@@ -34,9 +32,7 @@ async fn the_timeout_of_a_file_ends_an_evaluation() {
     let project = Project::with(&manual(&long(50)).replace("steps:", "timeout: 1m\nsteps:"));
     let engine = project.start().await;
     let id = start_with(&engine, "{}").await;
-    let due = engine.clock().now() + Duration::from_secs(60);
-    soon(project.clock.somebody_sleeps_until(due)).await;
-    project.clock.advance(Duration::from_secs(60));
+    pass(&project, Duration::from_secs(60)).await;
     let outcome = end(&engine, id).await;
     assert!(outcome.contains("longer than its timeout of 1m"), "{outcome}");
     stop(engine).await;
@@ -165,7 +161,7 @@ async fn with_room_for_one(engine: engine::Engine, peer: &mut Peer, large: Optio
     // One execution at a time may continue without memory.
     let other = peer.next_request().await;
     let third = start(peer).await;
-    let ended = async |id| show(&soon(engine.admission().wait(id)).await.expect("it ends"));
+    let ended = async |id| end(&engine, id).await;
     assert!(peer.pending_request().is_none());
     asked.answer(200, "{}").await;
     assert_eq!(ended(first).await, expected);

@@ -9,7 +9,7 @@ use runtime::Clock as _;
 use store::Subscription;
 use value::Value;
 
-use crate::common::{Peer, PeerRequest, Project, settled, soon, stop};
+use crate::common::{Peer, PeerRequest, Project, settled, soon, stop, until};
 use crate::hooks::{post, tokens};
 
 /// The request that lists existing subscriptions, to find subscriptions unknown to this store.
@@ -45,12 +45,7 @@ async fn queue_status(engine: &Engine, is: impl Fn(&Subscription) -> bool) -> Su
 }
 
 async fn nothing_left(engine: &Engine) {
-    soon(async {
-        while !engine.ingress().subscriptions().is_empty() {
-            tokio::task::yield_now().await;
-        }
-    })
-    .await;
+    until(|| engine.ingress().subscriptions().is_empty()).await;
 }
 
 /// Returns the next request and asserts its request line.

@@ -1,11 +1,6 @@
 //! The effect of each verb, and the outcome of executions.
 
-use crate::common::{Peer, Project, call, outcome_of, outcome_with, show, soon, start_with, steps_of, stop};
-
-#[track_caller]
-fn manual(steps: &str) -> String {
-    format!("trigger: {{manual: {{}}}}\nsteps:\n{steps}")
-}
+use crate::common::{Peer, Project, call, end, manual, outcome_of, outcome_with, start_with, steps_of, stop};
 
 async fn check(steps: &str, expected: &str) {
     let found = outcome_of(&manual(steps)).await;
@@ -152,7 +147,7 @@ async fn a_fail_in_on_error_keeps_the_details_of_the_handled_error() {
         let engine = project.start().await;
         let id = start_with(&engine, "{}").await;
         peer.next_request().await.answer(404, r#"{"message": "no", "reason": "gone"}"#).await;
-        let outcome = show(&soon(engine.admission().wait(id)).await.expect("it ends"));
+        let outcome = end(&engine, id).await;
         assert!(outcome.contains(message), "{outcome}");
         let steps = steps_of(&engine, id).await;
         assert!(steps.iter().any(|step| step.contains("status 404 gone")), "{fail}: {steps:?}");

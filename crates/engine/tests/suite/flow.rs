@@ -2,15 +2,10 @@
 
 use std::time::Duration;
 
-use engine::Engine;
 use model::Event;
 use model::execution::CallRecord;
 
-use crate::common::{Peer, Project, call, end, show, soon, start_with, steps_of, stop};
-
-fn manual(steps: &str) -> String {
-    format!("trigger: {{manual: {{}}}}\nsteps:\n{steps}")
-}
+use crate::common::{Peer, Project, call, end, manual, pass, show, soon, start_with, steps_of, stop};
 
 #[tokio::test]
 async fn independent_steps_run_in_parallel_and_the_join_waits_for_both() {
@@ -96,7 +91,7 @@ async fn exhausted_retries_fail_with_the_status_of_the_last_response() {
     soon(project.clock.somebody_sleeps_until(due)).await;
     project.clock.advance(Duration::from_secs(1));
     peer.next_request().await.answer(500, r#"{"message": "out of order"}"#).await;
-    let outcome = show(&soon(engine.admission().wait(id)).await.expect("it ends"));
+    let outcome = end(&engine, id).await;
     assert!(outcome.contains("500"), "{outcome}");
     stop(engine).await;
 }
@@ -111,16 +106,9 @@ async fn a_group_is_retried_after_any_error_of_its_steps() {
     let id = start_with(&engine, "{}").await;
     peer.next_request().await.answer(404, "null").await;
     peer.next_request().await.answer(200, "1").await;
-    let outcome = show(&soon(engine.admission().wait(id)).await.expect("it ends"));
+    let outcome = end(&engine, id).await;
     assert!(outcome.contains(r#""body":1"#), "{outcome}");
     stop(engine).await;
-}
-
-/// Advances the clock to the next attempt.
-async fn wait_out(engine: &Engine, project: &Project, seconds: u64) {
-    let due = engine.clock().now() + Duration::from_secs(seconds);
-    soon(project.clock.somebody_sleeps_until(due)).await;
-    project.clock.advance(Duration::from_secs(seconds));
 }
 
 #[tokio::test]
@@ -131,7 +119,7 @@ async fn the_error_after_a_lost_write_response_mentions_the_lost_attempt() {
     let engine = project.start().await;
     let id = start_with(&engine, "{}").await;
     drop(peer.next_request().await);
-    wait_out(&engine, &project, 10).await;
+    pass(&project, Duration::from_secs(10)).await;
     peer.next_request().await.answer(400, r#"{"message": "a page with this title already exists"}"#).await;
     let outcome = end(&engine, id).await;
     assert!(
@@ -151,7 +139,7 @@ async fn the_final_error_names_the_first_attempt_whose_response_was_lost() {
     let id = start_with(&engine, "{}").await;
     for status in [429, 502, 503] {
         peer.next_request().await.answer(status, "{}").await;
-        wait_out(&engine, &project, 10).await;
+        pass(&project, Duration::from_secs(10)).await;
     }
     peer.next_request().await.answer(409, "{}").await;
     let outcome = end(&engine, id).await;
@@ -167,7 +155,7 @@ async fn a_lost_attempt_is_remembered_when_the_whole_execution_is_retried() {
     let engine = project.start().await;
     let id = start_with(&engine, "{}").await;
     peer.next_request().await.answer(504, "{}").await;
-    wait_out(&engine, &project, 10).await;
+    pass(&project, Duration::from_secs(10)).await;
     peer.next_request().await.answer(409, "{}").await;
     let outcome = end(&engine, id).await;
     assert!(outcome.contains("409 Conflict (attempt 2; attempt 1 may have been carried out: "), "{outcome}");
@@ -182,7 +170,7 @@ async fn a_client_error_is_not_retried() {
     let engine = project.start().await;
     let id = start_with(&engine, "{}").await;
     peer.next_request().await.answer(404, "{}").await;
-    assert!(show(&soon(engine.admission().wait(id)).await.expect("it ends")).starts_with("failed:"));
+    assert!(end(&engine, id).await.starts_with("failed:"));
     assert!(peer.pending_request().is_none());
     stop(engine).await;
 }
@@ -199,7 +187,7 @@ async fn a_step_that_takes_longer_than_its_timeout_fails_and_its_error_can_be_ha
     let held = peer.next_request().await;
     soon(project.clock.somebody_sleeps_until(due)).await;
     project.clock.advance(Duration::from_secs(5));
-    assert_eq!(show(&soon(engine.admission().wait(id)).await.expect("it ends")), r#"{"kind":"timeout"}"#);
+    assert_eq!(end(&engine, id).await, r#"{"kind":"timeout"}"#);
     drop(held);
     stop(engine).await;
 }
@@ -218,29 +206,8 @@ async fn the_timeout_of_a_block_is_not_swallowed_by_the_steps_inside_it() {
     let held = peer.next_request().await;
     soon(project.clock.somebody_sleeps_until(due)).await;
     project.clock.advance(Duration::from_secs(5));
-    let outcome = show(&soon(engine.admission().wait(id)).await.expect("it ends"));
+    let outcome = end(&engine, id).await;
     assert!(outcome.contains("longer than its timeout of 5s"), "{outcome}");
-    drop(held);
-    stop(engine).await;
-}
-
-#[tokio::test]
-async fn an_execution_over_its_timeout_fails_and_still_runs_its_finally_steps() {
-    let mut peer = Peer::new().await;
-    let yaml = format!(
-        "trigger: {{manual: {{}}}}\ntimeout: 1m\nfinally:\n  - id: last\n    set: {{done: true}}\nsteps:\n{}",
-        call("a", &peer.base, "/a")
-    );
-    let project = Project::with(&yaml);
-    let engine = project.start().await;
-    let id = start_with(&engine, "{}").await;
-    let due = engine.clock().now() + Duration::from_secs(60);
-    let held = peer.next_request().await;
-    soon(project.clock.somebody_sleeps_until(due)).await;
-    project.clock.advance(Duration::from_secs(60));
-    let outcome = show(&soon(engine.admission().wait(id)).await.expect("it ends"));
-    assert!(outcome.contains("longer than its timeout of 1m"), "{outcome}");
-    assert_eq!(steps_of(&engine, id).await, [r#"last={"done":true}"#]);
     drop(held);
     stop(engine).await;
 }
@@ -256,7 +223,7 @@ async fn an_execution_that_waits_for_a_retry_can_be_cancelled() {
     peer.next_request().await.answer(503, "{}").await;
     soon(project.clock.somebody_sleeps_until(due)).await;
     assert!(engine.admission().cancel(id, "not needed").await.expect("it is known"));
-    assert_eq!(show(&soon(engine.admission().wait(id)).await.expect("it ends")), "cancelled: not needed");
+    assert_eq!(end(&engine, id).await, "cancelled: not needed");
     assert!(peer.pending_request().is_none());
     stop(engine).await;
 }
@@ -270,7 +237,7 @@ async fn a_cancelled_execution_ends_with_its_reason_and_nothing_more_is_sent() {
     let id = start_with(&engine, "{}").await;
     let held = peer.next_request().await;
     assert!(engine.admission().cancel(id, "not needed").await.expect("it is known"));
-    assert_eq!(show(&soon(engine.admission().wait(id)).await.expect("it ends")), "cancelled: not needed");
+    assert_eq!(end(&engine, id).await, "cancelled: not needed");
     assert!(!engine.admission().cancel(id, "again").await.expect("it is known"));
     drop(held);
     assert!(peer.pending_request().is_none());
@@ -298,7 +265,7 @@ async fn an_execution_is_retried_from_the_failed_step() {
     let again = peer.next_request().await;
     assert_eq!(again.line, "POST /b", "what succeeded is not done again");
     again.answer(200, "2").await;
-    let outcome = show(&soon(engine.admission().wait(id)).await.expect("it ends"));
+    let outcome = end(&engine, id).await;
     assert!(outcome.contains(r#""body":2"#), "{outcome}");
     stop(engine).await;
 }
@@ -345,19 +312,13 @@ async fn an_execution_over_the_limit_is_skipped_or_replaces_the_running_one() {
         let held = peer.next_request().await;
         let second = start_with(&engine, "{}").await;
         if policy == "skip" {
-            assert!(
-                show(&soon(engine.admission().wait(second)).await.expect("it ends")).starts_with(second_ends)
-            );
+            assert!(end(&engine, second).await.starts_with(second_ends));
             held.answer(200, "1").await;
-            assert!(show(&soon(engine.admission().wait(first)).await.expect("it ends")).contains(first_ends));
+            assert!(end(&engine, first).await.contains(first_ends));
         } else {
-            assert!(
-                show(&soon(engine.admission().wait(first)).await.expect("it ends")).starts_with(first_ends)
-            );
+            assert!(end(&engine, first).await.starts_with(first_ends));
             peer.next_request().await.answer(200, "1").await;
-            assert!(
-                show(&soon(engine.admission().wait(second)).await.expect("it ends")).contains(second_ends)
-            );
+            assert!(end(&engine, second).await.contains(second_ends));
         }
         stop(engine).await;
     }
@@ -369,30 +330,8 @@ async fn a_step_whose_on_error_steps_stop_the_execution_is_recorded_as_left() {
     let project = Project::with(&manual(steps));
     let engine = project.start().await;
     let id = start_with(&engine, "{}").await;
-    assert_eq!(show(&soon(engine.admission().wait(id)).await.expect("it ends")), "\"saved\"");
+    assert_eq!(end(&engine, id).await, "\"saved\"");
     assert_eq!(steps_of(&engine, id).await, ["step2 left by stop", "a left by stop"]);
-    stop(engine).await;
-}
-
-#[tokio::test]
-async fn a_cancelled_execution_still_runs_its_finally_steps() {
-    let mut peer = Peer::new().await;
-    let yaml = format!(
-        "trigger: {{manual: {{}}}}\nfinally:\n{}steps:\n{}",
-        call("last", &peer.base, "/last"),
-        call("a", &peer.base, "/a")
-    );
-    let project = Project::with(&yaml);
-    let engine = project.start().await;
-    let id = start_with(&engine, "{}").await;
-    let held = peer.next_request().await;
-    engine.admission().cancel(id, "enough").await.expect("it is known");
-    let last = peer.next_request().await;
-    assert_eq!(last.line, "POST /last");
-    last.answer(200, "1").await;
-    assert_eq!(show(&soon(engine.admission().wait(id)).await.expect("it ends")), "cancelled: enough");
-    assert_eq!(steps_of(&engine, id).await.len(), 1);
-    drop(held);
     stop(engine).await;
 }
 
@@ -432,7 +371,7 @@ async fn a_sent_request_is_recorded_even_if_another_branch_ends_its_step() {
     let (first, second) = (peer.next_request().await, peer.next_request().await);
     let (look, _pay) = if first.line == "POST /look" { (first, second) } else { (second, first) };
     look.answer(200, "1").await;
-    assert_eq!(show(&soon(engine.admission().wait(id)).await.expect("it ends")), "failed: too late");
+    assert_eq!(end(&engine, id).await, "failed: too late");
     let events = engine.store().events(id).await.expect("the events are read").expect("it exists");
     let called: Vec<String> = events
         .into_iter()

@@ -4,7 +4,7 @@ use engine::Engine;
 use model::execution::ExecutionId;
 use pretty_assertions::assert_eq;
 
-use crate::common::{Peer, Project, open_store, show, soon, start_with, steps_of, stop};
+use crate::common::{Peer, Project, end, open_store, show, soon, start_with, steps_of, stop};
 
 /// A canary: the data folder is searched for it when the project is dropped.
 const SECRET: &str = "canary-4471-kettle7";
@@ -58,7 +58,7 @@ async fn a_call_sends_the_secret_and_an_echoed_secret_is_masked() {
     let asked = peer.next_request().await;
     assert_eq!(asked.header("x-key"), Some(SECRET));
     asked.answer(200, &format!("{{\"echo\": \"<{SECRET}>\"}}")).await;
-    let outcome = show(&soon(engine.admission().wait(id)).await.expect("it ends"));
+    let outcome = end(&engine, id).await;
     assert!(outcome.contains("<***>") && !outcome.contains(SECRET), "{outcome}");
     assert!(!everything(&engine, id).await.contains(SECRET));
     stop(engine).await;
@@ -175,7 +175,7 @@ async fn log_lines_and_errors_of_code_are_truncated_after_masking() {
     let engine = project.start().await;
     for at in offsets(4096) {
         let id = start_with(&engine, &format!("{{\"at\": {at}}}")).await;
-        let outcome = show(&soon(engine.admission().wait(id)).await.expect("it ends"));
+        let outcome = end(&engine, id).await;
         assert!(outcome.starts_with("failed: qqq") && !outcome.contains("can"), "{at}: {outcome}");
         let logs = engine.store().logs(id, 0, 1000).await.expect("logs");
         assert!(logs[0].message.starts_with("qqq") && logs[0].message.chars().count() <= 4097, "{at}");
@@ -226,7 +226,7 @@ async fn error_responses_are_truncated_after_masking() {
     // A prefix of 7 characters is too short to be masked after truncation.
     let words = format!("{}{SECRET} {}", "q".repeat(400 - 7), "z".repeat(70_000));
     peer.next_request().await.answer(400, &format!("{{\"message\": \"{words}\"}}")).await;
-    let outcome = show(&soon(engine.admission().wait(id)).await.expect("it ends"));
+    let outcome = end(&engine, id).await;
     assert!(outcome.contains("qqq*** zzz…"), "{outcome}");
     assert!(!everything(&engine, id).await.contains("can"));
     stop(engine).await;
@@ -243,7 +243,7 @@ async fn a_quoted_invalid_input_contains_no_prefix_of_a_secret() {
         let project = knowing(&steps);
         let engine = project.start().await;
         let id = start_with(&engine, "{}").await;
-        let outcome = show(&soon(engine.admission().wait(id)).await.expect("it ends"));
+        let outcome = end(&engine, id).await;
         assert!(outcome.contains("…`") && !outcome.contains("canary-4"), "{before}: {outcome}");
         assert!(!everything(&engine, id).await.contains("canary-4"));
         stop(engine).await;

@@ -1,6 +1,5 @@
 //! The history of an execution records its delays and the response of its caller.
 
-use std::sync::Arc;
 use std::time::Duration;
 
 use engine::Engine;
@@ -11,7 +10,6 @@ use value::Map;
 
 use crate::common::{Peer, Project, call, manual, soon, stop};
 use crate::hooks::{post, tokens};
-use crate::watched::Watched;
 
 async fn events(engine: &Engine, id: ExecutionId) -> Vec<Event> {
     engine.store().events(id).await.expect("the store reads").expect("it is known")
@@ -109,8 +107,7 @@ async fn the_duration_of_a_step_leaves_out_its_wait_for_a_commit() {
     let mut peer = Peer::new().await;
     let steps = call("a", &peer.base, "/a") + &call("b", &peer.base, "/b");
     let project = Project::with(&manual(&steps));
-    let store = Arc::new(Watched::new(project.open_store()));
-    let engine = project.start_on(store.clone()).await;
+    let (engine, store) = project.start_watched().await;
     let id = start(&engine).await;
     let asked = peer.next_request().await;
     store.shut();

@@ -7,7 +7,7 @@ use engine::Engine;
 use model::payload::HttpResponse;
 use trigger::webhook::Request;
 
-use crate::common::{Peer, Project, call, soon, stop, workers};
+use crate::common::{Peer, Project, call, rows, soon, stop, workers};
 
 pub(crate) fn post(body: &str) -> Request {
     Request {
@@ -58,9 +58,7 @@ async fn a_body_that_does_not_fit_the_schema_starts_nothing() {
         assert_eq!(text(&answer), expected);
         assert_eq!(answer.header("x-execution-id"), None);
     }
-    let page = store::Page { before: None, limit: 10 };
-    let rows = engine.store().executions(&store::ExecutionFilter::default(), page).await;
-    assert_eq!(rows.expect("read").len(), 1, "only the valid request");
+    assert_eq!(rows(&engine).await.len(), 1, "only the valid request");
     stop(engine).await;
 }
 
@@ -192,9 +190,7 @@ async fn a_refused_request_starts_nothing_and_gets_the_reason() {
             text(&answer)
         );
     }
-    let page = store::Page { before: None, limit: 10 };
-    let rows = engine.store().executions(&store::ExecutionFilter::default(), page).await;
-    assert!(rows.expect("read").is_empty(), "nothing was started");
+    assert!(rows(&engine).await.is_empty(), "nothing was started");
     assert_eq!(
         soon(engine.ingress().receive(&live, Request { method: "HEAD".to_owned(), ..post("") })).await.status,
         200
@@ -313,10 +309,7 @@ async fn the_signature_is_verified_on_both_addresses_before_the_body_is_parsed()
         assert_eq!(engine.ingress().receive(token, signed(&right)).await.status, 200);
     }
     assert_eq!(engine.ingress().receive(&address.live, post("{\"a\": 1}")).await.status, 401);
-    let page = store::Page { before: None, limit: 10 };
-    let rows =
-        engine.store().executions(&store::ExecutionFilter::default(), page).await.expect("they are read");
-    assert_eq!(rows.len(), 2, "refused requests leave no trace");
+    assert_eq!(rows(&engine).await.len(), 2, "refused requests leave no trace");
     let id = engine.catalog().find("test").expect("in force").automation.id.clone();
     let used: Vec<_> = engine.ingress().keys_used(&id).into_iter().collect();
     assert_eq!(used, [(0, engine.clock().now())], "the key that verified is recorded");

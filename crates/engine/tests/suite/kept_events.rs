@@ -1,32 +1,19 @@
 //! Events that are sent before a step waits for them, and the results of waits.
 
-use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use engine::Engine;
 use model::{Event, ExecutionId};
-use store::StateStore as _;
 
 use crate::checking::check_steps;
 use crate::common::{
-    Peer, Project, call, crash, end, json, manual, soon, start_and_suspend, start_with, stop,
+    Peer, Project, call, crash, end, json, manual, soon, start_and_suspend, start_with, stop, until_suspended,
 };
-use crate::watched::Watched;
 
 /// Sends an event and returns the number of waits that it ended at once.
 async fn emit(engine: &Engine, name: &str, data: &str) -> u64 {
     soon(engine.admission().emit(name, json(data), None)).await.expect("it is sent").delivered
-}
-
-/// Waits until an execution is suspended.
-async fn until_suspended(engine: &Engine) {
-    soon(async {
-        while engine.status().resting == 0 {
-            tokio::task::yield_now().await;
-        }
-    })
-    .await;
 }
 
 /// A loop that sends a reminder and then waits for a signature.
@@ -91,8 +78,7 @@ steps:
 #[tokio::test]
 async fn an_event_loads_only_the_executions_whose_condition_it_matches() {
     let project = Project::with(PAYMENT);
-    let mut counting = Arc::new(Watched::new(project.open_store()));
-    let mut engine = project.start_on(counting.clone()).await;
+    let (mut engine, mut counting) = project.start_watched().await;
     let mut ids = Vec::new();
     for order in 0..20 {
         let inputs = format!(r#"{{"order": {order}, "least": {}}}"#, 10 * order);
@@ -101,8 +87,7 @@ async fn an_event_loads_only_the_executions_whose_condition_it_matches() {
     for restart in [false, true] {
         if restart {
             crash(engine).await;
-            counting = Arc::new(Watched::new(project.open_store()));
-            engine = project.start_on(counting.clone()).await;
+            (engine, counting) = project.start_watched().await;
         }
         let reads = counting.reads.load(Ordering::Relaxed);
         for other in [r#"{"order": 7, "amount": 69}"#, r#"{"order": 99, "amount": 999}"#, r#"{"order": "7"}"#]
@@ -196,10 +181,10 @@ async fn waits_in(engine: &Engine, id: ExecutionId, iteration: u32) {
 }
 
 /// Waits until the event `next` is retained, and returns how often.
-async fn retained(store: &Watched) -> usize {
+async fn retained(engine: &Engine) -> usize {
     soon(async {
         loop {
-            let kept = store.list_state("events:next", None, 10).await.expect("it is read").len();
+            let kept = engine.store().list_state("events:next", None, 10).await.expect("it is read").len();
             if kept > 0 {
                 return kept;
             }
@@ -213,13 +198,12 @@ async fn retained(store: &Watched) -> usize {
 async fn a_late_event_does_not_end_the_wait_of_a_second_iteration() {
     let steps = "  - set: {got: []}\n  - repeat: {max: 4}\n    steps:\n      - {id: next, waitFor: {event: next}}\n      - set: {got: \"${{ vars.got + [steps.next.results] }}\"}\n  - set: {got: \"${{ vars.got }}\"}\n";
     let project = Project::with(&manual(steps));
-    let watched = Arc::new(Watched::new(project.open_store()));
-    let engine = project.start_on(watched.clone()).await;
+    let (engine, watched) = project.start_watched().await;
     let id = start_and_suspend(&engine, "{}").await;
     watched.searching.forget_permits(1 << 20);
     let admission = engine.admission().clone();
     let late = tokio::spawn(async move { admission.emit("next", json("2"), None).await });
-    retained(&watched).await;
+    retained(&engine).await;
     // Sent to the execution itself. The second iteration then finds the event that is retained.
     engine.admission().signal(id, None, json("1"), None).await.expect("it waits");
     waits_in(&engine, id, 2).await;
@@ -264,12 +248,11 @@ steps:
 #[tokio::test]
 async fn an_event_emitted_again_after_a_crash_is_retained_once() {
     let project = Project::with(SENDS_OR_WAITS);
-    let watched = Arc::new(Watched::new(project.open_store()));
-    let engine = project.start_on(watched.clone()).await;
+    let (engine, watched) = project.start_watched().await;
     start_and_suspend(&engine, r#"{"sends": false}"#).await;
     watched.searching.forget_permits(1 << 20);
     let id = start_with(&engine, r#"{"sends": true}"#).await;
-    retained(&watched).await;
+    retained(&engine).await;
     let context = engine.context().clone();
     tokio::join!(crash(engine), async {
         while context.accepts_starts() {
@@ -277,10 +260,9 @@ async fn an_event_emitted_again_after_a_crash_is_retained_once() {
         }
         watched.searching.add_permits(1 << 20);
     });
-    let watched = Arc::new(Watched::new(project.open_store()));
-    let engine = project.start_on(watched.clone()).await;
+    let engine = project.start().await;
     assert_eq!(end(&engine, id).await, r#"{"delivered":0}"#);
-    assert_eq!(retained(&watched).await, 1);
+    assert_eq!(retained(&engine).await, 1);
     stop(engine).await;
 }
 

@@ -8,7 +8,7 @@ use pretty_assertions::assert_eq;
 use trigger::webhook::Request;
 use value::{CHUNK_SIZE, Data, Reserved, Value};
 
-use crate::common::{Peer, Project, crash, soon, stop, workers};
+use crate::common::{Peer, Project, crash, soon, stop, until_suspended, workers};
 use crate::hooks::{text, tokens};
 
 /// Returns this many bytes that are not valid text.
@@ -33,15 +33,6 @@ fn form(file: &[u8]) -> Vec<u8> {
 }
 
 const FORM: &str = "multipart/form-data; boundary=x";
-
-async fn until_suspended(engine: &Engine) {
-    soon(async {
-        while engine.status().resting == 0 || engine.status().in_flight > 0 {
-            tokio::task::yield_now().await;
-        }
-    })
-    .await;
-}
 
 #[tokio::test]
 async fn a_file_is_streamed_from_disk_as_body_and_form_part_even_after_a_crash() {

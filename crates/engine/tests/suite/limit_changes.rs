@@ -3,7 +3,7 @@
 use engine::Engine;
 use model::ExecutionId;
 
-use crate::common::{Peer, PeerRequest, Project, call, soon, start_with, stop};
+use crate::common::{Peer, PeerRequest, Project, call, soon, start_with, stop, until};
 
 fn limited(peer: &Peer, concurrency: &str) -> String {
     format!("trigger: {{manual: {{}}}}\n{concurrency}steps:\n{}", call("a", &peer.base, "/a"))
@@ -34,12 +34,7 @@ async fn next_requests(peer: &mut Peer, count: usize) -> Vec<PeerRequest> {
 
 /// Waits until `count` executions hold a permit and have not ended.
 async fn until_waiting(engine: &Engine, count: usize) {
-    soon(async {
-        while engine.admission().waiting_for_permit() != count {
-            tokio::task::yield_now().await;
-        }
-    })
-    .await;
+    until(|| engine.admission().waiting_for_permit() == count).await;
 }
 
 #[tokio::test]
@@ -102,7 +97,7 @@ async fn cancel_running_cancels_all_executions_over_a_lowered_limit() {
     save(&project, &engine, &limited(&peer, "concurrency: {limit: 1, policy: cancelRunning}\n")).await;
     let newest = start_with(&engine, "{}").await;
     for id in old {
-        let ended = crate::common::show(&soon(engine.admission().wait(id)).await.expect("it ends"));
+        let ended = crate::common::end(&engine, id).await;
         assert!(ended.starts_with("cancelled: cancelled for a newer execution"), "{ended}");
     }
     drop(held);

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use engine::{Engine, Search, TrialRequest};
+use engine::{Search, TrialRequest};
 use model::AutomationId;
 use model::execution::{CallRecord, Event, Origin};
 use model::payload::Payload;
@@ -11,7 +11,8 @@ use store::{ExecutionFilter, Page};
 use value::Map;
 
 use crate::common::{
-    Peer, Project, call, crash, end, json, manual, outcome_of, soon, start_with, steps_of, stop,
+    Peer, Project, call, crash, end, json, manual, outcome_of, soon, start_with, steps_of, stop, until,
+    until_suspended,
 };
 use crate::hooks::{post, text, tokens};
 
@@ -162,15 +163,6 @@ async fn is_kept(bytes: usize) -> bool {
     kept
 }
 
-async fn until_suspended(engine: &Engine) {
-    soon(async {
-        while engine.status().resting == 0 {
-            tokio::task::yield_now().await;
-        }
-    })
-    .await;
-}
-
 #[tokio::test]
 async fn only_an_event_below_a_mebibyte_is_kept_for_later_waits() {
     assert!(is_kept((1 << 20) - (16 << 10)).await);
@@ -210,8 +202,7 @@ async fn a_replay_from_a_step_and_a_trial_have_a_maximum_of_events() {
         path: "automations/test.yaml".to_owned(),
         text: manual(steps),
         executions: vec![id],
-        tests: false,
-        test_files: Vec::new(),
+        ..TrialRequest::default()
     };
     let trials = engine.try_draft(request).await.expect("it is taken");
     let refused = trials.executions.into_iter().next().and_then(|trial| trial.trial.err());
@@ -256,12 +247,7 @@ async fn a_thousand_executions_run_at_once_and_another_synchronous_one_gets_429(
         assert_eq!(soon(engine.ingress().receive(&live, post("{}"))).await.status, 200);
     }
     assert_eq!(soon(engine.ingress().receive(&sync.live, post("{}"))).await.status, 200);
-    soon(async {
-        while engine.status().in_flight > 999 {
-            tokio::task::yield_now().await;
-        }
-    })
-    .await;
+    until(|| engine.status().in_flight <= 999).await;
     assert_eq!(soon(engine.ingress().receive(&live, post("{}"))).await.status, 200);
     assert_eq!(engine.status().in_flight, 1000);
     let refused = soon(engine.ingress().receive(&sync.live, post("{}"))).await;

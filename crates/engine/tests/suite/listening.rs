@@ -10,11 +10,10 @@ use model::AutomationId;
 use model::execution::Origin;
 use model::payload::{Payload, WebhookPayload};
 use runtime::Start;
-use store::{ExecutionFilter, Page};
 use trigger::webhook::Request;
 use value::{Map, Value};
 
-use crate::common::{Peer, Project, show, soon, stop};
+use crate::common::{Peer, Project, end, rows, soon, stop, until};
 use crate::hooks::{post, signature, text, tokens};
 
 const MINUTE: Duration = Duration::from_secs(60);
@@ -24,12 +23,6 @@ const DRAFT: &str = "enabled: false\ntrigger: {webhook: {verify: none}}\nsteps:\
 
 fn id() -> AutomationId {
     AutomationId::parse("test").expect("an id")
-}
-
-/// Returns the number of executions.
-async fn executions(engine: &Engine) -> usize {
-    let page = Page { before: None, limit: 100 };
-    engine.store().executions(&ExecutionFilter::default(), page).await.expect("they are read").len()
 }
 
 /// Returns the captured request with this number, and the reason why it would be refused.
@@ -53,7 +46,7 @@ async fn started_as_a_test(engine: &Engine, token: &str, request: Request) -> St
     let execution = execution.parse().expect("an id");
     let stored = engine.store().execution(execution).await.expect("read").expect("it exists");
     assert_eq!(stored.origin, Origin::Test);
-    show(&soon(engine.admission().wait(execution)).await.expect("it ends"))
+    end(engine, execution).await
 }
 
 #[tokio::test]
@@ -73,7 +66,7 @@ async fn requests_to_a_test_address_are_captured_up_to_the_count_and_start_nothi
     assert_eq!((view.listening, view.left, view.captures.len()), (false, 0, 2));
     let (second, refused) = captured(&engine, 2).await;
     assert_eq!((second.method.as_str(), body(&second).as_str(), refused), ("POST", r#"{"n": 3}"#, None));
-    assert_eq!(executions(&engine).await, 1);
+    assert_eq!(rows(&engine).await.len(), 1);
     assert_eq!(
         soon(engine.ingress().receive(&live, post("{}"))).await.status,
         404,
@@ -167,7 +160,7 @@ async fn a_refused_request_is_captured_with_the_reason_and_without_credentials()
         ("key=***&page=1", r#"{"said": "***"}"#)
     );
     assert_eq!(payload.query_parameters.get("key"), Some(&Value::from("***")));
-    assert_eq!(executions(&engine).await, 0);
+    assert_eq!(rows(&engine).await.len(), 0);
     stop(engine).await;
 }
 
@@ -195,7 +188,7 @@ async fn challenges_and_probes_are_captured_but_not_counted() {
     let (deleted, refused) = captured(&engine, 3).await;
     assert_eq!((deleted.method.as_str(), refused), ("DELETE", Some("method_not_allowed")));
     assert!(!engine.ingress().captures(&id(), 0, MINUTE).await.expect("somebody has listened").listening);
-    assert_eq!(executions(&engine).await, 0);
+    assert_eq!(rows(&engine).await.len(), 0);
     stop(engine).await;
 }
 
@@ -220,7 +213,7 @@ async fn captured_requests_get_responses_that_need_no_execution() {
     let expected =
         [(Verdict::Accepted, r#"201 {"twice":14}"#), (Verdict::Filtered, r#"200 {"filtered":true}"#)];
     assert_eq!(shown, expected.map(|(verdict, answer)| (verdict, answer.to_owned())));
-    assert_eq!(executions(&engine).await, 0);
+    assert_eq!(rows(&engine).await.len(), 0);
     stop(engine).await;
 }
 
@@ -256,7 +249,7 @@ async fn a_capture_can_be_saved_edited_and_started_again() {
     let payload = engine.ingress().saved_payload(&id(), "first").await.expect("it is read").payload;
     let run =
         engine.ingress().start(&id(), Start { payload, origin: Origin::Test }).await.expect("it starts");
-    assert_eq!(show(&soon(engine.admission().wait(run)).await.expect("it ends")), r#"{"got":12345}"#);
+    assert_eq!(end(&engine, run).await, r#"{"got":12345}"#);
     std::fs::write(&file, "{").expect("it is broken");
     let broken = engine.ingress().saved_payload(&id(), "first").await.expect_err("it is broken");
     assert!(matches!(broken, PayloadError::Malformed { .. }), "{broken}");
@@ -339,12 +332,7 @@ async fn an_event_subscription_exists_only_while_somebody_listens() {
     let asked = peer.next_request().await;
     assert_eq!(asked.line, "POST /repos/acme/shop/hooks");
     asked.answer(201, r#"{"id": 7}"#).await;
-    soon(async {
-        while engine.ingress().subscriptions().iter().any(|one| one.remote.is_null()) {
-            tokio::task::yield_now().await;
-        }
-    })
-    .await;
+    until(|| engine.ingress().subscriptions().iter().all(|one| !one.remote.is_null())).await;
     assert!(engine.ingress().subscriptions().iter().all(|one| one.test));
     // A new listener continues with the subscription.
     project.clock.advance(MINUTE / 2);

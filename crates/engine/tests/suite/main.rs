@@ -54,7 +54,6 @@ mod scaffold;
 mod schedules;
 mod schemas;
 mod shared_shards;
-mod silent_slips;
 mod slips;
 mod snapshots;
 mod stores;

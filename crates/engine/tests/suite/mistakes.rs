@@ -1,4 +1,5 @@
-//! The most frequent mistakes: each is reported at its position, with its cause and the fix.
+//! Mistakes beside those of `tests/slips`: each is reported at its position, with its cause and the fix. Correct files that are
+//! close to a mistake are not reported.
 
 use authoring::{check_project, check_text};
 use catalog::Catalog;
@@ -68,94 +69,20 @@ pub(crate) fn check_fine(text: &str) {
 }
 
 #[test]
-fn a_misplaced_key_is_reported_with_the_right_indentation_or_dash() {
-    check_steps(
-        MANUAL,
-        "  - action: log.info\n  with:\n    message: hi\n",
-        "yaml-indentation",
-        "with",
-        "by two columns",
-    );
-    check_steps(
-        MANUAL,
-        "  - action: log.info\n    with:\n    message: hi\n",
-        "unknown-key",
-        "message",
-        "two columns further than `with`",
-    );
-    check_steps(
-        MANUAL,
-        "  first:\n    action: log.info\n    with: {message: hi}\n",
-        "wrong-type",
-        "first",
-        "`- id: first`",
-    );
-    check_steps(
-        MANUAL,
-        "  action: log.info\n  with: {message: hi}\n",
-        "wrong-type",
-        "action",
-        "`- action: …`",
-    );
-}
-
-#[test]
-fn an_unknown_connector_suggests_how_to_call_the_service_without_one() {
-    check_steps(
-        MANUAL,
-        "  - action: slack.postMessage\n",
-        "unknown-action",
-        "slack.postMessage",
-        "cogwork import openapi",
-    );
-}
-
-#[test]
 fn expressions_of_other_tools_are_translated() {
-    let braces = "  - action: log.info\n    with: {message: \"{{ $json.x }}\"}\n";
-    check_steps(MANUAL, braces, "braces-without-dollar", "{{ $json.x }}", "`steps.<id>.results`");
     check_expression(MANUAL, "$json.x", "expression-syntax", "$json", "`steps.<id>.results`");
-    check_expression(MANUAL, "$vars.x", "expression-syntax", "$vars", "`configVars.<name>`");
-    for (text, words) in [
-        ("${inputs.name}", "`${{ inputs.name }}`"),
-        ("$(inputs.name)", "`${{ inputs.name }}`"),
-        ("<%= inputs.name %>", "`${{ inputs.name }}`"),
-    ] {
+    for (text, words) in
+        [("$(inputs.name)", "`${{ inputs.name }}`"), ("<%= inputs.name %>", "`${{ inputs.name }}`")]
+    {
         let steps = format!("  - action: log.info\n    with: {{message: \"of {text}\"}}\n");
         check_steps(MANUAL, &steps, "foreign-template", text, words);
     }
-    let steps = "  - action: log.info\n    with: {message: \"{% for a in b %}x{% endfor %}\"}\n";
-    check_steps(MANUAL, steps, "foreign-template", "{% for a in b %}", "join(', ')");
     let fine = "  - action: log.info\n    with: {message: \"costs $5 {x} 100% $(1 + 2) ${} ${{ inputs.name }} <b>\"}\n";
     check_fine(&format!("{MANUAL}steps:\n{fine}"));
 }
 
 #[test]
-fn a_path_of_another_tool_suggests_the_equivalent_path() {
-    let http = "  - id: x\n    action: http.request\n    retry: 1\n    with: {url: \"https://a.test\"}\n";
-    let read =
-        |path: &str| format!("{http}  - action: log.info\n    with: {{message: \"${{{{ {path} }}}}\"}}\n");
-    check_steps(MANUAL, &read("outputs.x.body"), "unknown-name", "outputs", "`steps.x.results.body`");
-    check_steps(
-        MANUAL,
-        &read("needs.x.outputs.statusCode"),
-        "unknown-name",
-        "needs",
-        "`steps.x.results.statusCode`",
-    );
-    check_steps(MANUAL, &read("steps.x.status"), "unknown-member", "status", "`steps.x.results.statusCode`");
-    check_steps(MANUAL, &read("steps.x.outputs.body"), "unknown-member", "outputs", "`steps.x.results.body`");
-}
-
-#[test]
 fn a_body_field_without_data_is_reported_with_the_corrected_path() {
-    check_expression(
-        WEBHOOK,
-        "trigger.results.body.orderId",
-        "unknown-member",
-        "orderId",
-        "`trigger.results.body.data.orderId`",
-    );
     check_expression(
         WEBHOOK,
         "trigger.results.body.orderId | default('')",
@@ -163,14 +90,6 @@ fn a_body_field_without_data_is_reported_with_the_corrected_path() {
         "orderId",
         ".data.orderId`",
     );
-    check_expression(
-        WEBHOOK,
-        "trigger.body.orderId",
-        "unknown-member",
-        "body",
-        "`trigger.results.body.data.orderId`",
-    );
-    check_expression(WEBHOOK, "body.orderId", "unknown-name", "body", "`trigger.results.body.data.orderId`");
     check_expression(
         WEBHOOK,
         "trigger.payload.orderId",
@@ -184,19 +103,15 @@ fn a_body_field_without_data_is_reported_with_the_corrected_path() {
 }
 
 #[test]
-fn reading_the_body_of_a_schedule_is_reported() {
-    check_expression(SCHEDULE, "trigger.results.body.data.x", "unknown-member", "data", "scheduledAt");
+fn the_body_of_a_schedule_may_be_read_with_a_default() {
     check_fine(&format!(
         "{SCHEDULE}steps:\n  - action: log.info\n    with: {{message: \"${{{{ trigger.results.body.data | default('') }}}}\"}}\n"
     ));
 }
 
 #[test]
-fn method_calls_suggest_the_equivalent_filter() {
-    check_expression(MANUAL, "inputs.name.toUpperCase()", "unknown-function", "toUpperCase", "`x | upper`");
+fn a_method_call_of_a_compound_value_suggests_the_equivalent_filter() {
     check_expression(MANUAL, "(inputs.name ~ 'a').trim()", "unknown-function", "trim", "`x | trim`");
-    check_expression(MANUAL, "inputs.name | uppercase", "unknown-function", "uppercase", "`x | upper`");
-    check_expression(MANUAL, "inputs.name | regexMatch('a')", "unknown-function", "regexMatch", "matches(x");
 }
 
 #[test]
@@ -205,13 +120,9 @@ fn a_comparison_that_is_never_true_suggests_the_right_value() {
         let steps = format!("  - if: {condition}\n    action: log.info\n    with: {{message: hi}}\n");
         check_steps(MANUAL, &steps, "never-equal", condition, words);
     };
-    check("inputs.flag == 'true'", "write `inputs.flag`");
     check("inputs.flag == 'false'", "write `not inputs.flag`");
     check("inputs.flag != 'true'", "write `not inputs.flag`");
-    check("inputs.count == '3'", "write `3` without quotes");
-    check("inputs.size == 'medium'", "`'small'`, `'large'`");
     check("inputs.size in ['Small', 'tiny']", "`'small'`, `'large'`");
-    check("inputs.name == 3", "write `'3'` with quotes");
     for condition in [
         "inputs.flag == true",
         "inputs.flag == 1",
@@ -230,69 +141,7 @@ fn a_comparison_that_is_never_true_suggests_the_right_value() {
 }
 
 #[test]
-fn a_name_with_a_dash_suggests_bracket_notation() {
-    check_expression(
-        WEBHOOK,
-        "trigger.results.headers.X-Request-Id",
-        "unknown-name",
-        "Request",
-        "headers['x-request-id']",
-    );
-}
-
-#[test]
-fn an_unquoted_expression_with_a_colon_suggests_quotes() {
-    let steps = "  - action: log.info\n    with:\n      message: ${{ 'Hello: ' ~ inputs.name }}\n";
-    check_steps(
-        MANUAL,
-        steps,
-        "yaml-unquoted-value",
-        ":",
-        "+       message: \"${{ 'Hello: ' ~ inputs.name }}\"",
-    );
-}
-
-#[test]
-fn a_backslash_before_a_quote_suggests_four_backslashes() {
-    let steps = "  - action: log.info\n    with: {message: \"${{ inputs.name | replace('\\\\', '/') }}\"}\n";
-    check_steps(MANUAL, steps, "unclosed-expression", "'", "four backslashes");
-}
-
-#[test]
-fn two_triggers_are_reported_with_the_suggestion_to_use_call() {
-    let text = "trigger:\n  webhook: {verify: none}\n  schedule: {cron: \"0 8 * * *\"}\nsteps: [{action: log.info, with: {message: hi}}]\n";
-    check(text, "conflicting-keys", "schedule", "`call`");
-}
-
-#[test]
-fn keys_of_other_tools_suggest_the_equivalent_key() {
-    for (steps, place, words) in [
-        (
-            "  - {if: inputs.flag, then: [{action: log.info, with: {message: hi}}], elif: x}\n",
-            "elif",
-            "`else: [{if:",
-        ),
-        ("  - try: [{action: log.info, with: {message: hi}}]\n", "try", "+   - steps:"),
-        ("  - log: hello\n", "log", "`action: log.info`"),
-        ("  - emit: order\n", "emit", "`action: events.emit`"),
-        ("  - http.request: {url: x}\n", "http.request", "`action: http.request`"),
-        ("  - return: 5\n", "return", "`stop: {result: …}`"),
-        ("  - {forEach: [1], do: [{action: log.info, with: {message: hi}}]}\n", "do", "steps: [{action"),
-        (
-            "  - {repeat: {while: inputs.flag, max: 2}, steps: [{action: log.info, with: {message: hi}}]}\n",
-            "while",
-            "until: not",
-        ),
-        (
-            "  - {action: log.info, with: {message: hi}, retry: {maxAttempts: 3}}\n",
-            "maxAttempts",
-            "retry: {max: 3}",
-        ),
-        ("  - {waitFor: {event: order-paid, timeout: 5s}}\n", "timeout", "beside `waitFor`"),
-    ] {
-        check_steps(MANUAL, steps, "unknown-key", place, words);
-    }
-    check_steps(MANUAL, "  - wait: {seconds: 90}\n", "wrong-type", "seconds", "`wait: 1m30s`");
+fn conditions_as_the_cases_of_a_switch_suggest_values() {
     check_steps(
         MANUAL,
         "  - switch: [{if: inputs.flag, steps: []}]\n",
@@ -303,60 +152,13 @@ fn keys_of_other_tools_suggest_the_equivalent_key() {
 }
 
 #[test]
-fn a_value_in_a_wrong_format_suggests_the_right_one() {
-    check_steps(MANUAL, "  - wait: PT10S\n", "invalid-duration", "PT10S", "+   - wait: 10s");
-    check_steps(
-        "trigger: {webhook: {verify: none, maxBody: 5 MB}}\n",
-        "  - {action: log.info, with: {message: hi}}\n",
-        "invalid-size",
-        "5 MB",
-        "5MB",
-    );
-    check_steps(
-        &format!("{MANUAL}concurrency: 1\n"),
-        "  - {action: log.info, with: {message: hi}}\n",
-        "wrong-type",
-        "1",
-        "`{limit: 1}`",
-    );
-    check_steps(
-        "trigger: {schedule: \"0 8 * * *\"}\n",
-        "  - {action: log.info, with: {message: hi}}\n",
-        "wrong-type",
-        "\"0 8 * * *\"",
-        "{cron: \"0 8 * * *\"}",
-    );
-    check_steps(
-        "trigger: {manual: {}}\ninputs: {who: text}\n",
-        "  - {action: log.info, with: {message: hi}}\n",
-        "wrong-type",
-        "text",
-        "`{type: text}`",
-    );
-    check_expression(
-        MANUAL,
-        "formatDate(inputs.name, 'yyyy-MM-dd')",
-        "date-format",
-        "yyyy-MM-dd",
-        "'%Y-%m-%d'",
-    );
+fn a_date_format_of_another_tool_suggests_the_equivalent_format() {
     check_expression(
         MANUAL,
         "inputs.name | formatDate('DD.MM.YYYY')",
         "date-format",
         "DD.MM.YYYY",
         "'%d.%m.%Y'",
-    );
-}
-
-#[test]
-fn a_bare_return_in_code_shows_the_expected_export() {
-    check_steps(
-        MANUAL,
-        "  - code: |\n      return 1 + 1\n",
-        "code-syntax",
-        "r",
-        "export default async (context, stepResults)",
     );
 }
 
@@ -375,13 +177,6 @@ fn a_url_outside_its_connection_is_an_error() {
     let steps = |url: &str| {
         format!("  - action: http.request\n    retry: 1\n    connection: api\n    with: {{url: \"{url}\"}}\n")
     };
-    check_steps(
-        MANUAL,
-        &steps("https://other.test/x"),
-        "other-host",
-        "\"https://other.test/x\"",
-        "write the path alone",
-    );
     check_steps(
         MANUAL,
         &steps("https://api.test/v2/x"),
@@ -446,13 +241,6 @@ fn comparing_a_masked_header_is_reported() {
 fn names_with_two_spellings_in_a_project_are_reported() {
     let state = "  - {action: state.set, with: {key: lastRun, value: 1}}\n  - {action: log.info, with: {message: \"${{ state.lastrun | default(0) }}\"}}\n";
     check_steps(MANUAL, state, "other-spelling", "state.lastrun | default(0)", "`lastRun`");
-    check_steps(
-        MANUAL,
-        "  - {action: events.emit, with: {name: order_paid}}\n",
-        "other-spelling",
-        "order_paid",
-        "automations/waits.yaml",
-    );
     check_steps(
         MANUAL,
         "  - {waitFor: {event: orderPaid}, timeout: 1h}\n",

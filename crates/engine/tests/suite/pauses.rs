@@ -1,6 +1,5 @@
 //! Waits: they hold no slot, survive restarts, and end by time, by an event or by an answer.
 
-use std::sync::Arc;
 use std::time::Duration;
 
 use model::Status;
@@ -9,10 +8,9 @@ use runtime::{Answer, EngineEvent, SignalError};
 use value::{Map, Value};
 
 use crate::common::{
-    Peer, Project, call, crash, end, json, manual, outcome_of, soon, start_and_suspend, start_with, steps_of,
-    stop,
+    Peer, Project, call, crash, end, json, manual, outcome_of, pass, soon, start_and_suspend, start_with,
+    steps_of, stop, until_async, until_suspended,
 };
-use crate::watched::Watched;
 
 #[tokio::test]
 async fn a_wait_ends_on_time_and_holds_no_slot() {
@@ -24,9 +22,7 @@ async fn a_wait_ends_on_time_and_holds_no_slot() {
     let row = engine.store().execution(first).await.expect("it is read").expect("it exists");
     assert_eq!(row.status, Status::Waiting);
     let second = start_with(&engine, "{}").await;
-    let due = engine.clock().now() + Duration::from_secs(3600);
-    soon(project.clock.somebody_sleeps_until(due)).await;
-    project.clock.advance(Duration::from_secs(3600));
+    pass(&project, Duration::from_secs(3600)).await;
     assert_eq!(end(&engine, first).await, r#"{"x":"2026-03-02T09:00:00.000Z"}"#);
     assert_eq!(end(&engine, second).await, r#"{"x":"2026-03-02T09:00:00.000Z"}"#);
     stop(engine).await;
@@ -120,12 +116,7 @@ async fn an_event_ends_a_wait_if_its_name_and_condition_match() {
             .delivered,
         0
     );
-    soon(async {
-        while engine.status().resting == 0 {
-            tokio::task::yield_now().await;
-        }
-    })
-    .await;
+    until_suspended(&engine).await;
     assert_eq!(
         engine.admission().queue_status(id).await.expect("it is known").pauses.len(),
         1,
@@ -332,24 +323,16 @@ async fn a_suspended_execution_keeps_its_concurrency_permit_over_a_restart() {
     let engine = project.start().await;
     let first = start_and_suspend(&engine, "{}").await;
     let second = start_with(&engine, "{}").await;
-    soon(async {
-        while engine.admission().queue_status(second).await.expect("it is known").turn.is_none() {
-            tokio::task::yield_now().await;
-        }
-    })
-    .await;
+    until_async(async || engine.admission().queue_status(second).await.expect("it is known").turn.is_some())
+        .await;
     let turn =
         engine.admission().queue_status(second).await.expect("it is known").turn.expect("it waits its turn");
     assert_eq!((turn.holders, turn.ahead), (vec![first], 0), "the status names the permit holder");
     crash(engine).await;
 
     let engine = project.start().await;
-    soon(async {
-        while engine.admission().queue_status(second).await.expect("it is known").turn.is_none() {
-            tokio::task::yield_now().await;
-        }
-    })
-    .await;
+    until_async(async || engine.admission().queue_status(second).await.expect("it is known").turn.is_some())
+        .await;
     project.clock.advance(Duration::from_millis(5));
     assert_eq!(
         engine.admission().emit("go", Value::from(1), None).await.expect("it is sent").delivered,
@@ -392,12 +375,10 @@ async fn the_delay_between_iterations_survives_a_restart_and_none_runs_again() {
 async fn a_wait_over_50_ms_is_recorded_and_written_with_the_next_commit() {
     let steps = "  - {id: shortest, wait: 50ms}\n  - {id: short, wait: 51ms}\n  - {id: longer, wait: 2s}\n";
     let project = Project::with(&format!("timeout: 1s\n{}", manual(steps)));
-    let counting = Arc::new(Watched::new(project.open_store()));
-    let engine = project.start_on(counting.clone()).await;
+    let (engine, counting) = project.start_watched().await;
     let id = start_with(&engine, "{}").await;
     for pause in [50, 51, 2000].map(Duration::from_millis) {
-        soon(project.clock.somebody_sleeps_until(engine.clock().now() + pause)).await;
-        project.clock.advance(pause);
+        pass(&project, pause).await;
     }
     assert_eq!(end(&engine, id).await, "null", "recorded pauses do not count against the timeout");
     let events = engine.store().events(id).await.expect("it is read").expect("it exists");

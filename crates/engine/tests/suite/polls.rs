@@ -6,10 +6,10 @@ use engine::Engine;
 use jiff::SignedDuration;
 use model::{AutomationId, Event, Payload};
 use runtime::Clock as _;
-use store::{ExecutionFilter, Page, PollState};
+use store::PollState;
 use value::Value;
 
-use crate::common::{Peer, PeerRequest, Project, settled, soon, stop};
+use crate::common::{Peer, PeerRequest, Project, rows, settled, soon, stop, until};
 
 fn id() -> AutomationId {
     AutomationId::parse("test").expect("an id")
@@ -29,10 +29,8 @@ fn yaml(base: &str, more: &str) -> String {
 
 /// Returns the payloads of the executions, oldest first.
 async fn given(engine: &Engine) -> Vec<String> {
-    let page = Page { before: None, limit: 1000 };
-    let rows = engine.store().executions(&ExecutionFilter::default(), page).await.expect("read");
     let mut given = Vec::new();
-    for row in rows.iter().rev() {
+    for row in rows(engine).await.iter().rev() {
         let events = engine.store().events(row.id).await.expect("read").expect("it exists");
         let Some(Event::Started { payload, origin, .. }) = events.first() else { panic!("it has started") };
         let Payload::Poll { data, .. } = &**payload else { panic!("a poll starts it") };
@@ -226,12 +224,7 @@ async fn a_poll_continues_after_a_change_of_steps_and_restarts_after_one_of_the_
     project
         .write("automations/test.yaml", &format!("enabled: false\n{}", yaml(&peer.base, ", id: item.key")));
     engine.reload().await;
-    soon(async {
-        while !engine.ingress().polls().is_empty() {
-            tokio::task::yield_now().await;
-        }
-    })
-    .await;
+    until(|| engine.ingress().polls().is_empty()).await;
     project.clock.advance(Duration::from_secs(600));
     assert!(engine.ingress().poll_now(&id()).await.is_err());
     assert!(peer.pending_request().is_none());

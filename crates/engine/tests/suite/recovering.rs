@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use engine::Engine;
 use model::{Automation, Event, ExecutionId, Origin, Payload};
-use store::{Accept, ExecutionStore as _, InitialEvents, NewExecution, Store as _};
+use store::{Accept, InitialEvents, NewExecution};
 use tokio::sync::Semaphore;
 use value::Map;
 
@@ -19,7 +19,7 @@ fn automation(engine: &Engine) -> Arc<Automation> {
 }
 
 /// Accepts an execution without an engine, as an earlier daemon process did.
-async fn accept(store: &Watched, automation: &Automation, number: u8) -> ExecutionId {
+async fn accept(store: &Arc<Watched>, automation: &Automation, number: u8) -> ExecutionId {
     let at = "2026-03-02T08:00:00Z".parse().expect("an instant");
     let started = Event::Started {
         at,
@@ -31,7 +31,11 @@ async fn accept(store: &Watched, automation: &Automation, number: u8) -> Executi
     let id = ExecutionId::new(at, [number; 10]);
     let (initial, dedup) = (InitialEvents::default(), Vec::new());
     let new = NewExecution { id, started, key: None, dedup, starts_running: false, initial, gated: false };
-    store.accept(&Accept { executions: vec![new], ..Accept::default() }).await.expect("it is accepted");
+    store
+        .store()
+        .accept(&Accept { executions: vec![new], ..Accept::default() })
+        .await
+        .expect("it is accepted");
     id
 }
 
@@ -43,7 +47,7 @@ async fn stored() -> (Project, Arc<Automation>, Arc<Watched>) {
     let answer = soon(Box::pin(engine.ingress().receive(&tokens(&engine).0, post("{}")))).await;
     assert_eq!(answer.status, 200, "{}", text(&answer));
     stop(engine).await;
-    let store = Arc::new(Watched::new(project.open_store()));
+    let store = Watched::new(project.open_store());
     (project, automation, store)
 }
 
@@ -52,10 +56,16 @@ async fn a_failed_read_of_an_accepted_execution_is_retried_without_an_outage() {
     let (project, automation, store) = stored().await;
     let id = accept(&store, &automation, 1).await;
     store.unanswered.store(2, Ordering::SeqCst);
-    let engine = project.start_on(store.clone()).await;
-    assert!(store.outage().is_none());
+    let engine = project.start_on(store.store()).await;
+    assert!(engine.store().outage().is_none());
     let ended = async {
-        while store.execution(id).await.expect("it is read").is_none_or(|row| !row.status.is_terminal()) {
+        while engine
+            .store()
+            .execution(id)
+            .await
+            .expect("it is read")
+            .is_none_or(|row| !row.status.is_terminal())
+        {
             project.clock.advance(Duration::from_millis(50));
             tokio::task::yield_now().await;
         }
@@ -73,7 +83,7 @@ async fn a_synchronous_start_waits_500_ms_for_recovery_and_then_gets_503() {
     }
     // The first is being read, and the second waits for its turn.
     store.reading.forget_permits(Semaphore::MAX_PERMITS);
-    let engine = project.start_on(store.clone()).await;
+    let engine = project.start_on(store.store()).await;
     let (live, _) = tokens(&engine);
     let (ingress, token) = (engine.ingress().clone(), live.clone());
     let waiting = tokio::spawn(async move { Box::pin(ingress.receive(&token, post("{}"))).await });

@@ -1,29 +1,22 @@
 //! Executions and subscriptions whose writes the store refuses.
 
-use std::sync::Arc;
 use std::time::Duration;
 
 use model::AutomationId;
 use store::Subscription;
 use value::Value;
 
-use crate::common::{Peer, Project, call, end, manual, settled, soon, start_with, stop};
+use crate::common::{Peer, Project, call, end, manual, settled, start_with, stop, until, until_async};
 use crate::watched::Watched;
 
 #[tokio::test]
 async fn an_execution_has_no_effect_until_its_refused_writes_succeed() {
     let mut peer = Peer::new().await;
     let project = Project::with(&manual(&call("a", &peer.base, "/a")));
-    let store = Arc::new(Watched::new(project.open_store()));
-    let engine = project.start_on(store.clone()).await;
+    let (engine, store) = project.start_watched().await;
     *store.refused_appends.lock().expect("no panic") = Some("permission denied".to_owned());
     let id = start_with(&engine, "{}").await;
-    soon(async {
-        while !engine.admission().queue_status(id).await.expect("it is known").for_store {
-            tokio::task::yield_now().await;
-        }
-    })
-    .await;
+    until_async(async || engine.admission().queue_status(id).await.expect("it is known").for_store).await;
     assert!(peer.pending_request().is_none(), "its result could not be stored");
     *store.refused_appends.lock().expect("no panic") = None;
     settled(&project, "2026-03-02T08:00:00.25Z").await;
@@ -52,19 +45,12 @@ async fn a_subscription_refused_by_the_store_is_retried_with_backoff_and_blocks_
         project.settings.public_url = Some("https://hooks.example.com".to_owned());
         let connection = format!("type: github.token\nwith: {{host: \"{}\", token: t}}\n", peer.base);
         project.write("connections/hub.yaml", &connection);
-        let store = Arc::new(Watched::new(project.open_store()));
+        let store = Watched::new(project.open_store());
         *store.refused_subscription.lock().expect("no panic") = Some((id("test"), taken));
-        let engine = project.start_on(store.clone()).await;
-        let until = async |automation: &str, is: fn(&Subscription) -> bool| {
-            soon(async {
-                while !engine
-                    .ingress()
-                    .subscriptions()
-                    .iter()
-                    .any(|one| one.automation == id(automation) && is(one))
-                {
-                    tokio::task::yield_now().await;
-                }
+        let engine = project.start_on(store.store()).await;
+        let until_subscribed = async |automation: &str, is: fn(&Subscription) -> bool| {
+            until(|| {
+                engine.ingress().subscriptions().iter().any(|one| one.automation == id(automation) && is(one))
             })
             .await;
         };
@@ -75,9 +61,11 @@ async fn a_subscription_refused_by_the_store_is_retried_with_backoff_and_blocks_
             assert_eq!(asked.line, format!("POST /repos/acme/{repo}/hooks"));
             asked.answer(201, &format!("{{\"id\": {remote}}}")).await;
         }
-        until("zebra", |one| one.remote == Value::from(8)).await;
-        until("test", |one| one.error.as_ref().is_some_and(|error| error.contains("the store refuses")))
-            .await;
+        until_subscribed("zebra", |one| one.remote == Value::from(8)).await;
+        until_subscribed("test", |one| {
+            one.error.as_ref().is_some_and(|error| error.contains("the store refuses"))
+        })
+        .await;
         settled(&project, "2026-03-02T08:00:01Z").await;
         project.clock.advance(Duration::from_secs(1));
         settled(&project, "2026-03-02T08:00:03Z").await;
@@ -95,8 +83,10 @@ async fn a_subscription_refused_by_the_store_is_retried_with_backoff_and_blocks_
             assert_eq!(asked.line, "POST /repos/acme/shop/hooks");
             asked.answer(201, "{\"id\": 7}").await;
         }
-        until("test", |one| one.remote == Value::from(7) && one.error.is_none() && one.next_at.is_none())
-            .await;
+        until_subscribed("test", |one| {
+            one.remote == Value::from(7) && one.error.is_none() && one.next_at.is_none()
+        })
+        .await;
         let stored = engine.store().subscriptions().await.expect("they are read");
         assert_eq!(stored.iter().filter(|one| !one.remote.is_null()).count(), 2, "{taken}: {stored:?}");
         assert!(peer.pending_request().is_none(), "{taken}: it is made once");

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use runtime::Clock as _;
 
-use crate::common::{Project, show, soon, start_with, stop};
+use crate::common::{Project, end, soon, start_with, stop};
 
 const GOOD: &str = "trigger: {webhook: {}}\nsteps:\n  - set: {v: 1}\n";
 
@@ -23,12 +23,12 @@ async fn a_file_that_breaks_keeps_its_last_good_version_active_and_is_reported()
     assert!(reload.reports.iter().any(|report| report.render(false).contains("sett")));
     assert_eq!(engine.catalog().find("test").expect("in force").state().as_str(), "stale");
     let id = start_with(&engine, "{}").await;
-    assert_eq!(show(&soon(engine.admission().wait(id)).await.expect("it ends")), r#"{"v":1}"#);
+    assert_eq!(end(&engine, id).await, r#"{"v":1}"#);
     project.write("automations/test.yaml", "trigger: {manual: {}}\nsteps:\n  - set: {v: 3}\n");
     engine.reload().await;
     assert_eq!(engine.catalog().find("test").expect("in force").state().as_str(), "active");
     let id = start_with(&engine, "{}").await;
-    assert_eq!(show(&soon(engine.admission().wait(id)).await.expect("it ends")), r#"{"v":3}"#);
+    assert_eq!(end(&engine, id).await, r#"{"v":3}"#);
     stop(engine).await;
 }
 
@@ -188,7 +188,7 @@ async fn a_save_is_detected_by_the_watcher() {
         .expect("renamed");
     reloaded(&project, &mut notices, SETTLED).await;
     let id = start_with(&engine, "{}").await;
-    assert_eq!(show(&soon(engine.admission().wait(id)).await.expect("it ends")), r#"{"v":2}"#);
+    assert_eq!(end(&engine, id).await, r#"{"v":2}"#);
     stop(engine).await;
 }
 

@@ -7,7 +7,9 @@ use runtime::{Clock as _, Error, ReplayRequest};
 use store::{ExecutionFilter, Page};
 use testing::{Side, Verdict};
 
-use crate::common::{Peer, Project, call, crash, end, json, manual, soon, start_with, steps_of, stop};
+use crate::common::{
+    Peer, Project, call, crash, end, json, manual, rows, soon, start_with, steps_of, stop, until,
+};
 
 fn from(step: &str) -> ReplayRequest {
     ReplayRequest { from: Some(step.to_owned()), ..ReplayRequest::default() }
@@ -356,12 +358,7 @@ async fn a_bulk_replay_runs_at_a_limited_rate_until_it_is_stopped() {
     let begun = bulk.start((engine.admission(), engine.ingress()), action, plan.ids, 10).expect("it begins");
     let progress = || bulk.get(&begun.id).expect("it is listed");
     let done = async |count| {
-        soon(async {
-            while progress().done < count {
-                tokio::task::yield_now().await;
-            }
-        })
-        .await;
+        until(|| progress().done >= count).await;
     };
     done(1).await;
     soon(project.clock.somebody_sleeps_until(project.clock.now() + std::time::Duration::from_millis(100)))
@@ -370,12 +367,7 @@ async fn a_bulk_replay_runs_at_a_limited_rate_until_it_is_stopped() {
     project.clock.advance(std::time::Duration::from_millis(100));
     done(2).await;
     bulk.stop(&begun.id).expect("it is listed");
-    soon(async {
-        while progress().state == BulkState::Running {
-            tokio::task::yield_now().await;
-        }
-    })
-    .await;
+    until(|| progress().state != BulkState::Running).await;
     let ended = progress();
     assert_eq!((ended.state, ended.total, ended.done, ended.failed), (BulkState::Stopped, 3, 2, 0));
     for new in ended.started {
@@ -415,13 +407,11 @@ async fn tried(steps: &str, draft: &str, requests: usize) -> Vec<TrialOutcome> {
         path: "automations/test.yaml".to_owned(),
         text: manual(&draft.replace("BASE", &peer.base)),
         executions: vec![id],
-        tests: false,
-        test_files: Vec::new(),
+        ..TrialRequest::default()
     };
     let trials = engine.try_draft(request).await.expect("it is tried");
     assert!(peer.pending_request().is_none(), "a trial calls nothing");
-    let row = engine.store().executions(&ExecutionFilter::default(), Page { before: None, limit: 9 }).await;
-    assert_eq!(row.expect("they are listed").len(), 1, "a trial leaves no execution");
+    assert_eq!(rows(&engine).await.len(), 1, "a trial leaves no execution");
     stop(engine).await;
     trials.executions
 }
@@ -435,9 +425,8 @@ async fn a_trial_waits_for_a_dropped_trial_to_end() {
     let request = || TrialRequest {
         path: "automations/test.yaml".to_owned(),
         text: manual("  - {id: a, set: {x: 2}}\n"),
-        executions: Vec::new(),
         tests: true,
-        test_files: Vec::new(),
+        ..TrialRequest::default()
     };
     // One poll of the future takes the lock and starts the work on another thread, which may even have ended by then;
     // then the request is dropped.
@@ -461,9 +450,9 @@ async fn a_trial_runs_the_test_texts_of_its_request() {
         let request = TrialRequest {
             path: "automations/test.yaml".to_owned(),
             text: manual(text),
-            executions: Vec::new(),
             tests: true,
             test_files,
+            ..TrialRequest::default()
         };
         let trials = engine.try_draft(request).await.expect("they run");
         assert_eq!(trials.tests.len(), 1);
@@ -534,8 +523,7 @@ async fn a_trial_needs_a_text_without_errors_and_at_most_fifty_executions() {
         path: "automations/test.yaml".to_owned(),
         text: text.to_owned(),
         executions: vec![id; count],
-        tests: false,
-        test_files: Vec::new(),
+        ..TrialRequest::default()
     };
     let refused = async |request| match engine.try_draft(request).await {
         Err(Error::Input(message)) => message,
@@ -579,8 +567,7 @@ async fn a_trial_and_a_test_of_an_execution_have_the_variables_of_the_environmen
         path: "automations/test.yaml".to_owned(),
         text: READS.to_owned(),
         executions: vec![id],
-        tests: false,
-        test_files: Vec::new(),
+        ..TrialRequest::default()
     };
     let trials = engine.try_draft(request).await.expect("it is tried");
     let [trial] = trials.executions.as_slice() else { panic!("one trial") };

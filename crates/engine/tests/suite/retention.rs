@@ -7,10 +7,10 @@ use engine::{Engine, stores::Location};
 use model::execution::Origin;
 use model::payload::{HttpResponse, Payload};
 use runtime::{AcceptOptions, Start};
-use store::{Capacity, Durability, ExecutionFilter, Options, Page, Store};
+use store::{Capacity, Durability, Options, Store};
 use value::Map;
 
-use crate::common::{Project, settled, soon, start_with, stop};
+use crate::common::{Project, rows, settled, soon, start_with, stop, until, until_async};
 use crate::hooks::{post, text, tokens};
 
 const DAY: Duration = Duration::from_secs(86_400);
@@ -21,8 +21,7 @@ const BODY: usize = 40_000;
 
 /// Returns the numbers of kept executions without and with an error.
 async fn kept(engine: &Engine) -> (usize, usize) {
-    let page = Page { before: None, limit: 1000 };
-    let rows = engine.store().executions(&ExecutionFilter::default(), page).await.expect("it is listed");
+    let rows = rows(engine).await;
     let failed = rows.iter().filter(|row| row.error.is_some()).count();
     (rows.len() - failed, failed)
 }
@@ -168,12 +167,7 @@ async fn a_full_store_of_unfinished_executions_refuses_starts_until_one_ends() {
     // They finish in the reserved space, and free space for others.
     project.clock.advance(DAY);
     send_until_taken(&project, &engine, taken).await;
-    soon(async {
-        while store.unfinished_count().await.expect("it is counted") > 1 {
-            tokio::task::yield_now().await;
-        }
-    })
-    .await;
+    until_async(async || store.unfinished_count().await.expect("it is counted") <= 1).await;
     stop(engine).await;
 }
 
@@ -212,12 +206,7 @@ async fn a_nearly_full_database_prunes_only_as_much_as_needed() {
     // 92 % of the limit.
     let engine = project.start_on(open(Some(bytes * 100 / 92))).await;
     let store = engine.store().clone();
-    soon(async {
-        while store.capacity() != Capacity::Ample {
-            tokio::task::yield_now().await;
-        }
-    })
-    .await;
+    until(|| store.capacity() == Capacity::Ample).await;
     let left = kept(&engine).await.0;
     assert!((200..300).contains(&left), "{left} of {SENT} are left");
     // The next executions that end delete no more than a few, also when the size is measured again.

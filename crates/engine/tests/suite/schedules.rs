@@ -1,19 +1,15 @@
 //! Schedules fire each instant once, over restarts, changes and outages.
 
-use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use engine::Engine;
-use store::{ExecutionFilter, Page};
 
-use crate::common::{Peer, Project, call, settled, show, soon, steps_of, stop};
-use crate::watched::Watched;
+use crate::common::{Peer, Project, call, end, rows, settled, soon, steps_of, stop, until, until_async};
 
 /// Returns the instants of the started executions, oldest first.
 async fn instants(engine: &Engine) -> Vec<String> {
-    let page = Page { before: None, limit: 1000 };
-    let mut rows = engine.store().executions(&ExecutionFilter::default(), page).await.expect("read");
+    let mut rows = rows(engine).await;
     rows.reverse();
     let instant = |row: &store::ExecutionRow| match &row.origin {
         model::Origin::Schedule { instant } => instant.to_string(),
@@ -148,8 +144,7 @@ async fn instants_while_a_schedule_was_disabled_or_removed_are_not_caught_up() {
 #[tokio::test]
 async fn an_instant_refused_by_the_store_stays_due_and_is_retried_with_backoff() {
     let project = Project::with(&EVERY.replace("1m", "1m, misfire: all, overlap: allow"));
-    let store = Arc::new(Watched::new(project.open_store()));
-    let engine = project.start_on(store.clone()).await;
+    let (engine, store) = project.start_watched().await;
     settled(&project, "2026-03-02T08:01:00Z").await;
     store.refused.store(3, Ordering::SeqCst);
     project.clock.advance(Duration::from_secs(60));
@@ -170,8 +165,7 @@ async fn a_schedule_with_refused_progress_delays_no_other_and_is_stored_later() 
         Project::with("trigger: {schedule: {every: 1m}, if: trigger.results.scheduledAt == ''}\nsteps: []\n");
     let other = EVERY.replace("1m", "1m, overlap: allow");
     project.write("automations/other.yaml", &other);
-    let store = Arc::new(Watched::new(project.open_store()));
-    let engine = project.start_on(store.clone()).await;
+    let (engine, store) = project.start_watched().await;
     settled(&project, "2026-03-02T08:01:00Z").await;
     store.refuses_progress.store(true, Ordering::SeqCst);
     project.clock.advance(Duration::from_secs(60));
@@ -186,12 +180,7 @@ async fn a_schedule_with_refused_progress_delays_no_other_and_is_stored_later() 
     project.write("automations/late.yaml", &other);
     engine.reload().await;
     project.clock.advance_to("2026-03-02T08:02:00Z".parse().expect("an instant"));
-    soon(async {
-        while instants(&engine).await.len() < 3 {
-            tokio::task::yield_now().await;
-        }
-    })
-    .await;
+    until_async(async || instants(&engine).await.len() >= 3).await;
     assert_eq!(instants(&engine).await[1..], ["2026-03-02T08:02:00Z", "2026-03-02T08:02:00Z"]);
     store.refuses_progress.store(false, Ordering::SeqCst);
     let is_stored = |watermark: &store::Watermark| {
@@ -210,8 +199,7 @@ async fn a_schedule_with_refused_progress_delays_no_other_and_is_stored_later() 
 #[tokio::test]
 async fn a_retried_instant_runs_late_even_with_misfire_skip() {
     let project = Project::with(&EVERY.replace("1m", "1h, misfire: skip"));
-    let store = Arc::new(Watched::new(project.open_store()));
-    let engine = project.start_on(store.clone()).await;
+    let (engine, store) = project.start_watched().await;
     settled(&project, "2026-03-02T09:00:00Z").await;
     store.refused.store(1, Ordering::SeqCst);
     project.clock.advance_to("2026-03-02T09:00:00Z".parse().expect("an instant"));
@@ -274,12 +262,7 @@ async fn skipped_instants_are_counted_by_reason() {
     settled(&project, "2026-03-02T08:03:00Z").await;
     assert_eq!(refused(&engine), [("overlap".to_owned(), 1)]);
     held.answer(200, "1").await;
-    soon(async {
-        while engine.status().in_flight > 0 {
-            tokio::task::yield_now().await;
-        }
-    })
-    .await;
+    until(|| engine.status().in_flight == 0).await;
     project.clock.advance(Duration::from_secs(60));
     settled(&project, "2026-03-02T08:04:00Z").await;
     // Four instants pass unseen; the last of them runs.
@@ -373,8 +356,7 @@ async fn all_schedules_due_at_one_instant_start_at_that_instant() {
     project.clock.advance(Duration::from_secs(60));
     settled(&project, "2026-03-02T08:02:00Z").await;
     // The clock has not moved since, so an execution that waited for it would be missing.
-    let page = Page { before: None, limit: 1000 };
-    let rows = engine.store().executions(&ExecutionFilter::default(), page).await.expect("read");
+    let rows = rows(&engine).await;
     assert_eq!(rows.len(), 500);
     assert!(rows.iter().all(|row| row.started_at.to_string() == "2026-03-02T08:01:00Z"));
     stop(engine).await;
@@ -389,10 +371,9 @@ async fn an_instant_whose_condition_cannot_be_evaluated_starts_an_execution_that
     settled(&project, "2026-03-02T08:01:00Z").await;
     project.clock.advance(Duration::from_secs(60));
     settled(&project, "2026-03-02T08:02:00Z").await;
-    let page = Page { before: None, limit: 10 };
-    let rows = engine.store().executions(&ExecutionFilter::default(), page).await.expect("read");
+    let rows = rows(&engine).await;
     let id = rows.first().expect("it has started").id;
-    let outcome = show(&soon(engine.admission().wait(id)).await.expect("it ends"));
+    let outcome = end(&engine, id).await;
     assert!(outcome.starts_with("failed: trigger.if: "), "{outcome}");
     let steps = steps_of(&engine, id).await;
     assert_eq!(steps.len(), 1, "none of the main steps runs, `onError` does: {steps:?}");
@@ -422,12 +403,7 @@ async fn caught_up_instants_run_one_after_another_unless_they_may_overlap() {
             assert!(peer.pending_request().is_none(), "the next one waits for the end of this one");
         }
         asked.answer(200, "1").await;
-        soon(async {
-            while engine.status().in_flight > 0 {
-                tokio::task::yield_now().await;
-            }
-        })
-        .await;
+        until(|| engine.status().in_flight == 0).await;
         project.clock.advance(Duration::from_secs(1));
     }
     assert_eq!(instants(&engine).await.len(), 5);

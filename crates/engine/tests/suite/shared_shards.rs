@@ -5,10 +5,10 @@ use std::time::Duration;
 
 use engine::{Engine, stores::Location};
 use model::AutomationId;
+use store::Options;
 use store::conformance::{PostgresServer, PostgresSpace};
-use store::{ExecutionFilter, Options, Page};
 
-use crate::common::{Peer, Project, call, soon, stop};
+use crate::common::{Peer, Project, call, rows, soon, stop};
 use crate::hooks::{post, text, tokens};
 
 async fn daemon(space: &PostgresSpace, yaml: &str) -> (Project, Engine) {
@@ -69,9 +69,7 @@ async fn a_synchronous_caller_gets_429_at_any_daemon_if_the_shard_owner_has_no_m
         text(&refused)
     );
     assert_eq!(refused.header("retry-after"), Some("1"));
-    let all = Page { before: None, limit: 10 };
-    let all = owner.store().executions(&ExecutionFilter::default(), all).await.expect("they are read");
-    assert_eq!(all.len(), 1, "nothing is accepted");
+    assert_eq!(rows(owner).await.len(), 1, "nothing is accepted");
     held.answer(200, "1").await;
     assert_eq!(soon(first).await.expect("it answers").status, 200);
     for (_, engine) in daemons {

@@ -14,7 +14,7 @@ use store::{ExecutionFilter, Page, Store};
 use trigger::webhook::Request;
 use value::{CHUNK_SIZE, Reserved};
 
-use crate::common::{Project, end, open_store, soon, start_and_suspend, start_with, stop};
+use crate::common::{Project, end, open_store, start_and_suspend, start_with, stop, until};
 use crate::hooks::tokens;
 
 fn now() -> Timestamp {
@@ -118,12 +118,7 @@ async fn files_are_exported_in_parts_and_imported_whole() {
     let body: Vec<u8> = (0..3 * CHUNK_SIZE + 17).map(|at| (at % 251) as u8).collect();
     let (live, _) = tokens(&engine);
     assert_eq!(engine.ingress().receive(&live, upload(&engine, &body)).await.status, 200);
-    soon(async {
-        while engine.status().in_flight > 0 {
-            tokio::task::yield_now().await;
-        }
-    })
-    .await;
+    until(|| engine.status().in_flight == 0).await;
     let (text, exported) = export(&**engine.store(), &ExecutionFilter::default()).await;
     assert_eq!((exported.executions, exported.unfinished), (1, 0));
     assert!(text.lines().all(|line| line.len() < 200 << 10), "no line has a whole file");

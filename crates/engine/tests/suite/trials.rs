@@ -137,7 +137,7 @@ fn a_mistake_in_a_test_file_is_reported_at_its_position() {
     check(CALLS, &test("expect: {steps: {finished: succeeded}}"), &["unknown-step 3"]);
     check(CALLS, &test("expect: {steps: {ask: {turns: 1}}}"), &["not-of-step 3"]);
     check(CALLS, &test("expect: {steps: {ask: {branch: then}}}"), &["not-of-step 3"]);
-    check(CALLS, &test("expect: {calls: {http.post: 1}}"), &["unknown-action 3"]);
+    check(CALLS, &test("expect: {calls: {http.fetch: 1}}"), &["unknown-action 3"]);
     check(CALLS, &test("expect: {calls: [{step: ask, with: {uri: a}}]}"), &["unknown-input 3"]);
     check(CALLS, &test("expect: {response: {status: 200}}"), &["not-of-trigger 3"]);
     check(CALLS, &test("expect: {that: resul.name == 'a'}"), &["unknown-name 3"]);

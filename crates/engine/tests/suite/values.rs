@@ -6,7 +6,7 @@ use model::Status;
 use runtime::{EngineEvent, Error, StateScope};
 use value::Value;
 
-use crate::common::{Project, json, show, soon, start_with, stop};
+use crate::common::{Project, end, json, pass, soon, start_with, stop};
 
 const HOUR: Duration = Duration::from_secs(3600);
 
@@ -29,14 +29,12 @@ async fn an_expired_state_value_is_hidden_at_once_and_deleted_later() {
     let kept = async || engine.store().list_state("shared", None, 10).await.expect("they are listed").len();
     assert_eq!(seen().await, ["brief", "lasting"]);
     // The first clean-up ran when the engine started.
-    soon(project.clock.somebody_sleeps_until(engine.clock().now() + HOUR)).await;
-    project.clock.advance(HOUR);
+    pass(&project, HOUR).await;
     assert_eq!((seen().await, kept().await), (vec!["lasting".to_owned()], 2));
     assert_eq!(engine.context().read_state(&scope, "brief").await.expect("it is read"), None);
     // An hour later no writer can be about to overwrite it.
     for _ in 0..2 {
-        soon(project.clock.somebody_sleeps_until(engine.clock().now() + HOUR)).await;
-        project.clock.advance(HOUR);
+        pass(&project, HOUR).await;
     }
     soon(project.clock.somebody_sleeps_until(engine.clock().now() + HOUR)).await;
     assert_eq!((seen().await, kept().await), (vec!["lasting".to_owned()], 1));
@@ -101,10 +99,8 @@ steps:
     soon(pauses(1)).await;
     // The event is for the second attempt, which does not wait yet.
     engine.admission().signal(id, None, json(r#"{"attempt": 2}"#), None).await.expect("it is taken");
-    soon(project.clock.somebody_sleeps_until(engine.clock().now() + HOUR)).await;
-    project.clock.advance(HOUR);
-    soon(project.clock.somebody_sleeps_until(engine.clock().now() + Duration::from_secs(2))).await;
-    project.clock.advance(Duration::from_secs(2));
+    pass(&project, HOUR).await;
+    pass(&project, Duration::from_secs(2)).await;
     soon(pauses(1)).await;
     soon(engine.shutdown(Duration::ZERO)).await;
     engine.store().close().await.expect("the store closes");
@@ -116,7 +112,7 @@ steps:
         .signal(id, None, json(r#"{"attempt": 2, "late": true}"#), None)
         .await
         .expect("it is taken");
-    let end = show(&soon(engine.admission().wait(id)).await.expect("it ends"));
+    let end = end(&engine, id).await;
     assert_eq!(end, r#"{"attempt":2,"late":true}"#);
     let row = engine.store().execution(id).await.expect("it is read").expect("it exists");
     assert_eq!(row.status, Status::Succeeded);
@@ -152,11 +148,7 @@ async fn execution_id_is_known_wherever_an_expression_reads_it() {
         let project = Project::with(&format!("trigger: {{manual: {{}}}}\n{rest}\n"));
         let engine = project.start().await;
         let id = start_with(&engine, "{}").await;
-        assert_eq!(
-            show(&soon(engine.admission().wait(id)).await.expect("it ends")),
-            format!("\"{id}\""),
-            "{rest}"
-        );
+        assert_eq!(end(&engine, id).await, format!("\"{id}\""), "{rest}");
         stop(engine).await;
     }
 }

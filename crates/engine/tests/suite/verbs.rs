@@ -1,6 +1,6 @@
 //! `switch`, `repeat`, groups, `break` and `continue`.
 
-use crate::common::{Project, outcome_of, outcome_with, show, soon, start_with, steps_of, stop};
+use crate::common::{Project, end, outcome_of, outcome_with, soon, start_with, steps_of, stop};
 
 fn manual(steps: &str) -> String {
     format!("trigger: {{manual: {{}}}}\ninputs: {{kind: {{}}}}\nsteps:\n{steps}")
@@ -72,7 +72,7 @@ async fn steps_around_a_break_are_recorded_as_left_by_it() {
     ));
     let engine = project.start().await;
     let id = start_with(&engine, "{}").await;
-    assert_eq!(show(&soon(engine.admission().wait(id)).await.expect("it ends")), "[]");
+    assert_eq!(end(&engine, id).await, "[]");
     let ends = steps_of(&engine, id).await;
     assert_eq!(ends, ["out[0] left by break", "group[0] left by break", "loop=[]"]);
     stop(engine).await;

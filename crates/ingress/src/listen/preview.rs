@@ -3,7 +3,9 @@
 use model::AutomationId;
 use model::automation::Trigger;
 use model::payload::Payload;
+use serde::{Serialize, Serializer};
 use text::units;
+use utoipa::ToSchema;
 use value::Value;
 use value::budget::Budget;
 
@@ -11,23 +13,32 @@ use crate::ingress::Ingress;
 use catalog::Deployment;
 use runtime::{Error, check_inputs};
 
-/// The result of previewing a payload. Nothing was started.
-#[derive(Clone, Debug, Default)]
+/// The result of a preview. Nothing was started.
+#[derive(Clone, Debug, Default, Serialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
 pub struct PayloadPreview {
-    /// `trigger.results` as steps would read them; `None` if the body cannot be read.
+    /// `trigger.results` as steps would read them; absent if the payload or its body cannot be read.
+    #[serde(skip_serializing_if = "Option::is_none", serialize_with = "outside")]
+    #[schema(value_type = Option<value::Json>)]
     pub results: Option<Value>,
-    /// The value of the trigger's `if`; `None` without one, or if it cannot be evaluated.
+    /// The value of the trigger's `if`; absent without one.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub condition: Option<bool>,
     /// True if the trigger's code decided that no step runs.
     pub declined: bool,
-    /// All problems that were found.
+    /// All that is wrong with the payload.
     pub problems: Vec<PayloadProblem>,
 }
 
-/// A problem of a payload, with the code of the rejection that a sender would get.
-#[derive(Clone, Debug, PartialEq, Eq)]
+fn outside<S: Serializer>(results: &Option<Value>, serializer: S) -> Result<S::Ok, S::Error> {
+    results.as_ref().map(Value::to_serde).serialize(serializer)
+}
+
+/// A problem of a payload.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, ToSchema)]
+#[schema(as = PreviewProblem)]
 pub struct PayloadProblem {
-    /// The stable code.
+    /// The code that a sender would get, or `bad_payload`.
     pub code: &'static str,
     /// The problem in words.
     pub message: String,

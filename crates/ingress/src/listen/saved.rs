@@ -8,7 +8,9 @@ use std::path::Path;
 use jiff::Timestamp;
 use model::AutomationId;
 use model::payload::{Payload, WebhookPayload};
+use serde::Serialize;
 use sha2::{Digest as _, Sha256};
+use utoipa::ToSchema;
 use value::Reserved;
 use value::redact::Redactor;
 
@@ -28,22 +30,27 @@ const MAX_CHARACTERS: usize = 100;
 /// Maximum number of saved payloads of one Automation.
 const MAX_SAVED: usize = 1000;
 
-/// Description of a saved payload.
-#[derive(Clone, Debug)]
+/// A payload that is saved as a file of the project.
+#[derive(Clone, Debug, Serialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
 pub struct SavedPayload {
     /// Its name.
     pub name: String,
-    /// The file, relative to the project folder.
+    /// Relative to the project folder.
     pub path: String,
     /// Size of the file in bytes.
     pub bytes: u64,
-    /// Time of the last change of the file.
+    /// When the file was last changed.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub saved_at: Option<Timestamp>,
-    /// Kind of the payload, such as `webhook`; `None` if the file does not begin as a payload does.
+    /// Its kind: `webhook`, `schedule`, `poll` or `manual`; absent if the file does not begin as a payload does.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub kind: Option<String>,
-    /// Method of a request.
+    /// The method of a request.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub method: Option<String>,
-    /// Content type of a request.
+    /// The content type of a request.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub content_type: Option<String>,
 }
 

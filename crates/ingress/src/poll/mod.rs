@@ -214,7 +214,7 @@ impl Ingress {
         self.polls.release(&id);
     }
 
-    /// Notes for those who look at another node that this one polls, or has done so.
+    /// Records that this node polls, or has polled, for status pages of other nodes.
     async fn note_polling(&self, automation: &AutomationId, polls: bool) {
         if self.context.store.node().is_some()
             && let Err(error) = self.context.store.set_polling(automation, polls).await

@@ -272,14 +272,7 @@ fn compile(inside: &str, offset: usize, text: &Text, diagnostics: &Diagnostics) 
                 let range = offset + fix.0.start..offset + fix.0.end;
                 replace_within(diagnostics.source(), text, range, &fix.1)
             });
-            let diagnostic = match fix {
-                Some((span, text)) => diagnostic.replace(span, text),
-                None => diagnostic,
-            };
-            diagnostics.push(match help {
-                Some(help) => diagnostic.help(help),
-                None => diagnostic,
-            });
+            diagnostics.push(help.into_iter().fold(diagnostic.replacement(fix), Diagnostic::help));
             None
         }
     }
@@ -365,11 +358,8 @@ fn other_marks(code: &'static str, message: &str, place: Span, inside: &str) -> 
     let (text, words) = meant(inside);
     let help =
         format!("{words}; if the text is meant as it is, write `# cogwork: allow({code})` on the line above");
-    let diagnostic = Diagnostic::warning(code, message, place).help(help);
-    match text.filter(|text| !text.contains('\n')) {
-        Some(text) => diagnostic.replace(place, text),
-        None => diagnostic,
-    }
+    let fix = text.filter(|text| !text.contains('\n')).map(|text| (place, text));
+    Diagnostic::warning(code, message, place).help(help).replacement(fix)
 }
 
 /// Warns of `{{ x }}`, which other tools replace and which is plain text here.

@@ -62,7 +62,7 @@ impl Admission {
                 let arrived = since;
                 let accepted = MonotonicTime::from_wall(row.started_at, offset);
                 if accepted.after(LONGEST_WAIT) < arrived || accepted > arrived.after(CLOCK_DIFFERENCE) {
-                    // The clocks of the nodes differ, or one was set: its time begins here.
+                    // The clocks of the nodes differ, or one was set: counts its wait from now on.
                     offset = row.started_at.duration_since(arrived.to_wall(SignedDuration::ZERO));
                 } else {
                     since = accepted.min(arrived);

@@ -13,12 +13,13 @@ use super::ConnectionState;
 const MAX_CONNECTIONS: usize = 10_000;
 
 /// Call statistics of a connection.
-#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, utoipa::ToSchema)]
 #[serde(rename_all = "camelCase")]
+#[schema(as = ConnectionHealth)]
 pub struct Health {
-    /// Number of successful calls.
+    /// Calls that went well since the daemon started.
     pub succeeded: u64,
-    /// Number of failures caused by the connection or the remote system.
+    /// Calls that failed for the connection's own sake, or the other side's.
     pub failed: u64,
     /// Time of the last success.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -26,7 +27,7 @@ pub struct Health {
     /// Time of the last failure.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub last_failure_at: Option<Timestamp>,
-    /// Last error; `None` after a success.
+    /// Error of the last call; absent after a successful one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub last_error: Option<String>,
 }

@@ -22,15 +22,16 @@ const MAX_PENDING: usize = 100;
 /// Path of the redirect URL on the hook listener.
 pub(crate) const CALLBACK: &str = "/oauth/callback";
 
-/// A started login.
-#[derive(Clone, Debug, Serialize)]
+/// A consent that is asked for.
+#[derive(Clone, Debug, Serialize, utoipa::ToSchema)]
 #[serde(rename_all = "camelCase")]
+#[schema(as = LoginView)]
 pub struct StartedLogin {
-    /// URL to open in a browser.
+    /// The address to open in a browser.
     pub url: String,
-    /// Redirect URL that must be registered exactly with the provider.
+    /// Where the provider sends people back to; its set-up has to name it exactly.
     pub redirect_url: String,
-    /// Time at which the login expires.
+    /// When it is too late.
     pub expires_at: Timestamp,
 }
 

@@ -10,7 +10,7 @@ mod tokens;
 
 use std::sync::Arc;
 
-use connector::oauth::{Flow, OAuthClient, Site};
+use connector::oauth::{Flow, OAuthClient};
 use connector::{HostHealth, ResolvedConnection};
 use jiff::Timestamp;
 use model::action::{ActionError, ErrorKind};
@@ -28,40 +28,41 @@ pub use health::Health;
 pub use login::{LoginCallback, LoginState, StartedLogin};
 use tokens::Tokens;
 
-/// Description of a connection, without any of its values.
-#[derive(Clone, Debug, Serialize)]
+/// A connection: what it is and how it is doing, never what it holds.
+#[derive(Clone, Debug, Serialize, utoipa::ToSchema)]
 #[serde(rename_all = "camelCase")]
+#[schema(as = Connection)]
 pub struct ConnectionReport {
     /// Its name.
     pub name: String,
-    /// Its type, such as `wiki.basic`.
+    /// The type, such as `wiki.basic`.
     #[serde(rename = "type")]
     pub kind: String,
     /// Description from its file.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub description: Option<String>,
-    /// Its file, relative to the project folder.
+    /// The file, relative to the project folder.
     pub path: String,
-    /// Error in the current version of its file; the last valid version stays in force. `None` if the file is valid.
+    /// The diagnostics of the file as it is now; the version in force is the last that loaded.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub file_error: Option<String>,
-    /// Referenced secrets that are not set.
+    /// The secrets that it reads and that are not set.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub missing_secrets: Vec<String>,
-    /// Automations that use it.
+    /// The ids of the automations whose steps name it.
     pub used_by: Vec<String>,
     /// Its state.
     pub state: ConnectionState,
     /// Call statistics since the daemon started.
     #[serde(flatten)]
     pub health: Health,
-    /// Expiry of its access token; `None` if it has none.
+    /// When its access token ends, for one with tokens. Another one is asked for before that.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub expires_at: Option<Timestamp>,
-    /// Site of its calls; `None` if it is unknown.
+    /// The address of the site that its calls go to, where several are behind a gateway.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub site: Option<Site>,
-    /// Hosts called with it: rate limits, requested delays and circuit breakers.
+    pub site: Option<String>,
+    /// The hosts that were called with it, as `GET /api/v1/hosts` has them.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub hosts: Vec<HostHealth>,
 }
@@ -215,7 +216,7 @@ impl Connections {
                 state = ConnectionState::NeedsLogin;
             }
             expires_at = grant.as_ref().and_then(|grant| grant.expires_at);
-            site = grant.and_then(|grant| grant.site.clone());
+            site = grant.and_then(|grant| grant.site.clone()).map(|site| site.url);
         }
         Some(ConnectionReport {
             name: connection.name.clone(),

@@ -6,6 +6,7 @@ use jiff::Timestamp;
 use model::automation::AutomationId;
 use serde::Serialize;
 use store::{StateEntry, StateRow, StateWrite};
+use utoipa::ToSchema;
 use value::Value;
 
 use super::state::{check_key, check_size, is_alive, scope_name};
@@ -25,16 +26,17 @@ pub struct StateScope {
     test: bool,
 }
 
-/// A stored value.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+/// A value that outlives executions.
+#[derive(Clone, Debug, PartialEq, Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct StateValue {
     /// Its key.
     pub key: String,
     /// The value.
     #[serde(serialize_with = "outside")]
+    #[schema(value_type = value::Json)]
     pub value: Value,
-    /// Time of expiry; `None` if it never expires.
+    /// When it will be forgotten; absent where it is kept for ever.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub expires_at: Option<Timestamp>,
 }

@@ -59,20 +59,20 @@ pub struct ReplayPlan {
     pub memory: Option<Arc<ReadMemory>>,
 }
 
-/// A step that calls another system in a replay.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "camelCase")]
+/// A step that calls another system again.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, utoipa::ToSchema)]
+#[schema(as = RepeatedCallView)]
 pub struct RepeatedCall {
     /// The id of the step.
     pub step: String,
     /// The action, or the called automation as `call: name`.
     pub action: String,
-    /// The name of the connection; `None` if the action needs none.
+    /// The connection, if the action needs one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub connection: Option<String>,
-    /// The effect of the call on the other system.
-    pub effect: Effect,
-    /// The list of the file that it is in: `steps`, `onError`, `finally`, or `undo`.
+    /// True if the call may change something; false if it only reads.
+    pub writes: bool,
+    /// The list that the step is in: `steps`, `onError`, `finally` or `undo`.
     pub list: &'static str,
     /// True if the execution made this call.
     pub called: bool,
@@ -184,7 +184,8 @@ impl Records {
                 };
                 if effect != Effect::Pure && !settled.contains(id) {
                     let (step, called) = (id.to_owned(), called.contains(id));
-                    found.push(RepeatedCall { step, action, connection, effect, list, called });
+                    let writes = effect == Effect::Write;
+                    found.push(RepeatedCall { step, action, connection, writes, list, called });
                 }
             });
         };

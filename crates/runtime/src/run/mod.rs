@@ -234,7 +234,7 @@ impl Run {
         let automation = &self.deployment.automation;
         if !undos.is_empty() || automation.on_error.is_some() || automation.finally.is_some() {
             if self.journal.closing().is_none() {
-                // Branches that the failure cut off pause no more, and must not wake the closing steps.
+                // Branches that the failure cut off no longer pause, and must not wake the closing steps.
                 self.abandon(|_| true);
             }
             self.journal.close(&error);

@@ -15,6 +15,7 @@ use std::sync::{Arc, PoisonError, RwLock};
 use jiff::Timestamp;
 use serde::Serialize;
 use store::{News, Node, StateWrite, Store};
+use utoipa::ToSchema;
 use zeroize::Zeroizing;
 
 use crate::error::Error;
@@ -49,31 +50,58 @@ impl RowKind {
     }
 }
 
-/// Metadata of a secret, without its value.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+/// A secret: all but its value.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
-pub struct StoredSecret {
+#[schema(as = Secret)]
+pub struct ListedSecret {
     /// Its name.
     pub name: String,
-    /// Number of times it was set.
-    pub version: u64,
-    /// Time at which it was last set.
-    pub set_at: Timestamp,
-    /// Id of the key that encrypts it.
-    pub key: String,
-    /// True if that key is available.
+    /// `store`, `folder`, or `environment` for a variable of it that a file of the project needs.
+    #[schema(value_type = String)]
+    pub source: SecretSource,
+    /// Number of times that it was set, for a secret of the store.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub version: Option<u64>,
+    /// When it was set last, for one of the store.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub set_at: Option<Timestamp>,
+    /// The id of the key that seals it, for one of the store.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub key: Option<String>,
+    /// False if the key that encrypts it is missing, so that it cannot be read.
     pub readable: bool,
 }
 
-/// Result of a key rotation.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+impl ListedSecret {
+    /// Creates the entry of a secret that is not in the store.
+    #[must_use]
+    pub fn outside(name: String, source: SecretSource) -> Self {
+        Self { name, source, version: None, set_at: None, key: None, readable: true }
+    }
+}
+
+/// Source of a secret.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
+pub enum SecretSource {
+    /// The store, encrypted.
+    Store,
+    /// A file in the folder of secrets.
+    Folder,
+    /// A variable of the environment.
+    Environment,
+}
+
+/// The result of a key rotation.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, ToSchema)]
+#[schema(as = Rotated)]
 pub struct Rotation {
-    /// Number of re-encrypted values, including the tokens of connections.
+    /// Number of values that were sealed again, tokens of connections included.
     pub sealed: usize,
-    /// Id of the key that encrypts them now.
+    /// The id of the key that seals them now.
     pub key: String,
-    /// True if the keys come from the environment, where a person should remove the old ones.
+    /// True if the environment supplies the keys; those after the first can then be removed.
     pub given: bool,
 }
 
@@ -206,15 +234,16 @@ impl Vault {
 
     /// Lists the secrets set by people, sorted by name.
     #[must_use]
-    pub fn secrets(&self) -> Vec<StoredSecret> {
+    pub fn secrets(&self) -> Vec<ListedSecret> {
         let ring = self.ring.read().unwrap_or_else(PoisonError::into_inner);
         let rows = self.rows.read().unwrap_or_else(PoisonError::into_inner);
         let secrets = rows.iter().filter_map(|(name, row)| {
-            Some(StoredSecret {
+            Some(ListedSecret {
                 name: name.strip_prefix("secret/")?.to_owned(),
-                version: row.sealed.version,
-                set_at: row.sealed.set_at,
-                key: row.sealed.key.clone(),
+                source: SecretSource::Store,
+                version: Some(row.sealed.version),
+                set_at: Some(row.sealed.set_at),
+                key: Some(row.sealed.key.clone()),
                 readable: ring.as_ref().is_some_and(|ring| ring.find(&row.sealed.key).is_some()),
             })
         });
@@ -226,7 +255,7 @@ impl Vault {
     /// # Errors
     /// Returns an error if the name or the value is not allowed, there are too many secrets, the key cannot be used, or
     /// the store fails.
-    pub async fn set_secret(&self, name: &str, value: &str, now: Timestamp) -> Result<StoredSecret, Error> {
+    pub async fn set_secret(&self, name: &str, value: &str, now: Timestamp) -> Result<ListedSecret, Error> {
         check_name(name)?;
         if value.is_empty() {
             return Err(Error::Input(format!(

@@ -1,5 +1,7 @@
 //! Taking requests apart so that every mistake becomes a problem in words.
 
+use std::fmt;
+
 use axum::extract::{FromRequest, FromRequestParts, OptionalFromRequest, Request};
 use axum::response::{IntoResponse, Response};
 use bytes::Bytes;
@@ -12,6 +14,19 @@ use sha2::{Digest as _, Sha256};
 use value::{JsonLimits, Value};
 
 use super::Problem;
+
+/// Reads the `limit` of a query. Returns an error if it is not from 1 to `most`.
+pub(crate) fn limit<T: Copy + From<u8> + PartialOrd + fmt::Display>(
+    given: Option<T>,
+    default: T,
+    most: T,
+) -> Result<T, Problem> {
+    let limit = given.unwrap_or(default);
+    if limit < T::from(1) || limit > most {
+        return Err(Problem::bad_request("bad_query", format!("`limit` goes from 1 to {most}")));
+    }
+    Ok(limit)
+}
 
 /// A JSON body, within the limits on depth and size.
 pub(crate) struct Body<T>(pub(crate) T);

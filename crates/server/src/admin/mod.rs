@@ -1,9 +1,11 @@
-//! The admin API under `/api/v1`, described by OpenAPI generated from the code itself: [`routes`] has its table, a folder the
-//! routes of one duty.
+//! The admin API under `/api/v1`, described by OpenAPI generated from the code itself ([`description`]): [`routes`] has its
+//! table, a folder the routes of one duty.
+#![allow(unused_qualifications, reason = "the macro that describes a route writes them")]
 
 mod api;
 mod auth;
 mod definitions;
+mod description;
 mod executions;
 mod extract;
 mod files;
@@ -18,10 +20,10 @@ pub(crate) use auth::guard::forwarded_for;
 pub(crate) use listener::Admin;
 
 pub use auth::scope::{Scope, Scopes};
+pub use description::openapi;
 pub use executions::execution::{describe, describe_row};
 pub use executions::execution_list::TotalView;
 pub use executions::export::{ExportFormat, export, export_lines};
 pub use executions::import::{ImportedView, RefusedImport};
 pub use executions::recorded::Cuts;
 pub use problem::Problem;
-pub use routes::openapi;

@@ -12,7 +12,7 @@ const METHODS: [&str; 7] = ["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OP
 
 /// Each operation of the API description, with values for its path parameters.
 pub(crate) fn operations() -> Vec<(String, String)> {
-    let api: Value = serde_json::from_str(&server::openapi()).unwrap();
+    let api: Value = serde_json::from_str(server::openapi()).unwrap();
     let mut operations = Vec::new();
     for (path, item) in api["paths"].as_object().unwrap() {
         for method in item.as_object().unwrap().keys().filter(|key| *key != "parameters") {

@@ -149,7 +149,7 @@ async fn connections_are_listed_without_their_values() {
 async fn the_description_of_the_api_is_served() {
     let daemon = daemon(&[]).await;
     let api: Value = daemon.client().get("/api/openapi.json").await.unwrap();
-    assert_eq!(api, serde_json::from_str::<Value>(&server::openapi()).unwrap());
+    assert_eq!(api, serde_json::from_str::<Value>(server::openapi()).unwrap());
     assert!(api["openapi"].as_str().unwrap().starts_with("3.1"));
 }
 

@@ -13,7 +13,7 @@ use value::{File, Map};
 
 type Object = serde_json::Map<String, Value>;
 
-static API: LazyLock<Value> = LazyLock::new(|| serde_json::from_str(&server::openapi()).expect("JSON"));
+static API: LazyLock<Value> = LazyLock::new(|| serde_json::from_str(server::openapi()).expect("JSON"));
 
 /// Asserts that a response matches the description of its operation.
 pub(crate) fn assert_described(method: &str, path: &str, status: u16, body: &str) {

@@ -23,7 +23,7 @@ async fn token(daemon: &Daemon, name: &str, scopes: &[&str]) -> String {
 
 /// Each operation of the description with the scope that it needs; empty if every credential suffices.
 fn operations() -> Vec<(String, String, String)> {
-    let api: Value = serde_json::from_str(&server::openapi()).unwrap();
+    let api: Value = serde_json::from_str(server::openapi()).unwrap();
     let mut operations = Vec::new();
     for (path, item) in api["paths"].as_object().unwrap() {
         for (method, operation) in item.as_object().unwrap().iter().filter(|(key, _)| *key != "parameters") {

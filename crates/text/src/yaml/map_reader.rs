@@ -9,11 +9,11 @@ use crate::units;
 use std::ops::RangeInclusive;
 use std::time::Duration;
 
-/// A key that people know from another workflow language.
+/// A key that people know from other workflow languages.
 #[derive(Debug)]
 pub struct ForeignKey {
-    /// The key in that language.
-    pub key: &'static str,
+    /// The key in each of these languages.
+    pub keys: &'static [&'static str],
     /// The equivalent key here, if its value has the same form.
     pub equivalent: Option<&'static str>,
     /// The help text: what to write in its place.
@@ -128,7 +128,7 @@ impl<'n, 'd> MapReader<'n, 'd> {
     /// The entry of a key of another language; `None` if the key is not one.
     #[must_use]
     pub fn foreign(&self, key: &str) -> Option<&'static ForeignKey> {
-        self.foreign.iter().find(|foreign| foreign.key == key)
+        self.foreign.iter().find(|foreign| foreign.keys.contains(&key))
     }
 
     /// Reads each undeclared key as the most similar declared key that is unused, so that values below a misspelt key are

@@ -355,10 +355,8 @@ impl<'a> Checker<'a> {
 
     fn report(&mut self, diagnostic: Diagnostic, site: ReadSite<'a, '_>) {
         if self.reported.insert((diagnostic.span, diagnostic.code)) {
-            self.found.push(match site.step {
-                Some(step) => diagnostic.step(step.id.as_ref()),
-                None => diagnostic,
-            });
+            let step = site.step.map(|step| step.id.as_ref());
+            self.found.push(step.into_iter().fold(diagnostic, Diagnostic::step));
         }
     }
 

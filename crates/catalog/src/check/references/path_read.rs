@@ -35,10 +35,7 @@ impl PathRead<'_> {
 
     /// Adds the correction of a part of the expression.
     pub(super) fn replace(&self, diagnostic: Diagnostic, span: Span, text: &str) -> Diagnostic {
-        match text::yaml::replace_at(self.source, span, text) {
-            Some((span, text)) => diagnostic.replace(span, text),
-            None => diagnostic,
-        }
+        diagnostic.replacement(text::yaml::replace_at(self.source, span, text))
     }
 
     /// Reports a computed state key: state is loaded before the step, so its keys must be literals.
@@ -122,10 +119,7 @@ impl NamePosition {
             return diagnostic.expected_names(found, names.iter().copied());
         }
         let near = text::diagnostic::nearest(found, names.iter().copied());
-        let diagnostic = diagnostic.allowed(names.iter().copied());
-        match near {
-            Some(near) => diagnostic.help(format!("did you mean `{near}`?")),
-            None => diagnostic,
-        }
+        let help = near.map(|near| format!("did you mean `{near}`?"));
+        help.into_iter().fold(diagnostic.allowed(names.iter().copied()), Diagnostic::help)
     }
 }

@@ -345,10 +345,8 @@ impl<'a> Checker<'a> {
 
     fn report(&mut self, diagnostic: Diagnostic, at: Option<&Step>) {
         if self.reported.insert((diagnostic.span, diagnostic.code)) {
-            self.found.push(match at {
-                Some(step) => diagnostic.step(step.id.as_ref()),
-                None => diagnostic,
-            });
+            let step = at.map(|step| step.id.as_ref());
+            self.found.push(step.into_iter().fold(diagnostic, Diagnostic::step));
         }
     }
 

@@ -74,8 +74,8 @@ impl<'a> Checker<'a> {
         let step = self.types.step_of(id)?;
         let Verb::Action(call) = &step.verb else { return None };
         let name = call.action.name.as_str();
-        let is_call =
-            (name == "http.request" || name.ends_with(".rawRequest")) && self.registry.action(name).is_some();
+        let is_call = (connector::is_http_call(name) || name.ends_with(".rawRequest"))
+            && self.registry.action(name).is_some();
         (is_call && !matches!(step.on_error, OnError::Steps(_))).then_some(step)
     }
 }

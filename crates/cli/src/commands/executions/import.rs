@@ -10,10 +10,11 @@ use clap::Args;
 use engine::transfer::{MAX_PART_BYTES, Part, Parts, import_executions};
 use server::{ImportedView, RefusedImport};
 
+use crate::commands::common::DaemonOptions;
 use crate::daemon;
 use crate::exit::Exit;
 use crate::output::{self, count};
-use crate::settings::{Config, Flags, PLACE};
+use crate::settings::Config;
 use crate::time;
 
 const EXAMPLES: &str = "\
@@ -37,11 +38,8 @@ const NAMED: usize = 20;
 pub(super) struct Import {
     /// The file, or `-` for standard input
     file: PathBuf,
-    /// Print JSON
-    #[arg(long)]
-    json: bool,
     #[command(flatten)]
-    pub(super) settings: Flags<PLACE>,
+    pub(super) shown: DaemonOptions,
 }
 
 impl Import {
@@ -55,7 +53,7 @@ impl Import {
         let is_running = daemon::runs(config).await?;
         let imported =
             if is_running { through_daemon(config, input).await? } else { into_store(config, input).await? };
-        if self.json {
+        if self.shown.json {
             output::json(&imported)?;
         } else {
             print_summary(&imported);

@@ -14,9 +14,10 @@ use serde_json::{Value, json};
 use server::TotalView;
 use store::{ExecutionFilter, ExecutionRow, Page, Store};
 
+use crate::commands::common::DaemonOptions;
 use crate::exit::{CommandError, Exit};
 use crate::output::{self, Table, cut};
-use crate::settings::{Config, Flags, PLACE};
+use crate::settings::Config;
 use crate::{candidates, daemon, history, time, waiting};
 
 const EXAMPLES: &str = "\
@@ -83,11 +84,8 @@ pub(super) struct List {
     /// Show the attempt of the step that an execution failed at or retries, of how many
     #[arg(long)]
     attempts: bool,
-    /// Print JSON
-    #[arg(long)]
-    json: bool,
     #[command(flatten)]
-    pub(super) settings: Flags<PLACE>,
+    pub(super) shown: DaemonOptions,
 }
 
 impl List {
@@ -108,7 +106,7 @@ impl List {
             self.read(&*store, filter, search).await?
         };
         let rows = listed(&*store, rows, self.attempts).await?;
-        if self.json {
+        if self.shown.json {
             let rows: Vec<_> = rows
                 .into_iter()
                 .map(|one| server::describe_row(one.row, one.pauses, one.step_attempt))

@@ -17,6 +17,7 @@ use model::LogLevel;
 use serde_json::json;
 
 use super::Subcommand;
+use crate::commands::common::DaemonOptions;
 use crate::context::{Context, LogProfile};
 use crate::exit::Exit;
 use crate::output::{self, BAD, QUIET, WARN, paint, plain_lines};
@@ -90,11 +91,8 @@ struct Logs {
     /// The execution's id, a beginning of it that no other has, or `latest`
     #[arg(add = ArgValueCandidates::new(candidates::executions))]
     id: String,
-    /// Print JSON
-    #[arg(long)]
-    json: bool,
     #[command(flatten)]
-    settings: Flags<PLACE>,
+    shown: DaemonOptions,
 }
 
 /// Cancel executions
@@ -110,11 +108,8 @@ struct Cancel {
     /// The reason, for the history
     #[arg(long, default_value = "cancelled on the command line")]
     reason: String,
-    /// Print JSON
-    #[arg(long)]
-    json: bool,
     #[command(flatten)]
-    settings: Flags<PLACE>,
+    shown: DaemonOptions,
 }
 
 impl Subcommand for Executions {
@@ -122,23 +117,23 @@ impl Subcommand for Executions {
 
     fn run(self, context: &Context) -> anyhow::Result<Exit> {
         let flags = match &self.what {
-            Command::List(list) => &list.settings,
+            Command::List(list) => &list.shown.settings,
             Command::Show(show) => &show.settings,
-            Command::Logs(logs) => &logs.settings,
+            Command::Logs(logs) => &logs.shown.settings,
             Command::Export(export) => &export.settings,
-            Command::Import(import) => &import.settings,
-            Command::Signal(signal) => &signal.settings,
-            Command::Replay(replay) => &replay.settings,
-            Command::Try(trial) => &trial.settings,
+            Command::Import(import) => &import.shown.settings,
+            Command::Signal(signal) => &signal.shown.settings,
+            Command::Replay(replay) => &replay.shown.settings,
+            Command::Try(trial) => &trial.shown.settings,
             Command::ToTest(what) => &what.settings,
-            Command::Cancel(cancel) => &cancel.settings,
+            Command::Cancel(cancel) => &cancel.shown.settings,
         };
         let config = context.config(flags.given(), LogProfile::Tool)?;
         let runtime = daemon::runtime()?;
         match &self.what {
             Command::List(list) => runtime.block_on(list.run(&config)),
             Command::Show(show) => runtime.block_on(show::run(&config, &show.id, show.json)),
-            Command::Logs(what) => runtime.block_on(logs(&config, &what.id, what.json)),
+            Command::Logs(what) => runtime.block_on(logs(&config, &what.id, what.shown.json)),
             Command::Export(what) => runtime.block_on(what.run(&config)),
             Command::Import(what) => runtime.block_on(what.run(&config)),
             Command::Signal(what) => runtime.block_on(what.run(&config)),
@@ -190,13 +185,13 @@ async fn logs(config: &Config, id: &str, as_json: bool) -> anyhow::Result<Exit> 
 async fn cancel(config: &Config, what: &Cancel) -> anyhow::Result<Exit> {
     let Some(id) = what.selection.single() else {
         let body = json!({"action": "cancel", "reason": what.reason});
-        return what.selection.run(config, body, what.json).await;
+        return what.selection.run(config, body, what.shown.json).await;
     };
     let id = history::id(config, id).await?;
     let path = format!("/api/v1/executions/{id}/cancel");
     let answer: serde_json::Value = daemon::post(config, &path, &json!({"reason": what.reason})).await?;
     let cancelled = answer["cancelled"].as_bool().unwrap_or_default();
-    if what.json {
+    if what.shown.json {
         output::json(&answer)?;
     }
     output::say(if cancelled { "it ends" } else { "it had come to its end before" });

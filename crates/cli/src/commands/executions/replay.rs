@@ -5,9 +5,10 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 
 use super::bulk::Selection;
+use crate::commands::common::DaemonOptions;
 use crate::exit::{CommandError, Exit};
 use crate::output::{self, QUIET, count, paint};
-use crate::settings::{Config, Flags, PLACE};
+use crate::settings::Config;
 use crate::{daemon, data, history};
 
 const EXAMPLES: &str = "\
@@ -47,11 +48,8 @@ pub(super) struct Replay {
     /// Wait for the end; exit with 1 if it fails
     #[arg(long)]
     wait: bool,
-    /// Print JSON
-    #[arg(long)]
-    json: bool,
     #[command(flatten)]
-    pub(super) settings: Flags<PLACE>,
+    pub(super) shown: DaemonOptions,
 }
 
 /// The response of the daemon.
@@ -86,7 +84,7 @@ impl Replay {
                 ));
             }
             let body = json!({"action": "replay", "definition": definition, "test": test});
-            return self.selection.run(config, body, self.json).await;
+            return self.selection.run(config, body, self.shown.json).await;
         };
         let id = history::id(config, id).await?;
         let mut body = json!({
@@ -101,14 +99,14 @@ impl Replay {
         let value: Value = daemon::post(config, &path, &body).await?;
         let answer: Answer = serde_json::from_value(value.clone())?;
         let Some(new) = &answer.execution_id else {
-            if self.json {
+            if self.shown.json {
                 output::json(&value)?;
             } else {
                 plan(&answer, self.payload.is_some())?;
             }
             return Ok(Exit::Done);
         };
-        if self.json && !self.wait {
+        if self.shown.json && !self.wait {
             output::json(&value)?;
         } else if !self.wait {
             output::data(new)?;

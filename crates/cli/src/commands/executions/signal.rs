@@ -5,8 +5,9 @@ use clap_complete::engine::ArgValueCandidates;
 use model::execution::WaitReason;
 use serde_json::{Map, Value, json};
 
+use crate::commands::common::DaemonOptions;
 use crate::exit::{CommandError, Exit};
-use crate::settings::{Config, Flags, PLACE};
+use crate::settings::Config;
 use crate::waiting::{FieldKind, Pending, Waiting};
 use crate::{candidates, daemon, data, history, output};
 
@@ -41,11 +42,8 @@ pub(super) struct Signal {
     /// The data of the event, as JSON; `@file` reads a file, `-` reads stdin
     #[arg(long, value_name = "JSON")]
     data: Option<String>,
-    /// Print JSON
-    #[arg(long)]
-    json: bool,
     #[command(flatten)]
-    pub(super) settings: Flags<PLACE>,
+    pub(super) shown: DaemonOptions,
 }
 
 impl Signal {
@@ -70,7 +68,7 @@ impl Signal {
             }
         }
         let told: Value = daemon::post(config, &format!("/api/v1/executions/{id}/signal"), &body).await?;
-        if self.json {
+        if self.shown.json {
             output::json(&told)?;
         } else {
             output::say(told["status"].as_str().unwrap_or("taken"));

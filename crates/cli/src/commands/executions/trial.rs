@@ -8,10 +8,11 @@ use clap_complete::engine::ArgValueCandidates;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
+use crate::commands::common::DaemonOptions;
 use crate::exit::{CommandError, Exit};
 use crate::output::{self, BAD, GOOD, QUIET, WARN, count, cut, paint, plain};
 use crate::paths::{self, Named};
-use crate::settings::{Config, Flags, PLACE};
+use crate::settings::Config;
 use crate::{candidates, daemon, history};
 
 const EXAMPLES: &str = "\
@@ -48,11 +49,8 @@ pub(super) struct Try {
     /// Run the tests of the automation on the text too
     #[arg(long)]
     tests: bool,
-    /// Print JSON
-    #[arg(long)]
-    json: bool,
     #[command(flatten)]
-    pub(super) settings: Flags<PLACE>,
+    pub(super) shown: DaemonOptions,
 }
 
 #[derive(Deserialize)]
@@ -124,7 +122,7 @@ impl Try {
         let body = json!({"path": path, "text": text, "executions": ids, "tests": self.tests});
         let found: Value = daemon::post(config, "/api/v1/trials", &body).await?;
         let results: Results = serde_json::from_value(found.clone())?;
-        if self.json {
+        if self.shown.json {
             output::json(&found)?;
         } else {
             results.executions.iter().try_for_each(show)?;

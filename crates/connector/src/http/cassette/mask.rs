@@ -52,7 +52,7 @@ impl Mask {
         for secret in connection.secrets() {
             self.add_secret(secret.expose());
         }
-        for (_, value) in connection.credentials() {
+        for (_, value) in connection.own_headers().iter().filter(|(_, value)| value.is_sensitive()) {
             if let Ok(value) = value.to_str() {
                 self.add_secret(value.split_once(' ').map_or(value, |(_, credential)| credential));
             }

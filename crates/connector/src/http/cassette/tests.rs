@@ -35,6 +35,7 @@ fn connection(base: &str) -> ResolvedConnection {
         test: None,
         vocabulary: Vec::new(),
         request_id: None,
+        headers: None,
         auth: Auth::Basic { user: vec!["user".to_owned()], password: vec!["password".to_owned()] },
     };
     let inputs: Map = [("user", "ada"), ("password", SECRET)].into_iter().collect();

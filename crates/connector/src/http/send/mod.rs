@@ -364,7 +364,7 @@ fn headers(request: &Request<Data>, context: &RequestContext<'_>) -> HeaderMap {
         // The client sets it with the boundary, which is not known yet.
         headers.remove(CONTENT_TYPE);
     }
-    for (name, value) in context.connection.into_iter().flat_map(|connection| connection.credentials()) {
+    for (name, value) in context.connection.into_iter().flat_map(|connection| connection.own_headers()) {
         headers.insert(name.clone(), value.clone());
     }
     if !request.is_safe()

@@ -161,7 +161,7 @@ fn native_actions(
 ) -> Vec<Arc<dyn Action>> {
     let mut actions = Vec::new();
     for entry in field.entries().into_iter().flatten() {
-        let Some((_, build)) = natives.iter().find(|(name, _)| *name == entry.key) else {
+        let Some((name, build)) = natives.iter().find(|(name, _)| *name == entry.key) else {
             let message = format!("`{}` is not a native action", entry.key);
             let names = natives.iter().map(|(name, _)| *name);
             let diagnostic = Diagnostic::error("unknown-native", message, entry.key_span);
@@ -173,7 +173,7 @@ fn native_actions(
         let example = reader.required("example").map("an example").map(read_native_example);
         reader.finish();
         let shown = example.as_ref().map_or(Value::Null, |(example, _)| Value::from(example.with.clone()));
-        match build(head, &NativeSettings { path, example: shown }) {
+        match build(head, &NativeSettings { name, path, example: shown }) {
             Ok(action) => {
                 if let Some((example, node)) = &example {
                     check_example(&*action, example, node, diagnostics);

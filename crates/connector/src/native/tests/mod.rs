@@ -346,6 +346,28 @@ async fn an_http_request_decodes_the_response_or_its_error() {
 }
 
 #[tokio::test]
+async fn an_action_named_after_a_method_sends_that_method_with_the_headers_of_its_connection() {
+    let server = Server::start(|_, _| reply(JSON, b"{}")).await;
+    let inputs = format!(
+        r#"{{"baseUrl": "{}", "headers": {{"accept-language": "de", "x-team": "billing"}}}}"#,
+        server.url("/v1")
+    );
+    let open = connection("http.open", &inputs);
+    for (verb, method) in super::http_request::VERBS {
+        let action = format!("http.{verb}");
+        call(&action, r#"{"url": "/items"}"#, Some(&open)).await.expect("an answer");
+        let request = server.requests().pop().expect("a request");
+        assert!(request.starts_with(&format!("{method} /v1/items ")), "{request}");
+        assert!(request.contains("accept-language: de") && request.contains("x-team: billing"), "{request}");
+        let chosen = call(&action, r#"{"url": "/items", "method": "GET"}"#, Some(&open)).await;
+        assert_eq!(chosen.expect_err("it has no such input").kind, ErrorKind::Input);
+        let own = r#"{"url": "/items", "headers": {"x-team": "mine"}}"#;
+        let error = call(&action, own, Some(&open)).await.expect_err("the connection sets it");
+        assert!(error.message.contains("comes from the connection"), "{}", error.message);
+    }
+}
+
+#[tokio::test]
 async fn an_http_connection_is_bound_to_its_base_url() {
     let server = Server::start(|_, _| reply(JSON, b"{}")).await;
     let base = server.url("/v1");

@@ -9,24 +9,11 @@ use engine::Engine;
 use jiff::Timestamp;
 use model::ExecutionId;
 
-use crate::common::{Peer, soon};
+use crate::common::{Peer, until_async, until_suspended};
 
 async fn until_waiting_for_permit(engine: &Engine, id: ExecutionId) {
-    soon(async {
-        while engine.admission().queue_status(id).await.expect("it is known").turn.is_none() {
-            tokio::task::yield_now().await;
-        }
-    })
-    .await;
-}
-
-async fn until_suspended(engine: &Engine) {
-    soon(async {
-        while engine.status().resting == 0 {
-            tokio::task::yield_now().await;
-        }
-    })
-    .await;
+    until_async(async || engine.admission().queue_status(id).await.expect("it is known").turn.is_some())
+        .await;
 }
 
 /// Formats a step that sends a request to the peer, on one line.
@@ -51,21 +38,11 @@ async fn until_suspended_for(engine: &Engine, id: ExecutionId, seconds: u64) {
     let due = engine.clock().now() + Duration::from_secs(seconds);
     until_wait_ends_at(engine, id, due).await;
     // The wait is stored before the step has read earlier events; only then is the execution suspended.
-    soon(async {
-        while engine.status().resting == 0 {
-            tokio::task::yield_now().await;
-        }
-    })
-    .await;
+    until_suspended(engine).await;
     assert_eq!(pauses_until(engine, id).await, [Some(due)]);
 }
 
 /// Waits until the store has exactly one wait of the execution, which ends at `due`.
 async fn until_wait_ends_at(engine: &Engine, id: ExecutionId, due: Timestamp) {
-    soon(async {
-        while woken_at(engine, id).await != [Some(due)] {
-            tokio::task::yield_now().await;
-        }
-    })
-    .await;
+    until_async(async || woken_at(engine, id).await == [Some(due)]).await;
 }

@@ -1,6 +1,5 @@
 //! Concurrency permits, slots, and the order of waiting executions.
 
-use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
@@ -13,8 +12,11 @@ use runtime::Start;
 use tokio::sync::Semaphore;
 use value::Map;
 
-use super::{request_step, until_suspended, until_waiting_for_permit};
-use crate::common::{Peer, Project, call, crash, end, manual, soon, start_and_suspend, start_with, stop};
+use super::{request_step, until_waiting_for_permit};
+use crate::common::{
+    Peer, Project, call, crash, end, manual, soon, start_and_suspend, start_with, stop, until,
+    until_suspended,
+};
 use crate::watched::Watched;
 
 /// Creates a project with one permit and one step that sends a request.
@@ -25,12 +27,7 @@ fn one_permit(peer: &Peer) -> Project {
 
 /// Waits until the engine has noticed the loss of its store and runs no execution.
 async fn until_store_is_lost(engine: &Engine) {
-    soon(async {
-        while engine.status().accepting || engine.status().in_flight > 0 {
-            tokio::task::yield_now().await;
-        }
-    })
-    .await;
+    until(|| !engine.status().accepting && engine.status().in_flight == 0).await;
 }
 
 /// Asserts that these executions send their requests one after the other, and answers them.
@@ -110,12 +107,7 @@ async fn a_recovering_permit_holder_that_receives_an_event_is_not_overtaken() {
         engine.ingress().start(&limited, start).await.expect("it starts")
     };
     let first = start().await;
-    soon(async {
-        while engine.status().resting < 2 {
-            tokio::task::yield_now().await;
-        }
-    })
-    .await;
+    until(|| engine.status().resting >= 2).await;
     let second = start().await;
     until_waiting_for_permit(&engine, second).await;
     engine.admission().emit("first", value::Value::Null, None).await.expect("it is sent");
@@ -140,8 +132,7 @@ async fn a_recovering_permit_holder_that_receives_an_event_is_not_overtaken() {
 #[tokio::test]
 async fn a_waiter_for_a_loading_execution_does_not_reread_its_log() {
     let project = Project::with(&manual("  - wait: 1h\n"));
-    let store = Arc::new(Watched::new(project.open_store()));
-    let engine = project.start_on(store.clone()).await;
+    let (engine, store) = project.start_watched().await;
     let id = start_and_suspend(&engine, "{}").await;
     store.shut();
     project.clock.advance(Duration::from_secs(3600));
@@ -167,15 +158,10 @@ async fn no_permit_is_given_before_recovered_holders_are_loaded() {
     let held = peer.next_request().await;
     crash(engine).await;
     drop(held);
-    let store = Arc::new(Watched::new(project.open_store()));
+    let store = Watched::new(project.open_store());
     store.reading.forget_permits(Semaphore::MAX_PERMITS);
-    let engine = project.start_on(store.clone()).await;
-    soon(async {
-        while store.reads.load(Ordering::SeqCst) == 0 {
-            tokio::task::yield_now().await;
-        }
-    })
-    .await;
+    let engine = project.start_on(store.store()).await;
+    until(|| store.reads.load(Ordering::SeqCst) > 0).await;
     // The first execution is being loaded, and none waits for a slot.
     let second = start_with(&engine, "{}").await;
     soon(async {
@@ -194,8 +180,7 @@ async fn no_permit_is_given_before_recovered_holders_are_loaded() {
 async fn an_execution_left_for_the_next_process_keeps_its_permit_in_this_one() {
     let mut peer = Peer::new().await;
     let project = one_permit(&peer);
-    let store = Arc::new(Watched::new(project.open_store()));
-    let engine = project.start_on(store.clone()).await;
+    let (engine, store) = project.start_watched().await;
     let first = start_with(&engine, "{}").await;
     let asked = peer.next_request().await;
     store.shut();
@@ -224,8 +209,7 @@ async fn no_execution_starts_after_the_store_is_lost() {
     let mut peer = Peer::new().await;
     let mut project = Project::with(&manual(&format!("  - {}\n", request_step("a", &peer))));
     project.settings.limits.in_flight = 1;
-    let store = Arc::new(Watched::new(project.open_store()));
-    let engine = project.start_on(store.clone()).await;
+    let (engine, store) = project.start_watched().await;
     let first = start_with(&engine, "{}").await;
     let asked = peer.next_request().await;
     let second = start_with(&engine, "{}").await;
@@ -252,9 +236,9 @@ async fn an_unrecoverable_execution_blocks_no_others() {
     let first = start_with(&engine, "{}").await;
     drop(peer.next_request().await);
     crash(engine).await;
-    let store = Arc::new(Watched::new(project.open_store()));
+    let store = Watched::new(project.open_store());
     *store.hidden.lock().expect("nobody panicked") = Some(first);
-    let engine = project.start_on(store.clone()).await;
+    let engine = project.start_on(store.store()).await;
     let second = start_with(&engine, "{}").await;
     let asked = peer.next_request().await;
     assert_eq!(asked.header("idempotency-key"), Some(format!("{second}.a").as_str()));
@@ -292,8 +276,7 @@ async fn a_started_execution_resumes_before_waiting_ones_with_older_ids() {
 #[tokio::test]
 async fn an_execution_cancelled_while_loading_ends() {
     let project = Project::with(&manual("  - waitFor: {event: go}\n"));
-    let store = Arc::new(Watched::new(project.open_store()));
-    let engine = project.start_on(store.clone()).await;
+    let (engine, store) = project.start_watched().await;
     // Once while the signal is recorded, and once while the execution is loaded to process it.
     for held in [1, 2] {
         let id = start_and_suspend(&engine, "{}").await;
@@ -305,12 +288,7 @@ async fn an_execution_cancelled_while_loading_ends() {
         for _ in 1..held {
             store.held(1).await;
             store.gate.add_permits(1);
-            soon(async {
-                while store.waiting.load(Ordering::SeqCst) > 0 {
-                    tokio::task::yield_now().await;
-                }
-            })
-            .await;
+            until(|| store.waiting.load(Ordering::SeqCst) == 0).await;
         }
         store.held(1).await;
         assert!(engine.admission().cancel(id, "enough").await.expect("it is asked"), "held {held}");
@@ -329,8 +307,7 @@ async fn a_queued_execution_is_not_dispatched_while_a_signal_is_recorded() {
     let listens = "{waitFor: {event: go}}";
     let both = format!("  - parallel: {{a: [{{wait: 5m}}], b: [{listens}], c: [{listens}]}}\n");
     project.write("automations/listening.yaml", &manual(&both));
-    let store = Arc::new(Watched::new(project.open_store()));
-    let engine = project.start_on(store.clone()).await;
+    let (engine, store) = project.start_watched().await;
     let listening = model::AutomationId::parse("listening").expect("an id");
     let start = Start { payload: Payload::manual(Map::new()), origin: Origin::Manual };
     let id = engine.ingress().start(&listening, start).await.expect("it starts");
@@ -339,12 +316,7 @@ async fn a_queued_execution_is_not_dispatched_while_a_signal_is_recorded() {
     let asked = peer.next_request().await;
     // Its wait is over and the only slot is taken: it is queued when two of its steps receive the event.
     project.clock.advance(Duration::from_secs(300));
-    soon(async {
-        while engine.status().queued == 0 {
-            tokio::task::yield_now().await;
-        }
-    })
-    .await;
+    until(|| engine.status().queued > 0).await;
     store.reading.forget_permits(Semaphore::MAX_PERMITS);
     let seen = || (store.reads.load(Ordering::SeqCst), store.looks.load(Ordering::SeqCst));
     let before = seen();
@@ -353,12 +325,7 @@ async fn a_queued_execution_is_not_dispatched_while_a_signal_is_recorded() {
         async move { engine.admission().emit("go", value::Value::Null, None).await }
     });
     // One task records the signal, the other sees that it is being recorded.
-    soon(async {
-        while seen().0 + seen().1 < before.0 + before.1 + 2 {
-            tokio::task::yield_now().await;
-        }
-    })
-    .await;
+    until(|| seen().0 + seen().1 >= before.0 + before.1 + 2).await;
     asked.answer(200, "1").await;
     soon(engine.admission().wait(other)).await.expect("it ends");
     // The slot is free, and the dispatcher has had time to run.

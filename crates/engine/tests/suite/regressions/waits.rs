@@ -1,14 +1,14 @@
 //! Waits, timeouts and attempts, and their remains.
 
-use std::sync::Arc;
 use std::time::Duration;
 
 use model::Event;
 use runtime::EngineEvent;
 
-use super::{pauses_until, request_step, until_suspended, until_suspended_for, until_wait_ends_at, woken_at};
-use crate::common::{Peer, Project, call, crash, end, manual, soon, start_and_suspend, start_with, stop};
-use crate::watched::Watched;
+use super::{pauses_until, request_step, until_suspended_for, until_wait_ends_at, woken_at};
+use crate::common::{
+    Peer, Project, call, crash, end, manual, pass, soon, start_and_suspend, start_with, stop, until_suspended,
+};
 
 #[tokio::test]
 async fn an_execution_with_a_retried_group_is_recovered() {
@@ -37,8 +37,7 @@ async fn an_execution_with_a_retried_group_is_recovered() {
 async fn an_execution_suspended_in_finally_is_cancelled_once() {
     let text = format!("finally:\n  - wait: 4m\n{}", manual("  - waitFor: {event: never}\n"));
     let project = Project::with(&text);
-    let store = Arc::new(Watched::new(project.open_store()));
-    let engine = project.start_on(store.clone()).await;
+    let (engine, store) = project.start_watched().await;
     let id = start_and_suspend(&engine, "{}").await;
     assert!(engine.admission().cancel(id, "enough").await.expect("it is asked"));
     until_suspended_for(&engine, id, 240).await;
@@ -119,9 +118,7 @@ async fn waits_and_events_are_processed_while_another_branch_is_busy() {
             .await;
             engine.admission().emit("go", value::Value::Null, None).await.expect("it is sent");
         } else {
-            let due = engine.clock().now() + Duration::from_secs(300);
-            soon(project.clock.somebody_sleeps_until(due)).await;
-            project.clock.advance(Duration::from_secs(300));
+            pass(&project, Duration::from_secs(300)).await;
         }
         let a = peer.next_request().await;
         assert_eq!(a.line, "POST /a", "{pause}");
@@ -345,9 +342,7 @@ async fn a_wait_repeated_after_a_short_retry_delay_has_its_full_timeout() {
     let engine = project.start().await;
     let id = start_and_suspend(&engine, "{}").await;
     project.clock.advance(Duration::from_secs(60));
-    let due = engine.clock().now() + Duration::from_secs(2);
-    soon(project.clock.somebody_sleeps_until(due)).await;
-    project.clock.advance(Duration::from_secs(2));
+    pass(&project, Duration::from_secs(2)).await;
     until_suspended_for(&engine, id, 60).await;
     assert_eq!(
         engine.admission().emit("go", value::Value::Null, None).await.expect("it is sent").delivered,

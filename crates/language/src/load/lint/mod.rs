@@ -222,18 +222,14 @@ impl<'a> Walk<'a> {
     }
 
     fn say(&mut self, diagnostic: Option<Diagnostic>) {
-        self.found.extend(diagnostic.map(|diagnostic| match self.step {
-            Some(step) => diagnostic.step(step),
-            None => diagnostic,
-        }));
+        self.found
+            .extend(diagnostic.map(|diagnostic| self.step.into_iter().fold(diagnostic, Diagnostic::step)));
     }
 
     /// Assigns a finding that was made without the tree to the step that contains it.
     fn placed(&self, found: Diagnostic) -> Diagnostic {
         let context = |place: &Span| place.start <= found.span.start && found.span.end <= place.end;
-        match self.places.iter().find(|(place, _)| context(place)) {
-            Some((_, step)) => found.step(*step),
-            None => found,
-        }
+        let step = self.places.iter().find(|(place, _)| context(place)).map(|(_, step)| *step);
+        step.into_iter().fold(found, Diagnostic::step)
     }
 }

@@ -437,10 +437,11 @@ fn meant_verb(map: &Map) -> Option<&'static VerbSpec> {
     let marks = VERBS.iter().flat_map(|verb| verb.marks.iter().copied());
     let free: Vec<&str> = own.chain(marks).filter(|name| map.get(name).is_none()).collect();
     map.iter().filter(|entry| !is_key(&entry.key)).find_map(|entry| {
-        let near = match other_dialects::STEP.iter().find(|foreign| foreign.key == entry.key) {
-            Some(foreign) => foreign.equivalent.filter(|key| free.contains(key))?,
-            None => nearest(&entry.key, free.iter().copied())?,
-        };
+        let near =
+            match other_dialects::STEP.iter().find(|foreign| foreign.keys.contains(&entry.key.as_str())) {
+                Some(foreign) => foreign.equivalent.filter(|key| free.contains(key))?,
+                None => nearest(&entry.key, free.iter().copied())?,
+            };
         VERBS.iter().copied().find(|verb| verb.marks.contains(&near))
     })
 }

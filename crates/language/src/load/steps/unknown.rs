@@ -51,10 +51,7 @@ pub(super) fn report_unknown(
             .nearest(near)
             .allowed(allowed.iter().copied());
         let diagnostic = match foreign {
-            Some(foreign) => match reader.rewritten(entry) {
-                Some((span, text)) => diagnostic.help(foreign.help).replace(span, text),
-                None => diagnostic.help(foreign.help),
-            },
+            Some(foreign) => diagnostic.help(foreign.help).replacement(reader.rewritten(entry)),
             None => explain_unknown(reader, verb, entry, near.is_some(), diagnostic),
         };
         reader.diagnostics().push(diagnostic);

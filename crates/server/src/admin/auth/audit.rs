@@ -1,12 +1,11 @@
 //! The audit log, to be read and exported.
-#![allow(unused_qualifications, reason = "the macro that describes a route writes them")]
 
 use axum::extract::State;
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use utoipa::{IntoParams, ToSchema};
 
-use crate::admin::extract::{Answer, Query};
+use crate::admin::extract::{self, Answer, Query};
 use crate::admin::{Problem, Shared};
 use crate::audit::{Entry, Filter};
 
@@ -54,10 +53,7 @@ pub(crate) async fn list(
     State(api): Shared,
     Query(query): Query<AuditQuery>,
 ) -> Result<Answer<Audit>, Problem> {
-    let limit = query.limit.unwrap_or(PAGE);
-    if !(1..=MOST).contains(&limit) {
-        return Err(Problem::bad_request("bad_query", format!("`limit` goes from 1 to {MOST}")));
-    }
+    let limit = extract::limit(query.limit, PAGE, MOST)?;
     let audit = api.audit.clone();
     let AuditQuery { since, until, by, action, about, .. } = query;
     let filter = Filter { since, until, by, action, about };

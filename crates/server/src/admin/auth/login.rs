@@ -3,7 +3,6 @@
 //! The daemon keeps nothing of a login that has begun: its state, nonce and PKCE verifier are derived, with the secret of the store, from one
 //! random value in a cookie of the browser that began it. The cookie has an HMAC by the same secret, so an invented cookie is refused, strangers cannot fill a table, and a login that another browser began does not end here. The time of the
 //! beginning is part of that value. The ID token, which the provider signs, has the nonce, so nobody can change that time afterwards.
-#![allow(unused_qualifications, reason = "the macro that describes a route writes them")]
 
 use std::net::IpAddr;
 use std::sync::{Mutex, PoisonError};

@@ -3,7 +3,6 @@
 //! Browsers send a cookie to every port of a host, so a cookie alone proves nothing: each request by cookie, reads too, also
 //! needs the second secret in [`SECRET_HEADER`], which only pages of this origin know. Both are kept as hashes in the store, so that a session
 //! outlives a restart.
-#![allow(unused_qualifications, reason = "the macro that describes a route writes them")]
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, PoisonError};

@@ -1,5 +1,4 @@
 //! Tokens of the API: named, with scopes and an end. The store has their hashes only.
-#![allow(unused_qualifications, reason = "the macro that describes a route writes them")]
 
 use std::sync::Arc;
 

@@ -1,5 +1,4 @@
 //! The Automations in force, and starting one.
-#![allow(unused_qualifications, reason = "the macro that describes a route writes them")]
 
 use std::collections::BTreeMap;
 
@@ -17,7 +16,6 @@ use serde::{Deserialize, Serialize};
 use utoipa::{IntoParams, ToSchema};
 use value::{Map, Value};
 
-use super::graph::GraphView;
 use crate::admin::auth::credential::Credential;
 use crate::admin::auth::scope::Scope;
 use crate::admin::extract::{Answer, Body, Query, Segment, outside, tagged};
@@ -67,30 +65,11 @@ struct AutomationView {
     keys_used: Vec<KeyUsed>,
     /// The secrets that it or its connections need and that are not set, its trigger's first.
     #[serde(skip_serializing_if = "Vec::is_empty")]
-    missing_secrets: Vec<MissingSecretView>,
+    missing_secrets: Vec<MissingSecret>,
     /// Number of errors in its file.
     errors: usize,
     /// Number of warnings in its file.
     warnings: usize,
-}
-
-/// A secret that an automation needs and that is not set.
-#[derive(Debug, Serialize, ToSchema)]
-#[serde(rename_all = "camelCase")]
-#[schema(as = MissingSecret)]
-struct MissingSecretView {
-    name: String,
-    /// The connection that reads it; absent if the file of the automation does.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    connection: Option<String>,
-    /// True if the trigger needs it: without it nothing starts the automation.
-    blocks_start: bool,
-}
-
-impl From<MissingSecret> for MissingSecretView {
-    fn from(MissingSecret { name, connection, blocks_start }: MissingSecret) -> Self {
-        Self { name, connection, blocks_start }
-    }
 }
 
 /// A key that proved a request.
@@ -135,7 +114,7 @@ pub(crate) struct AutomationDetail {
     /// The diagnostics of its file.
     diagnostics: Vec<DiagnosticView>,
     /// Its steps, list by list, with their verbs and dependencies.
-    plan: GraphView,
+    plan: catalog::Graph,
     /// The inputs of a manual start.
     #[schema(value_type = Vec<model::InputSpec>)]
     inputs: serde_json::Value,
@@ -167,7 +146,7 @@ impl Api {
             next_fires: deployment.next_fires(now, NEXT_FIRES),
             refused: self.engine.ingress().rejections_of(&automation.id),
             keys_used: self.keys_used(&automation.id),
-            missing_secrets: missing.into_iter().map(Into::into).collect(),
+            missing_secrets: missing,
             errors: stale.map_or(0, |report| report.error_count()),
             warnings: stale.unwrap_or(&deployment.warnings).warning_count(),
         }

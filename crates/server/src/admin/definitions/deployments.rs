@@ -1,5 +1,4 @@
 //! Deployed definitions: generations of the files of the project, which all daemons that share a store take from there.
-#![allow(unused_qualifications, reason = "the macro that describes a route writes them")]
 
 use axum::Extension;
 use axum::extract::State;

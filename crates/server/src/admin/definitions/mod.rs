@@ -4,6 +4,5 @@ pub(crate) mod automations;
 pub(crate) mod connections;
 pub(crate) mod connectors;
 pub(crate) mod deployments;
-pub(crate) mod graph;
 pub(crate) mod plan;
 pub(crate) mod versions;

@@ -1,5 +1,4 @@
 //! The forecast of a reload.
-#![allow(unused_qualifications, reason = "the macro that describes a route writes them")]
 
 use axum::extract::State;
 use serde::{Deserialize, Serialize};

@@ -1,5 +1,4 @@
 //! Versions of automations: the texts that executions ran on.
-#![allow(unused_qualifications, reason = "the macro that describes a route writes them")]
 
 use axum::extract::State;
 use catalog::{Deployment, Graph};
@@ -8,7 +7,6 @@ use serde::Serialize;
 use text::diagnostic::Source;
 use utoipa::ToSchema;
 
-use super::graph::GraphView;
 use crate::admin::extract::{Answer, Segment};
 use crate::admin::{Api, Problem, Shared};
 
@@ -35,7 +33,7 @@ pub(crate) struct DefinitionView {
     code_files: Vec<CodeFileView>,
     /// Its steps; absent if this version of Cogwork cannot load the text.
     #[serde(skip_serializing_if = "Option::is_none")]
-    graph: Option<GraphView>,
+    graph: Option<Graph>,
 }
 
 /// A code file of an automation.
@@ -148,8 +146,8 @@ pub(crate) async fn versions(State(api): Shared, Segment(id): Segment) -> Result
 
 impl Api {
     /// The graph of an automation. The effects of its actions are those of the connectors in force.
-    pub(crate) fn graph(&self, deployment: &Deployment) -> GraphView {
+    pub(crate) fn graph(&self, deployment: &Deployment) -> Graph {
         let catalog = self.engine.catalog();
-        Graph::new(&deployment.automation, &deployment.plan, Some(catalog.registry())).into()
+        Graph::new(&deployment.automation, &deployment.plan, Some(catalog.registry()))
     }
 }

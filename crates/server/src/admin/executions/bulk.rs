@@ -1,5 +1,4 @@
 //! Operations on many executions: replays and cancellations.
-#![allow(unused_qualifications, reason = "the macro that describes a route writes them")]
 
 use std::collections::BTreeMap;
 

@@ -1,5 +1,4 @@
 //! Executions: the row of a list, one execution with its history, its log lines, cancellation.
-#![allow(unused_qualifications, reason = "the macro that describes a route writes them")]
 
 use std::num::NonZeroUsize;
 
@@ -23,7 +22,7 @@ use super::recorded::{Cuts, Recorded, on_thread};
 use super::turns::{self, TurnsView};
 use super::{large, waiting};
 use crate::admin::auth::credential::Credential;
-use crate::admin::extract::{Answer, Body, Query, Segment, outside};
+use crate::admin::extract::{self, Answer, Body, Query, Segment, outside};
 use crate::admin::{Api, Problem, Shared};
 
 /// Executions on a page where no number is given.
@@ -373,10 +372,7 @@ pub(crate) async fn logs(
     Segment(id): Segment,
     Query(query): Query<LogQuery>,
 ) -> Result<Answer<Logs>, Problem> {
-    let (after, limit) = (query.after.unwrap_or(0), query.limit.unwrap_or(LINES));
-    if !(1..=LINES).contains(&limit) {
-        return Err(Problem::bad_request("bad_query", format!("`limit` goes from 1 to {LINES}")));
-    }
+    let (after, limit) = (query.after.unwrap_or(0), extract::limit(query.limit, LINES, LINES)?);
     let execution = api.execution_id(&id).await?;
     let store = api.engine.store();
     if store.execution(execution).await?.is_none() {

@@ -1,5 +1,4 @@
 //! Pages of the list of executions, filtered, searched and counted.
-#![allow(unused_qualifications, reason = "the macro that describes a route writes them")]
 
 use std::time::Duration;
 
@@ -14,7 +13,7 @@ use store::{ExecutionFilter, ExecutionRow, ExecutionStore, Page};
 use utoipa::{IntoParams, ToSchema};
 
 use super::execution::{ExecutionView, PAGE};
-use crate::admin::extract::{Answer, Query};
+use crate::admin::extract::{self, Answer, Query};
 use crate::admin::{Api, Problem, Shared};
 
 /// Maximum number of executions on a page.
@@ -160,10 +159,7 @@ impl ListQuery {
 
     /// Size and start of the page.
     fn page(&self) -> Result<(u32, Option<ExecutionId>), Problem> {
-        let limit = self.limit.unwrap_or(PAGE);
-        if !(1..=MOST).contains(&limit) {
-            return Err(Problem::bad_request("bad_query", format!("`limit` goes from 1 to {MOST}")));
-        }
+        let limit = extract::limit(self.limit, PAGE, MOST)?;
         let before = self.cursor.as_deref().map(|cursor| {
             read_cursor(cursor).ok_or_else(|| {
                 Problem::bad_request("bad_cursor", "`cursor` must be the `next` of the page before")

@@ -2,7 +2,6 @@
 //!
 //! The store is the truth: a notice of the engine only says that it is time to look again. So a reader that is slow,
 //! or comes back after its connection broke, misses nothing and sees nothing twice.
-#![allow(unused_qualifications, reason = "the macro that describes a route writes them")]
 
 use std::collections::{BTreeMap, VecDeque};
 use std::convert::Infallible;
@@ -27,7 +26,7 @@ use utoipa::{IntoParams, ToSchema};
 
 use super::recorded::{Cuts, Recorded, on_thread};
 use super::{history, large};
-use crate::admin::extract::{Answer, Query, Segment};
+use crate::admin::extract::{self, Answer, Query, Segment};
 use crate::admin::{Api, Problem, Shared};
 
 /// Log lines read at one time.
@@ -89,10 +88,7 @@ pub(super) struct EventInfo {
 }
 
 fn page(events: &[Event], cuts: &Cuts, query: &EventsQuery) -> Result<Answer<Events>, Problem> {
-    let (after, limit) = (query.after.unwrap_or(0), query.limit.unwrap_or(EVENTS));
-    if !(1..=EVENTS).contains(&limit) {
-        return Err(Problem::bad_request("bad_query", format!("`limit` goes from 1 to {EVENTS}")));
-    }
+    let (after, limit) = (query.after.unwrap_or(0), extract::limit(query.limit, EVENTS, EVENTS)?);
     let some = events.iter().enumerate().skip(after).take(limit);
     let shown = some.map(|(index, event)| {
         let mut shown = history::event(index, event);

@@ -1,5 +1,4 @@
 //! Imports of executions as JSON lines.
-#![allow(unused_qualifications, reason = "the macro that describes a route writes them")]
 
 use std::io::Cursor;
 

@@ -1,5 +1,4 @@
 //! The input of a step of an execution, as its call received it.
-#![allow(unused_qualifications, reason = "the macro that describes a route writes them")]
 
 use axum::extract::State;
 use runtime::{DerivedInput, MissingSource};

@@ -1,5 +1,4 @@
 //! Replays of executions: one, from its start or from a step.
-#![allow(unused_qualifications, reason = "the macro that describes a route writes them")]
 
 use std::collections::HashSet;
 
@@ -54,32 +53,6 @@ pub(crate) struct ReplayBody {
     dry_run: bool,
 }
 
-/// A step that calls another system again.
-#[derive(Debug, Serialize, ToSchema)]
-#[serde(rename_all = "camelCase")]
-pub(crate) struct RepeatedCallView {
-    /// The id of the step.
-    step: String,
-    /// The action, or the called automation as `call: name`.
-    action: String,
-    /// The connection, if the action needs one.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    connection: Option<String>,
-    /// True if the call may change something; false if it only reads.
-    writes: bool,
-    /// The list that the step is in: `steps`, `onError`, `finally` or `undo`.
-    list: &'static str,
-    /// True if the execution made this call.
-    called: bool,
-}
-
-impl From<RepeatedCall> for RepeatedCallView {
-    fn from(call: RepeatedCall) -> Self {
-        let RepeatedCall { step, action, connection, effect, list, called } = call;
-        Self { step, action, connection, writes: effect == model::action::Effect::Write, list, called }
-    }
-}
-
 /// A replay, started or planned.
 #[derive(Debug, Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
@@ -102,7 +75,7 @@ pub(crate) struct Replay {
     /// The ids of these steps, each once, in the order in which they ended; at most 50.
     kept: Vec<String>,
     /// The steps that call other systems again, or may do so, in the order of the file.
-    calls: Vec<RepeatedCallView>,
+    calls: Vec<RepeatedCall>,
 }
 
 /// The ids of the steps that ended in these events, without their turns.
@@ -133,7 +106,7 @@ impl Replay {
             from,
             kept_steps: plan.kept_steps,
             kept: kept_ids(&plan.kept),
-            calls: plan.calls.iter().cloned().map(RepeatedCallView::from).collect(),
+            calls: plan.calls.clone(),
         }
     }
 }

@@ -1,5 +1,4 @@
 //! Trials: recorded executions, and the tests of a file, on a text that is not saved.
-#![allow(unused_qualifications, reason = "the macro that describes a route writes them")]
 
 use axum::extract::State;
 use engine::{TestOutcome, TestText, TrialOutcome, TrialRequest};

@@ -1,5 +1,4 @@
 //! The turns of loops: some of them beside the other steps, all of them page by page.
-#![allow(unused_qualifications, reason = "the macro that describes a route writes them")]
 
 use std::collections::HashMap;
 
@@ -12,7 +11,7 @@ use utoipa::{IntoParams, ToSchema};
 use super::history::StepView;
 use super::large;
 use crate::admin::auth::credential::Credential;
-use crate::admin::extract::{Answer, Query, Segment};
+use crate::admin::extract::{self, Answer, Query, Segment};
 use crate::admin::{Problem, Shared};
 
 /// The turns of one step that stand beside the other steps.
@@ -117,10 +116,7 @@ pub(crate) async fn turns(
     Segment(id): Segment,
     Query(query): Query<TurnsQuery>,
 ) -> Result<Answer<serde_json::Value>, Problem> {
-    let (from, limit) = (query.from.unwrap_or(0), query.limit.unwrap_or(PAGE));
-    if !(1..=PAGE).contains(&limit) {
-        return Err(Problem::bad_request("bad_query", format!("`limit` goes from 1 to {PAGE}")));
-    }
+    let (from, limit) = (query.from.unwrap_or(0), extract::limit(query.limit, PAGE, PAGE)?);
     let (detail, cuts) = api.detail(&id, &credential, None).await?;
     let mut steps = detail.into_steps();
     steps.retain(|step| {

@@ -1,5 +1,4 @@
 //! One value of an execution by itself, whole or in slices.
-#![allow(unused_qualifications, reason = "the macro that describes a route writes them")]
 
 use std::io;
 

@@ -1,5 +1,4 @@
 //! Waiting executions, and the answers and events sent to them.
-#![allow(unused_qualifications, reason = "the macro that describes a route writes them")]
 
 use axum::extract::State;
 use http::StatusCode;
@@ -146,34 +145,12 @@ pub(crate) async fn signal(
     Ok(Answer::ok(Signalled { status: status? }))
 }
 
-/// A question that a person answered.
-#[derive(Debug, Serialize, ToSchema)]
-#[serde(rename_all = "camelCase")]
-#[schema(as = AnsweredQuestion)]
-pub(crate) struct AnsweredView {
-    at: Timestamp,
-    /// The id of the execution that asked.
-    execution: String,
-    automation: String,
-    /// The display name of the automation.
-    automation_name: String,
-    /// The step, with its loop turns.
-    step: String,
-    /// The question, shortened.
-    message: String,
-    /// The chosen option.
-    option: String,
-    /// The sender of the answer.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    by: Option<String>,
-}
-
 /// Questions that people answered.
 #[derive(Debug, Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct AnsweredQuestions {
     /// Newest first, at most 100 since the daemon started.
-    answers: Vec<AnsweredView>,
+    answers: Vec<AnsweredQuestion>,
 }
 
 /// The latest answers of people to questions of executions
@@ -182,18 +159,7 @@ pub(crate) struct AnsweredQuestions {
     responses((status = 200, description = "Answers that this daemon took, newest first", body = AnsweredQuestions)),
 )]
 pub(crate) async fn answers(State(api): Shared) -> Answer<AnsweredQuestions> {
-    let view = |one: AnsweredQuestion| AnsweredView {
-        at: one.at,
-        execution: one.execution.to_string(),
-        automation: one.automation.to_string(),
-        automation_name: one.automation_name,
-        step: one.step,
-        message: one.message,
-        option: one.option,
-        by: one.by,
-    };
-    let latest = api.engine.admission().answers.latest();
-    Answer::ok(AnsweredQuestions { answers: latest.into_iter().map(view).collect() })
+    Answer::ok(AnsweredQuestions { answers: api.engine.admission().answers.latest() })
 }
 
 /// An event.

@@ -1,5 +1,4 @@
 //! Help for editors: completion, descriptions, definitions, schemas, schedules in words, and new files.
-#![allow(unused_qualifications, reason = "the macro that describes a route writes them")]
 
 use authoring::{AssistRequest, CompletionItem, TextRange};
 use axum::extract::State;

@@ -1,5 +1,4 @@
 //! Edits of texts in an editor, and of the key `enabled`.
-#![allow(unused_qualifications, reason = "the macro that describes a route writes them")]
 
 use axum::Extension;
 use axum::extract::State;

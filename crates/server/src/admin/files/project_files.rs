@@ -1,5 +1,4 @@
 //! The files of the project: read and replaced, each change over the version that was read.
-#![allow(unused_qualifications, reason = "the macro that describes a route writes them")]
 
 use authoring::{ExpectedVersion, FileError};
 use axum::Extension;

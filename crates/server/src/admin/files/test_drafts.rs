@@ -1,5 +1,4 @@
 //! Tests from recorded executions.
-#![allow(unused_qualifications, reason = "the macro that describes a route writes them")]
 
 use axum::extract::State;
 use engine::TestDraft;

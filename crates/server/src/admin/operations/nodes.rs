@@ -1,5 +1,4 @@
 //! The daemons that share the store.
-#![allow(unused_qualifications, reason = "the macro that describes a route writes them")]
 
 use axum::extract::State;
 use jiff::Timestamp;

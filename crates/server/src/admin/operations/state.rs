@@ -1,15 +1,13 @@
 //! The values of `state.*` steps, to be read and corrected.
-#![allow(unused_qualifications, reason = "the macro that describes a route writes them")]
 
 use axum::extract::State;
 use http::StatusCode;
-use jiff::Timestamp;
 use runtime::{StateScope, StateValue};
 use serde::{Deserialize, Serialize};
 use utoipa::{IntoParams, ToSchema};
 use value::Value;
 
-use crate::admin::extract::{Answer, Body, Query, Segment, Segments};
+use crate::admin::extract::{self, Answer, Body, Query, Segment, Segments};
 use crate::admin::{Problem, Shared};
 
 /// Values on a page where no number is given.
@@ -17,31 +15,12 @@ const PAGE: u32 = 100;
 /// Maximum number of values on a page.
 const MOST: u32 = 1000;
 
-/// A value that outlives executions.
-#[derive(Debug, Serialize, ToSchema)]
-#[serde(rename_all = "camelCase")]
-#[schema(as = StateValue)]
-pub(crate) struct ValueView {
-    key: String,
-    #[schema(value_type = value::Json)]
-    value: serde_json::Value,
-    /// When it will be forgotten; absent where it is kept for ever.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    expires_at: Option<Timestamp>,
-}
-
-impl From<StateValue> for ValueView {
-    fn from(found: StateValue) -> Self {
-        Self { key: found.key, value: found.value.to_serde(), expires_at: found.expires_at }
-    }
-}
-
 /// A page of values.
 #[derive(Debug, Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct Values {
     /// By key.
-    values: Vec<ValueView>,
+    values: Vec<StateValue>,
     /// The `after` of the next page; absent on the last one.
     #[serde(skip_serializing_if = "Option::is_none")]
     next: Option<String>,
@@ -94,13 +73,10 @@ pub(crate) async fn list(
     Segment(name): Segment,
     Query(query): Query<ListQuery>,
 ) -> Result<Answer<Values>, Problem> {
-    let limit = query.limit.unwrap_or(PAGE);
-    if !(1..=MOST).contains(&limit) {
-        return Err(Problem::bad_request("bad_query", format!("`limit` goes from 1 to {MOST}")));
-    }
+    let limit = extract::limit(query.limit, PAGE, MOST)?;
     let scope = scope(&name, query.test)?;
     let (values, next) = api.engine.context().list_state(&scope, query.after.as_deref(), limit).await?;
-    Ok(Answer::ok(Values { values: values.into_iter().map(Into::into).collect(), next }))
+    Ok(Answer::ok(Values { values, next }))
 }
 
 /// One value
@@ -111,17 +87,17 @@ pub(crate) async fn list(
         ("key" = String, Path, description = "The key"),
         ValueQuery,
     ),
-    responses((status = 200, description = "The value", body = ValueView)),
+    responses((status = 200, description = "The value", body = StateValue)),
 )]
 pub(crate) async fn show(
     State(api): Shared,
     Segments(name, key): Segments,
     Query(query): Query<ValueQuery>,
-) -> Result<Answer<ValueView>, Problem> {
+) -> Result<Answer<StateValue>, Problem> {
     let found = api.engine.context().read_state(&scope(&name, query.test)?, &key).await?;
     let unknown =
         || Problem::not_found("unknown_state", format!("the state of `{name}` has no value `{key}`"));
-    Ok(Answer::ok(found.ok_or_else(unknown)?.into()))
+    Ok(Answer::ok(found.ok_or_else(unknown)?))
 }
 
 /// A value to keep.
@@ -144,14 +120,14 @@ pub(crate) struct ValueBody {
         ("key" = String, Path, description = "The key"),
         ValueQuery,
     ),
-    responses((status = 200, description = "The stored values", body = ValueView)),
+    responses((status = 200, description = "The stored values", body = StateValue)),
 )]
 pub(crate) async fn put(
     State(api): Shared,
     Segments(name, key): Segments,
     Query(query): Query<ValueQuery>,
     Body(ValueBody { value, ttl }): Body<ValueBody>,
-) -> Result<Answer<ValueView>, Problem> {
+) -> Result<Answer<StateValue>, Problem> {
     let scope = scope(&name, query.test)?;
     let ttl = ttl.map(|ttl| text::units::parse_fixed_period(&ttl)).transpose().map_err(|error| {
         Problem::new(StatusCode::UNPROCESSABLE_ENTITY, "bad_body", format!("`ttl`: {error}"))
@@ -159,7 +135,7 @@ pub(crate) async fn put(
     let (engine, value) = (api.engine.clone(), Value::from_serde(value));
     let kept =
         api.to_its_end(async move { engine.context().write_state(&scope, &key, value, ttl).await }).await??;
-    Ok(Answer::ok(kept.into()))
+    Ok(Answer::ok(kept))
 }
 
 /// The result of a deletion

@@ -1,5 +1,4 @@
 //! Recent results of automations, and the requests that started nothing.
-#![allow(unused_qualifications, reason = "the macro that describes a route writes them")]
 
 use std::time::Duration;
 
@@ -138,49 +137,12 @@ pub(crate) async fn statistics(
     }))
 }
 
-/// A request that started nothing: without its body and its headers, which may hold secrets.
-#[derive(Debug, Serialize, ToSchema)]
-#[serde(rename_all = "camelCase")]
-#[schema(as = Refusal)]
-pub(crate) struct RefusalView {
-    at: Timestamp,
-    /// The reason, by the names of `refused`.
-    reason: &'static str,
-    /// The HTTP status that was sent.
-    status: u16,
-    /// True for a request to the test address.
-    test: bool,
-    method: String,
-    /// The path after the token, shortened.
-    fragment: String,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    content_type: Option<String>,
-    /// The size of the body; absent if it was refused before it was read.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    bytes: Option<u64>,
-}
-
-impl From<Refusal> for RefusalView {
-    fn from(Refusal { at, reason, status, request }: Refusal) -> Self {
-        Self {
-            at,
-            reason,
-            status,
-            test: request.is_test,
-            method: request.method,
-            fragment: request.fragment,
-            content_type: request.content_type,
-            bytes: request.bytes,
-        }
-    }
-}
-
 /// Requests that started nothing.
 #[derive(Debug, Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct Refusals {
     /// Newest first, at most 100 since the daemon started.
-    refusals: Vec<RefusalView>,
+    refusals: Vec<Refusal>,
 }
 
 /// The latest requests to an automation that started nothing
@@ -191,8 +153,7 @@ pub(crate) struct Refusals {
 )]
 pub(crate) async fn refusals(State(api): Shared, Segment(id): Segment) -> Result<Answer<Refusals>, Problem> {
     let automation = api.id_of(&id)?;
-    let refusals = api.engine.ingress().refusals_of(&automation).into_iter().map(Into::into).collect();
-    Ok(Answer::ok(Refusals { refusals }))
+    Ok(Answer::ok(Refusals { refusals: api.engine.ingress().refusals_of(&automation) }))
 }
 
 #[cfg(test)]

@@ -2,7 +2,6 @@
 
 use std::collections::BTreeMap;
 use std::path::Path;
-use std::sync::LazyLock;
 
 use axum::extract::State;
 use axum::response::{IntoResponse, Response};
@@ -13,7 +12,6 @@ use text::diagnostic::{DiagnosticEntry, Report, Utf16Index};
 use utoipa::ToSchema;
 
 use crate::admin::definitions::deployments::DeploymentView;
-use crate::admin::definitions::graph::GraphView;
 use crate::admin::extract::{Answer, Body};
 use crate::admin::{Api, Problem, Shared};
 
@@ -305,7 +303,7 @@ pub(crate) struct Validated {
     diagnostics: Vec<DiagnosticView>,
     /// The step graph, in the form of an automation's `plan`; absent if it was not asked for or the text does not parse.
     #[serde(skip_serializing_if = "Option::is_none")]
-    graph: Option<GraphView>,
+    graph: Option<catalog::Graph>,
     /// The steps in document order.
     #[serde(skip_serializing_if = "Option::is_none")]
     outline: Option<Vec<OutlineStep>>,
@@ -350,7 +348,7 @@ impl Validated {
         let (graph, outline, references) = match structure {
             None => (None, None, None),
             Some(found) => (
-                has(Part::Graph).then(|| found.graph.into()),
+                has(Part::Graph).then_some(found.graph),
                 has(Part::Outline).then(|| found.outline.into_iter().map(OutlineStep::from).collect()),
                 has(Part::References)
                     .then(|| found.references.into_iter().map(StepReference::from).collect()),
@@ -380,6 +378,5 @@ impl From<(String, authoring::TextRange)> for StepReference {
     responses((status = 200, description = "This document", body = value::Json)),
 )]
 pub(crate) async fn description(State(_): Shared) -> Response {
-    static TEXT: LazyLock<String> = LazyLock::new(crate::admin::openapi);
-    ([(CONTENT_TYPE, "application/json")], TEXT.as_str()).into_response()
+    ([(CONTENT_TYPE, "application/json")], crate::admin::openapi()).into_response()
 }

@@ -1,5 +1,4 @@
 //! The addresses of automations: replacing one whose token has become known.
-#![allow(unused_qualifications, reason = "the macro that describes a route writes them")]
 
 use axum::extract::State;
 use catalog::AddressKind;

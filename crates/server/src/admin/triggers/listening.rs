@@ -1,5 +1,4 @@
 //! Listening at test addresses.
-#![allow(unused_qualifications, reason = "the macro that describes a route writes them")]
 
 use std::time::Duration;
 

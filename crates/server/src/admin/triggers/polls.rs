@@ -1,5 +1,4 @@
 //! The polls of automations: their progress, and operations on them.
-#![allow(unused_qualifications, reason = "the macro that describes a route writes them")]
 
 use axum::extract::State;
 use http::StatusCode;

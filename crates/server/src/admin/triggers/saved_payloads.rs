@@ -1,5 +1,4 @@
 //! Payloads saved by name, and the preview of payloads.
-#![allow(unused_qualifications, reason = "the macro that describes a route writes them")]
 
 use std::time::Duration;
 
@@ -7,8 +6,7 @@ use axum::extract::State;
 use axum::response::Response;
 use http::header::IF_MATCH;
 use http::{HeaderMap, StatusCode};
-use ingress::{PayloadError, PayloadPreview, SavedPayload};
-use jiff::Timestamp;
+use ingress::{PayloadError, PayloadPreview, PayloadProblem, SavedPayload};
 use model::payload::WebhookPayload;
 use model::{AutomationId, Payload};
 use serde::{Deserialize, Serialize};
@@ -59,29 +57,6 @@ pub(crate) struct SaveBody {
     payload: Option<serde_json::Value>,
 }
 
-/// A payload that is saved as a file of the project.
-#[derive(Debug, Serialize, ToSchema)]
-#[serde(rename_all = "camelCase")]
-#[schema(as = SavedPayload)]
-pub(crate) struct SavedView {
-    name: String,
-    /// Relative to the project folder.
-    path: String,
-    bytes: u64,
-    /// When the file was last changed.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    saved_at: Option<Timestamp>,
-    /// Its kind: `webhook`, `schedule`, `poll` or `manual`; absent if the file does not begin as a payload does.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    kind: Option<String>,
-    /// The method of a request.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    method: Option<String>,
-    /// The content type of a request.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    content_type: Option<String>,
-}
-
 /// A new name of a saved payload.
 #[derive(Debug, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
@@ -103,58 +78,12 @@ pub(crate) struct PreviewBody {
     saved: Option<String>,
 }
 
-/// The result of a preview. Nothing was started.
-#[derive(Debug, Serialize, ToSchema)]
-#[serde(rename_all = "camelCase")]
-#[schema(as = PayloadPreview)]
-pub(crate) struct PreviewView {
-    /// `trigger.results` as steps would read them; absent if the payload or its body cannot be read.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    #[schema(value_type = Option<value::Json>)]
-    results: Option<serde_json::Value>,
-    /// The value of the trigger's `if`; absent without one.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    condition: Option<bool>,
-    /// True if the trigger's code decided that no step runs.
-    declined: bool,
-    /// All that is wrong with the payload.
-    problems: Vec<PreviewProblem>,
-}
-
-/// A problem of a payload.
-#[derive(Debug, Serialize, ToSchema)]
-#[serde(rename_all = "camelCase")]
-pub(crate) struct PreviewProblem {
-    /// The code that a sender would get, or `bad_payload`.
-    code: &'static str,
-    message: String,
-}
-
-impl From<PayloadPreview> for PreviewView {
-    fn from(preview: PayloadPreview) -> Self {
-        let problems = preview.problems.into_iter();
-        Self {
-            results: preview.results.map(|results| results.to_serde()),
-            condition: preview.condition,
-            declined: preview.declined,
-            problems: problems.map(|one| PreviewProblem { code: one.code, message: one.message }).collect(),
-        }
-    }
-}
-
 /// The payloads that are saved for an automation.
 #[derive(Debug, Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct Payloads {
     /// By name.
-    payloads: Vec<SavedView>,
-}
-
-impl From<SavedPayload> for SavedView {
-    fn from(saved: SavedPayload) -> Self {
-        let SavedPayload { name, path, bytes, saved_at, kind, method, content_type } = saved;
-        Self { name, path, bytes, saved_at, kind, method, content_type }
-    }
+    payloads: Vec<SavedPayload>,
 }
 
 impl From<PayloadError> for Problem {
@@ -214,7 +143,7 @@ fn expected(headers: &HeaderMap) -> Option<String> {
 )]
 pub(crate) async fn payloads(State(api): Shared, Segment(id): Segment) -> Result<Answer<Payloads>, Problem> {
     let saved = api.engine.ingress().saved_payloads(&api.id_of(&id)?).await?;
-    Ok(Answer::ok(Payloads { payloads: saved.into_iter().map(Into::into).collect() }))
+    Ok(Answer::ok(Payloads { payloads: saved }))
 }
 
 /// A payload that was saved, as `payload` of a start takes it
@@ -235,13 +164,13 @@ pub(crate) async fn payload(State(api): Shared, Segments(id, name): Segments) ->
 #[utoipa::path(
     post, path = "/api/v1/automations/{id}/payloads", tag = "automations", request_body = SaveBody,
     params(("id" = String, Path, description = "The automation's id")),
-    responses((status = 200, description = "It is saved", body = SavedView)),
+    responses((status = 200, description = "It is saved", body = SavedPayload)),
 )]
 pub(crate) async fn save(
     State(api): Shared,
     Segment(id): Segment,
     Body(body): Body<SaveBody>,
-) -> Result<Answer<SavedView>, Problem> {
+) -> Result<Answer<SavedPayload>, Problem> {
     api.check_writable()?;
     let automation = api.id_of(&id)?;
     let payload = match (body.capture, body.payload) {
@@ -250,7 +179,7 @@ pub(crate) async fn save(
         _ => return Err(bad_body("give `capture` or `payload`, one of both".to_owned())),
     };
     let saved = api.engine.ingress().save_payload(&automation, &body.name, payload, None).await?;
-    Ok(Answer::ok(saved.into()))
+    Ok(Answer::ok(saved))
 }
 
 /// Save a payload under this name, in place of the one that had it
@@ -263,7 +192,7 @@ pub(crate) async fn save(
         ("name" = String, Path, description = "Its name"),
     ),
     responses(
-        (status = 200, description = "It is saved", body = SavedView),
+        (status = 200, description = "It is saved", body = SavedPayload),
         (status = 412, description = "It was changed meanwhile", body = Problem),
     ),
 )]
@@ -272,12 +201,12 @@ pub(crate) async fn put(
     Segments(id, name): Segments,
     headers: HeaderMap,
     Body(given): Body<serde_json::Value>,
-) -> Result<Answer<SavedView>, Problem> {
+) -> Result<Answer<SavedPayload>, Problem> {
     api.check_writable()?;
     let automation = api.id_of(&id)?;
     let payload = api.payload_of(&automation, given)?;
     let saved = api.engine.ingress().save_payload(&automation, &name, payload, expected(&headers)).await?;
-    Ok(Answer::ok(saved.into()))
+    Ok(Answer::ok(saved))
 }
 
 /// Rename a saved payload
@@ -288,7 +217,7 @@ pub(crate) async fn put(
         ("name" = String, Path, description = "Its name"),
     ),
     responses(
-        (status = 200, description = "It has the new name", body = SavedView),
+        (status = 200, description = "It has the new name", body = SavedPayload),
         (status = 409, description = "Another payload has the new name", body = Problem),
     ),
 )]
@@ -296,22 +225,22 @@ pub(crate) async fn rename(
     State(api): Shared,
     Segments(id, name): Segments,
     Body(body): Body<RenameBody>,
-) -> Result<Answer<SavedView>, Problem> {
+) -> Result<Answer<SavedPayload>, Problem> {
     api.check_writable()?;
-    Ok(Answer::ok(api.engine.ingress().rename_payload(&api.id_of(&id)?, &name, &body.to).await?.into()))
+    Ok(Answer::ok(api.engine.ingress().rename_payload(&api.id_of(&id)?, &name, &body.to).await?))
 }
 
 /// Show what steps would read of a payload, with all that is wrong with it; starts nothing
 #[utoipa::path(
     post, path = "/api/v1/automations/{id}/preview-payload", tag = "automations", request_body = PreviewBody,
     params(("id" = String, Path, description = "The automation's id")),
-    responses((status = 200, description = "The results and the problems", body = PreviewView)),
+    responses((status = 200, description = "The results and the problems", body = PayloadPreview)),
 )]
 pub(crate) async fn preview(
     State(api): Shared,
     Segment(id): Segment,
     Body(body): Body<PreviewBody>,
-) -> Result<Answer<PreviewView>, Problem> {
+) -> Result<Answer<PayloadPreview>, Problem> {
     let automation = api.id_of(&id)?;
     let payload = match (body.payload, body.capture, body.saved) {
         (Some(given), None, None) => {
@@ -322,8 +251,8 @@ pub(crate) async fn preview(
                 Err(wrong) => {
                     let problems = wrong.into_iter();
                     let problems =
-                        problems.map(|message| PreviewProblem { code: "bad_payload", message }).collect();
-                    let view = PreviewView { results: None, condition: None, declined: false, problems };
+                        problems.map(|message| PayloadProblem { code: "bad_payload", message }).collect();
+                    let view = PayloadPreview { problems, ..PayloadPreview::default() };
                     return Ok(Answer::ok(view));
                 }
             }
@@ -332,7 +261,7 @@ pub(crate) async fn preview(
         (None, None, Some(name)) => api.engine.ingress().saved_payload(&automation, &name).await?.payload,
         _ => return Err(bad_body("give `payload`, `capture` or `saved`, one of them".to_owned())),
     };
-    Ok(Answer::ok(api.engine.ingress().preview_payload(&automation, &payload).await?.into()))
+    Ok(Answer::ok(api.engine.ingress().preview_payload(&automation, &payload).await?))
 }
 
 /// The result of a deletion

@@ -1,5 +1,4 @@
 //! Subscriptions at other applications: those that exist, those to be created, those to be removed.
-#![allow(unused_qualifications, reason = "the macro that describes a route writes them")]
 
 use axum::extract::State;
 use http::StatusCode;

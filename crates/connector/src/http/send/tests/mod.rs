@@ -76,6 +76,7 @@ fn connection_below(server: &Server, path: &str) -> ResolvedConnection {
         test: None,
         vocabulary: Vec::new(),
         request_id: None,
+        headers: None,
         auth: Auth::Bearer { token: vec!["token".to_owned()] },
     };
     let inputs: Map = [("token", "secret-token")].into_iter().collect();

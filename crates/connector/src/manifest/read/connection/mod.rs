@@ -37,6 +37,7 @@ pub(super) fn read(
         let test = reader.take("test").map("test").and_then(|reader| test(reader, connector));
         let vocabulary = vocabulary(reader.take("words"), &check);
         let request_id = check.input(reader.take("requestId"));
+        let headers = check.map_input(reader.take("headers"));
         reader.finish();
         let Some(base) = base else { continue };
         types.push(ConnectionType {
@@ -49,6 +50,7 @@ pub(super) fn read(
             test,
             vocabulary,
             request_id,
+            headers,
         });
     }
     types
@@ -178,6 +180,20 @@ impl Check<'_> {
     fn input(&self, field: Field<'_, '_>) -> Option<String> {
         let name = field.name()?;
         self.named(name, field.span().unwrap_or_default())
+    }
+
+    /// Reads the name of an input that is a map of texts.
+    fn map_input(&self, field: Field<'_, '_>) -> Option<String> {
+        let span = field.span().unwrap_or_default();
+        let name = self.input(field)?;
+        let input = self.inputs.iter().find(|input| input.spec.name == name)?;
+        if matches!(&input.spec.kind, InputType::Map { values } if **values == InputType::Text) {
+            return Some(name);
+        }
+        let message = format!("`{name}` holds headers, which only a map of texts does");
+        let help = format!("declare it as `{name}: {{type: map, values: text}}`");
+        self.diagnostics.push(Diagnostic::error("wrong-type", message, span).help(help));
+        None
     }
 
     fn named(&self, name: &str, span: Span) -> Option<String> {

@@ -1,5 +1,4 @@
 //! An execution as one file to hand in with a ticket: a static page without script, or JSON.
-#![allow(unused_qualifications, reason = "the macro that describes a route writes them")]
 
 mod page;
 
@@ -20,7 +19,6 @@ use utoipa::{IntoParams, ToSchema};
 use super::execution;
 use super::execution::ExecutionDetail;
 use super::recorded::{Cuts, Recorded};
-use crate::admin::definitions::graph::GraphView;
 use crate::admin::extract::{Query, Segment};
 use crate::admin::{Problem, Shared};
 
@@ -71,7 +69,7 @@ struct ExportedDefinition {
     hash: String,
     path: String,
     source: String,
-    graph: GraphView,
+    graph: Graph,
 }
 
 impl ExportedDefinition {
@@ -83,7 +81,7 @@ impl ExportedDefinition {
             hash: automation.definition.to_string(),
             path: source.path().to_owned(),
             source: source.text().to_owned(),
-            graph: Graph::new(automation, &deployment.plan, None).into(),
+            graph: Graph::new(automation, &deployment.plan, None),
         }
     }
 }

@@ -1,5 +1,4 @@
 //! One stream of news for everything that a page shows.
-#![allow(unused_qualifications, reason = "the macro that describes a route writes them")]
 
 mod hub;
 mod samples;

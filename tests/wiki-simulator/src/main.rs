@@ -4,12 +4,12 @@ use std::io::{self, Write as _};
 use std::process::ExitCode;
 
 use clap::Parser;
-use tests::wiki::{
+use tokio::signal::unix::{SignalKind, signal};
+use wiki_simulator::{
     ARCH_SPACE_ID, CLOUD_ID, Clock, DEMO_ATTACHMENT_ID, DEMO_CLIENT_ID, DEMO_CLIENT_SECRET,
     DEMO_CUSTOM_CONTENT_ID, DEMO_EMAIL, DEMO_PAGE_ID, DEMO_SCOPED_TOKEN, DEMO_SPACE_ID, DEMO_TOKEN, Running,
     Simulator,
 };
-use tokio::signal::unix::{SignalKind, signal};
 
 /// Serves a small wiki on this machine: two spaces, a dozen pages, attachments, labels, content properties, custom
 /// content. Everything is in memory and the same in every run, ids included; it is gone when you stop it.

@@ -3,9 +3,9 @@
 use std::process::Stdio;
 
 use serde_json::json;
-use tests::wiki::{DEMO_EMAIL, DEMO_PAGE_ID, DEMO_SPACE_ID, DEMO_TOKEN, Simulator, Switches};
 use tokio::io::{AsyncBufReadExt as _, BufReader};
 use tokio::process::Command;
+use wiki_simulator::{DEMO_EMAIL, DEMO_PAGE_ID, DEMO_SPACE_ID, DEMO_TOKEN, Simulator, Switches};
 
 use crate::client::{send, transcripts, wiki, wiki_with};
 
@@ -64,11 +64,11 @@ async fn the_demo_site_has_samples_of_everything_with_the_same_ids_in_each_run()
     assert_eq!((pages.column("id"), pages.column("title")), (same.column("id"), same.column("title")));
     let page = wiki.get(&format!("/pages/{DEMO_PAGE_ID}?include-labels=true&include-properties=true")).await;
     page.has(json!({"title": "Welcome", "spaceId": DEMO_SPACE_ID.to_string(), "properties.results.0.key": "reviewed"}));
-    let attachment = wiki.get(&format!("/attachments/att{}", tests::wiki::DEMO_ATTACHMENT_ID)).await;
+    let attachment = wiki.get(&format!("/attachments/att{}", wiki_simulator::DEMO_ATTACHMENT_ID)).await;
     attachment.has(json!({"title": "notes.txt"}));
-    let content = wiki.get(&format!("/custom-content/{}", tests::wiki::DEMO_CUSTOM_CONTENT_ID)).await;
+    let content = wiki.get(&format!("/custom-content/{}", wiki_simulator::DEMO_CUSTOM_CONTENT_ID)).await;
     content.has(json!({"type": "ac:demo:task"}));
-    wiki.get(&format!("/spaces/{}", tests::wiki::ARCH_SPACE_ID)).await.has(json!({"key": "ARCH"}));
+    wiki.get(&format!("/spaces/{}", wiki_simulator::ARCH_SPACE_ID)).await.has(json!({"key": "ARCH"}));
 }
 
 #[tokio::test]

@@ -1,7 +1,7 @@
 //! Pages: create, read, update, drafts, trash and purge.
 
 use serde_json::json;
-use tests::wiki::Simulator;
+use wiki_simulator::Simulator;
 
 use crate::client::{send, transcripts, wiki, wiki_with};
 

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use serde_json::json;
-use tests::wiki::{Fault, RateLimit, When};
+use wiki_simulator::{Fault, RateLimit, When};
 
 use crate::client::{NONE, send, wiki};
 

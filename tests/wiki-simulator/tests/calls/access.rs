@@ -1,7 +1,7 @@
 //! Hosts and authentication, and the calls that there are.
 
 use serde_json::json;
-use tests::wiki::{CLOUD_ID, DEMO_EMAIL, DEMO_SCOPED_TOKEN, DEMO_TOKEN};
+use wiki_simulator::{CLOUD_ID, DEMO_EMAIL, DEMO_SCOPED_TOKEN, DEMO_TOKEN};
 
 use crate::client::{NONE, send, transcripts, wiki};
 

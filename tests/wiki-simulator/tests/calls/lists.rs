@@ -1,7 +1,7 @@
 //! Lists: filters, order, paging and links; the list of spaces.
 
 use serde_json::json;
-use tests::wiki::{PageSeed, SpaceSeed};
+use wiki_simulator::{PageSeed, SpaceSeed};
 
 use crate::client::{Wiki, send, transcripts, wiki};
 

@@ -6,7 +6,7 @@ use reqwest::header::HeaderMap;
 use reqwest::multipart::{Form, Part};
 use reqwest::{Method, RequestBuilder};
 use serde_json::{Value, json};
-use tests::wiki::{
+use wiki_simulator::{
     ALL_SCOPES, ApiError, Builder, CLOUD_ID, DEMO_EMAIL, DEMO_TOKEN, PageSeed, Running, Simulator, SpaceSeed,
     State, Status,
 };

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use reqwest::multipart::{Form, Part};
 use serde_json::{Value, json};
-use tests::wiki::{ALL_SCOPES, CLOUD_ID, DEMO_CLIENT_ID, DEMO_CLIENT_SECRET};
+use wiki_simulator::{ALL_SCOPES, CLOUD_ID, DEMO_CLIENT_ID, DEMO_CLIENT_SECRET};
 
 use crate::client::{Answer, Wiki, merge, send, transcripts, wiki};
 
