@@ -33,6 +33,7 @@
 //! * `constant`: expressions without paths
 //! * `comparison`: comparisons that can never hold
 //! * `symbols`: the names that an expression can use
+//! * `loose_filters`: filters that apply to less than they were meant for
 //! * `misread`: texts that mean something else than they seem to
 //! * `other_dialects`: habits from other languages
 //! * `rewrite`: corrections
@@ -58,6 +59,7 @@ mod functions;
 mod jinja;
 mod jsonpath;
 mod literal_arguments;
+mod loose_filters;
 mod misread;
 mod operation;
 mod other_dialects;
@@ -94,8 +96,9 @@ pub use equality::{RequiredEquality, equality_key};
 pub use eval_clock::EvalClock;
 pub use functions::{FUNCTIONS, Function, TABLE, apply};
 pub use json_schema::JsonSchema;
+pub use loose_filters::LooseFilter;
 pub use misread::{Meaning, MisreadText, is_pattern};
-pub use operation::{Form, LateDefault, LooseFilter, Operation, OperationKind, TypedOperand};
+pub use operation::{Form, LateDefault, Operation, OperationKind, TypedOperand};
 pub use template::Template;
 pub use unfinished::item_at_end;
 
@@ -448,7 +451,7 @@ impl Expression {
     /// The filters that apply to less than they were probably meant for.
     #[must_use]
     pub fn loose_filters(&self) -> Vec<LooseFilter> {
-        self.in_jinja(operation::find_loose_filters)
+        self.in_jinja(loose_filters::find_loose_filters)
     }
 
     /// The first equality between a member of `variable` and another value without which the condition is not true.

@@ -236,7 +236,7 @@ fn strip_default<'e>(expr: &'e Expr<'e>) -> (&'e Expr<'e>, Option<Value>) {
     }
 }
 
-fn operation(kind: BinOpKind) -> Option<OperationKind> {
+pub(super) fn operation(kind: BinOpKind) -> Option<OperationKind> {
     match kind {
         BinOpKind::Lt | BinOpKind::Lte | BinOpKind::Gt | BinOpKind::Gte => Some(OperationKind::Order),
         BinOpKind::Eq | BinOpKind::Ne => Some(OperationKind::Equality),
@@ -323,19 +323,6 @@ fn has_header(args: &[CallArg<'_>]) -> bool {
         && args.iter().filter(|argument| matches!(argument, CallArg::Pos(_))).count() <= 1
 }
 
-/// A filter that applies to the right operand of an operator only, which is a literal, or which is rounded alone.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct LooseFilter {
-    /// The name of the filter.
-    pub name: String,
-    /// The location of the operation that the filter was probably meant for, without the filter.
-    pub operation: Range<usize>,
-    /// The location of the operand that the filter applies to.
-    pub operand: Range<usize>,
-    /// The location of the filter, from behind its operand on.
-    pub filter: Range<usize>,
-}
-
 /// A `default` after a filter that fails on null, so that it never applies to null: `x | upper | default('y')`.
 #[derive(Clone, Debug, PartialEq)]
 pub struct LateDefault {
@@ -407,37 +394,6 @@ pub(super) fn find_joined_texts(text: &str) -> Vec<Range<usize>> {
     let tokens = Tokens::new(text);
     let pairs = tokens.all.windows(2).filter(|pair| pair.iter().all(|token| token.kind == Kind::Quoted));
     pairs.map(|pair| pair[0].at.end..pair[1].at.start).collect()
-}
-
-/// Finds filters that bind closer than they were meant to: `price * 1.19 | round(2)`.
-pub(super) fn find_loose_filters(text: &str) -> Vec<LooseFilter> {
-    let Ok(parsed) = parse_expr(text) else { return Vec::new() };
-    let mut found = Vec::new();
-    loose_filters(&parsed, text, &mut found);
-    found
-}
-
-fn loose_filters(expr: &Expr<'_>, text: &str, found: &mut Vec<LooseFilter>) {
-    if let Expr::BinOp(op) = expr
-        && let Expr::Filter(filter) = &op.right
-        && let Some(subject) = &filter.expr
-    {
-        let is_arithmetic = matches!(operation(op.op), Some(OperationKind::Arithmetic | OperationKind::Sum));
-        let is_joined = matches!(op.op, BinOpKind::Concat);
-        let is_literal = literal_of(subject).is_some_and(|value| !value.is_null());
-        let rounds = filter.name == "round" && !matches!(op.left, Expr::Filter(_));
-        if (is_arithmetic && (is_literal || rounds)) || (is_joined && is_literal) {
-            let end = |expr: &Expr<'_>| (expr.span().end_offset as usize).min(text.len());
-            let operand = operand_start(subject)..end(subject);
-            found.push(LooseFilter {
-                name: filter.name.to_owned(),
-                operation: operand_start(&op.left).min(operand.start)..operand.end,
-                filter: operand.end..end(&op.right).max(operand.end),
-                operand,
-            });
-        }
-    }
-    visit_children(expr, &Item::default(), &mut |part, _| loose_filters(part, text, found));
 }
 
 #[cfg(test)]
@@ -570,29 +526,5 @@ mod tests {
         assert_eq!(found("a in ['x' 'y', 'z' \"w\"]"), 2);
         assert_eq!(found("a in ['x', 'y'] and b == 'it''s'"), 1);
         assert_eq!(found("'x' ~ 'y'"), 0);
-    }
-
-    #[test]
-    fn a_filter_applied_only_to_the_last_operand_is_reported() {
-        let check = |text: &str, expected: Option<&str>| {
-            let found = find_loose_filters(text);
-            let shown = found.first().map(|loose| {
-                format!(
-                    "{}|{}|{}",
-                    &text[loose.operation.clone()],
-                    &text[loose.operand.clone()],
-                    &text[loose.filter.clone()]
-                )
-            });
-            assert_eq!(shown.as_deref(), expected, "{text}");
-        };
-        check("price * 1.19 | round(2)", Some("price * 1.19|1.19| | round(2)"));
-        check("a.b / c.d | round(2)", Some("a.b / c.d|c.d| | round(2)"));
-        check("a ~ '/' | urlencode", Some("a ~ '/'|'/'| | urlencode"));
-        check("a + b | default(0)", None);
-        check("a | int + b | int", None);
-        check("(price * 1.19) | round(2)", None);
-        check("a | round(1) + b | round(1)", None);
-        check("a ~ b | upper", None);
     }
 }

@@ -130,7 +130,7 @@ fn lost_update(automation: &Automation, key: &str, uses: &[Access<'_>]) -> Optio
             .related(place, "it is read here")
             .help(
                 "let one execution run at a time with `concurrency: {limit: 1}`; or do both in one step, which no other execution \
-                 interrupts: `state.take`, `state.compareAndSet`, or `code` with `context.state`",
+                 interrupts: `state.increment`, `state.append`, `state.take`, `state.compareAndSet`, or `code` with `context.state`",
             )
             .step(write.step.id.as_ref()),
     )
