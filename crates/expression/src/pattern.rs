@@ -33,7 +33,7 @@ pub(super) struct Pattern {
     cost: usize,
     /// Finds the end of a match and tells how many bytes it has read; `None` for a pattern that it does not support, and where no
     /// repeated searches are needed.
-    scanner: Option<DFA>,
+    scanner: Option<Box<DFA>>,
 }
 
 impl Pattern {
@@ -67,7 +67,7 @@ impl Pattern {
             .build_from_hir(&hir);
         let config = DFA::config().cache_capacity(MAX_PATTERN).skip_cache_capacity_check(true);
         let scanner = nfa.ok().and_then(|nfa| DFA::builder().configure(config).build_from_nfa(nfa).ok());
-        Ok(Self::new(regex, scanner))
+        Ok(Self::new(regex, scanner.map(Box::new)))
     }
 
     /// As [`Pattern::compile`], charged: a pattern from data is compiled in the evaluation.
@@ -86,7 +86,7 @@ impl Pattern {
         Ok(compiled.map(Arc::new))
     }
 
-    fn new(regex: Regex, scanner: Option<DFA>) -> Self {
+    fn new(regex: Regex, scanner: Option<Box<DFA>>) -> Self {
         let cost = 1 + regex.memory_usage() / BYTES_PER_UNIT;
         Self { regex, cost, scanner }
     }
@@ -103,7 +103,7 @@ impl Pattern {
     /// The matches in a text, from left to right. Each search is charged by the bytes that it reads: a pattern such as `.*b|a` may
     /// read up to the end of the text for each match.
     pub(super) fn matches<'p, 't>(&'p self, text: &'t str, budget: &'p Budget) -> Matches<'p, 't> {
-        let cache = self.scanner.as_ref().map(DFA::create_cache);
+        let cache = self.scanner.as_deref().map(DFA::create_cache);
         let captures = self.regex.create_captures();
         Matches { pattern: self, captures, cache, text, at: 0, last_end: None, budget }
     }

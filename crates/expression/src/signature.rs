@@ -226,6 +226,10 @@ fn beside_by(name: &str, at: &Range<usize>, text: &str) -> SyntaxError {
     SyntaxError { help, code: Some(CODE), ..SyntaxError::new(message, place) }
 }
 
+fn error(message: String, at: Range<usize>) -> SyntaxError {
+    SyntaxError { code: Some(CODE), ..SyntaxError::new(message, at) }
+}
+
 /// Checks names and numbers of arguments. Unpacked arguments are unknown, so their calls are not checked.
 fn check(
     signature: &Signature<'_>,
@@ -233,85 +237,90 @@ fn check(
     at: Range<usize>,
     text: &str,
 ) -> Option<SyntaxError> {
-    let Signature { name, parameters, required, one_of, further, .. } = signature;
-    let mut given = vec![false; parameters.len()];
+    let Signature { name, parameters, further, .. } = signature;
     let positional = args.iter().filter(|argument| matches!(argument, CallArg::Pos(_))).count();
     if args.iter().any(|argument| matches!(argument, CallArg::PosSplat(_) | CallArg::KwargSplat(_))) {
         return None;
     }
-    let error =
-        |message: String, at: Range<usize>| SyntaxError { code: Some(CODE), ..SyntaxError::new(message, at) };
     if positional > parameters.len() && *further == Further::None {
-        let message = match parameters.len() {
-            0 => format!("`{name}` takes no arguments"),
-            max => format!("`{name}` takes at most {max} arguments: {}", parameters.join(", ")),
-        };
-        if let Some(by) = signature.expressions.first() {
-            let help = Some(format!("write `{name}({by}=…)`, an expression over `item`").into());
-            let message = format!("`{name}` takes its arguments by name: {}", signature.names().join(", "));
-            return Some(SyntaxError { help, ..error(message, at) }).filter(|_| parameters.is_empty());
-        }
-        let fix = parameters.is_empty().then(|| without_brackets(&at, text)).flatten();
-        let help = parameters.is_empty().then(|| format!("write `{name}` without brackets").into());
-        return Some(SyntaxError {
-            fix: fix.map(Box::new),
-            help: help.filter(|_| !is_call(&at, text)),
-            ..error(message, at)
-        });
+        return Some(surplus(signature, at, text));
     }
-    given.iter_mut().take(positional).for_each(|slot| *slot = true);
+    // The parameters by position, then those by name.
+    let mut given: Vec<&str> = parameters.iter().take(positional).copied().collect();
     for argument in args {
         let CallArg::Kwarg(found, _) = argument else { continue };
-        if *further == Further::Any || signature.expressions.contains(found) {
+        if *further == Further::Any {
             continue;
         }
         let place = argument_range(found, &at, text).unwrap_or_else(|| at.clone());
-        let names = signature.names();
-        match names.iter().position(|parameter| parameter == found) {
-            Some(slot) if given.get(slot) == Some(&true) => {
-                return Some(error(format!("`{found}` of `{name}` is given twice"), place));
-            }
-            Some(slot) => given[slot] = true,
-            None => {
-                let meant = meant(found, &names);
-                let message = format!(
-                    "`{name}` has no argument `{found}`; {}",
-                    match (names.is_empty(), further) {
-                        (true, Further::None) => "it takes none".to_owned(),
-                        (true, _) => "it takes none by name".to_owned(),
-                        (false, _) => format!("it takes {}", names.join(", ")),
-                    }
-                );
-                let help = meant.map(|meant| format!("write `{meant}=…`").into());
-                let fix =
-                    meant.filter(|_| place != at).map(|meant| Box::new((place.clone(), meant.to_owned())));
-                return Some(SyntaxError { help, fix, ..error(message, place) });
-            }
+        if !signature.names().contains(found) {
+            return Some(unknown(signature, found, place, &at));
         }
+        if given.contains(found) {
+            return Some(error(format!("`{found}` of `{name}` is given twice"), place));
+        }
+        given.push(found);
     }
-    let has = |name: &str| {
-        args.iter().any(|argument| matches!(argument, CallArg::Kwarg(known, _) if *known == name))
-    };
-    let is_given =
-        |name: &str| parameters.iter().position(|known| *known == name).is_some_and(|slot| given[slot]);
-    if has(BY)
-        && signature.expressions.contains(&BY)
-        && (is_given("attribute") || positional > parameters.len())
-    {
+    let is_chosen_otherwise = given.contains(&"attribute") || positional > parameters.len();
+    if is_chosen_otherwise && given.contains(&BY) && signature.expressions.contains(&BY) {
         return Some(beside_by(name, &at, text));
     }
-    let missing = match (0..*required).find(|slot| !given[*slot]) {
-        Some(missing) => parameters[missing],
-        None => one_of.first().filter(|_| !one_of.iter().any(|name| has(name) || is_given(name)))?,
+    missing(signature, &given, at)
+}
+
+/// The error of too many arguments by position.
+fn surplus(signature: &Signature<'_>, at: Range<usize>, text: &str) -> SyntaxError {
+    let Signature { name, parameters, .. } = signature;
+    match (parameters.len(), signature.expressions.first()) {
+        (0, Some(by)) => {
+            let help = Some(format!("write `{name}({by}=…)`, an expression over `item`").into());
+            let names = signature.names().join(", ");
+            SyntaxError { help, ..error(format!("`{name}` takes its arguments by name: {names}"), at) }
+        }
+        (0, None) => {
+            let fix = without_brackets(&at, text).map(Box::new);
+            let help = Some(format!("write `{name}` without brackets").into());
+            let help = help.filter(|_| !is_call(&at, text));
+            SyntaxError { fix, help, ..error(format!("`{name}` takes no arguments"), at) }
+        }
+        (max, _) => {
+            let names = parameters.join(", ");
+            error(format!("`{name}` takes at most {max} arguments: {names}"), at)
+        }
+    }
+}
+
+/// The error of an argument whose name is not a parameter. `at` is the name of the filter or function.
+fn unknown(signature: &Signature<'_>, found: &str, place: Range<usize>, at: &Range<usize>) -> SyntaxError {
+    let names = signature.names();
+    let takes = match (names.is_empty(), signature.further) {
+        (true, Further::None) => "it takes none".to_owned(),
+        (true, _) => "it takes none by name".to_owned(),
+        (false, _) => format!("it takes {}", names.join(", ")),
     };
-    let help = match signature.expressions.contains(&missing) {
+    let meant = meant(found, &names);
+    let help = meant.map(|meant| format!("write `{meant}=…`").into());
+    let fix = meant.filter(|_| place != *at).map(|meant| Box::new((place.clone(), meant.to_owned())));
+    SyntaxError {
+        help,
+        fix,
+        ..error(format!("`{}` has no argument `{found}`; {takes}", signature.name), place)
+    }
+}
+
+/// The error of a required argument that is missing.
+fn missing(signature: &Signature<'_>, given: &[&str], at: Range<usize>) -> Option<SyntaxError> {
+    let Signature { name, parameters, required, one_of, .. } = signature;
+    let missing = match parameters.iter().take(*required).find(|parameter| !given.contains(*parameter)) {
+        Some(missing) => missing,
+        None => one_of.first().filter(|_| !one_of.iter().any(|name| given.contains(name)))?,
+    };
+    let help = match signature.expressions.contains(missing) {
         true => format!("write `{name}({missing}=…)`, an expression over `item`"),
         false => format!("it takes {}", signature.names().join(", ")),
     };
-    Some(SyntaxError {
-        help: Some(help.into()),
-        ..error(format!("the argument `{missing}` of `{name}` is missing"), at)
-    })
+    let message = format!("the argument `{missing}` of `{name}` is missing");
+    Some(SyntaxError { help: Some(help.into()), ..error(message, at) })
 }
 
 /// Checks that `by` reads `item`: a name without it is meant as a field, and anything else is the same for each item.

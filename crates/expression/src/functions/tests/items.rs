@@ -77,6 +77,8 @@ fn an_argument_that_a_filter_does_not_have_is_an_error() {
         ("rows | chain(rows, x=1)", "`chain` has no argument `x`; it takes none by name"),
         ("rows | zip(rows, strict=true)", "`zip` has no argument `strict`; it takes none by name"),
         ("rows | sort(attribute='n', by=item.n)", "`by` of `sort` takes the place"),
+        ("rows | sort(true, true, 'n', 'p')", "`sort` takes at most 3 arguments"),
+        ("rows | sort(by=item.n, by=item.p)", "`by` of `sort` is given twice"),
         ("rows | takeWhile", "the argument `by` of `takeWhile` is missing"),
         ("rows | takeWhile(item.p)", "`takeWhile` takes its arguments by name: by"),
         ("rows | groupby", "the argument `by` of `groupby` is missing"),
