@@ -7,8 +7,19 @@ use value::budget::Budget;
 
 use super::compare::Numeric;
 use super::decimals;
-use super::evaluation::Failure;
-use super::program::Arithmetic;
+use super::failure::Failure;
+
+/// An arithmetic operator.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Arithmetic {
+    Add,
+    Subtract,
+    Multiply,
+    Divide,
+    FloorDivide,
+    Remainder,
+    Power,
+}
 
 /// Evaluates `left operator right`.
 pub(super) fn apply(

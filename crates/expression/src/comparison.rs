@@ -181,7 +181,7 @@ pub(super) fn operand(expr: &Expr<'_>, item: &Item, text: &str) -> Operand {
 /// The location of an operand.
 pub(super) fn range(expr: &Expr<'_>, text: &str) -> Range<usize> {
     let end = (expr.span().end_offset as usize).min(text.len());
-    super::constant::operand_start(expr).min(end)..end
+    operand_start(expr).min(end)..end
 }
 
 /// Collects the paths that an expression reads, each at its full length.
@@ -210,6 +210,26 @@ pub(super) fn literal_of(expr: &Expr<'_>) -> Option<Value> {
         Expr::Var(var) if var.id == NULL => Some(Value::Null),
         _ => None,
     }
+}
+
+/// The start of an operand's first token. MiniJinja's own span starts later for some nodes.
+pub(super) fn operand_start(expr: &Expr<'_>) -> usize {
+    let first = match expr {
+        Expr::BinOp(op) => &op.left,
+        Expr::Compare(compare) => &compare.expr,
+        Expr::Test(test) => &test.expr,
+        Expr::Filter(filter) => match &filter.expr {
+            Some(inner) => inner,
+            None => return expr.span().start_offset as usize,
+        },
+        Expr::IfExpr(choice) => &choice.true_expr,
+        Expr::Call(call) => &call.expr,
+        Expr::GetAttr(link) => &link.expr,
+        Expr::GetItem(link) => &link.expr,
+        Expr::Slice(slice) => &slice.expr,
+        _ => return expr.span().start_offset as usize,
+    };
+    operand_start(first)
 }
 
 #[cfg(test)]

@@ -6,9 +6,9 @@ use std::sync::Arc;
 use value::budget::{Budget, ENTRY_MEMORY};
 use value::{Decimal, DecimalError, Map, Number, Value};
 
+use super::arithmetic::Arithmetic;
 use super::compare;
-use super::evaluation::Failure;
-use super::program::Arithmetic;
+use super::failure::Failure;
 
 /// The work of an operation on exact numbers, in units.
 pub(super) const OPERATION: usize = 50;

@@ -5,49 +5,20 @@ use std::cell::{Cell, RefCell};
 use std::cmp::Ordering;
 use std::sync::Arc;
 
-use value::budget::{Budget, ENTRY_MEMORY, Exceeded, ITEM_MEMORY};
+use value::budget::{Budget, ENTRY_MEMORY, ITEM_MEMORY};
 use value::{Key, Map, Value};
 
 use super::arithmetic;
 use super::compare;
 use super::decimals;
 use super::eval_clock::EvalClock;
+use super::failure::{EvalResult, Failure};
 use super::filters::{Call, Filter};
 use super::functions;
 use super::path::{self, Segment};
 use super::pattern::Pattern;
 use super::program::{Argument, Arguments, Comparison, Link, Node, Path};
 use super::text_form;
-
-/// The value of a node; `None` if it is undefined.
-pub(super) type EvalResult = Result<Option<Value>, Failure>;
-
-/// The reason why an evaluation failed.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Failure {
-    /// An operation does not support its operands, or data is missing.
-    Message(String),
-    /// The evaluation exceeded a limit of the budget.
-    Exceeded(Exceeded),
-}
-
-impl From<Exceeded> for Failure {
-    fn from(exceeded: Exceeded) -> Self {
-        Self::Exceeded(exceeded)
-    }
-}
-
-impl From<String> for Failure {
-    fn from(message: String) -> Self {
-        Self::Message(message)
-    }
-}
-
-impl From<&str> for Failure {
-    fn from(message: &str) -> Self {
-        Self::Message(message.to_owned())
-    }
-}
 
 /// The message for an undefined value where a value is required.
 pub(super) const UNDEFINED: &str = "something it reads is not defined here";

@@ -16,6 +16,7 @@
 //! * `operation`: the operations of a program
 //! * `program`: a compiled expression
 //! * `evaluation`: evaluates a program
+//! * `failure`: why an evaluation failed
 //! * `arithmetic`: numbers
 //! * `decimals`: exact numbers
 //! * `compare`: the order of values
@@ -54,6 +55,7 @@ mod depth;
 mod equality;
 mod eval_clock;
 mod evaluation;
+mod failure;
 mod filters;
 mod functions;
 mod jinja;
@@ -87,7 +89,7 @@ use text::diagnostic::{Source, Span};
 use value::Value;
 use value::budget::{Budget, Exceeded};
 
-use self::evaluation::Failure;
+use self::failure::Failure;
 
 pub use comparison::{ComparisonSite, Operand};
 pub use constant::Constant;

@@ -10,7 +10,8 @@ use value::{Map, Value};
 
 use super::SyntaxError;
 use super::comparison::range;
-use super::evaluation::{Evaluation, Failure, Notes, Values};
+use super::evaluation::{Evaluation, Notes, Values};
+use super::failure::Failure;
 use super::filters::Filter;
 use super::functions;
 use super::pattern::Pattern;

@@ -5,8 +5,7 @@ use std::ops::Range;
 use minijinja::machinery::ast::{BinOpKind, Expr};
 use minijinja::machinery::parse_expr;
 
-use super::comparison::{literal_of, visit_children};
-use super::constant::operand_start;
+use super::comparison::{literal_of, operand_start, visit_children};
 use super::dependencies::Item;
 use super::operation::{OperationKind, operation};
 

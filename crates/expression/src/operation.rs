@@ -7,8 +7,7 @@ use minijinja::machinery::ast::{BinOpKind, CallArg, CompareOpKind, Expr, Filter,
 use minijinja::machinery::parse_expr;
 use value::Value;
 
-use super::comparison::{literal_of, visit_children};
-use super::constant::operand_start;
+use super::comparison::{literal_of, operand_start, visit_children};
 use super::dependencies::{self, Item, Reference};
 use super::filters::{self, BY};
 use super::tokens::{Kind, Tokens};

@@ -4,7 +4,8 @@
 use value::Value;
 
 use super::compare::{self, Numeric};
-use super::evaluation::{Evaluation, Failure, UNDEFINED};
+use super::evaluation::{Evaluation, UNDEFINED};
+use super::failure::Failure;
 use super::program::Comparison;
 use super::{filters, text_form};
 

@@ -9,6 +9,7 @@ use std::sync::{Arc, OnceLock};
 use minijinja::machinery::ast::{BinOpKind, Call, CallArg, CompareOpKind, Expr, UnaryOpKind};
 use value::{Key, Value};
 
+use super::arithmetic::Arithmetic;
 use super::dependencies::ITEM;
 use super::filters::{self, Filter};
 use super::functions::{self, COALESCE, Function};
@@ -79,18 +80,6 @@ pub(super) struct Path {
 pub(super) enum Link {
     Name(Key),
     Item(Box<Node>),
-}
-
-/// An arithmetic operator.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Arithmetic {
-    Add,
-    Subtract,
-    Multiply,
-    Divide,
-    FloorDivide,
-    Remainder,
-    Power,
 }
 
 /// A comparison operator.

@@ -6,7 +6,7 @@ use std::io;
 use value::budget::{Budget, Exceeded};
 use value::{FileLoadError, MAX_LOADED_BYTES, Value};
 
-use super::evaluation::Failure;
+use super::failure::Failure;
 
 /// The largest text that an expression or a template may produce, in bytes: the limit of a step's result.
 pub(crate) const MAX_TEXT: usize = 16 << 20;

@@ -8,7 +8,7 @@ use value::budget::BYTES_PER_UNIT;
 use super::lists::{ok, short};
 use super::{BY, Call};
 use crate::compare::{self, HashKey};
-use crate::evaluation::{EvalResult, Failure};
+use crate::failure::{EvalResult, Failure};
 use crate::predicates::{self, Predicate};
 
 /// `select`.

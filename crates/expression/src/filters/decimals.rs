@@ -4,7 +4,7 @@ use value::{Decimal, MAX_DIGITS, Rounding, Value};
 
 use super::Call;
 use crate::decimals;
-use crate::evaluation::{EvalResult, Failure};
+use crate::failure::{EvalResult, Failure};
 
 /// `decimal`: converts a number or a text to an exact number, or returns `default`.
 pub(super) fn decimal(call: &Call<'_>) -> EvalResult {

@@ -11,9 +11,9 @@ use value::{Map, Value};
 use super::lists::{ok, pairs, short};
 use super::{BY, Call};
 use crate::arithmetic;
+use crate::arithmetic::Arithmetic;
 use crate::compare::{self, HashKey};
-use crate::evaluation::{EvalResult, Failure};
-use crate::program::Arithmetic;
+use crate::failure::{EvalResult, Failure};
 use crate::text_form;
 
 /// `dictsort`: sorts the entries of a map by key, or by value with `by='value'`.

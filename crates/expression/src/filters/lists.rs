@@ -3,7 +3,8 @@
 use value::{Map, Value};
 
 use super::{BY, Call, find};
-use crate::evaluation::{EvalResult, Failure, UNDEFINED, Values};
+use crate::evaluation::{UNDEFINED, Values};
+use crate::failure::{EvalResult, Failure};
 
 pub(super) fn ok(value: impl Into<Value>) -> EvalResult {
     Ok(Some(value.into()))

@@ -11,7 +11,8 @@ mod numbers;
 mod scalars;
 mod texts;
 
-use super::evaluation::{EvalResult, Evaluation, Failure, UNDEFINED, Values};
+use super::evaluation::{Evaluation, UNDEFINED, Values};
+use super::failure::{EvalResult, Failure};
 use super::functions::{self, Function};
 use super::program::{Argument, Node};
 use super::text_form;

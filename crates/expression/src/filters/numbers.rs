@@ -7,7 +7,7 @@ use super::scalars::to_minijinja;
 use crate::arithmetic;
 use crate::compare::Numeric;
 use crate::decimals;
-use crate::evaluation::{EvalResult, Failure};
+use crate::failure::{EvalResult, Failure};
 
 /// `abs`.
 pub(super) fn abs(call: &Call<'_>) -> EvalResult {

@@ -8,7 +8,7 @@ use value::Value;
 
 use super::Call;
 use super::scalars::to_minijinja;
-use crate::evaluation::{EvalResult, Failure};
+use crate::failure::{EvalResult, Failure};
 use crate::text_form;
 
 /// The widest field of `format`, in characters.

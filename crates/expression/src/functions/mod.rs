@@ -24,7 +24,8 @@ use self::arguments::Arguments;
 pub(super) use self::calendar::{check_unit, split_sign};
 pub(super) use self::date::foreign_format;
 use super::eval_clock::EvalClock;
-use super::evaluation::{Evaluation, Failure, Values};
+use super::evaluation::{Evaluation, Values};
+use super::failure::Failure;
 use super::pattern::Pattern;
 use super::program::Argument;
 

@@ -6,7 +6,7 @@ use value::budget::{Budget, ENTRY_MEMORY, ITEM_MEMORY};
 use value::{Map, Value};
 
 use super::arguments::Arguments;
-use crate::evaluation::Failure;
+use crate::failure::Failure;
 use crate::pattern::Pattern;
 use crate::text_form::MAX_TEXT;
 
