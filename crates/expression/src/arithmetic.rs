@@ -6,8 +6,20 @@ use value::Value;
 use value::budget::Budget;
 
 use super::compare::Numeric;
-use super::evaluation::Failure;
-use super::program::Arithmetic;
+use super::decimals;
+use super::failure::Failure;
+
+/// An arithmetic operator.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Arithmetic {
+    Add,
+    Subtract,
+    Multiply,
+    Divide,
+    FloorDivide,
+    Remainder,
+    Power,
+}
 
 /// Evaluates `left operator right`.
 pub(super) fn apply(
@@ -33,6 +45,9 @@ pub(super) fn apply(
         (Arithmetic::Multiply, Value::Number(_), Value::List(list)) => {
             return repeat_list(&list.0, left, budget);
         }
+        (_, Value::Decimal(_), _) | (_, _, Value::Decimal(_)) => {
+            return decimals::apply(operator, symbol(operator), left, right, budget);
+        }
         _ => {}
     }
     let sign = symbol(operator);
@@ -57,6 +72,7 @@ pub(super) fn negate(value: &Value) -> Result<Value, Failure> {
             Numeric::Integer(integer) => to_value(Numeric::Integer(-integer)),
             Numeric::Float(float) => to_value(Numeric::Float(-float)),
         },
+        Value::Decimal(number) => Some(decimals::to_value(number.negate())),
         other => return Err(format!("`-` does not take a {}", other.kind()).into()),
     };
     negated.ok_or_else(|| format!("-{value} has more than 64 bits").into())

@@ -10,6 +10,8 @@ use std::sync::{Arc, LazyLock};
 use value::budget::{Budget, Exceeded};
 use value::{Number, Value};
 
+use super::decimals;
+
 /// A number for arithmetic.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Numeric {
@@ -78,6 +80,10 @@ pub(super) fn equal(left: &Value, right: &Value, budget: &Budget) -> Result<bool
     if let (Some(left), Some(right)) = (Numeric::from_value(left), Numeric::from_value(right)) {
         budget.charge(1)?;
         return Ok(left.order(right).is_eq());
+    }
+    if matches!((left, right), (Value::Decimal(_), _) | (_, Value::Decimal(_))) {
+        budget.charge(decimals::OPERATION)?;
+        return Ok(decimals::order(left, right).is_some_and(Ordering::is_eq));
     }
     equal_with(left, right, budget, equal)
 }
@@ -149,6 +155,9 @@ pub(super) fn order(left: &Value, right: &Value) -> Ordering {
     match (left, right) {
         (Value::Bool(left), Value::Bool(right)) => left.cmp(right),
         (Value::Number(left), Value::Number(right)) => order_numbers(left, right),
+        (Value::Decimal(_), _) | (_, Value::Decimal(_)) => {
+            decimals::order(left, right).unwrap_or_else(|| rank(left).cmp(&rank(right)))
+        }
         (Value::String(left), Value::String(right)) => left.cmp(right),
         (Value::List(left), Value::List(right)) => {
             if Arc::ptr_eq(left, right) {
@@ -178,7 +187,7 @@ fn rank(value: &Value) -> u8 {
     match value {
         Value::Null => 0,
         Value::Bool(_) => 1,
-        Value::Number(_) => 2,
+        Value::Number(_) | Value::Decimal(_) => 2,
         Value::String(_) => 3,
         Value::List(_) => 4,
         Value::Map(_) => 5,
@@ -186,9 +195,13 @@ fn rank(value: &Value) -> u8 {
     }
 }
 
-/// As [`order`], but ignores the case of ASCII letters in texts.
+/// As [`order`], but ignores the case of ASCII letters in texts, and in the texts of lists, which are keys of several parts.
 pub(super) fn order_folded(left: &Value, right: &Value) -> Ordering {
     match (left, right) {
+        (Value::List(left), Value::List(right)) => {
+            let mut parts = left.0.iter().zip(&right.0).map(|(left, right)| order_folded(left, right));
+            parts.find(|order| order.is_ne()).unwrap_or_else(|| left.0.len().cmp(&right.0.len()))
+        }
         (Value::String(left), Value::String(right)) => {
             let right = right.bytes().map(|byte| byte.to_ascii_lowercase());
             left.bytes().map(|byte| byte.to_ascii_lowercase()).cmp(right)
@@ -204,6 +217,7 @@ pub(super) fn charge_order(left: &Value, right: &Value, budget: &Budget) -> Resu
         (Value::List(_) | Value::Map(_) | Value::File(_), _) if rank(left) == rank(right) => {
             charge_whole(left, budget).map(drop)
         }
+        (Value::Decimal(_), _) | (_, Value::Decimal(_)) => budget.charge(decimals::OPERATION),
         _ => budget.charge(1),
     }
 }
@@ -215,6 +229,7 @@ pub(super) fn charge_whole(value: &Value, budget: &Budget) -> Result<usize, Exce
         Value::File(file) => {
             file.data.in_memory().map_or(1, bytes::Bytes::len) / value::budget::BYTES_PER_UNIT + 1
         }
+        Value::Decimal(_) => decimals::OPERATION,
         _ => 1,
     };
     budget.charge(own)?;
@@ -266,6 +281,16 @@ fn hash<H: Hasher>(value: &Value, state: &mut H) {
         }
         return;
     }
+    if let Value::Decimal(number) = value {
+        // As an equal integer or float.
+        2_u8.hash(state);
+        let whole = number.to_integer().filter(|whole| whole.unsigned_abs() < 10_u128.pow(30));
+        match whole.filter(|whole| value::Decimal::from(*whole) == **number) {
+            Some(whole) => whole.hash(state),
+            None => number.to_float().to_bits().hash(state),
+        }
+        return;
+    }
     rank(value).hash(state);
     match value {
         Value::String(text) => text.hash(state),
@@ -285,7 +310,7 @@ fn hash<H: Hasher>(value: &Value, state: &mut H) {
             sum.hash(state);
         }
         Value::File(file) => file.data.len().hash(state),
-        Value::Null | Value::Bool(_) | Value::Number(_) => {}
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::Decimal(_) => {}
     }
 }
 

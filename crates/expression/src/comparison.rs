@@ -6,7 +6,8 @@ use minijinja::machinery::ast::{BinOpKind, CallArg, CompareOpKind, Expr};
 use minijinja::machinery::parse_expr;
 use value::Value;
 
-use super::dependencies::{self, Reference};
+use super::dependencies::{self, Item, Reference};
+use super::filters;
 use super::program::{NULL, literal};
 
 /// `left == right`, `left != right` or `left in right`.
@@ -39,39 +40,39 @@ pub struct Operand {
 pub(super) fn find_comparisons(text: &str) -> Vec<ComparisonSite> {
     let Ok(parsed) = parse_expr(text) else { return Vec::new() };
     let mut found = Vec::new();
-    visit(&parsed, text, &mut found);
+    visit(&parsed, &Item::default(), text, &mut found);
     found
 }
 
 /// Finds the values without an `else` whose absence the expression does not handle.
 pub(super) fn values_without_else(text: &str) -> Vec<Range<usize>> {
-    fn visit(expr: &Expr<'_>, text: &str, optional: bool, found: &mut Vec<Range<usize>>) {
+    fn visit(expr: &Expr<'_>, item: &Item, text: &str, optional: bool, found: &mut Vec<Range<usize>>) {
         if let Expr::IfExpr(choice) = expr
             && choice.false_expr.is_none()
             && !optional
         {
             // A condition that is a path or a call ends with the span of its last part.
-            let end = operand(&choice.test_expr, text).at.end;
-            found.push(operand(expr, text).at.start..end);
+            found.push(range(expr, text).start..range(&choice.test_expr, text).end);
         }
         let handles = match expr {
-            Expr::Filter(filter) => matches!(filter.name, "default" | "d"),
+            Expr::Filter(filter) => filters::takes_undefined(filter.name),
+            Expr::Call(call) => matches!(&call.expr, Expr::Var(name) if filters::takes_undefined(name.id)),
             Expr::Test(test) => matches!(test.name, "defined" | "undefined"),
             Expr::IfExpr(_) => optional,
             _ => false,
         };
-        visit_children(expr, &mut |part| visit(part, text, handles, found));
+        visit_children(expr, item, &mut |part, item| visit(part, item, text, handles, found));
     }
     let mut found = Vec::new();
     if let Ok(parsed) = parse_expr(text) {
-        visit(&parsed, text, false, &mut found);
+        visit(&parsed, &Item::default(), text, false, &mut found);
     }
     found
 }
 
-fn visit(expr: &Expr<'_>, text: &str, found: &mut Vec<ComparisonSite>) {
+fn visit(expr: &Expr<'_>, item: &Item, text: &str, found: &mut Vec<ComparisonSite>) {
     let mut compare = |left: &Expr<'_>, right: &Expr<'_>, negated: bool, is_containment: bool| {
-        let operands = [operand(left, text), operand(right, text)];
+        let operands = [operand(left, item, text), operand(right, item, text)];
         let end = operands[1].at.end;
         found.push(ComparisonSite { operands, negated, is_containment, end });
     };
@@ -97,86 +98,101 @@ fn visit(expr: &Expr<'_>, text: &str, found: &mut Vec<ComparisonSite>) {
         }
         _ => {}
     }
-    visit_children(expr, &mut |part| visit(part, text, found));
+    visit_children(expr, item, &mut |part, item| visit(part, item, text, found));
 }
 
-/// Calls `visit` with each direct subexpression.
-pub(super) fn visit_children(expr: &Expr<'_>, visit: &mut dyn FnMut(&Expr<'_>)) {
+/// Calls `visit` with each direct subexpression and the meaning of `item` in it.
+pub(super) fn visit_children(expr: &Expr<'_>, item: &Item, visit: &mut dyn FnMut(&Expr<'_>, &Item)) {
+    let mut here = |expr: &Expr<'_>| visit(expr, item);
     match expr {
         Expr::Var(_) | Expr::Const(_) => {}
-        Expr::GetAttr(link) => visit(&link.expr),
+        Expr::GetAttr(link) => here(&link.expr),
         Expr::GetItem(link) => {
-            visit(&link.expr);
-            visit(&link.subscript_expr);
+            here(&link.expr);
+            here(&link.subscript_expr);
         }
         Expr::Slice(slice) => {
-            visit(&slice.expr);
-            [&slice.start, &slice.stop, &slice.step].into_iter().flatten().for_each(visit);
+            here(&slice.expr);
+            [&slice.start, &slice.stop, &slice.step].into_iter().flatten().for_each(here);
         }
-        Expr::UnaryOp(op) => visit(&op.expr),
+        Expr::UnaryOp(op) => here(&op.expr),
         Expr::BinOp(op) => {
-            visit(&op.left);
-            visit(&op.right);
+            here(&op.left);
+            here(&op.right);
         }
         Expr::Compare(chain) => {
-            visit(&chain.expr);
-            chain.ops.iter().for_each(|operand| visit(&operand.expr));
+            here(&chain.expr);
+            chain.ops.iter().for_each(|operand| here(&operand.expr));
         }
         Expr::IfExpr(choice) => {
-            visit(&choice.test_expr);
-            visit(&choice.true_expr);
-            choice.false_expr.iter().for_each(visit);
+            here(&choice.test_expr);
+            here(&choice.true_expr);
+            choice.false_expr.iter().for_each(here);
         }
         Expr::Filter(filter) => {
-            filter.expr.iter().for_each(&mut *visit);
-            arguments(&filter.args, visit);
+            filter.expr.iter().for_each(here);
+            let inside = item.inside(filter);
+            for argument in &filter.args {
+                match (argument, &inside) {
+                    (CallArg::Kwarg(name, expr), Some(inside))
+                        if filters::takes_expression(filter.name, name) =>
+                    {
+                        visit(expr, inside);
+                    }
+                    (argument, _) => visit(argument_value(argument), item),
+                }
+            }
         }
         Expr::Test(test) => {
-            visit(&test.expr);
-            arguments(&test.args, visit);
+            here(&test.expr);
+            test.args.iter().map(argument_value).for_each(here);
         }
         Expr::Call(call) => {
-            visit(&call.expr);
-            arguments(&call.args, visit);
+            here(&call.expr);
+            call.args.iter().map(argument_value).for_each(here);
         }
-        Expr::List(list) => list.items.iter().for_each(visit),
-        Expr::Tuple(tuple) => tuple.items.iter().for_each(visit),
-        Expr::Map(map) => map.keys.iter().chain(&map.values).for_each(visit),
+        Expr::List(list) => list.items.iter().for_each(here),
+        Expr::Tuple(tuple) => tuple.items.iter().for_each(here),
+        Expr::Map(map) => map.keys.iter().chain(&map.values).for_each(here),
     }
 }
 
-fn arguments(arguments: &[CallArg<'_>], visit: &mut dyn FnMut(&Expr<'_>)) {
-    for argument in arguments {
-        match argument {
-            CallArg::Pos(expr)
-            | CallArg::Kwarg(_, expr)
-            | CallArg::PosSplat(expr)
-            | CallArg::KwargSplat(expr) => visit(expr),
-        }
+fn argument_value<'a>(argument: &'a CallArg<'a>) -> &'a Expr<'a> {
+    match argument {
+        CallArg::Pos(expr)
+        | CallArg::Kwarg(_, expr)
+        | CallArg::PosSplat(expr)
+        | CallArg::KwargSplat(expr) => expr,
     }
 }
 
-pub(super) fn operand(expr: &Expr<'_>, text: &str) -> Operand {
+pub(super) fn operand(expr: &Expr<'_>, item: &Item, text: &str) -> Operand {
     let mut reads = Vec::new();
-    paths(expr, &mut reads);
-    let path = dependencies::direct_path(expr).filter(|_| !matches!(expr, Expr::Filter(_)));
-    let end = (expr.span().end_offset as usize).min(text.len());
-    let start = super::constant::operand_start(expr).min(end);
+    paths(expr, item, &mut reads);
+    let path = dependencies::direct_path(expr, item).filter(|_| !matches!(expr, Expr::Filter(_)));
     Operand {
         path: path.map(|links| Reference::new(links, false)),
         reads,
         literals: literals(expr),
-        at: start..end,
+        at: range(expr, text),
     }
 }
 
+/// The location of an operand.
+pub(super) fn range(expr: &Expr<'_>, text: &str) -> Range<usize> {
+    let end = (expr.span().end_offset as usize).min(text.len());
+    operand_start(expr).min(end)..end
+}
+
 /// Collects the paths that an expression reads, each at its full length.
-fn paths(expr: &Expr<'_>, found: &mut Vec<Reference>) {
-    match (dependencies::direct_path(expr).filter(|_| !matches!(expr, Expr::Filter(_))), expr) {
+fn paths(expr: &Expr<'_>, item: &Item, found: &mut Vec<Reference>) {
+    match (dependencies::direct_path(expr, item).filter(|_| !matches!(expr, Expr::Filter(_))), expr) {
         (Some(links), _) => found.push(Reference::new(links, false)),
         // The name of a function is not a path.
-        (None, Expr::Call(call)) => arguments(&call.args, &mut |part| paths(part, found)),
-        (None, _) => visit_children(expr, &mut |part| paths(part, found)),
+        (None, Expr::Call(call)) => {
+            call.args.iter().for_each(|part| paths(argument_value(part), item, found))
+        }
+        (None, _) => visit_children(expr, item, &mut |part, item| paths(part, item, found)),
     }
 }
 
@@ -194,6 +210,26 @@ pub(super) fn literal_of(expr: &Expr<'_>) -> Option<Value> {
         Expr::Var(var) if var.id == NULL => Some(Value::Null),
         _ => None,
     }
+}
+
+/// The start of an operand's first token. MiniJinja's own span starts later for some nodes.
+pub(super) fn operand_start(expr: &Expr<'_>) -> usize {
+    let first = match expr {
+        Expr::BinOp(op) => &op.left,
+        Expr::Compare(compare) => &compare.expr,
+        Expr::Test(test) => &test.expr,
+        Expr::Filter(filter) => match &filter.expr {
+            Some(inner) => inner,
+            None => return expr.span().start_offset as usize,
+        },
+        Expr::IfExpr(choice) => &choice.true_expr,
+        Expr::Call(call) => &call.expr,
+        Expr::GetAttr(link) => &link.expr,
+        Expr::GetItem(link) => &link.expr,
+        Expr::Slice(slice) => &slice.expr,
+        _ => return expr.span().start_offset as usize,
+    };
+    operand_start(first)
 }
 
 #[cfg(test)]

@@ -7,6 +7,7 @@ use minijinja::machinery::parse_expr;
 use value::budget::Budget;
 use value::{Map, Value};
 
+use super::comparison::operand_start;
 use super::jinja::Program;
 
 /// An operand of a condition that is constant.
@@ -102,26 +103,6 @@ impl ConstantFinder<'_> {
         let rest = behind.unwrap_or(text).trim_start();
         end - rest.len()..end
     }
-}
-
-/// The start of an operand's first token. MiniJinja's own span starts later for some nodes.
-pub(super) fn operand_start(expr: &Expr<'_>) -> usize {
-    let first = match expr {
-        Expr::BinOp(op) => &op.left,
-        Expr::Compare(compare) => &compare.expr,
-        Expr::Test(test) => &test.expr,
-        Expr::Filter(filter) => match &filter.expr {
-            Some(inner) => inner,
-            None => return expr.span().start_offset as usize,
-        },
-        Expr::IfExpr(choice) => &choice.true_expr,
-        Expr::Call(call) => &call.expr,
-        Expr::GetAttr(link) => &link.expr,
-        Expr::GetItem(link) => &link.expr,
-        Expr::Slice(slice) => &slice.expr,
-        _ => return expr.span().start_offset as usize,
-    };
-    operand_start(first)
 }
 
 #[cfg(test)]

@@ -1,8 +1,10 @@
 //! The paths that an expression reads, as far as they are known statically.
 
 use minijinja::machinery::ast::{CallArg, Expr, Filter, UnaryOpKind};
+use minijinja::machinery::parse_expr;
 use value::Key;
 
+use super::filters::{self, BY};
 use super::program::NULL;
 
 /// A path that an expression reads.
@@ -51,31 +53,93 @@ impl Reference {
     }
 }
 
+/// The name that an expression argument of a filter gives to each item.
+pub(super) const ITEM: &str = "item";
+
+/// The meaning of the name `item` at a place of an expression.
+#[derive(Clone, Debug, Default)]
+pub(super) enum Item {
+    /// A name of the scope, such as the item of a loop.
+    #[default]
+    OfScope,
+    /// An item of the list that a filter is applied to, with the path of the items if it is known.
+    OfList(Option<Vec<Link>>),
+}
+
+impl Item {
+    /// The meaning in the expression arguments of a filter; `None` for a filter without such.
+    pub(super) fn inside(&self, filter: &Filter<'_>) -> Option<Self> {
+        let takes = |argument: &CallArg<'_>| matches!(argument, CallArg::Kwarg(name, _) if filters::takes_expression(filter.name, name));
+        let subject = filter.expr.as_ref().filter(|_| filter.args.iter().any(takes))?;
+        Some(Self::OfList(item_path(subject, self)))
+    }
+}
+
 /// Filters whose result is an item of the input list.
 const ITEM_FILTERS: [&str; 5] = ["first", "last", "min", "max", "random"];
 /// Filters whose result is the input list with fewer items or in another order.
-const LIST_FILTERS: [&str; 8] =
-    ["list", "sort", "reverse", "unique", "select", "reject", "selectattr", "rejectattr"];
+const LIST_FILTERS: [&str; 9] =
+    ["list", "sort", "reverse", "unique", "select", "reject", "selectattr", "rejectattr", "takeWhile"];
 /// Filters that read an attribute of every item of the input list.
 const ATTRIBUTE_FILTERS: [&str; 9] =
     ["map", "sort", "unique", "groupby", "selectattr", "rejectattr", "min", "max", "sum"];
 
 /// The path whose value is the value of `expr`; `None` if `expr` computes anything.
-pub(super) fn direct_path(expr: &Expr<'_>) -> Option<Vec<Link>> {
+pub(super) fn direct_path(expr: &Expr<'_>, item: &Item) -> Option<Vec<Link>> {
     Some(match expr {
         Expr::Var(var) if var.id == NULL => return None,
-        Expr::Var(var) => vec![Link::Name(var.id.into())],
-        Expr::GetAttr(link) => append(direct_path(&link.expr)?, Link::Name(link.name.into())),
-        Expr::GetItem(link) => append(direct_path(&link.expr)?, subscript(&link.subscript_expr)?),
+        Expr::Var(var) => match item {
+            Item::OfList(path) if var.id == ITEM => return path.clone(),
+            _ => vec![Link::Name(var.id.into())],
+        },
+        Expr::GetAttr(link) => append(direct_path(&link.expr, item)?, Link::Name(link.name.into())),
+        Expr::GetItem(link) => append(direct_path(&link.expr, item)?, subscript(&link.subscript_expr)?),
         Expr::Filter(filter) => {
-            let list = direct_path(filter.expr.as_ref()?)?;
+            let list = filter.expr.as_ref()?;
             match filter.name {
-                name if ITEM_FILTERS.contains(&name) => append(list, Link::Item),
-                name if LIST_FILTERS.contains(&name) => list,
+                name if ITEM_FILTERS.contains(&name) => match direct_path(list, item) {
+                    Some(list) => append(list, Link::Item),
+                    None => item_path(list, item)?,
+                },
+                name if LIST_FILTERS.contains(&name) => direct_path(list, item)?,
                 _ => return None,
             }
         }
         _ => return None,
+    })
+}
+
+/// The path of each item of the list that `list` returns; `None` if the items are computed.
+pub(super) fn item_path(list: &Expr<'_>, item: &Item) -> Option<Vec<Link>> {
+    if let Expr::Filter(filter) = list {
+        let subject = filter.expr.as_ref()?;
+        match filter.name {
+            "map" => {
+                if let Some(by) = argument(filter, BY) {
+                    return direct_path(by, &item.inside(filter)?);
+                }
+                return attribute(filter, item);
+            }
+            "flatten" => return Some(append(item_path(subject, item)?, Link::Every)),
+            name if LIST_FILTERS.contains(&name) => return item_path(subject, item),
+            _ => {}
+        }
+    }
+    Some(append(direct_path(list, item)?, Link::Every))
+}
+
+/// The path of each item of the list that an expression returns, if it is a list of the values at a path.
+pub(super) fn find_item_path(text: &str) -> Option<Reference> {
+    let parsed = parse_expr(text).ok()?;
+    let is_list = matches!(&parsed, Expr::Filter(filter) if matches!(filter.name, "map" | "flatten") || LIST_FILTERS.contains(&filter.name));
+    item_path(&parsed, &Item::default()).filter(|_| is_list).map(|links| Reference::new(links, false))
+}
+
+/// The argument of this name.
+pub(super) fn argument<'f>(filter: &'f Filter<'_>, name: &str) -> Option<&'f Expr<'f>> {
+    filter.args.iter().find_map(|argument| match argument {
+        CallArg::Kwarg(known, expr) if *known == name => Some(expr),
+        _ => None,
     })
 }
 
@@ -95,22 +159,17 @@ pub(super) fn subscript(expr: &Expr<'_>) -> Option<Link> {
 }
 
 /// The path of the attribute that a filter reads from every item, such as `| map(attribute='id')`.
-pub(super) fn attribute(filter: &Filter<'_>) -> Option<Vec<Link>> {
+pub(super) fn attribute(filter: &Filter<'_>, item: &Item) -> Option<Vec<Link>> {
     if !ATTRIBUTE_FILTERS.contains(&filter.name) {
         return None;
     }
     let positional = ["selectattr", "rejectattr", "groupby"].contains(&filter.name);
-    let named = filter.args.iter().find_map(|argument| match argument {
-        CallArg::Kwarg("attribute", expr) => Some(expr),
-        _ => None,
-    });
     let first = filter.args.first().and_then(|argument| match argument {
         CallArg::Pos(expr) if positional => Some(expr),
         _ => None,
     });
-    let Some(Expr::Const(constant)) = named.or(first) else { return None };
-    let mut links = direct_path(filter.expr.as_ref()?)?;
-    links.push(Link::Every);
+    let Some(Expr::Const(constant)) = argument(filter, "attribute").or(first) else { return None };
+    let mut links = item_path(filter.expr.as_ref()?, item)?;
     for part in constant.value.as_str()?.split('.') {
         links.push(if part.parse::<usize>().is_ok() { Link::Item } else { Link::Name(part.into()) });
     }

@@ -8,7 +8,7 @@ use value::{Key, Value};
 use super::Expression;
 use super::compare::Numeric;
 use super::comparison;
-use super::dependencies::{self, Link};
+use super::dependencies::{self, Item, Link};
 use super::jinja::Program;
 use super::program::Node;
 
@@ -59,7 +59,7 @@ fn equality(
 ) -> Option<RequiredEquality> {
     let of = |member: &Expr<'_>, other: &Expr<'_>| {
         let path = member_path(member, variable)?;
-        let operand = comparison::operand(other, condition.text());
+        let operand = comparison::operand(other, &Item::default(), condition.text());
         let reads_variable =
             |read: &dependencies::Reference| read.path.first().is_none_or(|name| name == variable);
         if operand.reads.iter().any(reads_variable) {
@@ -77,7 +77,7 @@ fn member_path(expr: &Expr<'_>, variable: &str) -> Option<Vec<Key>> {
     if matches!(expr, Expr::Filter(_)) {
         return None;
     }
-    let mut links = dependencies::direct_path(expr)?.into_iter();
+    let mut links = dependencies::direct_path(expr, &Item::default())?.into_iter();
     if !matches!(links.next()?, Link::Name(name) if name == variable) {
         return None;
     }
@@ -95,6 +95,7 @@ pub fn equality_key(value: &Value) -> Option<String> {
             // Equal numbers have the same nearest float; adding zero removes the sign of a negative zero.
             format!("n:{:e}", Numeric::from_value(value)?.to_float() + 0.0)
         }
+        Value::Decimal(number) => format!("n:{:e}", number.to_float() + 0.0),
         Value::String(text) if text.len() <= MAX_KEY_TEXT => format!("s:{text}"),
         Value::String(text) => {
             format!("s{}:{}", text.len(), &text[..text.floor_char_boundary(MAX_KEY_TEXT)])

@@ -1,59 +1,46 @@
 //! Evaluates the tree of an expression under a [`Budget`].
 
 use std::borrow::Cow;
+use std::cell::{Cell, RefCell};
 use std::cmp::Ordering;
 use std::sync::Arc;
 
-use value::budget::{Budget, ENTRY_MEMORY, Exceeded, ITEM_MEMORY};
+use value::budget::{Budget, ENTRY_MEMORY, ITEM_MEMORY};
 use value::{Key, Map, Value};
 
 use super::arithmetic;
 use super::compare;
+use super::decimals;
 use super::eval_clock::EvalClock;
+use super::failure::{EvalResult, Failure};
 use super::filters::{Call, Filter};
 use super::functions;
 use super::path::{self, Segment};
+use super::pattern::Pattern;
 use super::program::{Argument, Arguments, Comparison, Link, Node, Path};
 use super::text_form;
-
-/// The value of a node; `None` if it is undefined.
-pub(super) type EvalResult = Result<Option<Value>, Failure>;
-
-/// The reason why an evaluation failed.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Failure {
-    /// An operation does not support its operands, or data is missing.
-    Message(String),
-    /// The evaluation exceeded a limit of the budget.
-    Exceeded(Exceeded),
-}
-
-impl From<Exceeded> for Failure {
-    fn from(exceeded: Exceeded) -> Self {
-        Self::Exceeded(exceeded)
-    }
-}
-
-impl From<String> for Failure {
-    fn from(message: String) -> Self {
-        Self::Message(message)
-    }
-}
-
-impl From<&str> for Failure {
-    fn from(message: &str) -> Self {
-        Self::Message(message.to_owned())
-    }
-}
 
 /// The message for an undefined value where a value is required.
 pub(super) const UNDEFINED: &str = "something it reads is not defined here";
 
 /// The context of one evaluation: the scope, the source of time and randomness, and the budget.
+#[derive(Clone, Copy)]
 pub(super) struct Evaluation<'e> {
     pub(super) scope: &'e Value,
+    /// The value of `item` in an expression that a filter evaluates for each item; elsewhere the scope has it.
+    pub(super) item: Option<&'e Value>,
     pub(super) clock: Option<&'e Arc<dyn EvalClock>>,
     pub(super) budget: &'e Budget,
+    pub(super) notes: &'e Notes,
+}
+
+/// What an evaluation has done.
+#[derive(Default)]
+pub(super) struct Notes {
+    /// True once it has made an exact number, which leaves it as a text.
+    pub(super) has_decimals: Cell<bool>,
+    /// The last pattern that it has compiled, with its source: an expression for each item has the same one mostly.
+    pub(super) pattern: RefCell<Option<(Key, Arc<Pattern>)>>,
 }
 
 /// Evaluated arguments of a call, positional and named.
@@ -112,7 +99,7 @@ impl Evaluation<'_> {
             Node::Filter { filter, subject, arguments } => {
                 let subject = self.node(subject)?;
                 let values = self.arguments(arguments)?;
-                self.filter(*filter, subject, values)
+                self.filter(*filter, subject, values, &arguments.0)
             }
             Node::Test { test, subject, arguments } => {
                 let subject = self.node(subject)?;
@@ -120,8 +107,9 @@ impl Evaluation<'_> {
                 test.apply(self, subject.as_ref(), &values.positional).map(|holds| Some(Value::from(holds)))
             }
             Node::Call { function, arguments } => {
-                functions::call(function, self, self.arguments(arguments)?).map(Some)
+                functions::call(function, self, self.arguments(arguments)?, &arguments.0).map(Some)
             }
+            Node::Coalesce(operands) => self.coalesce(operands).map(Some),
             Node::Method { subject, name } => {
                 let kind = self.value(subject)?.kind();
                 Err(format!("a {kind} has no method `{name}`; there are filters, such as `| upper`").into())
@@ -134,12 +122,28 @@ impl Evaluation<'_> {
         }
     }
 
-    /// Applies a filter to `subject`.
-    pub(super) fn filter(&self, filter: Filter, subject: Option<Value>, values: Values) -> EvalResult {
+    /// Evaluates the operands up to the first that is neither undefined nor null; null if there is none.
+    fn coalesce(&self, operands: &[Node]) -> Result<Value, Failure> {
+        for operand in operands {
+            if let Some(value) = self.node(operand)?.filter(|value| !value.is_null()) {
+                return Ok(value);
+            }
+        }
+        Ok(Value::Null)
+    }
+
+    /// Applies a filter to `subject`. `written` has the arguments that are not evaluated before the call.
+    pub(super) fn filter(
+        &self,
+        filter: Filter,
+        subject: Option<Value>,
+        values: Values,
+        written: &[Argument],
+    ) -> EvalResult {
         self.budget.charge(1)?;
         match filter {
             Filter::Builtin(row) => {
-                let call = Call::bind(self, row, subject, values)?;
+                let call = Call::bind(self, row, subject, values, written)?;
                 (row.run)(&call).map_err(|failure| match failure {
                     Failure::Message(message) => Failure::Message(format!("`{}`: {message}", row.name)),
                     exceeded @ Failure::Exceeded(_) => exceeded,
@@ -148,13 +152,16 @@ impl Evaluation<'_> {
             Filter::Function(function) => {
                 let subject = subject.ok_or(UNDEFINED)?;
                 let positional = std::iter::once(subject).chain(values.positional).collect();
-                functions::call(function, self, Values { positional, named: values.named }).map(Some)
+                functions::call(function, self, Values { positional, named: values.named }, written).map(Some)
             }
         }
     }
 
     fn path(&self, path: &Path) -> EvalResult {
-        let mut value = self.scope.get(&path.root);
+        let mut value = match self.item {
+            Some(item) if path.is_item => Some(item.clone()),
+            _ => self.scope.get(&path.root),
+        };
         for (depth, link) in path.links.iter().enumerate() {
             let next = match &value {
                 Some(of) => self.member(of, link)?,
@@ -282,6 +289,9 @@ impl Evaluation<'_> {
 
     /// Evaluates a comparison.
     pub(super) fn holds(&self, comparison: Comparison, left: &Value, right: &Value) -> Result<bool, Failure> {
+        if matches!((left, right), (Value::Decimal(_), _) | (_, Value::Decimal(_))) {
+            decimals::check_operands(left, right)?;
+        }
         let ordered = || -> Result<Ordering, Failure> {
             compare::charge_order(left, right, self.budget)?;
             Ok(compare::order(left, right))
@@ -339,6 +349,11 @@ impl Evaluation<'_> {
             match argument {
                 Argument::Positional(node) => values.positional.push(self.value(node)?),
                 Argument::Named(name, node) => values.named.push((name.clone(), self.value(node)?)),
+                Argument::Pattern(None, text, _) => values.positional.push(Value::String(text.clone())),
+                Argument::Pattern(Some(name), text, _) => {
+                    values.named.push((name.clone(), Value::String(text.clone())));
+                }
+                Argument::Each(..) => {}
                 Argument::Unpack(node) => {
                     let list = self.value(node)?;
                     let items = list.as_list().ok_or("`*` takes a list")?;

@@ -7,16 +7,19 @@
 
 use std::sync::{Arc, OnceLock};
 
-use minijinja::machinery::ast::{CallArg, Expr};
+use minijinja::machinery::ast::{CallArg, Expr, Filter};
 use minijinja::machinery::parse_expr;
 use minijinja::{Error, ErrorKind};
 use value::Value;
 use value::budget::Budget;
 
-use super::dependencies::{self, Link};
+use super::decimals;
+use super::dependencies::{self, ITEM, Item, Link};
 use super::depth;
 use super::eval_clock::EvalClock;
-use super::evaluation::{Evaluation, Failure};
+use super::evaluation::{Evaluation, Notes};
+use super::failure::Failure;
+use super::filters;
 use super::functions;
 use super::other_dialects;
 use super::program::{NULL, Node};
@@ -53,7 +56,8 @@ impl Program {
             return Err(SyntaxError::new(message, at));
         }
         let parsed = parse_expr(text).map_err(|error| syntax_error(&error, text))?;
-        let whole = dependencies::direct_path(&parsed).map(|links| Reference::new(links, false));
+        let whole =
+            dependencies::direct_path(&parsed, &Item::default()).map(|links| Reference::new(links, false));
         let mut analysis = Analysis::new(text);
         analysis.visit(&parsed, false);
         if let Some(unknown) = analysis.unknown {
@@ -111,7 +115,9 @@ impl Program {
         budget: &Budget,
     ) -> Result<Value, Failure> {
         let tree = self.tree(text)?;
-        Evaluation { scope, clock, budget }.value(tree)
+        let notes = Notes::default();
+        let value = Evaluation { scope, item: None, clock, budget, notes: &notes }.value(tree)?;
+        if notes.has_decimals.get() { decimals::to_texts(value, budget) } else { Ok(value) }
     }
 
     fn tree(&self, text: &str) -> Result<&Node, Failure> {
@@ -147,6 +153,8 @@ fn describe(error: &Error) -> String {
 struct Analysis<'a> {
     text: &'a str,
     references: Vec<Reference>,
+    /// The meaning of `item` at the visited place.
+    item: Item,
     /// The first error of a name, an argument or an operation that always fails.
     unknown: Option<SyntaxError>,
     /// True if it calls `now()` or `uuid()`.
@@ -157,7 +165,14 @@ struct Analysis<'a> {
 
 impl<'a> Analysis<'a> {
     fn new(text: &'a str) -> Self {
-        Self { text, references: Vec::new(), unknown: None, nondeterministic: false, reads_clock: false }
+        Self {
+            text,
+            references: Vec::new(),
+            item: Item::default(),
+            unknown: None,
+            nondeterministic: false,
+            reads_clock: false,
+        }
     }
 
     /// Visits `expr`; `optional` is true if the enclosing expression handles an undefined value.
@@ -168,7 +183,7 @@ impl<'a> Analysis<'a> {
         }
         match expr {
             Expr::Var(var) if var.id == NULL => {}
-            Expr::Var(var) => self.references.push(Reference::new(vec![Link::Name(var.id.into())], optional)),
+            Expr::Var(var) => self.read(var.id, std::iter::empty(), optional),
             Expr::Const(_) => {}
             Expr::GetAttr(_) | Expr::GetItem(_) => self.chain(expr, optional),
             Expr::Slice(slice) => {
@@ -196,17 +211,17 @@ impl<'a> Analysis<'a> {
                 }
             }
             Expr::Filter(filter) => {
-                if let Some(links) = dependencies::attribute(filter) {
+                if let Some(links) = dependencies::attribute(filter, &self.item) {
                     self.references.push(Reference::new(links, optional));
                 }
                 if let Some(inner) = &filter.expr {
-                    self.visit(inner, matches!(filter.name, "default" | "d"));
+                    self.visit(inner, filters::takes_undefined(filter.name));
                 }
-                self.arguments(&filter.args);
+                self.filter_arguments(filter);
             }
             Expr::Test(test) => {
                 self.visit(&test.expr, matches!(test.name, "defined" | "undefined"));
-                self.arguments(&test.args);
+                self.arguments(&test.args, false);
             }
             Expr::Call(call) => {
                 match &call.expr {
@@ -218,7 +233,9 @@ impl<'a> Analysis<'a> {
                     Expr::GetAttr(method) => self.visit(&method.expr, false),
                     other => self.visit(other, false),
                 }
-                self.arguments(&call.args);
+                let handles_absence =
+                    matches!(&call.expr, Expr::Var(function) if filters::takes_undefined(function.id));
+                self.arguments(&call.args, handles_absence);
             }
             Expr::List(list) => list.items.iter().for_each(|item| self.visit(item, false)),
             Expr::Tuple(tuple) => tuple.items.iter().for_each(|item| self.visit(item, false)),
@@ -228,17 +245,45 @@ impl<'a> Analysis<'a> {
         }
     }
 
-    fn arguments(&mut self, arguments: &[CallArg<'_>]) {
+    fn arguments(&mut self, arguments: &[CallArg<'_>], optional: bool) {
         for argument in arguments {
             match argument {
                 CallArg::Pos(expr)
                 | CallArg::Kwarg(_, expr)
                 | CallArg::PosSplat(expr)
                 | CallArg::KwargSplat(expr) => {
-                    self.visit(expr, false);
+                    self.visit(expr, optional);
                 }
             }
         }
+    }
+
+    /// Visits the arguments of a filter; its expressions read the items of its subject as `item`.
+    fn filter_arguments(&mut self, filter: &Filter<'_>) {
+        let inside = self.item.inside(filter);
+        for argument in &filter.args {
+            match (argument, &inside) {
+                (CallArg::Kwarg(name, expr), Some(inside))
+                    if filters::takes_expression(filter.name, name) =>
+                {
+                    let outside = std::mem::replace(&mut self.item, inside.clone());
+                    self.visit(expr, false);
+                    self.item = outside;
+                }
+                _ => self.arguments(std::slice::from_ref(argument), filter.name == functions::COALESCE),
+            }
+        }
+    }
+
+    /// Adds a path that begins with a name. The items of a list that is computed have no path.
+    fn read(&mut self, root: &str, links: impl Iterator<Item = Link>, optional: bool) {
+        let mut path = match &self.item {
+            Item::OfList(Some(path)) if root == ITEM => path.clone(),
+            Item::OfList(None) if root == ITEM => return,
+            _ => vec![Link::Name(root.into())],
+        };
+        path.extend(links);
+        self.references.push(Reference::new(path, optional));
     }
 
     /// Adds the statically known prefix of a chain of members.
@@ -262,8 +307,7 @@ impl<'a> Analysis<'a> {
         match base {
             Expr::Var(root) => {
                 let known = links.iter().map_while(|(link, _)| link.clone());
-                let path = std::iter::once(Link::Name(root.id.into())).chain(known).collect();
-                self.references.push(Reference::new(path, optional));
+                self.read(root.id, known, optional);
             }
             other => self.visit(other, optional),
         }

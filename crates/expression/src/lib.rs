@@ -16,44 +16,57 @@
 //! * `operation`: the operations of a program
 //! * `program`: a compiled expression
 //! * `evaluation`: evaluates a program
+//! * `failure`: why an evaluation failed
 //! * `arithmetic`: numbers
+//! * `decimals`: exact numbers
 //! * `compare`: the order of values
 //! * `equality`: the equality of values
 //! * `text_operations`: operations on texts
 //! * `text_form`: the text of a value
 //! * `eval_clock`: the clock of an evaluation
+//! * `pattern`: regular expressions
 //! * `filters`: the table of filters
 //! * `predicates`: the table of tests
 //! * `functions`: the table of functions
 //! * `signature`: their parameters
+//! * `literal_arguments`: their literal arguments
 //! * `dependencies`: the paths that an expression reads
 //! * `constant`: expressions without paths
 //! * `comparison`: comparisons that can never hold
 //! * `symbols`: the names that an expression can use
+//! * `loose_filters`: filters that apply to less than they were meant for
 //! * `misread`: texts that mean something else than they seem to
 //! * `other_dialects`: habits from other languages
 //! * `rewrite`: corrections
+//! * `arrow_functions`: corrections of functions of JavaScript
+//! * `unfinished`: expressions that an author is still writing
 //! * `template`: texts and values with expressions
 //! * `url_template`: URLs with expressions
 //! * `json_schema`: checks bodies: `compile` builds the program, `evaluate` decides, `failure` finds the first mismatch
 
 mod arithmetic;
+mod arrow_functions;
 mod compare;
 mod comparison;
 mod constant;
+mod decimals;
 mod dependencies;
 mod depth;
 mod equality;
 mod eval_clock;
 mod evaluation;
+mod failure;
 mod filters;
 mod functions;
 mod jinja;
 mod jsonpath;
+mod literal_arguments;
+mod loose_filters;
 mod misread;
 mod operation;
 mod other_dialects;
 mod path;
+mod pattern;
 mod predicates;
 mod program;
 mod rewrite;
@@ -62,6 +75,7 @@ mod symbols;
 mod text_form;
 mod text_operations;
 mod tokens;
+mod unfinished;
 
 pub mod json_schema;
 pub mod template;
@@ -75,7 +89,7 @@ use text::diagnostic::{Source, Span};
 use value::Value;
 use value::budget::{Budget, Exceeded};
 
-use self::evaluation::Failure;
+use self::failure::Failure;
 
 pub use comparison::{ComparisonSite, Operand};
 pub use constant::Constant;
@@ -84,9 +98,11 @@ pub use equality::{RequiredEquality, equality_key};
 pub use eval_clock::EvalClock;
 pub use functions::{FUNCTIONS, Function, TABLE, apply};
 pub use json_schema::JsonSchema;
+pub use loose_filters::LooseFilter;
 pub use misread::{Meaning, MisreadText, is_pattern};
-pub use operation::{Form, LateDefault, LooseFilter, Operation, OperationKind, TypedOperand};
+pub use operation::{Form, LateDefault, Operation, OperationKind, TypedOperand};
 pub use template::Template;
+pub use unfinished::item_at_end;
 
 /// The operators and other syntax elements of expressions.
 const OPERATORS: [&str; 24] = [
@@ -105,6 +121,16 @@ pub fn vocabulary() -> impl Iterator<Item = (&'static str, &'static str)> {
     let operators = OPERATORS.iter().map(|name| ("operator", *name));
     let jsonpath = JSONPATH.iter().map(|name| ("jsonpath", *name));
     filters.chain(tests).chain(functions).chain(operators).chain(jsonpath)
+}
+
+/// The call of a filter or function with its parameters: `sort(reverse=, by=)`. `None` if there is none of this name.
+#[must_use]
+pub fn usage(name: &str) -> Option<String> {
+    match filters::find(name) {
+        Some(filters::Filter::Builtin(row)) => Some(row.usage()),
+        Some(filters::Filter::Function(function)) => Some(function.usage()),
+        None => functions::find(name).map(Function::usage),
+    }
 }
 
 /// A compiled expression. Cheap to clone.
@@ -351,6 +377,12 @@ impl Expression {
         matches!(&self.inner.code, Code::Jinja(program) if program.reads_clock())
     }
 
+    /// The path of each item, if the value is a list of the values at a path: `x | map(by=item.id)`.
+    #[must_use]
+    pub fn item_path(&self) -> Option<Reference> {
+        self.in_jinja(dependencies::find_item_path)
+    }
+
     /// Applies `find` to the text, if it is parsed as Jinja; else nothing is found.
     fn in_jinja<T: Default>(&self, find: fn(&str) -> T) -> T {
         match &self.inner.code {
@@ -421,7 +453,7 @@ impl Expression {
     /// The filters that apply to less than they were probably meant for.
     #[must_use]
     pub fn loose_filters(&self) -> Vec<LooseFilter> {
-        self.in_jinja(operation::find_loose_filters)
+        self.in_jinja(loose_filters::find_loose_filters)
     }
 
     /// The first equality between a member of `variable` and another value without which the condition is not true.

@@ -6,7 +6,8 @@ use std::ops::Range;
 use minijinja::machinery::ast::{BinOpKind, CallArg, CompareOpKind, Expr};
 use minijinja::machinery::parse_expr;
 
-use super::comparison::{operand, visit_children};
+use super::comparison::{range, visit_children};
+use super::dependencies::Item;
 
 /// A literal text that is read otherwise than it was probably meant.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -52,11 +53,7 @@ fn visit(expr: &Expr<'_>, text: &str, found: &mut Vec<MisreadText>) {
                 && let Some(plain) = pattern_of(written)
             {
                 let meant = plain.map(|plain| format!("'{plain}'"));
-                found.push(MisreadText {
-                    at: operand(pattern, text).at,
-                    meaning: Meaning::Pattern(name),
-                    meant,
-                });
+                found.push(MisreadText { at: range(pattern, text), meaning: Meaning::Pattern(name), meant });
             }
         }
         Expr::BinOp(op) if matches!(op.op, BinOpKind::In) => list(&op.left, &op.right, text, found),
@@ -71,7 +68,7 @@ fn visit(expr: &Expr<'_>, text: &str, found: &mut Vec<MisreadText>) {
         }
         _ => {}
     }
-    visit_children(expr, &mut |part| visit(part, text, found));
+    visit_children(expr, &Item::default(), &mut |part, _| visit(part, text, found));
 }
 
 fn literal_text<'e>(expr: &'e Expr<'_>) -> Option<&'e str> {
@@ -87,7 +84,7 @@ fn list(left: &Expr<'_>, right: &Expr<'_>, text: &str, found: &mut Vec<MisreadTe
     let Some(items) = literal_text(right).and_then(items_of) else { return };
     let items: Vec<String> = items.iter().map(|item| format!("'{item}'")).collect();
     let meant = Some(format!("[{}]", items.join(", ")));
-    found.push(MisreadText { at: operand(right, text).at, meaning: Meaning::List, meant });
+    found.push(MisreadText { at: range(right, text), meaning: Meaning::List, meant });
 }
 
 /// The items of a text such as `small, large`: words with commas between them, one of at least two letters.

@@ -7,9 +7,9 @@ use minijinja::machinery::ast::{BinOpKind, CallArg, CompareOpKind, Expr, Filter,
 use minijinja::machinery::parse_expr;
 use value::Value;
 
-use super::comparison::{literal_of, visit_children};
-use super::constant::operand_start;
-use super::dependencies::{self, Reference};
+use super::comparison::{literal_of, operand_start, visit_children};
+use super::dependencies::{self, Item, Reference};
+use super::filters::{self, BY};
 use super::tokens::{Kind, Tokens};
 
 /// An operation.
@@ -67,6 +67,8 @@ pub enum Form {
     Text,
     /// A number.
     Number,
+    /// An exact number, which leaves the expression as a text.
+    Decimal,
     /// A boolean.
     Boolean,
     /// A list of texts.
@@ -76,9 +78,9 @@ pub enum Form {
 }
 
 /// Functions and filters by the form of their result.
-const FORMS: [(Form, &[&str]); 6] = [
-    (Form::Instant, &["now", "parseDate", "addDuration"]),
-    (Form::Number, &["int", "float", "length", "count", "round", "abs", "sum"]),
+const FORMS: [(Form, &[&str]); 7] = [
+    (Form::Instant, &["now", "parseDate", "addDuration", "startOf"]),
+    (Form::Number, &["int", "float", "length", "count", "round", "abs", "sum", "dateDiff", "duration"]),
     (
         Form::Text,
         &[
@@ -102,9 +104,11 @@ const FORMS: [(Form, &[&str]); 6] = [
             "format",
             "indent",
             "pprint",
+            "replaceMatches",
         ],
     ),
-    (Form::Boolean, &["bool"]),
+    (Form::Decimal, &["decimal"]),
+    (Form::Boolean, &["bool", "matches"]),
     (Form::Texts, &["split", "lines"]),
     (Form::Rows, &["parseCsv"]),
 ];
@@ -113,10 +117,11 @@ const FORMS: [(Form, &[&str]); 6] = [
 pub(super) fn find_operations(text: &str, is_condition: bool) -> Vec<Operation> {
     let Ok(parsed) = parse_expr(text) else { return Vec::new() };
     let mut finder = Finder { text, found: Vec::new() };
+    let item = Item::default();
     if is_condition {
-        finder.truth(&parsed);
+        finder.truth(&parsed, &item);
     }
-    finder.visit(&parsed);
+    finder.visit(&parsed, &item);
     finder.found
 }
 
@@ -125,22 +130,25 @@ pub(super) fn find_form(text: &str) -> Form {
     parse_expr(text).map_or(Form::Unknown, |parsed| form(&parsed))
 }
 
+/// Filters that test the truth of an expression for each item.
+const CHOOSING: [&str; 3] = ["select", "reject", "takeWhile"];
+
 struct Finder<'t> {
     text: &'t str,
     found: Vec<Operation>,
 }
 
 impl Finder<'_> {
-    fn visit(&mut self, expr: &Expr<'_>) {
+    fn visit(&mut self, expr: &Expr<'_>, item: &Item) {
         match expr {
             Expr::BinOp(op) => match op.op {
                 BinOpKind::ScOr if is_fallback(&op.right) => {
-                    self.pair(Some(OperationKind::Fallback), &op.left, &op.right);
+                    self.pair(Some(OperationKind::Fallback), &op.left, &op.right, item);
                 }
                 BinOpKind::ScAnd | BinOpKind::ScOr => {
-                    self.truth(&op.left);
+                    self.truth(&op.left, item);
                 }
-                kind => self.pair(operation(kind), &op.left, &op.right),
+                kind => self.pair(operation(kind), &op.left, &op.right, item),
             },
             Expr::Compare(chain) => {
                 let mut left = &chain.expr;
@@ -152,45 +160,50 @@ impl Finder<'_> {
                         CompareOpKind::Eq | CompareOpKind::Ne => Some(OperationKind::Equality),
                         CompareOpKind::In | CompareOpKind::NotIn => None,
                     };
-                    self.pair(kind, left, &operand.expr);
+                    self.pair(kind, left, &operand.expr, item);
                     left = &operand.expr;
                 }
             }
-            Expr::UnaryOp(op) if matches!(op.op, UnaryOpKind::Not) => self.truth(&op.expr),
-            Expr::IfExpr(choice) => self.truth(&choice.test_expr),
+            Expr::UnaryOp(op) if matches!(op.op, UnaryOpKind::Not) => self.truth(&op.expr, item),
+            Expr::IfExpr(choice) => self.truth(&choice.test_expr, item),
+            Expr::Filter(filter) if CHOOSING.contains(&filter.name) => {
+                if let (Some(by), Some(inside)) = (dependencies::argument(filter, BY), item.inside(filter)) {
+                    self.truth(by, &inside);
+                }
+            }
             _ => {}
         }
-        visit_children(expr, &mut |part| self.visit(part));
+        visit_children(expr, item, &mut |part, item| self.visit(part, item));
     }
 
     /// Adds a test of truth. Of `a or b` the operands are tested.
-    fn truth(&mut self, expr: &Expr<'_>) {
+    fn truth(&mut self, expr: &Expr<'_>, item: &Item) {
         match expr {
             Expr::BinOp(op) if matches!(op.op, BinOpKind::ScAnd | BinOpKind::ScOr) => {
                 // The visit adds the left operand.
-                self.truth(&op.right);
+                self.truth(&op.right, item);
             }
             Expr::UnaryOp(op) if matches!(op.op, UnaryOpKind::Not) => {}
             expr => {
-                let operand = self.operand(expr);
+                let operand = self.operand(expr, item);
                 let at = operand.at.clone();
                 self.found.push(Operation { kind: OperationKind::Truth, operands: vec![operand], at });
             }
         }
     }
 
-    fn pair(&mut self, kind: Option<OperationKind>, left: &Expr<'_>, right: &Expr<'_>) {
+    fn pair(&mut self, kind: Option<OperationKind>, left: &Expr<'_>, right: &Expr<'_>, item: &Item) {
         let Some(kind) = kind else { return };
-        let operands = vec![self.operand(left), self.operand(right)];
+        let operands = vec![self.operand(left, item), self.operand(right, item)];
         let at = operands[0].at.start..operands[1].at.end;
         self.found.push(Operation { kind, operands, at });
     }
 
-    fn operand(&self, expr: &Expr<'_>) -> TypedOperand {
+    fn operand(&self, expr: &Expr<'_>, item: &Item) -> TypedOperand {
         let end = (expr.span().end_offset as usize).min(self.text.len());
         let at = operand_start(expr).min(end)..end;
         let (subject, default) = strip_default(expr);
-        let links = dependencies::direct_path(subject).filter(|_| !matches!(subject, Expr::Filter(_)));
+        let links = dependencies::direct_path(subject, item).filter(|_| !matches!(subject, Expr::Filter(_)));
         TypedOperand {
             path: links.map(|links| Reference::new(links, default.is_some())),
             default,
@@ -222,7 +235,7 @@ fn strip_default<'e>(expr: &'e Expr<'e>) -> (&'e Expr<'e>, Option<Value>) {
     }
 }
 
-fn operation(kind: BinOpKind) -> Option<OperationKind> {
+pub(super) fn operation(kind: BinOpKind) -> Option<OperationKind> {
     match kind {
         BinOpKind::Lt | BinOpKind::Lte | BinOpKind::Gt | BinOpKind::Gte => Some(OperationKind::Order),
         BinOpKind::Eq | BinOpKind::Ne => Some(OperationKind::Equality),
@@ -242,14 +255,22 @@ pub(super) fn form_of(name: &str) -> Form {
     FORMS.iter().find(|(_, names)| names.contains(&name)).map_or(Form::Unknown, |(form, _)| *form)
 }
 
-fn form(expr: &Expr<'_>) -> Form {
+/// The form of the value of an expression.
+pub(super) fn form(expr: &Expr<'_>) -> Form {
     match expr {
         Expr::Filter(filter) if filter.name == "parseCsv" && !has_header(&filter.args) => Form::Unknown,
         Expr::Filter(filter) if is_item(filter) => match filter.expr.as_ref().map(form) {
             Some(Form::Texts) => Form::Text,
             _ => Form::Unknown,
         },
-        Expr::Filter(filter) => form_of(filter.name),
+        Expr::Filter(filter) if filter.name == "map" => match dependencies::argument(filter, BY).map(form) {
+            Some(Form::Text) => Form::Texts,
+            _ => Form::Unknown,
+        },
+        Expr::Filter(filter) => match form_of(filter.name) {
+            Form::Number if keeps_decimal(filter) => Form::Decimal,
+            form => form,
+        },
         Expr::Call(call) => match &call.expr {
             Expr::Var(function) if function.id == "parseCsv" && !has_header(&call.args) => Form::Unknown,
             Expr::Var(function) => form_of(function.id),
@@ -258,6 +279,11 @@ fn form(expr: &Expr<'_>) -> Form {
         Expr::BinOp(op) => match op.op {
             BinOpKind::Concat => Form::Text,
             kind => match operation(kind) {
+                Some(OperationKind::Arithmetic | OperationKind::Sum)
+                    if [&op.left, &op.right].into_iter().any(|side| form(side) == Form::Decimal) =>
+                {
+                    Form::Decimal
+                }
                 Some(OperationKind::Arithmetic) => Form::Number,
                 Some(OperationKind::Order | OperationKind::Equality) => Form::Boolean,
                 _ => Form::Unknown,
@@ -279,6 +305,13 @@ fn form(expr: &Expr<'_>) -> Form {
     }
 }
 
+/// True if the result of a filter on numbers is an exact number, because its subject is or its `by`.
+fn keeps_decimal(filter: &Filter<'_>) -> bool {
+    let subject = filter.expr.as_ref().filter(|_| matches!(filter.name, "round" | "abs"));
+    let by = dependencies::argument(filter, BY).filter(|_| filter.name == "sum");
+    subject.or(by).is_some_and(|part| form(part) == Form::Decimal)
+}
+
 fn is_item(filter: &Filter<'_>) -> bool {
     matches!(filter.name, "first" | "last")
 }
@@ -287,19 +320,6 @@ fn is_item(filter: &Filter<'_>) -> bool {
 fn has_header(args: &[CallArg<'_>]) -> bool {
     !args.iter().any(|argument| matches!(argument, CallArg::Kwarg("header", _)))
         && args.iter().filter(|argument| matches!(argument, CallArg::Pos(_))).count() <= 1
-}
-
-/// A filter that applies to the right operand of an operator only, which is a literal, or which is rounded alone.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct LooseFilter {
-    /// The name of the filter.
-    pub name: String,
-    /// The location of the operation that the filter was probably meant for, without the filter.
-    pub operation: Range<usize>,
-    /// The location of the operand that the filter applies to.
-    pub operand: Range<usize>,
-    /// The location of the filter, from behind its operand on.
-    pub filter: Range<usize>,
 }
 
 /// A `default` after a filter that fails on null, so that it never applies to null: `x | upper | default('y')`.
@@ -335,13 +355,13 @@ const FAILING_ON_NULL: [&str; 12] = [
 pub(super) fn find_late_defaults(text: &str) -> Vec<LateDefault> {
     let Ok(parsed) = parse_expr(text) else { return Vec::new() };
     let mut found = Vec::new();
-    late_defaults(&parsed, text, &mut found);
+    late_defaults(&parsed, &Item::default(), text, &mut found);
     found
 }
 
-fn late_defaults(expr: &Expr<'_>, text: &str, found: &mut Vec<LateDefault>) {
+fn late_defaults(expr: &Expr<'_>, item: &Item, text: &str, found: &mut Vec<LateDefault>) {
     if let Expr::Filter(outer) = expr
-        && matches!(outer.name, "default" | "d")
+        && filters::takes_undefined(outer.name)
         && let Some(chain) = &outer.expr
     {
         let (mut subject, mut first) = (chain, None);
@@ -352,7 +372,7 @@ fn late_defaults(expr: &Expr<'_>, text: &str, found: &mut Vec<LateDefault>) {
         }
         let end = |expr: &Expr<'_>| (expr.span().end_offset as usize).min(text.len());
         let [start, path, filters, whole] = [operand_start(subject), end(subject), end(chain), end(expr)];
-        if let (Some(links), Some(filter)) = (dependencies::direct_path(subject), first)
+        if let (Some(links), Some(filter)) = (dependencies::direct_path(subject, item), first)
             && FAILING_ON_NULL.contains(&filter)
             && let (Some(subject), Some(chain), Some(default)) =
                 (text.get(start..path), text.get(path..filters), text.get(filters..whole))
@@ -365,7 +385,7 @@ fn late_defaults(expr: &Expr<'_>, text: &str, found: &mut Vec<LateDefault>) {
             });
         }
     }
-    visit_children(expr, &mut |part| late_defaults(part, text, found));
+    visit_children(expr, item, &mut |part, item| late_defaults(part, item, text, found));
 }
 
 /// Finds adjacent string literals, which are read as one: `['a' 'b']`. Returns the locations between them.
@@ -373,37 +393,6 @@ pub(super) fn find_joined_texts(text: &str) -> Vec<Range<usize>> {
     let tokens = Tokens::new(text);
     let pairs = tokens.all.windows(2).filter(|pair| pair.iter().all(|token| token.kind == Kind::Quoted));
     pairs.map(|pair| pair[0].at.end..pair[1].at.start).collect()
-}
-
-/// Finds filters that bind closer than they were meant to: `price * 1.19 | round(2)`.
-pub(super) fn find_loose_filters(text: &str) -> Vec<LooseFilter> {
-    let Ok(parsed) = parse_expr(text) else { return Vec::new() };
-    let mut found = Vec::new();
-    loose_filters(&parsed, text, &mut found);
-    found
-}
-
-fn loose_filters(expr: &Expr<'_>, text: &str, found: &mut Vec<LooseFilter>) {
-    if let Expr::BinOp(op) = expr
-        && let Expr::Filter(filter) = &op.right
-        && let Some(subject) = &filter.expr
-    {
-        let is_arithmetic = matches!(operation(op.op), Some(OperationKind::Arithmetic | OperationKind::Sum));
-        let is_joined = matches!(op.op, BinOpKind::Concat);
-        let is_literal = literal_of(subject).is_some_and(|value| !value.is_null());
-        let rounds = filter.name == "round" && !matches!(op.left, Expr::Filter(_));
-        if (is_arithmetic && (is_literal || rounds)) || (is_joined && is_literal) {
-            let end = |expr: &Expr<'_>| (expr.span().end_offset as usize).min(text.len());
-            let operand = operand_start(subject)..end(subject);
-            found.push(LooseFilter {
-                name: filter.name.to_owned(),
-                operation: operand_start(&op.left).min(operand.start)..operand.end,
-                filter: operand.end..end(&op.right).max(operand.end),
-                operand,
-            });
-        }
-    }
-    visit_children(expr, &mut |part| loose_filters(part, text, found));
 }
 
 #[cfg(test)]
@@ -420,25 +409,30 @@ mod tests {
     }
 
     /// Functions and filters whose result has a type that depends on their arguments, or no form of its own.
-    const WITHOUT_FORM: [&str; 31] = [
+    const WITHOUT_FORM: [&str; 38] = [
         "attr",
         "base64",
         "batch",
         "chain",
+        "coalesce",
         "d",
         "default",
         "dict",
         "dictsort",
         "file",
         "first",
+        "flatten",
         "groupby",
         "items",
         "last",
         "list",
         "map",
+        "match",
+        "matchAll",
         "max",
         "min",
         "parseJson",
+        "parseUrl",
         "parseXml",
         "range",
         "raw",
@@ -450,6 +444,8 @@ mod tests {
         "selectattr",
         "slice",
         "sort",
+        "takeWhile",
+        "toMap",
         "unique",
         "zip",
     ];
@@ -529,29 +525,5 @@ mod tests {
         assert_eq!(found("a in ['x' 'y', 'z' \"w\"]"), 2);
         assert_eq!(found("a in ['x', 'y'] and b == 'it''s'"), 1);
         assert_eq!(found("'x' ~ 'y'"), 0);
-    }
-
-    #[test]
-    fn a_filter_applied_only_to_the_last_operand_is_reported() {
-        let check = |text: &str, expected: Option<&str>| {
-            let found = find_loose_filters(text);
-            let shown = found.first().map(|loose| {
-                format!(
-                    "{}|{}|{}",
-                    &text[loose.operation.clone()],
-                    &text[loose.operand.clone()],
-                    &text[loose.filter.clone()]
-                )
-            });
-            assert_eq!(shown.as_deref(), expected, "{text}");
-        };
-        check("price * 1.19 | round(2)", Some("price * 1.19|1.19| | round(2)"));
-        check("a.b / c.d | round(2)", Some("a.b / c.d|c.d| | round(2)"));
-        check("a ~ '/' | urlencode", Some("a ~ '/'|'/'| | urlencode"));
-        check("a + b | default(0)", None);
-        check("a | int + b | int", None);
-        check("(price * 1.19) | round(2)", None);
-        check("a | round(1) + b | round(1)", None);
-        check("a ~ b | upper", None);
     }
 }

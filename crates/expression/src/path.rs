@@ -174,7 +174,7 @@ pub(super) fn missing_message(value: &Value, path: &[Segment<&str>], depth: usiz
         }
         (Value::List(_), Segment::Name(_)) => {
             format!(
-                "`{whole}` is missing: `{parent}` is a list; take an item with `[0]` or all with `| map(attribute=…)`"
+                "`{whole}` is missing: `{parent}` is a list; take an item with `[0]` or all with `| map(by=item.…)`"
             )
         }
         (other, _) => format!("`{whole}` is missing: `{parent}` is {}", article(other.kind())),

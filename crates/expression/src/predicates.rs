@@ -4,7 +4,8 @@
 use value::Value;
 
 use super::compare::{self, Numeric};
-use super::evaluation::{Evaluation, Failure, UNDEFINED};
+use super::evaluation::{Evaluation, UNDEFINED};
+use super::failure::Failure;
 use super::program::Comparison;
 use super::{filters, text_form};
 
@@ -41,7 +42,7 @@ const fn compared(name: &'static str, comparison: Comparison) -> Predicate {
 }
 
 /// All tests, by name.
-pub(super) const TABLE: [Predicate; 42] = [
+pub(super) const TABLE: [Predicate; 43] = [
     compared("!=", Comparison::NotEqual),
     compared("<", Comparison::Less),
     compared("<=", Comparison::LessOrEqual),
@@ -57,6 +58,7 @@ pub(super) const TABLE: [Predicate; 42] = [
     value("escaped", |_| false),
     value("even", |value| integer(value).is_some_and(|integer| integer % 2 == 0)),
     value("false", |value| matches!(value, Value::Bool(false))),
+    value("file", |value| matches!(value, Value::File(_))),
     Predicate { name: "filter", run: Run::Known(|name| filters::find(name).is_some()) },
     value("float", |value| matches!(value, Value::Number(number) if number.is_f64())),
     compared("ge", Comparison::GreaterOrEqual),
@@ -78,7 +80,7 @@ pub(super) const TABLE: [Predicate; 42] = [
     value("mapping", |value| matches!(value, Value::Map(_))),
     compared("ne", Comparison::NotEqual),
     value("none", Value::is_null),
-    value("number", |value| matches!(value, Value::Number(_) | Value::Bool(_))),
+    value("number", |value| matches!(value, Value::Number(_) | Value::Bool(_) | Value::Decimal(_))),
     value("odd", |value| integer(value).is_some_and(|integer| integer % 2 != 0)),
     value("safe", |_| false),
     Predicate { name: "sameas", run: Run::SameAs },
@@ -152,6 +154,9 @@ fn is_same_kind(left: &Value, right: &Value) -> bool {
 }
 
 fn integer(value: &Value) -> Option<i128> {
+    if let Value::Decimal(number) = value {
+        return number.to_integer().filter(|whole| value::Decimal::from(*whole) == **number);
+    }
     match Numeric::from_value(value)? {
         Numeric::Integer(integer) => Some(integer),
         #[expect(clippy::cast_possible_truncation, reason = "it is whole and within the range of an i128")]

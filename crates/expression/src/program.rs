@@ -4,11 +4,16 @@
 //! MiniJinja's own evaluation limits the number of operations but not the memory and time of each; the evaluation of this tree
 //! charges both to a [`Budget`](value::Budget).
 
+use std::sync::{Arc, OnceLock};
+
 use minijinja::machinery::ast::{BinOpKind, Call, CallArg, CompareOpKind, Expr, UnaryOpKind};
 use value::{Key, Value};
 
+use super::arithmetic::Arithmetic;
+use super::dependencies::ITEM;
 use super::filters::{self, Filter};
-use super::functions::{self, Function};
+use super::functions::{self, COALESCE, Function};
+use super::pattern::Pattern;
 use super::predicates::{self, Predicate};
 
 /// A node of the tree.
@@ -50,6 +55,8 @@ pub(super) enum Node {
         function: &'static Function,
         arguments: Arguments,
     },
+    /// The first value that is neither undefined nor null: `coalesce(a, b)` and `a | coalesce(b)`.
+    Coalesce(Box<[Node]>),
     /// A method call, which always fails, since values have no methods.
     Method {
         subject: Box<Node>,
@@ -63,6 +70,8 @@ pub(super) enum Node {
 pub(super) struct Path {
     pub(super) root: Key,
     pub(super) links: Box<[Link]>,
+    /// True if the name is `item`, which an expression argument of a filter sets.
+    pub(super) is_item: bool,
     /// True if the expression handles absence: a missing member is undefined and not an error.
     pub(super) optional: bool,
 }
@@ -71,18 +80,6 @@ pub(super) struct Path {
 pub(super) enum Link {
     Name(Key),
     Item(Box<Node>),
-}
-
-/// An arithmetic operator.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Arithmetic {
-    Add,
-    Subtract,
-    Multiply,
-    Divide,
-    FloorDivide,
-    Remainder,
-    Power,
 }
 
 /// A comparison operator.
@@ -108,6 +105,10 @@ pub(super) struct Arguments(pub(super) Box<[Argument]>);
 pub(super) enum Argument {
     Positional(Node),
     Named(Key, Node),
+    /// An expression that the filter evaluates for each item.
+    Each(Key, Node),
+    /// A literal pattern, by position or by name; compiled once.
+    Pattern(Option<Key>, Key, OnceLock<Arc<Pattern>>),
     /// `*list`.
     Unpack(Node),
     /// `**map`.
@@ -150,15 +151,19 @@ impl Node {
                     None => None,
                 },
             },
+            Expr::Filter(filter) if filter.name == COALESCE => {
+                let subject = Self::build(filter.expr.as_ref()?, true)?;
+                Self::coalesce(std::iter::once(Some(subject)), &filter.args)?
+            }
             Expr::Filter(filter) => Self::Filter {
                 filter: filters::find(filter.name)?,
-                subject: Self::boxed(filter.expr.as_ref()?, matches!(filter.name, "default" | "d"))?,
-                arguments: Arguments::build(&filter.args)?,
+                subject: Self::boxed(filter.expr.as_ref()?, filters::takes_undefined(filter.name))?,
+                arguments: Arguments::of_filter(filter.name, &filter.args)?,
             },
             Expr::Test(test) => Self::Test {
                 test: predicates::find(test.name)?,
                 subject: Self::boxed(&test.expr, matches!(test.name, "defined" | "undefined"))?,
-                arguments: Arguments::build(&test.args)?,
+                arguments: Arguments::build(&test.args, |_, _| Passing::Value)?,
             },
             Expr::Call(call) => Self::call(call)?,
             Expr::List(list) => Self::list(&list.items)?,
@@ -192,9 +197,10 @@ impl Node {
 
     fn call(call: &Call<'_>) -> Option<Self> {
         Some(match &call.expr {
+            Expr::Var(function) if function.id == COALESCE => Self::coalesce(std::iter::empty(), &call.args)?,
             Expr::Var(function) => Self::Call {
                 function: functions::find(function.id)?,
-                arguments: Arguments::build(&call.args)?,
+                arguments: Arguments::of_function(functions::find(function.id)?, 0, &call.args)?,
             },
             Expr::GetAttr(method) => {
                 Self::Method { subject: Self::boxed(&method.expr, false)?, name: method.name.into() }
@@ -215,7 +221,17 @@ impl Node {
     }
 
     fn path(root: &str, links: Vec<Link>, optional: bool) -> Self {
-        Self::Path(Box::new(Path { root: root.into(), links: links.into(), optional }))
+        let is_item = root == ITEM;
+        Self::Path(Box::new(Path { root: root.into(), links: links.into(), is_item, optional }))
+    }
+
+    /// The operands of `coalesce`, in order; `None` for an argument by name, which the check of arguments refuses.
+    fn coalesce(subject: impl Iterator<Item = Option<Self>>, arguments: &[CallArg<'_>]) -> Option<Self> {
+        let operand = |argument: &CallArg<'_>| match argument {
+            CallArg::Pos(expr) => Self::build(expr, true),
+            CallArg::Kwarg(..) | CallArg::PosSplat(_) | CallArg::KwargSplat(_) => None,
+        };
+        subject.chain(arguments.iter().map(operand)).collect::<Option<_>>().map(Self::Coalesce)
     }
 
     fn chain(expr: &Expr<'_>, optional: bool) -> Option<Self> {
@@ -243,17 +259,55 @@ impl Node {
     }
 }
 
+/// How a filter or function takes an argument.
+enum Passing {
+    Value,
+    /// As an expression, evaluated for each item.
+    Each,
+    /// As a pattern.
+    Pattern,
+}
+
 impl Arguments {
-    fn build(arguments: &[CallArg<'_>]) -> Option<Self> {
-        let build = |argument: &CallArg<'_>| {
-            Some(match argument {
-                CallArg::Pos(expr) => Argument::Positional(Node::build(expr, false)?),
-                CallArg::Kwarg(name, expr) => Argument::Named((*name).into(), Node::build(expr, false)?),
-                CallArg::PosSplat(expr) => Argument::Unpack(Node::build(expr, false)?),
-                CallArg::KwargSplat(expr) => Argument::UnpackNamed(Node::build(expr, false)?),
+    fn of_filter(filter: &str, arguments: &[CallArg<'_>]) -> Option<Self> {
+        if let Some(Filter::Function(function)) = filters::find(filter) {
+            return Self::of_function(function, 1, arguments);
+        }
+        Self::build(arguments, |name, _| match name {
+            Some(name) if filters::takes_expression(filter, name) => Passing::Each,
+            _ => Passing::Value,
+        })
+    }
+
+    /// `skipped` is 1 for a filter, whose subject is the first argument.
+    fn of_function(function: &Function, skipped: usize, arguments: &[CallArg<'_>]) -> Option<Self> {
+        let pattern = functions::pattern_parameter(function);
+        Self::build(arguments, |name, at| match pattern {
+            Some(slot) if name.map_or(at + skipped == slot, |name| name == function.parameters[slot]) => {
+                Passing::Pattern
+            }
+            _ => Passing::Value,
+        })
+    }
+
+    fn build(arguments: &[CallArg<'_>], passing: impl Fn(Option<&str>, usize) -> Passing) -> Option<Self> {
+        let build = |(at, argument): (usize, &CallArg<'_>)| {
+            let (name, expr) = match argument {
+                CallArg::Pos(expr) => (None, expr),
+                CallArg::Kwarg(name, expr) => (Some(*name), expr),
+                CallArg::PosSplat(expr) => return Some(Argument::Unpack(Node::build(expr, false)?)),
+                CallArg::KwargSplat(expr) => return Some(Argument::UnpackNamed(Node::build(expr, false)?)),
+            };
+            Some(match (passing(name, at), Node::build(expr, false)?, name) {
+                (Passing::Each, node, Some(name)) => Argument::Each(name.into(), node),
+                (Passing::Pattern, Node::Constant(Value::String(text)), name) => {
+                    Argument::Pattern(name.map(Key::from), text, OnceLock::new())
+                }
+                (_, node, Some(name)) => Argument::Named(name.into(), node),
+                (_, node, None) => Argument::Positional(node),
             })
         };
-        arguments.iter().map(build).collect::<Option<_>>().map(Self)
+        arguments.iter().enumerate().map(build).collect::<Option<_>>().map(Self)
     }
 }
 

@@ -6,6 +6,7 @@
 
 use std::ops::Range;
 
+use super::arrow_functions;
 use super::tokens::{Kind, Tokens};
 
 /// A replacement in an expression, in bytes of its text.
@@ -120,6 +121,7 @@ fn operand(argument: &str, template: &str, slot: &str) -> String {
 pub(super) fn foreign_syntax(text: &str) -> Option<String> {
     let tokens = Tokens::new(text);
     let rewritten = template_text(&tokens)
+        .or_else(|| arrow_functions::rewrite_all(&tokens))
         .or_else(|| comprehension(&tokens))
         .or_else(|| projection(&tokens))
         .or_else(|| liquid(&tokens))
@@ -169,7 +171,7 @@ fn comprehension(tokens: &Tokens<'_>) -> Option<String> {
         return None;
     }
     match attribute.strip_prefix('.') {
-        Some(path) if is_path(path) => Some(format!("{list} | map(attribute='{path}') | list")),
+        Some(path) if is_path(path) => Some(format!("{list} | map(by=item.{path})")),
         None if attribute.is_empty() => Some(format!("{list} | list")),
         _ => None,
     }
@@ -192,28 +194,26 @@ fn projection(tokens: &Tokens<'_>) -> Option<String> {
         ("]", 1) | ("*", 2) => list.to_owned(),
         ("?", 5) => {
             let (name, sign) = (tokens.get(open + 2), tokens.get(open + 3));
-            let (_, test) = TESTS.iter().find(|(known, _)| *known == sign)?;
+            if !["==", "!=", ">", "<", ">=", "<="].contains(&sign) {
+                return None;
+            }
             let value = tokens.get(open + 4).replace('`', "");
             let value = if tokens.get(open + 4).starts_with('`') && value.parse::<f64>().is_err() {
                 format!("'{value}'")
             } else {
                 value
             };
-            is_path(name).then(|| format!("{list} | selectattr('{name}', '{test}', {value})"))?
+            is_path(name).then(|| format!("{list} | select(by=item.{name} {sign} {value})"))?
         }
         _ => return None,
     };
     let rest = tokens.text.get(tokens.all.get(close)?.at.end..)?.trim();
     match rest.strip_prefix('.') {
-        Some(path) if is_path(path) => Some(format!("{selected} | map(attribute='{path}') | list")),
-        None if rest.is_empty() => Some(format!("{selected} | list")),
+        Some(path) if is_path(path) => Some(format!("{selected} | map(by=item.{path})")),
+        None if rest.is_empty() => Some(selected),
         _ => None,
     }
 }
-
-/// The tests that compare, by the signs of JMESPath.
-const TESTS: [(&str, &str); 6] =
-    [("==", "eq"), ("!=", "ne"), (">", "gt"), ("<", "lt"), (">=", "ge"), ("<=", "le")];
 
 /// `x | append: '!'` of Liquid.
 fn liquid(tokens: &Tokens<'_>) -> Option<String> {
@@ -258,7 +258,7 @@ fn fallback(tokens: &Tokens<'_>) -> Option<String> {
         // An optional chain alone is undefined where a part is missing.
         let is_chain = tokens.operand_end(0) == tokens.all.len().checked_sub(1);
         return (is_chain && tokens.text.contains("?."))
-            .then(|| format!("{} | default(none)", tokens.text.trim().replace("?.", ".")));
+            .then(|| format!("{} | coalesce(none)", tokens.text.trim().replace("?.", ".")));
     };
     let (start, end) = (tokens.operand_start(sign.checked_sub(1)?, true)?, tokens.operand_end(sign + 1)?);
     let (before, after) = (
@@ -266,7 +266,7 @@ fn fallback(tokens: &Tokens<'_>) -> Option<String> {
         tokens.text.get(tokens.all.get(end)?.at.end..)?,
     );
     let subject = tokens.slice(start, sign - 1).replace("?.", ".");
-    Some(format!("{before}{subject} | default({}){after}", tokens.slice(sign + 1, end)))
+    Some(format!("{before}{subject} | coalesce({}){after}", tokens.slice(sign + 1, end)))
 }
 
 /// The first token with this text outside brackets.
@@ -284,7 +284,7 @@ fn top_level(tokens: &Tokens<'_>, from: usize, sign: &str) -> Option<usize> {
 }
 
 /// `&&`, `||`, `===`, `!==`, `<>`, `!x`, `AND`, a lone `=`, and `a += b`, whose value is `a + b`.
-fn operators(tokens: &Tokens<'_>) -> Option<String> {
+pub(super) fn operators(tokens: &Tokens<'_>) -> Option<String> {
     let (mut out, mut end) = (String::new(), 0);
     for (at, token) in tokens.all.iter().enumerate() {
         let next = tokens.all.get(at + 1).map_or(tokens.text.len(), |next| next.at.start);
@@ -402,16 +402,24 @@ mod tests {
             ("a = 1", "a == 1"),
             ("a ? b : c", "b if a else c"),
             ("a === 1 ? b : c ? d : e", "b if a == 1 else d if c else e"),
-            ("a.b ?? 'x'", "a.b | default('x')"),
-            ("a?.b ?? c.d", "a.b | default(c.d)"),
-            ("a?.b", "a.b | default(none)"),
-            ("a[*].b", "a | map(attribute='b') | list"),
-            ("a[].b.c", "a | map(attribute='b.c') | list"),
-            ("a[?price > 5]", "a | selectattr('price', 'gt', 5) | list"),
-            ("a[?b == 'x'].c", "a | selectattr('b', 'eq', 'x') | map(attribute='c') | list"),
+            ("a.b ?? 'x'", "a.b | coalesce('x')"),
+            ("a?.b ?? c.d", "a.b | coalesce(c.d)"),
+            ("a?.b", "a.b | coalesce(none)"),
+            ("a[*].b", "a | map(by=item.b)"),
+            ("a[].b.c", "a | map(by=item.b.c)"),
+            ("a[?price > 5]", "a | select(by=item.price > 5)"),
+            ("a[?b == 'x'].c", "a | select(by=item.b == 'x') | map(by=item.c)"),
+            ("a.map(x => x.y)", "a | map(by=item.y)"),
+            ("a.b.filter((row) => row.x.row === 'row')", "a.b | select(by=item.x.row == 'row')"),
+            (
+                "a.filter(x => x.b && !x.c).map(y => y.d)",
+                "(a | select(by=item.b and not item.c)) | map(by=item.d)",
+            ),
+            ("a.find(x => x.id == 7).name", "(a | select(by=item.id == 7) | first).name"),
+            ("'n: ' ~ a.map(x => x.y)", "'n: ' ~ a | map(by=item.y)"),
             ("`Hello ${a.b}!`", "'Hello ' ~ a.b ~ '!'"),
             ("f'Hello {a + 1}'", "'Hello ' ~ (a + 1)"),
-            ("[x.id for x in a.b]", "a.b | map(attribute='id') | list"),
+            ("[x.id for x in a.b]", "a.b | map(by=item.id)"),
             ("a | split: ','", "a | split(',')"),
             ("$inputs.a", "inputs.a"),
             ("$index + 1", "index + 1"),
@@ -445,8 +453,16 @@ mod tests {
 
     #[test]
     fn an_ambiguous_construct_has_no_fix() {
-        for text in ["!a == b", "a.map(x => x.y)", "a.b(", "a.get('b')", "a +", "a is not empty", "a | quote"]
-        {
+        for text in [
+            "!a == b",
+            "a.map(x => x.y.map(z => z.w))",
+            "a.reduce((sum, x) => sum + x)",
+            "a.b(",
+            "a.get('b')",
+            "a +",
+            "a is not empty",
+            "a | quote",
+        ] {
             assert_eq!(fixed(text), None, "{text}");
         }
     }

@@ -8,6 +8,7 @@ use minijinja::machinery::Span;
 use minijinja::machinery::ast::{CallArg, Expr, GetAttr};
 use text::diagnostic::nearest;
 
+use super::literal_arguments;
 use super::other_dialects;
 use super::rewrite;
 use super::signature;
@@ -41,7 +42,7 @@ pub(super) fn check(expr: &Expr<'_>, text: &str) -> Option<SyntaxError> {
             .or_else(|| check_named_argument(filter.name, &filter.args, filter.span(), text))
             .or_else(|| check_date_format(filter.name, filter.args.first(), &filter.args, text))
             .or_else(|| match (filter.name, &filter.expr) {
-                ("format", Some(pattern)) => signature::check_format(pattern, &filter.args, text),
+                ("format", Some(pattern)) => literal_arguments::check_format(pattern, &filter.args, text),
                 _ => None,
             })
             .or_else(|| {

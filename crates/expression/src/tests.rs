@@ -134,6 +134,22 @@ fn references_are_known_statically() {
         "steps.a.results steps.a.results[*].b vars.x",
     );
     check("steps.a.results | map('upper')", "steps.a.results");
+    check("steps.a.results | map(by=item.b ~ vars.x)", "steps.a.results steps.a.results[*].b vars.x");
+    check(
+        "steps.a.results | select(by=item.b) | sort(by=item.c)",
+        "steps.a.results steps.a.results[*].b steps.a.results[*].c",
+    );
+    check(
+        "steps.a.results | map(by=item.b | map(by=item.c))",
+        "steps.a.results steps.a.results[*].b steps.a.results[*].b[*].c",
+    );
+    check(
+        "steps.a.results | map(by=item.b) | flatten | map(by=item.c)",
+        "steps.a.results steps.a.results[*].b steps.a.results[*].b[*].c",
+    );
+    check("range(3) | map(by=item.b + item)", "");
+    check("item | map(by=item.b | default(item.c)) | map('x' ~ item.d)", "item item[*].b? item[*].c item.d");
+    check("coalesce(vars.a, vars.b) ~ (vars.c | coalesce(vars.d))", "vars.a? vars.b? vars.c? vars.d?");
 }
 
 #[test]

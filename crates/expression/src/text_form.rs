@@ -6,7 +6,7 @@ use std::io;
 use value::budget::{Budget, Exceeded};
 use value::{FileLoadError, MAX_LOADED_BYTES, Value};
 
-use super::evaluation::Failure;
+use super::failure::Failure;
 
 /// The largest text that an expression or a template may produce, in bytes: the limit of a step's result.
 pub(crate) const MAX_TEXT: usize = 16 << 20;
@@ -20,6 +20,7 @@ pub(super) fn stringify<'v>(value: &'v Value, budget: &Budget) -> Result<Cow<'v,
         Value::Bool(true) => Cow::Borrowed("true"),
         Value::Bool(false) => Cow::Borrowed("false"),
         Value::Number(number) => Cow::Owned(self::number(number)),
+        Value::Decimal(number) => Cow::Owned(number.to_string()),
         Value::List(_) | Value::Map(_) => Cow::Owned(json(value, false, budget)?),
         Value::File(file) => {
             let loaded = load(value, budget)?;
@@ -40,7 +41,7 @@ pub(crate) fn interpolate<'v>(
     let text = match value {
         Value::String(text) => Cow::Borrowed(text.as_str()),
         Value::Null => Cow::Borrowed(""),
-        Value::Bool(_) | Value::Number(_) => Cow::Owned(value.to_text()),
+        Value::Bool(_) | Value::Number(_) | Value::Decimal(_) => Cow::Owned(value.to_text()),
         Value::List(_) | Value::Map(_) => Cow::Owned(json(value, false, budget)?),
         Value::File(_) => stringify(value, budget)?,
     };

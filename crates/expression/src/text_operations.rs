@@ -2,10 +2,11 @@
 
 use minijinja::machinery::ast::{BinOpKind, Expr};
 use text::units;
+use value::Value;
 
 use super::SyntaxError;
-use super::comparison::operand;
-use super::operation::{Form, form_of};
+use super::comparison::{literal_of, range};
+use super::operation::{Form, form, form_of};
 
 /// Members of dates in other languages, each with its format here; numbers end with `true`.
 const PARTS: [(&str, &str, bool); 14] = [
@@ -30,6 +31,7 @@ pub(super) fn check(expr: &Expr<'_>, optional: bool, text: &str) -> Option<Synta
     match expr {
         Expr::BinOp(op) if matches!(op.op, BinOpKind::Rem) => formatted(expr, &op.left, &op.right, text),
         Expr::GetItem(link) => span_of_numbers(expr, &link.expr, text),
+        Expr::BinOp(op) if is_mixed(op.op, &op.left, &op.right) => mixed(&op.left, &op.right, text),
         Expr::BinOp(op) => {
             let sign = match op.op {
                 BinOpKind::Sub => '-',
@@ -78,15 +80,39 @@ fn returned_text(expr: &Expr<'_>) -> Option<Returned> {
 fn duration(expr: &Expr<'_>) -> Option<String> {
     let Expr::Const(constant) = expr else { return None };
     let written = constant.value.as_str()?;
-    match units::parse_duration(written) {
+    match units::parse_period(written) {
         Ok(_) => Some(written.to_owned()),
         Err(_) => units::suggest_duration(written),
     }
 }
 
+/// True for an operation on an exact number and a literal float, which always fails.
+fn is_mixed(operator: BinOpKind, left: &Expr<'_>, right: &Expr<'_>) -> bool {
+    let is_arithmetic = matches!(operator, BinOpKind::Add | BinOpKind::Sub | BinOpKind::Mul | BinOpKind::Div);
+    is_arithmetic
+        && ((is_float(left) && form(right) == Form::Decimal)
+            || (form(left) == Form::Decimal && is_float(right)))
+}
+
+fn is_float(expr: &Expr<'_>) -> bool {
+    matches!(literal_of(expr), Some(Value::Number(number)) if number.is_f64())
+}
+
+/// The error for `(x | decimal) * 1.19`.
+fn mixed(left: &Expr<'_>, right: &Expr<'_>, text: &str) -> Option<SyntaxError> {
+    let at = range(if is_float(left) { left } else { right }, text);
+    let meant = format!("('{}' | decimal)", text.get(at.clone())?);
+    Some(SyntaxError {
+        help: Some(format!("write `{meant}`").into()),
+        fix: Some(Box::new((at.clone(), meant))),
+        code: Some("wrong-operand"),
+        ..SyntaxError::new("a decimal and a float do not mix, because a float is not exact", at)
+    })
+}
+
 /// The error for `now() - '1d'`.
 fn moved_date(expr: &Expr<'_>, date: &Expr<'_>, sign: char, length: String, text: &str) -> SyntaxError {
-    let (date, at) = (operand(date, text).at, operand(expr, text).at);
+    let (date, at) = (range(date, text), range(expr, text));
     let sign = if sign == '-' { "-" } else { "" };
     let date = text.get(date).unwrap_or("now()");
     let meant = format!("addDuration({date}, '{sign}{length}')");
@@ -102,7 +128,7 @@ fn moved_date(expr: &Expr<'_>, date: &Expr<'_>, sign: char, length: String, text
 fn formatted(expr: &Expr<'_>, left: &Expr<'_>, right: &Expr<'_>, text: &str) -> Option<SyntaxError> {
     let Expr::Const(pattern) = left else { return None };
     pattern.value.as_str()?;
-    let [at, left, right] = [expr, left, right].map(|part| operand(part, text).at);
+    let [at, left, right] = [expr, left, right].map(|part| range(part, text));
     let arguments = text.get(right)?.trim();
     // A tuple of Python is the list of arguments.
     let arguments = arguments.strip_prefix('(').and_then(|rest| rest.strip_suffix(')')).unwrap_or(arguments);
@@ -129,10 +155,7 @@ fn span_of_numbers(expr: &Expr<'_>, number: &Expr<'_>, text: &str) -> Option<Syn
         help: Some(format!("write `{meant}`: the end is not part of a range").into()),
         fix: Some(Box::new((0..text.len(), meant))),
         code: Some("wrong-operand"),
-        ..SyntaxError::new(
-            "a number has no members, and `..` is not an operator here",
-            operand(expr, text).at,
-        )
+        ..SyntaxError::new("a number has no members, and `..` is not an operator here", range(expr, text))
     })
 }
 
@@ -149,16 +172,16 @@ fn subtraction(expr: &Expr<'_>, left: Option<Returned>, right: Option<Returned>,
     SyntaxError {
         help: Some(help.into()),
         code: Some("wrong-operand"),
-        ..SyntaxError::new("`-` subtracts numbers, and one side is always a text", operand(expr, text).at)
+        ..SyntaxError::new("`-` subtracts numbers, and one side is always a text", range(expr, text))
     }
 }
 
 /// The error for `now().year`.
 fn member(date: &Expr<'_>, name: &str, text: &str) -> Option<SyntaxError> {
-    let range = operand(date, text).at;
-    let date = text.get(range.clone())?;
+    let at_date = range(date, text);
+    let date = text.get(at_date.clone())?;
     // The span of a call ends with its bracket.
-    let dot = text.get(range.end..)?.find('.')? + range.end;
+    let dot = text.get(at_date.end..)?.find('.')? + at_date.end;
     let at = text.get(dot..)?.find(name).map(|at| dot + at..dot + at + name.len())?;
     let part = PARTS.iter().find(|(known, ..)| *known == name);
     let meant = part.map(|(_, format, is_number)| {
@@ -169,7 +192,7 @@ fn member(date: &Expr<'_>, name: &str, text: &str) -> Option<SyntaxError> {
         Some(meant) => format!("write `{meant}`"),
         None => format!("write `formatDate({date}, '%Y')` for a part of it"),
     };
-    let fix = meant.map(|meant| Box::new((range.start..at.end, meant)));
+    let fix = meant.map(|meant| Box::new((at_date.start..at.end, meant)));
     let message = format!("a date is a text, which has no member `{name}`");
     Some(SyntaxError {
         help: Some(help.into()),

@@ -48,7 +48,34 @@ pub enum Error {
     /// A size above 64 bits.
     #[error("`{0}` is too much for a size")]
     SizeTooLarge(String),
+    /// Months or years where only a fixed length has a meaning.
+    #[error("`{0}` has no fixed length, because months and years differ; write days, like `30d`")]
+    NoFixedLength(String),
 }
+
+/// A duration of data: months and days of a calendar, and a time.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Period {
+    /// The months; a year has 12.
+    pub months: u32,
+    /// The days.
+    pub days: u32,
+    /// The time in addition to them.
+    pub time: Duration,
+}
+
+impl Period {
+    /// The length if a day has 24 hours; `None` with months.
+    #[must_use]
+    pub fn fixed_length(&self) -> Option<Duration> {
+        (self.months == 0).then(|| self.time + Duration::from_secs(u64::from(self.days) * DAY_SECONDS))
+    }
+}
+
+/// The seconds of a day.
+const DAY_SECONDS: u64 = 24 * 60 * 60;
+/// The longest period in months: the years that dates have.
+const MAX_MONTHS: u64 = 9_999 * 12;
 
 /// Parses a duration: whole numbers, each with a unit of `ms`, `s`, `m`, `h` or `d`, the longer units first.
 ///
@@ -76,6 +103,99 @@ pub fn parse_duration(text: &str) -> Result<Duration, Error> {
     }
     let duration = Duration::from_millis(total);
     if duration > MAX_DURATION { Err(Error::DurationTooLong(quote(text))) } else { Ok(duration) }
+}
+
+/// Parses a duration that comes from data: the forms of [`parse_duration`], with `y` and `mo` in addition, and those of ISO 8601,
+/// such as `P1M` and `P1DT2H30M`.
+///
+/// # Errors
+/// Returns an error if the text is malformed, lacks a unit, or is too long.
+pub fn parse_period(text: &str) -> Result<Period, Error> {
+    if let Some(rest) = text.strip_prefix('P') {
+        return parse_iso(text, rest);
+    }
+    let too_long = || Error::DurationTooLong(quote(text));
+    let (mut rest, mut counts) = (text, [0_u64; 3]);
+    for (unit, sum) in ["y", "mo", "d"].into_iter().zip(&mut counts) {
+        let (digits, after) = split_at_first(rest, |c| !c.is_ascii_digit());
+        let Some(after) = after.strip_prefix(unit).filter(|_| !digits.is_empty()) else { continue };
+        *sum = digits.parse().map_err(|_| too_long())?;
+        rest = after;
+    }
+    let [years, months, days] = counts;
+    let time = match rest {
+        "" if rest.len() < text.len() => Duration::ZERO,
+        // Days come before.
+        _ if rest.len() < text.len() && rest.contains('d') => return Err(Error::NotADuration(quote(text))),
+        _ if rest.len() < text.len() => parse_duration(rest).map_err(|error| match error {
+            Error::DurationTooLong(_) => too_long(),
+            // The message shows the whole text.
+            _ => Error::NotADuration(quote(text)),
+        })?,
+        _ => parse_duration(text)?,
+    };
+    period(years.saturating_mul(12).saturating_add(months), days, time).ok_or_else(too_long)
+}
+
+/// A period within the limits.
+fn period(months: u64, days: u64, time: Duration) -> Option<Period> {
+    let length = Duration::from_secs(days.saturating_mul(DAY_SECONDS)).checked_add(time)?;
+    let period = Period { months: u32::try_from(months).ok()?, days: u32::try_from(days).ok()?, time };
+    (length <= MAX_DURATION && months <= MAX_MONTHS).then_some(period)
+}
+
+/// Parses a duration that comes from data and has a fixed length: as [`parse_period`], but without months and years.
+///
+/// # Errors
+/// As [`parse_period`].
+pub fn parse_fixed_period(text: &str) -> Result<Duration, Error> {
+    parse_period(text)?.fixed_length().ok_or_else(|| Error::NoFixedLength(quote(text)))
+}
+
+/// Units of an ISO 8601 duration before and behind its `T`, longest first: the letter, its months, and its milliseconds.
+const ISO_DATE: [(char, u64, u64); 4] =
+    [('Y', 12, 0), ('M', 1, 0), ('W', 0, 7 * DAY_SECONDS * 1_000), ('D', 0, DAY_SECONDS * 1_000)];
+const ISO_TIME: [(char, u64, u64); 3] = [('H', 0, 3_600_000), ('M', 0, 60_000), ('S', 0, 1_000)];
+
+/// Parses what follows the `P` of an ISO 8601 duration. Only the last number may have a fraction, and only in the time.
+fn parse_iso(text: &str, rest: &str) -> Result<Period, Error> {
+    let (wrong, too_long) = (|| Error::NotADuration(quote(text)), || Error::DurationTooLong(quote(text)));
+    let (date, time) = match rest.split_once('T') {
+        Some((_, "")) => return Err(wrong()),
+        Some((date, time)) => (date, time),
+        None if rest.is_empty() => return Err(wrong()),
+        None => (rest, ""),
+    };
+    let (mut months, mut day_millis, mut millis) = (0_u64, 0_u64, 0_u64);
+    for (part, units, is_time) in [(date, &ISO_DATE[..], false), (time, &ISO_TIME[..], true)] {
+        let (mut rest, mut allowed) = (part, 0);
+        while !rest.is_empty() {
+            let (digits, after) = split_at_first(rest, |c| !c.is_ascii_digit());
+            let (fraction, after) = match after.strip_prefix(['.', ',']).filter(|_| is_time) {
+                Some(after) => split_at_first(after, |c| !c.is_ascii_digit()),
+                None => ("", after),
+            };
+            let letter = after.chars().next().ok_or_else(wrong)?;
+            let position = units.iter().position(|(unit, ..)| *unit == letter).filter(|at| *at >= allowed);
+            let (_, unit_months, unit_millis) = units[position.ok_or_else(wrong)?];
+            (rest, allowed) = (&after[letter.len_utf8()..], position.map_or(0, |at| at + 1));
+            if digits.is_empty()
+                || digits.len() > 12
+                || fraction.len() > 9
+                || (!fraction.is_empty() && !rest.is_empty())
+            {
+                return Err(if digits.len() > 12 { too_long() } else { wrong() });
+            }
+            let count: u64 = digits.parse().map_err(|_| too_long())?;
+            let parts: u64 = if fraction.is_empty() { 0 } else { fraction.parse().map_err(|_| wrong())? };
+            let scale = 10_u64.pow(u32::try_from(fraction.len()).unwrap_or_default());
+            months = months.saturating_add(count.saturating_mul(unit_months));
+            let length = count.saturating_mul(unit_millis).saturating_add(unit_millis * parts / scale);
+            let sum = if is_time { &mut millis } else { &mut day_millis };
+            *sum = sum.saturating_add(length);
+        }
+    }
+    period(months, day_millis / (DAY_SECONDS * 1_000), Duration::from_millis(millis)).ok_or_else(too_long)
 }
 
 /// Parses a size in bytes: one whole number and a unit of `B`, `KiB`, `MiB`, `GiB`, `TiB` (powers of 1024) or `KB`,
@@ -221,6 +341,45 @@ mod tests {
     }
 
     #[test]
+    fn a_period_of_data_has_months_days_and_a_time() {
+        let hours = |hours: u64| Duration::from_secs(hours * 3600);
+        for (text, months, days, time) in [
+            ("1mo", 1, 0, hours(0)),
+            ("1y2mo3d4h", 14, 3, hours(4)),
+            ("36h", 0, 0, hours(36)),
+            ("1d30m", 0, 1, Duration::from_secs(1800)),
+            ("P1Y2M3DT4H", 14, 3, hours(4)),
+            ("PT15M", 0, 0, Duration::from_secs(900)),
+            ("P2W", 0, 14, hours(0)),
+            ("PT36H", 0, 0, hours(36)),
+            ("PT0.5S", 0, 0, Duration::from_millis(500)),
+            ("PT1,5H", 0, 0, Duration::from_secs(5400)),
+        ] {
+            assert_eq!(parse_period(text), Ok(Period { months, days, time }), "{text}");
+        }
+        for text in [
+            "P", "PT", "P1", "P1S", "PT1D", "P1DT", "PT1H2H", "PT1M2H", "P0.5D", "PT1.5H2M", "pt1h", "1mo1y",
+            "1d1mo", "1d2d", "1m1d", "mo", "1.5y", "P-1D",
+        ] {
+            assert!(parse_period(text).is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn a_duration_with_months_has_no_fixed_length() {
+        assert_eq!(parse_fixed_period("P1DT1H"), Ok(Duration::from_secs(25 * 3600)));
+        for text in ["1mo", "P1M", "P1Y"] {
+            let message =
+                parse_fixed_period(text).map(format_duration).unwrap_or_else(|error| error.to_string());
+            assert!(message.contains("has no fixed length"), "{text}: {message}");
+        }
+        for text in ["3651d", "PT87601H", "P3651D", "10000y", "P10000Y", "P99999999999999999999D"] {
+            assert!(matches!(parse_period(text), Err(Error::DurationTooLong(_))), "{text}");
+        }
+        assert_eq!(parse_period("90"), Err(Error::DurationWithoutUnit("90".to_owned())));
+    }
+
+    #[test]
     fn durations_are_numbers_with_units() {
         duration("10s", 10_000);
         duration("5m", 300_000);
@@ -293,7 +452,7 @@ mod tests {
 
         #[test]
         fn no_text_makes_the_parsers_panic(text in "(?s).{0,20}|[0-9a-zA-Z.]{0,30}") {
-            let _ = (parse_duration(&text), parse_size(&text));
+            let _ = (parse_duration(&text), parse_size(&text), parse_period(&text), parse_period(&format!("P{text}")));
         }
     }
 }

@@ -137,6 +137,7 @@ impl Serialize for PublicForm<'_> {
             Value::Map(map) => {
                 serializer.collect_map(map.iter().map(|(key, value)| (key, PublicForm(value))))
             }
+            Value::Decimal(number) => serializer.collect_str(number),
             Value::File(file) => StoredFile::new(file).serialize(serializer),
         }
     }

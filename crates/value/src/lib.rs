@@ -18,9 +18,11 @@
 //! * `budget`: the work and the memory of an evaluation
 //! * `redact`: removes secrets from stored or displayed data
 //! * `mime`: header parameters, charsets and file names
+//! * `decimal`: exact decimal numbers
 //! * `instant`: instants as people and services write them
 
 mod data;
+mod decimal;
 mod encoded;
 mod estimate;
 mod json;
@@ -45,6 +47,7 @@ pub use data::{
     Blob, CHUNK_SIZE, Data, ExternalBytes, FileLoadError, FileStorage, FileWriter, LoadMemory,
     MAX_LOADED_BYTES, MemoryFiles, MemoryHold, Reserved, damaged,
 };
+pub use decimal::{Decimal, DecimalError, MAX_DIGITS, Rounding};
 pub use encoded::{encode_form, encode_json};
 pub use estimate::memory_of_parts;
 pub use json::{JsonError, JsonLimits, PublicForm, deserialize_present};
@@ -73,6 +76,8 @@ pub enum Value {
     List(Arc<List>),
     /// A map, in insertion order.
     Map(Arc<Map>),
+    /// An exact number of one evaluation, which makes a text of it before it returns: no other component meets one.
+    Decimal(Arc<Decimal>),
     /// Bytes with a content type. Only the webhook parser, a binary response or a file function creates one.
     File(Arc<File>),
 }
@@ -213,7 +218,7 @@ impl Value {
         matches!(self, Self::Null)
     }
 
-    /// The name of the value's type for messages: `null`, `boolean`, `number`, `text`, `list`, `map`, `file`.
+    /// The name of the value's type for messages: `null`, `boolean`, `number`, `text`, `list`, `map`, `decimal`, `file`.
     #[must_use]
     pub fn kind(&self) -> &'static str {
         match self {
@@ -223,6 +228,7 @@ impl Value {
             Self::String(_) => "text",
             Self::List(_) => "list",
             Self::Map(_) => "map",
+            Self::Decimal(_) => "decimal",
             Self::File(_) => "file",
         }
     }
@@ -237,6 +243,7 @@ impl Value {
             Self::String(text) => !text.is_empty(),
             Self::List(list) => !list.0.is_empty(),
             Self::Map(map) => !map.is_empty(),
+            Self::Decimal(number) => !number.is_zero(),
             Self::File(file) => !file.data.is_empty(),
         }
     }
@@ -247,6 +254,7 @@ impl Value {
         match self {
             Self::Null | Self::Bool(_) => 4,
             Self::Number(_) => 8,
+            Self::Decimal(_) => usize::from(MAX_DIGITS) + 4,
             Self::String(text) => text.len() + 2,
             // An external file is a reference of about this size.
             Self::File(file) => file.data.in_memory().map_or(128, bytes::Bytes::len) + 64,
@@ -259,7 +267,7 @@ impl Value {
     #[must_use]
     pub fn estimated_memory(&self) -> usize {
         match self {
-            Self::Null | Self::Bool(_) | Self::Number(_) => 0,
+            Self::Null | Self::Bool(_) | Self::Number(_) | Self::Decimal(_) => 0,
             Self::String(text) => text.len(),
             Self::File(file) => file.data.in_memory().map_or(0, bytes::Bytes::len),
             Self::List(list) => list.0.iter().map(|item| ITEM_MEMORY + item.estimated_memory()).sum(),
@@ -275,6 +283,7 @@ impl Value {
         match self {
             Self::String(text) => text.to_string(),
             Self::Null => String::new(),
+            Self::Decimal(number) => number.to_string(),
             Self::File(file) => match file.data.in_memory() {
                 Some(bytes) => file.text().map_or_else(|| json::base64(bytes), Cow::into_owned),
                 None => json::file_to_json(file),

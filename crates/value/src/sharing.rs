@@ -74,6 +74,7 @@ fn hash_item(item: &Value, hasher: &mut DefaultHasher) {
         Value::String(text) => text.as_bytes().hash(hasher),
         Value::List(list) => Arc::as_ptr(list).hash(hasher),
         Value::Map(map) => Arc::as_ptr(map).hash(hasher),
+        Value::Decimal(number) => number.hash(hasher),
         Value::File(file) => Arc::as_ptr(file).hash(hasher),
     }
 }

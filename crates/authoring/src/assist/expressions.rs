@@ -24,6 +24,10 @@ pub(super) fn complete(site: &Site<'_>, before: &str) -> Vec<CompletionItem> {
             if path == ["secrets"] {
                 return site.request.secrets.iter().map(|name| CompletionItem::new(name, "secret")).collect();
             }
+            let inside = expression::item_at_end(before);
+            let of_item = item_members(&path, inside.as_ref());
+            let path =
+                of_item.as_ref().map_or(path.clone(), |path| path.iter().map(String::as_str).collect());
             let mut items: Vec<CompletionItem> = names(site, &path)
                 .into_iter()
                 .map(|Member { name, detail }| {
@@ -34,11 +38,25 @@ pub(super) fn complete(site: &Site<'_>, before: &str) -> Vec<CompletionItem> {
                 })
                 .collect();
             if path.is_empty() {
+                let is_new = inside.is_some() && !items.iter().any(|item| item.label == "item");
+                items.extend(is_new.then(|| CompletionItem::new("item", "member")));
                 items.extend(functions());
             }
             items
         }
     }
+}
+
+/// The path of a member of `item` in an expression for each item; `None` elsewhere. A list has the index 0 for all its items.
+fn item_members(path: &[&str], item: Option<&Option<expression::Reference>>) -> Option<Vec<String>> {
+    let (item, ["item", members @ ..]) = (item?, path) else { return None };
+    // The members of an unknown item are those of an unknown name.
+    let Some(item) = item else { return Some(vec![String::new()]) };
+    let link = |link| match link {
+        expression::Link::Name(name) => name.to_string(),
+        expression::Link::Item | expression::Link::Every => "0".to_owned(),
+    };
+    Some(item.links().map(link).chain(members.iter().map(|name| (*name).to_owned())).collect())
 }
 
 fn names(site: &Site<'_>, path: &[&str]) -> Vec<Member> {
@@ -63,7 +81,7 @@ fn names(site: &Site<'_>, path: &[&str]) -> Vec<Member> {
 fn functions() -> Vec<CompletionItem> {
     let own = expression::TABLE.iter().map(|function| {
         CompletionItem::new(function.name, "function")
-            .detail(format!("({})", function.parameters.join(", ")))
+            .detail(function.usage().trim_start_matches(function.name).to_owned())
             .about(function.about)
             .insert(format!("{}(", function.name))
     });
@@ -76,6 +94,9 @@ fn vocabulary(kind: &'static str) -> Vec<CompletionItem> {
     words
         .map(|name| {
             let item = CompletionItem::new(name, kind);
+            let usage = expression::usage(name).filter(|_| kind == "filter");
+            let arguments = usage.map(|usage| usage.trim_start_matches(name).to_owned()).unwrap_or_default();
+            let item = if arguments.is_empty() { item } else { item.detail(arguments) };
             about(name).map_or(item.clone(), |function| item.about(function.about))
         })
         .collect()
@@ -179,17 +200,28 @@ pub(super) fn value_at(site: &Site<'_>) -> Option<String> {
     Some(text)
 }
 
+/// The filter at the cursor with its parameters.
+fn filter_usage(site: &Site<'_>, word: &Range<usize>) -> Option<String> {
+    let before = site.request.text.get(..word.start)?.trim_end();
+    let name = site.request.text.get(word.clone()).filter(|_| before.ends_with('|'))?;
+    expression::usage(name)
+}
+
 /// The word at the cursor, its path and its type; the text is empty if the type of a member is not known.
 pub(super) fn hover(site: &Site<'_>) -> Option<(Range<usize>, String, String)> {
     let (path, word) = path_at(site)?;
     if let [name] = path.as_slice()
         && let Some(function) = expression::TABLE.iter().find(|function| function.name == name)
     {
-        let title = format!("{}({})", function.name, function.parameters.join(", "));
-        return Some((word, title, function.about.to_owned()));
+        return Some((word, function.usage(), function.about.to_owned()));
+    }
+    if let ([name], Some(usage)) = (path.as_slice(), filter_usage(site, &word)) {
+        return Some((word, usage, format!("the filter `{name}`")));
     }
     let (automation, unreadable) = site.automation.as_ref()?;
     let names: Vec<&str> = path.iter().map(String::as_str).collect();
+    let of_item = item_members(&names, expression::item_at_end(expression_before(site, &word)).as_ref());
+    let names = of_item.as_ref().map_or(names, |path| path.iter().map(String::as_str).collect());
     let registry = site.request.catalog.registry();
     let step = site.step();
     let kind = describe_type(automation, unreadable, registry, &names, step.as_deref());
@@ -204,5 +236,13 @@ pub(super) fn hover(site: &Site<'_>) -> Option<(Range<usize>, String, String)> {
         None if names.len() > 1 => String::new(),
         None => return None,
     };
-    Some((word, names.join("."), text))
+    Some((word, path.join("."), text))
+}
+
+/// The text of the expression at the cursor up to a word.
+fn expression_before<'s>(site: &'s Site<'_>, word: &Range<usize>) -> &'s str {
+    let text = site.request.text;
+    let line = text[..word.start].rfind('\n').map_or(0, |at| at + 1);
+    let before = text.get(line..word.start).unwrap_or_default();
+    before.rsplit("${{").next().unwrap_or(before)
 }

@@ -91,6 +91,33 @@ fn a_text_that_does_not_parse_completes_from_what_precedes_the_cursor() {
 }
 
 #[test]
+fn an_expression_for_each_item_has_the_members_of_the_item() {
+    let steps = "steps:\n  - set: {rows: [{sku: a, count: 1, tags: [{name: x}]}]}\n  - set: {x: \"${{ ";
+    let check = |expression: &str, some: &[&str], none: &[&str]| {
+        offers(&format!("{HEAD}{steps}{expression} }}}}\"}}\n"), some, none);
+    };
+    check("vars.rows | map(by=item.^", &["sku", "count"], &["hash", "rows"]);
+    check("vars.rows | sort(by=[item.sku, -item.^", &["sku", "count"], &[]);
+    check("vars.rows | map(by=item.tags | select(by=item.^", &["name"], &["sku"]);
+    check("vars.rows | map(by=^", &["item", "vars", "coalesce"], &[]);
+    check("vars.rows | so^", &["sort"], &[]);
+    let detail = |label: &str| {
+        let text = format!("{HEAD}{steps}vars.rows | ^ }}}}\"}}\n");
+        ask(&text, complete).items.into_iter().find(|item| item.label == label).and_then(|item| item.detail)
+    };
+    assert_eq!(detail("sort").as_deref(), Some("(reverse=, case_sensitive=, attribute=, by=)"));
+    let described = |expression: &str| {
+        let text = format!("{HEAD}{steps}{expression} }}}}\"}}\n");
+        ask(&text, hover).map(|hover| format!("{}: {}", hover.title, hover.text))
+    };
+    assert_eq!(described("vars.rows | map(by=item.co^unt)").as_deref(), Some("item.count: integer"));
+    assert_eq!(
+        described("vars.rows | so^rt(by=item.sku)").as_deref(),
+        Some("sort(reverse=, case_sensitive=, attribute=, by=): the filter `sort`")
+    );
+}
+
+#[test]
 fn comments_and_code_blocks_have_no_completions() {
     assert_eq!(labels("name: x # tri^"), Vec::<String>::new());
     assert_eq!(labels(&format!("{HEAD}steps:\n  - code: |\n      con^\n")), Vec::<String>::new());

@@ -12,7 +12,7 @@ use model::automation::{
 };
 use model::retry::RetryPolicy;
 use text::diagnostic::{Diagnostic, Source, Span};
-use text::units::{format_duration, parse_duration};
+use text::units::{format_duration, parse_fixed_period};
 use value::Value;
 
 /// The time limit of the file's `onError`, of `finally`, and of each `undo`.
@@ -248,7 +248,7 @@ fn takes(length: Duration) -> String {
 /// Reads a duration, or a number of milliseconds.
 fn duration(value: &Value) -> Option<Duration> {
     let text = value.to_text();
-    parse_duration(&text).ok().or_else(|| text.parse().ok().map(Duration::from_millis))
+    parse_fixed_period(&text).ok().or_else(|| text.parse().ok().map(Duration::from_millis))
 }
 
 fn milliseconds(value: &Value) -> Option<Duration> {

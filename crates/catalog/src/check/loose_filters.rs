@@ -66,11 +66,11 @@ fn misread(automation: &Automation, expression: &Expression) -> Vec<Diagnostic> 
             Meaning::Pattern(filter) => {
                 let message =
                     format!("`{filter}` takes plain text: it looks for these characters, not for a pattern");
-                let action = if filter == "replace" { "text.replace" } else { "text.match" };
-                let input = if filter == "replace" { " with `pattern: true`" } else { "" };
+                let function =
+                    if filter == "replace" { "replaceMatches(x, '…', '')" } else { "matchAll(x, '…')" };
                 let help = match &misread.meant {
                     Some(meant) => format!("write `{meant}`: every occurrence is replaced"),
-                    None => format!("for a regular expression write a step `action: {action}`{input}"),
+                    None => format!("for a regular expression write `{function}`"),
                 };
                 Diagnostic::warning("wrong-argument", message, span).help(help)
             }

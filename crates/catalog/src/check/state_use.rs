@@ -27,13 +27,13 @@ struct Access<'a> {
 
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum AccessKind {
-    /// `state.<key>` or `state.get`.
+    /// `state.<key>`, `state.get` or `state.take`.
     Read,
     /// `state.set`.
     Set,
     /// `state.delete`.
     Delete,
-    /// `state.increment` or `state.append`, which lose nothing.
+    /// `state.increment`, `state.append` or `state.compareAndSet`, which lose nothing.
     Add,
 }
 
@@ -71,10 +71,10 @@ fn collect<'a>(step: &'a Step, accesses: &mut Accesses<'a>) {
     }
     let Verb::Action(call) = &step.verb else { return };
     let kind = match call.action.name.as_str() {
-        "state.get" => AccessKind::Read,
+        "state.get" | "state.take" => AccessKind::Read,
         "state.set" => AccessKind::Set,
         "state.delete" => AccessKind::Delete,
-        "state.increment" | "state.append" => AccessKind::Add,
+        "state.increment" | "state.append" | "state.compareAndSet" => AccessKind::Add,
         _ => return,
     };
     let (Some(key), Some(scope)) = (literal(call, "key"), scope(call)) else { return };
@@ -129,8 +129,8 @@ fn lost_update(automation: &Automation, key: &str, uses: &[Access<'_>]) -> Optio
         Diagnostic::hint("lost-update", message, span)
             .related(place, "it is read here")
             .help(
-                "let one execution run at a time with `concurrency: {limit: 1}`; or do both in one `code` step with `context.state`, \
-                 which no other execution interrupts; `state.increment` and `state.append` lose nothing",
+                "let one execution run at a time with `concurrency: {limit: 1}`; or do both in one step, which no other execution \
+                 interrupts: `state.increment`, `state.append`, `state.take`, `state.compareAndSet`, or `code` with `context.state`",
             )
             .step(write.step.id.as_ref()),
     )

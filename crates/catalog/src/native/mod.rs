@@ -65,7 +65,7 @@ impl Action for Described {
         let ttl =
             inputs.text_prefix("ttl").filter(|(_, is_whole)| *is_whole && self.0.input("ttl").is_some());
         let ttl = ttl.and_then(|(ttl, _)| {
-            let error = text::units::parse_duration(ttl).err()?.to_string();
+            let error = text::units::parse_fixed_period(ttl).err()?.to_string();
             Some(InputProblem::new("ttl", error, "write a duration such as `1d`").with_duration(ttl))
         });
         let path = inputs.text_prefix("path").filter(|_| self.0.name.starts_with("files."));

@@ -18,14 +18,20 @@ pub enum StateAction {
     Append,
     /// Deletes a value.
     Delete,
+    /// Reads a value and deletes it.
+    Take,
+    /// Stores a value if the present one is the expected one.
+    CompareAndSet,
 }
 
-const ACTIONS: [(&str, StateAction); 5] = [
+const ACTIONS: [(&str, StateAction); 7] = [
     ("get", StateAction::Get),
     ("set", StateAction::Set),
     ("increment", StateAction::Increment),
     ("append", StateAction::Append),
     ("delete", StateAction::Delete),
+    ("take", StateAction::Take),
+    ("compareAndSet", StateAction::CompareAndSet),
 ];
 
 impl StateAction {
@@ -40,6 +46,8 @@ impl StateAction {
             Self::Increment => "Add to a number",
             Self::Append => "Add to a list",
             Self::Delete => "Delete a value",
+            Self::Take => "Read and delete a value",
+            Self::CompareAndSet => "Store a value if it is the expected one",
         }
     }
 
@@ -50,6 +58,11 @@ impl StateAction {
             Self::Increment => ("the new number", ResultType::Number),
             Self::Append => ("the new list", ResultType::list(ResultType::Any)),
             Self::Delete => ("`true` if there was a value", ResultType::Boolean),
+            Self::Take => ("the value, `default` if there is none", ResultType::Any),
+            Self::CompareAndSet => (
+                "`{changed, value}`: whether the value was stored, and the value that is there now",
+                ResultType::object([("changed", ResultType::Boolean), ("value", ResultType::Any)]),
+            ),
         }
     }
 
@@ -66,7 +79,9 @@ impl StateAction {
         scope.default = Some(Value::from("automation"));
         let ttl = text("ttl", false, "The time until it expires, such as `1d`; default: never");
         let own = match self {
-            Self::Get => vec![input("default", InputType::Any, false, "The result if there is no value")],
+            Self::Get | Self::Take => {
+                vec![input("default", InputType::Any, false, "The result if there is no value")]
+            }
             Self::Set => vec![input("value", InputType::Any, true, "The value"), ttl],
             Self::Increment => {
                 let mut by = input("by", InputType::Number, false, "The number to add; may be negative");
@@ -82,6 +97,16 @@ impl StateAction {
                 ]
             }
             Self::Delete => Vec::new(),
+            Self::CompareAndSet => vec![
+                input(
+                    "expected",
+                    InputType::Any,
+                    false,
+                    "The value that has to be there; null, the default, if there is to be none",
+                ),
+                input("value", InputType::Any, true, "The value to store"),
+                ttl,
+            ],
         };
         std::iter::once(key).chain(own).chain([scope]).collect()
     }
@@ -91,7 +116,7 @@ pub(super) fn specs() -> Vec<ActionSpec> {
     let specs = ACTIONS.iter().map(|(name, action)| {
         let effect = if *action == StateAction::Get { Effect::Read } else { Effect::Write };
         let mut example = Map::from_iter([("key", Value::from("lastOrder"))]);
-        if matches!(action, StateAction::Set | StateAction::Append) {
+        if matches!(action, StateAction::Set | StateAction::Append | StateAction::CompareAndSet) {
             example.insert("value", 17);
         }
         spec(&format!("state.{name}"), action.title(), effect, action.inputs(), action.result(), example)

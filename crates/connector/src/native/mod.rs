@@ -133,7 +133,7 @@ fn timeout_of(inputs: &Map, bare: BareNumber) -> Result<Option<Duration>, Action
     let is_bare = bare == BareNumber::Milliseconds && text.bytes().all(|byte| byte.is_ascii_digit());
     let with_unit = if is_bare { Cow::Owned(format!("{text}ms")) } else { Cow::Borrowed(text) };
     let timeout =
-        units::parse_duration(&with_unit).map_err(|error| input_error(format!("`timeout`: {error}")))?;
+        units::parse_fixed_period(&with_unit).map_err(|error| input_error(format!("`timeout`: {error}")))?;
     if timeout.is_zero() || timeout > MAX_TIMEOUT {
         let most = units::format_duration(MAX_TIMEOUT);
         return Err(input_error(format!("`timeout` must be over 0s and at most {most}")));
@@ -154,7 +154,11 @@ fn request_problems(
         let problem = InputProblem::new("timeout", error.into_message(), help);
         let text = inputs.text_prefix("timeout").map(|(text, _)| text).unwrap_or_default();
         // A duration that is out of bounds means nothing else.
-        found.push(if units::parse_duration(text).is_ok() { problem } else { problem.with_duration(text) });
+        found.push(if units::parse_fixed_period(text).is_ok() {
+            problem
+        } else {
+            problem.with_duration(text)
+        });
     }
     let mut probe = Request::new(::http::Method::GET, nowhere());
     let known = inputs.literal_entries("headers");

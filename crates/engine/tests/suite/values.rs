@@ -152,3 +152,47 @@ async fn execution_id_is_known_wherever_an_expression_reads_it() {
         stop(engine).await;
     }
 }
+
+#[tokio::test]
+async fn a_value_is_taken_once_and_set_only_over_the_expected_one() {
+    let yaml = "
+trigger: {manual: {}}
+steps:
+  - {id: first, action: state.compareAndSet, with: {key: lock, value: a}}
+  - {id: second, action: state.compareAndSet, with: {key: lock, value: b}}
+  - {id: third, action: state.compareAndSet, with: {key: lock, expected: a, value: {n: 1}}}
+  - {id: fourth, action: state.compareAndSet, with: {key: lock, expected: {n: 1}, value: [c]}}
+  - {id: taken, action: state.take, with: {key: lock}}
+  - {id: gone, action: state.take, with: {key: lock, default: none}}
+outputs: \"${{ [steps.first.results, steps.second.results, steps.third.results.changed, steps.fourth.results.value, steps.taken.results, steps.gone.results, state.lock is defined] }}\"
+";
+    let project = Project::with(yaml);
+    let engine = project.start().await;
+    let id = start_with(&engine, "{}").await;
+    let expected =
+        r#"[{"changed":true,"value":"a"},{"changed":false,"value":"a"},true,["c"],["c"],"none",false]"#;
+    assert_eq!(end(&engine, id).await, expected);
+    assert_eq!(engine.context().read_state(&scope("test"), "lock").await.expect("it is read"), None);
+    stop(engine).await;
+}
+
+#[tokio::test]
+async fn a_duration_of_iso_8601_from_data_ends_a_wait_and_a_value() {
+    let yaml = "
+trigger: {manual: {}}
+configVars: {pause: PT30M, life: PT1H}
+steps:
+  - wait: \"${{ configVars.pause }}\"
+  - {action: state.set, with: {key: brief, value: 1, ttl: \"${{ configVars.life }}\"}}
+";
+    let project = Project::with(yaml);
+    let engine = project.start().await;
+    let id = start_with(&engine, "{}").await;
+    pass(&project, HOUR / 2).await;
+    soon(engine.admission().wait(id)).await.expect("it ends");
+    let own = scope("test");
+    assert!(engine.context().read_state(&own, "brief").await.expect("it is read").is_some());
+    project.clock.advance(HOUR);
+    assert_eq!(engine.context().read_state(&own, "brief").await.expect("it is read"), None);
+    stop(engine).await;
+}

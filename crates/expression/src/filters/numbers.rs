@@ -6,7 +6,8 @@ use super::Call;
 use super::scalars::to_minijinja;
 use crate::arithmetic;
 use crate::compare::Numeric;
-use crate::evaluation::{EvalResult, Failure};
+use crate::decimals;
+use crate::failure::{EvalResult, Failure};
 
 /// `abs`.
 pub(super) fn abs(call: &Call<'_>) -> EvalResult {
@@ -15,6 +16,7 @@ pub(super) fn abs(call: &Call<'_>) -> EvalResult {
             Numeric::Integer(integer) => Numeric::Integer(integer.abs()),
             Numeric::Float(float) => Numeric::Float(float.abs()),
         },
+        Value::Decimal(number) => return Ok(Some(decimals::to_value(number.abs()))),
         other => return Err(format!("takes a number, not a {}", other.kind()).into()),
     };
     number(absolute)
@@ -64,6 +66,7 @@ pub(super) fn int(call: &Call<'_>) -> EvalResult {
             call.budget().charge_text(text.len())?;
             integer(text, base).or_else(|| text.parse::<f64>().ok().and_then(whole))
         }
+        Value::Decimal(number) => number.to_integer(),
         _ => None,
     };
     match parsed.and_then(|integer| arithmetic::to_value(Numeric::Integer(integer))).or_else(default) {
@@ -110,6 +113,7 @@ pub(super) fn float(call: &Call<'_>) -> EvalResult {
             call.budget().charge_text(text.len())?;
             text.parse::<f64>().ok()
         }
+        Value::Decimal(number) => Some(number.to_float()),
         other => Numeric::from_value(other).map(Numeric::to_float),
     };
     match parsed.filter(|float| float.is_finite()).map(Value::from).or_else(default) {
@@ -120,6 +124,9 @@ pub(super) fn float(call: &Call<'_>) -> EvalResult {
 
 /// `round`: rounds to `precision` digits by `method` (`common`, `ceil`, `floor`), with MiniJinja's implementation.
 pub(super) fn round(call: &Call<'_>) -> EvalResult {
+    if let Value::Decimal(number) = call.value()? {
+        return super::decimals::round(number, call);
+    }
     let subject @ Value::Number(_) = call.value()? else {
         return Err(format!("takes a number, not a {}", call.value()?.kind()).into());
     };

@@ -12,6 +12,7 @@ pub(super) fn to_minijinja(value: &Value) -> minijinja::Value {
             _ => number.as_f64().unwrap_or_default().into(),
         },
         Value::String(text) => text.as_str().into(),
+        Value::Decimal(number) => number.to_string().into(),
         Value::Null | Value::List(_) | Value::Map(_) | Value::File(_) => ().into(),
     }
 }

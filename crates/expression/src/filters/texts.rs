@@ -8,7 +8,7 @@ use value::Value;
 
 use super::Call;
 use super::scalars::to_minijinja;
-use crate::evaluation::{EvalResult, Failure};
+use crate::failure::{EvalResult, Failure};
 use crate::text_form;
 
 /// The widest field of `format`, in characters.
@@ -120,7 +120,7 @@ pub(super) fn join(call: &Call<'_>) -> EvalResult {
             }
         });
     }
-    super::lists::check_attribute(attribute.as_deref().unwrap_or_default(), items.len(), found)?;
+    super::keyed::check_attribute(attribute.as_deref().unwrap_or_default(), items.len(), found)?;
     let length = parts.iter().map(|part| part.len()).fold(0, usize::saturating_add);
     let gaps = parts.len().saturating_sub(1).saturating_mul(between.len());
     call.budget().allocate(length.saturating_add(gaps))?;

@@ -83,7 +83,9 @@ impl<'a> Arguments<'a> {
                 Some(bytes) => Ok(Cow::Borrowed(bytes)),
                 None => Ok(Cow::Owned(load_file(name, file, self.budget)?.into())),
             },
-            scalar @ (Value::Number(_) | Value::Bool(_)) => Ok(Cow::Owned(scalar.to_text().into_bytes())),
+            scalar @ (Value::Number(_) | Value::Bool(_) | Value::Decimal(_)) => {
+                Ok(Cow::Owned(scalar.to_text().into_bytes()))
+            }
             other => Err(type_error(name, other)),
         }
     }

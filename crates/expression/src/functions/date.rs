@@ -4,7 +4,6 @@ use jiff::SignedDuration;
 use jiff::fmt::strtime::BrokenDownTime;
 use jiff::fmt::{rfc2822, strtime};
 use jiff::tz::{self, TimeZone};
-use text::units;
 use value::Value;
 use value::instant::Instant;
 
@@ -18,20 +17,6 @@ const FORMAT: &str = "%Y-%m-%dT%H:%M:%S%:z";
 /// `parseDate(date, format=, timezone=, unit=)`.
 pub(super) fn parse_date(arguments: &Arguments<'_>) -> Result<Value, String> {
     to_value(instant_argument(arguments)?)
-}
-
-/// `addDuration(date, duration)`: a day is 24 hours.
-pub(super) fn add_duration(arguments: &Arguments<'_>) -> Result<Value, String> {
-    let at = instant_argument(arguments)?;
-    let text = arguments.value("duration").to_text();
-    let (backwards, length) = match text.strip_prefix('-') {
-        Some(length) => (true, length),
-        None => (false, text.strip_prefix('+').unwrap_or(&text)),
-    };
-    let length = units::parse_duration(length).map_err(|error| error.to_string())?;
-    let length = SignedDuration::try_from(length).map_err(|error| error.to_string())?;
-    let moved = at.checked_add(if backwards { -length } else { length });
-    to_value(moved.ok_or_else(out_of_range)?)
 }
 
 /// `formatDate(date, format=, timezone=)`: the default format is RFC 3339 with the offset of the zone, to the second.
@@ -209,7 +194,7 @@ fn parse_format(format: &str, text: &str, zone: &TimeZone) -> Result<Instant, ji
     })
 }
 
-fn parse(date: &Value, zone: &TimeZone, unit: &str) -> Result<Instant, String> {
+pub(super) fn parse(date: &Value, zone: &TimeZone, unit: &str) -> Result<Instant, String> {
     match date {
         Value::String(text) => {
             check_length(text, "the date")?;
@@ -243,7 +228,7 @@ fn parse_plain(text: &str, zone: &TimeZone) -> Option<Instant> {
 }
 
 /// The zone of the `timezone` argument, else UTC. Uses the system's time zone database, or the built-in one if there is none.
-fn zone_argument(arguments: &Arguments<'_>) -> Result<TimeZone, String> {
+pub(super) fn zone_argument(arguments: &Arguments<'_>) -> Result<TimeZone, String> {
     let Some(name) = arguments.text("timezone")? else { return Ok(TimeZone::UTC) };
     let found = tz::db().get(name).ok().filter(|zone| !zone.is_unknown() && zone.iana_name().is_some());
     found.ok_or_else(|| {
@@ -264,7 +249,7 @@ pub(super) fn to_value(at: impl Into<Instant>) -> Result<Value, String> {
     strtime::format("%Y-%m-%dT%H:%M:%S.%3fZ", at).map(Value::from).map_err(|error| error.to_string())
 }
 
-fn out_of_range() -> String {
+pub(super) fn out_of_range() -> String {
     "the date is outside the years 0 to 9999".to_owned()
 }
 

@@ -4,21 +4,30 @@
 //! or an error message. Arguments and results are charged to the [`Budget`] of the evaluation.
 
 mod arguments;
+mod calendar;
 mod csv;
 mod date;
 mod digest;
 mod encoding;
 mod file;
 mod json;
+mod patterns;
+mod url;
 mod xml;
+
+use std::sync::Arc;
 
 use value::budget::{Budget, ENTRY_MEMORY, Exceeded, ITEM_MEMORY};
 use value::{Map, Value};
 
 use self::arguments::Arguments;
+pub(super) use self::calendar::{check_unit, split_sign};
 pub(super) use self::date::foreign_format;
 use super::eval_clock::EvalClock;
-use super::evaluation::{Evaluation, Failure, Values};
+use super::evaluation::{Evaluation, Values};
+use super::failure::Failure;
+use super::pattern::Pattern;
+use super::program::Argument;
 
 /// Maximum number of keys, items, cells, elements or attributes of a parsed text; the same as for JSON in a webhook.
 const MAX_NODES: usize = 250_000;
@@ -46,6 +55,12 @@ enum Run {
     Pure(fn(&Arguments<'_>) -> Result<Value, String>),
     /// Depends on its arguments, and charges the budget while it runs. The function is not a filter.
     Charged(fn(&Arguments<'_>, &Budget) -> Result<Value, Failure>),
+    /// Depends on its arguments and on the pattern in its parameter [`PATTERN`], and charges the budget while it runs. The function
+    /// is also a filter.
+    Pattern(fn(&Arguments<'_>, &Pattern, &Budget) -> Result<Value, Failure>),
+    /// Returns the first argument that is neither undefined nor null. The function is also a filter. A call in an expression is a
+    /// node of its own, [`Node::Coalesce`](super::program::Node::Coalesce).
+    Coalesce,
     /// Returns a map of its named arguments, merged into another map.
     Dictionary,
     /// Depends on the time or randomness of the evaluation.
@@ -64,20 +79,53 @@ impl Function {
         matches!(self.run, Run::Dictionary)
     }
 
+    /// True if the function takes any number of arguments, by position only.
+    #[must_use]
+    pub fn is_variadic(&self) -> bool {
+        matches!(self.run, Run::Coalesce)
+    }
+
     /// True if the function is also a filter.
     pub(super) fn is_filter(&self) -> bool {
-        matches!(self.run, Run::Pure(_))
+        matches!(self.run, Run::Pure(_) | Run::Pattern(_) | Run::Coalesce)
+    }
+
+    /// The call with its parameters, for people: `hash(data, algorithm=, encoding=)`.
+    #[must_use]
+    pub fn usage(&self) -> String {
+        usage(self.name, self.parameters, self.required, self.is_variadic())
     }
 }
 
+/// A call with its parameters: optional ones end with `=`.
+pub(super) fn usage(name: &str, parameters: &[&str], required: usize, is_variadic: bool) -> String {
+    let parameters = parameters.iter().enumerate();
+    let mut parameters: Vec<String> = parameters
+        .map(|(at, name)| if at < required { (*name).to_owned() } else { format!("{name}=") })
+        .collect();
+    parameters.extend(is_variadic.then(|| "…".to_owned()));
+    format!("{name}({})", parameters.join(", "))
+}
+
+/// The name of the function that takes the first value that exists.
+pub(super) const COALESCE: &str = "coalesce";
+/// The parameter of a regular expression.
+const PATTERN: &str = "pattern";
+
+/// The position of the parameter that is a regular expression.
+pub(super) fn pattern_parameter(function: &Function) -> Option<usize> {
+    let is_pattern = matches!(function.run, Run::Pattern(_));
+    is_pattern.then(|| function.parameters.iter().position(|name| *name == PATTERN)).flatten()
+}
+
 /// All functions, by name. A test compares the manual's table with this one.
-pub const TABLE: [Function; 14] = [
+pub const TABLE: [Function; 23] = [
     Function {
         name: "addDuration",
-        parameters: &["date", "duration"],
+        parameters: &["date", "duration", "timezone"],
         required: 2,
-        about: "a date moved by a duration such as `2h` or `-1d`",
-        run: Run::Pure(date::add_duration),
+        about: "a date moved by a duration such as `2h`, `-1d`, `1mo` or `PT15M`",
+        run: Run::Pure(calendar::add_duration),
     },
     Function {
         name: "base64",
@@ -85,6 +133,27 @@ pub const TABLE: [Function; 14] = [
         required: 1,
         about: "text or a file as base64; with `decode=true` the text decoded from base64",
         run: Run::Pure(encoding::base64),
+    },
+    Function {
+        name: COALESCE,
+        parameters: &["a", "b"],
+        required: 2,
+        about: "the first value that is neither missing nor null, else null",
+        run: Run::Coalesce,
+    },
+    Function {
+        name: "dateDiff",
+        parameters: &["start", "end", "unit", "timezone"],
+        required: 2,
+        about: "the whole seconds, or another `unit`, from one date to another",
+        run: Run::Pure(calendar::date_diff),
+    },
+    Function {
+        name: "duration",
+        parameters: &["duration"],
+        required: 1,
+        about: "the seconds of a duration such as `1h30m` or `PT15M`",
+        run: Run::Pure(calendar::seconds),
     },
     Function {
         name: "file",
@@ -115,6 +184,27 @@ pub const TABLE: [Function; 14] = [
         run: Run::Pure(digest::hmac),
     },
     Function {
+        name: "match",
+        parameters: &["text", PATTERN],
+        required: 2,
+        about: "the first match of a pattern as `{text, groups, names}`, or null",
+        run: Run::Pattern(patterns::first_match),
+    },
+    Function {
+        name: "matchAll",
+        parameters: &["text", PATTERN],
+        required: 2,
+        about: "the list of all matches of a pattern",
+        run: Run::Pattern(patterns::all_matches),
+    },
+    Function {
+        name: "matches",
+        parameters: &["text", PATTERN],
+        required: 2,
+        about: "true if a pattern matches anywhere in a text",
+        run: Run::Pattern(patterns::matches),
+    },
+    Function {
         name: "now",
         parameters: &[],
         required: 0,
@@ -143,11 +233,32 @@ pub const TABLE: [Function; 14] = [
         run: Run::Pure(json::parse_json),
     },
     Function {
+        name: "parseUrl",
+        parameters: &["url"],
+        required: 1,
+        about: "the parts of a URL: `scheme`, `host`, `port`, `path`, `segments`, `query`, `fragment`",
+        run: Run::Pure(url::parse_url),
+    },
+    Function {
         name: "parseXml",
         parameters: &["data", "lists"],
         required: 1,
         about: "maps, lists and texts from XML; the elements named in `lists` are lists even when there is one",
         run: Run::Pure(xml::parse_xml),
+    },
+    Function {
+        name: "replaceMatches",
+        parameters: &["text", PATTERN, "with"],
+        required: 3,
+        about: "text with each match of a pattern replaced; `${1}` and `${name}` are its groups",
+        run: Run::Pattern(patterns::replace_matches),
+    },
+    Function {
+        name: "startOf",
+        parameters: &["date", "unit", "timezone"],
+        required: 2,
+        about: "the instant at which the minute, hour, day, week, month, quarter or year of a date begins",
+        run: Run::Pure(calendar::start_of),
     },
     Function {
         name: "toCsv",
@@ -241,6 +352,7 @@ pub(super) fn call(
     function: &'static Function,
     evaluation: &Evaluation<'_>,
     values: Values,
+    written: &[Argument],
 ) -> Result<Value, Failure> {
     let prefix_name = |failure: Failure| match failure {
         Failure::Message(message) => Failure::Message(format!("`{}`: {message}", function.name)),
@@ -250,6 +362,10 @@ pub(super) fn call(
     budget.charge(1)?;
     if matches!(function.run, Run::Dictionary) {
         return dictionary(values, budget).map_err(prefix_name);
+    }
+    if matches!(function.run, Run::Coalesce) {
+        let mut values = values.positional.into_iter();
+        return Ok(values.find(|value| !value.is_null()).unwrap_or_default());
     }
     let arguments =
         Arguments::bind(function, values, budget).map_err(|message| prefix_name(message.into()))?;
@@ -267,10 +383,41 @@ pub(super) fn call(
             let clock = clock.map_err(|message| prefix_name(message.into()))?;
             return run(&**clock).map_err(|message| prefix_name(message.into()));
         }
-        Run::Dictionary => Value::Null,
+        Run::Pattern(run) => {
+            let pattern = pattern(&arguments, evaluation, written).map_err(prefix_name)?;
+            return run(&arguments, &pattern, budget).map_err(prefix_name);
+        }
+        Run::Dictionary | Run::Coalesce => Value::Null,
     };
     charge(&result, budget)?;
     Ok(result)
+}
+
+/// The pattern of a call: the literal one, compiled once, or one that the arguments give.
+fn pattern(
+    arguments: &Arguments<'_>,
+    evaluation: &Evaluation<'_>,
+    written: &[Argument],
+) -> Result<Arc<Pattern>, Failure> {
+    let source = arguments.text(PATTERN)?.unwrap_or_default();
+    let literal = written.iter().find_map(|argument| match argument {
+        Argument::Pattern(_, text, compiled) => Some(compiled).filter(|_| text == source),
+        _ => None,
+    });
+    if let Some(compiled) = literal.and_then(|compiled| compiled.get()) {
+        return Ok(compiled.clone());
+    }
+    let last = evaluation.notes.pattern.borrow().clone();
+    if let Some((_, pattern)) = last.filter(|(known, _)| known == source) {
+        return Ok(pattern);
+    }
+    let pattern = Pattern::compile_charged(source, evaluation.budget)?
+        .map_err(|reason| format!("`{PATTERN}` is not a regular expression that can be used: {reason}"))?;
+    match literal {
+        Some(compiled) => _ = compiled.set(pattern.clone()),
+        None => *evaluation.notes.pattern.borrow_mut() = Some((source.into(), pattern.clone())),
+    }
+    Ok(pattern)
 }
 
 /// `dict`: merges the named arguments into a map.

@@ -110,7 +110,7 @@ fn digest(value: &Value, state: &RandomState, budget: &Budget) -> Result<u64, Ex
     let mut hasher = state.build_hasher();
     std::mem::discriminant(value).hash(&mut hasher);
     match value {
-        Value::Null | Value::File(_) => {}
+        Value::Null | Value::Decimal(_) | Value::File(_) => {}
         Value::Bool(value) => value.hash(&mut hasher),
         Value::Number(number) => exact(number).hash(&mut hasher),
         Value::String(text) => {

@@ -172,7 +172,7 @@ pub(super) fn type_name(value: &Value) -> &'static str {
         Value::Null => "null",
         Value::Bool(_) => "boolean",
         Value::Number(_) => "number",
-        Value::String(_) => "string",
+        Value::String(_) | Value::Decimal(_) => "string",
         Value::List(_) => "array",
         Value::Map(_) | Value::File(_) => "object",
     }

@@ -9,7 +9,7 @@ use jsonpath_rust::parser::parse_json_path;
 use value::Value;
 use value::budget::Budget;
 
-use super::evaluation::Failure;
+use super::failure::Failure;
 use super::path::{self, Segment as Step};
 use super::{Reference, SyntaxError};
 

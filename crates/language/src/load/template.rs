@@ -411,7 +411,7 @@ fn foreign_marks(text: &Text, pieces: &[TemplateToken<'_>], diagnostics: &Diagno
         }
         let help = match inside.split_whitespace().next() {
             Some("for" | "endfor") => {
-                "a list becomes text in one expression, `${{ list | map(attribute='name') | join(', ') }}`, or in a `code` step"
+                "a list becomes text in one expression, `${{ list | map(by=item.name) | join(', ') }}`, or in a `code` step"
             }
             Some("if" | "elif" | "else" | "endif") => "write `${{ 'this' if condition else 'that' }}`",
             Some("set") => "name the value in a step before: `set: {name: …}`",

@@ -163,7 +163,7 @@ impl ResultType {
             Value::Bool(_) => Self::Boolean,
             Value::Number(number) if number.is_f64() => Self::Number,
             Value::Number(_) => Self::Integer,
-            Value::String(_) => Self::Text,
+            Value::String(_) | Value::Decimal(_) => Self::Text,
             Value::List(list) if list.0.is_empty() => Self::list(Self::Any),
             Value::List(list) => Self::list(Self::one_of(list.0.iter().map(Self::infer))),
             Value::Map(map) => Self::object(map.iter().map(|(key, value)| (&**key, Self::infer(value)))),

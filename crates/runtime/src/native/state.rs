@@ -63,6 +63,17 @@ impl Run {
                 (Some(list.clone()), list)
             }
             StateAction::Delete => (None, Value::from(before.is_some())),
+            StateAction::Take => {
+                (None, before.or_else(|| inputs.get("default").cloned()).unwrap_or_default())
+            }
+            StateAction::CompareAndSet => {
+                let present = before.unwrap_or_default();
+                if inputs.get("expected").cloned().unwrap_or_default() != present {
+                    return Ok(compared(false, present));
+                }
+                let value = inputs.get("value").cloned().unwrap_or_default();
+                (Some(value.clone()), compared(true, value))
+            }
         };
         if expected.is_none() && value.is_none() {
             return Ok(result);
@@ -127,9 +138,14 @@ pub(super) fn check_size(value: &Value) -> Result<(), String> {
     Ok(())
 }
 
+/// The result of `state.compareAndSet`.
+fn compared(changed: bool, value: Value) -> Value {
+    Value::from(Map::from_iter([("changed", Value::from(changed)), ("value", value)]))
+}
+
 fn expiry(ttl: &str, now: Timestamp) -> Result<Timestamp, ActionError> {
     let wrong = |message: String| ActionError::new(ErrorKind::Input, format!("ttl: {message}"));
-    let ttl = text::units::parse_duration(ttl).map_err(|error| wrong(error.to_string()))?;
+    let ttl = text::units::parse_fixed_period(ttl).map_err(|error| wrong(error.to_string()))?;
     now.checked_add(ttl).map_err(|error| wrong(error.to_string()))
 }
 

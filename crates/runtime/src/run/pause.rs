@@ -387,7 +387,7 @@ impl Run {
             WaitStep::For(length) => after(*length),
             WaitStep::Computed(template) => {
                 let text = self.evaluate(template, scope, "wait", frame).await?.to_text();
-                let length = text::units::parse_duration(&text);
+                let length = text::units::parse_fixed_period(&text);
                 let length = length.map_err(|error| wrong(format!("wait: {error}")))?;
                 if length > WaitStep::MAX {
                     let most = text::units::format_duration(WaitStep::MAX);

@@ -24,6 +24,7 @@ pub fn masked_value(value: &Value, mask: &impl Mask) -> Option<Value> {
             if text.len() < MIN_SECRET_BYTES { None } else { mask.masked_text(&text).map(Value::from) }
         }
         Value::String(text) => mask.masked_text(text).map(Value::from),
+        Value::Decimal(number) => mask.masked_text(&number.to_string()).map(Value::from),
         Value::List(list) => {
             let changed: Vec<Option<Value>> = list.0.iter().map(|item| masked_value(item, mask)).collect();
             changed.iter().any(Option::is_some).then(|| {

@@ -61,6 +61,30 @@ pub(super) const ROWS: &[(&str, Tried)] = &[
         ),
     ),
     (
+        "a pattern of the [functions]",
+        elsewhere(
+            &[
+                (
+                    "crates/expression/src/functions/tests/patterns.rs",
+                    "a_pattern_that_cannot_be_used_is_an_error_before_evaluation",
+                ),
+                (
+                    "crates/expression/src/functions/tests/patterns.rs",
+                    "the_searches_of_a_pattern_are_charged",
+                ),
+            ],
+            &[],
+        ),
+    ),
+    (
+        "an [exact number]",
+        elsewhere(&[("crates/value/src/decimal.rs", "a_decimal_has_at_most_38_digits")], &[]),
+    ),
+    (
+        "months of a duration",
+        elsewhere(&[("crates/text/src/units.rs", "a_duration_with_months_has_no_fixed_length")], &[]),
+    ),
+    (
         "text with expressions",
         elsewhere(&[("crates/expression/src/template.rs", "a_rendered_text_is_bounded")], &[]),
     ),

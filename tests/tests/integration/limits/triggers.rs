@@ -105,7 +105,7 @@ pub(super) const ROWS: &[(&str, Tried)] = &[
             ],
             &[
                 ("crates/expression/src/json_schema/evaluate.rs", "const MAX_DEPTH: u32 = 500;"),
-                ("crates/expression/src/json_schema/pattern.rs", "const BYTES_PER_UNIT: usize = 64 << 10;"),
+                ("crates/expression/src/pattern.rs", "const BYTES_PER_UNIT: usize = 64 << 10;"),
             ],
         ),
     ),

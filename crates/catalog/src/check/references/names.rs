@@ -160,7 +160,9 @@ impl<'a> Names<'a> {
                 "trigger" | "steps" | "vars" | "inputs" | "execution" | "state",
                 Scope::EventInputs | Scope::PollInputs | Scope::PollResult | Scope::PollItem,
             ) => "there is no execution yet when this is evaluated",
-            ("item", Scope::Steps) => "it exists only inside the `steps` of a `forEach`",
+            ("item", Scope::Steps) => {
+                "it exists only inside the `steps` of a `forEach`, and in an expression for each item: `map(by=item.name)`"
+            }
             ("index", Scope::Steps) => "it exists only inside the `steps` of a `forEach` or a `repeat`",
             ("event", Scope::Steps) => {
                 "it exists only in the `if` of a `waitFor`; after the step it is `steps.<id>.results`"

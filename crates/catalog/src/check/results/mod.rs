@@ -207,10 +207,10 @@ impl<'a> Checker<'a> {
                     false => diagnostic,
                 }
             }
-            Link::Name(name) if is_list(&unresolved.parent) => error(format!(
-                "{parent} is a list, which has no field `{name}`"
-            ))
-            .help(format!("take one item with `[0]`, or this of all with `| map(attribute='{name}')`")),
+            Link::Name(name) if is_list(&unresolved.parent) => {
+                error(format!("{parent} is a list, which has no field `{name}`"))
+                    .help(format!("take one item with `[0]`, or this of all with `| map(by=item.{name})`"))
+            }
             Link::Name(name) => {
                 error(format!("{parent} is {}, which has no field `{name}`", describe(&unresolved.parent)))
             }

@@ -110,6 +110,7 @@ impl<'a> Checker<'a> {
             _ => "a text is no number to calculate with, and `*` repeats it",
         };
         let filter = match &other.literal {
+            _ if other.form == Form::Decimal => "decimal",
             Some(Value::Number(number)) if number.is_f64() => "float",
             Some(Value::String(text)) if text.contains('.') => "float",
             _ => "int",
@@ -142,8 +143,7 @@ impl<'a> Checker<'a> {
         };
         let (text, other, literal) =
             [(left, right), (right, left)].into_iter().find_map(|(text, other)| {
-                let is_number =
-                    if is_equality { other.form == Form::Number } else { self.is_number(other, at) };
+                let is_number = if is_equality { is_numeric(other.form) } else { self.is_number(other, at) };
                 Some((text, other, spelled(text)?)).filter(|_| is_number && other.literal.is_none())
             })?;
         let name = expression.text().get(other.at.clone()).unwrap_or_default();
@@ -284,7 +284,7 @@ impl<'a> Checker<'a> {
             let kind = self.types.reference(path, at);
             kind.alternatives().iter().all(|kind| matches!(kind, ResultType::Integer | ResultType::Number))
         });
-        operand.form == Form::Number || matches!(operand.literal, Some(Value::Number(_))) || is_typed
+        is_numeric(operand.form) || matches!(operand.literal, Some(Value::Number(_))) || is_typed
     }
 
     /// True if the path is a cell of a table of texts, such as the rows of `parseCsv`.
@@ -323,6 +323,10 @@ impl<'a> Checker<'a> {
             _ => false,
         }
     }
+}
+
+fn is_numeric(form: Form) -> bool {
+    matches!(form, Form::Number | Form::Decimal)
 }
 
 fn links_of(path: &Reference) -> Vec<Link> {

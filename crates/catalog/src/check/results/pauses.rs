@@ -4,7 +4,7 @@ use expression::{Expression, Template};
 use model::ResultType;
 use model::automation::Step;
 use text::diagnostic::Diagnostic;
-use text::units::{parse_duration, suggest_duration};
+use text::units::{parse_fixed_period, suggest_duration};
 use value::budget::Budget;
 use value::instant::Instant;
 use value::{Map, Value};
@@ -17,7 +17,7 @@ impl<'a> Checker<'a> {
         let Template::Expression(expression) = length else { return };
         let text = expression.text();
         if let Some(Value::String(written)) = constant(expression) {
-            if let Err(error) = parse_duration(&written) {
+            if let Err(error) = parse_fixed_period(&written) {
                 let diagnostic = Diagnostic::error("invalid-duration", error.to_string(), expression.span());
                 self.corrected(diagnostic, expression, suggest_duration(&written).map(quoted), step);
             }
@@ -47,7 +47,7 @@ impl<'a> Checker<'a> {
             let written = value.to_text();
             let diagnostic = error(format!("`{written}` is not an instant"));
             let written = written.trim();
-            let length = parse_duration(written)
+            let length = parse_fixed_period(written)
                 .map(|_| written.to_owned())
                 .ok()
                 .or_else(|| suggest_duration(written));

@@ -9,16 +9,28 @@ pub(super) fn locate(source: &Source, expression: &Expression, links: &[Link], d
     let whole = (expression.span(), false);
     let text = expression.text();
     let Some(all) = expression.place_in(source, 0..text.len()) else { return whole };
-    let Some(Link::Name(root)) = links.first() else { return whole };
-    let starts = text.match_indices(root.as_str()).filter(|(at, _)| begins(&text[..*at]));
-    let mut found = starts.filter_map(|(at, _)| follow(text, at, links.get(..=depth)?));
-    match found.next() {
+    let Some(path) = links.get(..=depth) else { return whole };
+    match first(text, path).or_else(|| in_item(text, path)) {
         Some((start, end)) => {
             let from = all.start as usize;
             (Span::new(from + start, from + end), true)
         }
         None => last_name(text, all, links.get(depth)).unwrap_or(whole),
     }
+}
+
+/// Returns the position of the last link at the first place where the text has the path.
+fn first(text: &str, links: &[Link]) -> Option<(usize, usize)> {
+    let Some(Link::Name(root)) = links.first() else { return None };
+    let mut starts = text.match_indices(root.as_str()).filter(|(at, _)| begins(&text[..*at]));
+    starts.find_map(|(at, _)| follow(text, at, links))
+}
+
+/// Returns the position of the last link of a path whose items an expression for each item reads: `map(by=item.name)`.
+fn in_item(text: &str, links: &[Link]) -> Option<(usize, usize)> {
+    let every = links.iter().rposition(|link| matches!(link, Link::Every))?;
+    let member = std::iter::once(Link::Name("item".into())).chain(links.get(every + 1..)?.iter().cloned());
+    first(text, &member.collect::<Vec<_>>())
 }
 
 /// Returns true if a root name may follow this text, as it does not continue a longer name or path.

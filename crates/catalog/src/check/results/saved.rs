@@ -56,7 +56,7 @@ fn schema(value: &Value, depth: usize) -> serde_json::Value {
             let items = items.0.iter().take(MAX_PAYLOADS).map(|item| schema(item, depth - 1)).reduce(merged);
             json!({"type": "array", "items": items.unwrap_or_else(|| json!({}))})
         }
-        Value::String(_) => json!({"type": "string"}),
+        Value::String(_) | Value::Decimal(_) => json!({"type": "string"}),
         Value::Number(_) => json!({"type": "number"}),
         Value::Bool(_) => json!({"type": "boolean"}),
         Value::Null | Value::File(_) => json!({}),

@@ -97,6 +97,11 @@ fn declared_fields_are_accepted() {
         "inputs.tags[0].anything",
         "steps.pages.results.results[vars.total].anything",
         "steps.page.results.properties.results[0].value.mine.to.know",
+        "steps.pages.results.results | select(by=item.version.number > 1) | sort(by=[item.title, -item.version.number]) | map(by=item.id)",
+        "steps.pages.results.results | toMap(by=item.id, value=item.title)",
+        "steps.pages.results.results | groupby(by=item.status) | map(by=item.list | length)",
+        "steps.page.results.labels.results | map(by=item.name ~ '/' ~ steps.page.results.title)",
+        "(steps.page.results.title | decimal) * 2 > 3",
     ] {
         check_expression(fine, &[]);
     }
@@ -117,6 +122,23 @@ fn a_misspelt_field_is_reported_at_its_position_with_a_suggestion() {
         &["unknown-field titel (title)"],
     );
     check_expression("steps.pages.results.results | rejectattr('state')", &["unknown-field state"]);
+    check_expression("steps.pages.results.results | map(by=item.titel)", &["unknown-field titel (title)"]);
+    check_expression(
+        "steps.pages.results.results | sort(by=[item.titel, -(item.titel | length)])",
+        &["unknown-field titel (title)"],
+    );
+    check_expression(
+        "steps.pages.results.results | select(by=item.version.nr > 1 and item.title) | map(by=item.version.number)",
+        &["unknown-field nr"],
+    );
+    check_expression(
+        "(steps.pages.results.results | max(by=item.title)).titel",
+        &["unknown-field titel (title)"],
+    );
+    check_expression(
+        "(steps.pages.results.results | map(by=item.version) | first).nr",
+        &["unknown-field nr"],
+    );
     check_expression("(steps.pages.results.results | last).titel", &["unknown-field titel (title)"]);
     check_expression("$.steps.pages.results.results[*].titel", &["unknown-field titel (title)"]);
     check_expression("$.steps.pages.results.results[0]['titel']", &["unknown-field titel (title)"]);
@@ -162,7 +184,7 @@ error[unknown-field]: `steps.pages.results.results` is a list, which has no fiel
   |                                                                                      ^^
   |
   = note: in step `step2`
-  = help: take one item with `[0]`, or this of all with `| map(attribute='id')`
+  = help: take one item with `[0]`, or this of all with `| map(by=item.id)`
 
 "
     );
@@ -387,4 +409,31 @@ fn a_computed_wait_that_is_not_a_duration_is_an_error() {
     for fine in ["${{ inputs.t }}", "${{ inputs.n ~ 's' }}", "${{ vars.x | default('1s') }}"] {
         check(&file(fine), &[]);
     }
+}
+
+#[test]
+fn the_operations_of_an_expression_for_each_item_are_checked_with_the_types_of_the_items() {
+    check_expression("steps.pages.results.results | map(by=item.title * 2)", &["text-as-number item.title"]);
+    check_expression(
+        "steps.pages.results.results | select(by=item.version.number == '7')",
+        &["never-equal item.version.number == '7'"],
+    );
+    check_expression("(steps.page.results.title | decimal) == '1.0'", &["never-equal '1.0'"]);
+    check_expression(
+        "steps.page.results.title > ('1' | decimal)",
+        &["text-as-number steps.page.results.title"],
+    );
+}
+
+#[test]
+fn the_item_of_a_filter_is_not_that_of_the_loop() {
+    check_steps(
+        "  - forEach: [1, 2]\n    steps:\n      - set: {x: \"${{ steps.pages.results.results | map(by=item.title) }}\", y: \"${{ item.title }}\"}\n",
+        &["unknown-field title"],
+    );
+    // A list of values of the items has a type.
+    check_steps(
+        "  - forEach: \"${{ steps.pages.results.results | map(by=item.version) }}\"\n    steps:\n      - set: {x: \"${{ item.nr }}\"}\n",
+        &["unknown-field nr"],
+    );
 }

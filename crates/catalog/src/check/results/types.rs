@@ -180,8 +180,11 @@ impl<'a> Types<'a> {
             Some(DirectPath::One(reference)) => self.reference(reference, at),
             Some(DirectPath::Every(reference)) => ResultType::list(self.reference(reference, at)),
             None => match expression.form() {
-                Form::Unknown => ResultType::Any,
-                Form::Instant | Form::Text => ResultType::Text,
+                Form::Unknown => match expression.item_path() {
+                    Some(reference) => ResultType::list(self.reference(&reference, at)),
+                    None => ResultType::Any,
+                },
+                Form::Instant | Form::Text | Form::Decimal => ResultType::Text,
                 Form::Number => ResultType::Number,
                 Form::Boolean => ResultType::Boolean,
                 Form::Texts => ResultType::list(ResultType::Text),

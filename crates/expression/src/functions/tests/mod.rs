@@ -7,8 +7,12 @@ use value::{File, Map};
 use super::*;
 use crate::{EvalClock, Expression, filters, predicates};
 
+mod calendar;
 mod data;
 mod dates;
+mod decimals;
+mod items;
+mod patterns;
 mod properties;
 mod texts;
 
@@ -167,13 +171,7 @@ fn the_manual_lists_each_function_with_true_examples() {
     for function in &TABLE {
         let row = rows.iter().find(|row| code(row[0]).split('(').next() == Some(function.name));
         let row = row.unwrap_or_else(|| panic!("`{}` has no row in docs/src/functions.md", function.name));
-        let arguments: Vec<String> = function
-            .parameters
-            .iter()
-            .enumerate()
-            .map(|(at, name)| if at < function.required { (*name).to_owned() } else { format!("{name}=") })
-            .collect();
-        assert_eq!(code(row[0]), format!("{}({})", function.name, arguments.join(", ")));
+        assert_eq!(code(row[0]), function.usage());
         assert_eq!(row[1], function.about);
     }
     for row in &rows {
@@ -204,17 +202,7 @@ fn the_manual_lists_each_filter_and_test_with_true_examples() {
         table.chain(predicates::TABLE.iter().map(|row| row.name)).map(str::to_owned).collect();
     assert_eq!(written, table);
     for row in &filters::TABLE {
-        let arguments: Vec<String> = row
-            .parameters
-            .iter()
-            .enumerate()
-            .map(|(at, name)| if at < row.required { (*name).to_owned() } else { format!("{name}=") })
-            .collect();
-        let call = match (row.variadic, arguments.is_empty()) {
-            (true, _) => format!("`{}(…)`", row.name),
-            (false, true) => format!("`{}`", row.name),
-            (false, false) => format!("`{}({})`", row.name, arguments.join(", ")),
-        };
+        let call = format!("`{}`", row.usage());
         assert!(rows.iter().any(|cells| cells[0] == call), "docs/src/filters.md has no {call}");
     }
 }

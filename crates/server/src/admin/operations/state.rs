@@ -129,7 +129,7 @@ pub(crate) async fn put(
     Body(ValueBody { value, ttl }): Body<ValueBody>,
 ) -> Result<Answer<StateValue>, Problem> {
     let scope = scope(&name, query.test)?;
-    let ttl = ttl.map(|ttl| text::units::parse_duration(&ttl)).transpose().map_err(|error| {
+    let ttl = ttl.map(|ttl| text::units::parse_fixed_period(&ttl)).transpose().map_err(|error| {
         Problem::new(StatusCode::UNPROCESSABLE_ENTITY, "bad_body", format!("`ttl`: {error}"))
     })?;
     let (engine, value) = (api.engine.clone(), Value::from_serde(value));
