@@ -4,7 +4,7 @@ use std::borrow::Cow;
 use std::io;
 
 use telemetry::Telemetry;
-use tracing::Metadata;
+use tracing::{Dispatch, Metadata};
 use tracing_subscriber::filter::{EnvFilter, FilterExt as _, filter_fn};
 use tracing_subscriber::layer::{Layer as _, SubscriberExt as _};
 use tracing_subscriber::util::SubscriberInitExt as _;
@@ -29,20 +29,31 @@ pub(crate) fn start(
             "`{level}` is no log level: {error}; use error, warn, info, debug, trace or `part=level`"
         ))
     })?;
-    let exported = telemetry.and_then(Telemetry::log_layer).map(|layer| layer.with_filter(filter.clone()));
+    // A second start in one process has no effect, as tests require.
+    let _ = subscriber(filter, format, redactor, telemetry).try_init();
+    Ok(())
+}
+
+/// The subscriber of this process. Each layer has the filter, also an absent one: a layer without a filter enables every span and
+/// event of all others.
+fn subscriber(
+    filter: EnvFilter,
+    format: LogFormat,
+    redactor: &Redactor,
+    telemetry: Option<&Telemetry>,
+) -> Dispatch {
+    let exported = telemetry.and_then(Telemetry::log_layer).with_filter(filter.clone());
     let registry = tracing_subscriber::registry().with(exported);
     let writer = Hiding(redactor.clone());
     let layer = tracing_subscriber::fmt::layer().with_writer(move || writer.clone());
-    // A second start in one process has no effect, as tests require.
-    let _ = match format {
-        LogFormat::Json => registry.with(layer.json().flatten_event(true).with_filter(filter)).try_init(),
+    match format {
+        LogFormat::Json => registry.with(layer.json().flatten_event(true).with_filter(filter)).into(),
         LogFormat::Text => {
             let colour = anstream::AutoStream::choice(&io::stderr()) != anstream::ColorChoice::Never;
             let layer = layer.with_ansi(colour).with_target(false);
-            registry.with(layer.with_filter(filter.and(filter_fn(is_no_report)))).try_init()
+            registry.with(layer.with_filter(filter.and(filter_fn(is_no_report)))).into()
         }
-    };
-    Ok(())
+    }
 }
 
 /// The crates that `engine` in a log level includes.
@@ -104,5 +115,16 @@ mod tests {
         );
         assert_eq!(by_crate("store=trace"), "store=trace,deadpool=off,tokio_postgres=off");
         assert_eq!(by_crate("deadpool=warn"), "deadpool=warn,tokio_postgres=off", "one that is asked for");
+    }
+
+    #[test]
+    fn a_span_below_the_log_level_is_disabled() {
+        for format in [LogFormat::Text, LogFormat::Json] {
+            let dispatch = subscriber(EnvFilter::new("info"), format, &Redactor::default(), None);
+            let is_enabled = tracing::dispatcher::with_default(&dispatch, || {
+                (tracing::span_enabled!(tracing::Level::DEBUG), tracing::span_enabled!(tracing::Level::INFO))
+            });
+            assert_eq!(is_enabled, (false, true), "{format:?}");
+        }
     }
 }

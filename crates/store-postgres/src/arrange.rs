@@ -147,7 +147,7 @@ fn new_live<'batch>(node: i64, group: &[(usize, &'batch AcceptRow)], steps: &mut
         column!(group, new => new.row.started_ns),
         column!(group, new => signed(new.row.count)),
         column!(group, new => line_count(new.row.lines.as_ref())),
-        column!(group, new => new.replay_of),
+        column!(group, new => new.row.replay_of.map(id_of)),
     ];
     steps.push(Step { sql: NEW_LIVE, params, answers: Answers::Done(indexes(group)) });
     let params = boxed![
@@ -172,7 +172,7 @@ fn new_ended<'batch>(group: &[(usize, &'batch AcceptRow)]) -> Step<'batch> {
         column!(group, new => line_count(new.row.lines.as_ref())),
         column!(group, new => new.row.body.as_bytes()),
         column!(group, new => new.row.raw.as_deref()),
-        column!(group, new => new.replay_of),
+        column!(group, new => new.row.replay_of.map(id_of)),
     ];
     Step { sql: NEW_ENDED, params, answers: Answers::Done(indexes(group)) }
 }
@@ -298,7 +298,7 @@ fn accept_call<'batch>(node: i64, index: usize, accept: &'batch AcceptOp, steps:
         use_of,
         uses.blobs,
         uses.at,
-        column!(rows, new => new.replay_of),
+        column!(rows, new => new.row.replay_of.map(id_of)),
         column!(rows, new => new.gate),
     ];
     steps.push(Step { sql: ACCEPT, params, answers: Answers::Accepted(index) });

@@ -96,13 +96,9 @@ impl PostgresStore {
         for (mut row, new) in rows.into_iter().zip(&accept.executions) {
             let numbers = opened.definitions.use_for(queue, row.definition, id_of(row.id)).await?;
             opened.blobs.externalize(&mut row.body, &mut row.external).await?;
-            let replay_of = match &new.started {
-                Event::Started { origin, .. } => origin.replay_of().map(id_of),
-                _ => None,
-            };
             let Numbers { automation, definition } = numbers;
             let gate = new.gated.then(|| i16::from(Shard::of(&row.automation).number()));
-            executions.push(AcceptRow { row, automation, definition, replay_of, gate });
+            executions.push(AcceptRow { row, automation, definition, gate });
         }
         Ok(AcceptOp { executions, watermark: accept.watermark.clone(), poll })
     }

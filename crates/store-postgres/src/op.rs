@@ -57,8 +57,6 @@ pub(super) struct AcceptRow {
     pub(super) row: NewExecutionRow<Hash>,
     pub(super) automation: i32,
     pub(super) definition: i32,
-    /// The execution that it replays.
-    pub(super) replay_of: Option<Uuid>,
     /// The shard in which it waits for others; `None` if it never does.
     pub(super) gate: Option<i16>,
 }

@@ -83,7 +83,7 @@ fn replays(
     conditions: &str,
     mut values: Values,
 ) -> Query {
-    values.push((":of", Box::new(of.to_string())));
+    values.push((":of", Box::new(*of.as_bytes())));
     let automation = match &filter.automation {
         Some(automation) => {
             values.push((":automation", Box::new(automation.as_str().to_owned())));
@@ -97,7 +97,7 @@ fn replays(
     };
     let sql = format!(
         "SELECT {columns} FROM executions INDEXED BY executions_by_replay \
-         WHERE origin ->> '$.of' = :of AND {conditions}{automation}{shelves} ORDER BY id DESC LIMIT :limit"
+         WHERE replay_of = :of AND {conditions}{automation}{shelves} ORDER BY id DESC LIMIT :limit"
     );
     Query { sql, values }
 }
@@ -263,7 +263,7 @@ mod tests {
             let plan = plan(&connection, &query.sql, query.params().as_slice());
             assert_eq!(
                 plan,
-                ["SEARCH executions USING INDEX executions_by_replay (<expr>=? AND id>? AND id<?)"]
+                ["SEARCH executions USING INDEX executions_by_replay (replay_of=? AND id>? AND id<?)"]
             );
         }
     }

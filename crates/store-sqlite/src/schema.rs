@@ -13,7 +13,10 @@ use store::Error;
 pub(super) struct Schema(&'static [(&'static str, &'static str)]);
 
 /// The tables that this release reads and writes. A released migration never changes.
-pub(super) const SCHEMA: Schema = Schema(&[("V1__initial", include_str!("../migrations/V1__initial.sql"))]);
+pub(super) const SCHEMA: Schema = Schema(&[
+    ("V1__initial", include_str!("../migrations/V1__initial.sql")),
+    ("V2__replays", include_str!("../migrations/V2__replays.sql")),
+]);
 
 /// `CogW`, set by the first migration.
 const APPLICATION_ID: i32 = 0x436f_6757;
@@ -115,16 +118,24 @@ pub(super) fn in_memory() -> Connection {
 
 #[cfg(test)]
 pub(super) mod tests {
+    use model::ExecutionId;
+
     use super::*;
 
+    const FIRST: Schema = Schema(&[SCHEMA.0[0]]);
     /// The tables of a later release.
     pub(in super::super) const LATER: Schema = Schema(&[
         SCHEMA.0[0],
-        ("V2__later", "ALTER TABLE watermarks ADD COLUMN later TEXT NOT NULL DEFAULT 'new'"),
+        SCHEMA.0[1],
+        ("V3__later", "ALTER TABLE watermarks ADD COLUMN later TEXT NOT NULL DEFAULT 'new'"),
     ]);
     /// The last of its migrations fails at its second statement.
-    const BROKEN: Schema =
-        Schema(&[LATER.0[0], LATER.0[1], ("V3__broken", "CREATE TABLE half (a); SELECT * FROM missing")]);
+    const BROKEN: Schema = Schema(&[
+        LATER.0[0],
+        LATER.0[1],
+        LATER.0[2],
+        ("V4__broken", "CREATE TABLE half (a); SELECT * FROM missing"),
+    ]);
 
     fn file() -> &'static Path {
         Path::new("memory")
@@ -141,8 +152,8 @@ pub(super) mod tests {
             .execute("INSERT INTO watermarks VALUES ('orders', 'hourly', 7)", [])
             .expect("it is stored");
         let refused = LATER.check(&connection, file()).expect_err("a reader may not change the tables");
-        assert!(matches!(refused, Error::OlderSchema { found: 1, known: 2, .. }), "{refused}");
-        assert_eq!(LATER.older(&connection, file()).expect("it is a store"), Some(1));
+        assert!(matches!(refused, Error::OlderSchema { found: 2, known: 3, .. }), "{refused}");
+        assert_eq!(LATER.older(&connection, file()).expect("it is a store"), Some(2));
         for _ in 0..2 {
             LATER.migrate(&mut connection, file()).expect("it is migrated");
             LATER.check(&connection, file()).expect("it has the version");
@@ -150,7 +161,27 @@ pub(super) mod tests {
         let sql = "SELECT count(*) FROM watermarks WHERE instant_ns = 7 AND later = 'new'";
         assert_eq!(count(&connection, sql), 1);
         let refused = SCHEMA.migrate(&mut connection, file()).expect_err("a later release wrote them");
-        assert!(matches!(refused, Error::NewerSchema { found: 2, known: 1, .. }), "{refused}");
+        assert!(matches!(refused, Error::NewerSchema { found: 3, known: 2, .. }), "{refused}");
+    }
+
+    #[test]
+    fn a_replay_of_the_first_version_is_found_by_the_execution_that_it_replays() {
+        let mut connection = Connection::open_in_memory().expect("it opens");
+        FIRST.migrate(&mut connection, file()).expect("it is migrated");
+        let of = ExecutionId::from_bytes([7; 16]);
+        for (id, origin) in
+            [(1_u8, format!(r#"{{"kind":"replay","of":"{of}"}}"#)), (2, r#"{"kind":"manual"}"#.into())]
+        {
+            let sql = "INSERT INTO executions (id, automation, definition, origin, status, shelf, started_ns, events, logs) \
+                VALUES (?1, 'orders', x'00', ?2, 2, 2, 0, 2, 0)";
+            connection.execute(sql, (vec![id], origin)).expect("it is stored");
+        }
+        SCHEMA.migrate(&mut connection, file()).expect("it is migrated");
+        let sql = "SELECT id FROM executions INDEXED BY executions_by_replay WHERE replay_of = ?1";
+        let found: Vec<u8> =
+            connection.query_row(sql, [of.as_bytes()], |row| row.get(0)).expect("it is found");
+        assert_eq!(found, [1]);
+        assert_eq!(count(&connection, "SELECT count(*) FROM executions WHERE replay_of IS NOT NULL"), 1);
     }
 
     #[test]

@@ -39,8 +39,8 @@ impl<'connection> Statements<'connection> {
             new_execution: connection.prepare(
                 "INSERT INTO executions \
                    (id, automation, definition, origin, status, shelf, started_ns, finished_ns, error, events, \
-                    logs, start) \
-                 VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12) ON CONFLICT DO NOTHING",
+                    logs, start, replay_of) \
+                 VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13) ON CONFLICT DO NOTHING",
             )?,
             new_events: connection
                 .prepare("INSERT INTO events (execution, first, body) VALUES (?1, ?2, ?3)")?,

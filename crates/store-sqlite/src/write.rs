@@ -147,7 +147,8 @@ fn accept_one(
         error,
         count,
         lines,
-        start
+        start,
+        row.replay_of.as_ref().map(ExecutionId::as_bytes),
     ];
     if statements.new_execution.execute(values)? == 0 {
         return Err(WriteError::Undo(Error::AlreadyExists(row.id)));

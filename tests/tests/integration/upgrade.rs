@@ -74,7 +74,9 @@ impl Stored {
             let row = params![id.as_bytes(), first, format!("[{event}]")];
             self.connection.execute("INSERT INTO events VALUES (NULL, ?, ?, ?)", row).unwrap();
         }
-        let sql = "INSERT INTO executions VALUES (?, ?, ?, ?, ?, ?, ?, NULL, NULL, ?, 0, ?, ?)";
+        let sql = "INSERT INTO executions \
+            (id, automation, definition, origin, status, shelf, started_ns, events, logs, waits, start) \
+            VALUES (?, ?, ?, ?, ?, ?, ?, ?, 0, ?, ?)";
         let row = params![
             id.as_bytes(),
             automation,

@@ -1,9 +1,11 @@
 //! Acceptance: a start becomes durable, and then runs or waits.
 
+use std::pin::pin;
 use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use futures_util::future::BoxFuture;
 use jiff::{SignedDuration, Timestamp};
 use model::action::ActionError;
 use model::automation::{Automation, Trigger};
@@ -87,21 +89,6 @@ impl Admission {
             })?,
             Slot::Shared => None,
         };
-        // The caller may stop waiting during the commit; an execution that is committed runs.
-        spawn_on_drop(
-            &self.context.tracker,
-            self.clone().accept_with(permit, deployment.clone(), start, options),
-        )
-        .await
-    }
-
-    async fn accept_with(
-        self: Arc<Self>,
-        permit: Option<OwnedSemaphorePermit>,
-        deployment: Arc<Deployment>,
-        start: Start,
-        options: AcceptOptions,
-    ) -> Result<Acceptance, Error> {
         let (now, wall_offset) = (self.context.clock.now(), self.context.clock.wall_offset());
         let id = options.id.unwrap_or_else(|| self.ids.next(now));
         let Start { mut payload, origin } = start;
@@ -141,9 +128,28 @@ impl Admission {
         let accept = Accept { executions: vec![new], watermark, ..Accept::default() };
         let new_run =
             NewRun { id, accepted_at: (now, wall_offset), origin, payload, results, trigger_memory, memory };
+        let (admission, deployment, tracker) = (self.clone(), deployment.clone(), &self.context.tracker);
+        // The caller may stop waiting during the commit; an execution that is committed runs.
         if admit == Admit::RunFirst {
-            return self.accept_running(permit, deployment, accept, new_run, at_once).await;
+            let accepted = admission.accept_running(permit, deployment, accept, new_run, at_once);
+            spawn_on_drop(tracker, accepted).await
+        } else {
+            let runs = admit == Admit::StoreThenRun;
+            spawn_on_drop(tracker, admission.accept_stored(permit, deployment, accept, new_run, runs)).await
         }
+    }
+
+    /// Stores an execution, and then runs it if it `runs`; otherwise it waits in the backlog.
+    async fn accept_stored(
+        self: Arc<Self>,
+        permit: Option<OwnedSemaphorePermit>,
+        deployment: Arc<Deployment>,
+        accept: Accept,
+        new_run: NewRun,
+        runs: bool,
+    ) -> Result<Acceptance, Error> {
+        let NewRun { id, accepted_at: (_, wall_offset), trigger_memory, .. } = new_run;
+        let gated = is_gated(&deployment.automation, &new_run.origin);
         let accepted = self.accept_durably(&deployment, accept).await?.into_iter().next();
         if let Some(taken @ (AcceptOutcome::Duplicate(first) | AcceptOutcome::Mismatch(first))) = accepted {
             return Ok(Acceptance { id: first, accepted: taken, progress: None });
@@ -157,7 +163,7 @@ impl Admission {
             return Ok(Acceptance { id, accepted: AcceptOutcome::New, progress: None });
         }
         self.table().count_scheduled(&deployment.automation.id, &new_run.origin);
-        if admit == Admit::StoreThenRun {
+        if runs {
             let around = JournalContext::from(&*self.context);
             let journal = Journal::new(id, &deployment.automation, new_run.accepted_at, around);
             let run = self.begin(deployment, journal, new_run);
@@ -210,26 +216,48 @@ impl Admission {
     /// Runs an execution before it is stored. Its first steps change nothing outside, so its start and their results need one
     /// commit. It is stored at the latest before a step with an outside effect, or when it waits for something. If the caller
     /// waits for the end of the execution, code may run for up to [`CODE_GRACE`] before that.
-    async fn accept_running(
+    fn accept_running(
         self: Arc<Self>,
         permit: Option<OwnedSemaphorePermit>,
         deployment: Arc<Deployment>,
         accept: Accept,
         new_run: NewRun,
         at_once: bool,
-    ) -> Result<Acceptance, Error> {
+    ) -> impl Future<Output = Result<Acceptance, Error>> + Send + use<> {
         let id = new_run.id;
         let definitions = self.records.stored.clone();
         let acceptance = PendingAcceptance::new(accept, deployment.automation.clone(), definitions);
         let (automation, context) = (&deployment.automation, JournalContext::from(&*self.context));
-        let origin = new_run.origin.clone();
         // The end of the run, which may come before the commit, counts it out again.
         self.table().count_scheduled(&automation.id, &new_run.origin);
         let journal = Journal::to_accept(id, automation, new_run.accepted_at, context, acceptance);
         let guard = self.begin(deployment, journal, new_run);
         let run = guard.run().clone();
         let progress = at_once.then(|| run.progress.subscribe());
-        let mut driven = Box::pin(self.drive(guard, permit));
+        let driven = Box::pin(self.drive(guard, permit));
+        async move {
+            let accepted = self.drive_until_stored(&run, driven, at_once).await?;
+            match accepted {
+                AcceptOutcome::New => {
+                    self.context.metrics.count_accepted(&run.origin);
+                    Ok(Acceptance { id, accepted: AcceptOutcome::New, progress })
+                }
+                taken @ (AcceptOutcome::Duplicate(first) | AcceptOutcome::Mismatch(first)) => {
+                    Ok(Acceptance { id: first, accepted: taken, progress: None })
+                }
+                // Only executions that no other node can own run before they are stored.
+                AcceptOutcome::Elsewhere => Err(Error::Closing),
+            }
+        }
+    }
+
+    /// Polls an execution until it is stored. Then it continues as a task.
+    async fn drive_until_stored(
+        &self,
+        run: &Run,
+        mut driven: BoxFuture<'static, ()>,
+        at_once: bool,
+    ) -> Result<AcceptOutcome, Error> {
         let verdict = tokio::select! {
             biased;
             () = &mut driven => None,
@@ -247,18 +275,7 @@ impl Admission {
             }
             None => run.journal.verdict().await,
         };
-        let accepted = self.after_write(verdict.map_err(Arc::unwrap_or_clone))?;
-        match accepted {
-            AcceptOutcome::New => {
-                self.context.metrics.count_accepted(&origin);
-                Ok(Acceptance { id, accepted: AcceptOutcome::New, progress })
-            }
-            taken @ (AcceptOutcome::Duplicate(first) | AcceptOutcome::Mismatch(first)) => {
-                Ok(Acceptance { id: first, accepted: taken, progress: None })
-            }
-            // Only executions that no other node can own run before they are stored.
-            AcceptOutcome::Elsewhere => Err(Error::Closing),
-        }
+        Ok(self.after_write(verdict.map_err(Arc::unwrap_or_clone))?)
     }
 
     /// Commits executions and their definition.
@@ -479,7 +496,12 @@ impl Admission {
         RunGuard::new(self.clone(), run, is_behind_recovered)
     }
 
-    fn begin(self: &Arc<Self>, deployment: Arc<Deployment>, journal: Journal, new_run: NewRun) -> RunGuard {
+    fn begin(
+        self: &Arc<Self>,
+        deployment: Arc<Deployment>,
+        journal: Box<Journal>,
+        new_run: NewRun,
+    ) -> RunGuard {
         let NewRun { accepted_at: (started_at, _), origin, payload, results, trigger_memory, memory, .. } =
             new_run;
         log_trigger_code(&journal, &payload);
@@ -513,14 +535,14 @@ impl Admission {
         // Permits go in the order of registration.
         let may_run = guard.acquire_permit() && (slot.is_none() || guard.acquire_memory());
         async move {
-            let driven = async move {
+            let driven = pin!(async move {
                 if may_run {
                     let disposition = guard.drive().await;
                     // The slot is free before callers that wait for the execution are woken.
                     drop(slot);
                     guard.end(disposition);
                 }
-            };
+            });
             let has_passed = || run.journal.has_passed();
             run.context.isolation.run(run.observation.as_ref(), has_passed, driven).await;
         }
@@ -531,7 +553,7 @@ impl Admission {
 /// The parts of a run.
 pub(super) struct RunParts {
     pub(super) deployment: Arc<Deployment>,
-    pub(super) journal: Journal,
+    pub(super) journal: Box<Journal>,
     pub(super) payload: Arc<Payload>,
     pub(super) started_at: Timestamp,
     pub(super) origin: Origin,

@@ -15,7 +15,7 @@ mod record;
 use std::cell::Cell;
 use std::collections::HashSet;
 use std::future::poll_fn;
-use std::pin::pin;
+use std::pin::Pin;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, ready};
@@ -168,9 +168,8 @@ impl Isolation {
         &self,
         observation: Option<&Observation>,
         has_passed: impl Fn() -> bool,
-        work: impl Future<Output = ()>,
+        mut work: Pin<&mut impl Future<Output = ()>>,
     ) {
-        let mut work = pin!(work);
         let mut waiting = None;
         poll_fn(|context| {
             let observed = observation.filter(|observation| !observation.is_over(&has_passed));

@@ -1,6 +1,7 @@
 //! Tests with executions that crash the process, and others beside them. A process dies during a call: all tasks are
 //! dropped, and the crash record stays as it is at that moment.
 
+use std::pin::pin;
 use std::sync::Weak;
 use std::sync::atomic::AtomicU32;
 use std::task::Waker;
@@ -398,25 +399,21 @@ fn no_other_execution_computes_while_a_suspect_does() {
     let mut context = Context::from_waker(Waker::noop());
     let (other, fresh) = (AtomicU32::new(0), AtomicU32::new(0));
     let count = |count: &AtomicU32| count.fetch_add(1, Ordering::Relaxed);
-    let mut second = Box::pin(isolation.run(Some(&observations[1]), || false, async {
-        count(&other);
-    }));
-    let mut third = Box::pin(isolation.run(None, || false, async {
-        count(&fresh);
-    }));
+    let counts_other = pin!(async { _ = count(&other) });
+    let mut second = Box::pin(isolation.run(Some(&observations[1]), || false, counts_other));
+    let counts_fresh = pin!(async { _ = count(&fresh) });
+    let mut third = Box::pin(isolation.run(None, || false, counts_fresh));
     // Another thread of the runtime.
     let mut beside = || {
         let mut context = Context::from_waker(Waker::noop());
         (second.as_mut().poll(&mut context).is_ready(), third.as_mut().poll(&mut context).is_ready())
     };
     let mut asked = None;
-    let first = isolation.run(Some(&observations[0]), || false, async {
-        poll_fn(|_| {
-            asked = std::thread::scope(|scope| scope.spawn(&mut beside).join()).ok();
-            Poll::Ready(())
-        })
-        .await;
-    });
+    let asks = pin!(poll_fn(|_| {
+        asked = std::thread::scope(|scope| scope.spawn(&mut beside).join()).ok();
+        Poll::Ready(())
+    }));
+    let first = isolation.run(Some(&observations[0]), || false, asks);
     assert!(pin!(first).poll(&mut context).is_ready());
     assert_eq!(asked, Some((false, false)), "they wait while it computes");
     assert_eq!((other.load(Ordering::Relaxed), fresh.load(Ordering::Relaxed)), (0, 0));

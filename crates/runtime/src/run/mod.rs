@@ -75,7 +75,7 @@ pub(crate) struct Run {
     pub(crate) events: Arc<RecentEvents>,
     /// Starts other executions.
     pub(crate) starter: Arc<dyn Starter>,
-    pub(crate) journal: Journal,
+    pub(crate) journal: Box<Journal>,
     pub(crate) payload: Arc<Payload>,
     /// `trigger.results`, if the payload has been parsed already.
     pub(crate) results: Option<Value>,

@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 
+use model::ExecutionId;
 use rusqlite::{Connection, params};
 
 use super::super::columns::shelf;
@@ -148,7 +149,7 @@ fn insert(connection: &Connection, record: &ExecutionRecord, shelf: i64) -> rusq
         }
     }
     let sql = "INSERT INTO executions (id, automation, definition, origin, status, shelf, started_ns, finished_ns, \
-        error, events, logs, waits, start) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13)";
+        error, events, logs, waits, start, replay_of) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14)";
     connection.prepare_cached(sql)?.execute(params![
         id,
         record.automation,
@@ -163,6 +164,7 @@ fn insert(connection: &Connection, record: &ExecutionRecord, shelf: i64) -> rusq
         record.logs,
         i64::try_from(record.waits.len()).unwrap_or(i64::MAX),
         start,
+        record.replay_of().as_ref().map(ExecutionId::as_bytes),
     ])?;
     for (first, lines) in &record.lines {
         let sql = "INSERT INTO logs (execution, first, lines) VALUES (?1, ?2, ?3)";

@@ -30,6 +30,8 @@ pub struct NewExecutionRow<P> {
     pub automation: AutomationId,
     pub definition: DefinitionHash,
     pub origin: String,
+    /// The execution that this one replays.
+    pub replay_of: Option<ExecutionId>,
     pub status: Status,
     pub is_test: bool,
     pub started_ns: i64,
@@ -121,6 +123,7 @@ impl<P> NewExecutionRow<P> {
             status,
             is_test: origin.is_test(),
             origin: to_json(origin)?,
+            replay_of: origin.replay_of(),
             started_ns: to_ns(*at),
             finished_ns,
             error,

@@ -5,6 +5,7 @@
 use std::collections::BTreeMap;
 use std::fmt;
 
+use model::execution::{ExecutionId, Origin};
 use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
 
@@ -212,6 +213,14 @@ pub struct ExecutionRecord {
     pub lines: Vec<(u32, String)>,
     pub waits: Vec<WaitRow>,
     pub snapshot: Option<(u32, String)>,
+}
+
+impl ExecutionRecord {
+    /// Returns the execution that this one replays.
+    #[must_use]
+    pub fn replay_of(&self) -> Option<ExecutionId> {
+        serde_json::from_str::<Origin>(&self.origin).ok()?.replay_of()
+    }
 }
 
 /// The events of an append.

@@ -162,7 +162,7 @@ mod tests {
     use super::*;
     use crate::clock::{Clock, ManualClock};
 
-    fn journal() -> Journal {
+    fn journal() -> Box<Journal> {
         let yaml = "trigger: {manual: {}}\nsteps: [{id: paid, waitFor: {event: paid}}]\n";
         let source = Arc::new(Source::new("automations/x.yaml", yaml));
         let automation = language::load::automation(source, "x").value.expect("it loads");

@@ -51,7 +51,7 @@ use crate::run::Exit;
 /// The number of pending events or log lines from which they are committed for their own sake.
 const HEAVY: usize = 256;
 
-/// The journal of one execution in memory.
+/// The journal of one execution in memory. It has some 2 KiB, so it is built in its place on the heap.
 pub(crate) struct Journal {
     id: ExecutionId,
     automation: model::AutomationId,
@@ -175,8 +175,8 @@ impl Journal {
         automation: &Automation,
         (at, wall_offset): (Timestamp, SignedDuration),
         around: JournalContext,
-    ) -> Self {
-        Self {
+    ) -> Box<Self> {
+        Box::new(Self {
             id,
             accepted_at: MonotonicTime::from_wall(at, wall_offset),
             keeps_outcomes: retries_lists(automation),
@@ -198,7 +198,7 @@ impl Journal {
             leaves_at_refusal: AtomicBool::new(false),
             state: Mutex::new(State { attempt: 1, wall_offset, ..State::default() }),
             transit: tokio::sync::Mutex::new(CommitState::after(1)),
-        }
+        })
     }
 
     /// The journal of an execution that is not stored yet. Its first commit writes `acceptance` together with the events until
@@ -209,7 +209,7 @@ impl Journal {
         accepted_at: (Timestamp, SignedDuration),
         around: JournalContext,
         acceptance: PendingAcceptance,
-    ) -> Self {
+    ) -> Box<Self> {
         let mut journal = Self::new(id, automation, accepted_at, around);
         *journal.transit.get_mut() = CommitState::before(acceptance);
         journal.verdict = SetOnce::new();

@@ -47,7 +47,7 @@ impl Journal {
         log: StoredLog<'_>,
         (source, ahead): (ReplaySource, SignedDuration),
         around: JournalContext,
-    ) -> Self {
+    ) -> Box<Self> {
         let (now, clock) = (around.clock.monotonic_now(), around.clock.clone());
         let StoredLog { events, snapshot, count } = log;
         let snapshot_at = snapshot.as_ref().map(SnapshotState::at);

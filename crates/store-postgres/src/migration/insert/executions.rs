@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use model::{AutomationId, Origin};
+use model::AutomationId;
 use tokio_postgres::Transaction;
 use tokio_postgres::types::ToSql;
 use uuid::Uuid;
@@ -90,7 +90,7 @@ async fn live(transaction: &Transaction<'_>, records: &[&ExecutionRecord]) -> Re
         &column!(records, record => record.keeps_permit),
         &column!(records, record => !record.waits.is_empty()),
         &column!(records, record => record.waits.iter().filter_map(|wait| wait.until_ns).min()),
-        &column!(records, record => replay_of(record)),
+        &column!(records, record => record.replay_of().map(id_of)),
         &column!(records, record => shard(&record.automation)),
     ];
     run(transaction, LIVE, records.len(), &columns).await
@@ -120,7 +120,7 @@ async fn history(transaction: &Transaction<'_>, records: &[&ExecutionRecord]) ->
         &column!(records, record => raw(record)),
         &column!(records, record => tail(record).map(|row| signed(row.first))),
         &column!(records, record => tail(record).map(|row| row.body.as_bytes())),
-        &column!(records, record => replay_of(record)),
+        &column!(records, record => record.replay_of().map(id_of)),
     ];
     run(transaction, ENDED, records.len(), &columns).await
 }
@@ -185,11 +185,6 @@ async fn details(transaction: &Transaction<'_>, records: &[&ExecutionRecord]) ->
         &column!(snapshots, (_, (_, body)) => body.as_bytes()),
     ];
     run(transaction, SNAPSHOTS, snapshots.len(), &columns).await
-}
-
-/// Returns the execution that this one replays.
-fn replay_of(record: &ExecutionRecord) -> Option<Uuid> {
-    serde_json::from_str::<Origin>(&record.origin).ok()?.replay_of().map(id_of)
 }
 
 fn small(status: i64) -> i16 {
