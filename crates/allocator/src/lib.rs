@@ -30,42 +30,22 @@ const DELAY: Duration = Duration::from_millis(1);
 /// The time after the last request for which freed memory returns to the system at once.
 const CALM: Duration = Duration::from_millis(500);
 
-/// An option of mimalloc that [`configure`] sets.
-struct Setting {
-    /// Its number in `mi_option_t` (mimalloc.h of mimalloc 3).
-    option: c_int,
-    /// The variable of the environment that has priority.
-    variable: &'static str,
-    value: c_long,
-    /// mimalloc's own value, by which a test finds out that the number still belongs to this option.
-    #[cfg(test)]
-    usual: c_long,
-}
+/// The number of the option (`mi_option_t` in mimalloc.h of mimalloc 3) for the KiB above which a value has a mapping of its own, which
+/// returns to the system as soon as the value is freed.
+const MAX_OBJECT_SIZE: c_int = 45;
 
 /// The number of the option for the milliseconds after which freed memory may return to the system, 1,000 by default. A delay within the
 /// pauses of a busy daemon returns pages that the next requests fault in again: 3 ms cost 18 % of the processor time of an
 /// acknowledgement, 100 ms 10 %.
 const PURGE_DELAY: c_int = 15;
 
-const SETTINGS: [Setting; 1] = [
-    // KiB above which a value has a mapping of its own, which returns to the system as soon as the value is freed.
-    Setting {
-        option: 45,
-        variable: "MIMALLOC_ARENA_MAX_OBJECT_SIZE",
-        value: 1024,
-        #[cfg(test)]
-        usual: 2 << 20,
-    },
-];
-
 /// Makes the allocator return memory of large values early. The first thing that the program does.
 ///
 /// A daemon whose strangers send bodies of megabytes otherwise holds several times the memory of the values that exist.
 pub fn configure() {
-    for setting in SETTINGS {
-        if std::env::var_os(setting.variable).is_none() {
-            set(setting.option, setting.value);
-        }
+    // mimalloc has read the variable.
+    if std::env::var_os("MIMALLOC_ARENA_MAX_OBJECT_SIZE").is_none() {
+        set(MAX_OBJECT_SIZE, 1024);
     }
 }
 
@@ -189,12 +169,11 @@ mod tests {
     }
 
     #[test]
-    fn the_settings_match_the_option_numbers_of_mimalloc() {
-        let before = SETTINGS.map(|setting| get(setting.option));
-        assert_eq!(before, SETTINGS.map(|setting| setting.usual));
+    fn the_options_have_the_numbers_of_mimalloc() {
+        // The defaults of mimalloc tell whether the numbers still belong to these options.
+        assert_eq!((get(MAX_OBJECT_SIZE), get(PURGE_DELAY)), (2 << 20, 1000));
         configure();
-        let after = SETTINGS.map(|setting| get(setting.option));
-        assert_eq!(after, SETTINGS.map(|setting| setting.value));
+        assert_eq!((get(MAX_OBJECT_SIZE), get(PURGE_DELAY)), (1024, 1000));
     }
 
     #[test]
