@@ -2,7 +2,7 @@
 """Checks the YAML of the manual, the README and the contributors' guide with the real program. No block is left out.
 
 A fenced block of YAML is a whole file, known by its keys or by a comment in its first line that names it
-(`# automations/order-desk.yaml`, `# automations/order-desk.test.yaml`, `# connections/mainWiki.yaml`, `# cogwork.yaml`), or it
+(`# automations/order-desk.yaml`, `# automations/order-desk.test.yaml`, `# connections/mainWiki.yaml`, `# project.yaml`, `# cogwork.yaml`), or it
 says behind `yaml` what it is:
 
 * `yaml steps`: a list of steps; `yaml step`: keys of a step; `yaml top`: keys of an automation; `yaml trigger`: what stands
@@ -37,7 +37,7 @@ PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", ROOT / "ARCHITECTURE.md",
 FAULTS = ROOT / "docs/src/diagnostics"
 SCRIPT = re.compile(r"^// (?P<path>automations/[\w/-]+\.m?js)\s*$")
 FENCE = re.compile(r"^(?P<indent> *)(?P<marks>`{3,})(?P<language>[\w-]*) *(?P<kind>[\w=-]*)")
-NAMED = re.compile(r"^# (?P<path>(?:automations|connections|connectors)/[\w-]+(?:\.test)?\.yaml|cogwork\.yaml)\s*$")
+NAMED = re.compile(r"^# (?P<path>(?:automations|connections|connectors)/[\w-]+(?:\.test)?\.yaml|(?:cogwork|project)\.yaml)\s*$")
 # The frame of an excerpt: the lines before it, its indentation, and the lines after it.
 WRAPPERS = {
     "steps": ("trigger: {manual: {}}\nsteps:\n", 2, ""),

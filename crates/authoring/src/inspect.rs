@@ -64,6 +64,8 @@ pub fn inspect_text(catalog: &Catalog, path: &str, text: &str) -> Inspection {
 fn structure(catalog: &Catalog, path: &str, text: &str, tree: &Node) -> Option<Structure> {
     let loaded = language::load::automation(Arc::new(Source::new(path, text)), catalog::stem(path));
     let (automation, _) = loaded.for_checking()?;
+    let completed = catalog.completed(automation);
+    let automation = completed.as_ref().unwrap_or(automation);
     let index = Utf16Index::new(text);
     let range = |span: Span| TextRange {
         from: index.units_at(span.start as usize),

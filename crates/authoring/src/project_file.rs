@@ -34,7 +34,7 @@ pub enum ExpectedVersion {
 pub enum FileError {
     /// The path is not the path of a project file.
     #[error(
-        "`{}` is not the path of a project file: name a `.yaml` file or a code file in `automations/`, `connections/` or `connectors/`, in its \
+        "`{}` is not the path of a project file: name `project.yaml`, or a `.yaml` file or a code file in `automations/`, `connections/` or `connectors/`, in its \
          shortest form, in folders up to 8 deep, without control characters",
         .0.escape_debug()
     )]
@@ -163,6 +163,7 @@ mod tests {
             "automations/a.test.yml",
             "automations/x.js",
             "connections/c.yaml",
+            "project.yaml",
             &format!("automations/{}.yaml", "a".repeat(250)),
             &format!("automations/{}a.yaml", "x/".repeat(8)),
         ] {
@@ -171,6 +172,8 @@ mod tests {
         for path in [
             "",
             "a.yaml",
+            "project.yml",
+            "connections/../project.yaml",
             "/etc/passwd",
             "automations/../cogwork.yaml",
             "automations/.hidden.yaml",

@@ -43,6 +43,7 @@ pub fn check_project(dir: &Path, paths: &[PathBuf]) -> Result<ProjectCheck, cata
         previous: &previous,
         folder,
         changed: changed.clone(),
+        refused_level: None,
         builtin: &builtin,
         address: &mut |_, _| None,
     });
@@ -117,6 +118,7 @@ fn check_as(catalog: &Catalog, path: &str, name: &str, text: &str, kind: Option<
             language::load::apply_allow_comments(own.unwrap_or_else(|| Report::new(source, [])))
         }
         Some(FileKind::Code) => Report::new(source, []),
+        Some(FileKind::Project) => catalog.check_draft(path, File::draft(source, name, FileKind::Project)),
         Some(FileKind::Automation) | None => {
             catalog.check_draft(path, File::draft(source, name, FileKind::Automation))
         }

@@ -16,6 +16,7 @@ use trigger::schedule::Schedule;
 use utoipa::ToSchema;
 
 use crate::canonical::canonical_text;
+use crate::effective::{EffectiveSetting, effective_settings};
 use crate::plan::Plan;
 
 /// Maximum number of characters of a label.
@@ -94,6 +95,9 @@ pub struct GraphStep {
     /// The timeout of one attempt, in milliseconds.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub timeout_ms: Option<u64>,
+    /// The settings that `defaults` can give, each with the place that it comes from. Only of `action` and `call`.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub effective: Vec<EffectiveSetting>,
     /// The lists of steps inside.
     pub blocks: Vec<GraphBlock>,
     /// The steps that handle its failure; null if there are none.
@@ -166,7 +170,7 @@ impl Graph {
     /// Builds the graph of an automation. `registry` provides the effects of its actions; without it they are unknown.
     #[must_use]
     pub fn new(automation: &Automation, plan: &Plan, registry: Option<&Registry>) -> Self {
-        let builder = Builder { source: &automation.source, plan, registry };
+        let builder = Builder { automation, plan, registry };
         Self {
             trigger: GraphTrigger {
                 kind: automation.trigger.kind(),
@@ -182,7 +186,7 @@ impl Graph {
 }
 
 struct Builder<'g> {
-    source: &'g Source,
+    automation: &'g Automation,
     plan: &'g Plan,
     registry: Option<&'g Registry>,
 }
@@ -214,7 +218,7 @@ impl Builder<'_> {
             name: step.name.clone(),
             verb: step.verb.keyword(),
             label: shorten(&label(&step.verb)),
-            span: LineRange::new(self.source, step.extent),
+            span: LineRange::new(&self.automation.source, step.extent),
             condition: step.guard.as_ref().map(|guard| shorten(guard.text())),
             action,
             connection,
@@ -226,6 +230,7 @@ impl Builder<'_> {
                 .as_ref()
                 .map(|needs| needs.iter().map(|need| need.name.clone()).collect()),
             retries: step.retry.as_ref().map_or(0, |policy| policy.max),
+            effective: effective_settings(self.automation, step),
             timeout_ms: step.timeout.map(|time| u64::try_from(time.as_millis()).unwrap_or(u64::MAX)),
             blocks: step.verb.nested_blocks().into_iter().map(|inner| self.nested(inner)).collect(),
             on_error: match &step.on_error {

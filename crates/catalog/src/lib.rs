@@ -10,6 +10,7 @@
 //! * `preview`: the same without putting it in force
 //! * `check`: checks a file against the rest of the project
 //! * `plan`: the step graph of an automation
+//! * `effective`: the settings of a step, each with its place
 //! * `graph`: the steps for drawing, with their places in the file
 //! * `native`: the specifications of the native actions
 //! * `code`: analyses of modules, and the pool of workers
@@ -22,6 +23,7 @@
 mod canonical;
 mod check;
 mod code;
+mod effective;
 mod error;
 mod graph;
 mod native;
@@ -41,6 +43,7 @@ pub use code::{
     AnalysisResult, CodeLimits, WORKER as CODE_WORKER, Workers, module, serve_code, set_code_limits,
     set_code_program,
 };
+pub use effective::{EffectiveSetting, SettingSource, effective_settings};
 pub use error::Error;
 pub use graph::{Graph, GraphBlock, GraphBlockKind, GraphStep, GraphTrigger, LineRange};
 pub use native::{FilesAction, NativeAction, StateAction, find as find_native};
@@ -57,5 +60,5 @@ pub use schemas::schema_context;
 pub use snapshot::{
     AssembleInput, AwaitedEvents, Catalog, Change, ChangeKind, Deployment, DeploymentState, Detail, DiffKind,
     File, FileChange, FileKind, Folder, InFlightExecutions, InvalidFile, MAX_FOLDERS, PollSource,
-    ReloadSummary, Route, ScanScope, assemble, stem, trigger_hook,
+    RefusedLevel, ReloadSummary, Route, ScanScope, assemble, stem, trigger_hook,
 };

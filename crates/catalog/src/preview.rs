@@ -7,6 +7,7 @@ use std::sync::Arc;
 use jiff::Timestamp;
 use model::Status;
 use model::automation::{AutomationId, DefinitionHash};
+use model::project::PROJECT_FILE;
 use serde::{Deserialize, Serialize};
 use store::{ExecutionFilter, ExecutionStore, Page, Store};
 use text::diagnostic::Report;
@@ -119,7 +120,8 @@ pub struct ProjectFile {
 impl ProjectFile {
     fn is_inside(&self) -> bool {
         let mut parts = self.path.split('/');
-        self.path.contains('/') && parts.all(|part| !matches!(part, "" | "." | ".."))
+        let is_inside = self.path.contains('/') || self.path == PROJECT_FILE;
+        is_inside && parts.all(|part| !matches!(part, "" | "." | ".."))
     }
 }
 
@@ -268,8 +270,14 @@ pub async fn preview_project(
     let mut folder = Folder::new(dir);
     let changed = folder.scan(&ScanScope::Full);
     let before = Catalog::empty(builtin.clone());
-    let parts =
-        AssembleInput { previous: &before, folder, changed, builtin: &builtin, address: &mut |_, _| None };
+    let parts = AssembleInput {
+        previous: &before,
+        folder,
+        changed,
+        refused_level: None,
+        builtin: &builtin,
+        address: &mut |_, _| None,
+    };
     let (after, reload) = assemble(parts);
     let mut preview = ReloadPreview::new(&before, &after, &reload, now);
     if let Some(store) = store {

@@ -2,21 +2,21 @@
 
 use std::collections::{BTreeSet, HashMap};
 use std::path::Path;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use connector::Registry;
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
-use model::automation::AutomationId;
+use model::automation::{AutomationId, Level};
 use store::{Address, Store};
 use text::diagnostic::Report;
 
 use crate::preview;
 use crate::snapshot::{
-    AssembleInput, Catalog, Change, ChangeKind, Folder, InFlightExecutions, ReloadSummary, ScanScope,
-    assemble,
+    AssembleInput, Catalog, Change, ChangeKind, Folder, InFlightExecutions, RefusedLevel, ReloadSummary,
+    ScanScope, assemble,
 };
 
 /// Maximum number of automations that the log lists individually after one reload.
@@ -27,6 +27,15 @@ pub struct Loader {
     builtin: Arc<Registry>,
     folder: tokio::sync::Mutex<Folder>,
     addresses: Mutex<HashMap<AutomationId, Arc<Address>>>,
+    level: Mutex<StoreLevel>,
+}
+
+/// The level of the language that the store has, as far as this loader knows.
+#[derive(Default)]
+struct StoreLevel {
+    raised: Level,
+    /// The level that the store refused last.
+    refused: Option<Arc<RefusedLevel>>,
 }
 
 /// Next snapshot, not yet in force.
@@ -45,7 +54,12 @@ impl Loader {
     pub fn new(dir: &Path, builtin: Arc<Registry>, addresses: Vec<Address>) -> Self {
         let addresses =
             addresses.into_iter().map(|address| (address.automation.clone(), Arc::new(address))).collect();
-        Self { builtin, folder: tokio::sync::Mutex::new(Folder::new(dir)), addresses: Mutex::new(addresses) }
+        Self {
+            builtin,
+            folder: tokio::sync::Mutex::new(Folder::new(dir)),
+            addresses: Mutex::new(addresses),
+            level: Mutex::default(),
+        }
     }
 
     /// Returns the files as last read.
@@ -86,6 +100,7 @@ impl Loader {
             previous,
             folder: folder.clone(),
             changed,
+            refused_level: self.level().refused.clone(),
             builtin: &self.builtin,
             address: &mut |id, by_request| {
                 let known = known.get(id).cloned();
@@ -145,9 +160,8 @@ impl Loader {
     ) -> Result<Option<Successor>, store::Error> {
         let mut folder = self.folder.lock().await;
         let before = in_force();
-        let Some((scanned, assembled)) = self.scan(folder.clone(), scope, before.clone()).await? else {
-            return Ok(None);
-        };
+        let scan = self.scan_raised(folder.clone(), scope, before.clone(), store);
+        let Some((scanned, assembled)) = scan.await? else { return Ok(None) };
         let successor = match assembled {
             Some(assembled) => Some(self.complete(before, assembled, store).await?),
             None => None,
@@ -173,7 +187,7 @@ impl Loader {
     ) -> Result<Move, store::Error> {
         let mut folder = self.folder.lock().await;
         let before = in_force();
-        let scan = self.scan(folder.moved_to(dir), ScanScope::Full, before.clone());
+        let scan = self.scan_raised(folder.moved_to(dir), ScanScope::Full, before.clone(), store);
         let Some((scanned, assembled)) = scan.await? else { return Ok(Move::Refused(Vec::new())) };
         let after = assembled.as_ref().map_or(&*before, |assembled| &assembled.catalog);
         let wrong: Vec<_> = after.reports().filter(|report| report.has_errors()).cloned().collect();
@@ -191,16 +205,70 @@ impl Loader {
         Ok(Move::Done(successor))
     }
 
-    /// Scans a folder and assembles the next snapshot, which is work for a blocking thread. `None` if that failed.
+    /// Scans a folder and assembles the next snapshot, for which the store has the level of the language. Files that need a level which the
+    /// store refuses have an error in it. `None` if the scan failed.
+    async fn scan_raised(
+        self: &Arc<Self>,
+        folder: Folder,
+        scope: ScanScope,
+        previous: Arc<Catalog>,
+        store: &dyn Store,
+    ) -> Result<Option<(Folder, Option<Assembled>)>, store::Error> {
+        let refused = self.level().refused.clone();
+        let mut again = BTreeSet::new();
+        if let Some(refused) = refused
+            && self.raise(refused.level, store).await?
+        {
+            again = previous.paths_with_errors();
+        }
+        let Some((folder, assembled)) = self.scan(folder, scope, previous.clone(), again).await? else {
+            return Ok(None);
+        };
+        let Some(assembled) = assembled else { return Ok(Some((folder, None))) };
+        if self.raise(assembled.catalog.level(), store).await? {
+            return Ok(Some((folder, Some(assembled))));
+        }
+        // Nothing else is read: the same files with the refusal.
+        let changed = assembled.reload.files.iter().cloned().collect();
+        self.scan(folder, ScanScope::Paths(BTreeSet::new()), previous, changed).await
+    }
+
+    /// Raises the level of the store. Returns false if older daemons prevent it.
+    async fn raise(&self, level: Level, store: &dyn Store) -> Result<bool, store::Error> {
+        if level <= self.level().raised {
+            return Ok(true);
+        }
+        match store.raise_level(level).await {
+            Ok(()) => {
+                *self.level() = StoreLevel { raised: level, refused: None };
+                Ok(true)
+            }
+            Err(error @ store::Error::OlderDaemons { .. }) => {
+                self.level().refused = Some(Arc::new(RefusedLevel { level, reason: error.to_string() }));
+                Ok(false)
+            }
+            Err(error) => Err(error),
+        }
+    }
+
+    fn level(&self) -> MutexGuard<'_, StoreLevel> {
+        self.level.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Scans a folder and assembles the next snapshot, with these paths as changed too. It is work for a blocking thread. `None` if that
+    /// failed.
     async fn scan(
         self: &Arc<Self>,
         mut folder: Folder,
         scope: ScanScope,
         previous: Arc<Catalog>,
+        also: BTreeSet<Arc<str>>,
     ) -> Result<Option<(Folder, Option<Assembled>)>, store::Error> {
         let loader = self.clone();
         let work = tokio::task::spawn_blocking(move || {
-            let assembled = loader.assemble(&previous, &mut folder, &scope)?;
+            let mut changed = folder.scan(&scope);
+            changed.extend(also);
+            let assembled = loader.assemble_changed(&previous, &folder, changed)?;
             Ok((folder, assembled))
         });
         let failed = |error: &tokio::task::JoinError| {

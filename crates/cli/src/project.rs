@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use anyhow::Context as _;
 use authoring::ProjectCheck;
 use catalog::{Catalog, Deployment, FileKind, InvalidFile};
+use model::project::PROJECT_FILE;
 
 use crate::exit::CommandError;
 use crate::paths::{self, Named};
@@ -39,9 +40,9 @@ pub(crate) fn sort_paths(dir: &Path, paths: &[PathBuf]) -> anyhow::Result<Sorted
         match paths::resolve(dir, path)? {
             // The project folder itself: everything in it.
             Named::Inside(below) if below.as_os_str().is_empty() => {
-                sorted
-                    .inside
-                    .extend(FileKind::FOLDERS.into_iter().chain([settings::FILE]).map(PathBuf::from));
+                sorted.inside.extend(
+                    FileKind::FOLDERS.into_iter().chain([PROJECT_FILE, settings::FILE]).map(PathBuf::from),
+                );
             }
             // A draft somewhere in the project.
             Named::Inside(below) if path.is_file() && !is_of_project(&below) => {
@@ -62,7 +63,8 @@ pub(crate) fn outside(path: &Path) -> anyhow::Error {
 
 /// True if the daemon would load this path below the project folder.
 fn is_of_project(below: &Path) -> bool {
-    below == Path::new(settings::FILE) || FileKind::FOLDERS.iter().any(|folder| below.starts_with(folder))
+    [PROJECT_FILE, settings::FILE].iter().any(|file| below == Path::new(file))
+        || FileKind::FOLDERS.iter().any(|folder| below.starts_with(folder))
 }
 
 /// Checks the project folder, or only the files at or below `paths`, which are relative to it.
@@ -207,7 +209,7 @@ mod tests {
         assert_eq!(sorted(&project.join("automations/a.yaml")), Some(inside(&["automations/a.yaml"])));
         assert_eq!(
             sorted(&project),
-            Some(inside(&["connectors", "connections", "automations", "cogwork.yaml"]))
+            Some(inside(&["connectors", "connections", "automations", "project.yaml", "cogwork.yaml"]))
         );
         assert_eq!(sorted(&draft), Some(outside(&draft)));
         assert_eq!(sorted(Path::new(STDIN)), Some(outside(Path::new(STDIN))));

@@ -13,10 +13,11 @@ pub(crate) struct SchemaFile {
 }
 
 /// All schemas.
-pub(crate) const SCHEMAS: [SchemaFile; 5] = [
+pub(crate) const SCHEMAS: [SchemaFile; 6] = [
     SchemaFile { name: "automation", make: language::schema::automation },
     SchemaFile { name: "connection", make: language::schema::connection },
     SchemaFile { name: "connector", make: |_| connector::manifest_schema() },
+    SchemaFile { name: "project", make: |_| language::schema::project() },
     SchemaFile { name: "settings", make: |_| crate::settings::schema() },
     SchemaFile { name: "test", make: |_| language::schema::test_suite() },
 ];

@@ -250,7 +250,7 @@ impl Engine {
     pub async fn reload(&self) -> ReloadSummary {
         if self.store().node().is_some() && self.settings().background {
             if self.settings().auto_deploy {
-                self.deploy_folder().await;
+                self.deploy_folder(false).await;
             }
             if let Some(summary) = self.take_newest().await {
                 return summary;

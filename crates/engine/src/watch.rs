@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
+use model::project::PROJECT_FILE;
 use notify::event::{AccessKind, AccessMode, ModifyKind, RenameMode};
 use notify::{Event, EventKind, RecommendedWatcher, RecursiveMode, Watcher as _};
 use tokio::sync::Notify;
@@ -114,6 +115,11 @@ impl ChangeQueue {
                 relevant = true;
                 continue;
             };
+            if below == Path::new(PROJECT_FILE) {
+                pending.paths.insert(below.to_owned(), is_complete);
+                relevant = true;
+                continue;
+            }
             let mut names = below.components();
             // Ignore the data folder, which changes all the time.
             if !names

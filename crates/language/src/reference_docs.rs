@@ -4,7 +4,7 @@
 use std::fmt::Write as _;
 
 use crate::load::keys::{AUTOMATION_ID, CONTENT_TYPE, Choice, IDENTIFIER, Key, Object, Shape};
-use crate::load::{AUTOMATION, CONFIG_VAR, CONNECTION, STEP_KEYS, SUITE, TRIGGER, VERBS};
+use crate::load::{AUTOMATION, CONFIG_VAR, CONNECTION, PROJECT, STEP_KEYS, SUITE, TRIGGER, VERBS};
 
 /// A page of the reference.
 #[derive(Clone, Debug)]
@@ -45,6 +45,12 @@ pub fn pages() -> Vec<ReferencePage> {
             "Keys of a connection",
             "The keys of a file below `connections/`. The page [Connections and secrets](../connections.md) describes them.",
             &CONNECTION,
+        ),
+        whole(
+            "project",
+            "Keys of the project file",
+            "The keys of `project.yaml`. The page [The project file and defaults](../project-file.md) describes them.",
+            &PROJECT,
         ),
         whole("tests", "Keys of tests", "The keys of a file whose name ends in `.test.yaml`.", &SUITE),
     ]

@@ -13,6 +13,7 @@
 //! * `retry`: retry policies
 //! * `backoff`: growing pauses between attempts
 //! * `connection`: named credentials
+//! * `project`: `project.yaml`, what the files of a project share
 //! * `test_suite`: tests of automations
 //! * `reserved_headers`: headers that a response may not have
 //! * `metric`: counters and histograms
@@ -27,6 +28,7 @@ pub mod failpoint;
 mod log;
 pub mod metric;
 pub mod payload;
+pub mod project;
 pub mod reserved_headers;
 pub mod retry;
 pub mod test_suite;

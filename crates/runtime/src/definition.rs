@@ -1,10 +1,10 @@
-//! The stored form of definitions: the text of the automation's file, with the code files that it names.
+//! The stored form of definitions: the text of the automation's file, with the code files that it names and the defaults that its steps take.
 
 use std::collections::HashSet;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use language::load::Loaded;
-use model::automation::{Automation, AutomationId, DefinitionHash};
+use model::automation::{Automation, AutomationId, Defaults, DefinitionHash};
 use serde::{Deserialize, Serialize};
 use store::{Accept, AcceptOutcome, Definition, DefinitionStore, Store};
 use text::diagnostic::Source;
@@ -12,11 +12,22 @@ use text::diagnostic::Source;
 /// The first character of a packed definition, with which no YAML file begins.
 const MARK: char = '\0';
 
-/// An automation's file with its code files.
+/// An automation's file with its code files and defaults.
 #[derive(Serialize, Deserialize)]
 struct Packed {
     text: String,
     code: Vec<CodeFile>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    defaults: Option<Arc<Defaults>>,
+}
+
+/// What belongs to a stored definition beside the automation's file.
+#[derive(Default)]
+pub(crate) struct Parts {
+    /// The code files that it names.
+    pub(crate) code: Vec<Arc<Source>>,
+    /// The defaults that its steps take.
+    pub(crate) defaults: Option<Arc<Defaults>>,
 }
 
 #[derive(Serialize, Deserialize)]
@@ -28,14 +39,15 @@ struct CodeFile {
 /// Packs an automation for the store.
 pub(crate) fn pack(automation: &Automation) -> Definition {
     let own = automation.source.text();
-    let text = if automation.code_files.is_empty() {
+    let text = if automation.code_files.is_empty() && automation.defaults.is_none() {
         own.to_owned()
     } else {
         let file = |source: &Arc<Source>| CodeFile {
             path: source.path().to_owned(),
             text: source.text().to_owned(),
         };
-        let packed = Packed { text: own.to_owned(), code: automation.code_files.iter().map(file).collect() };
+        let code = automation.code_files.iter().map(file).collect();
+        let packed = Packed { text: own.to_owned(), code, defaults: automation.defaults.clone() };
         format!("{MARK}{}", serde_json::to_string(&packed).unwrap_or_default())
     };
     Definition {
@@ -49,26 +61,29 @@ pub(crate) fn pack(automation: &Automation) -> Definition {
 /// Loads the automation of a stored definition.
 pub(crate) fn unpack(kept: Definition) -> Loaded<Automation> {
     let id = kept.automation.clone();
-    let (source, files) = sources(kept);
-    load(source, &files, &id)
+    let (source, parts) = parts(kept);
+    load(source, &parts, &id)
 }
 
-/// Returns the texts of a stored definition: the automation's file, and the code files that it names.
-pub(crate) fn sources(kept: Definition) -> (Arc<Source>, Vec<Arc<Source>>) {
+/// Returns the automation's file of a stored definition, and what belongs to it.
+pub(crate) fn parts(kept: Definition) -> (Arc<Source>, Parts) {
     let packed = kept.text.strip_prefix(MARK).and_then(|packed| serde_json::from_str(packed).ok());
-    let Packed { text, code } = packed.unwrap_or(Packed { text: kept.text, code: Vec::new() });
+    let packed = packed.unwrap_or(Packed { text: kept.text, code: Vec::new(), defaults: None });
+    let Packed { text, code, defaults } = packed;
     let files = code.into_iter().map(|file| Arc::new(Source::new(file.path, file.text)));
-    (Arc::new(Source::new(kept.path, text)), files.collect())
+    (Arc::new(Source::new(kept.path, text)), Parts { code: files.collect(), defaults })
 }
 
-pub(crate) fn load(source: Arc<Source>, files: &[Arc<Source>], id: &AutomationId) -> Loaded<Automation> {
-    let loaded = language::load::automation(source, id.as_str());
-    if files.is_empty() {
-        return loaded;
+pub(crate) fn load(source: Arc<Source>, parts: &Parts, id: &AutomationId) -> Loaded<Automation> {
+    let mut loaded = language::load::automation(source, id.as_str());
+    if !parts.code.is_empty() {
+        let find = |path: &str| parts.code.iter().find(|file| file.path() == path).cloned();
+        loaded = loaded.map(|automation| automation.with_code_files(find));
     }
-    loaded.map(|automation| {
-        automation.with_code_files(|path| files.iter().find(|file| file.path() == path).cloned())
-    })
+    match &parts.defaults {
+        Some(defaults) => loaded.map(|automation| automation.with_defaults(defaults)),
+        None => loaded,
+    }
 }
 
 /// A version of an automation: the active one, or an earlier one that executions use or used.

@@ -86,9 +86,9 @@ impl Records {
         }
         let Some(kept) = self.context.store.definition(hash).await? else { return Ok(None) };
         let automation = kept.automation.clone();
-        let (source, code_files) = definition::sources(kept);
-        let checked = definition::load(source.clone(), &code_files, &automation).value.map(Arc::new);
-        Ok(Some(Version { automation, source, code_files, checked, is_in_force: false }))
+        let (source, parts) = definition::parts(kept);
+        let checked = definition::load(source.clone(), &parts, &automation).value.map(Arc::new);
+        Ok(Some(Version { automation, source, code_files: parts.code, checked, is_in_force: false }))
     }
 
     fn old(&self) -> MutexGuard<'_, HashMap<DefinitionHash, Arc<Deployment>>> {

@@ -4,7 +4,7 @@ use std::sync::{Arc, PoisonError};
 
 use async_trait::async_trait;
 use jiff::Timestamp;
-use model::{AutomationId, DefinitionHash, Event, ExecutionId, LogLine};
+use model::{AutomationId, Event, ExecutionId, LogLine};
 use tokio::sync::{Mutex, watch};
 use value::{FileStorage, MemoryFiles};
 
@@ -22,17 +22,17 @@ use store::codec::{
     AppendRow, CutEvents, HistoryBytes, HistoryRow, LargeTexts, NewExecutionRow, PollRow, state_changes,
 };
 use store::{
-    Accept, AcceptOutcome, Address, Append, Capacity, DedupHit, Definition, DefinitionUse, DeployOutcome,
-    DeployedFile, EventWaiter, ExecutionFilter, ExecutionRow, Generation, HandedExecution, Info, Letter,
-    LetterState, Load, Metrics, NewGeneration, News, Node, NodeDetails, NodeId, Page, PollEntry, PollState,
-    PollWrite, PruneFilter, ReplayLog, RunningGeneration, ServerTime, Shard, ShardSet, SharedSettings,
-    StateEntry, StateRow, StateWrite, Subscription, SuspendedExecution, Wait, Watermark,
-};
-use store::{
-    DefinitionStore, ExecutionStore, GenerationStore, MaintenanceStore, PeerStore, SecretStore, StateStore,
-    Store, TriggerStore, WaitStore,
+    Accept, AcceptOutcome, Address, Append, Capacity, DedupHit, DeployOutcome, DeployedFile, EventWaiter,
+    ExecutionFilter, ExecutionRow, Generation, HandedExecution, Info, Letter, LetterState, Load, Metrics,
+    NewGeneration, News, Node, NodeDetails, NodeId, Page, PollEntry, PollState, PollWrite, PruneFilter,
+    ReplayLog, RunningGeneration, ServerTime, Shard, ShardSet, SharedSettings, StateEntry, StateRow,
+    StateWrite, Subscription, SuspendedExecution, Wait, Watermark,
 };
 use store::{Error, Outage};
+use store::{
+    ExecutionStore, GenerationStore, MaintenanceStore, PeerStore, SecretStore, StateStore, Store,
+    TriggerStore, WaitStore,
+};
 
 /// A handle to a store on PostgreSQL. Dropping it commits the queued writes and closes the connections; [`Store::close`] does the
 /// same without blocking a thread.
@@ -77,7 +77,7 @@ impl PostgresStore {
         }
     }
 
-    fn queue(&self) -> Result<&Queue, Error> {
+    pub(super) fn queue(&self) -> Result<&Queue, Error> {
         self.lanes().map(|lanes| &lanes.queue)
     }
 
@@ -110,21 +110,6 @@ impl PostgresStore {
             lanes.queue.close();
         }
         let _ = driver.stop.send(true);
-    }
-}
-
-#[async_trait]
-impl DefinitionStore for PostgresStore {
-    async fn put_definition(&self, definition: Definition) -> Result<(), Error> {
-        self.opened.definitions.put(self.queue()?, definition).await
-    }
-
-    async fn definition(&self, hash: DefinitionHash) -> Result<Option<Definition>, Error> {
-        self.opened.definitions.read(hash).await
-    }
-
-    async fn definitions(&self, automation: &AutomationId, limit: u32) -> Result<Vec<DefinitionUse>, Error> {
-        self.opened.definitions.list(automation, limit).await
     }
 }
 

@@ -38,6 +38,7 @@
 //! * `waits`: open waits
 //! * `state`: values by scope and key
 //! * `definitions`: definitions, and their numbers
+//! * `level`: definitions in the store, and the level of the language that they may have
 //! * `generations`: generations of the deployed project
 //! * `triggers`: addresses, polls and deduplication records
 //! * `buckets`: token buckets of rate limits
@@ -69,6 +70,7 @@ mod forms;
 mod generations;
 mod handle;
 mod lane;
+mod level;
 mod list;
 mod listening;
 mod migration;

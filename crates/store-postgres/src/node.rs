@@ -3,12 +3,14 @@
 use std::fs::{File, TryLockError};
 use std::path::Path;
 
+use model::automation::Level;
 use tokio_postgres::error::SqlState;
 use tokio_postgres::{Client, Transaction};
 
 use super::agreement::Agreement;
 use super::beat::{channel, send};
 use super::lane::Shared;
+use super::level::number;
 use super::migration;
 use super::peers::{PAGE, TAKE_OVER};
 use super::schema::explain;
@@ -28,8 +30,8 @@ const TERMINATE: &str = "SELECT pg_terminate_backend(pid) FROM ( \
     SELECT pid FROM lanes WHERE node = $1 UNION ALL SELECT pid FROM nodes WHERE id = $1) p WHERE pid IS NOT NULL";
 /// From here on, nothing of the node is committed any more.
 const FENCE_OFF: &str = "UPDATE lanes SET dead = true WHERE node = $1";
-const JOIN: &str = "INSERT INTO nodes (id, name, host, release, details, joined_ns) \
-    VALUES (nextval('node_id'), $1, $2, $3, $4, (extract(epoch FROM clock_timestamp()) * 1e9)::int8) RETURNING id";
+const JOIN: &str = "INSERT INTO nodes (id, name, host, release, details, level, joined_ns) \
+    VALUES (nextval('node_id'), $1, $2, $3, $4, $5, (extract(epoch FROM clock_timestamp()) * 1e9)::int8) RETURNING id";
 const ADD_LANE: &str = "INSERT INTO lanes (node, lane) VALUES ($1, $2)";
 /// Confirms the executions that it took over when it joined: it finds them like those that it owned before.
 const CONFIRM_ALL: &str = "UPDATE live SET handed = false WHERE owner = $1 AND handed";
@@ -125,7 +127,9 @@ async fn enter(
     let release = env!("CARGO_PKG_VERSION");
     let details = NodeDetails { settings: Some(agreement.own()), ..NodeDetails::default() };
     let details = serde_json::to_vec(&details).unwrap_or_default();
-    let joined = transaction.query_one(JOIN, &[&identity.name, &host(), &release, &details]).await?;
+    let joined = transaction
+        .query_one(JOIN, &[&identity.name, &host(), &release, &details, &number(Level::KNOWN)])
+        .await?;
     let node: i64 = joined.try_get(0)?;
     for lane in 0..LANES {
         transaction.execute(ADD_LANE, &[&node, &lane]).await?;

@@ -1,5 +1,6 @@
 //! The tables and their migrations.
 
+use model::automation::Level;
 use refinery::{Migration, Runner};
 use tokio_postgres::Client;
 use tokio_postgres::error::SqlState;
@@ -18,14 +19,24 @@ pub(super) struct Schema {
 }
 
 /// The tables that this release reads and writes. A released migration never changes.
-pub(super) const SCHEMA: Schema =
-    Schema { migrations: &[("V1__initial", include_str!("../migrations/V1__initial.sql"))], oldest: 1 };
+pub(super) const SCHEMA: Schema = Schema {
+    migrations: &[
+        ("V1__initial", include_str!("../migrations/V1__initial.sql")),
+        ("V2__level", include_str!("../migrations/V2__level.sql")),
+    ],
+    oldest: 1,
+};
+
+/// Returns the version of the tables that each release which knows this level of the language knows too.
+pub(super) fn version_for(level: Level) -> i32 {
+    if level <= Level::FIRST { 1 } else { 2 }
+}
 
 /// The number of the oldest version as the database has it, and its row. A database without the row is used by releases that know its
 /// version.
 const FOUND_OLDEST: &str = "SELECT convert_from(value, 'UTF8')::int4 FROM meta WHERE name = 'oldest'";
 const PUT_OLDEST: &str = "INSERT INTO meta (name, value) VALUES ('oldest', convert_to($1::int4::text, 'UTF8')) \
-    ON CONFLICT (name) DO UPDATE SET value = excluded.value";
+    ON CONFLICT (name) DO UPDATE SET value = convert_to(greatest(convert_from(meta.value, 'UTF8')::int4, $1)::text, 'UTF8')";
 /// Fences off the daemons of releases that cannot use the tables of this one.
 const EXPEL: &str = "BEGIN; UPDATE nodes SET dead = true; UPDATE lanes SET dead = true; COMMIT";
 
@@ -290,19 +301,26 @@ mod tests {
     use store::conformance::{PostgresServer, PostgresSpace};
     use store::{Options, Store};
 
+    /// The tables of release 0.1.0.
+    const EARLIER: Schema = Schema { migrations: &[SCHEMA.migrations[0]], oldest: 1 };
     /// The tables of a later release that daemons of this one can use.
     const LATER: Schema = Schema {
-        migrations: &[SCHEMA.migrations[0], ("V2__later", "ALTER TABLE live ADD COLUMN later text")],
+        migrations: &[
+            SCHEMA.migrations[0],
+            SCHEMA.migrations[1],
+            ("V3__later", "ALTER TABLE live ADD COLUMN later text"),
+        ],
         oldest: 1,
     };
     /// The tables of a later release that daemons of this one cannot use.
-    const BREAKING: Schema = Schema { oldest: 2, ..LATER };
+    const BREAKING: Schema = Schema { oldest: 3, ..LATER };
     /// The last of its migrations fails at its second statement.
     const BROKEN: Schema = Schema {
         migrations: &[
             LATER.migrations[0],
             LATER.migrations[1],
-            ("V3__broken", "CREATE TABLE half (a int); SELECT * FROM missing"),
+            LATER.migrations[2],
+            ("V4__broken", "CREATE TABLE half (a int); SELECT * FROM missing"),
         ],
         oldest: 1,
     };
@@ -338,7 +356,7 @@ mod tests {
         let space = server.space();
         let running = open(&space, &folder);
         let (mut one, mut other) = (connect(&space).await, connect(&space).await);
-        assert_eq!(LATER.readable_version(&one).await, Ok(Some(1)));
+        assert_eq!(LATER.readable_version(&one).await, Ok(Some(2)));
         LATER.check(&one).await.expect_err("a reader may not change the tables");
         // Two daemons start while a backup reads: one migrates after it, and the other one waits for that.
         let backup = connect(&space).await;
@@ -360,13 +378,34 @@ mod tests {
     }
 
     #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+    async fn the_release_before_uses_the_tables_until_a_level_is_raised() {
+        let (server, folder) = (PostgresServer::start(), tempfile::tempdir().expect("a folder"));
+        let space = server.space();
+        let mut client = connect(&space).await;
+        EARLIER.migrate(&mut client).await.expect("it makes its tables");
+        let running = open(&space, &folder);
+        assert_eq!(SCHEMA.readable_version(&client).await, Ok(Some(2)));
+        EARLIER.check(&client).await.expect("it may use them");
+        EARLIER.migrate(&mut client).await.expect("it starts again");
+        running.raise_level(Level::SECOND).await.expect("no older daemon runs");
+        let refused = EARLIER.migrate(&mut client).await.expect_err("it does not know the level");
+        assert!(refused.contains("use the release that wrote it"), "{refused}");
+        assert!(
+            !EARLIER.is_usable(oldest(&server, &space).parse().expect("a number")),
+            "its next beat stops it"
+        );
+        LATER.migrate(&mut client).await.expect("a later release migrates");
+        assert_eq!(oldest(&server, &space), "2", "no migration lowers it");
+    }
+
+    #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
     async fn a_migration_fences_incompatible_daemons() {
         let (server, folder) = (PostgresServer::start(), tempfile::tempdir().expect("a folder"));
         let space = server.space();
         let running = open(&space, &folder);
         let mut client = connect(&space).await;
         BREAKING.migrate(&mut client).await.expect("it is migrated");
-        assert_eq!(oldest(&server, &space), "2");
+        assert_eq!(oldest(&server, &space), "3");
         assert_eq!(deaths(&*running).await, [true]);
         let failure = tokio::time::timeout(PATIENCE, running.failure()).await.expect("it stops");
         assert!(failure.to_string().contains("use the release that wrote it"), "{failure}");
@@ -380,7 +419,7 @@ mod tests {
         open(&space, &folder).close().await.expect("it closes");
         let mut client = connect(&space).await;
         BROKEN.migrate(&mut client).await.expect_err("the last migration fails");
-        assert_eq!(SCHEMA.readable_version(&client).await, Ok(Some(1)));
+        assert_eq!(SCHEMA.readable_version(&client).await, Ok(Some(2)));
         let half = server.run(&format!("SELECT to_regclass('{}.half') IS NULL", space.schema()));
         assert_eq!(half, "t");
     }

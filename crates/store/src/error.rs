@@ -101,6 +101,20 @@ pub enum Error {
         /// The message of the system.
         reason: String,
     },
+    /// Daemons of earlier releases run on the store that do not know this level of the language.
+    #[error(
+        "{} {} not know level {level} of the language; update {}, or stop {}",
+        .daemons.join(", "),
+        if .daemons.len() == 1 { "does" } else { "do" },
+        if .daemons.len() == 1 { "it" } else { "them" },
+        if .daemons.len() == 1 { "it" } else { "them" }
+    )]
+    OlderDaemons {
+        /// The level.
+        level: u32,
+        /// Each with its machine and release.
+        daemons: Vec<String>,
+    },
     /// Another writer appended to the execution first.
     #[error("execution {execution} has {found} events, not {expected}: something else wrote to it")]
     Conflict {

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use jiff::Timestamp;
+use model::automation::Level;
 use model::{AutomationId, DefinitionHash, Event, ExecutionId, LogLine};
 use tokio::sync::watch;
 use value::FileStorage;
@@ -101,6 +102,7 @@ pass_on! { DefinitionStore {}
     put_definition(definition: Definition) -> ();
     definition(hash: DefinitionHash) -> Option<Definition>;
     definitions(automation: &AutomationId, limit: u32) -> Vec<DefinitionUse>;
+    raise_level(level: Level) -> ();
 }
 
 pass_on! { ExecutionStore {

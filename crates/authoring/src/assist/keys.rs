@@ -18,6 +18,7 @@ static AUTOMATION: LazyLock<Value> =
     LazyLock::new(|| language::schema::automation(&ProjectContext::default()));
 static CONNECTION: LazyLock<Value> =
     LazyLock::new(|| language::schema::connection(&ProjectContext::default()));
+static PROJECT: LazyLock<Value> = LazyLock::new(language::schema::project);
 static TESTS: LazyLock<Value> = LazyLock::new(language::schema::test_suite);
 
 /// A schema, and the schemas of the value at a path.
@@ -32,6 +33,7 @@ impl Schemas {
             _ if model::test_suite::is_test_file(site.request.path) => &TESTS,
             FileKind::Automation => &AUTOMATION,
             FileKind::Connection => &CONNECTION,
+            FileKind::Project => &PROJECT,
             FileKind::Manifest | FileKind::Code => return None,
         };
         Some(Self { root, found: vec![root] })
@@ -226,6 +228,9 @@ pub(super) fn complete_value(site: &Site<'_>, key: &str) -> Vec<CompletionItem> 
 
 pub(super) fn complete_item(site: &Site<'_>) -> Vec<CompletionItem> {
     let above = site.cursor.path.iter().rev().find(|part| **part != PathPart::Item);
+    if above == Some(&PathPart::Key("connection".to_owned())) {
+        return complete_value(site, "connection");
+    }
     if above == Some(&PathPart::Key("needs".to_owned())) {
         return steps(site);
     }
@@ -284,6 +289,16 @@ pub(super) fn step_at(site: &Site<'_>) -> Option<String> {
     if is_needs { Some(site.word().to_owned()) } else { expressions::step_at(site) }
 }
 
+/// The settings of the step at the cursor that `defaults` can give, a line each with its place.
+fn effective(site: &Site<'_>) -> Option<String> {
+    let (automation, _) = site.automation.as_ref()?;
+    let completed = site.request.catalog.completed(automation);
+    let automation = completed.as_ref().unwrap_or(automation);
+    let settings = catalog::effective_settings(automation, automation.step(&site.step()?)?);
+    let lines: Vec<String> = settings.iter().map(ToString::to_string).collect();
+    Some(lines.join("\n"))
+}
+
 pub(super) fn hover(site: &Site<'_>) -> Option<(Range<usize>, String, String)> {
     let word = site.word();
     let range = site.cursor.word.clone();
@@ -303,7 +318,12 @@ pub(super) fn hover(site: &Site<'_>) -> Option<(Range<usize>, String, String)> {
                     )
                 })
                 .collect();
-            let parts = [Some(spec.title.clone()), spec.description.clone(), Some(inputs.join("\n"))];
+            let parts = [
+                Some(spec.title.clone()),
+                spec.description.clone(),
+                Some(inputs.join("\n")),
+                effective(site),
+            ];
             let text =
                 parts.into_iter().flatten().filter(|part| !part.is_empty()).collect::<Vec<_>>().join("\n\n");
             Some((range, spec.name.clone(), text))
@@ -322,7 +342,11 @@ pub(super) fn hover(site: &Site<'_>) -> Option<(Range<usize>, String, String)> {
             let schemas = Schemas::at(site, &site.cursor.path)?;
             let (_, schema) =
                 schemas.properties(site.cursor.levels.last()).into_iter().find(|(key, _)| *key == word)?;
-            Some((range, word.to_owned(), schemas.description(schema)?.to_owned()))
+            let mut text = schemas.description(schema)?.to_owned();
+            if ["action", "call"].contains(&word) {
+                text.extend(effective(site).map(|settings| format!("\n\n{settings}")));
+            }
+            Some((range, word.to_owned(), text))
         }
         _ => {
             let (automation, _) = site.automation.as_ref()?;

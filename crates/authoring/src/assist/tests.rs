@@ -142,6 +142,10 @@ fn keys_actions_and_expressions_are_described() {
     let status = text(&format!("{HEAD}{steps}")).expect("an expression");
     assert!(status.starts_with("steps.page.results.statusCode: "), "{status}");
     assert_eq!(text("# com^ment\n"), None);
+    let defaults = "defaults:\n  retry: 3\nsteps:\n  - acti^on: http.request\n    timeout: 5s\n    with: {url: 'http://a.b/'}\n";
+    let settings = text(&format!("{HEAD}{defaults}")).expect("a key");
+    assert!(settings.contains("retry 3, from automations/a.yaml:"), "{settings}");
+    assert!(settings.contains("timeout 5s, from the step"), "{settings}");
 }
 
 #[test]

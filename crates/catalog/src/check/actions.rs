@@ -22,7 +22,7 @@ pub(super) fn check(
         if let Verb::Action(call) = &step.verb {
             let before = found.len();
             let unread = |key: &str| unreadable.has_in_step(&step.id, key);
-            check_call(call, &unread, context, &mut found);
+            check_call(call, step.taken.connection, &unread, context, &mut found);
             for diagnostic in &mut found[before..] {
                 diagnostic.step.get_or_insert_with(|| step.id.to_string());
             }
@@ -44,7 +44,7 @@ fn trigger(automation: &Automation, context: &CheckContext<'_>, found: &mut Vec<
                     .help("poll an action of a connector, and call this one in a step"),
             );
         }
-        Some(call) => check_call(call, &|_| false, context, found),
+        Some(call) => check_call(call, false, &|_| false, context, found),
         None => {}
     }
 }
@@ -61,7 +61,9 @@ fn check_event(event: &EventTrigger, context: &CheckContext<'_>, found: &mut Vec
                  (`waitFor`). To start this automation from another, write `trigger: {manual: {}}` here and `call` it there",
             ),
         );
-        found.extend(call.connection.as_ref().and_then(|name| absent_connection(name, None, context)));
+        found.extend(
+            call.connection.as_ref().and_then(|name| absent_connection(name, None, context.connection)),
+        );
         return;
     };
     let requirement =
@@ -127,9 +129,10 @@ fn static_problem(
     diagnostic.help(problem.help).replacement(fix)
 }
 
-/// Checks one call. `unread` returns true for step keys that could not be parsed.
+/// Checks one call. `takes_default` is true if its connection is a default one; `unread` returns true for step keys that could not be parsed.
 fn check_call(
     call: &ActionStep,
+    takes_default: bool,
     unread: &dyn Fn(&str) -> bool,
     context: &CheckContext<'_>,
     found: &mut Vec<Diagnostic>,
@@ -145,7 +148,9 @@ fn check_call(
             None => found.push(unknown_action(call, context.registry)),
         }
         // A missing connection is an error regardless of the action.
-        found.extend(call.connection.as_ref().and_then(|name| absent_connection(name, None, context)));
+        found.extend(
+            call.connection.as_ref().and_then(|name| absent_connection(name, None, context.connection)),
+        );
         return;
     };
     let spec = action.spec();
@@ -185,7 +190,7 @@ fn check_call(
         }
         found.push(static_problem(problem, call, (given, span), context));
     }
-    found.extend(other_host(call, context));
+    found.extend(other_host(call, takes_default, context));
     found.extend(body_without_method(call, inputs, context.source));
 }
 
@@ -319,7 +324,7 @@ fn broken_connector(call: &ActionStep, registry: &Registry) -> Option<Diagnostic
 }
 
 /// Reports a literal URL outside the connection's base address, which the step would refuse at run time.
-fn other_host(call: &ActionStep, context: &CheckContext<'_>) -> Option<Diagnostic> {
+fn other_host(call: &ActionStep, takes_default: bool, context: &CheckContext<'_>) -> Option<Diagnostic> {
     if !connector::is_http_call(&call.action.name) {
         return None;
     }
@@ -345,6 +350,9 @@ fn other_host(call: &ActionStep, context: &CheckContext<'_>) -> Option<Diagnosti
     };
     let base = kind.base_if_outside(&given, &address, is_whole)?;
     let span = language::load::span_at_path(context.source, name.span, &[]).unwrap_or(name.span);
+    if takes_default {
+        return Some(super::defaults::other_host(&connection.name, &base, span));
+    }
     let message = format!(
         "this address is not below `{base}`, which is all that the connection `{}` may call",
         connection.name
@@ -424,7 +432,7 @@ fn check_connection(
         ),
         Some(name) => match (context.connection)(&name.name) {
             ConnectionLookup::Broken | ConnectionLookup::Missing { .. } => {
-                found.extend(absent_connection(name, Some(&kinds()), context))
+                found.extend(absent_connection(name, Some(&kinds()), context.connection))
             }
             ConnectionLookup::Loaded(known) if !spec.connections.contains(&known.kind) => found.push(
                 Diagnostic::error(
@@ -446,13 +454,13 @@ fn check_connection(
 }
 
 /// Reports a missing or invalid connection. `kinds` are the types its action accepts, if known.
-fn absent_connection(
+pub(super) fn absent_connection(
     name: &SpannedName,
     kinds: Option<&str>,
-    context: &CheckContext<'_>,
+    connection: &dyn Fn(&str) -> ConnectionLookup,
 ) -> Option<Diagnostic> {
     let path = format!("connections/{}.yaml", name.name);
-    match (context.connection)(&name.name) {
+    match connection(&name.name) {
         ConnectionLookup::Loaded(_) => None,
         ConnectionLookup::Broken => {
             let message = format!("the connection `{}` has errors of its own", name.name);

@@ -6,6 +6,7 @@ mod cases;
 mod code;
 mod conditional;
 mod connections;
+pub(crate) mod defaults;
 mod environment;
 mod input_value;
 mod limits;
@@ -104,6 +105,9 @@ pub(crate) fn automation(
         _ => None,
     };
     diagnostics.extend(actions::check(automation, unreadable, context));
+    if let Some(declared) = &automation.declared_defaults {
+        diagnostics.extend(defaults::check(declared, context.connection));
+    }
     diagnostics.extend(cases::check(automation));
     diagnostics.extend(masked::check(automation));
     diagnostics.extend(spelling::check(automation, context));

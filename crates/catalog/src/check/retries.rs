@@ -65,7 +65,9 @@ impl Failures {
 fn without_effect(automation: &Automation, unreadable: &Unreadable, registry: &Registry) -> Vec<Diagnostic> {
     let mut found = Vec::new();
     automation.walk(&mut |step| {
-        let Some(policy) = step.retry.as_ref().filter(|policy| policy.max > 0) else { return };
+        // A default is for all steps, whatever they can fail with.
+        let written = step.retry.as_ref().filter(|_| !step.taken.retry);
+        let Some(policy) = written.filter(|policy| policy.max > 0) else { return };
         if !unreadable.is_empty() {
             return;
         }

@@ -15,6 +15,7 @@ use std::os::fd::OwnedFd;
 use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
 use std::path::{Component, Path, PathBuf};
 
+use model::project::PROJECT_FILE;
 use rustix::fs::{
     AtFlags, Dir, FileType, Mode, OFlags, Stat, fstat, mkdirat, open, openat, readlinkat, statat,
 };
@@ -99,9 +100,8 @@ impl fmt::Display for ProjectFileError {
 
 /// The folders whose files are read, in words.
 fn folders() -> String {
-    let [others @ .., last] = &FOLDERS;
-    let others: Vec<String> = others.iter().map(|folder| format!("`{folder}/`")).collect();
-    format!("{} and `{last}/`", others.join(", "))
+    let all: Vec<String> = FOLDERS.iter().map(|folder| format!("`{folder}/`")).collect();
+    format!("{} and `{PROJECT_FILE}`", all.join(", "))
 }
 
 impl std::error::Error for ProjectFileError {}
@@ -376,9 +376,12 @@ impl Walk<'_> {
     }
 }
 
-/// Returns true if a place without links is in a folder of the project's files and not hidden. Folders that begin with two dots are those in
+/// Returns true if a place without links is `project.yaml`, or in a folder of the project's files and not hidden. Folders that begin with two dots are those in
 /// which orchestrators mount files.
 fn is_project_place(place: &Path) -> bool {
+    if place == Path::new(PROJECT_FILE) {
+        return true;
+    }
     let mut names = place.iter().map(OsStr::as_bytes);
     let is_ours = names.next().is_some_and(|first| FOLDERS.iter().any(|folder| folder.as_bytes() == first));
     let is_hidden = |name: &[u8]| name.starts_with(b".") && !name.starts_with(b"..");

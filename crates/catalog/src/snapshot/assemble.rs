@@ -8,6 +8,7 @@ use std::sync::{Arc, OnceLock};
 use connector::Registry;
 use language::load::{self, Loaded};
 use model::automation::{Automation, AutomationId, Trigger};
+use model::project::PROJECT_FILE;
 use store::Address;
 use text::diagnostic::{Report, Source};
 
@@ -15,7 +16,7 @@ use super::check_context::{CheckResult, duplicate_id};
 use super::file::{Content, FileKind, stem};
 use super::folder::Folder;
 use super::relations::{RelationKind, name_relation};
-use super::{Catalog, Deployment, InvalidFile, ReloadSummary, Route};
+use super::{Catalog, Deployment, InvalidFile, RefusedLevel, ReloadSummary, Route};
 use crate::{check, parallel};
 
 /// Maximum number of check rounds. Each call between a file that fails and a file it affects needs one more round;
@@ -30,6 +31,8 @@ pub struct AssembleInput<'a> {
     pub folder: Folder,
     /// Paths that changed since `previous`, including deleted files.
     pub changed: BTreeSet<Arc<str>>,
+    /// The level of the language that no file may need for now.
+    pub refused_level: Option<Arc<RefusedLevel>>,
     /// Connectors that come with Cogwork.
     pub builtin: &'a Arc<Registry>,
     /// Returns the address of an automation. Creates one if the flag is true (a request starts it) and there is none
@@ -41,9 +44,14 @@ type Paths = BTreeSet<Arc<str>>;
 
 /// Builds the next snapshot and summarizes its changes.
 pub fn assemble(parts: AssembleInput<'_>) -> (Catalog, ReloadSummary) {
-    let AssembleInput { previous, folder, changed, builtin, address } = parts;
-    let mut next =
-        Catalog { folder, generation: previous.generation + 1, awaited: OnceLock::new(), ..previous.clone() };
+    let AssembleInput { previous, folder, changed, refused_level, builtin, address } = parts;
+    let mut next = Catalog {
+        folder,
+        refused_level,
+        generation: previous.generation + 1,
+        awaited: OnceLock::new(),
+        ..previous.clone()
+    };
     let mut assembler =
         Assembler { previous, next: &mut next, address, checked: Paths::new(), in_force: BTreeMap::new() };
     let of_kind = |kind| -> Paths {
@@ -54,7 +62,9 @@ pub fn assemble(parts: AssembleInput<'_>) -> (Catalog, ReloadSummary) {
             .collect()
     };
     let everything = assembler.manifests(&of_kind(FileKind::Manifest), builtin);
-    let mut stale = assembler.connections(&of_kind(FileKind::Connection), everything);
+    let connections = of_kind(FileKind::Connection);
+    let mut stale = assembler.connections(&connections, everything);
+    stale.extend(assembler.project(&of_kind(FileKind::Project), &connections, everything));
     stale.extend(assembler.update_relations(&of_kind(FileKind::Automation)));
     stale.extend(assembler.users_of_code(&of_kind(FileKind::Code)));
     assembler.unreadable(&changed);
@@ -160,6 +170,37 @@ impl Assembler<'_> {
             None => next.invalid_connections.insert_mut(name.to_owned()),
         }
         self.add_report(path, Arc::new(report));
+    }
+
+    /// Updates `project.yaml` if it changed, or the connections that it may name. Returns the files that may take its defaults.
+    fn project(&mut self, changed: &Paths, connections: &Paths, everything: bool) -> Paths {
+        let path: Arc<str> = PROJECT_FILE.into();
+        let next = &mut *self.next;
+        let Some(Content::Project(loaded)) = next.folder.get(&path).map(|file| file.content.clone()) else {
+            next.project = None;
+            next.reports.remove_mut(&path);
+            return if changed.is_empty() { Paths::new() } else { self.takers_of_defaults() };
+        };
+        let names_one = loaded.for_checking().is_some_and(|(project, _)| {
+            let names = project.defaults.connections.iter().flat_map(|(names, _)| names);
+            names.into_iter().any(|name| connections.iter().any(|path| stem(path) == name.name))
+        });
+        if changed.is_empty() && !names_one && !everything {
+            return Paths::new();
+        }
+        next.reports.remove_mut(&path);
+        let report = next.check_project_file(&loaded);
+        // A file that no longer loads keeps its last valid version.
+        if let Some(project) = loaded.value.clone().filter(|_| !report.has_errors()) {
+            next.project = Some(project);
+        }
+        self.add_report(&path, Arc::new(report));
+        self.takers_of_defaults()
+    }
+
+    /// Returns the files with steps that may take a default.
+    fn takers_of_defaults(&self) -> Paths {
+        self.next.relations.paths_with(RelationKind::TakesDefaults, "").cloned().collect()
     }
 
     /// Updates the relations of changed files. Returns the files to check: the changed ones and those they affect.
@@ -405,14 +446,19 @@ impl Catalog {
                 missing,
             };
         };
-        let with_code = self.with_code(automation);
-        let automation = with_code.as_ref().unwrap_or(automation);
+        let completed = self.completed(automation);
+        let automation = completed.as_ref().unwrap_or(automation);
         let CheckResult { checked: checked_automation, missing } =
             self.check_automation(automation, unreadable, &loaded.report, in_force);
-        let report = Arc::new(checked_automation.report);
+        let refused = self.refused_level.as_ref().and_then(|refused| refused.diagnostic(automation));
+        let report = match refused {
+            Some(refused) => check::merge(&checked_automation.report, vec![refused]),
+            None => checked_automation.report,
+        };
+        let report = Arc::new(report);
         // Only a fully parsed file can be in force.
         let whole = loaded.value.as_ref().filter(|_| !report.has_errors());
-        let whole = whole.map(|whole| with_code.map_or_else(|| whole.clone(), Arc::new));
+        let whole = whole.map(|whole| completed.map_or_else(|| whole.clone(), Arc::new));
         let deployment = whole.map(|automation| Deployment {
             automation,
             plan: Arc::new(checked_automation.plan),

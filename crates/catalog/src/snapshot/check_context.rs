@@ -5,9 +5,10 @@ use std::collections::BTreeSet;
 use std::path::Path;
 use std::sync::Arc;
 
-use language::load::Unreadable;
+use language::load::{Loaded, Unreadable, apply_allow_comments};
 use model::ResultType;
 use model::automation::{Automation, AutomationId, Code, Trigger};
+use model::project::Project;
 use text::diagnostic::{Diagnostic, Report};
 
 use super::Catalog;
@@ -66,6 +67,9 @@ impl Catalog {
 
     /// Checks a text as if it were the automation file at `path`.
     pub fn check_draft(&self, path: &str, file: File) -> Report {
+        if let Content::Project(loaded) = &file.content {
+            return self.check_project_file(loaded);
+        }
         let Content::Automation { loaded, .. } = &file.content else { return file.report() };
         let loaded = loaded.clone();
         let Some((automation, unreadable)) = loaded.for_checking() else { return file.report() };
@@ -79,8 +83,8 @@ impl Catalog {
         let own: Arc<str> = automation.id.as_str().into();
         draft_catalog.relations.update_cycles(BTreeSet::from([own]), &draft_catalog.folder);
         let in_force = |id: &str| id == automation.id.as_str() || self.find(id).is_ok();
-        let with_code = draft_catalog.with_code(automation);
-        let automation = with_code.as_ref().unwrap_or(automation);
+        let completed = draft_catalog.completed(automation);
+        let automation = completed.as_ref().unwrap_or(automation);
         let report =
             draft_catalog.check_automation(automation, unreadable, &loaded.report, &in_force).checked.report;
         match self.get(&automation.id).map(|other| other.automation.source.path()) {
@@ -91,8 +95,17 @@ impl Catalog {
         }
     }
 
+    /// Checks `project.yaml`.
+    pub(super) fn check_project_file(&self, loaded: &Loaded<Arc<Project>>) -> Report {
+        let connection = |name: &str| self.find_connection(name);
+        match loaded.for_checking() {
+            Some((project, _)) => check::defaults::project(project, &loaded.report, &connection),
+            None => apply_allow_comments(loaded.report.clone()),
+        }
+    }
+
     /// Looks up a connection by name.
-    fn find_connection(&self, name: &str) -> ConnectionLookup {
+    pub(super) fn find_connection(&self, name: &str) -> ConnectionLookup {
         match self.connections.get(name) {
             Some(connection) => ConnectionLookup::Loaded(connection.clone()),
             None if self.invalid_connections.contains(name) => ConnectionLookup::Broken,
@@ -106,11 +119,21 @@ impl Catalog {
     }
 
     /// Returns a copy of the automation with its code files loaded; `None` if it names no code files.
-    pub(super) fn with_code(&self, automation: &Automation) -> Option<Automation> {
+    fn with_code(&self, automation: &Automation) -> Option<Automation> {
         let names_files = automation.code_modules().iter().any(|(_, code)| matches!(code, Code::File(_)));
         names_files.then(|| {
             automation.with_code_files(|path| self.folder.get(path).and_then(|file| file.code()).cloned())
         })
+    }
+
+    /// Returns a copy of the automation with its code files and the defaults that its steps take; `None` if it has neither.
+    #[must_use]
+    pub fn completed(&self, automation: &Automation) -> Option<Automation> {
+        let with_code = self.with_code(automation);
+        let of = with_code.as_ref().unwrap_or(automation);
+        let connection = |name: &str| self.connections.get(name).cloned();
+        let defaults = check::defaults::resolve(of, self.project.as_deref(), &self.registry, &connection);
+        if defaults.is_empty() { with_code } else { Some(of.with_defaults(&defaults)) }
     }
 
     /// Infers the type of a schemaless webhook body from the saved payloads in `payloads/<id>`.

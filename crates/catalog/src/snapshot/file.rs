@@ -7,6 +7,7 @@ use std::sync::Arc;
 use language::load::{self, Loaded};
 use model::Connection;
 use model::automation::{Automation, AutomationId, Code, Verb};
+use model::project::{PROJECT_FILE, Project};
 use text::diagnostic::{Diagnostic, Report, Source, Span};
 
 use super::folder::Stamp;
@@ -29,6 +30,8 @@ pub enum FileKind {
     Automation,
     /// JavaScript file that an automation names.
     Code,
+    /// `project.yaml`, beside the folders.
+    Project,
 }
 
 impl FileKind {
@@ -37,20 +40,24 @@ impl FileKind {
     /// Names of the folders that contain project files.
     pub const FOLDERS: [&'static str; 3] = ["connectors", "connections", "automations"];
 
-    /// Returns the folder that contains files of this kind.
-    pub(crate) fn folder(self) -> &'static str {
+    /// Returns the folder that contains files of this kind; `None` for a kind with a single file.
+    pub(crate) fn folder(self) -> Option<&'static str> {
         match self {
-            Self::Manifest => Self::FOLDERS[0],
-            Self::Connection => Self::FOLDERS[1],
-            Self::Automation | Self::Code => Self::FOLDERS[2],
+            Self::Manifest => Some(Self::FOLDERS[0]),
+            Self::Connection => Some(Self::FOLDERS[1]),
+            Self::Automation | Self::Code => Some(Self::FOLDERS[2]),
+            Self::Project => None,
         }
     }
 
     /// Returns the kind of the file at a path relative to the project folder; `None` for other files.
     pub fn from_path(path: &Path) -> Option<Self> {
+        if path == Path::new(PROJECT_FILE) {
+            return Some(Self::Project);
+        }
         let folder = path.components().next()?.as_os_str();
         let name = path.file_name()?.to_str()?;
-        let kind = Self::WITH_FOLDER.into_iter().find(|kind| folder == kind.folder())?;
+        let kind = Self::WITH_FOLDER.into_iter().find(|kind| kind.folder().is_some_and(|of| folder == of))?;
         if name.starts_with('.') || path.to_str().is_some_and(model::test_suite::is_test_file) {
             return None;
         }
@@ -80,6 +87,7 @@ pub(crate) enum Content {
         dependencies: Dependencies,
     },
     Connection(Arc<Loaded<Arc<Connection>>>),
+    Project(Arc<Loaded<Arc<Project>>>),
     /// `Some` with the reason if the file cannot be read.
     Manifest(Option<Arc<Report>>),
     /// `Some` with the reason if the file cannot be read.
@@ -97,6 +105,8 @@ pub(crate) struct Dependencies {
     pub(crate) connections: Arc<[Arc<str>]>,
     /// Paths of its JavaScript files.
     pub(crate) code: Arc<[Arc<str>]>,
+    /// True if a step may take a default.
+    pub(crate) takes_defaults: bool,
     /// Names of events and shared state keys, which other files may spell differently.
     pub(crate) names: Arc<[(NameKind, Arc<str>)]>,
 }
@@ -164,6 +174,9 @@ impl File {
                 let loaded = load::connection(source.clone(), stem);
                 Content::Connection(Arc::new(into_shared(loaded, problem, &source)))
             }
+            FileKind::Project => {
+                Content::Project(Arc::new(into_shared(load::project(source.clone()), problem, &source)))
+            }
             FileKind::Automation => {
                 let loaded = into_shared(load::automation(source.clone(), stem), problem, &source);
                 let dependencies = loaded
@@ -181,6 +194,7 @@ impl File {
         match &self.content {
             Content::Automation { loaded, .. } => load::apply_allow_comments(loaded.report.clone()),
             Content::Connection(loaded) => load::apply_allow_comments(loaded.report.clone()),
+            Content::Project(loaded) => load::apply_allow_comments(loaded.report.clone()),
             Content::Manifest(Some(report)) | Content::Code(Some(report)) | Content::Link(report) => {
                 Report::clone(report)
             }
@@ -223,11 +237,21 @@ impl Dependencies {
     /// Collects the names that an automation refers to.
     pub(crate) fn collect(automation: &Automation) -> Self {
         let (mut automations, mut connections) = (BTreeSet::new(), BTreeSet::new());
+        let mut takes_defaults = false;
         automation.walk(&mut |step| match &step.verb {
-            Verb::Action(call) => connections.extend(call.connection.as_ref().map(|name| name.name.as_str())),
-            Verb::Call(call) => automations.extend(Some(call.automation.name.as_str())),
+            Verb::Action(call) => {
+                takes_defaults = true;
+                connections.extend(call.connection.as_ref().map(|name| name.name.as_str()));
+            }
+            Verb::Call(call) => {
+                takes_defaults = true;
+                automations.extend(Some(call.automation.name.as_str()));
+            }
             _ => {}
         });
+        let declared =
+            automation.declared_defaults.iter().filter_map(|defaults| defaults.connections.as_ref());
+        connections.extend(declared.flat_map(|(names, _)| names).map(|name| name.name.as_str()));
         let call = automation.trigger.call().and_then(|call| call.connection.as_ref());
         connections.extend(call.map(|name| name.name.as_str()));
         // Unreadable names are empty.
@@ -242,6 +266,7 @@ impl Dependencies {
             automations: names(automations),
             connections: names(connections),
             code: names(files.collect()),
+            takes_defaults,
             names: crate::check::names(automation).into(),
         }
     }

@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Component, Path, PathBuf};
 use std::sync::Arc;
 
+use model::project::PROJECT_FILE;
 use rpds::RedBlackTreeMapSync;
 use rustix::fs::Stat;
 
@@ -98,7 +99,9 @@ impl Folder {
 
     /// Iterates over the files of a kind, by path relative to the project folder.
     pub(crate) fn files(&self, kind: FileKind) -> impl Iterator<Item = (&Arc<str>, &Arc<File>)> {
-        self.below(kind.folder())
+        kind.folder()
+            .into_iter()
+            .flat_map(|folder| self.below(folder))
             .filter(move |(path, _)| FileKind::from_path(Path::new(&***path)) == Some(kind))
     }
 
@@ -131,6 +134,7 @@ impl Folder {
         for folder in FileKind::FOLDERS {
             list_folder(&self.dir, Path::new(folder), MAX_DEPTH, &mut found);
         }
+        list_project_file(&self.dir, &mut found);
         let gone = self.files.keys().filter(|path| !found.contains_key(*path)).cloned().collect();
         found.retain(|path, (_, stamp)| self.get(path).is_none_or(|file| file.stamp != *stamp));
         self.apply(found, gone)
@@ -213,6 +217,17 @@ impl Stamp {
             inode: i128::from(stat.st_ino),
         }
     }
+}
+
+/// Adds `project.yaml` if it exists.
+fn list_project_file(root: &Path, found: &mut Candidates) {
+    let stamp = match project_dir::resolve(root, Path::new(PROJECT_FILE)) {
+        Ok(Node::File(_, stat)) => Stamp::from_stat(&stat),
+        // Reading it reports the problem.
+        Err(ProjectFileError::LeadsOut(_) | ProjectFileError::NotProject { .. }) => Stamp::NONE,
+        Ok(Node::Folder(_)) | Err(_) => return,
+    };
+    found.insert(PROJECT_FILE.into(), (Some(FileKind::Project), stamp));
 }
 
 fn list_folder(root: &Path, below: &Path, depth: usize, found: &mut Candidates) {

@@ -11,6 +11,7 @@ mod file;
 mod folder;
 mod normalized;
 mod poll_source;
+mod refused_level;
 mod relations;
 mod trigger_hook;
 
@@ -21,6 +22,7 @@ use std::sync::{Arc, OnceLock};
 use connector::Registry;
 use jiff::Timestamp;
 use model::automation::{Automation, Trigger};
+use model::project::Project;
 use model::{AutomationId, Connection};
 use rpds::{HashTrieMapSync, RedBlackTreeMapSync, RedBlackTreeSetSync};
 use store::Address;
@@ -38,6 +40,7 @@ pub use file::{File, FileKind, stem};
 pub(crate) use folder::MAX_FILES;
 pub use folder::{Folder, MAX_FOLDERS, ScanScope};
 pub use poll_source::PollSource;
+pub use refused_level::RefusedLevel;
 use relations::Relations;
 pub use trigger_hook::trigger_hook;
 
@@ -50,6 +53,10 @@ pub struct Catalog {
     /// Names of connection files that do not load and have no earlier valid version.
     invalid_connections: RedBlackTreeSetSync<String>,
     registry: Arc<Registry>,
+    /// The last valid `project.yaml`.
+    project: Option<Arc<Project>>,
+    /// The level of the language that no file may need for now.
+    refused_level: Option<Arc<RefusedLevel>>,
     /// Invalid files, by path.
     invalid_files: RedBlackTreeMapSync<Arc<str>, InvalidFile>,
     /// Non-empty reports, by path.
@@ -169,6 +176,8 @@ impl Catalog {
             connections: RedBlackTreeMapSync::new_sync(),
             invalid_connections: RedBlackTreeSetSync::new_sync(),
             registry,
+            project: None,
+            refused_level: None,
             invalid_files: RedBlackTreeMapSync::new_sync(),
             reports: RedBlackTreeMapSync::new_sync(),
             tokens: HashTrieMapSync::new_sync(),

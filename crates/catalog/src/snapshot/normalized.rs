@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, HashMap};
 
 use model::automation::{Automation, Code, Verb};
 use serde_json::Value;
+use text::units::format_duration;
 use text::yaml::{Entry, Kind, Node, parse_text};
 
 /// Top-level keys that have their own change details.
@@ -42,7 +43,11 @@ impl NormalizedFile {
                 files.insert(step.id.to_string(), code.text(automation).unwrap_or_default().to_owned());
             }
         });
-        let mut reader = Reader { ids, files, steps: Vec::new() };
+        let mut taken = HashMap::new();
+        automation.walk(&mut |step| {
+            taken.insert(step.id.to_string(), taken_values(step));
+        });
+        let mut reader = Reader { ids, files, taken, steps: Vec::new() };
         let top = root.as_map()?.iter();
         let value = |entry: &Entry| Some((entry.key.clone(), reader.value(&entry.value, &entry.key)?));
         let keys = top.filter_map(value).collect();
@@ -124,11 +129,30 @@ fn different(before: &BTreeMap<String, Value>, after: &BTreeMap<String, Value>) 
     keys
 }
 
+/// Returns the defaults that a step takes, by key.
+fn taken_values(step: &model::Step) -> Vec<(&'static str, Value)> {
+    let connection = match &step.verb {
+        Verb::Action(call) => call.connection.as_ref().map(|name| Value::from(name.name.as_str())),
+        _ => None,
+    };
+    let retry = step.retry.as_ref().and_then(|policy| serde_json::to_value(policy).ok());
+    let timeout = step.timeout.map(|timeout| Value::from(format_duration(timeout)));
+    let taken = step.taken;
+    let values = [
+        ("connection", connection.filter(|_| taken.connection)),
+        ("retry", retry.filter(|_| taken.retry)),
+        ("timeout", timeout.filter(|_| taken.timeout)),
+    ];
+    values.into_iter().filter_map(|(key, value)| Some((key, value?))).collect()
+}
+
 struct Reader {
     /// Step ids by the offset of the step's first key.
     ids: HashMap<u32, String>,
     /// Text of the code file of each step.
     files: HashMap<String, String>,
+    /// The defaults that each step takes, by key.
+    taken: HashMap<String, Vec<(&'static str, Value)>>,
     steps: Vec<Step>,
 }
 
@@ -157,6 +181,9 @@ impl Reader {
         if let Some(text) = self.files.remove(&id) {
             values.insert("code".to_owned(), Value::String(text));
         }
+        // A default is compared as if it stood at the step.
+        let taken = self.taken.remove(&id).unwrap_or_default();
+        values.extend(taken.into_iter().map(|(key, value)| (key.to_owned(), value)));
         let step = Step { id, place: place.to_owned(), value: Value::Object(values) };
         self.steps.insert(before_inner, step);
         None

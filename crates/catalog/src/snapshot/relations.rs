@@ -40,6 +40,8 @@ pub(crate) enum RelationKind {
     Calls,
     /// The file uses the connection of this name.
     UsesConnection,
+    /// A step of the file may take a default; the name is empty.
+    TakesDefaults,
     /// The file runs the code file at this path.
     RunsCode,
     /// The file names an event with this folded name.
@@ -222,10 +224,12 @@ fn relations(path: &Arc<str>, file: &File) -> Vec<Relation> {
     let relation = |kind, name: &Arc<str>| Relation { kind, name: name.clone(), path: path.clone() };
     let Some(id) = file.claimed_id() else { return Vec::new() };
     let mut found = vec![relation(RelationKind::Defines, &id.as_str().into())];
-    if let Some(Dependencies { automations, connections, code, names }) = file.dependencies() {
+    if let Some(Dependencies { automations, connections, code, takes_defaults, names }) = file.dependencies()
+    {
         found.extend(
             names.iter().map(|(name_kind, name)| relation(name_relation(*name_kind), &fold(name).into())),
         );
+        found.extend(takes_defaults.then(|| relation(RelationKind::TakesDefaults, &"".into())));
         found.extend(code.iter().map(|path| relation(RelationKind::RunsCode, path)));
         found.extend(automations.iter().map(|name| relation(RelationKind::Calls, name)));
         found.extend(connections.iter().map(|name| relation(RelationKind::UsesConnection, name)));

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use anstyle::Style;
-use catalog::{Change, ChangeKind, DiffKind, ReloadPreview};
+use catalog::{Change, ChangeKind, DiffKind, EffectiveSetting, ReloadPreview};
 use clap::Args;
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
@@ -23,11 +23,12 @@ const EXAMPLES: &str = "\
 Examples:
   cogwork plan
   cogwork plan --dir ~/checkout --data-dir /srv/flows/.cogwork
+  cogwork plan --effective add-person
   cogwork plan --json | jq -r '.changes[] | \"\\(.effect) \\(.id)\"'
 
 It compares the files of --dir with what is in force in the daemon of the project's data, or of
 --data-dir: so another checkout can be compared before it is deployed. Without a daemon,
-everything is new.";
+everything is new. --effective reads the files of --dir alone.";
 
 /// Show what the current files would change, without applying anything
 ///
@@ -38,6 +39,9 @@ everything is new.";
 pub(crate) struct Plan {
     #[command(flatten)]
     shown: DaemonOptions,
+    /// Show the settings of this automation's steps that `defaults` can give, each with its place
+    #[arg(long, value_name = "ID")]
+    effective: Option<String>,
 }
 
 /// The forecast, as `GET /api/v1/plan` returns it.
@@ -63,8 +67,45 @@ impl Subcommand for Plan {
 
     fn run(self, context: &Context) -> anyhow::Result<Exit> {
         let config = self.shown.config(context)?;
-        daemon::runtime()?.block_on(plan(&config, self.shown.json))
+        match &self.effective {
+            Some(id) => effective(&config, id, self.shown.json),
+            None => daemon::runtime()?.block_on(plan(&config, self.shown.json)),
+        }
     }
+}
+
+/// The settings of a step.
+#[derive(Serialize)]
+struct StepSettings {
+    step: String,
+    settings: Vec<EffectiveSetting>,
+}
+
+/// Shows the settings of the steps of an automation, each with its place.
+fn effective(config: &Config, wanted: &str, as_json: bool) -> anyhow::Result<Exit> {
+    let checked = project::check(&config.dir, &[])?;
+    let automation = &project::find(&checked.catalog, wanted, false)?.automation;
+    let mut steps = Vec::new();
+    automation.walk(&mut |step| {
+        let settings = catalog::effective_settings(automation, step);
+        if !settings.is_empty() {
+            steps.push(StepSettings { step: step.id.to_string(), settings });
+        }
+    });
+    if as_json {
+        output::json(&json!({ "automation": automation.id.as_str(), "steps": steps }))?;
+        return Ok(Exit::Done);
+    }
+    let width = steps.iter().map(|step| step.step.len()).max().unwrap_or_default();
+    for StepSettings { step, settings } in &steps {
+        for setting in settings {
+            output::data(format_args!("{step:<width$}  {}", plain(&setting.to_string())))?;
+        }
+    }
+    if steps.is_empty() {
+        output::say("no step takes defaults: only `action` and `call` do");
+    }
+    Ok(Exit::Done)
 }
 
 async fn plan(config: &Config, as_json: bool) -> anyhow::Result<Exit> {

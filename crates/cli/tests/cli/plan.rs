@@ -51,3 +51,19 @@ fn plan_prints_errors_and_exits_1() {
     );
     Project::empty().cogwork(&["plan"]).exits(1).says("is no project");
 }
+
+#[test]
+fn plan_shows_each_setting_of_a_step_with_its_place() {
+    let step = "trigger: {manual: {}}\nsteps:\n  - {id: greet, action: log.info, retry: 0, with: {message: hello}}\n";
+    let project = Project::with(&[
+        ("automations/greet.yaml", step),
+        ("project.yaml", "# shared\ndefaults:\n  retry: 3\n  timeout: 30s\n"),
+    ]);
+    let ran = project.cogwork(&["plan", "--effective", "greet"]).exits(0);
+    let expected = "greet  connection none, built in\ngreet  retry 0, from the step\ngreet  timeout 30s, from project.yaml:4\n";
+    assert_eq!(ran.stdout, expected);
+    let told = project.cogwork(&["plan", "--effective", "greet", "--json"]).exits(0).json();
+    assert_eq!(told["steps"][0]["settings"][2]["place"], "project.yaml:4");
+    project.cogwork(&["plan", "--effective", "greeet"]).exits(1).says("greet");
+    project.cogwork(&["validate", "project.yaml"]).exits(0);
+}

@@ -4,7 +4,8 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 use authoring::{FileError, check_path, check_project};
-use catalog::{ProjectFile, ReloadSummary};
+use catalog::{Catalog, ProjectFile, RefusedLevel, ReloadSummary};
+use model::automation::Level;
 use store::{DeployOutcome, DeployedFile, Generation, GenerationSource, NewGeneration, News};
 use text::diagnostic::Report;
 
@@ -54,6 +55,9 @@ pub enum DeployError {
     /// The files have errors.
     #[error("the files have errors")]
     Invalid(Vec<Report>),
+    /// Daemons run on the store that do not know the level of the language that files need.
+    #[error("daemons of an earlier release run on the store")]
+    OlderDaemons(Vec<Report>),
     /// Another generation than the expected one is the newest.
     #[error(
         "generation {newest} is the newest, not {expected}; look at what was deployed meanwhile, and deploy again"
@@ -115,7 +119,7 @@ impl Engine {
     /// The files have errors, another generation is the newest, or the store is not shared or failed.
     pub async fn deploy(&self, deploy: Deploy) -> Result<Deployed, DeployError> {
         let files = checked(&deploy)?;
-        self.check_generation(&files).await?;
+        let catalog = self.check_generation(&files).await?;
         let id = store::random()?;
         for _ in 0..ATTEMPTS {
             let newest = self.store().generations(1).await?.into_iter().next();
@@ -138,6 +142,8 @@ impl Engine {
                 source: deploy.source,
                 files: files.clone(),
             };
+            // Before any daemon can see the generation.
+            self.raise_level(&catalog).await?;
             if let DeployOutcome::Deployed(generation) = self.store().deploy(new).await? {
                 self.store().tell(None, News::Deployed);
                 return Ok(self.deployed(generation, true).await);
@@ -168,8 +174,23 @@ impl Engine {
         Deployed { generation, is_new, reload }
     }
 
+    /// Gives the store the level of the language that the files need.
+    async fn raise_level(&self, catalog: &Catalog) -> Result<(), DeployError> {
+        let level = catalog.level();
+        if level <= Level::FIRST {
+            return Ok(());
+        }
+        match self.store().raise_level(level).await {
+            Err(error @ store::Error::OlderDaemons { .. }) => {
+                let refused = RefusedLevel { level, reason: error.to_string() };
+                Err(DeployError::OlderDaemons(catalog.refused_by(&refused)))
+            }
+            raised => Ok(raised?),
+        }
+    }
+
     /// Checks files as `cogwork validate` does.
-    async fn check_generation(&self, files: &[DeployedFile]) -> Result<(), DeployError> {
+    async fn check_generation(&self, files: &[DeployedFile]) -> Result<Catalog, DeployError> {
         let failed = |reason: String| DeployError::Checking(reason);
         let draft = self.generations.folders.draft(files.to_vec()).await;
         let draft = draft.map_err(|error| failed(error.to_string()))?;
@@ -177,7 +198,7 @@ impl Engine {
         let checked = checked.await.map_err(|error| failed(error.to_string()))?;
         let checked = checked.map_err(|error| failed(error.to_string()))?;
         if checked.errors() == 0 {
-            return Ok(());
+            return Ok(checked.catalog);
         }
         let wrong = checked.reports.into_iter().filter(Report::has_errors).collect();
         Err(DeployError::Invalid(wrong))

@@ -91,12 +91,14 @@ impl DeployedFolders {
 /// The project folder as it was deployed last, for a daemon that deploys each change of it.
 pub(crate) struct FolderDeployment {
     folder: Folder,
+    /// True while older daemons prevent a deployment, which is tried again with each scan.
+    is_refused: bool,
 }
 
 impl FolderDeployment {
     /// The folder as it is now.
     pub(crate) async fn new(dir: &Path) -> Self {
-        let mut deployment = Self { folder: Folder::new(dir) };
+        let mut deployment = Self { folder: Folder::new(dir), is_refused: false };
         deployment.scan(ScanScope::Full).await;
         deployment
     }
@@ -108,8 +110,8 @@ impl FolderDeployment {
             ScanScope::Paths(paths) => paths.iter().any(|path| is_test(path)),
             ScanScope::Full => false,
         };
-        if self.scan(scope).await || has_tests {
-            engine.deploy_folder().await;
+        if self.scan(scope).await || has_tests || self.is_refused {
+            self.is_refused = engine.deploy_folder(self.is_refused).await;
         }
     }
 
@@ -132,24 +134,29 @@ fn is_test(path: &Path) -> bool {
 
 impl Engine {
     /// Deploys and activates the project folder if its files differ from the newest generation. Errors are logged, and the newest
-    /// generation stays active.
-    pub(crate) async fn deploy_folder(&self) {
+    /// generation stays active. `is_repeated` is true if older daemons have prevented it before, which is logged once. Returns true if they
+    /// prevent it.
+    pub(crate) async fn deploy_folder(&self, is_repeated: bool) -> bool {
         let dir = self.settings().dir.clone();
         let read = tokio::task::spawn_blocking(move || deployable_files(&dir));
-        let Ok(files) = read.await else { return };
+        let Ok(files) = read.await else { return false };
         for _ in 0..ATTEMPTS {
             match self.deploy_folder_files(files.clone()).await {
                 Err(DeployError::Overtaken { .. }) => {}
-                Err(DeployError::Invalid(reports)) => {
-                    for report in &reports {
-                        tracing::error!(file = report.source().path(), "\n{}", report.render(false));
+                Err(DeployError::OlderDaemons(_)) if is_repeated => return true,
+                Err(error) => {
+                    if let DeployError::Invalid(reports) | DeployError::OlderDaemons(reports) = &error {
+                        for report in reports {
+                            tracing::error!(file = report.source().path(), "\n{}", report.render(false));
+                        }
                     }
-                    return tracing::error!("the project folder has errors and was not deployed");
+                    tracing::error!(%error, "the project folder was not deployed");
+                    return matches!(error, DeployError::OlderDaemons(_));
                 }
-                Err(error) => return tracing::error!(%error, "the project folder was not deployed"),
-                Ok(()) => return,
+                Ok(()) => return false,
             }
         }
+        false
     }
 
     async fn deploy_folder_files(&self, files: Vec<catalog::ProjectFile>) -> Result<(), DeployError> {

@@ -89,7 +89,7 @@ impl Engine {
         if self.store().node().is_some() && self.settings().background {
             self.generations.folders.clear().await;
             if self.settings().auto_deploy {
-                self.deploy_folder().await;
+                self.deploy_folder(false).await;
             }
             if let Some(summary) = self.take_newest().await {
                 return summary;

@@ -20,6 +20,7 @@ mod closing;
 mod code;
 mod code_ahead;
 mod corpus;
+mod defaults;
 mod durability;
 mod environment;
 mod evaluations;

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use model::automation::{Automation, AutomationId, Block, DefinitionHash, Trigger};
+use model::automation::{Automation, AutomationId, Block, DeclaredDefaults, DefinitionHash, Trigger};
 use model::retry::{RetryOn, RetryPolicy};
 use text::diagnostic::{Diagnostic, Diagnostics, Source, Span};
 use text::yaml::{Field, MapReader, Node};
@@ -12,7 +12,7 @@ use super::keys::{AUTOMATION_ID, Choice, IDENTIFIER, Key, Object, Shape};
 use super::policy::{CONCURRENCY, EXECUTION_RETRY, RETENTION, concurrency, retention, retry, timeout};
 use super::steps::{Lists, Steps, check_flow};
 use super::template::template;
-use super::{Partial, Unreadable, inputs, trigger};
+use super::{Partial, Unreadable, defaults, inputs, level, trigger};
 
 pub(crate) static AUTOMATION: Object = Object {
     what: "an automation",
@@ -36,6 +36,11 @@ pub(crate) static AUTOMATION: Object = Object {
             "configVars",
             Shape::MapOf(IDENTIFIER, &Shape::ConfigVar),
             "Values named once, read as `configVars.name`. They may read `env.X`, and with `{value, secret: true}` also `secrets.X`.",
+        ),
+        Key::new(
+            "defaults",
+            Shape::Object(&defaults::DEFAULTS),
+            "Values that `action` and `call` steps take if they have none of their own: `{connection, retry, timeout}`. They go before those of `project.yaml`.",
         ),
         Key::required("steps", Shape::MaybeEmptySteps, "The steps, from top to bottom."),
         Key::new("outputs", Shape::Template, "The result. Default: that of the last step."),
@@ -80,6 +85,7 @@ pub(super) fn read(
     let declared = inputs::inputs(reader.take("inputs"), &mut unreadable, diagnostics);
     unused_inputs(&reader, &started, diagnostics);
     let config_vars = inputs::config_vars(reader.take("configVars"), &mut unreadable, diagnostics);
+    let declared_defaults = declared_defaults(&mut reader, &mut unreadable, diagnostics);
     let (blocks, mut unreadable) = Blocks::read(&mut reader, started.settled(), unreadable, diagnostics);
     let outputs = reader.take("outputs").node().map(|node| template(node, diagnostics));
     let timeout = timeout(reader.take("timeout"), diagnostics).unwrap_or(Automation::DEFAULT_TIMEOUT);
@@ -93,7 +99,7 @@ pub(super) fn read(
         unreadable.note("trigger");
         (Trigger::Manual, id_span)
     });
-    let value = Automation {
+    let mut value = Automation {
         definition: DefinitionHash::compute(&id, source.text()),
         name: name.unwrap_or_else(|| id.to_string()),
         id,
@@ -116,8 +122,27 @@ pub(super) fn read(
         retention,
         source,
         code_files: Vec::new(),
+        declared_defaults,
+        defaults: None,
+        leveled_word: None,
     };
+    value.leveled_word = level::find(&value);
     Some(Partial { value, unreadable })
+}
+
+fn declared_defaults(
+    reader: &mut MapReader<'_, '_>,
+    unreadable: &mut Unreadable,
+    diagnostics: &Diagnostics,
+) -> Option<Arc<DeclaredDefaults>> {
+    let span = reader.key_span("defaults");
+    let node = reader.take("defaults").node()?;
+    let errors = diagnostics.error_count();
+    let declared = defaults::read(node, span, diagnostics);
+    if diagnostics.error_count() > errors {
+        unreadable.note("defaults");
+    }
+    declared.map(Arc::new)
 }
 
 /// Records the effect of unknown keys: each absent key may be misspelt in one of them, and names below them may

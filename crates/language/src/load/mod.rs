@@ -10,14 +10,17 @@ mod code;
 mod codes;
 mod common;
 mod connection;
+mod defaults;
 mod inputs;
 pub(crate) mod keys;
+mod level;
 mod lint;
 mod locate;
 mod long_form;
 mod other_dialects;
 mod partial;
 mod policy;
+mod project;
 mod response_headers;
 mod steps;
 mod template;
@@ -28,6 +31,7 @@ use std::sync::Arc;
 
 use model::automation::Automation;
 use model::connection::Connection;
+use model::project::Project;
 use model::test_suite::Suite;
 use text::diagnostic::{Diagnostic, Diagnostics, Report, Severity, Source};
 use text::yaml::{Node, parse};
@@ -40,6 +44,7 @@ pub(crate) use inputs::CONFIG_VAR;
 pub use keys::takes_expression;
 pub use locate::{PathSegment, extent_at_path, key_span, span_at_path, step_key_span};
 pub use partial::{Partial, Unreadable};
+pub(crate) use project::PROJECT;
 pub(crate) use steps::{STEP_KEYS, VERBS, is_step_id};
 pub use template::template;
 pub(crate) use test_suite::SUITE;
@@ -108,6 +113,13 @@ pub fn connection(source: Arc<Source>, stem: &str) -> Loaded<Connection> {
     let lower =
         |node: &Node, source, diagnostics: &Diagnostics| connection::read(node, stem, source, diagnostics);
     read(source, lower, |node, source, _, _| lint::connection(node, source))
+}
+
+/// Loads `project.yaml`.
+#[must_use]
+pub fn project(source: Arc<Source>) -> Loaded<Project> {
+    let lower = |node: &Node, source, diagnostics: &Diagnostics| project::read(node, source, diagnostics);
+    read(source, lower, |node, source, _, _| lint::file(node, source))
 }
 
 /// Loads a test file. `stem` is its name without folder and `.test.yaml`: the default id of the automation.

@@ -34,11 +34,9 @@ fn case(spec: &ActionSpec, around: &ProjectContext<'_>, definitions: &mut Defini
     let connection = connection(spec, around, definitions);
     // Editors offer all required keys as one completion, under the title.
     let mut then = json!({"title": spec.name, "properties": {"with": with, "connection": connection}});
-    let needed =
-        [(spec.inputs.iter().any(inputs::is_needed), "with"), (spec.connection_required, "connection")];
-    let needed: Vec<&str> = needed.iter().filter(|(needed, _)| *needed).map(|(_, key)| *key).collect();
-    if !needed.is_empty() {
-        set(&mut then, "required", needed);
+    // `connection` is never required: `defaults` may have it.
+    if spec.inputs.iter().any(inputs::is_needed) {
+        set(&mut then, "required", vec!["with"]);
     }
     json!({"if": is("action", &spec.name), "then": then})
 }
@@ -54,8 +52,10 @@ fn connection(spec: &ActionSpec, around: &ProjectContext<'_>, definitions: &mut 
         return json!(false);
     }
     let kinds = spec.connections.iter().map(|kind| format!("`{kind}`")).collect::<Vec<_>>().join(" or ");
-    let description = format!("The name of a file in `connections/`, of type {kinds}.");
-    let mut schema = json!({"type": "string", "description": description});
+    let description = format!(
+        "The name of a file in `connections/`, of type {kinds}. Default: that of `defaults`; `null`: none."
+    );
+    let mut schema = json!({"type": ["string", "null"], "description": description});
     let fitting =
         around.connections.iter().filter(|(_, kind)| spec.connections.iter().any(|one| one == kind));
     let names: Vec<&str> = fitting.map(|(name, _)| *name).collect();

@@ -11,7 +11,7 @@ use model::action::{ActionSpec, InputSpec};
 use serde_json::{Map, Value, json};
 
 use crate::load::keys::{ANY_NAME, Choice, Key, Object, Shape};
-use crate::load::{AUTOMATION, CONFIG_VAR, CONNECTION, STEP_KEYS, SUITE, VERBS};
+use crate::load::{AUTOMATION, CONFIG_VAR, CONNECTION, PROJECT, STEP_KEYS, SUITE, VERBS};
 
 const DRAFT: &str = "https://json-schema.org/draft/2020-12/schema";
 
@@ -91,6 +91,15 @@ pub fn connection(around: &ProjectContext<'_>) -> Value {
     inputs::define(&mut definitions);
     actions::extend_connection(&mut schema, around, &mut definitions);
     set(&mut schema, "$defs", definitions.all);
+    schema
+}
+
+/// The schema of `project.yaml`.
+#[must_use]
+pub fn project() -> Value {
+    let mut schema = root("Project", "What the files of a project share.", &PROJECT);
+    // The file may be empty.
+    set(&mut schema, "type", vec!["object", "null"]);
     schema
 }
 

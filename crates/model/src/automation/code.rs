@@ -6,7 +6,7 @@ use text::diagnostic::{Source, Span};
 use text::yaml::Text;
 
 use super::trigger::Trigger;
-use super::{Automation, DefinitionHash, SpannedName, Verb};
+use super::{Automation, SpannedName, Verb};
 
 /// The file name extensions of code files.
 pub const CODE_EXTENSIONS: [&str; 2] = [".js", ".mjs"];
@@ -116,10 +116,9 @@ impl Automation {
         paths.sort_unstable();
         paths.dedup();
         let files: Vec<Arc<Source>> = paths.into_iter().filter_map(find).collect();
-        let parts = files.iter().flat_map(|source| [source.path(), source.text()]);
-        let definition =
-            DefinitionHash::compute_from_parts(&self.id, std::iter::once(self.source.text()).chain(parts));
-        Self { code_files: files, definition, ..self.clone() }
+        let mut next = Self { code_files: files, ..self.clone() };
+        next.definition = next.compute_definition();
+        next
     }
 }
 

@@ -2,6 +2,8 @@
 
 mod challenge;
 mod code;
+mod defaults;
+mod level;
 mod paths;
 mod step;
 mod trigger;
@@ -25,6 +27,8 @@ pub use challenge::{
     Challenge, ChallengeGuard, ChallengeKey, ChallengeResponse, ChallengeRule, RequestField,
 };
 pub use code::{CODE_EXTENSIONS, Code};
+pub use defaults::{DeclaredDefaults, DefaultRetry, DefaultValue, Defaults, Origin, TakenDefaults};
+pub use level::{Level, LeveledWord};
 pub use step::{Block, BlockKind, NestedBlock, OnError, OnInterrupt, Step, Verb};
 pub use trigger::{
     Cadence, Dedup, DedupBy, Delivery, EventTrigger, LocalTime, Misfire, Overlap, PollStart, PollTrigger,
@@ -99,7 +103,7 @@ impl DefinitionHash {
     }
 
     /// Computes the hash of several texts: the file and the code files that it names.
-    pub(super) fn compute_from_parts<'a>(id: &AutomationId, texts: impl Iterator<Item = &'a str>) -> Self {
+    fn compute_from_parts<'a>(id: &AutomationId, texts: impl Iterator<Item = &'a str>) -> Self {
         use sha2::Digest as _;
         let mut digest = sha2::Sha256::new();
         digest.update(id.as_str().as_bytes());
@@ -207,6 +211,12 @@ pub struct Automation {
     pub source: Arc<Source>,
     /// The existing code files that it names; see [`Automation::with_code_files`].
     pub code_files: Vec<Arc<Source>>,
+    /// The key `defaults` of the file; `None` if it has none.
+    pub declared_defaults: Option<Arc<DeclaredDefaults>>,
+    /// The defaults that its steps take; `None` if they take none. See [`Automation::with_defaults`].
+    pub defaults: Option<Arc<Defaults>>,
+    /// The first word of the highest level that it uses; `None` if it needs only the first level.
+    pub leveled_word: Option<LeveledWord>,
 }
 
 /// A configuration variable.
@@ -281,6 +291,20 @@ impl Automation {
     pub const DEFAULT_MAX_BODY: usize = 6 << 20;
     /// The maximum number of steps of a file.
     pub const MAX_STEPS: usize = 1000;
+
+    /// Returns the level of the language that the definition needs.
+    #[must_use]
+    pub fn level(&self) -> Level {
+        self.leveled_word.as_ref().map_or(Level::FIRST, |word| word.level)
+    }
+
+    /// Computes the hash of the file, its code files and the defaults that its steps take.
+    fn compute_definition(&self) -> DefinitionHash {
+        let defaults = self.defaults.as_ref().map(|defaults| defaults.hashed_text());
+        let code = self.code_files.iter().flat_map(|source| [source.path(), source.text()]);
+        let parts = std::iter::once(self.source.text()).chain(code).chain(defaults.as_deref());
+        DefinitionHash::compute_from_parts(&self.id, parts)
+    }
 
     /// Calls `visit` with every step of the file, in document order.
     pub fn walk<'a>(&'a self, visit: &mut dyn FnMut(&'a Step)) {

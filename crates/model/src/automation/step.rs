@@ -9,6 +9,7 @@ use text::diagnostic::Span;
 
 use super::SpannedName;
 use super::code::Code;
+use super::defaults::TakenDefaults;
 use super::verbs::{
     ActionStep, CallStep, ForEachStep, IfStep, RepeatStep, RespondBody, RespondStep, SwitchStep, WaitForStep,
     WaitOn, WaitStep,
@@ -48,6 +49,8 @@ pub struct Step {
     pub on_interrupt: OnInterrupt,
     /// The compensation, which runs if the execution fails later.
     pub undo: Option<Block>,
+    /// The values that come from [`super::Defaults`].
+    pub taken: TakenDefaults,
     /// The verb.
     pub verb: Verb,
 }

@@ -15,8 +15,10 @@ use crate::action::InputSpec;
 pub struct ActionStep {
     /// The action, `connector.action`.
     pub action: SpannedName,
-    /// The connection; `None` if the step names none.
+    /// The connection; `None` if the step neither names one nor takes a default.
     pub connection: Option<SpannedName>,
+    /// True for `connection: null`: the step takes no default connection.
+    pub refuses_default: bool,
     /// The inputs by name.
     pub with: Vec<(SpannedName, Template)>,
     /// The span of `with`, or of the step without one.

@@ -5,14 +5,17 @@ mod insert;
 mod select;
 
 use async_trait::async_trait;
+use model::automation::Level;
 use model::failpoint::{Failpoint, Failpoints};
 use sha2::{Digest as _, Sha256};
+use tokio_postgres::types::ToSql;
 use tokio_postgres::{Client, Transaction};
 
 use super::Address;
 use super::blobs::{BEGIN, COMPLETE, PUT, READ_CHUNK, TOUCH, pack, unpack};
 use super::checks;
 use super::connect::{self, Session};
+use super::level::number;
 use super::schema::{self, SCHEMA};
 use store::migration::mark::{MOVED, UNFINISHED, check_startable};
 use store::migration::record::{BlobRecord, Kind, Record, Table};
@@ -139,6 +142,18 @@ impl Side for PostgresSide {
     async fn mark(&mut self, name: &'static str) -> Result<Option<String>, Error> {
         let row = self.client.query_opt(MARK, &[&name]).await.map_err(read_error)?;
         Ok(row.map(|row| row.try_get(0)).transpose().map_err(read_error)?.map(text))
+    }
+
+    async fn level(&mut self) -> Result<Level, Error> {
+        let row = self.client.query_one("SELECT store_level()", &[]).await.map_err(read_error)?;
+        let level: i32 = row.try_get(0).map_err(read_error)?;
+        Ok(u32::try_from(level).map_or(Level::FIRST, Level::new))
+    }
+
+    async fn raise_level(&mut self, level: Level) -> Result<(), Error> {
+        let raise = "SELECT raise_level($1, $2)";
+        let parameters: [&(dyn ToSql + Sync); 2] = [&number(level), &schema::version_for(level)];
+        self.client.execute(raise, &parameters).await.map_err(write_error).map(drop)
     }
 
     async fn is_empty(&mut self) -> Result<bool, Error> {

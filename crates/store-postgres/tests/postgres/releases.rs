@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use model::automation::Level;
 use model::{Event, Outcome, Status};
 use store::conformance::{PostgresServer, PostgresSpace};
 use store::{Append, Error};
@@ -97,4 +98,47 @@ async fn a_daemon_stops_after_an_incompatible_migration() {
     set_oldest(&server, &space, version + 1);
     let failure: Error = tokio::time::timeout(PATIENCE, running.failure()).await.expect("it stops");
     assert!(failure.outcome_unknown() && failure.to_string().contains(WAY_OUT), "{failure}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_level_is_refused_while_a_daemon_of_an_earlier_release_beats_and_raised_once_it_has_gone() {
+    let server = server();
+    let space = server.space();
+    let (older, newer) = (open(&space, &folder()), open(&space, &folder()));
+    // As a release that does not write its level.
+    run(
+        &server,
+        &space,
+        "UPDATE nodes SET level = NULL, release = '0.1.0' WHERE id = (SELECT min(id) FROM nodes)",
+    );
+    newer.raise_level(Level::FIRST).await.expect("the first level needs nothing");
+    let refused = newer.raise_level(Level::SECOND).await.expect_err("one daemon does not know it");
+    assert!(matches!(&refused, Error::OlderDaemons { level: 2, daemons } if daemons.len() == 1), "{refused}");
+    assert!(refused.to_string().contains("(release 0.1.0)"), "{refused}");
+    let oldest = "SELECT convert_from(value, 'UTF8') FROM meta WHERE name = 'oldest'";
+    assert_eq!(run(&server, &space, oldest), "1", "nothing changed");
+    older.close().await.expect("it closes");
+    for _ in 0..2 {
+        newer.raise_level(Level::SECOND).await.expect("it has gone");
+    }
+    assert_eq!(run(&server, &space, oldest), "2");
+    open(&space, &folder()).close().await.expect("this release still starts");
+    assert_eq!(run(&server, &space, oldest), "2");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_daemon_of_an_earlier_release_does_not_join_behind_a_raised_level() {
+    let server = server();
+    let space = server.space();
+    let store = open(&space, &folder());
+    // The statement of release 0.1.0, which may have read `oldest` before.
+    let join = "INSERT INTO nodes (id, name, host, release, details, joined_ns) \
+        VALUES (nextval('node_id'), 'x', 'x', '0.1.0', NULL, 0)";
+    run(&server, &space, &format!("BEGIN; {join}; ROLLBACK"));
+    store.raise_level(Level::SECOND).await.expect("it is raised");
+    let guarded = format!(
+        "DO $$ BEGIN {join}; EXCEPTION WHEN raise_exception THEN CREATE TABLE refused (a int); END $$"
+    );
+    run(&server, &space, &guarded);
+    assert_eq!(run(&server, &space, "SELECT to_regclass('refused') IS NOT NULL"), "t");
 }

@@ -1,5 +1,7 @@
 //! Rules of definitions.
 
+use model::automation::Level;
+
 use super::Fixture;
 use super::sample::{accept, at, definition, end, id, new, success};
 use crate::{Accept, Error, PruneFilter, PruneRule, Store};
@@ -64,4 +66,16 @@ pub(super) async fn unknown(fixture: &dyn Fixture) {
     assert!(matches!(refused, Err(Error::NoSuchDefinition(hash)) if hash == unknown.hash), "{refused:?}");
     assert_eq!(store.execution(id(1, 1)).await.expect("it is read"), None);
     assert_eq!(store.definition(unknown.hash).await.expect("it is read"), None);
+}
+
+pub(super) async fn level(fixture: &dyn Fixture) {
+    let store = fixture.open().await;
+    for level in [Level::FIRST, Level::SECOND, Level::SECOND, Level::FIRST] {
+        store.raise_level(level).await.expect("every daemon knows it");
+    }
+    store.put_definition(definition("orders", "v1")).await.expect("it is put");
+    drop(store);
+    let store = fixture.open().await;
+    assert!(store.definition(definition("orders", "v1").hash).await.expect("it is read").is_some());
+    store.raise_level(Level::SECOND).await.expect("it has it");
 }

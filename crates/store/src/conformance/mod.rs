@@ -153,6 +153,9 @@ const RULES: &[(&str, Rule)] = &[
     ("the definitions of an Automation are listed, newest first", |fixture| {
         Box::pin(definitions::listed(fixture))
     }),
+    ("the level of the language is raised once and never lowered", |fixture| {
+        Box::pin(definitions::level(fixture))
+    }),
     ("an unknown definition is refused", |fixture| Box::pin(definitions::unknown(fixture))),
     ("pruning keeps keys and watermarks", |fixture| Box::pin(retention::keeps_keys_and_watermarks(fixture))),
     ("pruning by end time deletes only executions that ended before", |fixture| {

@@ -4,6 +4,7 @@ use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet, VecDeque};
 
 use jiff::Timestamp;
+use model::automation::Level;
 use model::{AutomationId, DefinitionHash, Event, ExecutionId, LogLine, Outcome, Status};
 
 use super::peers::Cluster;
@@ -23,6 +24,8 @@ pub(super) const TAKEN_OVER: &str = "another daemon has taken over";
 /// The content of a store.
 #[derive(Default)]
 pub(super) struct Data {
+    /// The level of the language that its definitions may have.
+    pub(super) level: Level,
     /// Each with the number of its last store.
     definitions: HashMap<DefinitionHash, (Definition, u64)>,
     pub(super) executions: BTreeMap<ExecutionId, StoredExecution>,
@@ -85,6 +88,18 @@ impl Data {
     fn next(&mut self) -> u64 {
         self.sequence += 1;
         self.sequence
+    }
+
+    pub(super) fn raise_level(&mut self, level: Level) -> Result<(), Error> {
+        if level <= self.level {
+            return Ok(());
+        }
+        let daemons = self.cluster.older_than(level);
+        if !daemons.is_empty() {
+            return Err(Error::OlderDaemons { level: level.number(), daemons });
+        }
+        self.level = level;
+        Ok(())
     }
 
     pub(super) fn put_definition(&mut self, definition: Definition) {

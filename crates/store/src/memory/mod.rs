@@ -15,6 +15,7 @@ use async_trait::async_trait;
 use data::Data;
 pub use faults::{FaultOutcome, FaultPlan, Faults, Operation};
 use jiff::Timestamp;
+use model::automation::Level;
 use model::{AutomationId, DefinitionHash, Event, ExecutionId, LogLine};
 use tokio::sync::mpsc;
 
@@ -55,6 +56,17 @@ impl Memory {
         let (node, news) = self.data().cluster.join();
         let peer = Peer { node, news: tokio::sync::Mutex::new(news) };
         (node, Arc::new(MemoryStore::new(self, faults, Some(peer))))
+    }
+
+    /// Sets the level of the language that a node knows, as if it ran an earlier release.
+    pub fn set_known_level(&self, node: NodeId, level: Level) {
+        self.data().cluster.set_known_level(node, level);
+    }
+
+    /// Returns the level of the language that the store has.
+    #[must_use]
+    pub fn level(&self) -> Level {
+        self.data().level
     }
 
     /// Declares a node dead, as another one does that has not seen it beating: its reads and writes fail from then on.
@@ -172,6 +184,10 @@ impl DefinitionStore for MemoryStore {
             Ok(())
         })
         .await
+    }
+
+    async fn raise_level(&self, level: Level) -> Result<(), Error> {
+        self.write(Operation::Write, |data| data.raise_level(level)).await
     }
 
     async fn definition(&self, hash: DefinitionHash) -> Result<Option<Definition>, Error> {

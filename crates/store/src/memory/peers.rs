@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use jiff::Timestamp;
+use model::automation::Level;
 use model::{Event, ExecutionId, Status};
 use tokio::sync::mpsc;
 
@@ -29,6 +30,8 @@ pub(super) struct Cluster {
 
 struct NodeRow {
     dead: bool,
+    /// The level of the language that it knows.
+    level: Level,
     load: Load,
     news: mpsc::Sender<News>,
 }
@@ -38,7 +41,7 @@ impl Cluster {
     pub(super) fn join(&mut self) -> (NodeId, mpsc::Receiver<News>) {
         self.last_node += 1;
         let (node, (news, received)) = (NodeId(self.last_node), mpsc::channel(NEWS));
-        self.nodes.insert(node, NodeRow { dead: false, load: Load::default(), news });
+        self.nodes.insert(node, NodeRow { dead: false, level: Level::KNOWN, load: Load::default(), news });
         (node, received)
     }
 
@@ -49,6 +52,18 @@ impl Cluster {
         }
         self.locks.retain(|_, owner| *owner != node);
         self.tell(None, None, &News::Nodes);
+    }
+
+    pub(super) fn set_known_level(&mut self, node: NodeId, level: Level) {
+        if let Some(row) = self.nodes.get_mut(&node) {
+            row.level = level;
+        }
+    }
+
+    /// Returns the nodes that run and do not know a level, for people.
+    pub(super) fn older_than(&self, level: Level) -> Vec<String> {
+        let older = self.nodes.iter().filter(|(_, row)| !row.dead && row.level < level);
+        older.map(|(node, _)| format!("the daemon {node} on `memory`")).collect()
     }
 
     pub(super) fn is_alive(&self, node: NodeId) -> bool {

@@ -86,6 +86,8 @@ pub async fn migrate(
     let kinds = compare(&mut *source, &mut *target, progress).await?;
     let migrated = Migrated { kinds };
     if migrated.is_equal() {
+        let level = source.level().await?;
+        target.raise_level(level).await?;
         target.finish().await?;
         // In this order, so that a crash between the two leaves no store on which a daemon starts.
         if moved.is_none() {

@@ -1,6 +1,7 @@
 //! One end of a migration: a store that no daemon uses, read and written by pages.
 
 use async_trait::async_trait;
+use model::automation::Level;
 use model::failpoint::{Failpoint, FailpointAction, Failpoints};
 use serde::{Deserialize, Serialize};
 
@@ -112,6 +113,12 @@ pub trait Side: Send {
 
     /// Returns a mark.
     async fn mark(&mut self, name: &'static str) -> Result<Option<String>, Error>;
+
+    /// Returns the level of the language that its definitions may have.
+    async fn level(&mut self) -> Result<Level, Error>;
+
+    /// Raises that level, as [`crate::DefinitionStore::raise_level`].
+    async fn raise_level(&mut self, level: Level) -> Result<(), Error>;
 
     /// Returns true if nothing was ever stored in it.
     async fn is_empty(&mut self) -> Result<bool, Error>;

@@ -7,6 +7,7 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use jiff::Timestamp;
+use model::automation::Level;
 use model::{AutomationId, DefinitionHash, Event, ExecutionId, LogLine};
 use tokio::sync::watch;
 use value::{FileStorage, MemoryFiles};
@@ -114,6 +115,15 @@ pub trait DefinitionStore: Send + Sync {
 
     /// Returns the stored definitions of an Automation without their texts, the one put last first; at most 1,000.
     async fn definitions(&self, automation: &AutomationId, limit: u32) -> Result<Vec<DefinitionUse>, Error>;
+
+    /// Raises the level of the language that the store may have definitions of. From then on no daemon of an earlier release that does not
+    /// know the level opens the store. Does nothing if the store has this level or a higher one. No call lowers it.
+    ///
+    /// A crash before the return leaves the earlier level or this one.
+    ///
+    /// # Errors
+    /// [`Error::OlderDaemons`] while such a daemon runs on the store. Nothing changed.
+    async fn raise_level(&self, level: Level) -> Result<(), Error>;
 }
 
 /// Generations: the files of the project as they were deployed, which every node takes from here.

@@ -5,6 +5,7 @@ use model::automation::{ActionStep, Verb};
 use super::VerbSpec;
 use super::reader::StepReader;
 use crate::load::common::action_name;
+use crate::load::defaults::is_explicit_null;
 use crate::load::keys::{ANY_NAME, Key, Shape};
 
 pub(super) static ACTION: VerbSpec = VerbSpec {
@@ -18,7 +19,11 @@ pub(super) static ACTION: VerbSpec = VerbSpec {
             Shape::Pattern(r"^[A-Za-z_][A-Za-z0-9_]*\.[A-Za-z_][A-Za-z0-9_]*$"),
             "The action: `connector.action`, such as `wiki.createPage` or `http.request`.",
         ),
-        Key::new("connection", Shape::NonBlankText, "The connection: the name of a file in `connections/`."),
+        Key::new(
+            "connection",
+            Shape::Optional(&Shape::NonBlankText),
+            "The connection: the name of a file in `connections/`. Default: that of `defaults`; `null`: none.",
+        ),
         Key::new(
             "with",
             Shape::MapOf(ANY_NAME, &Shape::Template),
@@ -37,12 +42,14 @@ fn lower(step: &mut StepReader<'_, '_, '_>) -> Option<Verb> {
     let action = step.text_or_stand_in("action");
     let action = action.filter(|action| !action.name.is_empty() && action_name(action, step.diagnostics()));
     let action = action.unwrap_or_else(|| step.stand_in("action"));
-    let connection = step.text_or_stand_in("connection");
+    let refuses_default = is_explicit_null(step.take("connection"), step.diagnostics());
+    let connection = if refuses_default { None } else { step.text_or_stand_in("connection") };
     let with_span = step.key_span("with");
     let with = step.templates("with");
     if with.is_none() && step.take("with").is_present() {
         step.note("with");
     }
     let debug = step.take("debug").bool().unwrap_or(false);
-    Some(Verb::Action(ActionStep { action, connection, with: with.unwrap_or_default(), with_span, debug }))
+    let with = with.unwrap_or_default();
+    Some(Verb::Action(ActionStep { action, connection, refuses_default, with, with_span, debug }))
 }

@@ -23,7 +23,7 @@ mod wait;
 use std::collections::HashSet;
 use std::sync::Arc;
 
-use model::automation::{Block, OnError, OnInterrupt, SpannedName, Step, Verb};
+use model::automation::{Block, OnError, OnInterrupt, SpannedName, Step, TakenDefaults, Verb};
 use model::retry::RetryOn;
 use text::diagnostic::{Diagnostic, Diagnostics, Span, nearest};
 use text::yaml::{Entry, Field, Kind, Map, MapReader, Node};
@@ -299,7 +299,22 @@ impl<'d> Steps<'d> {
         unread.into_iter().for_each(|key| self.unreadable.note_in_step(&id, key));
         let (span, extent) = (reader.node().head(), reader.node().span);
         let on_error = on_error.unwrap_or(OnError::Fail);
-        Step { id, name, span, extent, guard, needs, retry, timeout, on_error, on_interrupt, undo, verb }
+        let taken = TakenDefaults::default();
+        Step {
+            id,
+            name,
+            span,
+            extent,
+            guard,
+            needs,
+            retry,
+            timeout,
+            on_error,
+            on_interrupt,
+            undo,
+            taken,
+            verb,
+        }
     }
 
     /// Lowers `onError`; `None` if it is absent or cannot be read.

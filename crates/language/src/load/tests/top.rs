@@ -36,7 +36,7 @@ fn all_problems_are_reported_together() {
     1 | nam: Orders
       | ^^^ not a key of an automation
       |
-      = note: allowed: `id`, `name`, `description`, `labels`, `enabled`, `trigger`, `inputs`, `configVars`, `steps`, `outputs`, `onError`, `finally`, `timeout`, `retry`, `concurrency`, `retention`
+      = note: allowed: `id`, `name`, `description`, `labels`, `enabled`, `trigger`, `inputs`, `configVars`, `defaults`, `steps`, `outputs`, `onError`, `finally`, `timeout`, `retry`, `concurrency`, `retention`
     help: did you mean `name`?
       |
     1 | name: Orders
@@ -227,4 +227,51 @@ fn retry_and_queueing_are_rejected_for_synchronous_webhooks() {
     let text = "concurrency: {limit: 1}\ntrigger: {webhook: {mode: sync}}\nsteps: [{action: log.info}]\n";
     let policy = good(text).concurrency.map(|concurrency| concurrency.policy);
     assert_eq!(policy, Some(model::automation::ConcurrencyPolicy::Skip));
+}
+
+#[test]
+fn defaults_are_read_with_their_places_and_their_mistakes_are_reported() {
+    check_top("defaults: {connection: crm, retry: 3, timeout: 30s}", NOTHING);
+    check_top("defaults: {connection: [crm, mainWiki], retry: {max: 2, on: [network]}}", NOTHING);
+    check_top("defaults: {connection: null, retry: 0}", NOTHING);
+    check_top("defaults: {}", NOTHING);
+    check_top("defaults: {onError: continue}", &["unknown-key 1:12"]);
+    check_top("defaults: {retries: 3}", &["unknown-key 1:12"]);
+    check_top("defaults: {connection: []}", &["empty-list 1:24"]);
+    check_top("defaults: {connection: [crm, crm]}", &["duplicate-value 1:30"]);
+    check_top("defaults: {connection: }", &["wrong-type 1:22"]);
+    check_top("defaults: 3", &["wrong-type 1:11"]);
+}
+
+#[test]
+fn a_file_needs_the_level_of_its_latest_word() {
+    let level = |text: &str| {
+        let automation = good(text);
+        (automation.level().number(), automation.leveled_word.map(|word| word.word))
+    };
+    let step = |keys: &str| {
+        format!("trigger: {{manual: {{}}}}\nsteps: [{{action: http.request, with: {{url: /x}}{keys}}}]\n")
+    };
+    assert_eq!(level(&step("")), (1, None));
+    assert_eq!(level(&step(", connection: crm, retry: 3, timeout: 5s")), (1, None));
+    assert_eq!(level(&format!("defaults: {{}}\n{}", step(""))), (2, Some("defaults".to_owned())));
+    assert_eq!(level(&step(", connection: null")), (2, Some("connection: null".to_owned())));
+}
+
+#[test]
+fn the_project_file_may_be_empty_and_has_no_other_keys_yet() {
+    let said = |text: &str| {
+        let loaded = crate::load::project(Arc::new(Source::new("project.yaml", text)));
+        let entries = loaded.report.entries();
+        let codes: Vec<String> =
+            entries.iter().map(|entry| format!("{} {}:{}", entry.code, entry.line, entry.column)).collect();
+        (loaded.value.is_some(), codes)
+    };
+    for text in ["", "# nothing yet\n", "defaults: {}\n", "defaults: {retry: 3}\n"] {
+        assert_eq!(said(text), (true, Vec::new()), "{text}");
+    }
+    for text in ["limits: {crm: 3}\n", "calendars: {}\n", "default: {retry: 3}\n"] {
+        assert_eq!(said(text), (false, vec!["unknown-key 1:1".to_owned()]), "{text}");
+    }
+    assert_eq!(said("- 1\n"), (false, vec!["wrong-type 1:3".to_owned()]));
 }

@@ -99,7 +99,14 @@ pub(super) fn call(
     if connection.is_present() && named.is_none() {
         return None;
     }
-    Some(ActionStep { action: action?, connection: named, with: with?, with_span, debug: false })
+    Some(ActionStep {
+        action: action?,
+        connection: named,
+        refuses_default: true,
+        with: with?,
+        with_span,
+        debug: false,
+    })
 }
 
 /// The inputs; `None` if some could not be read.

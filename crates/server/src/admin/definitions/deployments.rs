@@ -205,7 +205,9 @@ fn answer(deployed: Result<Deployed, DeployError>) -> Result<Response, Problem> 
 
 /// The answer to a deployment that was refused.
 pub(crate) fn refused(error: DeployError) -> Result<Response, Problem> {
-    let DeployError::Invalid(reports) = error else { return Err(problem(error)) };
+    let (DeployError::Invalid(reports) | DeployError::OlderDaemons(reports)) = error else {
+        return Err(problem(error));
+    };
     let status = StatusCode::UNPROCESSABLE_ENTITY;
     let detail = "files of the project have errors, so nothing was deployed";
     let problem = Problem::new(status, "project_has_errors", detail);
@@ -220,7 +222,9 @@ pub(crate) fn problem(error: DeployError) -> Problem {
     match error {
         DeployError::Store(store::Error::NotShared) => of(StatusCode::CONFLICT, "not_shared"),
         DeployError::Store(error) => runtime::Error::from(error).into(),
-        DeployError::Invalid(_) => of(StatusCode::UNPROCESSABLE_ENTITY, "project_has_errors"),
+        DeployError::Invalid(_) | DeployError::OlderDaemons(_) => {
+            of(StatusCode::UNPROCESSABLE_ENTITY, "project_has_errors")
+        }
         DeployError::Overtaken { .. } => of(StatusCode::CONFLICT, "overtaken"),
         DeployError::Unknown(_) => Problem::not_found("unknown_deployment", detail),
         DeployError::Empty => of(StatusCode::UNPROCESSABLE_ENTITY, "empty_project"),
