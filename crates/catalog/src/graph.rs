@@ -6,8 +6,8 @@ use connector::Registry;
 use expression::template::Template;
 use model::action::Effect;
 use model::automation::{
-    Automation, Block, BlockKind, Code, NestedBlock, OnError, Step, Trigger, TriggerKind, Verb, WaitOn,
-    WaitStep, WebhookMode,
+    Automation, Block, BlockKind, Code, NestedBlock, OnError, Step, SwitchCases, Trigger, TriggerKind, Verb,
+    WaitOn, WaitStep, WebhookMode,
 };
 use serde::Serialize;
 use text::diagnostic::{Source, Span};
@@ -291,7 +291,12 @@ fn label(verb: &Verb) -> String {
         Verb::Code(Code::File(file)) => file.name.clone(),
         Verb::Set(values) => values.iter().map(|(name, _)| &**name).collect::<Vec<_>>().join(", "),
         Verb::If(branch) => branch.condition.text().to_owned(),
-        Verb::Switch(switch) => switch.value.text().to_owned(),
+        Verb::Switch(switch) => match &switch.cases {
+            SwitchCases::Values { value, .. } => value.text().to_owned(),
+            SwitchCases::Conditions(cases) => {
+                cases.iter().map(|case| case.condition.text()).collect::<Vec<_>>().join(" · ")
+            }
+        },
         Verb::ForEach(each) => format!("{} in {}", each.item, readable(&each.items)),
         Verb::Repeat(repeat) => match &repeat.until {
             Some(until) => format!("until {}", until.text()),
@@ -306,10 +311,19 @@ fn label(verb: &Verb) -> String {
             WaitOn::Approval(approval) => readable(&approval.message),
         },
         Verb::Respond(respond) => readable(&respond.status),
-        Verb::Stop { result } if result.literal().is_some_and(value::Value::is_null) => String::new(),
-        Verb::Stop { result: template } | Verb::Fail { message: template } => readable(template),
-        Verb::Parallel(_) | Verb::Group(_) | Verb::Break | Verb::Continue => String::new(),
+        Verb::Stop { result, respond } if is_null(result) => {
+            respond.as_ref().map(|respond| readable(&respond.status)).unwrap_or_default()
+        }
+        Verb::Continue { result } if is_null(result) => String::new(),
+        Verb::Stop { result: template, .. }
+        | Verb::Continue { result: template }
+        | Verb::Fail { message: template } => readable(template),
+        Verb::Parallel(_) | Verb::Group(_) | Verb::Break => String::new(),
     }
+}
+
+fn is_null(template: &Template) -> bool {
+    template.literal().is_some_and(value::Value::is_null)
 }
 
 /// The text of a template as its author would say it: an expression without its braces, a text without quotes.

@@ -36,6 +36,7 @@
 //! * `symbols`: the names that an expression can use
 //! * `loose_filters`: filters that apply to less than they were meant for
 //! * `misread`: texts that mean something else than they seem to
+//! * `later_words`: words that came after release 0.1.0
 //! * `other_dialects`: habits from other languages
 //! * `rewrite`: corrections
 //! * `arrow_functions`: corrections of functions of JavaScript
@@ -60,6 +61,7 @@ mod filters;
 mod functions;
 mod jinja;
 mod jsonpath;
+mod later_words;
 mod literal_arguments;
 mod loose_filters;
 mod misread;

@@ -60,7 +60,7 @@ fn result_type(automation: &Automation) -> Option<ResultType> {
     let Some(Template::Map(_) | Template::Literal(_)) = &automation.outputs else { return None };
     let mut stops = false;
     automation.walk(&mut |step| {
-        stops |= matches!(&step.verb, Verb::Stop { result } if result.literal().is_none_or(|it| !it.is_null()));
+        stops |= matches!(&step.verb, Verb::Stop { result, .. } if result.literal().is_none_or(|it| !it.is_null()));
     });
     if stops {
         return None;

@@ -3,7 +3,9 @@
 
 use expression::{DirectPath, Expression};
 use model::action::InputType;
-use model::automation::{Automation, SpannedName, SwitchStep, Trigger, Verb, WaitOn};
+use model::automation::{
+    Automation, Block, ConditionCase, SpannedName, SwitchCases, SwitchStep, Trigger, Verb, WaitOn,
+};
 use text::diagnostic::Diagnostic;
 
 /// Names that other languages use for the default case.
@@ -29,22 +31,50 @@ pub(super) fn check(automation: &Automation) -> Vec<Diagnostic> {
 }
 
 fn cases(automation: &Automation, switch: &SwitchStep) -> Vec<Diagnostic> {
-    let conditions: Vec<Diagnostic> = switch.cases.iter().filter_map(|(name, _)| condition(name)).collect();
+    match &switch.cases {
+        SwitchCases::Values { value, cases } => by_value(automation, switch, value, cases),
+        SwitchCases::Conditions(cases) => behind_true(switch, cases).into_iter().collect(),
+    }
+}
+
+/// Warns of the first case behind a condition that is always true, or of `default` there.
+fn behind_true(switch: &SwitchStep, cases: &[ConditionCase]) -> Option<Diagnostic> {
+    let position = cases.iter().position(|case| is_always_true(&case.condition))?;
+    let default = switch.default.as_ref().and_then(|block| block.steps.first());
+    let behind = cases.get(position + 1).map(|case| case.span).or(default.map(|step| step.span))?;
+    let message = "this case is never taken: a condition before it is always true";
+    Some(
+        Diagnostic::warning("unreachable-case", message, behind)
+            .related(cases[position].condition.span(), "always true")
+            .help("move the case up, or write the steps of the last case below `default`"),
+    )
+}
+
+fn is_always_true(condition: &Expression) -> bool {
+    condition.constants().iter().any(|part| part.forces == Some(true))
+}
+
+fn by_value(
+    automation: &Automation,
+    switch: &SwitchStep,
+    value: &Expression,
+    cases: &[(SpannedName, Block)],
+) -> Vec<Diagnostic> {
+    let conditions: Vec<Diagnostic> = cases.iter().filter_map(|(name, _)| condition(name)).collect();
     if !conditions.is_empty() {
         return conditions;
     }
-    let Some(values) = values(automation, &switch.value) else {
-        return otherwise(switch).into_iter().collect();
+    let Some(values) = values(automation, value) else {
+        return otherwise(switch, cases).into_iter().collect();
     };
     let mut found = Vec::new();
     let can_be = |name: &str| values.texts.iter().any(|value| value == name);
-    for (name, _) in switch.cases.iter().filter(|(name, _)| !can_be(&name.name)) {
-        let message =
-            format!("`{}` is never `{}`, so this case is never taken", switch.value.text(), name.name);
+    for (name, _) in cases.iter().filter(|(name, _)| !can_be(&name.name)) {
+        let message = format!("`{}` is never `{}`, so this case is never taken", value.text(), name.name);
         let diagnostic = Diagnostic::warning("unreachable-case", message, name.span);
         found.push(diagnostic.expected_names(&name.name, values.texts.iter().map(String::as_str)));
     }
-    let is_case = |value: &String| switch.cases.iter().any(|(name, _)| name.name == *value);
+    let is_case = |value: &String| cases.iter().any(|(name, _)| name.name == *value);
     let first = switch.default.as_ref().and_then(|block| block.steps.first());
     if let Some(step) = first.filter(|_| !values.may_be_null && values.texts.iter().all(is_case)) {
         let message = "`default` is never taken: there is a case for each value";
@@ -61,13 +91,13 @@ fn condition(name: &SpannedName) -> Option<Diagnostic> {
     let message = format!("this case is for the text `{}`: a case is a value, not a condition", name.name);
     is_value.then(|| {
         Diagnostic::warning("unreachable-case", message, name.span)
-            .help("write `if` with `then` and `else`, and a further condition as a step below `else`")
+            .help("write a list of conditions: `switch: [{if: condition, then: [steps]}]`")
     })
 }
 
 /// Warns of a case that is named like a default case.
-fn otherwise(switch: &SwitchStep) -> Option<Diagnostic> {
-    let (name, _) = switch.cases.iter().find(|(name, _)| OTHERWISE.contains(&name.name.as_str()))?;
+fn otherwise(switch: &SwitchStep, cases: &[(SpannedName, Block)]) -> Option<Diagnostic> {
+    let (name, _) = cases.iter().find(|(name, _)| OTHERWISE.contains(&name.name.as_str()))?;
     let message = format!("this case is for the text `{}`, not for what fits no other case", name.name);
     switch.default.is_none().then(|| {
         Diagnostic::warning("unreachable-case", message, name.span)

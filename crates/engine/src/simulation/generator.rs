@@ -113,10 +113,22 @@ impl Writer<'_> {
             }
             11 if self.start == Start::Sync && depth == 0 && !self.answered => {
                 self.answered = true;
-                json!({"id": id, "respond": {"status": 201, "body": id}})
+                match self.random.below(2) {
+                    0 => json!({"id": id, "respond": {"status": 201, "body": id}}),
+                    // Ends half of the executions with the answer.
+                    _ => json!({"id": id, "if": self.condition(),
+                                "stop": {"result": id, "respond": {"status": 201, "body": id}}}),
+                }
             }
             9..=11 => json!({"id": id, "action": "events.emit", "with": {"name": "go", "data": 1}}),
-            12 => json!({"id": id, "forEach": [1, 2, 3], "steps": self.list(depth + 1)}),
+            12 => {
+                let mut steps = self.list(depth + 1);
+                if let Some(steps) = steps.as_array_mut().filter(|_| self.random.one_in(3)) {
+                    let result = json!({"result": "${{ index }}"});
+                    steps.insert(0, json!({"id": self.id(), "if": "index == 1", "continue": result}));
+                }
+                json!({"id": id, "forEach": [1, 2, 3], "steps": steps})
+            }
             13 => json!({"id": id, "forEach": [1, 2, 3], "concurrency": 2, "steps": self.list(depth + 1)}),
             14 => json!({"id": id, "repeat": {"max": 2, "delay": self.random.pick(&["1s", "15m"])},
                          "steps": self.list(depth + 1)}),
@@ -125,8 +137,14 @@ impl Writer<'_> {
                          "retry": {"max": 1, "delay": "2s", "on": ["all"]}, "onError": [self.act(None)]}),
             18 => json!({"id": id, "if": self.condition(), "then": self.list(depth + 1),
                          "else": self.list(depth + 1)}),
-            19 => json!({"id": id, "switch": "execution.attempt", "cases": {"1": self.list(depth + 1)},
-                         "default": self.list(depth + 1)}),
+            19 => match self.random.below(2) {
+                0 => json!({"id": id, "switch": "execution.attempt", "cases": {"1": self.list(depth + 1)},
+                            "default": self.list(depth + 1)}),
+                _ => json!({"id": id, "switch": [{"if": self.condition(), "then": self.list(depth + 1)},
+                                                 {"name": "other", "if": "execution.attempt < 3",
+                                                  "then": self.list(depth + 1)}],
+                            "default": self.list(depth + 1)}),
+            },
             _ => json!({"id": id, "steps": [self.act(None), {"id": self.id(), "fail": "oh"}],
                         "onError": "continue"}),
         }

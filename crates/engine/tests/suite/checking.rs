@@ -337,6 +337,33 @@ fn an_unreachable_case_is_reported() {
 }
 
 #[test]
+fn a_case_behind_a_constant_true_is_unreachable() {
+    let set = "[{set: {z: 1}}]";
+    check_steps(
+        &format!(
+            "- switch: [{{if: 'execution.id or true', then: {set}}}, {{if: execution.attempt == 1, then: {set}}}]\n"
+        ),
+        &["constant-condition true", "unreachable-case if"],
+    );
+    check_steps(
+        &format!("- switch: [{{if: execution.attempt == 1, then: {set}}}, {{if: true, then: {set}}}]\n"),
+        &["constant-condition true"],
+    );
+    check_steps(&format!("- switch: [{{if: execution.attempt == 1, then: {set}}}]\n  default: {set}\n"), &[]);
+}
+
+#[test]
+fn the_result_of_a_loop_has_the_fields_of_its_continue() {
+    let steps = |field: &str| {
+        format!(
+            "- id: all\n  forEach: [1, 2]\n  steps:\n  - {{if: item == 1, continue: {{result: {{a: 1}}}}}}\n  - set: {{b: 2}}\n- set: {{z: '${{{{ steps.all.results[0].{field} }}}}'}}\n"
+        )
+    };
+    check_steps(&steps("a"), &[]);
+    check_steps(&steps("c"), &["unknown-field c"]);
+}
+
+#[test]
 fn a_call_without_retry_or_error_handling_gets_a_hint() {
     let call = "{action: http.request, with: {url: 'https://x.test'}}";
     let hint = "no-retry http.request";

@@ -7,7 +7,7 @@ use engine::Engine;
 use model::payload::HttpResponse;
 use trigger::webhook::Request;
 
-use crate::common::{Peer, Project, call, rows, soon, stop, workers};
+use crate::common::{Peer, Project, call, crash, end, rows, soon, stop, workers};
 
 pub(crate) fn post(body: &str) -> Request {
     Request {
@@ -136,6 +136,28 @@ async fn respond_answers_the_caller_and_later_steps_continue() {
     let id = answer.header("x-execution-id").expect("it names the execution").parse().expect("an id");
     peer.next_request().await.answer(200, "1").await;
     soon(engine.admission().wait(id)).await.expect("it ends");
+    stop(engine).await;
+}
+
+#[tokio::test]
+async fn a_stop_with_respond_answers_the_caller_before_the_closing_steps_and_ends_the_execution() {
+    let mut peer = Peer::new().await;
+    let yaml = format!(
+        "trigger: {{webhook: {{mode: sync}}}}\nfinally:\n{}steps:\n  - {{id: end, stop: {{result: early, respond: {{status: 400, json: {{error: short}}}}}}}}\n",
+        call("last", &peer.base, "/last")
+    );
+    let project = Project::with(&yaml);
+    let engine = project.start().await;
+    let (live, _) = tokens(&engine);
+    let answer = soon(engine.ingress().receive(&live, post("{}"))).await;
+    assert_eq!(text(&answer), r#"400 {"error":"short"}"#);
+    let id = answer.header("x-execution-id").expect("it names the execution").parse().expect("an id");
+    let held = peer.next_request().await;
+    crash(engine).await;
+    drop(held);
+    let engine = project.start().await;
+    peer.next_request().await.answer(200, "1").await;
+    assert_eq!(end(&engine, id).await, "\"early\"", "after a restart it answers no second time");
     stop(engine).await;
 }
 

@@ -141,13 +141,13 @@ fn a_comparison_that_is_never_true_suggests_the_right_value() {
 }
 
 #[test]
-fn conditions_as_the_cases_of_a_switch_suggest_values() {
+fn steps_of_a_condition_of_a_switch_suggest_then() {
     check_steps(
         MANUAL,
-        "  - switch: [{if: inputs.flag, steps: []}]\n",
-        "wrong-type",
-        "if",
-        "`cases: {value: [steps]}`",
+        "  - switch: [{if: inputs.flag, steps: [{action: log.info, with: {message: hi}}]}]\n",
+        "unknown-key",
+        "steps",
+        "the steps of a case are `then`",
     );
 }
 

@@ -25,6 +25,23 @@ async fn a_switch_takes_the_case_equal_to_the_value_as_text_or_the_default() {
 }
 
 #[tokio::test]
+async fn a_switch_of_conditions_runs_the_first_true_case_and_evaluates_none_behind_it() {
+    let steps = manual(
+        "  - switch:\n      - {if: inputs.kind == 'a', then: [{set: {x: first}}]}\n      - {name: second, if: \"inputs.kind in ['a', 'b']\", then: [{set: {x: second}}]}\n      - {if: inputs.kind.deep, then: [{set: {x: third}}]}\n    default: [{set: {x: other}}]\n",
+    );
+    for (kind, expected) in [
+        ("\"a\"", r#"{"x":"first"}"#),
+        ("\"b\"", r#"{"x":"second"}"#),
+        (r#"{"deep": true}"#, r#"{"x":"third"}"#),
+        (r#"{"deep": false}"#, r#"{"x":"other"}"#),
+    ] {
+        assert_eq!(outcome_with(&steps, &format!("{{\"kind\": {kind}}}")).await, expected, "{kind}");
+    }
+    let failed = outcome_with(&steps, r#"{"kind": {}}"#).await;
+    assert!(failed.starts_with("failed: ") && failed.contains("deep"), "{failed}");
+}
+
+#[tokio::test]
 async fn a_repeat_ends_once_until_holds_and_fails_if_it_never_does() {
     let steps = |max: u32| {
         manual(&format!(
@@ -63,6 +80,20 @@ async fn a_continue_in_a_concurrent_loop_leaves_null_in_its_place() {
         "  - forEach: [1, 2, 3]\n    concurrency: 3\n    steps:\n      - {if: item == 2, continue: true}\n      - set: {x: \"${{ item }}\"}\n",
     );
     assert_eq!(outcome_of(&steps).await, r#"[{"x":1},null,{"x":3}]"#);
+}
+
+#[tokio::test]
+async fn a_continue_gives_the_iteration_its_result() {
+    let each = |rest: &str| {
+        manual(&format!(
+            "  - forEach: [1, 2, 3]\n{rest}    steps:\n      - steps: [{{if: item == 2, continue: {{result: \"${{{{ item * 10 }}}}\"}}}}]\n      - set: {{x: \"${{{{ item }}}}\"}}\n"
+        ))
+    };
+    let expected = r#"[{"x":1},20,{"x":3}]"#;
+    assert_eq!(outcome_of(&each("")).await, expected);
+    assert_eq!(outcome_of(&each("    concurrency: 3\n")).await, expected);
+    let repeat = manual("  - repeat: {max: 2}\n    steps:\n      - continue: {result: \"${{ index }}\"}\n");
+    assert_eq!(outcome_of(&repeat).await, "1");
 }
 
 #[tokio::test]

@@ -162,11 +162,16 @@ impl Object {
 #[must_use]
 pub fn takes_expression(key: &str) -> bool {
     fn has(keys: &[Key], name: &str) -> bool {
-        keys.iter().any(|key| match key.shape {
+        keys.iter().any(|key| within(key, &key.shape, name))
+    }
+    fn within(key: &Key, shape: &Shape, name: &str) -> bool {
+        match shape {
             Shape::Expression | Shape::ListOrExpression => key.name == name,
             Shape::Object(inner) => has(inner.keys, name),
+            Shape::AnyOf(shapes) => shapes.iter().any(|shape| within(key, shape, name)),
+            Shape::List(Shape::Object(inner)) => has(inner.keys, name),
             _ => false,
-        })
+        }
     }
     has(super::STEP_KEYS, key)
         || has(super::TRIGGER.keys, key)

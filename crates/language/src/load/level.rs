@@ -1,6 +1,8 @@
-//! The words for which a definition needs a level of the language above the first. A later word is one more row of [`WORDS`].
+//! The words for which a definition needs a level of the language above the first. A later word is one more row of [`WORDS`]; those of
+//! expressions are listed by [`expression::Expression::later_word`].
 
-use model::automation::{Automation, Level, LeveledWord, Verb};
+use expression::template::Template;
+use model::automation::{Automation, Level, LeveledWord, SwitchCases, Verb};
 use text::diagnostic::Span;
 
 /// A word of a level above the first.
@@ -19,7 +21,42 @@ static WORDS: &[Word] = &[
         word: "defaults",
         find: |automation| automation.declared_defaults.as_ref().map(|defaults| defaults.span),
     },
-    Word { level: Level::SECOND, word: "connection: null", find: refused_connection },
+    Word {
+        level: Level::SECOND,
+        word: "connection: null",
+        find: |automation| {
+            step(automation, |verb| matches!(verb, Verb::Action(call) if call.refuses_default))
+        },
+    },
+    Word {
+        level: Level::SECOND,
+        word: "stop.respond",
+        find: |automation| step(automation, |verb| matches!(verb, Verb::Stop { respond: Some(_), .. })),
+    },
+    Word {
+        level: Level::SECOND,
+        word: "continue.result",
+        find: |automation| {
+            let has_result = |result: &Template| result.literal().is_none_or(|value| !value.is_null());
+            step(automation, |verb| matches!(verb, Verb::Continue { result } if has_result(result)))
+        },
+    },
+    Word {
+        level: Level::SECOND,
+        word: "switch with conditions",
+        find: |automation| {
+            step(
+                automation,
+                |verb| matches!(verb, Verb::Switch(switch) if matches!(switch.cases, SwitchCases::Conditions(_))),
+            )
+        },
+    },
+    Word { level: Level::SECOND, word: "state.take", find: |automation| action(automation, "state.take") },
+    Word {
+        level: Level::SECOND,
+        word: "state.compareAndSet",
+        find: |automation| action(automation, "state.compareAndSet"),
+    },
 ];
 
 /// Returns the first word of the highest level that an automation uses; `None` if it needs only the first level.
@@ -29,14 +66,32 @@ pub(super) fn find(automation: &Automation) -> Option<LeveledWord> {
         Some(LeveledWord { level: word.level, word: word.word.to_owned(), span })
     });
     // Of two words of one level the earlier row counts.
-    used.reduce(|found, next| if next.level > found.level { next } else { found })
+    used.chain(in_expressions(automation))
+        .reduce(|found, next| if next.level > found.level { next } else { found })
 }
 
-fn refused_connection(automation: &Automation) -> Option<Span> {
+/// Returns the first step with such a verb.
+fn step(automation: &Automation, is_used: impl Fn(&Verb) -> bool) -> Option<Span> {
     let mut found = None;
     automation.walk(&mut |step| {
-        if matches!(&step.verb, Verb::Action(call) if call.refuses_default) {
+        if is_used(&step.verb) {
             found = found.or(Some(step.span));
+        }
+    });
+    found
+}
+
+fn action(automation: &Automation, name: &str) -> Option<Span> {
+    step(automation, |verb| matches!(verb, Verb::Action(call) if call.action.name == name))
+}
+
+/// Returns the first word of the highest level in the expressions.
+fn in_expressions(automation: &Automation) -> Option<LeveledWord> {
+    let mut found = None;
+    automation.expressions(&mut |expression| {
+        if let (None, Some(word)) = (&found, expression.later_word()) {
+            let word = word.to_owned();
+            found = Some(LeveledWord { level: Level::SECOND, word, span: expression.span() });
         }
     });
     found

@@ -100,6 +100,7 @@ pub(super) fn foreign_keys_of(what: &str) -> &'static [ForeignKey] {
         "a trigger" => TRIGGER,
         "a retry" => RETRY,
         "a repeat" => REPEAT,
+        "a case" => CASE,
         "a `waitFor`" => WAIT_FOR,
         "an answer" => ANSWER,
         "a webhook" => WEBHOOK,
@@ -114,6 +115,12 @@ pub(super) fn instead_of_several(what: &str) -> Option<&'static str> {
         "put the steps into a file with `trigger: {manual: {}}`, and start it with `call` from one file for each trigger",
     )
 }
+
+/// In a case of a `switch` with conditions.
+static CASE: &[ForeignKey] = &[
+    key(&["steps", "do"], Some("then"), "the steps of a case are `then`"),
+    key(&["when", "condition"], Some("if"), "the condition of a case is `if`"),
+];
 
 /// At the top level of an automation.
 static AUTOMATION: &[ForeignKey] = &[

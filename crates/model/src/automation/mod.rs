@@ -37,8 +37,8 @@ pub use trigger::{
 };
 
 pub use verbs::{
-    ActionStep, Approval, CallStep, ForEachStep, IfStep, OnTimeout, RepeatStep, RespondBody, RespondStep,
-    SandboxPermission, SwitchStep, WaitForStep, WaitOn, WaitStep,
+    ActionStep, Approval, CallStep, ConditionCase, ForEachStep, IfStep, OnTimeout, RepeatStep, RespondBody,
+    RespondStep, SandboxPermission, SwitchCases, SwitchStep, WaitForStep, WaitOn, WaitStep,
 };
 
 pub use verify::{
@@ -304,6 +304,16 @@ impl Automation {
         let code = self.code_files.iter().flat_map(|source| [source.path(), source.text()]);
         let parts = std::iter::once(self.source.text()).chain(code).chain(defaults.as_deref());
         DefinitionHash::compute_from_parts(&self.id, parts)
+    }
+
+    /// Calls `visit` with every expression of the file.
+    pub fn expressions<'a>(&'a self, visit: &mut dyn FnMut(&'a Expression)) {
+        self.trigger_if.iter().for_each(&mut *visit);
+        self.trigger.expressions(visit);
+        let key = self.concurrency.as_ref().and_then(|concurrency| concurrency.key.as_ref());
+        let templates = self.config_vars.iter().map(|variable| &variable.value);
+        templates.chain(key).chain(&self.outputs).for_each(|template| template.expressions(visit));
+        self.walk(&mut |step| step.expressions(visit));
     }
 
     /// Calls `visit` with every step of the file, in document order.

@@ -11,7 +11,7 @@ use super::SpannedName;
 use super::code::Code;
 use super::defaults::TakenDefaults;
 use super::verbs::{
-    ActionStep, CallStep, ForEachStep, IfStep, RepeatStep, RespondBody, RespondStep, SwitchStep, WaitForStep,
+    ActionStep, CallStep, ForEachStep, IfStep, RepeatStep, RespondStep, SwitchCases, SwitchStep, WaitForStep,
     WaitOn, WaitStep,
 };
 use crate::retry::RetryPolicy;
@@ -120,11 +120,16 @@ pub enum Verb {
     /// Ends the innermost loop.
     Break,
     /// Ends the iteration of the innermost loop.
-    Continue,
+    Continue {
+        /// The result of the iteration.
+        result: Template,
+    },
     /// Ends the execution successfully.
     Stop {
         /// The result of the execution.
         result: Template,
+        /// The response to the caller, sent before the end; `None` if the step sends none.
+        respond: Option<Box<RespondStep>>,
     },
     /// Ends the execution with an error.
     Fail {
@@ -152,7 +157,7 @@ impl Verb {
             Self::WaitFor(_) => "waitFor",
             Self::Respond(_) => "respond",
             Self::Break => "break",
-            Self::Continue => "continue",
+            Self::Continue { .. } => "continue",
             Self::Stop { .. } => "stop",
             Self::Fail { .. } => "fail",
         }
@@ -174,10 +179,20 @@ impl Verb {
                 std::iter::once(case("then", &branch.then, true)).chain(otherwise).collect()
             }
             Self::Switch(switch) => {
-                let case =
-                    |name, block| NestedBlock::new(Some(name), block, BlockKind::Case { condition: None });
-                let cases = switch.cases.iter().map(|(name, block)| case(name.name.as_str(), block));
-                cases.chain(switch.default.as_ref().map(|block| case("default", block))).collect()
+                let case = |name, block, condition| {
+                    NestedBlock::new(Some(name), block, BlockKind::Case { condition })
+                };
+                let default = switch.default.as_ref().map(|block| case("default", block, None));
+                let cases: Vec<_> = match &switch.cases {
+                    SwitchCases::Values { cases, .. } => {
+                        cases.iter().map(|(name, block)| case(name.name.as_str(), block, None)).collect()
+                    }
+                    SwitchCases::Conditions(cases) => cases
+                        .iter()
+                        .map(|each| case(&each.name, &each.then, Some((&each.condition, true))))
+                        .collect(),
+                };
+                cases.into_iter().chain(default).collect()
             }
             Self::ForEach(each) => {
                 let certain = match &each.items {
@@ -209,7 +224,7 @@ impl Verb {
             | Self::WaitFor(_)
             | Self::Respond(_)
             | Self::Break
-            | Self::Continue
+            | Self::Continue { .. }
             | Self::Stop { .. }
             | Self::Fail { .. } => Vec::new(),
         }
@@ -228,7 +243,17 @@ impl Verb {
     /// True if no later step of the same block runs.
     #[must_use]
     pub fn ends_block(&self) -> bool {
-        matches!(self, Self::Stop { .. } | Self::Fail { .. } | Self::Break | Self::Continue)
+        matches!(self, Self::Stop { .. } | Self::Fail { .. } | Self::Break | Self::Continue { .. })
+    }
+
+    /// Returns the response to the caller that the verb decides, if any.
+    #[must_use]
+    pub fn response(&self) -> Option<&RespondStep> {
+        match self {
+            Self::Respond(respond) => Some(respond),
+            Self::Stop { respond, .. } => respond.as_deref(),
+            _ => None,
+        }
     }
 
     /// Calls `visit` with every expression that the verb itself evaluates before its nested blocks run.
@@ -239,14 +264,9 @@ impl Verb {
             Self::Action(call) => call.with.iter().for_each(|(_, template)| template.expressions(visit)),
             Self::Set(values) => values.iter().for_each(|(_, template)| template.expressions(visit)),
             Self::If(branch) => visit(&branch.condition),
-            Self::Switch(switch) => visit(&switch.value),
+            Self::Switch(switch) => switch.cases.expressions().for_each(visit),
             Self::ForEach(each) => each.items.expressions(visit),
-            Self::Code(_)
-            | Self::Repeat(_)
-            | Self::Parallel(_)
-            | Self::Group(_)
-            | Self::Break
-            | Self::Continue => {}
+            Self::Code(_) | Self::Repeat(_) | Self::Parallel(_) | Self::Group(_) | Self::Break => {}
             Self::Call(call) => call.with.iter().for_each(|(_, template)| template.expressions(visit)),
             Self::Wait(WaitStep::For(_)) => {}
             Self::Wait(WaitStep::Computed(template)) => template.expressions(visit),
@@ -255,16 +275,14 @@ impl Verb {
                 WaitOn::Event { name, .. } => name.expressions(visit),
                 WaitOn::Approval(approval) => approval.message.expressions(visit),
             },
-            Self::Respond(respond) => {
-                let body = match &respond.body {
-                    RespondBody::Empty => None,
-                    RespondBody::Body(body) | RespondBody::Json(body) | RespondBody::File(body) => Some(body),
-                };
-                let parts =
-                    [Some(&respond.status), respond.content_type.as_ref(), Some(&respond.headers), body];
-                parts.into_iter().flatten().for_each(|template| template.expressions(visit));
+            Self::Respond(respond) => respond.templates().for_each(|template| template.expressions(visit)),
+            Self::Stop { result, respond } => {
+                let response = respond.iter().flat_map(|respond| respond.templates());
+                response.chain([result]).for_each(|template| template.expressions(visit));
             }
-            Self::Stop { result: template } | Self::Fail { message: template } => template.expressions(visit),
+            Self::Continue { result: template } | Self::Fail { message: template } => {
+                template.expressions(visit);
+            }
         }
     }
 }

@@ -41,12 +41,57 @@ pub struct IfStep {
 /// The settings of a `switch` step.
 #[derive(Clone, Debug)]
 pub struct SwitchStep {
-    /// The value, compared as text: `3` and `"3"` select the same case; lists and maps select none.
-    pub value: Expression,
-    /// The blocks by the value that selects them.
-    pub cases: Vec<(SpannedName, Block)>,
-    /// The block that runs if no case matches.
+    /// The cases, at least one.
+    pub cases: SwitchCases,
+    /// The block that runs if no case is selected.
     pub default: Option<Block>,
+}
+
+/// The cases of a `switch` step, and how one of them is selected.
+#[derive(Clone, Debug)]
+pub enum SwitchCases {
+    /// A value selects the case.
+    Values {
+        /// The value, compared as text: `3` and `"3"` select the same case; lists and maps select none.
+        value: Expression,
+        /// The blocks by the value that selects them.
+        cases: Vec<(SpannedName, Block)>,
+    },
+    /// The first case whose condition is true is selected. The conditions after it are not evaluated.
+    Conditions(Vec<ConditionCase>),
+}
+
+/// A case of a `switch` step that a condition selects.
+#[derive(Clone, Debug)]
+pub struct ConditionCase {
+    /// The name in the history and in tests, unique in the step: the `name` of the case, or its number, counted from 1.
+    pub name: Arc<str>,
+    /// The span of the case's start.
+    pub span: Span,
+    /// The condition.
+    pub condition: Expression,
+    /// The steps that run if it is true.
+    pub then: Block,
+}
+
+impl SwitchCases {
+    /// Returns the expressions that select a case, in the order of their evaluation.
+    pub fn expressions(&self) -> impl Iterator<Item = &Expression> {
+        let (value, conditions) = match self {
+            Self::Values { value, .. } => (Some(value), &[][..]),
+            Self::Conditions(cases) => (None, cases.as_slice()),
+        };
+        value.into_iter().chain(conditions.iter().map(|case| &case.condition))
+    }
+
+    /// Returns the blocks of the cases, in the order of the file.
+    pub fn blocks(&self) -> impl Iterator<Item = &Block> {
+        let (values, conditions) = match self {
+            Self::Values { cases, .. } => (cases.as_slice(), &[][..]),
+            Self::Conditions(cases) => (&[][..], cases.as_slice()),
+        };
+        values.iter().map(|(_, block)| block).chain(conditions.iter().map(|case| &case.then))
+    }
 }
 
 /// The settings of a `repeat` step.
@@ -174,6 +219,17 @@ pub struct RespondStep {
     pub body: RespondBody,
     /// The exceptions from the sandbox.
     pub allow: Vec<SandboxPermission>,
+}
+
+impl RespondStep {
+    /// Returns the templates of its parts.
+    pub fn templates(&self) -> impl Iterator<Item = &Template> {
+        let body = match &self.body {
+            RespondBody::Empty => None,
+            RespondBody::Body(body) | RespondBody::Json(body) | RespondBody::File(body) => Some(body),
+        };
+        [Some(&self.status), self.content_type.as_ref(), Some(&self.headers), body].into_iter().flatten()
+    }
 }
 
 /// An exception from the sandbox in which browsers show a page returned by an automation.

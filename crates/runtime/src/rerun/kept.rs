@@ -316,7 +316,7 @@ impl Selection<'_> {
     fn may_respond(&self, step: &str) -> bool {
         let verb =
             self.locate(step).and_then(|(position, _)| position.last().map(|level| &level.step().verb));
-        matches!(verb, Some(Verb::Respond(_) | Verb::Code(_)))
+        verb.is_some_and(|verb| verb.response().is_some() || matches!(verb, Verb::Code(_)))
     }
 
     /// Checks that the kept results come from steps that do the same in both versions.

@@ -13,8 +13,8 @@ pub(crate) enum Exit {
     Stop(Value),
     /// `break` ended the loop around the step.
     Break,
-    /// `continue` ended the turn of the loop around the step.
-    Continue,
+    /// `continue` ended the iteration of the loop around the step, with this result.
+    Continue(Value),
     /// A step failed, and nothing has handled the error so far.
     Failed(ActionError),
     /// The deadline that was set at this depth has passed.
@@ -37,7 +37,7 @@ impl Exit {
         Some(match self {
             Self::Stop(result) => StepOutcome::Jumped { by: Jump::Stop, result: result.clone() },
             Self::Break => StepOutcome::Jumped { by: Jump::Break, result: Value::Null },
-            Self::Continue => StepOutcome::Jumped { by: Jump::Continue, result: Value::Null },
+            Self::Continue(result) => StepOutcome::Jumped { by: Jump::Continue, result: result.clone() },
             _ => return None,
         })
     }
@@ -47,7 +47,7 @@ impl Exit {
         match by {
             Jump::Stop => Self::Stop(result),
             Jump::Break => Self::Break,
-            Jump::Continue => Self::Continue,
+            Jump::Continue => Self::Continue(result),
         }
     }
 }

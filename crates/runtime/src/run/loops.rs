@@ -137,7 +137,7 @@ impl Run {
 
     async fn turn(&self, each: &ForEachStep, scope: &mut Scope, frame: &Frame) -> Result<Value, Exit> {
         match self.block(&each.steps, scope, frame).await {
-            Err(Exit::Continue) => Ok(Value::Null),
+            Err(Exit::Continue(result)) => Ok(result),
             Err(Exit::Failed(error)) if !each.fail_fast => {
                 Ok(Value::from(Map::from_iter([("error", error.to_value())])))
             }
@@ -188,8 +188,7 @@ impl Run {
             }
             scope.bind("index", Value::from(index));
             last = match self.block(&repeat.steps, scope, &turn).await {
-                Ok(value) => value,
-                Err(Exit::Continue) => Value::Null,
+                Ok(value) | Err(Exit::Continue(value)) => value,
                 Err(Exit::Break) => return Ok(last),
                 Err(exit) => return Err(exit),
             };

@@ -291,7 +291,7 @@ impl Run {
             Err(Exit::Stop(result)) if !result.is_null() => return Ok(Outcome::Succeeded { result }),
             Ok(result) | Err(Exit::Stop(result)) => result,
             Err(Exit::Failed(error)) => return failed(error),
-            Err(Exit::Break | Exit::Continue) => {
+            Err(Exit::Break | Exit::Continue(_)) => {
                 let message = "there is no loop around this step";
                 return failed(ActionError::new(ErrorKind::Internal, message));
             }
@@ -374,7 +374,7 @@ impl Run {
         what: &str,
     ) -> Result<Option<ActionError>, Exit> {
         let error = match self.block(block, scope, frame).await {
-            Ok(_) | Err(Exit::Stop(_) | Exit::Break | Exit::Continue) => return Ok(None),
+            Ok(_) | Err(Exit::Stop(_) | Exit::Break | Exit::Continue(_)) => return Ok(None),
             Err(Exit::Failed(error)) => error,
             Err(Exit::Expired(_)) => ActionError::new(
                 ErrorKind::Timeout,

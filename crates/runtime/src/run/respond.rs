@@ -12,7 +12,7 @@ use super::verbs::failed;
 use super::{Exit, Run};
 
 impl Run {
-    /// Decides the response to the caller. It is sent once it is committed; the execution continues.
+    /// Decides the response to the caller and sends it; the execution continues.
     pub(super) async fn respond(
         &self,
         respond: &RespondStep,
@@ -20,6 +20,25 @@ impl Run {
         scope: &Scope,
         frame: &Frame,
     ) -> Result<Value, Exit> {
+        self.decide_response(respond, scope, frame).await?;
+        self.send_response(key, frame).await?;
+        Ok(Value::Null)
+    }
+
+    /// Commits the response and sends it.
+    pub(super) async fn send_response(&self, key: &str, frame: &Frame) -> Result<(), Exit> {
+        self.await_commit(key, frame, self.journal.commit()).await?;
+        self.progressed(|progress| progress.response = self.journal.response());
+        Ok(())
+    }
+
+    /// Decides the response to the caller. The next commit records it.
+    pub(super) async fn decide_response(
+        &self,
+        respond: &RespondStep,
+        scope: &Scope,
+        frame: &Frame,
+    ) -> Result<(), Exit> {
         if self.journal.response().is_some() {
             let message = "the caller has been answered already; only one `respond` may run";
             return Err(failed(ActionError::new(ErrorKind::Failed, message)));
@@ -54,10 +73,8 @@ impl Run {
             failed(ActionError::new(ErrorKind::Input, format!("respond.{}: {error}", error.part)))
         })?;
         let response = self.journal.redact_response(response);
-        self.journal.respond(response.clone());
-        self.await_commit(key, frame, self.journal.commit()).await?;
-        self.progressed(|progress| progress.response = Some(response));
-        Ok(Value::Null)
+        self.journal.respond(response);
+        Ok(())
     }
 
     /// Builds the response. The bytes of files in its JSON are not in memory, so secrets are masked in the value; the files are

@@ -231,6 +231,12 @@ impl Run {
                         self.abandon_inside(step, key);
                         self.journal.step_finished(key, took_us, outcome, Effect::Pure);
                     }
+                    if matches!(&step.verb, Verb::Stop { respond: Some(_), .. })
+                        && self.journal.response().is_some()
+                    {
+                        // One commit records the response and the end of its step: a repetition would answer twice.
+                        self.send_response(key, &inner).await?;
+                    }
                     return Err(exit);
                 }
             };

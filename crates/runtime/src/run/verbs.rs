@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use expression::template::Template;
 use model::action::{ActionError, Effect, ErrorKind};
-use model::automation::{Step, SwitchStep, Verb};
+use model::automation::{Step, SwitchCases, SwitchStep, Verb};
 use value::{Map, Value};
 
 use super::scope::Scope;
@@ -56,8 +56,17 @@ impl Run {
             Verb::WaitFor(wait) => self.wait_for(step, wait, key, scope, frame).await,
             Verb::Respond(respond) => Box::pin(self.respond(respond, key, scope, frame)).await,
             Verb::Break => Err(Exit::Break),
-            Verb::Continue => Err(Exit::Continue),
-            Verb::Stop { result } => Err(Exit::Stop(self.evaluate(result, scope, "stop", frame).await?)),
+            Verb::Continue { result } => {
+                let result = self.evaluate(result, scope, "continue", frame).await?;
+                Err(Exit::Continue(self.within_limit(self.journal.redact_value(result))?))
+            }
+            Verb::Stop { result, respond } => {
+                let result = self.evaluate(result, scope, "stop", frame).await?;
+                if let Some(respond) = respond {
+                    Box::pin(self.decide_response(respond, scope, frame)).await?;
+                }
+                Err(Exit::Stop(result))
+            }
             Verb::Fail { message } => {
                 let value = self.evaluate(message, scope, "fail", frame).await?;
                 Err(Exit::Failed(explicit_failure(&value, scope)))
@@ -84,7 +93,7 @@ impl Run {
             Verb::Set(_)
             | Verb::Respond(_)
             | Verb::Break
-            | Verb::Continue
+            | Verb::Continue { .. }
             | Verb::Stop { .. }
             | Verb::Fail { .. } => Effect::Pure,
         }
@@ -129,14 +138,28 @@ impl Run {
     }
 
     async fn switch(&self, switch: &SwitchStep, scope: &mut Scope, frame: &Frame) -> Result<Value, Exit> {
-        let value = self.evaluate_expression(&switch.value, scope, "switch", frame).await?;
-        let text = match &value {
-            Value::List(_) | Value::Map(_) | Value::File(_) => None,
-            Value::Null => Some("null".to_owned()),
-            scalar => Some(scalar.to_text()),
+        let case = match &switch.cases {
+            SwitchCases::Values { value, cases } => {
+                let value = self.evaluate_expression(value, scope, "switch", frame).await?;
+                let text = match &value {
+                    Value::List(_) | Value::Map(_) | Value::File(_) => None,
+                    Value::Null => Some("null".to_owned()),
+                    scalar => Some(scalar.to_text()),
+                };
+                cases.iter().find(|(name, _)| Some(&name.name) == text.as_ref()).map(|(_, block)| block)
+            }
+            SwitchCases::Conditions(cases) => {
+                let mut taken = None;
+                for case in cases {
+                    if self.condition_holds(&case.condition, scope, "if", frame).await? {
+                        taken = Some(&case.then);
+                        break;
+                    }
+                }
+                taken
+            }
         };
-        let case = switch.cases.iter().find(|(name, _)| Some(&name.name) == text.as_ref());
-        match case.map(|(_, block)| block).or(switch.default.as_ref()) {
+        match case.or(switch.default.as_ref()) {
             Some(block) => self.block(block, scope, frame).await,
             None => Ok(Value::Null),
         }

@@ -17,7 +17,7 @@ pub(super) fn steps_with_checked_outcome(automation: &Automation) -> HashSet<&st
         let mut conditions: Vec<&Expression> = step.guard.iter().collect();
         match &step.verb {
             Verb::If(branch) => conditions.push(&branch.condition),
-            Verb::Switch(switch) => conditions.push(&switch.value),
+            Verb::Switch(switch) => conditions.extend(switch.cases.expressions()),
             _ => {}
         }
         conditions.extend(step.verb.nested_blocks().iter().filter_map(|inner| inner.until));

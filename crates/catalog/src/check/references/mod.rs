@@ -436,7 +436,7 @@ impl<'a> Checker<'a> {
     fn stop_before(&self, target: &step_order::StepPath<'a>) -> Option<&'a Step> {
         let mut found = None;
         self.automation.steps.walk(&mut |step| {
-            let Verb::Stop { result } = &step.verb else { return };
+            let Verb::Stop { result, .. } = &step.verb else { return };
             // With a result, `stop` bypasses the file's `outputs`.
             let has_result = result.literal().is_none_or(|result| !result.is_null());
             let Some(stop) = self.order.path_of(&step.id).filter(|_| !has_result && found.is_none()) else {

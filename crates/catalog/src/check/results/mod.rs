@@ -22,7 +22,7 @@ use connector::Registry;
 use expression::template::Part;
 use expression::{DirectPath, Expression, Link, Reference, Template};
 use language::load::Unreadable;
-use model::automation::{ActionStep, Automation, Step, Trigger, Verb, WaitStep};
+use model::automation::{ActionStep, Automation, Step, SwitchCases, SwitchStep, Trigger, Verb, WaitStep};
 use model::{InputType, ResultType};
 use text::Severity;
 use text::diagnostic::{Diagnostic, Span};
@@ -135,6 +135,9 @@ impl<'a> Checker<'a> {
         let of_verb = match &step.verb {
             Verb::If(branch) => is_it(&branch.condition),
             Verb::WaitFor(wait) => wait.condition().is_some_and(is_it),
+            Verb::Switch(SwitchStep { cases: SwitchCases::Conditions(cases), .. }) => {
+                cases.iter().any(|case| is_it(&case.condition))
+            }
             verb => verb.nested_blocks().iter().filter_map(|inner| inner.until).any(is_it),
         };
         of_verb || step.guard.as_ref().is_some_and(is_it)

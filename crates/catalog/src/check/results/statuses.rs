@@ -4,7 +4,7 @@
 use std::ops::RangeInclusive;
 
 use expression::{DirectPath, Expression, OperationKind, Reference, TypedOperand};
-use model::automation::{Automation, OnError, Step, SwitchStep, Verb};
+use model::automation::{Automation, OnError, Step, SwitchCases, SwitchStep, Verb};
 use text::diagnostic::Diagnostic;
 use value::Value;
 
@@ -56,9 +56,10 @@ impl<'a> Checker<'a> {
 
     /// Checks the cases of a `switch` on a status.
     pub(super) fn status_cases(&mut self, switch: &'a SwitchStep, at: &'a Step) {
-        let Some(DirectPath::One(read)) = switch.value.direct_path() else { return };
+        let SwitchCases::Values { value, cases } = &switch.cases else { return };
+        let Some(DirectPath::One(read)) = value.direct_path() else { return };
         let Some(step) = self.call_of(read) else { return };
-        for (name, _) in &switch.cases {
+        for (name, _) in cases {
             if name.name.parse::<i64>().is_ok_and(|status| !SUCCESS.contains(&status)) {
                 self.report(diagnostic(step, false, name.span), Some(at));
             }

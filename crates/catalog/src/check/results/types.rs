@@ -280,7 +280,7 @@ impl<'a> Types<'a> {
             }
             Verb::Switch(switch) => {
                 let default = switch.default.as_ref().map_or(ResultType::Null, |block| self.block(block));
-                let cases = switch.cases.iter().map(|(_, block)| self.block(block));
+                let cases = switch.cases.blocks().map(|block| self.block(block));
                 ResultType::one_of(cases.chain([default]))
             }
             Verb::Repeat(repeat) => self.turn(&repeat.steps).or_null(),
@@ -290,7 +290,7 @@ impl<'a> Types<'a> {
             Verb::Respond(_) | Verb::Wait(_) => ResultType::Null,
             Verb::WaitFor(wait) => wait_result(wait),
             // Results of code have no static type; `stop` and `fail` produce none.
-            Verb::Code(_) | Verb::Break | Verb::Continue | Verb::Stop { .. } | Verb::Fail { .. } => {
+            Verb::Code(_) | Verb::Break | Verb::Continue { .. } | Verb::Stop { .. } | Verb::Fail { .. } => {
                 ResultType::Any
             }
         }
@@ -305,12 +305,15 @@ impl<'a> Types<'a> {
         block.steps.last().map_or(ResultType::Null, |step| self.step(&step.id))
     }
 
-    /// Infers the result of an iteration; it may be null if `continue` ends the iteration early.
+    /// Infers the result of an iteration: that of its list, or of a `continue` that ends it early.
     fn turn(&self, block: &'a Block) -> ResultType {
-        let mut cut = false;
-        block.walk(&mut |step| cut |= matches!(step.verb, Verb::Continue));
-        let kind = self.block(block);
-        if cut { kind.or_null() } else { kind }
+        let mut kinds = vec![self.block(block)];
+        block.walk(&mut |step| {
+            if let Verb::Continue { result } = &step.verb {
+                kinds.push(self.template(result, Some(step)));
+            }
+        });
+        ResultType::one_of(kinds)
     }
 
     fn variable(&self, name: &'a str) -> ResultType {

@@ -25,14 +25,13 @@ impl<'a> Checker<'a> {
             Verb::Set(values) => {
                 values.iter().for_each(|(_, value)| self.whole_step_in(value, false, Some(step)))
             }
-            Verb::Respond(respond) => match &respond.body {
-                RespondBody::Body(body) | RespondBody::Json(body) => {
-                    self.whole_step_in(body, true, Some(step))
-                }
-                RespondBody::Empty | RespondBody::File(_) => {}
-            },
             Verb::Fail { message: text } => self.whole_step_in(text, false, Some(step)),
             _ => {}
+        }
+        if let Some(RespondBody::Body(body) | RespondBody::Json(body)) =
+            step.verb.response().map(|respond| &respond.body)
+        {
+            self.whole_step_in(body, true, Some(step));
         }
     }
 

@@ -30,7 +30,8 @@ pub(super) fn check(map: &Map, step: &Step, closing: Option<&'static str>) -> Ve
     if let (Some(_), Some(list)) = (&step.undo, closing) {
         let why = format!("what has run in `{list}` is never undone");
         tell("undo", why, "remove it");
-    } else if matches!(step.verb, Verb::Stop { .. } | Verb::Fail { .. } | Verb::Break | Verb::Continue) {
+    } else if matches!(step.verb, Verb::Stop { .. } | Verb::Fail { .. } | Verb::Break | Verb::Continue { .. })
+    {
         tell("undo", format!("after a `{word}` step there is nothing to undo"), "remove it");
     }
     found
@@ -57,7 +58,7 @@ fn fails_the_same_way(verb: &Verb) -> bool {
             | Verb::Wait(_)
             | Verb::Respond(_)
             | Verb::Break
-            | Verb::Continue
+            | Verb::Continue { .. }
             | Verb::Stop { .. }
             | Verb::Fail { .. }
     )

@@ -168,16 +168,7 @@ impl Reads {
             // Code may read anything it is given.
             (reads.inputs, reads.config_vars, reads.steps) = (Names::All, Names::All, Names::All);
         }
-        let mut note = |expression: &Expression| reads.expression(expression);
-        automation.trigger_if.iter().for_each(&mut note);
-        automation.trigger.expressions(&mut |expression| note(expression));
-        let key = automation.concurrency.as_ref().and_then(|concurrency| concurrency.key.as_ref());
-        let templates = automation.config_vars.iter().map(|variable| &variable.value);
-        let templates = templates.chain(key).chain(&automation.outputs);
-        templates.for_each(|template| template.expressions(&mut |expression| note(expression)));
-        automation.walk(&mut |step| {
-            step.expressions(&mut |expression| note(expression));
-        });
+        automation.expressions(&mut |expression| reads.expression(expression));
         reads
     }
 

@@ -204,10 +204,7 @@ impl<'d> Steps<'d> {
         self.unknown_entries(&reader, row, &others, &id);
         let verb = match row {
             Some(row) => {
-                let is_list = |word: &str| map.get(word).is_some_and(|value| value.as_list().is_some());
-                // Cases beside `switch` itself are reported there.
-                let told = |key: &Key| key.name == "cases" && is_list("switch");
-                row.keys.iter().filter(|key| key.required && !told(key)).for_each(|key| {
+                row.keys.iter().filter(|key| key.required).for_each(|key| {
                     reader.required(key.name);
                 });
                 (row.lower)(&mut StepReader::new(&mut reader, self, &id))
@@ -414,19 +411,42 @@ fn survey(list: &Node, ids: &mut Ids) {
 
 fn survey_entry(entry: &Entry, ids: &mut Ids) {
     let keys = STEP_KEYS.iter().chain(VERBS.iter().flat_map(|verb| verb.keys));
+    // Verbs may share the name of a list; it is surveyed once.
     for key in keys.filter(|key| key.name == entry.key) {
-        match key.shape {
-            Shape::Steps | Shape::MaybeEmptySteps | Shape::AnyOf([.., Shape::Steps]) => {
-                survey(&entry.value, ids)
-            }
-            Shape::NonEmptyMapOf(_, Shape::Steps) => {
-                entry.value.as_map().into_iter().flatten().for_each(|named| survey(&named.value, ids));
-            }
-            _ => continue,
+        if survey_shape(&entry.value, &key.shape, ids) {
+            return;
         }
-        // Verbs may share the name of a list; it is surveyed once.
-        return;
     }
+}
+
+/// Surveys the lists of steps in a value of this shape. Returns false if the shape has none.
+fn survey_shape(node: &Node, shape: &Shape, ids: &mut Ids) -> bool {
+    match shape {
+        Shape::Steps | Shape::MaybeEmptySteps => survey(node, ids),
+        // Of the alternatives at most one has steps in lists, and one in mappings.
+        Shape::AnyOf(shapes) => {
+            return any_of(shapes.iter().map(|shape| survey_shape(node, shape, ids)));
+        }
+        Shape::NonEmptyMapOf(_, Shape::Steps) => {
+            node.as_map().into_iter().flatten().for_each(|named| survey(&named.value, ids));
+        }
+        Shape::List(Shape::Object(item)) => {
+            let items = node.as_list().unwrap_or_default().iter();
+            return any_of(items.map(|node| survey_shape(node, &Shape::Object(item), ids)));
+        }
+        Shape::Object(object) => {
+            let Some(map) = node.as_map() else { return false };
+            let values = object.keys.iter().filter_map(|key| Some((map.get(key.name)?, key.shape)));
+            return any_of(values.map(|(node, shape)| survey_shape(node, &shape, ids)));
+        }
+        _ => return false,
+    }
+    true
+}
+
+/// True if any is true. Unlike `any`, it goes through all of them.
+fn any_of(found: impl Iterator<Item = bool>) -> bool {
+    found.filter(|found| *found).count() > 0
 }
 
 /// The verbs of a step, in file order. A key that another present verb declares as its own (`steps` of a loop)

@@ -52,6 +52,16 @@ impl<'n, 'd, 's> StepReader<'n, 'd, 's> {
         self.map.take(key)
     }
 
+    /// Reports a missing key.
+    pub(super) fn required(&mut self, key: &'static str) {
+        self.map.required(key);
+    }
+
+    /// A list of at least one step inside the value of a key.
+    pub(super) fn list_of_steps(&mut self, node: &Node, key: &str) -> Option<Block> {
+        self.steps.block(node, key)
+    }
+
     /// The span of a key.
     pub(super) fn key_span(&self, key: &str) -> Span {
         self.map.key_span(key)

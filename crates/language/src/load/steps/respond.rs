@@ -14,7 +14,7 @@ use crate::load::keys::{ANY_NAME, CONTENT_TYPE, Choice, Key, Object, Shape};
 use crate::load::response_headers;
 use crate::load::template::{holds_expression, template};
 
-static ANSWER: Object = Object {
+pub(super) static RESPONSE: Object = Object {
     what: "an answer",
     keys: &[
         Key::new(
@@ -57,15 +57,20 @@ pub(super) static RESPOND: VerbSpec = VerbSpec {
     marks: &["respond"],
     keys: &[Key::required(
         "respond",
-        Shape::Object(&ANSWER),
+        Shape::Object(&RESPONSE),
         "The answer: `{status, contentType, headers, body}`, with `json` or `file` instead of `body`.",
     )],
     lower,
 };
 
 fn lower(step: &mut StepReader<'_, '_, '_>) -> Option<Verb> {
-    let diagnostics = step.diagnostics();
-    let mut reader = step.object("respond", &ANSWER)?;
+    let reader = step.object("respond", &RESPONSE)?;
+    Some(Verb::Respond(Box::new(response(reader))))
+}
+
+/// Lowers a response, also one that another verb sends.
+pub(super) fn response(mut reader: MapReader<'_, '_>) -> RespondStep {
+    let diagnostics = reader.diagnostics();
     let status = status(reader.take("status"), diagnostics);
     let content_type = content_type(reader.take("contentType"), diagnostics);
     let headers = headers(reader.take("headers"), diagnostics);
@@ -74,7 +79,14 @@ fn lower(step: &mut StepReader<'_, '_, '_>) -> Option<Verb> {
     checked_body(&reader, &status, content_type.as_ref(), diagnostics);
     let allow = allow(reader.take("allow"));
     reader.finish();
-    Some(Verb::Respond(Box::new(RespondStep { status, content_type, headers, body, allow })))
+    RespondStep { status, content_type, headers, body, allow }
+}
+
+/// A placeholder for a response that could not be read.
+pub(super) fn empty_response() -> RespondStep {
+    let headers = Template::Literal(Value::from(Map::new()));
+    let status = Template::Literal(Value::from(200_u16));
+    RespondStep { status, content_type: None, headers, body: RespondBody::Empty, allow: Vec::new() }
 }
 
 fn allow(field: Field<'_, '_>) -> Vec<SandboxPermission> {

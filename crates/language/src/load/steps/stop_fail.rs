@@ -5,12 +5,20 @@ use model::automation::Verb;
 
 use super::VerbSpec;
 use super::reader::StepReader;
+use super::respond::{RESPONSE, empty_response, response};
 use crate::load::keys::{Choice, Key, Object, Shape};
 use crate::load::template::template;
 
 static STOP_KEYS: Object = Object {
     what: "a stop",
-    keys: &[Key::new("result", Shape::Template, "The execution's result. Default: null.")],
+    keys: &[
+        Key::new("result", Shape::Template, "The execution's result. Default: null."),
+        Key::new(
+            "respond",
+            Shape::Object(&RESPONSE),
+            "The answer to the caller of a synchronous webhook, as of `respond`.",
+        ),
+    ],
     choice: Choice::Any,
 };
 
@@ -22,7 +30,7 @@ pub(super) static STOP: VerbSpec = VerbSpec {
     keys: &[Key::required(
         "stop",
         Shape::Object(&STOP_KEYS),
-        "The end: `{result: …}`, which takes the place of `outputs`, or `{}`.",
+        "The end: `{result: …}`, which takes the place of `outputs`, `{respond: …}`, which answers the caller first, both, or `{}`.",
     )],
     lower: lower_stop,
 };
@@ -43,11 +51,15 @@ pub(super) static FAIL: VerbSpec = VerbSpec {
 fn lower_stop(step: &mut StepReader<'_, '_, '_>) -> Option<Verb> {
     let diagnostics = step.diagnostics();
     let Some(mut reader) = step.object("stop", &STOP_KEYS) else {
-        return Some(Verb::Stop { result: Template::null() });
+        return Some(Verb::Stop { result: Template::null(), respond: None });
     };
     let result = reader.take("result").node().map_or_else(Template::null, |node| template(node, diagnostics));
+    let respond = reader
+        .take("respond")
+        .node()
+        .map(|node| Box::new(RESPONSE.open(node, diagnostics).map_or_else(empty_response, response)));
     reader.finish();
-    Some(Verb::Stop { result })
+    Some(Verb::Stop { result, respond })
 }
 
 fn lower_fail(step: &mut StepReader<'_, '_, '_>) -> Option<Verb> {

@@ -33,6 +33,16 @@ fn steps_after_branches_that_all_end_never_run() {
 }
 
 #[test]
+fn a_stop_answers_only_a_caller_who_waits_and_has_no_answer_yet() {
+    let stop = "- if: a\n  stop: {respond: {status: 400, json: {error: short}}}\n- respond: {body: x}\n";
+    check_with(SYNC, stop, &[]);
+    check_with("manual: {}", "- stop: {respond: {status: 204}}\n", &["respond-without-caller 1:3"]);
+    check_with(SYNC, "- respond: {body: x}\n- stop: {respond: {status: 204}}\n", &["respond-twice 2:3"]);
+    check_with(SYNC, "- if: a\n  stop: {respond: {status: 204}}\n- stop: {}\n", &["unanswered-path 3:3"]);
+    check_with(SYNC, "- stop: {respond: {status: 99}}\n", &["out-of-range 1:28"]);
+}
+
+#[test]
 fn break_and_continue_do_not_end_the_steps_after_the_loop() {
     check_steps("- forEach: a\n  steps: [{break: true}]\n- action: log.info\n", &[]);
     check_steps("- repeat: {max: 2}\n  steps: [{continue: true}]\n- action: log.info\n", &[]);

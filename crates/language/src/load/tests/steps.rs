@@ -303,6 +303,53 @@ fn a_switch_has_cases_with_distinct_values() {
 }
 
 #[test]
+fn a_switch_of_conditions_has_cases_with_a_condition_and_steps() {
+    let steps = "[{action: log.info}]";
+    check_step(
+        &format!("switch: [{{if: a, then: {steps}}}, {{name: b, if: b, then: {steps}}}]\ndefault: {steps}"),
+        &[],
+    );
+    check_step("switch: []", &["empty-steps 1:11"]);
+    check_step(&format!("switch: [{{then: {steps}}}]"), &["missing-key 1:13"]);
+    check_step("switch: [{if: a}]", &["missing-key 1:13"]);
+    check_step("switch: [{if: a, then: []}]", &["empty-steps 1:26"]);
+    check_step(&format!("switch: [{{if: a, then: {steps}, else: {steps}}}]"), &["unknown-key 1:48"]);
+    check_step("switch: [a == 1]", &["wrong-type 1:12"]);
+    check_step(
+        &format!("switch: [{{if: a, then: {steps}}}]\ncases: {{b: {steps}}}"),
+        &["conflicting-keys 1:3"],
+    );
+    let named = |name: &str| {
+        format!("switch:\n- {{name: a, if: a, then: {steps}}}\n- {{name: {name}, if: b, then: {steps}}}")
+    };
+    check_step(&named("a"), &["duplicate-value 3:6"]);
+    check_step(&named("default"), &["reserved-name 3:12"]);
+    check_step(&named("b c"), &["invalid-name 3:12"]);
+}
+
+#[test]
+fn steps_in_cases_of_conditions_count_and_share_the_ids_of_the_file() {
+    check_steps(
+        "- {id: a, action: log.info}\n- switch: [{if: x, then: [{id: a, action: log.info}]}]\n",
+        &["duplicate-id 2:32"],
+    );
+    check_steps(
+        "- switch: [{if: x, then: [{set: {y: 1}}]}]\n- {needs: [step3], set: {z: 1}}\n- {set: {z: 2}}\n",
+        &[],
+    );
+}
+
+#[test]
+fn a_continue_takes_true_or_a_result() {
+    let inside = |value: &str| format!("forEach: a\nsteps:\n- continue: {value}");
+    for fine in ["true", "{result: 1}", "{result: '${{ item }}'}", "{}"] {
+        check_step(&inside(fine), &[]);
+    }
+    check_step(&inside("false"), &["unknown-value 3:15"]);
+    check_step(&inside("{value: 1}"), &["unknown-key 3:16"]);
+}
+
+#[test]
 fn a_repeat_has_a_maximum() {
     check_step("repeat: {until: a}\nsteps: [{action: log.info}]", &["missing-key 1:12"]);
     check_step("repeat: {max: 0}\nsteps: [{action: log.info}]", &["out-of-range 1:17"]);

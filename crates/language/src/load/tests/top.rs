@@ -256,6 +256,21 @@ fn a_file_needs_the_level_of_its_latest_word() {
     assert_eq!(level(&step(", connection: crm, retry: 3, timeout: 5s")), (1, None));
     assert_eq!(level(&format!("defaults: {{}}\n{}", step(""))), (2, Some("defaults".to_owned())));
     assert_eq!(level(&step(", connection: null")), (2, Some("connection: null".to_owned())));
+    let steps = |steps: &str| format!("trigger: {{manual: {{}}}}\nsteps: [{steps}]\n");
+    for (text, word) in [
+        ("{wait: 1s}, {stop: {result: 1}}", None),
+        ("{stop: {result: 1, respond: {text: a}}}", Some("stop.respond")),
+        ("{forEach: [1], steps: [continue]}", None),
+        ("{forEach: [1], steps: [{continue: {result: 1}}]}", Some("continue.result")),
+        ("{switch: [{if: inputs.a, then: [{wait: 1s}]}]}", Some("switch with conditions")),
+        ("{action: state.get, with: {key: a}}", None),
+        ("{action: state.take, with: {key: a}}", Some("state.take")),
+        ("{set: {a: \"${{ inputs.a | join(',') }}\"}}", None),
+        ("{set: {a: \"${{ inputs.a | coalesce(1) }}\"}}", Some("coalesce")),
+    ] {
+        let number = if word.is_some() { 2 } else { 1 };
+        assert_eq!(level(&steps(text)), (number, word.map(str::to_owned)), "{text}");
+    }
 }
 
 #[test]

@@ -13,7 +13,7 @@ use expression::template::Template;
 use expression::{EvalClock, Expression};
 use jiff::Timestamp;
 use model::action::ActionError;
-use model::automation::{RespondBody, Step, Verb, WaitOn, WaitStep};
+use model::automation::{RespondBody, RespondStep, Step, SwitchCases, Verb, WaitOn, WaitStep};
 use model::execution::{Event, ExecutionId, StepOutcome};
 use store::ExecutionRow;
 use value::{Budget, Map, Value};
@@ -280,7 +280,7 @@ impl Derivation<'_> {
             }
             Verb::Set(values) => evaluator.map(values.iter().map(|(name, value)| (&**name, value))),
             Verb::If(branch) => evaluator.one("if", |all| all.expression(&branch.condition, "if")),
-            Verb::Switch(switch) => evaluator.one("switch", |all| all.expression(&switch.value, "switch")),
+            Verb::Switch(switch) => evaluator.one("switch", |all| all.switch(&switch.cases)),
             Verb::ForEach(each) => evaluator.one("forEach", |all| all.template(&each.items, "forEach")),
             Verb::Wait(WaitStep::For(time)) => {
                 evaluator.one("wait", |_| Ok(Value::from(text::units::format_duration(*time))))
@@ -295,25 +295,19 @@ impl Derivation<'_> {
                     evaluator.one("message", |all| all.template(&approval.message, "message"))
                 }
             },
-            Verb::Respond(respond) => {
-                let mut parts = vec![("status", &respond.status), ("headers", &respond.headers)];
-                parts.extend(respond.content_type.as_ref().map(|value| ("contentType", value)));
-                match &respond.body {
-                    RespondBody::Empty => {}
-                    RespondBody::Body(body) => parts.push(("body", body)),
-                    RespondBody::Json(body) => parts.push(("json", body)),
-                    RespondBody::File(body) => parts.push(("file", body)),
+            Verb::Respond(respond) => evaluator.response(respond),
+            Verb::Stop { result, respond } => {
+                let mut inputs = Map::from_iter([("result", evaluator.template(result, "stop")?)]);
+                if let Some(respond) = respond {
+                    inputs.insert("respond", evaluator.response(respond)?);
                 }
-                evaluator.map(parts.into_iter())
+                Ok(Value::from(inputs))
             }
-            Verb::Stop { result } => evaluator.one("result", |all| all.template(result, "stop")),
+            Verb::Continue { result } => evaluator.one("result", |all| all.template(result, "continue")),
             Verb::Fail { message } => evaluator.one("message", |all| all.template(message, "fail")),
-            Verb::Code(_)
-            | Verb::Repeat(_)
-            | Verb::Parallel(_)
-            | Verb::Group(_)
-            | Verb::Break
-            | Verb::Continue => Ok(Value::Null),
+            Verb::Code(_) | Verb::Repeat(_) | Verb::Parallel(_) | Verb::Group(_) | Verb::Break => {
+                Ok(Value::Null)
+            }
         }
     }
 }
@@ -325,9 +319,7 @@ const MAX_ATTEMPTS: u32 = 100;
 fn without_inputs(verb: &Verb) -> Option<MissingSource> {
     match verb {
         Verb::Code(_) => Some(MissingSource::Code),
-        Verb::Repeat(_) | Verb::Parallel(_) | Verb::Group(_) | Verb::Break | Verb::Continue => {
-            Some(MissingSource::Nothing)
-        }
+        Verb::Repeat(_) | Verb::Parallel(_) | Verb::Group(_) | Verb::Break => Some(MissingSource::Nothing),
         _ => None,
     }
 }
@@ -348,6 +340,36 @@ impl Inputs<'_> {
     fn expression(&self, expression: &Expression, place: &str) -> Result<Value, ActionError> {
         let value = expression.evaluate_with_clock(self.root, self.clock, self.budget);
         value.map_err(|error| expression_error(&error, place))
+    }
+
+    /// The conditions of a `switch` up to the first true one, or its value.
+    fn switch(&self, cases: &SwitchCases) -> Result<Value, ActionError> {
+        let SwitchCases::Conditions(cases) = cases else {
+            let mut values = cases.expressions().map(|value| self.expression(value, "switch"));
+            return values.next().unwrap_or(Ok(Value::Null));
+        };
+        let mut values = Vec::new();
+        for case in cases {
+            let value = self.expression(&case.condition, "if")?;
+            let holds = value.is_truthy();
+            values.push(value);
+            if holds {
+                break;
+            }
+        }
+        Ok(Value::from(values))
+    }
+
+    fn response(&self, respond: &RespondStep) -> Result<Value, ActionError> {
+        let mut parts = vec![("status", &respond.status), ("headers", &respond.headers)];
+        parts.extend(respond.content_type.as_ref().map(|value| ("contentType", value)));
+        match &respond.body {
+            RespondBody::Empty => {}
+            RespondBody::Body(body) => parts.push(("body", body)),
+            RespondBody::Json(body) => parts.push(("json", body)),
+            RespondBody::File(body) => parts.push(("file", body)),
+        }
+        self.map(parts.into_iter())
     }
 
     fn one(

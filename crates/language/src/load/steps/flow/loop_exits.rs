@@ -25,7 +25,7 @@ struct Leaving<'d> {
 impl Leaving<'_> {
     fn block(&self, block: &Block, around: LoopContext) {
         for step in &block.steps {
-            if matches!(step.verb, Verb::Break | Verb::Continue) {
+            if matches!(step.verb, Verb::Break | Verb::Continue { .. }) {
                 self.leaves(step, around);
             }
             for inner in step.verb.nested_blocks() {

@@ -67,13 +67,13 @@ pub(in crate::load) fn check(lists: &Lists<'_>, unreadable: &Unreadable, diagnos
 /// The last step that responds to the caller.
 fn last_answer(steps: &Block) -> Option<&Step> {
     let mut last = None;
-    steps.walk(&mut |step| last = Some(step).filter(|step| matches!(step.verb, Verb::Respond(_))).or(last));
+    steps.walk(&mut |step| last = Some(step).filter(|step| step.verb.response().is_some()).or(last));
     last
 }
 
 /// Reports a `respond` without a waiting caller.
 fn caller(step: &Step, trigger: Option<&Trigger>, diagnostics: &Diagnostics) {
-    let (Verb::Respond(_), Some(trigger)) = (&step.verb, trigger) else { return };
+    let (Some(_), Some(trigger)) = (step.verb.response(), trigger) else { return };
     let diagnostic = match trigger {
         trigger if trigger.is_synchronous() => return,
         trigger if trigger.answers_caller() => {
@@ -166,9 +166,7 @@ impl Flow<'_> {
     fn step(&self, step: &Step, start: Paths) -> Exits {
         let exits = match &step.verb {
             Verb::Respond(_) => {
-                if let (false, Some(first)) = (start.open, start.answered) {
-                    self.diagnostics.push(twice(step.span, first).step(step.id.as_ref()));
-                }
+                self.answers_once(step, start);
                 Exits::on(Paths {
                     open: false,
                     answered: Some(step.span),
@@ -176,8 +174,12 @@ impl Flow<'_> {
                 })
             }
             Verb::Break => Exits { left: Some(start), ..Exits::default() },
-            Verb::Continue => Exits { next: Some(start), ..Exits::default() },
-            Verb::Stop { result } => {
+            Verb::Continue { .. } => Exits { next: Some(start), ..Exits::default() },
+            Verb::Stop { respond: Some(_), .. } => {
+                self.answers_once(step, start);
+                Exits::default()
+            }
+            Verb::Stop { result, respond: None } => {
                 if result.literal().is_some_and(Value::is_null) {
                     self.stops_unanswered(step, start);
                 }
@@ -191,7 +193,7 @@ impl Flow<'_> {
         }
         let exits = match &step.on_error {
             // A step that ends the execution, the loop or the iteration successfully has no error to handle.
-            _ if matches!(step.verb, Verb::Stop { .. } | Verb::Break | Verb::Continue) => exits,
+            _ if matches!(step.verb, Verb::Stop { .. } | Verb::Break | Verb::Continue { .. }) => exits,
             OnError::Fail => exits,
             OnError::Continue => exits.or(Exits::on(start)),
             // A `respond` in `onError` does not make one after the failed step superfluous.
@@ -202,6 +204,13 @@ impl Flow<'_> {
             return exits.or(Exits::on(Paths { unsure: true, ..start }));
         }
         if step.guard.is_some() { exits.or(Exits::on(start)) } else { exits }
+    }
+
+    /// Reports a response where every path has one already.
+    fn answers_once(&self, step: &Step, start: Paths) {
+        if let (false, Some(first)) = (start.open, start.answered) {
+            self.diagnostics.push(twice(step.span, first).step(step.id.as_ref()));
+        }
     }
 
     /// The exits of the lists inside a step.
