@@ -126,7 +126,7 @@ impl Daemon {
     /// The path of an automation's webhook.
     pub(crate) async fn path(&self, automation: &str) -> Result<String, Error> {
         let addresses = self.store.addresses().await?;
-        let found = addresses.iter().find(|address| address.automation.as_str() == automation);
+        let found = addresses.iter().find(|address| address.trigger.name() == automation);
         let found = found.ok_or_else(|| Error::Server(format!("`{automation}` has no address")))?;
         Ok(format!("/trigger/{}", found.live))
     }

@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 use engine::stores::Location;
 use futures_util::future::join_all;
 use jiff::Timestamp;
+use model::automation::TriggerId;
 use model::{AutomationId, DefinitionHash, Event, ExecutionId, Origin, Outcome, Payload, Status};
 use store::{
     Accept, Append, Definition, Durability, ExecutionFilter, InitialEvents, NewExecution, Options, Page,
@@ -256,6 +257,8 @@ impl Entry {
             definition: definition.hash,
             origin: if self.number % 200 == 1 { Origin::Test } else { Origin::Manual },
             payload: Payload::manual(Map::new()).into(),
+            trigger: TriggerId::MAIN,
+            inputs: None,
         };
         NewExecution {
             id: self.id(),

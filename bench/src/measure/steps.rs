@@ -6,7 +6,7 @@ use std::time::Instant;
 use engine::{Engine, stores::Location};
 use model::execution::{Origin, Outcome};
 use model::{AutomationId, Payload};
-use runtime::{Settings, Start, SystemClock};
+use runtime::{ManualStart, Settings, SystemClock};
 use value::Map;
 
 use super::Terms;
@@ -90,9 +90,9 @@ fn id_of(text: &str) -> Result<AutomationId, Error> {
 
 /// Runs it once, and returns its microseconds.
 async fn run(engine: &Engine, id: &AutomationId) -> Result<f64, Error> {
-    let start = Start { payload: Payload::manual(Map::new()), origin: Origin::Manual };
+    let start = ManualStart::new(Payload::manual(Map::new()), Origin::Manual);
     let started = Instant::now();
-    let execution = engine.ingress().start(id, start).await?;
+    let execution = engine.ingress().start(&id.clone().into(), start).await?;
     let outcome = engine.admission().wait(execution).await?;
     let took = started.elapsed().as_secs_f64() * 1e6;
     match outcome {

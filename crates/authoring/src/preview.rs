@@ -33,7 +33,8 @@ pub fn preview_schedule(schedule: &Value, now: Timestamp) -> ScheduleWords {
     let loaded = language::load::automation(Arc::new(Source::new("preview.yaml", file)), "preview");
     let errors = loaded.report.entries().into_iter().filter(|entry| entry.severity == Severity::Error);
     let errors: Vec<String> = errors.map(|entry| entry.message).collect();
-    let Some(Trigger::Schedule(schedule)) = loaded.value.map(|automation| automation.trigger) else {
+    let trigger = loaded.value.and_then(|automation| automation.triggers.into_iter().next());
+    let Some(Trigger::Schedule(schedule)) = trigger.map(|trigger| trigger.on) else {
         return ScheduleWords { errors, ..ScheduleWords::default() };
     };
     match Schedule::compile(&schedule) {

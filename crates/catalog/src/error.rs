@@ -14,6 +14,26 @@ pub enum Error {
         /// The nearest id in force.
         nearest: Option<String>,
     },
+    /// The automation has no trigger of this id.
+    #[error("`{automation}` has no trigger `{trigger}`; it has {triggers}{}", did_you_mean(.nearest.as_deref()))]
+    NoSuchTrigger {
+        /// The automation.
+        automation: String,
+        /// The id that was asked for.
+        trigger: String,
+        /// The names of its triggers, for people.
+        triggers: String,
+        /// The nearest id.
+        nearest: Option<String>,
+    },
+    /// One of several triggers has to be chosen.
+    #[error("`{automation}` has several triggers; choose one of {triggers}")]
+    AmbiguousTrigger {
+        /// The automation.
+        automation: String,
+        /// Their names, for people.
+        triggers: String,
+    },
     /// The files that were given do not make a project.
     #[error("{0}")]
     Input(String),

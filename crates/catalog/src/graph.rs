@@ -6,8 +6,8 @@ use connector::Registry;
 use expression::template::Template;
 use model::action::Effect;
 use model::automation::{
-    Automation, Block, BlockKind, Code, NestedBlock, OnError, Step, SwitchCases, Trigger, TriggerKind, Verb,
-    WaitOn, WaitStep, WebhookMode,
+    Automation, Block, BlockKind, Code, DeclaredTrigger, NestedBlock, OnError, Step, SwitchCases, Trigger,
+    TriggerKind, Verb, WaitOn, WaitStep, WebhookMode,
 };
 use serde::Serialize;
 use text::diagnostic::{Source, Span};
@@ -27,7 +27,7 @@ const LABEL: usize = 120;
 #[serde(rename_all = "camelCase")]
 pub struct Graph {
     /// The trigger.
-    pub trigger: GraphTrigger,
+    pub triggers: Vec<GraphTrigger>,
     /// The steps.
     pub steps: Vec<GraphStep>,
     /// The steps that run if the execution fails.
@@ -41,6 +41,10 @@ pub struct Graph {
 /// The trigger of an automation.
 #[derive(Clone, Debug, Serialize, ToSchema)]
 pub struct GraphTrigger {
+    /// The id: `main` for the key `trigger`.
+    pub id: String,
+    /// False if the trigger itself is switched off.
+    pub enabled: bool,
     /// `webhook`, `schedule`, `event`, `poll` or `manual`.
     pub kind: TriggerKind,
     /// The mode and the timeout, or the schedule in plain English; empty for a manual start.
@@ -48,6 +52,9 @@ pub struct GraphTrigger {
     /// The text of its condition.
     #[serde(rename = "if", skip_serializing_if = "Option::is_none")]
     pub condition: Option<String>,
+    /// The names of the inputs that it gives.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub inputs: Vec<String>,
     /// The range of the trigger's kind in the file.
     pub span: LineRange,
 }
@@ -172,16 +179,24 @@ impl Graph {
     pub fn new(automation: &Automation, plan: &Plan, registry: Option<&Registry>) -> Self {
         let builder = Builder { automation, plan, registry };
         Self {
-            trigger: GraphTrigger {
-                kind: automation.trigger.kind(),
-                label: shorten(&trigger_label(&automation.trigger)),
-                condition: automation.trigger_if.as_ref().map(|condition| shorten(condition.text())),
-                span: LineRange::new(&automation.source, automation.trigger_span),
-            },
+            triggers: automation.triggers.iter().map(|trigger| graph_trigger(automation, trigger)).collect(),
             steps: builder.block(&automation.steps),
             on_error: automation.on_error.as_ref().map(|block| builder.block(block)),
             finally: automation.finally.as_ref().map(|block| builder.block(block)),
         }
+    }
+}
+
+fn graph_trigger(automation: &Automation, trigger: &DeclaredTrigger) -> GraphTrigger {
+    let inputs = trigger.inputs.iter().flat_map(|(inputs, _)| inputs);
+    GraphTrigger {
+        id: trigger.id.to_string(),
+        enabled: trigger.enabled != Some(false),
+        kind: trigger.on.kind(),
+        label: shorten(&trigger_label(&trigger.on)),
+        condition: trigger.condition.as_ref().map(|condition| shorten(condition.text())),
+        inputs: inputs.map(|(name, _)| name.name.clone()).collect(),
+        span: LineRange::new(&automation.source, trigger.span),
     }
 }
 
@@ -396,7 +411,7 @@ onError:
         assert_eq!((each.blocks[0].kind, each.blocks[0].name.as_deref()), (GraphBlockKind::Loop, None));
         let keep = &each.blocks[0].steps[0];
         assert_eq!((keep.label.as_str(), keep.continues_on_error), ("a, b", true));
-        assert_eq!((graph.steps[2].label.as_str(), graph.trigger.label.as_str()), ("201", "sync · 5s"));
+        assert_eq!((graph.steps[2].label.as_str(), graph.triggers[0].label.as_str()), ("201", "sync · 5s"));
         assert_eq!(graph.on_error.expect("it has one")[0].label, "5m");
     }
 }

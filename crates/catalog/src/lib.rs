@@ -59,6 +59,6 @@ pub use canonical::canonical_text;
 pub use schemas::schema_context;
 pub use snapshot::{
     AssembleInput, AwaitedEvents, Catalog, Change, ChangeKind, Deployment, DeploymentState, Detail, DiffKind,
-    File, FileChange, FileKind, Folder, InFlightExecutions, InvalidFile, MAX_FOLDERS, PollSource,
-    RefusedLevel, ReloadSummary, Route, ScanScope, assemble, stem, trigger_hook,
+    File, FileChange, FileKind, Folder, InFlightExecutions, InvalidFile, MAX_FOLDERS, Mount, MountedTrigger,
+    PollSource, RefusedLevel, ReloadSummary, Route, ScanScope, assemble, stem, trigger_hook,
 };

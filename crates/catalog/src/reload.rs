@@ -9,7 +9,7 @@ use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use connector::Registry;
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
-use model::automation::{AutomationId, Level};
+use model::automation::{Level, TriggerKey};
 use store::{Address, Store};
 use text::diagnostic::Report;
 
@@ -26,7 +26,7 @@ const MAX_LOGGED: usize = 100;
 pub struct Loader {
     builtin: Arc<Registry>,
     folder: tokio::sync::Mutex<Folder>,
-    addresses: Mutex<HashMap<AutomationId, Arc<Address>>>,
+    addresses: Mutex<HashMap<TriggerKey, Arc<Address>>>,
     level: Mutex<StoreLevel>,
 }
 
@@ -53,7 +53,7 @@ impl Loader {
     #[must_use]
     pub fn new(dir: &Path, builtin: Arc<Registry>, addresses: Vec<Address>) -> Self {
         let addresses =
-            addresses.into_iter().map(|address| (address.automation.clone(), Arc::new(address))).collect();
+            addresses.into_iter().map(|address| (address.trigger.clone(), Arc::new(address))).collect();
         Self {
             builtin,
             folder: tokio::sync::Mutex::new(Folder::new(dir)),
@@ -102,12 +102,12 @@ impl Loader {
             changed,
             refused_level: self.level().refused.clone(),
             builtin: &self.builtin,
-            address: &mut |id, by_request| {
-                let known = known.get(id).cloned();
+            address: &mut |key, by_request| {
+                let known = known.get(key).cloned();
                 if known.is_some() || !by_request {
                     return known;
                 }
-                match new_address(id) {
+                match new_address(key) {
                     Ok(address) => {
                         let address = Arc::new(address);
                         fresh.push(address.clone());
@@ -289,18 +289,18 @@ impl Loader {
             let addresses = fresh.iter().map(|address| Address::clone(address)).collect();
             let stored = store.add_addresses(addresses).await?;
             let mut known = self.addresses.lock().unwrap_or_else(PoisonError::into_inner);
-            known.extend(fresh.iter().map(|address| (address.automation.clone(), address.clone())));
+            known.extend(fresh.iter().map(|address| (address.trigger.clone(), address.clone())));
             for address in stored.into_iter().map(Arc::new).filter(|address| !fresh.contains(address)) {
-                // Another node has seen the automation first.
-                catalog = catalog.with_address(&address.automation, address.clone());
-                known.insert(address.automation.clone(), address);
+                // Another node has seen the trigger first.
+                catalog = catalog.with_address(address.clone());
+                known.insert(address.trigger.clone(), address);
             }
         }
         Ok(Successor { before, after: Arc::new(catalog), reload })
     }
 }
 
-/// One of the two addresses of an automation.
+/// One of the two addresses of a trigger.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum AddressKind {
     /// The address that starts executions.
@@ -328,13 +328,13 @@ impl Loader {
         let mut after = Catalog::clone(&before);
         let mut changed = Vec::new();
         for address in stored.into_iter().map(Arc::new) {
-            let id = address.automation.clone();
-            let in_use = before.get(&id).and_then(|deployment| deployment.address.clone());
+            let key = address.trigger.clone();
+            let in_use = before.trigger(&key).and_then(|mount| mount.address().cloned());
             if in_use.is_some_and(|in_use| in_use != address) {
-                after = after.with_address(&id, address.clone());
-                changed.push(id.clone());
+                after = after.with_address(address.clone());
+                changed.push(key.automation.clone());
             }
-            self.addresses.lock().unwrap_or_else(PoisonError::into_inner).insert(id, address);
+            self.addresses.lock().unwrap_or_else(PoisonError::into_inner).insert(key, address);
         }
         if !changed.is_empty() {
             let reload = ReloadSummary {
@@ -347,8 +347,8 @@ impl Loader {
         Ok(())
     }
 
-    /// Replaces the token of one address of an automation, makes the new one durable, and calls `put_in_force` with the
-    /// snapshot that has it. From then on the previous token leads nowhere. `None` if the automation has no address.
+    /// Replaces the token of one address of a trigger, makes the new one durable, and calls `put_in_force` with the
+    /// snapshot that has it. From then on the previous token leads nowhere. `None` if the trigger has no address.
     ///
     /// A crash before the return leaves the previous token or the new one.
     ///
@@ -356,7 +356,7 @@ impl Loader {
     /// The address could not be made or saved; the previous one stays in force.
     pub async fn rotate_address(
         self: Arc<Self>,
-        id: &AutomationId,
+        key: &TriggerKey,
         kind: AddressKind,
         store: &dyn Store,
         in_force: impl Fn() -> Arc<Catalog>,
@@ -365,10 +365,10 @@ impl Loader {
         // Reloads wait: they would put the previous token in force again.
         let _folder = self.folder.lock().await;
         let before = in_force();
-        let Some(previous) = before.get(id).and_then(|deployment| deployment.address.clone()) else {
+        let Some(previous) = before.trigger(key).and_then(|mount| mount.address().cloned()) else {
             return Ok(None);
         };
-        let (mut next, fresh) = (Address::clone(&previous), new_address(id)?);
+        let (mut next, fresh) = (Address::clone(&previous), new_address(key)?);
         match kind {
             AddressKind::Live => next.live = fresh.live,
             AddressKind::Test => next.test = fresh.test,
@@ -376,13 +376,13 @@ impl Loader {
         store.put_addresses(vec![next.clone()]).await?;
         let next = Arc::new(next);
         let mut known = self.addresses.lock().unwrap_or_else(PoisonError::into_inner);
-        known.insert(id.clone(), next.clone());
+        known.insert(key.clone(), next.clone());
         drop(known);
-        let after = before.with_address(id, next);
+        let after = before.with_address(next);
         // Subscriptions at other applications name the address, so they are made again.
         let reload = ReloadSummary {
             generation: after.generation(),
-            rechecked: vec![id.clone()],
+            rechecked: vec![key.automation.clone()],
             ..ReloadSummary::default()
         };
         let successor = Successor { before, after: Arc::new(after), reload };
@@ -437,9 +437,9 @@ impl Successor {
 }
 
 /// Creates two tokens of 256 random bits, base64url without padding (webhook security 2.6).
-fn new_address(automation: &AutomationId) -> Result<Address, store::Error> {
+fn new_address(trigger: &TriggerKey) -> Result<Address, store::Error> {
     let token = || store::random::<32>().map(|bytes| URL_SAFE_NO_PAD.encode(bytes));
-    Ok(Address { automation: automation.clone(), live: token()?, test: token()? })
+    Ok(Address { trigger: trigger.clone(), live: token()?, test: token()? })
 }
 
 fn log_change(change: &Change, executions: &[InFlightExecutions]) {

@@ -2,6 +2,7 @@
 
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use anyhow::Context as _;
 use authoring::ProjectCheck;
@@ -156,14 +157,14 @@ fn slashed(path: &Path) -> anyhow::Result<String> {
 ///
 /// # Errors
 /// There is no such automation, or its file does not load.
-pub(crate) fn find<'c>(catalog: &'c Catalog, wanted: &str, is_file: bool) -> anyhow::Result<&'c Deployment> {
+pub(crate) fn find<'c>(
+    catalog: &'c Catalog,
+    wanted: &str,
+    is_file: bool,
+) -> anyhow::Result<&'c Arc<Deployment>> {
     let of_file =
         |path: &str| catalog.automations().find(|deployed| deployed.automation.source.path() == path);
-    let found = if is_file {
-        of_file(wanted).map(AsRef::as_ref)
-    } else {
-        catalog.find(wanted).ok().map(AsRef::as_ref)
-    };
+    let found = if is_file { of_file(wanted) } else { catalog.find(wanted).ok() };
     if let Some(found) = found {
         return Ok(found);
     }

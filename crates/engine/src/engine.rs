@@ -7,7 +7,8 @@ use catalog::{
     AddressKind, Catalog, Loader, PreviewFiles, ProjectFile, ReloadPreview, ReloadSummary, ScanScope,
 };
 use ingress::Ingress;
-use model::{AutomationId, Backoff};
+use model::Backoff;
+use model::automation::TriggerKey;
 use runtime::{
     Admission, Clock, Connections, Context, DeploymentTimes, EngineEvent, Error, Peers, Records, Runtime,
     Settings, Status, Vault,
@@ -291,21 +292,24 @@ impl Engine {
         }
     }
 
-    /// Gives an automation another live or test address. From then on the previous one leads nowhere.
+    /// Gives a trigger another live or test address. From then on the previous one leads nowhere.
     ///
     /// # Errors
-    /// There is no such automation, it has no address, or the store failed; the previous address stays in force then.
-    pub async fn rotate_address(&self, id: &AutomationId, kind: AddressKind) -> Result<(), Error> {
-        self.catalog().find(id.as_str())?;
+    /// There is no such trigger, it has no address, or the store failed; the previous address stays in force then.
+    pub async fn rotate_address(&self, trigger: &TriggerKey, kind: AddressKind) -> Result<(), Error> {
+        self.catalog().find_mount(trigger)?;
         let put_in_force = |next: &catalog::Successor| self.put_in_force(next.after.clone(), &next.reload);
         let (loader, store) = (self.loader.clone(), &*self.runtime.context.store);
-        match loader.rotate_address(id, kind, store, || self.catalog(), put_in_force).await {
+        match loader.rotate_address(trigger, kind, store, || self.catalog(), put_in_force).await {
             Ok(Some(_)) => {
                 self.runtime.context.store.tell(None, News::Addresses);
-                tracing::info!(automation = %id, ?kind, "the address was replaced");
+                tracing::info!(%trigger, ?kind, "the address was replaced");
                 Ok(())
             }
-            Ok(None) => Err(Error::Input(format!("`{id}` has no address: no request has ever started it"))),
+            Ok(None) => {
+                let name = trigger.name();
+                Err(Error::Input(format!("`{name}` has no address: no request has ever started it")))
+            }
             Err(error) => {
                 self.runtime.context.lost(&error);
                 Err(error.into())

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use authoring::{ExpectedVersion, FileError, MAX_FILE_BYTES, ProjectText, check_path};
 use catalog::ReloadSummary;
 use language::edit::{Operation, edit_file};
+use model::automation::DeclaredTrigger;
 use serde_json::Value;
 use text::diagnostic::Source;
 use text::yaml::edit::Segment;
@@ -83,40 +84,63 @@ impl Engine {
         Ok((written, self.reload().await))
     }
 
-    /// Sets the key `enabled` in the file of an automation, and reloads. Returns the file's new version. Without a change
-    /// nothing is written.
+    /// Sets the key `enabled` in the file of an automation, or of one of its triggers (`orders/paid`), and reloads. Returns the
+    /// file's new version. Without a change nothing is written.
     ///
     /// # Errors
-    /// There is no such automation, the file is not in the expected version, the key cannot be changed in place, or the file
+    /// There is no such automation or trigger, the file is not in the expected version, the key cannot be changed in place, or the file
     /// cannot be written.
     pub async fn set_enabled(
         &self,
-        id: &str,
+        name: &str,
         enabled: bool,
         expected: Option<String>,
         author: &str,
     ) -> Result<(String, ReloadSummary), EditError> {
-        let path = self.catalog().find(id)?.automation.source.path().to_owned();
+        let catalog = self.catalog();
+        let trigger = match name.contains('/') {
+            true => Some(catalog.find_trigger(name, |_| true)?.declared().id.clone()),
+            false => None,
+        };
+        let id = name.split_once('/').map_or(name, |(automation, _)| automation);
+        let path = catalog.find(id)?.automation.source.path().to_owned();
         let found = self.read_file(path.clone()).await?;
         if expected.is_some_and(|expected| expected != found.version) {
             return Err(FileError::Changed(Some(found)).into());
         }
-        let operation =
-            Operation::Set { at: vec![Segment::Key("enabled".to_owned())], value: Value::Bool(enabled) };
-        let is_same = |text: &str| {
-            let source = Arc::new(Source::new(path.as_str(), text));
-            let loaded = language::load::automation(source, catalog::stem(&path));
-            loaded.for_checking().is_some_and(|(automation, _)| automation.enabled == enabled)
+        let source = Arc::new(Source::new(path.as_str(), found.text.as_str()));
+        let loaded = language::load::automation(source, catalog::stem(&path));
+        let written = loaded.for_checking().map(|(automation, _)| automation);
+        let (mut at, now) = match (trigger, written) {
+            (None, written) => (Vec::new(), written.map(|automation| automation.enabled)),
+            (Some(trigger), written) => {
+                let mut written =
+                    written.into_iter().flat_map(|automation| automation.triggers.iter().enumerate());
+                let found = written.find(|(_, declared)| declared.id == trigger);
+                let now = found.map(|(_, declared)| declared.enabled.unwrap_or(true));
+                (found.map_or_else(Vec::new, |(index, declared)| trigger_path(index, declared)), now)
+            }
         };
-        if is_same(&found.text) {
-            let generation = self.catalog().generation();
+        if now == Some(enabled) {
+            let generation = catalog.generation();
             return Ok((found.version, ReloadSummary { generation, ..ReloadSummary::default() }));
         }
+        at.push(Segment::Key("enabled".to_owned()));
+        let operation = Operation::Set { at, value: Value::Bool(enabled) };
         let edited = edit_file(&path, &found.text, &[operation])?;
         let expected = ExpectedVersion::Is(found.version);
         let (version, reload) = self.write_file(path, Some(edited.text), expected, author).await?;
         Ok((version.unwrap_or_default(), reload))
     }
+}
+
+/// Returns the path of a trigger in its file: `trigger`, or its item of `triggers`.
+fn trigger_path(index: usize, declared: &DeclaredTrigger) -> Vec<Segment> {
+    // The id of the key `trigger` has no place of its own.
+    if declared.id_span == declared.span {
+        return vec![Segment::Key("trigger".to_owned())];
+    }
+    vec![Segment::Key("triggers".to_owned()), Segment::Index(index)]
 }
 
 fn ended_early(error: tokio::task::JoinError) -> FileError {

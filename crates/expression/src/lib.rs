@@ -21,6 +21,7 @@
 //! * `decimals`: exact numbers
 //! * `compare`: the order of values
 //! * `equality`: the equality of values
+//! * `truth`: the truth of conditions as far as one value decides it
 //! * `text_operations`: operations on texts
 //! * `text_form`: the text of a value
 //! * `eval_clock`: the clock of an evaluation
@@ -77,6 +78,7 @@ mod symbols;
 mod text_form;
 mod text_operations;
 mod tokens;
+mod truth;
 mod unfinished;
 
 pub mod json_schema;

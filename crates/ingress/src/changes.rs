@@ -1,9 +1,10 @@
 //! The automations that each task has to look at again: a reload has decided upon them, or their shard has moved.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Mutex, PoisonError};
 
-use model::automation::AutomationId;
+use catalog::Catalog;
+use model::automation::{AutomationId, TriggerId, TriggerKey};
 
 /// A task that follows reloads and shards.
 #[derive(Clone, Copy, Debug)]
@@ -53,4 +54,27 @@ impl Changes {
     fn each(&self, change: impl FnMut(&mut Pending)) {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).iter_mut().for_each(change);
     }
+}
+
+/// Returns the triggers of an automation that a map has.
+pub(crate) fn known_triggers<V>(map: &BTreeMap<TriggerKey, V>, id: &AutomationId) -> Vec<TriggerKey> {
+    let first = TriggerKey::new(id.clone(), TriggerId::MAIN);
+    map.range(first..).map(|(key, _)| key).take_while(|key| key.automation == *id).cloned().collect()
+}
+
+/// Returns the triggers of automations: those in force, and those that `known` has for an automation.
+pub(crate) fn triggers_of(
+    ids: &BTreeSet<AutomationId>,
+    catalog: &Catalog,
+    known: impl Fn(&AutomationId) -> Vec<TriggerKey>,
+) -> BTreeSet<TriggerKey> {
+    let in_force = |id: &AutomationId| {
+        catalog
+            .get(id)
+            .into_iter()
+            .flat_map(|deployment| deployment.mounts())
+            .map(|mount| mount.key())
+            .collect()
+    };
+    ids.iter().flat_map(|id| [known(id), in_force(id)]).flatten().collect()
 }

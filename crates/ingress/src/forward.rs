@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use catalog::Deployment;
-use model::AutomationId;
+use model::automation::TriggerKey;
 use runtime::{AcceptOptions, ShardRequests, Start};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
@@ -21,11 +21,12 @@ const PATIENCE: Duration = Duration::from_secs(130);
 /// The time in which the owner of an automation's shard replies if it has memory: it waits for memory for 10 seconds.
 const OWNER_PATIENCE: Duration = Duration::from_secs(15);
 
-/// An operation on the trigger of an Automation.
+/// An operation on a trigger.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct Command {
-    pub(crate) automation: AutomationId,
+    #[serde(rename = "automation")]
+    pub(crate) trigger: TriggerKey,
     pub(crate) operation: Operation,
 }
 
@@ -47,8 +48,8 @@ pub enum ForwardError {
     #[error("the daemon is stopping")]
     Closing,
     /// The other node does not answer.
-    #[error("the daemon that has the trigger of `{0}` does not answer; try again")]
-    Unanswered(AutomationId),
+    #[error("the daemon that has the trigger `{0}` does not answer; try again")]
+    Unanswered(TriggerKey),
     /// The request or the reply cannot be read, such as one of another release.
     #[error("the daemon that has the trigger cannot be asked: {0}")]
     Unreadable(String),
@@ -61,28 +62,29 @@ impl Ingress {
     /// Lets the owner of the shard carry out an operation, and returns its reply.
     pub(crate) async fn forward<T: DeserializeOwned>(
         &self,
-        automation: &AutomationId,
+        trigger: &TriggerKey,
         operation: Operation,
     ) -> Result<T, ForwardError> {
-        self.forward_within(PATIENCE, automation, operation).await
+        self.forward_within(PATIENCE, trigger, operation).await
     }
 
     /// Lets the owner of the shard carry out an operation, and waits so long for its reply.
     pub(crate) async fn forward_within<T: DeserializeOwned>(
         &self,
         patience: Duration,
-        automation: &AutomationId,
+        trigger: &TriggerKey,
         operation: Operation,
     ) -> Result<T, ForwardError> {
         let unreadable = |error: serde_json::Error| ForwardError::Unreadable(error.to_string());
-        let command = Command { automation: automation.clone(), operation };
+        let command = Command { trigger: trigger.clone(), operation };
         let body = serde_json::to_vec(&command).map_err(unreadable)?;
-        let reply = self.peers.ask_shard(automation, body, patience).await.map_err(|error| match error {
-            runtime::Error::Closing => ForwardError::Closing,
-            runtime::Error::Store(error) => ForwardError::Store(error),
-            runtime::Error::Unanswered => ForwardError::Unanswered(automation.clone()),
-            other => ForwardError::Unreadable(other.to_string()),
-        })?;
+        let reply =
+            self.peers.ask_shard(&trigger.automation, body, patience).await.map_err(|error| match error {
+                runtime::Error::Closing => ForwardError::Closing,
+                runtime::Error::Store(error) => ForwardError::Store(error),
+                runtime::Error::Unanswered => ForwardError::Unanswered(trigger.clone()),
+                other => ForwardError::Unreadable(other.to_string()),
+            })?;
         serde_json::from_slice(&reply).map_err(unreadable)
     }
 
@@ -101,7 +103,9 @@ impl Ingress {
             return true;
         };
         let operation = Operation::TriggerMemory(bytes);
-        self.forward_within(OWNER_PATIENCE, &automation.id, operation).await.unwrap_or(true)
+        self.forward_within(OWNER_PATIENCE, &automation.trigger_key(&start.by.trigger), operation)
+            .await
+            .unwrap_or(true)
     }
 }
 
@@ -114,19 +118,19 @@ impl ShardRequests for ForwardedOperations {
         let ingress = self.0.upgrade()?;
         let command = serde_json::from_slice(request)
             .inspect_err(|error| tracing::error!(%error, "a request of another daemon cannot be read"));
-        let Command { automation, operation } = command.ok()?;
+        let Command { trigger, operation } = command.ok()?;
         match operation {
             Operation::Poll(operation) => {
-                serde_json::to_vec(&ingress.answer_poll(&automation, operation).await?).ok()
+                serde_json::to_vec(&ingress.answer_poll(&trigger, operation).await?).ok()
             }
             Operation::Listen(request) => {
-                serde_json::to_vec(&ingress.answer_listen(&automation, request).await?).ok()
+                serde_json::to_vec(&ingress.answer_listen(&trigger, request).await?).ok()
             }
             Operation::TriggerMemory(bytes) => {
                 serde_json::to_vec(&ingress.admission.has_trigger_memory(bytes).await).ok()
             }
             Operation::Subscriptions(operation) => {
-                serde_json::to_vec(&ingress.answer_subscriptions(&automation, operation).await?).ok()
+                serde_json::to_vec(&ingress.answer_subscriptions(&trigger.automation, operation).await?).ok()
             }
         }
     }

@@ -1,32 +1,58 @@
-//! Starts by a person or a program, without a trigger.
+//! Starts by a person or a program.
 
 use std::sync::Arc;
 
-use catalog::Deployment;
-use model::automation::AutomationId;
+use catalog::Mount;
+use model::automation::TriggerKey;
 use model::execution::ExecutionId;
 use model::payload::Payload;
-use runtime::{AcceptOptions, Error, ReplayPlan, Start, check_inputs};
+use runtime::{AcceptOptions, Error, ManualStart, ReplayPlan, Start, StartedBy};
+use value::{Map, Value};
 
 use crate::ingress::Ingress;
 
 impl Ingress {
-    /// Starts an automation.
+    /// Starts an automation by one of its triggers.
     ///
     /// # Errors
-    /// No automation has this id, the inputs do not fit, too many executions wait, or the store failed.
-    pub async fn start(&self, id: &AutomationId, mut start: Start) -> Result<ExecutionId, Error> {
+    /// No trigger has this key, the inputs do not fit, too many executions wait, or the store failed.
+    pub async fn start(&self, trigger: &TriggerKey, start: ManualStart) -> Result<ExecutionId, Error> {
         let catalog = self.context.catalog();
-        let deployment = catalog.find(id.as_str())?;
-        if let Payload::Manual { inputs } = &start.payload {
-            check_inputs(&deployment.automation, inputs)?;
-        }
+        let mount = catalog.find_mount(trigger)?;
+        let ManualStart { mut payload, inputs, origin } = start;
         let mut terms = AcceptOptions::default();
-        if start.payload.code_result().is_none() {
+        if payload.code_result().is_none() {
             let id = self.admission.ids.next(self.context.clock.now());
-            terms.id = self.decide(deployment, id, &mut start.payload).await?;
+            terms.id = self.decide(&mount, id, &mut payload).await?;
         }
-        Ok(self.admission.accept(deployment, start, terms).await?.id)
+        let by = self.started_by_hand(&mount, &mut payload, inputs).await?;
+        Ok(self.admission.accept(&mount.deployment, Start { payload, origin, by }, terms).await?.id)
+    }
+
+    /// Evaluates and checks the inputs of a start by hand. Those of a manual trigger become part of the payload.
+    async fn started_by_hand(
+        &self,
+        mount: &Mount,
+        payload: &mut Payload,
+        given: Option<Map>,
+    ) -> Result<StartedBy, Error> {
+        let (automation, trigger) = (&mount.deployment.automation, mount.declared());
+        let given = match &*payload {
+            Payload::Manual { inputs } => Some(inputs.clone()),
+            _ => given,
+        };
+        let results = match trigger.inputs {
+            Some(_) => trigger::results(payload).map_err(|error| Error::Input(error.message))?,
+            None => Value::Null,
+        };
+        let inputs = self.context.trigger_inputs(automation, trigger, &results, given).await;
+        let inputs = inputs.map_err(|error| Error::Input(error.message.clone()))?;
+        let mut by = StartedBy::trigger(&trigger.id);
+        match payload {
+            Payload::Manual { inputs: slot } => *slot = inputs.unwrap_or_default(),
+            _ => by.inputs = inputs.map(Arc::new),
+        }
+        Ok(by)
     }
 
     /// Starts a replay; durable when this returns.
@@ -34,31 +60,33 @@ impl Ingress {
     /// # Errors
     /// The code of the trigger failed, too many executions wait, or the store failed.
     pub async fn replay(&self, plan: ReplayPlan) -> Result<ExecutionId, Error> {
-        let ReplayPlan { id, deployment, mut payload, origin, kept, .. } = plan;
+        let ReplayPlan { id, deployment, mut payload, by, origin, kept, .. } = plan;
         let mut terms = AcceptOptions { id, kept, ..AcceptOptions::default() };
         if plan.decides_anew {
             if let Payload::Webhook(request) = &mut payload {
                 request.code_result = None;
             }
-            let id = id.unwrap_or_else(|| self.admission.ids.next(self.context.clock.now()));
-            terms.id = self.decide(&deployment, id, &mut payload).await?.or(terms.id);
+            if let Some(mount) = deployment.mount(&by.trigger) {
+                let id = id.unwrap_or_else(|| self.admission.ids.next(self.context.clock.now()));
+                terms.id = self.decide(&mount, id, &mut payload).await?.or(terms.id);
+            }
         }
-        Ok(self.admission.accept(&deployment, Start { payload, origin }, terms).await?.id)
+        Ok(self.admission.accept(&deployment, Start { payload, origin, by }, terms).await?.id)
     }
 
     /// Runs the code of the trigger, if it has any, and adds its decision to the payload. Returns the id of the execution if
     /// the code may have read it.
     async fn decide(
         &self,
-        deployment: &Arc<Deployment>,
+        mount: &Mount,
         id: ExecutionId,
         payload: &mut Payload,
     ) -> Result<Option<ExecutionId>, Error> {
-        if deployment.plan.code().trigger().is_none() {
+        if mount.deployment.plan.code().trigger(&mount.declared().id).is_none() {
             return Ok(None);
         }
         let results = trigger::results(payload).map_err(|error| Error::Input(error.message))?;
-        let decided = self.run_trigger_code(deployment, id, &results).await.map_err(Error::Input)?;
+        let decided = self.run_trigger_code(mount, id, &results).await.map_err(Error::Input)?;
         if let Payload::Webhook(payload) = payload {
             payload.code_result = decided.map(Box::new);
         }

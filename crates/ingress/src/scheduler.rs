@@ -1,22 +1,22 @@
 //! The scheduler: one timer over all schedules in force. The execution of a tick and the watermark commit together
-//! under the key (automation, instant), so that each instant fires exactly once, also across restarts.
+//! under the key (trigger, instant), so that each instant fires exactly once, also across restarts.
 
-use std::collections::{BTreeSet, HashMap, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::stream::{self, StreamExt as _};
 use jiff::{SignedDuration, Timestamp};
 use model::Backoff;
-use model::automation::{AutomationId, Misfire, Overlap, ScheduleTrigger, Trigger};
+use model::automation::{AutomationId, Misfire, Overlap, ScheduleTrigger, Trigger, TriggerKey};
 use model::execution::Origin;
 use model::payload::Payload;
 use store::{Accept, AcceptOutcome, Watermark};
 
-use crate::changes::CatalogListener;
+use crate::changes::{CatalogListener, known_triggers, triggers_of};
 use crate::ingress::Ingress;
 use crate::persist::until_done;
-use catalog::{Catalog, Deployment};
+use catalog::{Catalog, Mount};
 use runtime::AcceptOptions;
 use runtime::Error;
 use runtime::Start;
@@ -48,12 +48,12 @@ pub(crate) async fn run(ingress: Arc<Ingress>) {
 /// The next instants of all schedules in force.
 struct Timetable {
     ingress: Arc<Ingress>,
-    entries: HashMap<AutomationId, Entry>,
-    order: BTreeSet<(Timestamp, AutomationId)>,
+    entries: BTreeMap<TriggerKey, Entry>,
+    order: BTreeSet<(Timestamp, TriggerKey)>,
     /// Stored watermarks of schedules that are not in force yet.
-    stored: HashMap<AutomationId, Watermark>,
+    stored: BTreeMap<TriggerKey, Watermark>,
     /// Watermarks that no execution was stored with, and the time of the next attempt to store them; `None` if no attempt is due.
-    unsaved: HashMap<AutomationId, Watermark>,
+    unsaved: BTreeMap<TriggerKey, Watermark>,
     save_at: Option<Timestamp>,
     save_pauses: Backoff,
     /// False until the automations in force at the start are known.
@@ -61,7 +61,7 @@ struct Timetable {
 }
 
 struct Entry {
-    deployment: Arc<Deployment>,
+    mount: Mount,
     fingerprint: String,
     /// The last processed instant.
     done: Timestamp,
@@ -97,14 +97,14 @@ impl Timed for Timetable {
         let fired: Vec<Fired> = fired.collect().await;
         let now = self.ingress.context.clock.now();
         let mut is_save_due = self.save_at.is_some_and(|at| at <= now);
-        for Fired { automation, is_stored, unfinished, unsaved } in fired {
+        for Fired { trigger, is_stored, unfinished, unsaved } in fired {
             if is_stored {
-                self.unsaved.remove(&automation);
+                self.unsaved.remove(&trigger);
             }
             is_save_due |= unsaved.is_some();
-            self.unsaved.extend(unsaved.map(|watermark| (automation.clone(), watermark)));
+            self.unsaved.extend(unsaved.map(|watermark| (trigger.clone(), watermark)));
             if let Some(unfinished) = unfinished {
-                self.retry(&automation, unfinished, now);
+                self.retry(&trigger, unfinished, now);
             }
         }
         if is_save_due {
@@ -117,13 +117,13 @@ impl Timetable {
     async fn read(ingress: Arc<Ingress>) -> Option<Self> {
         let context = &ingress.context;
         let stored = until_done(context, || context.store.watermarks()).await?.into_iter();
-        let stored = stored.map(|watermark| (watermark.automation.clone(), watermark)).collect();
+        let stored = stored.map(|watermark| (watermark.trigger.clone(), watermark)).collect();
         Some(Self {
             ingress,
-            entries: HashMap::new(),
+            entries: BTreeMap::new(),
             order: BTreeSet::new(),
             stored,
-            unsaved: HashMap::new(),
+            unsaved: BTreeMap::new(),
             save_at: None,
             save_pauses: SAVE_PAUSES,
             is_adopted: false,
@@ -136,16 +136,21 @@ impl Timetable {
             return;
         }
         for id in moved {
-            self.unsaved.remove(id);
-            if let Some(at) = self.entries.remove(id).and_then(|entry| entry.next) {
-                self.order.remove(&(at, id.clone()));
+            for key in known_triggers(&self.unsaved, id) {
+                self.unsaved.remove(&key);
+            }
+            for key in known_triggers(&self.entries, id) {
+                if let Some(at) = self.entries.remove(&key).and_then(|entry| entry.next) {
+                    self.order.remove(&(at, key));
+                }
             }
         }
         let context = &self.ingress.context;
         // Without its watermark a schedule would begin now, and lose the instants before.
         let stored = until_done(context, || context.store.watermarks()).await;
-        let stored = stored.into_iter().flatten().filter(|watermark| moved.contains(&watermark.automation));
-        self.stored.extend(stored.map(|watermark| (watermark.automation.clone(), watermark)));
+        let stored = stored.into_iter().flatten();
+        let stored = stored.filter(|watermark| moved.contains(&watermark.trigger.automation));
+        self.stored.extend(stored.map(|watermark| (watermark.trigger.clone(), watermark)));
     }
 
     /// Adds the schedules whose file is gone since the last run of the daemon, so that they do not come back with the instants of
@@ -153,7 +158,8 @@ impl Timetable {
     fn with_removed(&mut self, catalog: &Catalog, mut ids: BTreeSet<AutomationId>) -> BTreeSet<AutomationId> {
         let is_read = catalog.automations().len() > 0;
         if !std::mem::replace(&mut self.is_adopted, true) && is_read && catalog.invalid_files().is_empty() {
-            ids.extend(self.stored.keys().filter(|id| catalog.get(id).is_none()).cloned());
+            let gone = self.stored.keys().filter(|key| catalog.trigger(key).is_none());
+            ids.extend(gone.map(|key| key.automation.clone()));
         }
         ids
     }
@@ -162,23 +168,26 @@ impl Timetable {
     async fn apply(&mut self, catalog: &Catalog, ids: BTreeSet<AutomationId>) {
         let ingress = &self.ingress;
         let now = ingress.context.clock.now();
-        let mut fresh = HashMap::new();
-        for id in ids {
+        let mut fresh = BTreeMap::new();
+        let known = |id: &AutomationId| {
+            [known_triggers(&self.entries, id), known_triggers(&self.stored, id)].concat()
+        };
+        for id in triggers_of(&ids, catalog, known) {
             let before = self.entries.remove(&id);
             if let Some(at) = before.as_ref().and_then(|entry| entry.next) {
                 self.order.remove(&(at, id.clone()));
             }
-            if !ingress.peers.shards.has(&id) {
+            if !ingress.peers.shards.has(&id.automation) {
                 // Another node fires it.
                 continue;
             }
-            let deployment = catalog.get(&id).filter(|deployment| deployment.automation.enabled);
-            let in_force = deployment.and_then(|found| Some((found, found.schedule.as_ref()?)));
-            let Some((deployment, schedule)) = in_force else {
+            let mount = catalog.trigger(&id).filter(Mount::is_enabled);
+            let in_force = mount.and_then(|mount| Some((mount.clone(), mount.schedule()?.clone())));
+            let Some((mount, schedule)) = in_force else {
                 let stored = self.stored.remove(&id);
                 if before.is_some() || stored.is_some_and(|stored| stored.schedule != NOT_IN_FORCE) {
-                    let (automation, schedule) = (id.clone(), NOT_IN_FORCE.to_owned());
-                    fresh.insert(id, Watermark { automation, schedule, instant: now });
+                    let (trigger, schedule) = (id.clone(), NOT_IN_FORCE.to_owned());
+                    fresh.insert(id, Watermark { trigger, schedule, instant: now });
                 }
                 continue;
             };
@@ -189,15 +198,14 @@ impl Timetable {
                 (Some(entry), _) => entry.done,
                 (None, Some(watermark)) => watermark.instant,
                 (None, None) => {
-                    let (automation, schedule) = (id.clone(), fingerprint.clone());
-                    fresh.insert(id.clone(), Watermark { automation, schedule, instant: now });
+                    let (trigger, schedule) = (id.clone(), fingerprint.clone());
+                    fresh.insert(id.clone(), Watermark { trigger, schedule, instant: now });
                     now
                 }
             };
             let next = schedule.next_after(done);
             self.order.extend(next.map(|at| (at, id.clone())));
-            self.entries
-                .insert(id, Entry { deployment: deployment.clone(), fingerprint, done, next, retries: 0 });
+            self.entries.insert(id, Entry { mount, fingerprint, done, next, retries: 0 });
         }
         // The start of a new schedule must survive a restart, or instants missed before its first tick are lost.
         if !fresh.is_empty() {
@@ -213,18 +221,18 @@ impl Timetable {
         let is_first = self.save_pauses.is_fresh();
         let save = async |watermark: &Watermark| {
             // Otherwise the node that has the schedule now stores it.
-            let _hold = self.ingress.peers.shards.hold(&watermark.automation)?;
+            let _hold = self.ingress.peers.shards.hold(&watermark.trigger.automation)?;
             let accept = Accept { watermark: Some(watermark.clone()), ..Accept::default() };
             let error = context.store.accept(&accept).await.err()?;
             if is_first || !error.may_pass() {
                 context.lost(&error);
             }
-            error.may_pass().then(|| watermark.automation.clone())
+            error.may_pass().then(|| watermark.trigger.clone())
         };
         let left = stream::iter(self.unsaved.values()).map(save).buffer_unordered(MAX_CONCURRENT);
         let left = left.filter_map(std::future::ready).collect();
         // When the engine stops, the next start of the daemon looks at the instants again.
-        let left: Option<HashSet<AutomationId>> = context.closing.run_until_cancelled(left).await;
+        let left: Option<HashSet<TriggerKey>> = context.closing.run_until_cancelled(left).await;
         let left = left.filter(|_| context.accepting()).unwrap_or_default();
         self.unsaved.retain(|id, _| left.contains(id));
         self.save_at = if left.is_empty() {
@@ -247,7 +255,11 @@ impl Timetable {
             let Some(entry) = self.entries.get_mut(&id) else { continue };
             let tick = entry.due(now);
             let rejections = &self.ingress.context.rejections;
-            rejections.count_many(Some(&id), "missed", tick.as_ref().map_or(0, |tick| tick.missed));
+            rejections.count_many(
+                Some(&id.automation),
+                "missed",
+                tick.as_ref().map_or(0, |tick| tick.missed),
+            );
             ticks.extend(tick);
             if let Some(next) = entry.next {
                 self.order.insert((next, id));
@@ -257,7 +269,7 @@ impl Timetable {
     }
 
     /// Sets a schedule back to the last processed instant and retries it.
-    fn retry(&mut self, id: &AutomationId, unfinished: Unfinished, now: Timestamp) {
+    fn retry(&mut self, id: &TriggerKey, unfinished: Unfinished, now: Timestamp) {
         let Unfinished { done, retries, is_refused } = unfinished;
         let Some(entry) = self.entries.get_mut(id) else { return };
         if let Some(next) = entry.next {
@@ -272,7 +284,7 @@ impl Timetable {
 
 /// The due instants of a schedule.
 struct Tick {
-    deployment: Arc<Deployment>,
+    mount: Mount,
     fingerprint: String,
     timezone: String,
     overlap: Overlap,
@@ -292,7 +304,7 @@ struct Tick {
 
 /// The result of a tick.
 struct Fired {
-    automation: AutomationId,
+    trigger: TriggerKey,
     /// True if a watermark was stored with an execution.
     is_stored: bool,
     /// The instants that must be retried.
@@ -314,15 +326,13 @@ struct Unfinished {
 impl Entry {
     /// Computes the due instants and the next due time; `None` if nothing is due.
     fn due(&mut self, now: Timestamp) -> Option<Tick> {
-        let schedule = self.deployment.schedule.clone()?;
+        let schedule = self.mount.schedule()?.clone();
         let before = self.done;
         let Some(at) = schedule.next_after(before).filter(|at| *at <= now) else {
             self.next = schedule.next_after(before);
             return None;
         };
-        let Trigger::Schedule(ScheduleTrigger { timezone, misfire, overlap, .. }) =
-            &self.deployment.automation.trigger
-        else {
+        let Trigger::Schedule(ScheduleTrigger { timezone, misfire, overlap, .. }) = self.mount.on() else {
             return None;
         };
         let following = schedule.next_after(at);
@@ -342,9 +352,9 @@ impl Entry {
                 misfire => *misfire,
             };
             let missed = schedule.missed(before, now, misfire);
-            let automation = &self.deployment.automation.id;
+            let trigger = self.mount.key();
             if !is_retry {
-                tracing::warn!(%automation, runs = missed.due.len(), passed_over = missed.dropped, "instants of its schedule were missed");
+                tracing::warn!(%trigger, runs = missed.due.len(), passed_over = missed.dropped, "instants of its schedule were missed");
             }
             (missed.due, missed.dropped, now)
         };
@@ -355,7 +365,7 @@ impl Entry {
         let first = instants.first().filter(|_| missed > 0);
         let before = first.map_or(before, |first| after(*first, -SignedDuration::from_nanos(1)));
         Some(Tick {
-            deployment: self.deployment.clone(),
+            mount: self.mount.clone(),
             fingerprint: self.fingerprint.clone(),
             timezone: timezone.name.clone(),
             overlap: *overlap,
@@ -372,16 +382,13 @@ impl Entry {
 impl Tick {
     /// Starts the executions. Returns `None` if another node has the schedule.
     async fn fire(self, ingress: Arc<Ingress>) -> Option<Fired> {
-        let automation = &self.deployment.automation;
+        let (automation, trigger) = (&self.mount.deployment.automation, self.mount.key());
         // Otherwise the node that has the schedule now fires it.
         let _hold = ingress.peers.shards.hold(&automation.id)?;
-        let watermark = |instant| Watermark {
-            automation: automation.id.clone(),
-            schedule: self.fingerprint.clone(),
-            instant,
-        };
+        let watermark =
+            |instant| Watermark { trigger: trigger.clone(), schedule: self.fingerprint.clone(), instant };
         let fired = |recorded: Option<Timestamp>, unfinished: Option<Unfinished>| Fired {
-            automation: automation.id.clone(),
+            trigger: trigger.clone(),
             is_stored: recorded.is_some(),
             unsaved: (unfinished.is_none() && recorded != Some(self.done)).then(|| watermark(self.done)),
             unfinished,
@@ -391,13 +398,13 @@ impl Tick {
         let mut done = self.before;
         for instant in &self.instants {
             let reached = std::mem::replace(&mut done, *instant);
-            let busy = self.overlap == Overlap::Skip && ingress.admission.schedule_is_busy(&automation.id);
+            let busy = self.overlap == Overlap::Skip && ingress.admission.schedule_is_busy(&trigger);
             if busy && self.waits {
                 return Some(fired(recorded, unfinished(reached, false)));
             }
             if busy {
                 ingress.context.rejections.count(Some(&automation.id), "overlap");
-                tracing::info!(automation = %automation.id, %instant, "an instant of its schedule is skipped: the last execution still runs");
+                tracing::info!(%trigger, %instant, "an instant of its schedule is skipped: the last execution still runs");
                 continue;
             }
             let payload = Payload::Schedule {
@@ -405,18 +412,21 @@ impl Tick {
                 started_at: ingress.context.clock.now(),
                 timezone: self.timezone.clone(),
             };
-            let Some(fails) = ingress.evaluate_trigger_condition(automation, &payload).await.start() else {
+            let Some((by, fails)) = ingress.prepare_start(&self.mount, &payload).await else {
                 continue;
             };
-            let start = Start { payload, origin: Origin::Schedule { instant: *instant } };
-            let key = Some(format!("tick:{instant}"));
+            let start = Start { payload, origin: Origin::Schedule { instant: *instant }, by };
+            let key = Some(match trigger.trigger.is_main() {
+                true => format!("tick:{instant}"),
+                false => format!("tick:{}:{instant}", trigger.trigger),
+            });
             let options = AcceptOptions {
                 key,
                 watermark: Some(watermark(*instant)),
                 fails,
                 ..AcceptOptions::default()
             };
-            let accepted = ingress.admission.accept(&self.deployment, start, options).await;
+            let accepted = ingress.admission.accept(&self.mount.deployment, start, options).await;
             match accepted {
                 // Nothing is known to be stored, so the instant is still due. If it is stored, its key makes the retry a duplicate.
                 Err(Error::Store(_)) => return Some(fired(recorded, unfinished(reached, true))),
@@ -431,7 +441,7 @@ impl Tick {
                 }
                 Ok(_) => {}
                 Err(error) => {
-                    tracing::error!(automation = %automation.id, %instant, %error, "an instant of its schedule could not start");
+                    tracing::error!(%trigger, %instant, %error, "an instant of its schedule could not start");
                 }
             }
         }

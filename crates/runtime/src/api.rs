@@ -6,23 +6,61 @@ use std::sync::Arc;
 use jiff::Timestamp;
 use model::LogLine;
 use model::action::{ActionError, InputSpec};
-use model::automation::AutomationId;
+use model::automation::{AutomationId, TriggerId};
 use model::execution::{Event, ExecutionId, Origin, Outcome, WaitReason};
 use model::payload::{HttpResponse, Payload};
 use serde::Serialize;
 use store::{AcceptOutcome, DedupRecord, Watermark};
 use tokio::sync::watch;
-use value::Value;
+use value::{Map, Value};
 
 use crate::error::Error;
 
-/// The start of an execution: its payload and its origin.
+/// The start of an execution.
 #[derive(Clone, Debug)]
 pub struct Start {
     /// The data that it starts with.
     pub payload: Payload,
     /// The kind of start.
     pub origin: Origin,
+    /// The trigger.
+    pub by: StartedBy,
+}
+
+/// The trigger of a start, and what it gives beside the payload.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct StartedBy {
+    /// The id of the trigger.
+    pub trigger: TriggerId,
+    /// The inputs; `None` for those of the payload.
+    pub inputs: Option<Arc<Map>>,
+}
+
+impl StartedBy {
+    /// The start by a trigger that gives no inputs beside the payload.
+    #[must_use]
+    pub fn trigger(id: &TriggerId) -> Self {
+        Self { trigger: id.clone(), inputs: None }
+    }
+}
+
+/// A start by hand.
+#[derive(Clone, Debug)]
+pub struct ManualStart {
+    /// What comes onto the trigger. The inputs of a manual start are those that the caller gives.
+    pub payload: Payload,
+    /// The inputs that the caller gives in place of those of the trigger; `None` for none, and for a manual start.
+    pub inputs: Option<Map>,
+    /// The kind of start.
+    pub origin: Origin,
+}
+
+impl ManualStart {
+    /// A start with nothing beside its payload.
+    #[must_use]
+    pub fn new(payload: Payload, origin: Origin) -> Self {
+        Self { payload, inputs: None, origin }
+    }
 }
 
 /// The options of an acceptance.

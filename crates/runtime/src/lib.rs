@@ -31,6 +31,7 @@
 //! * `credentials`: removes the credentials of senders from payloads
 //! * `resume_tokens`: removes the tokens of resume addresses from what readers get
 //! * `inputs`: checks the inputs of a start
+//! * `trigger_inputs`: the inputs that a trigger gives
 //! * `loop_guard`: bounds chains of executions over HTTP
 //! * `refused_writes`: pauses executions whose writes are refused
 //! * `rejections`: counts the requests that were rejected
@@ -96,6 +97,7 @@ mod settings;
 mod statistics;
 mod store_secret;
 mod timer;
+mod trigger_inputs;
 mod vault;
 mod wait_listing;
 
@@ -103,8 +105,8 @@ pub use admission::{Admission, Answer};
 pub use answer_memory::Answers;
 pub use answers::{AnswerLog, AnsweredQuestion, MAX_ANSWERS};
 pub use api::{
-    AcceptOptions, Acceptance, ConcurrencyWait, EngineEvent, Pending, Progress, QueueStatus, SentEvent,
-    SignalError, Start, Status,
+    AcceptOptions, Acceptance, ConcurrencyWait, EngineEvent, ManualStart, Pending, Progress, QueueStatus,
+    SentEvent, SignalError, Start, StartedBy, Status,
 };
 pub use attempt_listing::StepAttempt;
 pub use clock::{Clock, ClusterClock, ManualClock, MonotonicTime, SystemClock};

@@ -8,6 +8,8 @@ use model::payload::Payload;
 use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore};
 use value::{Reserved, Value};
 
+use crate::api::StartedBy;
+
 /// The bytes of one permit of the semaphore.
 const UNIT: usize = 1 << 10;
 
@@ -18,19 +20,20 @@ pub(crate) const SMALL_BODY: usize = 10 << 10;
 
 /// The memory for the data of a trigger, in bytes; 0 if they are small. `results` is `trigger.results`, if the payload has been
 /// parsed already.
-pub(crate) fn trigger_memory(payload: &Payload, results: Option<&Value>) -> usize {
-    let memory = match payload {
-        Payload::Webhook(request) => {
-            let data = &request.body.data;
-            if data.len() < SMALL_BODY {
-                return 0;
+pub(crate) fn trigger_memory(payload: &Payload, by: &StartedBy, results: Option<&Value>) -> usize {
+    // Inputs are parts of the payload, or computed from it.
+    let inputs =
+        by.inputs.as_ref().map_or(0, |inputs| inputs.iter().map(|(_, value)| value.estimated_memory()).sum());
+    let memory = inputs
+        + match payload {
+            Payload::Webhook(request) if request.body.data.len() < SMALL_BODY => 0,
+            Payload::Webhook(request) => {
+                let body = request.body.data.in_memory().map_or(0, |bytes| bytes.len());
+                body + results.map_or(0, Value::estimated_memory)
             }
-            let body = data.in_memory().map_or(0, |bytes| bytes.len());
-            body + results.map_or(0, Value::estimated_memory)
-        }
-        Payload::Poll { data, .. } => data.estimated_memory(),
-        Payload::Manual { .. } | Payload::Schedule { .. } => 0,
-    };
+            Payload::Poll { data, .. } => data.estimated_memory(),
+            Payload::Manual { .. } | Payload::Schedule { .. } => 0,
+        };
     if memory < LARGE_VALUE { 0 } else { memory }
 }
 
@@ -268,8 +271,8 @@ mod tests {
     fn trigger_data_counts_from_256_kib_on() {
         let data = |items: usize| Value::from((0..items).map(|_| Value::from(true)).collect::<Vec<_>>());
         let poll = |items| Payload::Poll { data: data(items), polled_at: jiff::Timestamp::UNIX_EPOCH };
-        assert_eq!(trigger_memory(&poll(8_000), None), 0);
-        assert_eq!(trigger_memory(&poll(10_000), None), 320_000);
+        assert_eq!(trigger_memory(&poll(8_000), &StartedBy::default(), None), 0);
+        assert_eq!(trigger_memory(&poll(10_000), &StartedBy::default(), None), 320_000);
     }
 
     #[test]

@@ -303,12 +303,12 @@ fn accept_call<'batch>(node: i64, index: usize, accept: &'batch AcceptOp, steps:
     ];
     steps.push(Step { sql: ACCEPT, params, answers: Answers::Accepted(index) });
     if let Some(mark) = &accept.watermark {
-        let params = boxed![mark.automation.as_str(), mark.schedule.as_bytes(), to_ns(mark.instant)];
+        let params = boxed![mark.trigger.to_string(), mark.schedule.as_bytes(), to_ns(mark.instant)];
         steps.push(Step { sql: PUT_WATERMARK, params, answers: Answers::None });
     }
     if let Some(poll) = &accept.poll {
         let params = boxed![
-            poll.automation.as_str(),
+            poll.trigger.to_string(),
             poll.standing.as_bytes(),
             poll.forget,
             poll.keys.iter().map(String::as_bytes).collect::<Vec<_>>(),

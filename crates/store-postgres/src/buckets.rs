@@ -14,14 +14,14 @@ const DELETE_FULL: &str =
 /// Takes tokens for a node. This is no batch of a lane: the row is locked for the length of one statement, and a repetition, or a
 /// node that was declared dead, only takes more tokens than are used.
 pub(super) async fn take(reader: &Reader, node: i64, request: TokenRequest) -> Result<TokenGrant, Error> {
-    let TokenRequest { automation, test, kind, per_second, burst, wanted, hold } = request;
+    let TokenRequest { trigger, test, kind, per_second, burst, wanted, hold } = request;
     let count = |count: u32| i32::try_from(count).unwrap_or(i32::MAX);
     // The clock of the database may run faster.
     let hold = i64::try_from(hold.as_nanos()).unwrap_or(i64::MAX / 4).saturating_mul(2);
     let bucket = match kind {
-        BucketKind::Start => automation.as_str().to_owned(),
-        // No id of an Automation has a colon.
-        BucketKind::Challenge => format!("challenge:{automation}"),
+        BucketKind::Start => trigger.to_string(),
+        // No key of a trigger has a colon.
+        BucketKind::Challenge => format!("challenge:{trigger}"),
     };
     let params = params![bucket, test, node, per_second, count(burst), count(wanted), hold];
     let Some(row) = reader.row(TAKE, params).await? else { return Ok(TokenGrant::default()) };

@@ -3,6 +3,7 @@
 use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use model::automation::TriggerKey;
 use model::{AutomationId, DefinitionHash};
 use tokio::sync::{RwLock, RwLockReadGuard};
 use uuid::Uuid;
@@ -203,6 +204,11 @@ fn hash(bytes: Vec<u8>) -> Result<DefinitionHash, Error> {
 }
 
 /// Reads the id of an Automation.
+/// Reads the key of a trigger.
+pub(super) fn trigger_key(text: &str) -> Result<TriggerKey, Error> {
+    text.parse().map_err(|_| damaged(format!("`{text}` is not the key of a trigger")))
+}
+
 pub(super) fn automation(text: &str) -> Result<AutomationId, Error> {
     AutomationId::parse(text).ok_or_else(|| damaged(format!("`{text}` is no id of an Automation")))
 }

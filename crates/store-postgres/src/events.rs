@@ -14,8 +14,8 @@ use super::op::params;
 use super::reader::{Reader, damaged, get, optional_text, text};
 use store::Error;
 use store::codec::{
-    CutEvents, CutValue, HistoryBytes, HistoryRow, LARGE_TEXT, StartColumns, cut, decode_events, read_start,
-    restore,
+    CutEvents, CutValue, HistoryBytes, HistoryRow, LARGE_TEXT, StartColumns, cut, decode_events,
+    decode_origin, read_start, restore,
 };
 use store::{ReplayLog, Snapshot};
 
@@ -202,7 +202,7 @@ impl Log<'_> {
         let hash: Vec<u8> = get(head, 2)?;
         let hash = hash.try_into().map_err(|_| damaged("a hash of a definition is too short".to_owned()))?;
         let origin = optional_text(head, 3)?.unwrap_or_default();
-        let origin = serde_json::from_str(&origin);
+        let origin = decode_origin(origin.as_bytes());
         let origin = origin.map_err(|error| {
             damaged(format!("the origin of execution {} cannot be read: {error}", self.id))
         })?;

@@ -4,6 +4,7 @@ use std::sync::{Arc, PoisonError};
 
 use async_trait::async_trait;
 use jiff::Timestamp;
+use model::automation::TriggerKey;
 use model::{AutomationId, Event, ExecutionId, LogLine};
 use tokio::sync::{Mutex, watch};
 use value::{FileStorage, MemoryFiles};
@@ -289,16 +290,16 @@ impl TriggerStore for PostgresStore {
         triggers::watermarks(&self.opened.reader).await
     }
 
-    async fn poll_states(&self) -> Result<Vec<(AutomationId, PollState)>, Error> {
+    async fn poll_states(&self) -> Result<Vec<(TriggerKey, PollState)>, Error> {
         triggers::poll_states(&self.opened.reader).await
     }
 
-    async fn known_poll_keys(&self, automation: &AutomationId, keys: &[String]) -> Result<Vec<bool>, Error> {
-        triggers::known_poll_keys(&self.opened.reader, automation, keys).await
+    async fn known_poll_keys(&self, trigger: &TriggerKey, keys: &[String]) -> Result<Vec<bool>, Error> {
+        triggers::known_poll_keys(&self.opened.reader, trigger, keys).await
     }
 
-    async fn poll_entries(&self, automation: &AutomationId, limit: u32) -> Result<Vec<PollEntry>, Error> {
-        triggers::poll_entries(&self.opened.reader, automation, limit.min(PollWrite::MAX_ENTRIES)).await
+    async fn poll_entries(&self, trigger: &TriggerKey, limit: u32) -> Result<Vec<PollEntry>, Error> {
+        triggers::poll_entries(&self.opened.reader, trigger, limit.min(PollWrite::MAX_ENTRIES)).await
     }
 
     async fn subscriptions(&self) -> Result<Vec<Subscription>, Error> {

@@ -10,7 +10,7 @@ use super::forms::{TEST_SHELF, execution_of, id_of};
 use super::op::{Params, params};
 use super::reader::{Reader, damaged, get, optional_text};
 use store::Error;
-use store::codec::{id_prefix, status_code, status_of, to_ns};
+use store::codec::{decode_origin, id_prefix, status_code, status_of, to_ns};
 use store::{ExecutionFilter, ExecutionRow, HandedExecution, Page};
 
 /// Maximum number of executions of a page.
@@ -182,7 +182,7 @@ fn execution_row(row: &Row) -> Result<ExecutionRow, Error> {
     let hash: Vec<u8> = get(row, 2)?;
     let hash = hash.try_into().map_err(|_| damaged("a hash of a definition is too short".to_owned()))?;
     let origin: &[u8] = get(row, 3)?;
-    let origin = serde_json::from_slice(origin)
+    let (origin, trigger) = decode_origin(origin)
         .map_err(|error| damaged(format!("the origin of execution {id} cannot be read: {error}")))?;
     let status: i16 = get(row, 4)?;
     let events: i32 = get(row, 8)?;
@@ -191,6 +191,7 @@ fn execution_row(row: &Row) -> Result<ExecutionRow, Error> {
         automation: automation(get(row, 1)?)?,
         definition: DefinitionHash::from_bytes(hash),
         origin,
+        trigger,
         status: status_of(status.into())
             .ok_or_else(|| damaged(format!("execution {id} has the status {status}")))?,
         started_at: timestamp(get(row, 5)?)?,

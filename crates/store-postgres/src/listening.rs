@@ -1,7 +1,7 @@
 //! Sessions at test addresses, and the requests that they capture. None of this is a batch of a lane: it may be lost with the server.
 
 use jiff::Timestamp;
-use model::AutomationId;
+use model::automation::TriggerKey;
 use tokio_postgres::Row;
 use uuid::Uuid;
 
@@ -26,16 +26,15 @@ const DELETE_OLD: &str = "WITH d AS (DELETE FROM listenings \
 
 /// Begins a session and returns its number.
 pub(super) async fn begin(reader: &Reader, new: NewListening) -> Result<u64, Error> {
-    let NewListening { automation, since, until, most, sessions } = new;
-    let automation = automation.as_str().to_owned();
-    let params = params![automation, to_ns(since), to_ns(until), int(most), int(sessions)];
+    let NewListening { trigger, since, until, most, sessions } = new;
+    let params = params![trigger.to_string(), to_ns(since), to_ns(until), int(most), int(sessions)];
     let turn = reader.row(BEGIN, params).await?.map(|row| get::<i64>(&row, 0)).transpose()?;
     Ok(turn.and_then(|turn| u64::try_from(turn).ok()).unwrap_or_default())
 }
 
-/// Returns the latest session of an Automation.
-pub(super) async fn state(reader: &Reader, automation: &AutomationId) -> Result<Option<Listening>, Error> {
-    let row = reader.row(STATE, params![automation.as_str().to_owned()]).await?;
+/// Returns the latest session of a trigger.
+pub(super) async fn state(reader: &Reader, trigger: &TriggerKey) -> Result<Option<Listening>, Error> {
+    let row = reader.row(STATE, params![trigger.to_string()]).await?;
     let count =
         |row: &Row, index| get::<i32>(row, index).map(|count| u32::try_from(count).unwrap_or_default());
     let state = |row: Row| {
@@ -51,17 +50,17 @@ pub(super) async fn state(reader: &Reader, automation: &AutomationId) -> Result<
     row.map(state).transpose()
 }
 
-/// Ends the session of an Automation.
-pub(super) async fn end(reader: &Reader, automation: &AutomationId, now: Timestamp) -> Result<(), Error> {
-    reader.rows(END, params![automation.as_str().to_owned(), to_ns(now)]).await.map(drop)
+/// Ends the session of a trigger.
+pub(super) async fn end(reader: &Reader, trigger: &TriggerKey, now: Timestamp) -> Result<(), Error> {
+    reader.rows(END, params![trigger.to_string(), to_ns(now)]).await.map(drop)
 }
 
 /// Stores a capture. Returns false if no session is active.
 pub(super) async fn add_capture(reader: &Reader, capture: NewCapture) -> Result<bool, Error> {
-    let NewCapture { id, automation, now, aside, size, body, max_asides, max_bytes } = capture;
+    let NewCapture { id, trigger, now, aside, size, body, max_asides, max_bytes } = capture;
     let long = |count: u64| i64::try_from(count).unwrap_or(i64::MAX);
     let params = params![
-        automation.as_str().to_owned(),
+        trigger.to_string(),
         Uuid::from_bytes(id),
         to_ns(now),
         aside,
@@ -74,13 +73,13 @@ pub(super) async fn add_capture(reader: &Reader, capture: NewCapture) -> Result<
     Ok(row.map(|row| get(&row, 0)).transpose()?.unwrap_or_default())
 }
 
-/// Returns the captures of an Automation after a number, in order.
+/// Returns the captures of a trigger after a number, in order.
 pub(super) async fn captures(
     reader: &Reader,
-    automation: &AutomationId,
+    trigger: &TriggerKey,
     after: u32,
 ) -> Result<Vec<(u32, Vec<u8>)>, Error> {
-    let rows = reader.rows(CAPTURES, params![automation.as_str().to_owned(), int(after)]).await?;
+    let rows = reader.rows(CAPTURES, params![trigger.to_string(), int(after)]).await?;
     let capture =
         |row: &Row| Ok((u32::try_from(get::<i32>(row, 0)?).unwrap_or_default(), get::<Vec<u8>>(row, 1)?));
     rows.iter().map(capture).collect()

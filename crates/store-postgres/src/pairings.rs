@@ -2,7 +2,7 @@
 //! one that is lost is opened again.
 
 use jiff::Timestamp;
-use model::AutomationId;
+use model::automation::TriggerKey;
 
 use super::list::timestamp;
 use super::op::params;
@@ -19,19 +19,19 @@ const DELETE_OLD: &str = "DELETE FROM pairings \
     WHERE until_ns < (extract(epoch FROM clock_timestamp()) * 1000000000)::int8 - 86400000000000";
 
 /// Opens a pairing.
-pub(super) async fn open(reader: &Reader, automation: &AutomationId, until: Timestamp) -> Result<(), Error> {
-    reader.rows(OPEN, params![automation.as_str().to_owned(), to_ns(until)]).await.map(drop)
+pub(super) async fn open(reader: &Reader, trigger: &TriggerKey, until: Timestamp) -> Result<(), Error> {
+    reader.rows(OPEN, params![trigger.to_string(), to_ns(until)]).await.map(drop)
 }
 
 /// Returns the end of a pairing.
-pub(super) async fn state(reader: &Reader, automation: &AutomationId) -> Result<Option<Timestamp>, Error> {
-    let row = reader.row(STATE, params![automation.as_str().to_owned()]).await?;
+pub(super) async fn state(reader: &Reader, trigger: &TriggerKey) -> Result<Option<Timestamp>, Error> {
+    let row = reader.row(STATE, params![trigger.to_string()]).await?;
     row.map(|row| timestamp(get(&row, 0)?)).transpose()
 }
 
 /// Closes a pairing. Returns false if none was open.
-pub(super) async fn close(reader: &Reader, automation: &AutomationId, now: Timestamp) -> Result<bool, Error> {
-    let row = reader.row(CLOSE, params![automation.as_str().to_owned()]).await?;
+pub(super) async fn close(reader: &Reader, trigger: &TriggerKey, now: Timestamp) -> Result<bool, Error> {
+    let row = reader.row(CLOSE, params![trigger.to_string()]).await?;
     let until = row.map(|row| get::<i64>(&row, 0)).transpose()?;
     Ok(until.is_some_and(|until| to_ns(now) < until))
 }

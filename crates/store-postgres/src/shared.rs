@@ -2,7 +2,7 @@
 
 use async_trait::async_trait;
 use jiff::Timestamp;
-use model::AutomationId;
+use model::automation::TriggerKey;
 
 use super::handle::PostgresStore;
 use super::{buckets, listening, pairings, triggers};
@@ -25,25 +25,25 @@ impl SharedTriggerStore for PostgresStore {
         }
     }
 
-    async fn open_pairing(&self, automation: &AutomationId, until: Timestamp) -> Result<(), Error> {
+    async fn open_pairing(&self, trigger: &TriggerKey, until: Timestamp) -> Result<(), Error> {
         self.lanes()?;
-        pairings::open(&self.opened.reader, automation, until).await
+        pairings::open(&self.opened.reader, trigger, until).await
     }
 
-    async fn pairing(&self, automation: &AutomationId) -> Result<Option<Timestamp>, Error> {
-        pairings::state(&self.opened.reader, automation).await
+    async fn pairing(&self, trigger: &TriggerKey) -> Result<Option<Timestamp>, Error> {
+        pairings::state(&self.opened.reader, trigger).await
     }
 
-    async fn close_pairing(&self, automation: &AutomationId, now: Timestamp) -> Result<bool, Error> {
+    async fn close_pairing(&self, trigger: &TriggerKey, now: Timestamp) -> Result<bool, Error> {
         self.lanes()?;
-        pairings::close(&self.opened.reader, automation, now).await
+        pairings::close(&self.opened.reader, trigger, now).await
     }
 
-    async fn set_polling(&self, automation: &AutomationId, polls: bool) -> Result<(), Error> {
-        triggers::set_polling(&self.opened.reader, self.lanes()?.node, automation, polls).await
+    async fn set_polling(&self, trigger: &TriggerKey, polls: bool) -> Result<(), Error> {
+        triggers::set_polling(&self.opened.reader, self.lanes()?.node, trigger, polls).await
     }
 
-    async fn polling(&self) -> Result<Vec<AutomationId>, Error> {
+    async fn polling(&self) -> Result<Vec<TriggerKey>, Error> {
         triggers::polling(&self.opened.reader).await
     }
 
@@ -52,13 +52,13 @@ impl SharedTriggerStore for PostgresStore {
         listening::begin(&self.opened.reader, new).await
     }
 
-    async fn listening(&self, automation: &AutomationId) -> Result<Option<Listening>, Error> {
-        self.unless_unreachable(listening::state(&self.opened.reader, automation)).await
+    async fn listening(&self, trigger: &TriggerKey) -> Result<Option<Listening>, Error> {
+        self.unless_unreachable(listening::state(&self.opened.reader, trigger)).await
     }
 
-    async fn end_listening(&self, automation: &AutomationId, now: Timestamp) -> Result<(), Error> {
+    async fn end_listening(&self, trigger: &TriggerKey, now: Timestamp) -> Result<(), Error> {
         self.lanes()?;
-        listening::end(&self.opened.reader, automation, now).await
+        listening::end(&self.opened.reader, trigger, now).await
     }
 
     async fn add_capture(&self, capture: NewCapture) -> Result<bool, Error> {
@@ -66,7 +66,7 @@ impl SharedTriggerStore for PostgresStore {
         listening::add_capture(&self.opened.reader, capture).await
     }
 
-    async fn captures(&self, automation: &AutomationId, after: u32) -> Result<Vec<(u32, Vec<u8>)>, Error> {
-        listening::captures(&self.opened.reader, automation, after).await
+    async fn captures(&self, trigger: &TriggerKey, after: u32) -> Result<Vec<(u32, Vec<u8>)>, Error> {
+        listening::captures(&self.opened.reader, trigger, after).await
     }
 }

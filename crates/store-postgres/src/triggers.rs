@@ -4,10 +4,11 @@ use std::collections::BTreeSet;
 
 use jiff::Timestamp;
 use model::AutomationId;
+use model::automation::TriggerKey;
 use tokio_postgres::Row;
 use uuid::Uuid;
 
-use super::definitions::automation;
+use super::definitions::trigger_key;
 use super::forms::{RECORD, execution_of};
 use super::list::timestamp;
 use super::op::{Done, Op, Params, params};
@@ -37,36 +38,36 @@ const BEGIN_POLLING: &str = "INSERT INTO polling (automation, node) VALUES ($1, 
     ON CONFLICT (automation) DO UPDATE SET node = excluded.node";
 const END_POLLING: &str = "DELETE FROM polling WHERE automation = $1 AND node = $2";
 
-/// Returns the addresses of all Automations that ever had some.
+/// Returns the addresses of all triggers that ever had some.
 pub(super) async fn addresses(reader: &Reader) -> Result<Vec<Address>, Error> {
     let rows =
         reader.rows("SELECT automation, live, test FROM addresses ORDER BY automation", Vec::new()).await?;
     let address = |row: &Row| {
-        Ok(Address { automation: automation(get(row, 0)?)?, live: get(row, 1)?, test: get(row, 2)? })
+        Ok(Address { trigger: trigger_key(get(row, 0)?)?, live: get(row, 1)?, test: get(row, 2)? })
     };
     rows.iter().map(address).collect()
 }
 
-/// Stores addresses, each replacing the ones of its Automation.
+/// Stores addresses, each replacing the ones of its trigger.
 pub(super) async fn put_addresses(queue: &Queue, addresses: Vec<Address>) -> Result<(), Error> {
     write_addresses(queue, PUT_ADDRESS, addresses).await
 }
 
-/// Stores the addresses of Automations that have none, and returns the stored ones of all of them.
+/// Stores the addresses of triggers that have none, and returns the stored ones of all of them.
 pub(super) async fn add_addresses(
     queue: &Queue,
     reader: &Reader,
     new: Vec<Address>,
 ) -> Result<Vec<Address>, Error> {
-    let wanted: BTreeSet<AutomationId> = new.iter().map(|address| address.automation.clone()).collect();
+    let wanted: BTreeSet<TriggerKey> = new.iter().map(|address| address.trigger.clone()).collect();
     write_addresses(queue, ADD_ADDRESS, new).await?;
     let stored = addresses(reader).await?;
-    Ok(stored.into_iter().filter(|address| wanted.contains(&address.automation)).collect())
+    Ok(stored.into_iter().filter(|address| wanted.contains(&address.trigger)).collect())
 }
 
 async fn write_addresses(queue: &Queue, sql: &'static str, addresses: Vec<Address>) -> Result<(), Error> {
     let put = |address: Address| -> (&'static str, Params) {
-        (sql, params![address.automation.as_str().to_owned(), address.live, address.test])
+        (sql, params![address.trigger.to_string(), address.live, address.test])
     };
     queue.write(Op::Statements(addresses.into_iter().map(put).collect())).await.map(drop)
 }
@@ -76,52 +77,52 @@ pub(super) async fn watermarks(reader: &Reader) -> Result<Vec<Watermark>, Error>
     let sql = "SELECT automation, schedule, instant_ns FROM watermarks ORDER BY automation";
     let mark = |row: &Row| {
         let instant = timestamp(get(row, 2)?)?;
-        Ok(Watermark { automation: automation(get(row, 0)?)?, schedule: text(row, 1)?, instant })
+        Ok(Watermark { trigger: trigger_key(get(row, 0)?)?, schedule: text(row, 1)?, instant })
     };
     reader.rows(sql, Vec::new()).await?.iter().map(mark).collect()
 }
 
-/// Returns the state of the poll of every Automation.
-pub(super) async fn poll_states(reader: &Reader) -> Result<Vec<(AutomationId, PollState)>, Error> {
-    let state = |row: &Row| Ok((automation(get(row, 0)?)?, parsed(get(row, 1)?, "the state of a poll")?));
+/// Returns the state of the poll of every trigger.
+pub(super) async fn poll_states(reader: &Reader) -> Result<Vec<(TriggerKey, PollState)>, Error> {
+    let state = |row: &Row| Ok((trigger_key(get(row, 0)?)?, parsed(get(row, 1)?, "the state of a poll")?));
     let rows = reader.rows("SELECT automation, body FROM polls ORDER BY automation", Vec::new()).await?;
     rows.iter().map(state).collect()
 }
 
-/// Returns for each key whether it is stored for the Automation, in the order of the keys.
+/// Returns for each key whether it is stored for the trigger, in the order of the keys.
 pub(super) async fn known_poll_keys(
     reader: &Reader,
-    automation: &AutomationId,
+    trigger: &TriggerKey,
     keys: &[String],
 ) -> Result<Vec<bool>, Error> {
     let keys: Vec<Vec<u8>> = keys.iter().map(|key| key.as_bytes().to_vec()).collect();
-    let rows = reader.rows(KNOWN_KEYS, params![automation.as_str().to_owned(), keys]).await?;
+    let rows = reader.rows(KNOWN_KEYS, params![trigger.to_string(), keys]).await?;
     rows.iter().map(|row| get(row, 0)).collect()
 }
 
-/// Notes that a node polls for an Automation, or has done so.
+/// Notes that a node polls for a trigger, or has done so.
 pub(super) async fn set_polling(
     reader: &Reader,
     node: i64,
-    automation: &AutomationId,
+    trigger: &TriggerKey,
     polls: bool,
 ) -> Result<(), Error> {
     let sql = if polls { BEGIN_POLLING } else { END_POLLING };
-    reader.rows(sql, params![automation.as_str().to_owned(), node]).await.map(drop)
+    reader.rows(sql, params![trigger.to_string(), node]).await.map(drop)
 }
 
-/// Returns the Automations for which a node polls.
-pub(super) async fn polling(reader: &Reader) -> Result<Vec<AutomationId>, Error> {
-    reader.rows(POLLING, Vec::new()).await?.iter().map(|row| automation(get(row, 0)?)).collect()
+/// Returns the triggers for which a node polls.
+pub(super) async fn polling(reader: &Reader) -> Result<Vec<TriggerKey>, Error> {
+    reader.rows(POLLING, Vec::new()).await?.iter().map(|row| trigger_key(get(row, 0)?)).collect()
 }
 
-/// Returns the log of the latest polls of an Automation, newest first.
+/// Returns the log of the latest polls of a trigger, newest first.
 pub(super) async fn poll_entries(
     reader: &Reader,
-    automation: &AutomationId,
+    trigger: &TriggerKey,
     limit: u32,
 ) -> Result<Vec<PollEntry>, Error> {
-    let rows = reader.rows(POLL_LOG, params![automation.as_str().to_owned(), i64::from(limit)]).await?;
+    let rows = reader.rows(POLL_LOG, params![trigger.to_string(), i64::from(limit)]).await?;
     rows.iter().map(|row| parsed(get(row, 0)?, "the log entry of a poll")).collect()
 }
 

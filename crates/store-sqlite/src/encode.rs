@@ -3,7 +3,8 @@
 use std::fmt;
 use std::sync::Arc;
 
-use model::{AutomationId, ExecutionId};
+use model::ExecutionId;
+use model::automation::TriggerKey;
 
 use super::blobs::{ExternalValues, Hash, Pin};
 use store::codec::{PollRow, StateChange, TextRoom, state_bytes, state_changes};
@@ -22,12 +23,12 @@ pub(super) enum WriteOp {
     /// New executions, and the watermark and the poll they belong to.
     Accept { executions: Vec<NewExecutionRow>, watermark: Option<Watermark>, poll: Option<Box<PollRow>> },
     /// Stores a subscription, or deletes it if there is none to store.
-    PutSubscription { id: String, kept: Option<(AutomationId, String)> },
+    PutSubscription { id: String, kept: Option<(TriggerKey, String)> },
     /// Events and log lines of one execution.
     Append(Box<AppendRow>),
     /// The text of a definition.
     PutDefinition(Definition),
-    /// Addresses, each replacing the one of its Automation.
+    /// Addresses, each replacing the one of its trigger.
     PutAddresses(Vec<Address>),
     /// Values of the state to store or delete.
     WriteState(Vec<StateChange>),
@@ -93,7 +94,7 @@ impl WriteOp {
     pub(super) fn put_subscription(subscription: Subscription) -> Result<Self, Error> {
         let body = serde_json::to_string(&subscription)
             .map_err(|error| Error::Invalid { reason: error.to_string() })?;
-        Ok(Self::PutSubscription { id: subscription.id, kept: Some((subscription.automation, body)) })
+        Ok(Self::PutSubscription { id: subscription.id, kept: Some((subscription.trigger, body)) })
     }
 
     /// Encodes an [`Append`].

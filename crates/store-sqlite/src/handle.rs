@@ -6,7 +6,7 @@ use std::thread::JoinHandle;
 
 use async_trait::async_trait;
 use jiff::Timestamp;
-use model::automation::Level;
+use model::automation::{Level, TriggerKey};
 use model::{AutomationId, DefinitionHash, Event, ExecutionId, LogLine};
 use rusqlite::Connection;
 use tokio::sync::{Mutex, watch};
@@ -346,18 +346,18 @@ impl TriggerStore for SqliteStore {
         self.0.pool.read(|connection| read::watermarks(connection)).await
     }
 
-    async fn poll_states(&self) -> Result<Vec<(AutomationId, PollState)>, Error> {
+    async fn poll_states(&self) -> Result<Vec<(TriggerKey, PollState)>, Error> {
         self.0.pool.read(|connection| polls::standings(connection)).await
     }
 
-    async fn known_poll_keys(&self, automation: &AutomationId, keys: &[String]) -> Result<Vec<bool>, Error> {
-        let (automation, keys) = (automation.clone(), keys.to_vec());
-        self.0.pool.read(move |connection| polls::seen(connection, &automation, &keys)).await
+    async fn known_poll_keys(&self, trigger: &TriggerKey, keys: &[String]) -> Result<Vec<bool>, Error> {
+        let (trigger, keys) = (trigger.clone(), keys.to_vec());
+        self.0.pool.read(move |connection| polls::seen(connection, &trigger, &keys)).await
     }
 
-    async fn poll_entries(&self, automation: &AutomationId, limit: u32) -> Result<Vec<PollEntry>, Error> {
-        let (automation, limit) = (automation.clone(), limit.min(PollWrite::MAX_ENTRIES));
-        self.0.pool.read(move |connection| polls::entries(connection, &automation, limit)).await
+    async fn poll_entries(&self, trigger: &TriggerKey, limit: u32) -> Result<Vec<PollEntry>, Error> {
+        let (trigger, limit) = (trigger.clone(), limit.min(PollWrite::MAX_ENTRIES));
+        self.0.pool.read(move |connection| polls::entries(connection, &trigger, limit)).await
     }
 
     async fn subscriptions(&self) -> Result<Vec<Subscription>, Error> {

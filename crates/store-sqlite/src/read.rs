@@ -1,13 +1,14 @@
 //! Queries of executions, definitions, addresses and watermarks.
 
 use jiff::Timestamp;
+use model::automation::{TriggerId, TriggerKey};
 use model::{AutomationId, DefinitionHash, ExecutionId, LogLine, Origin};
 use rusqlite::{Connection, Row, params};
 
 use super::list::{self, COLUMNS, MAX_PAGE};
 use super::pool::read_error;
 use store::Error;
-use store::codec::status_of;
+use store::codec::{decode_origin, status_of};
 use store::{Address, Definition, DefinitionUse, ExecutionFilter, ExecutionRow, Page, Watermark};
 
 /// Maximum number of log lines of one read.
@@ -138,7 +139,7 @@ pub(super) fn definitions(
     Ok(found)
 }
 
-/// Returns the addresses of all Automations that ever had some.
+/// Returns the addresses of all triggers that ever had some.
 pub(super) fn addresses(connection: &Connection) -> Result<Vec<Address>, Error> {
     let sql = "SELECT automation, live, test FROM addresses ORDER BY automation";
     let mut statement = connection.prepare_cached(sql).map_err(read_error)?;
@@ -146,7 +147,7 @@ pub(super) fn addresses(connection: &Connection) -> Result<Vec<Address>, Error> 
     let mut found = Vec::new();
     while let Some(row) = rows.next().map_err(read_error)? {
         let (live, test) = (row.get(1).map_err(read_error)?, row.get(2).map_err(read_error)?);
-        found.push(Address { automation: automation(row, 0)?, live, test });
+        found.push(Address { trigger: trigger_key(row, 0)?, live, test });
     }
     Ok(found)
 }
@@ -159,7 +160,7 @@ pub(super) fn watermarks(connection: &Connection) -> Result<Vec<Watermark>, Erro
     let mut found = Vec::new();
     while let Some(row) = rows.next().map_err(read_error)? {
         let (schedule, instant) = (row.get(1).map_err(read_error)?, row.get(2).map_err(read_error)?);
-        found.push(Watermark { automation: automation(row, 0)?, schedule, instant: timestamp(instant)? });
+        found.push(Watermark { trigger: trigger_key(row, 0)?, schedule, instant: timestamp(instant)? });
     }
     Ok(found)
 }
@@ -169,11 +170,13 @@ fn execution_row(row: &Row<'_>) -> Result<ExecutionRow, Error> {
     let id = ExecutionId::from_bytes(row.get(0).map_err(read_error)?);
     let status: i64 = row.get(4).map_err(read_error)?;
     let finished: Option<i64> = row.get(6).map_err(read_error)?;
+    let (origin, trigger) = origin(row, 3, id)?;
     Ok(ExecutionRow {
         id,
         automation: automation(row, 1)?,
         definition: DefinitionHash::from_bytes(row.get(2).map_err(read_error)?),
-        origin: origin(row, 3, id)?,
+        origin,
+        trigger,
         status: status_of(status)
             .ok_or_else(|| corrupt(format!("execution {id} has the status {status}")))?,
         started_at: timestamp(row.get(5).map_err(read_error)?)?,
@@ -183,10 +186,15 @@ fn execution_row(row: &Row<'_>) -> Result<ExecutionRow, Error> {
     })
 }
 
-pub(super) fn origin(row: &Row<'_>, column: usize, id: ExecutionId) -> Result<Origin, Error> {
-    let text = row.get_ref(column).and_then(|text| Ok(text.as_str()?)).map_err(read_error)?;
-    serde_json::from_str(text)
+pub(super) fn origin(row: &Row<'_>, column: usize, id: ExecutionId) -> Result<(Origin, TriggerId), Error> {
+    let text = row.get_ref(column).and_then(|text| Ok(text.as_bytes()?)).map_err(read_error)?;
+    decode_origin(text)
         .map_err(|error| corrupt(format!("the origin of execution {id} cannot be read: {error}")))
+}
+
+pub(super) fn trigger_key(row: &Row<'_>, column: usize) -> Result<TriggerKey, Error> {
+    let text = row.get_ref(column).and_then(|text| Ok(text.as_str()?)).map_err(read_error)?;
+    text.parse().map_err(|_| corrupt(format!("`{text}` is not the key of a trigger")))
 }
 
 pub(super) fn automation(row: &Row<'_>, column: usize) -> Result<AutomationId, Error> {

@@ -101,8 +101,8 @@ fn accept(
         accepted.push(accept_one(connection, statements, row)?);
     }
     if let Some(watermark) = watermark {
-        let Watermark { automation, schedule, instant } = watermark;
-        statements.put_watermark.execute(params![automation.as_str(), schedule, to_ns(*instant)])?;
+        let Watermark { trigger, schedule, instant } = watermark;
+        statements.put_watermark.execute(params![trigger.to_string(), schedule, to_ns(*instant)])?;
     }
     // Only now, since nothing can be refused any more.
     for (row, accepted) in executions.iter().zip(&accepted) {
@@ -263,7 +263,7 @@ fn put_addresses(connection: &Connection, addresses: &[Address]) -> Result<Write
                ON CONFLICT DO UPDATE SET live = excluded.live, test = excluded.test";
     let mut statement = connection.prepare_cached(sql)?;
     for address in addresses {
-        statement.execute(params![address.automation.as_str(), address.live, address.test])?;
+        statement.execute(params![address.trigger.to_string(), address.live, address.test])?;
     }
     Ok(WriteResult::Nothing)
 }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use jiff::Timestamp;
-use model::automation::Level;
+use model::automation::{Level, TriggerKey};
 use model::{AutomationId, DefinitionHash, Event, ExecutionId, LogLine};
 use tokio::sync::watch;
 use value::FileStorage;
@@ -142,9 +142,9 @@ pass_on! { TriggerStore {}
     addresses() -> Vec<Address>;
     put_addresses(addresses: Vec<Address>) -> ();
     watermarks() -> Vec<Watermark>;
-    poll_states() -> Vec<(AutomationId, PollState)>;
-    known_poll_keys(automation: &AutomationId, keys: &[String]) -> Vec<bool>;
-    poll_entries(automation: &AutomationId, limit: u32) -> Vec<PollEntry>;
+    poll_states() -> Vec<(TriggerKey, PollState)>;
+    known_poll_keys(trigger: &TriggerKey, keys: &[String]) -> Vec<bool>;
+    poll_entries(trigger: &TriggerKey, limit: u32) -> Vec<PollEntry>;
     subscriptions() -> Vec<Subscription>;
     put_subscription(subscription: Subscription) -> (), Call::PutSubscription(&subscription);
     delete_subscription(id: &str) -> ();

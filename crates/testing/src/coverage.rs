@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use model::automation::{Automation, BlockKind, OnError, OnTimeout, Step, Verb};
+use model::automation::{Automation, BlockKind, OnError, OnTimeout, Step, TriggerId, Verb};
 use model::execution::{Event, StepOutcome, split_key};
 use text::diagnostic::Span;
 
@@ -46,9 +46,9 @@ impl Coverage {
     #[must_use]
     pub fn empty(automation: &Arc<Automation>) -> Self {
         let mut goals = Vec::new();
-        if automation.trigger_if.is_some() {
+        for trigger in automation.triggers.iter().filter(|trigger| trigger.condition.is_some()) {
             for branch in ["started", "filtered"] {
-                goals.push(goal(None, automation.trigger_span, GoalKind::Branch(branch.to_owned())));
+                goals.push(goal(None, trigger.span, trigger_branch(&trigger.id, branch)));
             }
         }
         automation.walk(&mut |step| {
@@ -102,6 +102,14 @@ fn goal(step: Option<&Step>, span: Span, kind: GoalKind) -> Goal {
     Goal { step: step.map(|step| step.id.clone()), span, kind, hits: 0 }
 }
 
+/// A branch of the condition of a trigger.
+fn trigger_branch(trigger: &TriggerId, branch: &str) -> GoalKind {
+    GoalKind::Branch(match trigger.is_main() {
+        true => branch.to_owned(),
+        false => format!("{trigger}: {branch}"),
+    })
+}
+
 /// Returns the branches of a step, beside running it.
 fn branches(step: &Step) -> Vec<String> {
     let mut branches = Vec::new();
@@ -150,16 +158,18 @@ pub(super) fn from_trace(trace: &TestTrace) -> Vec<Coverage> {
     for execution in &trace.executions {
         let automation = &execution.deployment.automation;
         let coverage = found.entry(automation.id.to_string()).or_insert_with(|| Coverage::empty(automation));
-        coverage.reach(None, &GoalKind::Branch("started".to_owned()));
+        if let Some(Event::Started { trigger, .. }) = execution.events.first() {
+            coverage.reach(None, &trigger_branch(trigger, "started"));
+        }
         mark(coverage, &execution.events);
     }
     found.into_values().collect()
 }
 
 /// Computes the coverage of a test in which the trigger's condition rejected the start.
-pub(super) fn filtered(automation: &Arc<Automation>) -> Coverage {
+pub(super) fn filtered(automation: &Arc<Automation>, trigger: &TriggerId) -> Coverage {
     let mut coverage = Coverage::empty(automation);
-    coverage.reach(None, &GoalKind::Branch("filtered".to_owned()));
+    coverage.reach(None, &trigger_branch(trigger, "filtered"));
     coverage
 }
 

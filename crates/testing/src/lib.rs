@@ -148,7 +148,9 @@ impl TestRunner {
                 let found = expectations::check_expectations(case, &deployment.automation, &trace);
                 let mut coverage = coverage::from_trace(&trace);
                 if trace.filtered {
-                    coverage.push(coverage::filtered(&deployment.automation));
+                    let trigger = case.trigger_of(&deployment.automation);
+                    let trigger = trigger.map(|trigger| trigger.id.clone()).unwrap_or_default();
+                    coverage.push(coverage::filtered(&deployment.automation, &trigger));
                 }
                 let execution = trace.executions.into_iter().next().map(|execution| Execution {
                     automation: execution.deployment.automation.clone(),

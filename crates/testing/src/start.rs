@@ -1,21 +1,23 @@
 //! Starts a test's execution as a caller, the scheduler or a person would.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use jiff::Timestamp;
 use model::automation::{SpannedName, StartForm, Trigger, WebhookTrigger};
 use model::execution::Origin;
 use model::payload::{HttpResponse, Payload};
-use model::test_suite::{Request, RequestBody, Start};
+use model::test_suite::{Case, Request, RequestBody, Start};
 use percent_encoding::{AsciiSet, CONTROLS, NON_ALPHANUMERIC, utf8_percent_encode};
 use value::{Data, Map, Value};
 
 use crate::error::TestError;
 use crate::test_run::TestRun;
-use catalog::Route;
 use catalog::read_project_file;
+use catalog::{Deployment, Mount, Route};
 use runtime::AcceptOptions;
 use runtime::Clock as _;
+use runtime::ManualStart;
 
 /// Maximum bytes of a body read from a file: the limit of a webhook.
 const MAX_BODY: u64 = 512 << 20;
@@ -38,32 +40,39 @@ impl TestRun<'_> {
     /// Starts the execution as the test specifies.
     pub(super) async fn start(&self) -> Result<StartResult, TestError> {
         let automation = &self.deployment.automation;
-        match (&self.case.start, automation.trigger.start_form()) {
-            (Start::Request(request), StartForm::Request(webhook)) => self.request(request, webhook).await,
-            (Start::Default, StartForm::Request(webhook)) => self.request(&Request::default(), webhook).await,
-            (Start::ScheduledAt(at), StartForm::Instant) => self.start_scheduled(*at).await,
-            (Start::Default, StartForm::Instant) => self.start_scheduled(self.clock.now()).await,
-            (Start::Inputs(inputs), _) => self.start_manually(inputs).await,
-            (Start::Default, StartForm::Inputs) => self.start_manually(&[]).await,
-            (Start::Polled(data), StartForm::Data { .. }) => self.start_polled(data.clone()).await,
-            (Start::Default, StartForm::Data { .. }) => self.start_polled(Value::Null).await,
+        let mount = mount(self.case, self.deployment)?;
+        match (&self.case.start, mount.on().start_form()) {
+            (Start::Request(request), StartForm::Request(webhook)) => {
+                self.request(&mount, request, webhook).await
+            }
+            (Start::Default, StartForm::Request(webhook)) => {
+                self.request(&mount, &Request::default(), webhook).await
+            }
+            (Start::ScheduledAt(at), StartForm::Instant) => self.start_scheduled(&mount, *at).await,
+            (Start::Default, StartForm::Instant) => self.start_scheduled(&mount, self.clock.now()).await,
+            (Start::Inputs(inputs), _) => self.start_manually(&mount, inputs).await,
+            (Start::Default, StartForm::Inputs) => self.start_manually(&mount, &[]).await,
+            (Start::Polled(data), StartForm::Data { .. }) => self.start_polled(&mount, data.clone()).await,
+            (Start::Default, StartForm::Data { .. }) => self.start_polled(&mount, Value::Null).await,
             (Start::Request(_) | Start::ScheduledAt(_) | Start::Polled(_), _) => Err(TestError::new(
                 self.case,
                 format!(
                     "`{}` is not started in this way: its trigger is `{}`",
                     automation.id,
-                    automation.trigger.keyword()
+                    mount.on().keyword()
                 ),
             )),
         }
     }
 
-    async fn request(&self, request: &Request, webhook: &WebhookTrigger) -> Result<StartResult, TestError> {
-        let route = Route {
-            deployment: self.deployment.clone(),
-            // A disabled automation has no live URL, but a test URL.
-            is_test: !self.deployment.automation.enabled,
-        };
+    async fn request(
+        &self,
+        mount: &Mount,
+        request: &Request,
+        webhook: &WebhookTrigger,
+    ) -> Result<StartResult, TestError> {
+        // A disabled trigger has no live URL, but a test URL.
+        let route = Route { mount: mount.clone(), is_test: !mount.is_enabled() };
         let request = self.as_sent(request, webhook)?;
         let catalog = self.runtime.context.catalog();
         let reply = self.ingress.receive_at(&catalog, &route, request).await;
@@ -116,9 +125,8 @@ impl TestRun<'_> {
         })
     }
 
-    async fn start_scheduled(&self, at: Timestamp) -> Result<StartResult, TestError> {
-        let automation = &self.deployment.automation;
-        let Some(schedule) = &self.deployment.schedule else {
+    async fn start_scheduled(&self, mount: &Mount, at: Timestamp) -> Result<StartResult, TestError> {
+        let Some(schedule) = mount.schedule() else {
             return Err(TestError::new(
                 self.case,
                 "the schedule of the automation was not compiled".to_owned(),
@@ -137,10 +145,10 @@ impl TestRun<'_> {
         self.clock.advance_to(at);
         let runtime = &self.runtime;
         let payload = schedule.payload(at, self.clock.now());
-        let Some(fails) = self.ingress.evaluate_trigger_condition(automation, &payload).await.start() else {
+        let Some((by, fails)) = self.ingress.prepare_start(mount, &payload).await else {
             return Ok(StartResult::Accepted);
         };
-        let start = runtime::Start { payload, origin: Origin::Schedule { instant: at } };
+        let start = runtime::Start { payload, origin: Origin::Schedule { instant: at }, by };
         match runtime
             .admission
             .accept(self.deployment, start, AcceptOptions { fails, ..AcceptOptions::default() })
@@ -151,34 +159,48 @@ impl TestRun<'_> {
         }
     }
 
-    async fn start_polled(&self, data: Value) -> Result<StartResult, TestError> {
-        let automation = &self.deployment.automation;
+    async fn start_polled(&self, mount: &Mount, data: Value) -> Result<StartResult, TestError> {
         let runtime = &self.runtime;
         let payload = Payload::Poll { data, polled_at: self.clock.now() };
-        let Some(fails) = self.ingress.evaluate_trigger_condition(automation, &payload).await.start() else {
+        let Some((by, fails)) = self.ingress.prepare_start(mount, &payload).await else {
             return Ok(StartResult::Accepted);
         };
-        let is_event = matches!(automation.trigger, Trigger::Event(_));
+        let is_event = matches!(mount.on(), Trigger::Event(_));
         let origin = if is_event { Origin::Event } else { Origin::Poll };
         let accepted = runtime
             .admission
             .accept(
                 self.deployment,
-                runtime::Start { payload, origin },
+                runtime::Start { payload, origin, by },
                 AcceptOptions { fails, ..AcceptOptions::default() },
             )
             .await;
         Ok(accepted.map_or_else(|error| StartResult::Refused(error.to_string()), |_| StartResult::Accepted))
     }
 
-    async fn start_manually(&self, inputs: &[(SpannedName, Value)]) -> Result<StartResult, TestError> {
+    async fn start_manually(
+        &self,
+        mount: &Mount,
+        inputs: &[(SpannedName, Value)],
+    ) -> Result<StartResult, TestError> {
         let inputs: Map = inputs.iter().map(|(name, value)| (name.name.as_str(), value.clone())).collect();
-        let start = runtime::Start { payload: Payload::manual(inputs), origin: Origin::Manual };
-        match self.ingress.start(&self.deployment.automation.id, start).await {
+        let start = ManualStart::new(Payload::manual(inputs), Origin::Manual);
+        match self.ingress.start(&mount.key(), start).await {
             Ok(_) => Ok(StartResult::Accepted),
             Err(error) => Ok(StartResult::Refused(error.to_string())),
         }
     }
+}
+
+/// Returns the trigger that a test starts.
+pub(super) fn mount(case: &Case, deployment: &Arc<Deployment>) -> Result<Mount, TestError> {
+    let automation = &deployment.automation;
+    let found = case.trigger_of(automation).ok().and_then(|trigger| deployment.mount(&trigger.id));
+    found.ok_or_else(|| {
+        let message =
+            format!("`trigger` has to name the trigger of `{}` that starts this test", automation.id);
+        TestError::new(case, message)
+    })
 }
 
 /// Encodes query parameters; a list repeats its parameter.

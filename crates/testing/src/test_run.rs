@@ -185,7 +185,12 @@ impl<'a> TestRun<'a> {
         let automation = &self.deployment.automation;
         let is_test = match &self.setup.trial {
             Some(trial) => trial.plan.origin.is_test(),
-            None => !automation.enabled && matches!(automation.trigger, Trigger::Webhook(_)),
+            None => {
+                let trigger = self.case.trigger_of(automation);
+                trigger.is_ok_and(|trigger| {
+                    !automation.is_mounted(trigger) && matches!(trigger.on, Trigger::Webhook(_))
+                })
+            }
         };
         format!("{}automation:{}", if is_test { "test:" } else { "" }, automation.id)
     }
@@ -294,9 +299,10 @@ impl Timer for Stopped {
 }
 
 /// Returns the initial time: by default the next fire time of a schedule, otherwise the test's `now`.
-fn now(case: &Case, deployment: &Deployment) -> Timestamp {
+fn now(case: &Case, deployment: &Arc<Deployment>) -> Timestamp {
     let just_before = case.now.checked_sub(Duration::from_nanos(1)).unwrap_or(case.now);
-    let next = deployment.schedule.as_ref().and_then(|schedule| schedule.next_after(just_before));
+    let mount = crate::start::mount(case, deployment).ok();
+    let next = mount.and_then(|mount| mount.schedule()?.next_after(just_before));
     match case.start {
         Start::Default => next.unwrap_or(case.now),
         _ => case.now,

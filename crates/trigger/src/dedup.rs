@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use model::automation::{DedupBy, RequestField, WebhookTrigger};
+use model::automation::{DedupBy, RequestField, TriggerId, WebhookTrigger};
 use model::payload::WebhookPayload;
 use ring::digest::{Context, SHA256};
 use value::{Map, Value};
@@ -28,9 +28,17 @@ pub struct DedupKey {
     pub window: Duration,
 }
 
+/// The address that a request came to.
+#[derive(Clone, Copy, Debug)]
+pub struct DedupScope<'a> {
+    /// The trigger.
+    pub trigger: &'a TriggerId,
+    /// True for its test address.
+    pub is_test: bool,
+}
+
 /// The deduplication keys of a request: that of the caller's `Idempotency-Key`, then that of the trigger's `dedup`. `signed` is
-/// a hash of the signed content. `test` is true for a request to the test address, whose keys are separate. A request without
-/// an id has no key.
+/// a hash of the signed content. The keys of each scope are separate. A request without an id has no key.
 ///
 /// # Errors
 /// 400 if the caller's key is empty or too long.
@@ -38,10 +46,14 @@ pub fn dedup_keys(
     trigger: &WebhookTrigger,
     received: &ReceivedRequest,
     signed: Option<[u8; 32]>,
-    test: bool,
+    scope: DedupScope<'_>,
 ) -> Result<Vec<DedupKey>, Rejection> {
     let mut keys = Vec::new();
-    let scope = if test { "test" } else { "live" };
+    let address = if scope.is_test { "test" } else { "live" };
+    // The keys of the trigger `main` are those of release 0.1.0.
+    let scope =
+        if scope.trigger.is_main() { address.to_owned() } else { format!("{address}#{}", scope.trigger) };
+    let scope = scope.as_str();
     if let Some(key) = received.payload.headers.get(IDEMPOTENCY_KEY) {
         if key.is_empty() || key.len() > MAX_KEY {
             let message = format!("`Idempotency-Key` must have 1 to {MAX_KEY} bytes");
@@ -120,6 +132,8 @@ fn hash_parts(parts: &[&[u8]]) -> [u8; 32] {
 mod tests {
     use std::borrow::Cow;
 
+    const LIVE: DedupScope<'_> = DedupScope { trigger: &TriggerId::MAIN, is_test: false };
+
     use model::automation::Dedup;
 
     use super::*;
@@ -142,7 +156,7 @@ mod tests {
 
     fn keys_of(trigger: &WebhookTrigger, request: Request, signed: Option<u8>) -> Vec<DedupKey> {
         let received = receive(trigger, request).expect("it is taken");
-        dedup_keys(trigger, &received, signed.map(|byte| [byte; 32]), false).expect("it has names")
+        dedup_keys(trigger, &received, signed.map(|byte| [byte; 32]), LIVE).expect("it has names")
     }
 
     #[test]
@@ -174,8 +188,10 @@ mod tests {
         assert_ne!(name(Some(1)), name(Some(2)));
         assert_eq!(name(None), None);
         let received = receive(&signed, json("{}", &[])).expect("it is taken");
-        let [live, test] =
-            [false, true].map(|test| dedup_keys(&signed, &received, Some([1; 32]), test).expect("named"));
+        let [live, test] = [false, true].map(|test| {
+            dedup_keys(&signed, &received, Some([1; 32]), DedupScope { is_test: test, ..LIVE })
+                .expect("named")
+        });
         assert_ne!(live, test);
     }
 
@@ -191,7 +207,7 @@ mod tests {
         assert!(keys_of(&plain, json("{}", &[]), None).is_empty());
         assert_eq!(keys_of(&plain, json("{}", &[("Idempotency-Key", &"k".repeat(255))]), None).len(), 1);
         let received = receive(&plain, json("{}", &[("Idempotency-Key", &"k".repeat(256))])).expect("taken");
-        let refused = dedup_keys(&plain, &received, None, false).expect_err("it is too long");
+        let refused = dedup_keys(&plain, &received, None, LIVE).expect_err("it is too long");
         assert_eq!((refused.status, refused.code), (400, "bad_idempotency_key"));
     }
 }

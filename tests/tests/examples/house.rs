@@ -7,7 +7,7 @@ use engine::{Engine, stores::Location};
 use jiff::Timestamp;
 use model::{AutomationId, ExecutionId, Origin, Outcome, Payload};
 use reqwest::header::HeaderMap;
-use runtime::{EngineEvent, ManualClock, Settings, Start};
+use runtime::{EngineEvent, ManualClock, Settings};
 use serde_json::{Value, json};
 use server::{Server, ServerOptions};
 use tests::canary;
@@ -88,7 +88,7 @@ impl House {
     pub(crate) fn url(&self) -> String {
         let catalog = self.engine.catalog();
         let base = format!("http://{}", self.server.hooks_addr());
-        catalog.find(self.id.as_str()).unwrap().live_url(&base).unwrap()
+        catalog.find(self.id.as_str()).unwrap().mounts().next().unwrap().live_url(&base).unwrap()
     }
 
     /// Sends JSON to the example's live address.
@@ -136,7 +136,11 @@ impl House {
         let Value::Object(inputs) = inputs else { panic!("inputs are a map") };
         let inputs = inputs.into_iter().map(|(name, value)| (name, value::Value::from_serde(value)));
         let payload = Payload::manual(inputs.collect::<Map>());
-        self.engine.ingress().start(&self.id, Start { payload, origin: Origin::Manual }).await.unwrap()
+        self.engine
+            .ingress()
+            .start(&self.id.clone().into(), runtime::ManualStart::new(payload, Origin::Manual))
+            .await
+            .unwrap()
     }
 
     /// Waits for the outcome of an execution.

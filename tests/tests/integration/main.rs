@@ -45,6 +45,7 @@ mod stop;
 mod telemetry;
 mod tokens;
 mod transfer;
+mod triggers;
 mod upgrade;
 mod uploads;
 mod webhooks;

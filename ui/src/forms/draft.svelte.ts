@@ -29,7 +29,7 @@ export class TriggerDraft {
   }
   /** The lines of the trigger in the last text that could be read. */
   get lines(): LineRange | undefined {
-    return this.buffer.structure?.checked.graph?.trigger.span;
+    return this.buffer.structure?.checked.graph?.triggers[0]?.span;
   }
   /** The data of the last text that could be read. */
   get data(): Json | undefined {

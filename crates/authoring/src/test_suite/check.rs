@@ -8,10 +8,12 @@ use connector::{Registry, check_value};
 use expression::Expression;
 use model::AutomationId;
 use model::action::{ActionSpec, InputSpec};
-use model::automation::{Approval, Automation, BlockKind, SpannedName, StartForm, Step, Verb, WaitOn};
+use model::automation::{
+    Approval, Automation, BlockKind, DeclaredTrigger, SpannedName, StartForm, Step, Verb, WaitOn,
+};
 use model::execution::split_key;
 use model::test_suite::{
-    CallsExpect, Case, Matcher, Pattern, Start, StimulusKind, Stub, StubOutcome, Suite, Target,
+    CallsExpect, Case, Matcher, Pattern, Start, StimulusKind, Stub, StubOutcome, Suite, Target, TriggerChoice,
 };
 use text::Span;
 use text::diagnostic::{Diagnostic, nearest};
@@ -31,8 +33,15 @@ pub(super) fn check(suite: &Suite, catalog: &Catalog, dir: Option<&Path>) -> Vec
         Err(diagnostic) => return vec![*diagnostic],
     };
     let registry = catalog.registry();
-    let mut check =
-        Check { automation: &automation, registry, suite, dir, found: Vec::new(), doubles: Vec::new() };
+    let mut check = Check {
+        automation: &automation,
+        trigger: None,
+        registry,
+        suite,
+        dir,
+        found: Vec::new(),
+        doubles: Vec::new(),
+    };
     suite.cases.iter().for_each(|case| check.case(case));
     check.found
 }
@@ -65,6 +74,8 @@ fn automation(suite: &Suite, catalog: &Catalog) -> Result<Arc<Automation>, Box<D
 
 struct Check<'a> {
     automation: &'a Automation,
+    /// The trigger that the test starts.
+    trigger: Option<&'a DeclaredTrigger>,
     registry: &'a Registry,
     suite: &'a Suite,
     dir: Option<&'a Path>,
@@ -75,6 +86,13 @@ struct Check<'a> {
 
 impl<'a> Check<'a> {
     fn case(&mut self, case: &Case) {
+        self.trigger = match case.trigger_of(self.automation) {
+            Ok(trigger) => Some(trigger),
+            Err(choice) => {
+                self.found.push(self.no_trigger(case, choice));
+                None
+            }
+        };
         self.start(case);
         for double in &case.doubles {
             if !self.doubles.contains(&double.span) {
@@ -112,7 +130,8 @@ impl<'a> Check<'a> {
             }
         }
         if let Some(response) = &case.expect.response
-            && !self.automation.trigger.answers_caller()
+            && let Some(trigger) = self.trigger
+            && !trigger.on.answers_caller()
         {
             self.not_of_trigger("only a webhook answers a caller", response.span, "remove `response`");
         }
@@ -122,9 +141,27 @@ impl<'a> Check<'a> {
         self.cassette(case);
     }
 
+    /// Reports that no trigger is the one that a test means.
+    fn no_trigger(&self, case: &Case, choice: TriggerChoice) -> Diagnostic {
+        let ids = self.automation.triggers.iter().map(|trigger| trigger.id.as_str());
+        match (choice, &case.trigger) {
+            (TriggerChoice::Unknown, Some(named)) => {
+                let message = format!("`{}` has no trigger `{}`", self.automation.id, named.name);
+                Diagnostic::error("unknown-trigger", message, named.span).expected_names(&named.name, ids)
+            }
+            _ => {
+                let message = "several triggers can start this test".to_owned();
+                Diagnostic::error("missing-key", message, case.start_span)
+                    .allowed(ids)
+                    .help("name one of them: `trigger: ID`")
+            }
+        }
+    }
+
     fn start(&mut self, case: &Case) {
         let span = case.start_span;
-        match (&case.start, self.automation.trigger.start_form()) {
+        let Some(trigger) = self.trigger else { return };
+        match (&case.start, trigger.on.start_form()) {
             (Start::Inputs(_), StartForm::Request(_)) => {
                 self.not_of_trigger(
                     "a request starts this automation, not a manual start",
@@ -165,10 +202,10 @@ impl<'a> Check<'a> {
     }
 
     fn not_of_trigger(&mut self, message: &str, span: Span, help: &str) {
-        let trigger = self.automation.trigger.keyword();
+        let kind = self.trigger.map_or("manual", |trigger| trigger.on.keyword());
         self.found.push(
             Diagnostic::error("not-of-trigger", message, span)
-                .label(format!("the trigger of `{}` is `{trigger}`", self.automation.id))
+                .label(format!("the trigger of `{}` is `{kind}`", self.automation.id))
                 .help(help),
         );
     }

@@ -17,7 +17,7 @@ pub(super) fn check(
     context: &CheckContext<'_>,
 ) -> Vec<Diagnostic> {
     let mut found = Vec::new();
-    trigger(automation, context, &mut found);
+    automation.triggers.iter().for_each(|one| trigger(&one.on, context, &mut found));
     automation.walk(&mut |step| {
         if let Verb::Action(call) = &step.verb {
             let before = found.len();
@@ -32,11 +32,11 @@ pub(super) fn check(
 }
 
 /// Checks the action or event of a trigger.
-fn trigger(automation: &Automation, context: &CheckContext<'_>, found: &mut Vec<Diagnostic>) {
-    if let Trigger::Event(event) = &automation.trigger {
+fn trigger(trigger: &Trigger, context: &CheckContext<'_>, found: &mut Vec<Diagnostic>) {
+    if let Trigger::Event(event) = trigger {
         return check_event(event, context, found);
     }
-    match automation.trigger.call() {
+    match trigger.call() {
         Some(call) if crate::native::find(&call.action.name).is_some() => {
             let message = format!("`{}` needs an execution, and a poll has none", call.action.name);
             found.push(
@@ -75,6 +75,7 @@ fn check_event(event: &EventTrigger, context: &CheckContext<'_>, found: &mut Vec
         callee: name,
         inputs: &spec.inputs,
         with: &call.with,
+        key: "with",
         place,
         unread: false,
     }
@@ -168,8 +169,16 @@ fn check_call(
     let place = if call.with.is_empty() { call.action.span } else { call.with_span };
     let (inputs, unread) = (&spec.inputs, unread("with"));
     let before = found.len();
-    GivenInputs { source: context.source, callee: &spec.name, inputs, with: &call.with, place, unread }
-        .check(found);
+    GivenInputs {
+        source: context.source,
+        callee: &spec.name,
+        inputs,
+        with: &call.with,
+        key: "with",
+        place,
+        unread,
+    }
+    .check(found);
     if unread {
         return;
     }
@@ -232,6 +241,8 @@ pub(super) struct GivenInputs<'a> {
     /// Declared inputs of the callee.
     pub(super) inputs: &'a [InputSpec],
     pub(super) with: &'a [(SpannedName, Template)],
+    /// Key of the file below which they stand.
+    pub(super) key: &'a str,
     /// Position for missing inputs.
     pub(super) place: Span,
     /// True if `with` is partly unreadable.
@@ -266,7 +277,7 @@ impl GivenInputs<'_> {
             let message = format!("`{}` needs the input `{name}`", self.callee);
             found.push(
                 Diagnostic::error("missing-input", message, self.place)
-                    .help(format!("add `{name}:` below `with` ({kind}; {meaning})")),
+                    .help(format!("add `{name}:` below `{}` ({kind}; {meaning})", self.key)),
             );
         }
     }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use expression::Template;
 use language::load::Unreadable;
-use model::automation::{Automation, CallStep, SpannedName, Verb};
+use model::automation::{Automation, CallStep, DeclaredTrigger, SpannedName, Trigger, Verb};
 use model::{InputSpec, ResultType};
 use text::diagnostic::Diagnostic;
 
@@ -48,11 +48,17 @@ impl Signature {
     /// Extracts the signature of a possibly partially parsed automation.
     pub(crate) fn from_automation(automation: &Automation, unreadable: &Unreadable) -> Self {
         Self {
-            trigger: (!unreadable.has("trigger")).then(|| automation.trigger.keyword()),
+            trigger: (!unreadable.has("trigger")).then(|| called_trigger(automation).on.keyword()),
             inputs: (!unreadable.has("inputs")).then(|| automation.inputs.clone()),
             results: result_type(automation).filter(|_| unreadable.is_empty()),
         }
     }
+}
+
+/// Returns the trigger by which a call starts an automation: the manual one; without it the first, which a call cannot use.
+fn called_trigger(automation: &Automation) -> &DeclaredTrigger {
+    let manual = automation.triggers.iter().find(|trigger| matches!(trigger.on, Trigger::Manual));
+    manual.unwrap_or(&automation.triggers[0])
 }
 
 /// Returns the type of an automation's result: the fields of `outputs`. A `stop` with a result of its own makes it unknown.
@@ -146,8 +152,16 @@ fn check_call(
         ));
     } else if let Some(inputs) = &signature.inputs {
         let place = if call.with.is_empty() { callee.span } else { call.with_span };
-        GivenInputs { source: context.source, callee: &callee.name, inputs, with: &call.with, place, unread }
-            .check(found);
+        GivenInputs {
+            source: context.source,
+            callee: &callee.name,
+            inputs,
+            with: &call.with,
+            key: "with",
+            place,
+            unread,
+        }
+        .check(found);
     }
 }
 

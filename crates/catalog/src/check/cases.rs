@@ -4,7 +4,8 @@
 use expression::{DirectPath, Expression};
 use model::action::InputType;
 use model::automation::{
-    Automation, Block, ConditionCase, SpannedName, SwitchCases, SwitchStep, Trigger, Verb, WaitOn,
+    Automation, Block, ConditionCase, DeclaredTrigger, SpannedName, SwitchCases, SwitchStep, Trigger, Verb,
+    WaitOn,
 };
 use text::diagnostic::Diagnostic;
 
@@ -122,10 +123,16 @@ fn values(automation: &Automation, expression: &Expression) -> Option<Values> {
             };
             Some(Values { texts, may_be_null: !input.required && input.default.is_none() })
         }
-        ["trigger", "results", "method"] => match &automation.trigger {
-            Trigger::Webhook(webhook) => Some(Values { texts: webhook.methods.clone(), may_be_null: false }),
+        ["trigger", "results", "method"] => match automation.triggers.as_slice() {
+            [DeclaredTrigger { on: Trigger::Webhook(webhook), .. }] => {
+                Some(Values { texts: webhook.methods.clone(), may_be_null: false })
+            }
             _ => None,
         },
+        ["trigger", "id"] => {
+            let texts = automation.triggers.iter().map(|trigger| trigger.id.to_string()).collect();
+            Some(Values { texts, may_be_null: false })
+        }
         ["steps", id, "results", "option"] => {
             let mut texts = None;
             automation.walk(&mut |step| {

@@ -5,10 +5,10 @@ use std::fmt;
 use std::time::Duration;
 
 use connector::Registry;
-use language::load::{Unreadable, key_span, step_key_span};
+use language::load::{PathSegment, Unreadable, span_at_path, step_key_span};
 use model::automation::{
-    ActionStep, Automation, Block, OnError, RepeatStep, Step, Trigger, Verb, WaitOn, WaitStep, WebhookMode,
-    WebhookTrigger,
+    ActionStep, Automation, Block, DeclaredTrigger, OnError, RepeatStep, Step, Trigger, Verb, WaitOn,
+    WaitStep, WebhookMode, WebhookTrigger,
 };
 use model::retry::RetryPolicy;
 use text::diagnostic::{Diagnostic, Source, Span};
@@ -32,11 +32,17 @@ pub(super) fn check(
     check.block(&automation.steps, Around { execution: whole, steps: None });
     let closing = [("onError", &automation.on_error), ("finally", &automation.finally)];
     closing.into_iter().for_each(|(key, block)| check.closing(key, block.as_ref()));
-    if let Trigger::Webhook(webhook) = &automation.trigger
-        && webhook.mode == WebhookMode::Sync
-    {
-        whole.into_iter().for_each(|limit| check.caller(automation, webhook, limit));
-        before_response(&automation.steps, webhook.timeout, &mut check.found);
+    let mut shortest: Option<Duration> = None;
+    for trigger in &automation.triggers {
+        if let Trigger::Webhook(webhook) = &trigger.on
+            && webhook.mode == WebhookMode::Sync
+        {
+            whole.into_iter().for_each(|limit| check.caller(automation, trigger, webhook, limit));
+            shortest = Some(shortest.map_or(webhook.timeout, |known| known.min(webhook.timeout)));
+        }
+    }
+    if let Some(timeout) = shortest {
+        before_response(&automation.steps, timeout, &mut check.found);
     }
     check.found
 }
@@ -102,7 +108,13 @@ impl Check<'_> {
     }
 
     /// Checks the patience of a caller, who gets the answer when the execution ends at the latest.
-    fn caller(&mut self, automation: &Automation, webhook: &WebhookTrigger, limit: &Limit<'_>) {
+    fn caller(
+        &mut self,
+        automation: &Automation,
+        trigger: &DeclaredTrigger,
+        webhook: &WebhookTrigger,
+        limit: &Limit<'_>,
+    ) {
         let runs_on = automation.on_error.is_some() || automation.finally.is_some() || webhook.code.is_some();
         let mut may_last = runs_on;
         automation.steps.walk(&mut |step| {
@@ -111,7 +123,8 @@ impl Check<'_> {
         if webhook.timeout <= limit.timeout || may_last {
             return;
         }
-        if let Some(span) = key_span(self.source, &["trigger", "webhook", "timeout"]) {
+        let key = [PathSegment::Key("timeout".to_owned())];
+        if let Some(span) = span_at_path(self.source, trigger.span, &key) {
             self.found.push(useless("timeout", span, &takes(webhook.timeout), limit));
         }
     }

@@ -1,7 +1,7 @@
 //! Warns of credential headers and query parameters, which steps read as `***`. Code: `masked-header`.
 
 use expression::{Expression, Reference};
-use model::automation::{Automation, Code, Step, Trigger};
+use model::automation::{Automation, Code, DeclaredTrigger, Step, Trigger};
 use text::diagnostic::{Diagnostic, Severity, Span};
 use value::Key;
 use value::redact::is_credential_name;
@@ -13,9 +13,9 @@ const PARTS: [&str; 2] = ["headers", "queryParameters"];
 
 /// Checks the expressions and code of a webhook's steps.
 pub(super) fn check(automation: &Automation) -> Vec<Diagnostic> {
-    let Trigger::Webhook(webhook) = &automation.trigger else { return Vec::new() };
-    // The result of the trigger's code replaces the request.
-    if webhook.code.is_some() {
+    // The result of a trigger's code replaces the request.
+    let reads_request = |trigger: &DeclaredTrigger| matches!(&trigger.on, Trigger::Webhook(webhook) if webhook.code.is_none());
+    if !automation.triggers.iter().any(reads_request) {
         return Vec::new();
     }
     let mut found = Vec::new();

@@ -4,11 +4,12 @@ use connector::Registry;
 use expression::Link;
 use language::load::Unreadable;
 use model::ResultType;
-use model::automation::{Automation, OnError, Step, Verb};
+use model::automation::{Automation, OnError, Step, Trigger, Verb};
 use value::Key;
 
-use super::references::{AUTOMATION, ERROR, EVENT, EXECUTION, ROOTS, STEP, WAITING_STEP};
+use super::references::{AUTOMATION, ERROR, EVENT, EXECUTION, ROOTS, STEP, TRIGGER, WAITING_STEP};
 use super::results::{Surroundings, Types, field_types, resolve};
+use super::started_by::StartedBy;
 
 /// A member of a value.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -62,14 +63,30 @@ pub fn members(
         ["execution"] => plain(&EXECUTION),
         ["automation"] => plain(&AUTOMATION),
         ["event"] => plain(&EVENT),
-        ["trigger"] => plain(&["results"]),
-        ["trigger", "results"] => plain(trigger::result_names(&automation.trigger)),
-        ["trigger", "results", "body"] => plain(trigger::body_names(&automation.trigger)),
+        ["trigger"] => plain(&TRIGGER),
+        ["trigger", "results"] => of_triggers(automation, at, trigger::result_names),
+        ["trigger", "results", "body"] => of_triggers(automation, at, trigger::body_names),
         _ => type_at(automation, unreadable, registry, path, at).map_or_else(Vec::new, |kind| {
             let member = |(name, kind): (String, ResultType)| Member { name, detail: describe(&kind) };
             field_types(&kind).into_iter().map(member).collect()
         }),
     }
+}
+
+/// Lists the names that the triggers of a step have.
+fn of_triggers(
+    automation: &Automation,
+    at: Option<&str>,
+    names: impl Fn(&Trigger) -> &'static [&'static str],
+) -> Vec<Member> {
+    let started_by = StartedBy::new(automation);
+    let mut members: Vec<Member> = Vec::new();
+    for name in started_by.of(find(automation, at)).iter().flat_map(|trigger| names(&trigger.on)) {
+        if members.iter().all(|known| known.name != *name) {
+            members.push(Member { name: (*name).to_owned(), detail: String::new() });
+        }
+    }
+    members
 }
 
 /// Describes the type of the value at `path`; `None` if it is unknown.
@@ -91,7 +108,7 @@ fn type_at(
     path: &[&str],
     at: Option<&str>,
 ) -> Option<ResultType> {
-    let surroundings = Surroundings { saved: None, called: &|_| None };
+    let surroundings = Surroundings { saved: &|_| None, called: &|_| None };
     let types = Types::new(automation, unreadable, registry, surroundings);
     let keys: Vec<Key> = path.iter().map(|name| (*name).into()).collect();
     let (kind, depth) = types.base(&keys, find(automation, at))?;

@@ -18,7 +18,9 @@ mod results;
 mod retries;
 mod secrets;
 mod spelling;
+mod started_by;
 mod state_use;
+mod trigger_inputs;
 mod until;
 
 use std::sync::Arc;
@@ -26,7 +28,7 @@ use std::time::Duration;
 
 use connector::Registry;
 use language::load::{Unreadable, apply_allow_comments};
-use model::automation::{Automation, Cadence, ScheduleTrigger, SpannedName, Trigger};
+use model::automation::{Automation, Cadence, DeclaredTrigger, ScheduleTrigger, SpannedName, Trigger};
 use model::{Connection, ResultType};
 use text::diagnostic::{Diagnostic, Report, Source, Span};
 use trigger::schedule::{Schedule, ScheduleKey};
@@ -45,7 +47,8 @@ pub(crate) use spelling::{NameKind, fold, names};
 /// Check result of one automation.
 pub(crate) struct CheckedAutomation {
     pub(crate) plan: Plan,
-    pub(crate) schedule: Option<Schedule>,
+    /// The schedules of its triggers, in their order; `None` for other triggers.
+    pub(crate) schedules: Vec<Option<Schedule>>,
     /// All problems of the file, including those the loader reported.
     pub(crate) report: Report,
 }
@@ -74,8 +77,8 @@ pub(crate) struct CheckContext<'a> {
     pub(crate) nearest_code: &'a dyn Fn(&str) -> Option<String>,
     /// Returns the project's spellings of a name, by its folded form.
     pub(crate) spellings: &'a dyn Fn(NameKind, &str) -> Vec<Spelling>,
-    /// Infers the type of a webhook's body from payloads saved for the automation.
-    pub(crate) saved_body: &'a dyn Fn(&Automation) -> Option<ResultType>,
+    /// Infers the type of the body from payloads saved for a webhook.
+    pub(crate) saved_body: &'a dyn Fn(&DeclaredTrigger) -> Option<ResultType>,
 }
 
 /// Result of looking up a connection.
@@ -100,10 +103,12 @@ pub(crate) fn automation(
     context: &CheckContext<'_>,
 ) -> CheckedAutomation {
     let (plan, mut diagnostics) = Plan::build_partial(automation, unreadable);
-    let schedule = match &automation.trigger {
+    let schedules = automation.triggers.iter().map(|trigger| match &trigger.on {
         Trigger::Schedule(trigger) => schedule(&automation.source, trigger, &mut diagnostics),
         _ => None,
-    };
+    });
+    let schedules = schedules.collect();
+    diagnostics.extend(trigger_inputs::check(automation, unreadable));
     diagnostics.extend(actions::check(automation, unreadable, context));
     if let Some(declared) = &automation.declared_defaults {
         diagnostics.extend(defaults::check(declared, context.connection));
@@ -122,7 +127,7 @@ pub(crate) fn automation(
         unreadable,
         context.registry,
         results::Surroundings {
-            saved: (context.saved_body)(automation),
+            saved: context.saved_body,
             called: &|id| match (context.automation)(id) {
                 Callee::Defined { signature, .. } => signature.results,
                 Callee::Missing { .. } => None,
@@ -135,7 +140,7 @@ pub(crate) fn automation(
     let report = merge(load_report, diagnostics);
     let report = if report.is_empty() { report } else { report.with_paths(&automation.step_paths()) };
     let report = apply_allow_comments(report);
-    CheckedAutomation { plan, schedule, report }
+    CheckedAutomation { plan, schedules, report }
 }
 
 /// Adds diagnostics to a report, except at positions that already have an error, since they follow from it. Drops

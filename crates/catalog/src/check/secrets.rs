@@ -69,7 +69,8 @@ pub(crate) fn missing_secrets_of(
     }
     add(by_trigger, None, true);
     let of_connection = |name: &str| catalog.connection(name).map(|one| secrets_of(one)).unwrap_or_default();
-    if let Some(named) = automation.trigger.call().and_then(|call| call.connection.as_ref()) {
+    let calls = automation.triggers.iter().filter_map(|trigger| trigger.on.call());
+    for named in calls.filter_map(|call| call.connection.as_ref()) {
         add(of_connection(&named.name), Some(&named.name), true);
     }
     add(by_variables, None, false);
@@ -127,11 +128,13 @@ fn expressions<'a>(automation: &'a Automation, look: &mut dyn FnMut(&'a Expressi
     trigger_expressions(automation, look);
 }
 
-/// Visits the expressions of a trigger that may read secrets.
+/// Visits the expressions of the triggers that may read secrets.
 fn trigger_expressions<'a>(automation: &'a Automation, look: &mut dyn FnMut(&'a Expression)) {
-    if let Trigger::Webhook(webhook) = &automation.trigger {
-        webhook.verify.iter().for_each(|verify| verify.expressions(look));
-        webhook.challenge.iter().for_each(|challenge| challenge.expressions(look));
+    for trigger in &automation.triggers {
+        if let Trigger::Webhook(webhook) = &trigger.on {
+            webhook.verify.iter().for_each(|verify| verify.expressions(look));
+            webhook.challenge.iter().for_each(|challenge| challenge.expressions(look));
+        }
     }
 }
 

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use expression::{Expression, Template};
 use language::load::step_key_span;
-use model::automation::{ActionStep, Automation, Overlap, Step, Trigger, Verb};
+use model::automation::{ActionStep, Automation, DeclaredTrigger, Overlap, Step, Trigger, Verb};
 use text::diagnostic::{Diagnostic, Span};
 
 use super::spelling::fold;
@@ -100,8 +100,8 @@ fn scope(call: &ActionStep) -> Option<StateScope> {
 /// Returns true if two executions never overlap.
 fn runs_alone(automation: &Automation) -> bool {
     let is_limited = automation.concurrency.as_ref().is_some_and(|limit| limit.limit == 1);
-    let is_scheduled = match &automation.trigger {
-        Trigger::Schedule(schedule) => schedule.overlap != Overlap::Allow,
+    let is_scheduled = match automation.triggers.as_slice() {
+        [DeclaredTrigger { on: Trigger::Schedule(schedule), .. }] => schedule.overlap != Overlap::Allow,
         _ => false,
     };
     is_limited || is_scheduled

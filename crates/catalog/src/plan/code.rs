@@ -1,10 +1,10 @@
 //! Static information about an automation's code, computed before it runs.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 use std::time::Duration;
 
-use model::automation::{Automation, Block, BlockKind, OnError, Step, Trigger, Verb};
+use model::automation::{Automation, Block, BlockKind, OnError, Step, Trigger, TriggerId, Verb};
 use script::Module;
 
 use crate::code::module;
@@ -13,7 +13,7 @@ use crate::code::module;
 #[derive(Debug, Default)]
 pub struct CodePlans {
     steps: HashMap<Arc<str>, CodePlan>,
-    trigger: Option<Module>,
+    triggers: BTreeMap<TriggerId, Module>,
 }
 
 /// Code of one step.
@@ -54,10 +54,14 @@ impl CodePlans {
         if automation.code_modules().is_empty() {
             return plans;
         }
-        if let Trigger::Webhook(webhook) = &automation.trigger {
-            plans.trigger = webhook.code.as_ref().and_then(|code| module(code, automation));
+        for trigger in &automation.triggers {
+            if let Trigger::Webhook(webhook) = &trigger.on
+                && let Some(module) = webhook.code.as_ref().and_then(|code| module(code, automation))
+            {
+                plans.triggers.insert(trigger.id.clone(), module);
+            }
         }
-        let is_sync = automation.trigger.is_synchronous();
+        let is_sync = automation.has_synchronous_trigger();
         plans.visit_list(automation, &automation.steps, &[], is_sync && automation.outputs.is_none());
         for block in [&automation.on_error, &automation.finally].into_iter().flatten() {
             plans.visit_list(automation, block, &[], false);
@@ -69,8 +73,8 @@ impl CodePlans {
         self.steps.get(id)
     }
 
-    pub fn trigger(&self) -> Option<&Module> {
-        self.trigger.as_ref()
+    pub fn trigger(&self, id: &TriggerId) -> Option<&Module> {
+        self.triggers.get(id)
     }
 
     /// Collects the code in a list of steps. `is_final` is true if the list's result is the execution's result.

@@ -7,16 +7,17 @@ use std::sync::{Arc, OnceLock};
 
 use connector::Registry;
 use language::load::{self, Loaded};
-use model::automation::{Automation, AutomationId, Trigger};
+use model::automation::{Automation, AutomationId, Trigger, TriggerKey};
 use model::project::PROJECT_FILE;
 use store::Address;
 use text::diagnostic::{Report, Source};
+use trigger::schedule::Schedule;
 
 use super::check_context::{CheckResult, duplicate_id};
 use super::file::{Content, FileKind, stem};
 use super::folder::Folder;
 use super::relations::{RelationKind, name_relation};
-use super::{Catalog, Deployment, InvalidFile, RefusedLevel, ReloadSummary, Route};
+use super::{Catalog, Deployment, InvalidFile, MountedTrigger, RefusedLevel, ReloadSummary};
 use crate::{check, parallel};
 
 /// Maximum number of check rounds. Each call between a file that fails and a file it affects needs one more round;
@@ -35,9 +36,9 @@ pub struct AssembleInput<'a> {
     pub refused_level: Option<Arc<RefusedLevel>>,
     /// Connectors that come with Cogwork.
     pub builtin: &'a Arc<Registry>,
-    /// Returns the address of an automation. Creates one if the flag is true (a request starts it) and there is none
+    /// Returns the address of a trigger. Creates one if the flag is true (a request starts it) and there is none
     /// yet.
-    pub address: &'a mut dyn FnMut(&AutomationId, bool) -> Option<Arc<Address>>,
+    pub address: &'a mut dyn FnMut(&TriggerKey, bool) -> Option<Arc<Address>>,
 }
 
 type Paths = BTreeSet<Arc<str>>;
@@ -86,7 +87,7 @@ pub fn assemble(parts: AssembleInput<'_>) -> (Catalog, ReloadSummary) {
 struct Assembler<'a> {
     previous: &'a Catalog,
     next: &'a mut Catalog,
-    address: &'a mut dyn FnMut(&AutomationId, bool) -> Option<Arc<Address>>,
+    address: &'a mut dyn FnMut(&TriggerKey, bool) -> Option<Arc<Address>>,
     /// Automation files checked so far, including deleted ones.
     checked: Paths,
     /// Results of earlier rounds: true if the automation is in force.
@@ -337,10 +338,8 @@ impl Assembler<'_> {
             if deployment.automation.source.path() != &**path {
                 continue;
             }
-            if let Some(address) = deployment.address.clone() {
-                next.tokens.remove_mut(address.live.as_str());
-                next.tokens.remove_mut(address.test.as_str());
-            }
+            let deployment = deployment.clone();
+            next.remove_routes(&deployment);
             next.automations.remove_mut(&id);
         }
         next.stale.remove_mut(path);
@@ -361,11 +360,13 @@ impl Assembler<'_> {
                     report = Arc::new(check::merge(&report, vec![duplicate_id(automation, other)]))
                 }
                 None => {
-                    let by_request = matches!(automation.trigger, Trigger::Webhook(_))
-                        || super::trigger_hook(&deployment, self.next).is_some();
-                    deployment.address = (self.address)(&automation.id, by_request);
+                    for (trigger, mounted) in automation.triggers.iter().zip(&mut deployment.mounted) {
+                        let by_request = matches!(trigger.on, Trigger::Webhook(_))
+                            || super::trigger_hook(&trigger.on, self.next).is_some();
+                        mounted.address = (self.address)(&automation.trigger_key(&trigger.id), by_request);
+                    }
                     self.add_report(&path, report);
-                    return self.put(Arc::new(deployment));
+                    return self.next.put(Arc::new(deployment));
                 }
             }
         }
@@ -374,23 +375,13 @@ impl Assembler<'_> {
         match last_good.as_ref().and_then(|id| self.previous.get(id)) {
             Some(old) => {
                 self.next.stale.insert_mut(path, old.automation.id.clone());
-                self.put(Arc::new(Deployment { stale: Some(report), ..Deployment::clone(old) }));
+                self.next.put(Arc::new(Deployment { stale: Some(report), ..Deployment::clone(old) }));
             }
             None => {
                 let broken = InvalidFile { path: path.to_string(), report };
                 self.next.invalid_files.insert_mut(path, broken);
             }
         }
-    }
-
-    fn put(&mut self, deployment: Arc<Deployment>) {
-        if let Some(address) = &deployment.address {
-            for (token, is_test) in [(&address.live, false), (&address.test, true)] {
-                let route = Route { deployment: deployment.clone(), is_test };
-                self.next.tokens.insert_mut(token.as_str().into(), route);
-            }
-        }
-        self.next.automations.insert_mut(deployment.automation.id.clone(), deployment);
     }
 
     fn add_report(&mut self, path: &Arc<str>, report: Arc<Report>) {
@@ -462,13 +453,16 @@ impl Catalog {
         let deployment = whole.map(|automation| Deployment {
             automation,
             plan: Arc::new(checked_automation.plan),
-            address: None,
-            schedule: checked_automation.schedule.map(Arc::new),
+            mounted: checked_automation.schedules.into_iter().map(mounted).collect(),
             stale: None,
             warnings: report.clone(),
         });
         Decision { deployment, report, missing }
     }
+}
+
+fn mounted(schedule: Option<Schedule>) -> MountedTrigger {
+    MountedTrigger { address: None, schedule: schedule.map(Arc::new) }
 }
 
 /// Summarizes a reload from the files it checked.

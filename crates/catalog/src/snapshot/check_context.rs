@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use language::load::{Loaded, Unreadable, apply_allow_comments};
 use model::ResultType;
-use model::automation::{Automation, AutomationId, Code, Trigger};
+use model::automation::{Automation, AutomationId, Code, DeclaredTrigger, Trigger};
 use model::project::Project;
 use text::diagnostic::{Diagnostic, Report};
 
@@ -55,7 +55,7 @@ impl Catalog {
             call_path: &|id| self.call_path_to(id, own),
             nearest_code: &|path| self.nearest_code(path),
             spellings: &|kind, folded| self.spellings(kind, folded),
-            saved_body: &|automation| self.saved_body(automation),
+            saved_body: &|trigger| self.saved_body(automation, trigger),
         };
         let checked = check::automation(automation, unreadable, load_report, &context);
         let missing = [
@@ -136,11 +136,11 @@ impl Catalog {
         if defaults.is_empty() { with_code } else { Some(of.with_defaults(&defaults)) }
     }
 
-    /// Infers the type of a schemaless webhook body from the saved payloads in `payloads/<id>`.
-    fn saved_body(&self, automation: &Automation) -> Option<ResultType> {
-        let Trigger::Webhook(webhook) = &automation.trigger else { return None };
+    /// Infers the type of a schemaless webhook body from the saved payloads of the trigger.
+    fn saved_body(&self, automation: &Automation, trigger: &DeclaredTrigger) -> Option<ResultType> {
+        let Trigger::Webhook(webhook) = &trigger.on else { return None };
         let dir = self.folder.dir().filter(|_| webhook.schema.is_none() && webhook.code.is_none())?;
-        check::saved_body(dir, &Path::new("payloads").join(automation.id.as_str()))
+        check::saved_body(dir, &Path::new("payloads").join(automation.trigger_key(&trigger.id).name()))
     }
 
     /// Returns how files spell a name, looked up by its folded form.

@@ -8,13 +8,13 @@ use std::sync::Arc;
 use connector::Registry;
 use jiff::Timestamp;
 use model::AutomationId;
-use model::automation::{Automation, DefinitionHash, Trigger};
+use model::automation::{Automation, DefinitionHash, Trigger, TriggerId};
 use serde::{Deserialize, Serialize};
 
 use super::file::{Dependencies, FileKind};
 use super::normalized::NormalizedFile;
 use super::poll_source::PollSource;
-use super::{Catalog, Deployment, ReloadSummary};
+use super::{Catalog, Deployment, Mount, ReloadSummary};
 
 /// Number of future fire times shown.
 const NEXT_FIRES: usize = 5;
@@ -76,6 +76,9 @@ pub enum ChangeKind {
 pub struct Detail {
     /// Part: `trigger`, `steps`, `connections`, `calls`, or another key of the file.
     pub part: String,
+    /// Id of the trigger; absent for `main`, and for other parts.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub trigger: Option<String>,
     /// Kind of difference.
     pub how: DiffKind,
     /// Affected names.
@@ -218,10 +221,6 @@ fn change(
     new_version: Option<Version>,
     now: Timestamp,
 ) -> Option<Change> {
-    let position_kept = match (&old_version, &new_version) {
-        (Some(old), Some(new)) => position(old) == position(new),
-        _ => false,
-    };
     let old = old_version.as_ref().map(|(deployment, _)| deployment);
     let new = new_version.as_ref().map(|(deployment, _)| deployment);
     let one = new.or(old)?;
@@ -232,10 +231,19 @@ fn change(
     if matches!(effect, ChangeKind::Stale | ChangeKind::Restored) {
         return Some(change);
     }
-    change.details = details(old.map(AsRef::as_ref), new.map(AsRef::as_ref), position_kept);
-    change.next_fires = new.map(|new| new.next_fires(now, NEXT_FIRES)).unwrap_or_default();
-    let schedule = new.and_then(|new| new.schedule.as_ref()).filter(|_| !change.next_fires.is_empty());
-    change.timezone = schedule.map(|schedule| schedule.timezone().to_owned());
+    change.details = details(old_version.as_ref(), new_version.as_ref());
+    let schedules = new.into_iter().flat_map(|new| new.mounts());
+    let mut fires = schedules.filter_map(|mount| {
+        let (next, schedule) = (mount.next_fires(now, NEXT_FIRES), mount.schedule()?);
+        (!next.is_empty()).then(|| (next, schedule.timezone().to_owned()))
+    });
+    if let Some((next, timezone)) = fires.next() {
+        (change.next_fires, change.timezone) = (next, Some(timezone));
+    }
+    // Those of further schedules, in the zone of the first.
+    change.next_fires.extend(fires.flat_map(|(next, _)| next));
+    change.next_fires.sort_unstable();
+    change.next_fires.truncate(NEXT_FIRES);
     Some(change)
 }
 
@@ -245,25 +253,24 @@ pub(crate) fn short(definition: DefinitionHash) -> String {
 }
 
 /// Returns a text that identifies the progress of a schedule or a poll: while it is unchanged, they continue. Empty for other triggers.
-fn position((deployment, registry): &Version) -> String {
-    match &deployment.schedule {
+fn position(mount: &Mount, registry: &Registry) -> String {
+    match mount.schedule() {
         Some(schedule) => schedule.fingerprint(),
-        None => PollSource::of(&deployment.automation, registry)
-            .map_or_else(String::new, |source| source.text().to_owned()),
+        None => {
+            PollSource::of(mount.on(), registry).map_or_else(String::new, |source| source.text().to_owned())
+        }
     }
 }
 
-fn details(old: Option<&Deployment>, new: Option<&Deployment>, position_kept: bool) -> Vec<Detail> {
+fn details(old: Option<&Version>, new: Option<&Version>) -> Vec<Detail> {
     let mut details = Vec::new();
-    let automation =
-        |deployment: Option<&Deployment>| deployment.map(|deployment| deployment.automation.clone());
+    let automation = |version: Option<&Version>| version.map(|(deployment, _)| deployment.automation.clone());
     let (Some(after), before) = (automation(new), automation(old)) else {
-        trigger(old, new, &[], position_kept, &mut details);
+        triggers(old, new, None, &mut details);
         return details;
     };
     let normalized = before.as_deref().and_then(NormalizedFile::parse).zip(NormalizedFile::parse(&after));
-    let keys = normalized.as_ref().map(|(before, after)| after.changed_trigger_keys(before));
-    trigger(old, new, &keys.unwrap_or_default(), position_kept, &mut details);
+    triggers(old, new, normalized.as_ref(), &mut details);
     if let Some(before) = before.as_deref().filter(|before| before.enabled != after.enabled) {
         let (was, is) = (Some(before.enabled.to_string()), Some(after.enabled.to_string()));
         details.push(Detail { before: was, after: is, ..Detail::new("enabled", DiffKind::Changed) });
@@ -314,27 +321,53 @@ fn push_added_removed(
     }
 }
 
-fn trigger(
-    old: Option<&Deployment>,
-    new: Option<&Deployment>,
-    changed_keys: &[String],
-    position_kept: bool,
+/// Adds the differences of each trigger. One with another id is another one.
+fn triggers(
+    old: Option<&Version>,
+    new: Option<&Version>,
+    normalized: Option<&(NormalizedFile, NormalizedFile)>,
     details: &mut Vec<Detail>,
 ) {
-    let mounted = |deployment: Option<&Deployment>| {
-        let deployment = deployment.filter(|deployment| deployment.automation.enabled)?;
-        (!matches!(deployment.automation.trigger, Trigger::Manual)).then(|| describe_trigger(deployment))
+    let versions = old.into_iter().chain(new);
+    let triggers = versions.flat_map(|(deployment, _)| &deployment.automation.triggers);
+    let all: BTreeSet<TriggerId> = triggers.map(|trigger| trigger.id.clone()).collect();
+    for id in all {
+        let mount = |version: Option<&Version>| {
+            let (deployment, registry) = version?;
+            Some((deployment.mount(&id)?, registry.clone()))
+        };
+        let keys =
+            normalized.map(|(before, after)| after.changed_trigger_keys(before, &id)).unwrap_or_default();
+        let first = details.len();
+        trigger(mount(old), mount(new), &keys, details);
+        let name = (!id.is_main()).then(|| id.to_string());
+        details[first..].iter_mut().for_each(|detail| detail.trigger.clone_from(&name));
+    }
+}
+
+fn trigger(
+    old: Option<(Mount, Arc<Registry>)>,
+    new: Option<(Mount, Arc<Registry>)>,
+    changed_keys: &[String],
+    details: &mut Vec<Detail>,
+) {
+    let position_kept = match (&old, &new) {
+        (Some((old, before)), Some((new, after))) => position(old, before) == position(new, after),
+        _ => false,
+    };
+    let (old, new) = (old.map(|(mount, _)| mount), new.map(|(mount, _)| mount));
+    let mounted = |mount: Option<&Mount>| {
+        let mount = mount.filter(|mount| mount.is_enabled())?;
+        (!matches!(mount.on(), Trigger::Manual)).then(|| describe_trigger(mount))
     };
     let detail = |how, before, after| Detail { before, after, ..Detail::new("trigger", how) };
-    match (mounted(old), mounted(new)) {
+    match (mounted(old.as_ref()), mounted(new.as_ref())) {
         (None, None) => {}
         (None, after) => details.push(detail(DiffKind::Mounted, None, after)),
         (before, None) => details.push(detail(DiffKind::Unmounted, before, None)),
         (before, after) => {
-            let kind = |deployment: Option<&Deployment>| {
-                deployment.map(|deployment| deployment.automation.trigger.keyword())
-            };
-            if kind(old) != kind(new) {
+            let kind = |mount: Option<&Mount>| mount.map(|mount| mount.on().keyword());
+            if kind(old.as_ref()) != kind(new.as_ref()) {
                 details.push(detail(DiffKind::Unmounted, before, None));
                 details.push(detail(DiffKind::Mounted, None, after));
                 return;
@@ -345,12 +378,10 @@ fn trigger(
                 let names = changed_keys.to_vec();
                 details.push(Detail { names, ..detail(DiffKind::Changed, None, after.clone()) });
             }
-            let is_poll = |deployment: &Deployment| {
-                matches!(deployment.automation.trigger, Trigger::Poll(_) | Trigger::Event(_))
-            };
+            let is_poll = |mount: &Mount| matches!(mount.on(), Trigger::Poll(_) | Trigger::Event(_));
             if position_kept {
                 details.push(detail(DiffKind::Kept, None, after));
-            } else if new.is_some_and(is_poll) {
+            } else if new.as_ref().is_some_and(is_poll) {
                 details.push(detail(DiffKind::Restarted, None, after));
             }
         }
@@ -358,16 +389,16 @@ fn trigger(
 }
 
 /// Describes the trigger in words.
-fn describe_trigger(deployment: &Deployment) -> String {
-    match &deployment.schedule {
+fn describe_trigger(mount: &Mount) -> String {
+    match mount.schedule() {
         Some(schedule) => schedule.describe(),
-        None => deployment.automation.trigger.keyword().to_owned(),
+        None => mount.on().keyword().to_owned(),
     }
 }
 
 impl Detail {
     fn new(part: &str, how: DiffKind) -> Self {
-        Self { part: part.to_owned(), how, names: Vec::new(), before: None, after: None }
+        Self { part: part.to_owned(), trigger: None, how, names: Vec::new(), before: None, after: None }
     }
 }
 
@@ -390,6 +421,9 @@ impl fmt::Display for Detail {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         let how = self.how;
         let names = || self.names.iter().map(|name| format!("`{name}`")).collect::<Vec<_>>().join(", ");
+        if let Some(trigger) = &self.trigger {
+            write!(formatter, "trigger `{trigger}`: ")?;
+        }
         match (self.part.as_str(), &self.before, &self.after) {
             ("trigger", None, Some(after)) if how == DiffKind::Changed => {
                 write!(formatter, "{after}: {} changed", names())

@@ -252,7 +252,8 @@ impl Dependencies {
         let declared =
             automation.declared_defaults.iter().filter_map(|defaults| defaults.connections.as_ref());
         connections.extend(declared.flat_map(|(names, _)| names).map(|name| name.name.as_str()));
-        let call = automation.trigger.call().and_then(|call| call.connection.as_ref());
+        let calls = automation.triggers.iter().filter_map(|trigger| trigger.on.call());
+        let call = calls.filter_map(|call| call.connection.as_ref());
         connections.extend(call.map(|name| name.name.as_str()));
         // Unreadable names are empty.
         let names = |names: BTreeSet<&str>| {

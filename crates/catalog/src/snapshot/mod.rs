@@ -9,6 +9,7 @@ mod check_context;
 mod diff;
 mod file;
 mod folder;
+mod mount;
 mod normalized;
 mod poll_source;
 mod refused_level;
@@ -20,14 +21,12 @@ use std::path::Path;
 use std::sync::{Arc, OnceLock};
 
 use connector::Registry;
-use jiff::Timestamp;
-use model::automation::{Automation, Trigger};
+use model::automation::{Automation, TriggerKey};
 use model::project::Project;
 use model::{AutomationId, Connection};
 use rpds::{HashTrieMapSync, RedBlackTreeMapSync, RedBlackTreeSetSync};
 use store::Address;
 use text::diagnostic::{Report, Severity, Source};
-use trigger::schedule::Schedule;
 
 use crate::check::MissingSecret;
 use crate::plan::Plan;
@@ -39,6 +38,7 @@ pub use diff::{Change, ChangeKind, Detail, DiffKind, FileChange, InFlightExecuti
 pub use file::{File, FileKind, stem};
 pub(crate) use folder::MAX_FILES;
 pub use folder::{Folder, MAX_FOLDERS, ScanScope};
+pub use mount::{Mount, MountedTrigger};
 pub use poll_source::PollSource;
 pub use refused_level::RefusedLevel;
 use relations::Relations;
@@ -75,8 +75,8 @@ pub struct Catalog {
 /// Target of a webhook token.
 #[derive(Clone)]
 pub struct Route {
-    /// The automation.
-    pub deployment: Arc<Deployment>,
+    /// The trigger.
+    pub mount: Mount,
     /// True for the token of the test URL.
     pub is_test: bool,
 }
@@ -88,10 +88,8 @@ pub struct Deployment {
     pub automation: Arc<Automation>,
     /// Step graph.
     pub plan: Arc<Plan>,
-    /// Live and test tokens; `None` if the automation has never had an address.
-    pub address: Option<Arc<Address>>,
-    /// Compiled schedule; `None` for other triggers.
-    pub schedule: Option<Arc<Schedule>>,
+    /// What belongs to its triggers, in their order.
+    pub mounted: Vec<MountedTrigger>,
     /// `Some` if the file on disk no longer loads and this is its last valid version; holds the errors.
     pub stale: Option<Arc<Report>>,
     /// Warnings and hints about the file.
@@ -141,23 +139,38 @@ impl ReloadSummary {
 }
 
 impl Catalog {
-    /// Returns a snapshot in which an automation has this address in place of its previous one.
+    /// Returns a snapshot in which a trigger has this address in place of its previous one.
     #[must_use]
-    pub(crate) fn with_address(&self, id: &AutomationId, address: Arc<Address>) -> Self {
+    pub(crate) fn with_address(&self, address: Arc<Address>) -> Self {
         let mut next = Self { generation: self.generation + 1, awaited: OnceLock::new(), ..self.clone() };
-        let Some(deployment) = self.automations.get(id) else { return next };
-        if let Some(previous) = &deployment.address {
-            next.tokens.remove_mut(previous.live.as_str());
-            next.tokens.remove_mut(previous.test.as_str());
-        }
-        let deployment =
-            Arc::new(Deployment { address: Some(address.clone()), ..Deployment::clone(deployment) });
-        for (token, is_test) in [(&address.live, false), (&address.test, true)] {
-            let route = Route { deployment: deployment.clone(), is_test };
-            next.tokens.insert_mut(token.as_str().into(), route);
-        }
-        next.automations.insert_mut(id.clone(), deployment);
+        let TriggerKey { automation, trigger } = &address.trigger;
+        let Some(before) = self.automations.get(automation) else { return next };
+        let index = before.automation.triggers.iter().position(|declared| declared.id == *trigger);
+        let mut deployment = Deployment::clone(before);
+        let Some(mounted) = index.and_then(|index| deployment.mounted.get_mut(index)) else { return next };
+        mounted.address = Some(address);
+        next.remove_routes(before);
+        next.put(Arc::new(deployment));
         next
+    }
+
+    /// Puts an automation in force, with the routes to its triggers.
+    fn put(&mut self, deployment: Arc<Deployment>) {
+        for mount in deployment.mounts() {
+            let Some(address) = mount.address().cloned() else { continue };
+            for (token, is_test) in [(&address.live, false), (&address.test, true)] {
+                self.tokens.insert_mut(token.as_str().into(), Route { mount: mount.clone(), is_test });
+            }
+        }
+        self.automations.insert_mut(deployment.automation.id.clone(), deployment);
+    }
+
+    /// Removes the routes to the triggers of an automation.
+    fn remove_routes(&mut self, deployment: &Deployment) {
+        for address in deployment.mounted.iter().filter_map(|mounted| mounted.address.as_ref()) {
+            self.tokens.remove_mut(address.live.as_str());
+            self.tokens.remove_mut(address.test.as_str());
+        }
     }
 }
 
@@ -229,8 +242,9 @@ impl Catalog {
         };
         let mut users = Vec::new();
         for deployment in self.automations() {
-            let by_trigger = deployment.automation.trigger.call().and_then(|call| call.connection.as_ref());
-            let mut uses = by_trigger.is_some_and(|named| named.name == connection);
+            let calls = deployment.automation.triggers.iter().filter_map(|trigger| trigger.on.call());
+            let mut by_triggers = calls.filter_map(|call| call.connection.as_ref());
+            let mut uses = by_triggers.any(|named| named.name == connection);
             deployment.automation.walk(&mut |step| uses |= names(step));
             if uses {
                 users.push(deployment.automation.id.to_string());
@@ -356,7 +370,7 @@ impl Deployment {
     pub fn old(automation: Arc<Automation>, warnings: Report) -> Self {
         let (plan, _) = Plan::build(&automation);
         let (plan, warnings) = (Arc::new(plan), Arc::new(warnings));
-        Self { automation, plan, address: None, schedule: None, stale: None, warnings }
+        Self { automation, plan, mounted: Vec::new(), stale: None, warnings }
     }
 
     /// Returns the state of the automation.
@@ -367,32 +381,5 @@ impl Deployment {
             (None, true) => DeploymentState::Active,
             (None, false) => DeploymentState::Disabled,
         }
-    }
-
-    /// Returns the next `count` fire times; empty without a schedule or if disabled.
-    #[must_use]
-    pub fn next_fires(&self, now: Timestamp, count: usize) -> Vec<Timestamp> {
-        match &self.schedule {
-            Some(schedule) if self.automation.enabled => schedule.fires(now).take(count).collect(),
-            _ => Vec::new(),
-        }
-    }
-
-    /// Returns the live URL below `base`; `None` unless the trigger is a webhook.
-    #[must_use]
-    pub fn live_url(&self, base: &str) -> Option<String> {
-        self.url(base, |address| &address.live)
-    }
-
-    /// Returns the test URL below `base`; `None` unless the trigger is a webhook.
-    #[must_use]
-    pub fn test_url(&self, base: &str) -> Option<String> {
-        self.url(base, |address| &address.test)
-    }
-
-    fn url(&self, base: &str, token: impl Fn(&Address) -> &String) -> Option<String> {
-        let webhook = matches!(self.automation.trigger, Trigger::Webhook(_));
-        let address = self.address.as_ref().filter(|_| webhook)?;
-        Some(format!("{}/trigger/{}", base.trim_end_matches('/'), token(address)))
     }
 }

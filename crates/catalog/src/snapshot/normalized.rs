@@ -2,13 +2,13 @@
 
 use std::collections::{BTreeMap, HashMap};
 
-use model::automation::{Automation, Code, Verb};
+use model::automation::{Automation, Code, TriggerId, Verb};
 use serde_json::Value;
 use text::units::format_duration;
 use text::yaml::{Entry, Kind, Node, parse_text};
 
 /// Top-level keys that have their own change details.
-const DETAILED_KEYS: [&str; 6] = ["id", "enabled", "trigger", "steps", "onError", "finally"];
+const DETAILED_KEYS: [&str; 7] = ["id", "enabled", "trigger", "triggers", "steps", "onError", "finally"];
 /// Keys whose values are short and never secret, so that a diff shows them.
 const SHOWN_KEYS: [&str; 3] = ["name", "timeout", "retry"];
 
@@ -101,10 +101,14 @@ impl NormalizedFile {
     }
 
     /// Returns the changed keys of the trigger and of its kind.
-    pub(super) fn changed_trigger_keys(&self, before: &Self) -> Vec<String> {
+    pub(super) fn changed_trigger_keys(&self, before: &Self, id: &TriggerId) -> Vec<String> {
         let inner = |file: &Self| -> BTreeMap<String, Value> {
             let mut keys = BTreeMap::new();
-            for (key, value) in file.keys.get("trigger").and_then(Value::as_object).into_iter().flatten() {
+            let own = |trigger: &&Value| trigger.get("id").and_then(Value::as_str) == Some(id.as_str());
+            let list = file.keys.get("triggers").and_then(Value::as_array).into_iter().flatten();
+            let one = file.keys.get("trigger").filter(|_| id.is_main());
+            let trigger = one.or_else(|| list.into_iter().find(own));
+            for (key, value) in trigger.and_then(Value::as_object).into_iter().flatten() {
                 match value {
                     Value::Object(inner) => keys.extend(inner.clone()),
                     value => {

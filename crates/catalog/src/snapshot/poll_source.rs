@@ -1,7 +1,7 @@
 //! The source of a poll, which decides if its position stays valid when its definition changes.
 
 use connector::Registry;
-use model::automation::{Automation, Trigger};
+use model::automation::Trigger;
 
 use crate::canonical::canonical_text;
 
@@ -10,10 +10,10 @@ use crate::canonical::canonical_text;
 pub struct PollSource(String);
 
 impl PollSource {
-    /// Returns the source of an Automation's poll or event; `None` for other triggers.
+    /// Returns the source of a poll or event; `None` for other triggers.
     #[must_use]
-    pub fn of(automation: &Automation, registry: &Registry) -> Option<Self> {
-        let (call, expressions) = match &automation.trigger {
+    pub fn of(trigger: &Trigger, registry: &Registry) -> Option<Self> {
+        let (call, expressions) = match trigger {
             Trigger::Poll(poll) => (&poll.call, vec![&poll.items, &poll.id, &poll.cursor]),
             Trigger::Event(event) => (&event.call, Vec::new()),
             _ => return None,

@@ -21,11 +21,11 @@ Examples:
 
 /// Mount the trigger of an automation again
 ///
-/// Sets `enabled: true` in its file; no other byte of it changes. The daemon must run.
+/// Sets `enabled: true` in its file, or in one trigger; no other byte of it changes. The daemon must run.
 #[derive(Args, Debug)]
 #[command(after_help = ENABLE_EXAMPLES)]
 pub(crate) struct Enable {
-    /// The automation's id
+    /// The automation's id, or `ID/TRIGGER` for one of several triggers
     #[arg(add = ArgValueCandidates::new(candidates::automations))]
     id: String,
     #[command(flatten)]
@@ -34,11 +34,12 @@ pub(crate) struct Enable {
 
 /// Unmount the trigger of an automation
 ///
-/// Sets `enabled: false` in its file; no other byte of it changes. Executions that run go on. The daemon must run.
+/// Sets `enabled: false` in its file, or in one trigger; no other byte of it changes. Executions that run go on. The daemon must
+/// run.
 #[derive(Args, Debug)]
 #[command(after_help = DISABLE_EXAMPLES)]
 pub(crate) struct Disable {
-    /// The automation's id
+    /// The automation's id, or `ID/TRIGGER` for one of several triggers
     #[arg(add = ArgValueCandidates::new(candidates::automations))]
     id: String,
     #[command(flatten)]

@@ -2,11 +2,13 @@
 
 use std::collections::BTreeMap;
 
+use catalog::Mount;
 use clap::Args;
 use jiff::Timestamp;
 use model::AutomationId;
+use model::automation::TriggerKey;
 use serde::{Deserialize, Serialize};
-use store::{ExecutionFilter, Page, Store};
+use store::{Address, ExecutionFilter, Page, Store};
 use text::diagnostic::{Report, Severity};
 
 use super::Subcommand;
@@ -68,6 +70,8 @@ struct Row {
     next_fires: Vec<Timestamp>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     timezone: Option<String>,
+    /// All triggers, in the order of the file.
+    triggers: Vec<TriggerRow>,
     /// Starts that were rejected or ignored since the daemon started, by reason.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     refused: BTreeMap<String, u64>,
@@ -78,6 +82,24 @@ struct Row {
     problem: Option<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     last_execution: Option<serde_json::Value>,
+}
+
+/// A trigger.
+#[derive(Debug, Deserialize, Serialize)]
+#[serde(rename_all = "camelCase")]
+struct TriggerRow {
+    id: String,
+    /// The name in commands: the id of the automation, or `ID/TRIGGER`.
+    name: String,
+    kind: String,
+    enabled: bool,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    live_url: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    test_url: Option<String>,
+    next_fires: Vec<Timestamp>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    timezone: Option<String>,
 }
 
 /// A file that does not load and has no active previous version.
@@ -132,7 +154,16 @@ fn print(listing: &Listing, addresses: bool) -> anyhow::Result<()> {
     let now = time::now();
     let mut table = Table::new(&["ID", "STATE", "STARTED BY", "LAST"]);
     for row in &listing.automations {
-        table.row([&row.id, &row.state, &started_by(row, addresses), &last(row, now)]);
+        // With several triggers each has a line of its own.
+        if let [only] = row.triggers.as_slice() {
+            table.row([&row.id, &row.state, &started_by(only, addresses), &last(row, now)]);
+            continue;
+        }
+        table.row([&row.id, &row.state, "", &last(row, now)]);
+        for trigger in &row.triggers {
+            let state = if trigger.enabled { "" } else { "disabled" };
+            table.row([&format!("  {}", trigger.id), state, &started_by(trigger, addresses), ""]);
+        }
     }
     for broken in &listing.broken {
         table.row([broken.path.as_str(), "broken", "", ""]);
@@ -158,15 +189,15 @@ fn print(listing: &Listing, addresses: bool) -> anyhow::Result<()> {
 /// The number of shown characters of the secret in an address, to distinguish addresses.
 const TOKEN: usize = 4;
 
-fn started_by(row: &Row, addresses: bool) -> String {
+fn started_by(row: &TriggerRow, addresses: bool) -> String {
     match (&row.live_url, row.next_fires.first()) {
         (Some(url), _) if addresses => url.clone(),
         (Some(url), _) => {
             let token: String = url.rsplit('/').next().unwrap_or_default().chars().take(TOKEN).collect();
-            format!("{} …/{token}…", row.trigger)
+            format!("{} …/{token}…", row.kind)
         }
         (None, Some(at)) => format!("next {}", time::in_zone(*at, row.timezone.as_deref().unwrap_or("UTC"))),
-        (None, None) => row.trigger.clone(),
+        (None, None) => row.kind.clone(),
     }
 }
 
@@ -207,22 +238,27 @@ impl Files {
             None => Vec::new(),
         };
         let addresses: BTreeMap<_, _> =
-            addresses.into_iter().map(|address| (address.automation.clone(), address)).collect();
+            addresses.into_iter().map(|address| (address.trigger.clone(), address)).collect();
         let automations = checked.catalog.automations().map(|deployed| {
             let automation = &deployed.automation;
-            let is_webhook = matches!(automation.trigger, model::Trigger::Webhook(_));
-            let address = addresses.get(&automation.id).filter(|_| is_webhook);
-            let url = |token: &str| format!("{base}/trigger/{token}");
+            let triggers: Vec<TriggerRow> =
+                deployed.mounts().map(|mount| trigger_row(&mount, &addresses, &base, now)).collect();
+            let mut next_fires: Vec<_> =
+                triggers.iter().flat_map(|trigger| &trigger.next_fires).copied().collect();
+            next_fires.sort_unstable();
+            next_fires.truncate(NEXT_FIRES);
+            let webhook = triggers.iter().find(|trigger| trigger.live_url.is_some());
             Row {
                 id: automation.id.to_string(),
                 name: automation.name.clone(),
                 state: deployed.state().as_str().to_owned(),
-                trigger: automation.trigger.keyword().to_owned(),
+                trigger: triggers.first().map(|trigger| trigger.kind.clone()).unwrap_or_default(),
                 path: automation.source.path().to_owned(),
-                live_url: address.map(|address| url(&address.live)),
-                test_url: address.map(|address| url(&address.test)),
-                next_fires: deployed.next_fires(now, NEXT_FIRES),
+                live_url: webhook.and_then(|webhook| webhook.live_url.clone()),
+                test_url: webhook.and_then(|webhook| webhook.test_url.clone()),
+                next_fires,
                 timezone: None,
+                triggers,
                 refused: BTreeMap::new(),
                 errors: 0,
                 warnings: deployed.warnings.warning_count(),
@@ -247,14 +283,40 @@ impl Files {
         };
         for row in &mut listing.automations {
             let deployed = AutomationId::parse(&row.id).and_then(|id| checked.catalog.get(&id).cloned());
-            let schedule = deployed.and_then(|deployed| deployed.schedule.clone());
-            row.timezone =
-                row.timezone.take().or_else(|| schedule.map(|schedule| schedule.timezone().to_owned()));
+            for (trigger, mount) in
+                row.triggers.iter_mut().zip(deployed.iter().flat_map(|deployed| deployed.mounts()))
+            {
+                trigger.timezone = mount.schedule().map(|schedule| schedule.timezone().to_owned());
+            }
+            let mut timezones = row.triggers.iter().filter_map(|trigger| trigger.timezone.clone());
+            row.timezone = row.timezone.take().or_else(|| timezones.next());
             row.problem = problem(&row.path);
         }
         for broken in &mut listing.broken {
             broken.problem = problem(&broken.path);
         }
+    }
+}
+
+fn trigger_row(
+    mount: &Mount,
+    addresses: &BTreeMap<TriggerKey, Address>,
+    base: &str,
+    now: Timestamp,
+) -> TriggerRow {
+    let key = mount.key();
+    let is_webhook = matches!(mount.on(), model::Trigger::Webhook(_));
+    let address = addresses.get(&key).filter(|_| is_webhook);
+    let url = |token: &str| format!("{base}/trigger/{token}");
+    TriggerRow {
+        id: key.trigger.to_string(),
+        name: key.name(),
+        kind: mount.on().keyword().to_owned(),
+        enabled: mount.is_enabled(),
+        live_url: address.map(|address| url(&address.live)),
+        test_url: address.map(|address| url(&address.test)),
+        next_fires: mount.next_fires(now, NEXT_FIRES),
+        timezone: None,
     }
 }
 

@@ -3,7 +3,6 @@
 use clap::Args;
 use clap_complete::engine::ArgValueCandidates;
 use jiff::Timestamp;
-use model::AutomationId;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
@@ -32,7 +31,7 @@ const MOST_SHOWN: usize = 200;
 #[derive(Args, Debug)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Listen {
-    /// The automation's id
+    /// The automation's id, or ID/TRIGGER
     #[arg(value_name = "ID", add = ArgValueCandidates::new(candidates::automations))]
     automation: String,
     /// Time to listen, such as `2m`; at most and by default 10m
@@ -77,10 +76,8 @@ impl Subcommand for Listen {
 }
 
 async fn listen(config: &Config, what: &Listen) -> anyhow::Result<Exit> {
-    let id = AutomationId::parse(&what.automation)
-        .ok_or_else(|| CommandError::usage(format!("`{}` is no automation's id", plain(&what.automation))))?;
     let mut signals = Signals::listen()?;
-    let automation = format!("/api/v1/automations/{id}");
+    let automation = daemon::path(&["automations", &what.automation]);
     let path = format!("{automation}/listen");
     let begun: Listening = daemon::post(config, &path, &what.terms()?).await?;
     let until = time::local(begun.until);

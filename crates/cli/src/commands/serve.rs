@@ -187,7 +187,8 @@ async fn banner(
     for deployed in catalog.automations() {
         let automation = &deployed.automation;
         let started_by = if automation.enabled {
-            started_by(deployed, base.as_deref(), now)
+            let triggers = deployed.mounts().map(|mount| started_by(&mount, base.as_deref(), now));
+            triggers.collect::<Vec<_>>().join(" · ")
         } else {
             "disabled".to_owned()
         };
@@ -226,17 +227,20 @@ fn warn_of_secrets(config: &Config) {
     }
 }
 
-/// The trigger of an automation: its live address below `base` if it has one, its schedule or its kind.
-fn started_by(deployed: &catalog::Deployment, base: Option<&str>, now: jiff::Timestamp) -> String {
-    if let Some(url) = base.and_then(|base| deployed.live_url(base)) {
+/// A trigger: its live address below `base` if it has one, its schedule or its kind.
+fn started_by(mount: &catalog::Mount, base: Option<&str>, now: jiff::Timestamp) -> String {
+    if !mount.is_enabled() {
+        return format!("{} disabled", mount.declared().id);
+    }
+    if let Some(url) = base.and_then(|base| mount.live_url(base)) {
         return url;
     }
-    match &deployed.schedule {
+    match mount.schedule() {
         Some(schedule) => {
-            let next = deployed.next_fires(now, 1).first().map(|at| time::in_zone(*at, schedule.timezone()));
+            let next = mount.next_fires(now, 1).first().map(|at| time::in_zone(*at, schedule.timezone()));
             format!("{}; next {}", schedule.describe(), next.unwrap_or_else(|| "never".to_owned()))
         }
-        None => deployed.automation.trigger.keyword().to_owned(),
+        None => mount.on().keyword().to_owned(),
     }
 }
 

@@ -10,7 +10,7 @@ use serde_json::{Map, Value, json};
 use server::{Events, ServerEvent};
 
 use super::Subcommand;
-use super::run::payload::{PayloadOptions, SCHEDULE_TAKES_NOTHING, StartArgs};
+use super::run::payload::{NO_INPUTS, PayloadOptions, SCHEDULE_TAKES_NOTHING, StartArgs};
 use crate::context::{Context, LogProfile};
 use crate::exit::{CommandError, Exit};
 use crate::history::{self, Outcome};
@@ -39,7 +39,7 @@ Ctrl-C ends the watching; the execution goes on in the daemon.";
 #[derive(Args, Debug)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Start {
-    /// The automation's id
+    /// The automation's id, or ID/TRIGGER
     #[arg(value_name = "ID", add = ArgValueCandidates::new(candidates::automations))]
     automation: String,
     #[command(flatten)]
@@ -55,9 +55,16 @@ pub(crate) struct Start {
 #[derive(Deserialize)]
 struct Known {
     name: String,
-    trigger: String,
+    triggers: Vec<KnownTrigger>,
     #[serde(default)]
     inputs: Vec<Field>,
+}
+
+/// The daemon's description of a trigger.
+#[derive(Deserialize)]
+struct KnownTrigger {
+    id: String,
+    kind: String,
 }
 
 /// The daemon's description of an execution.
@@ -84,13 +91,21 @@ impl Subcommand for Start {
 
 async fn start(config: &Config, what: &Start, given: &PayloadOptions) -> anyhow::Result<Exit> {
     let mut signals = Signals::listen()?;
-    let known: Known = daemon::fetch(config, &daemon::path(&["automations", &what.automation])).await?;
+    let (automation, named) = match what.automation.split_once('/') {
+        Some((automation, trigger)) => (automation, Some(trigger)),
+        None => (what.automation.as_str(), None),
+    };
+    let known: Known = daemon::fetch(config, &daemon::path(&["automations", automation])).await?;
+    let trigger = what.start.trigger.as_deref().or(named);
     let mut body = match &what.start.saved {
         Some(name) => json!({ "saved": name }),
-        None => body(&known, given)?,
+        None => body(&known, trigger, given)?,
     };
     body["test"] = what.start.test.into();
-    let path = daemon::path(&["automations", &what.automation, "run"]);
+    if let Some(trigger) = trigger {
+        body["trigger"] = trigger.into();
+    }
+    let path = daemon::path(&["automations", automation, "run"]);
     let Started { execution_id: id } = daemon::post(config, &path, &body).await?;
     if !what.watch {
         output::data(id)?;
@@ -138,10 +153,15 @@ fn events_path(id: ExecutionId) -> String {
 }
 
 /// The request body of a start with these arguments.
-fn body(known: &Known, given: &PayloadOptions) -> anyhow::Result<Value> {
+fn body(known: &Known, trigger: Option<&str>, given: &PayloadOptions) -> anyhow::Result<Value> {
     let payload = given.json()?.map(|value| value.to_serde());
-    let inputs = given.inputs();
-    if known.trigger == "manual" {
+    let typed = given.inputs().iter().map(|(name, text)| {
+        let kind = known.inputs.iter().find(|input| input.name == *name).map(|input| &input.kind);
+        (name.clone(), value(kind, text))
+    });
+    let mut inputs: Map<String, Value> = typed.collect();
+    let kind = known.kind_of(trigger);
+    if kind == "manual" {
         let mut all = match payload {
             None => Map::new(),
             Some(Value::Object(map)) => map,
@@ -149,26 +169,39 @@ fn body(known: &Known, given: &PayloadOptions) -> anyhow::Result<Value> {
                 return Err(CommandError::usage("the payload of a manual start is an object of inputs"));
             }
         };
-        for (name, text) in inputs {
-            let kind = known.inputs.iter().find(|input| input.name == *name).map(|input| &input.kind);
-            all.insert(name.clone(), value(kind, text));
-        }
+        all.append(&mut inputs);
         return Ok(json!({ "inputs": all }));
     }
-    if known.trigger == "schedule" && (!inputs.is_empty() || payload.is_some()) {
+    let has_surplus_inputs = !inputs.is_empty() && known.inputs.is_empty();
+    if kind == "schedule" && (payload.is_some() || has_surplus_inputs) {
         return Err(CommandError::usage(SCHEDULE_TAKES_NOTHING));
     }
-    if !inputs.is_empty() {
-        let trigger = &known.trigger;
-        return Err(CommandError::usage(format!(
-            "only a manual start takes --input, and this one starts by `{trigger}`; give its data with --payload"
-        )));
+    if has_surplus_inputs {
+        return Err(CommandError::usage(NO_INPUTS));
     }
-    Ok(match (known.trigger.as_str(), payload) {
+    let mut body = match (kind, payload) {
         (_, None) => json!({ "payload": {} }),
         ("webhook", Some(body)) => json!({ "payload": { "body": body } }),
         (_, Some(data)) => json!({ "payload": { "data": data } }),
-    })
+    };
+    if !inputs.is_empty() {
+        body["inputs"] = inputs.into();
+    }
+    Ok(body)
+}
+
+impl Known {
+    /// The kind of the trigger with this id; without one, of the trigger that the daemon chooses. Empty if it refuses the choice.
+    fn kind_of(&self, trigger: Option<&str>) -> &str {
+        let of_id = |id: &str| self.triggers.iter().find(|trigger| trigger.id == id);
+        let manual = self.triggers.iter().find(|trigger| trigger.kind == "manual");
+        let found = match (trigger, self.triggers.as_slice()) {
+            (Some(id), _) => of_id(id),
+            (None, [only]) => Some(only),
+            (None, _) => manual,
+        };
+        found.map_or("", |trigger| trigger.kind.as_str())
+    }
 }
 
 /// Parses a text by the type of its input. An invalid value stays text, so that the daemon reports the expected type.

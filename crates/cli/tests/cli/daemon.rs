@@ -401,7 +401,8 @@ fn start_runs_an_execution_in_the_daemon_and_follows_it() {
     assert!(at["at"].is_string(), "{at}");
 
     project.cogwork(&["start", "helo"]).exits(1).says("did you mean `hello`?");
-    let nothing = "a schedule starts with the time alone; it takes no --payload and no --input";
+    let nothing =
+        "a schedule starts with the time alone: it takes no --payload, and --input only for `inputs`";
     project.cogwork(&["start", "tick", "--input", "a=b"]).exits(2).says(nothing);
     project.cogwork_with(&["start", "tick", "--payload", "-"], &[], "{}").exits(2).says(nothing);
     let ran = project.cogwork(&["run", "nope"]).exits(1);

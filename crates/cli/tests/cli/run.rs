@@ -41,7 +41,8 @@ fn an_invalid_input_is_wrong_usage() {
     project.cogwork(&["run", "hello", "--input", "times=often"]).exits(2).says("times");
     project.cogwork(&["run", "hello", "--input", "name"]).exits(2).says("name=value");
     project.cogwork(&["run", "order", "--input", "id=7"]).exits(2).says("--payload");
-    let nothing = "a schedule starts with the time alone; it takes no --payload and no --input";
+    let nothing =
+        "a schedule starts with the time alone: it takes no --payload, and --input only for `inputs`";
     project.cogwork(&["run", "tick", "--input", "id=7"]).exits(2).says(nothing);
     project.cogwork_with(&["run", "tick", "--payload", "-"], &[], "{}").exits(2).says(nothing);
     project.cogwork_with(&["run", "order", "--payload", "-"], &[], "{id").exits(2).says("is not JSON");

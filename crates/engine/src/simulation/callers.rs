@@ -6,7 +6,8 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use jiff::SignedDuration;
 use model::execution::Origin;
 use model::payload::Payload;
-use runtime::{Clock as _, ManualClock, Start};
+use runtime::ManualStart;
+use runtime::{Clock as _, ManualClock};
 use trigger::response::EXECUTION_ID;
 use trigger::webhook::Request;
 use value::{Map, Value};
@@ -92,9 +93,9 @@ impl Callers {
         let caller = Caller::new(&self.count);
         tokio::spawn(async move {
             let _caller = caller;
-            let start = Start { payload: Payload::manual(Map::new()), origin: Origin::Manual };
+            let start = ManualStart::new(Payload::manual(Map::new()), Origin::Manual);
             let id = model::AutomationId::parse(automation).expect("an id");
-            let Ok(id) = engine.ingress().start(&id, start).await else { return };
+            let Ok(id) = engine.ingress().start(&id.into(), start).await else { return };
             world.heard(id, false);
             if waits && let Ok(outcome) = engine.admission().wait(id).await {
                 world.state().told.insert(id, outcome);

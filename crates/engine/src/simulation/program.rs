@@ -102,7 +102,7 @@ impl Program {
         files.values().for_each(|file| note_increments(file, &mut increments));
         let texts: Vec<String> = files.iter().map(|(name, file)| format!("{name}: {file:#}")).collect();
         let automation = model::AutomationId::parse("main").expect("an id");
-        let address = Address { automation, live: TOKEN.to_owned(), test: "test".to_owned() };
+        let address = Address { trigger: automation.into(), live: TOKEN.to_owned(), test: "test".to_owned() };
         let loader = Loader::new(folder.path(), BUILTIN.clone(), vec![address]);
         let mut read = Folder::new(folder.path());
         let mut previous = Arc::new(Catalog::empty(BUILTIN.clone()));

@@ -268,7 +268,8 @@ fn prepare(line: ExecutionLine, now: Timestamp) -> Result<(NewExecution, Timesta
     History::checked(&events).map_err(|error| error.to_string())?;
     let last = events.last().map_or(now, Event::at);
     let mut events = events.into_iter();
-    let Some(Event::Started { at, automation, definition, origin, payload }) = events.next() else {
+    let Some(Event::Started { at, automation, definition, origin, payload, trigger, inputs }) = events.next()
+    else {
         return Err("its first event must be `started`".to_owned());
     };
     // Lists and retention find it by the time in its id, which is made before the first event.
@@ -288,7 +289,8 @@ fn prepare(line: ExecutionLine, now: Timestamp) -> Result<(NewExecution, Timesta
     // The daemon that exported it may have stored what its senders showed.
     let mut payload = Arc::unwrap_or_clone(payload);
     runtime::mask_credentials(&mut payload, None, false, &Redactor::default());
-    let started = Event::Started { at, automation, definition, origin, payload: Arc::new(payload) };
+    let payload = Arc::new(payload);
+    let started = Event::Started { at, automation, definition, origin, payload, trigger, inputs };
     let initial = InitialEvents { events, logs };
     let new = NewExecution {
         id,

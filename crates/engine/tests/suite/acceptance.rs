@@ -7,7 +7,7 @@ use std::time::Duration;
 use engine::Engine;
 use model::Payload;
 use model::execution::Origin;
-use runtime::{Error, Start};
+use runtime::Error;
 use value::Map;
 
 use crate::common::{Peer, Project, call, end, manual, rows, soon, stop, until_async};
@@ -26,7 +26,7 @@ fn starting(engine: &Engine) -> tokio::task::JoinHandle<Result<model::ExecutionI
         let id = engine.catalog().find("test")?.automation.id.clone();
         engine
             .ingress()
-            .start(&id, Start { payload: Payload::manual(Map::new()), origin: Origin::Manual })
+            .start(&id.clone().into(), runtime::ManualStart::new(Payload::manual(Map::new()), Origin::Manual))
             .await
     })
 }

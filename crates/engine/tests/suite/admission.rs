@@ -296,10 +296,10 @@ async fn a_secret_offered_by_a_sender_is_accepted_once_and_only_during_pairing()
     project.clock.advance(Duration::from_secs(600));
     assert_eq!(soon(engine.ingress().receive(&live, offer("late"))).await.status, 401);
     let until = engine.ingress().pair("test").await.expect("it waits");
-    assert_eq!(engine.ingress().pairing(&id).await.expect("it is asked"), Some(until));
+    assert_eq!(engine.ingress().pairing(&id.clone().into()).await.expect("it is asked"), Some(until));
     let answer = soon(engine.ingress().receive(&live, offer("brought"))).await;
     assert_eq!((answer.status, answer.header("x-hook-secret")), (200, Some("brought")));
-    assert_eq!(engine.ingress().pairing(&id).await.expect("it is asked"), None);
+    assert_eq!(engine.ingress().pairing(&id.clone().into()).await.expect("it is asked"), None);
     assert_eq!(soon(engine.ingress().receive(&live, offer("second"))).await.status, 401);
     // From now on it verifies requests, and cannot be replaced.
     let signed = with(post("{}"), "x-hook-signature", &signature("brought", "{}"));

@@ -5,7 +5,6 @@ use std::time::Duration;
 use engine::Engine;
 use model::execution::{ExecutionId, Origin};
 use model::{AutomationId, Payload};
-use runtime::Start;
 use value::Map;
 
 use crate::common::{
@@ -242,10 +241,10 @@ async fn state_is_private_to_its_automation_unless_shared_and_expires_after_its_
         assert_eq!(end(&engine, id).await, expected);
     }
     let other = || async {
-        let start = Start { payload: Payload::manual(Map::new()), origin: Origin::Manual };
+        let start = runtime::ManualStart::new(Payload::manual(Map::new()), Origin::Manual);
         let id = engine
             .ingress()
-            .start(&AutomationId::parse("other").expect("an id"), start)
+            .start(&AutomationId::parse("other").expect("an id").into(), start)
             .await
             .expect("it starts");
         end(&engine, id).await

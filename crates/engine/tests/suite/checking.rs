@@ -577,8 +577,15 @@ fn an_unreadable_value_causes_no_errors_elsewhere() {
                 let right = !report.entries().iter().any(|entry| entry.line == at + 1);
                 let follows = |code: &str| {
                     right
-                        && ["unknown-field", "no-list", "later-variable", "never-equal", "unknown-variable"]
-                            .contains(&code)
+                        && [
+                            "unknown-field",
+                            "no-list",
+                            "later-variable",
+                            "never-equal",
+                            "unknown-variable",
+                            "missing-connection",
+                        ]
+                        .contains(&code)
                 };
                 let elsewhere = report
                     .entries()

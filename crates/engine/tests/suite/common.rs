@@ -9,7 +9,7 @@ use jiff::Timestamp;
 use model::Status;
 use model::execution::{Event, ExecutionId, Origin, Outcome, StepOutcome};
 use model::payload::Payload;
-use runtime::{Clock as _, EngineEvent, ManualClock, Settings, Start};
+use runtime::{Clock as _, EngineEvent, ManualClock, Settings};
 use store::{ExecutionFilter, ExecutionRow, Page, Store};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{TcpListener, TcpStream};
@@ -183,9 +183,9 @@ pub(crate) fn json(text: &str) -> Value {
 /// Starts `automations/test.yaml` by hand with these inputs.
 pub(crate) async fn start_with(engine: &Engine, inputs: &str) -> ExecutionId {
     let inputs: Map = json(inputs).as_map().expect("a map").clone();
-    let start = Start { payload: Payload::manual(inputs), origin: Origin::Manual };
+    let start = runtime::ManualStart::new(Payload::manual(inputs), Origin::Manual);
     let id = model::AutomationId::parse("test").expect("an id");
-    engine.ingress().start(&id, start).await.expect("it starts")
+    engine.ingress().start(&id.clone().into(), start).await.expect("it starts")
 }
 
 /// Runs an Automation to its end. Returns its result as JSON, or `status: message`.

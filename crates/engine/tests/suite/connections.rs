@@ -239,7 +239,11 @@ async fn token_requests_and_polls_obey_the_outbound_guard() {
     let rejections = [
         login(&engine).await.expect_err("the exchange of a code is refused"),
         run(&engine).await,
-        soon(engine.ingress().poll_now(&id)).await.expect("a poll").error.expect("it is refused"),
+        soon(engine.ingress().poll_now(&id.clone().into()))
+            .await
+            .expect("a poll")
+            .error
+            .expect("it is refused"),
     ];
     for refusal in &rejections {
         assert!(refusal.contains("`127.0.0.1` may not be called"), "{rejections:?}");

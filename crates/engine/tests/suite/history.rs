@@ -5,7 +5,6 @@ use std::time::Duration;
 use engine::Engine;
 use model::Payload;
 use model::execution::{DelayReason, Event, ExecutionId, Origin};
-use runtime::Start;
 use value::Map;
 
 use crate::common::{Peer, Project, call, manual, soon, stop};
@@ -41,8 +40,8 @@ async fn answered(engine: &Engine, id: ExecutionId) -> u16 {
 
 async fn start(engine: &Engine) -> ExecutionId {
     let id = engine.catalog().find("test").expect("it is in force").automation.id.clone();
-    let start = Start { payload: Payload::manual(Map::new()), origin: Origin::Manual };
-    soon(engine.ingress().start(&id, start)).await.expect("it is accepted")
+    let start = runtime::ManualStart::new(Payload::manual(Map::new()), Origin::Manual);
+    soon(engine.ingress().start(&id.clone().into(), start)).await.expect("it is accepted")
 }
 
 #[tokio::test]

@@ -21,7 +21,7 @@ pub(crate) fn post(body: &str) -> Request {
 pub(crate) fn tokens(engine: &Engine) -> (String, String) {
     let catalog = engine.catalog();
     let deployment = catalog.find("test").expect("it is in force");
-    let address = deployment.address.as_ref().expect("it has an address");
+    let address = deployment.mounted[0].address.as_ref().expect("it has an address");
     (address.live.clone(), address.test.clone())
 }
 
@@ -195,7 +195,7 @@ async fn a_refused_request_starts_nothing_and_gets_the_reason() {
     project.write("automations/off.yaml", "enabled: false\ntrigger: {webhook: {}}\nsteps: []\n");
     let engine = project.start().await;
     let (live, _) = tokens(&engine);
-    let off = engine.catalog().find("off").expect("in force").address.clone().expect("an address");
+    let off = engine.catalog().find("off").expect("in force").mounted[0].address.clone().expect("an address");
     let large = "x".repeat(2000);
     for (token, request, expected) in [
         ("nobody", post("{}"), "404 unknown_trigger"),
@@ -251,8 +251,12 @@ async fn a_caller_over_the_limits_is_refused_before_acceptance() {
     project.settings.limits.queue = 1;
     let engine = project.start().await;
     let (live, _) = tokens(&engine);
-    let sync =
-        engine.catalog().find("sync").expect("in force").address.clone().expect("an address").live.clone();
+    let sync = engine.catalog().find("sync").expect("in force").mounted[0]
+        .address
+        .clone()
+        .expect("an address")
+        .live
+        .clone();
     let first = soon(engine.ingress().receive(&live, post("{}"))).await;
     assert_eq!(first.status, 200);
     let held = peer.next_request().await;
@@ -281,7 +285,8 @@ async fn an_empty_password_authenticates_nobody() {
     std::fs::create_dir(project.path("secrets")).expect("a folder");
     let engine = project.start().await;
     let catalog = engine.catalog();
-    let address = catalog.find("test").expect("it is in force").address.clone().expect("it has one");
+    let address =
+        catalog.find("test").expect("it is in force").mounted[0].address.clone().expect("it has one");
     let live = &address.live;
     let with = |credentials: &str| {
         let mut request = post("{}");
@@ -308,7 +313,8 @@ async fn the_signature_is_verified_on_both_addresses_before_the_body_is_parsed()
     std::fs::create_dir(project.path("secrets")).expect("a folder");
     let engine = project.start().await;
     let catalog = engine.catalog();
-    let address = catalog.find("test").expect("it is in force").address.clone().expect("it has one");
+    let address =
+        catalog.find("test").expect("it is in force").mounted[0].address.clone().expect("it has one");
     let signed = |signature: &str| {
         let mut request = post("{\"a\": 1}");
         request.headers.push(("X-Hmac-Hash".to_owned(), signature.as_bytes().to_vec()));
@@ -333,7 +339,7 @@ async fn the_signature_is_verified_on_both_addresses_before_the_body_is_parsed()
     assert_eq!(engine.ingress().receive(&address.live, post("{\"a\": 1}")).await.status, 401);
     assert_eq!(rows(&engine).await.len(), 2, "refused requests leave no trace");
     let id = engine.catalog().find("test").expect("in force").automation.id.clone();
-    let used: Vec<_> = engine.ingress().keys_used(&id).into_iter().collect();
+    let used: Vec<_> = engine.ingress().keys_used(&id.clone().into()).into_iter().collect();
     assert_eq!(used, [(0, engine.clock().now())], "the key that verified is recorded");
     stop(engine).await;
 }

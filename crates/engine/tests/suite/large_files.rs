@@ -166,13 +166,15 @@ async fn a_captured_file_is_saved_with_its_bytes() {
     let (_, test) = tokens(&engine);
     let id = model::AutomationId::parse("test").expect("an id");
     let minute = Duration::from_secs(60);
-    engine.ingress().listen(&id, minute, 1).await.expect("it listens");
+    engine.ingress().listen(&id.clone().into(), minute, 1).await.expect("it listens");
     let file = bytes(CHUNK_SIZE);
     assert_eq!(engine.ingress().receive(&test, sent(&engine, "image/png", &file)).await.status, 200);
-    let view = soon(engine.ingress().captures(&id, 0, minute)).await.expect("somebody has listened");
+    let view =
+        soon(engine.ingress().captures(&id.clone().into(), 0, minute)).await.expect("somebody has listened");
     let payload = model::Payload::clone(&view.captures.first().expect("it was captured").payload);
-    engine.ingress().save_payload(&id, "first", payload, None).await.expect("it is saved");
-    let saved = engine.ingress().saved_payload(&id, "first").await.expect("it is read").payload;
+    engine.ingress().save_payload(&id.clone().into(), "first", payload, None).await.expect("it is saved");
+    let saved =
+        engine.ingress().saved_payload(&id.clone().into(), "first").await.expect("it is read").payload;
     let model::Payload::Webhook(saved) = saved else { panic!("a request is saved") };
     assert_eq!(saved.body.data.in_memory().map(|data| data.to_vec()), Some(file));
     stop(engine).await;

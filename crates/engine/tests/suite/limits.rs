@@ -6,7 +6,7 @@ use engine::{Search, TrialRequest};
 use model::AutomationId;
 use model::execution::{CallRecord, Event, Origin};
 use model::payload::Payload;
-use runtime::{ReplayRequest, Start};
+use runtime::ReplayRequest;
 use store::{ExecutionFilter, Page};
 use value::Map;
 
@@ -221,12 +221,13 @@ async fn an_automation_has_a_maximum_of_saved_payloads() {
     let engine = project.start().await;
     let id = AutomationId::parse("test").expect("an id");
     let payload = || Payload::manual(Map::new());
-    let save = async |name: &str| engine.ingress().save_payload(&id, name, payload(), None).await;
+    let save =
+        async |name: &str| engine.ingress().save_payload(&id.clone().into(), name, payload(), None).await;
     save("last").await.expect("it is the thousandth");
     let refused = save("further").await.expect_err("it is refused").to_string();
     assert!(refused.contains("there are 1000 payloads"), "{refused}");
-    let start = Start { payload: payload(), origin: Origin::Manual };
-    let run = engine.ingress().start(&id, start).await.expect("it starts");
+    let start = runtime::ManualStart::new(payload(), Origin::Manual);
+    let run = engine.ingress().start(&id.clone().into(), start).await.expect("it starts");
     end(&engine, run).await;
     stop(engine).await;
 }
@@ -242,7 +243,10 @@ async fn a_thousand_executions_run_at_once_and_another_synchronous_one_gets_429(
     );
     let engine = project.start().await;
     let (live, _) = tokens(&engine);
-    let sync = engine.catalog().find("sync").expect("it is in force").address.clone().expect("an address");
+    let sync = engine.catalog().find("sync").expect("it is in force").mounted[0]
+        .address
+        .clone()
+        .expect("an address");
     for _ in 0..999 {
         assert_eq!(soon(engine.ingress().receive(&live, post("{}"))).await.status, 200);
     }

@@ -170,13 +170,15 @@ async fn a_saved_payload_that_is_a_link_out_or_a_pipe_is_never_opened() {
     let id = model::AutomationId::parse("test").expect("an id");
     let told = |name: &'static str| {
         let (engine, id) = (engine.clone(), id.clone());
-        async move { engine.ingress().saved_payload(&id, name).await.expect_err("refused").to_string() }
+        async move {
+            engine.ingress().saved_payload(&id.clone().into(), name).await.expect_err("refused").to_string()
+        }
     };
     assert!(told("out").await.contains("the link `payloads/test/out.json` leads out"));
     assert!(told("pipe").await.contains("it is not a regular file"));
-    assert!(engine.ingress().saved_payloads(&id).await.expect("a list").is_empty());
+    assert!(engine.ingress().saved_payloads(&id.clone().into()).await.expect("a list").is_empty());
     let payload = model::payload::Payload::manual(value::Map::new());
-    assert!(engine.ingress().save_payload(&id, "out", payload, None).await.is_err());
+    assert!(engine.ingress().save_payload(&id.clone().into(), "out", payload, None).await.is_err());
     assert_eq!(std::fs::read_to_string(outside.path().join("line")).expect("read"), OUTSIDE);
     stop(engine).await;
 }

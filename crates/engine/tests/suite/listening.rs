@@ -9,7 +9,6 @@ use ingress::{NonTrigger, PayloadError, Verdict};
 use model::AutomationId;
 use model::execution::Origin;
 use model::payload::{Payload, WebhookPayload};
-use runtime::Start;
 use trigger::webhook::Request;
 use value::{Map, Value};
 
@@ -27,8 +26,9 @@ fn id() -> AutomationId {
 
 /// Returns the captured request with this number, and the reason why it would be refused.
 async fn captured(engine: &Engine, number: u32) -> (WebhookPayload, Option<&'static str>) {
-    let view =
-        soon(engine.ingress().captures(&id(), number - 1, MINUTE)).await.expect("somebody has listened");
+    let view = soon(engine.ingress().captures(&id().into(), number - 1, MINUTE))
+        .await
+        .expect("somebody has listened");
     let capture = view.captures.first().expect("it was captured");
     assert_eq!(capture.number, number);
     let Payload::Webhook(payload) = &*capture.payload else { panic!("a request is captured") };
@@ -54,15 +54,15 @@ async fn requests_to_a_test_address_are_captured_up_to_the_count_and_start_nothi
     let project = Project::with(DRAFT);
     let engine = project.start().await;
     let (live, test) = tokens(&engine);
-    assert!(engine.ingress().captures(&id(), 0, MINUTE).await.is_err(), "nobody has listened");
+    assert!(engine.ingress().captures(&id().into(), 0, MINUTE).await.is_err(), "nobody has listened");
     assert_eq!(started_as_a_test(&engine, &test, post(r#"{"n": 1}"#)).await, r#"{"got":1}"#);
-    let begun = engine.ingress().listen(&id(), MINUTE, 2).await.expect("it listens");
+    let begun = engine.ingress().listen(&id().into(), MINUTE, 2).await.expect("it listens");
     assert_eq!((begun.listening, begun.left, begun.captures.len()), (true, 2, 0));
     for n in [2, 3] {
         let answer = soon(engine.ingress().receive(&test, post(&format!("{{\"n\": {n}}}")))).await;
         assert_eq!(text(&answer), CAPTURED);
     }
-    let view = engine.ingress().captures(&id(), 0, MINUTE).await.expect("somebody has listened");
+    let view = engine.ingress().captures(&id().into(), 0, MINUTE).await.expect("somebody has listened");
     assert_eq!((view.listening, view.left, view.captures.len()), (false, 0, 2));
     let (second, refused) = captured(&engine, 2).await;
     assert_eq!((second.method.as_str(), body(&second).as_str(), refused), ("POST", r#"{"n": 3}"#, None));
@@ -81,20 +81,20 @@ async fn listening_ends_at_its_timeout_or_on_request() {
     let project = Project::with(DRAFT);
     let engine = project.start().await;
     let (_, test) = tokens(&engine);
-    let long = engine.ingress().listen(&id(), 100 * MINUTE, 5000).await.expect("it listens");
+    let long = engine.ingress().listen(&id().into(), 100 * MINUTE, 5000).await.expect("it listens");
     assert_eq!((long.until, long.left), (engine.clock().now() + 10 * MINUTE, 100), "capped at the limits");
-    let short = engine.ingress().listen(&id(), MINUTE, 1).await.expect("it listens");
+    let short = engine.ingress().listen(&id().into(), MINUTE, 1).await.expect("it listens");
     let watching = tokio::spawn({
         let engine = engine.clone();
-        async move { engine.ingress().captures(&id(), 0, 10 * MINUTE).await }
+        async move { engine.ingress().captures(&id().into(), 0, 10 * MINUTE).await }
     });
     soon(project.clock.somebody_sleeps_until(short.until)).await;
     project.clock.advance(MINUTE);
     let over = soon(watching).await.expect("it comes back").expect("somebody has listened");
     assert_eq!((over.listening, over.captures.len()), (false, 0));
     assert_eq!(started_as_a_test(&engine, &test, post(r#"{"n": 1}"#)).await, r#"{"got":1}"#);
-    engine.ingress().listen(&id(), MINUTE, 1).await.expect("it listens");
-    engine.ingress().stop_listening(&id()).await.expect("it stops");
+    engine.ingress().listen(&id().into(), MINUTE, 1).await.expect("it listens");
+    engine.ingress().stop_listening(&id().into()).await.expect("it stops");
     assert_eq!(started_as_a_test(&engine, &test, post(r#"{"n": 2}"#)).await, r#"{"got":2}"#);
     stop(engine).await;
 }
@@ -104,7 +104,7 @@ async fn a_long_poll_returns_as_soon_as_a_request_is_captured() {
     let project = Project::with(DRAFT);
     let engine = project.start().await;
     let (_, test) = tokens(&engine);
-    let begun = engine.ingress().listen(&id(), MINUTE, 5).await.expect("it listens");
+    let begun = engine.ingress().listen(&id().into(), MINUTE, 5).await.expect("it listens");
     let watching = tokio::spawn({
         let engine = engine.clone();
         async move { captured(&engine, 1).await }
@@ -124,7 +124,7 @@ async fn a_refused_request_is_captured_with_the_reason_and_without_credentials()
     project.write("secrets/hook", "hook secret");
     let engine = project.start().await;
     let (_, test) = tokens(&engine);
-    engine.ingress().listen(&id(), MINUTE, 5).await.expect("it listens");
+    engine.ingress().listen(&id().into(), MINUTE, 5).await.expect("it listens");
     let send = |body: &'static str, signature: String| {
         let mut request = post(body);
         request.raw_query = "key=hook%20secret&page=1".to_owned();
@@ -145,7 +145,7 @@ async fn a_refused_request_is_captured_with_the_reason_and_without_credentials()
     for (number, reason) in [(1, Some("invalid_signature")), (2, Some("bad_json")), (3, None)] {
         assert_eq!(captured(&engine, number).await.1, reason);
     }
-    let view = engine.ingress().captures(&id(), 0, MINUTE).await.expect("somebody listens");
+    let view = engine.ingress().captures(&id().into(), 0, MINUTE).await.expect("somebody listens");
     let shown: Vec<_> = view.captures.iter().map(|one| (one.verdict, one.answer.status, one.bytes)).collect();
     assert_eq!(shown, [(Verdict::Refused, 401, 2), (Verdict::Refused, 400, 1), (Verdict::Accepted, 204, 23)]);
     let reason = view.captures[0].reason.as_deref().expect("a reason");
@@ -170,7 +170,7 @@ async fn challenges_and_probes_are_captured_but_not_counted() {
         Project::with("trigger: {webhook: {verify: none, challenge: dropbox, methods: [POST]}}\nsteps: []\n");
     let engine = project.start().await;
     let (_, test) = tokens(&engine);
-    engine.ingress().listen(&id(), MINUTE, 1).await.expect("it listens");
+    engine.ingress().listen(&id().into(), MINUTE, 1).await.expect("it listens");
     let ask = |method: &str, query: &str| {
         let request =
             Request { method: method.to_owned(), raw_query: query.to_owned(), ..Request::default() };
@@ -178,7 +178,7 @@ async fn challenges_and_probes_are_captured_but_not_counted() {
     };
     assert_eq!(text(&ask("GET", "challenge=abc").await), "200 abc");
     assert_eq!(ask("HEAD", "").await.status, 200);
-    let view = engine.ingress().captures(&id(), 0, MINUTE).await.expect("somebody listens");
+    let view = engine.ingress().captures(&id().into(), 0, MINUTE).await.expect("somebody listens");
     assert_eq!((view.listening, view.left), (true, 1), "neither is counted");
     let shown: Vec<_> =
         view.captures.iter().map(|one| (one.number, one.aside.map(NonTrigger::word))).collect();
@@ -187,7 +187,9 @@ async fn challenges_and_probes_are_captured_but_not_counted() {
     assert_eq!(ask("DELETE", "").await.status, 405);
     let (deleted, refused) = captured(&engine, 3).await;
     assert_eq!((deleted.method.as_str(), refused), ("DELETE", Some("method_not_allowed")));
-    assert!(!engine.ingress().captures(&id(), 0, MINUTE).await.expect("somebody has listened").listening);
+    assert!(
+        !engine.ingress().captures(&id().into(), 0, MINUTE).await.expect("somebody has listened").listening
+    );
     assert_eq!(rows(&engine).await.len(), 0);
     stop(engine).await;
 }
@@ -199,7 +201,7 @@ async fn captured_requests_get_responses_that_need_no_execution() {
     );
     let engine = project.start().await;
     let (_, test) = tokens(&engine);
-    engine.ingress().listen(&id(), MINUTE, 5).await.expect("it listens");
+    engine.ingress().listen(&id().into(), MINUTE, 5).await.expect("it listens");
     assert_eq!(
         text(&soon(engine.ingress().receive(&test, post(r#"{"n": 7}"#))).await),
         r#"201 {"twice":14}"#
@@ -208,7 +210,7 @@ async fn captured_requests_get_responses_that_need_no_execution() {
         text(&soon(engine.ingress().receive(&test, post(r#"{"n": 1}"#))).await),
         r#"200 {"filtered":true}"#
     );
-    let view = engine.ingress().captures(&id(), 0, MINUTE).await.expect("listened");
+    let view = engine.ingress().captures(&id().into(), 0, MINUTE).await.expect("listened");
     let shown: Vec<_> = view.captures.iter().map(|one| (one.verdict, text(&one.answer))).collect();
     let expected =
         [(Verdict::Accepted, r#"201 {"twice":14}"#), (Verdict::Filtered, r#"200 {"filtered":true}"#)];
@@ -221,7 +223,8 @@ async fn captured_requests_get_responses_that_need_no_execution() {
 async fn listening_is_refused_for_a_manual_trigger() {
     let project = Project::with("trigger: {manual: {}}\nsteps: []\n");
     let engine = project.start().await;
-    let refused = engine.ingress().listen(&id(), MINUTE, 1).await.expect_err("nothing is sent").to_string();
+    let refused =
+        engine.ingress().listen(&id().into(), MINUTE, 1).await.expect_err("nothing is sent").to_string();
     assert_eq!(refused, "`test` receives no requests: its trigger is `manual`");
     stop(engine).await;
 }
@@ -231,31 +234,41 @@ async fn a_capture_can_be_saved_edited_and_started_again() {
     let project = Project::with(DRAFT);
     let engine = project.start().await;
     let (_, test) = tokens(&engine);
-    engine.ingress().listen(&id(), MINUTE, 1).await.expect("it listens");
+    engine.ingress().listen(&id().into(), MINUTE, 1).await.expect("it listens");
     soon(engine.ingress().receive(&test, post(r#"{"n": 7}"#))).await;
     let payload = Payload::Webhook(captured(&engine, 1).await.0);
-    let saved =
-        engine.ingress().save_payload(&id(), "first", payload.clone(), None).await.expect("it is saved");
+    let saved = engine
+        .ingress()
+        .save_payload(&id().into(), "first", payload.clone(), None)
+        .await
+        .expect("it is saved");
     assert_eq!(saved.path, "payloads/test/first.json");
-    let listed = engine.ingress().saved_payloads(&id()).await.expect("they are listed");
+    let listed = engine.ingress().saved_payloads(&id().into()).await.expect("they are listed");
     assert_eq!(
         listed.iter().map(|one| (one.name.as_str(), one.bytes)).collect::<Vec<_>>(),
         [("first", saved.bytes)]
     );
-    assert_eq!(engine.ingress().saved_payload(&id(), "first").await.expect("it is read").payload, payload);
+    assert_eq!(
+        engine.ingress().saved_payload(&id().into(), "first").await.expect("it is read").payload,
+        payload
+    );
     let file = project.path(&saved.path);
     let written = std::fs::read_to_string(&file).expect("it is there");
     std::fs::write(&file, written.replace("\\\"n\\\": 7", "\\\"n\\\": 12345")).expect("it is edited");
-    let payload = engine.ingress().saved_payload(&id(), "first").await.expect("it is read").payload;
-    let run =
-        engine.ingress().start(&id(), Start { payload, origin: Origin::Test }).await.expect("it starts");
+    let payload = engine.ingress().saved_payload(&id().into(), "first").await.expect("it is read").payload;
+    let run = engine
+        .ingress()
+        .start(&id().into(), runtime::ManualStart::new(payload, Origin::Test))
+        .await
+        .expect("it starts");
     assert_eq!(end(&engine, run).await, r#"{"got":12345}"#);
     std::fs::write(&file, "{").expect("it is broken");
-    let broken = engine.ingress().saved_payload(&id(), "first").await.expect_err("it is broken");
+    let broken = engine.ingress().saved_payload(&id().into(), "first").await.expect_err("it is broken");
     assert!(matches!(broken, PayloadError::Malformed { .. }), "{broken}");
-    let missing = engine.ingress().saved_payload(&id(), "second").await.expect_err("there is none");
+    let missing = engine.ingress().saved_payload(&id().into(), "second").await.expect_err("there is none");
     assert!(matches!(missing, PayloadError::Missing { .. }), "{missing}");
-    let outside = engine.ingress().save_payload(&id(), "../first", Payload::manual(Map::new()), None).await;
+    let outside =
+        engine.ingress().save_payload(&id().into(), "../first", Payload::manual(Map::new()), None).await;
     assert!(matches!(outside, Err(PayloadError::Name(_))), "{outside:?}");
     stop(engine).await;
 }
@@ -266,26 +279,38 @@ async fn a_saved_payload_is_replaced_only_in_the_version_that_was_read() {
     let engine = project.start().await;
     let (ingress, id) = (engine.ingress(), id());
     let payload = |n: i64| Payload::manual(Map::from_iter([("n", Value::from(n))]));
-    ingress.save_payload(&id, "first", payload(1), None).await.expect("it is saved");
-    let read = ingress.saved_payload(&id, "first").await.expect("it is read");
-    ingress.save_payload(&id, "first", payload(2), Some(read.version.clone())).await.expect("as it was read");
-    let late = ingress.save_payload(&id, "first", payload(3), Some(read.version.clone())).await;
+    ingress.save_payload(&id.clone().into(), "first", payload(1), None).await.expect("it is saved");
+    let read = ingress.saved_payload(&id.clone().into(), "first").await.expect("it is read");
+    ingress
+        .save_payload(&id.clone().into(), "first", payload(2), Some(read.version.clone()))
+        .await
+        .expect("as it was read");
+    let late =
+        ingress.save_payload(&id.clone().into(), "first", payload(3), Some(read.version.clone())).await;
     assert!(matches!(late, Err(PayloadError::Changed { .. })), "{late:?}");
-    let late = ingress.delete_payload(&id, "first", Some(read.version)).await;
+    let late = ingress.delete_payload(&id.clone().into(), "first", Some(read.version)).await;
     assert!(matches!(late, Err(PayloadError::Changed { .. })), "{late:?}");
-    ingress.save_payload(&id, "other", payload(4), None).await.expect("it is saved");
-    let taken = ingress.rename_payload(&id, "first", "other").await;
+    ingress.save_payload(&id.clone().into(), "other", payload(4), None).await.expect("it is saved");
+    let taken = ingress.rename_payload(&id.clone().into(), "first", "other").await;
     assert!(matches!(taken, Err(PayloadError::Taken(_))), "{taken:?}");
-    let renamed = ingress.rename_payload(&id, "first", "second").await.expect("it is renamed");
+    let renamed = ingress.rename_payload(&id.clone().into(), "first", "second").await.expect("it is renamed");
     assert_eq!(
         (renamed.path.as_str(), renamed.kind.as_deref()),
         ("payloads/test/second.json", Some("manual"))
     );
-    let names: Vec<_> =
-        ingress.saved_payloads(&id).await.expect("a list").into_iter().map(|one| one.name).collect();
+    let names: Vec<_> = ingress
+        .saved_payloads(&id.clone().into())
+        .await
+        .expect("a list")
+        .into_iter()
+        .map(|one| one.name)
+        .collect();
     assert_eq!(names, ["other", "second"]);
-    assert_eq!(ingress.saved_payload(&id, "other").await.expect("it is read").payload, payload(4));
-    let gone = ingress.rename_payload(&id, "first", "third").await;
+    assert_eq!(
+        ingress.saved_payload(&id.clone().into(), "other").await.expect("it is read").payload,
+        payload(4)
+    );
+    let gone = ingress.rename_payload(&id.clone().into(), "first", "third").await;
     assert!(matches!(gone, Err(PayloadError::Missing { .. })), "{gone:?}");
     stop(engine).await;
 }
@@ -295,7 +320,7 @@ async fn a_rotated_address_stops_working_and_its_successor_survives_restarts() {
     let project = Project::with(DRAFT);
     let engine = project.start().await;
     let (live, test) = tokens(&engine);
-    engine.rotate_address(&id(), AddressKind::Test).await.expect("it is replaced");
+    engine.rotate_address(&id().into(), AddressKind::Test).await.expect("it is replaced");
     let (same, replaced) = tokens(&engine);
     assert_eq!(same, live, "the other address stays");
     assert_ne!(replaced, test);
@@ -328,7 +353,7 @@ async fn an_event_subscription_exists_only_while_somebody_listens() {
     let mut peer = Peer::new().await;
     let project = project_with_event(&peer);
     let engine = project.start().await;
-    let begun = engine.ingress().listen(&id(), MINUTE, 5).await.expect("it listens");
+    let begun = engine.ingress().listen(&id().into(), MINUTE, 5).await.expect("it listens");
     let asked = peer.next_request().await;
     assert_eq!(asked.line, "POST /repos/acme/shop/hooks");
     asked.answer(201, r#"{"id": 7}"#).await;
@@ -336,7 +361,7 @@ async fn an_event_subscription_exists_only_while_somebody_listens() {
     assert!(engine.ingress().subscriptions().iter().all(|one| one.test));
     // A new listener continues with the subscription.
     project.clock.advance(MINUTE / 2);
-    let again = engine.ingress().listen(&id(), MINUTE, 5).await.expect("it listens");
+    let again = engine.ingress().listen(&id().into(), MINUTE, 5).await.expect("it listens");
     soon(project.clock.somebody_sleeps_until(again.until)).await;
     project.clock.advance_to(begun.until);
     assert!(peer.pending_request().is_none());
@@ -345,11 +370,11 @@ async fn an_event_subscription_exists_only_while_somebody_listens() {
     assert_eq!(asked.line, "DELETE /repos/acme/shop/hooks/7");
     asked.answer(204, "").await;
     // A new subscription is created, and deleted as soon as listening stops.
-    engine.ingress().listen(&id(), MINUTE, 5).await.expect("it listens");
+    engine.ingress().listen(&id().into(), MINUTE, 5).await.expect("it listens");
     let asked = peer.next_request().await;
     assert_eq!(asked.line, "POST /repos/acme/shop/hooks");
     asked.answer(201, r#"{"id": 8}"#).await;
-    engine.ingress().stop_listening(&id()).await.expect("it stops");
+    engine.ingress().stop_listening(&id().into()).await.expect("it stops");
     let asked = peer.next_request().await;
     assert_eq!(asked.line, "DELETE /repos/acme/shop/hooks/8");
     asked.answer(204, "").await;

@@ -163,8 +163,8 @@ async fn an_emitted_event_is_delivered_to_another_execution_once() {
     let engine = project.start().await;
     let id = start_and_suspend(&engine, "{}").await;
     let sender = model::AutomationId::parse("sender").expect("an id");
-    let start = runtime::Start { payload: model::Payload::manual(Map::new()), origin: model::Origin::Manual };
-    let sent = engine.ingress().start(&sender, start).await.expect("it starts");
+    let start = runtime::ManualStart::new(model::Payload::manual(Map::new()), model::Origin::Manual);
+    let sent = engine.ingress().start(&sender.clone().into(), start).await.expect("it starts");
     assert_eq!(end(&engine, sent).await, r#"{"delivered":1}"#);
     assert_eq!(end(&engine, id).await, r#"{"from":"sender"}"#);
     stop(engine).await;

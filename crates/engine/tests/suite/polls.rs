@@ -93,7 +93,7 @@ async fn new_items_go_to_one_execution_and_start_all_includes_the_first_poll() {
     answer(&project, &engine, &mut peer, r#"[{"id":1},{"id":2}]"#).await;
     next_poll(&project, &engine, &mut peer, r#"[{"id":1},{"id":2}]"#).await;
     assert_eq!(given(&engine).await, [r#"poll [{"id":1},{"id":2}]"#]);
-    let log = engine.store().poll_entries(&id(), 10).await.expect("read");
+    let log = engine.store().poll_entries(&id().into(), 10).await.expect("read");
     assert_eq!(log.iter().map(|entry| (entry.items, entry.found)).collect::<Vec<_>>(), [(2, 0), (2, 2)]);
     stop(engine).await;
 }
@@ -192,12 +192,12 @@ async fn a_cursor_carries_over_to_the_next_poll_and_can_be_rewound_and_reset() {
     asked.answer(200, r#"{"list":[],"next":"b"}"#).await;
     polled(&project, &engine, 2).await;
     // After a rewind, known items are new again.
-    engine.ingress().rewind_poll(&id(), Value::from("0")).await.expect("it is rewound");
+    engine.ingress().rewind_poll(&id().into(), Value::from("0")).await.expect("it is rewound");
     let asked = peer.next_request().await;
     assert_eq!(asked.line, "GET /list?after=0");
     asked.answer(200, r#"{"list":[{"id":1}],"next":"b"}"#).await;
     polled(&project, &engine, 1).await;
-    engine.ingress().reset_poll(&id()).await.expect("it is reset");
+    engine.ingress().reset_poll(&id().into()).await.expect("it is reset");
     let asked = peer.next_request().await;
     assert_eq!(asked.line, "GET /list?after=none");
     asked.answer(200, r#"{"list":[],"next":"a"}"#).await;
@@ -226,7 +226,7 @@ async fn a_poll_continues_after_a_change_of_steps_and_restarts_after_one_of_the_
     engine.reload().await;
     until(|| engine.ingress().polls().is_empty()).await;
     project.clock.advance(Duration::from_secs(600));
-    assert!(engine.ingress().poll_now(&id()).await.is_err());
+    assert!(engine.ingress().poll_now(&id().into()).await.is_err());
     assert!(peer.pending_request().is_none());
     assert_eq!(given(&engine).await.len(), 1);
     stop(engine).await;

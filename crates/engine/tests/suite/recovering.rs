@@ -27,6 +27,8 @@ async fn accept(store: &Arc<Watched>, automation: &Automation, number: u8) -> Ex
         definition: automation.definition,
         origin: Origin::Manual,
         payload: Payload::manual(Map::new()).into(),
+        trigger: model::automation::TriggerId::MAIN,
+        inputs: None,
     };
     let id = ExecutionId::new(at, [number; 10]);
     let (initial, dedup) = (InitialEvents::default(), Vec::new());

@@ -50,7 +50,11 @@ async fn a_subscription_refused_by_the_store_is_retried_with_backoff_and_blocks_
         let engine = project.start_on(store.store()).await;
         let until_subscribed = async |automation: &str, is: fn(&Subscription) -> bool| {
             until(|| {
-                engine.ingress().subscriptions().iter().any(|one| one.automation == id(automation) && is(one))
+                engine
+                    .ingress()
+                    .subscriptions()
+                    .iter()
+                    .any(|one| one.trigger.automation == id(automation) && is(one))
             })
             .await;
         };

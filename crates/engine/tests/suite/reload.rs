@@ -10,7 +10,7 @@ const GOOD: &str = "trigger: {webhook: {}}\nsteps:\n  - set: {v: 1}\n";
 
 fn live(engine: &engine::Engine, id: &str) -> String {
     let catalog = engine.catalog();
-    catalog.find(id).expect("in force").address.as_ref().expect("an address").live.clone()
+    catalog.find(id).expect("in force").mounted[0].address.as_ref().expect("an address").live.clone()
 }
 
 #[tokio::test]

@@ -78,7 +78,11 @@ async fn a_schedule_key_outlives_its_execution_for_30_days_after_acceptance() {
     // As the scheduler starts an instant.
     let start = async || {
         let instant = "2026-03-02T08:00:00Z".parse().expect("an instant");
-        let start = Start { payload: Payload::manual(Map::new()), origin: Origin::Schedule { instant } };
+        let start = Start {
+            payload: Payload::manual(Map::new()),
+            origin: Origin::Schedule { instant },
+            by: runtime::StartedBy::default(),
+        };
         let options = AcceptOptions { key: Some("instant".to_owned()), ..AcceptOptions::default() };
         let deployment = engine.catalog().find("test").expect("it is in force").clone();
         engine.admission().accept(&deployment, start, options).await.expect("it is accepted").id

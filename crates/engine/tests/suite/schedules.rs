@@ -184,7 +184,8 @@ async fn a_schedule_with_refused_progress_delays_no_other_and_is_stored_later() 
     assert_eq!(instants(&engine).await[1..], ["2026-03-02T08:02:00Z", "2026-03-02T08:02:00Z"]);
     store.refuses_progress.store(false, Ordering::SeqCst);
     let is_stored = |watermark: &store::Watermark| {
-        watermark.automation.as_str() == "test" && watermark.instant.to_string() == "2026-03-02T08:02:00Z"
+        watermark.trigger.automation.as_str() == "test"
+            && watermark.instant.to_string() == "2026-03-02T08:02:00Z"
     };
     soon(async {
         while !engine.store().watermarks().await.expect("they are read").iter().any(is_stored) {

@@ -52,6 +52,8 @@ fn new(definition: &Definition, number: u8, payload: Payload) -> NewExecution {
         definition: definition.hash,
         origin: Origin::Manual,
         payload: payload.into(),
+        trigger: model::automation::TriggerId::MAIN,
+        inputs: None,
     };
     NewExecution {
         id: id(number),
@@ -183,18 +185,21 @@ async fn fill_values(store: &dyn Store) {
 /// Stores addresses, a secret, and the progress of triggers.
 async fn fill_triggers(store: &dyn Store) {
     let address =
-        Address { automation: automation("orders"), live: "live1".to_owned(), test: "test1".to_owned() };
+        Address { trigger: automation("orders").into(), live: "live1".to_owned(), test: "test1".to_owned() };
     store.put_addresses(vec![address]).await.expect("they are put");
     store.get_or_init_secret([7; 32]).await.expect("it is kept");
     store.put_subscription(subscription()).await.expect("it is put");
-    let watermark =
-        Watermark { automation: automation("orders"), schedule: "every 1h".to_owned(), instant: at(3600) };
+    let watermark = Watermark {
+        trigger: automation("orders").into(),
+        schedule: "every 1h".to_owned(),
+        instant: at(3600),
+    };
     store.accept(&Accept { watermark: Some(watermark), ..Accept::default() }).await.expect("it is written");
     for turn in 0..3 {
         let keys = vec![format!("item-{turn}"), "same".to_owned()];
         let entry = PollEntry { at: at(turn), items: 2, found: 1, error: None };
         let poll = PollWrite {
-            automation: automation("polls"),
+            trigger: automation("polls").into(),
             state: poll_state(turn),
             forgets_keys: false,
             keys,
@@ -221,7 +226,7 @@ fn poll_state(turn: i64) -> PollState {
 fn subscription() -> Subscription {
     Subscription {
         id: "sub-1".to_owned(),
-        automation: automation("orders"),
+        trigger: automation("orders").into(),
         source: "{}".to_owned(),
         event: "shop.paid".to_owned(),
         connection: None,
@@ -268,11 +273,14 @@ async fn check(store: &dyn Store) {
     assert_eq!(hit.and_then(|hit| hit.content), Some([2; 32]));
     assert_eq!(store.get_or_init_secret([9; 32]).await.expect("it is read"), [7; 32]);
     assert_eq!(store.subscriptions().await.expect("they are read"), [subscription()]);
-    assert_eq!(store.poll_states().await.expect("they are read"), [(automation("polls"), poll_state(2))]);
-    let entries = store.poll_entries(&automation("polls"), 10).await.expect("they are read");
+    assert_eq!(
+        store.poll_states().await.expect("they are read"),
+        [(automation("polls").into(), poll_state(2))]
+    );
+    let entries = store.poll_entries(&automation("polls").into(), 10).await.expect("they are read");
     assert_eq!(entries.iter().map(|entry| entry.at).collect::<Vec<_>>(), [at(2), at(1), at(0)]);
     let keys = ["item-1".to_owned(), "other".to_owned()];
-    let known = store.known_poll_keys(&automation("polls"), &keys).await.expect("they are read");
+    let known = store.known_poll_keys(&automation("polls").into(), &keys).await.expect("they are read");
     assert_eq!(known, [true, false]);
     let latest = store.definitions(&automation("orders"), 10).await.expect("they are read");
     let uses: Vec<(DefinitionHash, u64)> = latest.iter().map(|used| (used.hash, used.executions)).collect();

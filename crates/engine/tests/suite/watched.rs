@@ -151,7 +151,7 @@ impl Layer for Watched {
             Call::WaitingForEvent => self.searching.acquire().await.expect("the gate stays").forget(),
             Call::PutSubscription(subscription) => {
                 if let Some((refused, left)) = self.refused_subscription.lock().expect("no panic").as_mut()
-                    && *refused == subscription.automation
+                    && *refused == subscription.trigger.automation
                 {
                     *left = left.checked_sub(1).ok_or_else(refusal)?;
                 }

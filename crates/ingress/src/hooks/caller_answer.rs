@@ -55,11 +55,14 @@ pub enum Caller {
 /// Derives the answer to the caller of an execution. `None` if no caller of a webhook started it.
 #[must_use]
 pub fn caller(automation: &Automation, id: ExecutionId, events: &[Event]) -> Option<Caller> {
-    let Some(Event::Started { at, origin: Origin::Webhook | Origin::Test, payload, .. }) = events.first()
+    let Some(Event::Started { at, origin: Origin::Webhook | Origin::Test, payload, trigger, .. }) =
+        events.first()
     else {
         return None;
     };
-    let (Trigger::Webhook(webhook), Payload::Webhook(request)) = (&automation.trigger, &**payload) else {
+    let (Trigger::Webhook(webhook), Payload::Webhook(request)) =
+        (&automation.trigger(trigger)?.on, &**payload)
+    else {
         return None;
     };
     let answered =
@@ -151,6 +154,8 @@ mod tests {
             definition: DefinitionHash::from_bytes([0; 32]),
             origin: Origin::Webhook,
             payload: Arc::new(payload),
+            trigger: model::automation::TriggerId::MAIN,
+            inputs: None,
         }
     }
 

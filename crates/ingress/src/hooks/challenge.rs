@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 use model::automation::{
-    AutomationId, Challenge, ChallengeGuard, ChallengeKey, Trigger, Verify, WebhookTrigger,
+    Challenge, ChallengeGuard, ChallengeKey, Trigger, TriggerKey, Verify, WebhookTrigger,
 };
 use model::payload::HttpResponse;
 use trigger::Rejection;
@@ -14,7 +14,7 @@ use trigger::verify::Key;
 use trigger::webhook::Request;
 
 use crate::ingress::Ingress;
-use catalog::{Deployment, Route};
+use catalog::Route;
 use runtime::Error;
 
 /// Time that a pairing stays open (webhook security 2.5).
@@ -30,7 +30,7 @@ impl Ingress {
         asked: &ChallengeRequest,
         request: &Request,
     ) -> Result<HttpResponse, Rejection> {
-        let (automation, now) = (&route.deployment.automation, self.context.clock.now());
+        let (automation, now) = (&route.mount.deployment.automation, self.context.clock.now());
         self.hooks.check_challenge_rate(&self.context, route).await?;
         if challenge.rule.guard == ChallengeGuard::Verified {
             self.verify(route, webhook, request)?;
@@ -42,7 +42,7 @@ impl Ingress {
             rejection
         })?;
         if challenge.rule.guard == ChallengeGuard::Pairing {
-            self.store_paired_secret(&automation.id, webhook, &asked.text, now).await?;
+            self.store_paired_secret(&route.mount.key(), webhook, &asked.text, now).await?;
         }
         tracing::info!(automation = %automation.id, sender = challenge.name, "answered a challenge");
         Ok(answer)
@@ -62,7 +62,7 @@ impl Ingress {
             (ChallengeKey::FromVerify, None) | (ChallengeKey::None, _) => Ok(Vec::new()),
         };
         keys.map_err(|error| {
-            let automation = &route.deployment.automation.id;
+            let automation = &route.mount.deployment.automation.id;
             tracing::error!(%automation, error = error.message, "a challenge cannot be answered, and is refused");
             Rejection::unverified()
         })
@@ -72,26 +72,27 @@ impl Ingress {
     /// confirmed only after the secret is durable.
     async fn store_paired_secret(
         &self,
-        automation: &AutomationId,
+        trigger: &TriggerKey,
         webhook: &WebhookTrigger,
         secret: &str,
         now: Timestamp,
     ) -> Result<(), Rejection> {
         let name = webhook.verify.as_ref().and_then(Verify::secret_name);
         let is_open =
-            self.hooks.close_pairing(&*self.context.store, automation, now).await.map_err(|error| {
-                tracing::debug!(%automation, %error, "the store cannot tell if a pairing is open");
+            self.hooks.close_pairing(&*self.context.store, trigger, now).await.map_err(|error| {
+                tracing::debug!(%trigger, %error, "the store cannot tell if a pairing is open");
                 super::rejection_for(&error.into(), false)
             })?;
         let name = name.filter(|_| is_open).ok_or_else(|| {
-            tracing::warn!(%automation, "a sender wants to pair, but no pairing is open; run `cogwork pair {automation}`");
+            let name = trigger.name();
+            tracing::warn!(%trigger, "a sender wants to pair, but no pairing is open; run `cogwork pair {name}`");
             Rejection::unverified()
         })?;
         self.context.set_secret(&name, secret).await.map_err(|error| {
-            tracing::error!(%automation, secret = name, %error, "the secret of a pairing could not be kept");
+            tracing::error!(%trigger, secret = name, %error, "the secret of a pairing could not be kept");
             Rejection::unverified()
         })?;
-        tracing::info!(%automation, secret = name, "paired: the sender's secret is kept");
+        tracing::info!(%trigger, secret = name, "paired: the sender's secret is kept");
         Ok(())
     }
 
@@ -99,14 +100,14 @@ impl Ingress {
     /// secret is trusted.
     ///
     /// # Errors
-    /// Returns an error if there is no such Automation, none of its senders supplies a secret, the secret is already
+    /// Returns an error if there is no such trigger, none of its senders supplies a secret, the secret is already
     /// set, or the store failed.
-    pub async fn pair(&self, id: &str) -> Result<Timestamp, Error> {
+    pub async fn pair(&self, trigger: &str) -> Result<Timestamp, Error> {
         let catalog = self.context.catalog.load_full();
-        let deployment = catalog.find(id)?;
-        let name = paired_secret(deployment).ok_or_else(|| {
+        let mount = catalog.find_trigger(trigger, |mount| paired_secret(mount.on()).is_some())?;
+        let name = paired_secret(mount.on()).ok_or_else(|| {
             Error::Input(format!(
-                "automation `{id}` has no sender that supplies its own secret; senders with `challenge: asana` do"
+                "`{trigger}` has no sender that supplies its own secret; senders with `challenge: asana` do"
             ))
         })?;
         if self.context.secrets.secret(&name)?.is_some() {
@@ -114,7 +115,7 @@ impl Ingress {
             return Err(Error::Input(format!("the secret `{name}` is already set; {way_out}")));
         }
         let until = self.context.clock.now().checked_add(PAIRING_TIME).unwrap_or(Timestamp::MAX);
-        self.hooks.open_pairing(&*self.context.store, &deployment.automation.id, until).await?;
+        self.hooks.open_pairing(&*self.context.store, &mount.key(), until).await?;
         Ok(until)
     }
 
@@ -122,14 +123,14 @@ impl Ingress {
     ///
     /// # Errors
     /// The store failed.
-    pub async fn pairing(&self, id: &AutomationId) -> Result<Option<Timestamp>, Error> {
-        Ok(self.hooks.pairing(&*self.context.store, id, self.context.clock.now()).await?)
+    pub async fn pairing(&self, trigger: &TriggerKey) -> Result<Option<Timestamp>, Error> {
+        Ok(self.hooks.pairing(&*self.context.store, trigger, self.context.clock.now()).await?)
     }
 }
 
 /// Name of the secret that is set by pairing.
-fn paired_secret(deployment: &Deployment) -> Option<String> {
-    let Trigger::Webhook(webhook) = &deployment.automation.trigger else { return None };
+fn paired_secret(trigger: &Trigger) -> Option<String> {
+    let Trigger::Webhook(webhook) = trigger else { return None };
     let pairs = webhook.challenge.as_ref().is_some_and(|it| it.rule.guard == ChallengeGuard::Pairing);
     webhook.verify.as_ref().filter(|_| pairs).and_then(Verify::secret_name)
 }

@@ -14,7 +14,7 @@ use value::Value;
 use value::redact::LengthLimit;
 
 use crate::ingress::Ingress;
-use catalog::Deployment;
+use catalog::Mount;
 use catalog::Workers;
 use runtime::Error;
 use runtime::{level, to_action_error};
@@ -32,14 +32,19 @@ impl Ingress {
     /// Returns a message for the author if the code fails.
     pub async fn run_trigger_code(
         &self,
-        deployment: &Deployment,
+        mount: &Mount,
         id: ExecutionId,
         results: &Value,
     ) -> Result<Option<TriggerCodeResult>, String> {
+        let deployment = &mount.deployment;
         let (automation, redactor) = (&deployment.automation, &self.context.settings.redactor);
-        let Trigger::Webhook(webhook) = &automation.trigger else { return Ok(None) };
+        let Trigger::Webhook(webhook) = mount.on() else { return Ok(None) };
         let Some(code) = &webhook.code else { return Ok(None) };
-        let module = deployment.plan.code().trigger().ok_or("the file of the trigger's code is not there")?;
+        let module = deployment
+            .plan
+            .code()
+            .trigger(&mount.declared().id)
+            .ok_or("the file of the trigger's code is not there")?;
         let config_vars =
             Value::from(self.context.secrets.config_vars(automation).map_err(ActionError::into_message)?);
         let (execution_id, started_at) = (id.to_string(), self.context.clock.now().to_string());
@@ -86,14 +91,14 @@ impl Ingress {
     /// Applies the decision of the trigger run_trigger_code about a request.
     pub(super) async fn decide_on_request(
         &self,
-        deployment: &Deployment,
+        mount: &Mount,
         id: ExecutionId,
         payload: &mut WebhookPayload,
         results: &mut Value,
     ) -> Result<(), Rejection> {
-        let decided = self.run_trigger_code(deployment, id, results).await.map_err(|error| {
+        let decided = self.run_trigger_code(mount, id, results).await.map_err(|error| {
             // Log lines of the code are for its author, not for the sender of the request.
-            tracing::error!(automation = %deployment.automation.id, error, "the trigger's code failed; nothing is started");
+            tracing::error!(trigger = %mount.key(), error, "the trigger's code failed; nothing is started");
             let message = "the trigger's code failed; see the daemon's log";
             Rejection::new(500, "trigger_code_failed", message).with_detail(error)
         })?;

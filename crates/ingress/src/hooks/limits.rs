@@ -6,7 +6,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use jiff::Timestamp;
-use model::automation::{AutomationId, RateLimit};
+use model::automation::{AutomationId, RateLimit, TriggerKey};
 use store::{BucketKind, Store};
 use tokio::sync::OwnedMutexGuard;
 use trigger::Rejection;
@@ -33,12 +33,12 @@ pub(crate) struct RateLimits {
 
 #[derive(Default)]
 struct State {
-    starts: HashMap<(AutomationId, bool), Bucket>,
-    challenges: HashMap<(AutomationId, bool), Bucket>,
+    starts: HashMap<(TriggerKey, bool), Bucket>,
+    challenges: HashMap<(TriggerKey, bool), Bucket>,
     /// Time at which each key last verified a request, by the key's index.
-    keys: HashMap<AutomationId, BTreeMap<usize, Timestamp>>,
+    keys: HashMap<TriggerKey, BTreeMap<usize, Timestamp>>,
     /// Expiry times of open pairings.
-    pairings: HashMap<AutomationId, Timestamp>,
+    pairings: HashMap<TriggerKey, Timestamp>,
 }
 
 /// Token bucket: tokens refill at a constant rate and each start takes one.
@@ -50,15 +50,11 @@ struct Bucket {
 
 impl RateLimits {
     /// Acquires the lock of a deduplication key.
-    pub(super) async fn lock_dedup_key(
-        &self,
-        automation: &AutomationId,
-        name: &DedupKey,
-    ) -> OwnedMutexGuard<()> {
-        self.dedup_locks.lock(&format!("{automation}/{}", hex::encode(name.key))).await
+    pub(super) async fn lock_dedup_key(&self, trigger: &TriggerKey, name: &DedupKey) -> OwnedMutexGuard<()> {
+        self.dedup_locks.lock(&format!("{trigger}/{}", hex::encode(name.key))).await
     }
 
-    /// Rejects a start that exceeds the Automation's rate limit, which holds over all nodes that share the store. A process that has
+    /// Rejects a start that exceeds the trigger's rate limit, which holds over all nodes that share the store. A process that has
     /// its store to itself counts in memory.
     pub(super) async fn check_rate(
         &self,
@@ -85,16 +81,16 @@ impl RateLimits {
     }
 
     /// Records that a key verified a request.
-    pub(super) fn record_key_use(&self, automation: &AutomationId, key: usize, now: Timestamp) {
+    pub(super) fn record_key_use(&self, trigger: &TriggerKey, key: usize, now: Timestamp) {
         let mut state = self.state();
-        match state.keys.get_mut(automation) {
+        match state.keys.get_mut(trigger) {
             Some(keys) => keys.insert(key, now).is_some(),
-            None => state.keys.insert(automation.clone(), BTreeMap::from([(key, now)])).is_some(),
+            None => state.keys.insert(trigger.clone(), BTreeMap::from([(key, now)])).is_some(),
         };
     }
 
-    pub(super) fn keys_used(&self, automation: &AutomationId) -> BTreeMap<usize, Timestamp> {
-        self.state().keys.get(automation).cloned().unwrap_or_default()
+    pub(super) fn keys_used(&self, trigger: &TriggerKey) -> BTreeMap<usize, Timestamp> {
+        self.state().keys.get(trigger).cloned().unwrap_or_default()
     }
 
     /// Deletes the state of Automations that are no longer in force.
@@ -104,21 +100,17 @@ impl RateLimits {
         }
         self.shared.forget(removed);
         let mut state = self.state();
-        for id in removed {
-            for test in [false, true] {
-                state.starts.remove(&(id.clone(), test));
-                state.challenges.remove(&(id.clone(), test));
-            }
-            state.keys.remove(id);
-            state.pairings.remove(id);
-        }
+        let is_left = |trigger: &TriggerKey| !removed.contains(&trigger.automation);
+        state.starts.retain(|(trigger, _), _| is_left(trigger));
+        state.challenges.retain(|(trigger, _), _| is_left(trigger));
+        state.keys.retain(|trigger, _| is_left(trigger));
+        state.pairings.retain(|trigger, _| is_left(trigger));
     }
 
     /// Deletes the key usage of changed Automations, whose files may define other keys now.
     pub(crate) fn forget_keys(&self, changed: &[AutomationId]) {
         if !changed.is_empty() {
-            let mut state = self.state();
-            changed.iter().for_each(|id| drop(state.keys.remove(id)));
+            self.state().keys.retain(|trigger, _| !changed.contains(&trigger.automation));
         }
     }
 
@@ -126,13 +118,13 @@ impl RateLimits {
     pub(super) async fn open_pairing(
         &self,
         store: &dyn Store,
-        automation: &AutomationId,
+        trigger: &TriggerKey,
         until: Timestamp,
     ) -> Result<(), store::Error> {
         if store.node().is_some() {
-            return store.open_pairing(automation, until).await;
+            return store.open_pairing(trigger, until).await;
         }
-        self.state().pairings.insert(automation.clone(), until);
+        self.state().pairings.insert(trigger.clone(), until);
         Ok(())
     }
 
@@ -140,12 +132,12 @@ impl RateLimits {
     pub(super) async fn pairing(
         &self,
         store: &dyn Store,
-        automation: &AutomationId,
+        trigger: &TriggerKey,
         now: Timestamp,
     ) -> Result<Option<Timestamp>, store::Error> {
         let until = match store.node() {
-            Some(_) => store.pairing(automation).await?,
-            None => self.state().pairings.get(automation).copied(),
+            Some(_) => store.pairing(trigger).await?,
+            None => self.state().pairings.get(trigger).copied(),
         };
         Ok(until.filter(|until| now < *until))
     }
@@ -154,13 +146,13 @@ impl RateLimits {
     pub(super) async fn close_pairing(
         &self,
         store: &dyn Store,
-        automation: &AutomationId,
+        trigger: &TriggerKey,
         now: Timestamp,
     ) -> Result<bool, store::Error> {
         if store.node().is_some() {
-            return store.close_pairing(automation, now).await;
+            return store.close_pairing(trigger, now).await;
         }
-        Ok(self.state().pairings.remove(automation).is_some_and(|until| now < until))
+        Ok(self.state().pairings.remove(trigger).is_some_and(|until| now < until))
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
@@ -169,13 +161,13 @@ impl RateLimits {
 }
 
 fn take(
-    buckets: &mut HashMap<(AutomationId, bool), Bucket>,
+    buckets: &mut HashMap<(TriggerKey, bool), Bucket>,
     route: &Route,
     rule: RateLimit,
     now: Timestamp,
 ) -> Result<(), Rejection> {
     let full = || Bucket { rule, tokens: f64::from(rule.burst), at: now };
-    let key = (route.deployment.automation.id.clone(), route.is_test);
+    let key = (route.mount.key(), route.is_test);
     let bucket = buckets.entry(key).or_insert_with(full);
     if bucket.rule != rule {
         *bucket = full();

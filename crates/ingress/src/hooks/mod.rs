@@ -18,14 +18,14 @@ use expression::{EvaluationError, Expression};
 use jiff::Timestamp;
 use model::AutomationId;
 use model::action::{ActionError, ErrorKind};
-use model::automation::{Automation, DedupBy, WebhookMode, WebhookTrigger};
+use model::automation::{DedupBy, TriggerKey, WebhookMode, WebhookTrigger};
 use model::execution::Origin;
 use model::failpoint::Failpoint;
 use model::payload::{HttpResponse, Payload};
 use store::{AcceptOutcome, FailureKind, Outage};
 use tokio::sync::SemaphorePermit;
 use trigger::Rejection;
-use trigger::dedup::{DedupKey, dedup_keys};
+use trigger::dedup::{DedupKey, DedupScope, dedup_keys};
 use trigger::response;
 use trigger::webhook::{ReceivedRequest, Request};
 use value::budget::Budget;
@@ -41,10 +41,10 @@ use runtime::check_chain_depth;
 
 use crate::ingress::Ingress;
 use crate::listen::{NonTrigger, RequestPreview, Verdict};
-use catalog::{Catalog, Route};
+use catalog::{Catalog, Mount, Route};
 use runtime::Error;
-use runtime::Start;
 use runtime::{AcceptOptions, Acceptance};
+use runtime::{Start, StartedBy};
 
 impl Ingress {
     /// Looks up the token of a request, once for all that is done with it.
@@ -84,14 +84,14 @@ impl Ingress {
             Err(rejection) => {
                 self.count_rejection(route.as_ref(), rejection.code);
                 if let Some(route) = route {
-                    let automation = &route.deployment.automation.id;
+                    let automation = &route.mount.deployment.automation.id;
                     tracing::debug!(%automation, code = rejection.code, message = %rejection.message, "request refused");
                 }
                 Reply::without_start(rejection.response(), rejection.code)
             }
         };
         if let (Some(route), Some(request), Some(reason)) = (route, described, started_nothing) {
-            self.keep_refusal(&route.deployment.automation.id, reason, response.status, request);
+            self.keep_refusal(&route.mount.deployment.automation.id, reason, response.status, request);
         }
         response
     }
@@ -106,8 +106,7 @@ impl Ingress {
         route: &Route,
         request: Request,
     ) -> Result<Reply, Rejection> {
-        let automation = &route.deployment.automation;
-        let webhook = match Receiver::of(automation) {
+        let webhook = match Receiver::of(route.mount.on()) {
             Some(Receiver::Webhook(webhook)) => webhook,
             Some(Receiver::Event) => return self.receive_event(catalog, route, request).await,
             None => return Err(Rejection::not_a_webhook()),
@@ -147,7 +146,8 @@ impl Ingress {
             self.count_rejection(Some(route), "filtered");
             return Ok(Reply::without_start(filtered(), "filtered"));
         }
-        let names = dedup_keys(webhook, &received, signed, route.is_test)?;
+        let scope = DedupScope { trigger: &route.mount.declared().id, is_test: route.is_test };
+        let names = dedup_keys(webhook, &received, signed, scope)?;
         self.accept_request(route, webhook, received, names).await
     }
 
@@ -164,7 +164,7 @@ impl Ingress {
             return Ok(RequestPreview { verdict: Verdict::Filtered, response, results: None });
         }
         let id = self.admission.ids.next(self.context.clock.now());
-        self.decide_on_request(&route.deployment, id, &mut received.payload, &mut received.results).await?;
+        self.decide_on_request(&route.mount, id, &mut received.payload, &mut received.results).await?;
         let Some(decided) = received.payload.code_result else { return Ok(RequestPreview::default()) };
         let verdict = if decided.declined { Verdict::Declined } else { Verdict::Accepted };
         let response = code::response_from_code(webhook, &decided, &id);
@@ -259,7 +259,7 @@ impl Ingress {
         // A synchronous caller is accepted at once or rejected. The lock serialises identical requests, so that a
         // duplicate is not rejected because the first request took the last slot.
         let dedup_lock = match names.first().filter(|_| is_sync) {
-            Some(name) => Some(self.hooks.lock_dedup_key(&route.deployment.automation.id, name).await),
+            Some(name) => Some(self.hooks.lock_dedup_key(&route.mount.key(), name).await),
             None => None,
         };
         // Duplicates are looked up before a slot is requested, because they need none.
@@ -273,7 +273,7 @@ impl Ingress {
         let id = self.admission.ids.next(now);
         if webhook.code.is_some() {
             let ReceivedRequest { payload, results } = &mut received;
-            Box::pin(self.decide_on_request(&route.deployment, id, payload, results)).await?;
+            Box::pin(self.decide_on_request(&route.mount, id, payload, results)).await?;
         }
         let decided = received.payload.code_result.as_deref();
         let answer = decided.and_then(|decided| code::response_from_code(webhook, decided, &id));
@@ -284,7 +284,8 @@ impl Ingress {
         });
         let dedup_records = dedup_records.collect();
         let origin = if route.is_test { Origin::Test } else { Origin::Webhook };
-        let start = Start { payload: Payload::Webhook(received.payload), origin };
+        let by = self.started_by(&route.mount, &received.results).await.map_err(bad_input)?;
+        let start = Start { payload: Payload::Webhook(received.payload), origin, by };
         let options = AcceptOptions {
             id: Some(id),
             at_once: is_sync,
@@ -292,12 +293,12 @@ impl Ingress {
             results: Some(received.results),
             ..AcceptOptions::default()
         };
-        if is_sync && !self.owner_has_memory(&route.deployment, &start, &options).await {
+        if is_sync && !self.owner_has_memory(&route.mount.deployment, &start, &options).await {
             return Err(rejection_for(&Error::busy(), is_sync));
         }
         let accepted = tokio::select! {
             biased;
-            accepted = self.admission.accept(&route.deployment, start, options) => accepted,
+            accepted = self.admission.accept(&route.mount.deployment, start, options) => accepted,
             // The write continues in the background: it was sent before the outage, and only the database knows if it is stored.
             _ = Outage::keeps_writes_for(self.context.store.outages(), UNCONFIRMED) => {
                 return Err(unconfirmed());
@@ -319,7 +320,7 @@ impl Ingress {
         route: &Route,
         names: &[DedupKey],
     ) -> Result<Option<AcceptOutcome>, Error> {
-        let automation = &route.deployment.automation.id;
+        let automation = &route.mount.deployment.automation.id;
         for name in names {
             let sent = self.context.store.find_dedup(automation, name.key, self.context.clock.now()).await?;
             if let Some(sent) = sent {
@@ -343,7 +344,7 @@ impl Ingress {
         match sent {
             AcceptOutcome::Duplicate(first) => {
                 self.count_rejection(Some(route), "duplicate");
-                tracing::debug!(automation = %route.deployment.automation.id, execution = %first, "the request was accepted before");
+                tracing::debug!(automation = %route.mount.deployment.automation.id, execution = %first, "the request was accepted before");
                 let answer = match self.stored_code_response(webhook, first).await.ok().flatten() {
                     Some(decided) => decided,
                     None => self.response_for(webhook, first, None).await,
@@ -367,15 +368,15 @@ impl Ingress {
         self.context.rejections.by_reason(automation)
     }
 
-    /// Time at which each key of an Automation's `verify` last verified a request since the daemon started. Keys are
+    /// Time at which each key of a webhook's `verify` last verified a request since the daemon started. Keys are
     /// identified by their index, from 0.
     #[must_use]
-    pub fn keys_used(&self, automation: &AutomationId) -> BTreeMap<usize, Timestamp> {
-        self.hooks.keys_used(automation)
+    pub fn keys_used(&self, trigger: &TriggerKey) -> BTreeMap<usize, Timestamp> {
+        self.hooks.keys_used(trigger)
     }
 
     pub(crate) fn count_rejection(&self, route: Option<&Route>, reason: &'static str) {
-        let automation = route.map(|route| &route.deployment.automation.id);
+        let automation = route.map(|route| &route.mount.deployment.automation.id);
         self.context.rejections.count(automation, reason);
     }
 
@@ -391,7 +392,7 @@ impl Ingress {
         if self.context.doubles.as_ref().is_some_and(|doubles| doubles.trusts_senders()) {
             return Ok(None);
         }
-        let automation = &route.deployment.automation.id;
+        let automation = &route.mount.deployment.automation.id;
         let proof = self.context.secrets.proof(verify).map_err(|error| {
             // Without the secret no request can be verified, so all of them are rejected.
             tracing::error!(%automation, error = error.message, "requests cannot be verified, and are refused");
@@ -405,15 +406,16 @@ impl Ingress {
         })?;
         let by_signed = webhook.dedup.as_ref().is_some_and(|dedup| dedup.by == DedupBy::Signed);
         if let Some(key) = proven.key {
-            self.hooks.record_key_use(automation, key, self.context.clock.now());
+            self.hooks.record_key_use(&route.mount.key(), key, self.context.clock.now());
         }
         Ok(by_signed.then(|| proven.signed_hash()).flatten())
     }
 
     async fn condition_holds(&self, route: &Route, results: &Value) -> Result<bool, Rejection> {
-        let automation = &route.deployment.automation;
-        let Some(condition) = &automation.trigger_if else { return Ok(true) };
-        let error = match self.condition_scope(automation, results.clone()) {
+        let automation = &route.mount.deployment.automation;
+        let trigger = route.mount.declared();
+        let Some(condition) = &trigger.condition else { return Ok(true) };
+        let error = match self.context.trigger_scope(automation, trigger, results.clone()) {
             Ok(scope) => match self.trigger_condition(condition, &scope).await {
                 Ok(holds) => return Ok(holds),
                 Err(error) if error.exceeded.is_some() => {
@@ -422,7 +424,7 @@ impl Ingress {
                 }
                 Err(error) => error.to_string(),
             },
-            Err(error) => error,
+            Err(error) => error.into_message(),
         };
         // The cause is an error in the file: it is logged for the author and hidden from the sender.
         tracing::warn!(automation = %automation.id, error, "the trigger's condition cannot be evaluated; the request is refused");
@@ -525,7 +527,7 @@ impl Ingress {
     /// which the sender could forge.
     fn public_url_of(&self, route: &Route, request: &Request) -> String {
         let base = self.context.settings.public_url.as_deref().unwrap_or_default().trim_end_matches('/');
-        let address = route.deployment.address.as_ref();
+        let address = route.mount.address();
         let token = address.map_or("", |address| if route.is_test { &address.test } else { &address.live });
         let query =
             if request.raw_query.is_empty() { String::new() } else { format!("?{}", request.raw_query) };
@@ -534,11 +536,12 @@ impl Ingress {
 
     /// Evaluates the trigger's condition for a start without a caller (schedule, poll or event). Counts a false
     /// condition as `filtered`.
-    pub async fn evaluate_trigger_condition(&self, automation: &Automation, payload: &Payload) -> Condition {
-        let Some(condition) = &automation.trigger_if else { return Condition::Holds };
-        let scope = trigger::results(payload)
-            .map_err(|rejection| rejection.message)
-            .and_then(|results| self.condition_scope(automation, results));
+    pub async fn evaluate_trigger_condition(&self, mount: &Mount, payload: &Payload) -> Condition {
+        let (automation, trigger) = (&mount.deployment.automation, mount.declared());
+        let Some(condition) = &trigger.condition else { return Condition::Holds };
+        let scope = trigger::results(payload).map_err(|rejection| rejection.message).and_then(|results| {
+            self.context.trigger_scope(automation, trigger, results).map_err(ActionError::into_message)
+        });
         let error = match scope {
             Ok(scope) => match self.trigger_condition(condition, &scope).await {
                 Ok(true) => return Condition::Holds,
@@ -567,14 +570,47 @@ impl Ingress {
         }
     }
 
-    /// Builds the variables that a trigger's condition can read.
-    pub(crate) fn condition_scope(&self, automation: &Automation, results: Value) -> Result<Value, String> {
-        let config_vars = self.context.secrets.config_vars(automation).map_err(ActionError::into_message)?;
-        let about = Map::from_iter([("id", automation.id.as_str()), ("name", automation.name.as_str())]);
-        Ok(Value::from(Map::from_iter([
-            ("trigger", Value::from(Map::from_iter([("results", results)]))),
-            ("configVars", Value::from(config_vars)),
-            ("automation", Value::from(about)),
-        ])))
+    /// Evaluates what a trigger gives an execution beside its payload.
+    ///
+    /// # Errors
+    /// Returns an error of kind `input` if an input cannot be evaluated or does not fit.
+    pub(crate) async fn started_by(&self, mount: &Mount, results: &Value) -> Result<StartedBy, ActionError> {
+        let (automation, trigger) = (&mount.deployment.automation, mount.declared());
+        let inputs = self.context.trigger_inputs(automation, trigger, results, None).await?;
+        Ok(StartedBy { trigger: trigger.id.clone(), inputs: inputs.map(Arc::new) })
     }
+
+    /// Evaluates the condition and the inputs of a trigger for a start without a caller. `None` if nothing starts; an error is the one
+    /// with which the execution fails.
+    pub async fn prepare_start(
+        &self,
+        mount: &Mount,
+        payload: &Payload,
+    ) -> Option<(StartedBy, Option<ActionError>)> {
+        let by = StartedBy::trigger(&mount.declared().id);
+        if let Some(error) = self.evaluate_trigger_condition(mount, payload).await.start()? {
+            return Some((by, Some(error)));
+        }
+        if mount.declared().inputs.is_none() {
+            return Some((by, None));
+        }
+        let results = trigger::results(payload)
+            .map_err(|rejection| ActionError::new(ErrorKind::Input, rejection.message));
+        let given = match results {
+            Ok(results) => self.started_by(mount, &results).await,
+            Err(error) => Err(error),
+        };
+        Some(match given {
+            Ok(by) => (by, None),
+            Err(error) => {
+                tracing::warn!(trigger = %mount.key(), error = error.message, "the inputs of a trigger do not fit; the execution fails");
+                (by, Some(error.redacted(&self.context.settings.redactor)))
+            }
+        })
+    }
+}
+
+/// Rejects a request whose values do not fit the inputs of the automation.
+fn bad_input(error: ActionError) -> Rejection {
+    Rejection::new(400, "bad_input", error.into_message())
 }

@@ -79,7 +79,7 @@ impl Ingress {
         self.count_early_rejection(Some(target), reason);
         if let Some(route) = &target.route {
             let request = RefusedRequest { is_test: route.is_test, ..request };
-            self.keep_refusal(&route.deployment.automation.id, reason, status, request);
+            self.keep_refusal(&route.mount.deployment.automation.id, reason, status, request);
         }
     }
 

@@ -23,27 +23,27 @@ impl RouteMatch {
     /// The automation behind the token, for logs: the token itself is a secret.
     #[must_use]
     pub fn automation(&self) -> Option<&AutomationId> {
-        self.route.as_ref().map(|route| &route.deployment.automation.id)
+        self.route.as_ref().map(|route| &route.mount.deployment.automation.id)
     }
 
     /// The maximum size of a request body in bytes; `None` if no automation answers here.
     #[must_use]
     pub fn body_limit(&self) -> Option<usize> {
         let route = self.route.as_ref().filter(|route| is_answering(route))?;
-        Receiver::of(&route.deployment.automation).map(Receiver::body_limit)
+        Receiver::of(route.mount.on()).map(Receiver::body_limit)
     }
 
     /// True if a large request body has to be in memory to be read, by its headers and its first bytes.
     #[must_use]
     pub fn reads_whole(&self, headers: &[(String, Vec<u8>)], start: &[u8]) -> bool {
-        let receiver = self.route.as_ref().and_then(|route| Receiver::of(&route.deployment.automation));
+        let receiver = self.route.as_ref().and_then(|route| Receiver::of(route.mount.on()));
         receiver.is_some_and(|receiver| receiver.reads_whole(headers, start))
     }
 }
 
-/// True if an address takes requests: an automation that is disabled has only its test address.
+/// True if an address takes requests: a trigger that is disabled has only its test address.
 pub(crate) fn is_answering(route: &Route) -> bool {
-    route.is_test || route.deployment.automation.enabled
+    route.is_test || route.mount.is_enabled()
 }
 
 /// The trigger that reads the requests of an address.
@@ -55,9 +55,9 @@ pub(super) enum Receiver<'a> {
 }
 
 impl<'a> Receiver<'a> {
-    /// Returns the receiver of an automation; `None` if its trigger takes no requests.
-    pub(super) fn of(automation: &'a Automation) -> Option<Self> {
-        match &automation.trigger {
+    /// Returns the receiver of a trigger; `None` if it takes no requests.
+    pub(super) fn of(trigger: &'a Trigger) -> Option<Self> {
+        match trigger {
             Trigger::Webhook(webhook) => Some(Self::Webhook(webhook)),
             Trigger::Event(_) => Some(Self::Event),
             _ => None,

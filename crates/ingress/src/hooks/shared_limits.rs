@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use model::automation::{AutomationId, RateLimit};
+use model::automation::{AutomationId, RateLimit, TriggerKey};
 use store::{BucketKind, TokenGrant, TokenRequest};
 use trigger::Rejection;
 
@@ -26,7 +26,7 @@ pub(super) struct SharedBuckets {
     shares: Mutex<Shares>,
 }
 
-type Shares = HashMap<(AutomationId, bool, BucketKind), Arc<tokio::sync::Mutex<Share>>>;
+type Shares = HashMap<(TriggerKey, bool, BucketKind), Arc<tokio::sync::Mutex<Share>>>;
 
 /// The tokens of one bucket that this node holds.
 struct Share {
@@ -63,7 +63,7 @@ impl SharedBuckets {
             return decided;
         }
         let request = TokenRequest {
-            automation: route.deployment.automation.id.clone(),
+            trigger: route.mount.key(),
             test: route.is_test,
             kind,
             per_second: f64::from(rule.max) / rule.per.as_secs_f64(),
@@ -79,7 +79,7 @@ impl SharedBuckets {
         match taken {
             Ok(grant) => share.receive(grant, now),
             Err(error) => {
-                let automation = &route.deployment.automation.id;
+                let automation = &route.mount.deployment.automation.id;
                 if context.store.outage().is_none() {
                     tracing::warn!(%automation, error, "requests are refused: the store cannot be asked for their rate");
                 }
@@ -92,13 +92,7 @@ impl SharedBuckets {
     /// Deletes the tokens of Automations that are no longer in force.
     pub(super) fn forget(&self, removed: &[AutomationId]) {
         let mut shares = self.shares();
-        for id in removed {
-            for test in [false, true] {
-                for kind in [BucketKind::Start, BucketKind::Challenge] {
-                    shares.remove(&(id.clone(), test, kind));
-                }
-            }
-        }
+        shares.retain(|(trigger, _, _), _| !removed.contains(&trigger.automation));
     }
 
     fn share(
@@ -108,7 +102,7 @@ impl SharedBuckets {
         rule: RateLimit,
         now: MonotonicTime,
     ) -> Arc<tokio::sync::Mutex<Share>> {
-        let key = (route.deployment.automation.id.clone(), route.is_test, kind);
+        let key = (route.mount.key(), route.is_test, kind);
         let new = || Arc::new(tokio::sync::Mutex::new(Share::new(rule, now)));
         self.shares().entry(key).or_insert_with(new).clone()
     }

@@ -11,7 +11,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use jiff::Timestamp;
-use model::automation::{AutomationId, Trigger, WebhookTrigger};
+use model::automation::{Trigger, TriggerKey, WebhookTrigger};
 use model::payload::{HttpResponse, WebhookPayload};
 use tokio::sync::watch;
 use trigger::Rejection;
@@ -43,9 +43,9 @@ const MAX_SESSIONS: usize = 16;
 /// The time after which a waiting caller looks again for captures of other nodes.
 const CHECK_INTERVAL: Duration = Duration::from_secs(2);
 
-/// Capture sessions by Automation.
+/// Capture sessions by trigger.
 pub(crate) struct Listeners {
-    state: Mutex<HashMap<AutomationId, CaptureSession>>,
+    state: Mutex<HashMap<TriggerKey, CaptureSession>>,
     /// Incremented with every capture and with every start and end of a session.
     changes: watch::Sender<u64>,
     /// Serialises subscribing and unsubscribing for test addresses, so that a session that starts while another one
@@ -71,8 +71,8 @@ struct CaptureSession {
 /// State of a capture session.
 #[derive(Clone, Debug)]
 pub struct ListenView {
-    /// The Automation.
-    pub automation: AutomationId,
+    /// The trigger.
+    pub trigger: TriggerKey,
     /// True while requests are captured.
     pub listening: bool,
     /// Start of the session.
@@ -91,8 +91,8 @@ pub struct ListenView {
 #[derive(Debug, thiserror::Error)]
 pub enum ListenError {
     /// There was no session.
-    #[error("`{0}` has had no listener")]
-    NotListening(AutomationId),
+    #[error("`{}` has had no listener", .0.name())]
+    NotListening(TriggerKey),
     /// The store failed.
     #[error(transparent)]
     Store(#[from] store::Error),
@@ -109,16 +109,16 @@ impl Default for Listeners {
 }
 
 impl Listeners {
-    fn state(&self) -> MutexGuard<'_, HashMap<AutomationId, CaptureSession>> {
+    fn state(&self) -> MutexGuard<'_, HashMap<TriggerKey, CaptureSession>> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn is_listening(&self, id: &AutomationId, now: MonotonicTime) -> bool {
+    fn is_listening(&self, id: &TriggerKey, now: MonotonicTime) -> bool {
         self.state().get(id).is_some_and(|session| session.is_active(now))
     }
 
     /// Starts a session, replaces the previous one of the same address, and returns its number.
-    fn begin(&self, id: &AutomationId, now: MonotonicTime, until: MonotonicTime, max: u32) -> u64 {
+    fn begin(&self, id: &TriggerKey, now: MonotonicTime, until: MonotonicTime, max: u32) -> u64 {
         let mut state = self.state();
         let number = state.remove(id).map_or(0, |before| before.number + 1);
         while state.len() >= MAX_SESSIONS {
@@ -141,7 +141,7 @@ impl Listeners {
     /// Stores a request. Returns false if no session is active.
     fn add_capture(
         &self,
-        id: &AutomationId,
+        id: &TriggerKey,
         clock: &dyn Clock,
         outcome: CaptureOutcome,
         payload: WebhookPayload,
@@ -176,7 +176,7 @@ impl Listeners {
         self.changes.send_modify(|count| *count = count.wrapping_add(1));
     }
 
-    fn end(&self, id: &AutomationId, now: MonotonicTime) {
+    fn end(&self, id: &TriggerKey, now: MonotonicTime) {
         if let Some(session) = self.state().get_mut(id) {
             session.until = session.until.min(now);
         }
@@ -184,19 +184,19 @@ impl Listeners {
     }
 
     /// Returns the end of the session with this number; `None` if it is over.
-    fn until(&self, id: &AutomationId, number: u64, now: MonotonicTime) -> Option<MonotonicTime> {
+    fn until(&self, id: &TriggerKey, number: u64, now: MonotonicTime) -> Option<MonotonicTime> {
         let state = self.state();
         let session = state.get(id).filter(|session| session.number == number && session.is_active(now));
         session.map(|session| session.until)
     }
 
-    fn view(&self, id: &AutomationId, after: u32, clock: &dyn Clock) -> Option<ListenView> {
+    fn view(&self, id: &TriggerKey, after: u32, clock: &dyn Clock) -> Option<ListenView> {
         let (now, ahead) = (clock.monotonic_now(), clock.wall_offset());
         let state = self.state();
         let session = state.get(id)?;
         let captures = session.captures.iter().filter(|capture| capture.number > after).cloned();
         Some(ListenView {
-            automation: id.clone(),
+            trigger: id.clone(),
             listening: session.is_active(now),
             since: session.since.to_wall(ahead),
             until: session.until.to_wall(ahead),
@@ -214,24 +214,24 @@ impl CaptureSession {
 }
 
 impl Ingress {
-    /// Starts a capture session at the test address of an Automation. `time` and `max` are limited to the allowed
+    /// Starts a capture session at the test address of a trigger. `time` and `max` are limited to the allowed
     /// maximum. Captures of an earlier session are deleted. For an event trigger with subscriptions, the test address
     /// is subscribed while the session lasts.
     ///
     /// # Errors
-    /// Returns an error if there is no such Automation, or its trigger receives no requests.
+    /// Returns an error if there is no such trigger, or it receives no requests.
     pub async fn listen(
         self: &Arc<Self>,
-        id: &AutomationId,
+        id: &TriggerKey,
         time: Duration,
         max: u32,
     ) -> Result<ListenView, Error> {
         let catalog = self.context.catalog();
-        let deployment = catalog.find(id.as_str())?;
-        let is_subscribed = trigger_hook(deployment, &catalog).is_some();
-        if !is_subscribed && !matches!(deployment.automation.trigger, Trigger::Webhook(_)) {
-            let kind = deployment.automation.trigger.keyword();
-            return Err(Error::Input(format!("`{id}` receives no requests: its trigger is `{kind}`")));
+        let mount = catalog.find_mount(id)?;
+        let is_subscribed = trigger_hook(mount.on(), &catalog).is_some();
+        if !is_subscribed && !matches!(mount.on(), Trigger::Webhook(_)) {
+            let (kind, name) = (mount.on().keyword(), id.name());
+            return Err(Error::Input(format!("`{name}` receives no requests: its trigger is `{kind}`")));
         }
         if self.context.store.node().is_some() {
             return self
@@ -244,7 +244,7 @@ impl Ingress {
         let subscribing = listeners.subscribing.lock().await;
         let number = listeners.begin(id, since, until, max.clamp(1, MAX_CAPTURES));
         if is_subscribed {
-            self.subscribe_for_test(&catalog, deployment).await;
+            self.subscribe_for_test(&catalog, &mount).await;
             self.context.tracker.spawn(self.clone().unsubscribe_after(id.clone(), number));
         }
         drop(subscribing);
@@ -255,7 +255,7 @@ impl Ingress {
     ///
     /// # Errors
     /// The store failed.
-    pub async fn stop_listening(&self, id: &AutomationId) -> Result<(), ListenError> {
+    pub async fn stop_listening(&self, id: &TriggerKey) -> Result<(), ListenError> {
         if self.context.store.node().is_some() {
             return self.stop_shared(id).await;
         }
@@ -270,7 +270,7 @@ impl Ingress {
     /// There was no session, or the store failed.
     pub async fn captures(
         &self,
-        id: &AutomationId,
+        id: &TriggerKey,
         after: u32,
         wait: Duration,
     ) -> Result<ListenView, ListenError> {
@@ -308,7 +308,7 @@ impl Ingress {
     /// # Errors
     /// Returns a rejection if the store cannot answer: a request that a listener waits for must start nothing.
     pub(crate) async fn is_listening(&self, route: &Route) -> Result<bool, Rejection> {
-        let id = &route.deployment.automation.id;
+        let id = &route.mount.key();
         if !route.is_test {
             return Ok(false);
         }
@@ -370,7 +370,7 @@ impl Ingress {
     ) -> Result<bool, store::Error> {
         let payload = trigger::webhook::unchecked_payload(request.clone());
         let payload = remove_credentials(payload, &self.context.settings.redactor);
-        let id = &route.deployment.automation.id;
+        let id = &route.mount.key();
         if self.context.store.node().is_some() {
             return self.store_shared_capture(id, outcome, payload).await;
         }
@@ -381,7 +381,7 @@ impl Ingress {
 impl Ingress {
     /// Removes the subscription of a test address when its session ends. A newer session at the same address keeps the
     /// subscription and removes it later.
-    async fn unsubscribe_after(self: Arc<Self>, id: AutomationId, number: u64) {
+    async fn unsubscribe_after(self: Arc<Self>, id: TriggerKey, number: u64) {
         let listeners = &self.listeners;
         let mut changes = listeners.changes.subscribe();
         while let Some(until) = listeners.until(&id, number, self.context.clock.monotonic_now()) {
@@ -414,10 +414,10 @@ mod tests {
     fn the_session_that_ends_first_is_dropped_over_the_maximum() {
         let listeners = Listeners::default();
         let now = MonotonicTime::from_wall(Timestamp::UNIX_EPOCH, SignedDuration::ZERO);
-        let sessions: Vec<(AutomationId, Duration)> = (1..)
+        let sessions: Vec<(TriggerKey, Duration)> = (1..)
             .take(MAX_SESSIONS + 1)
             .map(|number| {
-                let id = AutomationId::parse(&format!("a{number}")).expect("an id");
+                let id = format!("a{number}").parse().expect("a key");
                 (id, Duration::from_secs(number))
             })
             .collect();

@@ -1,7 +1,6 @@
 //! The preview of a payload: what a start with it would give the steps, and everything that is wrong with it.
 
-use model::AutomationId;
-use model::automation::Trigger;
+use model::automation::{Trigger, TriggerKey};
 use model::payload::Payload;
 use serde::{Serialize, Serializer};
 use text::units;
@@ -10,7 +9,7 @@ use value::Value;
 use value::budget::Budget;
 
 use crate::ingress::Ingress;
-use catalog::Deployment;
+use catalog::Mount;
 use runtime::{Error, check_inputs};
 
 /// The result of a preview. Nothing was started.
@@ -48,25 +47,24 @@ impl Ingress {
     /// Computes what a start with this payload would give the steps. The trigger's code runs; it has no side effects.
     ///
     /// # Errors
-    /// Returns an error if no automation has this id.
+    /// Returns an error if no trigger has this key.
     pub async fn preview_payload(
         &self,
-        id: &AutomationId,
+        trigger: &TriggerKey,
         payload: &Payload,
     ) -> Result<PayloadPreview, Error> {
         let catalog = self.context.catalog();
-        let deployment = catalog.find(id.as_str())?.clone();
-        let (checked, mut masked, payload) = (deployment.clone(), payload.clone(), payload.clone());
+        let mount = catalog.find_mount(trigger)?;
+        let (checked, mut masked, payload) = (mount.clone(), payload.clone(), payload.clone());
         // Parsing a large body and checking its schema takes some tenths of a second.
         let work = tokio::task::spawn_blocking(move || check(&checked, &payload));
         let mut preview = work.await.map_err(|error| Error::Input(error.to_string()))?;
         if let Some(results) = preview.results.take() {
-            preview.results = Some(self.evaluate_trigger(&deployment, results, &mut preview).await);
+            preview.results = Some(self.evaluate_trigger(&mount, results, &mut preview).await);
         }
         let redactor = &self.context.settings.redactor;
         // As a start with this payload masks them.
-        let verifies =
-            matches!(&deployment.automation.trigger, Trigger::Webhook(webhook) if webhook.verify.is_some());
+        let verifies = matches!(mount.on(), Trigger::Webhook(webhook) if webhook.verify.is_some());
         runtime::mask_credentials(&mut masked, preview.results.as_mut(), verifies, redactor);
         preview.results = preview.results.map(|results| redactor.redact_value(results));
         for problem in &mut preview.problems {
@@ -76,19 +74,14 @@ impl Ingress {
     }
 
     /// Runs the trigger's code and evaluates its condition. Returns the results that steps would read.
-    async fn evaluate_trigger(
-        &self,
-        deployment: &Deployment,
-        results: Value,
-        preview: &mut PayloadPreview,
-    ) -> Value {
-        let automation = &deployment.automation;
-        if let Some(condition) = &automation.trigger_if {
-            let holds = match self.condition_scope(automation, results.clone()) {
+    async fn evaluate_trigger(&self, mount: &Mount, results: Value, preview: &mut PayloadPreview) -> Value {
+        let (automation, trigger) = (&mount.deployment.automation, mount.declared());
+        if let Some(condition) = &trigger.condition {
+            let holds = match self.context.trigger_scope(automation, trigger, results.clone()) {
                 Ok(scope) => {
                     self.trigger_condition(condition, &scope).await.map_err(|error| error.to_string())
                 }
-                Err(error) => Err(error),
+                Err(error) => Err(error.into_message()),
             };
             match holds {
                 Ok(holds) => preview.condition = Some(holds),
@@ -96,7 +89,7 @@ impl Ingress {
             }
         }
         let id = self.admission.ids.next(self.context.clock.now());
-        match self.run_trigger_code(deployment, id, &results).await {
+        match self.run_trigger_code(mount, id, &results).await {
             Ok(None) => results,
             Ok(Some(decided)) => {
                 preview.declined = decided.declined;
@@ -117,9 +110,9 @@ impl PayloadPreview {
 }
 
 /// Checks a payload as its trigger checks requests, apart from the sender's signature.
-fn check(deployment: &Deployment, payload: &Payload) -> PayloadPreview {
+fn check(mount: &Mount, payload: &Payload) -> PayloadPreview {
     let mut preview = PayloadPreview::default();
-    let webhook = match &deployment.automation.trigger {
+    let webhook = match mount.on() {
         Trigger::Webhook(webhook) => Some(webhook),
         _ => None,
     };
@@ -130,7 +123,7 @@ fn check(deployment: &Deployment, payload: &Payload) -> PayloadPreview {
         preview.add("payload_too_large", format!("the body is larger than {most}"));
     }
     if let Payload::Manual { inputs } = payload
-        && let Err(error) = check_inputs(&deployment.automation, inputs)
+        && let Err(error) = check_inputs(&mount.deployment.automation, inputs)
     {
         preview.add("bad_inputs", error.to_string());
     }

@@ -6,7 +6,7 @@ use std::io::{self, Read as _};
 use std::path::Path;
 
 use jiff::Timestamp;
-use model::AutomationId;
+use model::automation::TriggerKey;
 use model::payload::{Payload, WebhookPayload};
 use serde::Serialize;
 use sha2::{Digest as _, Sha256};
@@ -133,7 +133,7 @@ impl Ingress {
     /// Returns an error if the name is not allowed, the file is another version, or it cannot be written.
     pub async fn save_payload(
         &self,
-        automation: &AutomationId,
+        trigger: &TriggerKey,
         name: &str,
         payload: Payload,
         expected: Option<String>,
@@ -142,7 +142,7 @@ impl Ingress {
         let redactor = self.context.settings.redactor.clone();
         // The bytes, and the text of the file.
         let memory = self.context.reserve_to_load(external_bytes(&payload).saturating_mul(3)).await;
-        self.on_file(automation, &name.clone(), move |root, shown| {
+        self.on_file(trigger, &name.clone(), move |root, shown| {
             let failed = |error| io_error(shown, error);
             check_version(root, shown, expected.as_deref())?;
             let payload = without_secrets(with_file_contents(payload, &memory).map_err(failed)?, &redactor);
@@ -158,11 +158,11 @@ impl Ingress {
     /// Returns an error if the name is not allowed, the file is another version, or it cannot be deleted.
     pub async fn delete_payload(
         &self,
-        automation: &AutomationId,
+        trigger: &TriggerKey,
         name: &str,
         expected: Option<String>,
     ) -> Result<bool, PayloadError> {
-        self.on_file(automation, name, move |root, shown| {
+        self.on_file(trigger, name, move |root, shown| {
             let target = match ProjectTarget::open(root, Path::new(shown), false) {
                 Err(ProjectFileError::Io(error)) if error.kind() == io::ErrorKind::NotFound => {
                     return Ok(false);
@@ -182,13 +182,13 @@ impl Ingress {
     /// renamed.
     pub async fn rename_payload(
         &self,
-        automation: &AutomationId,
+        trigger: &TriggerKey,
         name: &str,
         to: &str,
     ) -> Result<SavedPayload, PayloadError> {
         let (name, to) = (name.to_owned(), to.to_owned());
-        let target = payload_path(automation, &to)?;
-        self.on_file(automation, &name.clone(), move |root, shown| {
+        let target = payload_path(trigger, &to)?;
+        self.on_file(trigger, &name.clone(), move |root, shown| {
             let missing = || PayloadError::Missing { name: name.clone(), path: shown.to_owned() };
             let open = |path: &str| match ProjectTarget::open(root, Path::new(path), false) {
                 Err(ProjectFileError::Io(error)) if error.kind() == io::ErrorKind::NotFound => Err(missing()),
@@ -212,11 +212,11 @@ impl Ingress {
     /// Runs `work` with the project folder and the file of a payload on a blocking thread.
     async fn on_file<T: Send + 'static>(
         &self,
-        automation: &AutomationId,
+        trigger: &TriggerKey,
         name: &str,
         work: impl FnOnce(&Path, &str) -> Result<T, PayloadError> + Send + 'static,
     ) -> Result<T, PayloadError> {
-        let shown = payload_path(automation, name)?;
+        let shown = payload_path(trigger, name)?;
         let (root, path) = (self.context.settings.dir.clone(), shown.clone());
         let work = tokio::task::spawn_blocking(move || work(&root, &path));
         work.await.unwrap_or_else(|error| Err(io_error(&shown, io::Error::other(error))))
@@ -226,8 +226,8 @@ impl Ingress {
     ///
     /// # Errors
     /// Returns an error if the folder cannot be read.
-    pub async fn saved_payloads(&self, automation: &AutomationId) -> Result<Vec<SavedPayload>, PayloadError> {
-        let folder = format!("payloads/{automation}");
+    pub async fn saved_payloads(&self, trigger: &TriggerKey) -> Result<Vec<SavedPayload>, PayloadError> {
+        let folder = format!("payloads/{}", trigger.name());
         let (root, listed) = (self.context.settings.dir.clone(), folder.clone());
         let work = tokio::task::spawn_blocking(move || -> io::Result<Vec<SavedPayload>> {
             let entries = match list_project_folder(&root, Path::new(&listed)).map_err(io::Error::from) {
@@ -256,11 +256,11 @@ impl Ingress {
     /// Returns an error if the name is unknown, or the payload cannot be read.
     pub async fn saved_payload(
         &self,
-        automation: &AutomationId,
+        trigger: &TriggerKey,
         name: &str,
     ) -> Result<VersionedPayload, PayloadError> {
         let name = name.to_owned();
-        self.on_file(automation, &name.clone(), move |root, shown| {
+        self.on_file(trigger, &name.clone(), move |root, shown| {
             let bytes = match read_project_file(root, Path::new(shown), MAX_BYTES) {
                 Err(ProjectFileError::Io(error)) if error.kind() == io::ErrorKind::NotFound => {
                     return Err(PayloadError::Missing { name, path: shown.to_owned() });
@@ -315,11 +315,11 @@ fn describe(root: &Path, path: &str, name: String) -> Result<SavedPayload, Paylo
 }
 
 /// Path of a payload's file, relative to the project folder.
-fn payload_path(automation: &AutomationId, name: &str) -> Result<String, PayloadError> {
+fn payload_path(trigger: &TriggerKey, name: &str) -> Result<String, PayloadError> {
     if !is_name(name) {
         return Err(PayloadError::Name(name.to_owned()));
     }
-    Ok(format!("payloads/{automation}/{name}.json"))
+    Ok(format!("payloads/{}/{name}.json", trigger.name()))
 }
 
 /// Writes a payload to a file. `path` is relative to the project folder `root`.

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use catalog::trigger_hook;
 use jiff::{SignedDuration, Timestamp};
-use model::AutomationId;
+use model::automation::TriggerKey;
 use model::payload::{HttpResponse, Payload, WebhookPayload};
 use runtime::{Error, MonotonicTime};
 use serde::{Deserialize, Serialize};
@@ -18,7 +18,7 @@ use super::{CHECK_INTERVAL, ListenError, ListenView, MAX_BYTES, MAX_NON_TRIGGERS
 use crate::forward::{ForwardError, Operation};
 use crate::ingress::Ingress;
 
-/// A session to begin at the node that subscribes for the Automation.
+/// A session to begin at the node that subscribes for the trigger.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct ListenRequest {
@@ -52,15 +52,15 @@ struct StoredCapture {
 }
 
 impl Ingress {
-    /// Begins a session. If the test address is to be subscribed, the node that has the subscriptions of the Automation begins it.
+    /// Begins a session. If the test address is to be subscribed, the node that has the subscriptions of the trigger begins it.
     pub(super) async fn listen_shared(
         self: &Arc<Self>,
-        id: &AutomationId,
+        id: &TriggerKey,
         time: Duration,
         max: u32,
         is_subscribed: bool,
     ) -> Result<ListenView, Error> {
-        let hold = self.peers.shards.hold(id);
+        let hold = self.peers.shards.hold(&id.automation);
         if is_subscribed && hold.is_none() {
             let milliseconds = u64::try_from(time.as_millis()).unwrap_or(u64::MAX);
             let request = Operation::Listen(ListenRequest { milliseconds, max });
@@ -82,10 +82,10 @@ impl Ingress {
     /// Starts a session for another node. `None` if it must be requested again, here or at the next owner of the shard.
     pub(crate) async fn answer_listen(
         self: &Arc<Self>,
-        id: &AutomationId,
+        id: &TriggerKey,
         request: ListenRequest,
     ) -> Option<ListenReply> {
-        let _hold = self.peers.shards.hold(id)?;
+        let _hold = self.peers.shards.hold(&id.automation)?;
         match self.begin_shared(id, Duration::from_millis(request.milliseconds), request.max).await {
             Ok(()) => Some(ListenReply::Done),
             Err(Error::Store(_) | Error::Closing) => None,
@@ -93,18 +93,13 @@ impl Ingress {
         }
     }
 
-    async fn begin_shared(
-        self: &Arc<Self>,
-        id: &AutomationId,
-        time: Duration,
-        max: u32,
-    ) -> Result<(), Error> {
+    async fn begin_shared(self: &Arc<Self>, id: &TriggerKey, time: Duration, max: u32) -> Result<(), Error> {
         let catalog = self.context.catalog();
-        let deployment = catalog.find(id.as_str())?;
+        let mount = catalog.find_mount(id)?;
         let since = self.context.clock.now();
         let time = SignedDuration::try_from(time).unwrap_or_default();
         let new = NewListening {
-            automation: id.clone(),
+            trigger: id.clone(),
             since,
             until: since.checked_add(time).unwrap_or(since),
             most: max,
@@ -112,8 +107,8 @@ impl Ingress {
         };
         let subscribing = self.listeners.subscribing.lock().await;
         let turn = self.context.store.begin_listening(new).await?;
-        if trigger_hook(deployment, &catalog).is_some() {
-            self.subscribe_for_test(&catalog, deployment).await;
+        if trigger_hook(mount.on(), &catalog).is_some() {
+            self.subscribe_for_test(&catalog, &mount).await;
             self.context.tracker.spawn(self.clone().unsubscribe_after_shared(id.clone(), turn));
         }
         drop(subscribing);
@@ -121,20 +116,20 @@ impl Ingress {
         Ok(())
     }
 
-    pub(super) async fn stop_shared(&self, id: &AutomationId) -> Result<(), ListenError> {
+    pub(super) async fn stop_shared(&self, id: &TriggerKey) -> Result<(), ListenError> {
         self.context.store.end_listening(id, self.context.clock.now()).await?;
         self.notify_listeners();
         Ok(())
     }
 
-    pub(super) async fn is_listening_shared(&self, id: &AutomationId) -> Result<bool, store::Error> {
+    pub(super) async fn is_listening_shared(&self, id: &TriggerKey) -> Result<bool, store::Error> {
         let session = self.context.store.listening(id).await?;
         Ok(session.is_some_and(|session| session.is_active(self.context.clock.now())))
     }
 
     pub(super) async fn shared_view(
         &self,
-        id: &AutomationId,
+        id: &TriggerKey,
         after: u32,
     ) -> Result<Option<ListenView>, store::Error> {
         let Some(session) = self.context.store.listening(id).await? else { return Ok(None) };
@@ -148,7 +143,7 @@ impl Ingress {
             false => self.context.large_work.run(move || decode(captures)).await.unwrap_or_default(),
         };
         Ok(Some(ListenView {
-            automation: id.clone(),
+            trigger: id.clone(),
             listening: session.is_active(self.context.clock.now()),
             since: session.since,
             until: session.until,
@@ -161,7 +156,7 @@ impl Ingress {
     /// Stores a capture. Returns false if no session is active.
     pub(super) async fn store_shared_capture(
         &self,
-        id: &AutomationId,
+        id: &TriggerKey,
         outcome: CaptureOutcome,
         payload: WebhookPayload,
     ) -> Result<bool, store::Error> {
@@ -176,7 +171,7 @@ impl Ingress {
         let body = encoded.map_err(|error| failed(error.to_string()))?.map_err(failed)?;
         let capture = NewCapture {
             id: store::random()?,
-            automation: id.clone(),
+            trigger: id.clone(),
             now,
             aside,
             size,
@@ -198,7 +193,7 @@ impl Ingress {
     }
 
     /// Removes the subscription of a test address when its session ends, as [`Ingress::listen`] does for a process that is alone.
-    async fn unsubscribe_after_shared(self: Arc<Self>, id: AutomationId, turn: u64) {
+    async fn unsubscribe_after_shared(self: Arc<Self>, id: TriggerKey, turn: u64) {
         let clock = &self.context.clock;
         let mut changes = self.listeners.changes.subscribe();
         loop {

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use jiff::{SignedDuration, Timestamp};
 use model::action::ActionError;
-use model::automation::{AutomationId, Delivery, PollStart, Trigger};
+use model::automation::{Delivery, PollStart, Trigger, TriggerKey};
 use model::execution::Origin;
 use model::payload::Payload;
 use store::{PollEntry, PollState, PollWrite};
@@ -16,7 +16,7 @@ use super::PollRequest;
 use super::dedup::{NewItems, dedup_items};
 use super::request::request_items;
 use crate::ingress::Ingress;
-use catalog::{Catalog, Deployment, PollSource};
+use catalog::{Catalog, Mount, PollSource};
 use runtime::Error;
 use runtime::Start;
 
@@ -28,18 +28,18 @@ pub(super) const MAX_BACKOFF: Duration = Duration::from_secs(60 * 60);
 const NEXT_BATCH_DELAY: Duration = Duration::from_secs(1);
 
 impl Ingress {
-    /// Polls for an Automation now. Returns `None` if its poll is no longer in force, or the daemon stops.
-    pub(super) async fn poll(self: &Arc<Self>, id: &AutomationId) -> Option<PollEntry> {
-        let _alone = self.polls.locks.lock(id.as_str()).await;
-        let _hold = self.peers.shards.hold(id)?;
+    /// Polls for a trigger now. Returns `None` if its poll is no longer in force, or the daemon stops.
+    pub(super) async fn poll(self: &Arc<Self>, id: &TriggerKey) -> Option<PollEntry> {
+        let _alone = self.polls.locks.lock(&id.to_string()).await;
+        let _hold = self.peers.shards.hold(&id.automation)?;
         let catalog = self.context.catalog.load_full();
-        let deployment = catalog.get(id)?.clone();
+        let mount = catalog.trigger(id)?;
         let poll_state = self.polls.poll_state(id)?;
         // A separate task turns a panic into a failed poll.
         let cycle = PollCycle {
             ingress: self.clone(),
             catalog,
-            deployment: deployment.clone(),
+            mount: mount.clone(),
             poll_state: poll_state.clone(),
         };
         let result = match self.context.tracker.spawn(cycle.run()).await {
@@ -63,7 +63,7 @@ impl Ingress {
             }
             Err(Failure::Poll(error)) => {
                 metrics.polls_failed.increment();
-                self.poll_failed(&deployment, poll_state, error).await
+                self.poll_failed(&mount, poll_state, error).await
             }
         }
     }
@@ -71,23 +71,23 @@ impl Ingress {
     /// Records a failed poll. The cursor does not change.
     async fn poll_failed(
         &self,
-        deployment: &Deployment,
+        mount: &Mount,
         mut poll_state: PollState,
         error: String,
     ) -> Option<PollEntry> {
         let error = self.context.settings.redactor.redact_message(&error).into_owned();
-        let (automation, now) = (&deployment.automation.id, self.context.clock.now());
-        let every = self.polls.state().entries.get(automation).map(|entry| entry.every)?;
+        let (trigger, now) = (mount.key(), self.context.clock.now());
+        let every = self.polls.state().entries.get(&trigger).map(|entry| entry.every)?;
         poll_state.failures = poll_state.failures.saturating_add(1);
         poll_state.polls += 1;
         // Without random bytes only the jitter is lost.
         let jitter = store::random().unwrap_or_default();
         poll_state.next_at = after(now, back_off(every, poll_state.failures, jitter));
-        tracing::warn!(%automation, error, failures = poll_state.failures, next = %poll_state.next_at, "a poll failed");
+        tracing::warn!(%trigger, error, failures = poll_state.failures, next = %poll_state.next_at, "a poll failed");
         poll_state.error = Some(error.clone());
         let entry = PollEntry { at: now, items: 0, found: 0, error: Some(error) };
         let write = PollWrite {
-            automation: automation.clone(),
+            trigger: trigger.clone(),
             state: poll_state.clone(),
             forgets_keys: false,
             keys: Vec::new(),
@@ -97,7 +97,7 @@ impl Ingress {
         if let Err(error) = self.context.store.accept(&accept).await {
             self.context.lost(&error);
         }
-        self.polls.update(automation, poll_state, self.context.clock.wall_offset());
+        self.polls.update(&trigger, poll_state, self.context.clock.wall_offset());
         Some(entry)
     }
 }
@@ -120,18 +120,18 @@ impl From<String> for Failure {
 struct PollCycle {
     ingress: Arc<Ingress>,
     catalog: Arc<Catalog>,
-    deployment: Arc<Deployment>,
+    mount: Mount,
     poll_state: PollState,
 }
 
 impl PollCycle {
     async fn run(self) -> Result<Option<PollEntry>, Failure> {
-        let Self { ingress, catalog, deployment, poll_state } = self;
-        let automation = &deployment.automation;
-        let Some(request) = PollRequest::for_deployed(&deployment, catalog.registry()) else {
+        let Self { ingress, catalog, mount, poll_state } = self;
+        let (automation, trigger) = (&mount.deployment.automation, mount.key());
+        let Some(request) = PollRequest::of(mount.on(), catalog.registry()) else {
             return Ok(None);
         };
-        let source = PollSource::of(automation, catalog.registry());
+        let source = PollSource::of(mount.on(), catalog.registry());
         if source.is_none_or(|source| source.text() != poll_state.source) {
             // The request has changed; [`Polls::adopt`] updates the progress.
             return Ok(None);
@@ -147,7 +147,7 @@ impl PollCycle {
         };
         let answer = answer.mask_secrets(&ingress.context.settings.redactor)?;
         let keys: Vec<String> = answer.items.iter().map(|item| item.key.clone()).collect();
-        let seen = ingress.context.store.known_poll_keys(&automation.id, &keys).await.map_err(|error| {
+        let seen = ingress.context.store.known_poll_keys(&trigger, &keys).await.map_err(|error| {
             ingress.context.lost(&error);
             Failure::Store
         })?;
@@ -172,20 +172,20 @@ impl PollCycle {
             found: poll_state.found + entry.found,
             source: poll_state.source,
         };
-        let starts = ingress.build_starts(&deployment, &request, &new_items, now).await;
+        let starts = ingress.build_starts(&mount, &request, &new_items, now).await;
         let write = PollWrite {
-            automation: automation.id.clone(),
+            trigger: trigger.clone(),
             state: poll_state.clone(),
             forgets_keys: false,
             keys: new_items.keys,
             entry: Some(entry.clone()),
         };
-        let accepted = ingress.admission.accept_polled(&deployment, starts, write).await;
+        let accepted = ingress.admission.accept_polled(&mount.deployment, starts, write).await;
         accepted.map_err(|error| match error {
             Error::Store(_) => Failure::Store,
             error => Failure::Poll(error.to_string()),
         })?;
-        ingress.polls.update(&automation.id, poll_state, ingress.context.clock.wall_offset());
+        ingress.polls.update(&trigger, poll_state, ingress.context.clock.wall_offset());
         Ok(Some(entry))
     }
 }
@@ -195,7 +195,7 @@ impl Ingress {
     /// cannot be evaluated.
     async fn build_starts(
         &self,
-        deployment: &Deployment,
+        mount: &Mount,
         request: &PollRequest<'_>,
         new_items: &NewItems,
         now: Timestamp,
@@ -205,14 +205,13 @@ impl Ingress {
             Delivery::Batch => vec![Value::from(new_items.fresh.clone())],
             Delivery::Each => new_items.fresh.clone(),
         };
-        let automation = &deployment.automation;
-        let is_event = matches!(automation.trigger, Trigger::Event(_));
+        let is_event = matches!(mount.on(), Trigger::Event(_));
         let origin = if is_event { Origin::Event } else { Origin::Poll };
         let mut starts = Vec::with_capacity(data.len());
         for data in data {
             let payload = Payload::Poll { data, polled_at: now };
-            if let Some(fails) = self.evaluate_trigger_condition(automation, &payload).await.start() {
-                starts.push((Start { payload, origin: origin.clone() }, fails));
+            if let Some((by, fails)) = self.prepare_start(mount, &payload).await {
+                starts.push((Start { payload, origin: origin.clone(), by }, fails));
             }
         }
         starts

@@ -7,21 +7,21 @@ mod dedup;
 mod request;
 mod view;
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use connector::{EventSource, EventSpec, Registry};
 use jiff::{SignedDuration, Timestamp};
 use model::Backoff;
-use model::automation::{AutomationId, Delivery, EventTrigger, PollStart, PollTrigger, Trigger};
+use model::automation::{AutomationId, Delivery, EventTrigger, PollStart, PollTrigger, Trigger, TriggerKey};
 use store::PollState;
 use tokio::sync::{Notify, Semaphore};
 
-use crate::changes::CatalogListener;
+use crate::changes::{CatalogListener, known_triggers, triggers_of};
 use crate::ingress::Ingress;
 use crate::persist::until_done;
-use catalog::Deployment;
+use catalog::Mount;
 use catalog::PollSource;
 use runtime::KeyedLocks;
 use runtime::{Clock, MonotonicTime};
@@ -40,17 +40,17 @@ pub(crate) struct Polls {
     state: Mutex<State>,
     /// Notified when the next due time may have changed.
     wake: Notify,
-    /// Per-Automation locks: polling, resetting and rewinding exclude each other.
+    /// Locks by trigger: polling, resetting and rewinding exclude each other.
     locks: KeyedLocks,
     slots: Semaphore,
 }
 
 #[derive(Default)]
 struct State {
-    entries: HashMap<AutomationId, Entry>,
-    order: BTreeSet<(MonotonicTime, AutomationId)>,
+    entries: BTreeMap<TriggerKey, Entry>,
+    order: BTreeSet<(MonotonicTime, TriggerKey)>,
     /// Stored progress of polls that are not in force.
-    stored: HashMap<AutomationId, PollState>,
+    stored: BTreeMap<TriggerKey, PollState>,
 }
 
 struct Entry {
@@ -121,9 +121,9 @@ enum PollRequest<'a> {
 }
 
 impl<'a> PollRequest<'a> {
-    /// Returns the poll of an Automation; `None` if its trigger does not poll.
-    fn for_deployed(deployment: &'a Deployment, registry: &Registry) -> Option<Self> {
-        match &deployment.automation.trigger {
+    /// Returns the poll of a trigger; `None` if it does not poll.
+    fn of(trigger: &'a Trigger, registry: &Registry) -> Option<Self> {
+        match trigger {
             Trigger::Poll(poll) => Some(Self::Action(poll)),
             Trigger::Event(event) => {
                 let spec = registry.event(&event.call.action.name)?;
@@ -202,7 +202,7 @@ impl Timed for PollTimer {
 }
 
 impl Ingress {
-    async fn poll_when_free(self: Arc<Self>, id: AutomationId) {
+    async fn poll_when_free(self: Arc<Self>, id: TriggerKey) {
         let slot = tokio::select! {
             slot = self.polls.slots.acquire() => slot,
             () = self.context.closing.cancelled() => return,
@@ -215,11 +215,11 @@ impl Ingress {
     }
 
     /// Records that this node polls, or has polled, for status pages of other nodes.
-    async fn note_polling(&self, automation: &AutomationId, polls: bool) {
+    async fn note_polling(&self, trigger: &TriggerKey, polls: bool) {
         if self.context.store.node().is_some()
-            && let Err(error) = self.context.store.set_polling(automation, polls).await
+            && let Err(error) = self.context.store.set_polling(trigger, polls).await
         {
-            tracing::debug!(%automation, %error, "other daemons do not show that a poll is under way");
+            tracing::debug!(%trigger, %error, "other daemons do not show that a poll is under way");
         }
     }
 }
@@ -230,14 +230,14 @@ impl Polls {
     }
 
     /// Takes the stored progress of polls for theirs: another node may have polled.
-    fn forget(&self, moved: &BTreeSet<AutomationId>, stored: Vec<(AutomationId, PollState)>) {
+    fn forget(&self, moved: &BTreeSet<AutomationId>, stored: Vec<(TriggerKey, PollState)>) {
         let mut state = self.state();
-        for id in moved {
-            if let Some(entry) = state.entries.remove(id) {
-                state.order.remove(&(entry.next, id.clone()));
+        for key in moved.iter().flat_map(|id| known_triggers(&state.entries, id)).collect::<Vec<_>>() {
+            if let Some(entry) = state.entries.remove(&key) {
+                state.order.remove(&(entry.next, key));
             }
         }
-        state.stored.extend(stored.into_iter().filter(|(id, _)| moved.contains(id)));
+        state.stored.extend(stored.into_iter().filter(|(key, _)| moved.contains(&key.automation)));
     }
 
     /// Applies the polls of these Automations from the snapshot in force. A poll whose request is unchanged keeps its progress.
@@ -245,7 +245,8 @@ impl Polls {
         let (catalog, clock) = (&*ingress.context.catalog.load(), &*ingress.context.clock);
         let ahead = clock.wall_offset();
         let mut state = self.state();
-        for id in ids {
+        let keys = triggers_of(&ids, catalog, |id| known_triggers(&state.entries, id));
+        for id in keys {
             let before = state.entries.remove(&id);
             if let Some(entry) = &before {
                 state.order.remove(&(entry.next, id.clone()));
@@ -256,11 +257,10 @@ impl Polls {
             let before = before
                 .map(of_entry)
                 .or_else(|| state.stored.remove(&id).map(|poll_state| Progress::stored(poll_state, ahead)));
-            let deployment = catalog.get(&id).filter(|deployment| deployment.automation.enabled);
-            let request =
-                deployment.and_then(|deployment| PollRequest::for_deployed(deployment, catalog.registry()));
-            let source =
-                deployment.and_then(|deployment| PollSource::of(&deployment.automation, catalog.registry()));
+            let mount = catalog.trigger(&id).filter(Mount::is_enabled);
+            let on = mount.as_ref().map(Mount::on);
+            let request = on.and_then(|trigger| PollRequest::of(trigger, catalog.registry()));
+            let source = on.and_then(|trigger| PollSource::of(trigger, catalog.registry()));
             let Some((request, source)) = request.zip(source) else {
                 // The progress is kept in case the Automation is enabled again or its file comes back.
                 state
@@ -274,7 +274,7 @@ impl Polls {
             // one.
             let furthest = clock.monotonic_now().after(every.max(cycle::MAX_BACKOFF));
             progress.next = progress.next.min(furthest);
-            let is_here = ingress.peers.shards.has(&id);
+            let is_here = ingress.peers.shards.has(&id.automation);
             if !busy && is_here {
                 state.order.insert((progress.next, id.clone()));
             }
@@ -286,7 +286,7 @@ impl Polls {
     }
 
     /// Removes all due polls from the order and marks them busy.
-    fn take_due(&self, now: MonotonicTime) -> Vec<AutomationId> {
+    fn take_due(&self, now: MonotonicTime) -> Vec<TriggerKey> {
         let mut state = self.state();
         let mut due = Vec::new();
         while state.order.first().is_some_and(|(at, _)| *at <= now)
@@ -301,7 +301,7 @@ impl Polls {
     }
 
     /// Puts a finished poll back into the order.
-    fn release(&self, id: &AutomationId) {
+    fn release(&self, id: &TriggerKey) {
         let mut state = self.state();
         if let Some(entry) = state.entries.get_mut(id) {
             entry.busy = false;
@@ -316,25 +316,25 @@ impl Polls {
 
     /// Sets the next time of a running poll whose result the store did not take. Its progress stays: the delay doubles with each
     /// time in a row, and ends with the next result.
-    fn postpone(&self, id: &AutomationId, now: MonotonicTime) {
+    fn postpone(&self, id: &TriggerKey, now: MonotonicTime) {
         let mut state = self.state();
         let Some(entry) = state.entries.get_mut(id) else { return };
         entry.next = now.after(entry.store_delays.pause().min(entry.every));
     }
 
-    /// Progress of an Automation's poll; `None` if it has no poll in force.
-    fn poll_state(&self, id: &AutomationId) -> Option<PollState> {
+    /// Progress of a poll; `None` if it is not in force.
+    fn poll_state(&self, id: &TriggerKey) -> Option<PollState> {
         self.state().entries.get(id).map(|entry| entry.poll_state.clone())
     }
 
-    /// Returns true if this node polls for an Automation.
-    fn is_here(&self, id: &AutomationId) -> bool {
+    /// Returns true if this node polls for a trigger.
+    fn is_here(&self, id: &TriggerKey) -> bool {
         self.state().entries.get(id).is_some_and(|entry| entry.is_here)
     }
 
     /// Records the progress of a poll, unless its request has changed meanwhile. `ahead` is the current wall-clock
     /// offset.
-    fn update(&self, id: &AutomationId, poll_state: PollState, ahead: SignedDuration) {
+    fn update(&self, id: &TriggerKey, poll_state: PollState, ahead: SignedDuration) {
         let mut state = self.state();
         let Some(entry) =
             state.entries.get_mut(id).filter(|entry| entry.poll_state.source == poll_state.source)

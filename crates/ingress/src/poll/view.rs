@@ -4,8 +4,8 @@ use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 
 use jiff::Timestamp;
-use model::AutomationId;
-use serde::{Deserialize, Serialize};
+use model::automation::TriggerKey;
+use serde::{Deserialize, Serialize, Serializer};
 use store::{Accept, PollEntry, PollState, PollWrite};
 use value::Value;
 
@@ -18,8 +18,9 @@ use catalog::PollSource;
 #[derive(Clone, Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct PollView {
-    /// The polling Automation.
-    pub automation: AutomationId,
+    /// The polling trigger.
+    #[serde(rename = "automation", serialize_with = "by_name")]
+    pub trigger: TriggerKey,
     /// Interval as written in the file: `5m`.
     pub every: String,
     /// True while the poll runs.
@@ -32,13 +33,17 @@ pub struct PollView {
     pub poll_state: PollState,
 }
 
+fn by_name<S: Serializer>(trigger: &TriggerKey, serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.serialize_str(&trigger.name())
+}
+
 /// Error of an operation on a poll.
 #[derive(Debug, thiserror::Error)]
 pub enum PollError {
-    /// The Automation has no poll in force.
-    #[error("`{0}` has no poll in force: it must be enabled and have a `poll` trigger or a polled `event`")]
-    NoPoll(AutomationId),
-    /// Another node polls for the Automation and cannot be reached.
+    /// The trigger has no poll in force.
+    #[error("`{}` has no poll in force: it must be enabled and have a `poll` trigger or a polled `event`", .0.name())]
+    NoPoll(TriggerKey),
+    /// Another node polls for the trigger and cannot be reached.
     #[error(transparent)]
     Forward(#[from] ForwardError),
     /// The daemon is stopping.
@@ -75,25 +80,23 @@ pub(crate) enum PollReply {
 }
 
 impl Ingress {
-    /// Lists the polls in force as this node has them in memory, sorted by Automation. Those for which another node polls may be out
+    /// Lists the polls in force as this node has them in memory, sorted by trigger. Those for which another node polls may be out
     /// of date.
     #[must_use]
     pub fn polls(&self) -> Vec<PollView> {
         let ahead = self.context.clock.wall_offset();
         let state = self.polls.state();
-        let view = |(automation, entry): (&AutomationId, &Entry)| PollView {
-            automation: automation.clone(),
+        let view = |(trigger, entry): (&TriggerKey, &Entry)| PollView {
+            trigger: trigger.clone(),
             every: text::units::format_duration(entry.every),
             busy: entry.busy,
             is_here: entry.is_here,
             poll_state: with_wall_time(entry.poll_state.clone(), entry.next, ahead),
         };
-        let mut views: Vec<PollView> = state.entries.iter().map(view).collect();
-        views.sort_by(|one, other| one.automation.cmp(&other.automation));
-        views
+        state.entries.iter().map(view).collect()
     }
 
-    /// Lists the polls in force, sorted by Automation: the same on each node.
+    /// Lists the polls in force, sorted by trigger: the same on each node.
     ///
     /// # Errors
     /// The store failed.
@@ -103,71 +106,66 @@ impl Ingress {
             return Ok(views);
         }
         let store = &self.context.store;
-        let busy: BTreeSet<AutomationId> = store.polling().await?.into_iter().collect();
-        let mut stored: HashMap<AutomationId, PollState> = store.poll_states().await?.into_iter().collect();
+        let busy: BTreeSet<TriggerKey> = store.polling().await?.into_iter().collect();
+        let mut stored: HashMap<TriggerKey, PollState> = store.poll_states().await?.into_iter().collect();
         let (clock, catalog) = (&*self.context.clock, self.context.catalog.load_full());
         for view in views.iter_mut().filter(|view| !view.is_here) {
-            let Some(every) = self.polls.state().entries.get(&view.automation).map(|entry| entry.every)
-            else {
+            let Some(every) = self.polls.state().entries.get(&view.trigger).map(|entry| entry.every) else {
                 continue;
             };
             let ahead = clock.wall_offset();
-            let before = stored.remove(&view.automation).map(|state| Progress::stored(state, ahead));
+            let before = stored.remove(&view.trigger).map(|state| Progress::stored(state, ahead));
             let source = catalog
-                .get(&view.automation)
-                .and_then(|deployment| PollSource::of(&deployment.automation, catalog.registry()));
+                .trigger(&view.trigger)
+                .and_then(|mount| PollSource::of(mount.on(), catalog.registry()));
             let Some(source) = source else { continue };
             let progress = Progress::go_on(before, &source, every, clock);
             view.poll_state = with_wall_time(progress.poll_state, progress.next, ahead);
-            view.busy = busy.contains(&view.automation);
+            view.busy = busy.contains(&view.trigger);
         }
         Ok(views)
     }
 
-    /// Polls now, regardless of the due time, and returns the result. If another node polls for the Automation, it does so.
+    /// Polls now, regardless of the due time, and returns the result. If another node polls for the trigger, it does so.
     ///
     /// # Errors
-    /// Returns an error if the Automation has no poll in force, the daemon stops, or the node that polls does not answer.
-    pub async fn poll_now(self: &Arc<Self>, automation: &AutomationId) -> Result<PollEntry, PollError> {
-        let entry = self.operate(automation, PollOperation::Now).await?;
+    /// Returns an error if the trigger has no poll in force, the daemon stops, or the node that polls does not answer.
+    pub async fn poll_now(self: &Arc<Self>, trigger: &TriggerKey) -> Result<PollEntry, PollError> {
+        let entry = self.operate(trigger, PollOperation::Now).await?;
         entry.ok_or(PollError::Closing)
     }
 
     /// Deletes the progress and the seen keys of a poll. The next poll runs at once and counts as the first.
     ///
     /// # Errors
-    /// Returns an error if the Automation has no poll in force, the store fails, or the node that polls does not answer.
-    pub async fn reset_poll(self: &Arc<Self>, automation: &AutomationId) -> Result<(), PollError> {
-        self.operate(automation, PollOperation::Reset).await.map(drop)
+    /// Returns an error if the trigger has no poll in force, the store fails, or the node that polls does not answer.
+    pub async fn reset_poll(self: &Arc<Self>, trigger: &TriggerKey) -> Result<(), PollError> {
+        self.operate(trigger, PollOperation::Reset).await.map(drop)
     }
 
     /// Sets the cursor of a poll and deletes its seen keys. The cursor is an instant for an event, else a value of the
     /// trigger's `cursor`. The next poll runs at once and does not count as the first.
     ///
     /// # Errors
-    /// Returns an error if the Automation has no poll in force, the store fails, or the node that polls does not answer.
-    pub async fn rewind_poll(
-        self: &Arc<Self>,
-        automation: &AutomationId,
-        cursor: Value,
-    ) -> Result<(), PollError> {
-        self.operate(automation, PollOperation::Rewind { cursor }).await.map(drop)
+    /// Returns an error if the trigger has no poll in force, the store fails, or the node that polls does not answer.
+    pub async fn rewind_poll(self: &Arc<Self>, trigger: &TriggerKey, cursor: Value) -> Result<(), PollError> {
+        self.operate(trigger, PollOperation::Rewind { cursor }).await.map(drop)
     }
 
     /// Carries out an operation here, or lets the node that polls do so. Returns the result of a poll.
     async fn operate(
         self: &Arc<Self>,
-        automation: &AutomationId,
+        trigger: &TriggerKey,
         operation: PollOperation,
     ) -> Result<Option<PollEntry>, PollError> {
-        if self.polls.poll_state(automation).is_none() {
-            return Err(PollError::NoPoll(automation.clone()));
+        if self.polls.poll_state(trigger).is_none() {
+            return Err(PollError::NoPoll(trigger.clone()));
         }
-        match self.operate_here(automation, operation.clone()).await {
+        match self.operate_here(trigger, operation.clone()).await {
             Some(result) => result,
-            None => match self.forward(automation, Operation::Poll(operation)).await? {
+            None => match self.forward(trigger, Operation::Poll(operation)).await? {
                 PollReply::Done(entry) => Ok(entry),
-                PollReply::NoPoll => Err(PollError::NoPoll(automation.clone())),
+                PollReply::NoPoll => Err(PollError::NoPoll(trigger.clone())),
             },
         }
     }
@@ -175,34 +173,34 @@ impl Ingress {
     /// Carries out an operation for another node. `None` if it must be requested again, here or at the next node that polls.
     pub(crate) async fn answer_poll(
         self: &Arc<Self>,
-        automation: &AutomationId,
+        trigger: &TriggerKey,
         operation: PollOperation,
     ) -> Option<PollReply> {
-        match self.operate_here(automation, operation).await? {
+        match self.operate_here(trigger, operation).await? {
             Ok(entry) => Some(PollReply::Done(entry)),
             Err(PollError::NoPoll(_)) => Some(PollReply::NoPoll),
             Err(_) => None,
         }
     }
 
-    /// Carries out an operation here. `None` if this node does not poll for the Automation.
+    /// Carries out an operation here. `None` if this node does not poll for the trigger.
     async fn operate_here(
         self: &Arc<Self>,
-        automation: &AutomationId,
+        trigger: &TriggerKey,
         operation: PollOperation,
     ) -> Option<Result<Option<PollEntry>, PollError>> {
-        if self.polls.poll_state(automation).is_none() {
-            return Some(Err(PollError::NoPoll(automation.clone())));
+        if self.polls.poll_state(trigger).is_none() {
+            return Some(Err(PollError::NoPoll(trigger.clone())));
         }
-        if !self.polls.is_here(automation) {
+        if !self.polls.is_here(trigger) {
             return None;
         }
-        let _hold = self.peers.shards.hold(automation)?;
+        let _hold = self.peers.shards.hold(&trigger.automation)?;
         Some(match operation {
-            PollOperation::Now => self.poll(automation).await.map(Some).ok_or(PollError::Closing),
+            PollOperation::Now => self.poll(trigger).await.map(Some).ok_or(PollError::Closing),
             PollOperation::Reset => {
                 let reset = |before: &PollState, now| initial_poll_state(before.source.clone(), now);
-                self.set_poll(automation, reset).await.map(|()| None)
+                self.set_poll(trigger, reset).await.map(|()| None)
             }
             PollOperation::Rewind { cursor } => {
                 let rewound = |before: &PollState, now| PollState {
@@ -210,23 +208,23 @@ impl Ingress {
                     polled_at: before.polled_at.or(Some(now)),
                     ..initial_poll_state(before.source.clone(), now)
                 };
-                self.set_poll(automation, rewound).await.map(|()| None)
+                self.set_poll(trigger, rewound).await.map(|()| None)
             }
         })
     }
 
     async fn set_poll(
         &self,
-        automation: &AutomationId,
+        trigger: &TriggerKey,
         change: impl FnOnce(&PollState, Timestamp) -> PollState,
     ) -> Result<(), PollError> {
         // Waits for a running poll, so that it cannot overwrite this change.
-        let _alone = self.polls.locks.lock(automation.as_str()).await;
-        let before = self.polls.poll_state(automation);
-        let before = before.ok_or_else(|| PollError::NoPoll(automation.clone()))?;
+        let _alone = self.polls.locks.lock(&trigger.to_string()).await;
+        let before = self.polls.poll_state(trigger);
+        let before = before.ok_or_else(|| PollError::NoPoll(trigger.clone()))?;
         let poll_state = change(&before, self.context.clock.now());
         let write = PollWrite {
-            automation: automation.clone(),
+            trigger: trigger.clone(),
             state: poll_state.clone(),
             forgets_keys: true,
             keys: Vec::new(),
@@ -234,7 +232,7 @@ impl Ingress {
         };
         let accept = Accept { poll: Some(write), ..Accept::default() };
         self.context.store.accept(&accept).await.inspect_err(|error| self.context.lost(error))?;
-        self.polls.update(automation, poll_state, self.context.clock.wall_offset());
+        self.polls.update(trigger, poll_state, self.context.clock.wall_offset());
         Ok(())
     }
 }

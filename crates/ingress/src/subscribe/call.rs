@@ -5,12 +5,13 @@ use std::time::Duration;
 use connector::{Call, LogSink, SubscribedEvent};
 use model::LogLevel;
 use model::action::{ActionError, ActionSpec};
+use model::automation::TriggerKey;
 use runtime::Share;
 use store::Subscription;
 use value::{Map, Reserved, Value};
 
 use crate::ingress::Ingress;
-use catalog::{Catalog, Deployment, trigger_hook};
+use catalog::{Catalog, Mount, trigger_hook};
 
 /// Time limit of a call (semantics 3.8).
 const DEADLINE: Duration = Duration::from_secs(30);
@@ -25,30 +26,30 @@ impl Ingress {
 
     async fn create_subscription(&self, wanted: &Subscription) -> Result<(Map, Value), String> {
         let catalog = self.context.catalog.load_full();
-        let deployment = catalog.get(&wanted.automation).ok_or("the automation no longer exists")?;
-        let (_, hook) = trigger_hook(deployment, &catalog).ok_or("its trigger is a different event now")?;
+        let mount = catalog.trigger(&wanted.trigger).ok_or("the trigger no longer exists")?;
+        let (_, hook) = trigger_hook(mount.on(), &catalog).ok_or("its trigger is a different event now")?;
         if self.context.settings.public_url.is_none() {
             return Err(
                 "other systems cannot reach this daemon: set `publicUrl` to its public address".to_owned()
             );
         }
-        let inputs = self.event_inputs(deployment)?;
+        let inputs = self.event_inputs(&mount)?;
         let stored = Value::from(inputs.clone());
         if self.context.settings.redactor.redact_value(stored.clone()) != stored {
             // Unsubscribing needs the inputs again, and masked ones would not work.
             return Err("an input of the event contains a secret; put it into the connection".to_owned());
         }
-        let secret = self.event_secret(&wanted.automation);
+        let secret = self.event_secret(&wanted.trigger);
         self.context.settings.redactor.add_secret(&secret);
         let mut with = hook.with.clone();
         for (name, value) in inputs.iter() {
             with.insert(name.clone(), value.clone());
         }
-        with.insert(hook.url.as_str(), self.event_url(deployment, wanted.test));
+        with.insert(hook.url.as_str(), self.event_url(&mount, wanted.test));
         with.insert(hook.secret.as_str(), secret);
         let request = Subscription {
             inputs: inputs.clone(),
-            url: self.event_url(deployment, wanted.test),
+            url: self.event_url(&mount, wanted.test),
             ..wanted.clone()
         };
         if wanted.requested {
@@ -108,14 +109,14 @@ impl Ingress {
         }
     }
 
-    /// Secret that authenticates the sender of an Automation's event. Derived from the store's secret, so that it stays
+    /// Secret that authenticates the sender of a trigger's event. Derived from the store's secret, so that it stays
     /// the same.
-    pub(super) fn event_secret(&self, automation: &model::AutomationId) -> String {
-        hex::encode(self.context.secret.derive(&[b"event", automation.as_str().as_bytes()]))
+    pub(super) fn event_secret(&self, trigger: &TriggerKey) -> String {
+        hex::encode(self.context.secret.derive(&[b"event", trigger.to_string().as_bytes()]))
     }
 
-    fn event_inputs(&self, deployment: &Deployment) -> Result<Map, String> {
-        let automation = &deployment.automation;
+    fn event_inputs(&self, mount: &Mount) -> Result<Map, String> {
+        let automation = &mount.deployment.automation;
         let config_vars = self.context.secrets.config_vars(automation).map_err(ActionError::into_message)?;
         let about = Map::from_iter([("id", automation.id.as_str()), ("name", automation.name.as_str())]);
         let scope = Value::from(Map::from_iter([
@@ -123,7 +124,7 @@ impl Ingress {
             ("automation", Value::from(about)),
         ]));
         let mut inputs = Map::new();
-        for (name, template) in automation.trigger.call().into_iter().flat_map(|call| &call.with) {
+        for (name, template) in mount.on().call().into_iter().flat_map(|call| &call.with) {
             let value = template
                 .evaluate(&scope, &value::Budget::default())
                 .map_err(|error| format!("input `{}`: {error}", name.name))?;

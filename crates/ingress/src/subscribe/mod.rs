@@ -13,7 +13,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use jiff::{SignedDuration, Timestamp};
-use model::automation::AutomationId;
+use model::automation::{AutomationId, TriggerKey};
 use store::Subscription;
 use tokio::sync::{Notify, Semaphore};
 use value::{Map, Value};
@@ -22,7 +22,7 @@ use crate::changes::CatalogListener;
 use crate::ingress::Ingress;
 use crate::persist::until_done;
 use catalog::canonical_text;
-use catalog::{Catalog, Deployment, trigger_hook};
+use catalog::{Catalog, Mount, trigger_hook};
 use runtime::KeyedLocks;
 use runtime::{Clock, MonotonicTime};
 use runtime::{Due, Timed};
@@ -107,7 +107,7 @@ impl Timed for Reconciler {
 
     async fn run_due(&mut self) {
         for subscription in self.ingress.subscriptions.take_due(self.ingress.context.clock.monotonic_now()) {
-            if !self.ingress.peers.shards.has(&subscription.automation) {
+            if !self.ingress.peers.shards.has(&subscription.trigger.automation) {
                 // Another node sees to it. It is read again if it comes here.
                 self.ingress.subscriptions.table().forget(&subscription.id);
                 continue;
@@ -126,48 +126,47 @@ impl Ingress {
             let _changing = subscriptions.changing.lock().await;
             let stored = context.store.subscriptions().await?;
             subscriptions.table().forget_automations(moved);
-            let stored = stored.into_iter().filter(|one| moved.contains(&one.automation)).collect();
+            let stored = stored.into_iter().filter(|one| moved.contains(&one.trigger.automation)).collect();
             subscriptions.load(stored, &*context.clock);
             Ok(())
         };
         until_done(context, read).await;
     }
 
-    /// Compares the subscriptions of an Automation with the wanted one and schedules the changes.
+    /// Compares the subscriptions of an Automation with the wanted ones and schedules the changes.
     async fn reconcile(&self, id: &AutomationId) {
         if !self.peers.shards.has(id) {
             return;
         }
         let catalog = self.context.catalog.load_full();
-        let deployment = catalog.get(id).filter(|deployment| deployment.automation.enabled);
-        let wanted = deployment.and_then(|deployment| self.wanted_subscription(&catalog, deployment, false));
-        let mut there = false;
+        let mounts = catalog.get(id).into_iter().flat_map(|deployment| deployment.mounts());
+        let mut wanted: Vec<Subscription> = mounts
+            .filter(Mount::is_enabled)
+            .filter_map(|mount| self.wanted_subscription(&catalog, &mount, false))
+            .collect();
         for subscription in self.subscriptions.of_automation(id) {
             if subscription.removing || subscription.test {
                 continue;
             }
-            if wanted.as_ref().is_some_and(|wanted| wanted.source == subscription.source) && !there {
-                there = true;
-                continue;
+            let is_it = |wanted: &Subscription| {
+                wanted.trigger == subscription.trigger && wanted.source == subscription.source
+            };
+            match wanted.iter().position(is_it) {
+                Some(index) => drop(wanted.swap_remove(index)),
+                None => self.schedule_removal(&subscription.id).await,
             }
-            self.schedule_removal(&subscription.id).await;
         }
-        if let Some(wanted) = wanted.filter(|_| !there) {
+        for wanted in wanted {
             self.store_subscription(wanted).await;
         }
         self.subscriptions.wake.notify_one();
     }
 
-    /// Builds the subscription that an Automation wants; `None` if it needs none.
-    fn wanted_subscription(
-        &self,
-        catalog: &Catalog,
-        deployment: &Deployment,
-        test: bool,
-    ) -> Option<Subscription> {
-        let (event, _) = trigger_hook(deployment, catalog)?;
+    /// Builds the subscription that a trigger wants; `None` if it needs none.
+    fn wanted_subscription(&self, catalog: &Catalog, mount: &Mount, test: bool) -> Option<Subscription> {
+        let (event, _) = trigger_hook(mount.on(), catalog)?;
         let call = &event.call;
-        let url = self.event_url(deployment, test);
+        let url = self.event_url(mount, test);
         let with =
             call.with.iter().map(|(name, template)| format!("{}={}", name.name, canonical_text(template)));
         let connection = call.connection.as_ref().map(|connection| connection.name.clone());
@@ -175,7 +174,7 @@ impl Ingress {
         let now = self.context.clock.now();
         Some(Subscription {
             id: uuid::Uuid::new_v4().to_string(),
-            automation: deployment.automation.id.clone(),
+            trigger: mount.key(),
             source: words.into_iter().chain(with).collect::<Vec<_>>().join(" | "),
             event: call.action.name.clone(),
             connection,
@@ -192,13 +191,14 @@ impl Ingress {
         })
     }
 
-    /// Subscribes for the test address of an Automation, if it has no such subscription yet.
-    pub(crate) async fn subscribe_for_test(&self, catalog: &Catalog, deployment: &Deployment) {
-        let existing = self.subscriptions.of_automation(&deployment.automation.id);
-        if existing.iter().any(|one| one.test && !one.removing) {
+    /// Subscribes for the test address of a trigger, if it has no such subscription yet.
+    pub(crate) async fn subscribe_for_test(&self, catalog: &Catalog, mount: &Mount) {
+        let key = mount.key();
+        let existing = self.subscriptions.of_automation(&key.automation);
+        if existing.iter().any(|one| one.trigger == key && one.test && !one.removing) {
             return;
         }
-        if let Some(wanted) = self.wanted_subscription(catalog, deployment, true) {
+        if let Some(wanted) = self.wanted_subscription(catalog, mount, true) {
             let changing = self.subscriptions.changing.lock().await;
             self.store_subscription(wanted).await;
             drop(changing);
@@ -207,20 +207,19 @@ impl Ingress {
     }
 
     /// Schedules the removal of the subscription for a test address.
-    pub(crate) async fn unsubscribe_from_test(&self, id: &AutomationId) {
-        for one in self.subscriptions.of_automation(id) {
-            if one.test && !one.removing {
+    pub(crate) async fn unsubscribe_from_test(&self, trigger: &TriggerKey) {
+        for one in self.subscriptions.of_automation(&trigger.automation) {
+            if one.trigger == *trigger && one.test && !one.removing {
                 self.schedule_removal(&one.id).await;
             }
         }
         self.subscriptions.wake.notify_one();
     }
 
-    /// Public URL that receives the event of an Automation.
-    fn event_url(&self, deployment: &Deployment, test: bool) -> String {
+    /// Public URL that receives the event of a trigger.
+    fn event_url(&self, mount: &Mount, test: bool) -> String {
         let base = self.context.settings.public_url.as_deref().unwrap_or_default().trim_end_matches('/');
-        let token =
-            deployment.address.as_ref().map(|address| if test { &address.test } else { &address.live });
+        let token = mount.address().map(|address| if test { &address.test } else { &address.live });
         format!("{base}/trigger/{}", token.map_or("", String::as_str))
     }
 
@@ -277,13 +276,13 @@ impl Ingress {
             slot = self.subscriptions.slots.acquire() => slot,
             () = self.context.closing.cancelled() => return,
         };
-        let (id, automation) = (subscription.id.clone(), subscription.automation.clone());
-        let Some(_hold) = self.peers.shards.hold(&automation) else {
+        let (id, trigger) = (subscription.id.clone(), subscription.trigger.clone());
+        let Some(_hold) = self.peers.shards.hold(&trigger.automation) else {
             // Another node sees to it. It is read again if it comes here.
             return self.subscriptions.table().forget(&id);
         };
         let event = subscription.event.clone();
-        let alone = self.subscriptions.locks.lock(automation.as_str()).await;
+        let alone = self.subscriptions.locks.lock(trigger.automation.as_str()).await;
         if !self.repeat_write(&id).await {
             return self.end_change(&id);
         }
@@ -298,13 +297,13 @@ impl Ingress {
         let Some(mut now) = self.subscriptions.get(&id) else { return };
         match result {
             Ok(Some((inputs, remote))) => {
-                tracing::info!(%automation, event, "subscribed");
+                tracing::info!(%trigger, event, "subscribed");
                 (now.inputs, now.remote, now.failures, now.error) = (inputs, remote, 0, None);
                 now.next_at = now.removing.then(|| self.context.clock.now());
                 now.since = self.context.clock.now();
             }
             Ok(None) => {
-                tracing::info!(%automation, event, "the subscription is taken back");
+                tracing::info!(%trigger, event, "the subscription is taken back");
                 self.forget_subscription(&id).await;
                 return self.end_change(&id);
             }
@@ -314,11 +313,11 @@ impl Ingress {
             Err(error) => {
                 now.failures = now.failures.saturating_add(1);
                 if now.removing && now.failures >= MAX_FAILURES {
-                    tracing::error!(%automation, event, error, "a subscription could not be taken back, and is given up");
+                    tracing::error!(%trigger, event, error, "a subscription could not be taken back, and is given up");
                     self.forget_subscription(&id).await;
                     return self.end_change(&id);
                 }
-                tracing::warn!(%automation, event, error, failures = now.failures, leaving = now.removing, "a subscription could not be set right");
+                tracing::warn!(%trigger, event, error, failures = now.failures, leaving = now.removing, "a subscription could not be set right");
                 now.error = Some(error);
                 now.next_at = Some(retry_at(self.context.clock.now(), now.failures));
             }
@@ -371,7 +370,7 @@ impl Subscriptions {
         let mut table = self.table();
         let mut ids = BTreeSet::new();
         for mut subscription in stored {
-            ids.insert(subscription.automation.clone());
+            ids.insert(subscription.trigger.automation.clone());
             if table.get(&subscription.id).is_some() {
                 continue;
             }
@@ -462,7 +461,7 @@ impl Ingress {
     pub async fn subscriptions_of_all_nodes(&self) -> Result<Vec<Subscription>, store::Error> {
         let mut all = self.subscriptions();
         if self.context.store.node().is_some() {
-            let is_here = |one: &Subscription| self.peers.shards.has(&one.automation);
+            let is_here = |one: &Subscription| self.peers.shards.has(&one.trigger.automation);
             all.retain(is_here);
             let stored = self.context.store.subscriptions().await?;
             all.extend(stored.into_iter().filter(|one| !is_here(one)));
@@ -472,6 +471,6 @@ impl Ingress {
 }
 
 fn sorted(mut all: Vec<Subscription>) -> Vec<Subscription> {
-    all.sort_by(|one, other| (&one.automation, one.since).cmp(&(&other.automation, other.since)));
+    all.sort_by(|one, other| (&one.trigger, one.since).cmp(&(&other.trigger, other.since)));
     all
 }

@@ -33,7 +33,7 @@ impl Ingress {
         let mut found = None;
         for orphan in self.orphans(catalog, hook, request).await? {
             if found.is_none() && orphan.matches_request {
-                tracing::info!(automation = %request.automation, event = request.event, "found a subscription that was requested before");
+                tracing::info!(trigger = %request.trigger, event = request.event, "found a subscription that was requested before");
                 found = Some(orphan.remote);
             } else {
                 self.delete_remote(catalog, hook, request, &orphan.remote).await?;
@@ -69,7 +69,7 @@ impl Ingress {
         };
         let connector = |event: &str| event.split('.').next().map(str::to_owned);
         let of_connector = |one: &Subscription| connector(&one.event) == connector(&about.event);
-        let existing = self.subscriptions.of_automation(&about.automation).into_iter();
+        let existing = self.subscriptions.of_automation(&about.trigger.automation).into_iter();
         let known: Vec<Value> = existing.filter(of_connector).map(|one| one.remote).collect();
         let mut orphans = Vec::new();
         for item in self.listed(catalog, list, about).await? {

@@ -18,21 +18,20 @@ use runtime::check_chain_depth;
 use runtime::{AcceptOptions, Acceptance};
 
 impl Ingress {
-    /// Responds to a request at the address of an Automation with an event trigger.
+    /// Responds to a request at the address of an event trigger.
     pub(crate) async fn receive_event(
         &self,
         catalog: &Catalog,
         route: &Route,
         request: Request,
     ) -> Result<Reply, Rejection> {
-        let automation = &route.deployment.automation;
-        let Some((_, hook)) = trigger_hook(&route.deployment, catalog) else {
+        let Some((_, hook)) = trigger_hook(route.mount.on(), catalog) else {
             return Err(Rejection::not_a_webhook());
         };
         if !is_answering(route) {
             return Err(Rejection::automation_disabled());
         }
-        let secret = self.event_secret(&automation.id);
+        let secret = self.event_secret(&route.mount.key());
         let webhook =
             language::load::event_webhook(&hook.verify, &secret).ok_or_else(Rejection::not_a_webhook)?;
         if let Some(answer) = trigger::webhook::probe(&webhook, &request.method) {
@@ -66,10 +65,13 @@ impl Ingress {
             });
         }
         verified?;
-        let key = hook.delivery.as_deref().and_then(header).map(|id| format!("delivery:{id}"));
+        let key = hook.delivery.as_deref().and_then(header).map(|id| match &route.mount.declared().id {
+            trigger if trigger.is_main() => format!("delivery:{id}"),
+            trigger => format!("delivery:{trigger}:{id}"),
+        });
         let ReceivedRequest { payload, results, .. } = self.receive_inflated(&webhook, request).await?;
         let payload = Payload::Webhook(payload);
-        let Some(fails) = self.evaluate_trigger_condition(automation, &payload).await.start() else {
+        let Some((by, fails)) = self.prepare_start(&route.mount, &payload).await else {
             return Ok(Reply::without_start(acknowledgement("filtered"), "filtered"));
         };
         let origin = if route.is_test { Origin::Test } else { Origin::Event };
@@ -79,7 +81,8 @@ impl Ingress {
             fails,
             ..AcceptOptions::default()
         };
-        let accepted = self.admission.accept(&route.deployment, Start { payload, origin }, options).await;
+        let accepted =
+            self.admission.accept(&route.mount.deployment, Start { payload, origin, by }, options).await;
         let Acceptance { id, accepted, .. } =
             accepted.map_err(|error| crate::hooks::rejection_for(&error, false))?;
         let answer = response::asynchronous(&webhook, &id);
@@ -102,13 +105,15 @@ impl Ingress {
         let verify = webhook.verify.as_ref().ok_or_else(refused)?;
         let encoding = verify.keys().first().map_or(model::automation::Encoding::Text, |key| key.encoding);
         let key = Key::parse(secret, encoding, None, None).map_err(|_| refused())?;
-        let url = self.event_url(&route.deployment, route.is_test);
+        let url = self.event_url(&route.mount, route.is_test);
         let proof = Verifier::Keys(verify, vec![key]);
-        trigger::verify::verify(&proof, request, &url, self.context.clock.now()).map(drop).map_err(|(rejection, reason)| {
-            let automation = &route.deployment.automation.id;
-            tracing::info!(%automation, %reason, "a request was refused: its sender could not be verified");
-            rejection.with_detail(reason.to_string())
-        })
+        trigger::verify::verify(&proof, request, &url, self.context.clock.now()).map(drop).map_err(
+            |(rejection, reason)| {
+                let trigger = route.mount.key();
+                tracing::info!(%trigger, %reason, "a request was refused: its sender could not be verified");
+                rejection.with_detail(reason.to_string())
+            },
+        )
     }
 }
 

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use model::automation::AutomationId;
+use model::automation::{AutomationId, TriggerKey};
 use serde::{Deserialize, Serialize};
 use store::Subscription;
 
@@ -86,7 +86,8 @@ impl Ingress {
         if let Some(_hold) = self.peers.shards.hold(automation) {
             return self.operate_on_own_subscriptions(automation, operation).await;
         }
-        match self.forward(automation, Operation::Subscriptions(operation)).await? {
+        let any = TriggerKey::from(automation.clone());
+        match self.forward(&any, Operation::Subscriptions(operation)).await? {
             SubscriptionReply::Done(left) => Ok(left),
             SubscriptionReply::NoSubscription => Err(SubscriptionError::NoSubscription(automation.clone())),
             SubscriptionReply::NothingToForget => Err(SubscriptionError::NothingToForget(automation.clone())),
@@ -117,7 +118,7 @@ impl Ingress {
             SubscriptionOperation::Try => self.try_own_subscriptions(automation).await?,
             SubscriptionOperation::Forget => self.forget_own_subscriptions(automation).await?,
         }
-        Ok(self.subscriptions().into_iter().filter(|one| one.automation == *automation).collect())
+        Ok(self.subscriptions().into_iter().filter(|one| one.trigger.automation == *automation).collect())
     }
 
     async fn try_own_subscriptions(

@@ -101,7 +101,7 @@ impl SubscriptionTable {
         let before = self.remove(&id);
         let busy = before.as_ref().is_some_and(|entry| entry.busy);
         let unstored = before.and_then(|entry| entry.unstored);
-        self.of_automation.entry(subscription.automation.clone()).or_default().insert(id.clone());
+        self.of_automation.entry(subscription.trigger.automation.clone()).or_default().insert(id.clone());
         let entry = Entry { subscription, next, busy, unstored };
         if let Some(due) = entry.due().filter(|_| !busy) {
             self.due.insert((due, id.clone()));
@@ -121,10 +121,10 @@ impl SubscriptionTable {
 
     fn remove(&mut self, id: &str) -> Option<Entry> {
         let entry = self.entries.remove(id)?;
-        if let Some(ids) = self.of_automation.get_mut(&entry.subscription.automation) {
+        if let Some(ids) = self.of_automation.get_mut(&entry.subscription.trigger.automation) {
             ids.remove(id);
             if ids.is_empty() {
-                self.of_automation.remove(&entry.subscription.automation);
+                self.of_automation.remove(&entry.subscription.trigger.automation);
             }
         }
         if let Some(due) = entry.due() {

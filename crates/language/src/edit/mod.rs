@@ -98,6 +98,12 @@ pub fn edit_file(path: &str, text: &str, operations: &[Operation]) -> Result<Edi
                     editor.apply(&operation)?;
                 }
             }
+            Operation::ReplaceTrigger { .. }
+                if editor.find(&[Segment::Key("triggers".to_owned())]).is_some() =>
+            {
+                let message = "the file has several triggers; change one below `triggers` in its text";
+                return Err(EditError::Invalid(message.to_owned()));
+            }
             Operation::ReplaceTrigger { value } => {
                 let at = vec![Segment::Key("trigger".to_owned())];
                 let position = position(path, &at, &editor);

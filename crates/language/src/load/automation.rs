@@ -2,7 +2,9 @@
 
 use std::sync::Arc;
 
-use model::automation::{Automation, AutomationId, Block, DeclaredDefaults, DefinitionHash, Trigger};
+use model::automation::{
+    Automation, AutomationId, Block, DeclaredDefaults, DeclaredTrigger, DefinitionHash, Trigger, TriggerId,
+};
 use model::retry::{RetryOn, RetryPolicy};
 use text::diagnostic::{Diagnostic, Diagnostics, Source, Span};
 use text::yaml::{Field, MapReader, Node};
@@ -26,11 +28,16 @@ pub(crate) static AUTOMATION: Object = Object {
         Key::new("description", Shape::Text, "The description, for people."),
         Key::new("labels", Shape::List(&Shape::NonBlankText), "For people and filters."),
         Key::new("enabled", Shape::Bool, "`false` unmounts the trigger. Default: true."),
-        Key::required("trigger", Shape::Object(&trigger::TRIGGER), "The trigger: exactly one kind."),
+        Key::new("trigger", Shape::Object(&trigger::TRIGGER), "The trigger: exactly one kind."),
+        Key::new(
+            "triggers",
+            trigger::TRIGGERS,
+            "Several triggers, in place of `trigger`: a list of up to 20, each with an `id` and as `trigger`.",
+        ),
         Key::new(
             "inputs",
             Shape::MapOf(IDENTIFIER, &Shape::Object(&inputs::INPUT)),
-            "The inputs of a manual start: `{name: {type, required, default, description}}`.",
+            "What a start gives, by hand or by `inputs` of a trigger: `{name: {type, required, default, description}}`.",
         ),
         Key::new(
             "configVars",
@@ -64,7 +71,7 @@ pub(crate) static AUTOMATION: Object = Object {
             "How long executions are kept. Default: the daemon's.",
         ),
     ],
-    choice: Choice::Any,
+    choice: Choice::ExactlyOne(&["trigger", "triggers"]),
 };
 
 pub(super) fn read(
@@ -81,7 +88,7 @@ pub(super) fn read(
     let description = reader.take("description").string().map(str::to_owned);
     let labels = labels(reader.take("labels"), diagnostics);
     let enabled = reader.take("enabled").bool().unwrap_or(true);
-    let started = trigger::read(reader.take("trigger"), diagnostics);
+    let mut started = trigger::read(reader.take("trigger"), reader.take("triggers"), diagnostics);
     let declared = inputs::inputs(reader.take("inputs"), &mut unreadable, diagnostics);
     unused_inputs(&reader, &started, diagnostics);
     let config_vars = inputs::config_vars(reader.take("configVars"), &mut unreadable, diagnostics);
@@ -95,10 +102,12 @@ pub(super) fn read(
     let retention = retention(reader.take("retention"), diagnostics);
     reader.finish();
 
-    let (trigger, trigger_span) = started.trigger.unwrap_or_else(|| {
+    if started.settled().is_none() {
         unreadable.note("trigger");
-        (Trigger::Manual, id_span)
-    });
+    }
+    if started.read.is_empty() {
+        started.read.push(stand_in(id_span));
+    }
     let mut value = Automation {
         definition: DefinitionHash::compute(&id, source.text()),
         name: name.unwrap_or_else(|| id.to_string()),
@@ -107,9 +116,7 @@ pub(super) fn read(
         description,
         labels,
         enabled,
-        trigger,
-        trigger_span,
-        trigger_if: started.condition,
+        triggers: started.read,
         inputs: declared,
         config_vars,
         steps: blocks.steps,
@@ -128,6 +135,19 @@ pub(super) fn read(
     };
     value.leveled_word = level::find(&value);
     Some(Partial { value, unreadable })
+}
+
+/// The trigger of a file whose own ones cannot be read.
+fn stand_in(span: Span) -> DeclaredTrigger {
+    DeclaredTrigger {
+        id: TriggerId::MAIN,
+        id_span: span,
+        on: Trigger::Manual,
+        span,
+        enabled: None,
+        condition: None,
+        inputs: None,
+    }
 }
 
 fn declared_defaults(
@@ -188,19 +208,18 @@ fn labels(field: Field<'_, '_>, diagnostics: &Diagnostics) -> Vec<String> {
     items.into_iter().filter_map(|item| plain(item, diagnostics)).map(str::to_owned).collect()
 }
 
-fn unused_inputs(reader: &MapReader<'_, '_>, started: &trigger::Read, diagnostics: &Diagnostics) {
-    let Some((trigger, span)) = started.trigger.as_ref().filter(|_| reader.has("inputs")) else { return };
-    if matches!(trigger, Trigger::Manual) {
-        return;
-    }
-    let word = trigger.keyword();
+fn unused_inputs(reader: &MapReader<'_, '_>, started: &trigger::Triggers, diagnostics: &Diagnostics) {
+    let Some(triggers) = started.settled().filter(|_| reader.has("inputs")) else { return };
+    let gives = |trigger: &DeclaredTrigger| matches!(trigger.on, Trigger::Manual) || trigger.inputs.is_some();
+    let Some(first) = triggers.first().filter(|_| !triggers.iter().any(gives)) else { return };
+    let word = first.on.keyword();
     let message = format!("a `{word}` start gives no inputs: each has its default, or nothing");
     diagnostics.push(
         Diagnostic::warning("unused-setting", message, reader.key_span("inputs"))
-            .related(*span, "the trigger")
+            .related(first.span, "the trigger")
             .help(
-                "name values that stay the same under `configVars`, and read them as `configVars.<name>`; what starts it \
-                 gives `trigger.results`; only `trigger: {manual: {}}` takes inputs",
+                "add `inputs` to the trigger, such as `inputs: {name: \"${{ trigger.results.body.data.name }}\"}`; or name values that stay \
+                 the same under `configVars`, and read them as `configVars.<name>`",
             ),
     );
 }
@@ -228,7 +247,7 @@ struct Blocks {
 impl Blocks {
     fn read(
         reader: &mut MapReader<'_, '_>,
-        trigger: Option<&Trigger>,
+        triggers: Option<&[DeclaredTrigger]>,
         unreadable: Unreadable,
         diagnostics: &Diagnostics,
     ) -> (Self, Unreadable) {
@@ -259,7 +278,7 @@ impl Blocks {
             steps: &blocks.steps,
             on_error: blocks.on_error.as_ref(),
             finally: blocks.finally.as_ref(),
-            trigger,
+            triggers,
             has_outputs: reader.has("outputs"),
         };
         check_flow(&lists, &unreadable, diagnostics);

@@ -1,8 +1,9 @@
 //! The words for which a definition needs a level of the language above the first. A later word is one more row of [`WORDS`]; those of
 //! expressions are listed by [`expression::Expression::later_word`].
 
+use expression::Reference;
 use expression::template::Template;
-use model::automation::{Automation, Level, LeveledWord, SwitchCases, Verb};
+use model::automation::{Automation, DeclaredTrigger, Level, LeveledWord, SwitchCases, Verb};
 use text::diagnostic::Span;
 
 /// A word of a level above the first.
@@ -20,6 +21,22 @@ static WORDS: &[Word] = &[
         level: Level::SECOND,
         word: "defaults",
         find: |automation| automation.declared_defaults.as_ref().map(|defaults| defaults.span),
+    },
+    Word {
+        level: Level::SECOND,
+        word: "triggers",
+        // The trigger of the key `trigger` has no id of its own.
+        find: |automation| trigger(automation, |trigger| trigger.id_span != trigger.span),
+    },
+    Word {
+        level: Level::SECOND,
+        word: "inputs of a trigger",
+        find: |automation| trigger(automation, |trigger| trigger.inputs.is_some()),
+    },
+    Word {
+        level: Level::SECOND,
+        word: "enabled of a trigger",
+        find: |automation| trigger(automation, |trigger| trigger.enabled.is_some()),
     },
     Word {
         level: Level::SECOND,
@@ -70,6 +87,11 @@ pub(super) fn find(automation: &Automation) -> Option<LeveledWord> {
         .reduce(|found, next| if next.level > found.level { next } else { found })
 }
 
+/// Returns the first such trigger.
+fn trigger(automation: &Automation, is_used: impl Fn(&DeclaredTrigger) -> bool) -> Option<Span> {
+    automation.triggers.iter().find(|trigger| is_used(trigger)).map(|trigger| trigger.span)
+}
+
 /// Returns the first step with such a verb.
 fn step(automation: &Automation, is_used: impl Fn(&Verb) -> bool) -> Option<Span> {
     let mut found = None;
@@ -89,7 +111,10 @@ fn action(automation: &Automation, name: &str) -> Option<Span> {
 fn in_expressions(automation: &Automation) -> Option<LeveledWord> {
     let mut found = None;
     automation.expressions(&mut |expression| {
-        if let (None, Some(word)) = (&found, expression.later_word()) {
+        let reads_id = |reference: &Reference| matches!(&*reference.path, [root, name, ..] if root == "trigger" && name == "id");
+        let word = expression.later_word();
+        let word = word.or_else(|| expression.references().iter().any(reads_id).then_some("trigger.id"));
+        if let (None, Some(word)) = (&found, word) {
             let word = word.to_owned();
             found = Some(LeveledWord { level: Level::SECOND, word, span: expression.span() });
         }

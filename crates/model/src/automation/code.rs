@@ -83,8 +83,10 @@ impl Automation {
     #[must_use]
     pub fn code_modules(&self) -> Vec<(Option<&Arc<str>>, &Code)> {
         let mut found = Vec::new();
-        if let Trigger::Webhook(webhook) = &self.trigger {
-            found.extend(webhook.code.as_ref().map(|code| (None, code)));
+        for trigger in &self.triggers {
+            if let Trigger::Webhook(webhook) = &trigger.on {
+                found.extend(webhook.code.as_ref().map(|code| (None, code)));
+            }
         }
         self.walk(&mut |step| {
             if let Verb::Code(code) = &step.verb {

@@ -167,9 +167,7 @@ impl super::Block {
             visit(step);
             let inner: Vec<&mut Self> = match &mut step.verb {
                 Verb::If(branch) => std::iter::once(&mut branch.then).chain(&mut branch.otherwise).collect(),
-                Verb::Switch(switch) => {
-                    switch.cases.iter_mut().map(|(_, block)| block).chain(&mut switch.default).collect()
-                }
+                Verb::Switch(switch) => switch.cases.blocks_mut().chain(&mut switch.default).collect(),
                 Verb::ForEach(each) => vec![&mut each.steps],
                 Verb::Repeat(repeat) => vec![&mut repeat.steps],
                 Verb::Parallel(branches) => branches.iter_mut().map(|(_, block)| block).collect(),

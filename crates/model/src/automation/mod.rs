@@ -7,6 +7,7 @@ mod level;
 mod paths;
 mod step;
 mod trigger;
+mod trigger_key;
 mod verbs;
 mod verify;
 
@@ -31,10 +32,12 @@ pub use defaults::{DeclaredDefaults, DefaultRetry, DefaultValue, Defaults, Origi
 pub use level::{Level, LeveledWord};
 pub use step::{Block, BlockKind, NestedBlock, OnError, OnInterrupt, Step, Verb};
 pub use trigger::{
-    Cadence, Dedup, DedupBy, Delivery, EventTrigger, LocalTime, Misfire, Overlap, PollStart, PollTrigger,
-    RateLimit, ScheduleTrigger, StartForm, StaticResponse, Trigger, TriggerKind, WebhookMode, WebhookTrigger,
-    Weekday,
+    Cadence, DeclaredTrigger, Dedup, DedupBy, Delivery, EventTrigger, LocalTime, Misfire, Overlap, PollStart,
+    PollTrigger, RateLimit, ScheduleTrigger, StartForm, StaticResponse, Trigger, TriggerKind, WebhookMode,
+    WebhookTrigger, Weekday,
 };
+
+pub use trigger_key::{InvalidTriggerKey, TriggerId, TriggerKey};
 
 pub use verbs::{
     ActionStep, Approval, CallStep, ConditionCase, ForEachStep, IfStep, OnTimeout, RepeatStep, RespondBody,
@@ -164,7 +167,7 @@ pub struct SpannedName {
     pub span: Span,
 }
 
-/// A checked automation: one trigger and a tree of steps.
+/// A checked automation: its triggers and a tree of steps.
 #[derive(Clone, Debug)]
 pub struct Automation {
     /// The id, which owns URLs, state and history.
@@ -177,15 +180,11 @@ pub struct Automation {
     pub description: Option<String>,
     /// The labels, for people and filters.
     pub labels: Vec<String>,
-    /// True if the trigger is mounted.
+    /// True if its triggers are mounted.
     pub enabled: bool,
-    /// The trigger.
-    pub trigger: Trigger,
-    /// The span of the trigger's kind.
-    pub trigger_span: Span,
-    /// The trigger's condition: if it is false, no execution starts.
-    pub trigger_if: Option<Expression>,
-    /// The inputs of a manual start.
+    /// The triggers, in the order of the file, at least one.
+    pub triggers: Vec<DeclaredTrigger>,
+    /// The inputs, which a manual start gives, or `inputs` of a trigger.
     pub inputs: Vec<InputSpec>,
     /// The configuration variables. Their expressions may read only `env` and `secrets`.
     pub config_vars: Vec<ConfigVar>,
@@ -306,10 +305,33 @@ impl Automation {
         DefinitionHash::compute_from_parts(&self.id, parts)
     }
 
+    /// Returns the trigger with this id.
+    #[must_use]
+    pub fn trigger(&self, id: &TriggerId) -> Option<&DeclaredTrigger> {
+        self.triggers.iter().find(|trigger| trigger.id == *id)
+    }
+
+    /// Returns true if a trigger starts executions: both it and the automation are enabled.
+    #[must_use]
+    pub fn is_mounted(&self, trigger: &DeclaredTrigger) -> bool {
+        self.enabled && trigger.enabled != Some(false)
+    }
+
+    /// Returns the key of a trigger of this automation.
+    #[must_use]
+    pub fn trigger_key(&self, trigger: &TriggerId) -> TriggerKey {
+        TriggerKey::new(self.id.clone(), trigger.clone())
+    }
+
+    /// Returns true if an execution can have a caller who waits for its end.
+    #[must_use]
+    pub fn has_synchronous_trigger(&self) -> bool {
+        self.triggers.iter().any(|trigger| trigger.on.is_synchronous())
+    }
+
     /// Calls `visit` with every expression of the file.
     pub fn expressions<'a>(&'a self, visit: &mut dyn FnMut(&'a Expression)) {
-        self.trigger_if.iter().for_each(&mut *visit);
-        self.trigger.expressions(visit);
+        self.triggers.iter().for_each(|trigger| trigger.expressions(visit));
         let key = self.concurrency.as_ref().and_then(|concurrency| concurrency.key.as_ref());
         let templates = self.config_vars.iter().map(|variable| &variable.value);
         templates.chain(key).chain(&self.outputs).for_each(|template| template.expressions(visit));

@@ -4,11 +4,45 @@ use std::time::Duration;
 
 use expression::Expression;
 use expression::json_schema::JsonSchema;
+use expression::template::Template;
 use text::diagnostic::Span;
 
-use super::{ActionStep, Challenge, Code, RequestField, SpannedName, Verify};
+use super::{ActionStep, Challenge, Code, RequestField, SpannedName, TriggerId, Verify};
 
-/// The trigger of an automation.
+/// A trigger as its file declares it.
+#[derive(Clone, Debug)]
+pub struct DeclaredTrigger {
+    /// The id, unique in the file: `main` for the key `trigger`.
+    pub id: TriggerId,
+    /// The span of the id; of the trigger's kind for the key `trigger`.
+    pub id_span: Span,
+    /// What starts executions.
+    pub on: Trigger,
+    /// The span of the trigger's kind.
+    pub span: Span,
+    /// The key `enabled`: false if it starts nothing. `None` without the key.
+    pub enabled: Option<bool>,
+    /// The condition: if it is false, no execution starts.
+    pub condition: Option<Expression>,
+    /// The inputs that it gives an execution, and the span of the key `inputs`; `None` if it has none.
+    pub inputs: Option<(Vec<(SpannedName, Template)>, Span)>,
+}
+
+impl DeclaredTrigger {
+    /// Calls `visit` with every expression of the trigger itself, but those of a webhook's `verify` and `challenge`.
+    pub fn expressions<'a>(&'a self, visit: &mut dyn FnMut(&'a Expression)) {
+        self.condition.iter().for_each(&mut *visit);
+        self.on.expressions(visit);
+        self.input_templates().for_each(|(_, template)| template.expressions(visit));
+    }
+
+    /// Returns the inputs that it gives an execution.
+    pub fn input_templates(&self) -> impl Iterator<Item = &(SpannedName, Template)> {
+        self.inputs.iter().flat_map(|(inputs, _)| inputs)
+    }
+}
+
+/// What starts executions.
 #[derive(Clone, Debug)]
 pub enum Trigger {
     /// A request to the webhook's URL.

@@ -92,6 +92,15 @@ impl SwitchCases {
         };
         values.iter().map(|(_, block)| block).chain(conditions.iter().map(|case| &case.then))
     }
+
+    /// Returns the blocks of the cases for a change, in the order of the file.
+    pub(super) fn blocks_mut(&mut self) -> impl Iterator<Item = &mut Block> {
+        let (values, conditions) = match self {
+            Self::Values { cases, .. } => (cases.as_mut_slice(), &mut [][..]),
+            Self::Conditions(cases) => (&mut [][..], cases.as_mut_slice()),
+        };
+        values.iter_mut().map(|(_, block)| block).chain(conditions.iter_mut().map(|case| &mut case.then))
+    }
 }
 
 /// The settings of a `repeat` step.

@@ -5,11 +5,11 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
-use value::Value;
+use value::{Map, Value};
 
 use super::{ExecutionId, Outcome, StepOutcome};
 use crate::action::ActionError;
-use crate::automation::{AutomationId, DefinitionHash};
+use crate::automation::{AutomationId, DefinitionHash, TriggerId};
 use crate::payload::{HttpResponse, Payload};
 
 /// One entry of an execution's append-only log. The state of an execution is the fold of its events.
@@ -28,6 +28,12 @@ pub enum Event {
         origin: Origin,
         /// The input. Shared, because its body may be large.
         payload: Arc<Payload>,
+        /// The trigger that started it.
+        #[serde(default, skip_serializing_if = "TriggerId::is_main")]
+        trigger: TriggerId,
+        /// The inputs that the trigger, or the caller of another start than a manual one, gave; `None` for those of `payload`.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        inputs: Option<Arc<Map>>,
     },
     /// A daemon resumed the execution after another one had stopped before its end.
     Resumed {

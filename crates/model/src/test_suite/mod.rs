@@ -17,7 +17,7 @@ use text::diagnostic::{Source, Span};
 use value::{Map, Value};
 
 use crate::action::ErrorKind;
-use crate::automation::SpannedName;
+use crate::automation::{Automation, DeclaredTrigger, SpannedName, StartForm, Trigger, TriggerId};
 
 pub use pattern::{Matcher, Mismatch, Pattern, Rule};
 
@@ -59,6 +59,8 @@ pub struct Case {
     pub name: SpannedName,
     /// The reason to skip it, if it is skipped.
     pub skip: Option<String>,
+    /// The trigger that starts it; `None` if the start decides.
+    pub trigger: Option<SpannedName>,
     /// The start of the execution.
     pub start: Start,
     /// The position of the start; the name of the test if it has none.
@@ -79,6 +81,49 @@ pub struct Case {
     pub cassette: Option<SpannedName>,
     /// The expectations.
     pub expect: Expect,
+}
+
+/// Why no trigger of an automation is the one that a test means.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum TriggerChoice {
+    /// The automation has no trigger of the id that the test names.
+    Unknown,
+    /// Several triggers can start in the way of the test.
+    Several,
+}
+
+impl Case {
+    /// Returns the trigger that the test starts: the one that it names, the only one, or the only one that can start in its way.
+    ///
+    /// # Errors
+    /// Returns why none is meant.
+    pub fn trigger_of<'a>(&self, automation: &'a Automation) -> Result<&'a DeclaredTrigger, TriggerChoice> {
+        if let Some(named) = &self.trigger {
+            let id = TriggerId::parse(&named.name);
+            return id.and_then(|id| automation.trigger(&id)).ok_or(TriggerChoice::Unknown);
+        }
+        if let [only] = automation.triggers.as_slice() {
+            return Ok(only);
+        }
+        let mut fitting = automation.triggers.iter().filter(|trigger| self.start.fits(&trigger.on));
+        match (fitting.next(), fitting.next()) {
+            (Some(only), None) => Ok(only),
+            _ => Err(TriggerChoice::Several),
+        }
+    }
+}
+
+impl Start {
+    /// Returns true if a trigger starts in this way.
+    fn fits(&self, trigger: &Trigger) -> bool {
+        matches!(
+            (self, trigger.start_form()),
+            (Self::Request(_), StartForm::Request(_))
+                | (Self::Inputs(_), StartForm::Inputs)
+                | (Self::ScheduledAt(_), StartForm::Instant)
+                | (Self::Polled(_), StartForm::Data { .. })
+        )
+    }
 }
 
 /// The start of an execution in a test.

@@ -8,7 +8,7 @@ use std::time::Duration;
 use futures_util::future::BoxFuture;
 use jiff::{SignedDuration, Timestamp};
 use model::action::ActionError;
-use model::automation::{Automation, Trigger};
+use model::automation::{Automation, Trigger, TriggerId};
 use model::execution::{Event, ExecutionId, Origin};
 use model::payload::Payload;
 use store::{Accept, AcceptOutcome, Capacity, InitialEvents, NewExecution, News, PollWrite};
@@ -21,7 +21,7 @@ use super::admit::{Admit, Facts, Gate};
 use super::backlog::Lane;
 use super::concurrency::{RunGuard, is_gated, needs_permit};
 use super::table::Queued;
-use crate::api::{AcceptOptions, Acceptance, Slot, Start};
+use crate::api::{AcceptOptions, Acceptance, Slot, Start, StartedBy};
 use crate::credentials::mask_credentials;
 use crate::detached::spawn_on_drop;
 use crate::error::Error;
@@ -54,6 +54,7 @@ struct NewRun {
     /// The instant of acceptance and the wall offset at that instant.
     accepted_at: (Timestamp, SignedDuration),
     origin: Origin,
+    by: StartedBy,
     payload: Arc<Payload>,
     results: Option<Value>,
     /// The memory for the data of its trigger, in bytes; 0 if they are small.
@@ -91,12 +92,12 @@ impl Admission {
         };
         let (now, wall_offset) = (self.context.clock.now(), self.context.clock.wall_offset());
         let id = options.id.unwrap_or_else(|| self.ids.next(now));
-        let Start { mut payload, origin } = start;
+        let Start { mut payload, origin, by } = start;
         let AcceptOptions { key, dedup_records, watermark, at_once, mut results, fails, kept, slot, .. } =
             options;
         let has_slot = permit.is_some() || slot == Slot::Shared;
         let has_events = fails.is_some() || !kept.is_empty();
-        self.mask_credentials(&deployment.automation, &mut payload, results.as_mut());
+        self.mask_credentials(&deployment.automation, &by.trigger, &mut payload, results.as_mut());
         let payload = Arc::new(payload);
         let started = Event::Started {
             at: now,
@@ -104,11 +105,14 @@ impl Admission {
             definition: deployment.automation.definition,
             origin: origin.clone(),
             payload: payload.clone(),
+            trigger: by.trigger.clone(),
+            inputs: by.inputs.clone(),
         };
         let already = initial_events(now, kept, fails);
-        let gated = is_gated(&deployment.automation, &origin);
-        let mut admit = Admit::decide(self.facts(&deployment.automation, &origin, has_slot, has_events));
-        let (memory, trigger_memory) = (Share::default(), trigger_memory(&payload, results.as_ref()));
+        let gated = is_gated(&deployment.automation, &origin, &by.trigger);
+        let mut admit =
+            Admit::decide(self.facts(&deployment.automation, (&origin, &by.trigger), has_slot, has_events));
+        let (memory, trigger_memory) = (Share::default(), trigger_memory(&payload, &by, results.as_ref()));
         if trigger_memory > 0
             && slot == Slot::Own
             && admit.needs_memory(at_once)
@@ -126,8 +130,16 @@ impl Admission {
             gated,
         };
         let accept = Accept { executions: vec![new], watermark, ..Accept::default() };
-        let new_run =
-            NewRun { id, accepted_at: (now, wall_offset), origin, payload, results, trigger_memory, memory };
+        let new_run = NewRun {
+            id,
+            accepted_at: (now, wall_offset),
+            origin,
+            by,
+            payload,
+            results,
+            trigger_memory,
+            memory,
+        };
         let (admission, deployment, tracker) = (self.clone(), deployment.clone(), &self.context.tracker);
         // The caller may stop waiting during the commit; an execution that is committed runs.
         if admit == Admit::RunFirst {
@@ -149,7 +161,7 @@ impl Admission {
         runs: bool,
     ) -> Result<Acceptance, Error> {
         let NewRun { id, accepted_at: (_, wall_offset), trigger_memory, .. } = new_run;
-        let gated = is_gated(&deployment.automation, &new_run.origin);
+        let gated = is_gated(&deployment.automation, &new_run.origin, &new_run.by.trigger);
         let accepted = self.accept_durably(&deployment, accept).await?.into_iter().next();
         if let Some(taken @ (AcceptOutcome::Duplicate(first) | AcceptOutcome::Mismatch(first))) = accepted {
             return Ok(Acceptance { id: first, accepted: taken, progress: None });
@@ -162,7 +174,8 @@ impl Admission {
             }
             return Ok(Acceptance { id, accepted: AcceptOutcome::New, progress: None });
         }
-        self.table().count_scheduled(&deployment.automation.id, &new_run.origin);
+        let key = deployment.automation.trigger_key(&new_run.by.trigger);
+        self.table().count_scheduled(&key, &new_run.origin);
         if runs {
             let around = JournalContext::from(&*self.context);
             let journal = Journal::new(id, &deployment.automation, new_run.accepted_at, around);
@@ -178,19 +191,32 @@ impl Admission {
     }
 
     /// The facts that decide how a start is admitted.
-    fn facts(&self, automation: &Automation, origin: &Origin, has_slot: bool, has_events: bool) -> Facts {
-        let gate = match is_gated(automation, origin) {
+    fn facts(
+        &self,
+        automation: &Automation,
+        (origin, trigger): (&Origin, &TriggerId),
+        has_slot: bool,
+        has_events: bool,
+    ) -> Facts {
+        let gate = match is_gated(automation, origin, trigger) {
             false => Gate::Open,
             true if self.shards.has(&automation.id) => Gate::Here,
             true => Gate::Elsewhere,
         };
-        let needs_permit = needs_permit(automation, origin);
+        let needs_permit = needs_permit(automation, origin, trigger);
         Facts { has_slot, has_events, needs_permit, gate, is_alone: self.context.store.node().is_none() }
     }
 
     /// Masks the credentials in the payload of a start, before anything of it is stored or read.
-    fn mask_credentials(&self, automation: &Automation, payload: &mut Payload, results: Option<&mut Value>) {
-        let verifies = matches!(&automation.trigger, Trigger::Webhook(webhook) if webhook.verify.is_some());
+    fn mask_credentials(
+        &self,
+        automation: &Automation,
+        trigger: &TriggerId,
+        payload: &mut Payload,
+        results: Option<&mut Value>,
+    ) {
+        let on = automation.trigger(trigger).map(|trigger| &trigger.on);
+        let verifies = matches!(on, Some(Trigger::Webhook(webhook)) if webhook.verify.is_some());
         mask_credentials(payload, results, verifies, &self.context.settings.redactor);
     }
 
@@ -229,7 +255,7 @@ impl Admission {
         let acceptance = PendingAcceptance::new(accept, deployment.automation.clone(), definitions);
         let (automation, context) = (&deployment.automation, JournalContext::from(&*self.context));
         // The end of the run, which may come before the commit, counts it out again.
-        self.table().count_scheduled(&automation.id, &new_run.origin);
+        self.table().count_scheduled(&automation.trigger_key(&new_run.by.trigger), &new_run.origin);
         let journal = Journal::to_accept(id, automation, new_run.accepted_at, context, acceptance);
         let guard = self.begin(deployment, journal, new_run);
         let run = guard.run().clone();
@@ -322,15 +348,18 @@ impl Admission {
         }
         let (automation, now, wall_offset) =
             (&deployment.automation, self.context.clock.now(), self.context.clock.wall_offset());
+        let trigger = starts.first().map(|(start, _)| start.by.trigger.clone()).unwrap_or_default();
         let origins: Vec<Origin> = starts.iter().map(|(start, _)| start.origin.clone()).collect();
         let new = |(mut start, fails): (Start, Option<ActionError>)| {
-            self.mask_credentials(automation, &mut start.payload, None);
+            self.mask_credentials(automation, &start.by.trigger, &mut start.payload, None);
             let started = Event::Started {
                 at: now,
                 automation: automation.id.clone(),
                 definition: automation.definition,
                 origin: start.origin.clone(),
                 payload: start.payload.into(),
+                trigger: start.by.trigger.clone(),
+                inputs: start.by.inputs,
             };
             NewExecution {
                 id: self.ids.next(now),
@@ -339,7 +368,7 @@ impl Admission {
                 dedup: Vec::new(),
                 starts_running: false,
                 initial: initial_events(now, Vec::new(), fails),
-                gated: is_gated(automation, &start.origin),
+                gated: is_gated(automation, &start.origin, &start.by.trigger),
             }
         };
         let executions: Vec<NewExecution> = starts.into_iter().map(new).collect();
@@ -350,7 +379,7 @@ impl Admission {
         let accepted = ids.into_iter().zip(&origins).zip(accepted);
         let here = accepted.filter(|(_, outcome)| *outcome == AcceptOutcome::New).map(|(new, _)| new);
         // The executions of a poll are gated all or not at all.
-        let gated = origins.first().is_some_and(|origin| is_gated(automation, origin));
+        let gated = origins.first().is_some_and(|origin| is_gated(automation, origin, &trigger));
         self.enqueue(here, gated, wall_offset, 0);
         Ok(())
     }
@@ -436,11 +465,11 @@ impl Admission {
     pub fn trigger_memory_elsewhere(
         &self,
         automation: &Automation,
-        Start { payload, origin }: &Start,
+        Start { payload, origin, by }: &Start,
         results: Option<&Value>,
     ) -> Option<usize> {
-        let is_elsewhere = is_gated(automation, origin) && !self.shards.has(&automation.id);
-        is_elsewhere.then(|| trigger_memory(payload, results)).filter(|bytes| *bytes > 0)
+        let is_elsewhere = is_gated(automation, origin, &by.trigger) && !self.shards.has(&automation.id);
+        is_elsewhere.then(|| trigger_memory(payload, by, results)).filter(|bytes| *bytes > 0)
     }
 
     /// Waits for memory for the data of a trigger, as the acceptance of a synchronous execution does, and releases it. Returns
@@ -478,6 +507,7 @@ impl Admission {
             results: parts.results,
             started_at: parts.started_at,
             origin: parts.origin,
+            by: parts.by,
             undos: Mutex::default(),
             progress,
             cancelled: Cancellation::default(),
@@ -502,8 +532,8 @@ impl Admission {
         journal: Box<Journal>,
         new_run: NewRun,
     ) -> RunGuard {
-        let NewRun { accepted_at: (started_at, _), origin, payload, results, trigger_memory, memory, .. } =
-            new_run;
+        let NewRun { accepted_at, origin, by, payload, results, trigger_memory, memory, .. } = new_run;
+        let (started_at, _) = accepted_at;
         log_trigger_code(&journal, &payload);
         self.register(RunParts {
             deployment,
@@ -511,6 +541,7 @@ impl Admission {
             payload,
             started_at,
             origin,
+            by,
             results,
             trigger_memory,
             memory,
@@ -557,6 +588,7 @@ pub(super) struct RunParts {
     pub(super) payload: Arc<Payload>,
     pub(super) started_at: Timestamp,
     pub(super) origin: Origin,
+    pub(super) by: StartedBy,
     pub(super) results: Option<Value>,
     /// The memory for the data of its trigger, in bytes; 0 if they are small.
     pub(super) trigger_memory: usize,

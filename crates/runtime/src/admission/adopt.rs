@@ -40,7 +40,7 @@ impl Admission {
                 continue;
             }
             count += 1;
-            table.count_scheduled(&row.automation, &row.origin);
+            table.count_scheduled(&row.trigger_key(), &row.origin);
             if let Some(at) = rests {
                 let wake = Wake { at, after: at.map(|at| MonotonicTime::from_wall(at, offset)) };
                 table.suspend(row.id, Suspended { wake, wall_offset: offset, keeps_permit: false });

@@ -4,8 +4,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use catalog::Catalog;
-use model::automation::{Automation, AutomationId, Concurrency, ConcurrencyPolicy, Overlap, Trigger};
+use expression::Template;
+use model::automation::{
+    Automation, AutomationId, Concurrency, ConcurrencyPolicy, DeclaredTrigger, Overlap, Trigger, TriggerId,
+};
 use model::execution::{ExecutionId, Origin, Outcome, Status};
+use value::Value;
 
 use super::Admission;
 use super::table::{ExecutionState, ExecutionTable, GroupKey, PermitWait, Queued, Suspended};
@@ -47,7 +51,7 @@ impl RunGuard {
     /// execution has to wait: then it has left memory.
     pub(super) fn acquire_permit(&mut self) -> bool {
         let Some(Concurrency { limit, key, policy }) =
-            concurrency(&self.run.deployment.automation, &self.run.origin)
+            concurrency(&self.run.deployment.automation, &self.run.origin, &self.run.by.trigger)
         else {
             return true;
         };
@@ -166,7 +170,7 @@ impl RunGuard {
                 let mut table = self.admission.table();
                 table.remove(self.run.journal.id());
                 if matches!(disposition, Disposition::NotAccepted) {
-                    table.uncount_scheduled(&self.run.deployment.automation.id, &self.run.origin);
+                    table.uncount_scheduled(&self.run.trigger_key(), &self.run.origin);
                 }
                 drop(table);
                 self.admission.moved.notify_waiters();
@@ -251,13 +255,12 @@ impl RunGuard {
     fn finish(&mut self) {
         self.has_ended = true;
         let (id, admission) = (self.run.journal.id(), &self.admission);
-        let automation = &self.run.deployment.automation.id;
         let mut table = admission.table();
         table.remove(id);
         if let Some(key) = self.permit.take() {
             table.release_permit(&key, id, &*self.admission.context.clock);
         }
-        table.uncount_scheduled(automation, &self.run.origin);
+        table.uncount_scheduled(&self.run.trigger_key(), &self.run.origin);
         if let Origin::Call { execution, .. } = &self.run.origin {
             // Its caller may be suspended until it ends.
             table.wake(*execution, self.admission.context.clock.monotonic_now());
@@ -287,43 +290,53 @@ impl RunGuard {
     }
 }
 
-/// The limit of an execution: the automation's own, or the one that `overlap: queue` of its schedule implies.
-pub(super) fn concurrency(automation: &Automation, origin: &Origin) -> Option<Concurrency> {
+/// The limit of an execution: the automation's own, or the one that `overlap: queue` of its schedule implies, for which the
+/// executions of each trigger are a group.
+pub(super) fn concurrency(
+    automation: &Automation,
+    origin: &Origin,
+    trigger: &TriggerId,
+) -> Option<Concurrency> {
     if let Some(own) = &automation.concurrency {
         return Some(own.clone());
     }
-    needs_permit(automation, origin).then_some(Concurrency {
+    let key = (!trigger.is_main()).then(|| Template::Literal(Value::from(trigger.as_str())));
+    needs_permit(automation, origin, trigger).then_some(Concurrency {
         limit: 1,
-        key: None,
+        key,
         policy: ConcurrencyPolicy::Queue,
     })
 }
 
 /// True if an execution has a [`concurrency`] limit.
-pub(super) fn needs_permit(automation: &Automation, origin: &Origin) -> bool {
-    let queues =
-        matches!(&automation.trigger, Trigger::Schedule(schedule) if schedule.overlap == Overlap::Queue);
-    automation.concurrency.is_some() || (queues && matches!(origin, Origin::Schedule { .. }))
+pub(super) fn needs_permit(automation: &Automation, origin: &Origin, trigger: &TriggerId) -> bool {
+    automation.concurrency.is_some() || overlap(automation, origin, trigger) == Some(Overlap::Queue)
+}
+
+/// How the instants of the schedule overlap that started an execution; `None` for another start.
+fn overlap(automation: &Automation, origin: &Origin, trigger: &TriggerId) -> Option<Overlap> {
+    match &automation.trigger(trigger)?.on {
+        Trigger::Schedule(schedule) if matches!(origin, Origin::Schedule { .. }) => Some(schedule.overlap),
+        _ => None,
+    }
 }
 
 /// The limit that the definition in force sets, for executions of all its versions: `usize::MAX` if it sets none. `None` if the
 /// automation is not in force.
 pub(super) fn limit_in_force(catalog: &Catalog, automation: &AutomationId) -> Option<usize> {
     let automation = &catalog.get(automation)?.automation;
-    let queues =
-        matches!(&automation.trigger, Trigger::Schedule(schedule) if schedule.overlap == Overlap::Queue);
+    let queues = |trigger: &DeclaredTrigger| matches!(&trigger.on, Trigger::Schedule(schedule) if schedule.overlap == Overlap::Queue);
     Some(match &automation.concurrency {
         Some(own) => own.limit as usize,
-        None if queues => 1,
+        None if automation.triggers.iter().any(queues) => 1,
         None => usize::MAX,
     })
 }
 
 /// True if an execution may have to wait for others of its automation, or be passed over for them. All of these are on one node.
-pub(super) fn is_gated(automation: &Automation, origin: &Origin) -> bool {
-    let excludes =
-        matches!(&automation.trigger, Trigger::Schedule(schedule) if schedule.overlap != Overlap::Allow);
-    automation.concurrency.is_some() || (excludes && matches!(origin, Origin::Schedule { .. }))
+pub(super) fn is_gated(automation: &Automation, origin: &Origin, trigger: &TriggerId) -> bool {
+    let excludes = overlap(automation, origin, trigger).is_some_and(|overlap| overlap != Overlap::Allow);
+    automation.concurrency.is_some() || excludes
 }
 
 impl Drop for RunGuard {

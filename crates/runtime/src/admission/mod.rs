@@ -18,7 +18,7 @@ mod tests;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use jiff::SignedDuration;
-use model::automation::AutomationId;
+use model::automation::TriggerKey;
 use model::execution::{Event, ExecutionId, Status};
 use store::ExecutionRow;
 use tokio::sync::futures::Notified;
@@ -160,9 +160,9 @@ impl Admission {
         self.wake_large.notify_one();
     }
 
-    /// True if an execution that the automation's schedule started has not ended.
-    pub fn schedule_is_busy(&self, automation: &AutomationId) -> bool {
-        self.table().schedule_is_busy(automation)
+    /// True if an execution that the schedule started has not ended.
+    pub fn schedule_is_busy(&self, trigger: &TriggerKey) -> bool {
+        self.table().schedule_is_busy(trigger)
     }
 
     /// Completes when an execution comes into memory or leaves it.

@@ -16,6 +16,7 @@ use super::accept::RunParts;
 use super::backlog::Lane;
 use super::suspend::CHECK_INTERVAL;
 use super::table::{ExecutionState, Queued};
+use crate::api::StartedBy;
 use crate::error::Error;
 use crate::memory::{SMALL_BODY, Share, trigger_memory};
 use crate::run::{Exit, Journal, JournalContext, ReplaySource, SnapshotState, StoredLog};
@@ -164,13 +165,15 @@ impl Admission {
         }
         let payload = start.payload.clone();
         let results = parse_stored_body(&payload).await;
-        let trigger_memory = trigger_memory(&payload, results.as_ref());
+        let by = StartedBy { trigger: start.trigger.clone(), inputs: start.inputs.cloned() };
+        let trigger_memory = trigger_memory(&payload, &by, results.as_ref());
         Ok(Some(RunParts {
             deployment,
             journal,
             payload,
             started_at: start.at,
             origin: start.origin.clone(),
+            by,
             trigger_memory,
             results,
             memory: Share::default(),
@@ -194,7 +197,7 @@ impl Admission {
             let mut table = self.table();
             let since = self.context.clock.monotonic_now();
             for row in page {
-                table.count_scheduled(&row.automation, &row.origin);
+                table.count_scheduled(&row.trigger_key(), &row.origin);
                 let is_gated = may_hold_permit(&catalog, &row);
                 if is_gated {
                     table.recover_first(&row.automation, row.id);

@@ -203,7 +203,11 @@ impl Stage {
 }
 
 async fn run(engine: &Arc<Runtime>, automation: &str) -> ExecutionId {
-    let start = Start { payload: Payload::manual(Map::new()), origin: Origin::Manual };
+    let start = Start {
+        payload: Payload::manual(Map::new()),
+        origin: Origin::Manual,
+        by: crate::api::StartedBy::default(),
+    };
     let id = model::AutomationId::parse(automation).expect("an id");
     {
         let catalog = engine.context.catalog();

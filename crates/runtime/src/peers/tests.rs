@@ -152,7 +152,11 @@ async fn run(runtime: &Arc<Runtime>) -> ExecutionId {
 }
 
 async fn run_of(runtime: &Arc<Runtime>, automation: &str, options: AcceptOptions) -> ExecutionId {
-    let start = Start { payload: Payload::manual(Map::new()), origin: Origin::Manual };
+    let start = Start {
+        payload: Payload::manual(Map::new()),
+        origin: Origin::Manual,
+        by: crate::api::StartedBy::default(),
+    };
     let catalog = runtime.context.catalog.load();
     let automation = AutomationId::parse(automation).expect("an id");
     let deployment = catalog.get(&automation).expect("it is in force").clone();

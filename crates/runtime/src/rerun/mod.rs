@@ -18,6 +18,7 @@ use model::payload::Payload;
 use serde::Serialize;
 use store::ExecutionRow;
 
+use crate::api::StartedBy;
 use crate::error::Error;
 use crate::history_memory::ReadMemory;
 use crate::records::Records;
@@ -45,6 +46,8 @@ pub struct ReplayPlan {
     pub deployment: Arc<Deployment>,
     /// The payload.
     pub payload: Payload,
+    /// The trigger.
+    pub by: StartedBy,
     /// True if the code of the trigger has to decide about the payload.
     pub decides_anew: bool,
     /// The origin of the new execution.
@@ -87,7 +90,9 @@ impl Records {
     pub async fn plan_replay(&self, id: ExecutionId, request: ReplayRequest) -> Result<ReplayPlan, Error> {
         let row = self.context.store.execution(id).await?.ok_or(Error::NoSuchExecution(id))?;
         let (log, memory) = self.context.read_events(&row).await?.ok_or(Error::NoSuchExecution(id))?;
-        let Some(Event::Started { automation, definition, origin, payload, .. }) = log.first() else {
+        let Some(Event::Started { automation, definition, origin, payload, trigger, inputs, .. }) =
+            log.first()
+        else {
             return Err(Error::NoSuchExecution(id));
         };
         let deployment = self.replay_version(automation, *definition, request.original).await?;
@@ -120,6 +125,7 @@ impl Records {
             id: None,
             deployment,
             payload,
+            by: StartedBy { trigger: trigger.clone(), inputs: inputs.clone() },
             decides_anew,
             origin,
             memory: (!kept.events.is_empty()).then(|| Arc::new(memory)),

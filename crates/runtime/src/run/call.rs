@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use model::action::{ActionError, Effect, ErrorKind};
-use model::automation::{CallStep, Step};
+use model::automation::{CallStep, Step, Trigger};
 use model::execution::{CallRecord, ExecutionId, Origin, Outcome, WaitReason};
 use model::payload::Payload;
 use value::{Map, Value};
@@ -13,7 +13,7 @@ use super::scope::Scope;
 use super::step::Frame;
 use super::verbs::failed;
 use super::{Exit, Run};
-use crate::api::{AcceptOptions, Slot, Start};
+use crate::api::{AcceptOptions, Slot, Start, StartedBy};
 use crate::doubles::CallTarget;
 
 /// Maximum depth of nested calls. The loader rejects cycles, but files may change during an execution.
@@ -70,8 +70,16 @@ impl Run {
         let catalog = self.context.catalog.load_full();
         let deployment =
             catalog.find(id).map_err(|error| refuse(ErrorKind::Input, error.to_string()))?.clone();
-        crate::inputs::check_inputs(&deployment.automation, &inputs)
-            .map_err(|error| refuse(ErrorKind::Input, format!("`{id}`: {error}")))?;
+        let manual =
+            deployment.automation.triggers.iter().find(|trigger| matches!(trigger.on, Trigger::Manual));
+        let manual = manual.cloned().ok_or_else(|| {
+            refuse(ErrorKind::Input, format!("`{id}` cannot be called: it has no `manual` trigger"))
+        })?;
+        // A manual start has no results.
+        let given =
+            self.context.trigger_inputs(&deployment.automation, &manual, &Value::Null, Some(inputs)).await;
+        let inputs = given.map_err(|error| refuse(ErrorKind::Input, format!("`{id}`: {}", error.message)))?;
+        let inputs = inputs.unwrap_or_default();
         let depth = match &self.origin {
             Origin::Call { depth, .. } => depth + 1,
             _ => 1,
@@ -91,7 +99,8 @@ impl Run {
             trace: Some(self.chain_of_run().to_string()),
         };
         // The inputs become part of another execution's log.
-        let start = Start { payload: Payload::manual(self.journal.redact_map(inputs)), origin };
+        let by = StartedBy::trigger(&manual.id);
+        let start = Start { payload: Payload::manual(self.journal.redact_map(inputs)), origin, by };
         let options = AcceptOptions {
             // The same key in every repetition of this attempt, so that the child is started once.
             key: Some(format!("call:{}:{key}:{}.{attempt}", self.journal.id(), self.journal.attempt())),

@@ -30,7 +30,7 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 use model::action::{ActionError, ErrorKind};
-use model::automation::Block;
+use model::automation::{Block, TriggerKey};
 use model::execution::{Event, Origin, Outcome};
 use model::payload::Payload;
 use tokio::sync::watch;
@@ -52,7 +52,7 @@ pub(crate) use step::Frame;
 pub use step_input::{DerivedInput, ExpressionValue, MissingSource};
 use undo::Undo;
 
-use crate::api::Progress;
+use crate::api::{Progress, StartedBy};
 use crate::connections::Connections;
 use crate::context::Context;
 use crate::isolation::Observation;
@@ -81,6 +81,8 @@ pub(crate) struct Run {
     pub(crate) results: Option<Value>,
     pub(crate) started_at: Timestamp,
     pub(crate) origin: Origin,
+    /// The trigger that started it.
+    pub(crate) by: StartedBy,
     /// The ended steps that may have to be undone.
     pub(crate) undos: Mutex<Vec<Undo>>,
     pub(crate) progress: watch::Sender<Progress>,
@@ -245,6 +247,11 @@ impl Run {
     }
 
     /// Evaluates the concurrency key, under an inline budget.
+    pub(crate) fn trigger_key(&self) -> TriggerKey {
+        self.deployment.automation.trigger_key(&self.by.trigger)
+    }
+
+    /// Evaluates the key of a concurrency group.
     pub(crate) fn concurrency_key(&self, key: &expression::Template) -> Result<String, ActionError> {
         let scope = Scope::for_run(self)?;
         let (names, _) = scope.names();

@@ -7,7 +7,7 @@ use catalog::{Deployment, Plan};
 use expression::EvalClock;
 use jiff::Timestamp;
 use model::action::{ActionError, ErrorKind};
-use model::automation::Automation;
+use model::automation::{Automation, TriggerId};
 use model::execution::ExecutionId;
 use model::payload::Payload;
 use value::redact::{MASK, Mask, masked_value};
@@ -35,6 +35,17 @@ pub(crate) struct Scope {
     pub(super) pipelined_us: u64,
 }
 
+/// What a start gives the variables.
+pub(super) struct StartData<'a> {
+    pub(super) payload: &'a Payload,
+    /// `trigger.results`, if the payload has been parsed already.
+    pub(super) results: Option<&'a Value>,
+    /// The trigger.
+    pub(super) trigger: &'a TriggerId,
+    /// The inputs beside the payload.
+    pub(super) inputs: Option<&'a Map>,
+}
+
 /// Changes made by a branch.
 #[derive(Default)]
 pub(crate) struct Changes {
@@ -59,33 +70,36 @@ impl Scope {
         Self::at_start(
             &run.context,
             &run.deployment,
-            &run.payload,
-            run.results.as_ref(),
+            StartData {
+                payload: &run.payload,
+                results: run.results.as_ref(),
+                trigger: &run.by.trigger,
+                inputs: run.by.inputs.as_deref(),
+            },
             config_vars,
             &execution,
         )
     }
 
-    /// Creates the variables at the start of an execution. `results` is `trigger.results`, if the payload has been parsed
-    /// already.
+    /// Creates the variables at the start of an execution.
     pub(super) fn at_start(
         context: &Context,
         deployment: &Deployment,
-        payload: &Payload,
-        results: Option<&Value>,
+        start: StartData<'_>,
         config_vars: Map,
         execution: &ExecutionFacts,
     ) -> Result<Self, ActionError> {
         let automation = &deployment.automation;
+        let StartData { payload, results, trigger, inputs: given } = start;
         let results = match results {
             Some(results) => results.clone(),
             None => trigger::results(payload)
                 .map_err(|rejection| ActionError::new(ErrorKind::Input, rejection.message.clone()))?,
         };
         let mut root = Map::with_capacity(12);
-        root.insert("trigger", Map::from_iter([("results", results)]));
+        root.insert("trigger", Map::from_iter([("results", results), ("id", Value::from(trigger.as_str()))]));
         root.insert("steps", Map::new());
-        root.insert("inputs", inputs(automation, payload));
+        root.insert("inputs", inputs(automation, payload, given));
         root.insert("vars", Map::new());
         root.insert("configVars", config_vars);
         if deployment.plan.reads_execution() {
@@ -326,7 +340,7 @@ impl ExecutionFacts {
 }
 
 /// Merges the given inputs with the defaults from the file.
-fn inputs(automation: &Automation, payload: &Payload) -> Map {
+fn inputs(automation: &Automation, payload: &Payload, given: Option<&Map>) -> Map {
     let mut inputs = Map::new();
     for (name, default) in automation.input_defaults() {
         inputs.insert(name, default.clone());
@@ -337,10 +351,12 @@ fn inputs(automation: &Automation, payload: &Payload) -> Map {
             inputs.insert(input.name.as_str(), Value::Null);
         }
     }
-    if let Payload::Manual { inputs: given } = payload {
-        for (name, value) in given.iter() {
-            inputs.insert(name.clone(), value.clone());
-        }
+    let given = match payload {
+        Payload::Manual { inputs } => Some(inputs),
+        _ => given,
+    };
+    for (name, value) in given.into_iter().flat_map(Map::iter) {
+        inputs.insert(name.clone(), value.clone());
     }
     inputs
 }

@@ -85,7 +85,7 @@ async fn captures_are_published_on_their_listen_topic() {
     daemon.api("POST", "/api/v1/automations/a/listen", "", "").await;
     let mut events = daemon.client().events("/api/v1/stream?topics=listen:a").await.unwrap();
     next(&mut events, "open").await;
-    let path = daemon.engine.catalog().find("a").unwrap().test_url("").unwrap();
+    let path = daemon.engine.catalog().find("a").unwrap().mounts().next().unwrap().test_url("").unwrap();
     // The first sample is the baseline for later ones: before it is taken, requests publish no event.
     let news = loop {
         daemon.hook("POST", &path, "content-type: application/json\r\n", b"{}").await;

@@ -1,7 +1,7 @@
 //! The resume address: its questions, answers and error pages.
 
 use model::{AutomationId, Event, ExecutionId, Origin, Outcome, Payload};
-use runtime::{EngineEvent, Start};
+use runtime::EngineEvent;
 use serde_json::json;
 use value::{Map, Value};
 
@@ -78,8 +78,8 @@ struct Pausing {
 async fn pausing(text: &str, pauses: usize) -> Pausing {
     let daemon = daemon(&[("a", text)]).await;
     let mut notices = daemon.engine.subscribe();
-    let start = Start { payload: Payload::manual(Map::new()), origin: Origin::Manual };
-    let id = daemon.engine.ingress().start(&AutomationId::parse("a").unwrap(), start).await.unwrap();
+    let start = runtime::ManualStart::new(Payload::manual(Map::new()), Origin::Manual);
+    let id = daemon.engine.ingress().start(&AutomationId::parse("a").unwrap().into(), start).await.unwrap();
     let mut found = 0;
     while found < pauses {
         let EngineEvent::ExecutionEvents { events, .. } = notices.recv().await.unwrap() else { continue };

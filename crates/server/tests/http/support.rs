@@ -129,7 +129,7 @@ impl Daemon {
     /// The path of an automation's live address.
     pub(crate) fn path(&self, id: &str) -> String {
         let catalog = self.engine.catalog();
-        catalog.find(id).unwrap().live_url("").unwrap()
+        catalog.find(id).unwrap().mounts().next().unwrap().live_url("").unwrap()
     }
 
     pub(crate) fn client(&self) -> Client {

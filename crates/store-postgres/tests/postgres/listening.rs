@@ -15,15 +15,20 @@ fn later(seconds: i64) -> Timestamp {
 }
 
 async fn begin(store: &dyn Store, name: &str, seconds: i64, most: u32) -> u64 {
-    let new =
-        NewListening { automation: automation(name), since: at(), until: later(seconds), most, sessions: 3 };
+    let new = NewListening {
+        trigger: automation(name).into(),
+        since: at(),
+        until: later(seconds),
+        most,
+        sessions: 3,
+    };
     store.begin_listening(new).await.expect("it begins")
 }
 
 fn capture(name: &str, number: u8) -> NewCapture {
     NewCapture {
         id: [number; 16],
-        automation: automation(name),
+        trigger: automation(name).into(),
         now: at(),
         aside: false,
         size: 10,
@@ -39,7 +44,7 @@ async fn add(store: &dyn Store, capture: NewCapture) -> bool {
 
 /// The numbers of the captures with their contents.
 async fn captured(store: &dyn Store, name: &str) -> Vec<(u32, u8)> {
-    let all = store.captures(&automation(name), 0).await.expect("they are read");
+    let all = store.captures(&automation(name).into(), 0).await.expect("they are read");
     all.into_iter().map(|(number, body)| (number, body[0])).collect()
 }
 
@@ -56,11 +61,12 @@ async fn a_listen_session_captures_on_other_nodes_until_its_count_or_expiry() {
     assert!(add(&*one, capture("orders", 3)).await);
     assert!(!add(&*other, capture("orders", 4)).await, "two were to be captured");
     assert_eq!(captured(&*other, "orders").await, [(1, 2), (2, 3)]);
-    let session = one.listening(&automation("orders")).await.expect("it is read").expect("there is one");
+    let session =
+        one.listening(&automation("orders").into()).await.expect("it is read").expect("there is one");
     assert_eq!((session.count, session.last, session.is_active(at())), (2, 2, false));
     assert_eq!(begin(&*other, "orders", 60, 2).await, 1, "a new session");
     assert_eq!(captured(&*one, "orders").await, []);
-    one.end_listening(&automation("orders"), at()).await.expect("it ends");
+    one.end_listening(&automation("orders").into(), at()).await.expect("it ends");
     assert!(!add(&*other, capture("orders", 5)).await);
 }
 
@@ -80,14 +86,14 @@ async fn sessions_and_captures_are_bounded() {
     assert_eq!(captured(&*store, "orders").await, [(2, 2), (3, 5)], "the largest session loses its oldest");
     assert_eq!(captured(&*store, "other").await, [(1, 4)]);
     // The ended session is deleted first, then the session that ends next.
-    store.end_listening(&automation("other"), at()).await.expect("it ends");
+    store.end_listening(&automation("other").into(), at()).await.expect("it ends");
     begin(&*store, "third", 30, 1).await;
     begin(&*store, "fourth", 60, 1).await;
-    assert_eq!(store.listening(&automation("other")).await.expect("it is read"), None);
+    assert_eq!(store.listening(&automation("other").into()).await.expect("it is read"), None);
     assert_eq!(captured(&*store, "other").await, []);
     begin(&*store, "fifth", 60, 1).await;
-    assert_eq!(store.listening(&automation("third")).await.expect("it is read"), None);
-    assert!(store.listening(&automation("orders")).await.expect("it is read").is_some());
+    assert_eq!(store.listening(&automation("third").into()).await.expect("it is read"), None);
+    assert!(store.listening(&automation("orders").into()).await.expect("it is read").is_some());
     // All of them ended long ago by the clock of the database.
     server.run(&format!("UPDATE {}.listenings SET until_ns = 0 WHERE automation = 'orders'", space.schema()));
     store.collect_garbage().await.expect("it is collected");

@@ -67,6 +67,8 @@ fn new(definition: &Definition, number: u128) -> NewExecution {
         definition: definition.hash,
         origin: Origin::Manual,
         payload: Payload::manual(Map::new()).into(),
+        trigger: model::automation::TriggerId::MAIN,
+        inputs: None,
     };
     let id = ExecutionId::new(at(), random);
     let initial = InitialEvents::default();

@@ -1,7 +1,7 @@
 //! Pairings that all nodes share.
 
 use jiff::{SignedDuration, Timestamp};
-use model::AutomationId;
+use model::automation::TriggerKey;
 
 use crate::{at, folder, open, server};
 
@@ -10,7 +10,7 @@ async fn a_pairing_is_closed_once_by_any_node_before_it_expires() {
     let server = server();
     let (space, first, second) = (server.space(), folder(), folder());
     let (one, other) = (open(&space, &first), open(&space, &second));
-    let id = AutomationId::parse("tasks").expect("an id");
+    let id: TriggerKey = "tasks#asana".parse().expect("a key");
     let until = at() + SignedDuration::from_mins(10);
     assert!(!other.close_pairing(&id, at()).await.expect("it is asked"));
     one.open_pairing(&id, at()).await.expect("it is opened");

@@ -17,7 +17,7 @@ fn orders() -> AutomationId {
 
 fn request(burst: u32, per_second: f64, wanted: u32) -> TokenRequest {
     TokenRequest {
-        automation: orders(),
+        trigger: orders().into(),
         test: false,
         kind: BucketKind::Start,
         per_second,
@@ -139,13 +139,13 @@ async fn a_poll_is_in_progress_until_it_ends_or_its_node_leaves() {
     let (space, first, second) = (server.space(), folder(), folder());
     let (one, other) = (open(&space, &first), open(&space, &second));
     let polling = async || other.polling().await.expect("they are read");
-    one.set_polling(&orders(), true).await.expect("it is noted");
-    assert_eq!(polling().await, [orders()]);
-    other.set_polling(&orders(), false).await.expect("it is noted");
-    assert_eq!(polling().await, [orders()], "another one polls");
-    one.set_polling(&orders(), false).await.expect("it is noted");
+    one.set_polling(&orders().into(), true).await.expect("it is noted");
+    assert_eq!(polling().await, [orders().into()]);
+    other.set_polling(&orders().into(), false).await.expect("it is noted");
+    assert_eq!(polling().await, [orders().into()], "another one polls");
+    one.set_polling(&orders().into(), false).await.expect("it is noted");
     assert_eq!(polling().await, []);
-    one.set_polling(&orders(), true).await.expect("it is noted");
+    one.set_polling(&orders().into(), true).await.expect("it is noted");
     one.close().await.expect("it leaves");
     assert_eq!(polling().await, []);
 }

@@ -82,6 +82,8 @@ pub(crate) fn new(number: u32, bytes: usize) -> NewExecution {
         definition: definition.hash,
         origin: Origin::Manual,
         payload: Payload::manual(inputs).into(),
+        trigger: model::automation::TriggerId::MAIN,
+        inputs: None,
     };
     NewExecution {
         id: id(number),

@@ -6,7 +6,8 @@
 use std::collections::HashSet;
 
 use bytes::Bytes;
-use model::{AutomationId, DefinitionHash, Event, ExecutionId, LogLine, Origin, Status};
+use model::automation::TriggerKey;
+use model::{AutomationId, DefinitionHash, Event, ExecutionId, LogLine, Status};
 use value::{FileLoadError, Reserved};
 
 use super::columns::to_ns;
@@ -29,6 +30,7 @@ pub struct NewExecutionRow<P> {
     pub id: ExecutionId,
     pub automation: AutomationId,
     pub definition: DefinitionHash,
+    /// The origin with the trigger.
     pub origin: String,
     /// The execution that this one replays.
     pub replay_of: Option<ExecutionId>,
@@ -50,7 +52,7 @@ pub struct NewExecutionRow<P> {
 /// The encoded form of a poll write.
 #[derive(Debug)]
 pub struct PollRow {
-    pub automation: AutomationId,
+    pub trigger: TriggerKey,
     pub standing: String,
     pub forget: bool,
     pub keys: Vec<String>,
@@ -103,12 +105,13 @@ impl<P> NewExecutionRow<P> {
             u32::try_from(events.len()).ok().and_then(|count| count.checked_add(1)).ok_or_else(too_many)?;
         let status = new.status();
         let (lines, (finished_ns, error)) = (lines(logs)?, ending(status, events.last()));
-        let Event::Started { at, automation, definition, origin, payload } = &new.started else {
+        let Event::Started { at, automation, definition, origin, payload, trigger, inputs } = &new.started
+        else {
             return Err(Error::Invalid {
                 reason: "the first event of an execution must be `started`".to_owned(),
             });
         };
-        let start = StartEncoder::new(*at, payload, events, large);
+        let start = StartEncoder::new(*at, payload, inputs.as_deref(), events, large);
         let (body, named) = room.text(start.size_hint(), &start)?;
         if new.dedup.len() > DedupRecord::MAX {
             return Err(invalid(format!(
@@ -122,7 +125,7 @@ impl<P> NewExecutionRow<P> {
             definition: *definition,
             status,
             is_test: origin.is_test(),
-            origin: to_json(origin)?,
+            origin: super::origin::encode(origin, trigger).map_err(|error| invalid(error.to_string()))?,
             replay_of: origin.replay_of(),
             started_ns: to_ns(*at),
             finished_ns,
@@ -207,7 +210,7 @@ impl PollRow {
         }
         let at = write.entry.as_ref().map(|entry| entry.at).or(write.state.polled_at);
         Ok(Self {
-            automation: write.automation.clone(),
+            trigger: write.trigger.clone(),
             standing: serde_json::to_string(&write.state).map_err(json)?,
             forget: write.forgets_keys,
             keys: write.keys.clone(),
@@ -218,10 +221,6 @@ impl PollRow {
 }
 
 /// Encodes an origin.
-fn to_json(origin: &Origin) -> Result<String, Error> {
-    serde_json::to_string(origin).map_err(|error| Error::Invalid { reason: error.to_string() })
-}
-
 fn json<T: serde::Serialize + ?Sized>(items: &T) -> Result<String, Error> {
     serde_json::to_string(items).map_err(|error| Error::Invalid { reason: error.to_string() })
 }

@@ -8,6 +8,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use jiff::Timestamp;
+use model::automation::TriggerId;
 use model::payload::{TriggerCodeResult, WebhookPayload};
 use model::{AutomationId, DefinitionHash, Event, Origin, Payload};
 use serde::de::{Error as _, SeqAccess, Visitor};
@@ -21,6 +22,8 @@ use super::events::{DecodedEvent, EncodedEvent, Nanoseconds};
 pub(super) struct StartEncoder<'start> {
     at: Timestamp,
     payload: &'start Payload,
+    /// The inputs beside the payload.
+    inputs: Option<&'start Map>,
     /// The events after the first.
     events: &'start [Event],
     /// The request and the bytes of its body, if the body is beside the text.
@@ -33,22 +36,50 @@ pub struct StartColumns {
     pub automation: AutomationId,
     /// Its definition.
     pub definition: DefinitionHash,
-    /// The origin.
-    pub origin: Origin,
+    /// The origin and the trigger, from [`super::decode_origin`].
+    pub origin: (Origin, TriggerId),
 }
 
-/// A request without its body: time of acceptance, method, path fragment, query parameters, raw query, headers, content
+/// A request without its body: the head, method, path fragment, query parameters, raw query, headers, content
 /// type, and the decision of the trigger's code.
-type RequestHead = (
-    Nanoseconds,
-    String,
-    String,
-    Map,
-    String,
-    BTreeMap<String, String>,
-    Arc<str>,
-    Option<Box<TriggerCodeResult>>,
-);
+type RequestHead =
+    (Head, String, String, Map, String, BTreeMap<String, String>, Arc<str>, Option<Box<TriggerCodeResult>>);
+
+/// The time of acceptance, and the inputs beside the payload: the time alone, or `[time, inputs]`.
+struct Head {
+    at: Timestamp,
+    inputs: Option<Map>,
+}
+
+/// Encodes a [`Head`].
+struct EncodedHead<'start> {
+    at: Timestamp,
+    inputs: Option<&'start Map>,
+}
+
+impl Serialize for EncodedHead<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        match self.inputs {
+            None => Nanoseconds(self.at).serialize(serializer),
+            Some(inputs) => (Nanoseconds(self.at), inputs).serialize(serializer),
+        }
+    }
+}
+
+impl<'de> Deserialize<'de> for Head {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        #[derive(Deserialize)]
+        #[serde(untagged)]
+        enum Either {
+            Time(Nanoseconds),
+            Both(Nanoseconds, Map),
+        }
+        Ok(match Either::deserialize(deserializer)? {
+            Either::Time(Nanoseconds(at)) => Self { at, inputs: None },
+            Either::Both(Nanoseconds(at), inputs) => Self { at, inputs: Some(inputs) },
+        })
+    }
+}
 
 /// A decoded text: the first item and the later events.
 struct StartText<Opening> {
@@ -61,6 +92,7 @@ impl<'start> StartEncoder<'start> {
     pub(super) fn new(
         at: Timestamp,
         payload: &'start Payload,
+        inputs: Option<&'start Map>,
         events: &'start [Event],
         large: usize,
     ) -> Self {
@@ -71,7 +103,11 @@ impl<'start> StartEncoder<'start> {
             }
             _ => None,
         };
-        Self { at, payload, events, raw_body: body_apart }
+        Self { at, payload, inputs, events, raw_body: body_apart }
+    }
+
+    fn head(&self) -> EncodedHead<'start> {
+        EncodedHead { at: self.at, inputs: self.inputs }
     }
 
     /// Returns the bytes beside the text.
@@ -96,7 +132,7 @@ impl Serialize for StartEncoder<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let mut items = serializer.serialize_seq(Some(1 + self.events.len()))?;
         match self.raw_body {
-            None => items.serialize_element(&(Nanoseconds(self.at), self.payload))?,
+            None => items.serialize_element(&(self.head(), self.payload))?,
             Some((request, _)) => {
                 let WebhookPayload {
                     method,
@@ -108,7 +144,7 @@ impl Serialize for StartEncoder<'_> {
                     code_result,
                 } = request;
                 items.serialize_element(&(
-                    Nanoseconds(self.at),
+                    self.head(),
                     method,
                     path_fragment,
                     query_parameters,
@@ -128,15 +164,15 @@ impl Serialize for StartEncoder<'_> {
 
 /// Decodes the first events of an execution from its row in `starts` and the columns of its own row.
 pub fn read(text: &str, raw: Option<&[u8]>, known: StartColumns) -> Result<Vec<Event>, serde_json::Error> {
-    let (at, payload, mut later) = match raw {
+    let (head, payload, mut later): (Head, _, _) = match raw {
         None => {
-            let StartText { opening: (Nanoseconds(at), payload), events } = serde_json::from_str(text)?;
-            (at, payload, events)
+            let StartText { opening: (head, payload), events } = serde_json::from_str(text)?;
+            (head, payload, events)
         }
         Some(raw) => {
             let StartText { opening, events } = serde_json::from_str::<StartText<RequestHead>>(text)?;
             let (
-                Nanoseconds(at),
+                head,
                 method,
                 path_fragment,
                 query_parameters,
@@ -155,11 +191,13 @@ pub fn read(text: &str, raw: Option<&[u8]>, known: StartColumns) -> Result<Vec<E
                 body,
                 code_result,
             };
-            (at, Payload::Webhook(request), events)
+            (head, Payload::Webhook(request), events)
         }
     };
-    let StartColumns { automation, definition, origin } = known;
-    let started = Event::Started { at, automation, definition, origin, payload: Arc::new(payload) };
+    let StartColumns { automation, definition, origin: (origin, trigger) } = known;
+    let Head { at, inputs } = head;
+    let (payload, inputs) = (Arc::new(payload), inputs.map(Arc::new));
+    let started = Event::Started { at, automation, definition, origin, payload, trigger, inputs };
     later.insert(0, started);
     Ok(later)
 }
@@ -200,12 +238,17 @@ mod tests {
 
     fn known() -> StartColumns {
         let automation = AutomationId::parse("orders").expect("an id");
-        StartColumns { automation, definition: DefinitionHash::from_bytes([7; 32]), origin: Origin::Webhook }
+        StartColumns {
+            automation,
+            definition: DefinitionHash::from_bytes([7; 32]),
+            origin: (Origin::Webhook, TriggerId::MAIN),
+        }
     }
 
     fn started(at: Timestamp, payload: Payload) -> Event {
-        let StartColumns { automation, definition, origin } = known();
-        Event::Started { at, automation, definition, origin, payload: Arc::new(payload) }
+        let StartColumns { automation, definition, origin: (origin, trigger) } = known();
+        let payload = Arc::new(payload);
+        Event::Started { at, automation, definition, origin, payload, trigger, inputs: None }
     }
 
     fn map() -> impl Strategy<Value = Map> {
@@ -258,7 +301,7 @@ mod tests {
             events in vec(event(), 0..4),
             large in 0_usize..40,
         ) {
-            let start = StartEncoder::new(at, &payload, &events, large);
+            let start = StartEncoder::new(at, &payload, None, &events, large);
             let text = serde_json::to_string(&start).expect("it is JSON");
             let raw = start.raw().map(|bytes| bytes.as_ref());
             prop_assert!(raw.is_none_or(|raw| raw.len() < large));
@@ -291,7 +334,7 @@ mod tests {
         };
         let payload = Payload::Webhook(request);
         let at = Timestamp::from_second(1).expect("a time");
-        let start = StartEncoder::new(at, &payload, &[], 8);
+        let start = StartEncoder::new(at, &payload, None, &[], 8);
         let text = serde_json::to_string(&start).expect("it is JSON");
         assert_eq!(text, r#"[[1000000000,"POST","",{},"",{"host":"a"},"application/json",null]]"#);
         assert_eq!(start.raw().map(|bytes| bytes.as_ref()), Some(&b"{\"a\":1}"[..]));

@@ -116,8 +116,11 @@ pub(super) async fn unfinished(fixture: &dyn Fixture) {
     accept(&*store, vec![test]).await;
     end(&*store, id(2, 0), 20, success()).await;
     end(&*store, id(4, 0), 20, failure("broken")).await;
-    let watermark =
-        Watermark { automation: definition.automation.clone(), schedule: "s".into(), instant: sample::at(5) };
+    let watermark = Watermark {
+        trigger: definition.automation.clone().into(),
+        schedule: "s".into(),
+        instant: sample::at(5),
+    };
     store
         .accept(&Accept { watermark: Some(watermark.clone()), ..Accept::default() })
         .await

@@ -1,10 +1,10 @@
 //! Rules of polls and subscriptions.
 
-use model::AutomationId;
+use model::automation::TriggerKey;
 use value::{Map, Value};
 
 use super::Fixture;
-use super::sample::{at, automation, definition, new, with_key};
+use super::sample::{at, definition, new, trigger, with_key};
 use crate::{Accept, AcceptOutcome, PollEntry, PollState, PollWrite, Store, Subscription};
 
 fn poll_state(cursor: &str) -> PollState {
@@ -23,7 +23,7 @@ fn poll_state(cursor: &str) -> PollState {
 
 fn write(name: &str, cursor: &str, keys: impl IntoIterator<Item = String>, second: i64) -> PollWrite {
     PollWrite {
-        automation: automation(name),
+        trigger: trigger(name),
         state: poll_state(cursor),
         forgets_keys: false,
         keys: keys.into_iter().collect(),
@@ -35,9 +35,9 @@ async fn put(store: &dyn Store, write: PollWrite) {
     store.accept(&Accept { poll: Some(write), ..Accept::default() }).await.expect("it is written");
 }
 
-async fn seen(store: &dyn Store, automation: &AutomationId, keys: &[&str]) -> Vec<bool> {
+async fn seen(store: &dyn Store, trigger: &TriggerKey, keys: &[&str]) -> Vec<bool> {
     let keys: Vec<String> = keys.iter().map(ToString::to_string).collect();
-    store.known_poll_keys(automation, &keys).await.expect("it is read")
+    store.known_poll_keys(trigger, &keys).await.expect("it is read")
 }
 
 fn keys(names: &[&str]) -> Vec<String> {
@@ -48,7 +48,7 @@ fn keys(names: &[&str]) -> Vec<String> {
 pub(super) async fn with_executions(fixture: &dyn Fixture) {
     let store = fixture.open().await;
     let definition = definition("orders", "steps: []");
-    let orders = automation("orders");
+    let orders = trigger("orders");
     let refused = store
         .accept(&Accept {
             executions: vec![new(&definition, 1, 0)],
@@ -79,9 +79,9 @@ pub(super) async fn with_executions(fixture: &dyn Fixture) {
 /// Keys belong to one Automation, can be deleted by a poll, and are bounded: the oldest are deleted first.
 pub(super) async fn keys_are_bounded(fixture: &dyn Fixture) {
     let store = fixture.open().await;
-    let (orders, others) = (automation("orders"), automation("others"));
+    let (orders, others) = (trigger("orders"), trigger("orders#others"));
     put(&*store, write("orders", "a", keys(&["old", "older"]), 1)).await;
-    put(&*store, write("others", "a", keys(&["theirs"]), 1)).await;
+    put(&*store, write("orders#others", "a", keys(&["theirs"]), 1)).await;
     assert_eq!(seen(&*store, &others, &["old"]).await, [false]);
     // A key that is polled again counts as new.
     let many = (0..PollWrite::MAX_KEYS - 1).map(|number| number.to_string());
@@ -103,12 +103,12 @@ pub(super) async fn log_is_bounded(fixture: &dyn Fixture) {
     for second in 0..most + 5 {
         put(&*store, write("orders", "a", [], second)).await;
     }
-    let entries = store.poll_entries(&automation("orders"), u32::MAX).await.expect("they are read");
+    let entries = store.poll_entries(&trigger("orders"), u32::MAX).await.expect("they are read");
     assert_eq!(entries.len(), PollWrite::MAX_ENTRIES as usize);
     assert_eq!(entries[0].at, at(most + 4));
     assert_eq!(entries[entries.len() - 1].at, at(5));
-    assert_eq!(store.poll_entries(&automation("orders"), 2).await.expect("they are read").len(), 2);
-    assert_eq!(store.poll_entries(&automation("others"), 2).await.expect("they are read"), []);
+    assert_eq!(store.poll_entries(&trigger("orders"), 2).await.expect("they are read").len(), 2);
+    assert_eq!(store.poll_entries(&trigger("orders#others"), 2).await.expect("they are read"), []);
 }
 
 /// A subscription stays until it is deleted.
@@ -118,7 +118,7 @@ pub(super) async fn subscriptions(fixture: &dyn Fixture) {
         url: "https://hooks.example.com/trigger/t".to_owned(),
         requested: true,
         id: "one".to_owned(),
-        automation: automation("orders"),
+        trigger: trigger("orders"),
         source: "github.push".to_owned(),
         event: "github.push".to_owned(),
         connection: Some("hub".to_owned()),

@@ -18,7 +18,8 @@ fn before(seconds: i64) -> PruneFilter {
 pub(super) async fn keeps_keys_and_watermarks(fixture: &dyn Fixture) {
     let store = fixture.open().await;
     let (definition, _) = one(&*store).await;
-    let watermark = Watermark { automation: automation("orders"), schedule: "hourly".into(), instant: at(1) };
+    let watermark =
+        Watermark { trigger: automation("orders").into(), schedule: "hourly".into(), instant: at(1) };
     let executions = vec![with_key(&definition, 1, 1, "tick")];
     store
         .accept(&Accept { executions, watermark: Some(watermark.clone()), ..Accept::default() })

@@ -2,6 +2,7 @@
 
 use jiff::{SignedDuration, Timestamp};
 use model::action::{ActionError, ErrorKind};
+use model::automation::{TriggerId, TriggerKey};
 use model::{
     AutomationId, DefinitionHash, Event, ExecutionId, LogLevel, LogLine, Origin, Outcome, Payload, Status,
     StepOutcome,
@@ -27,6 +28,11 @@ pub(super) fn automation(name: &str) -> AutomationId {
     AutomationId::parse(name).expect("an id")
 }
 
+/// A key of a trigger: `orders`, `orders#paid`.
+pub(super) fn trigger(key: &str) -> TriggerKey {
+    key.parse().expect("a key")
+}
+
 /// A definition of that Automation.
 pub(super) fn definition(name: &str, text: &str) -> Definition {
     let automation = automation(name);
@@ -44,6 +50,8 @@ pub(super) fn with_origin(definition: &Definition, seconds: i64, random: u8, ori
     let started = Event::Started {
         at: at(seconds),
         automation: definition.automation.clone(),
+        trigger: TriggerId::MAIN,
+        inputs: None,
         definition: definition.hash,
         origin,
         payload: Payload::manual(Map::new()).into(),

@@ -6,7 +6,7 @@ use model::{Event, ExecutionId, Status};
 
 use super::Fixture;
 use super::sample::{
-    self, accept, append, at, automation, end, failure, finished, id, line, new, one, step, success, with_key,
+    self, accept, append, at, end, failure, finished, id, line, new, one, step, success, with_key,
 };
 use crate::{Accept, AcceptOutcome, Address, Append, Error, Watermark};
 
@@ -14,7 +14,7 @@ pub(super) async fn accept_is_atomic(fixture: &dyn Fixture) {
     let store = fixture.open().await;
     let (definition, taken) = one(&*store).await;
     let watermark =
-        Watermark { automation: definition.automation.clone(), schedule: "s".into(), instant: at(7) };
+        Watermark { trigger: definition.automation.clone().into(), schedule: "s".into(), instant: at(7) };
     // The second has an id that is taken.
     let executions = vec![with_key(&definition, 5, 5, "fresh"), new(&definition, 0, 0)];
     let refused = store.accept(&Accept { executions, watermark: Some(watermark), ..Accept::default() }).await;
@@ -80,7 +80,7 @@ pub(super) async fn watermark_with_executions(fixture: &dyn Fixture) {
     let store = fixture.open().await;
     let (definition, _) = one(&*store).await;
     let mark = |schedule: &str, seconds| Watermark {
-        automation: definition.automation.clone(),
+        trigger: definition.automation.clone().into(),
         schedule: schedule.to_owned(),
         instant: sample::later(at(seconds), 17),
     };
@@ -236,7 +236,7 @@ pub(super) async fn row_follows(fixture: &dyn Fixture) {
 pub(super) async fn addresses(fixture: &dyn Fixture) {
     let store = fixture.open().await;
     let address = |name: &str, live: &str| Address {
-        automation: automation(name),
+        trigger: sample::trigger(name),
         live: live.to_owned(),
         test: format!("{live}-test"),
     };
@@ -245,7 +245,7 @@ pub(super) async fn addresses(fixture: &dyn Fixture) {
     drop(store);
     let store = fixture.open().await;
     let mut found = store.addresses().await.expect("they are read");
-    found.sort_by(|one, other| one.automation.cmp(&other.automation));
+    found.sort_by(|one, other| one.trigger.cmp(&other.trigger));
     assert_eq!(found, [address("a", "2"), address("b", "3")]);
 }
 

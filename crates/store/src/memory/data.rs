@@ -4,7 +4,7 @@ use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet, VecDeque};
 
 use jiff::Timestamp;
-use model::automation::Level;
+use model::automation::{Level, TriggerKey};
 use model::{AutomationId, DefinitionHash, Event, ExecutionId, LogLine, Outcome, Status};
 
 use super::peers::Cluster;
@@ -32,9 +32,9 @@ pub(super) struct Data {
     keys: BTreeSet<(ExecutionId, AutomationId, String)>,
     owners: HashMap<(AutomationId, String), ExecutionId>,
     sendings: HashMap<(AutomationId, [u8; 32]), (DedupHit, Timestamp)>,
-    pub(super) watermarks: BTreeMap<AutomationId, Watermark>,
-    pub(super) addresses: BTreeMap<AutomationId, Address>,
-    pub(super) polls: BTreeMap<AutomationId, Poll>,
+    pub(super) watermarks: BTreeMap<TriggerKey, Watermark>,
+    pub(super) addresses: BTreeMap<TriggerKey, Address>,
+    pub(super) polls: BTreeMap<TriggerKey, Poll>,
     pub(super) subscriptions: BTreeMap<String, Subscription>,
     pub(super) state: BTreeMap<(String, String), StateEntry>,
     /// The last used version.
@@ -142,7 +142,7 @@ impl Data {
             }
         }
         if let Some(watermark) = accept.watermark.clone() {
-            self.watermarks.insert(watermark.automation.clone(), watermark);
+            self.watermarks.insert(watermark.trigger.clone(), watermark);
         }
         accept.poll.clone().into_iter().for_each(|poll| self.put_poll(poll));
         Ok(accepted)
@@ -190,11 +190,14 @@ impl Data {
 
     /// Stores a new execution, and returns the node that has it.
     fn take(&mut self, node: Option<NodeId>, new: NewExecution) -> Option<NodeId> {
-        let Event::Started { at, automation, definition, origin, .. } = &new.started else { return node };
+        let Event::Started { at, automation, definition, origin, trigger, .. } = &new.started else {
+            return node;
+        };
         let (gate, owner) = self.place(node, &new);
         let mut row = ExecutionRow {
             id: new.id,
             automation: automation.clone(),
+            trigger: trigger.clone(),
             definition: *definition,
             origin: origin.clone(),
             status: new.status(),
@@ -273,7 +276,7 @@ impl Data {
 
     fn put_poll(&mut self, write: PollWrite) {
         let number = self.next();
-        let poll = self.polls.entry(write.automation).or_insert_with(|| Poll {
+        let poll = self.polls.entry(write.trigger).or_insert_with(|| Poll {
             standing: write.state.clone(),
             keys: HashMap::new(),
             entries: VecDeque::new(),

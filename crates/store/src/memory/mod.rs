@@ -15,7 +15,7 @@ use async_trait::async_trait;
 use data::Data;
 pub use faults::{FaultOutcome, FaultPlan, Faults, Operation};
 use jiff::Timestamp;
-use model::automation::Level;
+use model::automation::{Level, TriggerKey};
 use model::{AutomationId, DefinitionHash, Event, ExecutionId, LogLine};
 use tokio::sync::mpsc;
 
@@ -319,7 +319,7 @@ impl TriggerStore for MemoryStore {
     async fn put_addresses(&self, addresses: Vec<Address>) -> Result<(), Error> {
         self.write(Operation::Write, |data| {
             let addresses = addresses.into_iter();
-            data.addresses.extend(addresses.map(|address| (address.automation.clone(), address)));
+            data.addresses.extend(addresses.map(|address| (address.trigger.clone(), address)));
             Ok(())
         })
         .await
@@ -329,24 +329,24 @@ impl TriggerStore for MemoryStore {
         self.read(|data| data.watermarks.values().cloned().collect()).await
     }
 
-    async fn poll_states(&self) -> Result<Vec<(AutomationId, PollState)>, Error> {
+    async fn poll_states(&self) -> Result<Vec<(TriggerKey, PollState)>, Error> {
         self.read(|data| {
-            data.polls.iter().map(|(automation, poll)| (automation.clone(), poll.standing.clone())).collect()
+            data.polls.iter().map(|(trigger, poll)| (trigger.clone(), poll.standing.clone())).collect()
         })
         .await
     }
 
-    async fn known_poll_keys(&self, automation: &AutomationId, keys: &[String]) -> Result<Vec<bool>, Error> {
+    async fn known_poll_keys(&self, trigger: &TriggerKey, keys: &[String]) -> Result<Vec<bool>, Error> {
         self.read(|data| {
-            let poll = data.polls.get(automation);
+            let poll = data.polls.get(trigger);
             keys.iter().map(|key| poll.is_some_and(|poll| poll.keys.contains_key(key))).collect()
         })
         .await
     }
 
-    async fn poll_entries(&self, automation: &AutomationId, limit: u32) -> Result<Vec<PollEntry>, Error> {
+    async fn poll_entries(&self, trigger: &TriggerKey, limit: u32) -> Result<Vec<PollEntry>, Error> {
         self.read(|data| {
-            let entries = data.polls.get(automation).map(|poll| poll.entries.iter().rev());
+            let entries = data.polls.get(trigger).map(|poll| poll.entries.iter().rev());
             entries.into_iter().flatten().take(limit as usize).cloned().collect()
         })
         .await

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use jiff::Timestamp;
-use model::automation::Level;
+use model::automation::{Level, TriggerKey};
 use model::{AutomationId, DefinitionHash, Event, ExecutionId, LogLine};
 use tokio::sync::watch;
 use value::{FileStorage, MemoryFiles};
@@ -301,14 +301,14 @@ pub trait StateStore: Send + Sync {
 /// Addresses and progress of triggers: watermarks, polls, subscriptions and deduplication.
 #[async_trait]
 pub trait TriggerStore: Send + Sync {
-    /// Returns the addresses of all Automations that ever had some.
+    /// Returns the addresses of all triggers that ever had some.
     async fn addresses(&self) -> Result<Vec<Address>, Error>;
 
-    /// Stores addresses, each replacing the ones of its Automation. A crash before the return leaves all or none.
+    /// Stores addresses, each replacing the ones of its trigger. A crash before the return leaves all or none.
     async fn put_addresses(&self, addresses: Vec<Address>) -> Result<(), Error>;
 
-    /// Stores the addresses of Automations that have none yet, and returns the stored addresses of all of them: two nodes can
-    /// see a new Automation at once. A crash before the return leaves all or none.
+    /// Stores the addresses of triggers that have none yet, and returns the stored addresses of all of them: two nodes can
+    /// see a new trigger at once. A crash before the return leaves all or none.
     async fn add_addresses(&self, addresses: Vec<Address>) -> Result<Vec<Address>, Error> {
         self.put_addresses(addresses.clone()).await?;
         Ok(addresses)
@@ -317,15 +317,15 @@ pub trait TriggerStore: Send + Sync {
     /// Returns the watermark of every schedule. [`ExecutionStore::accept`] writes them.
     async fn watermarks(&self) -> Result<Vec<Watermark>, Error>;
 
-    /// Returns the state of the poll of every Automation that ever polled. [`ExecutionStore::accept`] writes them.
-    async fn poll_states(&self) -> Result<Vec<(AutomationId, PollState)>, Error>;
+    /// Returns the state of the poll of every trigger that ever polled. [`ExecutionStore::accept`] writes them.
+    async fn poll_states(&self) -> Result<Vec<(TriggerKey, PollState)>, Error>;
 
-    /// Returns for each key whether the polls of the Automation have stored it, in the order of the keys.
-    async fn known_poll_keys(&self, automation: &AutomationId, keys: &[String]) -> Result<Vec<bool>, Error>;
+    /// Returns for each key whether the polls of the trigger have stored it, in the order of the keys.
+    async fn known_poll_keys(&self, trigger: &TriggerKey, keys: &[String]) -> Result<Vec<bool>, Error>;
 
-    /// Returns the log of the latest polls of an Automation, newest first; at most
+    /// Returns the log of the latest polls of a trigger, newest first; at most
     /// [`PollWrite::MAX_ENTRIES`](crate::PollWrite::MAX_ENTRIES).
-    async fn poll_entries(&self, automation: &AutomationId, limit: u32) -> Result<Vec<PollEntry>, Error>;
+    async fn poll_entries(&self, trigger: &TriggerKey, limit: u32) -> Result<Vec<PollEntry>, Error>;
 
     /// Returns every subscription: active, to be created, or to be removed.
     async fn subscriptions(&self) -> Result<Vec<Subscription>, Error>;

@@ -2,7 +2,7 @@
 
 use async_trait::async_trait;
 use jiff::Timestamp;
-use model::AutomationId;
+use model::automation::TriggerKey;
 
 use crate::Error;
 use crate::types::{Listening, NewCapture, NewListening, TokenGrant, TokenRequest};
@@ -24,28 +24,28 @@ pub trait SharedTriggerStore: Send + Sync {
     ///
     /// # Errors
     /// [`Error::Alone`] if this process has the store to itself.
-    async fn open_pairing(&self, _automation: &AutomationId, _until: Timestamp) -> Result<(), Error> {
+    async fn open_pairing(&self, _trigger: &TriggerKey, _until: Timestamp) -> Result<(), Error> {
         Err(Error::Alone)
     }
 
     /// Returns the end of the pairing that was opened last and has not been closed.
-    async fn pairing(&self, _automation: &AutomationId) -> Result<Option<Timestamp>, Error> {
+    async fn pairing(&self, _trigger: &TriggerKey) -> Result<Option<Timestamp>, Error> {
         Ok(None)
     }
 
     /// Closes a pairing. Returns false if none was open: only one of several simultaneous calls gets it. A crash before the return can
     /// close it for nobody.
-    async fn close_pairing(&self, _automation: &AutomationId, _now: Timestamp) -> Result<bool, Error> {
+    async fn close_pairing(&self, _trigger: &TriggerKey, _now: Timestamp) -> Result<bool, Error> {
         Ok(false)
     }
 
-    /// Notes that this node polls for an Automation, or has done so. It is lost when the server crashes, and with this node.
-    async fn set_polling(&self, _automation: &AutomationId, _polls: bool) -> Result<(), Error> {
+    /// Notes that this node polls for a trigger, or has done so. It is lost when the server crashes, and with this node.
+    async fn set_polling(&self, _trigger: &TriggerKey, _polls: bool) -> Result<(), Error> {
         Ok(())
     }
 
-    /// Returns the Automations for which a node polls at the moment.
-    async fn polling(&self) -> Result<Vec<AutomationId>, Error> {
+    /// Returns the triggers for which a node polls at the moment.
+    async fn polling(&self) -> Result<Vec<TriggerKey>, Error> {
         Ok(Vec::new())
     }
 
@@ -57,13 +57,13 @@ pub trait SharedTriggerStore: Send + Sync {
         Err(Error::Alone)
     }
 
-    /// Returns the latest session at the test address of an Automation.
-    async fn listening(&self, _automation: &AutomationId) -> Result<Option<Listening>, Error> {
+    /// Returns the latest session at the test address of a trigger.
+    async fn listening(&self, _trigger: &TriggerKey) -> Result<Option<Listening>, Error> {
         Ok(None)
     }
 
     /// Ends the session at a test address now, if it has not ended.
-    async fn end_listening(&self, _automation: &AutomationId, _now: Timestamp) -> Result<(), Error> {
+    async fn end_listening(&self, _trigger: &TriggerKey, _now: Timestamp) -> Result<(), Error> {
         Ok(())
     }
 
@@ -73,7 +73,7 @@ pub trait SharedTriggerStore: Send + Sync {
     }
 
     /// Returns the captures of the latest session with their numbers, in order, after `after`.
-    async fn captures(&self, _automation: &AutomationId, _after: u32) -> Result<Vec<(u32, Vec<u8>)>, Error> {
+    async fn captures(&self, _trigger: &TriggerKey, _after: u32) -> Result<Vec<(u32, Vec<u8>)>, Error> {
         Ok(Vec::new())
     }
 }

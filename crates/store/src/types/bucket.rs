@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use model::AutomationId;
+use model::automation::TriggerKey;
 
 /// The kinds of requests that a rate limit applies to, each with its own bucket.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -17,8 +17,8 @@ pub enum BucketKind {
 /// A request for tokens of the bucket of a rate limit.
 #[derive(Clone, Debug, PartialEq)]
 pub struct TokenRequest {
-    /// The Automation whose trigger is limited.
-    pub automation: AutomationId,
+    /// The trigger that is limited.
+    pub trigger: TriggerKey,
     /// True for its test address, which has a bucket of its own.
     pub test: bool,
     /// The requests that are limited.

@@ -1,13 +1,13 @@
 //! Listening at test addresses on any node.
 
 use jiff::Timestamp;
-use model::AutomationId;
+use model::automation::TriggerKey;
 
-/// A session to begin at the test address of an Automation.
+/// A session to begin at the test address of a trigger.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NewListening {
-    /// The Automation.
-    pub automation: AutomationId,
+    /// The trigger.
+    pub trigger: TriggerKey,
     /// The beginning.
     pub since: Timestamp,
     /// The latest end.
@@ -48,8 +48,8 @@ impl Listening {
 pub struct NewCapture {
     /// Its id, by which a repetition is recognised.
     pub id: [u8; 16],
-    /// The Automation.
-    pub automation: AutomationId,
+    /// The trigger.
+    pub trigger: TriggerKey,
     /// The time at which a session must be active.
     pub now: Timestamp,
     /// True if it could not have started an execution. Such requests do not count towards the end of the session.

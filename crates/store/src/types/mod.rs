@@ -14,6 +14,7 @@ mod wait;
 use std::time::Duration;
 
 use jiff::Timestamp;
+use model::automation::{TriggerId, TriggerKey};
 use model::metric::HistogramSnapshot;
 use model::{AutomationId, DefinitionHash, Event, ExecutionId, LogLine, Origin, Status};
 
@@ -179,6 +180,8 @@ pub struct ExecutionRow {
     pub automation: AutomationId,
     /// The definition on which it runs.
     pub definition: DefinitionHash,
+    /// The trigger that started it.
+    pub trigger: TriggerId,
     /// The origin of its start.
     pub origin: Origin,
     /// The status.
@@ -191,6 +194,14 @@ pub struct ExecutionRow {
     pub error: Option<String>,
     /// The number of stored events.
     pub events: u32,
+}
+
+impl ExecutionRow {
+    /// Returns the key of the trigger that started it.
+    #[must_use]
+    pub fn trigger_key(&self) -> TriggerKey {
+        TriggerKey::new(self.automation.clone(), self.trigger.clone())
+    }
 }
 
 /// A filter for executions. An execution must match every field that is set.
@@ -220,11 +231,11 @@ pub struct Page {
     pub limit: u32,
 }
 
-/// The two secret addresses of an Automation. They survive edits, renames of the file, and restarts.
+/// The two secret addresses of a trigger. They survive edits, renames of the file, and restarts.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Address {
-    /// The Automation.
-    pub automation: AutomationId,
+    /// The trigger.
+    pub trigger: TriggerKey,
     /// The token of the live address.
     pub live: String,
     /// The token of the test address.
@@ -234,15 +245,15 @@ pub struct Address {
 impl std::fmt::Debug for Address {
     fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         // The token is the secret: it never reaches a log.
-        write!(formatter, "Address({})", self.automation)
+        write!(formatter, "Address({})", self.trigger)
     }
 }
 
 /// The instant up to which the ticks of a schedule are handled.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Watermark {
-    /// The Automation.
-    pub automation: AutomationId,
+    /// The trigger.
+    pub trigger: TriggerKey,
     /// The text of the schedule. A changed schedule starts a new timeline.
     pub schedule: String,
     /// The instant.

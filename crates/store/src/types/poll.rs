@@ -1,11 +1,11 @@
 //! State of polls, and subscriptions at other applications.
 
 use jiff::Timestamp;
-use model::AutomationId;
+use model::automation::TriggerKey;
 use serde::{Deserialize, Serialize};
 use value::{Map, Value};
 
-/// The state of the poll of an Automation.
+/// The state of the poll of a trigger.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct PollState {
@@ -35,8 +35,8 @@ pub struct PollState {
 /// The result of a poll. Written in the same transaction as the executions that it starts, or alone.
 #[derive(Clone, Debug)]
 pub struct PollWrite {
-    /// The Automation.
-    pub automation: AutomationId,
+    /// The trigger.
+    pub trigger: TriggerKey,
     /// The state after the poll.
     pub state: PollState,
     /// True if all stored keys are deleted first.
@@ -48,11 +48,11 @@ pub struct PollWrite {
 }
 
 impl PollWrite {
-    /// The maximum number of keys of an Automation. Beyond it, the keys that were polled least recently are deleted.
+    /// The maximum number of keys of a trigger. Beyond it, the keys that were polled least recently are deleted.
     pub const MAX_KEYS: usize = 10_000;
     /// The maximum length of a key in bytes.
     pub const MAX_KEY_BYTES: usize = 200;
-    /// The maximum number of log entries of an Automation.
+    /// The maximum number of log entries of a trigger.
     pub const MAX_ENTRIES: u32 = 100;
 }
 
@@ -77,8 +77,9 @@ pub struct PollEntry {
 pub struct Subscription {
     /// The id that this store assigns.
     pub id: String,
-    /// The Automation that receives the events.
-    pub automation: AutomationId,
+    /// The trigger that receives the events.
+    #[serde(rename = "automation")]
+    pub trigger: TriggerKey,
     /// The canonical text of the trigger, to detect changes.
     pub source: String,
     /// The event: `connector.event`.

@@ -32,7 +32,15 @@ fn started(origin: Origin) -> Event {
     let automation = automation();
     let (id, definition) = (automation.id.clone(), automation.definition);
     let payload = Payload::manual(Map::new()).into();
-    Event::Started { at: at(0), automation: id, definition, origin, payload }
+    Event::Started {
+        at: at(0),
+        automation: id,
+        definition,
+        origin,
+        payload,
+        trigger: model::automation::TriggerId::MAIN,
+        inputs: None,
+    }
 }
 
 fn finished_step(second: i64, step: &str, took_s: u64, outcome: StepOutcome) -> Event {

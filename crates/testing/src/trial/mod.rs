@@ -14,7 +14,7 @@ use model::automation::{Automation, SpannedName};
 use model::execution::{Event, ExecutionId, Origin, Outcome};
 use model::payload::{HttpResponse, Payload};
 use model::test_suite::{Case, Expect, Start, Stimulus, StimulusKind};
-use runtime::{AcceptOptions, ReplayPlan, Secret};
+use runtime::{AcceptOptions, ReplayPlan, Secret, StartedBy};
 use text::Span;
 use value::{Map, Value};
 
@@ -134,6 +134,7 @@ impl TestRunner {
             id: Some(recorded.id),
             deployment: deployment.clone(),
             payload: payload.clone(),
+            by: started_by(recorded),
             decides_anew,
             origin: origin.clone(),
             kept: Vec::new(),
@@ -151,6 +152,16 @@ impl TestRunner {
             trial: Some(TrialStart { plan, answers, secret: recorded.secret.clone() }),
         };
         runner::play(&setup, &case, deployment, MAX_TRIAL_TIME).map_err(|error| error.message)
+    }
+}
+
+/// The trigger that started the recorded execution, with the inputs that it gave.
+fn started_by(recorded: &RecordedExecution) -> StartedBy {
+    match recorded.events.first() {
+        Some(Event::Started { trigger, inputs, .. }) => {
+            StartedBy { trigger: trigger.clone(), inputs: inputs.clone() }
+        }
+        _ => StartedBy::default(),
     }
 }
 
@@ -186,6 +197,7 @@ fn case(recorded: &RecordedExecution, answers: &RecordedAnswers) -> Case {
     Case {
         name: name(&recorded.id.to_string()),
         skip: None,
+        trigger: Some(name(started_by(recorded).trigger.as_str())),
         start: Start::Polled(Value::Null),
         start_span: Span::default(),
         now: recorded.events.first().map(Event::at).unwrap_or_default(),
@@ -252,15 +264,18 @@ fn responded(events: &[Event]) -> Option<HttpResponse> {
 impl crate::test_run::TestRun<'_> {
     /// Starts a trial as its trigger would.
     pub(crate) async fn start_trial(&self, start: &TrialStart) -> StartResult {
-        let automation = &self.deployment.automation;
-        let condition = self.ingress.evaluate_trigger_condition(automation, &start.plan.payload).await;
+        let Some(mount) = self.deployment.mount(&start.plan.by.trigger) else {
+            let trigger = &start.plan.by.trigger;
+            return StartResult::Refused(format!("this version has no trigger `{trigger}`"));
+        };
+        let condition = self.ingress.evaluate_trigger_condition(&mount, &start.plan.payload).await;
         let accepted = match condition.start() {
             None => return StartResult::Accepted,
             Some(None) => self.ingress.replay(start.plan.clone()).await.map(|_| ()),
             Some(fails) => {
-                let ReplayPlan { id, payload, origin, .. } = start.plan.clone();
+                let ReplayPlan { id, payload, by, origin, .. } = start.plan.clone();
                 let options = AcceptOptions { id, fails, ..AcceptOptions::default() };
-                let begin = runtime::Start { payload, origin };
+                let begin = runtime::Start { payload, origin, by };
                 self.runtime.admission.accept(self.deployment, begin, options).await.map(|_| ())
             }
         };

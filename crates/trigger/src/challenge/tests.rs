@@ -12,7 +12,7 @@ fn challenge(webhook: &str) -> Challenge {
     let text = format!("trigger: {{webhook: {webhook}}}\nsteps: [{{set: {{a: 1}}}}]\n");
     let loaded = language::load::automation(Arc::new(Source::new("a.yaml", text)), "a");
     let value = loaded.value.unwrap_or_else(|| panic!("{}", loaded.report.render(false)));
-    match &value.trigger {
+    match &value.triggers[0].on {
         Trigger::Webhook(webhook) => webhook.challenge.clone().expect("it has one"),
         other => panic!("{other:?}"),
     }

@@ -20,7 +20,7 @@ fn rule(yaml: &str) -> Verify {
     let text = format!("trigger: {{webhook: {{verify: {yaml}}}}}\nsteps: [{{set: {{a: 1}}}}]\n");
     let loaded = language::load::automation(Arc::new(Source::new("a.yaml", text)), "a");
     let value = loaded.value.unwrap_or_else(|| panic!("{}", loaded.report.render(false)));
-    match &value.trigger {
+    match &value.triggers[0].on {
         Trigger::Webhook(webhook) => webhook.verify.clone().expect("it is verified"),
         other => panic!("{other:?}"),
     }

@@ -5,7 +5,8 @@ use model::automation::{StartForm, Trigger, Verb};
 use text::diagnostic::{Diagnostic, Span};
 
 use super::path_read::{NamePosition, PathRead};
-use super::{Checker, names};
+use super::{Checker, ReadSite, names};
+use crate::check::started_by::tests_trigger;
 
 impl Checker<'_> {
     /// Suggests a path for one that starts with a name of another tool: `outputs.x.body`, `body.orderId`.
@@ -17,7 +18,7 @@ impl Checker<'_> {
         }
         match names.as_slice() {
             ["github", "event", ..]
-                if matches!(self.automation.trigger.start_form(), StartForm::Request(_)) =>
+                if self.start_forms().any(|form| matches!(form, StartForm::Request(_))) =>
             {
                 let rest = names.get(2..).unwrap_or_default();
                 return Some(Elsewhere::Path([&["trigger.results.body.data"], rest].concat().join(".")));
@@ -30,7 +31,7 @@ impl Checker<'_> {
         let is_step = |id: &&str| self.order.path_of(id).is_some();
         if !names::STEP_ROOTS.contains(&root) {
             let rest = names.get(1..).filter(|rest| !rest.is_empty())?.join(".");
-            return match (root, self.automation.trigger.start_form()) {
+            return self.start_forms().find_map(|form| match (root, form) {
                 (
                     "body" | "payload" | "request" | "data" | "input" | "params" | "args" | "parameters",
                     StartForm::Inputs,
@@ -55,12 +56,16 @@ impl Checker<'_> {
                     Some(Elsewhere::Path(format!("trigger.results.{part}.{rest}")))
                 }
                 _ => None,
-            };
+            });
         }
         let Some(id) = names.get(1).copied().filter(is_step) else {
             return Some(Elsewhere::Words("a step's result is `steps.<id>.results`"));
         };
         Some(Elsewhere::Path(self.result_of(id, &names[2..])))
+    }
+
+    fn start_forms(&self) -> impl Iterator<Item = StartForm<'_>> {
+        self.automation.triggers.iter().map(|trigger| trigger.on.start_form())
     }
 
     /// Builds the path to a step's result from the names that follow the step id.
@@ -134,11 +139,11 @@ impl Checker<'_> {
 
     /// Reports a read of `trigger.results.body.data` that gives null, since the trigger brings no such data: mostly a step that
     /// was written for another trigger.
-    fn null_data(&self, read: PathRead<'_>) -> Option<Diagnostic> {
+    fn null_data(&self, trigger: &Trigger, read: PathRead<'_>) -> Option<Diagnostic> {
         let null = |position: NamePosition, message: &str, help: &str| {
             Some(Diagnostic::warning("unknown-member", message, position.span).help(help))
         };
-        match (self.automation.trigger.start_form(), read.path.get(4)) {
+        match (trigger.start_form(), read.path.get(4)) {
             (StartForm::Instant, None) => {
                 let message = "`trigger.results.body.data` is null: a schedule receives no data";
                 null(read.position(3), message, "only a person who starts the automation can give it inputs")
@@ -161,9 +166,8 @@ impl Checker<'_> {
     }
 
     /// Checks `trigger.results.body.<name>`; the received data is below `data`.
-    fn body(&self, read: PathRead<'_>, optional: bool) -> Option<Diagnostic> {
+    fn body(&self, trigger: &Trigger, read: PathRead<'_>, optional: bool) -> Option<Diagnostic> {
         let [_, _, body, member, rest @ ..] = read.path else { return None };
-        let trigger = &self.automation.trigger;
         let has_code = matches!(trigger, Trigger::Webhook(webhook) if webhook.code.is_some());
         if body != "body" || has_code || self.unreadable.has("trigger") {
             return None;
@@ -183,7 +187,7 @@ impl Checker<'_> {
             );
         }
         if members.contains(&member.as_str()) {
-            return if optional { None } else { self.null_data(read) };
+            return if optional { None } else { self.null_data(trigger, read) };
         }
         let position = read.position(3);
         let message = format!("`trigger.results.body` has no `{member}`: the received data is below `data`");
@@ -197,29 +201,70 @@ impl Checker<'_> {
         Some(read.meant(diagnostic, read.path.len(), &meant))
     }
 
-    /// Checks `trigger.results.<name>`.
-    pub(super) fn trigger(&self, read: PathRead<'_>, optional: bool) -> Option<Diagnostic> {
+    /// Checks `trigger.<member>` for the triggers that can have started the execution.
+    pub(super) fn trigger(
+        &self,
+        read: PathRead<'_>,
+        optional: bool,
+        site: ReadSite<'_, '_>,
+    ) -> Option<Diagnostic> {
+        if read.path.get(1)? == "id" {
+            return None;
+        }
+        let triggers = match site.trigger {
+            Some(trigger) => vec![trigger],
+            None => self.started_by.of(site.step).to_vec(),
+        };
+        let (mut absent, mut present) = (None, None);
+        for trigger in triggers {
+            match self.results_of_trigger(&trigger.on, read, optional) {
+                Some(problem) => drop(absent.get_or_insert((problem, trigger))),
+                None => drop(present.get_or_insert(trigger)),
+            }
+        }
+        match (absent, present) {
+            (Some((problem, _)), None) => Some(problem),
+            (Some((_, lacks)), Some(has)) if !optional && !tests_trigger(read.expression) => {
+                let at = if read.path.get(2).is_some_and(|name| name == "body") { 3 } else { 2 };
+                let names: Vec<&str> =
+                    read.path.iter().skip(2).take(at - 1).map(|name| name.as_str()).collect();
+                let message =
+                    format!("`{}` is missing if `{}` started the execution", names.join("."), lacks.id);
+                let help =
+                    format!("put it behind `trigger.id == '{}'`, or write `… | default(null)`", has.id);
+                Some(Diagnostic::warning("trigger-may-differ", message, read.position(at).span).help(help))
+            }
+            _ => None,
+        }
+    }
+
+    /// Checks `trigger.results.<name>` for one trigger.
+    fn results_of_trigger(
+        &self,
+        trigger: &Trigger,
+        read: PathRead<'_>,
+        optional: bool,
+    ) -> Option<Diagnostic> {
         let first = read.path.get(1)?;
-        let known = trigger::result_names(&self.automation.trigger);
+        let known = trigger::result_names(trigger);
         if first != "results" {
-            let diagnostic = read.member(1, &["results"])?;
+            let diagnostic = read.member(1, &names::TRIGGER)?;
             let rest: Vec<&str> =
                 read.path.get(1..).unwrap_or_default().iter().map(|name| name.as_str()).collect();
             let rest = names::behind_trigger(&rest, known).join(".");
             let meant = format!("trigger.results.{rest}");
             return Some(read.meant(diagnostic.nearest(None::<String>), read.path.len(), &meant));
         }
-        if let Some(diagnostic) = self.body(read, optional) {
+        if let Some(diagnostic) = self.body(trigger, read, optional) {
             return Some(diagnostic);
         }
         let name = read.path.get(2).filter(|name| !known.contains(&name.as_str()))?;
         // Unknown if the trigger is unreadable or its code builds the results.
-        let has_code =
-            matches!(&self.automation.trigger, Trigger::Webhook(webhook) if webhook.code.is_some());
+        let has_code = matches!(trigger, Trigger::Webhook(webhook) if webhook.code.is_some());
         if self.unreadable.has("trigger") || has_code {
             return None;
         }
-        let word = self.automation.trigger.keyword();
+        let word = trigger.keyword();
         let position = read.position(2);
         let Some(other) = trigger::kind_with_result(name) else {
             let message = format!("the results of a `{word}` trigger have no `{name}`");

@@ -3,7 +3,8 @@
 //! Visits each expression of a file with the names in scope and resolves its paths as far as possible before a run.
 //! Codes: `unknown-name`, `name-not-here`, `unknown-member`,
 //! `unknown-step`, `later-step`, `other-branch`, `unwaited-step`, `may-be-missing`, `last-iteration`, `own-event`, `unknown-variable`,
-//! `later-variable`, `racing-variable`, `moment-not-here`, `undeclared-input`, `undeclared-config-var`, `exposed-secret`.
+//! `later-variable`, `racing-variable`, `moment-not-here`, `undeclared-input`, `undeclared-config-var`, `exposed-secret`,
+//! `unknown-trigger`, `trigger-may-differ`.
 
 mod absent;
 mod failed;
@@ -21,18 +22,22 @@ use std::collections::{BTreeMap, HashSet};
 use connector::Registry;
 use expression::{Expression, Reference, Template};
 use language::load::Unreadable;
-use model::automation::{Automation, Block, ConfigVar, Step, Trigger, Verb};
+use model::automation::{Automation, Block, ConfigVar, DeclaredTrigger, Step, Trigger, Verb};
 use model::{Connection, InputType};
 use text::diagnostic::{Diagnostic, Span};
 
 use self::absent::{after_stop, missing_results, predicate, uncertain_results};
 use self::meant::{Dashed, Elsewhere, dashed};
-pub(super) use self::names::{ALWAYS as ROOTS, AUTOMATION, ERROR, EVENT, EXECUTION, STEP, WAITING_STEP};
+pub(super) use self::names::{
+    ALWAYS as ROOTS, AUTOMATION, ERROR, EVENT, EXECUTION, STEP, TRIGGER, WAITING_STEP,
+};
 use self::names::{ErrorName, Names, Scope};
 use self::path_read::{NamePosition, PathRead};
 use self::races::Reading;
 use self::step_order::{Attachment, Availability, StepOrder, Uncertainty};
 use super::environment::own_variable;
+use super::started_by::{StartedBy, tests_trigger};
+use super::trigger_inputs::unknown_ids;
 use crate::plan::Plan;
 
 /// Checks all expressions of the file. Where the order of steps is unknown (`needs` is circular or unreadable),
@@ -54,6 +59,7 @@ pub(crate) fn check(
         registry,
         unreadable,
         order: StepOrder::new(automation, unreadable, plan),
+        started_by: StartedBy::new(automation),
         variables,
         asked: failed::steps_with_checked_outcome(automation),
         reported: HashSet::new(),
@@ -104,6 +110,7 @@ struct Checker<'a> {
     registry: &'a Registry,
     unreadable: &'a Unreadable,
     order: StepOrder<'a>,
+    started_by: StartedBy<'a>,
     /// Steps that set each variable.
     variables: BTreeMap<&'a str, Vec<&'a Step>>,
     /// Steps whose outcome a condition of the file asks for.
@@ -121,6 +128,8 @@ struct ReadSite<'a, 's> {
     step: Option<&'a Step>,
     /// True if the expression is the step's own guard.
     in_guard: bool,
+    /// Trigger of the expression; `None` in steps.
+    trigger: Option<&'a DeclaredTrigger>,
     /// List at whose end the expression is evaluated, for a loop's condition after an iteration.
     after: Option<(&'a Block, Attachment<'a>)>,
 }
@@ -132,19 +141,7 @@ impl<'a> Checker<'a> {
             value.expressions(&mut |expression| self.found.extend(nondeterministic(expression, VARIABLE)));
             self.template(value, ReadSite::top(&Names::at(Scope::ConfigVar { secret: *secret })));
         }
-        if let Trigger::Webhook(webhook) = &automation.trigger {
-            // Secrets are allowed: these values are never shown, as in a variable marked as secret.
-            let names = Names::at(Scope::ConfigVar { secret: true });
-            let mut look = |expression| self.expression(expression, ReadSite::top(&names));
-            webhook.verify.iter().for_each(|verify| verify.expressions(&mut look));
-            webhook.challenge.iter().for_each(|challenge| challenge.expressions(&mut look));
-        }
-        self.trigger_inputs();
-        if let Some(condition) = &automation.trigger_if {
-            self.found
-                .extend(nondeterministic(condition, "the same start must always get the same decision"));
-            self.expression(condition, ReadSite::top(&Names::at(Scope::TriggerIf)));
-        }
+        automation.triggers.iter().for_each(|trigger| self.declared_trigger(trigger));
         if let Some(key) = automation.concurrency.as_ref().and_then(|concurrency| concurrency.key.as_ref()) {
             let why = "the same start must always get the same key";
             key.expressions(&mut |expression| self.found.extend(nondeterministic(expression, why)));
@@ -163,9 +160,32 @@ impl<'a> Checker<'a> {
         }
     }
 
+    /// Checks the expressions of a trigger.
+    fn declared_trigger(&mut self, trigger: &'a DeclaredTrigger) {
+        if let Trigger::Webhook(webhook) = &trigger.on {
+            // Secrets are allowed: these values are never shown, as in a variable marked as secret.
+            let names = Names::at(Scope::ConfigVar { secret: true });
+            let mut look = |expression| self.expression(expression, ReadSite::top(&names));
+            webhook.verify.iter().for_each(|verify| verify.expressions(&mut look));
+            webhook.challenge.iter().for_each(|challenge| challenge.expressions(&mut look));
+        }
+        self.trigger_inputs(&trigger.on);
+        let names = Names::at(Scope::TriggerIf);
+        let site = ReadSite { trigger: Some(trigger), ..ReadSite::top(&names) };
+        if let Some(condition) = &trigger.condition {
+            self.found
+                .extend(nondeterministic(condition, "the same start must always get the same decision"));
+            self.expression(condition, site);
+        }
+        for (_, template) in trigger.input_templates() {
+            let why = "the same start must always get the same inputs";
+            template.expressions(&mut |expression| self.found.extend(nondeterministic(expression, why)));
+            self.template(template, site);
+        }
+    }
+
     /// Checks the expressions of a polling or event trigger.
-    fn trigger_inputs(&mut self) {
-        let trigger = &self.automation.trigger;
+    fn trigger_inputs(&mut self, trigger: &'a Trigger) {
         trigger.expressions(&mut |expression| {
             self.found
                 .extend(nondeterministic(expression, "the time of a trigger's request is not recorded"));
@@ -186,7 +206,7 @@ impl<'a> Checker<'a> {
 
     fn block(&mut self, block: &'a Block, names: &Names<'a>) {
         for step in &block.steps {
-            let site = ReadSite { names, step: Some(step), in_guard: false, after: None };
+            let site = ReadSite { names, step: Some(step), in_guard: false, trigger: None, after: None };
             if let Some(guard) = &step.guard {
                 self.expression(guard, ReadSite { in_guard: true, ..site });
             }
@@ -238,9 +258,21 @@ impl<'a> Checker<'a> {
     }
 
     fn expression(&mut self, expression: &'a Expression, site: ReadSite<'a, '_>) {
+        if !self.unreadable.has("trigger") && tests_trigger(expression) {
+            self.trigger_ids(expression, site);
+        }
         for reference in expression.references() {
             self.reference(expression, reference, site);
         }
+    }
+
+    /// Reports ids of triggers that do not exist.
+    fn trigger_ids(&mut self, expression: &Expression, site: ReadSite<'a, '_>) {
+        let source = &self.automation.source;
+        let span = |part| expression.place_in(source, part).unwrap_or_else(|| expression.span());
+        let mut found = Vec::new();
+        unknown_ids(self.automation, expression, span, &mut found);
+        found.into_iter().for_each(|diagnostic| self.report(diagnostic, site));
     }
 
     fn reference(&mut self, expression: &Expression, reference: &Reference, site: ReadSite<'a, '_>) {
@@ -287,7 +319,7 @@ impl<'a> Checker<'a> {
                 self.step(read, reference.optional, site)
             }
             "vars" => self.variable(read, reference.optional, site),
-            "trigger" => self.trigger(read, reference.optional),
+            "trigger" => self.trigger(read, reference.optional, site),
             "inputs" => self.input(read),
             "configVars" => self.config_var(read),
             "execution" => read.member(1, &EXECUTION),
@@ -539,7 +571,7 @@ impl<'a> Checker<'a> {
 
 impl<'a, 's> ReadSite<'a, 's> {
     fn top(names: &'s Names<'a>) -> Self {
-        Self { names, step: None, in_guard: false, after: None }
+        Self { names, step: None, in_guard: false, trigger: None, after: None }
     }
 }
 

@@ -1,6 +1,6 @@
 //! Names that expressions may read, and their members.
 
-use model::automation::Automation;
+use model::automation::{Automation, DeclaredTrigger};
 
 /// Names in scope of steps.
 pub(in crate::check) const ALWAYS: [&str; 8] =
@@ -23,6 +23,8 @@ pub(super) const OUTSIDE: [&str; 2] = ["env", "secrets"];
 pub(in crate::check) const EXECUTION: [&str; 4] = ["id", "startedAt", "attempt", "resumeUrl"];
 /// Members of `event`.
 pub(in crate::check) const EVENT: [&str; 2] = ["name", "data"];
+/// Members of `trigger`.
+pub(in crate::check) const TRIGGER: [&str; 2] = ["results", "id"];
 /// Members of `automation`.
 pub(in crate::check) const AUTOMATION: [&str; 2] = ["id", "name"];
 /// Members of `steps.<id>`.
@@ -236,7 +238,8 @@ pub(super) fn meant(automation: &Automation, name: &str) -> Option<String> {
     };
     let result = || {
         let path = if name == "body" { "body.data" } else { name };
-        trigger::result_names(&automation.trigger).contains(&name).then(|| format!("trigger.results.{path}"))
+        let has_it = |trigger: &DeclaredTrigger| trigger::result_names(&trigger.on).contains(&name);
+        automation.triggers.iter().any(has_it).then(|| format!("trigger.results.{path}"))
     };
     meant.or_else(input).or_else(variable).or_else(result)
 }

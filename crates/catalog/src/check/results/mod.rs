@@ -22,7 +22,9 @@ use connector::Registry;
 use expression::template::Part;
 use expression::{DirectPath, Expression, Link, Reference, Template};
 use language::load::Unreadable;
-use model::automation::{ActionStep, Automation, Step, SwitchCases, SwitchStep, Trigger, Verb, WaitStep};
+use model::automation::{
+    ActionStep, Automation, DeclaredTrigger, Step, SwitchCases, SwitchStep, Trigger, Verb, WaitStep,
+};
 use model::{InputType, ResultType};
 use text::Severity;
 use text::diagnostic::{Diagnostic, Span};
@@ -34,8 +36,8 @@ pub(super) use self::types::Types;
 
 /// Types from outside of the file.
 pub(super) struct Surroundings<'a> {
-    /// Type of the webhook body inferred from saved payloads.
-    pub(super) saved: Option<ResultType>,
+    /// Returns the type of a webhook's body inferred from saved payloads.
+    pub(super) saved: &'a dyn Fn(&DeclaredTrigger) -> Option<ResultType>,
     /// Returns the type of the result of another automation; `None` if it is unknown.
     pub(super) called: &'a dyn Fn(&str) -> Option<ResultType>,
 }
@@ -90,9 +92,14 @@ impl<'a> Checker<'a> {
         for template in [automation.outputs.as_ref(), key].into_iter().flatten() {
             template.expressions(&mut |expression| self.expression(expression, None));
         }
-        if let Some(condition) = &automation.trigger_if {
-            self.expression(condition, None);
+        for trigger in &automation.triggers {
+            self.types.starts(Some(trigger));
+            trigger.condition.iter().for_each(|condition| self.expression(condition, None));
+            for (_, template) in trigger.input_templates() {
+                template.expressions(&mut |expression| self.expression(expression, None));
+            }
         }
+        self.types.starts(None);
     }
 
     fn expression(&mut self, expression: &'a Expression, at: Option<&'a Step>) {
@@ -131,7 +138,14 @@ impl<'a> Checker<'a> {
     /// Returns true if the truth of the expression decides: a guard, a branch, the end of a loop, the filter of an event.
     fn is_condition(&self, expression: &Expression, at: Option<&Step>) -> bool {
         let is_it = |other: &Expression| std::ptr::eq(other, expression);
-        let Some(step) = at else { return self.automation.trigger_if.as_ref().is_some_and(is_it) };
+        let Some(step) = at else {
+            return self
+                .automation
+                .triggers
+                .iter()
+                .filter_map(|trigger| trigger.condition.as_ref())
+                .any(is_it);
+        };
         let of_verb = match &step.verb {
             Verb::If(branch) => is_it(&branch.condition),
             Verb::WaitFor(wait) => wait.condition().is_some_and(is_it),
@@ -229,8 +243,11 @@ impl<'a> Checker<'a> {
 
     /// Warns of a member of a body in a webhook that only accepts methods without one.
     fn body_of_get(&mut self, expression: &Expression, reference: &Reference, at: Option<&'a Step>) {
-        let Trigger::Webhook(webhook) = &self.automation.trigger else { return };
-        let has_body = webhook.code.is_some() || webhook.methods != ["GET"];
+        let has_body = |trigger: &&DeclaredTrigger| match &trigger.on {
+            Trigger::Webhook(webhook) => webhook.code.is_some() || webhook.methods != ["GET"],
+            _ => true,
+        };
+        let has_body = self.types.triggers(at).iter().any(has_body);
         let [trigger, results, body, data, name, ..] = &*reference.path else { return };
         let is_data = trigger == "trigger" && results == "results" && body == "body" && data == "data";
         if has_body || !is_data || reference.optional {

@@ -12,7 +12,7 @@ static REGISTRY: LazyLock<Registry> = LazyLock::new(|| Registry::builtin().expec
 
 /// No saved payloads, and no other automation.
 fn alone() -> super::Surroundings<'static> {
-    super::Surroundings { saved: None, called: &|_| None }
+    super::Surroundings { saved: &|_| None, called: &|_| None }
 }
 
 fn report(text: &str) -> Report {

@@ -10,12 +10,14 @@ use language::load::Unreadable;
 use model::ResultType;
 use model::action::{ObjectType, ResultField};
 use model::automation::{
-    Automation, Block, BlockKind, OnError, OnTimeout, Step, Trigger, Verb, WaitForStep, WaitOn,
+    Automation, Block, BlockKind, DeclaredTrigger, OnError, OnTimeout, Step, Trigger, TriggerId, Verb,
+    WaitForStep, WaitOn,
 };
 use value::Key;
 
 use super::Surroundings;
 use super::resolve::resolve;
+use crate::check::started_by::StartedBy;
 
 /// Maximum depth of nested inferences. Steps are inferred in file order, so most dependencies are already known.
 const MAX_DEPTH: usize = 48;
@@ -25,8 +27,11 @@ pub(in crate::check) struct Types<'a> {
     automation: &'a Automation,
     unreadable: &'a Unreadable,
     registry: &'a Registry,
-    /// Type of the body inferred from saved payloads, for webhooks without a schema.
-    saved: Option<ResultType>,
+    /// Types of the bodies inferred from saved payloads, for webhooks without a schema.
+    saved: HashMap<TriggerId, ResultType>,
+    started_by: StartedBy<'a>,
+    /// Trigger of the expressions that are checked outside of steps; `None` for those that any trigger starts.
+    trigger: Option<&'a DeclaredTrigger>,
     /// Types of the results of the called automations, by id.
     called: HashMap<&'a str, ResultType>,
     steps: HashMap<&'a str, NestedStep<'a>>,
@@ -44,7 +49,7 @@ enum TypeKey<'a> {
     Step(&'a str),
     Variable(&'a str),
     Item(&'a str),
-    Body,
+    Body(&'a str),
 }
 
 /// Step with its parent.
@@ -69,11 +74,17 @@ impl<'a> Types<'a> {
                 called.extend((surroundings.called)(id).map(|kind| (id, kind)));
             }
         });
+        let saved = automation
+            .triggers
+            .iter()
+            .filter_map(|trigger| Some((trigger.id.clone(), (surroundings.saved)(trigger)?)));
         let mut types = Self {
             automation,
             unreadable,
             registry,
-            saved: surroundings.saved,
+            saved: saved.collect(),
+            started_by: StartedBy::new(automation),
+            trigger: None,
             called,
             steps: HashMap::new(),
             setters: HashMap::new(),
@@ -117,7 +128,12 @@ impl<'a> Types<'a> {
             return Some((self.item(each), 1));
         }
         if root == "trigger" {
-            return self.request_part(path).or_else(|| self.body(path).map(|kind| (kind, 4)));
+            if path.get(1).is_some_and(|name| name == "id") {
+                return None;
+            }
+            return self.of_triggers(at, |trigger| {
+                self.request_part(trigger, path).or_else(|| self.body(trigger, path).map(|kind| (kind, 4)))
+            });
         }
         let second = path.get(1).map(|name| name.as_str());
         let kind = match (root.as_str(), second?) {
@@ -326,9 +342,34 @@ impl<'a> Types<'a> {
         })
     }
 
+    /// Sets the trigger of the expressions that are checked outside of steps.
+    pub(super) fn starts(&mut self, trigger: Option<&'a DeclaredTrigger>) {
+        self.trigger = trigger;
+    }
+
+    /// Returns the triggers that can have started the execution of a step.
+    pub(super) fn triggers(&self, at: Option<&Step>) -> Vec<&'a DeclaredTrigger> {
+        match (at, self.trigger) {
+            (None, Some(trigger)) => vec![trigger],
+            (at, _) => self.started_by.of(at).to_vec(),
+        }
+    }
+
+    /// Returns one of the types that a value has for each trigger; `None` if it is unknown for one of them.
+    fn of_triggers(
+        &self,
+        at: Option<&Step>,
+        kind: impl Fn(&'a DeclaredTrigger) -> Option<(ResultType, usize)>,
+    ) -> Option<(ResultType, usize)> {
+        let kinds: Option<Vec<_>> = self.triggers(at).into_iter().map(kind).collect();
+        let kinds = kinds?;
+        let depth = kinds.first()?.1;
+        Some((ResultType::one_of(kinds.into_iter().map(|(kind, _)| kind)), depth))
+    }
+
     /// Returns the type of a part of a webhook's request that has the same type in each request.
-    fn request_part(&self, path: &[Key]) -> Option<(ResultType, usize)> {
-        let Trigger::Webhook(webhook) = &self.automation.trigger else { return None };
+    fn request_part(&self, trigger: &DeclaredTrigger, path: &[Key]) -> Option<(ResultType, usize)> {
+        let Trigger::Webhook(webhook) = &trigger.on else { return None };
         let [_, results, part, ..] = path else { return None };
         if results != "results" || webhook.code.is_some() || self.unreadable.has("trigger") {
             return None;
@@ -347,15 +388,17 @@ impl<'a> Types<'a> {
     }
 
     /// Returns the type of `trigger.results.body.data` from the webhook's schema, else from saved payloads.
-    fn body(&self, path: &[Key]) -> Option<ResultType> {
-        let Trigger::Webhook(webhook) = &self.automation.trigger else { return None };
+    fn body(&self, trigger: &'a DeclaredTrigger, path: &[Key]) -> Option<ResultType> {
+        let Trigger::Webhook(webhook) = &trigger.on else { return None };
         let is_body = path.get(1..4).is_some_and(|path| path == ["results", "body", "data"]);
         if !is_body || webhook.code.is_some() || self.unreadable.has("trigger") {
             return None;
         }
         match &webhook.schema {
-            Some(schema) => Some(self.cached(TypeKey::Body, || ResultType::of_schema(schema))),
-            None => self.saved.clone(),
+            Some(schema) => {
+                Some(self.cached(TypeKey::Body(trigger.id.as_str()), || ResultType::of_schema(schema)))
+            }
+            None => self.saved.get(&trigger.id).cloned(),
         }
     }
 
@@ -363,8 +406,9 @@ impl<'a> Types<'a> {
     fn input(&self, name: &str) -> Option<ResultType> {
         let spec = self.automation.inputs.iter().find(|input| input.name == name)?;
         let given = ResultType::from(&spec.kind);
-        let certain =
-            spec.default.is_some() || (spec.required && matches!(self.automation.trigger, Trigger::Manual));
+        let gives =
+            |trigger: &DeclaredTrigger| matches!(trigger.on, Trigger::Manual) || trigger.inputs.is_some();
+        let certain = spec.default.is_some() || (spec.required && self.automation.triggers.iter().all(gives));
         Some(if certain { given } else { given.or_null() })
     }
 

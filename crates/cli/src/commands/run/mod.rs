@@ -5,17 +5,21 @@ pub(in crate::commands) mod payload;
 mod prompt;
 mod workspace;
 
+use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::Context as _;
+use catalog::Mount;
 use clap::Args;
 use clap_complete::engine::ArgValueCandidates;
 use engine::Engine;
-use model::automation::{Trigger, WebhookMode};
+use model::AutomationId;
+use model::automation::{Trigger, TriggerId, WebhookMode};
 use model::execution::{ExecutionId, Origin, Outcome};
 use model::payload::HttpResponse;
-use runtime::{Start, SystemClock};
+use runtime::ManualStart;
+use runtime::SystemClock;
 use value::{JsonLimits, MAX_LOADED_BYTES, Reserved, Value};
 
 use self::answers::{Answers, PresetAnswer};
@@ -55,7 +59,7 @@ const GRACE: Duration = Duration::from_secs(5);
 #[derive(Args, Debug)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Run {
-    /// The automation's id, or a file
+    /// The automation's id, ID/TRIGGER, or a file
     #[arg(value_name = "ID|FILE", add = ArgValueCandidates::new(candidates::automations))]
     automation: String,
     #[command(flatten)]
@@ -69,6 +73,23 @@ pub(crate) struct Run {
     watch: bool,
     #[command(flatten)]
     settings: Flags<RUN>,
+}
+
+impl Run {
+    /// The id and the trigger of `ID/TRIGGER`, unless a file has this name.
+    fn named(&self) -> Option<(&str, &str)> {
+        let (id, trigger) = self.automation.split_once('/')?;
+        let is_name = AutomationId::parse(id).is_some() && TriggerId::parse(trigger).is_some();
+        (is_name && !Path::new(&self.automation).exists()).then_some((id, trigger))
+    }
+
+    fn automation(&self) -> &str {
+        self.named().map_or(&self.automation, |(id, _)| id)
+    }
+
+    fn trigger(&self) -> Option<&str> {
+        self.start.trigger.as_deref().or(self.named().map(|(_, trigger)| trigger))
+    }
 }
 
 impl Subcommand for Run {
@@ -90,7 +111,7 @@ async fn execute(
     answers: &[PresetAnswer],
 ) -> anyhow::Result<Exit> {
     let mut signals = Signals::listen()?;
-    let workspace = Workspace::prepare(config, &run.automation)?;
+    let workspace = Workspace::prepare(config, run.automation())?;
     let mut settings = config.engine();
     settings.public_url = Some(config.base(config.hooks));
     settings.dir.clone_from(&workspace.dir);
@@ -116,14 +137,19 @@ async fn start_and_wait(
     signals: &mut Signals,
 ) -> anyhow::Result<Exit> {
     let catalog = engine.catalog();
-    let deployed = project::find(&catalog, &workspace.wanted, workspace.is_file)?;
-    let automation = &deployed.automation.id;
-    let payload = match &run.start.saved {
-        Some(name) => engine.ingress().saved_payload(automation, name).await?.payload,
-        None => given.payload(deployed)?,
+    let deployed = project::find(&catalog, &workspace.wanted, workspace.is_file)?.clone();
+    let mount = match run.trigger() {
+        Some(trigger) => catalog.find_trigger(&format!("{}/{trigger}", deployed.automation.id), |_| false)?,
+        None => deployed.default_mount(Mount::is_manual)?,
     };
     let origin = if run.start.test { Origin::Test } else { Origin::Manual };
-    let id = engine.ingress().start(automation, Start { payload, origin }).await?;
+    let start = match &run.start.saved {
+        Some(name) => {
+            ManualStart::new(engine.ingress().saved_payload(&mount.key(), name).await?.payload, origin)
+        }
+        None => given.start(&mount, origin)?,
+    };
+    let id = engine.ingress().start(&mount.key(), start).await?;
     let mut progress = Progress::new(id, run.watch, Some(&deployed.automation));
     progress.begin(&deployed.automation.name);
     let ended = wait(engine, id, &mut progress, &mut answers, signals).await;
@@ -136,7 +162,7 @@ async fn start_and_wait(
     }
     let ended = ended?;
     let is_sync = matches!(
-        &deployed.automation.trigger,
+        mount.on(),
         Trigger::Webhook(webhook) if webhook.mode == WebhookMode::Sync
     );
     // The response to the caller replaces the result.

@@ -5,12 +5,14 @@ use std::fs::File;
 use std::io::{self, Read};
 
 use anyhow::Context as _;
-use catalog::Deployment;
+use catalog::Mount;
 use clap::Args;
 use clap_complete::engine::ArgValueCandidates;
+use model::Origin;
 use model::action::{InputSpec, InputType};
 use model::automation::{StartForm, WebhookTrigger};
 use model::payload::{Payload, WebhookPayload};
+use runtime::ManualStart;
 use value::{JsonLimits, Map, Value};
 
 use crate::candidates;
@@ -18,8 +20,10 @@ use crate::exit::CommandError;
 use crate::time;
 
 /// The error for data given to a schedule.
-pub(in crate::commands) const SCHEDULE_TAKES_NOTHING: &str =
-    "a schedule starts with the time alone; it takes no --payload and no --input";
+pub(in crate::commands) const SCHEDULE_TAKES_NOTHING: &str = "a schedule starts with the time alone: it takes no --payload, and --input only for `inputs` of the automation";
+/// The error for inputs of an automation that declares none.
+pub(in crate::commands) const NO_INPUTS: &str =
+    "the automation declares no `inputs`; give the data of its trigger with --payload";
 /// The maximum size of a payload, in bytes: the maximum of any webhook.
 const MAX_BYTES: u64 = 25 << 20;
 
@@ -41,7 +45,10 @@ pub(in crate::commands) struct StartArgs {
     /// Mark the execution as a test, with a separate state
     #[arg(long)]
     pub(in crate::commands) test: bool,
-    /// One input of a manual start; can be repeated
+    /// The trigger that starts it; by default the manual one, else the only one
+    #[arg(long, value_name = "ID")]
+    pub(in crate::commands) trigger: Option<String>,
+    /// One declared input, in place of what the trigger gives it; can be repeated
     #[arg(long = "input", value_name = "NAME=VALUE")]
     inputs: Vec<String>,
 }
@@ -74,28 +81,35 @@ impl PayloadOptions {
         Ok(Self { payload, inputs })
     }
 
-    /// The payload of a start of this automation.
+    /// The start of an automation by this trigger. Inputs are those of a manual start, or take the place of those that another trigger
+    /// gives.
     ///
     /// # Errors
     /// The options do not match the trigger.
-    pub(super) fn payload(&self, deployed: &Deployment) -> anyhow::Result<Payload> {
-        let automation = &deployed.automation;
-        match automation.trigger.start_form() {
+    pub(super) fn start(&self, mount: &Mount, origin: Origin) -> anyhow::Result<ManualStart> {
+        let payload = self.payload(mount)?;
+        let automation = &mount.deployment.automation;
+        let inputs = (!mount.is_manual() && !self.inputs.is_empty()).then(|| self.typed(&automation.inputs));
+        Ok(ManualStart { payload, inputs, origin })
+    }
+
+    fn payload(&self, mount: &Mount) -> anyhow::Result<Payload> {
+        let automation = &mount.deployment.automation;
+        if !self.inputs.is_empty() && automation.inputs.is_empty() && !mount.is_manual() {
+            let is_schedule = matches!(mount.on().start_form(), StartForm::Instant);
+            return Err(CommandError::usage(if is_schedule { SCHEDULE_TAKES_NOTHING } else { NO_INPUTS }));
+        }
+        match mount.on().start_form() {
             StartForm::Inputs => self.manual(&automation.inputs),
             StartForm::Request(webhook) => self.webhook(webhook),
-            StartForm::Instant if self.payload.is_some() || !self.inputs.is_empty() => {
-                Err(CommandError::usage(SCHEDULE_TAKES_NOTHING))
-            }
-            StartForm::Data { .. } if !self.inputs.is_empty() => Err(CommandError::usage(
-                "what a poll finds or an event brings has no inputs; give it as JSON with --payload",
-            )),
+            StartForm::Instant if self.payload.is_some() => Err(CommandError::usage(SCHEDULE_TAKES_NOTHING)),
             StartForm::Data { .. } => {
                 let data = self.json()?.unwrap_or(Value::Null);
                 Ok(Payload::Poll { data, polled_at: time::now() })
             }
             StartForm::Instant => {
                 let now = time::now();
-                let schedule = deployed.schedule.as_ref().context("the schedule was not compiled")?;
+                let schedule = mount.schedule().context("the schedule was not compiled")?;
                 Ok(schedule.payload(now, now))
             }
         }
@@ -111,19 +125,22 @@ impl PayloadOptions {
                 return Err(CommandError::usage(message));
             }
         };
-        for (name, text) in &self.inputs {
-            let kind = declared.iter().find(|input| input.name == *name).map(|input| &input.kind);
-            inputs.insert(name.as_str(), value(kind, text));
-        }
+        self.typed(declared)
+            .iter()
+            .for_each(|(name, value)| drop(inputs.insert(name.clone(), value.clone())));
         Ok(Payload::manual(inputs))
     }
 
+    /// The inputs in the types that the automation declares.
+    fn typed(&self, declared: &[InputSpec]) -> Map {
+        let typed = self.inputs.iter().map(|(name, text)| {
+            let kind = declared.iter().find(|input| input.name == *name).map(|input| &input.kind);
+            (name.as_str(), value(kind, text))
+        });
+        typed.collect()
+    }
+
     fn webhook(&self, webhook: &WebhookTrigger) -> anyhow::Result<Payload> {
-        if !self.inputs.is_empty() {
-            return Err(CommandError::usage(
-                "a webhook has no inputs; give the body of the request with --payload",
-            ));
-        }
         // The body is parsed here, as the hook listener would.
         self.json()?;
         let body = self.payload.clone().unwrap_or_default();
@@ -203,7 +220,7 @@ mod tests {
     }
 
     fn with_input(input: &str) -> StartArgs {
-        StartArgs { payload: None, saved: None, test: false, inputs: vec![input.to_owned()] }
+        StartArgs { payload: None, saved: None, test: false, trigger: None, inputs: vec![input.to_owned()] }
     }
 
     #[test]

@@ -8,7 +8,6 @@ use jiff::SignedDuration;
 use model::ExecutionId;
 use model::execution::Origin;
 use model::payload::Payload;
-use runtime::Start;
 use tokio::sync::Semaphore;
 use value::Map;
 
@@ -103,8 +102,8 @@ async fn a_recovering_permit_holder_that_receives_an_event_is_not_overtaken() {
     let other = start_and_suspend(&engine, "{}").await;
     let limited = model::AutomationId::parse("limited").expect("an id");
     let start = async || {
-        let start = Start { payload: Payload::manual(Map::new()), origin: Origin::Manual };
-        engine.ingress().start(&limited, start).await.expect("it starts")
+        let start = runtime::ManualStart::new(Payload::manual(Map::new()), Origin::Manual);
+        engine.ingress().start(&limited.clone().into(), start).await.expect("it starts")
     };
     let first = start().await;
     until(|| engine.status().resting >= 2).await;
@@ -309,8 +308,8 @@ async fn a_queued_execution_is_not_dispatched_while_a_signal_is_recorded() {
     project.write("automations/listening.yaml", &manual(&both));
     let (engine, store) = project.start_watched().await;
     let listening = model::AutomationId::parse("listening").expect("an id");
-    let start = Start { payload: Payload::manual(Map::new()), origin: Origin::Manual };
-    let id = engine.ingress().start(&listening, start).await.expect("it starts");
+    let start = runtime::ManualStart::new(Payload::manual(Map::new()), Origin::Manual);
+    let id = engine.ingress().start(&listening.clone().into(), start).await.expect("it starts");
     until_suspended(&engine).await;
     let other = start_with(&engine, "{}").await;
     let asked = peer.next_request().await;

@@ -3,7 +3,7 @@
 //! Reported only if each name that the text would read exists, so that `steps.md` and `item.created` stay texts.
 
 use expression::{Expression, Reference};
-use model::automation::{Automation, StartForm, Verb};
+use model::automation::{Automation, DeclaredTrigger, StartForm, Verb};
 use text::diagnostic::{Diagnostic, Severity, Span};
 use text::yaml::{Style, Text};
 
@@ -209,7 +209,8 @@ impl TextPlace<'_> {
 
     /// `queryParameters.page` in a value of a webhook's step.
     fn request_part(&self, part: &str, text: &str) -> Option<Bare> {
-        let StartForm::Request(_) = self.automation?.trigger.start_form() else { return None };
+        let by_request = |trigger: &DeclaredTrigger| matches!(trigger.on.start_form(), StartForm::Request(_));
+        self.automation?.triggers.iter().find(|trigger| by_request(trigger))?;
         let expression = Expression::compile(text, Span::default()).ok()?;
         let expression::DirectPath::One(read) = expression.direct_path()? else { return None };
         let second = read.path.get(1)?;
@@ -233,11 +234,11 @@ impl TextPlace<'_> {
             (["env", name], _) => {
                 name.bytes().all(|b| b.is_ascii_uppercase() || b.is_ascii_digit() || b == b'_')
             }
-            ([root, name, ..], Some(automation))
+            ([root, name, ..], Some(_))
                 if self.items.contains(root) || (*root == "item" && !self.items.is_empty()) =>
             {
                 let is_event = self.keys.last().is_some_and(|key| ["event", "name"].contains(key));
-                !is_event && !is_file(name) && !automation.trigger.keyword().is_empty()
+                !is_event && !is_file(name)
             }
             (["inputs", name, ..], Some(automation)) => {
                 automation.inputs.iter().any(|input| input.name == *name)
@@ -270,8 +271,9 @@ impl TextPlace<'_> {
     fn unavailable(&self, root: &str) -> Option<&'static str> {
         let is_outside = ["secrets", "env"].contains(&root);
         let in_config = self.keys.first() == Some(&"configVars") || self.automation.is_none();
-        let in_verify =
-            self.keys.first() == Some(&"trigger") && !self.in_step && !self.keys.contains(&"with");
+        let in_verify = matches!(self.keys.first(), Some(&("trigger" | "triggers")))
+            && !self.in_step
+            && !self.keys.contains(&"with");
         match (is_outside, in_config || in_verify) {
             (true, true) | (false, false) => None,
             (true, false) if root == "secrets" => Some(

@@ -2,7 +2,7 @@
 
 use expression::template::{TemplateToken, tokenize};
 use model::InputType;
-use model::automation::{Automation, Trigger};
+use model::automation::{Automation, DeclaredTrigger, Trigger};
 use text::diagnostic::{Diagnostic, Span};
 use text::yaml::Text;
 
@@ -122,7 +122,8 @@ fn is_text(source: &str, automation: Option<&Automation>) -> bool {
     }
     let parts = ["trigger.results.queryParameters.", "trigger.results.headers."];
     let part = parts.iter().find_map(|part| source.strip_prefix(part));
-    matches!(automation.trigger, Trigger::Webhook(_)) && part.is_some_and(is_name)
+    let is_webhook = |trigger: &DeclaredTrigger| matches!(trigger.on, Trigger::Webhook(_));
+    automation.triggers.iter().any(is_webhook) && part.is_some_and(is_name)
 }
 
 /// True if the end of a JSON fragment is inside a string. `is_quoted` is the state at its start.

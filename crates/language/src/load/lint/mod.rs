@@ -12,7 +12,7 @@ mod unused;
 mod yaml11_scalars;
 
 use super::trigger::webhook::is_unverified;
-use model::automation::{Automation, Step, Trigger, Verb};
+use model::automation::{Automation, Step, Verb};
 use std::collections::{HashMap, HashSet};
 use text::diagnostic::{Diagnostic, Source, Span};
 use text::yaml::{Entry, Kind, Node};
@@ -38,7 +38,7 @@ pub(super) fn automation(
         });
     }
     let mut found = tree(node, source, &steps, automation, true);
-    found.extend(automation.and_then(|automation| unverified(node, automation)));
+    found.extend(automation.into_iter().flat_map(|automation| unverified(node, automation)));
     found.extend(
         automation.filter(|_| whole).into_iter().flat_map(|automation| unused::check(node, automation)),
     );
@@ -46,19 +46,21 @@ pub(super) fn automation(
 }
 
 /// Reports a webhook that anyone who knows its address can start, unless the author declared that.
-fn unverified(node: &Node, automation: &Automation) -> Option<Diagnostic> {
-    let trigger = node.get("trigger")?.as_map()?;
-    // With two kinds the intended one is unknown.
-    let Trigger::Webhook(_) = automation.trigger else { return None };
-    let webhook = trigger.entry("webhook").filter(|webhook| is_unverified(&webhook.value))?;
-    let message = "whoever learns the address of this webhook can start it: nothing verifies the sender";
-    Some(
-        Diagnostic::warning("unverified-webhook", message, webhook.key_span)
-            .help(
-                "add `verify: {preset: hmac, secret: \"${{ secrets.NAME }}\"}`, with the preset of the sender; or `verify: none` if the \
-                 secret in the address is enough",
-            ),
-    )
+fn unverified(node: &Node, automation: &Automation) -> Vec<Diagnostic> {
+    let list = node.get("triggers").and_then(Node::as_list).unwrap_or_default();
+    let nodes: Vec<&Node> = node.get("trigger").into_iter().chain(list).collect();
+    // The triggers that were read, which does not include one of two kinds.
+    let is_read = |span: Span| automation.triggers.iter().any(|trigger| trigger.span == span);
+    let webhooks = nodes.into_iter().filter_map(|node| node.as_map()?.entry("webhook"));
+    let unverified = webhooks.filter(|webhook| is_unverified(&webhook.value) && is_read(webhook.key_span));
+    let report = |webhook: &Entry| {
+        let message = "whoever learns the address of this webhook can start it: nothing verifies the sender";
+        Diagnostic::warning("unverified-webhook", message, webhook.key_span).help(
+            "add `verify: {preset: hmac, secret: \"${{ secrets.NAME }}\"}`, with the preset of the sender; or `verify: none` if the \
+             secret in the address is enough",
+        )
+    };
+    unverified.map(report).collect()
 }
 
 /// Lints a connection.

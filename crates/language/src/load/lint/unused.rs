@@ -24,7 +24,7 @@ pub(super) fn check(node: &Node, automation: &Automation) -> Vec<Diagnostic> {
         let message = format!("the configuration variable `{name}` is never read");
         found.push(unused(Severity::Warning, message, name, span));
     });
-    if matches!(automation.trigger, Trigger::Manual) {
+    if automation.triggers.iter().any(|trigger| matches!(trigger.on, Trigger::Manual)) {
         declared(node, "inputs", &reads.inputs, &mut |name, span| {
             let message = format!("the input `{name}` is never read");
             found.push(unused(Severity::Hint, message, name, span));

@@ -6,7 +6,7 @@ use text::diagnostic::Diagnostics;
 use text::yaml::Node;
 
 use super::super::common::{inner, named, plain};
-use super::super::keys::{Choice, Key, Object, Shape};
+use super::super::keys::{Choice, IDENTIFIER, Key, Object, Shape};
 use super::{DOUBLES, ENV, Environment, NOW, SECRETS, STATE, expect, start, stimulus};
 
 /// The default start of the test clock: 2026-01-01T00:00:00Z.
@@ -30,6 +30,11 @@ pub(super) static CASE: Object = Object {
         ENV,
         STATE,
         DOUBLES,
+        Key::new(
+            "trigger",
+            Shape::Pattern(IDENTIFIER),
+            "The id of the trigger that starts it. Required if several triggers can start in the way of the test.",
+        ),
         Key::new("payload", Shape::Object(&start::PAYLOAD), "The request that starts a webhook."),
         Key::new("inputs", start::INPUTS, "The inputs of a manual start."),
         Key::new(
@@ -80,6 +85,7 @@ pub(super) fn read(node: &Node, file: &Environment, diagnostics: &Diagnostics) -
     let own_doubles = own.doubles.clone();
     let environment = own.over(file);
     let (start, start_span) = start::read(&mut reader, diagnostics).unwrap_or((Start::Default, name.span));
+    let trigger = named(reader.take("trigger"), diagnostics);
     let stimuli = stimulus::read(&mut reader, diagnostics);
     let cassette = named(reader.take("cassette"), diagnostics);
     let cassette = cassette.filter(|name| is_file_name(name, diagnostics));
@@ -96,6 +102,7 @@ pub(super) fn read(node: &Node, file: &Environment, diagnostics: &Diagnostics) -
     Some(Case {
         name,
         skip,
+        trigger,
         start,
         start_span,
         now: environment.now.unwrap_or(usual),

@@ -108,14 +108,16 @@ fn every_code_has_an_example_that_reports_it() {
     for (code, text) in EXAMPLES {
         assert!(gives(text, code), "{code}:\n{text}\n{}", super::shown(text));
     }
-    // Two limits take more than a line to reach.
+    // Three limits take more than a line to reach.
     let many = format!("S\n{}", "  - action: log.info\n".repeat(1001));
     assert!(gives(&many, "too-many-steps"));
+    let many: String = (0..21).map(|at| format!("  - {{id: t{at}, webhook: {{}}}}\n")).collect();
+    assert!(gives(&format!("triggers:\n{many}steps: []\n"), "too-many-triggers"));
     assert!(gives(&"#".repeat(300 * 1024), "yaml-too-large"));
 
     let known: Vec<&str> = CODES.iter().map(|(code, _)| *code).collect();
     let mut shown: BTreeSet<&str> = EXAMPLES.iter().map(|(code, _)| *code).collect();
-    shown.extend(["too-many-steps", "yaml-too-large"]);
+    shown.extend(["too-many-steps", "too-many-triggers", "yaml-too-large"]);
     assert_eq!(known, shown.into_iter().collect::<Vec<_>>(), "the table is in the order of the alphabet");
 }
 

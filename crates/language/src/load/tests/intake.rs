@@ -18,7 +18,7 @@ fn check_webhook(webhook: &str, expected: &[&str]) {
 }
 
 fn webhook(text: &str) -> WebhookTrigger {
-    match good(&file(text)).trigger {
+    match good(&file(text)).triggers.swap_remove(0).on {
         Trigger::Webhook(webhook) => *webhook,
         other => panic!("{other:?}"),
     }

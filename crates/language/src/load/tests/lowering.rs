@@ -45,7 +45,7 @@ fn a_file_is_lowered_in_full() {
     let automation = corpus("order-to-page");
     assert_eq!(automation.name, "Order to page");
     assert_eq!(automation.labels, ["orders", "wiki"]);
-    assert!(automation.enabled && automation.trigger_if.is_some());
+    assert!(automation.enabled && automation.triggers[0].condition.is_some());
     let step = &automation.steps.steps[0];
     let retry = step.retry.as_ref().expect("it has a policy");
     assert_eq!((step.id.as_ref(), retry.max, retry.backoff), ("createPage", 3, 1.5));

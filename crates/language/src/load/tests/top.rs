@@ -267,9 +267,18 @@ fn a_file_needs_the_level_of_its_latest_word() {
         ("{action: state.take, with: {key: a}}", Some("state.take")),
         ("{set: {a: \"${{ inputs.a | join(',') }}\"}}", None),
         ("{set: {a: \"${{ inputs.a | coalesce(1) }}\"}}", Some("coalesce")),
+        ("{set: {a: \"${{ trigger.id }}\"}}", Some("trigger.id")),
     ] {
         let number = if word.is_some() { 2 } else { 1 };
         assert_eq!(level(&steps(text)), (number, word.map(str::to_owned)), "{text}");
+    }
+    for (text, word) in [
+        ("triggers: [{id: main, manual: {}}]", "triggers"),
+        ("inputs: {a: {}}\ntrigger: {manual: {}, inputs: {a: 1}}", "inputs of a trigger"),
+        ("trigger: {manual: {}, enabled: true}", "enabled of a trigger"),
+    ] {
+        let text = format!("{text}\nsteps: [{{wait: 1s}}]\n");
+        assert_eq!(level(&text), (2, Some(word.to_owned())), "{text}");
     }
 }
 

@@ -62,7 +62,7 @@ fn a_trigger_has_exactly_one_kind() {
 fn a_trigger_condition_is_a_key_beside_the_kind() {
     let automation = good(&file("{manual: {}, if: trigger.results.body.data.a}"));
     assert_eq!(
-        automation.trigger_if.map(|condition| condition.text().to_owned()).as_deref(),
+        automation.triggers[0].condition.as_ref().map(|condition| condition.text().to_owned()).as_deref(),
         Some("trigger.results.body.data.a")
     );
     check_trigger("{manual: {}, if: a b}", &["expression-syntax 1:29"]);
@@ -70,7 +70,9 @@ fn a_trigger_condition_is_a_key_beside_the_kind() {
 
 #[test]
 fn a_webhook_has_its_defaults() {
-    let Trigger::Webhook(webhook) = good(&file("{webhook: {}}")).trigger else { panic!("no webhook") };
+    let Trigger::Webhook(webhook) = good(&file("{webhook: {}}")).triggers.swap_remove(0).on else {
+        panic!("no webhook")
+    };
     assert_eq!(webhook.mode, WebhookMode::Async);
     assert_eq!(webhook.methods, ["GET", "POST", "PUT", "PATCH", "DELETE"]);
     assert_eq!(
@@ -151,7 +153,9 @@ fn a_json_error_in_a_body_is_reported_at_its_position() {
 #[test]
 fn a_schedule_has_one_cadence() {
     let cadence = |trigger: &str| {
-        let Trigger::Schedule(schedule) = good(&file(&format!("{{schedule: {trigger}}}"))).trigger else {
+        let Trigger::Schedule(schedule) =
+            good(&file(&format!("{{schedule: {trigger}}}"))).triggers.swap_remove(0).on
+        else {
             panic!("no schedule")
         };
         schedule

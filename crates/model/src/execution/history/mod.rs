@@ -15,9 +15,9 @@ use jiff::{SignedDuration, Timestamp};
 
 use super::{Event, Origin, Outcome, WaitReason};
 use crate::action::ActionError;
-use crate::automation::{AutomationId, DefinitionHash};
+use crate::automation::{AutomationId, DefinitionHash, TriggerId};
 use crate::payload::{HttpResponse, Payload};
-use value::Value;
+use value::{Map, Value};
 
 pub use step::{StepAttempt, StepHistory, StepProgress, split_key};
 pub use waits::{PastWait, WaitCause, WaitEnd};
@@ -70,6 +70,10 @@ pub struct Start<'e> {
     pub origin: &'e Origin,
     /// The input.
     pub payload: &'e Arc<Payload>,
+    /// The trigger that started it.
+    pub trigger: &'e TriggerId,
+    /// The inputs that the start gave beside the payload.
+    pub inputs: Option<&'e Arc<Map>>,
 }
 
 /// Error: an event cannot follow the previous ones. The log is damaged, or another program wrote it.
@@ -112,9 +116,9 @@ impl<'e> History<'e> {
             self.violates("the first event is `started`, and no other");
         }
         match event {
-            Event::Started { at, automation, definition, origin, payload } => {
-                let definition = *definition;
-                self.start = Some(Start { at: *at, automation, definition, origin, payload });
+            Event::Started { at, automation, definition, origin, payload, trigger, inputs } => {
+                let (at, definition, inputs) = (*at, *definition, inputs.as_ref());
+                self.start = Some(Start { at, automation, definition, origin, payload, trigger, inputs });
             }
             Event::Resumed { at, waited: false } => self.waits.interrupted(self.last_at.unwrap_or(*at), *at),
             Event::Retried { at, attempt, next_at, .. } => {

@@ -25,6 +25,8 @@ fn accepted() -> Event {
         definition: DefinitionHash::from_bytes([1; 32]),
         origin: Origin::Manual,
         payload: Arc::new(Payload::Manual { inputs: Map::default() }),
+        trigger: crate::automation::TriggerId::MAIN,
+        inputs: None,
     }
 }
 

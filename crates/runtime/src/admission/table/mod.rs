@@ -8,7 +8,7 @@ use std::collections::{BTreeSet, HashMap, HashSet};
 use std::sync::Arc;
 
 use jiff::{SignedDuration, Timestamp};
-use model::automation::AutomationId;
+use model::automation::{AutomationId, TriggerKey};
 use model::execution::{DelayReason, Event, ExecutionId, Origin};
 use tokio::sync::watch;
 
@@ -125,7 +125,7 @@ pub(super) struct ExecutionTable {
     /// Executions from before the restart that have not requested their permit yet, by automation: newer ones wait for them.
     recovering: HashMap<AutomationId, HashSet<ExecutionId>>,
     /// The number of unfinished executions that the schedule of each automation started.
-    scheduled: HashMap<AutomationId, usize>,
+    scheduled: HashMap<TriggerKey, usize>,
     running: usize,
     waiting_for_permit: usize,
     suspended: usize,
@@ -528,23 +528,23 @@ impl ExecutionTable {
     }
 
     /// Counts an execution that a schedule started.
-    pub(super) fn count_scheduled(&mut self, automation: &AutomationId, origin: &Origin) {
+    pub(super) fn count_scheduled(&mut self, trigger: &TriggerKey, origin: &Origin) {
         if matches!(origin, Origin::Schedule { .. }) {
-            *self.scheduled.entry(automation.clone()).or_default() += 1;
+            *self.scheduled.entry(trigger.clone()).or_default() += 1;
         }
     }
 
     /// Counts the end of an execution that a schedule started.
-    pub(super) fn uncount_scheduled(&mut self, automation: &AutomationId, origin: &Origin) {
+    pub(super) fn uncount_scheduled(&mut self, trigger: &TriggerKey, origin: &Origin) {
         if matches!(origin, Origin::Schedule { .. })
-            && let Some(count) = self.scheduled.get_mut(automation)
+            && let Some(count) = self.scheduled.get_mut(trigger)
         {
             *count = count.saturating_sub(1);
         }
     }
 
-    /// True if an execution that the automation's schedule started has not ended.
-    pub(super) fn schedule_is_busy(&self, automation: &AutomationId) -> bool {
-        self.scheduled.get(automation).is_some_and(|count| *count > 0)
+    /// True if an execution that the schedule started has not ended.
+    pub(super) fn schedule_is_busy(&self, trigger: &TriggerKey) -> bool {
+        self.scheduled.get(trigger).is_some_and(|count| *count > 0)
     }
 }

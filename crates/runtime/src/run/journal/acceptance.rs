@@ -67,6 +67,8 @@ mod tests {
             definition: automation.definition,
             origin: Origin::Manual,
             payload: Payload::manual(Map::new()).into(),
+            trigger: model::automation::TriggerId::MAIN,
+            inputs: None,
         };
         let new = NewExecution {
             id,

@@ -13,7 +13,7 @@ use value::{Budget, Value};
 use super::super::determinism::StepClock;
 use super::super::evaluate::expression_error;
 use super::super::loops::bind_item;
-use super::super::scope::{ExecutionFacts, Scope};
+use super::super::scope::{ExecutionFacts, Scope, StartData};
 use crate::context::Context;
 
 /// The events before the beginning of a step.
@@ -100,7 +100,13 @@ impl<'a> Replay<'a> {
         let Some(start) = self.history.start else { return Ok(Scope::from_root(Value::Null)) };
         let attempt = self.history.attempt;
         let facts = ExecutionFacts { id: self.id, started_at: start.at, attempt, is_derived: true };
-        Scope::at_start(self.context, self.deployment, start.payload, None, config_vars, &facts)
+        let data = StartData {
+            payload: start.payload,
+            results: None,
+            trigger: start.trigger,
+            inputs: start.inputs.map(AsRef::as_ref),
+        };
+        Scope::at_start(self.context, self.deployment, data, config_vars, &facts)
     }
 
     /// Applies, list by list, the steps that had finished, on the way to the step.

@@ -1,17 +1,18 @@
 //! The Automations in force, and starting one.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use axum::Extension;
 use axum::extract::State;
 use axum::response::{IntoResponse as _, Response};
-use catalog::{Catalog, Deployment, MissingSecret};
+use catalog::{Deployment, MissingSecret, Mount};
 use http::header::LOCATION;
 use http::{HeaderMap, StatusCode};
 use jiff::Timestamp;
 use model::automation::{Trigger, TriggerKind, WebhookMode};
-use model::{AutomationId, ExecutionId, Origin, Payload};
-use runtime::Start;
+use model::{ExecutionId, Origin, Payload};
+use runtime::ManualStart;
 use serde::{Deserialize, Serialize};
 use utoipa::{IntoParams, ToSchema};
 use value::{Map, Value};
@@ -38,11 +39,13 @@ struct AutomationView {
     /// True if its trigger is mounted.
     enabled: bool,
     state: catalog::DeploymentState,
-    /// The kind of its trigger.
+    /// The kind of its first trigger.
     trigger: TriggerKind,
-    /// The trigger in words, such as `sync` of a webhook, `daily at 08:30 (UTC)`, or the event.
+    /// The first trigger in words, such as `sync` of a webhook, `daily at 08:30 (UTC)`, or the event.
     #[serde(skip_serializing_if = "Option::is_none")]
     trigger_words: Option<String>,
+    /// All triggers, in the order of the file.
+    triggers: Vec<TriggerView>,
     /// The file, relative to the project folder.
     path: String,
     /// The hash of the definition in force.
@@ -50,17 +53,17 @@ struct AutomationView {
     /// When this definition came into force in this process of the daemon.
     #[serde(skip_serializing_if = "Option::is_none")]
     in_force_since: Option<Timestamp>,
-    /// The address that starts it; only for credentials with the scope `run`.
+    /// The address of its first webhook, which starts it; only for credentials with the scope `run`.
     #[serde(skip_serializing_if = "Option::is_none")]
     live_url: Option<String>,
-    /// The address that starts a test of it; only for credentials with the scope `run`.
+    /// The address of its first webhook that starts a test of it; only for credentials with the scope `run`.
     #[serde(skip_serializing_if = "Option::is_none")]
     test_url: Option<String>,
-    /// The next instants at which its schedule fires.
+    /// The next instants at which its schedules fire.
     next_fires: Vec<Timestamp>,
     /// Starts of it that were refused or passed over since the daemon began, by reason.
     refused: BTreeMap<String, u64>,
-    /// When each key of its `verify` last proved a request since the daemon began.
+    /// When each key of the `verify` of its first webhook last proved a request since the daemon began.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     keys_used: Vec<KeyUsed>,
     /// The secrets that it or its connections need and that are not set, its trigger's first.
@@ -72,8 +75,36 @@ struct AutomationView {
     warnings: usize,
 }
 
-/// A key that proved a request.
+/// A trigger of an automation.
 #[derive(Debug, Serialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+#[schema(as = Trigger)]
+struct TriggerView {
+    /// The id, `main` for the key `trigger`.
+    id: String,
+    /// The name in addresses of the API and in commands: `orders` for `main`, else `orders/paid`.
+    name: String,
+    kind: TriggerKind,
+    /// As `triggerWords` of the automation.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    words: Option<String>,
+    /// True if it is mounted.
+    enabled: bool,
+    /// The address that starts it; only for credentials with the scope `run`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    live_url: Option<String>,
+    /// The address that starts a test of it; only for credentials with the scope `run`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    test_url: Option<String>,
+    /// The next instants at which its schedule fires.
+    next_fires: Vec<Timestamp>,
+    /// When each key of its `verify` last proved a request since the daemon began.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    keys_used: Vec<KeyUsed>,
+}
+
+/// A key that proved a request.
+#[derive(Clone, Debug, Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 struct KeyUsed {
     /// Position in `keys`, from 1 in their order.
@@ -123,12 +154,18 @@ pub(crate) struct AutomationDetail {
 impl Api {
     fn automation(
         &self,
-        deployment: &Deployment,
+        deployment: &Arc<Deployment>,
         missing: Vec<MissingSecret>,
         now: Timestamp,
     ) -> AutomationView {
-        let (automation, base) = (&deployment.automation, self.public_url());
+        let automation = &deployment.automation;
         let stale = deployment.stale.as_ref();
+        let triggers: Vec<TriggerView> = deployment.mounts().map(|mount| self.trigger(&mount, now)).collect();
+        let webhook = triggers.iter().find(|trigger| trigger.live_url.is_some());
+        let mut next_fires: Vec<_> =
+            triggers.iter().flat_map(|trigger| &trigger.next_fires).copied().collect();
+        next_fires.sort_unstable();
+        next_fires.truncate(NEXT_FIRES);
         AutomationView {
             id: automation.id.to_string(),
             name: automation.name.clone(),
@@ -136,16 +173,17 @@ impl Api {
             labels: automation.labels.clone(),
             enabled: automation.enabled,
             state: deployment.state(),
-            trigger: automation.trigger.kind(),
-            trigger_words: trigger_words(deployment),
+            trigger: triggers.first().map_or(TriggerKind::Manual, |trigger| trigger.kind),
+            trigger_words: triggers.first().and_then(|trigger| trigger.words.clone()),
             path: automation.source.path().to_owned(),
             definition: automation.definition.to_string(),
             in_force_since: self.engine.deployment_times().since(&automation.id),
-            live_url: deployment.live_url(&base),
-            test_url: deployment.test_url(&base),
-            next_fires: deployment.next_fires(now, NEXT_FIRES),
+            live_url: webhook.and_then(|webhook| webhook.live_url.clone()),
+            test_url: webhook.and_then(|webhook| webhook.test_url.clone()),
+            next_fires,
             refused: self.engine.ingress().rejections_of(&automation.id),
-            keys_used: self.keys_used(&automation.id),
+            keys_used: webhook.map(|webhook| webhook.keys_used.clone()).unwrap_or_default(),
+            triggers,
             missing_secrets: missing,
             errors: stale.map_or(0, |report| report.error_count()),
             warnings: stale.unwrap_or(&deployment.warnings).warning_count(),
@@ -158,15 +196,29 @@ impl AutomationView {
     fn shown_to(mut self, credential: &Credential) -> Self {
         if !credential.scopes.allow(Scope::Run) {
             (self.live_url, self.test_url) = (None, None);
+            for trigger in &mut self.triggers {
+                (trigger.live_url, trigger.test_url) = (None, None);
+            }
         }
         self
     }
 }
 
 impl Api {
-    fn keys_used(&self, automation: &AutomationId) -> Vec<KeyUsed> {
-        let used = self.engine.ingress().keys_used(automation).into_iter();
-        used.map(|(place, last_at)| KeyUsed { key: place + 1, last_at }).collect()
+    fn trigger(&self, mount: &Mount, now: Timestamp) -> TriggerView {
+        let (key, base) = (mount.key(), self.public_url());
+        let used = self.engine.ingress().keys_used(&key).into_iter();
+        TriggerView {
+            id: key.trigger.to_string(),
+            name: key.name(),
+            kind: mount.on().kind(),
+            words: trigger_words(mount),
+            enabled: mount.is_enabled(),
+            live_url: mount.live_url(&base),
+            test_url: mount.test_url(&base),
+            next_fires: mount.next_fires(now, NEXT_FIRES),
+            keys_used: used.map(|(place, last_at)| KeyUsed { key: place + 1, last_at }).collect(),
+        }
     }
 }
 
@@ -257,8 +309,8 @@ pub(crate) async fn pair(State(api): Shared, Segment(id): Segment) -> Result<Ans
     responses((status = 200, description = "Whether it is", body = Pairing)),
 )]
 pub(crate) async fn pairing(State(api): Shared, Segment(id): Segment) -> Result<Answer<Pairing>, Problem> {
-    let automation = id_of(&api.engine.catalog(), &id)?;
-    Ok(Answer::ok(Pairing { open_until: api.engine.ingress().pairing(&automation).await? }))
+    let trigger = api.key_of(&id)?;
+    Ok(Answer::ok(Pairing { open_until: api.engine.ingress().pairing(&trigger).await? }))
 }
 
 /// The data of a start: inputs, a whole payload of an earlier start, or the name of a saved one.
@@ -278,6 +330,9 @@ pub(crate) struct RunBody {
     /// The name of a saved payload.
     #[serde(default)]
     saved: Option<String>,
+    /// The id of the trigger. Default: the manual one, else the only one.
+    #[serde(default)]
+    trigger: Option<String>,
     /// True for a test: listed apart, with a state of its own.
     #[serde(default)]
     test: bool,
@@ -322,22 +377,24 @@ pub(crate) async fn run(
     Query(query): Query<RunQuery>,
     body: Option<Body<RunBody>>,
 ) -> Result<Response, Problem> {
-    let deployment = api.engine.catalog().find(&id)?.clone();
-    let automation = deployment.automation.id.clone();
     let mut body = body.map(|body| body.0).unwrap_or_default();
+    let named = body.trigger.as_ref().map(|trigger| format!("{id}/{trigger}"));
+    let mount = api.mount_of(named.as_deref().unwrap_or(&id), Mount::is_manual)?;
+    let trigger = mount.key();
     let origin = if body.test { Origin::Test } else { Origin::Manual };
-    let payload = match body.saved.take() {
-        None => payload(body, &deployment, api.engine.clock().now())?,
+    let start = match body.saved.take() {
+        None => start_of(body, &mount, origin, api.engine.clock().now())?,
         Some(name) if body.inputs.is_none() && body.payload.is_none() => {
-            api.engine.ingress().saved_payload(&automation, &name).await?.payload
+            let saved = api.engine.ingress().saved_payload(&trigger, &name).await?;
+            ManualStart::new(saved.payload, origin)
         }
         Some(_) => {
             let detail = "give `inputs`, `payload` or `saved`, one of them".to_owned();
             return Err(Problem::new(StatusCode::UNPROCESSABLE_ENTITY, "bad_body", detail));
         }
     };
-    let (engine, start) = (api.engine.clone(), Start { payload, origin });
-    let execution = api.to_its_end(async move { engine.ingress().start(&automation, start).await }).await??;
+    let engine = api.engine.clone();
+    let execution = api.to_its_end(async move { engine.ingress().start(&trigger, start).await }).await??;
     if query.wait
         && let Ok(outcome) = tokio::time::timeout(api.wait, api.engine.admission().wait(execution)).await
     {
@@ -355,12 +412,12 @@ pub(crate) fn located<T: Serialize>(execution: ExecutionId, answer: Answer<T>) -
     ([(LOCATION, format!("{}{execution}", crate::admin::executions::PATH))], answer).into_response()
 }
 
-/// The trigger of a deployment in words; `None` if its kind says it all.
-fn trigger_words(deployment: &Deployment) -> Option<String> {
-    match &deployment.automation.trigger {
+/// A trigger in words; `None` if its kind says it all.
+fn trigger_words(mount: &Mount) -> Option<String> {
+    match mount.on() {
         Trigger::Webhook(webhook) if webhook.mode == WebhookMode::Sync => Some("sync".to_owned()),
         Trigger::Webhook(_) => Some("async".to_owned()),
-        Trigger::Schedule(_) => deployment.schedule.as_ref().map(|schedule| schedule.describe()),
+        Trigger::Schedule(_) => mount.schedule().map(|schedule| schedule.describe()),
         trigger => trigger.call().map(|call| call.action.name.clone()),
     }
 }
@@ -369,21 +426,21 @@ fn accepted(execution: ExecutionId) -> Started {
     Started { execution_id: execution.to_string(), status: None, outcome: None }
 }
 
-fn id_of(catalog: &Catalog, name: &str) -> Result<model::AutomationId, Problem> {
-    Ok(catalog.find(name)?.automation.id.clone())
-}
-
-fn payload(body: RunBody, deployment: &Deployment, now: Timestamp) -> Result<Payload, Problem> {
+fn start_of(body: RunBody, mount: &Mount, origin: Origin, now: Timestamp) -> Result<ManualStart, Problem> {
     let bad = |detail: String| Problem::new(StatusCode::UNPROCESSABLE_ENTITY, "bad_body", detail);
-    match (body.inputs, body.payload) {
-        (Some(_), Some(_)) => Err(bad("give `inputs` or `payload`, not both".to_owned())),
-        (None, Some(given)) => crate::admin::triggers::payload::read(given, deployment, now),
-        // Steps read when it was due.
-        (None, None) if let Some(schedule) = &deployment.schedule => Ok(schedule.payload(now, now)),
-        (inputs, None) => {
-            let inputs = inputs.unwrap_or_default().into_iter();
-            let inputs: Map = inputs.map(|(name, value)| (name, Value::from_serde(value))).collect();
-            Ok(Payload::manual(inputs))
+    let inputs = body.inputs.map(|inputs| -> Map {
+        inputs.into_iter().map(|(name, value)| (name, Value::from_serde(value))).collect()
+    });
+    let read = |given| crate::admin::triggers::payload::read(given, mount, now);
+    Ok(match (inputs, body.payload) {
+        (Some(_), Some(_)) if mount.is_manual() => {
+            return Err(bad("give `inputs` or `payload`, not both".to_owned()));
         }
-    }
+        (inputs, Some(given)) => ManualStart { payload: read(given)?, inputs, origin },
+        (inputs, None) => match mount.schedule() {
+            // Steps read when it was due.
+            Some(schedule) => ManualStart { payload: schedule.payload(now, now), inputs, origin },
+            None => ManualStart::new(Payload::manual(inputs.unwrap_or_default()), origin),
+        },
+    })
 }

@@ -43,7 +43,10 @@ pub(crate) struct ExecutionView {
     automation: String,
     /// The hash of the definition that it runs on.
     definition: String,
-    /// The trigger that started it.
+    /// The id of the trigger that started it; absent for `main`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    trigger: Option<String>,
+    /// The kind of start.
     #[schema(value_type = model::Origin)]
     origin: serde_json::Value,
     status: model::Status,
@@ -73,6 +76,7 @@ impl From<ExecutionRow> for ExecutionView {
             id: row.id.to_string(),
             automation: row.automation.to_string(),
             definition: row.definition.to_string(),
+            trigger: (!row.trigger.is_main()).then(|| row.trigger.to_string()),
             origin: serde_json::to_value(&row.origin).unwrap_or_default(),
             status: row.status,
             started_at: row.started_at,

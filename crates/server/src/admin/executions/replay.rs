@@ -123,8 +123,9 @@ impl Api {
         let deployment = records.replayed_deployment(&row, request.original).await?;
         let parts: HashSet<String> =
             given.as_object().into_iter().flat_map(|parts| parts.keys().cloned()).collect();
-        let mut payload =
-            crate::admin::triggers::payload::read(given, &deployment, self.engine.clock().now())?;
+        // The version may lack the trigger that started it.
+        let mount = deployment.mount(&row.trigger).map_or_else(|| deployment.default_mount(|_| true), Ok)?;
+        let mut payload = crate::admin::triggers::payload::read(given, &mount, self.engine.clock().now())?;
         if let Payload::Webhook(edited) = &mut payload {
             // The memory is free again before the plan asks for its own.
             let recorded = self.engine.context().read_events(&row).await?;

@@ -360,11 +360,11 @@ impl Api {
                 Ok((model::Payload::clone(payload), format!("execution {}", row.id)))
             }
             (None, Some(automation), Some(name), None) => {
-                let found = self.engine.ingress().saved_payload(&self.id_of(&automation)?, &name).await?;
+                let found = self.engine.ingress().saved_payload(&self.key_of(&automation)?, &name).await?;
                 Ok((found.payload, format!("the saved payload {name}")))
             }
             (None, Some(automation), None, Some(number)) => {
-                let found = self.captured_payload(&self.id_of(&automation)?, number).await?;
+                let found = self.captured_payload(&self.key_of(&automation)?, number).await?;
                 Ok((found, format!("the captured request {number}")))
             }
             _ => {

@@ -78,10 +78,10 @@ pub(crate) async fn edit(State(api): Shared, Body(request): Body<Edit>) -> Resul
 
 /// Mount the trigger of an automation again
 ///
-/// Sets `enabled: true` in its file; no other byte of it changes. `If-Match` may name the version that was read.
+/// Sets `enabled: true` in its file, for `ID/TRIGGER` in this trigger; no other byte of it changes. `If-Match` may name the version that was read.
 #[utoipa::path(
     post, path = "/api/v1/automations/{id}/enable", tag = "automations",
-    params(("id" = String, Path, description = "The automation's id")),
+    params(("id" = String, Path, description = "The automation's id, or `ID/TRIGGER`")),
     responses(
         (status = 200, description = "It is written and reloaded", body = Written),
         (status = 412, description = "The file was changed meanwhile", body = Changed),
@@ -98,11 +98,11 @@ pub(crate) async fn enable(
 
 /// Unmount the trigger of an automation
 ///
-/// Sets `enabled: false` in its file; no other byte of it changes. Executions that run go on. `If-Match` may name the version that
-/// was read.
+/// Sets `enabled: false` in its file, for `ID/TRIGGER` in this trigger; no other byte of it changes. Executions that run go on.
+/// `If-Match` may name the version that was read.
 #[utoipa::path(
     post, path = "/api/v1/automations/{id}/disable", tag = "automations",
-    params(("id" = String, Path, description = "The automation's id")),
+    params(("id" = String, Path, description = "The automation's id, or `ID/TRIGGER`")),
     responses(
         (status = 200, description = "It is written and reloaded", body = Written),
         (status = 412, description = "The file was changed meanwhile", body = Changed),
@@ -127,7 +127,8 @@ async fn set_enabled(
     api.check_writable()?;
     let expected = headers.get(IF_MATCH).and_then(|value| value.to_str().ok());
     let expected = expected.map(|etag| etag.trim().trim_matches('"').to_owned());
-    let path = api.engine.catalog().find(&id)?.automation.source.path().to_owned();
+    let automation = id.split_once('/').map_or(id.as_str(), |(automation, _)| automation);
+    let path = api.engine.catalog().find(automation)?.automation.source.path().to_owned();
     let (engine, author) = (api.engine.clone(), credential.to_string());
     let written =
         api.to_its_end(async move { engine.set_enabled(&id, enabled, expected, &author).await }).await?;

@@ -25,7 +25,7 @@ pub(crate) struct RotateBody {
     address: Which,
 }
 
-/// The addresses of an automation. They are absent if its trigger receives no requests.
+/// The addresses of a trigger. They are absent if it receives no requests.
 #[derive(Debug, Serialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 #[schema(as = RotatedAddresses)]
@@ -47,14 +47,14 @@ pub(crate) async fn rotate(
     Segment(id): Segment,
     Body(body): Body<RotateBody>,
 ) -> Result<Answer<Rotated>, Problem> {
-    let automation = api.id_of(&id)?;
+    let target = api.mount_of(&id, |mount| mount.address().is_some())?.key();
     let kind = match body.address {
         Which::Live => AddressKind::Live,
         Which::Test => AddressKind::Test,
     };
-    let (engine, target) = (api.engine.clone(), automation.clone());
-    api.to_its_end(async move { engine.rotate_address(&target, kind).await }).await??;
+    let (engine, key) = (api.engine.clone(), target.clone());
+    api.to_its_end(async move { engine.rotate_address(&key, kind).await }).await??;
     let (catalog, base) = (api.engine.catalog(), api.public_url());
-    let deployment = catalog.find(automation.as_str())?;
-    Ok(Answer::ok(Rotated { live_url: deployment.live_url(&base), test_url: deployment.test_url(&base) }))
+    let mount = catalog.find_mount(&target)?;
+    Ok(Answer::ok(Rotated { live_url: mount.live_url(&base), test_url: mount.test_url(&base) }))
 }

@@ -7,7 +7,8 @@ use axum::extract::State;
 use http::StatusCode;
 use ingress::{Capture, ListenError, ListenView, MAX_CAPTURES, MAX_LISTEN_TIME, NonTrigger};
 use jiff::Timestamp;
-use model::{AutomationId, HttpResponse};
+use model::HttpResponse;
+use model::automation::TriggerKey;
 use serde::{Deserialize, Serialize};
 use utoipa::{IntoParams, ToSchema};
 use value::{File, Value};
@@ -172,11 +173,11 @@ impl Api {
     async fn listening(&self, view: ListenView, credential: &Credential) -> Result<Listening, Problem> {
         let subscriptions = self.engine.ingress().subscriptions_of_all_nodes().await?;
         let catalog = self.engine.catalog();
-        let deployment = catalog.get(&view.automation);
-        let for_it = subscriptions.into_iter().filter(|one| one.test && one.automation == view.automation);
-        let test_url = deployment.and_then(|deployment| deployment.test_url(&self.public_url()));
+        let mount = catalog.trigger(&view.trigger);
+        let for_it = subscriptions.into_iter().filter(|one| one.test && one.trigger == view.trigger);
+        let test_url = mount.and_then(|mount| mount.test_url(&self.public_url()));
         Ok(Listening {
-            automation: view.automation.to_string(),
+            automation: view.trigger.name(),
             test_url: test_url.filter(|_| credential.scopes.allow(Scope::Run)),
             subscription: for_it.max_by_key(|one| !one.removing).map(Into::into),
             listening: view.listening,
@@ -190,7 +191,7 @@ impl Api {
     /// The session of an automation with its captures after a number.
     pub(crate) async fn captured(
         &self,
-        automation: &AutomationId,
+        automation: &TriggerKey,
         after: u32,
         wait: Duration,
     ) -> Result<ListenView, Problem> {
@@ -210,7 +211,7 @@ pub(crate) async fn listen(
     Segment(id): Segment,
     body: Option<Body<ListenBody>>,
 ) -> Result<Answer<Listening>, Problem> {
-    let automation = api.id_of(&id)?;
+    let automation = api.key_of(&id)?;
     let ListenBody { timeout, count } = body.map(|body| body.0).unwrap_or_default();
     let time = timeout.map(|text| text::units::parse_duration(&text)).transpose().map_err(|error| {
         Problem::new(StatusCode::UNPROCESSABLE_ENTITY, "bad_body", format!("`timeout`: {error}"))
@@ -232,7 +233,7 @@ pub(crate) async fn captures(
     Segment(id): Segment,
     Query(query): Query<CapturesQuery>,
 ) -> Result<Answer<Listening>, Problem> {
-    let automation = api.id_of(&id)?;
+    let automation = api.key_of(&id)?;
     let wait = if query.wait { LONGEST_WAIT } else { Duration::ZERO };
     let view = api.captured(&automation, query.after, wait).await?;
     Ok(Answer::ok(api.listening(view, &credential).await?))
@@ -249,7 +250,7 @@ pub(crate) async fn stop(
     Extension(credential): Extension<Credential>,
     Segment(id): Segment,
 ) -> Result<Answer<Listening>, Problem> {
-    let automation = api.id_of(&id)?;
+    let automation = api.key_of(&id)?;
     // Checked first: without a session nothing changes.
     api.captured(&automation, u32::MAX, Duration::ZERO).await?;
     api.engine.ingress().stop_listening(&automation).await?;

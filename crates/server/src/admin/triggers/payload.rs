@@ -2,7 +2,7 @@
 
 use std::collections::{HashMap, HashSet};
 
-use catalog::Deployment;
+use catalog::Mount;
 use http::{HeaderName, HeaderValue, Method, StatusCode};
 use jiff::Timestamp;
 use model::Payload;
@@ -70,19 +70,19 @@ pub(crate) struct StartPayload {
 ///
 /// # Errors
 /// 422 with all that is wrong with it.
-pub(crate) fn read(given: Json, deployment: &Deployment, now: Timestamp) -> Result<Payload, Problem> {
-    read_all(given, deployment, now).map_err(|wrong| refused(&wrong))
+pub(crate) fn read(given: Json, mount: &Mount, now: Timestamp) -> Result<Payload, Problem> {
+    read_all(given, mount, now).map_err(|wrong| refused(&wrong))
 }
 
 /// As [`read`], with the errors one by one.
-pub(crate) fn read_all(given: Json, deployment: &Deployment, now: Timestamp) -> Result<Payload, Vec<String>> {
+pub(crate) fn read_all(given: Json, mount: &Mount, now: Timestamp) -> Result<Payload, Vec<String>> {
     let mut wrong = Vec::new();
     if has_kept_file(&given) {
         let way =
             "leave it out to take that of the recorded payload, or give its `data` with `encoding: base64`";
         return Err(vec![format!("a file that is `kept` has no bytes here; {way}")]);
     }
-    let payload = Reader { deployment, now, wrong: &mut wrong }.payload(given);
+    let payload = Reader { mount, now, wrong: &mut wrong }.payload(given);
     match payload {
         Some(payload) if wrong.is_empty() => Ok(payload),
         _ => Err(wrong),
@@ -107,7 +107,7 @@ fn refused(wrong: &[String]) -> Problem {
 }
 
 struct Reader<'a> {
-    deployment: &'a Deployment,
+    mount: &'a Mount,
     now: Timestamp,
     wrong: &'a mut Vec<String>,
 }
@@ -131,7 +131,7 @@ impl Reader<'_> {
             };
             return self.request(&parts, None);
         }
-        match self.deployment.automation.trigger.start_form() {
+        match self.mount.on().start_form() {
             StartForm::Request(webhook) => self.request(&parts, Some(webhook)),
             StartForm::Data { or_request: true } if !parts.contains_key("data") && !parts.is_empty() => {
                 self.request(&parts, None)
@@ -169,7 +169,7 @@ impl Reader<'_> {
                 }
             },
         };
-        match &self.deployment.schedule {
+        match self.mount.schedule() {
             Some(schedule) => Some(schedule.payload(at, self.now)),
             None => self.no("the schedule of the automation was not compiled".to_owned()),
         }
@@ -323,7 +323,7 @@ impl Reader<'_> {
         for key in parts.keys().filter(|key| !known.contains(&key.as_str())) {
             let near = nearest(key, known.iter().copied());
             let near = near.map_or_else(String::new, |near| format!(", did you mean `{near}`?"));
-            let trigger = self.deployment.automation.trigger.keyword();
+            let trigger = self.mount.on().keyword();
             // The names of saved payloads are taken, and need not be known.
             let shown: Vec<_> = known.iter().take(5).map(|name| format!("`{name}`")).collect();
             self.wrong.push(format!(
@@ -380,8 +380,8 @@ mod tests {
         fs::create_dir(folder.path().join("automations")).expect("a folder");
         fs::write(folder.path().join("automations/a.yaml"), text).expect("a file");
         let checked = authoring::check_project(folder.path(), &[]).expect("it is checked");
-        let deployment = checked.catalog.automations().next().expect("one").clone();
-        read(given, &deployment, Timestamp::UNIX_EPOCH).map_err(|problem| problem.detail)
+        let mount = checked.catalog.automations().next().expect("one").mounts().next().expect("one");
+        read(given, &mount, Timestamp::UNIX_EPOCH).map_err(|problem| problem.detail)
     }
 
     fn request(given: Json) -> WebhookPayload {

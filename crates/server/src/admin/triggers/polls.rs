@@ -1,10 +1,12 @@
 //! The polls of automations: their progress, and operations on them.
 
 use axum::extract::State;
+use catalog::Mount;
 use http::StatusCode;
 use ingress::{ForwardError, PollError};
 use jiff::Timestamp;
 use model::AutomationId;
+use model::automation::{Trigger, TriggerKey};
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 use value::Value;
@@ -94,7 +96,7 @@ impl From<ingress::PollView> for PollView {
     fn from(view: ingress::PollView) -> Self {
         let poll_state = view.poll_state;
         Self {
-            automation: view.automation.to_string(),
+            automation: view.trigger.name(),
             every: view.every,
             busy: view.busy,
             next_at: poll_state.next_at,
@@ -140,14 +142,31 @@ impl From<PollError> for Problem {
 }
 
 impl Api {
-    async fn poll(&self, automation: &AutomationId) -> Result<PollView, Problem> {
+    async fn poll(&self, trigger: &TriggerKey) -> Result<PollView, Problem> {
         let polls = self.engine.ingress().polls_of_all_nodes().await?;
-        let found = polls.into_iter().find(|view| view.automation == *automation);
-        Ok(found.ok_or_else(|| PollError::NoPoll(automation.clone()))?.into())
+        let found = polls.into_iter().find(|view| view.trigger == *trigger);
+        Ok(found.ok_or_else(|| PollError::NoPoll(trigger.clone()))?.into())
     }
 
     pub(crate) fn id_of(&self, name: &str) -> Result<AutomationId, Problem> {
         Ok(self.engine.catalog().find(name)?.automation.id.clone())
+    }
+
+    /// Returns the trigger that a route means: `ID/TRIGGER`, or `ID` for the only one that `suits`.
+    pub(crate) fn mount_of(&self, name: &str, suits: impl Fn(&Mount) -> bool) -> Result<Mount, Problem> {
+        Ok(self.engine.catalog().find_trigger(name, suits)?)
+    }
+
+    /// Returns the key of the trigger that a route means and that takes payloads.
+    pub(crate) fn key_of(&self, name: &str) -> Result<TriggerKey, Problem> {
+        let takes_requests = |mount: &Mount| matches!(mount.on(), Trigger::Webhook(_) | Trigger::Event(_));
+        Ok(self.mount_of(name, takes_requests)?.key())
+    }
+
+    fn poll_of(&self, name: &str) -> Result<TriggerKey, Problem> {
+        let polls: Vec<TriggerKey> =
+            self.engine.ingress().polls().into_iter().map(|poll| poll.trigger).collect();
+        Ok(self.mount_of(name, |mount| polls.contains(&mount.key()))?.key())
     }
 }
 
@@ -168,7 +187,7 @@ pub(crate) async fn list(State(api): Shared) -> Result<Answer<Polls>, Problem> {
     responses((status = 200, description = "The poll", body = PollDetail)),
 )]
 pub(crate) async fn show(State(api): Shared, Segment(name): Segment) -> Result<Answer<PollDetail>, Problem> {
-    let automation = api.id_of(&name)?;
+    let automation = api.poll_of(&name)?;
     let poll = api.poll(&automation).await?;
     let latest = api.engine.store().poll_entries(&automation, LATEST).await?;
     Ok(Answer::ok(PollDetail { poll, latest: latest.into_iter().map(Into::into).collect() }))
@@ -181,7 +200,7 @@ pub(crate) async fn show(State(api): Shared, Segment(name): Segment) -> Result<A
     responses((status = 200, description = "The result", body = EntryView)),
 )]
 pub(crate) async fn now(State(api): Shared, Segment(name): Segment) -> Result<Answer<EntryView>, Problem> {
-    let (automation, engine) = (api.id_of(&name)?, api.engine.clone());
+    let (automation, engine) = (api.poll_of(&name)?, api.engine.clone());
     let entry = api.to_its_end(async move { engine.ingress().poll_now(&automation).await }).await??;
     Ok(Answer::ok(entry.into()))
 }
@@ -193,7 +212,7 @@ pub(crate) async fn now(State(api): Shared, Segment(name): Segment) -> Result<An
     responses((status = 200, description = "Where it stands now", body = PollView)),
 )]
 pub(crate) async fn reset(State(api): Shared, Segment(name): Segment) -> Result<Answer<PollView>, Problem> {
-    let automation = api.id_of(&name)?;
+    let automation = api.poll_of(&name)?;
     let (engine, id) = (api.engine.clone(), automation.clone());
     api.to_its_end(async move { engine.ingress().reset_poll(&id).await }).await??;
     Ok(Answer::ok(api.poll(&automation).await?))
@@ -210,7 +229,7 @@ pub(crate) async fn rewind(
     Segment(name): Segment,
     Body(RewindBody { cursor }): Body<RewindBody>,
 ) -> Result<Answer<PollView>, Problem> {
-    let automation = api.id_of(&name)?;
+    let automation = api.poll_of(&name)?;
     let (engine, id, cursor) = (api.engine.clone(), automation.clone(), Value::from_serde(cursor));
     api.to_its_end(async move { engine.ingress().rewind_poll(&id, cursor).await }).await??;
     Ok(Answer::ok(api.poll(&automation).await?))

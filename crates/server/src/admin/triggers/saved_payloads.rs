@@ -7,8 +7,9 @@ use axum::response::Response;
 use http::header::IF_MATCH;
 use http::{HeaderMap, StatusCode};
 use ingress::{PayloadError, PayloadPreview, PayloadProblem, SavedPayload};
+use model::Payload;
+use model::automation::TriggerKey;
 use model::payload::WebhookPayload;
-use model::{AutomationId, Payload};
 use serde::{Deserialize, Serialize};
 use utoipa::openapi::{ObjectBuilder, Ref, RefOr, Schema};
 use utoipa::{PartialSchema, ToSchema};
@@ -105,17 +106,16 @@ impl From<PayloadError> for Problem {
 }
 
 impl Api {
-    /// A payload that a client wrote, for this automation.
-    fn payload_of(&self, automation: &AutomationId, given: serde_json::Value) -> Result<Payload, Problem> {
-        let catalog = self.engine.catalog();
-        let deployment = catalog.find(automation.as_str())?;
-        super::payload::read(given, deployment, self.engine.clock().now())
+    /// A payload that a client wrote, for this trigger.
+    fn payload_of(&self, trigger: &TriggerKey, given: serde_json::Value) -> Result<Payload, Problem> {
+        let mount = self.engine.catalog().find_mount(trigger)?;
+        super::payload::read(given, &mount, self.engine.clock().now())
     }
 
     /// The payload of a capture.
     pub(crate) async fn captured_payload(
         &self,
-        automation: &AutomationId,
+        automation: &TriggerKey,
         number: u32,
     ) -> Result<Payload, Problem> {
         let view = self.captured(automation, number.saturating_sub(1), Duration::ZERO).await?;
@@ -142,7 +142,7 @@ fn expected(headers: &HeaderMap) -> Option<String> {
     responses((status = 200, description = "By name", body = Payloads)),
 )]
 pub(crate) async fn payloads(State(api): Shared, Segment(id): Segment) -> Result<Answer<Payloads>, Problem> {
-    let saved = api.engine.ingress().saved_payloads(&api.id_of(&id)?).await?;
+    let saved = api.engine.ingress().saved_payloads(&api.key_of(&id)?).await?;
     Ok(Answer::ok(Payloads { payloads: saved }))
 }
 
@@ -156,7 +156,7 @@ pub(crate) async fn payloads(State(api): Shared, Segment(id): Segment) -> Result
     responses((status = 200, description = "The payload with its `kind`; its version is the ETag", body = crate::admin::triggers::saved_payloads::StoredPayload)),
 )]
 pub(crate) async fn payload(State(api): Shared, Segments(id, name): Segments) -> Result<Response, Problem> {
-    let found = api.engine.ingress().saved_payload(&api.id_of(&id)?, &name).await?;
+    let found = api.engine.ingress().saved_payload(&api.key_of(&id)?, &name).await?;
     Ok(with_etag(Answer::ok(found.payload), &quoted(&found.version)))
 }
 
@@ -172,7 +172,7 @@ pub(crate) async fn save(
     Body(body): Body<SaveBody>,
 ) -> Result<Answer<SavedPayload>, Problem> {
     api.check_writable()?;
-    let automation = api.id_of(&id)?;
+    let automation = api.key_of(&id)?;
     let payload = match (body.capture, body.payload) {
         (Some(number), None) => api.captured_payload(&automation, number).await?,
         (None, Some(given)) => api.payload_of(&automation, given)?,
@@ -203,7 +203,7 @@ pub(crate) async fn put(
     Body(given): Body<serde_json::Value>,
 ) -> Result<Answer<SavedPayload>, Problem> {
     api.check_writable()?;
-    let automation = api.id_of(&id)?;
+    let automation = api.key_of(&id)?;
     let payload = api.payload_of(&automation, given)?;
     let saved = api.engine.ingress().save_payload(&automation, &name, payload, expected(&headers)).await?;
     Ok(Answer::ok(saved))
@@ -227,7 +227,7 @@ pub(crate) async fn rename(
     Body(body): Body<RenameBody>,
 ) -> Result<Answer<SavedPayload>, Problem> {
     api.check_writable()?;
-    Ok(Answer::ok(api.engine.ingress().rename_payload(&api.id_of(&id)?, &name, &body.to).await?))
+    Ok(Answer::ok(api.engine.ingress().rename_payload(&api.key_of(&id)?, &name, &body.to).await?))
 }
 
 /// Show what steps would read of a payload, with all that is wrong with it; starts nothing
@@ -241,12 +241,11 @@ pub(crate) async fn preview(
     Segment(id): Segment,
     Body(body): Body<PreviewBody>,
 ) -> Result<Answer<PayloadPreview>, Problem> {
-    let automation = api.id_of(&id)?;
+    let automation = api.key_of(&id)?;
     let payload = match (body.payload, body.capture, body.saved) {
         (Some(given), None, None) => {
-            let catalog = api.engine.catalog();
-            let deployment = catalog.find(automation.as_str())?;
-            match super::payload::read_all(given, deployment, api.engine.clock().now()) {
+            let mount = api.engine.catalog().find_mount(&automation)?;
+            match super::payload::read_all(given, &mount, api.engine.clock().now()) {
                 Ok(payload) => payload,
                 Err(wrong) => {
                     let problems = wrong.into_iter();
@@ -290,6 +289,6 @@ pub(crate) async fn delete(
     headers: HeaderMap,
 ) -> Result<Answer<DeletedPayload>, Problem> {
     api.check_writable()?;
-    let deleted = api.engine.ingress().delete_payload(&api.id_of(&id)?, &name, expected(&headers)).await?;
+    let deleted = api.engine.ingress().delete_payload(&api.key_of(&id)?, &name, expected(&headers)).await?;
     Ok(Answer::ok(DeletedPayload { deleted }))
 }

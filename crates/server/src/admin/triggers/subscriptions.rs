@@ -69,7 +69,7 @@ impl From<Subscription> for SubscriptionView {
             (false, false) => SubscriptionState::Active,
         };
         Self {
-            automation: one.automation.to_string(),
+            automation: one.trigger.name(),
             event: one.event,
             connection: one.connection,
             state,

@@ -188,11 +188,11 @@ fn record(kind: Kind, row: &Row) -> std::result::Result<(Record, Place), Error> 
     })
 }
 
-/// Returns the Automation of a subscription.
+/// Returns the key of the trigger of a subscription.
 fn automation_of(body: &str) -> std::result::Result<String, Error> {
     let unreadable = |error| damaged(format!("a subscription cannot be read: {error}"));
     let subscription: store::Subscription = serde_json::from_str(body).map_err(unreadable)?;
-    Ok(subscription.automation.as_str().to_owned())
+    Ok(subscription.trigger.to_string())
 }
 
 fn get<'row, T: tokio_postgres::types::FromSql<'row>>(

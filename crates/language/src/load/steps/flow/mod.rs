@@ -3,7 +3,7 @@
 
 mod loop_exits;
 
-use model::automation::{Block, BlockKind, NestedBlock, OnError, Step, Trigger, Verb};
+use model::automation::{Block, BlockKind, DeclaredTrigger, NestedBlock, OnError, Step, Verb};
 use text::diagnostic::{Diagnostic, Diagnostics, Span};
 use value::Value;
 
@@ -31,12 +31,12 @@ struct Exits {
     next: Option<Paths>,
 }
 
-/// The lists of a file. The trigger is `None` if it could not be read.
+/// The lists of a file. The triggers are `None` if they could not all be read.
 pub(in crate::load) struct Lists<'a> {
     pub(in crate::load) steps: &'a Block,
     pub(in crate::load) on_error: Option<&'a Block>,
     pub(in crate::load) finally: Option<&'a Block>,
-    pub(in crate::load) trigger: Option<&'a Trigger>,
+    pub(in crate::load) triggers: Option<&'a [DeclaredTrigger]>,
     /// True if the file declares its result.
     pub(in crate::load) has_outputs: bool,
 }
@@ -44,14 +44,15 @@ pub(in crate::load) struct Lists<'a> {
 /// Checks the lists of a file: the steps, and separately `onError` and `finally`.
 pub(in crate::load) fn check(lists: &Lists<'_>, unreadable: &Unreadable, diagnostics: &Diagnostics) {
     for list in [Some(lists.steps), lists.on_error, lists.finally].into_iter().flatten() {
-        list.walk(&mut |step| caller(step, lists.trigger, diagnostics));
+        list.walk(&mut |step| caller(step, lists.triggers, diagnostics));
         loop_exits::check(list, diagnostics);
     }
     for list in [lists.on_error, lists.finally].into_iter().flatten() {
         Flow { unreadable, diagnostics, answers: None }.block(list, Paths::START);
     }
     // The result of an execution also responds to its caller; a declared result is assumed to be intended.
-    let answers = lists.trigger.filter(|trigger| trigger.is_synchronous() && !lists.has_outputs);
+    let is_sync = |triggers: &&[DeclaredTrigger]| triggers.iter().any(|trigger| trigger.on.is_synchronous());
+    let answers = lists.triggers.filter(is_sync).filter(|_| !lists.has_outputs);
     let answers = answers.and_then(|_| last_answer(lists.steps));
     let flow = Flow { unreadable, diagnostics, answers };
     let before = diagnostics.error_count();
@@ -72,18 +73,18 @@ fn last_answer(steps: &Block) -> Option<&Step> {
 }
 
 /// Reports a `respond` without a waiting caller.
-fn caller(step: &Step, trigger: Option<&Trigger>, diagnostics: &Diagnostics) {
-    let (Some(_), Some(trigger)) = (step.verb.response(), trigger) else { return };
-    let diagnostic = match trigger {
-        trigger if trigger.is_synchronous() => return,
-        trigger if trigger.answers_caller() => {
+fn caller(step: &Step, triggers: Option<&[DeclaredTrigger]>, diagnostics: &Diagnostics) {
+    let (Some(_), Some(triggers)) = (step.verb.response(), triggers) else { return };
+    let diagnostic = match triggers {
+        triggers if triggers.iter().any(|trigger| trigger.on.is_synchronous()) => return,
+        triggers if triggers.iter().any(|trigger| trigger.on.answers_caller()) => {
             let message = "no caller waits for this response: the webhook is asynchronous";
             Diagnostic::warning("respond-without-caller", message, step.span)
                 .help("write `mode: sync` in the webhook, or answer with its own `respond`")
         }
         _ => {
-            let message =
-                format!("no caller waits for this response: the trigger is `{}`", trigger.keyword());
+            let kind = triggers.first().map_or("manual", |trigger| trigger.on.keyword());
+            let message = format!("no caller waits for this response: the trigger is `{kind}`");
             Diagnostic::error("respond-without-caller", message, step.span)
                 .help("`respond` needs `webhook: {mode: sync}`; give a result with `outputs` or `stop`")
         }

@@ -153,7 +153,7 @@ fn starts(engine: &Engine) -> Vec<Family> {
     let (metrics, ingress) = (&engine.context().metrics, engine.ingress());
     let mut subscriptions = BTreeMap::from([("active", 0), ("pending", 0), ("leaving", 0)]);
     let shards = &engine.peers().shards;
-    let is_here = |one: &Subscription| shards.has(&one.automation);
+    let is_here = |one: &Subscription| shards.has(&one.trigger.automation);
     for subscription in ingress.subscriptions().into_iter().filter(is_here) {
         let state = match (subscription.removing, subscription.remote.is_null()) {
             (true, _) => "leaving",

@@ -71,12 +71,16 @@ impl Samples {
 }
 
 async fn listening(engine: &Engine, automation: &AutomationId) -> HashMap<String, u64> {
-    let view = engine.ingress().captures(automation, u32::MAX, Duration::ZERO).await.ok();
-    let state = view.map(|view| (view.listening, view.since, view.until, view.left, view.last));
+    let catalog = engine.catalog();
+    let mut states = Vec::new();
+    for mount in catalog.get(automation).into_iter().flat_map(|deployment| deployment.mounts()) {
+        let view = engine.ingress().captures(&mount.key(), u32::MAX, Duration::ZERO).await.ok();
+        states.push(view.map(|view| (view.listening, view.since, view.until, view.left, view.last)));
+    }
     let digest = digest(|hasher| {
-        state.hash(hasher);
+        states.hash(hasher);
         for one in engine.ingress().subscriptions() {
-            if one.test && one.automation == *automation {
+            if one.test && one.trigger.automation == *automation {
                 (one.removing, one.remote.is_null(), &one.error, one.next_at).hash(hasher);
             }
         }
@@ -100,7 +104,7 @@ fn polls(engine: &Engine) -> HashMap<String, u64> {
         let digest = digest(|hasher| {
             (poll.busy, state.next_at, state.polls, state.failures, &state.error).hash(hasher);
         });
-        (poll.automation.to_string(), digest)
+        (poll.trigger.name(), digest)
     });
     polls.collect()
 }
@@ -108,7 +112,7 @@ fn polls(engine: &Engine) -> HashMap<String, u64> {
 fn subscriptions(engine: &Engine) -> HashMap<String, u64> {
     let mut all: HashMap<String, DefaultHasher> = HashMap::new();
     for one in engine.ingress().subscriptions() {
-        let hasher = all.entry(one.automation.to_string()).or_default();
+        let hasher = all.entry(one.trigger.name()).or_default();
         (&one.id, one.removing, one.remote.is_null(), &one.error, one.failures, one.next_at).hash(hasher);
     }
     all.into_iter().map(|(automation, hasher)| (automation, hasher.finish())).collect()

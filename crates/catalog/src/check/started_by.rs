@@ -1,0 +1,106 @@
+//! The triggers that can have started the execution of a step: conditions around it that test `trigger.id` narrow them.
+
+use std::collections::HashMap;
+
+use expression::Expression;
+use model::automation::{Automation, Block, DeclaredTrigger, OnError, Step, SwitchCases, Verb};
+
+const ID: [&str; 2] = ["trigger", "id"];
+
+/// The triggers of an automation by step. Empty for an automation with one trigger.
+pub(super) struct StartedBy<'a> {
+    all: Vec<&'a DeclaredTrigger>,
+    /// The triggers of the steps that fewer than all can have started.
+    narrowed: HashMap<&'a str, Vec<&'a DeclaredTrigger>>,
+}
+
+impl<'a> StartedBy<'a> {
+    pub(super) fn new(automation: &'a Automation) -> Self {
+        let all: Vec<_> = automation.triggers.iter().collect();
+        let mut started = Self { all, narrowed: HashMap::new() };
+        if started.all.len() > 1 {
+            let all = started.all.clone();
+            let lists = [Some(&automation.steps), automation.on_error.as_ref(), automation.finally.as_ref()];
+            lists.into_iter().flatten().for_each(|block| started.block(block, &all));
+        }
+        started
+    }
+
+    /// Returns the triggers that can have started the execution in which a step runs; without a step, all.
+    pub(super) fn of(&self, step: Option<&Step>) -> &[&'a DeclaredTrigger] {
+        step.and_then(|step| self.narrowed.get(step.id.as_ref())).unwrap_or(&self.all)
+    }
+
+    fn block(&mut self, block: &'a Block, around: &[&'a DeclaredTrigger]) {
+        for step in &block.steps {
+            let triggers = match &step.guard {
+                Some(guard) => narrow(around, guard, true),
+                None => around.to_vec(),
+            };
+            self.verb(&step.verb, &triggers);
+            if let OnError::Steps(block) = &step.on_error {
+                self.block(block, &triggers);
+            }
+            step.undo.iter().for_each(|block| self.block(block, &triggers));
+            if triggers.len() < self.all.len() {
+                self.narrowed.insert(&step.id, triggers);
+            }
+        }
+    }
+
+    fn verb(&mut self, verb: &'a Verb, around: &[&'a DeclaredTrigger]) {
+        match verb {
+            Verb::If(branch) => {
+                self.block(&branch.then, &narrow(around, &branch.condition, true));
+                branch
+                    .otherwise
+                    .iter()
+                    .for_each(|block| self.block(block, &narrow(around, &branch.condition, false)));
+            }
+            Verb::Switch(switch) => {
+                let mut left = around.to_vec();
+                match &switch.cases {
+                    SwitchCases::Values { value, cases } if value.text() == ID.join(".") => {
+                        for (case, block) in cases {
+                            let is_case = |trigger: &&DeclaredTrigger| trigger.id.as_str() == case.name;
+                            let own: Vec<_> = left.iter().copied().filter(is_case).collect();
+                            self.block(block, &own);
+                            left.retain(|trigger| !is_case(&trigger));
+                        }
+                    }
+                    SwitchCases::Values { cases, .. } => {
+                        cases.iter().for_each(|(_, block)| self.block(block, around));
+                    }
+                    SwitchCases::Conditions(cases) => {
+                        for case in cases {
+                            self.block(&case.then, &narrow(&left, &case.condition, true));
+                            left = narrow(&left, &case.condition, false);
+                        }
+                    }
+                }
+                switch.default.iter().for_each(|block| self.block(block, &left));
+            }
+            verb => verb.nested_blocks().iter().for_each(|nested| self.block(nested.block, around)),
+        }
+    }
+}
+
+/// Returns the triggers for which the condition can be `wanted`.
+fn narrow<'a>(
+    triggers: &[&'a DeclaredTrigger],
+    condition: &Expression,
+    wanted: bool,
+) -> Vec<&'a DeclaredTrigger> {
+    let can_be = |trigger: &&&DeclaredTrigger| {
+        condition.truth_if(&ID, trigger.id.as_str()).is_none_or(|is_true| is_true == wanted)
+    };
+    triggers.iter().filter(can_be).copied().collect()
+}
+
+/// Returns true if an expression tests which trigger started the execution, so that it may handle the results of each.
+pub(super) fn tests_trigger(expression: &Expression) -> bool {
+    expression
+        .references()
+        .iter()
+        .any(|read| matches!(&*read.path, [root, name, ..] if root == ID[0] && name == ID[1]))
+}

@@ -1,0 +1,96 @@
+//! What an execution starts with, evaluated before it is accepted: the condition of its trigger, and the inputs that the trigger gives.
+
+use std::time::Duration;
+
+use expression::Template;
+use model::action::{ActionError, ErrorKind};
+use model::automation::{Automation, DeclaredTrigger};
+use value::{Map, Value};
+
+use crate::context::Context;
+use crate::error::Error;
+use crate::inputs::check_inputs;
+use crate::run::expression_error;
+
+/// The time limit for the evaluation of the inputs of a start.
+const TIME_LIMIT: Duration = Duration::from_secs(1);
+
+impl Context {
+    /// Builds the variables that expressions of a trigger read: `trigger`, `configVars` and `automation`.
+    ///
+    /// # Errors
+    /// Returns an error if a configuration variable has no value.
+    pub fn trigger_scope(
+        &self,
+        automation: &Automation,
+        trigger: &DeclaredTrigger,
+        results: Value,
+    ) -> Result<Value, ActionError> {
+        let config_vars = self.secrets.config_vars(automation)?;
+        let about = Map::from_iter([("id", automation.id.as_str()), ("name", automation.name.as_str())]);
+        let started = Map::from_iter([("results", results), ("id", Value::from(trigger.id.as_str()))]);
+        Ok(Value::from(Map::from_iter([
+            ("trigger", Value::from(started)),
+            ("configVars", Value::from(config_vars)),
+            ("automation", Value::from(about)),
+        ])))
+    }
+
+    /// Evaluates the inputs that a trigger gives, adds those that the caller has `given`, and checks all of them against the declared
+    /// ones. Inputs are stored, so known secrets are masked in those that may have read one. `None` if neither gives any.
+    ///
+    /// # Errors
+    /// Returns an error of kind `input` if a value cannot be evaluated or does not fit.
+    pub async fn trigger_inputs(
+        &self,
+        automation: &Automation,
+        trigger: &DeclaredTrigger,
+        results: &Value,
+        given: Option<Map>,
+    ) -> Result<Option<Map>, ActionError> {
+        if trigger.inputs.is_none() && given.is_none() {
+            return Ok(None);
+        }
+        let mut inputs = Map::new();
+        let given = given.unwrap_or_default();
+        let wanted = trigger.input_templates().filter(|(name, _)| !given.contains_key(&name.name));
+        let wanted: Vec<_> = wanted.collect();
+        if !wanted.is_empty() {
+            let scope = self.trigger_scope(automation, trigger, results.clone())?;
+            let may_read_secrets = automation.config_vars.iter().any(|variable| variable.secret);
+            for (name, template) in wanted {
+                let value = self.trigger_value(&name.name, template, &scope).await?;
+                let mask = |value| self.settings.redactor.redact_value(value);
+                inputs.insert(name.name.as_str(), if may_read_secrets { mask(value) } else { value });
+            }
+        }
+        given.iter().for_each(|(name, value)| drop(inputs.insert(name.clone(), value.clone())));
+        check_inputs(automation, &inputs).map_err(|error| match error {
+            Error::Input(message) => ActionError::new(ErrorKind::Input, message),
+            error => ActionError::new(ErrorKind::Input, error.to_string()),
+        })?;
+        Ok(Some(inputs))
+    }
+
+    async fn trigger_value(
+        &self,
+        name: &str,
+        template: &Template,
+        scope: &Value,
+    ) -> Result<Value, ActionError> {
+        let named = |mut error: ActionError| {
+            error.kind = ErrorKind::Input;
+            error
+        };
+        tokio::select! {
+            biased;
+            value = self.evaluator.template(template, false, scope) => {
+                value.map_err(|error| named(expression_error(&error, &format!("input `{name}` of the trigger"))))
+            }
+            () = self.clock.sleep_for(TIME_LIMIT) => {
+                let message = format!("input `{name}` of the trigger takes more than a second to compute");
+                Err(ActionError::new(ErrorKind::Input, message))
+            }
+        }
+    }
+}
