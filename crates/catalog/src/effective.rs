@@ -2,6 +2,7 @@
 
 use std::fmt;
 
+use model::automation::setting::in_braces;
 use model::automation::{Automation, Origin, Step, Verb};
 use model::project::PROJECT_FILE;
 use model::retry::{RetryOn, RetryPolicy};
@@ -64,11 +65,14 @@ pub fn effective_settings(automation: &Automation, step: &Step) -> Vec<Effective
     let origin = defaults
         .filter(|_| taken.connection)
         .and_then(|all| Some(&all.connections.get(&call.action.name)?.origin));
-    let named = call.connection.as_ref().map(|name| name.name.clone());
+    let named = call.connection.as_ref().map(|connection| match connection.selection() {
+        Some(selection) => format!("{}: {connection}", in_braces(&selection.name)),
+        None => connection.to_string(),
+    });
     let connection = named.or_else(|| call.refuses_default.then(|| "none".to_owned()));
     let timeout_origin =
         defaults.filter(|_| taken.timeout).and_then(|all| Some(&all.timeout.as_ref()?.origin));
-    let timeout = step.timeout.map(format_duration);
+    let timeout = step.timeout.as_ref().map(|timeout| timeout.describe(format_duration));
     vec![
         setting("connection", connection, "none", origin),
         retry,
@@ -94,15 +98,21 @@ fn setting(
 
 /// Returns a policy as its author would write it: the number alone if the rest is built in.
 fn describe_retry(policy: &RetryPolicy, verb: &Verb) -> String {
+    let computed = policy.computed.as_deref();
+    let max = computed.and_then(|computed| computed.max.as_ref());
+    let max = max.map_or_else(|| policy.max.to_string(), in_braces);
+    let computed_delay = computed.and_then(|computed| computed.delay.as_ref());
     let mut usual = RetryPolicy::times(policy.max);
     if !matches!(verb, Verb::Action(_)) {
         usual.on = vec![RetryOn::All];
     }
     if *policy == usual || policy.max == 0 {
-        return policy.max.to_string();
+        return max;
     }
-    let mut parts = vec![format!("max: {}", policy.max)];
-    if policy.delay != usual.delay {
+    let mut parts = vec![format!("max: {max}")];
+    if let Some(delay) = computed_delay {
+        parts.push(format!("delay: {}", in_braces(delay)));
+    } else if policy.delay != usual.delay {
         parts.push(format!("delay: {}", format_duration(policy.delay)));
     }
     if (policy.backoff - usual.backoff).abs() > f64::EPSILON {

@@ -5,9 +5,10 @@ use std::sync::Arc;
 use connector::Registry;
 use expression::template::Template;
 use model::action::Effect;
+use model::automation::setting::in_braces;
 use model::automation::{
-    Automation, Block, BlockKind, Code, DeclaredTrigger, NestedBlock, OnError, Step, SwitchCases, Trigger,
-    TriggerKind, Verb, WaitOn, WaitStep, WebhookMode,
+    Automation, Block, BlockKind, Code, DeclaredTrigger, NameSetting, NestedBlock, OnError, Setting, Step,
+    SwitchCases, Trigger, TriggerKind, Verb, WaitOn, WaitStep, WebhookMode,
 };
 use serde::Serialize;
 use text::diagnostic::{Source, Span};
@@ -81,12 +82,18 @@ pub struct GraphStep {
     /// The action that it calls.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub action: Option<String>,
-    /// The connection that it calls with.
+    /// The connection that it calls with; absent if an expression selects it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub connection: Option<String>,
-    /// The automation that it calls.
+    /// The connections from which an expression selects that of the call.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub connections: Vec<String>,
+    /// The automation that it calls; absent if an expression selects it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub automation: Option<String>,
+    /// The automations from which an expression selects the called one.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub automations: Vec<String>,
     /// The effect of its action: `pure`, `read` or `write`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub effect: Option<Effect>,
@@ -96,10 +103,16 @@ pub struct GraphStep {
     /// The steps that the file names under `needs`; absent if it has no such key.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub written_needs: Option<Vec<String>>,
-    /// Maximum number of retries.
+    /// Maximum number of retries; the largest possible one if it is computed.
     #[serde(skip_serializing_if = "is_zero")]
     pub retries: u32,
-    /// The timeout of one attempt, in milliseconds.
+    /// The expression that computes its maximum number of retries.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub computed_retries: Option<String>,
+    /// The expression that computes its timeout.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub computed_timeout: Option<String>,
+    /// The timeout of one attempt, in milliseconds; absent if it is computed.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub timeout_ms: Option<u64>,
     /// The settings that `defaults` can give, each with the place that it comes from. Only of `action` and `call`.
@@ -223,11 +236,18 @@ impl Builder<'_> {
         match &step.verb {
             Verb::Action(call) => {
                 action = Some(call.action.name.clone());
-                connection = call.connection.as_ref().map(|connection| connection.name.clone());
+                connection = call.connection.as_ref();
             }
-            Verb::Call(call) => automation = Some(call.automation.name.clone()),
+            Verb::Call(call) => automation = Some(&call.automation),
             _ => {}
         }
+        let names = |setting: Option<&NameSetting>| -> Vec<String> {
+            let selection = setting.and_then(NameSetting::selection);
+            selection.iter().flat_map(|selection| &selection.of).map(|name| name.name.clone()).collect()
+        };
+        let literal = |setting: Option<&NameSetting>| {
+            setting.and_then(NameSetting::literal).map(|name| name.name.clone())
+        };
         GraphStep {
             id: step.id.clone(),
             name: step.name.clone(),
@@ -236,8 +256,10 @@ impl Builder<'_> {
             span: LineRange::new(&self.automation.source, step.extent),
             condition: step.guard.as_ref().map(|guard| shorten(guard.text())),
             action,
-            connection,
-            automation,
+            connections: names(connection),
+            connection: literal(connection),
+            automations: names(automation),
+            automation: literal(automation),
             effect: self.effect(&step.verb),
             needs,
             written_needs: step
@@ -246,7 +268,21 @@ impl Builder<'_> {
                 .map(|needs| needs.iter().map(|need| need.name.clone()).collect()),
             retries: step.retry.as_ref().map_or(0, |policy| policy.max),
             effective: effective_settings(self.automation, step),
-            timeout_ms: step.timeout.map(|time| u64::try_from(time.as_millis()).unwrap_or(u64::MAX)),
+            timeout_ms: step
+                .timeout
+                .as_ref()
+                .and_then(Setting::literal)
+                .map(|time| u64::try_from(time.as_millis()).unwrap_or(u64::MAX)),
+            computed_retries: step
+                .retry
+                .as_ref()
+                .and_then(|policy| policy.computed.as_ref()?.max.as_ref())
+                .map(|max| shorten(max.text())),
+            computed_timeout: step
+                .timeout
+                .as_ref()
+                .and_then(Setting::expression)
+                .map(|timeout| shorten(timeout.text())),
             blocks: step.verb.nested_blocks().into_iter().map(|inner| self.nested(inner)).collect(),
             on_error: match &step.on_error {
                 OnError::Steps(block) => Some(self.block(block)),
@@ -315,9 +351,12 @@ fn label(verb: &Verb) -> String {
         Verb::ForEach(each) => format!("{} in {}", each.item, readable(&each.items)),
         Verb::Repeat(repeat) => match &repeat.until {
             Some(until) => format!("until {}", until.text()),
-            None => format!("{} times", repeat.max),
+            None => format!("{} times", repeat.max.describe(|max| max.to_string())),
         },
-        Verb::Call(call) => call.automation.name.clone(),
+        Verb::Call(call) => match call.automation.selection() {
+            Some(selection) => in_braces(&selection.name),
+            None => call.automation.to_string(),
+        },
         Verb::Wait(WaitStep::For(time)) => format_duration(*time),
         Verb::Wait(WaitStep::Computed(template)) => readable(template),
         Verb::Wait(WaitStep::Until(until)) => format!("until {}", until.text()),

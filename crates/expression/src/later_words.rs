@@ -19,8 +19,10 @@ const CALLS: [&str; 13] = [
     "takeWhile",
     "toMap",
 ];
-/// Arguments, each with the test of the calls that have it since then.
-const ARGUMENTS: [(&str, fn(&str) -> bool); 2] =
+/// Tells whether a call has an argument since then.
+type IsLater = fn(&str) -> bool;
+/// Arguments, each with the calls that have it since then.
+const ARGUMENTS: [(&str, IsLater); 2] =
     [("by", |call| call != "dictsort"), ("timezone", |call| call == "addDuration")];
 const TESTS: [&str; 1] = ["file"];
 

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use expression::Expression;
 use serde::{Deserialize, Serialize};
 
 use crate::action::{ActionError, ErrorKind};
@@ -10,9 +11,9 @@ use crate::action::{ActionError, ErrorKind};
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct RetryPolicy {
-    /// The number of retries; 0 disables them.
+    /// The number of retries; 0 disables them. The largest allowed one if it is [computed](Self::computed).
     pub max: u32,
-    /// The delay before the first retry.
+    /// The delay before the first retry. Zero if it is [computed](Self::computed).
     pub delay: Duration,
     /// The factor from one delay to the next; 1 keeps the delay constant.
     pub backoff: f64,
@@ -20,6 +21,20 @@ pub struct RetryPolicy {
     pub max_delay: Duration,
     /// The classes of errors that are retried.
     pub on: Vec<RetryOn>,
+    /// The settings that are computed when the step begins; `None` if all are literal.
+    #[serde(skip)]
+    pub computed: Option<Box<ComputedRetry>>,
+}
+
+/// The computed settings of a retry policy.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct ComputedRetry {
+    /// The number of retries; `None` if it is literal.
+    pub max: Option<Expression>,
+    /// The delay before the first retry; `None` if it is literal.
+    pub delay: Option<Expression>,
+    /// True if the policy has a longest delay of its own, which a computed delay must not exceed.
+    pub caps_delay: bool,
 }
 
 /// A class of errors that a policy retries.
@@ -65,7 +80,28 @@ impl RetryPolicy {
             backoff: 2.0,
             max_delay: Duration::from_secs(60),
             on: vec![RetryOn::Network, RetryOn::ServerError, RetryOn::TooManyRequests],
+            computed: None,
         }
+    }
+
+    /// Returns the expressions of its computed settings: that of `max`, then that of `delay`.
+    pub fn expressions(&self) -> impl Iterator<Item = &Expression> {
+        self.computed.iter().flat_map(|computed| [&computed.max, &computed.delay]).flatten()
+    }
+
+    /// Returns the policy with the values of its computed settings.
+    ///
+    /// # Errors
+    /// Returns a message if the delay is over a longest delay of the policy's own.
+    pub fn with_values(&self, max: Option<u32>, delay: Option<Duration>) -> Result<Self, String> {
+        let (max, delay) = (max.unwrap_or(self.max), delay.unwrap_or(self.delay));
+        let caps_delay = self.computed.as_ref().is_some_and(|computed| computed.caps_delay);
+        if caps_delay && delay > self.max_delay {
+            let [delay, most] = [delay, self.max_delay].map(text::units::format_duration);
+            return Err(format!("`retry.delay` ({delay}) is longer than `retry.maxDelay` ({most})"));
+        }
+        let max_delay = self.max_delay.max(delay);
+        Ok(Self { max, delay, max_delay, computed: None, ..self.clone() })
     }
 
     /// Returns the delay before the next attempt after `attempts` failed ones; `None` to give up.

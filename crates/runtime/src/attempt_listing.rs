@@ -20,8 +20,9 @@ pub struct StepAttempt {
     pub step: String,
     /// The number of the attempt that failed last, from 1.
     pub attempt: u32,
-    /// Maximum number of attempts, by the retry policy of the step.
-    pub of: u32,
+    /// Maximum number of attempts, by the retry policy of the step; absent if an expression computes it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub of: Option<u32>,
 }
 
 impl StepAttempt {
@@ -29,19 +30,13 @@ impl StepAttempt {
     #[must_use]
     pub fn new(automation: &Automation, step: &str, history: &History<'_>) -> Option<Self> {
         let (id, _) = split_key(step);
-        let mut retries = 0;
-        automation.walk(&mut |known| {
-            if known.id.as_ref() == id {
-                retries = known.retry.as_ref().map_or(0, |policy| policy.max);
-            }
-        });
-        if retries == 0 {
-            return None;
-        }
+        let policy = automation.step(id)?.retry.as_deref().filter(|policy| policy.max > 0)?;
+        let is_computed = policy.computed.as_ref().is_some_and(|computed| computed.max.is_some());
+        let of = (!is_computed).then(|| policy.max.saturating_add(1));
         let failed = history.step(step).map_or(0, |step| step.last_retry);
         // The last attempt of a step that failed permanently has no retry after it.
         let attempt = failed + u32::from(history.outcome.is_some());
-        (attempt > 0).then(|| Self { step: step.to_owned(), attempt, of: retries.saturating_add(1) })
+        (attempt > 0).then(|| Self { step: step.to_owned(), attempt, of })
     }
 
     /// Returns true if an execution may have an attempt: it failed, or a step of it waits for its next attempt.

@@ -62,6 +62,8 @@ pub struct StubRequest<'a> {
     pub called: CallTarget<'a>,
     /// Inputs, checked and complete.
     pub inputs: &'a Map,
+    /// Name of the connection; `None` if the call has none.
+    pub connection: Option<&'a str>,
 }
 
 /// Target of a call.

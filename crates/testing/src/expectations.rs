@@ -278,6 +278,7 @@ impl ExpectationCheck<'_> {
                     let inputs = Value::from(call.inputs.clone());
                     is_of(call, &expected.target)
                         && expected.with.as_ref().is_none_or(|with| with.fits(&inputs))
+                        && uses_names(call, expected)
                 };
                 match left.iter().position(fits) {
                     Some(at) => {
@@ -306,6 +307,15 @@ impl ExpectationCheck<'_> {
         let name = expected.target.name();
         // An unmatched call of the same action is probably the expected one.
         let near = left.iter().position(|call| is_of(call, &expected.target));
+        if let Some(call) = near.map(|near| left[near]).filter(|call| !uses_names(call, expected)) {
+            left.retain(|other| !std::ptr::eq(*other, call));
+            let label = match &call.connection {
+                Some(connection) => format!("`{}` was called with the connection `{connection}`", call.name),
+                None => format!("`{}` was called", call.name),
+            };
+            self.report_unmet(format!("`{name}` was not called as expected"), expected.span, label);
+            return;
+        }
         if let (Some(near), Some(with)) = (near, &expected.with) {
             let call = left.remove(near);
             self.compare(&format!("calls.{name}.with"), with, Some(&Value::from(call.inputs.clone())));
@@ -475,6 +485,14 @@ impl ExpectationCheck<'_> {
             );
         }
     }
+}
+
+/// True if a call has the connection and calls the automation that are expected.
+fn uses_names(call: &Call, expected: &model::test_suite::CallExpect) -> bool {
+    let has = |expected: &Option<String>, found: Option<&str>| {
+        expected.as_deref().is_none_or(|expected| found == Some(expected))
+    };
+    has(&expected.connection, call.connection.as_deref()) && has(&expected.automation, Some(&call.name))
 }
 
 fn is_of(call: &Call, target: &Target) -> bool {

@@ -63,6 +63,8 @@ pub(super) struct Call {
     pub(super) step: Option<String>,
     pub(super) key: String,
     pub(super) inputs: Map,
+    /// Name of the connection; `None` if it has none.
+    pub(super) connection: Option<String>,
 }
 
 /// Call without an answer.
@@ -159,6 +161,7 @@ impl Doubles for DoubleTable {
             step: own.then(|| asked.step.to_owned()),
             key: asked.key.to_owned(),
             inputs: asked.inputs.clone(),
+            connection: asked.connection.map(str::to_owned),
         };
         if let Some(recorded) = &self.recorded {
             return self.answer_from_record(recorded, asked, call);

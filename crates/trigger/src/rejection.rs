@@ -12,7 +12,7 @@ use crate::response;
 /// The rejection of a request: a status, a stable code for programs and a sentence for people.
 ///
 /// Codes: `invalid_signature` (401), `bad_challenge`, `bad_idempotency_key` (400), `idempotency_mismatch` (422),
-/// `loop_detected` (508), `unknown_trigger`, `automation_disabled`, `not_a_webhook` (404), `method_not_allowed` (405),
+/// `loop_detected` (508), `unknown_trigger`, `automation_disabled`, `trigger_disabled`, `not_a_webhook` (404), `method_not_allowed` (405),
 /// `payload_too_large` (413), `unsupported_encoding` (415), `bad_content_type`, `bad_json`, `json_too_large`,
 /// `bad_form`, `bad_query`, `bad_multipart`, `schema_mismatch`, `schema_too_costly` (400), `rate_limited` (429),
 /// `unavailable` (503).
@@ -56,6 +56,12 @@ impl Rejection {
     #[must_use]
     pub fn automation_disabled() -> Self {
         Self::new(404, "automation_disabled", "the automation of this trigger is disabled")
+    }
+
+    /// 404: the trigger of this address is disabled, and its Automation is not.
+    #[must_use]
+    pub fn trigger_disabled() -> Self {
+        Self::new(404, "trigger_disabled", "this trigger is disabled")
     }
 
     /// 404: the trigger of the Automation is not a webhook.
@@ -179,6 +185,10 @@ mod tests {
         check(
             &Rejection::automation_disabled(),
             r#"404 - - {"error":"the automation of this trigger is disabled","code":"automation_disabled"}"#,
+        );
+        check(
+            &Rejection::trigger_disabled(),
+            r#"404 - - {"error":"this trigger is disabled","code":"trigger_disabled"}"#,
         );
         check(
             &Rejection::not_a_webhook(),

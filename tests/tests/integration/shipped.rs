@@ -68,6 +68,7 @@ async fn every_command_that_an_example_shows_works() {
             .env_clear()
             .env("PATH", &path)
             .env("WIKI_HOST", wiki.base_url())
+            .env("WIKI_MIRROR", wiki.base_url())
             .env("COGWORK_SECRET_WIKI_TOKEN", DEMO_TOKEN)
             .env("COGWORK_OUTBOUND_ALLOW", "127.0.0.1")
             .current_dir(project.path())

@@ -63,7 +63,7 @@ export const CARDS: readonly Card[] = [
     kind: "poll",
     title: "Poll",
     about: "An action is called regularly; what is new in its result starts it.",
-    trigger: { poll: { action: "http.request", with: { method: "GET", url: "https://example.com/items" }, every: "5m" } },
+    trigger: { poll: { action: "http.get", with: { url: "https://example.com/items" }, every: "5m" } },
   },
   {
     key: "manual",

@@ -28,6 +28,7 @@ test("clearing a field removes the mapping it leaves empty, but never the trigge
 test("an invalid value of a field is an explained error", () => {
   const field = { at: [], label: "", kind: "number" as const };
   expect(read(field, "7")).toBe(7);
+  expect(read(field, "${{ inputs.n }}")).toBe("${{ inputs.n }}");
   expect(read(field, " ")).toBeUndefined();
   expect(() => read(field, "x")).toThrow("not a number");
   expect(() => read({ ...field, kind: "json" }, "{")).toThrow();

@@ -216,7 +216,7 @@ export function read(field: Field, text: string): Json | undefined {
   if (text.trim() === "") {
     return undefined;
   }
-  if (field.kind === "number") {
+  if (field.kind === "number" && !text.includes("${{")) {
     const found = number(text);
     if (found === undefined) {
       throw new Error("not a number");

@@ -19,7 +19,7 @@ const step = (id: string, more: Partial<GraphStep> = {}): GraphStep => ({
 });
 const loop = (id: string, steps: GraphStep[]) => step(id, { verb: "forEach", blocks: [{ name: null, kind: "loop", steps }] });
 const graph: Graph = {
-  trigger: { kind: "manual", label: "", span },
+  triggers: [{ id: "main", enabled: true, kind: "manual", label: "", span }],
   steps: [step("a"), loop("each", [step("b"), loop("inner", [step("c")])]), step("d", { onError: [step("e")] })],
   finally: [step("f")],
 };

@@ -10,6 +10,7 @@ const automation = (id: string, more: Partial<Automation> = {}): Automation => (
   enabled: true,
   state: "active",
   trigger: "webhook",
+  triggers: [],
   path: `automations/${id}.yaml`,
   definition: "d",
   nextFires: [],
@@ -18,6 +19,7 @@ const automation = (id: string, more: Partial<Automation> = {}): Automation => (
   warnings: 0,
   ...more,
 });
+const trigger = (id: string, kind: Automation["trigger"]): Automation["triggers"][number] => ({ id, name: `a/${id}`, kind, words: "", enabled: true, nextFires: [], keysUsed: [] });
 const none = { text: "", state: "", trigger: "", label: "" };
 
 test("a row must match every part of the filter", () => {
@@ -38,6 +40,11 @@ test("a trigger is described in words", () => {
   expect(triggerInWords(automation("a", { triggerWords: "sync" }))).toBe("webhook · sync");
   expect(triggerInWords(automation("a", { trigger: "schedule", triggerWords: "every minute" }))).toBe("every minute");
   expect(triggerInWords(automation("a", { trigger: "manual" }))).toBe("manual");
+  const several = [trigger("nightly", "schedule"), trigger("changed", "webhook"), trigger("paid", "webhook")];
+  const one = automation("a", { trigger: "schedule", triggerWords: "every minute", triggers: several });
+  expect(triggerInWords(one)).toBe("3 triggers: schedule, webhook");
+  expect(filtered([one], { ...none, trigger: "webhook" })).toEqual([one]);
+  expect(filtered([one], { ...none, trigger: "poll" })).toEqual([]);
 });
 
 test("a rate below one is never shown as 100 %", () => {

@@ -27,14 +27,20 @@ export function filtered(automations: Automation[], filter: Filter): Automation[
   return automations.filter(
     (one) =>
       (filter.state === "" || shownState(one) === filter.state) &&
-      (filter.trigger === "" || one.trigger === filter.trigger) &&
+      (filter.trigger === "" || kindsOf(one).includes(filter.trigger)) &&
       (filter.label === "" || one.labels.includes(filter.label)) &&
       [one.id, one.name, one.path, one.description ?? ""].some((place) => place.toLowerCase().includes(text)),
   );
 }
 
-/** The trigger in words: `webhook · sync`, `daily at 08:30 (UTC)`. */
+/** The kinds of its triggers, each once, in their order. */
+export const kindsOf = (one: Automation): string[] => [...new Set([one.trigger, ...one.triggers.map(({ kind }) => kind)])];
+
+/** The trigger in words: `webhook · sync`, `daily at 08:30 (UTC)`; of several: `3 triggers: schedule, webhook`. */
 export function triggerInWords(one: Automation): string {
+  if (one.triggers.length > 1) {
+    return `${one.triggers.length} triggers: ${kindsOf(one).join(", ")}`;
+  }
   if (one.trigger === "schedule" && one.triggerWords) {
     return one.triggerWords;
   }

@@ -150,6 +150,10 @@ fn inputs<'s>(site: &'s Site<'_>, path: &[PathPart]) -> Option<&'s [InputSpec]> 
 }
 
 pub(super) fn complete_key(site: &Site<'_>) -> Vec<CompletionItem> {
+    // An item of a block list looks like a key that is being written.
+    if selecting_key(site).is_some() {
+        return complete_of(site);
+    }
     let present = site.cursor.levels.last();
     let is_present = |key: &str| {
         site.word() != key && present.is_some_and(|level| level.iter().any(|(known, _)| known == key))
@@ -201,6 +205,7 @@ pub(super) fn complete_value(site: &Site<'_>, key: &str) -> Vec<CompletionItem> 
                 .map(|event| CompletionItem::new(&event.name, "value").detail(event.title.clone()))
                 .collect();
         }
+        "of" => return complete_of(site),
         "call" => {
             let all = catalog.automations().map(|found| &found.automation);
             return all
@@ -226,8 +231,29 @@ pub(super) fn complete_value(site: &Site<'_>, key: &str) -> Vec<CompletionItem> 
     Schemas::at(site, &site.cursor.path).map_or_else(Vec::new, |schemas| values(&schemas))
 }
 
+/// The names from which the mapping at the cursor selects: `of` below `connection` or `call`.
+fn complete_of(site: &Site<'_>) -> Vec<CompletionItem> {
+    selecting_key(site).map_or_else(Vec::new, |key| complete_value(site, key))
+}
+
+/// The key whose mapping has an `of` at the cursor: `connection` or `call`.
+pub(super) fn selecting_key(site: &Site<'_>) -> Option<&'static str> {
+    let mut keys = site.cursor.path.iter().rev().filter_map(|part| match part {
+        PathPart::Key(key) => Some(key.as_str()),
+        PathPart::Item => None,
+    });
+    if keys.next() != Some("of") {
+        return None;
+    }
+    let outer = keys.next()?;
+    ["connection", "call"].into_iter().find(|key| *key == outer)
+}
+
 pub(super) fn complete_item(site: &Site<'_>) -> Vec<CompletionItem> {
     let above = site.cursor.path.iter().rev().find(|part| **part != PathPart::Item);
+    if selecting_key(site).is_some() {
+        return complete_of(site);
+    }
     if above == Some(&PathPart::Key("connection".to_owned())) {
         return complete_value(site, "connection");
     }
@@ -327,6 +353,10 @@ pub(super) fn hover(site: &Site<'_>) -> Option<(Range<usize>, String, String)> {
             let text =
                 parts.into_iter().flatten().filter(|part| !part.is_empty()).collect::<Vec<_>>().join("\n\n");
             Some((range, spec.name.clone(), text))
+        }
+        _ if selecting_key(site) == Some("connection") => {
+            let found = site.request.catalog.connection(word)?;
+            Some((range, found.name.clone(), format!("{} in {}", found.kind, found.source.path())))
         }
         Role::Value(key) if key == "connection" => {
             let found = site.request.catalog.connection(word)?;

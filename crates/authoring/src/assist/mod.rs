@@ -215,11 +215,16 @@ pub fn definition(request: &AssistRequest<'_>) -> Option<Definition> {
         return Some(Definition { path: request.path.to_owned(), range: Some(range) });
     }
     let elsewhere = |path: &str| Definition { path: path.to_owned(), range: None };
-    match site.cursor.path.last() {
-        Some(PathPart::Key(key)) if key == "connection" => {
+    let selecting = keys::selecting_key(&site);
+    let last = match site.cursor.path.last() {
+        Some(PathPart::Key(key)) if key != "of" => Some(key.as_str()),
+        _ => selecting,
+    };
+    match last {
+        Some("connection") => {
             request.catalog.connection(site.word()).map(|found| elsewhere(found.source.path()))
         }
-        Some(PathPart::Key(key)) if key == "call" || key == "automation" => {
+        Some("call" | "automation") => {
             request.catalog.find(site.word()).ok().map(|found| elsewhere(found.automation.source.path()))
         }
         _ => None,

@@ -63,6 +63,12 @@ fn value_completions_are_actions_inputs_and_allowed_values() {
         &["method"],
     );
     offers("trigger:\n  webhook:\n    mode: ^", &["sync", "async"], &[]);
+    offers(
+        &format!("{HEAD}steps:\n  - action: http.get\n    connection:\n      ^"),
+        &["name", "of"],
+        &["with"],
+    );
+    offers(&format!("{HEAD}steps:\n  - call:\n      ^"), &["id", "of"], &["with"]);
     offers("name: x\nenabled: ^", &["true", "false"], &[]);
 }
 

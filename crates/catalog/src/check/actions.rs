@@ -4,11 +4,12 @@ use connector::{EventSource, InputProblem, Registry, StaticInputs};
 use expression::Template;
 use language::load::Unreadable;
 use model::action::InputSpec;
-use model::automation::{ActionStep, Automation, EventTrigger, SpannedName, Trigger, Verb};
+use model::automation::{ActionStep, Automation, EventTrigger, NameSetting, SpannedName, Trigger, Verb};
 use text::diagnostic::{Diagnostic, Source, Span};
 use value::Value;
 
-use super::{CheckContext, ConnectionLookup, input_value};
+use super::context::{CheckContext, ConnectionLookup};
+use super::input_value;
 
 /// Checks all action calls in the file.
 pub(super) fn check(
@@ -61,9 +62,7 @@ fn check_event(event: &EventTrigger, context: &CheckContext<'_>, found: &mut Vec
                  (`waitFor`). To start this automation from another, write `trigger: {manual: {}}` here and `call` it there",
             ),
         );
-        found.extend(
-            call.connection.as_ref().and_then(|name| absent_connection(name, None, context.connection)),
-        );
+        absent_connections(call, context, found);
         return;
     };
     let requirement =
@@ -149,9 +148,7 @@ fn check_call(
             None => found.push(unknown_action(call, context.registry)),
         }
         // A missing connection is an error regardless of the action.
-        found.extend(
-            call.connection.as_ref().and_then(|name| absent_connection(name, None, context.connection)),
-        );
+        absent_connections(call, context, found);
         return;
     };
     let spec = action.spec();
@@ -199,7 +196,9 @@ fn check_call(
         }
         found.push(static_problem(problem, call, (given, span), context));
     }
-    found.extend(other_host(call, takes_default, context));
+    for connection in candidates(call) {
+        found.extend(other_host(call, connection, takes_default, context));
+    }
     found.extend(body_without_method(call, inputs, context.source));
 }
 
@@ -335,11 +334,15 @@ fn broken_connector(call: &ActionStep, registry: &Registry) -> Option<Diagnostic
 }
 
 /// Reports a literal URL outside the connection's base address, which the step would refuse at run time.
-fn other_host(call: &ActionStep, takes_default: bool, context: &CheckContext<'_>) -> Option<Diagnostic> {
+fn other_host(
+    call: &ActionStep,
+    connection: &SpannedName,
+    takes_default: bool,
+    context: &CheckContext<'_>,
+) -> Option<Diagnostic> {
     if !connector::is_http_call(&call.action.name) {
         return None;
     }
-    let connection = call.connection.as_ref()?;
     let ConnectionLookup::Loaded(known) = (context.connection)(&connection.name) else { return None };
     let (name, url) = call.with.iter().find(|(input, _)| input.name == "url")?;
     let (address, is_whole) = match url {
@@ -362,7 +365,7 @@ fn other_host(call: &ActionStep, takes_default: bool, context: &CheckContext<'_>
     let base = kind.base_if_outside(&given, &address, is_whole)?;
     let span = language::load::span_at_path(context.source, name.span, &[]).unwrap_or(name.span);
     if takes_default {
-        return Some(super::defaults::other_host(&connection.name, &base, span));
+        return Some(outside_default(&connection.name, &base, span));
     }
     let message = format!(
         "this address is not below `{base}`, which is all that the connection `{}` may call",
@@ -372,6 +375,14 @@ fn other_host(call: &ActionStep, takes_default: bool, context: &CheckContext<'_>
         "write the path alone, such as `/items`, which is appended to the connection's address; or leave `connection` out, and no \
          credentials are sent",
     ))
+}
+
+/// Reports the literal address of another host under a default connection, which sends the credentials only to its own host.
+fn outside_default(name: &str, base: &str, span: Span) -> Diagnostic {
+    let message =
+        format!("this address is not below `{base}`, and the step takes the default connection `{name}`");
+    Diagnostic::error("default-other-host", message, span)
+        .help("write `connection: null` at the step, and no credentials are sent; or the path alone, such as `/items`")
 }
 
 fn unknown_action(call: &ActionStep, registry: &Registry) -> Diagnostic {
@@ -423,25 +434,29 @@ fn check_connection(
     found: &mut Vec<Diagnostic>,
 ) {
     let kinds = || spec.connections.join("` or `");
-    match &call.connection {
-        None if spec.required && !unread("connection") => found.push(
-            Diagnostic::error(
-                "missing-connection",
-                format!("`{}` needs a connection of type `{}`", spec.name, kinds()),
-                call.action.span,
-            )
-            .help("add `connection: NAME`, the name of a file in connections/"),
-        ),
-        None => {}
-        Some(name) if spec.connections.is_empty() => found.push(
-            Diagnostic::error(
-                "surplus-connection",
-                format!("`{}` takes no connection", spec.name),
-                name.span,
-            )
-            .help("remove the line `connection:`"),
-        ),
-        Some(name) => match (context.connection)(&name.name) {
+    let Some(connection) = &call.connection else {
+        if spec.required && !unread("connection") {
+            found.push(
+                Diagnostic::error(
+                    "missing-connection",
+                    format!("`{}` needs a connection of type `{}`", spec.name, kinds()),
+                    call.action.span,
+                )
+                .help("add `connection: NAME`, the name of a file in connections/"),
+            );
+        }
+        return;
+    };
+    if spec.connections.is_empty() {
+        let message = format!("`{}` takes no connection", spec.name);
+        found.push(
+            Diagnostic::error("surplus-connection", message, connection.span())
+                .help("remove the line `connection:`"),
+        );
+        return;
+    }
+    for name in connection.candidates() {
+        match (context.connection)(&name.name) {
             ConnectionLookup::Broken | ConnectionLookup::Missing { .. } => {
                 found.extend(absent_connection(name, Some(&kinds()), context.connection))
             }
@@ -460,8 +475,19 @@ fn check_connection(
                 .allowed(spec.connections.iter().cloned()),
             ),
             ConnectionLookup::Loaded(_) => {}
-        },
+        }
     }
+}
+
+/// Returns each connection that a call can have.
+fn candidates(call: &ActionStep) -> &[SpannedName] {
+    call.connection.as_ref().map_or(&[], NameSetting::candidates)
+}
+
+/// Reports each connection of a call that is missing or invalid.
+fn absent_connections(call: &ActionStep, context: &CheckContext<'_>, found: &mut Vec<Diagnostic>) {
+    let absent = candidates(call).iter().filter_map(|name| absent_connection(name, None, context.connection));
+    found.extend(absent);
 }
 
 /// Reports a missing or invalid connection. `kinds` are the types its action accepts, if known.

@@ -9,8 +9,8 @@ use model::automation::{Automation, CallStep, DeclaredTrigger, SpannedName, Trig
 use model::{InputSpec, ResultType};
 use text::diagnostic::Diagnostic;
 
-use super::CheckContext;
 use super::actions::GivenInputs;
+use super::context::CheckContext;
 
 /// Maximum number of names of a cycle in a message.
 const MAX_NAMES: usize = 12;
@@ -92,18 +92,18 @@ pub(super) fn check(
     let mut cycles: BTreeSet<&str> = BTreeSet::new();
     automation.walk(&mut |step| {
         let Verb::Call(call) = &step.verb else { return };
-        let (before, callee) = (found.len(), &call.automation);
+        let before = found.len();
         // An unreadable name is empty.
-        if callee.name.is_empty() {
-            return;
+        for callee in call.automation.candidates().iter().filter(|callee| !callee.name.is_empty()) {
+            let path = (context.call_path)(&callee.name);
+            let circular = path.is_some();
+            // Report a cycle once, at the first call that closes it.
+            if let Some(path) = path.filter(|_| cycles.insert(&callee.name)) {
+                found.push(call_cycle(automation.id.as_str(), callee, &path));
+            }
+            let unread = unreadable.has_in_step(&step.id, "with");
+            check_call(call, callee, (circular, unread), context, &mut found);
         }
-        let path = (context.call_path)(&callee.name);
-        let circular = path.is_some();
-        // Report a cycle once, at the first call that closes it.
-        if let Some(path) = path.filter(|_| cycles.insert(&callee.name)) {
-            found.push(call_cycle(automation.id.as_str(), callee, &path));
-        }
-        check_call(call, circular, unreadable.has_in_step(&step.id, "with"), context, &mut found);
         for diagnostic in &mut found[before..] {
             diagnostic.step.get_or_insert_with(|| step.id.to_string());
         }
@@ -124,15 +124,14 @@ fn call_cycle(own: &str, callee: &SpannedName, path: &[Arc<str>]) -> Diagnostic 
         .help("take one of these calls out; to do the same for many things, use `forEach` or `repeat`")
 }
 
-/// Checks one call. `circular` is true if it closes a cycle, `unread` if `with` is partly unreadable.
+/// Checks one call of an automation. `circular` is true if it closes a cycle, `unread` if `with` is partly unreadable.
 fn check_call(
     call: &CallStep,
-    circular: bool,
-    unread: bool,
+    callee: &SpannedName,
+    (circular, unread): (bool, bool),
     context: &CheckContext<'_>,
     found: &mut Vec<Diagnostic>,
 ) {
-    let callee = &call.automation;
     let (path, signature, in_force) = match (context.automation)(&callee.name) {
         Callee::Defined { path, signature, in_force } => (path, signature, in_force),
         Callee::Missing { nearest } => return found.push(unknown(callee, nearest)),

@@ -5,7 +5,7 @@ use model::automation::{Automation, Code};
 use script::{ModuleInfo, Position, Reference};
 use text::diagnostic::{Diagnostic, Severity, Span};
 
-use super::CheckContext;
+use super::context::CheckContext;
 use crate::code::{Workers, module};
 
 /// Fields of an entry of `stepResults`.

@@ -9,6 +9,7 @@ use text::diagnostic::{Diagnostic, Report, Source, Span};
 use value::Value;
 
 use super::actions::read_as;
+use super::context::merge;
 use super::input_value;
 
 /// Checks a possibly partially parsed connection against its type (see [`super::automation`]).
@@ -52,7 +53,7 @@ pub fn connection(
         }
     }
     found.extend(super::references::connection(connection));
-    language::load::apply_allow_comments(super::merge(load_report, found))
+    language::load::apply_allow_comments(merge(load_report, found))
 }
 
 /// Returns true if the loader already reported a credential there; its message is more specific.

@@ -11,8 +11,8 @@ use model::project::Project;
 use model::{Connection, automation::ActionStep};
 use text::diagnostic::{Diagnostic, Report, Source, Span};
 
-use super::ConnectionLookup;
 use super::actions::absent_connection;
+use super::context::{ConnectionLookup, merge};
 
 /// Checks the connections of `defaults`.
 pub(super) fn check(
@@ -49,7 +49,7 @@ pub(crate) fn project(
     connection: &dyn Fn(&str) -> ConnectionLookup,
 ) -> Report {
     let found = check(&project.defaults, connection);
-    language::load::apply_allow_comments(super::merge(load_report, found))
+    language::load::apply_allow_comments(merge(load_report, found))
 }
 
 /// Returns the defaults of an automation: each key of its own file before that of `project.yaml`.
@@ -88,14 +88,6 @@ pub(crate) fn resolve(
         }
     });
     defaults
-}
-
-/// Reports the literal address of another host under a default connection, which sends the credentials only to its own host.
-pub(super) fn other_host(name: &str, base: &str, span: Span) -> Diagnostic {
-    let message =
-        format!("this address is not below `{base}`, and the step takes the default connection `{name}`");
-    Diagnostic::error("default-other-host", message, span)
-        .help("write `connection: null` at the step, and no credentials are sent; or the path alone, such as `/items`")
 }
 
 fn action_without_connection(step: &Step) -> Option<&ActionStep> {

@@ -7,8 +7,8 @@ use std::time::Duration;
 use connector::Registry;
 use language::load::{PathSegment, Unreadable, span_at_path, step_key_span};
 use model::automation::{
-    ActionStep, Automation, Block, DeclaredTrigger, OnError, RepeatStep, Step, Trigger, Verb, WaitOn,
-    WaitStep, WebhookMode, WebhookTrigger,
+    ActionStep, Automation, Block, DeclaredTrigger, OnError, RepeatStep, Setting, Step, Trigger, Verb,
+    WaitOn, WaitStep, WebhookMode, WebhookTrigger,
 };
 use model::retry::RetryPolicy;
 use text::diagnostic::{Diagnostic, Source, Span};
@@ -135,7 +135,8 @@ impl Check<'_> {
 
     fn step(&mut self, step: &Step, around: Around<'_>) {
         let is_wait_for = matches!(step.verb, Verb::WaitFor(_));
-        let too_long = step.timeout.zip(around.step_limit(step)).filter(|(own, limit)| *own > limit.timeout);
+        let timeout = step.timeout.as_ref().and_then(Setting::literal);
+        let too_long = timeout.zip(around.step_limit(step)).filter(|(own, limit)| *own > limit.timeout);
         match too_long {
             Some((own, limit)) if is_wait_for => self.outlasts(step, "this waits up to", own, limit),
             Some((own, limit)) => self.no_effect(step, "timeout", None, &takes(own), limit),
@@ -144,8 +145,7 @@ impl Check<'_> {
         if let (Some(policy), Some(limit)) = (&step.retry, around.steps) {
             self.retries(step, policy, limit);
         }
-        let own =
-            step.timeout.filter(|own| !is_wait_for && around.steps.is_none_or(|limit| *own < limit.timeout));
+        let own = timeout.filter(|own| !is_wait_for && around.steps.is_none_or(|limit| *own < limit.timeout));
         let own = own.map(|timeout| Limit { timeout, owner: Owner::Step(step) });
         let inner = Around { steps: own.as_ref().or(around.steps), ..around };
         if let (Some((length, waits)), Some(limit)) = (own_pause(&step.verb), inner.steps)
@@ -249,8 +249,9 @@ fn own_pause(verb: &Verb) -> Option<(Duration, &'static str)> {
 
 /// Returns the sum of the delays of a loop; of one with a condition, the first delay.
 fn between_iterations(repeat: &RepeatStep) -> Option<Duration> {
-    let delays = if repeat.until.is_some() { 1 } else { repeat.max.saturating_sub(1) };
-    Some(repeat.delay.saturating_mul(delays)).filter(|length| repeat.max > 1 && !length.is_zero())
+    let (max, delay) = (repeat.max.literal()?, repeat.delay.literal()?);
+    let delays = if repeat.until.is_some() { 1 } else { max.saturating_sub(1) };
+    Some(delay.saturating_mul(delays)).filter(|length| max > 1 && !length.is_zero())
 }
 
 /// Says that a time is too long.

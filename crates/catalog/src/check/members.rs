@@ -79,7 +79,7 @@ fn of_triggers(
     at: Option<&str>,
     names: impl Fn(&Trigger) -> &'static [&'static str],
 ) -> Vec<Member> {
-    let started_by = StartedBy::new(automation);
+    let started_by = StartedBy::new(automation, Unreadable::NONE);
     let mut members: Vec<Member> = Vec::new();
     for name in started_by.of(find(automation, at)).iter().flat_map(|trigger| names(&trigger.on)) {
         if members.iter().all(|known| known.name != *name) {

@@ -6,6 +6,7 @@ mod cases;
 mod code;
 mod conditional;
 mod connections;
+mod context;
 pub(crate) mod defaults;
 mod environment;
 mod input_value;
@@ -23,13 +24,11 @@ mod state_use;
 mod trigger_inputs;
 mod until;
 
-use std::sync::Arc;
 use std::time::Duration;
 
 use connector::Registry;
 use language::load::{Unreadable, apply_allow_comments};
-use model::automation::{Automation, Cadence, DeclaredTrigger, ScheduleTrigger, SpannedName, Trigger};
-use model::{Connection, ResultType};
+use model::automation::{Automation, Cadence, ScheduleTrigger, SpannedName, Trigger};
 use text::diagnostic::{Diagnostic, Report, Source, Span};
 use trigger::schedule::{Schedule, ScheduleKey};
 
@@ -37,6 +36,8 @@ use crate::plan::Plan;
 
 pub(crate) use calls::{Callee, Signature};
 pub use connections::connection;
+pub use context::merge;
+pub(crate) use context::{CheckContext, ConnectionLookup, Spelling};
 pub use environment::is_own_variable;
 pub use members::{Member, describe_type, members};
 pub(crate) use results::saved_body;
@@ -51,47 +52,6 @@ pub(crate) struct CheckedAutomation {
     pub(crate) schedules: Vec<Option<Schedule>>,
     /// All problems of the file, including those the loader reported.
     pub(crate) report: Report,
-}
-
-/// One spelling of a name.
-pub(crate) struct Spelling {
-    /// The name as spelled there.
-    pub(crate) name: Arc<str>,
-    /// File that uses this spelling.
-    pub(crate) path: Arc<str>,
-}
-
-/// Project context of the automation that is checked.
-pub(crate) struct CheckContext<'a> {
-    /// Source of the automation.
-    pub(crate) source: &'a Source,
-    pub(crate) registry: &'a Registry,
-    /// Looks up a connection by name.
-    pub(crate) connection: &'a dyn Fn(&str) -> ConnectionLookup,
-    /// Looks up an automation by id.
-    pub(crate) automation: &'a dyn Fn(&str) -> Callee,
-    /// Returns the call path from the automation with this id to the checked one, both included, if there is one: a
-    /// call of it closes a cycle. The path is empty if it is too long to find.
-    pub(crate) call_path: &'a dyn Fn(&str) -> Option<Vec<Arc<str>>>,
-    /// Returns the nearest existing path for a missing code file.
-    pub(crate) nearest_code: &'a dyn Fn(&str) -> Option<String>,
-    /// Returns the project's spellings of a name, by its folded form.
-    pub(crate) spellings: &'a dyn Fn(NameKind, &str) -> Vec<Spelling>,
-    /// Infers the type of the body from payloads saved for a webhook.
-    pub(crate) saved_body: &'a dyn Fn(&DeclaredTrigger) -> Option<ResultType>,
-}
-
-/// Result of looking up a connection.
-pub(crate) enum ConnectionLookup {
-    /// The connection is in force.
-    Loaded(Arc<Connection>),
-    /// The file has errors and no version is in force.
-    Broken,
-    /// There is no such file.
-    Missing {
-        /// Name of the most similar connection.
-        nearest: Option<String>,
-    },
 }
 
 /// Checks an automation against its project. Parts listed in `unreadable` could not be parsed and are skipped; problems
@@ -141,21 +101,6 @@ pub(crate) fn automation(
     let report = if report.is_empty() { report } else { report.with_paths(&automation.step_paths()) };
     let report = apply_allow_comments(report);
     CheckedAutomation { plan, schedules, report }
-}
-
-/// Adds diagnostics to a report, except at positions that already have an error, since they follow from it. Drops
-/// `unused-value` if there are errors, because unparsed parts may use the value.
-pub fn merge(load_report: &Report, found: Vec<Diagnostic>) -> Report {
-    // The check knows the type of an input, so its diagnostic about a number replaces that of the loader.
-    let is_repeated =
-        |told: &Diagnostic| found.iter().any(|other| other.code == told.code && other.span == told.span);
-    let load_report = match load_report.diagnostics().iter().any(is_repeated) {
-        true => &load_report.clone().retain(|told| !is_repeated(told)),
-        false => load_report,
-    };
-    let all =
-        load_report.with(found.into_iter().filter(|diagnostic| !load_report.has_error_at(diagnostic.span)));
-    if all.has_errors() { all.without("unused-value") } else { all }
 }
 
 /// Compiles the schedule, or reports errors in its cadence and time zone.

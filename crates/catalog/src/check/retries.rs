@@ -5,6 +5,7 @@ use connector::Registry;
 use expression::Template;
 use language::load::{Unreadable, step_key_span};
 use model::action::Effect;
+use model::automation::setting::in_braces;
 use model::automation::{ActionStep, Automation, Block, OnError, Step, Verb};
 use model::retry::RetryOn;
 use text::diagnostic::{Diagnostic, Source, Span};
@@ -81,13 +82,14 @@ fn without_effect(automation: &Automation, unreadable: &Unreadable, registry: &R
             Verb::Action(call) => format!("`{}` calls no other system", call.action.name),
             verb => format!("nothing in this `{}` calls another system", verb.keyword()),
         };
+        let computed = policy.computed.as_ref().and_then(|computed| computed.max.as_ref());
+        let max = computed.map_or_else(|| policy.max.to_string(), in_braces);
         let named: Vec<&str> = policy.on.iter().map(|class| class_name(*class)).collect();
         let message = format!("`retry` has no effect: {what}, and only {} is tried again", named.join(", "));
         found.push(
             Diagnostic::warning("unused-setting", message, span)
                 .help(format!(
-                    "write `retry: {{max: {}, on: all}}` to try again after every error, or remove it",
-                    policy.max
+                    "write `retry: {{max: {max}, on: all}}` to try again after every error, or remove it"
                 ))
                 .step(step.id.as_ref()),
         );

@@ -7,7 +7,7 @@ use std::collections::BTreeSet;
 use expression::{Expression, Reference};
 use language::load::filter_allowed;
 use model::Connection;
-use model::automation::{Automation, Trigger, Verb};
+use model::automation::{Automation, NameSetting, Trigger, Verb};
 use text::diagnostic::{Diagnostic, Report};
 
 use crate::snapshot::Catalog;
@@ -70,16 +70,16 @@ pub(crate) fn missing_secrets_of(
     add(by_trigger, None, true);
     let of_connection = |name: &str| catalog.connection(name).map(|one| secrets_of(one)).unwrap_or_default();
     let calls = automation.triggers.iter().filter_map(|trigger| trigger.on.call());
-    for named in calls.filter_map(|call| call.connection.as_ref()) {
+    let polled = calls.filter_map(|call| call.connection.as_ref());
+    for named in polled.flat_map(NameSetting::candidates) {
         add(of_connection(&named.name), Some(&named.name), true);
     }
     add(by_variables, None, false);
     let mut used = BTreeSet::new();
     automation.walk(&mut |step| {
-        if let Verb::Action(call) = &step.verb
-            && let Some(named) = &call.connection
-        {
-            used.insert(named.name.to_string());
+        if let Verb::Action(call) = &step.verb {
+            let candidates = call.connection.iter().flat_map(NameSetting::candidates);
+            used.extend(candidates.map(|named| named.name.clone()));
         }
     });
     for name in used {

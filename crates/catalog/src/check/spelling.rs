@@ -12,7 +12,7 @@ use model::automation::{Automation, SpannedName, Verb, WaitOn};
 use text::diagnostic::{Diagnostic, Span};
 use value::Value;
 
-use super::CheckContext;
+use super::context::CheckContext;
 use crate::code::{Workers, module};
 
 /// Kind of a name.

@@ -99,7 +99,7 @@ fn scope(call: &ActionStep) -> Option<StateScope> {
 
 /// Returns true if two executions never overlap.
 fn runs_alone(automation: &Automation) -> bool {
-    let is_limited = automation.concurrency.as_ref().is_some_and(|limit| limit.limit == 1);
+    let is_limited = automation.concurrency.as_ref().is_some_and(|own| own.limit.literal() == Some(1));
     let is_scheduled = match automation.triggers.as_slice() {
         [DeclaredTrigger { on: Trigger::Schedule(schedule), .. }] => schedule.overlap != Overlap::Allow,
         _ => false,

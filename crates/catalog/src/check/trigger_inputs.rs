@@ -1,12 +1,8 @@
-//! Checks what triggers give the inputs of their automation, and the ids of triggers that expressions name.
+//! Checks what triggers give the inputs of their automation.
 
-use std::ops::Range;
-
-use expression::{Expression, Reference};
 use language::load::Unreadable;
-use model::automation::{Automation, DeclaredTrigger, Trigger, TriggerId};
-use text::diagnostic::{Diagnostic, Span};
-use value::Value;
+use model::automation::{Automation, DeclaredTrigger, Trigger};
+use text::diagnostic::Diagnostic;
 
 use super::actions::GivenInputs;
 
@@ -43,36 +39,4 @@ fn given(automation: &Automation, trigger: &DeclaredTrigger, found: &mut Vec<Dia
         unread: is_manual,
     }
     .check(found);
-}
-
-/// Reports the comparisons of `trigger.id` with a text that is the id of no trigger.
-pub(super) fn unknown_ids(
-    automation: &Automation,
-    expression: &Expression,
-    span: impl Fn(Range<usize>) -> Span,
-    found: &mut Vec<Diagnostic>,
-) {
-    let is_id = |path: &Reference| {
-        matches!(&*path.path, [root, name] if root == "trigger" && name == "id") && path.suffix.is_empty()
-    };
-    for compared in expression.comparisons() {
-        let [left, right] = &compared.operands;
-        for (path, other) in [(left, right), (right, left)] {
-            if !path.path.as_ref().is_some_and(is_id) {
-                continue;
-            }
-            for text in other.literals.iter().flatten().filter_map(Value::as_str) {
-                let known = TriggerId::parse(text).is_some_and(|id| automation.trigger(&id).is_some());
-                if known {
-                    continue;
-                }
-                let ids = automation.triggers.iter().map(|trigger| trigger.id.as_str());
-                let message = format!("no trigger of this file has the id `{text}`");
-                found.push(
-                    Diagnostic::error("unknown-trigger", message, span(other.at.clone()))
-                        .expected_names(text, ids),
-                );
-            }
-        }
-    }
 }

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 use std::time::Duration;
 
-use model::automation::{Automation, Block, BlockKind, OnError, Step, Trigger, TriggerId, Verb};
+use model::automation::{Automation, Block, BlockKind, OnError, Setting, Step, Trigger, TriggerId, Verb};
 use script::Module;
 
 use crate::code::module;
@@ -25,7 +25,7 @@ pub struct CodePlan {
     pub loops: Vec<Loop>,
     /// True if the result may be the response to the caller: the last step of a synchronous automation.
     pub may_respond: bool,
-    /// Time limit set on the step; `None` if it has none.
+    /// Literal time limit of the step; `None` if it has none.
     pub timeout: Option<Duration>,
     /// Sequence of consecutive code steps that contains the step, and the step's index in it.
     sequence: (Arc<[Arc<str>]>, usize),
@@ -83,7 +83,10 @@ impl CodePlans {
         for (index, step) in block.steps.iter().enumerate() {
             self.visit_step(automation, step, loops, is_final && index == last);
         }
-        let rows = block.steps.chunk_by(|step, next| is_code(step) && is_code(next) && next.guard.is_none());
+        // A condition and computed settings are evaluated before the code runs.
+        let runs_next =
+            |next: &Step| is_code(next) && next.guard.is_none() && next.computed_settings().is_empty();
+        let rows = block.steps.chunk_by(|step, next| is_code(step) && runs_next(next));
         // Steps with `needs` may run concurrently.
         let in_order = block.steps.iter().all(|step| step.needs.is_none());
         for row in rows.filter(|row| in_order && row.len() > 1) {
@@ -102,7 +105,7 @@ impl CodePlans {
                 module: module(code, automation),
                 loops: loops.to_vec(),
                 may_respond: is_final,
-                timeout: step.timeout,
+                timeout: step.timeout.as_ref().and_then(Setting::literal),
                 sequence: (Arc::default(), 0),
             };
             self.steps.insert(step.id.clone(), plan);
@@ -161,6 +164,8 @@ mod tests {
         assert_eq!(followers(broken), ["a: ", "c: d", "d: "]);
         let guarded = "- {id: a, CODE}\n- {id: b, if: inputs, CODE}\n- {id: c, CODE}\n";
         assert_eq!(followers(guarded), ["a: ", "b: c", "c: "]);
+        let computed = "- {id: a, CODE}\n- {id: b, timeout: '${{ inputs.t }}', CODE}\n- {id: c, CODE}\n";
+        assert_eq!(followers(computed), ["a: ", "b: c", "c: "]);
         let named = "- {id: a, CODE}\n- {id: b, CODE}\n- {id: c, needs: [a], CODE}\n";
         assert_eq!(followers(named), ["a: ", "b: ", "c: "]);
         let inside = "- {id: a, CODE}\n- {id: b, steps: [{id: c, CODE}, {id: d, CODE}]}\n- {id: e, CODE}\n";

@@ -280,11 +280,14 @@ impl Builder<'_> {
                 self.plan.reads.insert(step.id.clone(), reads);
             }
         });
-        let key = automation.concurrency.as_ref().and_then(|concurrency| concurrency.key.as_ref());
-        for template in [automation.outputs.as_ref(), key].into_iter().flatten() {
-            self.plan.add_reads(&ReadSet::from_template(template));
-            template.expressions(&mut |expression| self.plan.mark_results_read(expression));
-        }
+        let mut reads = ReadSet::default();
+        let mut read = |expression| {
+            reads.add_expression(expression);
+            self.plan.mark_results_read(expression);
+        };
+        automation.outputs.iter().for_each(|outputs| outputs.expressions(&mut read));
+        automation.concurrency.iter().for_each(|concurrency| concurrency.expressions(&mut read));
+        self.plan.add_reads(&reads);
     }
 
     fn block(&mut self, block: &Block) {

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use language::load::{self, Loaded};
 use model::Connection;
-use model::automation::{Automation, AutomationId, Code, Verb};
+use model::automation::{Automation, AutomationId, Code, NameSetting, Verb};
 use model::project::{PROJECT_FILE, Project};
 use text::diagnostic::{Diagnostic, Report, Source, Span};
 
@@ -241,11 +241,11 @@ impl Dependencies {
         automation.walk(&mut |step| match &step.verb {
             Verb::Action(call) => {
                 takes_defaults = true;
-                connections.extend(call.connection.as_ref().map(|name| name.name.as_str()));
+                connections.extend(names_of(call.connection.as_ref()));
             }
             Verb::Call(call) => {
                 takes_defaults = true;
-                automations.extend(Some(call.automation.name.as_str()));
+                automations.extend(names_of(Some(&call.automation)));
             }
             _ => {}
         });
@@ -253,8 +253,7 @@ impl Dependencies {
             automation.declared_defaults.iter().filter_map(|defaults| defaults.connections.as_ref());
         connections.extend(declared.flat_map(|(names, _)| names).map(|name| name.name.as_str()));
         let calls = automation.triggers.iter().filter_map(|trigger| trigger.on.call());
-        let call = calls.filter_map(|call| call.connection.as_ref());
-        connections.extend(call.map(|name| name.name.as_str()));
+        connections.extend(calls.flat_map(|call| names_of(call.connection.as_ref())));
         // Unreadable names are empty.
         let names = |names: BTreeSet<&str>| {
             names.into_iter().filter(|name| !name.is_empty()).map(Arc::from).collect()
@@ -271,6 +270,11 @@ impl Dependencies {
             names: crate::check::names(automation).into(),
         }
     }
+}
+
+/// Returns each name that a setting can have.
+fn names_of(setting: Option<&NameSetting>) -> impl Iterator<Item = &str> {
+    setting.into_iter().flat_map(NameSetting::candidates).map(|name| name.name.as_str())
 }
 
 fn into_shared<T>(loaded: Loaded<T>, problem: Option<String>, source: &Arc<Source>) -> Loaded<Arc<T>> {

@@ -21,7 +21,7 @@ use std::path::Path;
 use std::sync::{Arc, OnceLock};
 
 use connector::Registry;
-use model::automation::{Automation, TriggerKey};
+use model::automation::{Automation, NameSetting, TriggerKey};
 use model::project::Project;
 use model::{AutomationId, Connection};
 use rpds::{HashTrieMapSync, RedBlackTreeMapSync, RedBlackTreeSetSync};
@@ -234,17 +234,18 @@ impl Catalog {
     /// Returns the sorted ids of the automations with a step that uses this connection.
     #[must_use]
     pub fn users_of(&self, connection: &str) -> Vec<String> {
+        let is_named = |setting: Option<&NameSetting>| {
+            let mut candidates = setting.into_iter().flat_map(NameSetting::candidates);
+            candidates.any(|candidate| candidate.name == connection)
+        };
         let names = |step: &model::Step| match &step.verb {
-            model::automation::Verb::Action(call) => {
-                call.connection.as_ref().is_some_and(|named| named.name == connection)
-            }
+            model::automation::Verb::Action(call) => is_named(call.connection.as_ref()),
             _ => false,
         };
         let mut users = Vec::new();
         for deployment in self.automations() {
             let calls = deployment.automation.triggers.iter().filter_map(|trigger| trigger.on.call());
-            let mut by_triggers = calls.filter_map(|call| call.connection.as_ref());
-            let mut uses = by_triggers.any(|named| named.name == connection);
+            let mut uses = calls.into_iter().any(|call| is_named(call.connection.as_ref()));
             deployment.automation.walk(&mut |step| uses |= names(step));
             if uses {
                 users.push(deployment.automation.id.to_string());

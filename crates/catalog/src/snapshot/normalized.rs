@@ -136,11 +136,11 @@ fn different(before: &BTreeMap<String, Value>, after: &BTreeMap<String, Value>) 
 /// Returns the defaults that a step takes, by key.
 fn taken_values(step: &model::Step) -> Vec<(&'static str, Value)> {
     let connection = match &step.verb {
-        Verb::Action(call) => call.connection.as_ref().map(|name| Value::from(name.name.as_str())),
+        Verb::Action(call) => call.connection.as_ref().map(|name| Value::from(name.to_string())),
         _ => None,
     };
     let retry = step.retry.as_ref().and_then(|policy| serde_json::to_value(policy).ok());
-    let timeout = step.timeout.map(|timeout| Value::from(format_duration(timeout)));
+    let timeout = step.timeout.as_ref().map(|timeout| Value::from(timeout.describe(format_duration)));
     let taken = step.taken;
     let values = [
         ("connection", connection.filter(|_| taken.connection)),

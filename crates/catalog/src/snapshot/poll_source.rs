@@ -19,7 +19,7 @@ impl PollSource {
             _ => return None,
         };
         let action = registry.action(&call.action.name);
-        let connection = call.connection.as_ref().map_or("", |connection| &connection.name);
+        let connection = call.connection.as_ref().map(ToString::to_string).unwrap_or_default();
         let is_transport =
             |name: &str| action.is_some_and(|action| action.transport_inputs().contains(&name));
         let mut words = call.action.name.clone();
@@ -27,7 +27,7 @@ impl PollSource {
             words = format!("{words} {}={}", name.name, canonical_text(template));
         }
         let expressions = expressions.into_iter().flatten().map(|expression| expression.text().to_owned());
-        let parts = [words, connection.to_owned()].into_iter().chain(expressions).collect::<Vec<_>>();
+        let parts = [words, connection].into_iter().chain(expressions).collect::<Vec<_>>();
         Some(Self(parts.join(" | ")))
     }
 

@@ -99,11 +99,17 @@ impl Writer<'_> {
             0..=4 => self.act(before),
             5 => json!({"id": id, "set": {id.as_str(): 1}}),
             6 => json!({"id": id, "wait": self.random.pick(&["500ms", "3s", "2h"])}),
-            7 => json!({"id": id, "waitFor": {"event": "go"}, "timeout": self.random.pick(&["1s", "30m"]),
-                        "onTimeout": self.random.pick(&["continue", "continue", "fail"])}),
+            7 => {
+                let timeout = self.random.pick(&["1s", "30m"]);
+                json!({"id": id, "waitFor": {"event": "go"}, "timeout": self.computed(timeout.into()),
+                       "onTimeout": self.random.pick(&["continue", "continue", "fail"])})
+            }
             8 => json!({"id": id, "action": "state.increment", "with": {"key": "n"}}),
             9 if self.calls => {
                 let mut step = json!({"id": id, "call": "child", "onError": "continue"});
+                if self.random.one_in(3) {
+                    step["call"] = json!({"id": "${{ 'child' }}", "of": ["child"]});
+                }
                 match self.random.below(3) {
                     0 => step["async"] = true.into(),
                     1 => step["retry"] = json!({"max": 1, "delay": "5m", "on": ["all"]}),
@@ -129,12 +135,18 @@ impl Writer<'_> {
                 }
                 json!({"id": id, "forEach": [1, 2, 3], "steps": steps})
             }
-            13 => json!({"id": id, "forEach": [1, 2, 3], "concurrency": 2, "steps": self.list(depth + 1)}),
-            14 => json!({"id": id, "repeat": {"max": 2, "delay": self.random.pick(&["1s", "15m"])},
+            13 => json!({"id": id, "forEach": [1, 2, 3], "concurrency": self.computed(2.into()),
                          "steps": self.list(depth + 1)}),
+            14 => {
+                let delay = self.random.pick(&["1s", "15m"]);
+                let repeat = json!({"max": self.computed(2.into()), "delay": self.computed(delay.into())});
+                json!({"id": id, "repeat": repeat, "steps": self.list(depth + 1)})
+            }
             15 | 16 => json!({"id": id, "parallel": {"a": self.list(depth + 1), "b": self.list(depth + 1)}}),
-            17 => json!({"id": id, "steps": self.list(depth + 1), "timeout": "50m",
-                         "retry": {"max": 1, "delay": "2s", "on": ["all"]}, "onError": [self.act(None)]}),
+            17 => json!({"id": id, "steps": self.list(depth + 1), "timeout": self.computed("50m".into()),
+                         "retry": {"max": self.computed(1.into()), "delay": self.computed("2s".into()),
+                                   "on": ["all"]},
+                         "onError": [self.act(None)]}),
             18 => json!({"id": id, "if": self.condition(), "then": self.list(depth + 1),
                          "else": self.list(depth + 1)}),
             19 => match self.random.below(2) {
@@ -157,8 +169,17 @@ impl Writer<'_> {
         }
     }
 
+    /// Returns a setting as it is, or as an expression with its value.
+    fn computed(&mut self, value: Value) -> Value {
+        if self.random.one_in(2) {
+            return value;
+        }
+        format!("${{{{ {} }}}}", value.to_string().replace('"', "'")).into()
+    }
+
     fn concurrency(&mut self) -> Value {
         let limit = self.random.pick(&[1, 1, 2]);
+        let limit = self.computed(limit.into());
         let policies: &[&str] = match self.start {
             Start::Sync => &["skip", "cancelRunning"],
             _ => &["queue", "queue", "skip", "cancelRunning"],

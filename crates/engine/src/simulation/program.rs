@@ -94,7 +94,9 @@ impl Program {
         }
         let limits = files.iter().filter_map(|(name, file)| {
             let concurrency = file.get("concurrency")?;
-            let count = usize::try_from(concurrency["limit"].as_u64()?).ok()?;
+            // A computed limit is `${{ 2 }}`.
+            let limit = concurrency["limit"].to_string();
+            let count = limit.trim_matches(|c: char| !c.is_ascii_digit()).parse().ok()?;
             Some(((*name).to_owned(), Limit { count, keyed: concurrency.get("key").is_some() }))
         });
         let limits = limits.collect();

@@ -7,7 +7,8 @@ use authoring::{check_project, check_text};
 use catalog::Catalog;
 use proptest::prelude::*;
 
-use crate::checking::{mutated, shipped};
+use crate::checking::shipped;
+use crate::checking_shipped::mutated;
 
 static CATALOG: LazyLock<Catalog> = LazyLock::new(|| {
     crate::common::workers();

@@ -9,6 +9,7 @@ mod limits;
 mod refusal;
 mod route;
 mod shared_limits;
+mod start_inputs;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -36,15 +37,16 @@ pub(crate) use limits::RateLimits;
 pub use refusal::Reply;
 use route::Receiver;
 pub use route::RouteMatch;
-pub(crate) use route::is_answering;
+pub(crate) use route::check_enabled;
 use runtime::check_chain_depth;
+use start_inputs::bad_input;
 
 use crate::ingress::Ingress;
 use crate::listen::{NonTrigger, RequestPreview, Verdict};
 use catalog::{Catalog, Mount, Route};
 use runtime::Error;
+use runtime::Start;
 use runtime::{AcceptOptions, Acceptance};
-use runtime::{Start, StartedBy};
 
 impl Ingress {
     /// Looks up the token of a request, once for all that is done with it.
@@ -111,9 +113,7 @@ impl Ingress {
             Some(Receiver::Event) => return self.receive_event(catalog, route, request).await,
             None => return Err(Rejection::not_a_webhook()),
         };
-        if !is_answering(route) {
-            return Err(Rejection::automation_disabled());
-        }
+        check_enabled(route)?;
         if let Some(challenge) = &webhook.challenge
             && let Some(asked) = trigger::challenge::detect(challenge, &request)
         {
@@ -569,48 +569,4 @@ impl Ingress {
             () = self.context.clock.sleep_for(CONDITION_TIME_LIMIT) => Err(condition.timeout_error()),
         }
     }
-
-    /// Evaluates what a trigger gives an execution beside its payload.
-    ///
-    /// # Errors
-    /// Returns an error of kind `input` if an input cannot be evaluated or does not fit.
-    pub(crate) async fn started_by(&self, mount: &Mount, results: &Value) -> Result<StartedBy, ActionError> {
-        let (automation, trigger) = (&mount.deployment.automation, mount.declared());
-        let inputs = self.context.trigger_inputs(automation, trigger, results, None).await?;
-        Ok(StartedBy { trigger: trigger.id.clone(), inputs: inputs.map(Arc::new) })
-    }
-
-    /// Evaluates the condition and the inputs of a trigger for a start without a caller. `None` if nothing starts; an error is the one
-    /// with which the execution fails.
-    pub async fn prepare_start(
-        &self,
-        mount: &Mount,
-        payload: &Payload,
-    ) -> Option<(StartedBy, Option<ActionError>)> {
-        let by = StartedBy::trigger(&mount.declared().id);
-        if let Some(error) = self.evaluate_trigger_condition(mount, payload).await.start()? {
-            return Some((by, Some(error)));
-        }
-        if mount.declared().inputs.is_none() {
-            return Some((by, None));
-        }
-        let results = trigger::results(payload)
-            .map_err(|rejection| ActionError::new(ErrorKind::Input, rejection.message));
-        let given = match results {
-            Ok(results) => self.started_by(mount, &results).await,
-            Err(error) => Err(error),
-        };
-        Some(match given {
-            Ok(by) => (by, None),
-            Err(error) => {
-                tracing::warn!(trigger = %mount.key(), error = error.message, "the inputs of a trigger do not fit; the execution fails");
-                (by, Some(error.redacted(&self.context.settings.redactor)))
-            }
-        })
-    }
-}
-
-/// Rejects a request whose values do not fit the inputs of the automation.
-fn bad_input(error: ActionError) -> Rejection {
-    Rejection::new(400, "bad_input", error.into_message())
 }

@@ -6,6 +6,7 @@ use model::AutomationId;
 use model::automation::{Automation, Trigger, WebhookTrigger};
 
 use catalog::{Catalog, Route};
+use trigger::Rejection;
 
 /// The automation that the token of a request leads to, in the catalog that was in force when the request came.
 #[derive(Clone)]
@@ -29,7 +30,7 @@ impl RouteMatch {
     /// The maximum size of a request body in bytes; `None` if no automation answers here.
     #[must_use]
     pub fn body_limit(&self) -> Option<usize> {
-        let route = self.route.as_ref().filter(|route| is_answering(route))?;
+        let route = self.route.as_ref().filter(|route| check_enabled(route).is_ok())?;
         Receiver::of(route.mount.on()).map(Receiver::body_limit)
     }
 
@@ -41,9 +42,15 @@ impl RouteMatch {
     }
 }
 
-/// True if an address takes requests: a trigger that is disabled has only its test address.
-pub(crate) fn is_answering(route: &Route) -> bool {
-    route.is_test || route.mount.is_enabled()
+/// Returns an error if an address takes no requests: a trigger that is disabled has only its test address.
+pub(crate) fn check_enabled(route: &Route) -> Result<(), Rejection> {
+    if route.is_test || route.mount.is_enabled() {
+        return Ok(());
+    }
+    match route.mount.deployment.automation.enabled {
+        true => Err(Rejection::trigger_disabled()),
+        false => Err(Rejection::automation_disabled()),
+    }
 }
 
 /// The trigger that reads the requests of an address.

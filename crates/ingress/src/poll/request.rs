@@ -6,7 +6,7 @@ use connector::{Action, Call, EventSource, LogSink, PolledEvent, Record};
 use jiff::Timestamp;
 use model::LogLevel;
 use model::action::ActionError;
-use model::automation::{ActionStep, Automation, PollStart, PollTrigger};
+use model::automation::{ActionStep, Automation, NameSetting, PollStart, PollTrigger};
 use store::{PollState, PollWrite};
 use value::instant::Instant;
 use value::{Budget, Map, Reserved, Value};
@@ -185,7 +185,8 @@ impl Requester<'_> {
         let action = action.ok_or_else(|| format!("the action `{name}` no longer exists"))?;
         let inputs = connector::check_inputs(action.spec(), inputs, &Reserved::nothing())
             .map_err(ActionError::into_message)?;
-        let connection = match &self.call.connection {
+        // A trigger names its connection literally.
+        let connection = match self.call.connection.as_ref().and_then(NameSetting::literal) {
             Some(name) => {
                 let resolved = self.ingress.connections.connect(self.catalog, &name.name).await;
                 Some(resolved.map_err(ActionError::into_message)?)

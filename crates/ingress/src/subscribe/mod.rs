@@ -13,7 +13,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use jiff::{SignedDuration, Timestamp};
-use model::automation::{AutomationId, TriggerKey};
+use model::automation::{AutomationId, NameSetting, TriggerKey};
 use store::Subscription;
 use tokio::sync::{Notify, Semaphore};
 use value::{Map, Value};
@@ -169,7 +169,8 @@ impl Ingress {
         let url = self.event_url(mount, test);
         let with =
             call.with.iter().map(|(name, template)| format!("{}={}", name.name, canonical_text(template)));
-        let connection = call.connection.as_ref().map(|connection| connection.name.clone());
+        let connection = call.connection.as_ref().and_then(NameSetting::literal);
+        let connection = connection.map(|connection| connection.name.clone());
         let words = [call.action.name.clone(), connection.clone().unwrap_or_default(), url.clone()];
         let now = self.context.clock.now();
         Some(Subscription {

@@ -9,7 +9,7 @@ use trigger::webhook::{ReceivedRequest, Request};
 use trigger::{Rejection, response};
 use value::{Map, Value};
 
-use crate::hooks::{Reply, is_answering};
+use crate::hooks::{Reply, check_enabled};
 use crate::ingress::Ingress;
 use crate::listen::{NonTrigger, RequestPreview};
 use catalog::{Catalog, Route, trigger_hook};
@@ -28,9 +28,7 @@ impl Ingress {
         let Some((_, hook)) = trigger_hook(route.mount.on(), catalog) else {
             return Err(Rejection::not_a_webhook());
         };
-        if !is_answering(route) {
-            return Err(Rejection::automation_disabled());
-        }
+        check_enabled(route)?;
         let secret = self.event_secret(&route.mount.key());
         let webhook =
             language::load::event_webhook(&hook.verify, &secret).ok_or_else(Rejection::not_a_webhook)?;

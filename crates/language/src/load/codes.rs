@@ -106,6 +106,7 @@ pub const CHECK_WARNING_CODES: &[&str] = &[
     "missing-secret",
     "never-equal",
     "no-retry",
+    "not-in-of",
     "other-scope",
     "other-spelling",
     "outlasts-timeout",

@@ -8,7 +8,7 @@ use text::yaml::{Field, Kind, Node};
 
 use super::common::named;
 use super::keys::{Choice, Key, Object, Shape};
-use super::policy::{MAX_RETRIES, STEP_RETRY, retry, timeout};
+use super::policy::{DEFAULT_RETRY, MAX_RETRIES, retry, timeout};
 
 pub(super) static DEFAULTS: Object = Object {
     what: "the defaults",
@@ -21,7 +21,7 @@ pub(super) static DEFAULTS: Object = Object {
         ),
         Key::new(
             "retry",
-            Shape::AnyOf(&[Shape::Integer(0, MAX_RETRIES), Shape::Object(&STEP_RETRY)]),
+            Shape::AnyOf(&[Shape::Integer(0, MAX_RETRIES), Shape::Object(&DEFAULT_RETRY)]),
             "How often a failed `action` or `call` is tried again: a number, or `{max, delay, backoff, maxDelay, on}`.",
         ),
         Key::new("timeout", Shape::Duration, "The time limit of one try of an `action`."),
@@ -38,7 +38,7 @@ pub(super) fn read(node: &Node, span: Span, diagnostics: &Diagnostics) -> Option
     let written = reader.take("retry");
     let retry = written.node().map(|node| {
         let names_errors = node.get("on").is_some();
-        (DefaultRetry { policy: retry(written, &STEP_RETRY, diagnostics), names_errors }, spans[1])
+        (DefaultRetry { policy: retry(written, &DEFAULT_RETRY, diagnostics), names_errors }, spans[1])
     });
     let timeout = timeout(reader.take("timeout"), diagnostics).map(|timeout| (timeout, spans[2]));
     reader.finish();

@@ -1,9 +1,12 @@
 //! The words for which a definition needs a level of the language above the first. A later word is one more row of [`WORDS`]; those of
 //! expressions are listed by [`expression::Expression::later_word`].
 
-use expression::Reference;
 use expression::template::Template;
-use model::automation::{Automation, DeclaredTrigger, Level, LeveledWord, SwitchCases, Verb};
+use expression::{Expression, Reference};
+use model::automation::{
+    ActionStep, Automation, DeclaredTrigger, Level, LeveledWord, NameSetting, RepeatStep, Setting, Step,
+    SwitchCases, Verb,
+};
 use text::diagnostic::Span;
 
 /// A word of a level above the first.
@@ -68,6 +71,62 @@ static WORDS: &[Word] = &[
             )
         },
     },
+    Word {
+        level: Level::SECOND,
+        word: "computed `timeout`",
+        find: |automation| any_step(automation, |step| matches!(step.timeout, Some(Setting::Computed(_)))),
+    },
+    Word {
+        level: Level::SECOND,
+        word: "computed `retry`",
+        find: |automation| {
+            any_step(automation, |step| step.retry.as_ref().is_some_and(|policy| policy.computed.is_some()))
+        },
+    },
+    Word {
+        level: Level::SECOND,
+        word: "computed `repeat`",
+        find: |automation| {
+            let is_computed =
+                |loops: &RepeatStep| loops.max.expression().is_some() || loops.delay.expression().is_some();
+            step(automation, |verb| matches!(verb, Verb::Repeat(repeat) if is_computed(repeat)))
+        },
+    },
+    Word {
+        level: Level::SECOND,
+        word: "computed `concurrency`",
+        find: |automation| {
+            step(
+                automation,
+                |verb| matches!(verb, Verb::ForEach(each) if each.concurrency.literal().is_none()),
+            )
+        },
+    },
+    Word {
+        level: Level::SECOND,
+        word: "computed `concurrency.limit`",
+        find: |automation| automation.concurrency.as_ref()?.limit.expression().map(Expression::span),
+    },
+    Word {
+        level: Level::SECOND,
+        word: "connection with `of`",
+        find: |automation| {
+            let is_selected = |call: &ActionStep| matches!(call.connection, Some(NameSetting::Selected(_)));
+            step(automation, |verb| matches!(verb, Verb::Action(call) if is_selected(call)))
+        },
+    },
+    Word {
+        level: Level::SECOND,
+        word: "call with `of`",
+        find: |automation| {
+            step(automation, |verb| matches!(verb, Verb::Call(call) if call.automation.literal().is_none()))
+        },
+    },
+    Word { level: Level::SECOND, word: "http.get", find: |automation| action(automation, "http.get") },
+    Word { level: Level::SECOND, word: "http.post", find: |automation| action(automation, "http.post") },
+    Word { level: Level::SECOND, word: "http.put", find: |automation| action(automation, "http.put") },
+    Word { level: Level::SECOND, word: "http.patch", find: |automation| action(automation, "http.patch") },
+    Word { level: Level::SECOND, word: "http.delete", find: |automation| action(automation, "http.delete") },
     Word { level: Level::SECOND, word: "state.take", find: |automation| action(automation, "state.take") },
     Word {
         level: Level::SECOND,
@@ -94,17 +153,26 @@ fn trigger(automation: &Automation, is_used: impl Fn(&DeclaredTrigger) -> bool) 
 
 /// Returns the first step with such a verb.
 fn step(automation: &Automation, is_used: impl Fn(&Verb) -> bool) -> Option<Span> {
+    any_step(automation, |step| is_used(&step.verb))
+}
+
+/// Returns the first such step.
+fn any_step(automation: &Automation, is_used: impl Fn(&Step) -> bool) -> Option<Span> {
     let mut found = None;
     automation.walk(&mut |step| {
-        if is_used(&step.verb) {
+        if is_used(step) {
             found = found.or(Some(step.span));
         }
     });
     found
 }
 
+/// Returns the first place that names the action: the trigger, or a step.
 fn action(automation: &Automation, name: &str) -> Option<Span> {
-    step(automation, |verb| matches!(verb, Verb::Action(call) if call.action.name == name))
+    let mut calls = automation.triggers.iter().filter_map(|trigger| trigger.on.call());
+    let polled = calls.find(|call| call.action.name == name);
+    let called = || step(automation, |verb| matches!(verb, Verb::Action(call) if call.action.name == name));
+    polled.map(|call| call.action.span).or_else(called)
 }
 
 /// Returns the first word of the highest level in the expressions.

@@ -2,24 +2,25 @@
 
 use std::time::Duration;
 
-use model::automation::{Concurrency, ConcurrencyPolicy, Retention};
-use model::retry::{RetryOn, RetryPolicy};
+use expression::Expression;
+use model::automation::setting;
+use model::automation::{Concurrency, ConcurrencyPolicy, Retention, Setting};
+use model::retry::{ComputedRetry, RetryOn, RetryPolicy};
 use text::diagnostic::{Diagnostic, Diagnostics};
-use text::units::{MAX_DURATION, format_duration};
+use text::units::format_duration;
 use text::yaml::{Field, Kind, MapReader, Node};
 
 use super::common::duration_within;
+use super::computed::{count, duration};
 use super::keys::{Choice, Key, Object, Shape};
 use super::template::template;
 
 /// The maximum number of retries of a step or an execution.
-pub(crate) const MAX_RETRIES: i64 = 100;
-/// The maximum delay before a retry.
-pub(super) const MAX_DELAY: Duration = Duration::from_secs(24 * 3600);
+pub(crate) const MAX_RETRIES: i64 = setting::RETRY_MAX.most;
 /// The maximum backoff multiplier.
 const MAX_BACKOFF: f64 = 10.0;
 /// The maximum number of concurrent executions of `concurrency`.
-const MAX_LIMIT: i64 = 1000;
+const MAX_LIMIT: i64 = setting::CONCURRENCY_LIMIT.most;
 /// The maximum retention of finished executions: ten years.
 const MAX_DAYS: i64 = 3650;
 /// The maximum number of finished executions that `count` can keep: they are counted at each pruning.
@@ -41,6 +42,19 @@ const POLICIES: [(&str, ConcurrencyPolicy); 3] = [
 const MAX: Key =
     Key::required("max", Shape::Integer(0, MAX_RETRIES), "The number of tries after the first one.");
 const DELAY: Key = Key::new("delay", Shape::Duration, "The delay before the first retry. Default: 1s.");
+const COMPUTED_MAX: Key =
+    Key { shape: Shape::AnyOf(&[Shape::Integer(0, MAX_RETRIES), Shape::WrappedExpression]), ..MAX };
+const COMPUTED_DELAY: Key =
+    Key { shape: Shape::AnyOf(&[Shape::Duration, Shape::WrappedExpression]), ..DELAY };
+const ON: Key = Key::new(
+    "on",
+    Shape::OneOrMore(&Shape::AnyOf(&[
+        Shape::Enum(&["network", "5xx", "429", "all"]),
+        Shape::Integer(429, 429),
+    ])),
+    "The errors that are tried again: no answer (network), answers of 500 to 599 (5xx), answers of 429, or all. \
+     Default: [network, 5xx, 429] of an action, all of any other step.",
+);
 const BACKOFF: Key = Key::new(
     "backoff",
     Shape::Number(1.0, MAX_BACKOFF),
@@ -51,23 +65,13 @@ const LONGEST: Key = Key::new("maxDelay", Shape::Duration, "The longest delay. D
 /// `retry` of a step.
 pub(super) static STEP_RETRY: Object = Object {
     what: "a retry",
-    keys: &[
-        MAX,
-        DELAY,
-        BACKOFF,
-        LONGEST,
-        Key::new(
-            "on",
-            Shape::OneOrMore(&Shape::AnyOf(&[
-                Shape::Enum(&["network", "5xx", "429", "all"]),
-                Shape::Integer(429, 429),
-            ])),
-            "The errors that are tried again: no answer (network), answers of 500 to 599 (5xx), answers of 429, or all. \
-             Default: [network, 5xx, 429] of an action, all of any other step.",
-        ),
-    ],
+    keys: &[COMPUTED_MAX, COMPUTED_DELAY, BACKOFF, LONGEST, ON],
     choice: Choice::Any,
 };
+
+/// `retry` of `defaults`.
+pub(super) static DEFAULT_RETRY: Object =
+    Object { what: "a retry", keys: &[MAX, DELAY, BACKOFF, LONGEST, ON], choice: Choice::Any };
 
 /// `retry` of a whole execution.
 pub(super) static EXECUTION_RETRY: Object =
@@ -76,7 +80,11 @@ pub(super) static EXECUTION_RETRY: Object =
 pub(super) static CONCURRENCY: Object = Object {
     what: "a concurrency",
     keys: &[
-        Key::required("limit", Shape::Integer(1, MAX_LIMIT), "How many executions may run at the same time."),
+        Key::required(
+            "limit",
+            Shape::AnyOf(&[Shape::Integer(1, MAX_LIMIT), Shape::WrappedExpression]),
+            "How many executions may run at the same time. An expression is evaluated for each execution, before its first step.",
+        ),
         Key::new(
             "key",
             Shape::Template,
@@ -134,8 +142,12 @@ pub(super) fn retry(field: Field<'_, '_>, object: &'static Object, diagnostics: 
         }
         _ => {
             let message = format!("expected a number or a mapping for `retry`, found {}", node.kind_name());
-            let help =
-                "write the number of tries after the first, like `retry: 3`, or `retry: {max: 3, delay: 2s}`";
+            let help = match node.as_str() {
+                Some(text) if text.contains("${{") => {
+                    format!("only `max` and `delay` of a step's retry can be computed: `retry: {{max: \"{text}\"}}`")
+                }
+                _ => "write the number of tries after the first, like `retry: 3`, or `retry: {max: 3, delay: 2s}`".to_owned(),
+            };
             diagnostics.push(Diagnostic::error("wrong-type", message, node.head()).help(help));
             RetryPolicy::none()
         }
@@ -147,11 +159,8 @@ fn retry_map(
     object: &'static Object,
     diagnostics: &Diagnostics,
 ) -> RetryPolicy {
-    let mut policy = RetryPolicy::times(reader.take("max").integer(0..=MAX_RETRIES).map_or(0, small));
-    let waits = Duration::ZERO..=MAX_DELAY;
-    if let Some(delay) = duration_within(reader.take("delay"), "delay", &waits, diagnostics) {
-        policy.delay = delay;
-    }
+    let mut policy = tries_and_delay(reader, object, diagnostics);
+    let waits = setting::RETRY_DELAY.range();
     let backoff = reader.take("backoff");
     if let Some(factor) = backoff.number() {
         if (1.0..=MAX_BACKOFF).contains(&factor) {
@@ -180,6 +189,38 @@ fn retry_map(
     policy
 }
 
+/// The policy with its number of retries and its first delay, which `retry` of a step may compute.
+fn tries_and_delay(
+    reader: &mut MapReader<'_, '_>,
+    object: &'static Object,
+    diagnostics: &Diagnostics,
+) -> RetryPolicy {
+    let (max, delay) = (reader.take("max"), reader.take("delay"));
+    let (max, delay) = if std::ptr::eq(object, &STEP_RETRY) {
+        (count(max, &setting::RETRY_MAX, diagnostics), duration(delay, &setting::RETRY_DELAY, diagnostics))
+    } else {
+        let max = max.integer(setting::RETRY_MAX.range()).map(small);
+        let delay = duration_within(delay, "delay", &setting::RETRY_DELAY.range(), diagnostics);
+        (max.map(Setting::Literal), delay.map(Setting::Literal))
+    };
+    let mut policy = RetryPolicy::times(max.as_ref().and_then(Setting::literal).unwrap_or(0));
+    policy.delay = delay.as_ref().and_then(Setting::literal).unwrap_or(policy.delay);
+    let [max, delay] =
+        [max.as_ref().and_then(Setting::expression), delay.as_ref().and_then(Setting::expression)]
+            .map(Option::<&Expression>::cloned);
+    if max.is_some() {
+        policy.max = u32::try_from(MAX_RETRIES).unwrap_or(u32::MAX);
+    }
+    if delay.is_some() {
+        policy.delay = Duration::ZERO;
+    }
+    if max.is_some() || delay.is_some() {
+        let caps_delay = reader.has("maxDelay");
+        policy.computed = Some(Box::new(ComputedRetry { max, delay, caps_delay }));
+    }
+    policy
+}
+
 /// The error classes; `429` may be written as a number.
 fn classes(items: &[Field<'_, '_>], diagnostics: &Diagnostics) -> Vec<RetryOn> {
     let mut found = Vec::new();
@@ -203,7 +244,7 @@ pub(super) fn concurrency(
     diagnostics: &Diagnostics,
 ) -> Option<Concurrency> {
     let mut reader = CONCURRENCY.open(field.node()?, diagnostics)?;
-    let limit = reader.take("limit").integer(1..=MAX_LIMIT);
+    let limit = count(reader.take("limit"), &setting::CONCURRENCY_LIMIT, diagnostics);
     let key = reader.take("key").node().map(|node| template(node, diagnostics));
     let policy = reader.take("policy");
     let given = policy.one_of(&POLICIES);
@@ -217,7 +258,7 @@ pub(super) fn concurrency(
     }
     reader.finish();
     let usual = if waits_for_answer { ConcurrencyPolicy::Skip } else { ConcurrencyPolicy::Queue };
-    Some(Concurrency { limit: small(limit?), key, policy: given.unwrap_or(usual) })
+    Some(Concurrency { limit: limit?, key, policy: given.unwrap_or(usual) })
 }
 
 pub(super) fn retention(field: Field<'_, '_>, diagnostics: &Diagnostics) -> Option<Retention> {
@@ -242,7 +283,7 @@ pub(super) fn retention(field: Field<'_, '_>, diagnostics: &Diagnostics) -> Opti
 
 /// A timeout; must be greater than zero.
 pub(super) fn timeout(field: Field<'_, '_>, diagnostics: &Diagnostics) -> Option<Duration> {
-    duration_within(field, "timeout", &(Duration::from_millis(1)..=MAX_DURATION), diagnostics)
+    duration_within(field, "timeout", &setting::TIMEOUT.range(), diagnostics)
 }
 
 /// A number whose range was checked.

@@ -68,6 +68,21 @@ pub(super) fn literal(node: &Node, what: &str, diagnostics: &Diagnostics) -> Val
 /// An expression, bare or wrapped in `${{ }}`, as in `if` and `forEach`. `true` and `false` are
 /// expressions too. `name` is the key, for messages.
 pub(super) fn expression(node: &Node, name: &str, diagnostics: &Diagnostics) -> Option<Expression> {
+    one_expression(node, name, false, diagnostics)
+}
+
+/// Like [`expression`], for a text whose whole value is one expression in `${{ }}`.
+pub(super) fn computed(node: &Node, name: &str, diagnostics: &Diagnostics) -> Option<Expression> {
+    one_expression(node, name, true, diagnostics)
+}
+
+/// Compiles the expression of a text. `is_wrapped` is true if it must be in `${{ }}`.
+fn one_expression(
+    node: &Node,
+    name: &str,
+    is_wrapped: bool,
+    diagnostics: &Diagnostics,
+) -> Option<Expression> {
     let text = match &node.kind {
         Kind::String(text) => text,
         Kind::Bool(value) => return Expression::compile(&value.to_string(), node.span).ok(),
@@ -115,7 +130,7 @@ pub(super) fn expression(node: &Node, name: &str, diagnostics: &Diagnostics) -> 
         }
     }
     if around || count > 1 {
-        diagnostics.push(text_around(text, node.span, name, &pieces, diagnostics.source()));
+        diagnostics.push(text_around(text, (node.span, name, is_wrapped), &pieces, diagnostics.source()));
         return None;
     }
     found
@@ -134,11 +149,10 @@ pub(super) fn condition(node: &Node, name: &str, diagnostics: &Diagnostics) -> O
     Some(expression)
 }
 
-/// The error for `${{ a }} == 1` where one expression is expected, with the marks removed.
+/// The error for `${{ a }} == 1` where one expression is expected, with the marks removed unless it must have them.
 fn text_around(
     text: &Text,
-    span: Span,
-    name: &str,
+    (span, name, is_wrapped): (Span, &str, bool),
     pieces: &[TemplateToken<'_>],
     source: &Source,
 ) -> Diagnostic {
@@ -146,14 +160,18 @@ fn text_around(
     let diagnostic = Diagnostic::error("text-around-expression", message, span);
     let rewritten = |diagnostic: Diagnostic, meant: &str| {
         let fix = replace_within(source, text, 0..text.value.len(), meant);
-        let bare = if name == "wait" { "" } else { " it bare:" };
+        let bare = if is_wrapped { "" } else { " it bare:" };
         diagnostic.help(format!("write{bare} `{name}: {meant}`")).replacement(fix)
     };
-    if name == "wait" {
+    if is_wrapped {
         return match computed_length(pieces) {
             Some(meant) => rewritten(diagnostic, &meant),
-            None => diagnostic
-                .help("write the number and its unit in one expression: `wait: ${{ vars.count ~ 's' }}`"),
+            None if DURATIONS.contains(&name) => diagnostic.help(format!(
+                "write the number and its unit in one expression: `{name}: ${{{{ vars.count ~ 's' }}}}`"
+            )),
+            None => {
+                diagnostic.help(format!("write the whole value in one expression: `{name}: ${{{{ … }}}}`"))
+            }
         };
     }
     let bare: String = pieces
@@ -176,6 +194,9 @@ fn text_around(
     }
     rewritten(diagnostic, bare.trim())
 }
+
+/// Keys whose computed value is a duration.
+const DURATIONS: [&str; 3] = ["delay", "timeout", "wait"];
 
 fn is_name_part(c: char) -> bool {
     c.is_alphanumeric() || matches!(c, '_' | '.' | '[' | '(')

@@ -3,7 +3,9 @@
 use model::action::ActionSpec;
 use serde_json::{Value, json};
 
-use super::{ConnectionType, Definitions, ProjectContext, inputs, set};
+use super::{ConnectionType, Definitions, ProjectContext, inputs, set, shape};
+use crate::load::CONNECTION_KEYS;
+use crate::load::keys::Shape;
 
 /// Adds the inputs of each action to the schema of a step that calls an action.
 pub(super) fn extend(step: &mut Value, around: &ProjectContext<'_>, definitions: &mut Definitions) {
@@ -53,15 +55,22 @@ fn connection(spec: &ActionSpec, around: &ProjectContext<'_>, definitions: &mut 
     }
     let kinds = spec.connections.iter().map(|kind| format!("`{kind}`")).collect::<Vec<_>>().join(" or ");
     let description = format!(
-        "The name of a file in `connections/`, of type {kinds}. Default: that of `defaults`; `null`: none."
+        "The name of a file in `connections/`, of type {kinds}, or `{{name, of}}`. Default: that of `defaults`; `null`: none."
     );
-    let mut schema = json!({"type": ["string", "null"], "description": description});
+    let mut literal = json!({"type": ["string", "null"]});
+    let mut selected = shape(&Shape::Object(&CONNECTION_KEYS));
     let fitting =
         around.connections.iter().filter(|(_, kind)| spec.connections.iter().any(|one| one == kind));
     let names: Vec<&str> = fitting.map(|(name, _)| *name).collect();
     if !names.is_empty() {
-        set(&mut schema, "examples", names);
+        set(&mut literal, "examples", names.as_slice());
+        for of in ["/properties/of/anyOf/0", "/properties/of/anyOf/1/items"] {
+            if let Some(candidate) = selected.pointer_mut(of) {
+                set(candidate, "examples", names.as_slice());
+            }
+        }
     }
+    let schema = json!({"anyOf": [literal, selected], "description": description});
     let owner = spec.name.split('.').next().unwrap_or_default();
     definitions.share(&format!("{owner}.connection"), schema)
 }

@@ -10,7 +10,7 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 use text::diagnostic::Span;
 
-use super::{Automation, Level, LeveledWord, OnError, SpannedName, Step, Verb};
+use super::{Automation, Level, LeveledWord, NameSetting, OnError, Setting, SpannedName, Step, Verb};
 use crate::retry::{RetryOn, RetryPolicy};
 
 /// `defaults` of an automation's file or of `project.yaml`. A key that is `None` is not written.
@@ -104,7 +104,8 @@ impl Defaults {
                     && !call.refuses_default
                     && let Some(found) = self.connections.get(&call.action.name)
                 {
-                    call.connection = Some(SpannedName { name: found.value.clone(), span: call.action.span });
+                    let name = SpannedName { name: found.value.clone(), span: call.action.span };
+                    call.connection = Some(NameSetting::Literal(name));
                     step.taken.connection = true;
                     used.connections.insert(call.action.name.clone(), found.clone());
                 }
@@ -122,8 +123,8 @@ impl Defaults {
             step.taken.retry = true;
             used.retry = Some(found.clone());
         }
-        if let (true, None, Some(found)) = (is_action, step.timeout, &self.timeout) {
-            step.timeout = Some(found.value);
+        if let (true, None, Some(found)) = (is_action, &step.timeout, &self.timeout) {
+            step.timeout = Some(Setting::Literal(found.value));
             step.taken.timeout = true;
             used.timeout = Some(found.clone());
         }

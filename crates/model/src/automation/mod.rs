@@ -5,6 +5,7 @@ mod code;
 mod defaults;
 mod level;
 mod paths;
+pub mod setting;
 mod step;
 mod trigger;
 mod trigger_key;
@@ -30,6 +31,7 @@ pub use challenge::{
 pub use code::{CODE_EXTENSIONS, Code};
 pub use defaults::{DeclaredDefaults, DefaultRetry, DefaultValue, Defaults, Origin, TakenDefaults};
 pub use level::{Level, LeveledWord};
+pub use setting::{NameSelection, NameSetting, Setting};
 pub use step::{Block, BlockKind, NestedBlock, OnError, OnInterrupt, Step, Verb};
 pub use trigger::{
     Cadence, DeclaredTrigger, Dedup, DedupBy, Delivery, EventTrigger, LocalTime, Misfire, Overlap, PollStart,
@@ -232,12 +234,20 @@ pub struct ConfigVar {
 /// The concurrency limit of an automation's executions.
 #[derive(Clone, Debug)]
 pub struct Concurrency {
-    /// The maximum number of concurrent executions, at least 1.
-    pub limit: u32,
+    /// The maximum number of concurrent executions, at least 1. A computed one is evaluated for each execution that asks for its turn.
+    pub limit: Setting<u32>,
     /// The key of a concurrency group: the limit applies to the executions with the same key.
     pub key: Option<Template>,
     /// The policy for an execution over the limit.
     pub policy: ConcurrencyPolicy,
+}
+
+impl Concurrency {
+    /// Calls `visit` with the expressions of the key and of the limit, in the order of their evaluation.
+    pub fn expressions<'a>(&'a self, visit: &mut dyn FnMut(&'a Expression)) {
+        self.key.iter().for_each(|key| key.expressions(visit));
+        self.limit.expression().into_iter().for_each(visit);
+    }
 }
 
 /// The policy for an execution over the concurrency limit.
@@ -332,9 +342,9 @@ impl Automation {
     /// Calls `visit` with every expression of the file.
     pub fn expressions<'a>(&'a self, visit: &mut dyn FnMut(&'a Expression)) {
         self.triggers.iter().for_each(|trigger| trigger.expressions(visit));
-        let key = self.concurrency.as_ref().and_then(|concurrency| concurrency.key.as_ref());
+        self.concurrency.iter().for_each(|concurrency| concurrency.expressions(visit));
         let templates = self.config_vars.iter().map(|variable| &variable.value);
-        templates.chain(key).chain(&self.outputs).for_each(|template| template.expressions(visit));
+        templates.chain(&self.outputs).for_each(|template| template.expressions(visit));
         self.walk(&mut |step| step.expressions(visit));
     }
 

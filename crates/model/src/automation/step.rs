@@ -10,6 +10,7 @@ use text::diagnostic::Span;
 use super::SpannedName;
 use super::code::Code;
 use super::defaults::TakenDefaults;
+use super::setting::{NameSetting, Setting};
 use super::verbs::{
     ActionStep, CallStep, ForEachStep, IfStep, RepeatStep, RespondStep, SwitchCases, SwitchStep, WaitForStep,
     WaitOn, WaitStep,
@@ -42,7 +43,7 @@ pub struct Step {
     /// The retry policy; `None` if the file sets none. An explicit `retry: 0` is a policy without retries.
     pub retry: Option<Box<RetryPolicy>>,
     /// The timeout of one attempt.
-    pub timeout: Option<Duration>,
+    pub timeout: Option<Setting<Duration>>,
     /// The handling of a permanent failure.
     pub on_error: OnError,
     /// The handling of an interruption by a daemon's crash.
@@ -59,12 +60,34 @@ impl Step {
     /// Calls `visit` with every expression of the step itself, without those of nested blocks.
     pub fn expressions<'a>(&'a self, visit: &mut dyn FnMut(&'a Expression)) {
         self.guard.iter().for_each(&mut *visit);
+        self.computed_settings().into_iter().for_each(&mut *visit);
         self.verb.expressions(visit);
         self.verb.nested_blocks().iter().filter_map(|inner| inner.until).for_each(&mut *visit);
         if let Verb::WaitFor(wait) = &self.verb {
             wait.condition().into_iter().for_each(visit);
         }
     }
+}
+
+impl Step {
+    /// Returns the expressions that compute its settings, in the order of their evaluation when the step begins, after its condition.
+    #[must_use]
+    pub fn computed_settings(&self) -> Vec<&Expression> {
+        let timeout = self.timeout.as_ref().and_then(Setting::expression);
+        let retry = self.retry.as_deref().into_iter().flat_map(RetryPolicy::expressions);
+        let of_verb = match &self.verb {
+            Verb::Action(call) => [call.connection.as_ref().and_then(selecting), None],
+            Verb::Call(call) => [selecting(&call.automation), None],
+            Verb::ForEach(each) => [each.concurrency.expression(), None],
+            Verb::Repeat(repeat) => [repeat.max.expression(), repeat.delay.expression()],
+            _ => [None, None],
+        };
+        timeout.into_iter().chain(retry).chain(of_verb.into_iter().flatten()).collect()
+    }
+}
+
+fn selecting(name: &NameSetting) -> Option<&Expression> {
+    name.selection().map(|selection| &selection.name)
 }
 
 /// The handling of a step that a daemon's crash interrupted.
@@ -200,7 +223,7 @@ impl Verb {
                     Template::List(items) => !items.is_empty(),
                     Template::Expression(_) | Template::Text(_) | Template::Map(_) => false,
                 };
-                let in_order = each.concurrency <= 1;
+                let in_order = each.is_in_order();
                 let kind = BlockKind::Loop { item: Some(&each.item), in_order, certain };
                 vec![NestedBlock::new(None, &each.steps, kind)]
             }
@@ -258,7 +281,8 @@ impl Verb {
 
     /// Calls `visit` with every expression that the verb itself evaluates before its nested blocks run.
     ///
-    /// This excludes end conditions of loops ([`NestedBlock::until`]) and conditions on events ([`WaitForStep::condition`]).
+    /// This excludes end conditions of loops ([`NestedBlock::until`]), conditions on events ([`WaitForStep::condition`]), and settings
+    /// ([`Step::computed_settings`]).
     pub fn expressions<'a>(&'a self, visit: &mut dyn FnMut(&'a Expression)) {
         match self {
             Self::Action(call) => call.with.iter().for_each(|(_, template)| template.expressions(visit)),

@@ -7,7 +7,7 @@ use expression::Expression;
 use expression::template::Template;
 use text::diagnostic::Span;
 
-use super::{Block, SpannedName};
+use super::{Block, NameSetting, Setting, SpannedName};
 use crate::action::InputSpec;
 
 /// The settings of an `action` step.
@@ -16,7 +16,7 @@ pub struct ActionStep {
     /// The action, `connector.action`.
     pub action: SpannedName,
     /// The connection; `None` if the step neither names one nor takes a default.
-    pub connection: Option<SpannedName>,
+    pub connection: Option<NameSetting>,
     /// True for `connection: null`: the step takes no default connection.
     pub refuses_default: bool,
     /// The inputs by name.
@@ -109,9 +109,9 @@ pub struct RepeatStep {
     /// The end condition, evaluated after each iteration; `None` for `max` iterations.
     pub until: Option<Expression>,
     /// The maximum number of iterations, at least 1. The step fails if `until` is still false after them.
-    pub max: u32,
+    pub max: Setting<u32>,
     /// The delay between iterations.
-    pub delay: Duration,
+    pub delay: Setting<Duration>,
     /// The steps of an iteration.
     pub steps: Block,
 }
@@ -120,7 +120,7 @@ pub struct RepeatStep {
 #[derive(Clone, Debug)]
 pub struct CallStep {
     /// The id of the called automation.
-    pub automation: SpannedName,
+    pub automation: NameSetting,
     /// The inputs by name.
     pub with: Vec<(SpannedName, Template)>,
     /// The span of `with`, or of the step without one.
@@ -209,10 +209,19 @@ pub struct ForEachStep {
     pub item: Arc<str>,
     /// The steps of an iteration.
     pub steps: Block,
-    /// The maximum number of parallel iterations, at least 1.
-    pub concurrency: u32,
+    /// The maximum number of parallel iterations, at least 1. With a computed one, each iteration has variables of its own, whatever
+    /// the value is.
+    pub concurrency: Setting<u32>,
     /// True if the first failed iteration ends the loop.
     pub fail_fast: bool,
+}
+
+impl ForEachStep {
+    /// True if an iteration starts only after the previous one has finished, and reads the variables that it has set.
+    #[must_use]
+    pub fn is_in_order(&self) -> bool {
+        self.concurrency.literal().is_some_and(|concurrency| concurrency <= 1)
+    }
 }
 
 /// The settings of a `respond` step.

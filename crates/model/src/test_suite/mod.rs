@@ -422,6 +422,10 @@ pub struct CallExpect {
     pub target: Target,
     /// Its inputs.
     pub with: Option<Pattern>,
+    /// The name of its connection; `None` for any.
+    pub connection: Option<String>,
+    /// The id of the called automation; `None` for any.
+    pub automation: Option<String>,
     /// The expected number.
     pub times: u32,
 }

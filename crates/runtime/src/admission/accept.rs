@@ -108,7 +108,6 @@ impl Admission {
             trigger: by.trigger.clone(),
             inputs: by.inputs.clone(),
         };
-        let already = initial_events(now, kept, fails);
         let gated = is_gated(&deployment.automation, &origin, &by.trigger);
         let mut admit =
             Admit::decide(self.facts(&deployment.automation, (&origin, &by.trigger), has_slot, has_events));
@@ -126,7 +125,7 @@ impl Admission {
             key,
             dedup: dedup_records,
             starts_running: admit != Admit::StoreThenQueue,
-            initial: already,
+            initial: initial_events(now, kept, fails),
             gated,
         };
         let accept = Accept { executions: vec![new], watermark, ..Accept::default() };

@@ -6,14 +6,15 @@ use std::time::Duration;
 use catalog::Catalog;
 use expression::Template;
 use model::automation::{
-    Automation, AutomationId, Concurrency, ConcurrencyPolicy, DeclaredTrigger, Overlap, Trigger, TriggerId,
+    Automation, AutomationId, Concurrency, ConcurrencyPolicy, DeclaredTrigger, Overlap, Setting, Trigger,
+    TriggerId,
 };
 use model::execution::{ExecutionId, Origin, Outcome, Status};
 use value::Value;
 
 use super::Admission;
-use super::table::{ExecutionState, ExecutionTable, GroupKey, PermitWait, Queued, Suspended};
-use crate::run::{Disposition, ReplaySource, Run, Suspension};
+use super::table::{ExecutionState, ExecutionTable, GroupKey, PermitWait, PermitWaiter, Queued, Suspended};
+use crate::run::{Disposition, PermitRequest, ReplaySource, Run, Suspension};
 
 /// An execution that this process runs, from its registration in the [table](ExecutionTable) to its end there.
 ///
@@ -50,14 +51,14 @@ impl RunGuard {
     /// Acquires a permit of the execution's concurrency group, if its automation limits concurrency. Returns false if the
     /// execution has to wait: then it has left memory.
     pub(super) fn acquire_permit(&mut self) -> bool {
-        let Some(Concurrency { limit, key, policy }) =
+        let Some(concurrency) =
             concurrency(&self.run.deployment.automation, &self.run.origin, &self.run.by.trigger)
         else {
             return true;
         };
+        let policy = concurrency.policy;
         let (id, admission) = (self.run.journal.id(), self.admission.clone());
         let automation = &self.run.deployment.automation.id;
-        let limit = limit_in_force(&admission.context.catalog.load(), automation).unwrap_or(limit as usize);
         if self.is_behind_recovered {
             let mut table = admission.table();
             if !self.is_cancelled() {
@@ -70,16 +71,17 @@ impl RunGuard {
                 return false;
             }
         }
-        let key = match key.map(|template| self.run.concurrency_key(&template)) {
-            None => String::new(),
-            Some(Ok(key)) => key,
-            // The run evaluates it again and records the failure.
-            Some(Err(_)) => return true,
-        };
+        // If it fails, the run evaluates it again and records the failure.
+        let Ok(PermitRequest { key, limit }) = self.run.permit_request(&concurrency) else { return true };
+        let in_force = limit_in_force(&admission.context.catalog.load(), automation);
+        let computed = concurrency.limit.literal().is_none() && in_force.is_none();
+        let limit = in_force.unwrap_or(limit as usize);
         let key = GroupKey { automation: automation.clone(), key };
         let mut table = admission.table();
         let group = table.groups.entry(key.clone()).or_default();
-        group.limit = limit;
+        if !computed {
+            group.limit = limit;
+        }
         if group.holders.contains(&id) {
             // It has kept its permit while it was suspended, or was given one while it waited.
             self.permit = Some(key);
@@ -104,8 +106,8 @@ impl RunGuard {
         }
         // With other policies nothing is cancelled, and thousands may wait.
         let cancels = policy == ConcurrencyPolicy::CancelRunning;
-        let in_the_way = if cancels { group.in_the_way() } else { Vec::new() };
-        group.waiting.push_back(id);
+        let in_the_way = if cancels { group.in_the_way(limit) } else { Vec::new() };
+        group.waiting.push_back(PermitWaiter { id, limit: computed.then_some(limit) });
         let queued = self.queued();
         let wait = PermitWait { group: key.clone(), queued };
         self.park(&mut table, ExecutionState::WaitingForPermit(Box::new(wait)));
@@ -302,7 +304,7 @@ pub(super) fn concurrency(
     }
     let key = (!trigger.is_main()).then(|| Template::Literal(Value::from(trigger.as_str())));
     needs_permit(automation, origin, trigger).then_some(Concurrency {
-        limit: 1,
+        limit: Setting::Literal(1),
         key,
         policy: ConcurrencyPolicy::Queue,
     })
@@ -322,15 +324,15 @@ fn overlap(automation: &Automation, origin: &Origin, trigger: &TriggerId) -> Opt
 }
 
 /// The limit that the definition in force sets, for executions of all its versions: `usize::MAX` if it sets none. `None` if the
-/// automation is not in force.
+/// automation is not in force, or if its limit is computed: then that of the asking execution counts.
 pub(super) fn limit_in_force(catalog: &Catalog, automation: &AutomationId) -> Option<usize> {
     let automation = &catalog.get(automation)?.automation;
     let queues = |trigger: &DeclaredTrigger| matches!(&trigger.on, Trigger::Schedule(schedule) if schedule.overlap == Overlap::Queue);
-    Some(match &automation.concurrency {
-        Some(own) => own.limit as usize,
-        None if automation.triggers.iter().any(queues) => 1,
-        None => usize::MAX,
-    })
+    match &automation.concurrency {
+        Some(own) => own.limit.literal().map(|limit| limit as usize),
+        None if automation.triggers.iter().any(queues) => Some(1),
+        None => Some(usize::MAX),
+    }
 }
 
 /// True if an execution may have to wait for others of its automation, or be passed over for them. All of these are on one node.

@@ -370,7 +370,7 @@ impl Selection<'_> {
 fn operation(position: &[Level<'_>]) -> String {
     match position.last().map(|level| &level.step().verb) {
         Some(Verb::Action(call)) => call.action.name.clone(),
-        Some(Verb::Call(call)) => format!("call: {}", call.automation.name),
+        Some(Verb::Call(call)) => format!("call: {}", call.automation),
         Some(verb) => verb.keyword().to_owned(),
         None => String::new(),
     }

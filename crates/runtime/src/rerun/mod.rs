@@ -182,10 +182,10 @@ impl Records {
                 let id: &str = &step.id;
                 let (action, connection, effect) = match &step.verb {
                     Verb::Action(call) => {
-                        let connection = call.connection.as_ref().map(|connection| connection.name.clone());
+                        let connection = call.connection.as_ref().map(ToString::to_string);
                         (call.action.name.clone(), connection, effect_of(&catalog, call))
                     }
-                    Verb::Call(call) => (format!("call: {}", call.automation.name), None, Effect::Write),
+                    Verb::Call(call) => (format!("call: {}", call.automation), None, Effect::Write),
                     _ => return,
                 };
                 if effect != Effect::Pure && !settled.contains(id) {

@@ -9,7 +9,7 @@ use futures_util::future::BoxFuture;
 use jiff::Timestamp;
 use model::LogLevel;
 use model::action::{ActionError, Effect, ErrorKind};
-use model::automation::{ActionStep, OnInterrupt, Step};
+use model::automation::{ActionStep, NameSetting, OnInterrupt, Step};
 use model::execution::{CallRecord, DelayReason, Origin};
 use value::{Map, Reserved, Value};
 
@@ -55,14 +55,16 @@ impl Run {
         let (inputs, memory) = self.inputs(call, &action, key, scope, frame).await?;
         let effect = action.spec().effect != Effect::Pure;
         let idempotency_key = if effect { format!("{}.{key}", self.journal.id()) } else { String::new() };
-        let double = self.double(step, key, &idempotency_key, CallTarget::Action(action.spec()), &inputs);
+        let named = call.connection.as_ref().map(|setting| chosen_name(setting, frame)).transpose()?;
+        let called = CallTarget::Action(action.spec());
+        let double = self.double(step, (key, &idempotency_key), (called, named), &inputs);
         let takes_time = effect || double.is_some();
         let is_double = double.is_some();
-        let connection = match &call.connection {
+        let connection = match named {
             // A stub needs no credentials, and a test may have none.
             Some(name) if double.is_none() => {
                 self.journal.mark_secrets_read();
-                Some(self.connections.connect(&catalog, &name.name).await.map_err(failed)?)
+                Some(self.connections.connect(&catalog, name).await.map_err(failed)?)
             }
             _ => None,
         };
@@ -165,6 +167,10 @@ impl Run {
         if durably {
             // The start must be durable before the call is made (guarantee G6).
             self.await_commit(key, frame, self.journal.commit()).await?;
+            // The node may have stood still during the commit, and another one may have the execution now.
+            if !self.context.may_act_soon().await {
+                return Err(Exit::ShuttingDown);
+            }
         }
         Ok(started_at)
     }
@@ -173,14 +179,14 @@ impl Run {
     pub(super) fn double(
         &self,
         step: &Step,
-        key: &str,
-        idempotency_key: &str,
-        called: CallTarget<'_>,
+        (key, idempotency_key): (&str, &str),
+        (called, connection): (CallTarget<'_>, Option<&str>),
         inputs: &Map,
     ) -> Option<BoxFuture<'static, Result<Value, ActionError>>> {
         let doubles = self.context.doubles.as_ref()?;
         let automation = &self.deployment.automation.id;
-        doubles.answer(&StubRequest { automation, step: &step.id, key, idempotency_key, called, inputs })
+        let step = &step.id;
+        doubles.answer(&StubRequest { automation, step, key, idempotency_key, called, inputs, connection })
     }
 
     /// Awaits a call until a deadline, a cancellation or the end of the daemon's grace period.
@@ -293,6 +299,15 @@ impl Run {
         }
         Ok(value)
     }
+}
+
+/// Returns the name of a connection or of a called automation.
+pub(super) fn chosen_name<'a>(setting: &'a NameSetting, frame: &'a Frame) -> Result<&'a str, Exit> {
+    let name = frame.name(setting).map(|name| name.name.as_str());
+    name.ok_or_else(|| {
+        let message = format!("none of `{setting}` was selected");
+        failed(ActionError::new(ErrorKind::Internal, message))
+    })
 }
 
 /// Returns true if a failed request may have been processed by the remote system.

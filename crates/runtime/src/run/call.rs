@@ -8,6 +8,7 @@ use model::execution::{CallRecord, ExecutionId, Origin, Outcome, WaitReason};
 use model::payload::Payload;
 use value::{Map, Value};
 
+use super::action::chosen_name;
 use super::journal::StepWait;
 use super::scope::Scope;
 use super::step::Frame;
@@ -29,22 +30,23 @@ impl Run {
         scope: &Scope,
         frame: &Frame,
     ) -> Result<Value, Exit> {
+        let callee = chosen_name(&call.automation, frame)?;
         let child = match self.journal.pause(key) {
             Some(StepWait { on: WaitReason::Call { execution }, .. }) => execution,
             _ => {
                 let inputs = self.evaluate_inputs(&call.with, None, scope, frame).await?;
-                let called = CallTarget::Automation(&call.automation.name);
-                if let Some(answer) = self.double(step, key, "", called, &inputs) {
+                let called = CallTarget::Automation(callee);
+                if let Some(answer) = self.double(step, (key, ""), (called, None), &inputs) {
                     return self.bounded(step, frame, answer).await?.map_err(failed);
                 }
-                self.start_child(call, key, attempt, inputs, frame).await?
+                self.start_child((call, callee), key, attempt, inputs, frame).await?
             }
         };
         if call.detached {
             return Ok(Value::from(Map::from_iter([("executionId", child.to_string())])));
         }
         match self.outcome_of(child, key, frame).await {
-            Ok(outcome) => result(call, outcome),
+            Ok(outcome) => result(callee, outcome),
             Err(exit) => {
                 if !matches!(
                     exit,
@@ -59,13 +61,12 @@ impl Run {
 
     async fn start_child(
         &self,
-        call: &CallStep,
+        (call, id): (&CallStep, &str),
         key: &str,
         attempt: u32,
         inputs: Map,
         frame: &Frame,
     ) -> Result<ExecutionId, Exit> {
-        let id = &call.automation.name;
         let refuse = |kind, message: String| failed(ActionError::new(kind, message));
         let catalog = self.context.catalog.load_full();
         let deployment =
@@ -150,8 +151,7 @@ impl Run {
 }
 
 /// Converts the child's outcome to the result of the call.
-fn result(call: &CallStep, outcome: Outcome) -> Result<Value, Exit> {
-    let id = &call.automation.name;
+fn result(id: &str, outcome: Outcome) -> Result<Value, Exit> {
     match outcome {
         Outcome::Succeeded { result } => Ok(result),
         Outcome::Failed { mut error } | Outcome::Stuck { mut error } => {

@@ -107,7 +107,7 @@ impl Run {
         let (began, (end, _)) = (self.context.clock.monotonic_now(), self.deadline(frame));
         let left = end.since(began);
         let (results, _) = step_results(scope, plan, frame, facts, &[]);
-        let own = plan.timeout.unwrap_or(DEFAULT_TIMEOUT);
+        let own = frame.timeout(step).unwrap_or(DEFAULT_TIMEOUT);
         let deadline = own.min(left).max(Duration::from_millis(1));
         let mut parts = vec![PreparedCall { id: &step.id, module, results, earlier: Vec::new(), deadline }];
         let config_vars = scope.root().get("configVars").unwrap_or_default();

@@ -47,7 +47,7 @@ impl Run {
                 format!("`forEach` over {} items is beyond the limit of {limit} iterations", items.len());
             return Err(failed(ActionError::new(ErrorKind::Limit, message)));
         }
-        let values = if each.concurrency <= 1 {
+        let values = if each.is_in_order() {
             self.for_each_in_turn(each, items, scope, frame).await?
         } else {
             self.for_each_in_parallel(each, items, scope, frame).await?
@@ -60,7 +60,8 @@ impl Run {
         Ok(Value::from(values))
     }
 
-    /// Runs up to `concurrency` iterations at once, each in its own scope.
+    /// Runs up to `concurrency` iterations at once, each in its own scope; also with a computed concurrency of 1, so that the meaning of
+    /// the file does not depend on the value.
     async fn for_each_in_parallel(
         &self,
         each: &ForEachStep,
@@ -73,8 +74,9 @@ impl Run {
         let mut gathered = Gathered::new(self.context.settings.limits.result_bytes);
         let mut running = Parallel::new(self);
         let mut upcoming = items.iter().enumerate();
+        let concurrency = frame.concurrency(each) as usize;
         loop {
-            while running.len() < each.concurrency as usize && !running.is_stopping() {
+            while running.len() < concurrency && !running.is_stopping() {
                 let Some((index, item)) = upcoming.next() else { break };
                 let mut branch = scope.fork();
                 bind_item(&mut branch, each, index, item);
@@ -177,7 +179,8 @@ impl Run {
             scope.restore(&position);
             (first, last) = (position.turn, position.last);
         }
-        for index in first..repeat.max as usize {
+        let max = frame.max_turns(repeat);
+        for index in first..max as usize {
             if self.journal.is_snapshot_due() && scope.is_trunk() && !frame.closing {
                 let position = scope.loop_position(key, index, &last);
                 self.journal.turn_begins(position, &self.deployment.automation).await?;
@@ -201,7 +204,7 @@ impl Run {
         if repeat.until.is_none() {
             return Ok(last);
         }
-        let message = format!("`until` was still false after {} iterations", repeat.max);
+        let message = format!("`until` was still false after {max} iterations");
         Err(failed(ActionError::new(ErrorKind::Limit, message)))
     }
 
@@ -229,12 +232,13 @@ impl Run {
         turn: &Frame,
         frame: &Frame,
     ) -> Result<(), Exit> {
-        if repeat.delay.is_zero() {
+        let delay = frame.turn_delay(repeat);
+        if delay.is_zero() {
             return Ok(());
         }
         let key = format!("{}#delay", turn.key(&step.id));
         let clock = &self.context.clock;
-        let whole = clock.monotonic_now().after(repeat.delay);
+        let whole = clock.monotonic_now().after(delay);
         let due = self.journal.started_at(&key).map_or(whole, |(_, due)| due.min(whole));
         self.journal.record_start(&key, due.to_wall(clock.wall_offset()), None);
         self.pause_durably(&key, Due::After(due), frame).await

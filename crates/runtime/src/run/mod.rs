@@ -18,6 +18,7 @@ mod loops;
 mod pause;
 mod respond;
 mod scope;
+mod settings;
 mod starter;
 mod step;
 mod step_input;
@@ -30,7 +31,8 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 use model::action::{ActionError, ErrorKind};
-use model::automation::{Block, TriggerKey};
+use model::automation::setting::CONCURRENCY_LIMIT;
+use model::automation::{Block, Concurrency, Setting, TriggerKey};
 use model::execution::{Event, Origin, Outcome};
 use model::payload::Payload;
 use tokio::sync::watch;
@@ -132,6 +134,14 @@ pub(crate) enum Disposition {
     ShuttingDown,
 }
 
+/// The concurrency group and the limit with which an execution asks for its turn.
+pub(crate) struct PermitRequest {
+    /// The key of the group; empty without one.
+    pub(crate) key: String,
+    /// The maximum number of concurrent executions, at least 1.
+    pub(crate) limit: u32,
+}
+
 /// The cancellation reason of an execution that the code of its trigger declined.
 const DECLINED: &str = "declined by the trigger's code";
 
@@ -197,9 +207,9 @@ impl Run {
         if self.payload.code_result().is_some_and(|decided| decided.declined) {
             return self.finish(Outcome::Cancelled { reason: DECLINED.to_owned() }).await;
         }
-        let key = self.deployment.automation.concurrency.as_ref().and_then(|own| own.key.as_ref());
+        let concurrency = self.deployment.automation.concurrency.as_ref();
         if self.journal.closing().is_none()
-            && let Some(Err(error)) = key.map(|key| self.concurrency_key(key))
+            && let Some(Err(error)) = concurrency.map(|concurrency| self.permit_request(concurrency))
         {
             // Without a group its steps could run beside another execution.
             return self.finish(Outcome::Failed { error }).await;
@@ -246,17 +256,35 @@ impl Run {
         Ok(Outcome::Failed { error })
     }
 
-    /// Evaluates the concurrency key, under an inline budget.
+    /// Returns the key of the trigger that started the execution.
     pub(crate) fn trigger_key(&self) -> TriggerKey {
         self.deployment.automation.trigger_key(&self.by.trigger)
     }
 
-    /// Evaluates the key of a concurrency group.
-    pub(crate) fn concurrency_key(&self, key: &expression::Template) -> Result<String, ActionError> {
+    /// Evaluates the concurrency key and the limit, each under an inline budget. The key is empty if there is none.
+    pub(crate) fn permit_request(&self, concurrency: &Concurrency) -> Result<PermitRequest, ActionError> {
+        let Concurrency { limit, key, .. } = concurrency;
+        if let (None, Some(limit)) = (key, limit.literal()) {
+            return Ok(PermitRequest { key: String::new(), limit });
+        }
         let scope = Scope::for_run(self)?;
         let (names, _) = scope.names();
-        let value = key.evaluate(names, &Budget::inline());
-        Ok(value.map_err(|error| expression_error(&error, "concurrency.key"))?.to_text())
+        let key = match key {
+            Some(key) => {
+                let value = key.evaluate(names, &Budget::inline());
+                value.map_err(|error| expression_error(&error, "concurrency.key"))?.to_text()
+            }
+            None => String::new(),
+        };
+        let limit = match limit {
+            Setting::Literal(limit) => *limit,
+            Setting::Computed(limit) => {
+                let value = limit.evaluate(names, &Budget::inline());
+                let value = value.map_err(|error| expression_error(&error, CONCURRENCY_LIMIT.name))?;
+                CONCURRENCY_LIMIT.read(&value).map_err(settings::unusable)?
+            }
+        };
+        Ok(PermitRequest { key, limit })
     }
 
     /// Records an interruption by a restart. It counts if the execution computed when the process died, so that a step that

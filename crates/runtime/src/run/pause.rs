@@ -182,7 +182,7 @@ impl Run {
         match wait.on_timeout {
             OnTimeout::Continue => Ok(Value::Null),
             OnTimeout::Fail => {
-                let limit = text::units::format_duration(step.timeout.unwrap_or_default());
+                let limit = text::units::format_duration(frame.timeout(step).unwrap_or_default());
                 let what = match &wait.on {
                     WaitOn::Event { .. } => "no event came",
                     WaitOn::Approval(_) => "nobody answered",
@@ -298,7 +298,8 @@ impl Run {
                 options: approval.options.clone(),
             },
         };
-        let due = step.timeout.map(|timeout| Due::After(self.context.clock.monotonic_now().after(timeout)));
+        let timeout = frame.timeout(step);
+        let due = timeout.map(|timeout| Due::After(self.context.clock.monotonic_now().after(timeout)));
         self.pause_begins(key, on, due, frame)?;
         self.journal.set_event_filter(key, self.event_filter(wait, scope));
         // Senders find the wait only after this commit; other waits can be committed later.

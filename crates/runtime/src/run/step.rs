@@ -13,6 +13,7 @@ use value::Value;
 
 use super::determinism::StepClock;
 use super::scope::Scope;
+use super::settings::StepSettings;
 use super::{Exit, Run, journal};
 use crate::clock::{Clock, MonotonicTime};
 use catalog::ReadSet;
@@ -31,6 +32,8 @@ pub(crate) struct Frame {
     pub(super) closing: bool,
     /// The time that the step has waited for commits, which does not count as its work.
     pub(super) commit_wait: CommitWait,
+    /// The computed settings of the innermost step that has any.
+    settings: Option<Arc<StepSettings>>,
 }
 
 impl Frame {
@@ -42,6 +45,7 @@ impl Frame {
             depth: 0,
             closing: false,
             commit_wait: CommitWait::default(),
+            settings: None,
         }
     }
 
@@ -71,6 +75,11 @@ impl Frame {
         let nearer = |own: &(MonotonicTime, u32)| self.deadline.is_none_or(|(outer, _)| own.0 < outer);
         let deadline = own.filter(nearer).or(self.deadline);
         Self { depth, deadline, ..self.clone() }
+    }
+
+    /// The computed settings of the step.
+    pub(super) fn settings(&self) -> Option<&StepSettings> {
+        self.settings.as_deref()
     }
 
     /// Returns the step's id with its loop indices.
@@ -171,6 +180,16 @@ impl Run {
             let error = ActionError::new(ErrorKind::Interrupted, message);
             return self.failed(step, key, error, 0, scope, frame).await;
         }
+        let with_settings;
+        let frame = match self.settings(step, scope, frame).await {
+            Ok(None) => frame,
+            Ok(Some(settings)) => {
+                with_settings = Frame { settings: Some(Arc::new(settings)), ..frame.clone() };
+                &with_settings
+            }
+            Err(Exit::Failed(error)) => return self.failed(step, key, error, 0, scope, frame).await,
+            Err(exit) => return Err(exit),
+        };
         let tried = self.run_attempts(step, key, began, scope, frame).await?;
         let took = tried.took_us.max(std::mem::take(&mut scope.pipelined_us));
         let error = match tried.result {
@@ -212,7 +231,7 @@ impl Run {
                 began = self.journal.started_at(key).map_or(began, |(_, steady)| steady.min(began));
                 self.journal.record_start(key, began.to_wall(self.context.clock.wall_offset()), None);
             }
-            let inner = frame.inner(began, step.timeout);
+            let inner = frame.inner(began, frame.timeout(step));
             let done = self.verb(step, key, tries.failed + 1, scope, &inner).await;
             let took_us = self.work_us(began, &inner);
             self.count_attempt(step, &done, took_us.max(scope.pipelined_us));
@@ -220,7 +239,7 @@ impl Run {
                 Ok(result) => return Ok(Tried { result: Ok(result), took_us }),
                 Err(Exit::Failed(error)) => error,
                 Err(Exit::Expired(depth)) if depth == inner.depth => {
-                    let limit = text::units::format_duration(step.timeout.unwrap_or_default());
+                    let limit = text::units::format_duration(frame.timeout(step).unwrap_or_default());
                     let message = format!("step `{}` took longer than its timeout of {limit}", step.id);
                     let mut error = ActionError::new(ErrorKind::Timeout, message);
                     error.outcome_unknown = is_call(step) && self.effect(step) == Effect::Write;
@@ -243,7 +262,7 @@ impl Run {
             self.abandon_inside(step, key);
             let failed = tries.failed + 1;
             let error = self.journal.attempt_failed(key, failed, error);
-            let delay = step.retry.as_ref().and_then(|policy| policy.next_delay(failed, &error));
+            let delay = frame.retry(step).and_then(|policy| policy.next_delay(failed, &error));
             let Some(delay) = delay else { return Ok(Tried { result: Err(error), took_us }) };
             let at = self.context.clock.now();
             let next_at = at.checked_add(delay).unwrap_or(Timestamp::MAX);

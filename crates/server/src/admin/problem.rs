@@ -118,6 +118,10 @@ impl From<runtime::Error> for Problem {
             Error::Catalog(CatalogError::NoSuchAutomation { .. }) => {
                 Self::not_found("unknown_automation", detail)
             }
+            Error::Catalog(CatalogError::NoSuchTrigger { .. }) => Self::not_found("unknown_trigger", detail),
+            Error::Catalog(CatalogError::AmbiguousTrigger { .. }) => {
+                Self::new(StatusCode::UNPROCESSABLE_ENTITY, "ambiguous_trigger", detail)
+            }
             Error::NoSuchExecution(_) => Self::not_found("unknown_execution", detail),
             Error::NoSuchConnection { .. } => Self::not_found("unknown_connection", detail),
             Error::Disabled(_) => Self::new(StatusCode::CONFLICT, "automation_disabled", detail),

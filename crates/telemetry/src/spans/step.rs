@@ -242,9 +242,11 @@ impl<'a> Builder<'a> {
             if let Verb::Action(call) = &step.verb {
                 span.attributes.push(KeyValue::new("cogwork.action", call.action.name.to_string()));
             }
-            if let Verb::Call(call) = &step.verb {
-                span.attributes
-                    .push(KeyValue::new("cogwork.called_automation", call.automation.name.to_string()));
+            // The log does not name the automation that an expression selects.
+            if let Verb::Call(call) = &step.verb
+                && let Some(called) = call.automation.literal()
+            {
+                span.attributes.push(KeyValue::new("cogwork.called_automation", called.name.clone()));
             }
         }
         span.events = open.events;

@@ -68,7 +68,12 @@ pub(super) fn steps(
 ) -> (Vec<StepDifference>, usize) {
     let names = super::called_names(old);
     let (recorded, trial): (Course<'_>, Course<'_>) = ((recorded.0, recorded.1), (trial.0, trial.1));
-    let before = sides(recorded, &|key, _| names.get(split_key(key).0).cloned());
+    // A name that an expression selected is not in the record.
+    let single = |names: &Vec<String>| match names.as_slice() {
+        [name] => Some(name.clone()),
+        _ => None,
+    };
+    let before = sides(recorded, &|key, _| names.get(split_key(key).0).and_then(single));
     let called: HashMap<&str, &str> =
         trial.1.iter().map(|call| (call.key.as_str(), call.name.as_str())).collect();
     let after = sides(trial, &|key, _| called.get(key).map(|name| (*name).to_owned()));

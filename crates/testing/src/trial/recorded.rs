@@ -23,8 +23,8 @@ pub(crate) struct RecordedAnswers {
 
 #[derive(Default)]
 struct State {
-    /// The unused answers of each step, with the name of what it called.
-    by_step: HashMap<String, (String, VecDeque<Reply>)>,
+    /// The unused answers of each step, with the names that its call can have.
+    by_step: HashMap<String, (Vec<String>, VecDeque<Reply>)>,
     /// The steps that made a call with these inputs, by the name of what they called.
     by_inputs: HashMap<String, Vec<(Map, String)>>,
     /// The first call that the record has no answer for.
@@ -36,7 +36,7 @@ impl RecordedAnswers {
     /// they are known.
     pub(crate) fn new(automation: &Automation, events: &[Event], calls: &[Call]) -> Arc<Self> {
         let names = called_names(automation);
-        let mut by_step: HashMap<String, (String, VecDeque<Reply>)> = HashMap::new();
+        let mut by_step: HashMap<String, (Vec<String>, VecDeque<Reply>)> = HashMap::new();
         let mut starts = HashMap::new();
         for event in events {
             if let Event::StepContextRecorded { at, step, state } = event {
@@ -44,9 +44,9 @@ impl RecordedAnswers {
             }
         }
         for (step, answer) in History::new(events).answers() {
-            if let Some(name) = names.get(split_key(step).0) {
+            if let Some(names) = names.get(split_key(step).0) {
                 let replies = by_step.entry((*step).to_owned());
-                let (_, replies) = replies.or_insert_with(|| (name.clone(), VecDeque::new()));
+                let (_, replies) = replies.or_insert_with(|| (names.clone(), VecDeque::new()));
                 replies.push_back(answer.cloned().map_err(Clone::clone));
             }
         }
@@ -65,7 +65,7 @@ impl RecordedAnswers {
         }
         let State { by_step, by_inputs, .. } = &mut *state;
         let mut of_step = |key: &str| {
-            let (_, replies) = by_step.get_mut(key).filter(|(name, _)| *name == call.name)?;
+            let (_, replies) = by_step.get_mut(key).filter(|(names, _)| names.contains(&call.name))?;
             replies.pop_front()
         };
         of_step(&call.key).or_else(|| {
@@ -109,16 +109,16 @@ impl RecordedAnswers {
     }
 }
 
-/// The name of the action or the automation that each step calls.
-pub(crate) fn called_names(automation: &Automation) -> HashMap<String, String> {
+/// The name of the action or the automation that each step calls; all names that it can be if an expression selects it.
+pub(crate) fn called_names(automation: &Automation) -> HashMap<String, Vec<String>> {
     let mut names = HashMap::new();
     automation.walk(&mut |step| {
-        let name = match &step.verb {
-            Verb::Action(call) => &call.action.name,
-            Verb::Call(call) => &call.automation.name,
+        let called = match &step.verb {
+            Verb::Action(call) => std::slice::from_ref(&call.action),
+            Verb::Call(call) => call.automation.candidates(),
             _ => return,
         };
-        names.insert(step.id.to_string(), name.clone());
+        names.insert(step.id.to_string(), called.iter().map(|name| name.name.clone()).collect());
     });
     names
 }

@@ -4,6 +4,13 @@ use super::{Tried, elsewhere};
 
 pub(super) const ROWS: &[(&str, Tried)] = &[
     (
+        "names in `of` of a connection or a `call`",
+        elsewhere(
+            &[("crates/language/src/load/tests/computed.rs", "a_selection_has_at_most_a_hundred_names")],
+            &[("crates/model/src/automation/setting.rs", "pub const MAX_NAMES: usize = 100;")],
+        ),
+    ),
+    (
         "connecting, the whole call",
         elsewhere(
             &[

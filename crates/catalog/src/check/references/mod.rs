@@ -36,8 +36,7 @@ use self::path_read::{NamePosition, PathRead};
 use self::races::Reading;
 use self::step_order::{Attachment, Availability, StepOrder, Uncertainty};
 use super::environment::own_variable;
-use super::started_by::{StartedBy, tests_trigger};
-use super::trigger_inputs::unknown_ids;
+use super::started_by::{StartedBy, tests_trigger, unknown_ids};
 use crate::plan::Plan;
 
 /// Checks all expressions of the file. Where the order of steps is unknown (`needs` is circular or unreadable),
@@ -59,7 +58,7 @@ pub(crate) fn check(
         registry,
         unreadable,
         order: StepOrder::new(automation, unreadable, plan),
-        started_by: StartedBy::new(automation),
+        started_by: StartedBy::new(automation, unreadable),
         variables,
         asked: failed::steps_with_checked_outcome(automation),
         reported: HashSet::new(),
@@ -142,10 +141,12 @@ impl<'a> Checker<'a> {
             self.template(value, ReadSite::top(&Names::at(Scope::ConfigVar { secret: *secret })));
         }
         automation.triggers.iter().for_each(|trigger| self.declared_trigger(trigger));
-        if let Some(key) = automation.concurrency.as_ref().and_then(|concurrency| concurrency.key.as_ref()) {
-            let why = "the same start must always get the same key";
-            key.expressions(&mut |expression| self.found.extend(nondeterministic(expression, why)));
-            self.template(key, ReadSite::top(&Names::at(Scope::ConcurrencyKey)));
+        if let Some(concurrency) = &automation.concurrency {
+            let why = "the same start must always get the same key and the same limit";
+            concurrency.expressions(&mut |expression| {
+                self.found.extend(nondeterministic(expression, why));
+                self.expression(expression, ReadSite::top(&Names::at(Scope::ConcurrencyKey)));
+            });
         }
         self.block(&automation.steps, &Names::at(Scope::Steps));
         self.own_events();
@@ -209,6 +210,9 @@ impl<'a> Checker<'a> {
             let site = ReadSite { names, step: Some(step), in_guard: false, trigger: None, after: None };
             if let Some(guard) = &step.guard {
                 self.expression(guard, ReadSite { in_guard: true, ..site });
+            }
+            for expression in step.computed_settings() {
+                self.expression(expression, site);
             }
             step.verb.expressions(&mut |expression| self.expression(expression, site));
             self.waits_for(step, names, site);

@@ -10,6 +10,7 @@ mod pauses;
 mod place;
 mod resolve;
 mod saved;
+mod settings;
 mod statuses;
 #[cfg(test)]
 mod tests;
@@ -22,6 +23,7 @@ use connector::Registry;
 use expression::template::Part;
 use expression::{DirectPath, Expression, Link, Reference, Template};
 use language::load::Unreadable;
+use model::automation::setting::CONCURRENCY_LIMIT;
 use model::automation::{
     ActionStep, Automation, DeclaredTrigger, Step, SwitchCases, SwitchStep, Trigger, Verb, WaitStep,
 };
@@ -83,15 +85,20 @@ impl<'a> Checker<'a> {
                 Verb::Wait(WaitStep::Until(until)) => self.instant(until, step),
                 _ => {}
             }
+            self.settings(step);
             self.whole_steps(step);
         }
         if let Some(outputs) = &automation.outputs {
             self.whole_step_in(outputs, true, None);
         }
-        let key = automation.concurrency.as_ref().and_then(|concurrency| concurrency.key.as_ref());
-        for template in [automation.outputs.as_ref(), key].into_iter().flatten() {
-            template.expressions(&mut |expression| self.expression(expression, None));
+        let mut outside = Vec::new();
+        automation.outputs.iter().for_each(|outputs| outputs.expressions(&mut |found| outside.push(found)));
+        if let Some(concurrency) = &automation.concurrency {
+            concurrency.expressions(&mut |found| outside.push(found));
+            let limit = concurrency.limit.expression().into_iter();
+            limit.for_each(|limit| self.count(limit, &CONCURRENCY_LIMIT, None));
         }
+        outside.into_iter().for_each(|expression| self.expression(expression, None));
         for trigger in &automation.triggers {
             self.types.starts(Some(trigger));
             trigger.condition.iter().for_each(|condition| self.expression(condition, None));
@@ -247,7 +254,9 @@ impl<'a> Checker<'a> {
             Trigger::Webhook(webhook) => webhook.code.is_some() || webhook.methods != ["GET"],
             _ => true,
         };
-        let has_body = self.types.triggers(at).iter().any(has_body);
+        let triggers = self.types.triggers(at);
+        // A condition on the id of a trigger that does not exist, or cannot be read, leaves no trigger.
+        let has_body = triggers.is_empty() || triggers.iter().any(has_body);
         let [trigger, results, body, data, name, ..] = &*reference.path else { return };
         let is_data = trigger == "trigger" && results == "results" && body == "body" && data == "data";
         if has_body || !is_data || reference.optional {

@@ -14,7 +14,13 @@ use super::{Checker, describe};
 impl<'a> Checker<'a> {
     /// Reports a computed pause that is never a duration.
     pub(super) fn pause(&mut self, length: &'a Template, step: &'a Step) {
-        let Template::Expression(expression) = length else { return };
+        if let Template::Expression(expression) = length {
+            self.duration(expression, "wait", step);
+        }
+    }
+
+    /// Reports the expression of a key that is never a duration.
+    pub(super) fn duration(&mut self, expression: &'a Expression, key: &str, step: &'a Step) {
         let text = expression.text();
         if let Some(Value::String(written)) = constant(expression) {
             if let Err(error) = parse_fixed_period(&written) {
@@ -30,9 +36,9 @@ impl<'a> Checker<'a> {
         if kind.alternatives().iter().any(may_be) {
             return;
         }
-        let message = format!("`wait` needs a duration such as `10s`, but `{text}` is {}", describe(&kind));
+        let message = format!("`{key}` needs a duration such as `10s`, but `{text}` is {}", describe(&kind));
         let diagnostic = Diagnostic::error("invalid-duration", message, expression.span());
-        let help = format!("write the unit after it, such as `wait: ${{{{ {text} ~ 's' }}}}` for seconds");
+        let help = format!("write the unit after it, such as `{key}: ${{{{ {text} ~ 's' }}}}` for seconds");
         self.report(if is_number(&kind) { diagnostic.help(help) } else { diagnostic }, Some(step));
     }
 
@@ -100,7 +106,7 @@ fn is_number(kind: &ResultType) -> bool {
 }
 
 /// The value of an expression that reads nothing; `None` for any other, and for one that fails.
-fn constant(expression: &Expression) -> Option<Value> {
+pub(super) fn constant(expression: &Expression) -> Option<Value> {
     if !expression.references().is_empty() || expression.is_nondeterministic() {
         return None;
     }

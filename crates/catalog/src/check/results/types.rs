@@ -69,8 +69,8 @@ impl<'a> Types<'a> {
     ) -> Self {
         let mut called = HashMap::new();
         automation.walk(&mut |step| {
-            if let Verb::Call(call) = &step.verb {
-                let id = call.automation.name.as_str();
+            let Verb::Call(call) = &step.verb else { return };
+            for id in call.automation.candidates().iter().map(|callee| callee.name.as_str()) {
                 called.extend((surroundings.called)(id).map(|kind| (id, kind)));
             }
         });
@@ -83,7 +83,7 @@ impl<'a> Types<'a> {
             unreadable,
             registry,
             saved: saved.collect(),
-            started_by: StartedBy::new(automation),
+            started_by: StartedBy::new(automation, unreadable),
             trigger: None,
             called,
             steps: HashMap::new(),
@@ -302,7 +302,12 @@ impl<'a> Types<'a> {
             Verb::Repeat(repeat) => self.turn(&repeat.steps).or_null(),
             Verb::Group(block) => self.block(block),
             Verb::Call(call) if call.detached => ResultType::object([("executionId", ResultType::Text)]),
-            Verb::Call(call) => self.called.get(call.automation.name.as_str()).cloned().unwrap_or_default(),
+            Verb::Call(call) => ResultType::one_of(
+                call.automation
+                    .candidates()
+                    .iter()
+                    .map(|callee| self.called.get(callee.name.as_str()).cloned().unwrap_or_default()),
+            ),
             Verb::Respond(_) | Verb::Wait(_) => ResultType::Null,
             Verb::WaitFor(wait) => wait_result(wait),
             // Results of code have no static type; `stop` and `fail` produce none.

@@ -291,7 +291,10 @@ fn print(rows: &[Listed], attempts: bool) -> anyhow::Result<()> {
             row.origin.as_str().to_owned(),
         ];
         if attempts {
-            let words = step_attempt.as_ref().map(|one| format!("{} {}/{}", one.step, one.attempt, one.of));
+            let words = step_attempt.as_ref().map(|one| {
+                let of = one.of.map(|of| format!("/{of}")).unwrap_or_default();
+                format!("{} {}{of}", one.step, one.attempt)
+            });
             cells.push(words.unwrap_or_default());
         }
         cells.push(cut(note, NOTE).to_string());

@@ -72,6 +72,11 @@ pub(super) struct TextPlace<'a> {
     pub(super) automation: Option<&'a Automation>,
 }
 
+/// True if a text begins with a name of expressions and a path below it, such as `inputs.limit`.
+pub(in crate::load) fn begins_with_root(text: &str) -> bool {
+    ROOTS.iter().any(|root| text.strip_prefix(root).is_some_and(|rest| rest.starts_with(['.', '['])))
+}
+
 /// Checks a text. `span` is the span of its node.
 pub(super) fn check(text: &Text, span: Span, place: &TextPlace<'_>) -> Option<Diagnostic> {
     let may_be_path = text.value.len() <= MAX_LENGTH && text.value.contains(['.', '[']);

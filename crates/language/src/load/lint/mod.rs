@@ -11,6 +11,8 @@ mod number_form;
 mod unused;
 mod yaml11_scalars;
 
+pub(super) use bare_expression::begins_with_root;
+
 use super::trigger::webhook::is_unverified;
 use model::automation::{Automation, Step, Verb};
 use std::collections::{HashMap, HashSet};

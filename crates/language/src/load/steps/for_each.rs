@@ -3,19 +3,20 @@
 use std::sync::Arc;
 
 use expression::template::Template;
-use model::automation::{ForEachStep, Verb};
+use model::automation::setting::FOR_EACH_CONCURRENCY;
+use model::automation::{ForEachStep, Setting, Verb};
 use text::diagnostic::Diagnostic;
 
 use super::VerbSpec;
 use super::reader::StepReader;
 use crate::load::common::{MAX_NAME, shorten};
+use crate::load::computed::count;
 use crate::load::keys::{IDENTIFIER, Key, Shape, is_identifier};
-use crate::load::policy::small;
 
 /// The default item name.
 const ITEM: &str = "item";
 /// The maximum number of concurrent iterations.
-const MAX_CONCURRENCY: i64 = 100;
+const MAX_CONCURRENCY: i64 = FOR_EACH_CONCURRENCY.most;
 /// The other root names of expressions, which an item must not shadow.
 const TAKEN: [&str; 13] = [
     "trigger",
@@ -52,8 +53,8 @@ pub(super) static FOR_EACH: VerbSpec = VerbSpec {
         Key::new("as", Shape::Pattern(IDENTIFIER), "The name of the item instead of `item`."),
         Key::new(
             "concurrency",
-            Shape::Integer(1, MAX_CONCURRENCY),
-            "How many iterations run in parallel. Default: 1, sequentially.",
+            Shape::AnyOf(&[Shape::Integer(1, MAX_CONCURRENCY), Shape::WrappedExpression]),
+            "How many iterations run in parallel. Default: 1, sequentially. With an expression each iteration has variables of its own.",
         ),
         Key::new(
             "failFast",
@@ -69,7 +70,8 @@ fn lower(step: &mut StepReader<'_, '_, '_>) -> Option<Verb> {
     let items =
         step.items("forEach").unwrap_or_else(|| Template::Expression(step.placeholder_expression("forEach")));
     let item = item(step);
-    let concurrency = step.take("concurrency").integer(1..=MAX_CONCURRENCY).map_or(1, small);
+    let concurrency = count(step.take("concurrency"), &FOR_EACH_CONCURRENCY, step.diagnostics());
+    let concurrency = concurrency.unwrap_or(Setting::Literal(1));
     let fail_fast = step.take("failFast").bool().unwrap_or(true);
     let steps = step.block("steps").unwrap_or_default();
     Some(Verb::ForEach(Box::new(ForEachStep { items, item, steps, concurrency, fail_fast })))

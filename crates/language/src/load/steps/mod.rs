@@ -23,6 +23,7 @@ mod wait;
 use std::collections::HashSet;
 use std::sync::Arc;
 
+use model::automation::setting::TIMEOUT;
 use model::automation::{Block, OnError, OnInterrupt, SpannedName, Step, TakenDefaults, Verb};
 use model::retry::RetryOn;
 use text::diagnostic::{Diagnostic, Diagnostics, Span, nearest};
@@ -33,9 +34,10 @@ use self::reader::StepReader;
 use self::unknown::report_unknown;
 use super::Unreadable;
 use super::common::{named, shorten};
+use super::computed::duration;
 use super::keys::{IDENTIFIER, Key, Shape, is_identifier};
 use super::other_dialects;
-use super::policy::{STEP_RETRY, retry, timeout};
+use super::policy::{STEP_RETRY, retry};
 use super::template::condition;
 
 pub(super) use self::flow::{Lists, check as check_flow};
@@ -99,7 +101,11 @@ pub(crate) static STEP_KEYS: &[Key] = &[
         Shape::AnyOf(&[Shape::Integer(0, super::policy::MAX_RETRIES), Shape::Object(&STEP_RETRY)]),
         "How often a failed step is tried again: a number, or `{max, delay, backoff, maxDelay, on}`. Default: never.",
     ),
-    Key::new("timeout", Shape::Duration, "The time limit of one try."),
+    Key::new(
+        "timeout",
+        Shape::AnyOf(&[Shape::Duration, Shape::WrappedExpression]),
+        "The time limit of one try.",
+    ),
     Key::new(
         "onError",
         Shape::AnyOf(&[Shape::Enum(&["fail", "continue"]), Shape::Steps]),
@@ -277,7 +283,7 @@ impl<'d> Steps<'d> {
         if diagnostics.error_count() > before {
             unread.push("retry");
         }
-        let timeout = timeout(reader.take("timeout"), diagnostics);
+        let timeout = duration(reader.take("timeout"), &TIMEOUT, diagnostics);
         let written = reader.take("onError");
         let on_error = self.on_error(written);
         if written.is_present() && on_error.is_none() {

@@ -2,17 +2,17 @@
 
 use std::time::Duration;
 
-use model::automation::{RepeatStep, Verb};
+use model::automation::setting::{REPEAT_DELAY, REPEAT_MAX};
+use model::automation::{RepeatStep, Setting, Verb};
 
 use super::VerbSpec;
 use super::reader::StepReader;
-use crate::load::common::duration_within;
+use crate::load::computed::{count, duration};
 use crate::load::keys::{Choice, Key, Object, Shape};
-use crate::load::policy::{MAX_DELAY, small};
 use crate::load::template::condition;
 
 /// The maximum number of iterations.
-const MAX_TURNS: i64 = 1_000_000;
+const MAX_TURNS: i64 = REPEAT_MAX.most;
 
 static REPEAT_KEYS: Object = Object {
     what: "a repeat",
@@ -24,10 +24,14 @@ static REPEAT_KEYS: Object = Object {
         ),
         Key::required(
             "max",
-            Shape::Integer(1, MAX_TURNS),
+            Shape::AnyOf(&[Shape::Integer(1, MAX_TURNS), Shape::WrappedExpression]),
             "The largest number of iterations. If `until` is still false after them, the step fails.",
         ),
-        Key::new("delay", Shape::Duration, "The pause between iterations. Default: none."),
+        Key::new(
+            "delay",
+            Shape::AnyOf(&[Shape::Duration, Shape::WrappedExpression]),
+            "The pause between iterations. Default: none.",
+        ),
     ],
     choice: Choice::Any,
 };
@@ -53,7 +57,7 @@ pub(super) static REPEAT: VerbSpec = VerbSpec {
 };
 
 fn lower(step: &mut StepReader<'_, '_, '_>) -> Option<Verb> {
-    let (mut until, mut max, mut delay) = (None, 1, Duration::ZERO);
+    let (mut until, mut max, mut delay) = (None, Setting::Literal(1), Setting::Literal(Duration::ZERO));
     let diagnostics = step.diagnostics();
     match step.object("repeat", &REPEAT_KEYS) {
         Some(mut reader) => {
@@ -61,9 +65,8 @@ fn lower(step: &mut StepReader<'_, '_, '_>) -> Option<Verb> {
                 let written = condition(node, "until", diagnostics);
                 until = Some(written.unwrap_or_else(|| step.placeholder_expression("repeat")));
             }
-            max = reader.take("max").integer(1..=MAX_TURNS).map_or(1, small);
-            let waits = Duration::ZERO..=MAX_DELAY;
-            delay = duration_within(reader.take("delay"), "delay", &waits, diagnostics).unwrap_or_default();
+            max = count(reader.take("max"), &REPEAT_MAX, diagnostics).unwrap_or(max);
+            delay = duration(reader.take("delay"), &REPEAT_DELAY, diagnostics).unwrap_or(delay);
             reader.finish();
         }
         None => step.note("verb"),

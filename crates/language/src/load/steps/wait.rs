@@ -14,7 +14,7 @@ use super::reader::StepReader;
 use crate::load::common::{MAX_NAME, duration_within, shorten};
 use crate::load::inputs::{INPUT, form};
 use crate::load::keys::{Choice, IDENTIFIER, Key, Object, Shape};
-use crate::load::template::{condition as condition_of, expression, template};
+use crate::load::template::{computed, condition as condition_of, expression, template};
 
 /// The maximum number of options of an approval.
 const MAX_OPTIONS: usize = 20;
@@ -122,7 +122,7 @@ fn lower_wait(step: &mut StepReader<'_, '_, '_>) -> Option<Verb> {
             WaitStep::Until(until.unwrap_or_else(|| step.placeholder_expression("wait")))
         }
         Kind::String(text) if text.value.contains("${{") => WaitStep::Computed(Template::Expression(
-            expression(node, "wait", diagnostics).unwrap_or_else(|| step.placeholder_expression("wait")),
+            computed(node, "wait", diagnostics).unwrap_or_else(|| step.placeholder_expression("wait")),
         )),
         _ => {
             let length = duration_within(field, "wait", &(Duration::ZERO..=WaitStep::MAX), diagnostics);

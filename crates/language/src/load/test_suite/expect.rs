@@ -149,6 +149,8 @@ static CALL: Object = Object {
         Key::new("action", Shape::NonBlankText, "The action: `wiki.createPage`."),
         Key::new("step", Shape::NonBlankText, "The step, by its id."),
         Key::new("with", Shape::Template, "The expected inputs."),
+        Key::new("connection", Shape::NonBlankText, "The connection, where an expression selects it."),
+        Key::new("automation", Shape::NonBlankText, "The called automation, where an expression selects it."),
         Key::new("times", Shape::Integer(1, MOST_CALLS), "The number of such calls. Default: 1."),
     ],
     choice: Choice::ExactlyOne(&["action", "step"]),
@@ -376,13 +378,15 @@ fn call(node: &Node, diagnostics: &Diagnostics) -> Option<CallExpect> {
     let [action, step] = ["action", "step"].map(|key| named(reader.take(key), diagnostics));
     let with = pattern_of(reader.take("with"), diagnostics);
     let times = number(reader.take("times"), 1).map_or(1, |(times, _)| times);
+    let [connection, automation] =
+        ["connection", "automation"].map(|key| named(reader.take(key), diagnostics).map(|named| named.name));
     reader.finish();
     let span = action.as_ref().or(step.as_ref()).map_or_else(|| node.head(), |named| named.span);
     let target = match (action, step) {
         (Some(action), _) => Target::Action(action.name),
         (None, step) => Target::Step(step?.name),
     };
-    Some(CallExpect { span, target, with, times })
+    Some(CallExpect { span, target, with, connection, automation, times })
 }
 
 fn duration(field: Field<'_, '_>, diagnostics: &Diagnostics) -> Option<DurationExpect> {

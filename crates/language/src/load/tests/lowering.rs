@@ -52,7 +52,7 @@ fn a_file_is_lowered_in_full() {
     let Verb::Action(call) = &step.verb else { panic!("{step:?}") };
     assert_eq!(call.action.name, "wiki.createPage");
     assert_eq!(automation.source.slice(call.action.span), "wiki.createPage");
-    assert_eq!(call.connection.as_ref().map(|name| automation.source.slice(name.span)), Some("mainWiki"));
+    assert_eq!(call.connection.as_ref().map(|name| automation.source.slice(name.span())), Some("mainWiki"));
     let names: Vec<&str> = call.with.iter().map(|(name, _)| automation.source.slice(name.span)).collect();
     assert_eq!(names, ["spaceId", "title", "body"]);
     let references: Vec<String> = call
@@ -81,7 +81,7 @@ fn the_settings_of_a_file_are_lowered() {
     assert_eq!(automation.on_error.map(|block| block.steps.len()), Some(1));
     assert_eq!(automation.finally.map(|block| block.steps.len()), Some(1));
     let Verb::ForEach(each) = &automation.steps.steps[1].verb else { panic!("no loop") };
-    assert_eq!((each.item.as_ref(), each.concurrency, each.fail_fast), ("page", 5, false));
+    assert_eq!((each.item.as_ref(), each.concurrency.literal(), each.fail_fast), ("page", Some(5), false));
     assert!(
         matches!(&each.items, Template::Expression(items) if items.text() == "steps.list.results.results")
     );

@@ -1,6 +1,7 @@
 //! The rules of the loader, by subject.
 
 mod codes;
+mod computed;
 pub(crate) mod corpus;
 mod flow;
 mod intake;

@@ -36,7 +36,7 @@ fn all_problems_are_reported_together() {
     1 | nam: Orders
       | ^^^ not a key of an automation
       |
-      = note: allowed: `id`, `name`, `description`, `labels`, `enabled`, `trigger`, `inputs`, `configVars`, `defaults`, `steps`, `outputs`, `onError`, `finally`, `timeout`, `retry`, `concurrency`, `retention`
+      = note: allowed: `id`, `name`, `description`, `labels`, `enabled`, `trigger`, `triggers`, `inputs`, `configVars`, `defaults`, `steps`, `outputs`, `onError`, `finally`, `timeout`, `retry`, `concurrency`, `retention`
     help: did you mean `name`?
       |
     1 | name: Orders
@@ -48,7 +48,7 @@ fn all_problems_are_reported_together() {
     2 | trigger: {webook: {}}
       |           ^^^^^^ not a key of a trigger
       |
-      = note: allowed: `webhook`, `schedule`, `event`, `poll`, `manual`, `if`, `connection`, `with`, `every`, `start`, `deliver`
+      = note: allowed: `webhook`, `schedule`, `event`, `poll`, `manual`, `if`, `connection`, `with`, `every`, `start`, `deliver`, `inputs`, `enabled`
     help: did you mean `webhook`?
       |
     2 | trigger: {webhook: {}}
@@ -256,13 +256,35 @@ fn a_file_needs_the_level_of_its_latest_word() {
     assert_eq!(level(&step(", connection: crm, retry: 3, timeout: 5s")), (1, None));
     assert_eq!(level(&format!("defaults: {{}}\n{}", step(""))), (2, Some("defaults".to_owned())));
     assert_eq!(level(&step(", connection: null")), (2, Some("connection: null".to_owned())));
-    let steps = |steps: &str| format!("trigger: {{manual: {{}}}}\nsteps: [{steps}]\n");
+    let steps = |steps: &str| {
+        let trigger =
+            if steps.contains("respond") { "webhook: {mode: sync, verify: none}" } else { "manual: {}" };
+        format!("trigger: {{{trigger}}}\nsteps: [{steps}]\n")
+    };
+    assert_eq!(
+        level(&format!("concurrency: {{limit: \"${{{{ trigger.results.n }}}}\"}}\n{}", step(""))),
+        (2, Some("computed `concurrency.limit`".to_owned()))
+    );
     for (text, word) in [
         ("{wait: 1s}, {stop: {result: 1}}", None),
-        ("{stop: {result: 1, respond: {text: a}}}", Some("stop.respond")),
-        ("{forEach: [1], steps: [continue]}", None),
+        ("{stop: {result: 1, respond: {body: a}}}", Some("stop.respond")),
+        ("{forEach: [1], steps: [{continue: true}]}", None),
         ("{forEach: [1], steps: [{continue: {result: 1}}]}", Some("continue.result")),
         ("{switch: [{if: inputs.a, then: [{wait: 1s}]}]}", Some("switch with conditions")),
+        ("{wait: 1s, timeout: \"${{ inputs.a }}\"}", Some("computed `timeout`")),
+        ("{wait: 1s, retry: {max: \"${{ inputs.a }}\"}}", Some("computed `retry`")),
+        ("{wait: 1s, retry: {max: 1, delay: \"${{ inputs.a }}\"}}", Some("computed `retry`")),
+        ("{repeat: {max: \"${{ inputs.a }}\"}, steps: [{wait: 1s}]}", Some("computed `repeat`")),
+        ("{repeat: {max: 2, delay: \"${{ inputs.a }}\"}, steps: [{wait: 1s}]}", Some("computed `repeat`")),
+        (
+            "{forEach: [1], concurrency: \"${{ inputs.a }}\", steps: [{wait: 1s}]}",
+            Some("computed `concurrency`"),
+        ),
+        ("{action: a.b, connection: {name: \"${{ inputs.a }}\", of: [c, d]}}", Some("connection with `of`")),
+        ("{call: {id: \"${{ inputs.a }}\", of: [c, d]}}", Some("call with `of`")),
+        ("{action: http.request, with: {url: /x}}", None),
+        ("{action: http.get, with: {url: /x}}", Some("http.get")),
+        ("{action: http.delete, with: {url: /x}}", Some("http.delete")),
         ("{action: state.get, with: {key: a}}", None),
         ("{action: state.take, with: {key: a}}", Some("state.take")),
         ("{set: {a: \"${{ inputs.a | join(',') }}\"}}", None),

@@ -215,3 +215,39 @@ fn a_verification_names_a_preset_and_has_a_secret() {
     verify("{secret: '${{ secrets.a }}', content: '{timestamp}.{body}'}", &["missing-key 1:67"]);
     verify("{keys: [{secret: '${{ secrets.a }}', notAfter: soon}]}", &["invalid-time 1:76"]);
 }
+
+#[test]
+fn the_key_trigger_is_the_trigger_main_of_a_list() {
+    let alone = good("trigger: {webhook: {verify: none}}\nsteps: [{set: {_a: 1}}]\n");
+    let listed = good("triggers: [{id: main, webhook: {verify: none}}]\nsteps: [{set: {_a: 1}}]\n");
+    for automation in [&alone, &listed] {
+        let keys: Vec<String> =
+            automation.triggers.iter().map(|one| automation.trigger_key(&one.id).to_string()).collect();
+        assert_eq!(keys, ["test"]);
+    }
+    let two =
+        good("triggers: [{id: a, manual: {}}, {id: b, schedule: {every: 5m}}]\nsteps: [{set: {_a: 1}}]\n");
+    let keys: Vec<String> = two.triggers.iter().map(|one| two.trigger_key(&one.id).to_string()).collect();
+    assert_eq!(keys, ["test#a", "test#b"]);
+}
+
+#[test]
+fn mistakes_in_a_list_of_triggers_are_reported() {
+    let list = |yaml: &str, expected: &[&str]| {
+        check(&format!("triggers: {yaml}\nsteps: [{{set: {{_a: 1}}}}]\n"), expected);
+    };
+    list("[{id: a, manual: {}}, {id: b, webhook: {}}]", &[]);
+    list("[]", &["empty-list 1:11"]);
+    list("{manual: {}}", &["wrong-type 1:12"]);
+    list("[{manual: {}}]", &["missing-key 1:13"]);
+    list("[{id: a}]", &["missing-key 1:13"]);
+    list("[{id: '2nd', manual: {}}]", &["invalid-id 1:18"]);
+    list("[{id: a, webhook: {}}, {id: a, schedule: {every: 5m}}]", &["duplicate-id 1:39"]);
+    list("[{id: a, manual: {}}, {id: b, manual: {}}]", &["conflicting-keys 1:41"]);
+    list("[{id: a, manual: {}, respond: 1}]", &["unknown-key 1:32"]);
+    check(
+        "trigger: {manual: {}}\ntriggers: [{id: a, webhook: {}}]\nsteps: [{set: {_a: 1}}]\n",
+        &["conflicting-keys 2:1"],
+    );
+    check("trigger: {id: a, manual: {}}\nsteps: [{set: {_a: 1}}]\n", &["unknown-key 1:11"]);
+}

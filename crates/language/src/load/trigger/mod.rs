@@ -198,7 +198,7 @@ fn check_beside(new: &DeclaredTrigger, before: &[DeclaredTrigger], diagnostics: 
     }
 }
 
-/// Returns the trigger, and whether its mode is known.
+/// Returns the trigger, and whether its mode and its inputs are known.
 fn read_node(node: &Node, is_listed: bool, diagnostics: &Diagnostics) -> Option<(DeclaredTrigger, bool)> {
     if let Some(word) = node.as_str().filter(|word| KINDS.iter().any(|kind| kind.word == *word)) {
         let message = format!("expected a mapping for a trigger, found the text `{word}`");
@@ -226,7 +226,7 @@ fn read_node(node: &Node, is_listed: bool, diagnostics: &Diagnostics) -> Option<
     let condition = reader.take("if").node().and_then(|node| condition(node, "if", diagnostics));
     let enabled = reader.take("enabled").bool();
     let inputs_span = reader.key_span("inputs");
-    let inputs = inputs(reader.take("inputs"), diagnostics).map(|inputs| (inputs, inputs_span));
+    let inputs = inputs(reader.take("inputs"), &mut settled, diagnostics).map(|inputs| (inputs, inputs_span));
     reader.finish();
     // With two kinds the intended one is unknown.
     let (on, span) = kinds.pop().filter(|_| kinds.is_empty())?;
@@ -251,14 +251,27 @@ fn trigger_id(field: Field<'_, '_>, diagnostics: &Diagnostics) -> Option<Trigger
     id
 }
 
-fn inputs(field: Field<'_, '_>, diagnostics: &Diagnostics) -> Option<Vec<(SpannedName, Template)>> {
-    let entries = field.entries()?;
+/// Reads `inputs`. `settled` becomes false if not everything can be read.
+fn inputs(
+    field: Field<'_, '_>,
+    settled: &mut bool,
+    diagnostics: &Diagnostics,
+) -> Option<Vec<(SpannedName, Template)>> {
+    if !field.is_present() {
+        return None;
+    }
+    let Some(entries) = field.entries() else {
+        *settled = false;
+        return None;
+    };
     let input = |entry: &Entry| {
         let name = entry_name(entry, "an input", diagnostics);
         let value = template(&entry.value, diagnostics);
         Some((name?, value))
     };
-    Some(entries.iter().filter_map(input).collect())
+    let inputs: Vec<_> = entries.iter().filter_map(input).collect();
+    *settled &= inputs.len() == entries.len();
+    Some(inputs)
 }
 
 fn manual(node: &Node, diagnostics: &Diagnostics) -> Option<Trigger> {

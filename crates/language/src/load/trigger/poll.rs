@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use expression::template::Template;
-use model::automation::{ActionStep, Delivery, PollStart, PollTrigger, SpannedName, Trigger};
+use model::automation::{ActionStep, Delivery, NameSetting, PollStart, PollTrigger, SpannedName, Trigger};
 use text::diagnostic::Diagnostics;
 use text::units::MAX_DURATION;
 use text::yaml::{Field, MapReader, Node};
@@ -101,7 +101,7 @@ pub(super) fn call(
     }
     Some(ActionStep {
         action: action?,
-        connection: named,
+        connection: named.map(NameSetting::Literal),
         refuses_default: true,
         with: with?,
         with_span,

@@ -25,7 +25,7 @@ fn accepted() -> Event {
         definition: DefinitionHash::from_bytes([1; 32]),
         origin: Origin::Manual,
         payload: Arc::new(Payload::Manual { inputs: Map::default() }),
-        trigger: crate::automation::TriggerId::MAIN,
+        trigger: TriggerId::MAIN,
         inputs: None,
     }
 }

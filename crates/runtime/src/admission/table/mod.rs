@@ -19,6 +19,7 @@ use crate::clock::{Clock, MonotonicTime};
 use crate::metrics::QueueWaits;
 use crate::run::{ReplaySource, Run, Wake};
 use permits::ConcurrencyGroup;
+pub(super) use permits::PermitWaiter;
 pub(crate) use queued::Queued;
 
 /// The state of an execution that is accepted and has not ended.
@@ -281,7 +282,7 @@ impl ExecutionTable {
             ExecutionState::WaitingForPermit(wait) => {
                 let key = &wait.group;
                 let group = self.groups.get(key)?;
-                let ahead = group.waiting.iter().position(|waiting| *waiting == id)?;
+                let ahead = group.waiting.iter().position(|waiting| waiting.id == id)?;
                 let turn = ConcurrencyWait { key: key.key.clone(), holders: group.holders.clone(), ahead };
                 Some(QueueStatus { turn: Some(turn), ..QueueStatus::default() })
             }
@@ -397,7 +398,7 @@ impl ExecutionTable {
                 let PermitWait { group: key, mut queued } = *wait;
                 let mut holder = None;
                 if let Some(group) = self.groups.get_mut(&key) {
-                    group.waiting.retain(|other| *other != id);
+                    group.waiting.retain(|other| other.id != id);
                     holder = group.holders.first().copied();
                 }
                 queued.end_wait(DelayReason::Permit { key: key.key, holder }, clock, &self.waits);

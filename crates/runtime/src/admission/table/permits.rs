@@ -12,17 +12,34 @@ use crate::clock::Clock;
 /// free: [`ExecutionTable::grant_permits`] keeps that rule whenever a permit is released or the limit changes.
 #[derive(Default)]
 pub(in crate::admission) struct ConcurrencyGroup {
-    /// The number of permits, as the definition in force has it. After a change there may be more holders, until they have ended.
+    /// The number of permits, as the definition in force has it, if it is literal. After a change there may be more holders, until they
+    /// have ended.
     pub(in crate::admission) limit: usize,
     pub(in crate::admission) holders: Vec<ExecutionId>,
-    pub(in crate::admission) waiting: VecDeque<ExecutionId>,
+    pub(in crate::admission) waiting: VecDeque<PermitWaiter>,
+}
+
+/// An execution in the queue of a group.
+pub(in crate::admission) struct PermitWaiter {
+    pub(in crate::admission) id: ExecutionId,
+    /// The limit that it computed for itself; `None` for that of the group.
+    pub(in crate::admission) limit: Option<usize>,
 }
 
 impl ConcurrencyGroup {
-    /// The executions that have to end before an execution that joins the queue now gets a permit, in the order of their acceptance.
-    pub(in crate::admission) fn in_the_way(&self) -> Vec<ExecutionId> {
-        let excess = (self.holders.len() + self.waiting.len() + 1).saturating_sub(self.limit);
-        self.holders.iter().chain(&self.waiting).take(excess).copied().collect()
+    /// The executions that have to end before an execution that joins the queue now with this limit gets a permit, in the order of
+    /// their acceptance.
+    pub(in crate::admission) fn in_the_way(&self, limit: usize) -> Vec<ExecutionId> {
+        let excess = (self.holders.len() + self.waiting.len() + 1).saturating_sub(limit);
+        let waiting = self.waiting.iter().map(|waiter| &waiter.id);
+        self.holders.iter().chain(waiting).take(excess).copied().collect()
+    }
+
+    /// Takes the first execution of the queue if there is a permit for it.
+    fn pop_free(&mut self) -> Option<ExecutionId> {
+        let limit = self.waiting.front()?.limit.unwrap_or(self.limit);
+        let next = self.waiting.pop_front_if(|_| self.holders.len() < limit)?;
+        Some(next.id)
     }
 }
 
@@ -40,7 +57,7 @@ impl ExecutionTable {
     }
 
     /// Sets the limits of the groups in which executions wait, by the definitions in force, and grants the permits that are free now.
-    /// `limit` returns `None` for an automation that is not in force: its executions keep the limit that they had.
+    /// `limit` returns `None` for an automation that is not in force or computes its limit: its executions keep the limit that they had.
     pub(in crate::admission) fn set_limits(
         &mut self,
         limit: impl Fn(&AutomationId) -> Option<usize>,
@@ -48,7 +65,9 @@ impl ExecutionTable {
     ) {
         let mut changed = Vec::new();
         for (key, group) in &mut self.groups {
-            if let Some(limit) = limit(&key.automation).filter(|limit| *limit != group.limit) {
+            let Some(limit) = limit(&key.automation) else { continue };
+            let computed = group.waiting.iter_mut().filter_map(|waiter| waiter.limit.take()).count();
+            if limit != group.limit || computed > 0 {
                 group.limit = limit;
                 changed.push(key.clone());
             }
@@ -66,8 +85,7 @@ impl ExecutionTable {
         clock: &dyn Clock,
     ) {
         while let Some(group) = self.groups.get_mut(key) {
-            let free = group.holders.len() < group.limit;
-            let Some(next) = group.waiting.pop_front_if(|_| free) else { break };
+            let Some(next) = group.pop_free() else { break };
             // It holds the permit from now on, before it is read back.
             group.holders.push(next);
             let holder =

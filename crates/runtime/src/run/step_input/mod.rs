@@ -223,9 +223,13 @@ impl Derivation<'_> {
         let clock: Arc<dyn EvalClock> = StepClock::new(self.context.secret.clone(), self.id, key, at);
         scope.set_moment(Some(clock));
         if let Some(guard) = &step.guard {
-            // The condition draws its UUIDs before the inputs do.
+            // The condition draws its UUIDs before the settings do, and these before the inputs.
             let (root, clock) = scope.names();
             let _ = guard.evaluate_with_clock(root, clock, budget);
+        }
+        for setting in step.computed_settings() {
+            let (root, clock) = scope.names();
+            let _ = setting.evaluate_with_clock(root, clock, budget);
         }
         for _ in 1..began.attempt.min(MAX_ATTEMPTS) {
             let _ = self.inputs(step, &scope, budget);

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::time::Duration;
 
 use jiff::Timestamp;
-use model::automation::{Automation, Verb};
+use model::automation::{Automation, NameSetting, Verb};
 use model::execution::{CallRecord, History, Jump, Signal, StepAttempt, StepHistory, StepProgress};
 use model::{Event, Payload, StepOutcome};
 use serde::Serialize;
@@ -201,12 +201,13 @@ impl StepView {
 
     fn new(step: &StepHistory<'_>, verb: Option<&Verb>) -> Self {
         let (mut action, mut connection, mut automation) = (None, None, None);
+        let literal = |setting: &NameSetting| setting.literal().map(|name| name.name.clone());
         match verb {
             Some(Verb::Action(call)) => {
                 action = Some(call.action.name.clone());
-                connection = call.connection.as_ref().map(|connection| connection.name.clone());
+                connection = call.connection.as_ref().and_then(literal);
             }
-            Some(Verb::Call(call)) => automation = Some(call.automation.name.clone()),
+            Some(Verb::Call(call)) => automation = literal(&call.automation),
             _ => {}
         }
         let (mut request, mut executions) = (None, Vec::new());

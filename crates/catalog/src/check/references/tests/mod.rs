@@ -1,6 +1,7 @@
 //! Tests of names in expressions, by subject.
 
 mod races;
+mod several_triggers;
 
 use std::sync::{Arc, LazyLock};
 
