@@ -14,6 +14,7 @@ use serde::Serialize;
 use url::Url;
 use value::redact::LengthLimit;
 
+use super::host_limits::origin;
 use super::response::Response;
 use super::{HostPolicy, failure};
 
@@ -252,7 +253,7 @@ impl RateLimit {
 }
 
 fn key(url: &Url, connection: Option<&str>) -> (String, String) {
-    (url.origin().ascii_serialization(), connection.unwrap_or_default().to_owned())
+    (origin(url), connection.unwrap_or_default().to_owned())
 }
 
 fn remaining(until: Timestamp, now: Timestamp) -> Option<Duration> {
