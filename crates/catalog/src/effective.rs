@@ -49,8 +49,8 @@ impl fmt::Display for EffectiveSetting {
     }
 }
 
-/// Returns the settings of an `action` or `call` step that a default can give; none of any other step. `automation` must be the one that
-/// contains the step.
+/// Returns the settings of an `action` or `call` step that a default can give; empty for other steps. `automation` must contain the
+/// step.
 #[must_use]
 pub fn effective_settings(automation: &Automation, step: &Step) -> Vec<EffectiveSetting> {
     let (defaults, taken) = (automation.defaults.as_deref(), step.taken);

@@ -62,7 +62,7 @@ pub(crate) fn known_triggers<V>(map: &BTreeMap<TriggerKey, V>, id: &AutomationId
     map.range(first..).map(|(key, _)| key).take_while(|key| key.automation == *id).cloned().collect()
 }
 
-/// Returns the triggers of automations: those in force, and those that `known` has for an automation.
+/// Returns the triggers of automations: in force, or returned by `known`.
 pub(crate) fn triggers_of(
     ids: &BTreeSet<AutomationId>,
     catalog: &Catalog,

@@ -12,7 +12,7 @@ pub const PROJECT_FILE: &str = "project.yaml";
 /// A checked `project.yaml`.
 #[derive(Clone, Debug)]
 pub struct Project {
-    /// The defaults of all automations; those of their own files go before them.
+    /// The defaults of all automations; `defaults` in the file of an automation take precedence.
     pub defaults: DeclaredDefaults,
     /// The file.
     pub source: Arc<Source>,

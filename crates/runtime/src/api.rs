@@ -32,7 +32,7 @@ pub struct Start {
 pub struct StartedBy {
     /// The id of the trigger.
     pub trigger: TriggerId,
-    /// The inputs; `None` for those of the payload.
+    /// The inputs; `None` if the payload has them.
     pub inputs: Option<Arc<Map>>,
 }
 
@@ -47,9 +47,9 @@ impl StartedBy {
 /// A start by hand.
 #[derive(Clone, Debug)]
 pub struct ManualStart {
-    /// What comes onto the trigger. The inputs of a manual start are those that the caller gives.
+    /// The payload of the trigger. For a manual trigger it contains the inputs that the caller gives.
     pub payload: Payload,
-    /// The inputs that the caller gives in place of those of the trigger; `None` for none, and for a manual start.
+    /// The inputs with which the caller overrides the inputs of the trigger; `None` without any, and for a manual trigger.
     pub inputs: Option<Map>,
     /// The kind of start.
     pub origin: Origin,

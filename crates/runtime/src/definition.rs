@@ -21,7 +21,7 @@ struct Packed {
     defaults: Option<Arc<Defaults>>,
 }
 
-/// What belongs to a stored definition beside the automation's file.
+/// The parts of a stored definition beside the automation's file.
 #[derive(Default)]
 pub(crate) struct Parts {
     /// The code files that it names.

@@ -1,4 +1,4 @@
-//! What an execution starts with, evaluated before it is accepted: the condition of its trigger, and the inputs that the trigger gives.
+//! The evaluation of a trigger before acceptance: its condition, and the inputs that it gives the execution.
 
 use std::time::Duration;
 
@@ -36,8 +36,8 @@ impl Context {
         ])))
     }
 
-    /// Evaluates the inputs that a trigger gives, adds those that the caller has `given`, and checks all of them against the declared
-    /// ones. Inputs are stored, so known secrets are masked in those that may have read one. `None` if neither gives any.
+    /// Evaluates the inputs of a trigger, overrides them by the inputs that the caller has `given`, and checks all against the declared
+    /// inputs. Inputs are stored, so known secrets are masked in values that may have read a secret. `None` without any inputs.
     ///
     /// # Errors
     /// Returns an error of kind `input` if a value cannot be evaluated or does not fit.

@@ -50,7 +50,7 @@ pub fn dedup_keys(
 ) -> Result<Vec<DedupKey>, Rejection> {
     let mut keys = Vec::new();
     let address = if scope.is_test { "test" } else { "live" };
-    // The keys of the trigger `main` are those of release 0.1.0.
+    // The keys of the trigger `main` are as in release 0.1.0.
     let scope =
         if scope.trigger.is_main() { address.to_owned() } else { format!("{address}#{}", scope.trigger) };
     let scope = scope.as_str();

@@ -141,7 +141,7 @@ impl<'a> Check<'a> {
         self.cassette(case);
     }
 
-    /// Reports that no trigger is the one that a test means.
+    /// Reports that a test selects no trigger.
     fn no_trigger(&self, case: &Case, choice: TriggerChoice) -> Diagnostic {
         let ids = self.automation.triggers.iter().map(|trigger| trigger.id.as_str());
         match (choice, &case.trigger) {

@@ -1,4 +1,4 @@
-//! What the checks of an automation know about its project, and how their reports join.
+//! The project context of the checks of an automation, and the merge of their reports.
 
 use std::sync::Arc;
 

@@ -64,8 +64,8 @@ pub fn members(
         ["automation"] => plain(&AUTOMATION),
         ["event"] => plain(&EVENT),
         ["trigger"] => plain(&TRIGGER),
-        ["trigger", "results"] => of_triggers(automation, at, trigger::result_names),
-        ["trigger", "results", "body"] => of_triggers(automation, at, trigger::body_names),
+        ["trigger", "results"] => names_of_triggers(automation, at, trigger::result_names),
+        ["trigger", "results", "body"] => names_of_triggers(automation, at, trigger::body_names),
         _ => type_at(automation, unreadable, registry, path, at).map_or_else(Vec::new, |kind| {
             let member = |(name, kind): (String, ResultType)| Member { name, detail: describe(&kind) };
             field_types(&kind).into_iter().map(member).collect()
@@ -74,7 +74,7 @@ pub fn members(
 }
 
 /// Lists the names that the triggers of a step have.
-fn of_triggers(
+fn names_of_triggers(
     automation: &Automation,
     at: Option<&str>,
     names: impl Fn(&Trigger) -> &'static [&'static str],

@@ -376,8 +376,8 @@ impl Walk<'_> {
     }
 }
 
-/// Returns true if a place without links is `project.yaml`, or in a folder of the project's files and not hidden. Folders that begin with two dots are those in
-/// which orchestrators mount files.
+/// Returns true if a place without links is `project.yaml`, or in a folder of the project's files and not hidden. Orchestrators mount files in
+/// folders that begin with two dots.
 fn is_project_place(place: &Path) -> bool {
     if place == Path::new(PROJECT_FILE) {
         return true;

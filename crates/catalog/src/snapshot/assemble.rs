@@ -36,8 +36,8 @@ pub struct AssembleInput<'a> {
     pub refused_level: Option<Arc<RefusedLevel>>,
     /// Connectors that come with Cogwork.
     pub builtin: &'a Arc<Registry>,
-    /// Returns the address of a trigger. Creates one if the flag is true (a request starts it) and there is none
-    /// yet.
+    /// Returns the address of a trigger. Creates a missing address if the flag is true: a request starts the
+    /// trigger.
     pub address: &'a mut dyn FnMut(&TriggerKey, bool) -> Option<Arc<Address>>,
 }
 

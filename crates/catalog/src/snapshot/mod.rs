@@ -88,7 +88,7 @@ pub struct Deployment {
     pub automation: Arc<Automation>,
     /// Step graph.
     pub plan: Arc<Plan>,
-    /// What belongs to its triggers, in their order.
+    /// Addresses and schedules of its triggers, in their order.
     pub mounted: Vec<MountedTrigger>,
     /// `Some` if the file on disk no longer loads and this is its last valid version; holds the errors.
     pub stale: Option<Arc<Report>>,

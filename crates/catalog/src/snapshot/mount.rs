@@ -11,7 +11,7 @@ use trigger::schedule::Schedule;
 use super::{Catalog, Deployment};
 use crate::error::Error;
 
-/// What belongs to a trigger in force beside its definition.
+/// Address and schedule of a trigger in force.
 #[derive(Clone, Default)]
 pub struct MountedTrigger {
     /// Live and test tokens; `None` if the trigger has never had an address.

@@ -1,4 +1,4 @@
-//! What a trigger gives an execution beside its payload: its inputs.
+//! The inputs that a trigger gives an execution beside its payload.
 
 use std::sync::Arc;
 

@@ -78,7 +78,7 @@ pub(super) struct Selection {
     key: &'static str,
     /// The key of the expression: `name`.
     selector: &'static str,
-    /// What a selection is of, for messages: "connections".
+    /// The selected things, for messages: "connections".
     things: &'static str,
     /// The reason for the list: "credentials".
     reason: &'static str,

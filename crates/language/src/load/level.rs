@@ -1,5 +1,5 @@
-//! The words for which a definition needs a level of the language above the first. A later word is one more row of [`WORDS`]; those of
-//! expressions are listed by [`expression::Expression::later_word`].
+//! The words for which a definition needs a level of the language above the first. A later word is one more row of [`WORDS`];
+//! [`expression::Expression::later_word`] lists the words of expressions.
 
 use expression::template::Template;
 use expression::{Expression, Reference};

@@ -229,7 +229,7 @@ impl NameSelection {
     /// Returns the name that a value selects: the text must be equal. `what` is the key, for the message.
     ///
     /// # Errors
-    /// Returns a message if the value is none of the names.
+    /// Returns a message if the value is not in `of`.
     pub fn select(&self, what: &str, value: &Value) -> Result<&SpannedName, String> {
         let selected = value.as_str().and_then(|text| self.of.iter().find(|name| name.name == text));
         selected.ok_or_else(|| {

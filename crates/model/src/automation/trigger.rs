@@ -16,7 +16,7 @@ pub struct DeclaredTrigger {
     pub id: TriggerId,
     /// The span of the id; of the trigger's kind for the key `trigger`.
     pub id_span: Span,
-    /// What starts executions.
+    /// The event that starts executions.
     pub on: Trigger,
     /// The span of the trigger's kind.
     pub span: Span,
@@ -29,7 +29,7 @@ pub struct DeclaredTrigger {
 }
 
 impl DeclaredTrigger {
-    /// Calls `visit` with every expression of the trigger itself, but those of a webhook's `verify` and `challenge`.
+    /// Calls `visit` with every expression of the trigger itself, except in a webhook's `verify` and `challenge`.
     pub fn expressions<'a>(&'a self, visit: &mut dyn FnMut(&'a Expression)) {
         self.condition.iter().for_each(&mut *visit);
         self.on.expressions(visit);
@@ -42,7 +42,7 @@ impl DeclaredTrigger {
     }
 }
 
-/// What starts executions.
+/// The event that starts executions.
 #[derive(Clone, Debug)]
 pub enum Trigger {
     /// A request to the webhook's URL.

@@ -31,7 +31,7 @@ pub enum Event {
         /// The trigger that started it.
         #[serde(default, skip_serializing_if = "TriggerId::is_main")]
         trigger: TriggerId,
-        /// The inputs that the trigger, or the caller of another start than a manual one, gave; `None` for those of `payload`.
+        /// The inputs that the trigger or its caller gave; `None` if the payload has the inputs, as for a manual trigger.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         inputs: Option<Arc<Map>>,
     },

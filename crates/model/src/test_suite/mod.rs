@@ -83,7 +83,7 @@ pub struct Case {
     pub expect: Expect,
 }
 
-/// Why no trigger of an automation is the one that a test means.
+/// The reason why a test selects no trigger of its automation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TriggerChoice {
     /// The automation has no trigger of the id that the test names.
@@ -93,10 +93,10 @@ pub enum TriggerChoice {
 }
 
 impl Case {
-    /// Returns the trigger that the test starts: the one that it names, the only one, or the only one that can start in its way.
+    /// Returns the trigger that the test starts: by its id, or else the only trigger, or the only trigger of the kind of start.
     ///
     /// # Errors
-    /// Returns why none is meant.
+    /// Returns the reason why the test selects no trigger.
     pub fn trigger_of<'a>(&self, automation: &'a Automation) -> Result<&'a DeclaredTrigger, TriggerChoice> {
         if let Some(named) = &self.trigger {
             let id = TriggerId::parse(&named.name);

@@ -292,8 +292,8 @@ impl RunGuard {
     }
 }
 
-/// The limit of an execution: the automation's own, or the one that `overlap: queue` of its schedule implies, for which the
-/// executions of each trigger are a group.
+/// Returns the limit of an execution: of the automation, or implied by `overlap: queue` of its schedule, where the executions of
+/// each trigger are a group.
 pub(super) fn concurrency(
     automation: &Automation,
     origin: &Origin,

@@ -261,7 +261,7 @@ impl Run {
         self.deployment.automation.trigger_key(&self.by.trigger)
     }
 
-    /// Evaluates the concurrency key and the limit, each under an inline budget. The key is empty if there is none.
+    /// Evaluates the concurrency key and the limit, each under an inline budget. Without a key it is empty.
     pub(crate) fn permit_request(&self, concurrency: &Concurrency) -> Result<PermitRequest, ActionError> {
         let Concurrency { limit, key, .. } = concurrency;
         if let (None, Some(limit)) = (key, limit.literal()) {

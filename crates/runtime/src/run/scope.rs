@@ -35,7 +35,7 @@ pub(crate) struct Scope {
     pub(super) pipelined_us: u64,
 }
 
-/// What a start gives the variables.
+/// The data of a start that the variables contain.
 pub(super) struct StartData<'a> {
     pub(super) payload: &'a Payload,
     /// `trigger.results`, if the payload has been parsed already.

@@ -30,7 +30,7 @@ pub(in crate::check) struct Types<'a> {
     /// Types of the bodies inferred from saved payloads, for webhooks without a schema.
     saved: HashMap<TriggerId, ResultType>,
     started_by: StartedBy<'a>,
-    /// Trigger of the expressions that are checked outside of steps; `None` for those that any trigger starts.
+    /// Trigger of the expression that is checked outside of steps; `None` if any trigger can have started the execution.
     trigger: Option<&'a DeclaredTrigger>,
     /// Types of the results of the called automations, by id.
     called: HashMap<&'a str, ResultType>,
@@ -131,7 +131,7 @@ impl<'a> Types<'a> {
             if path.get(1).is_some_and(|name| name == "id") {
                 return None;
             }
-            return self.of_triggers(at, |trigger| {
+            return self.type_of_triggers(at, |trigger| {
                 self.request_part(trigger, path).or_else(|| self.body(trigger, path).map(|kind| (kind, 4)))
             });
         }
@@ -361,7 +361,7 @@ impl<'a> Types<'a> {
     }
 
     /// Returns one of the types that a value has for each trigger; `None` if it is unknown for one of them.
-    fn of_triggers(
+    fn type_of_triggers(
         &self,
         at: Option<&Step>,
         kind: impl Fn(&'a DeclaredTrigger) -> Option<(ResultType, usize)>,

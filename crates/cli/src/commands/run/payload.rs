@@ -81,8 +81,8 @@ impl PayloadOptions {
         Ok(Self { payload, inputs })
     }
 
-    /// The start of an automation by this trigger. Inputs are those of a manual start, or take the place of those that another trigger
-    /// gives.
+    /// Builds the start of an automation by this trigger. Given inputs are the payload of a manual trigger, and override the inputs of
+    /// another trigger.
     ///
     /// # Errors
     /// The options do not match the trigger.

@@ -1,4 +1,4 @@
-//! What steps read of several triggers.
+//! References to `trigger` in automations with several triggers.
 
 use super::check;
 
