@@ -136,11 +136,20 @@ pub(super) fn unknown_ids(
                 }
                 let ids = automation.triggers.iter().map(|trigger| trigger.id.as_str());
                 let message = format!("no trigger of this file has the id `{text}`");
-                found.push(
-                    Diagnostic::error("unknown-trigger", message, span(other.at.clone()))
-                        .expected_names(text, ids),
-                );
+                let error = |at| Diagnostic::error("unknown-trigger", message, span(at));
+                found.push(match inside_quotes(expression.text(), &other.at, text) {
+                    Some(at) => error(at).expected_names(text, ids),
+                    None => error(other.at.clone()).allowed(ids),
+                });
             }
         }
     }
+}
+
+/// Returns the range of a text within its quotes in an operand; `None` if it is written with escapes.
+fn inside_quotes(source: &str, operand: &Range<usize>, text: &str) -> Option<Range<usize>> {
+    let written = source.get(operand.clone())?;
+    let quoted = |quote: char| written.find(&format!("{quote}{text}{quote}"));
+    let start = operand.start + quoted('\'').or_else(|| quoted('"'))? + 1;
+    Some(start..start + text.len())
 }

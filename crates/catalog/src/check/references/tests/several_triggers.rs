@@ -39,9 +39,6 @@ fn a_read_that_one_trigger_lacks_is_a_warning_unless_a_condition_names_the_trigg
 
 #[test]
 fn a_comparison_with_the_id_of_no_trigger_is_an_error() {
-    check_of_two("  - {if: trigger.id == 'change', set: {a: 1}}\n", &["unknown-trigger 'change'"]);
-    check_of_two(
-        "  - {if: \"trigger.id in ['changed', 'paid']\", set: {a: 1}}\n",
-        &["unknown-trigger ['changed', 'paid']"],
-    );
+    check_of_two("  - {if: trigger.id == 'change', set: {a: 1}}\n", &["unknown-trigger change"]);
+    check_of_two("  - {if: \"trigger.id in ['changed', 'paid']\", set: {a: 1}}\n", &["unknown-trigger paid"]);
 }
