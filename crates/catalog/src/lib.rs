@@ -60,5 +60,5 @@ pub use schemas::schema_context;
 pub use snapshot::{
     AssembleInput, AwaitedEvents, Catalog, Change, ChangeKind, Deployment, DeploymentState, Detail, DiffKind,
     File, FileChange, FileKind, Folder, InFlightExecutions, InvalidFile, MAX_FOLDERS, Mount, MountedTrigger,
-    PollSource, RefusedLevel, ReloadSummary, Route, ScanScope, assemble, stem, trigger_hook,
+    PollSource, RefusedLevel, ReloadSummary, RenamedTrigger, Route, ScanScope, assemble, stem, trigger_hook,
 };

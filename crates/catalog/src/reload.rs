@@ -1,6 +1,6 @@
 //! Reload: scans the project folder, assembles the next snapshot, makes new addresses durable, and logs the changes.
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::{BTreeSet, HashMap, HashSet};
 use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -13,6 +13,7 @@ use model::automation::{Level, TriggerKey};
 use store::{Address, Store};
 use text::diagnostic::Report;
 
+use crate::error::Error;
 use crate::preview;
 use crate::snapshot::{
     AssembleInput, Catalog, Change, ChangeKind, Folder, InFlightExecutions, RefusedLevel, ReloadSummary,
@@ -327,6 +328,9 @@ impl Loader {
         let before = in_force();
         let mut after = Catalog::clone(&before);
         let mut changed = Vec::new();
+        // An address that is gone has moved to another trigger.
+        let keys: HashSet<&TriggerKey> = stored.iter().map(|address| &address.trigger).collect();
+        self.addresses.lock().unwrap_or_else(PoisonError::into_inner).retain(|key, _| keys.contains(key));
         for address in stored.into_iter().map(Arc::new) {
             let key = address.trigger.clone();
             let in_use = before.trigger(&key).and_then(|mount| mount.address().cloned());
@@ -388,6 +392,51 @@ impl Loader {
         let successor = Successor { before, after: Arc::new(after), reload };
         put_in_force(&successor);
         Ok(Some(successor))
+    }
+}
+
+impl Loader {
+    /// Moves what is stored under the key of one trigger to that of another, and calls `put_in_force` with the snapshot in which it has
+    /// moved. Returns the number of moved rows. A trigger in force goes on with its records under the other key, until the file has the
+    /// other trigger.
+    ///
+    /// A crash before the return leaves all rows under one of the keys.
+    ///
+    /// # Errors
+    /// Both triggers are in force, rows are under both keys, or the store failed. Nothing changed.
+    pub async fn move_trigger(
+        &self,
+        from: &TriggerKey,
+        to: &TriggerKey,
+        store: &dyn Store,
+        in_force: impl Fn() -> Arc<Catalog>,
+        put_in_force: impl FnOnce(&Successor),
+    ) -> Result<u64, Error> {
+        // Reloads wait: they would put the previous keys in force again.
+        let _folder = self.folder.lock().await;
+        let before = in_force();
+        if let (Some(_), Some(_)) = (before.trigger(from), before.trigger(to)) {
+            let (from, to) = (from.name(), to.name());
+            return Err(Error::Input(format!(
+                "`{from}` and `{to}` are both in force; give the file another id for one of them"
+            )));
+        }
+        let moved = store.move_trigger(from, to).await?;
+        let mut known = self.addresses.lock().unwrap_or_else(PoisonError::into_inner);
+        let address = known.remove(from).map(|address| {
+            let address = Arc::new(Address { trigger: to.clone(), ..Address::clone(&address) });
+            known.insert(to.clone(), address.clone());
+            address
+        });
+        drop(known);
+        let after = Arc::new(before.with_moved(from, to, address));
+        let reload = ReloadSummary {
+            generation: after.generation(),
+            rechecked: vec![to.automation.clone()],
+            ..ReloadSummary::default()
+        };
+        put_in_force(&Successor { before, after, reload });
+        Ok(moved)
     }
 }
 

@@ -18,6 +18,7 @@ use tokio::sync::{broadcast, watch};
 
 use crate::bulk::Bulk;
 use crate::generations::Generations;
+use crate::moves::Mover;
 use crate::{retention, watch as watcher};
 
 /// The pauses before changed addresses are read again that could not be read.
@@ -68,6 +69,7 @@ impl Engine {
         let generations = Arc::new(Generations::new(&settings.data_dir));
         let runtime = Runtime::new(settings, store, vault, clock, builtin).await?;
         let ingress = Ingress::new(&runtime);
+        ingress.set_mover(Mover::new(&runtime, &ingress, &loader));
         let engine = Self {
             ingress,
             runtime,
@@ -99,6 +101,8 @@ impl Engine {
             if unfinished > 0 {
                 tracing::info!(unfinished, "executions continue where they stopped");
             }
+            // Before the first request: it would be refused by another secret.
+            self.ingress.read_secret_triggers().await?;
             self.ingress.start_tasks();
             runtime.context.tracker.spawn(self.clone().follow_addresses());
             runtime.context.tracker.spawn(self.clone().follow_generations());
@@ -124,7 +128,11 @@ impl Engine {
             let put_in_force =
                 |next: &catalog::Successor| self.put_in_force(next.after.clone(), &next.reload);
             let store = &*self.runtime.context.store;
-            if let Err(error) = self.loader.reread_addresses(store, || self.catalog(), put_in_force).await {
+            let read = async {
+                self.ingress.read_secret_triggers().await?;
+                self.loader.reread_addresses(store, || self.catalog(), put_in_force).await
+            };
+            if let Err(error) = read.await {
                 self.runtime.context.lost(&error);
                 // The same change is not announced again.
                 self.runtime
@@ -359,10 +367,12 @@ impl Engine {
         let settings = &runtime.context.settings;
         let loader = Loader::new(&settings.dir, runtime.context.catalog().registry().clone(), Vec::new());
         let generations = Arc::new(Generations::new(&settings.data_dir));
+        let (ingress, loader) = (Ingress::new(&runtime), Arc::new(loader));
+        ingress.set_mover(Mover::new(&runtime, &ingress, &loader));
         Self {
-            ingress: Ingress::new(&runtime),
+            ingress,
             runtime,
-            loader: Arc::new(loader),
+            loader,
             edits: Arc::default(),
             bulk: Arc::default(),
             generations,

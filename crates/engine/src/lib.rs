@@ -7,6 +7,7 @@
 //! * `watch`: reloads when files change
 //! * `generations`: definitions that are deployed into a shared store
 //! * `project_edit`: changes of files by people, and the reload that follows
+//! * `moves`: moves the records of a trigger to another id
 //! * `bulk`: replays and cancellations of many executions
 //! * `trials`: recorded executions and tests on a text that is not saved
 //! * `test_draft`: a test from an execution, as a change of its file
@@ -19,6 +20,7 @@
 mod bulk;
 mod engine;
 mod generations;
+mod moves;
 mod project_edit;
 mod retention;
 mod search;

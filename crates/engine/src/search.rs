@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use jiff::Timestamp;
-use model::automation::DefinitionHash;
+use model::automation::{DefinitionHash, TriggerId};
 use model::execution::{Event, ExecutionId, Outcome};
 use model::{Automation, Status};
 use runtime::{Admission, Clock, Error, Pauses, ReadMemory};
@@ -20,6 +20,9 @@ const LOG_LINES: u32 = 1000;
 /// Conditions that are checked on each execution. An execution must match all that are set.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Search {
+    /// The trigger that started it. Lists have it beside the origin, without an index: most automations have one trigger, and an index
+    /// would cost each start a write.
+    pub trigger: Option<TriggerId>,
     /// The kind of its origin, such as `webhook`.
     pub origin: Option<String>,
     /// The beginning of the hash of its definition.
@@ -155,6 +158,7 @@ impl Scan<'_> {
         let search = Arc::clone(&self.search);
         let took = row.started_at.duration_until(row.finished_at.unwrap_or(self.now));
         let fits = (search.shown.is_empty() || search.shown.contains(&row.status))
+            && search.trigger.as_ref().is_none_or(|trigger| *trigger == row.trigger)
             && search.origin.as_deref().is_none_or(|origin| origin == row.origin.as_str())
             && search.definition.as_deref().is_none_or(|hash| row.definition.to_string().starts_with(hash))
             && search.min_took.is_none_or(|least| Duration::try_from(took).unwrap_or_default() >= least);

@@ -3,8 +3,19 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Mutex, PoisonError};
 
+use async_trait::async_trait;
 use catalog::Catalog;
 use model::automation::{AutomationId, TriggerId, TriggerKey};
+
+/// Moves the records of a trigger in the store and in the snapshot in force.
+#[async_trait]
+pub trait MoveRecords: Send + Sync {
+    /// Moves the records, and returns the number of rows.
+    ///
+    /// # Errors
+    /// Both triggers have records or are in force, or the store failed. Nothing changed.
+    async fn move_records(&self, from: &TriggerKey, to: &TriggerKey) -> Result<u64, runtime::Error>;
+}
 
 /// A task that follows reloads and shards.
 #[derive(Clone, Copy, Debug)]
@@ -25,6 +36,8 @@ pub(crate) struct Pending {
     pub(crate) automations: BTreeSet<AutomationId>,
     /// The executions among them whose progress another node may have written, so that it is to be read again.
     pub(crate) moved: BTreeSet<AutomationId>,
+    /// The triggers whose records have moved to the key of another one, in the order of the moves.
+    pub(crate) renamed: Vec<(TriggerKey, TriggerKey)>,
 }
 
 /// The automations that are pending for each listener since it last took them.
@@ -43,6 +56,17 @@ impl Changes {
             pending.automations.extend(automations.iter().cloned());
             pending.moved.extend(automations.iter().cloned());
         });
+    }
+
+    /// Notes that the records of a trigger have moved to the key of another one.
+    pub(crate) fn rename(&self, from: &TriggerKey, to: &TriggerKey) {
+        self.each(|pending| pending.renamed.push((from.clone(), to.clone())));
+    }
+
+    /// Returns true if a listener has not seen a move yet.
+    pub(crate) fn is_renamed(&self, listener: CatalogListener) -> bool {
+        let pending = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        !pending[listener as usize].renamed.is_empty()
     }
 
     /// Takes the automations that one listener has not seen yet.

@@ -37,6 +37,8 @@ pub(crate) enum Operation {
     Poll(PollOperation),
     Subscriptions(SubscriptionOperation),
     Listen(ListenRequest),
+    /// Move the records of the trigger to this one.
+    Move(TriggerKey),
     /// Wait for memory for the data of a trigger, in bytes; the reply is false if it is taken.
     TriggerMemory(usize),
 }
@@ -126,6 +128,7 @@ impl ShardRequests for ForwardedOperations {
             Operation::Listen(request) => {
                 serde_json::to_vec(&ingress.answer_listen(&trigger, request).await?).ok()
             }
+            Operation::Move(to) => serde_json::to_vec(&ingress.answer_move(&trigger, &to).await?).ok(),
             Operation::TriggerMemory(bytes) => {
                 serde_json::to_vec(&ingress.admission.has_trigger_memory(bytes).await).ok()
             }

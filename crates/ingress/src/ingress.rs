@@ -1,13 +1,13 @@
 //! The ingress: the state of everything that starts executions.
 
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use catalog::ReloadSummary;
 use runtime::{Admission, Connections, Context, Peers, Runtime};
 use store::Shard;
 use tokio::sync::Semaphore;
 
-use crate::changes::Changes;
+use crate::changes::{Changes, MoveRecords};
 use crate::forward::ForwardedOperations;
 use crate::hooks::RateLimits;
 use crate::listen::Listeners;
@@ -37,6 +37,10 @@ pub struct Ingress {
     pub(crate) polls: Polls,
     pub(crate) subscriptions: Subscriptions,
     pub(crate) changes: Changes,
+    /// Held while the records of a trigger move, and while schedules fire or follow a reload.
+    pub(crate) moving: tokio::sync::Mutex<()>,
+    /// Moves records in the store and in the snapshot.
+    pub(crate) mover: OnceLock<Box<dyn MoveRecords>>,
 }
 
 impl Ingress {
@@ -56,6 +60,8 @@ impl Ingress {
             polls: Polls::default(),
             subscriptions: Subscriptions::default(),
             changes: Changes::default(),
+            moving: tokio::sync::Mutex::default(),
+            mover: OnceLock::new(),
         })
     }
 

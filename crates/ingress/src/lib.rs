@@ -11,6 +11,7 @@
 //! * `listen`: captures requests of test addresses, and saves payloads
 //! * `manual`: starts by people
 //! * `changes`: what a reload changed for each of them
+//! * `moves`: moves the records of a trigger to another id
 //! * `forward`: operations on triggers that another node has
 //! * `refusals`: the latest requests that started nothing
 //! * `persist`: repeats reads and writes of the store
@@ -21,12 +22,14 @@ mod hooks;
 mod ingress;
 mod listen;
 mod manual;
+mod moves;
 mod persist;
 mod poll;
 mod refusals;
 mod scheduler;
 mod subscribe;
 
+pub use changes::MoveRecords;
 pub use forward::ForwardError;
 pub use hooks::{AnsweredBy, Caller, CallerAnswer, Condition, Reply, RouteMatch, caller};
 pub use ingress::Ingress;
@@ -34,6 +37,7 @@ pub use listen::{
     Capture, ListenError, ListenView, MAX_CAPTURES, MAX_LISTEN_TIME, NonTrigger, PayloadError,
     PayloadPreview, PayloadProblem, SavedPayload, Verdict, VersionedPayload,
 };
+pub use moves::MoveError;
 pub use poll::{PollError, PollView};
 pub use refusals::{MAX_REFUSALS, Refusal, RefusedRequest};
 pub use subscribe::SubscriptionError;

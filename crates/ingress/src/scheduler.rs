@@ -73,7 +73,12 @@ struct Entry {
 
 impl Timed for Timetable {
     async fn adopt(&mut self) {
-        let pending = self.ingress.changes.take(CatalogListener::Schedules);
+        let ingress = self.ingress.clone();
+        let _still = ingress.moving.lock().await;
+        let pending = ingress.changes.take(CatalogListener::Schedules);
+        for (from, to) in &pending.renamed {
+            self.rename(from, to);
+        }
         self.forget(&pending.moved).await;
         let catalog = self.ingress.context.catalog.load_full();
         let ids = self.with_removed(&catalog, pending.automations);
@@ -86,8 +91,13 @@ impl Timed for Timetable {
     }
 
     async fn run_due(&mut self) {
-        let ticks = self.due(self.ingress.context.clock.now());
         let ingress = self.ingress.clone();
+        let _still = ingress.moving.lock().await;
+        if ingress.changes.is_renamed(CatalogListener::Schedules) {
+            // The new snapshot comes first: it has the keys under which the instants count.
+            return;
+        }
+        let ticks = self.due(ingress.context.clock.now());
         // Tasks of their own, which all threads of the runtime run.
         let fire = |tick: Tick| ingress.context.tracker.spawn(tick.fire(ingress.clone()));
         let fired = stream::iter(ticks).map(fire).buffer_unordered(MAX_CONCURRENT);
@@ -128,6 +138,21 @@ impl Timetable {
             save_pauses: SAVE_PAUSES,
             is_adopted: false,
         })
+    }
+
+    /// Goes on with a schedule under the key to which its records have moved.
+    fn rename(&mut self, from: &TriggerKey, to: &TriggerKey) {
+        let own = |watermark: Watermark| (to.clone(), Watermark { trigger: to.clone(), ..watermark });
+        let (stored, unsaved) = (self.stored.remove(from), self.unsaved.remove(from));
+        self.stored.extend(stored.map(own));
+        self.unsaved.extend(unsaved.map(own));
+        if let Some(entry) = self.entries.remove(from) {
+            if let Some(at) = entry.next {
+                self.order.remove(&(at, from.clone()));
+                self.order.insert((at, to.clone()));
+            }
+            self.entries.insert(to.clone(), entry);
+        }
     }
 
     /// Reads the watermarks of schedules again that another node may have fired.
@@ -393,12 +418,14 @@ impl Tick {
             unsaved: (unfinished.is_none() && recorded != Some(self.done)).then(|| watermark(self.done)),
             unfinished,
         };
+        // Executions have the id of the file.
+        let started = automation.trigger_key(&self.mount.declared().id);
         let unfinished = |done, is_refused| Some(Unfinished { done, retries: self.retries, is_refused });
         let mut recorded = None;
         let mut done = self.before;
         for instant in &self.instants {
             let reached = std::mem::replace(&mut done, *instant);
-            let busy = self.overlap == Overlap::Skip && ingress.admission.schedule_is_busy(&trigger);
+            let busy = self.overlap == Overlap::Skip && ingress.admission.schedule_is_busy(&started);
             if busy && self.waits {
                 return Some(fired(recorded, unfinished(reached, false)));
             }

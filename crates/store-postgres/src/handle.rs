@@ -17,7 +17,8 @@ use super::open::{Driver, Opened};
 use super::queue::Queue;
 use super::schema::SCHEMA;
 use super::{
-    buckets, events, generations, list, listening, pairings, peers, prune, state, triggers, usage, waits,
+    buckets, events, generations, list, listening, moves, pairings, peers, prune, state, triggers, usage,
+    waits,
 };
 use store::codec::{
     AppendRow, CutEvents, HistoryBytes, HistoryRow, LargeTexts, NewExecutionRow, PollRow, state_changes,
@@ -284,6 +285,10 @@ impl TriggerStore for PostgresStore {
 
     async fn add_addresses(&self, addresses: Vec<Address>) -> Result<Vec<Address>, Error> {
         triggers::add_addresses(self.queue()?, &self.opened.reader, addresses).await
+    }
+
+    async fn move_trigger(&self, from: &TriggerKey, to: &TriggerKey) -> Result<u64, Error> {
+        moves::move_rows(self.queue()?, &self.opened.reader, from, to).await
     }
 
     async fn watermarks(&self) -> Result<Vec<Watermark>, Error> {

@@ -41,6 +41,7 @@
 //! * `level`: definitions in the store, and the level of the language that they may have
 //! * `generations`: generations of the deployed project
 //! * `triggers`: addresses, polls and deduplication records
+//! * `moves`: moves the rows of a trigger to another key
 //! * `buckets`: token buckets of rate limits
 //! * `listening`: sessions at test addresses
 //! * `pairings`: open pairings with senders
@@ -74,6 +75,7 @@ mod level;
 mod list;
 mod listening;
 mod migration;
+mod moves;
 mod node;
 mod op;
 mod open;

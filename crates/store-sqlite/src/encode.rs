@@ -24,6 +24,8 @@ pub(super) enum WriteOp {
     Accept { executions: Vec<NewExecutionRow>, watermark: Option<Watermark>, poll: Option<Box<PollRow>> },
     /// Stores a subscription, or deletes it if there is none to store.
     PutSubscription { id: String, kept: Option<(TriggerKey, String)> },
+    /// What is stored under the key of one trigger, to move to another key. Returns [`WriteResult::Count`].
+    MoveTrigger { from: TriggerKey, to: TriggerKey },
     /// Events and log lines of one execution.
     Append(Box<AppendRow>),
     /// The text of a definition.
@@ -143,7 +145,8 @@ impl WriteOp {
             Self::PutDefinition(definition) => 256 + definition.text.len(),
             Self::PutAddresses(addresses) => 256 * addresses.len(),
             Self::DeleteExecutions(ids) => 16 * ids.len(),
-            Self::PutSecret(_)
+            Self::MoveTrigger { .. }
+            | Self::PutSecret(_)
             | Self::DeleteRemains
             | Self::DeleteDefinitions
             | Self::DeleteBlobRows

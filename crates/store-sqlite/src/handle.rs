@@ -342,6 +342,13 @@ impl TriggerStore for SqliteStore {
         self.write(WriteOp::PutAddresses(addresses)).await.map(drop)
     }
 
+    async fn move_trigger(&self, from: &TriggerKey, to: &TriggerKey) -> Result<u64, Error> {
+        match self.write(WriteOp::MoveTrigger { from: from.clone(), to: to.clone() }).await? {
+            WriteResult::Count(moved) => Ok(moved),
+            _ => Ok(0),
+        }
+    }
+
     async fn watermarks(&self) -> Result<Vec<Watermark>, Error> {
         self.0.pool.read(|connection| read::watermarks(connection)).await
     }

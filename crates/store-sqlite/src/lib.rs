@@ -32,6 +32,7 @@
 //! * `replay`: the events of an execution
 //! * `list`: lists of executions
 //! * `polls`: polls and subscriptions
+//! * `triggers`: moves the rows of a trigger to another key
 //! * `prune`: deletes old records
 //! * `examine`: checks a file without changing it
 //! * `backup`: copies a store in use
@@ -64,6 +65,7 @@ mod schema;
 mod settings;
 mod state;
 mod statements;
+mod triggers;
 mod usage;
 mod waits;
 mod write;

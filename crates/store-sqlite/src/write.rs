@@ -10,7 +10,7 @@ use super::blobs::{self, Folder};
 use super::columns::shelf;
 use super::encode::{AppendRow, NewExecutionRow, SecretKey, WriteOp, WriteResult};
 use super::statements::Statements;
-use super::{dedup, polls, prune, replay, state, waits};
+use super::{dedup, polls, prune, replay, state, triggers, waits};
 use store::codec::{StateChange, status_code, to_ns};
 use store::{AcceptOutcome, Error};
 use store::{Address, Definition, Watermark};
@@ -51,6 +51,7 @@ pub(super) fn write(
             Ok(accepted)
         }
         WriteOp::PutSubscription { id, kept } => polls::put_subscription(connection, id, kept.as_ref()),
+        WriteOp::MoveTrigger { from, to } => triggers::move_rows(connection, from, to),
         WriteOp::Append(row) => append(connection, statements, row),
         WriteOp::PutDefinition(definition) => put_definition(connection, definition),
         WriteOp::PutAddresses(addresses) => put_addresses(connection, addresses),

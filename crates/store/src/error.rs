@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 
+use model::automation::TriggerKey;
 use model::{DefinitionHash, ExecutionId};
 
 /// An error of the store. Nothing changed, unless [`Error::outcome_unknown`] is true.
@@ -114,6 +115,14 @@ pub enum Error {
         level: u32,
         /// Each with its machine and release.
         daemons: Vec<String>,
+    },
+    /// The trigger to which rows were to be moved has rows.
+    #[error("`{}` has {what} already, which would be lost; choose an id that no trigger of `{}` has had", .trigger.name(), .trigger.automation)]
+    TriggerHasRows {
+        /// The trigger.
+        trigger: TriggerKey,
+        /// The kinds of its rows.
+        what: String,
     },
     /// Another writer appended to the execution first.
     #[error("execution {execution} has {found} events, not {expected}: something else wrote to it")]
@@ -301,6 +310,21 @@ pub enum FailureKind {
 }
 
 impl Error {
+    /// Refuses to move rows to a trigger that has rows. `kinds` has the words for each kind of row, and true if the trigger has some.
+    ///
+    /// # Errors
+    /// [`Error::TriggerHasRows`], with the words.
+    pub fn check_free(
+        trigger: &TriggerKey,
+        kinds: impl IntoIterator<Item = (&'static str, bool)>,
+    ) -> Result<(), Self> {
+        let taken: Vec<&str> = kinds.into_iter().filter_map(|(words, has)| has.then_some(words)).collect();
+        if taken.is_empty() {
+            return Ok(());
+        }
+        Err(Self::TriggerHasRows { trigger: trigger.clone(), what: taken.join(", ") })
+    }
+
     /// The kind of failure.
     #[must_use]
     pub fn kind(&self) -> FailureKind {

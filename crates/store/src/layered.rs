@@ -141,6 +141,7 @@ pass_on! { StateStore {}
 pass_on! { TriggerStore {}
     addresses() -> Vec<Address>;
     put_addresses(addresses: Vec<Address>) -> ();
+    move_trigger(from: &TriggerKey, to: &TriggerKey) -> u64;
     watermarks() -> Vec<Watermark>;
     poll_states() -> Vec<(TriggerKey, PollState)>;
     known_poll_keys(trigger: &TriggerKey, keys: &[String]) -> Vec<bool>;

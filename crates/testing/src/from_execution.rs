@@ -40,7 +40,7 @@ pub fn case_text(
     variable: &dyn Fn(&str) -> Option<String>,
     indent: usize,
 ) -> Result<String, String> {
-    let Some(Event::Started { at, payload, .. }) = recorded.events.first() else {
+    let Some(Event::Started { at, payload, trigger, .. }) = recorded.events.first() else {
         return Err("the execution has no beginning".to_owned());
     };
     let Some(outcome) = recorded.outcome() else {
@@ -51,6 +51,9 @@ pub fn case_text(
     let (key, start) = start_of(payload)?;
     if !matches!(payload.as_ref(), Payload::Schedule { .. }) {
         put("now", &Value::from(at.to_string()));
+    }
+    if recorded.automation.automation.triggers.len() > 1 {
+        put("trigger", &Value::from(trigger.as_str()));
     }
     put(key, &start);
     let env = environment(&recorded.automation.automation, variable);

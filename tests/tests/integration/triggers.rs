@@ -133,3 +133,112 @@ async fn addresses_follow_the_ids_of_triggers_through_changes_of_the_file() {
     send(site.api(Method::POST, "/reload")).await;
     assert_eq!(address(&site, "second").await, Some(second), "an enabled trigger keeps its address");
 }
+
+/// Two webhooks, of which the second has this id.
+fn two(second: &str) -> String {
+    format!(
+        "triggers: [{{id: first, webhook: {{verify: none}}}}, {{id: {second}, webhook: {{verify: none}}}}]\n\
+         steps: [{{set: {{by: \"${{{{ trigger.id }}}}\"}}}}]\n"
+    )
+}
+
+#[tokio::test]
+async fn a_renamed_trigger_keeps_its_address_and_payloads_if_they_are_moved() {
+    let site = Site::serving(&[("orders", &two("changed"))]).await;
+    let url = address(&site, "changed").await.unwrap();
+    let payloads = site.project.path().join("payloads/orders");
+    std::fs::create_dir_all(payloads.join("changed")).unwrap();
+    std::fs::write(payloads.join("changed/one.json"), "{}").unwrap();
+    let planned = two("paid");
+    let files = json!({"files": [{"path": "automations/orders.yaml", "text": planned}], "overlay": true});
+    let plan = send(site.api(Method::POST, "/plan").json(&files)).await.json();
+    assert_eq!(plan["changes"][0]["renamed"], json!([{"from": "changed", "to": "paid"}]));
+
+    let taken = site.cogwork(&["triggers", "move", "orders", "changed", "first"]).await;
+    assert!(!taken.status.success());
+    let run = site.cogwork(&["triggers", "move", "orders", "changed", "paid"]).await;
+    let said = String::from_utf8_lossy(&run.stderr).into_owned();
+    assert!(run.status.success() && said.contains("moved 1 row and 1 saved payload"), "{said}");
+    assert!(payloads.join("paid/one.json").is_file() && !payloads.join("changed/one.json").exists());
+
+    let before = send(site.request(Method::POST, &url).json(&json!({}))).await;
+    assert_eq!(end(&site, &before.execution()).await, (json!("changed"), json!({"by": "changed"})));
+    let plan = send(site.api(Method::POST, "/plan").json(&files)).await.json();
+    assert_eq!(plan["changes"][0]["renamed"], Value::Null, "its records have moved");
+    site.project.automation("orders", &planned).unwrap();
+    send(site.api(Method::POST, "/reload")).await;
+    assert_eq!(address(&site, "paid").await, Some(url.clone()));
+    let after = send(site.request(Method::POST, &url).json(&json!({}))).await;
+    assert_eq!(end(&site, &after.execution()).await, (json!("paid"), json!({"by": "paid"})));
+    let audit = site.cogwork(&["audit", "--json"]).await;
+    assert!(String::from_utf8_lossy(&audit.stdout).contains("moveTrigger"));
+}
+
+#[tokio::test]
+async fn a_move_that_is_not_possible_is_refused_with_the_reason() {
+    let site = Site::serving(&[("orders", &two("changed"))]).await;
+    let relocate = async |automation: &str, from: &str, to: &str| {
+        let path = format!("/automations/{automation}/move-trigger");
+        let answer = send(site.api(Method::POST, &path).json(&json!({"from": from, "to": to}))).await;
+        (answer.refusal(), answer.text)
+    };
+    let (refusal, text) = relocate("orders", "changed", "first").await;
+    assert_eq!(refusal, (409, "trigger_has_rows".to_owned()), "{text}");
+    let (refusal, text) = relocate("order", "changed", "paid").await;
+    assert_eq!(refusal, (404, "unknown_automation".to_owned()), "{text}");
+    let (refusal, text) = relocate("orders", "chnged", "paid").await;
+    assert_eq!(refusal, (404, "unknown_trigger".to_owned()), "{text}");
+    assert!(text.contains("did you mean `changed`"), "{text}");
+    // The address of a trigger that the file no longer has waits for it.
+    site.project.automation("orders", "trigger: {manual: {}}\nsteps: [{set: {a: 1}}]\n").unwrap();
+    send(site.api(Method::POST, "/reload")).await;
+    let (refusal, text) = relocate("orders", "changed", "first").await;
+    assert_eq!(refusal, (409, "trigger_has_rows".to_owned()), "{text}");
+    assert!(text.contains("`orders/first` has an address already"), "{text}");
+}
+
+#[tokio::test]
+async fn executions_and_refused_requests_are_listed_by_trigger() {
+    let site = Site::serving(&[("orders", ORDERS)]).await;
+    let (changed, paid) = (address(&site, "changed").await.unwrap(), address(&site, "paid").await.unwrap());
+    let by_payment = send(site.request(Method::POST, &paid).json(&json!(5))).await.execution();
+    let by_change = send(site.request(Method::POST, &changed).json(&json!({"id": "o-17"}))).await.execution();
+    for id in [&by_payment, &by_change] {
+        site.end_of(id).await;
+    }
+    let listed = async |query: &str| {
+        let found = site.ask(&format!("/executions?automation=orders&{query}")).await;
+        let ids =
+            found["executions"].as_array().unwrap().iter().map(|row| row["id"].as_str().unwrap().to_owned());
+        ids.collect::<Vec<_>>()
+    };
+    assert_eq!(listed("trigger=paid").await, [by_payment.as_str()]);
+    assert_eq!(listed("trigger=changed").await, [by_change.as_str()]);
+    assert_eq!(listed("trigger=nightly").await, [] as [&str; 0]);
+    for query in ["trigger=paid", "automation=orders&trigger=no%20id"] {
+        let answer = send(site.api(Method::GET, &format!("/executions?{query}"))).await;
+        assert_eq!(answer.refusal(), (400, "bad_query".to_owned()), "{}", answer.text);
+    }
+    let run =
+        site.cogwork(&["executions", "list", "--automation", "orders", "--trigger", "paid", "--json"]).await;
+    let told: Value = serde_json::from_slice(&run.stdout).unwrap();
+    assert_eq!(told["executions"].as_array().unwrap().len(), 1);
+    assert_eq!(told["executions"][0]["id"], json!(by_payment));
+
+    send(site.request(Method::POST, &changed).json(&json!({"id": [1]}))).await;
+    send(site.request(Method::POST, &paid).header("content-type", "application/json").body("{")).await;
+    let refused = async |name: &str| {
+        let found = site.ask(&format!("/automations/{name}/refusals")).await;
+        let triggers = found["refusals"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .map(|one| one["trigger"].as_str().unwrap().to_owned());
+        triggers.collect::<Vec<_>>()
+    };
+    assert_eq!(refused("orders").await, ["paid", "changed"]);
+    assert_eq!(refused("orders%2Fpaid").await, ["paid"]);
+    assert_eq!(refused("orders%2Fchanged").await, ["changed"]);
+    let unknown = send(site.api(Method::GET, "/automations/orders%2Fpayd/refusals")).await;
+    assert_eq!(unknown.refusal(), (404, "unknown_trigger".to_owned()), "{}", unknown.text);
+}

@@ -2,7 +2,7 @@
 
 import { api, data } from "../api/client";
 import type { Resource } from "../api/resource.svelte";
-import type { LineRange, Operation, ProjectFile } from "../api/types";
+import type { Graph, LineRange, Operation, ProjectFile } from "../api/types";
 import { type Buffer, openBuffer } from "../editor/buffer.svelte";
 import type { Json } from "./trigger";
 
@@ -29,7 +29,11 @@ export class TriggerDraft {
   }
   /** The lines of the trigger in the last text that could be read. */
   get lines(): LineRange | undefined {
-    return this.buffer.structure?.checked.graph?.triggers[0]?.span;
+    return this.graph?.triggers[0]?.span;
+  }
+  /** The graph of the last text that could be read. */
+  get graph(): Graph | undefined {
+    return this.buffer.structure?.checked.graph;
   }
   /** The data of the last text that could be read. */
   get data(): Json | undefined {

@@ -117,6 +117,11 @@ const MANUAL: Field[] = [
   { at: ["inputs"], label: "Inputs", kind: "json", help: "{name: {type, required, default, description}}" },
 ];
 
+/** The id of one of several triggers. */
+export const ID: Field[] = [
+  { at: ["trigger", "id"], label: "Id", kind: "text", help: "Saving it with another id offers to keep its address and its position." },
+];
+
 /** The fields of the tab *Configure*, without those of a schedule's times, of an event and of `verify`. */
 export const CONFIGURE: Record<string, Field[]> = { webhook: WEBHOOK, schedule: SCHEDULE, poll: POLL, event: EVENT, manual: MANUAL };
 

@@ -11,6 +11,10 @@ export interface GraphProps {
   /** The key of the selected step: its id with the turns of the loops around it. `trigger` for the trigger. */
   selected: string;
   select: (key: string) => void;
+  /** The id of the selected one of several triggers; absent if all of them are selected together. */
+  trigger?: string | undefined;
+  /** Selects a trigger by its id, in place of `select`. */
+  chooseTrigger?: (id: string) => void;
   /** Called when a person points at a step or the trigger and selects it, after `select`. */
   pointed?: () => void;
   /** Shows more of the selected step; the key Enter. */

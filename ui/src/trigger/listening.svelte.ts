@@ -3,6 +3,7 @@
 import { Problem, api, data } from "../api/client";
 import { live } from "../api/live.svelte";
 import type { Capture, Listening } from "../api/types";
+import { automationOf } from "./several";
 
 const KEY = "cogwork-listening";
 /** The length of a session, and the maximum number of requests that it captures. */
@@ -104,7 +105,7 @@ export class Listener {
   /** Follows the topic while a component watches or the session lasts. */
   private follow(): void {
     if (this.watchers > 0 || this.listening) {
-      this.unfollow ??= live.follow(`listen:${this.id}`, () => void this.read());
+      this.unfollow ??= live.follow(`listen:${automationOf(this.id)}`, () => void this.read());
     } else {
       this.unfollow?.();
       this.unfollow = undefined;

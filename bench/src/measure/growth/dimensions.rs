@@ -63,7 +63,7 @@ pub(super) enum Load {
     Retention,
 }
 
-pub(super) const DIMENSIONS: [Dimension; 24] = [
+pub(super) const DIMENSIONS: [Dimension; 25] = [
     Dimension { name: "automations", first: 500, load: Load::Automations, most: MAX_EXPONENT },
     Dimension {
         name: "steps of an automation",
@@ -94,6 +94,12 @@ pub(super) const DIMENSIONS: [Dimension; 24] = [
         first: 100,
         load: Load::Requests(20, projects::log_lines),
         most: MAX_EXPONENT,
+    },
+    Dimension {
+        name: "triggers of an automation, a start",
+        first: 2,
+        load: Load::Requests(2000, projects::triggers),
+        most: FLAT,
     },
     Dimension { name: "payload", first: 32, load: Load::Bodies(20), most: MAX_EXPONENT },
     Dimension {

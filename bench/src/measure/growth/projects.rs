@@ -129,3 +129,12 @@ pub(super) fn log_lines(size: usize) -> String {
     }
     text
 }
+
+/// Schedules behind the webhook that takes the load.
+pub(super) fn triggers(size: usize) -> String {
+    let mut text = "triggers:\n  - {id: main, webhook: {mode: sync, verify: none}}\n".to_owned();
+    for number in 1..size {
+        let _ = writeln!(text, "  - {{id: t{number}, schedule: {{every: 1h}}}}");
+    }
+    text + "steps:\n  - set: {a: 1}\n"
+}

@@ -274,6 +274,8 @@ fn flow(content: &str) -> Option<Flow> {
             (Some(mark), _) if c == mark => quote = None,
             (Some(_), _) => {}
             (None, '"' | '\'') => quote = Some(c),
+            // Within a plain text, such as a condition, a bracket opens nothing.
+            (None, '{' | '[') if open.is_empty() && !begins_value(&content[..at]) => {}
             (None, '{' | '[') if !content[..at].ends_with(['$', '{']) => {
                 let under = key.take().or_else(|| first.take());
                 open.push((c, under, Siblings::new()));
@@ -314,6 +316,12 @@ fn flow(content: &str) -> Option<Flow> {
         levels.push(siblings);
     }
     Some(Flow { path, levels, role })
+}
+
+/// Returns true if a value begins behind a text.
+fn begins_value(before: &str) -> bool {
+    let before = before.trim_end();
+    before.is_empty() || before.ends_with(':')
 }
 
 fn close_value(open: &mut [Bracket], key: Option<String>, value: &str) {

@@ -3,6 +3,7 @@
 use std::ops::Range;
 
 use catalog::{Member, describe_type, members};
+use model::automation::{DeclaredTrigger, TriggerId};
 
 use super::{CompletionItem, Site};
 
@@ -10,6 +11,8 @@ use super::{CompletionItem, Site};
 enum Before {
     /// A member of the value at this path, or a name if it is empty.
     Path(Vec<String>),
+    /// The id of a trigger; true within its quotes.
+    TriggerId(bool),
     Filter,
     Test,
 }
@@ -19,32 +22,41 @@ pub(super) fn complete(site: &Site<'_>, before: &str) -> Vec<CompletionItem> {
     match read(before) {
         Before::Filter => vocabulary("filter"),
         Before::Test => vocabulary("test"),
+        Before::TriggerId(is_quoted) => {
+            let own = if is_quoted { Vec::new() } else { complete_path(site, before, &[]) };
+            trigger_ids(site, is_quoted).into_iter().chain(own).collect()
+        }
         Before::Path(path) => {
             let path: Vec<&str> = path.iter().map(String::as_str).collect();
-            if path == ["secrets"] {
-                return site.request.secrets.iter().map(|name| CompletionItem::new(name, "secret")).collect();
-            }
-            let inside = expression::item_at_end(before);
-            let of_item = item_members(&path, inside.as_ref());
-            let path =
-                of_item.as_ref().map_or(path.clone(), |path| path.iter().map(String::as_str).collect());
-            let mut items: Vec<CompletionItem> = names(site, &path)
-                .into_iter()
-                .map(|Member { name, detail }| {
-                    let kind = if path == ["steps"] { "step" } else { "member" };
-                    let is_name = name.chars().all(|c| c.is_ascii_alphanumeric() || c == '_');
-                    let item = CompletionItem::new(&name, kind).detail(detail);
-                    if is_name { item } else { item.insert(format!("['{name}']")) }
-                })
-                .collect();
-            if path.is_empty() {
-                let is_new = inside.is_some() && !items.iter().any(|item| item.label == "item");
-                items.extend(is_new.then(|| CompletionItem::new("item", "member")));
-                items.extend(functions());
-            }
-            items
+            complete_path(site, before, &path)
         }
     }
+}
+
+/// Completes a member of the value at a path, or a name if the path is empty.
+fn complete_path(site: &Site<'_>, before: &str, path: &[&str]) -> Vec<CompletionItem> {
+    if path == ["secrets"] {
+        return site.request.secrets.iter().map(|name| CompletionItem::new(name, "secret")).collect();
+    }
+    let inside = expression::item_at_end(before);
+    let of_item = item_members(path, inside.as_ref());
+    let path: Vec<&str> =
+        of_item.as_ref().map_or(path.to_vec(), |path| path.iter().map(String::as_str).collect());
+    let mut items: Vec<CompletionItem> = names(site, &path)
+        .into_iter()
+        .map(|Member { name, detail }| {
+            let kind = if path == ["steps"] { "step" } else { "member" };
+            let is_name = name.chars().all(|c| c.is_ascii_alphanumeric() || c == '_');
+            let item = CompletionItem::new(&name, kind).detail(detail);
+            if is_name { item } else { item.insert(format!("['{name}']")) }
+        })
+        .collect();
+    if path.is_empty() {
+        let is_new = inside.is_some() && !items.iter().any(|item| item.label == "item");
+        items.extend(is_new.then(|| CompletionItem::new("item", "member")));
+        items.extend(functions());
+    }
+    items
 }
 
 /// The path of a member of `item` in an expression for each item; `None` elsewhere. A list has the index 0 for all its items.
@@ -102,10 +114,44 @@ fn vocabulary(kind: &'static str) -> Vec<CompletionItem> {
         .collect()
 }
 
+/// The ids of the triggers of the file, with which `trigger.id` is compared.
+fn trigger_ids(site: &Site<'_>, is_quoted: bool) -> Vec<CompletionItem> {
+    let Some((automation, _)) = &site.automation else { return Vec::new() };
+    let item = |trigger: &DeclaredTrigger| {
+        let item = CompletionItem::new(trigger.id.as_str(), "value").detail(trigger.on.keyword());
+        if is_quoted { item } else { item.insert(format!("'{}'", trigger.id)) }
+    };
+    automation.triggers.iter().map(item).collect()
+}
+
+/// Returns true if what follows a text is compared with `trigger.id`: by `==` or `!=`, or in a list after `in`.
+fn compares_trigger_id(before: &str) -> bool {
+    let before = before.trim_end();
+    let compared = before.strip_suffix("==").or_else(|| before.strip_suffix("!=")).or_else(|| {
+        let list = before.ends_with([',', '[']).then(|| before.rfind('[')).flatten()?;
+        let value = before[..list].trim_end().strip_suffix(" in")?.trim_end();
+        Some(value.strip_suffix(" not").unwrap_or(value))
+    });
+    compared.is_some_and(|value| path_before(value.trim_end()) == ["trigger", "id"])
+}
+
+/// The trigger whose id is at the cursor, within quotes.
+pub(super) fn trigger_at<'s>(site: &'s Site<'_>) -> Option<(Range<usize>, &'s DeclaredTrigger)> {
+    let word = word_at(site.request.text, site.offset);
+    let before = expression_before(site, &word).strip_suffix(['\'', '"'])?;
+    let (automation, _) = site.automation.as_ref().filter(|_| compares_trigger_id(before))?;
+    let id = TriggerId::parse(site.request.text.get(word.clone())?)?;
+    Some((word, automation.trigger(&id)?))
+}
+
 /// Reads the end of an expression.
 fn read(before: &str) -> Before {
     let is_part = |c: char| c.is_ascii_alphanumeric() || c == '_';
     let rest = before.trim_end_matches(is_part);
+    let unquoted = rest.strip_suffix(['\'', '"']);
+    if compares_trigger_id(unquoted.unwrap_or(rest)) {
+        return Before::TriggerId(unquoted.is_some());
+    }
     let blank = rest.trim_end();
     if blank.ends_with('|') {
         return Before::Filter;
@@ -179,6 +225,9 @@ pub(super) fn step_at(site: &Site<'_>) -> Option<String> {
 
 /// The path at the cursor as an expression; `None` for the name of a function.
 pub(super) fn value_at(site: &Site<'_>) -> Option<String> {
+    if trigger_at(site).is_some() {
+        return None;
+    }
     let (path, _) = path_at(site)?;
     let (root, members) = path.split_first()?;
     if members.is_empty() && expression::TABLE.iter().any(|function| function.name == root) {
@@ -209,6 +258,9 @@ fn filter_usage(site: &Site<'_>, word: &Range<usize>) -> Option<String> {
 
 /// The word at the cursor, its path and its type; the text is empty if the type of a member is not known.
 pub(super) fn hover(site: &Site<'_>) -> Option<(Range<usize>, String, String)> {
+    if let Some((word, trigger)) = trigger_at(site) {
+        return Some((word, trigger.id.to_string(), format!("trigger, {}", trigger.on.keyword())));
+    }
     let (path, word) = path_at(site)?;
     if let [name] = path.as_slice()
         && let Some(function) = expression::TABLE.iter().find(|function| function.name == name)

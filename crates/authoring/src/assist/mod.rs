@@ -201,7 +201,7 @@ pub fn hover(request: &AssistRequest<'_>) -> Option<Hover> {
     Some(Hover { range: site.range(range), title, text, expression, step: site.step() })
 }
 
-/// Finds the definition of the name at the offset: a step, a connection or a called automation.
+/// Finds the definition of the name at the offset: a step, a trigger, a connection or a called automation.
 #[must_use]
 pub fn definition(request: &AssistRequest<'_>) -> Option<Definition> {
     let site = Site::new(request);
@@ -212,6 +212,10 @@ pub fn definition(request: &AssistRequest<'_>) -> Option<Definition> {
     if let Some(id) = step {
         let (automation, _) = site.automation.as_ref()?;
         let range = site.range(automation.step(&id)?.span.range());
+        return Some(Definition { path: request.path.to_owned(), range: Some(range) });
+    }
+    if let Some((_, trigger)) = expressions::trigger_at(&site) {
+        let range = site.range(trigger.id_span.range());
         return Some(Definition { path: request.path.to_owned(), range: Some(range) });
     }
     let elsewhere = |path: &str| Definition { path: path.to_owned(), range: None };

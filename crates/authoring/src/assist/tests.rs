@@ -123,6 +123,43 @@ fn an_expression_for_each_item_has_the_members_of_the_item() {
     );
 }
 
+const SEVERAL: &str = "triggers:\n  - {id: changed, webhook: {verify: none}}\n  - {id: nightly, schedule: {every: 1h}}\nsteps:\n";
+
+#[test]
+fn triggers_complete_by_their_keys_and_ids() {
+    offers("^", &["triggers"], &[]);
+    offers("triggers:\n  - ^", &["id", "webhook", "schedule", "enabled", "inputs"], &["steps"]);
+    offers("triggers:\n  - id: a\n    webhook:\n      mode: ^", &["sync", "async"], &[]);
+    offers("triggers:\n  - {id: a, ^}", &["webhook", "schedule"], &["id", "steps"]);
+    for expression in
+        ["trigger.id == '^'", "trigger.id != 'ch^", "'x' == 1 or trigger.id in ['nightly', '^']"]
+    {
+        offers(&format!("{SEVERAL}  - if: {expression}\n"), &["changed", "nightly"], &["steps"]);
+        offers(
+            &format!("{SEVERAL}  - set: {{x: \"${{{{ {expression} }}}}\"}}\n"),
+            &["changed", "nightly"],
+            &["steps"],
+        );
+    }
+    offers(&format!("{SEVERAL}  - if: trigger.id == ^\n"), &["changed", "steps"], &[]);
+    offers(&format!("{SEVERAL}  - if: steps.id == '^'\n"), &[], &["changed"]);
+    let text = format!("{SEVERAL}  - if: trigger.id == ^\n");
+    let item = ask(&text, complete).items.into_iter().find(|item| item.label == "nightly").expect("an id");
+    assert_eq!((item.insert.as_deref(), item.detail.as_deref()), (Some("'nightly'"), Some("schedule")));
+}
+
+#[test]
+fn the_id_of_a_trigger_is_described_and_leads_to_it() {
+    let text = format!("{SEVERAL}  - if: trigger.id in ['changed', 'night^ly']\n");
+    let found = ask(&text, hover).map(|hover| (hover.title, hover.text, hover.expression));
+    assert_eq!(found, Some(("nightly".to_owned(), "trigger, schedule".to_owned(), None)));
+    let from = ask(&text, definition).and_then(|found| found.range).expect("in this text").from;
+    assert_eq!(text[from..].split(',').next(), Some("nightly"));
+    let described = |text: &str| ask(text, hover).map(|hover| hover.text).unwrap_or_default();
+    assert!(described("trigg^ers:\n  - {id: a, manual: {}}\n").contains("list of up to 20"));
+    assert!(described("triggers:\n  - id: a\n    web^hook: {}\n").contains("request"));
+}
+
 #[test]
 fn comments_and_code_blocks_have_no_completions() {
     assert_eq!(labels("name: x # tri^"), Vec::<String>::new());

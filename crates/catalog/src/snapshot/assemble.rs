@@ -360,10 +360,15 @@ impl Assembler<'_> {
                     report = Arc::new(check::merge(&report, vec![duplicate_id(automation, other)]))
                 }
                 None => {
+                    let before = self.previous.get(&automation.id);
                     for (trigger, mounted) in automation.triggers.iter().zip(&mut deployment.mounted) {
                         let by_request = matches!(trigger.on, Trigger::Webhook(_))
                             || super::trigger_hook(&trigger.on, self.next).is_some();
-                        mounted.address = (self.address)(&automation.trigger_key(&trigger.id), by_request);
+                        let moved_to = before.and_then(|before| before.moved_to(&trigger.id));
+                        // Once the file has the other trigger, the records are that one's.
+                        mounted.moved_to = moved_to.filter(|to| automation.trigger(to).is_none()).cloned();
+                        let id = mounted.moved_to.as_ref().unwrap_or(&trigger.id);
+                        mounted.address = (self.address)(&automation.trigger_key(id), by_request);
                     }
                     self.add_report(&path, report);
                     return self.next.put(Arc::new(deployment));
@@ -462,7 +467,7 @@ impl Catalog {
 }
 
 fn mounted(schedule: Option<Schedule>) -> MountedTrigger {
-    MountedTrigger { address: None, schedule: schedule.map(Arc::new) }
+    MountedTrigger { address: None, moved_to: None, schedule: schedule.map(Arc::new) }
 }
 
 /// Summarizes a reload from the files it checked.

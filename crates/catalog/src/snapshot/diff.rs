@@ -49,6 +49,19 @@ pub struct Change {
     /// Unfinished executions that continue on an earlier version.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub executions: Vec<InFlightExecutions>,
+    /// Removed triggers in whose place others are added: they may be the same with other ids.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub renamed: Vec<RenamedTrigger>,
+}
+
+/// A trigger that is removed, and one of the same kind that is added.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct RenamedTrigger {
+    /// Id of the removed trigger.
+    pub from: String,
+    /// Id of the added trigger.
+    pub to: String,
 }
 
 /// Kind of change of an automation.
@@ -195,6 +208,7 @@ impl Change {
             next_fires: Vec::new(),
             timezone: None,
             executions: Vec::new(),
+            renamed: Vec::new(),
         }
     }
 
@@ -232,6 +246,7 @@ fn change(
         return Some(change);
     }
     change.details = details(old_version.as_ref(), new_version.as_ref());
+    change.renamed = old.zip(new).map(|(old, new)| renamed(old, new)).unwrap_or_default();
     let schedules = new.into_iter().flat_map(|new| new.mounts());
     let mut fires = schedules.filter_map(|mount| {
         let (next, schedule) = (mount.next_fires(now, NEXT_FIRES), mount.schedule()?);
@@ -321,6 +336,26 @@ fn push_added_removed(
     }
 }
 
+/// Returns the pairs of removed and added triggers, in the order of the files, for each kind with as many of the one as of the other.
+fn renamed(old: &Arc<Deployment>, new: &Arc<Deployment>) -> Vec<RenamedTrigger> {
+    let missing = |one: &Arc<Deployment>, other: &Arc<Deployment>| -> Vec<Mount> {
+        let has = |mount: &Mount| other.mounts().any(|other| other.key() == mount.key());
+        one.mounts().filter(|mount| !mount.is_manual() && !has(mount)).collect()
+    };
+    let (removed, added) = (missing(old, new), missing(new, old));
+    let of_kind = |mounts: &[Mount], kind: &str| -> Vec<String> {
+        let own = mounts.iter().filter(|mount| mount.on().keyword() == kind);
+        own.map(|mount| mount.key().trigger.to_string()).collect()
+    };
+    let kinds: BTreeSet<&str> = removed.iter().map(|mount| mount.on().keyword()).collect();
+    let pairs = kinds.into_iter().map(|kind| (of_kind(&removed, kind), of_kind(&added, kind)));
+    let pairs = pairs.filter(|(removed, added)| removed.len() == added.len());
+    pairs
+        .flat_map(|(removed, added)| removed.into_iter().zip(added))
+        .map(|(from, to)| RenamedTrigger { from, to })
+        .collect()
+}
+
 /// Adds the differences of each trigger. One with another id is another one.
 fn triggers(
     old: Option<&Version>,
@@ -329,17 +364,24 @@ fn triggers(
     details: &mut Vec<Detail>,
 ) {
     let versions = old.into_iter().chain(new);
-    let triggers = versions.flat_map(|(deployment, _)| &deployment.automation.triggers);
-    let all: BTreeSet<TriggerId> = triggers.map(|trigger| trigger.id.clone()).collect();
+    let triggers = versions.flat_map(|(deployment, _)| deployment.mounts());
+    // A trigger whose records have moved is the one that has them.
+    let all: BTreeSet<TriggerId> = triggers.map(|mount| mount.key().trigger).collect();
     for id in all {
         let mount = |version: Option<&Version>| {
             let (deployment, registry) = version?;
-            Some((deployment.mount(&id)?, registry.clone()))
+            let mount = deployment.mounts().find(|mount| mount.key().trigger == id)?;
+            Some((mount, registry.clone()))
         };
-        let keys =
-            normalized.map(|(before, after)| after.changed_trigger_keys(before, &id)).unwrap_or_default();
+        let (old, new) = (mount(old), mount(new));
+        // A trigger whose records have moved has another id in the file, by which no key is compared.
+        let has_id = |version: &Option<(Mount, _)>| {
+            version.as_ref().is_none_or(|(mount, _)| mount.declared().id == id)
+        };
+        let keys = normalized.filter(|_| has_id(&old) && has_id(&new));
+        let keys = keys.map(|(before, after)| after.changed_trigger_keys(before, &id)).unwrap_or_default();
         let first = details.len();
-        trigger(mount(old), mount(new), &keys, details);
+        trigger(old, new, &keys, details);
         let name = (!id.is_main()).then(|| id.to_string());
         details[first..].iter_mut().for_each(|detail| detail.trigger.clone_from(&name));
     }

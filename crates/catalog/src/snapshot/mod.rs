@@ -34,7 +34,7 @@ use crate::plan::Plan;
 pub use assemble::{AssembleInput, assemble};
 pub use awaited::AwaitedEvents;
 pub(crate) use diff::count_by_definition;
-pub use diff::{Change, ChangeKind, Detail, DiffKind, FileChange, InFlightExecutions};
+pub use diff::{Change, ChangeKind, Detail, DiffKind, FileChange, InFlightExecutions, RenamedTrigger};
 pub use file::{File, FileKind, stem};
 pub(crate) use folder::MAX_FILES;
 pub use folder::{Folder, MAX_FOLDERS, ScanScope};
@@ -143,15 +143,38 @@ impl Catalog {
     #[must_use]
     pub(crate) fn with_address(&self, address: Arc<Address>) -> Self {
         let mut next = Self { generation: self.generation + 1, awaited: OnceLock::new(), ..self.clone() };
-        let TriggerKey { automation, trigger } = &address.trigger;
-        let Some(before) = self.automations.get(automation) else { return next };
-        let index = before.automation.triggers.iter().position(|declared| declared.id == *trigger);
-        let mut deployment = Deployment::clone(before);
-        let Some(mounted) = index.and_then(|index| deployment.mounted.get_mut(index)) else { return next };
-        mounted.address = Some(address);
-        next.remove_routes(before);
-        next.put(Arc::new(deployment));
+        next.change_mounted(&address.trigger.clone(), |mounted| mounted.address = Some(address));
         next
+    }
+
+    /// Returns a snapshot in which the records of the trigger `from` have moved to the key `to`, with this address if it has one.
+    pub(crate) fn with_moved(
+        &self,
+        from: &TriggerKey,
+        to: &TriggerKey,
+        address: Option<Arc<Address>>,
+    ) -> Self {
+        let mut next = Self { generation: self.generation + 1, awaited: OnceLock::new(), ..self.clone() };
+        let key = if self.trigger(from).is_some() { from } else { to };
+        let declares = |id| self.get(&to.automation).is_some_and(|deployment| deployment.mount(id).is_some());
+        // A trigger that gets its records back has them under its own id.
+        let moved_to = (!declares(&to.trigger)).then(|| to.trigger.clone());
+        next.change_mounted(key, |mounted| {
+            mounted.moved_to = moved_to;
+            mounted.address = address.or_else(|| mounted.address.take());
+        });
+        next
+    }
+
+    /// Changes what belongs to the trigger whose records have this key.
+    fn change_mounted(&mut self, key: &TriggerKey, change: impl FnOnce(&mut MountedTrigger)) {
+        let Some(before) = self.automations.get(&key.automation).cloned() else { return };
+        let index = before.mounts().position(|mount| mount.key() == *key);
+        let mut deployment = Deployment::clone(&before);
+        let Some(mounted) = index.and_then(|index| deployment.mounted.get_mut(index)) else { return };
+        change(mounted);
+        self.remove_routes(&before);
+        self.put(Arc::new(deployment));
     }
 
     /// Puts an automation in force, with the routes to its triggers.

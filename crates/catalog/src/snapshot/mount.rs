@@ -16,6 +16,8 @@ use crate::error::Error;
 pub struct MountedTrigger {
     /// Live and test tokens; `None` if the trigger has never had an address.
     pub address: Option<Arc<Address>>,
+    /// The trigger under whose key its records are stored, if they have moved there since it came into force.
+    pub moved_to: Option<TriggerId>,
     /// Compiled schedule; `None` for other triggers.
     pub schedule: Option<Arc<Schedule>>,
 }
@@ -42,6 +44,12 @@ impl Deployment {
         Some(Mount { deployment: self.clone(), index })
     }
 
+    /// Returns the id under which the records of the trigger `id` are stored, if they have moved.
+    pub(super) fn moved_to(&self, id: &TriggerId) -> Option<&TriggerId> {
+        let index = self.automation.triggers.iter().position(|trigger| trigger.id == *id)?;
+        self.mounted.get(index)?.moved_to.as_ref()
+    }
+
     /// Returns the trigger that is meant without an id: the only one that `suits`, else the only one.
     ///
     /// # Errors
@@ -60,19 +68,19 @@ impl Deployment {
 }
 
 impl Catalog {
-    /// Returns a trigger by its key.
+    /// Returns the trigger whose records have this key.
     #[must_use]
     pub fn trigger(&self, key: &TriggerKey) -> Option<Mount> {
-        self.get(&key.automation)?.mount(&key.trigger)
+        self.get(&key.automation)?.mounts().find(|mount| mount.record_id() == &key.trigger)
     }
 
-    /// Returns a trigger by its key.
+    /// Returns the trigger whose records have this key.
     ///
     /// # Errors
     /// Returns an error that suggests the nearest name if there is no such automation or trigger.
     pub fn find_mount(&self, key: &TriggerKey) -> Result<Mount, Error> {
         let deployment = self.find(key.automation.as_str())?;
-        deployment.mount(&key.trigger).ok_or_else(|| no_such_trigger(deployment, key.trigger.as_str()))
+        self.trigger(key).ok_or_else(|| no_such_trigger(deployment, key.trigger.as_str()))
     }
 
     /// Returns the trigger that people call `name`: `orders/paid`, or `orders` for the only trigger that `suits`, as
@@ -86,7 +94,10 @@ impl Catalog {
             return self.find(name)?.default_mount(suits);
         };
         let deployment = self.find(automation)?;
-        let found = TriggerId::parse(trigger).and_then(|id| deployment.mount(&id));
+        // A trigger whose records have moved has both ids.
+        let found = TriggerId::parse(trigger).and_then(|id| {
+            deployment.mount(&id).or_else(|| deployment.mounts().find(|mount| *mount.record_id() == id))
+        });
         found.ok_or_else(|| no_such_trigger(deployment, trigger))
     }
 }
@@ -124,7 +135,12 @@ impl Mount {
     /// Returns the key under which the records of the trigger are stored.
     #[must_use]
     pub fn key(&self) -> TriggerKey {
-        self.deployment.automation.trigger_key(&self.declared().id)
+        self.deployment.automation.trigger_key(self.record_id())
+    }
+
+    /// Returns the id under which the records of the trigger are stored: its own, unless they have moved.
+    fn record_id(&self) -> &TriggerId {
+        self.mounted().and_then(|mounted| mounted.moved_to.as_ref()).unwrap_or(&self.declared().id)
     }
 
     /// Returns true if a person starts it with inputs alone.

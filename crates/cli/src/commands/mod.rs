@@ -40,6 +40,7 @@ mod state;
 mod subscriptions;
 mod test;
 mod token;
+mod triggers;
 mod ui;
 mod validate;
 mod version;
@@ -77,6 +78,7 @@ pub(crate) const GROUPS: &[(&str, &[Entry])] = &[
             Entry::new::<payloads::Payloads>(),
             Entry::new::<pair::Pair>(),
             Entry::new::<addresses::Addresses>(),
+            Entry::new::<triggers::Triggers>(),
         ],
     ),
     (

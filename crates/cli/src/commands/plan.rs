@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use anstyle::Style;
-use catalog::{Change, ChangeKind, DiffKind, EffectiveSetting, ReloadPreview};
+use catalog::{Change, ChangeKind, DiffKind, EffectiveSetting, ReloadPreview, RenamedTrigger};
 use clap::Args;
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
@@ -217,6 +217,13 @@ fn lines(change: &Change) -> Vec<String> {
     if !change.next_fires.is_empty() {
         let zone = change.timezone.as_deref().unwrap_or("UTC");
         lines.push(format!("next fires: {} {zone}", instants(&change.next_fires, zone)));
+    }
+    for RenamedTrigger { from, to } in &change.renamed {
+        let id = &change.id;
+        lines.push(format!(
+            "`{to}` has nothing of `{from}`; if it is the same trigger, run `cogwork triggers move {id} {from} {to}` first: \
+             it keeps its address and its position"
+        ));
     }
     for group in &change.executions {
         let executions = count(group.count, "execution");

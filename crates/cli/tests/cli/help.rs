@@ -30,6 +30,7 @@ fn the_help_of_every_command_matches_its_snapshot() {
         "disable",
         "payloads",
         "addresses",
+        "triggers",
         "pair",
         "executions",
         "events",
@@ -77,6 +78,7 @@ fn the_help_of_every_command_matches_its_snapshot() {
     for command in ["list", "show", "rename", "remove"] {
         check(&format!("payloads_{command}"), &["payloads", command]);
     }
+    check("triggers_move", &["triggers", "move"]);
     check("addresses_rotate", &["addresses", "rotate"]);
     check("import_openapi", &["import", "openapi"]);
 }

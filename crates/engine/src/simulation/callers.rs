@@ -66,7 +66,7 @@ impl Callers {
     pub(super) fn call(&self, event: ExternalEvent) {
         match event {
             ExternalEvent::Run { automation, waits } => self.run(automation, waits),
-            ExternalEvent::Send { k, name } => self.send(k, name),
+            ExternalEvent::Send { to, k, name } => self.send(to, k, name),
             ExternalEvent::Cancel(which) => {
                 let accepted = self.world.state().accepted.get(which as usize).copied();
                 let (engine, caller) = (self.engine.clone(), Caller::new(&self.count));
@@ -103,18 +103,20 @@ impl Callers {
         });
     }
 
-    fn send(&self, k: u32, name: Option<u32>) {
+    fn send(&self, to: usize, k: u32, name: Option<u32>) {
         let (engine, world) = (self.engine.clone(), self.world.clone());
         let (caller, now) = (Caller::new(&self.count), self.clock.now());
         let is_sync = self.program.start == program::Start::Sync;
-        let name = name.map(|name| format!("{k}-{name}"));
+        // Most requests are for the trigger `main`, which every version has.
+        let (token, trigger) = program::TOKENS.get(to).copied().unwrap_or(program::TOKENS[0]);
+        let name = name.map(|name| format!("{trigger}-{k}-{name}"));
         let mut headers = vec![("content-type".to_owned(), b"application/json".to_vec())];
         headers.extend(name.iter().map(|name| ("idempotency-key".to_owned(), name.clone().into_bytes())));
         let body = format!("{{\"k\":{k}}}").into();
         let request = Request { method: "POST".to_owned(), headers, body, ..Request::default() };
         tokio::spawn(async move {
             let _caller = caller;
-            let answer = engine.ingress().receive(program::TOKEN, request).await;
+            let answer = engine.ingress().receive(token, request).await;
             let id = answer.headers.iter().find(|(name, _)| name == EXECUTION_ID);
             let Some(id) = id.and_then(|(_, id)| id.parse().ok()) else {
                 if answer.status < 300 {

@@ -31,6 +31,13 @@ pub(super) fn main(start: Start, random: &mut Random) -> Value {
     };
     let mut file = json!({"trigger": trigger, "steps": writer.list(0)});
     if writer.random.one_in(3) {
+        let second = match start {
+            Start::Sync => json!({"id": SECOND, "webhook": {"verify": "none", "mode": "sync"}}),
+            Start::Manual | Start::Async => json!({"id": SECOND, "webhook": {"verify": "none"}}),
+        };
+        with_second(&mut file, second);
+    }
+    if writer.random.one_in(3) {
         file["concurrency"] = writer.concurrency();
     }
     if start != Start::Sync && writer.random.one_in(4) {
@@ -66,7 +73,37 @@ pub(super) fn child(random: &mut Random) -> Value {
 pub(super) fn clock(random: &mut Random) -> Value {
     let mut writer = Writer { random, count: 200, start: Start::Manual, calls: false, answered: false };
     let trigger = json!({"schedule": {"cron": "0 * * * *", "misfire": "all", "overlap": "allow"}});
-    json!({"trigger": trigger, "steps": [writer.act(None)], "timeout": "1m"})
+    let mut file = json!({"trigger": trigger, "steps": [writer.act(None)], "timeout": "1m"});
+    if writer.random.one_in(2) {
+        let second = json!({"id": SECOND, "schedule": file["trigger"]["schedule"]});
+        with_second(&mut file, second);
+    }
+    file
+}
+
+/// The id of a second trigger in the first version of a file, and in the other one.
+pub(super) const SECOND: &str = "second";
+pub(super) const RENAMED: &str = "renamed";
+/// The id of a third trigger that only the other version of a file has.
+pub(super) const ADDED: &str = "added";
+
+/// Gives a file with one trigger a second one.
+fn with_second(file: &mut Value, second: Value) {
+    let Some(entries) = file.as_object_mut() else { return };
+    let mut main = entries.remove("trigger").unwrap_or_default();
+    main["id"] = "main".into();
+    entries.insert("triggers".to_owned(), json!([main, second]));
+}
+
+/// Makes the other version of a file: its second trigger has another id, and a third one follows. Returns true if it has a second one.
+pub(super) fn change_triggers(file: &mut Value) -> bool {
+    let Some(triggers) = file.get_mut("triggers").and_then(Value::as_array_mut) else { return false };
+    let Some(second) = triggers.get_mut(1) else { return false };
+    second["id"] = RENAMED.into();
+    let mut added = second.clone();
+    added["id"] = ADDED.into();
+    triggers.push(added);
+    true
 }
 
 /// Generates the Automation whose step kills the process.

@@ -7,6 +7,7 @@ use jiff::SignedDuration;
 use tokio::sync::Notify;
 
 use super::callers::Callers;
+use super::generator::{RENAMED, SECOND};
 use super::program::{self, Program};
 use super::random::Random;
 use super::stubs::SimulatedActions;
@@ -29,8 +30,9 @@ pub(super) enum ExternalEvent {
         automation: &'static str,
         waits: bool,
     },
-    /// A caller sends a request that starts `main`, with or without a deduplication key.
+    /// A caller sends a request that starts `main`, to one of its addresses, with or without a deduplication key.
     Send {
+        to: usize,
         k: u32,
         name: Option<u32>,
     },
@@ -50,7 +52,11 @@ impl ExternalEvent {
             0..=8 if start == program::Start::Manual => {
                 Self::Run { automation: "main", waits: random.one_in(2) }
             }
-            0..=8 => Self::Send { k: random.below(2), name: random.one_in(3).then(|| random.below(2)) },
+            0..=8 => Self::Send {
+                to: random.below(8) as usize,
+                k: random.below(2),
+                name: random.one_in(3).then(|| random.below(2)),
+            },
             9 => Self::Run { automation: "child", waits: false },
             10 | 11 => Self::Cancel(random.below(8)),
             12 | 13 => Self::Emit,
@@ -220,6 +226,19 @@ impl<'a> ProcessLife<'a> {
         left
     }
 
+    /// Moves the records of the second schedule to the id that it has in the version that comes into force. A move that a crash or the
+    /// store interrupts may not have happened.
+    async fn move_records(&self) {
+        let (from, to) = match self.state.version {
+            0 => (RENAMED, SECOND),
+            _ => (SECOND, RENAMED),
+        };
+        self.state.world.state().unknown_moves += 1;
+        if self.engine.move_trigger("clock", from, to).await.is_ok() {
+            self.state.world.state().unknown_moves -= 1;
+        }
+    }
+
     async fn let_happen(&mut self, happening: ExternalEvent) {
         match happening {
             ExternalEvent::Moves(times) => {
@@ -233,6 +252,9 @@ impl<'a> ProcessLife<'a> {
             ExternalEvent::Set(hours) => self.state.clock.step(SignedDuration::from_hours(hours)),
             ExternalEvent::ReloadSummary => {
                 self.state.version = 1 - self.state.version;
+                if self.state.program.renames_schedule {
+                    self.move_records().await;
+                }
                 let version = &self.state.program.versions[self.state.version];
                 self.engine.put_in_force(version.catalog.clone(), &version.reload);
             }

@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, LazyLock, Mutex, PoisonError};
 
 use connector::{Http, HttpOptions, Registry, Transport};
+use model::automation::{TriggerId, TriggerKey};
 use serde_json::{Value, json};
 use store::Address;
 
@@ -14,8 +15,13 @@ use catalog::{Catalog, Folder, ReloadSummary, ScanScope};
 
 /// Number of seeds that share a program.
 const RUNS: u64 = 25;
-/// Token of the address that starts `main`, if its trigger is a webhook.
-pub(super) const TOKEN: &str = "live";
+/// Tokens of the addresses that start `main`, if its triggers are webhooks, with their triggers.
+pub(super) const TOKENS: [(&str, &str); 4] = [
+    ("live", "main"),
+    ("live second", generator::SECOND),
+    ("live renamed", generator::RENAMED),
+    ("live added", generator::ADDED),
+];
 
 /// Trigger of the Automation `main`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -30,6 +36,8 @@ pub(super) struct Program {
     pub(super) versions: [Version; 2],
     pub(super) start: Start,
     pub(super) has_schedule: bool,
+    /// True if the schedule has a second trigger, which the other version has under another id.
+    pub(super) renames_schedule: bool,
     /// Concurrency limits by Automation.
     pub(super) limits: HashMap<String, Limit>,
     /// Ids of the steps that increment the counter in the state.
@@ -104,8 +112,12 @@ impl Program {
         files.values().for_each(|file| note_increments(file, &mut increments));
         let texts: Vec<String> = files.iter().map(|(name, file)| format!("{name}: {file:#}")).collect();
         let automation = model::AutomationId::parse("main").expect("an id");
-        let address = Address { trigger: automation.into(), live: TOKEN.to_owned(), test: "test".to_owned() };
-        let loader = Loader::new(folder.path(), BUILTIN.clone(), vec![address]);
+        let addresses = TOKENS.map(|(live, id)| {
+            let trigger = TriggerKey::new(automation.clone(), TriggerId::parse(id).expect("an id"));
+            Address { trigger, live: live.to_owned(), test: format!("test of {id}") }
+        });
+        let loader = Loader::new(folder.path(), BUILTIN.clone(), addresses.into());
+        let mut renames_schedule = false;
         let mut read = Folder::new(folder.path());
         let mut previous = Arc::new(Catalog::empty(BUILTIN.clone()));
         let versions = [0, 1].map(|version| {
@@ -113,6 +125,7 @@ impl Program {
                 if version > 0 {
                     let steps = file["steps"].as_array_mut().expect("steps");
                     steps.insert(0, json!({"id": "newer", "set": {"newer": 1}}));
+                    renames_schedule |= generator::change_triggers(file) && *name == "clock";
                 }
                 std::fs::write(automations.join(format!("{name}.yaml")), file.to_string())
                     .expect("it is written");
@@ -125,7 +138,8 @@ impl Program {
             previous = Arc::new(catalog);
             Version { catalog: previous.clone(), reload }
         });
-        Self { versions, start, has_schedule, limits, increments, text: texts.join("\n") }
+        let text = texts.join("\n");
+        Self { versions, start, has_schedule, renames_schedule, limits, increments, text }
     }
 }
 

@@ -43,6 +43,8 @@ pub(super) struct State {
     pub(super) violation: Option<String>,
     /// First execution of each deduplication key, and the time of its request.
     pub(super) sent: HashMap<String, (ExecutionId, Timestamp)>,
+    /// The number of moves of records that may not have happened.
+    pub(super) unknown_moves: u32,
     effects: u64,
     /// Results of calls that only read.
     read_tokens: HashSet<String>,
@@ -129,6 +131,7 @@ impl World {
             told: HashMap::new(),
             violation: None,
             sent: HashMap::new(),
+            unknown_moves: 0,
             effects: 0,
             read_tokens: HashSet::new(),
             once: HashSet::new(),

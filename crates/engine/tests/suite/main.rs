@@ -43,6 +43,7 @@ mod links;
 mod listening;
 mod literals;
 mod mistakes;
+mod moved_triggers;
 mod near_mistakes;
 mod pauses;
 mod polls;

@@ -227,6 +227,7 @@ fn subscription() -> Subscription {
     Subscription {
         id: "sub-1".to_owned(),
         trigger: automation("orders").into(),
+        secret_trigger: None,
         source: "{}".to_owned(),
         event: "shop.paid".to_owned(),
         connection: None,

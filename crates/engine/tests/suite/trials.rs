@@ -7,7 +7,8 @@ use authoring::find_test_files;
 use pretty_assertions::assert_eq;
 use testing::{TestResult, TestRunner};
 
-use crate::common::Project;
+use crate::common::{Project, end, soon, stop};
+use crate::hooks::post;
 
 /// Returns the result of each test of a file: `passes`, or its findings.
 #[track_caller]
@@ -258,4 +259,26 @@ fn a_test_over_its_time_limit_is_stopped_and_fails() {
     let suite = files[0].suite.as_ref().expect("a file of tests");
     let told = describe(&runner.run(suite, &suite.cases[0], None));
     assert!(told.contains("did not finish and was stopped after 0s"), "{told}");
+}
+
+#[tokio::test]
+async fn a_test_of_an_execution_names_its_trigger_where_there_are_several() {
+    let yaml = |more: &str| {
+        format!(
+            "triggers: [{{id: a, webhook: {{verify: none}}}}{more}]\nsteps: [{{set: {{by: \"${{{{ trigger.id }}}}\"}}}}]\n"
+        )
+    };
+    let project = Project::with(&yaml(", {id: b, webhook: {verify: none}}"));
+    let engine = project.start().await;
+    let catalog = engine.catalog();
+    let second = catalog.find_trigger("test/b", |_| true).expect("it is in force");
+    let token = second.address().expect("it has an address").live.clone();
+    let answer = soon(engine.ingress().receive(&token, post("{}"))).await;
+    let id = answer.header("x-execution-id").and_then(|id| id.parse().ok()).expect("it starts");
+    end(&engine, id).await;
+    let draft = engine.test_from_execution(id, None).await.expect("it is a test that passes");
+    assert!(draft.text.contains("trigger: \"b\""), "{}", draft.text);
+    project.write("automations/test.yaml", &yaml(""));
+    engine.reload().await;
+    stop(engine).await;
 }

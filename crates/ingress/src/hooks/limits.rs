@@ -107,6 +107,21 @@ impl RateLimits {
         state.pairings.retain(|trigger, _| is_left(trigger));
     }
 
+    /// Goes on under the key to which the records of a trigger have moved.
+    pub(crate) fn rename(&self, from: &TriggerKey, to: &TriggerKey) {
+        let mut state = self.state();
+        let State { starts, challenges, keys, pairings } = &mut *state;
+        for is_test in [false, true] {
+            for buckets in [&mut *starts, &mut *challenges] {
+                let bucket = buckets.remove(&(from.clone(), is_test));
+                buckets.extend(bucket.map(|bucket| ((to.clone(), is_test), bucket)));
+            }
+        }
+        let (used, until) = (keys.remove(from), pairings.remove(from));
+        keys.extend(used.map(|used| (to.clone(), used)));
+        pairings.extend(until.map(|until| (to.clone(), until)));
+    }
+
     /// Deletes the key usage of changed Automations, whose files may define other keys now.
     pub(crate) fn forget_keys(&self, changed: &[AutomationId]) {
         if !changed.is_empty() {

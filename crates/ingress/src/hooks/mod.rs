@@ -93,7 +93,7 @@ impl Ingress {
             }
         };
         if let (Some(route), Some(request), Some(reason)) = (route, described, started_nothing) {
-            self.keep_refusal(&route.mount.deployment.automation.id, reason, response.status, request);
+            self.keep_refusal(&route.mount, reason, response.status, request);
         }
         response
     }

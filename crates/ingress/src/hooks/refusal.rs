@@ -1,6 +1,8 @@
 //! The reply to a request, and the requests that started nothing, with their reason.
 
+use catalog::Mount;
 use model::AutomationId;
+use model::automation::TriggerId;
 use model::payload::HttpResponse;
 use trigger::webhook::Request;
 
@@ -52,7 +54,7 @@ impl Ingress {
     /// Keeps a request that started nothing.
     pub(super) fn keep_refusal(
         &self,
-        automation: &AutomationId,
+        mount: &Mount,
         reason: &'static str,
         status: u16,
         mut request: RefusedRequest,
@@ -64,8 +66,9 @@ impl Ingress {
         request.method = short(&request.method, MAX_METHOD_CHARS);
         request.fragment = short(&request.fragment, MAX_CHARS);
         request.content_type = request.content_type.map(|kind| short(&kind, MAX_CHARS));
-        let refusal = Refusal { at: self.context.clock.now(), reason, status, request };
-        self.refusals.record(automation, refusal);
+        let (at, trigger) = (self.context.clock.now(), mount.declared().id.clone());
+        let refusal = Refusal { at, trigger, reason, status, request };
+        self.refusals.record(&mount.deployment.automation.id, refusal);
     }
 
     /// Counts and keeps a request that the HTTP layer rejected with `status` before it reached [`Ingress::receive_on`].
@@ -79,13 +82,13 @@ impl Ingress {
         self.count_early_rejection(Some(target), reason);
         if let Some(route) = &target.route {
             let request = RefusedRequest { is_test: route.is_test, ..request };
-            self.keep_refusal(&route.mount.deployment.automation.id, reason, status, request);
+            self.keep_refusal(&route.mount, reason, status, request);
         }
     }
 
-    /// The latest requests to an Automation that started nothing, newest first.
+    /// The latest requests to an Automation, or to one of its triggers, that started nothing, newest first.
     #[must_use]
-    pub fn refusals_of(&self, automation: &AutomationId) -> Vec<Refusal> {
-        self.refusals.of(automation)
+    pub fn refusals_of(&self, automation: &AutomationId, trigger: Option<&TriggerId>) -> Vec<Refusal> {
+        self.refusals.of(automation, trigger)
     }
 }

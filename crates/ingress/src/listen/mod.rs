@@ -172,6 +172,16 @@ impl Listeners {
         true
     }
 
+    /// Goes on with a session under the key to which the records of its trigger have moved.
+    pub(crate) fn rename(&self, from: &TriggerKey, to: &TriggerKey) {
+        let mut state = self.state();
+        if let Some(session) = state.remove(from) {
+            state.insert(to.clone(), session);
+        }
+        drop(state);
+        self.notify();
+    }
+
     fn notify(&self) {
         self.changes.send_modify(|count| *count = count.wrapping_add(1));
     }

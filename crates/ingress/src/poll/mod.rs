@@ -16,7 +16,7 @@ use jiff::{SignedDuration, Timestamp};
 use model::Backoff;
 use model::automation::{AutomationId, Delivery, EventTrigger, PollStart, PollTrigger, Trigger, TriggerKey};
 use store::PollState;
-use tokio::sync::{Notify, Semaphore};
+use tokio::sync::{Notify, OwnedMutexGuard, Semaphore};
 
 use crate::changes::{CatalogListener, known_triggers, triggers_of};
 use crate::ingress::Ingress;
@@ -173,6 +173,7 @@ struct PollTimer(Arc<Ingress>);
 impl Timed for PollTimer {
     async fn adopt(&mut self) {
         let ingress = &self.0;
+        let _still = ingress.moving.lock().await;
         let pending = ingress.changes.take(CatalogListener::Polls);
         if !pending.moved.is_empty() {
             // Without its progress a poll would start over, and take the items since then for known ones.
@@ -282,6 +283,31 @@ impl Polls {
             let entry =
                 Entry { every, poll_state, last_success, next, store_delays: STORE_DELAYS, busy, is_here };
             state.entries.insert(id, entry);
+        }
+    }
+
+    /// Acquires the right to change the records of two triggers, for which nothing polls meanwhile.
+    pub(crate) async fn lock_both(&self, one: &TriggerKey, other: &TriggerKey) -> [OwnedMutexGuard<()>; 2] {
+        let (first, second) = (one.min(other), one.max(other));
+        [self.locks.lock(&first.to_string()).await, self.locks.lock(&second.to_string()).await]
+    }
+
+    /// Goes on with a poll under the key to which its records have moved.
+    pub(crate) fn rename(&self, from: &TriggerKey, to: &TriggerKey) {
+        let mut state = self.state();
+        // Without records it has not polled yet.
+        if let Some(fresh) = state.entries.remove(to) {
+            state.order.remove(&(fresh.next, to.clone()));
+        }
+        let stored = state.stored.remove(from);
+        state.stored.extend(stored.map(|poll_state| (to.clone(), poll_state)));
+        if let Some(entry) = state.entries.remove(from) {
+            state.order.remove(&(entry.next, from.clone()));
+            if entry.is_here {
+                state.order.insert((entry.next, to.clone()));
+            }
+            // A task that waits to poll under the former key finds nothing there.
+            state.entries.insert(to.clone(), Entry { busy: false, ..entry });
         }
     }
 

@@ -39,7 +39,7 @@ impl Ingress {
             // Unsubscribing needs the inputs again, and masked ones would not work.
             return Err("an input of the event contains a secret; put it into the connection".to_owned());
         }
-        let secret = self.event_secret(&wanted.trigger);
+        let secret = self.event_secret(wanted.secret_trigger.as_ref().unwrap_or(&wanted.trigger));
         self.context.settings.redactor.add_secret(&secret);
         let mut with = hook.with.clone();
         for (name, value) in inputs.iter() {
@@ -109,9 +109,14 @@ impl Ingress {
         }
     }
 
-    /// Secret that authenticates the sender of a trigger's event. Derived from the store's secret, so that it stays
-    /// the same.
-    pub(super) fn event_secret(&self, trigger: &TriggerKey) -> String {
+    /// Secret that authenticates the sender of a trigger's event.
+    pub(super) fn secret_of(&self, trigger: &TriggerKey) -> String {
+        let first = self.subscriptions.table().secret_trigger(trigger).cloned();
+        self.event_secret(first.as_ref().unwrap_or(trigger))
+    }
+
+    /// Derives a secret from the store's, so that it stays the same.
+    fn event_secret(&self, trigger: &TriggerKey) -> String {
         hex::encode(self.context.secret.derive(&[b"event", trigger.to_string().as_bytes()]))
     }
 

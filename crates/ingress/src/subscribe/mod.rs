@@ -15,7 +15,7 @@ use std::time::Duration;
 use jiff::{SignedDuration, Timestamp};
 use model::automation::{AutomationId, NameSetting, TriggerKey};
 use store::Subscription;
-use tokio::sync::{Notify, Semaphore};
+use tokio::sync::{Notify, OwnedMutexGuard, Semaphore};
 use value::{Map, Value};
 
 use crate::changes::CatalogListener;
@@ -87,6 +87,7 @@ struct Reconciler {
 
 impl Timed for Reconciler {
     async fn adopt(&mut self) {
+        let _still = self.ingress.moving.lock().await;
         let pending = self.ingress.changes.take(CatalogListener::Subscriptions);
         self.pending.extend(pending.automations);
         if !pending.moved.is_empty() {
@@ -133,6 +134,17 @@ impl Ingress {
         until_done(context, read).await;
     }
 
+    /// Reads whose secrets the subscriptions have that another node has moved to other triggers.
+    ///
+    /// # Errors
+    /// The store failed.
+    pub async fn read_secret_triggers(&self) -> Result<(), store::Error> {
+        let stored = self.context.store.subscriptions().await?;
+        let mut table = self.subscriptions.table();
+        stored.iter().for_each(|subscription| table.note_secret(subscription));
+        Ok(())
+    }
+
     /// Compares the subscriptions of an Automation with the wanted ones and schedules the changes.
     async fn reconcile(&self, id: &AutomationId) {
         if !self.peers.shards.has(id) {
@@ -176,6 +188,7 @@ impl Ingress {
         Some(Subscription {
             id: uuid::Uuid::new_v4().to_string(),
             trigger: mount.key(),
+            secret_trigger: self.subscriptions.table().secret_trigger(&mount.key()).cloned(),
             source: words.into_iter().chain(with).collect::<Vec<_>>().join(" | "),
             event: call.action.name.clone(),
             connection,
@@ -382,6 +395,21 @@ impl Subscriptions {
             table.put(subscription, next);
         }
         ids
+    }
+
+    /// Acquires the right to send requests for the subscriptions of an Automation.
+    pub(crate) async fn lock_requests(&self, id: &AutomationId) -> OwnedMutexGuard<()> {
+        self.locks.lock(id.as_str()).await
+    }
+
+    /// Acquires the right to change subscriptions.
+    pub(crate) async fn lock_changes(&self) -> tokio::sync::MutexGuard<'_, ()> {
+        self.changing.lock().await
+    }
+
+    /// Goes on under the key to which the records of a trigger have moved.
+    pub(crate) fn rename(&self, from: &TriggerKey, to: &TriggerKey) {
+        self.table().rename(from, to);
     }
 
     fn of_automation(&self, id: &AutomationId) -> Vec<Subscription> {

@@ -29,7 +29,7 @@ impl Ingress {
             return Err(Rejection::not_a_webhook());
         };
         check_enabled(route)?;
-        let secret = self.event_secret(&route.mount.key());
+        let secret = self.secret_of(&route.mount.key());
         let webhook =
             language::load::event_webhook(&hook.verify, &secret).ok_or_else(Rejection::not_a_webhook)?;
         if let Some(answer) = trigger::webhook::probe(&webhook, &request.method) {

@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use model::Backoff;
-use model::automation::AutomationId;
+use model::automation::{AutomationId, TriggerKey};
 use runtime::MonotonicTime;
 use store::Subscription;
 
@@ -17,6 +17,8 @@ pub(super) struct SubscriptionTable {
     of_automation: BTreeMap<AutomationId, BTreeSet<String>>,
     /// The entries that have a due time and are not busy.
     due: BTreeSet<(MonotonicTime, String)>,
+    /// The triggers that the secrets of other triggers are derived from, whose subscriptions have moved.
+    secret_triggers: BTreeMap<TriggerKey, TriggerKey>,
 }
 
 /// The pauses between attempts to store a subscription that the store has refused.
@@ -98,6 +100,7 @@ impl SubscriptionTable {
     /// Adds or replaces a subscription. A remote request in flight stays in flight, and a refused write refused.
     pub(super) fn put(&mut self, subscription: Subscription, next: Option<MonotonicTime>) {
         let id = subscription.id.clone();
+        self.note_secret(&subscription);
         let before = self.remove(&id);
         let busy = before.as_ref().is_some_and(|entry| entry.busy);
         let unstored = before.and_then(|entry| entry.unstored);
@@ -107,6 +110,28 @@ impl SubscriptionTable {
             self.due.insert((due, id.clone()));
         }
         self.entries.insert(id, entry);
+    }
+
+    /// Notes the trigger that the secret of a subscription is derived from.
+    pub(super) fn note_secret(&mut self, subscription: &Subscription) {
+        if let Some(secret_trigger) = &subscription.secret_trigger {
+            self.secret_triggers.insert(subscription.trigger.clone(), secret_trigger.clone());
+        }
+    }
+
+    /// Returns the trigger that the secret of another one is derived from; `None` if it is its own.
+    pub(super) fn secret_trigger(&self, trigger: &TriggerKey) -> Option<&TriggerKey> {
+        self.secret_triggers.get(trigger)
+    }
+
+    /// Goes on with the subscriptions of a trigger under the key to which its records have moved.
+    pub(super) fn rename(&mut self, from: &TriggerKey, to: &TriggerKey) {
+        let secret_triggers = &mut self.secret_triggers;
+        for entry in self.entries.values_mut().filter(|entry| entry.subscription.trigger == *from) {
+            entry.subscription = entry.subscription.clone().moved_to(to);
+            secret_triggers
+                .extend(entry.subscription.secret_trigger.clone().map(|first| (to.clone(), first)));
+        }
     }
 
     /// Notes that the store has a subscription as it is here.

@@ -132,6 +132,7 @@ const RULES: &[(&str, Rule)] = &[
     ("a poll is committed with its executions", |fixture| Box::pin(polls::with_executions(fixture))),
     ("the seen keys of a poll are limited", |fixture| Box::pin(polls::keys_are_bounded(fixture))),
     ("the log of polls keeps the latest", |fixture| Box::pin(polls::log_is_bounded(fixture))),
+    ("the rows of a trigger move to another key", |fixture| Box::pin(polls::moved_trigger(fixture))),
     ("a subscription is kept until it is deleted", |fixture| Box::pin(polls::subscriptions(fixture))),
     ("pages do not shift under inserts", |fixture| Box::pin(lists::stable_pages(fixture))),
     ("every filter lists exactly its matches", |fixture| Box::pin(lists::filters(fixture))),

@@ -5,7 +5,9 @@ use value::{Map, Value};
 
 use super::Fixture;
 use super::sample::{at, definition, new, trigger, with_key};
-use crate::{Accept, AcceptOutcome, PollEntry, PollState, PollWrite, Store, Subscription};
+use crate::{
+    Accept, AcceptOutcome, Address, Error, PollEntry, PollState, PollWrite, Store, Subscription, Watermark,
+};
 
 fn poll_state(cursor: &str) -> PollState {
     PollState {
@@ -28,6 +30,27 @@ fn write(name: &str, cursor: &str, keys: impl IntoIterator<Item = String>, secon
         forgets_keys: false,
         keys: keys.into_iter().collect(),
         entry: Some(PollEntry { at: at(second), items: 3, found: 0, error: None }),
+    }
+}
+
+fn subscription(id: &str, trigger: &TriggerKey) -> Subscription {
+    Subscription {
+        url: "https://hooks.example.com/trigger/t".to_owned(),
+        requested: true,
+        id: id.to_owned(),
+        trigger: trigger.clone(),
+        secret_trigger: None,
+        source: "github.push".to_owned(),
+        event: "github.push".to_owned(),
+        connection: Some("hub".to_owned()),
+        inputs: Map::from_iter([("owner", "acme")]),
+        remote: Value::Null,
+        removing: false,
+        test: false,
+        failures: 0,
+        error: None,
+        next_at: Some(at(1)),
+        since: at(0),
     }
 }
 
@@ -111,26 +134,54 @@ pub(super) async fn log_is_bounded(fixture: &dyn Fixture) {
     assert_eq!(store.poll_entries(&trigger("orders#others"), 2).await.expect("they are read"), []);
 }
 
+/// What is stored under the key of a trigger moves to a key without rows, all of it or nothing.
+pub(super) async fn moved_trigger(fixture: &dyn Fixture) {
+    let store = fixture.open().await;
+    let [orders, paid, other] = ["orders", "orders#paid", "orders#other"].map(trigger);
+    let address = |key: &TriggerKey| Address {
+        trigger: key.clone(),
+        live: format!("live of {key}"),
+        test: format!("test of {key}"),
+    };
+    store.put_addresses(vec![address(&orders), address(&other)]).await.expect("they are stored");
+    put(&*store, write("orders", "a", keys(&["one", "two"]), 1)).await;
+    let watermark = Watermark { trigger: orders.clone(), schedule: "daily".to_owned(), instant: at(5) };
+    let accept = Accept { watermark: Some(watermark.clone()), ..Accept::default() };
+    store.accept(&accept).await.expect("it is stored");
+    let mut subscriptions = [subscription("one", &orders), subscription("two", &other)];
+    for subscription in &subscriptions {
+        store.put_subscription(subscription.clone()).await.expect("it is stored");
+    }
+    let refused = store.move_trigger(&orders, &other).await;
+    let Err(Error::TriggerHasRows { trigger, what }) = refused else {
+        panic!("there is something: {refused:?}")
+    };
+    assert!(trigger == other && !what.is_empty());
+    assert_eq!(store.poll_states().await.expect("they are read"), [(orders.clone(), poll_state("a"))]);
+    assert_eq!(store.move_trigger(&orders, &paid).await.expect("it is moved"), 7);
+    assert_eq!(store.move_trigger(&orders, &paid).await.expect("nothing is left"), 0);
+    store.close().await.expect("it closes");
+
+    let store = fixture.open().await;
+    let moved = Address { trigger: paid.clone(), ..address(&orders) };
+    assert_eq!(store.addresses().await.expect("they are read"), [address(&other), moved]);
+    let moved = Watermark { trigger: paid.clone(), ..watermark };
+    assert_eq!(store.watermarks().await.expect("they are read"), [moved]);
+    assert_eq!(store.poll_states().await.expect("they are read"), [(paid.clone(), poll_state("a"))]);
+    assert_eq!(seen(&*store, &paid, &["one", "two", "three"]).await, [true, true, false]);
+    assert_eq!(seen(&*store, &orders, &["one"]).await, [false]);
+    assert_eq!(store.poll_entries(&paid, 9).await.expect("they are read").len(), 1);
+    subscriptions[0] = subscriptions[0].clone().moved_to(&paid);
+    assert_eq!(subscriptions[0].secret_trigger.as_ref(), Some(&orders));
+    assert_eq!(store.subscriptions().await.expect("they are read"), subscriptions);
+    // The old key is free for another trigger.
+    assert_eq!(store.move_trigger(&paid, &orders).await.expect("it is moved back"), 7);
+}
+
 /// A subscription stays until it is deleted.
 pub(super) async fn subscriptions(fixture: &dyn Fixture) {
     let store = fixture.open().await;
-    let mut one = Subscription {
-        url: "https://hooks.example.com/trigger/t".to_owned(),
-        requested: true,
-        id: "one".to_owned(),
-        trigger: trigger("orders"),
-        source: "github.push".to_owned(),
-        event: "github.push".to_owned(),
-        connection: Some("hub".to_owned()),
-        inputs: Map::from_iter([("owner", "acme")]),
-        remote: Value::Null,
-        removing: false,
-        test: false,
-        failures: 0,
-        error: None,
-        next_at: Some(at(1)),
-        since: at(0),
-    };
+    let mut one = subscription("one", &trigger("orders"));
     store.put_subscription(one.clone()).await.expect("it is kept");
     one.remote = Value::from(17);
     store.put_subscription(one.clone()).await.expect("it is kept");

@@ -274,6 +274,37 @@ impl Data {
         Ok(())
     }
 
+    pub(super) fn move_trigger(&mut self, from: &TriggerKey, to: &TriggerKey) -> Result<u64, Error> {
+        let has = |key: &TriggerKey| {
+            let poll = self.polls.contains_key(key);
+            let subscribes = self.subscriptions.values().any(|subscription| subscription.trigger == *key);
+            [self.addresses.contains_key(key), self.watermarks.contains_key(key), poll, subscribes]
+        };
+        if !has(from).contains(&true) {
+            return Ok(0);
+        }
+        let words = ["an address", "the position of a schedule", "the position of a poll", "a subscription"];
+        Error::check_free(to, words.into_iter().zip(has(to)))?;
+        let mut moved = 0;
+        if let Some(address) = self.addresses.remove(from) {
+            self.addresses.insert(to.clone(), Address { trigger: to.clone(), ..address });
+            moved += 1;
+        }
+        if let Some(watermark) = self.watermarks.remove(from) {
+            self.watermarks.insert(to.clone(), Watermark { trigger: to.clone(), ..watermark });
+            moved += 1;
+        }
+        if let Some(poll) = self.polls.remove(from) {
+            moved += 1 + poll.keys.len() as u64 + poll.entries.len() as u64;
+            self.polls.insert(to.clone(), poll);
+        }
+        for subscription in self.subscriptions.values_mut().filter(|one| one.trigger == *from) {
+            *subscription = subscription.clone().moved_to(to);
+            moved += 1;
+        }
+        Ok(moved)
+    }
+
     fn put_poll(&mut self, write: PollWrite) {
         let number = self.next();
         let poll = self.polls.entry(write.trigger).or_insert_with(|| Poll {

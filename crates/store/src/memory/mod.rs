@@ -325,6 +325,10 @@ impl TriggerStore for MemoryStore {
         .await
     }
 
+    async fn move_trigger(&self, from: &TriggerKey, to: &TriggerKey) -> Result<u64, Error> {
+        self.write(Operation::Write, |data| data.move_trigger(from, to)).await
+    }
+
     async fn watermarks(&self) -> Result<Vec<Watermark>, Error> {
         self.read(|data| data.watermarks.values().cloned().collect()).await
     }

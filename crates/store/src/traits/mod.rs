@@ -314,6 +314,15 @@ pub trait TriggerStore: Send + Sync {
         Ok(addresses)
     }
 
+    /// Moves everything that is stored under the key of one trigger to the key of another trigger of the same Automation, and returns the
+    /// number of moved rows: 0, and no change, if there are none. Records of executions stay as they are.
+    ///
+    /// A crash before the return leaves all rows under `from` or all under `to`.
+    ///
+    /// # Errors
+    /// [`Error::TriggerHasRows`] if there are rows under both keys. Nothing changed.
+    async fn move_trigger(&self, from: &TriggerKey, to: &TriggerKey) -> Result<u64, Error>;
+
     /// Returns the watermark of every schedule. [`ExecutionStore::accept`] writes them.
     async fn watermarks(&self) -> Result<Vec<Watermark>, Error>;
 

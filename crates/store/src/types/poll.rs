@@ -80,6 +80,9 @@ pub struct Subscription {
     /// The trigger that receives the events.
     #[serde(rename = "automation")]
     pub trigger: TriggerKey,
+    /// The trigger that its secret is derived from, if its rows have moved to `trigger` since.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub secret_trigger: Option<TriggerKey>,
     /// The canonical text of the trigger, to detect changes.
     pub source: String,
     /// The event: `connector.event`.
@@ -112,4 +115,13 @@ pub struct Subscription {
     pub next_at: Option<Timestamp>,
     /// The time since which it is in this state.
     pub since: Timestamp,
+}
+
+impl Subscription {
+    /// Returns it as that of another trigger, which keeps its secret.
+    #[must_use]
+    pub fn moved_to(self, trigger: &TriggerKey) -> Self {
+        let secret_trigger = self.secret_trigger.or(Some(self.trigger));
+        Self { trigger: trigger.clone(), secret_trigger, ..self }
+    }
 }

@@ -8,6 +8,7 @@ use clap::Args;
 use clap_complete::engine::ArgValueCandidates;
 use engine::Search;
 use jiff::Timestamp;
+use model::automation::TriggerId;
 use model::{AutomationId, ExecutionId, Status};
 use runtime::{Pauses, StepAttempt, SystemClock};
 use serde_json::{Value, json};
@@ -24,6 +25,7 @@ const EXAMPLES: &str = "\
 Examples:
   cogwork executions list
   cogwork executions list --automation order-desk --status failed,stuck --since 7d
+  cogwork executions list --automation sync-orders --trigger changed
   cogwork executions list --waiting-for approval
   cogwork executions list --text ord-4711 --since 7d
   cogwork executions list --failed-step createPage --min-took 5s
@@ -48,6 +50,9 @@ pub(super) struct List {
     /// Only executions of this automation
     #[arg(long, value_name = "ID", add = ArgValueCandidates::new(candidates::automations))]
     automation: Option<String>,
+    /// Only executions that this trigger of the automation started
+    #[arg(long, value_name = "TRIGGER", requires = "automation", value_parser = trigger_id)]
+    trigger: Option<TriggerId>,
     /// Only executions in one of these states: queued, running, waiting, succeeded, failed, cancelled, stuck
     #[arg(long, value_delimiter = ',')]
     status: Vec<Status>,
@@ -79,7 +84,7 @@ pub(super) struct List {
     #[arg(long, value_name = "ID", value_parser = str::parse::<ExecutionId>)]
     before: Option<ExecutionId>,
     /// Count all executions that match too, up to 10,000
-    #[arg(long, conflicts_with_all = ["origin", "definition", "failed_step", "waiting_for", "min_took", "text"])]
+    #[arg(long, conflicts_with_all = ["trigger", "origin", "definition", "failed_step", "waiting_for", "min_took", "text"])]
     count: bool,
     /// Show the attempt of the step that an execution failed at or retries, of how many
     #[arg(long)]
@@ -186,6 +191,7 @@ impl List {
     /// The conditions that require reading each execution.
     fn search(&self) -> Search {
         Search {
+            trigger: self.trigger.clone(),
             origin: self.origin.clone(),
             definition: self.definition.clone(),
             failed_step: self.failed_step.clone(),
@@ -195,6 +201,10 @@ impl List {
             ..Search::default()
         }
     }
+}
+
+fn trigger_id(text: &str) -> Result<TriggerId, String> {
+    TriggerId::parse(text).ok_or_else(|| format!("`{text}` cannot be the id of a trigger"))
 }
 
 /// An execution of the list, with its wait reasons and the attempt of the step that it failed at or retries.

@@ -209,8 +209,8 @@ impl Api {
         let (key, base) = (mount.key(), self.public_url());
         let used = self.engine.ingress().keys_used(&key).into_iter();
         TriggerView {
-            id: key.trigger.to_string(),
-            name: key.name(),
+            id: mount.declared().id.to_string(),
+            name: mount.deployment.automation.trigger_key(&mount.declared().id).name(),
             kind: mount.on().kind(),
             words: trigger_words(mount),
             enabled: mount.is_enabled(),

@@ -7,6 +7,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use engine::Search;
 use jiff::Timestamp;
+use model::automation::TriggerId;
 use model::{AutomationId, ExecutionId, Status};
 use serde::{Deserialize, Serialize};
 use store::{ExecutionFilter, ExecutionRow, ExecutionStore, Page};
@@ -74,6 +75,8 @@ impl TotalView {
 pub(crate) struct ListQuery {
     /// Of this automation.
     pub(crate) automation: Option<String>,
+    /// Started by the trigger with this id, of the `automation`, which must be given too.
+    pub(crate) trigger: Option<String>,
     /// In this state; several with commas between them.
     #[param(example = "failed,stuck")]
     pub(crate) status: Option<String>,
@@ -103,7 +106,7 @@ pub(crate) struct ListQuery {
     /// Maximum number: 1 to 200. Default: 50.
     #[param(minimum = 1, maximum = 200)]
     pub(crate) limit: Option<u32>,
-    /// True to count the executions that match too, up to 10,000. A search is not counted: `origin`, `definition`, `failedStep`,
+    /// True to count the executions that match too, up to 10,000. A search is not counted: `trigger`, `origin`, `definition`, `failedStep`,
     /// `waitingFor`, `minTook`, `text`, and one of the statuses `queued` and `running` without the other need a look at each
     /// execution.
     pub(crate) count: Option<bool>,
@@ -145,8 +148,13 @@ impl ListQuery {
         let min_took = self.min_took.as_deref().map(|text| {
             text::units::parse_duration(text).map_err(|error| bad(format!("`minTook`: {error}")))
         });
+        let trigger = self.trigger.as_deref().map(|id| {
+            let id = TriggerId::parse(id).filter(|_| self.automation.is_some());
+            id.ok_or_else(|| bad("`trigger` is the id of a trigger, with `automation`".to_owned()))
+        });
         let given = |text: &Option<String>| text.clone().filter(|text| !text.trim().is_empty());
         Ok(Search {
+            trigger: trigger.transpose()?,
             origin: one_of("origin", &self.origin, &ORIGINS)?,
             definition: given(&self.definition),
             failed_step: given(&self.failed_step),

@@ -145,15 +145,22 @@ pub(crate) struct Refusals {
     refusals: Vec<Refusal>,
 }
 
-/// The latest requests to an automation that started nothing
+/// The latest requests to an automation, or to one of its triggers, that started nothing
 #[utoipa::path(
     get, path = "/api/v1/automations/{id}/refusals", tag = "automations",
-    params(("id" = String, Path, description = "The automation's id")),
+    params(("id" = String, Path, description = "The automation's id, or `ID%2FTRIGGER`")),
     responses((status = 200, description = "Newest first", body = Refusals)),
 )]
 pub(crate) async fn refusals(State(api): Shared, Segment(id): Segment) -> Result<Answer<Refusals>, Problem> {
-    let automation = api.id_of(&id)?;
-    Ok(Answer::ok(Refusals { refusals: api.engine.ingress().refusals_of(&automation) }))
+    // Without a trigger the automation is meant, which may have several.
+    let (automation, trigger) = match id.contains('/') {
+        true => {
+            let mount = api.mount_of(&id, |_| true)?;
+            (mount.deployment.automation.id.clone(), Some(mount.declared().id.clone()))
+        }
+        false => (api.id_of(&id)?, None),
+    };
+    Ok(Answer::ok(Refusals { refusals: api.engine.ingress().refusals_of(&automation, trigger.as_ref()) }))
 }
 
 #[cfg(test)]
