@@ -14,7 +14,7 @@ A block of JavaScript is a file of code; its first line names it (`// automation
 
 The files of a page are a project, with the connections of the repository beside them. `cogwork validate` checks it; an error or a
 warning is a fault of the page, reported at its line there. `cogwork test` runs the tests that the page has. Where a page shows a
-file as it grows, each version is checked, and the last one is tested.
+file as it grows, each version is checked, and the last one is tested. A recipe with the name of an example shows its files.
 
 Checked too: relative links lead to a file and a heading that exist; every page is in the table of contents; every code of a
 diagnostic and of a refused request, every setting, every subcommand, every route of the API and every type of a connection is in the manual; every subcommand
@@ -35,6 +35,7 @@ from dataclasses import dataclass
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", ROOT / "ARCHITECTURE.md", *sorted((ROOT / "docs/src").rglob("*.md"))]
 FAULTS = ROOT / "docs/src/diagnostics"
+RECIPES = ROOT / "docs/src/recipes"
 SCRIPT = re.compile(r"^// (?P<path>automations/[\w/-]+\.m?js)\s*$")
 FENCE = re.compile(r"^(?P<indent> *)(?P<marks>`{3,})(?P<language>[\w-]*) *(?P<kind>[\w=-]*)")
 NAMED = re.compile(r"^# (?P<path>(?:automations|connections|connectors)/[\w-]+(?:\.test)?\.yaml|(?:cogwork|project)\.yaml)\s*$")
@@ -206,6 +207,21 @@ def told(name: pathlib.Path, files: list[File], diagnostics: list[dict]) -> list
     return problems
 
 
+def check_copies(page: pathlib.Path) -> list[str]:
+    """A recipe of an example shows the files of the example, without the comment at their top."""
+
+    def content(text: str) -> str:
+        return re.sub(r"\A(?:#.*\n|\n)+", "", text)
+
+    problems = []
+    for block in blocks(page):
+        path = block.path() or ""
+        example = ROOT / path
+        if path.startswith("automations/") and example.is_file() and content(block.text) != content(example.read_text(encoding="utf-8")):
+            problems.append(f"{page.relative_to(ROOT)}:{block.line}: this differs from {example.relative_to(ROOT)}")
+    return problems
+
+
 def anchor(heading: str) -> str:
     """The name of a heading in a link, as mdBook and code forges make it."""
     text = re.sub(r"\[([^\]]*)\]\([^)]*\)", r"\1", heading)
@@ -337,7 +353,7 @@ def main() -> int:
     for page in PAGES:
         count, found = (0, []) if page.parent == FAULTS else check_yaml(page, program)
         checked += count
-        problems += found + check_links(page)
+        problems += found + check_links(page) + (check_copies(page) if page.parent == RECIPES else [])
     for problem in problems:
         print(problem, file=sys.stderr)
     print(f"{len(PAGES)} pages, {checked} YAML files in them, {len(problems)} problems")

@@ -3,7 +3,7 @@
 use std::fmt;
 
 use model::automation::setting::in_braces;
-use model::automation::{Automation, Origin, Step, Verb};
+use model::automation::{Automation, Origin, RetryRule, Step, StepRetry, Verb};
 use model::project::PROJECT_FILE;
 use model::retry::{RetryOn, RetryPolicy};
 use serde::Serialize;
@@ -54,7 +54,7 @@ impl fmt::Display for EffectiveSetting {
 #[must_use]
 pub fn effective_settings(automation: &Automation, step: &Step) -> Vec<EffectiveSetting> {
     let (defaults, taken) = (automation.defaults.as_deref(), step.taken);
-    let retry = step.retry.as_deref().map(|policy| describe_retry(policy, &step.verb));
+    let retry = step.retry.as_deref().map(|retry| describe_retries(retry, &step.verb));
     let retry_origin = defaults.filter(|_| taken.retry).and_then(|all| Some(&all.retry.as_ref()?.origin));
     let retry = setting("retry", retry, "0", retry_origin);
     let call = match &step.verb {
@@ -96,8 +96,18 @@ fn setting(
     EffectiveSetting { key, value: value.unwrap_or_else(|| built_in.to_owned()), from, place }
 }
 
+/// Returns the policies as their author would write them.
+fn describe_retries(retry: &StepRetry, verb: &Verb) -> String {
+    let rules: Vec<String> = retry.rules.iter().map(|rule| describe_retry(rule, verb)).collect();
+    match rules.as_slice() {
+        [only] if !retry.is_list => only.clone(),
+        rules => format!("[{}]", rules.join(", ")),
+    }
+}
+
 /// Returns a policy as its author would write it: the number alone if the rest is built in.
-fn describe_retry(policy: &RetryPolicy, verb: &Verb) -> String {
+fn describe_retry(rule: &RetryRule, verb: &Verb) -> String {
+    let policy = &rule.policy;
     let computed = policy.computed.as_deref();
     let max = computed.and_then(|computed| computed.max.as_ref());
     let max = max.map_or_else(|| policy.max.to_string(), in_braces);
@@ -106,7 +116,7 @@ fn describe_retry(policy: &RetryPolicy, verb: &Verb) -> String {
     if !matches!(verb, Verb::Action(_)) {
         usual.on = vec![RetryOn::All];
     }
-    if *policy == usual || policy.max == 0 {
+    if rule.condition.is_none() && (*policy == usual || policy.max == 0) {
         return max;
     }
     let mut parts = vec![format!("max: {max}")];
@@ -121,7 +131,9 @@ fn describe_retry(policy: &RetryPolicy, verb: &Verb) -> String {
     if policy.max_delay != usual.max_delay {
         parts.push(format!("maxDelay: {}", format_duration(policy.max_delay)));
     }
-    if policy.on != usual.on {
+    if let Some(condition) = &rule.condition {
+        parts.push(format!("if: {}", condition.text()));
+    } else if policy.on != usual.on {
         let names = policy.on.iter().filter_map(|class| serde_json::to_value(class).ok());
         let names: Vec<String> = names.filter_map(|name| name.as_str().map(str::to_owned)).collect();
         parts.push(format!("on: [{}]", names.join(", ")));

@@ -8,7 +8,7 @@ use model::action::Effect;
 use model::automation::setting::in_braces;
 use model::automation::{
     Automation, Block, BlockKind, Code, DeclaredTrigger, NameSetting, NestedBlock, OnError, Setting, Step,
-    SwitchCases, Trigger, TriggerKind, Verb, WaitOn, WaitStep, WebhookMode,
+    StepRetry, SwitchCases, Trigger, TriggerKind, Verb, WaitOn, WaitStep, WebhookMode,
 };
 use serde::Serialize;
 use text::diagnostic::{Source, Span};
@@ -126,6 +126,10 @@ pub struct GraphStep {
     /// True if the execution continues after its failure, without steps that handle it.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub continues_on_error: bool,
+    /// The steps that run at its end, however it ended; absent if there are none.
+    #[schema(no_recursion)]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub finally: Option<Vec<GraphStep>>,
     /// The steps that undo it; null if there are none.
     #[schema(required = true, no_recursion)]
     pub undo: Option<Vec<GraphStep>>,
@@ -266,18 +270,14 @@ impl Builder<'_> {
                 .needs
                 .as_ref()
                 .map(|needs| needs.iter().map(|need| need.name.clone()).collect()),
-            retries: step.retry.as_ref().map_or(0, |policy| policy.max),
+            retries: step.retry.as_ref().map_or(0, |retry| retry.max()),
             effective: effective_settings(self.automation, step),
             timeout_ms: step
                 .timeout
                 .as_ref()
                 .and_then(Setting::literal)
                 .map(|time| u64::try_from(time.as_millis()).unwrap_or(u64::MAX)),
-            computed_retries: step
-                .retry
-                .as_ref()
-                .and_then(|policy| policy.computed.as_ref()?.max.as_ref())
-                .map(|max| shorten(max.text())),
+            computed_retries: step.retry.as_deref().and_then(computed_retries),
             computed_timeout: step
                 .timeout
                 .as_ref()
@@ -289,7 +289,8 @@ impl Builder<'_> {
                 OnError::Fail | OnError::Continue => None,
             },
             continues_on_error: matches!(step.on_error, OnError::Continue),
-            undo: step.undo.as_ref().map(|block| self.block(block)),
+            finally: step.finally.as_ref().map(|block| self.block(block)),
+            undo: step.undo.as_ref().map(|undo| self.block(&undo.steps)),
         }
     }
 
@@ -297,7 +298,7 @@ impl Builder<'_> {
         let kind = match inner.kind {
             BlockKind::Case { .. } => GraphBlockKind::Case,
             BlockKind::Loop { .. } => GraphBlockKind::Loop,
-            BlockKind::Parallel => GraphBlockKind::Parallel,
+            BlockKind::Parallel { .. } => GraphBlockKind::Parallel,
             BlockKind::Sequence => GraphBlockKind::Sequence,
         };
         GraphBlock { name: inner.name.map(str::to_owned), kind, steps: self.block(inner.block) }
@@ -316,6 +317,22 @@ impl Builder<'_> {
 fn shorten(text: &str) -> String {
     let line = text.split_whitespace().collect::<Vec<_>>().join(" ");
     text::truncate(&line, LABEL).into_owned()
+}
+
+/// Returns how often a step is tried again as its author says it, if an expression computes it; the policies of a list as a sum.
+fn computed_retries(retry: &StepRetry) -> Option<String> {
+    if !retry.has_computed_max() {
+        return None;
+    }
+    let texts = retry.rules.iter().map(|rule| {
+        let computed = rule.policy.computed.as_ref().and_then(|computed| computed.max.as_ref());
+        match computed {
+            Some(max) if retry.rules.len() == 1 => max.text().to_owned(),
+            Some(max) => format!("({})", max.text()),
+            None => rule.policy.max.to_string(),
+        }
+    });
+    Some(shorten(&texts.collect::<Vec<_>>().join(" + ")))
 }
 
 fn trigger_label(trigger: &Trigger) -> String {
@@ -369,10 +386,13 @@ fn label(verb: &Verb) -> String {
             respond.as_ref().map(|respond| readable(&respond.status)).unwrap_or_default()
         }
         Verb::Continue { result } if is_null(result) => String::new(),
-        Verb::Stop { result: template, .. }
-        | Verb::Continue { result: template }
-        | Verb::Fail { message: template } => readable(template),
-        Verb::Parallel(_) | Verb::Group(_) | Verb::Break => String::new(),
+        Verb::Stop { result: template, .. } | Verb::Continue { result: template } => readable(template),
+        Verb::Fail(fail) => readable(&fail.message),
+        Verb::Parallel(parallel) => match parallel.enough {
+            Some(enough) => format!("{enough} of {}", parallel.branches.len()),
+            None => String::new(),
+        },
+        Verb::Group(_) | Verb::Break => String::new(),
     }
 }
 

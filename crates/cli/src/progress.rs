@@ -9,7 +9,7 @@ use std::time::Duration;
 use indicatif::{MultiProgress, ProgressBar, ProgressDrawTarget, ProgressState, ProgressStyle};
 use jiff::Timestamp;
 use model::automation::{Automation, Verb};
-use model::execution::{Event, ExecutionId, Jump, StepOutcome, WaitReason};
+use model::execution::{Event, ExecutionId, Jump, Signal, StepOutcome, WaitReason};
 use model::{LogLevel, LogLine};
 use runtime::EngineEvent;
 
@@ -133,7 +133,7 @@ impl Progress {
         }
         match event {
             Event::StepStarted { step, attempt, .. } => self.started(step, *attempt),
-            Event::StepRetry { at, step, attempt, error, next_at } => {
+            Event::StepRetry { at, step, attempt, error, next_at, .. } => {
                 self.stopped(step);
                 self.paused.remove(step);
                 let wait = time::took(time::between(*at, *next_at));
@@ -145,12 +145,16 @@ impl Progress {
                 let text = format!("failed: {}; its `onError` steps run", plain(&error.message));
                 self.line(&format!("{} {step}  {text}", paint(WARN, "↷")));
             }
-            Event::StepFinished { at, step, took_us, outcome } => {
+            Event::StepClosing { step, .. } if !step.contains('#') => {
                 self.stopped(step);
-                let paused = self.paused.remove(step).map(|since| time::between(since, *at));
-                let took = paused.unwrap_or(Duration::from_micros(*took_us));
-                let call = self.calls.remove(step);
-                self.line(&finished(step, took, outcome, call.as_deref()));
+                self.line(&format!(
+                    "{} {step}  {}",
+                    paint(QUIET, "↷"),
+                    paint(QUIET, "its `finally` steps run")
+                ));
+            }
+            Event::StepFinished { at, step, took_us, outcome } => {
+                self.ended(step, *at, Duration::from_micros(*took_us), outcome);
             }
             Event::Responded { response, .. } => {
                 self.line(&format!("{} answered {}", paint(GOOD, "←"), response.status));
@@ -171,15 +175,7 @@ impl Progress {
                 self.paused.entry(step.clone()).or_insert(*at);
                 self.waits(step, *until, on);
             }
-            Event::Signalled { step, signal, .. } => {
-                let what = if signal.name.is_empty() { "an answer" } else { "an event" };
-                let by = signal.by.as_deref().map_or_else(String::new, |by| format!(" by {}", plain(by)));
-                self.line(&format!(
-                    "{} {step}  {}",
-                    paint(GOOD, "←"),
-                    paint(QUIET, format_args!("{what}{by}"))
-                ));
-            }
+            Event::Signalled { step, signal, .. } => self.signalled(step, signal),
             Event::Waited { step, reason, ms, .. } => {
                 let step = step.as_deref().map_or_else(String::new, |step| format!("{step}  "));
                 let text = waiting::delay(reason, Duration::from_millis(*ms));
@@ -192,12 +188,26 @@ impl Progress {
             Event::Started { .. }
             | Event::Resumed { .. }
             | Event::StepContextRecorded { .. }
+            | Event::StepClosing { .. }
             | Event::WaitEnded { .. }
             | Event::Cancelling { .. }
             | Event::ClockChanged { .. }
             | Event::Answered { .. }
             | Event::Finished { .. } => {}
         }
+    }
+
+    fn ended(&mut self, step: &str, at: Timestamp, worked: Duration, outcome: &StepOutcome) {
+        self.stopped(step);
+        let paused = self.paused.remove(step).map(|since| time::between(since, at));
+        let call = self.calls.remove(step);
+        self.line(&finished(step, paused.unwrap_or(worked), outcome, call.as_deref()));
+    }
+
+    fn signalled(&mut self, step: &str, signal: &Signal) {
+        let what = if signal.name.is_empty() { "an answer" } else { "an event" };
+        let by = signal.by.as_deref().map_or_else(String::new, |by| format!(" by {}", plain(by)));
+        self.line(&format!("{} {step}  {}", paint(GOOD, "←"), paint(QUIET, format_args!("{what}{by}"))));
     }
 
     fn started(&mut self, step: &str, attempt: u32) {
@@ -296,6 +306,9 @@ fn finished(step: &str, took: Duration, outcome: &StepOutcome, call: Option<&str
                 Jump::Break => "break",
                 Jump::Continue => "continue",
                 Jump::Stop => "stop",
+                Jump::Timeout | Jump::Cut => {
+                    return format!("{} {step}  {took}  {}", paint(QUIET, "–"), paint(QUIET, "cut off"));
+                }
             };
             format!("{} {step}  {took}  {}", paint(GOOD, "✓"), paint(QUIET, by))
         }

@@ -56,15 +56,26 @@ fn text_bytes(kind: &InputType, value: &Value) -> usize {
     }
 }
 
-/// Checks one literal against a type when a file is loaded, with the rules that [`check_inputs`] applies at run time.
+/// Converts the value given for one input, with the rules that [`check_inputs`] applies. `None` if the input counts as absent. No file
+/// is loaded.
+///
+/// # Errors
+/// See [`convert_value`].
+pub fn convert_input(spec: &InputSpec, value: &Value) -> Result<Option<Value>, String> {
+    if counts_as_absent(spec, value) { Ok(None) } else { convert_value(&spec.kind, value).map(Some) }
+}
+
+/// Converts one value to a type, with the rules that [`check_inputs`] applies. No file is loaded.
 ///
 /// # Errors
 /// Returns the problem as a phrase to follow the input's name: "must be a whole number from 1 to 250, found text".
-pub fn check_value(kind: &InputType, value: &Value) -> Result<(), String> {
+pub fn convert_value(kind: &InputType, value: &Value) -> Result<Value, String> {
     let memory = Reserved::nothing();
     let mut problems = Problems::new(&memory);
-    bend(kind, value, "", &mut problems);
-    if problems.found.is_empty() { Ok(()) } else { Err(problems.found.join("; ")) }
+    match bend(kind, value, "", &mut problems) {
+        Some(value) if problems.found.is_empty() => Ok(value),
+        _ => Err(problems.found.join("; ")),
+    }
 }
 
 /// The problems found so far.
@@ -410,19 +421,19 @@ mod tests {
 
     #[test]
     fn a_literal_is_checked_by_the_rules_of_the_run() {
-        assert_eq!(check_value(&InputType::Text, &Value::from(5_i64)), Ok(()));
+        assert_eq!(convert_value(&InputType::Text, &Value::from(5_i64)), Ok(Value::from("5")));
         assert_eq!(
-            check_value(&InputType::Boolean, &Value::from(5_i64)),
+            convert_value(&InputType::Boolean, &Value::from(5_i64)),
             Err("must be true or false, found number".into())
         );
         let version = spec().inputs[4].kind.clone();
-        assert_eq!(check_value(&version, &Value::from(Map::new())), Err("`number` is missing".into()));
+        assert_eq!(convert_value(&version, &Value::from(Map::new())), Err("`number` is missing".into()));
     }
 
     #[test]
     fn an_invalid_value_is_not_repeated_in_the_message() {
         let secret = Value::from("hunter2-secret");
-        let message = check_value(&InputType::integer(), &secret).expect_err("no number");
+        let message = convert_value(&InputType::integer(), &secret).expect_err("no number");
         assert!(!message.contains("hunter2"), "{message}");
     }
 }

@@ -56,7 +56,7 @@ pub use http::{
     UnmatchedRequest, install_crypto, may_have_acted,
 };
 pub use import::{ImportOptions, Imported, openapi};
-pub use input::{bytes_to_load, check_inputs, check_value};
+pub use input::{bytes_to_load, check_inputs, convert_input, convert_value};
 pub use log::LogSink;
 pub use manifest::{Shown, show};
 pub use native::http_request::is_http_call;

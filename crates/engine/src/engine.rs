@@ -69,7 +69,7 @@ impl Engine {
         let generations = Arc::new(Generations::new(&settings.data_dir));
         let runtime = Runtime::new(settings, store, vault, clock, builtin).await?;
         let ingress = Ingress::new(&runtime);
-        ingress.set_mover(Mover::new(&runtime, &ingress, &loader));
+        ingress.set_mover(Box::new(Mover::new(&runtime, &ingress, &loader)));
         let engine = Self {
             ingress,
             runtime,
@@ -368,7 +368,7 @@ impl Engine {
         let loader = Loader::new(&settings.dir, runtime.context.catalog().registry().clone(), Vec::new());
         let generations = Arc::new(Generations::new(&settings.data_dir));
         let (ingress, loader) = (Ingress::new(&runtime), Arc::new(loader));
-        ingress.set_mover(Mover::new(&runtime, &ingress, &loader));
+        ingress.set_mover(Box::new(Mover::new(&runtime, &ingress, &loader)));
         Self {
             ingress,
             runtime,

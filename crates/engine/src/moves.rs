@@ -20,13 +20,9 @@ pub(crate) struct Mover {
 }
 
 impl Mover {
-    /// Returns what moves records of this ingress.
-    pub(crate) fn new(
-        runtime: &Arc<Runtime>,
-        ingress: &Arc<Ingress>,
-        loader: &Arc<Loader>,
-    ) -> Box<dyn MoveRecords> {
-        Box::new(Self { runtime: runtime.clone(), ingress: Arc::downgrade(ingress), loader: loader.clone() })
+    /// Creates the mover of the records of an ingress.
+    pub(crate) fn new(runtime: &Arc<Runtime>, ingress: &Arc<Ingress>, loader: &Arc<Loader>) -> Self {
+        Self { runtime: runtime.clone(), ingress: Arc::downgrade(ingress), loader: loader.clone() }
     }
 }
 

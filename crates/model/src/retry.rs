@@ -89,6 +89,12 @@ impl RetryPolicy {
         self.computed.iter().flat_map(|computed| [&computed.max, &computed.delay]).flatten()
     }
 
+    /// Returns true if an expression computes the number of retries.
+    #[must_use]
+    pub fn has_computed_max(&self) -> bool {
+        self.computed.as_ref().is_some_and(|computed| computed.max.is_some())
+    }
+
     /// Returns the policy with the values of its computed settings.
     ///
     /// # Errors
@@ -109,9 +115,12 @@ impl RetryPolicy {
     /// The delay grows by the backoff factor up to `max_delay`. A `Retry-After` of the error is a lower bound.
     #[must_use]
     pub fn next_delay(&self, attempts: u32, error: &ActionError) -> Option<Duration> {
-        if attempts > self.max || !self.covers(error) {
-            return None;
-        }
+        (attempts <= self.max && self.covers(error)).then(|| self.delay(attempts, error))
+    }
+
+    /// Returns the delay after `attempts` failed attempts.
+    #[must_use]
+    pub fn delay(&self, attempts: u32, error: &ActionError) -> Duration {
         let factor = self.backoff.powi(i32::try_from(attempts.saturating_sub(1)).unwrap_or(i32::MAX));
         let delay = self.delay.as_secs_f64() * factor;
         let capped = if delay.is_finite() {
@@ -120,10 +129,12 @@ impl RetryPolicy {
             self.max_delay.as_secs_f64()
         };
         let delay = Duration::try_from_secs_f64(capped.max(0.0)).unwrap_or(self.max_delay);
-        Some(delay.max(error.retry_after().unwrap_or_default().min(Self::MAX_RETRY_AFTER)))
+        delay.max(error.retry_after().unwrap_or_default().min(Self::MAX_RETRY_AFTER))
     }
 
-    fn covers(&self, error: &ActionError) -> bool {
+    /// Returns true if one of the classes has the error.
+    #[must_use]
+    pub fn covers(&self, error: &ActionError) -> bool {
         self.on.iter().any(|class| match class {
             RetryOn::All => true,
             RetryOn::Network => matches!(error.kind, ErrorKind::Network | ErrorKind::Timeout),

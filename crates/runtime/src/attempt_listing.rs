@@ -30,9 +30,8 @@ impl StepAttempt {
     #[must_use]
     pub fn new(automation: &Automation, step: &str, history: &History<'_>) -> Option<Self> {
         let (id, _) = split_key(step);
-        let policy = automation.step(id)?.retry.as_deref().filter(|policy| policy.max > 0)?;
-        let is_computed = policy.computed.as_ref().is_some_and(|computed| computed.max.is_some());
-        let of = (!is_computed).then(|| policy.max.saturating_add(1));
+        let retry = automation.step(id)?.retry.as_deref().filter(|retry| retry.max() > 0)?;
+        let of = (!retry.has_computed_max()).then(|| retry.max().saturating_add(1));
         let failed = history.step(step).map_or(0, |step| step.last_retry);
         // The last attempt of a step that failed permanently has no retry after it.
         let attempt = failed + u32::from(history.outcome.is_some());
@@ -57,7 +56,7 @@ impl StepAttempt {
         pauses: Option<&Pauses>,
     ) -> Result<Option<Self>, store::Error> {
         let mut has_retries = false;
-        automation.walk(&mut |step| has_retries |= step.retry.as_ref().is_some_and(|policy| policy.max > 0));
+        automation.walk(&mut |step| has_retries |= step.retry.as_ref().is_some_and(|retry| retry.max() > 0));
         if !has_retries || !Self::is_possible(row, pauses) {
             return Ok(None);
         }

@@ -1,4 +1,4 @@
-//! Checks inputs against their declarations.
+//! Converts inputs to their declared types.
 
 use expression::Template;
 use model::action::{ActionSpec, InputSpec, InputType};
@@ -7,13 +7,20 @@ use value::Map;
 
 use crate::error::Error;
 
-/// Checks the inputs of a manual start or a call against the automation's declaration.
-pub fn check_inputs(automation: &Automation, given: &Map) -> Result<(), Error> {
-    check_declared(&automation.inputs, given, &format!("automation `{}`", automation.id))
+/// Converts the inputs of a start to the types that the automation declares.
+///
+/// # Errors
+/// See [`convert_declared`].
+pub fn convert_inputs(automation: &Automation, given: &Map) -> Result<Map, Error> {
+    convert_declared(&automation.inputs, given, &format!("automation `{}`", automation.id))
 }
 
-/// Checks inputs against a declaration. `what` names the owner in errors.
-pub fn check_declared(declared: &[InputSpec], given: &Map, what: &str) -> Result<(), Error> {
+/// Converts values to their declared types, as the inputs of an action are converted. `what` names the owner in errors. The result has
+/// the given values only: readers add the defaults.
+///
+/// # Errors
+/// Returns an error if a name is unknown, a required value is missing, or a value does not fit its type.
+pub fn convert_declared(declared: &[InputSpec], given: &Map, what: &str) -> Result<Map, Error> {
     let names = || declared.iter().map(|input| input.name.as_str());
     if let Some(unknown) = given.keys().find(|key| !names().any(|name| name == *key)) {
         let near = text::diagnostic::nearest(unknown, names());
@@ -22,10 +29,14 @@ pub fn check_declared(declared: &[InputSpec], given: &Map, what: &str) -> Result
         let known = if all.is_empty() { "none".to_owned() } else { all.join(", ") };
         return Err(Error::Input(format!("{what} has no input `{unknown}`{near} (its inputs: {known})")));
     }
+    let mut converted = Map::with_capacity(given.len());
     for input in declared {
-        match given.get(&input.name) {
-            Some(value) => connector::check_value(&input.kind, value)
-                .map_err(|problem| Error::Input(format!("input `{}`: {problem}", input.name)))?,
+        let value = given.get(&input.name).map(|value| connector::convert_input(input, value));
+        let value = value
+            .transpose()
+            .map_err(|problem| Error::Input(format!("input `{}`: {problem}", input.name)))?;
+        match value.flatten() {
+            Some(value) => drop(converted.insert(input.name.as_str(), value)),
             None if input.required && input.default.is_none() => {
                 let kind = input.kind.describe();
                 return Err(Error::Input(format!("input `{}` is required ({kind})", input.name)));
@@ -33,7 +44,7 @@ pub fn check_declared(declared: &[InputSpec], given: &Map, what: &str) -> Result
             None => {}
         }
     }
-    Ok(())
+    Ok(converted)
 }
 
 /// Returns true for an interpolated text in a URL input: its values are encoded by their position.

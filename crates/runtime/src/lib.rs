@@ -125,7 +125,7 @@ pub use error::Error;
 pub use evaluator::{EvaluationCounters, Evaluator, Inline, inline};
 pub use history_memory::ReadMemory;
 pub use ids::Ids;
-pub use inputs::{check_declared, check_inputs, is_address};
+pub use inputs::{convert_declared, convert_inputs, is_address};
 pub use isolation::Isolation;
 #[cfg(any(test, feature = "simulation"))]
 pub use isolation::RecordMemory;

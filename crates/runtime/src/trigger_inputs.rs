@@ -9,7 +9,7 @@ use value::{Map, Value};
 
 use crate::context::Context;
 use crate::error::Error;
-use crate::inputs::check_inputs;
+use crate::inputs::convert_inputs;
 use crate::run::expression_error;
 
 /// The time limit for the evaluation of the inputs of a start.
@@ -36,8 +36,8 @@ impl Context {
         ])))
     }
 
-    /// Evaluates the inputs of a trigger, overrides them by the inputs that the caller has `given`, and checks all against the declared
-    /// inputs. Inputs are stored, so known secrets are masked in values that may have read a secret. `None` without any inputs.
+    /// Evaluates the inputs of a trigger, overrides them by the inputs that the caller has `given`, and converts all to the declared
+    /// types. Inputs are stored, so known secrets are masked in values that may have read a secret. `None` without any inputs.
     ///
     /// # Errors
     /// Returns an error of kind `input` if a value cannot be evaluated or does not fit.
@@ -65,11 +65,11 @@ impl Context {
             }
         }
         given.iter().for_each(|(name, value)| drop(inputs.insert(name.clone(), value.clone())));
-        check_inputs(automation, &inputs).map_err(|error| match error {
+        let inputs = convert_inputs(automation, &inputs).map_err(|error| match error {
             Error::Input(message) => ActionError::new(ErrorKind::Input, message),
             error => ActionError::new(ErrorKind::Input, error.to_string()),
-        })?;
-        Ok(Some(inputs))
+        });
+        inputs.map(Some)
     }
 
     async fn trigger_value(

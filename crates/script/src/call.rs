@@ -29,7 +29,7 @@ pub struct SequenceCall<'call> {
     /// The run itself.
     pub call: Call<'call>,
     /// The earlier runs whose results it reads: a key of `argument`, present with any value, and the index of that run
-    /// in the sequence, from 0. The code finds `{results, error: null}` there, with the results as in
+    /// in the sequence, from 0. The code finds `{results, error: null, ok: true}` there, with the results as in
     /// [`Outcome::value`].
     pub earlier: &'call [(Arc<str>, usize)],
 }

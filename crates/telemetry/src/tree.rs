@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use model::automation::{Automation, Block, BlockKind, OnError, Step};
+use model::automation::{Automation, Block, BlockKind, Handler, Step};
 
 /// The steps of an automation by id.
 #[derive(Debug, Default)]
@@ -34,12 +34,9 @@ impl<'a> StepTree<'a> {
                 let is_loop = matches!(inner.kind, BlockKind::Loop { .. });
                 self.add(inner.block, Some(id), loops + usize::from(is_loop));
             }
-            if let OnError::Steps(block) = &step.on_error {
-                self.add(block, Some(id), loops);
-            }
-            // It runs after the end of the step, so it is part of the execution only.
-            if let Some(block) = &step.undo {
-                self.add(block, None, loops);
+            for (handler, block) in step.handlers() {
+                // `undo` runs after the end of the step, so it is part of the execution only.
+                self.add(block, (handler != Handler::Undo).then_some(id), loops);
             }
         }
     }

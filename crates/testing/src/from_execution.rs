@@ -184,7 +184,7 @@ fn doubles(recorded: &RecordedExecution, registry: &Registry) -> Result<Vec<Stri
 fn failure(error: &ActionError) -> Map {
     let known = error.to_value();
     let mut described = Map::new();
-    for key in ["kind", "message", "status", "code", "body"] {
+    for key in ["kind", "message", "status", "code", "body", "data"] {
         if let Some(value) = known.get(key).filter(|value| !value.is_null()) {
             described.insert(key, value);
         }

@@ -100,6 +100,7 @@ impl<'a> ObservedStep<'a> {
         Some(match self.outcome? {
             StepOutcome::Skipped => StepEnding::Skipped,
             StepOutcome::Failed { .. } => StepEnding::Failed,
+            StepOutcome::Jumped { by, .. } if by.cuts() => return None,
             // Its `onError` list left the step, as `break` does.
             StepOutcome::Jumped { .. } if self.failure.is_some() => StepEnding::Failed,
             _ => StepEnding::Succeeded,

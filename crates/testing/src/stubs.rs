@@ -302,10 +302,11 @@ fn error(failure: &StubError, name: &str) -> ActionError {
         Some(status) => format!("the double of `{name}` answered {status}"),
         None => format!("the double of `{name}` failed ({})", failure.kind),
     };
-    let mut error = ActionError::new(failure.kind, failure.message.clone().unwrap_or_else(usual));
+    let mut error = ActionError::new(failure.kind.clone(), failure.message.clone().unwrap_or_else(usual));
     error.status = failure.status;
     error.code.clone_from(&failure.code);
     error.body.clone_from(&failure.body);
+    error.data.clone_from(&failure.data);
     if let Some(wait) = failure.retry_after {
         error = error.with_retry_after(wait);
     }

@@ -1,7 +1,7 @@
 import { expect, it } from "vitest";
 
 import type { Graph, GraphStep } from "../api/types";
-import { columnOf, foldedAtFirst, move, places, unrun, visible } from "./tree";
+import { columnOf, foldedAtFirst, lists, move, places, unrun, visible } from "./tree";
 import { turns } from "./turns";
 
 const span = { line: 1, column: 1, endLine: 1, endColumn: 2 };
@@ -105,4 +105,9 @@ it("unrun steps are missing from a block that ran and are not error handlers", (
   expect(unrun(all, [ran("a")])).toEqual(["each", "d", "f"]);
   expect(unrun(all, [ran("a"), ran("each"), ran("b[0]"), ran("d"), ran("f")])).toEqual(["inner"]);
   expect(unrun(all, [ran("a"), ran("each", "skipped"), ran("d"), ran("f")])).toEqual([]);
+});
+
+it("a step shows its lists in the order in which they run", () => {
+  const closing = step("a", { onError: [step("b")], finally: [step("c")], undo: [step("d")] });
+  expect(lists(closing).map(({ title }) => title)).toEqual(["on error", "finally", "undo ↶"]);
 });

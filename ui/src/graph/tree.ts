@@ -24,7 +24,7 @@ export interface Place {
 /** A list of steps inside a step, with its title. */
 export interface NamedList {
   title: string;
-  kind: GraphBlock["kind"] | "error" | "undo";
+  kind: GraphBlock["kind"] | "error" | "finally" | "undo";
   steps: GraphStep[];
 }
 
@@ -40,6 +40,9 @@ export function lists(step: GraphStep): NamedList[] {
   }));
   if (step.onError) {
     found.push({ title: "on error", kind: "error", steps: step.onError });
+  }
+  if (step.finally) {
+    found.push({ title: "finally", kind: "finally", steps: step.finally });
   }
   if (step.undo) {
     found.push({ title: "undo ↶", kind: "undo", steps: step.undo });

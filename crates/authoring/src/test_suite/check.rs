@@ -4,7 +4,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use catalog::{Catalog, ProjectFileError, check_project_target, stem};
-use connector::{Registry, check_value};
+use connector::{Registry, convert_input};
 use expression::Expression;
 use model::AutomationId;
 use model::action::{ActionSpec, InputSpec};
@@ -215,7 +215,7 @@ impl<'a> Check<'a> {
         for (name, value) in inputs {
             match declared.iter().find(|input| input.name == name.name) {
                 Some(input) => {
-                    if let Err(problem) = check_value(&input.kind, value) {
+                    if let Err(problem) = convert_input(input, value) {
                         let message = format!("input `{}`: {problem}", name.name);
                         self.found.push(Diagnostic::error("wrong-input", message, name.span));
                     }

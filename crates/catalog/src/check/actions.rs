@@ -19,10 +19,16 @@ pub(super) fn check(
 ) -> Vec<Diagnostic> {
     let mut found = Vec::new();
     automation.triggers.iter().for_each(|one| trigger(&one.on, context, &mut found));
+    let defaults = automation.declared_defaults.iter().filter_map(|declared| declared.connections.as_ref());
+    // The error at `defaults` says so.
+    let is_default_absent = defaults
+        .flat_map(|(names, _)| names)
+        .any(|name| !matches!((context.connection)(&name.name), ConnectionLookup::Loaded(_)));
     automation.walk(&mut |step| {
         if let Verb::Action(call) = &step.verb {
             let before = found.len();
-            let unread = |key: &str| unreadable.has_in_step(&step.id, key);
+            let unread =
+                |key: &str| unreadable.has_in_step(&step.id, key) || is_default_absent && key == "connection";
             check_call(call, step.taken.connection, &unread, context, &mut found);
             for diagnostic in &mut found[before..] {
                 diagnostic.step.get_or_insert_with(|| step.id.to_string());
@@ -108,7 +114,12 @@ fn static_problem(
 ) -> Diagnostic {
     let diagnostic = match given {
         Some(_) => {
-            let message = format!("input `{}`: {}", problem.input, problem.message);
+            let name = format!("`{}`", problem.input);
+            // Errors of the call name the input themselves.
+            let message = match problem.message.strip_prefix(&name) {
+                Some(rest) => format!("input {name}{rest}"),
+                None => format!("input {name}: {}", problem.message),
+            };
             match problem.warning {
                 Some(code) => Diagnostic::warning(code, message, span),
                 None => Diagnostic::error("wrong-input", message, span),

@@ -9,7 +9,7 @@ use super::context::CheckContext;
 use crate::code::{Workers, module};
 
 /// Fields of an entry of `stepResults`.
-const MEMBERS: [&str; 5] = ["results", "error", "timedOut", "currentItem", "index"];
+const MEMBERS: [&str; 6] = ["results", "error", "ok", "timedOut", "currentItem", "index"];
 
 /// Checks the code of the trigger and of all steps.
 pub(super) fn check(

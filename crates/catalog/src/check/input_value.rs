@@ -1,6 +1,6 @@
 //! Checks the literal parts of a value against its type and reports each problem at its own position.
 
-use connector::check_value;
+use connector::convert_value;
 use expression::Template;
 use language::load::{PathSegment, extent_at_path, span_at_path};
 use model::InputType;
@@ -77,7 +77,7 @@ impl Checker<'_> {
         if matches!((kind, value), (InputType::Text, Value::Number(_))) {
             self.number_as_text(value, what);
         }
-        let Err(problem) = check_value(kind, value) else { return };
+        let Err(problem) = convert_value(kind, value) else { return };
         if value.is_null() {
             return;
         }

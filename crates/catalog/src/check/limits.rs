@@ -7,15 +7,14 @@ use std::time::Duration;
 use connector::Registry;
 use language::load::{PathSegment, Unreadable, span_at_path, step_key_span};
 use model::automation::{
-    ActionStep, Automation, Block, DeclaredTrigger, OnError, RepeatStep, Setting, Step, Trigger, Verb,
-    WaitOn, WaitStep, WebhookMode, WebhookTrigger,
+    ActionStep, Automation, Block, DeclaredTrigger, Handler, RepeatStep, Setting, Step, StepRetry, Trigger,
+    Verb, WaitOn, WaitStep, WebhookMode, WebhookTrigger,
 };
-use model::retry::RetryPolicy;
 use text::diagnostic::{Diagnostic, Source, Span};
 use text::units::{format_duration, parse_fixed_period};
 use value::Value;
 
-/// The time limit of the file's `onError`, of `finally`, and of each `undo`.
+/// The time limit of the file's `onError`, of each `finally`, and of each `undo`.
 const CLOSING: Duration = Duration::from_secs(5 * 60);
 
 const CLOSING_HELP: &str = "make it shorter: these steps have five minutes together";
@@ -118,7 +117,8 @@ impl Check<'_> {
         let runs_on = automation.on_error.is_some() || automation.finally.is_some() || webhook.code.is_some();
         let mut may_last = runs_on;
         automation.steps.walk(&mut |step| {
-            may_last |= step.undo.is_some() || step.retry.is_some() || pauses(step);
+            may_last |= step.handlers().any(|(handler, _)| handler != Handler::OnError);
+            may_last |= step.retry.is_some() || pauses(step);
         });
         if webhook.timeout <= limit.timeout || may_last {
             return;
@@ -139,11 +139,13 @@ impl Check<'_> {
         let too_long = timeout.zip(around.step_limit(step)).filter(|(own, limit)| *own > limit.timeout);
         match too_long {
             Some((own, limit)) if is_wait_for => self.outlasts(step, "this waits up to", own, limit),
+            // A default is for all steps, whatever is around them.
+            Some(_) if step.taken.timeout => {}
             Some((own, limit)) => self.no_effect(step, "timeout", None, &takes(own), limit),
             None => {}
         }
-        if let (Some(policy), Some(limit)) = (&step.retry, around.steps) {
-            self.retries(step, policy, limit);
+        if let (Some(retry), Some(limit), false) = (&step.retry, around.work_limit(), step.taken.retry) {
+            self.retries(step, retry, limit);
         }
         let own = timeout.filter(|own| !is_wait_for && around.steps.is_none_or(|limit| *own < limit.timeout));
         let own = own.map(|timeout| Limit { timeout, owner: Owner::Step(step) });
@@ -157,15 +159,18 @@ impl Check<'_> {
             self.inputs(step, call, limit);
         }
         step.verb.nested_blocks().iter().for_each(|nested| self.block(nested.block, inner));
-        if let OnError::Steps(steps) = &step.on_error {
-            self.block(steps, around);
+        for (handler, steps) in step.handlers() {
+            match handler {
+                Handler::OnError => self.block(steps, around),
+                Handler::Finally | Handler::Undo => self.closing(handler.key(), Some(steps)),
+            }
         }
-        self.closing("undo", step.undo.as_ref());
     }
 
-    /// Checks the first delay of a retry policy, which counts against the timeouts around the step.
-    fn retries(&mut self, step: &Step, policy: &RetryPolicy, limit: &Limit<'_>) {
-        if policy.max > 0 && policy.delay > limit.timeout {
+    /// Checks the first delay of each retry policy, which counts against the timeouts around the step.
+    fn retries(&mut self, step: &Step, retry: &StepRetry, limit: &Limit<'_>) {
+        let mut policies = retry.rules.iter().map(|rule| &rule.policy);
+        if let Some(policy) = policies.find(|policy| policy.max > 0 && policy.delay > limit.timeout) {
             let why = format!(": the first one would begin after {}", format_duration(policy.delay));
             self.no_effect(step, "retry", None, &why, limit);
         }
@@ -354,6 +359,7 @@ mod tests {
         let late = call("retry: {max: 1, delay: 2s},", "");
         let group = |keys: &str, step: &str| format!("  - {keys}\n    steps:\n    {step}");
         assert_eq!(warnings(MANUAL, &group("timeout: 1s", &late)), ["unused-setting retry"]);
+        assert_eq!(warnings(&format!("{MANUAL}\ntimeout: 1s"), &late), ["unused-setting retry"]);
     }
 
     #[test]

@@ -4,10 +4,10 @@ use connector::Registry;
 use expression::Link;
 use language::load::Unreadable;
 use model::ResultType;
-use model::automation::{Automation, OnError, Step, Trigger, Verb};
+use model::automation::{Automation, Handler, Step, Trigger, Verb};
 use value::Key;
 
-use super::references::{AUTOMATION, ERROR, EVENT, EXECUTION, ROOTS, STEP, TRIGGER, WAITING_STEP};
+use super::references::{AUTOMATION, ERROR, EVENT, EXECUTION, OUTCOME, ROOTS, STEP, TRIGGER, WAITING_STEP};
 use super::results::{Surroundings, Types, field_types, resolve};
 use super::started_by::StartedBy;
 
@@ -46,7 +46,8 @@ pub fn members(
                 find(automation, Some(*id)).is_some_and(|step| matches!(step.verb, Verb::WaitFor(_)));
             plain(if is_waiting { &WAITING_STEP[..] } else { &STEP[..] })
         }
-        ["steps", _, "error"] | ["error"] => plain(&ERROR),
+        ["steps" | "outcome", .., "error"] | ["error"] => plain(&ERROR),
+        ["outcome"] => plain(&OUTCOME),
         ["vars"] => variables(automation),
         ["inputs"] => {
             let member = |input: &model::InputSpec| Member {
@@ -174,10 +175,11 @@ fn loop_names(automation: &Automation, at: Option<&str>) -> Vec<Member> {
             Verb::Repeat(_) if is_around => found.push(member("index")),
             _ => {}
         }
-        if let OnError::Steps(block) = &step.on_error {
+        for (handler, block) in step.handlers() {
+            let name = if handler == Handler::Finally { "outcome" } else { "error" };
             block.walk(&mut |nested| {
                 if nested.id.as_ref() == at {
-                    found.push(Member { name: "error".to_owned(), detail: format!("of {}", step.id) });
+                    found.push(Member { name: name.to_owned(), detail: format!("of {}", step.id) });
                 }
             });
         }

@@ -6,7 +6,7 @@ use expression::Template;
 use language::load::{Unreadable, step_key_span};
 use model::action::Effect;
 use model::automation::setting::in_braces;
-use model::automation::{ActionStep, Automation, Block, OnError, Step, Verb};
+use model::automation::{ActionStep, Automation, Block, OnError, RetryRule, Step, StepRetry, Verb};
 use model::retry::RetryOn;
 use text::diagnostic::{Diagnostic, Source, Span};
 
@@ -68,12 +68,17 @@ fn without_effect(automation: &Automation, unreadable: &Unreadable, registry: &R
     automation.walk(&mut |step| {
         // A default is for all steps, whatever they can fail with.
         let written = step.retry.as_ref().filter(|_| !step.taken.retry);
-        let Some(policy) = written.filter(|policy| policy.max > 0) else { return };
+        let Some(retry) = written.filter(|retry| retry.max() > 0) else { return };
         if !unreadable.is_empty() {
             return;
         }
-        found.extend(same_failure(automation, step, policy.on.contains(&RetryOn::All)));
+        let tries_all = |rule: &RetryRule| rule.condition.is_none() && rule.policy.on.contains(&RetryOn::All);
+        found.extend(same_failure(automation, step, retry.rules.iter().any(tries_all)));
         let failures = failures(step, registry);
+        let Some(policy) = retry.only_policy().filter(|_| !retry.is_list) else {
+            found.extend(covers_nothing(automation, step, retry, failures));
+            return;
+        };
         if policy.on.iter().any(|class| failures.has(*class)) {
             return;
         }
@@ -97,6 +102,45 @@ fn without_effect(automation: &Automation, unreadable: &Unreadable, registry: &R
     found
 }
 
+/// Hints at the first policy of a list that covers no error: the step has no such errors, or the policies before it cover them.
+fn covers_nothing(
+    automation: &Automation,
+    step: &Step,
+    retry: &StepRetry,
+    failures: Failures,
+) -> Option<Diagnostic> {
+    let mut covered: Vec<RetryOn> = Vec::new();
+    for (index, rule) in retry.rules.iter().enumerate() {
+        let is_covered = |class: &RetryOn| covered.contains(class) || covered.contains(&RetryOn::All);
+        let is_open = |class: &RetryOn| failures.has(*class) && !is_covered(class);
+        let all_before = covered.contains(&RetryOn::All);
+        let is_useless =
+            if rule.condition.is_some() { all_before } else { !rule.policy.on.iter().any(is_open) };
+        if is_useless {
+            let span = step_key_span(&automation.source, step.span, "retry").unwrap_or(step.span);
+            let has_such =
+                rule.condition.is_some() || rule.policy.on.iter().any(|class| failures.has(*class));
+            let reason = match has_such {
+                true => "the policies before it cover these errors".to_owned(),
+                false => {
+                    let named: Vec<&str> = rule.policy.on.iter().map(|class| class_name(*class)).collect();
+                    format!("this `{}` has no errors of the class {}", step.verb.keyword(), named.join(", "))
+                }
+            };
+            let message = format!("policy {} of `retry` covers nothing: {reason}", index + 1);
+            return Some(
+                Diagnostic::hint("retry-covers-nothing", message, span)
+                    .help("remove it, put it before the others, or select its errors with `if`")
+                    .step(step.id.as_ref()),
+            );
+        }
+        if rule.condition.is_none() {
+            covered.extend(&rule.policy.on);
+        }
+    }
+    None
+}
+
 /// Warns of a `fail` inside of a step that is tried again: the steps before it keep their results, so it fails again.
 fn same_failure(automation: &Automation, step: &Step, covers_all: bool) -> Option<Diagnostic> {
     let mut failing = None;
@@ -109,7 +153,7 @@ fn same_failure(automation: &Automation, step: &Step, covers_all: bool) -> Optio
                         .iter()
                         .any(|read| read.path.first().is_some_and(|root| root == "state"))
             });
-            if matches!(&step.verb, Verb::Fail { message } if !matches!(message, Template::Expression(_)))
+            if matches!(&step.verb, Verb::Fail(fail) if !matches!(fail.message, Template::Expression(_)))
                 && !changes
             {
                 failing = failing.or(Some(step));
@@ -153,7 +197,8 @@ fn failures(step: &Step, registry: &Registry) -> Failures {
         Verb::Code(_) | Verb::WaitFor(_) => Failures { network: true, statuses: false },
         // The error of another execution may be any error, and so may an error that is passed on.
         Verb::Call(_) => Failures::REMOTE,
-        Verb::Fail { message: Template::Expression(_) } => Failures::REMOTE,
+        Verb::Fail(fail) if matches!(fail.message, Template::Expression(_)) => Failures::REMOTE,
+        Verb::Fail(fail) => Failures { network: false, statuses: fail.status.is_some() },
         _ => Failures::default(),
     };
     let nested = step.verb.nested_blocks();
@@ -177,10 +222,7 @@ impl Hints<'_> {
     fn block(&mut self, block: &Block) {
         for step in &block.steps {
             let unread = ["retry", "onError"].iter().any(|key| self.unreadable.has_in_step(&step.id, key));
-            if let OnError::Steps(block) = &step.on_error {
-                self.block(block);
-            }
-            step.undo.iter().for_each(|block| self.block(block));
+            step.handlers().for_each(|(_, block)| self.block(block));
             if unread || step.retry.is_some() || !matches!(step.on_error, OnError::Fail) {
                 continue;
             }

@@ -5,7 +5,7 @@ use std::ops::Range;
 
 use expression::{Expression, Reference};
 use language::load::Unreadable;
-use model::automation::{Automation, Block, DeclaredTrigger, OnError, Step, SwitchCases, TriggerId, Verb};
+use model::automation::{Automation, Block, DeclaredTrigger, Step, SwitchCases, TriggerId, Verb};
 use text::diagnostic::{Diagnostic, Span};
 use value::Value;
 
@@ -46,10 +46,7 @@ impl<'a> StartedBy<'a> {
                 None => around.to_vec(),
             };
             self.verb(&step.verb, &triggers);
-            if let OnError::Steps(block) = &step.on_error {
-                self.block(block, &triggers);
-            }
-            step.undo.iter().for_each(|block| self.block(block, &triggers));
+            step.handlers().for_each(|(_, block)| self.block(block, &triggers));
             if triggers.len() < self.all.len() {
                 self.narrowed.insert(&step.id, triggers);
             }

@@ -5,6 +5,7 @@
 //! way. To add one: a row in the table of its file.
 
 mod events;
+mod executions;
 mod files;
 mod state;
 
@@ -27,6 +28,8 @@ pub enum NativeAction {
     Files(FilesAction),
     /// `events.emit`.
     Emit,
+    /// `executions.cancel`.
+    CancelExecution,
 }
 
 /// Adds the native actions to those of the connectors.
@@ -37,6 +40,7 @@ pub(crate) fn add(registry: Registry) -> Registry {
         .with_native("files", "Files", actions(files::specs()).collect())
         .with_native("state", "State", actions(state::specs()).collect())
         .with_native("events", "Events", actions(events::specs()).collect())
+        .with_native("executions", "Executions", actions(executions::specs()).collect())
 }
 
 /// The native action of this name.
@@ -44,6 +48,7 @@ pub(crate) fn add(registry: Registry) -> Registry {
 pub fn find(name: &str) -> Option<NativeAction> {
     match name {
         "events.emit" => Some(NativeAction::Emit),
+        "executions.cancel" => Some(NativeAction::CancelExecution),
         name => match name.split_once('.')? {
             ("state", verb) => StateAction::find(verb).map(NativeAction::State),
             ("files", verb) => FilesAction::find(verb).map(NativeAction::Files),

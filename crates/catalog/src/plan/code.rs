@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 use std::time::Duration;
 
-use model::automation::{Automation, Block, BlockKind, OnError, Setting, Step, Trigger, TriggerId, Verb};
+use model::automation::{Automation, Block, BlockKind, Handler, Setting, Step, Trigger, TriggerId, Verb};
 use script::Module;
 
 use crate::code::module;
@@ -117,17 +117,14 @@ impl CodePlans {
                     self.visit_list(automation, inner.block, &[loops, &[own]].concat(), false);
                 }
                 // No concurrent list is the last one.
-                BlockKind::Parallel => self.visit_list(automation, inner.block, loops, false),
+                BlockKind::Parallel { .. } => self.visit_list(automation, inner.block, loops, false),
                 BlockKind::Case { .. } | BlockKind::Sequence => {
                     self.visit_list(automation, inner.block, loops, is_final)
                 }
             }
         }
-        if let OnError::Steps(block) = &step.on_error {
-            self.visit_list(automation, block, loops, is_final);
-        }
-        if let Some(block) = &step.undo {
-            self.visit_list(automation, block, loops, false);
+        for (handler, block) in step.handlers() {
+            self.visit_list(automation, block, loops, is_final && handler == Handler::OnError);
         }
     }
 }

@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use expression::{Expression, Template};
 use language::load::Unreadable;
-use model::automation::{Automation, Block, OnError, Step, Verb};
+use model::automation::{Automation, Block, Step, Verb};
 use petgraph::Direction;
 use petgraph::graph::{DiGraph, NodeIndex};
 use petgraph::visit::Dfs;
@@ -32,6 +32,8 @@ pub struct Plan {
     reads_resume_url: bool,
     /// Steps whose results no expression or code reads, so that the run need not keep them.
     unread_results: HashSet<Arc<str>>,
+    /// Steps whose `steps.<id>.ok` an expression reads.
+    read_successes: HashSet<Arc<str>>,
     code: CodePlans,
 }
 
@@ -127,12 +129,17 @@ impl Plan {
     }
 
     /// Marks the results that an expression reads; all results if the step id is computed at run time.
-    fn mark_results_read(&mut self, expression: &Expression) {
+    fn mark_results_read(&mut self, expression: &Expression, known: &HashSet<Arc<str>>) {
         for reference in expression.references() {
             let mut path = reference.path.iter().map(|name| name.as_str());
             match (path.next(), path.next()) {
                 (Some("steps"), Some(id)) => {
                     self.unread_results.remove(id);
+                    if path.next() == Some("ok")
+                        && let Some(id) = known.get(id)
+                    {
+                        self.read_successes.insert(id.clone());
+                    }
                 }
                 (None | Some("steps"), _) => self.unread_results.clear(),
                 _ => {}
@@ -156,6 +163,17 @@ impl Plan {
     #[must_use]
     pub fn is_result_read(&self, step: &str) -> bool {
         self.unread_results.is_empty() || !self.unread_results.contains(step)
+    }
+
+    /// Returns true if an expression reads `ok` of the step.
+    #[must_use]
+    pub fn is_success_read(&self, step: &str) -> bool {
+        !self.read_successes.is_empty() && self.read_successes.contains(step)
+    }
+
+    /// Returns the steps of which an expression reads `ok`.
+    pub fn steps_with_read_success(&self) -> impl Iterator<Item = &Arc<str>> {
+        self.read_successes.iter()
     }
 
     /// Returns the code of the automation.
@@ -273,7 +291,7 @@ impl Builder<'_> {
             let mut reads = ReadSet::default();
             step.expressions(&mut |expression| {
                 reads.add_expression(expression);
-                self.plan.mark_results_read(expression);
+                self.plan.mark_results_read(expression, &self.known);
             });
             self.plan.add_reads(&reads);
             if reads.is_nondeterministic || !reads.state.is_empty() {
@@ -283,7 +301,7 @@ impl Builder<'_> {
         let mut reads = ReadSet::default();
         let mut read = |expression| {
             reads.add_expression(expression);
-            self.plan.mark_results_read(expression);
+            self.plan.mark_results_read(expression, &self.known);
         };
         automation.outputs.iter().for_each(|outputs| outputs.expressions(&mut read));
         automation.concurrency.iter().for_each(|concurrency| concurrency.expressions(&mut read));
@@ -295,12 +313,7 @@ impl Builder<'_> {
             for inner in step.verb.nested_blocks() {
                 self.block(inner.block);
             }
-            if let OnError::Steps(inner) = &step.on_error {
-                self.block(inner);
-            }
-            if let Some(inner) = &step.undo {
-                self.block(inner);
-            }
+            step.handlers().for_each(|(_, inner)| self.block(inner));
         }
         let Some(first) = block.steps.first() else { return };
         let is_plain = |step: &Step| step.needs.is_none() && !self.unreadable.has_in_step(&step.id, "needs");

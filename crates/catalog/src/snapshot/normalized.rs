@@ -139,7 +139,7 @@ fn taken_values(step: &model::Step) -> Vec<(&'static str, Value)> {
         Verb::Action(call) => call.connection.as_ref().map(|name| Value::from(name.to_string())),
         _ => None,
     };
-    let retry = step.retry.as_ref().and_then(|policy| serde_json::to_value(policy).ok());
+    let retry = step.retry.as_ref().and_then(|retry| serde_json::to_value(retry.only_policy()?).ok());
     let timeout = step.timeout.as_ref().map(|timeout| Value::from(timeout.describe(format_duration)));
     let taken = step.taken;
     let values = [

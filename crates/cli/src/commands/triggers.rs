@@ -65,12 +65,12 @@ impl Subcommand for Triggers {
         let mut told: Value = daemon::runtime()?.block_on(daemon::post(&config, &path, &body))?;
         let payloads = move_payloads(&config.dir, automation, from, to)?;
         told["payloads"] = payloads.into();
-        let rows = count(told["rows"].as_u64().and_then(|rows| rows.try_into().ok()).unwrap_or(0), "row");
-        let payloads = match payloads {
-            0 => String::new(),
-            payloads => format!(" and {}", count(payloads, "saved payload")),
-        };
-        shown.say(&told, format_args!("moved {rows}{payloads} of `{from}` to `{to}`"))?;
+        let is_stored = told["rows"].as_u64().is_some_and(|rows| rows > 0);
+        let stored = is_stored.then(|| "what the daemon stores".to_owned());
+        let payloads = (payloads > 0).then(|| count(payloads, "saved payload"));
+        let moved: Vec<String> = stored.into_iter().chain(payloads).collect();
+        let moved = if moved.is_empty() { "nothing".to_owned() } else { moved.join(" and ") };
+        shown.say(&told, format_args!("moved {moved} of `{from}` to `{to}`"))?;
         Ok(Exit::Done)
     }
 }

@@ -537,7 +537,7 @@ mod tests {
         let body = r#"{"errors":[{"code":"CONFLICT","title":"t"}]}"#;
         let error = error(409, &[("x-request-id", "r-1")], body);
         assert_eq!(
-            (error.kind, error.status, error.code.as_deref(), error.request_id.as_deref()),
+            (error.kind.clone(), error.status, error.code.as_deref(), error.request_id.as_deref()),
             (ErrorKind::Status, Some(409), Some("CONFLICT"), Some("r-1"))
         );
         assert_eq!(error.body.as_ref().map(Value::to_json).as_deref(), Some(body));

@@ -227,7 +227,7 @@ async fn patiently(
 /// only safe methods are retried after them.
 fn is_passing(error: &ActionError, method: &Method) -> bool {
     let repeats = matches!(*method, Method::GET | Method::HEAD);
-    match (error.kind, error.status) {
+    match (&error.kind, error.status) {
         (ErrorKind::Status, Some(429)) => true,
         (ErrorKind::Status, Some(502..=504)) | (ErrorKind::Network | ErrorKind::Timeout, _) => repeats,
         _ => false,

@@ -399,7 +399,7 @@ async fn a_wiki_error_carries_its_message_code_and_request_id() {
     let missing = wiki.fails("getPage", json!({"pageId": 1})).await;
     assert_eq!(missing.message, "the wiki answered 404 NOT_FOUND: Not Found");
     assert_eq!(
-        (missing.kind, missing.status, missing.code.as_deref()),
+        (missing.kind.clone(), missing.status, missing.code.as_deref()),
         (ErrorKind::Status, Some(404), Some("NOT_FOUND"))
     );
     assert!(
@@ -487,7 +487,7 @@ async fn connection_failures_are_distinguished() {
     };
     let error = fails(html(502)).await;
     assert_eq!(
-        (error.kind, error.message.as_str()),
+        (error.kind.clone(), error.message.as_str()),
         (ErrorKind::Status, "the wiki answered 502 Bad Gateway with an HTML page")
     );
     let error = fails(html(200)).await;

@@ -130,6 +130,16 @@ impl Writer<'_> {
     }
 
     fn step(&mut self, before: Option<&str>, depth: u32) -> Value {
+        let mut step = self.main_step(before, depth);
+        if self.random.one_in(5) {
+            let mut closing = self.act(None);
+            closing["with"]["body"] = "${{ outcome.status }}".into();
+            step["finally"] = json!([closing]);
+        }
+        step
+    }
+
+    fn main_step(&mut self, before: Option<&str>, depth: u32) -> Value {
         let kind = self.random.below(if depth < 2 { 21 } else { 12 });
         let id = self.id();
         match kind {
@@ -164,6 +174,12 @@ impl Writer<'_> {
                 }
             }
             9..=11 => json!({"id": id, "action": "events.emit", "with": {"name": "go", "data": 1}}),
+            _ => self.step_with_lists(kind, &id, depth),
+        }
+    }
+
+    fn step_with_lists(&mut self, kind: u32, id: &str, depth: u32) -> Value {
+        match kind {
             12 => {
                 let mut steps = self.list(depth + 1);
                 if let Some(steps) = steps.as_array_mut().filter(|_| self.random.one_in(3)) {
@@ -179,7 +195,14 @@ impl Writer<'_> {
                 let repeat = json!({"max": self.computed(2.into()), "delay": self.computed(delay.into())});
                 json!({"id": id, "repeat": repeat, "steps": self.list(depth + 1)})
             }
-            15 | 16 => json!({"id": id, "parallel": {"a": self.list(depth + 1), "b": self.list(depth + 1)}}),
+            15 | 16 => {
+                let lists = json!({"a": self.list(depth + 1), "b": self.list(depth + 1)});
+                let mut step = json!({"id": id, "parallel": lists});
+                if self.random.one_in(4) {
+                    step["enough"] = 1.into();
+                }
+                step
+            }
             17 => json!({"id": id, "steps": self.list(depth + 1), "timeout": self.computed("50m".into()),
                          "retry": {"max": self.computed(1.into()), "delay": self.computed("2s".into()),
                                    "on": ["all"]},
@@ -194,8 +217,14 @@ impl Writer<'_> {
                                                   "then": self.list(depth + 1)}],
                             "default": self.list(depth + 1)}),
             },
-            _ => json!({"id": id, "steps": [self.act(None), {"id": self.id(), "fail": "oh"}],
-                        "onError": "continue"}),
+            _ => {
+                let (fails, next) = (self.id(), self.id());
+                let fail = json!({"message": "oh", "kind": "own", "data": {"of": fails.as_str()}});
+                let fail = if self.random.one_in(2) { fail } else { json!("oh") };
+                let after = json!({"id": next, "if": format!("not steps.{fails}.ok"), "set": {"oh": 1}});
+                json!({"id": id, "steps": [self.act(None), {"id": fails, "fail": fail}],
+                       "onError": [after, self.act(Some(&next))]})
+            }
         }
     }
 
@@ -243,16 +272,25 @@ impl Writer<'_> {
             step["onInterrupt"] = "fail".into();
         }
         if self.random.one_in(3) {
-            step["retry"] = json!({"max": self.random.below(2) + 1, "delay": self.random.pick(&["1s", "5m"]),
-                                   "on": ["all"]});
+            let (max, delay) = (self.random.below(2) + 1, self.random.pick(&["1s", "5m"]));
+            step["retry"] = match self.random.below(3) {
+                0 => json!([{"max": 1, "delay": "2s", "if": "error.kind == 'network'"},
+                            {"max": max, "delay": delay, "on": ["all"]}]),
+                _ => json!({"max": max, "delay": delay, "on": ["all"]}),
+            };
         }
         if self.random.one_in(3) {
             step["timeout"] = "20s".into();
         }
         if self.random.one_in(4) {
             let id = self.id();
-            step["undo"] = json!([{"id": id, "action": "http.request",
+            let steps = json!([{"id": id, "action": "http.request",
                 "with": {"method": "POST", "url": address(&id, false)}}]);
+            step["undo"] = match self.random.below(3) {
+                0 => steps,
+                1 => json!({"when": "begun", "steps": steps}),
+                _ => json!({"when": self.random.pick(&["done", "begun"]), "onCancel": true, "steps": steps}),
+            };
         }
         match self.random.below(4) {
             0 => step["onError"] = "continue".into(),

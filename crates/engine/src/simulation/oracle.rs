@@ -5,12 +5,12 @@ use std::collections::{HashMap, HashSet};
 use futures_util::FutureExt as _;
 use jiff::Timestamp;
 use model::automation::TriggerId;
-use model::execution::{Event, ExecutionId, History, Origin, StepOutcome, WaitReason};
+use model::execution::{Event, ExecutionId, History, Origin, Outcome, StepOutcome, WaitReason, split_key};
 use store::{ExecutionFilter, ExecutionRow, Page};
 use value::Value;
 
 use super::generator::{RENAMED, SECOND};
-use super::program::Program;
+use super::program::{Closing, Program};
 use super::world::{Effect, World};
 
 /// Interval of the schedule: an hour, in seconds.
@@ -98,6 +98,9 @@ fn check_executions(world: &World, program: &Program) -> Result<Vec<(TriggerId, 
             ));
         }
         check_waits(&events).map_err(|error| format!("{}: {error}", row.id))?;
+        if !matches!(ended, Outcome::Stuck { .. }) {
+            check_closing(&events, &program.closing).map_err(|error| format!("{}: {error}", row.id))?;
+        }
         match &row.origin {
             Origin::Call { execution, step, .. } => {
                 *children.entry((*execution, step.clone())).or_default() += 1
@@ -108,9 +111,14 @@ fn check_executions(world: &World, program: &Program) -> Result<Vec<(TriggerId, 
         for event in &events {
             match event {
                 Event::StepRetry { .. } | Event::Retried { .. } => *retries.entry(row.id).or_default() += 1,
-                Event::StepFinished { step, outcome: StepOutcome::Succeeded { .. }, .. } => {
-                    let id = step.split('[').next().unwrap_or_default();
-                    increments += u64::from(program.increments.iter().any(|known| known == id));
+                Event::StepFinished { step, outcome: StepOutcome::Succeeded { .. }, .. }
+                | Event::StepClosing { step, outcome: StepOutcome::Succeeded { .. }, .. } => {
+                    let (id, has) =
+                        (split_key(step).0, |ids: &[String], id: &str| ids.iter().any(|known| known == id));
+                    // A failure of its `finally` lets a step fail that has ended well.
+                    let is_end =
+                        matches!(event, Event::StepClosing { .. }) == has(&program.closing.finally, id);
+                    increments += u64::from(is_end && has(&program.increments, id));
                 }
                 _ => {}
             }
@@ -129,6 +137,50 @@ fn check_executions(world: &World, program: &Program) -> Result<Vec<(TriggerId, 
     }
     check_count(world, increments)?;
     Ok(ticks)
+}
+
+/// Checks that exactly the steps were undone that had to be, and that each `finally` ran once for each begin of its step.
+fn check_closing(events: &[Event], closing: &Closing) -> Result<(), String> {
+    let (mut begun, mut ends) = (HashMap::<&str, usize>::new(), HashMap::<&str, usize>::new());
+    let (mut succeeded, mut ran) = (HashMap::new(), HashSet::new());
+    let (mut has_failed, mut is_cancelled) = (false, false);
+    for event in events {
+        match event {
+            Event::StepContextRecorded { step, .. } => {
+                if let Some(step) = step.strip_suffix(Event::BEGUN) {
+                    *begun.entry(step).or_default() += 1;
+                }
+            }
+            Event::StepClosing { step, .. } => *ends.entry(step).or_default() += 1,
+            Event::StepFinished { step, outcome, .. } => {
+                let _ = succeeded.insert(step.as_str(), matches!(outcome, StepOutcome::Succeeded { .. }));
+                ran.insert(step.as_str());
+            }
+            Event::StepStarted { step, .. } => drop(ran.insert(step.as_str())),
+            Event::Failing { .. } => has_failed = true,
+            Event::Cancelling { .. } => is_cancelled = true,
+            _ => {}
+        }
+    }
+    for (step, count) in &begun {
+        let (id, _) = split_key(step);
+        let closed = ends.get(step).copied().unwrap_or_default();
+        if closing.finally.iter().any(|known| known == id) && closed != *count {
+            return Err(format!("`{step}` began {count} times, and its `finally` {closed} times"));
+        }
+    }
+    let keys: HashSet<&str> = begun.keys().chain(succeeded.keys()).copied().collect();
+    for key in keys {
+        let (id, turns) = split_key(key);
+        let Some(undo) = closing.undos.get(id) else { continue };
+        let is_due = succeeded.get(key) == Some(&true) || undo.when_begun && begun.contains_key(key);
+        let is_undone = is_due && (has_failed || is_cancelled && undo.on_cancel);
+        if ran.contains([&undo.step, turns].concat().as_str()) != is_undone {
+            let is = if is_undone { "was not undone" } else { "was undone in spite of its end" };
+            return Err(format!("`{key}` {is}"));
+        }
+    }
+    Ok(())
 }
 
 /// Checks that no event has ended two consecutive waits of a step.

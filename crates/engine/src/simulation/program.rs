@@ -42,7 +42,24 @@ pub(super) struct Program {
     pub(super) limits: HashMap<String, Limit>,
     /// Ids of the steps that increment the counter in the state.
     pub(super) increments: Vec<String>,
+    pub(super) closing: Closing,
     pub(super) text: String,
+}
+
+/// The closing lists of steps.
+#[derive(Default)]
+pub(super) struct Closing {
+    /// The steps with an `undo`, by id.
+    pub(super) undos: HashMap<String, Undo>,
+    /// The steps with a `finally`.
+    pub(super) finally: Vec<String>,
+}
+
+/// The `undo` of a step, which has one step.
+pub(super) struct Undo {
+    pub(super) step: String,
+    pub(super) when_begun: bool,
+    pub(super) on_cancel: bool,
 }
 
 /// A concurrency limit.
@@ -110,6 +127,8 @@ impl Program {
         let limits = limits.collect();
         let mut increments = Vec::new();
         files.values().for_each(|file| note_increments(file, &mut increments));
+        let mut closing = Closing::default();
+        files.values().for_each(|file| closing.note_file(file));
         let texts: Vec<String> = files.iter().map(|(name, file)| format!("{name}: {file:#}")).collect();
         let automation = model::AutomationId::parse("main").expect("an id");
         let addresses = TOKENS.map(|(live, id)| {
@@ -139,7 +158,44 @@ impl Program {
             Version { catalog: previous.clone(), reload }
         });
         let text = texts.join("\n");
-        Self { versions, start, has_schedule, renames_schedule, limits, increments, text }
+        Self { versions, start, has_schedule, renames_schedule, limits, increments, closing, text }
+    }
+}
+
+impl Closing {
+    fn note_file(&mut self, file: &Value) {
+        self.note(&file["steps"], true);
+        ["onError", "finally"].iter().for_each(|list| self.note(&file[list], false));
+    }
+
+    /// Collects the steps with closing lists. What runs in a closing list is never undone.
+    fn note(&mut self, file: &Value, is_undone: bool) {
+        match file {
+            Value::Object(entries) => {
+                let id = || entries.get("id").and_then(Value::as_str).map(str::to_owned);
+                for (key, inner) in entries {
+                    match key.as_str() {
+                        "undo" if is_undone => {
+                            let steps = inner.get("steps").unwrap_or(inner);
+                            let undo = Undo {
+                                step: steps[0]["id"].as_str().expect("an id").to_owned(),
+                                when_begun: inner["when"] == "begun",
+                                on_cancel: inner["onCancel"] == true,
+                            };
+                            self.undos.extend(id().map(|id| (id, undo)));
+                        }
+                        "finally" => {
+                            self.finally.extend(id());
+                            self.note(inner, false);
+                        }
+                        "undo" => {}
+                        _ => self.note(inner, is_undone),
+                    }
+                }
+            }
+            Value::Array(items) => items.iter().for_each(|inner| self.note(inner, is_undone)),
+            _ => {}
+        }
     }
 }
 

@@ -190,7 +190,13 @@ impl World {
         if process.is_dead {
             return Err(format!("`{key}` begins on a node that the others have declared dead"));
         }
-        if process.done.contains(&name) && !process.refused.contains(&effect.id) {
+        // A failure of its `finally` lets a step fail that has ended well.
+        let outcome = events.iter().rev().find_map(|event| match event {
+            Event::StepFinished { step, outcome, .. } if step == key => Some(outcome),
+            _ => None,
+        });
+        let may_repeat = outcome.is_some_and(StepOutcome::may_repeat);
+        if process.done.contains(&name) && !process.refused.contains(&effect.id) && !may_repeat {
             return Err(format!("`{key}` begins again although it ended well in this process"));
         }
         if process.under_way.contains(&name) {
@@ -258,10 +264,11 @@ fn check_log(effect: &Effect, events: &[Event], read_tokens: &HashSet<String>) -
     if events.is_empty() {
         return Err(format!("`{key}` begins in an execution that is not stored"));
     }
-    let mut finished: HashMap<&str, &StepOutcome> = HashMap::new();
+    let (mut finished, mut closing) = (HashMap::<&str, &StepOutcome>::new(), HashMap::new());
     for event in events {
         match event {
             Event::StepFinished { step, outcome, .. } => drop(finished.insert(step, outcome)),
+            Event::StepClosing { step, outcome, .. } => drop(closing.insert(step.as_str(), outcome)),
             Event::Finished { .. } => {
                 return Err(format!("`{key}` begins in an execution that has ended"));
             }
@@ -275,7 +282,7 @@ fn check_log(effect: &Effect, events: &[Event], read_tokens: &HashSet<String>) -
     if effect.reads && read_tokens.contains(token) {
         return Ok(());
     }
-    let committed = finished.values().any(|outcome| match outcome {
+    let committed = finished.values().chain(closing.values()).any(|outcome| match outcome {
         StepOutcome::Succeeded { result } => result.as_str() == Some(token),
         _ => false,
     });
@@ -498,6 +505,7 @@ fn word(event: &Event) -> String {
         Event::StepStarted { step, .. } => ("stepStarted", step.as_str()),
         Event::StepRetry { step, .. } => ("stepRetry", step.as_str()),
         Event::StepFailed { step, .. } => ("stepFailed", step.as_str()),
+        Event::StepClosing { step, .. } => ("stepClosing", step.as_str()),
         Event::StepFinished { step, .. } => ("stepFinished", step.as_str()),
         Event::StepCalled { step, .. } => ("stepCalled", step.as_str()),
         Event::StepContextRecorded { step, .. } => ("stepDated", step.as_str()),

@@ -38,7 +38,7 @@ async fn a_call_returns_the_callees_result_and_an_async_call_its_execution_id() 
     let events = engine.store().events(child).await.expect("they are read").expect("it exists");
     let model::Event::Started { origin, .. } = &events[0] else { panic!("{events:?}") };
     let (step, trace) = ("b".to_owned(), Some(format!("{id};0")));
-    assert_eq!(*origin, Origin::Call { execution: id, step, depth: 1, test: false, trace });
+    assert_eq!(*origin, Origin::Call { execution: id, step, depth: 1, test: false, awaited: false, trace });
     stop(engine).await;
 }
 
@@ -83,6 +83,29 @@ async fn a_called_execution_is_started_once_despite_a_crash() {
     peer.next_request().await.answer(200, "7").await;
     assert!(end(&engine, id).await.contains(r#""body":7"#));
     assert_eq!(all(&engine).await, ["test succeeded", "other succeeded"]);
+    stop(engine).await;
+}
+
+#[tokio::test]
+async fn a_callee_that_has_outlived_its_caller_is_cancelled_after_a_crash() {
+    let mut peer = Peer::new().await;
+    let project = Project::with(&manual("  - set: {done: true}\n"));
+    project.write("automations/other.yaml", &manual(&call("ask", &peer.base, "/ask")));
+    let engine = project.start().await;
+    let caller = start_with(&engine, "{}").await;
+    end(&engine, caller).await;
+    // What a crash between the end of the caller and the cancellation of its call leaves.
+    let step = "a".to_owned();
+    let origin = Origin::Call { execution: caller, step, depth: 1, test: false, awaited: true, trace: None };
+    let start = runtime::ManualStart::new(Payload::manual(Map::default()), origin);
+    let other = AutomationId::parse("other").expect("an id");
+    let id = engine.ingress().start(&other.into(), start).await.expect("it starts");
+    let held = peer.next_request().await;
+    crash(engine).await;
+    drop(held);
+    let engine = project.start().await;
+    let ended = end(&engine, id).await;
+    assert!(ended.starts_with(&format!("cancelled: cancelled: the execution {caller}")), "{ended}");
     stop(engine).await;
 }
 

@@ -231,6 +231,25 @@ fn an_invalid_id_is_reported_only_at_its_definition() {
 }
 
 #[test]
+fn values_that_steps_may_take_from_unreadable_defaults_are_not_reported_as_missing() {
+    let steps = "trigger: {manual: {}}\nsteps:\n- {action: wiki.listSpaces}\n- {action: http.get, with: {url: 'https://a.test'}}\n";
+    for (defaults, expected) in [
+        ("defaults: {connection: 5}", "wrong-type 5"),
+        ("defaults: 5", "wrong-type 5"),
+        ("defaults: {q: 1}", "unknown-key q"),
+        ("defaults: {retry: soon}", "wrong-type soon"),
+        ("default: {connection: mainWiki, retry: 3}", "unknown-key default (defaults)"),
+    ] {
+        check(&format!("{defaults}\n{steps}"), &[expected]);
+    }
+    let absent = ["unknown-connection nowhere", "no-retry http.get"];
+    check(&format!("defaults: {{connection: nowhere}}\n{steps}"), &absent);
+    let needed = ["missing-connection wiki.listSpaces", "no-retry http.get"];
+    check(&format!("defaults: {{timeout: 5m}}\n{steps}"), &needed);
+    check(&format!("defaults: {{connection: null}}\n{steps}"), &needed);
+}
+
+#[test]
 fn unreadable_inputs_are_not_reported_as_missing() {
     let page = "action: wiki.getPage, connection: mainWiki";
     check_steps(&format!("- {{{page}, with: [1]}}\n"), &["wrong-type 1"]);

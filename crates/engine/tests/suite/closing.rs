@@ -5,7 +5,9 @@ use std::time::Duration;
 use engine::Engine;
 use model::execution::ExecutionId;
 
-use crate::common::{Peer, PeerRequest, Project, call, crash, end, pass, soon, start_with, steps_of, stop};
+use crate::common::{
+    Peer, PeerRequest, Project, call, crash, end, pass, soon, start_with, steps_of, stop, until_suspended,
+};
 use crate::hooks::{post, tokens};
 
 const LAST: &str = r#"last={"done":true}"#;
@@ -170,4 +172,32 @@ async fn stuck_and_declined_executions_run_neither_on_error_nor_finally() {
     assert_eq!(end(&engine, id).await, "cancelled: declined by the trigger's code");
     assert_eq!(steps_of(&engine, id).await, [""; 0]);
     stop(engine).await;
+}
+
+#[tokio::test]
+async fn closing_steps_that_pause_have_five_minutes_over_restarts() {
+    let pausing = "[{wait: 4m}, {wait: 4m}, {id: last, set: {done: true}}]";
+    let file = |steps: &str| format!("trigger: {{manual: {{}}}}\ntimeout: 1h\n{steps}");
+    for (text, outcome) in [
+        (format!("steps:\n  - {{set: {{a: 1}}, undo: {pausing}}}\n  - fail: the end\n"), "failed: the end"),
+        (format!("steps: [{{fail: the end}}]\nonError: {pausing}\n"), "failed: the end"),
+        (format!("steps: [{{set: {{a: 1}}}}]\nfinally: {pausing}\n"), "longer than 5 minutes"),
+        (
+            format!("steps:\n  - forEach: [1]\n    steps: [{{set: {{a: 1}}, finally: {pausing}}}]\n"),
+            "longer than 5 minutes",
+        ),
+    ] {
+        let project = Project::with(&file(&text));
+        let engine = project.start().await;
+        let id = start_with(&engine, "{}").await;
+        pass(&project, Duration::from_secs(4 * 60)).await;
+        until_suspended(&engine).await;
+        crash(engine).await;
+        let engine = project.start().await;
+        pass(&project, TIMEOUT).await;
+        let ended = end(&engine, id).await;
+        assert!(ended.contains(outcome), "{text}: {ended}");
+        assert_eq!(times_closed(&engine, id).await, 0, "{text}");
+        stop(engine).await;
+    }
 }

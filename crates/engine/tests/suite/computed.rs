@@ -17,7 +17,7 @@ async fn end(engine: &Engine, id: ExecutionId) -> Outcome {
 
 fn failure(outcome: &Outcome) -> (ErrorKind, String) {
     match outcome {
-        Outcome::Failed { error } => (error.kind, error.message.clone()),
+        Outcome::Failed { error } => (error.kind.clone(), error.message.clone()),
         other => panic!("it does not fail: {}", show(other)),
     }
 }
@@ -169,6 +169,28 @@ async fn computed_retries_and_time_limits_hold() {
     );
     drop(held);
     assert!(peer.pending_request().is_none());
+    stop(engine).await;
+}
+
+#[tokio::test]
+async fn each_policy_of_a_list_computes_its_own_tries() {
+    let mut peer = Peer::new().await;
+    let step = format!(
+        "  - id: a\n    action: http.post\n    retry: [{{if: error.status == 409, max: '${{{{ inputs.v[0] }}}}', delay: 0s}}, {{on: 5xx, max: '${{{{ inputs.v[1] }}}}', delay: '${{{{ inputs.v[2] }}}}'}}]\n    with: {{url: \"{}/x\"}}\n",
+        peer.base
+    );
+    let project = Project::with(&format!("{INPUTS}steps:\n{step}"));
+    let engine = project.start().await;
+    let id = start_with(&engine, r#"{"v": [1, 2, "0s"]}"#).await;
+    for status in [503, 409, 503, 409] {
+        peer.next_request().await.answer(status, "{}").await;
+    }
+    // The first policy has no further try, though the second one has.
+    assert_eq!(failure(&end(&engine, id).await).0, ErrorKind::Status);
+    assert!(peer.pending_request().is_none());
+    let id = start_with(&engine, r#"{"v": [60, 41, "0s"]}"#).await;
+    let expected = "the policies try 101 times together, at most 100 are allowed".to_owned();
+    assert_eq!(failure(&end(&engine, id).await), (ErrorKind::Input, expected));
     stop(engine).await;
 }
 

@@ -126,6 +126,22 @@ fn problems_of_defaults_are_reported_at_their_place() {
     assert_eq!(settings("defaults: {connection: crm}", &null)[0], "connection none, from the step");
 }
 
+#[test]
+fn a_default_that_a_step_cannot_use_up_is_not_reported_at_the_step() {
+    let step = |keys: &str| {
+        let inner = STEP.replace("id: a,", &format!("id: a, connection: crm, {keys}"));
+        file("", &format!("{{timeout: 20s, steps: [{inner}]}}"))
+    };
+    let shared = "defaults: {timeout: 30s, retry: {max: 1, delay: 25s}}";
+    let silent = ["connection crm, from the step", "retry {max: 1, delay: 25s}, from project.yaml:1"];
+    assert_eq!(settings(shared, &step(""))[..2].to_vec(), silent);
+    assert_eq!(settings(shared, &step("timeout: 30s,")), ["unused-setting automations/test.yaml:4"]);
+    assert_eq!(
+        settings(shared, &step("retry: {max: 1, delay: 25s},")),
+        ["unused-setting automations/test.yaml:4"]
+    );
+}
+
 /// Returns the forecast changes as `id: summary`.
 async fn forecast(engine: &Engine) -> Vec<String> {
     let preview = soon(engine.preview_reload()).await.expect("a forecast");

@@ -422,3 +422,26 @@ async fn a_wait_until_the_end_of_9999_never_ends() {
         stop(engine).await;
     }
 }
+
+#[tokio::test]
+async fn a_timeout_ends_an_execution_that_waits_for_the_next_try_of_a_step() {
+    let tried = "{fail: oh, retry: {max: 5, delay: 8s, maxDelay: 10m, on: [all]}}";
+    for (text, outcome) in [
+        (
+            manual(&format!("  - id: g\n    timeout: 10s\n    steps: [{tried}]\n")),
+            "failed: step `g` took longer than its timeout of 10s",
+        ),
+        (
+            format!("timeout: 10s\n{}", manual(&format!("  - {tried}\n"))),
+            "failed: the execution took longer than its timeout of 10s",
+        ),
+    ] {
+        let project = Project::with(&text);
+        let engine = project.start().await;
+        let id = start_with(&engine, "{}").await;
+        pass(&project, Duration::from_secs(8)).await;
+        pass(&project, Duration::from_secs(2)).await;
+        assert_eq!(end(&engine, id).await, outcome);
+        stop(engine).await;
+    }
+}

@@ -54,6 +54,13 @@ const CALLS: &str = "trigger: {manual: {}}\ninputs: {id: {type: integer, default
                      with: {url: \"https://example.com/${{ inputs.id }}\"}\n    retry: 2\n  - {id: done, set: {name: \"${{ steps.ask.results.body.name }}\"}}\n";
 
 #[test]
+fn a_test_gives_inputs_as_a_start_does() {
+    let yaml = "trigger: {manual: {}}\ninputs: {n: {type: integer, default: 3}, t: {type: text}}\nsteps:\n  - set: {n: \"${{ inputs.n }}\", t: \"${{ inputs.t }}\"}\n";
+    let tests = "tests:\n  - {name: converted, inputs: {n: '5', t: 17}, expect: {result: {n: 5, t: '17'}}}\n  - {name: absent, inputs: {n: null}, expect: {result: {n: 3, t: null}}}\n";
+    assert_eq!(play(yaml, tests), ["passes", "passes"]);
+}
+
+#[test]
 fn a_double_replaces_an_action() {
     let tests = "doubles:\n  http.request: {result: {body: {name: \"page ${{ inputs.url[-1:] }}\"}}}\ntests:\n  - name: as it is\n    \
                  expect: {result: {name: page 1}, calls: [{action: http.request, with: {url: \"https://example.com/1\"}}]}\n  - name: other\n    \

@@ -10,7 +10,7 @@ use value::budget::Budget;
 
 use crate::ingress::Ingress;
 use catalog::Mount;
-use runtime::{Error, check_inputs};
+use runtime::{Error, convert_inputs};
 
 /// The result of a preview. Nothing was started.
 #[derive(Clone, Debug, Default, Serialize, ToSchema)]
@@ -55,9 +55,9 @@ impl Ingress {
     ) -> Result<PayloadPreview, Error> {
         let catalog = self.context.catalog();
         let mount = catalog.find_mount(trigger)?;
-        let (checked, mut masked, payload) = (mount.clone(), payload.clone(), payload.clone());
+        let (checked, mut masked, mut payload) = (mount.clone(), payload.clone(), payload.clone());
         // Parsing a large body and checking its schema takes some tenths of a second.
-        let work = tokio::task::spawn_blocking(move || check(&checked, &payload));
+        let work = tokio::task::spawn_blocking(move || check(&checked, &mut payload));
         let mut preview = work.await.map_err(|error| Error::Input(error.to_string()))?;
         if let Some(results) = preview.results.take() {
             preview.results = Some(self.evaluate_trigger(&mount, results, &mut preview).await);
@@ -109,23 +109,24 @@ impl PayloadPreview {
     }
 }
 
-/// Checks a payload as its trigger checks requests, apart from the sender's signature.
-fn check(mount: &Mount, payload: &Payload) -> PayloadPreview {
+/// Checks a payload as its trigger checks requests, apart from the sender's signature. Its inputs are converted.
+fn check(mount: &Mount, payload: &mut Payload) -> PayloadPreview {
     let mut preview = PayloadPreview::default();
     let webhook = match mount.on() {
         Trigger::Webhook(webhook) => Some(webhook),
         _ => None,
     };
-    if let (Some(webhook), Payload::Webhook(request)) = (webhook, payload)
+    if let (Some(webhook), Payload::Webhook(request)) = (webhook, &*payload)
         && request.body.data.len() > webhook.max_body
     {
         let most = units::format_size(u64::try_from(webhook.max_body).unwrap_or(u64::MAX));
         preview.add("payload_too_large", format!("the body is larger than {most}"));
     }
-    if let Payload::Manual { inputs } = payload
-        && let Err(error) = check_inputs(&mount.deployment.automation, inputs)
-    {
-        preview.add("bad_inputs", error.to_string());
+    if let Payload::Manual { inputs } = payload {
+        match convert_inputs(&mount.deployment.automation, inputs) {
+            Ok(converted) => *inputs = converted,
+            Err(error) => preview.add("bad_inputs", error.to_string()),
+        }
     }
     match trigger::results(payload) {
         Err(rejection) => preview.add(rejection.code, rejection.message),

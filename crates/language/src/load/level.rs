@@ -1,11 +1,13 @@
 //! The words for which a definition needs a level of the language above the first. A later word is one more row of [`WORDS`];
 //! [`expression::Expression::later_word`] lists the words of expressions.
 
+use std::collections::HashSet;
+
+use expression::Expression;
 use expression::template::Template;
-use expression::{Expression, Reference};
 use model::automation::{
     ActionStep, Automation, DeclaredTrigger, Level, LeveledWord, NameSetting, RepeatStep, Setting, Step,
-    SwitchCases, Verb,
+    StepRetry, SwitchCases, Verb,
 };
 use text::diagnostic::Span;
 
@@ -73,6 +75,16 @@ static WORDS: &[Word] = &[
     },
     Word {
         level: Level::SECOND,
+        word: "undo with keys",
+        find: |automation| any_step(automation, |step| step.undo.as_ref().is_some_and(|undo| undo.is_map)),
+    },
+    Word {
+        level: Level::SECOND,
+        word: "finally of a step",
+        find: |automation| any_step(automation, |step| step.finally.is_some()),
+    },
+    Word {
+        level: Level::SECOND,
         word: "computed `timeout`",
         find: |automation| any_step(automation, |step| matches!(step.timeout, Some(Setting::Computed(_)))),
     },
@@ -80,7 +92,20 @@ static WORDS: &[Word] = &[
         level: Level::SECOND,
         word: "computed `retry`",
         find: |automation| {
-            any_step(automation, |step| step.retry.as_ref().is_some_and(|policy| policy.computed.is_some()))
+            any_step(automation, |step| step.retry.as_ref().is_some_and(|retry| retry.is_computed()))
+        },
+    },
+    Word {
+        level: Level::SECOND,
+        word: "fail with keys",
+        find: |automation| step(automation, |verb| matches!(verb, Verb::Fail(fail) if fail.is_map)),
+    },
+    Word {
+        level: Level::SECOND,
+        word: "retry with a list or a condition",
+        find: |automation| {
+            let is_new = |retry: &StepRetry| retry.is_list || retry.conditions().next().is_some();
+            any_step(automation, |step| step.retry.as_ref().is_some_and(|retry| is_new(retry)))
         },
     },
     Word {
@@ -90,6 +115,13 @@ static WORDS: &[Word] = &[
             let is_computed =
                 |loops: &RepeatStep| loops.max.expression().is_some() || loops.delay.expression().is_some();
             step(automation, |verb| matches!(verb, Verb::Repeat(repeat) if is_computed(repeat)))
+        },
+    },
+    Word {
+        level: Level::SECOND,
+        word: "parallel.enough",
+        find: |automation| {
+            step(automation, |verb| matches!(verb, Verb::Parallel(parallel) if parallel.enough.is_some()))
         },
     },
     Word {
@@ -127,6 +159,11 @@ static WORDS: &[Word] = &[
     Word { level: Level::SECOND, word: "http.put", find: |automation| action(automation, "http.put") },
     Word { level: Level::SECOND, word: "http.patch", find: |automation| action(automation, "http.patch") },
     Word { level: Level::SECOND, word: "http.delete", find: |automation| action(automation, "http.delete") },
+    Word {
+        level: Level::SECOND,
+        word: "executions.cancel",
+        find: |automation| action(automation, "executions.cancel"),
+    },
     Word { level: Level::SECOND, word: "state.take", find: |automation| action(automation, "state.take") },
     Word {
         level: Level::SECOND,
@@ -170,22 +207,49 @@ fn any_step(automation: &Automation, is_used: impl Fn(&Step) -> bool) -> Option<
 /// Returns the first place that names the action: the trigger, or a step.
 fn action(automation: &Automation, name: &str) -> Option<Span> {
     let mut calls = automation.triggers.iter().filter_map(|trigger| trigger.on.call());
-    let polled = calls.find(|call| call.action.name == name);
+    let polled = calls.find(|call| call.action.name == name).map(|call| call.action.span);
     let called = || step(automation, |verb| matches!(verb, Verb::Action(call) if call.action.name == name));
-    polled.map(|call| call.action.span).or_else(called)
+    polled.or_else(called)
 }
 
 /// Returns the first word of the highest level in the expressions.
 fn in_expressions(automation: &Automation) -> Option<LeveledWord> {
+    let items = loop_items(automation);
     let mut found = None;
     automation.expressions(&mut |expression| {
-        let reads_id = |reference: &Reference| matches!(&*reference.path, [root, name, ..] if root == "trigger" && name == "id");
-        let word = expression.later_word();
-        let word = word.or_else(|| expression.references().iter().any(reads_id).then_some("trigger.id"));
-        if let (None, Some(word)) = (&found, word) {
+        if found.is_some() {
+            return;
+        }
+        if let Some(word) = expression.later_word().or_else(|| later_path(expression, &items)) {
             let word = word.to_owned();
             found = Some(LeveledWord { level: Level::SECOND, word, span: expression.span() });
         }
     });
     found
+}
+
+/// Returns the first path that release 0.1.0 refuses. `items` are names of the file's loops, which hide others.
+fn later_path(expression: &Expression, items: &HashSet<&str>) -> Option<&'static str> {
+    expression.references().iter().find_map(|reference| {
+        let path: Vec<&str> = reference.path.iter().map(|name| name.as_str()).take(4).collect();
+        let word = match path.as_slice() {
+            ["trigger", "id", ..] => "trigger.id",
+            ["steps", _, "ok", ..] => "steps.x.ok",
+            ["error", "data", ..] | ["steps", _, "error", "data"] => "error.data",
+            // Only closing lists have this name.
+            ["outcome", ..] => "outcome",
+            _ => return None,
+        };
+        (!items.contains(path[0])).then_some(word)
+    })
+}
+
+fn loop_items(automation: &Automation) -> HashSet<&str> {
+    let mut items = HashSet::new();
+    automation.walk(&mut |step| {
+        if let Verb::ForEach(each) = &step.verb {
+            items.insert(each.item.as_ref());
+        }
+    });
+    items
 }

@@ -111,9 +111,7 @@ pub(super) fn foreign_keys_of(what: &str) -> &'static [ForeignKey] {
 
 /// Advice for authors who give several keys where the mapping accepts one.
 pub(super) fn instead_of_several(what: &str) -> Option<&'static str> {
-    (what == "a trigger").then_some(
-        "put the steps into a file with `trigger: {manual: {}}`, and start it with `call` from one file for each trigger",
-    )
+    (what == "a trigger").then_some("write each as an item of `triggers`, with an `id`")
 }
 
 /// In a case of a `switch` with conditions.
@@ -125,7 +123,6 @@ static CASE: &[ForeignKey] = &[
 /// At the top level of an automation.
 static AUTOMATION: &[ForeignKey] = &[
     key(&["on"], Some("trigger"), "what starts it stands under `trigger`, such as `trigger: {webhook: {}}`"),
-    key(&["triggers"], None, "an automation has one trigger: write `trigger:` with its kind below"),
     key(&["jobs"], None, "there is one list of `steps`; `needs` or `parallel` makes some run side by side"),
     key(&["tasks", "actions", "sequence"], Some("steps"), "the work stands under `steps`"),
     key(&["action"], None, "the work stands under `steps`, a list"),
@@ -150,7 +147,6 @@ static AUTOMATION: &[ForeignKey] = &[
     key(&["mode"], None, "how many run side by side is said with `concurrency: {limit: 1, policy: queue}`"),
     key(&["errors"], Some("onError"), "the steps for a failed execution stand under `onError`"),
     key(&["on_error"], Some("onError"), "keys are written in camelCase: `onError`"),
-    key(&["defaults"], None, "`retry` and `timeout` stand on a step, or on a group of steps"),
     key(&["permissions"], None, "what an automation may do is said by its connections"),
     key(&["namespace"], None, "`labels` sort automations into groups"),
     rewritten(
@@ -276,6 +272,11 @@ static TRIGGER: &[ForeignKey] = &[
     key(&["time"], None, "it stands under `schedule`: `schedule: {daily: {at: \"08:30\"}}`"),
     key(&["condition"], Some("if"), "a condition is `if`"),
     key(&["conditions"], Some("if"), "a condition is `if`, with `and` and `or`"),
+    key(
+        &["id"],
+        None,
+        "the id of `trigger` is `main`; write `triggers: [{id: …}]` to give it another one, which changes its addresses",
+    ),
 ];
 
 /// In a retry.

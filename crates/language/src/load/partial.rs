@@ -59,10 +59,12 @@ impl Unreadable {
         self.top.contains(key)
     }
 
-    /// True if the value of a step's key is unknown; `verb` means its verb.
+    /// True if the value of a step's key is unknown; `verb` means its verb. Unknown defaults may have the values that steps take from
+    /// them.
     #[must_use]
     pub fn has_in_step(&self, step: &str, key: &str) -> bool {
         self.steps.get(step).is_some_and(|keys| keys.contains(key))
+            || self.has("defaults") && ["connection", "retry", "timeout"].contains(&key)
     }
 
     /// True if any part of a step is unknown.

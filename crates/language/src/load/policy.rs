@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use expression::Expression;
 use model::automation::setting;
-use model::automation::{Concurrency, ConcurrencyPolicy, Retention, Setting};
+use model::automation::{Concurrency, ConcurrencyPolicy, Retention, RetryRule, Setting, StepRetry};
 use model::retry::{ComputedRetry, RetryOn, RetryPolicy};
 use text::diagnostic::{Diagnostic, Diagnostics};
 use text::units::format_duration;
@@ -13,7 +13,7 @@ use text::yaml::{Field, Kind, MapReader, Node};
 use super::common::duration_within;
 use super::computed::{count, duration};
 use super::keys::{Choice, Key, Object, Shape};
-use super::template::template;
+use super::template::{condition, template};
 
 /// The maximum number of retries of a step or an execution.
 pub(crate) const MAX_RETRIES: i64 = setting::RETRY_MAX.most;
@@ -65,8 +65,19 @@ const LONGEST: Key = Key::new("maxDelay", Shape::Duration, "The longest delay. D
 /// `retry` of a step.
 pub(super) static STEP_RETRY: Object = Object {
     what: "a retry",
-    keys: &[COMPUTED_MAX, COMPUTED_DELAY, BACKOFF, LONGEST, ON],
-    choice: Choice::Any,
+    keys: &[
+        COMPUTED_MAX,
+        COMPUTED_DELAY,
+        BACKOFF,
+        LONGEST,
+        ON,
+        Key::new(
+            "if",
+            Shape::Expression,
+            "In place of `on`: a condition over `error`, without `${{ }}`. It is tried again if it is true.",
+        ),
+    ],
+    choice: Choice::AtMostOne(&["on", "if"]),
 };
 
 /// `retry` of `defaults`.
@@ -127,6 +138,58 @@ pub(super) static RETENTION: Object = Object {
     choice: Choice::Any,
 };
 
+/// The retry of a step: a number of attempts, a policy, or a list of policies. `usual` are the errors of a policy that names none.
+pub(super) fn step_retry(
+    field: Field<'_, '_>,
+    usual: impl Fn() -> Option<Vec<RetryOn>>,
+    diagnostics: &Diagnostics,
+) -> Option<StepRetry> {
+    let node = field.node()?;
+    let rule = |field: Field<'_, '_>| {
+        let node = field.node();
+        let mut policy = retry(field, &STEP_RETRY, diagnostics);
+        let condition = node.and_then(|node| condition(node.get("if")?, "if", diagnostics));
+        if condition.is_some() {
+            policy.on = vec![RetryOn::All];
+        } else if node.is_none_or(|node| node.get("on").is_none()) {
+            policy.on = usual().unwrap_or(policy.on);
+        }
+        RetryRule { policy, condition }
+    };
+    let Some(items) = node.as_list() else {
+        return Some(StepRetry { rules: vec![rule(field)], is_list: false });
+    };
+    if items.is_empty() || items.len() > StepRetry::MAX_RULES {
+        let (code, message) = match items {
+            [] => ("empty-list", "`retry` has no policies".to_owned()),
+            items => (
+                "out-of-range",
+                format!("`retry` has {} policies, at most {} are allowed", items.len(), StepRetry::MAX_RULES),
+            ),
+        };
+        field.error(code, message);
+        return Some(RetryPolicy::none().into());
+    }
+    let rules: Vec<RetryRule> = items
+        .iter()
+        .map(|item| {
+            let field = Field::new(item, "retry", diagnostics);
+            if item.as_map().is_none() {
+                let message =
+                    format!("expected a mapping in the list of `retry`, found {}", item.kind_name());
+                field.error("wrong-type", message);
+                return RetryRule { policy: RetryPolicy::none(), condition: None };
+            }
+            rule(field)
+        })
+        .collect();
+    let retry = StepRetry { rules, is_list: true };
+    if let Some(tries) = retry.excess() {
+        field.error("out-of-range", StepRetry::excess_message(tries));
+    }
+    Some(retry)
+}
+
 /// A retry: a number of attempts, or a mapping of `object`.
 pub(super) fn retry(field: Field<'_, '_>, object: &'static Object, diagnostics: &Diagnostics) -> RetryPolicy {
     let Some(node) = field.node() else { return RetryPolicy::none() };
@@ -178,6 +241,10 @@ fn retry_map(
         }
         Some(given) => policy.max_delay = given,
         None => policy.max_delay = policy.max_delay.max(policy.delay),
+    }
+    if object.keys.iter().any(|key| key.name == "if") {
+        // The caller reads it.
+        reader.take("if");
     }
     let takes_on = object.keys.iter().any(|key| key.name == "on");
     if takes_on && let Some(on) = reader.take("on").one_or_more() {

@@ -119,7 +119,7 @@ impl Defaults {
             if !is_action && !found.value.names_errors {
                 policy.on = vec![RetryOn::All];
             }
-            step.retry = Some(Box::new(policy));
+            step.retry = Some(Box::new(policy.into()));
             step.taken.retry = true;
             used.retry = Some(found.clone());
         }
@@ -162,7 +162,7 @@ impl Automation {
 }
 
 impl super::Block {
-    /// Calls `visit` with every step, also in nested, `onError` and `undo` blocks.
+    /// Calls `visit` with every step, including those of nested blocks and of handlers.
     fn walk_mut(&mut self, visit: &mut dyn FnMut(&mut Step)) {
         for step in &mut self.steps {
             visit(step);
@@ -171,7 +171,7 @@ impl super::Block {
                 Verb::Switch(switch) => switch.cases.blocks_mut().chain(&mut switch.default).collect(),
                 Verb::ForEach(each) => vec![&mut each.steps],
                 Verb::Repeat(repeat) => vec![&mut repeat.steps],
-                Verb::Parallel(branches) => branches.iter_mut().map(|(_, block)| block).collect(),
+                Verb::Parallel(parallel) => parallel.branches.iter_mut().map(|(_, block)| block).collect(),
                 Verb::Group(block) => vec![block],
                 _ => Vec::new(),
             };
@@ -179,9 +179,8 @@ impl super::Block {
             if let OnError::Steps(block) = &mut step.on_error {
                 block.walk_mut(visit);
             }
-            if let Some(block) = &mut step.undo {
-                block.walk_mut(visit);
-            }
+            let undo = step.undo.as_mut().map(|undo| &mut undo.steps);
+            step.finally.iter_mut().chain(undo).for_each(|block| block.walk_mut(visit));
         }
     }
 }

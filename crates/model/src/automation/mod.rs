@@ -7,6 +7,7 @@ mod level;
 mod paths;
 pub mod setting;
 mod step;
+mod step_retry;
 mod trigger;
 mod trigger_key;
 mod verbs;
@@ -32,7 +33,8 @@ pub use code::{CODE_EXTENSIONS, Code};
 pub use defaults::{DeclaredDefaults, DefaultRetry, DefaultValue, Defaults, Origin, TakenDefaults};
 pub use level::{Level, LeveledWord};
 pub use setting::{NameSelection, NameSetting, Setting};
-pub use step::{Block, BlockKind, NestedBlock, OnError, OnInterrupt, Step, Verb};
+pub use step::{Block, BlockKind, Handler, NestedBlock, OnError, OnInterrupt, Step, Undo, Verb};
+pub use step_retry::{RetryRule, StepRetry};
 pub use trigger::{
     Cadence, DeclaredTrigger, Dedup, DedupBy, Delivery, EventTrigger, LocalTime, Misfire, Overlap, PollStart,
     PollTrigger, RateLimit, ScheduleTrigger, StartForm, StaticResponse, Trigger, TriggerKind, WebhookMode,
@@ -42,8 +44,9 @@ pub use trigger::{
 pub use trigger_key::{InvalidTriggerKey, TriggerId, TriggerKey};
 
 pub use verbs::{
-    ActionStep, Approval, CallStep, ConditionCase, ForEachStep, IfStep, OnTimeout, RepeatStep, RespondBody,
-    RespondStep, SandboxPermission, SwitchCases, SwitchStep, WaitForStep, WaitOn, WaitStep,
+    ActionStep, Approval, CallStep, ConditionCase, FailStep, ForEachStep, IfStep, OnTimeout, ParallelStep,
+    RepeatStep, RespondBody, RespondStep, SandboxPermission, SwitchCases, SwitchStep, WaitForStep, WaitOn,
+    WaitStep,
 };
 
 pub use verify::{

@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use super::{Automation, Block, OnError, Step};
+use super::{Automation, Block, Step};
 
 impl Automation {
     /// Returns the path of each step by its id: the ids of the enclosing steps, the names of their blocks (if named), and its
@@ -30,12 +30,8 @@ fn collect_paths<'a>(block: &'a Block, parents: &[&'a str], paths: &mut HashMap<
 
 /// Returns the blocks nested in a step, each with its name (empty if it has none).
 fn named_blocks(step: &Step) -> impl Iterator<Item = (Vec<&str>, &Block)> {
-    let on_error = match &step.on_error {
-        OnError::Steps(block) => Some((vec!["onError"], block)),
-        OnError::Fail | OnError::Continue => None,
-    };
-    let undo = step.undo.as_ref().map(|block| (vec!["undo"], block));
+    let handlers = step.handlers().map(|(handler, block)| (vec![handler.key()], block));
     let lists =
         step.verb.nested_blocks().into_iter().map(|inner| (inner.name.into_iter().collect(), inner.block));
-    lists.chain(on_error).chain(undo)
+    lists.chain(handlers)
 }

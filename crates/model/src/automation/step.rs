@@ -11,11 +11,11 @@ use super::SpannedName;
 use super::code::Code;
 use super::defaults::TakenDefaults;
 use super::setting::{NameSetting, Setting};
+use super::step_retry::StepRetry;
 use super::verbs::{
-    ActionStep, CallStep, ForEachStep, IfStep, RepeatStep, RespondStep, SwitchCases, SwitchStep, WaitForStep,
-    WaitOn, WaitStep,
+    ActionStep, CallStep, FailStep, ForEachStep, IfStep, ParallelStep, RepeatStep, RespondStep, SwitchCases,
+    SwitchStep, WaitForStep, WaitOn, WaitStep,
 };
-use crate::retry::RetryPolicy;
 
 /// A list of steps, in document order.
 #[derive(Clone, Debug, Default)]
@@ -40,16 +40,18 @@ pub struct Step {
     pub guard: Option<Expression>,
     /// The steps that must finish first; `None` for the previous step of the block.
     pub needs: Option<Vec<SpannedName>>,
-    /// The retry policy; `None` if the file sets none. An explicit `retry: 0` is a policy without retries.
-    pub retry: Option<Box<RetryPolicy>>,
+    /// The retry policies; `None` if the file sets none. An explicit `retry: 0` is a policy without retries.
+    pub retry: Option<Box<StepRetry>>,
     /// The timeout of one attempt.
     pub timeout: Option<Setting<Duration>>,
     /// The handling of a permanent failure.
     pub on_error: OnError,
     /// The handling of an interruption by a daemon's crash.
     pub on_interrupt: OnInterrupt,
+    /// The steps that run after its last attempt and its `onError`, however it ended.
+    pub finally: Option<Block>,
     /// The compensation, which runs if the execution fails later.
-    pub undo: Option<Block>,
+    pub undo: Option<Undo>,
     /// The values that come from [`super::Defaults`].
     pub taken: TakenDefaults,
     /// The verb.
@@ -64,17 +66,44 @@ impl Step {
         self.verb.expressions(visit);
         self.verb.nested_blocks().iter().filter_map(|inner| inner.until).for_each(&mut *visit);
         if let Verb::WaitFor(wait) = &self.verb {
-            wait.condition().into_iter().for_each(visit);
+            wait.condition().into_iter().for_each(&mut *visit);
         }
+        self.retry.iter().flat_map(|retry| retry.conditions()).for_each(visit);
     }
 }
 
 impl Step {
+    /// Returns the lists of the step that run beside those of its verb, in the order in which they run.
+    pub fn handlers(&self) -> impl Iterator<Item = (Handler, &Block)> {
+        let on_error = match &self.on_error {
+            OnError::Steps(block) => Some((Handler::OnError, block)),
+            OnError::Fail | OnError::Continue => None,
+        };
+        let finally = self.finally.as_ref().map(|block| (Handler::Finally, block));
+        let undo = self.undo.as_ref().map(|undo| (Handler::Undo, &undo.steps));
+        on_error.into_iter().chain(finally).chain(undo)
+    }
+
+    /// True if the log has to show that the step has begun: its `finally`, or its `undo`, runs then however it ends.
+    #[must_use]
+    pub fn records_begin(&self) -> bool {
+        self.finally.is_some() || self.undo.as_ref().is_some_and(|undo| undo.when_begun)
+    }
+
+    /// True if the id is that of the step, or of a step inside it; those of `finally` and `undo` are not inside.
+    #[must_use]
+    pub fn contains(&self, id: &str) -> bool {
+        let mut handled = self.handlers().filter(|(handler, _)| *handler == Handler::OnError);
+        *self.id == *id
+            || self.verb.nested_blocks().iter().any(|nested| nested.block.contains(id))
+            || handled.any(|(_, block)| block.contains(id))
+    }
+
     /// Returns the expressions that compute its settings, in the order of their evaluation when the step begins, after its condition.
     #[must_use]
     pub fn computed_settings(&self) -> Vec<&Expression> {
         let timeout = self.timeout.as_ref().and_then(Setting::expression);
-        let retry = self.retry.as_deref().into_iter().flat_map(RetryPolicy::expressions);
+        let retry = self.retry.as_deref().into_iter().flat_map(StepRetry::computed_settings);
         let of_verb = match &self.verb {
             Verb::Action(call) => [call.connection.as_ref().and_then(selecting), None],
             Verb::Call(call) => [selecting(&call.automation), None],
@@ -111,6 +140,42 @@ pub enum OnError {
     Steps(Block),
 }
 
+/// The compensation of a step.
+#[derive(Clone, Debug)]
+pub struct Undo {
+    /// True if a step that has begun is undone however it ended; false if only one that has succeeded is.
+    pub when_begun: bool,
+    /// True if it also runs after a cancellation of the execution.
+    pub on_cancel: bool,
+    /// True if the file has the form with keys.
+    pub is_map: bool,
+    /// The steps.
+    pub steps: Block,
+}
+
+/// A list of a step that runs beside those of its verb.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Handler {
+    /// After its permanent failure.
+    OnError,
+    /// At its end.
+    Finally,
+    /// After the execution has failed.
+    Undo,
+}
+
+impl Handler {
+    /// Returns the YAML key.
+    #[must_use]
+    pub fn key(self) -> &'static str {
+        match self {
+            Self::OnError => "onError",
+            Self::Finally => "finally",
+            Self::Undo => "undo",
+        }
+    }
+}
+
 /// The operation of a step.
 #[derive(Clone, Debug)]
 pub enum Verb {
@@ -129,7 +194,7 @@ pub enum Verb {
     /// Repeats steps.
     Repeat(RepeatStep),
     /// Runs named blocks in parallel.
-    Parallel(Vec<(Arc<str>, Block)>),
+    Parallel(ParallelStep),
     /// Runs steps that share a condition, a timeout, a retry policy or an error handler.
     Group(Block),
     /// Runs another automation.
@@ -154,11 +219,8 @@ pub enum Verb {
         /// The response to the caller, sent before the end; `None` if the step sends none.
         respond: Option<Box<RespondStep>>,
     },
-    /// Ends the execution with an error.
-    Fail {
-        /// The error message.
-        message: Template,
-    },
+    /// Fails with an error of the author.
+    Fail(Box<FailStep>),
 }
 
 impl Verb {
@@ -182,7 +244,7 @@ impl Verb {
             Self::Break => "break",
             Self::Continue { .. } => "continue",
             Self::Stop { .. } => "stop",
-            Self::Fail { .. } => "fail",
+            Self::Fail(_) => "fail",
         }
     }
 
@@ -234,10 +296,11 @@ impl Verb {
                     ..NestedBlock::new(None, &repeat.steps, kind)
                 }]
             }
-            Self::Parallel(branches) => branches
-                .iter()
-                .map(|(name, block)| NestedBlock::new(Some(name), block, BlockKind::Parallel))
-                .collect(),
+            Self::Parallel(parallel) => {
+                let kind = BlockKind::Parallel { may_be_cut: parallel.enough.is_some() };
+                let branches = parallel.branches.iter();
+                branches.map(|(name, block)| NestedBlock::new(Some(name), block, kind)).collect()
+            }
             Self::Group(block) => vec![NestedBlock::new(None, block, BlockKind::Sequence)],
             Self::Action(_)
             | Self::Code(_)
@@ -249,7 +312,7 @@ impl Verb {
             | Self::Break
             | Self::Continue { .. }
             | Self::Stop { .. }
-            | Self::Fail { .. } => Vec::new(),
+            | Self::Fail(_) => Vec::new(),
         }
     }
 
@@ -266,7 +329,7 @@ impl Verb {
     /// True if no later step of the same block runs.
     #[must_use]
     pub fn ends_block(&self) -> bool {
-        matches!(self, Self::Stop { .. } | Self::Fail { .. } | Self::Break | Self::Continue { .. })
+        matches!(self, Self::Stop { .. } | Self::Fail(_) | Self::Break | Self::Continue { .. })
     }
 
     /// Returns the response to the caller that the verb decides, if any.
@@ -275,6 +338,7 @@ impl Verb {
         match self {
             Self::Respond(respond) => Some(respond),
             Self::Stop { respond, .. } => respond.as_deref(),
+            Self::Fail(fail) => fail.respond.as_ref(),
             _ => None,
         }
     }
@@ -304,9 +368,8 @@ impl Verb {
                 let response = respond.iter().flat_map(|respond| respond.templates());
                 response.chain([result]).for_each(|template| template.expressions(visit));
             }
-            Self::Continue { result: template } | Self::Fail { message: template } => {
-                template.expressions(visit);
-            }
+            Self::Continue { result } => result.expressions(visit),
+            Self::Fail(fail) => fail.templates().for_each(|(_, template)| template.expressions(visit)),
         }
     }
 }
@@ -349,26 +412,32 @@ pub enum BlockKind<'a> {
         /// True if there is at least one iteration.
         certain: bool,
     },
-    /// Always runs once, in parallel with the step's other blocks.
-    Parallel,
+    /// Runs once, in parallel with the step's other blocks.
+    Parallel {
+        /// True if the step may end before the block does and cuts it off. What the block sets stays inside it then.
+        may_be_cut: bool,
+    },
     /// Always runs once.
     Sequence,
 }
 
 impl Block {
-    /// Calls `visit` with every step in document order, including those of nested, `onError` and `undo` blocks.
+    /// True if the id is that of a step in it, or inside one of its steps.
+    #[must_use]
+    pub fn contains(&self, id: &str) -> bool {
+        let mut found = false;
+        self.walk(&mut |step| found |= *step.id == *id);
+        found
+    }
+
+    /// Calls `visit` with every step in document order, including those of nested blocks and of [`Step::handlers`].
     pub fn walk<'a>(&'a self, visit: &mut dyn FnMut(&'a Step)) {
         for step in &self.steps {
             visit(step);
             for inner in step.verb.nested_blocks() {
                 inner.block.walk(visit);
             }
-            if let OnError::Steps(block) = &step.on_error {
-                block.walk(visit);
-            }
-            if let Some(block) = &step.undo {
-                block.walk(visit);
-            }
+            step.handlers().for_each(|(_, block)| block.walk(visit));
         }
     }
 }

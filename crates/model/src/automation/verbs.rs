@@ -8,7 +8,7 @@ use expression::template::Template;
 use text::diagnostic::Span;
 
 use super::{Block, NameSetting, Setting, SpannedName};
-use crate::action::InputSpec;
+use crate::action::{ErrorKind, InputSpec};
 
 /// The settings of an `action` step.
 #[derive(Clone, Debug)]
@@ -114,6 +114,15 @@ pub struct RepeatStep {
     pub delay: Setting<Duration>,
     /// The steps of an iteration.
     pub steps: Block,
+}
+
+/// The settings of a `parallel` step.
+#[derive(Clone, Debug)]
+pub struct ParallelStep {
+    /// The blocks by name.
+    pub branches: Vec<(Arc<str>, Block)>,
+    /// The number of blocks that must succeed: the step then ends and cuts off the others. `None` if all must.
+    pub enough: Option<u32>,
 }
 
 /// The settings of a `call` step.
@@ -247,6 +256,46 @@ impl RespondStep {
             RespondBody::Body(body) | RespondBody::Json(body) | RespondBody::File(body) => Some(body),
         };
         [Some(&self.status), self.content_type.as_ref(), Some(&self.headers), body].into_iter().flatten()
+    }
+}
+
+/// The settings of a `fail` step.
+#[derive(Clone, Debug)]
+pub struct FailStep {
+    /// True if it is written as a mapping.
+    pub is_map: bool,
+    /// The message; an error in its place is passed on.
+    pub message: Template,
+    /// The kind; `None` for `failed`, or for that of the handled error.
+    pub kind: Option<ErrorKind>,
+    /// The HTTP status, 100 to 599.
+    pub status: Option<Template>,
+    /// The code, a text.
+    pub code: Option<Template>,
+    /// The data, at most [`FailStep::MAX_DATA`] bytes.
+    pub data: Option<Template>,
+    /// The response to the caller, sent before the step fails; `None` if the step sends none.
+    pub respond: Option<RespondStep>,
+}
+
+impl FailStep {
+    /// The maximum size of the data of an error, in bytes.
+    pub const MAX_DATA: usize = 64 << 10;
+
+    /// Creates the settings of a `fail` with nothing but a message.
+    #[must_use]
+    pub fn new(message: Template) -> Self {
+        Self { is_map: false, message, kind: None, status: None, code: None, data: None, respond: None }
+    }
+
+    /// Returns the templates of its parts, each with its key; those of the response have the key `respond`.
+    pub fn templates(&self) -> impl Iterator<Item = (&'static str, &Template)> {
+        let own = [("status", &self.status), ("code", &self.code), ("data", &self.data)];
+        let own = own.into_iter().filter_map(|(key, template)| Some((key, template.as_ref()?)));
+        let response = self.respond.iter().flat_map(RespondStep::templates);
+        std::iter::once(("message", &self.message))
+            .chain(own)
+            .chain(response.map(|template| ("respond", template)))
     }
 }
 

@@ -64,6 +64,9 @@ pub enum Event {
         error: ActionError,
         /// The time of the next attempt.
         next_at: Timestamp,
+        /// The number of the policy that covers the error, from 1; `None` if the step has only one.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        policy: Option<u32>,
     },
     /// A step failed permanently, and its `onError` block starts. The step itself never runs again.
     StepFailed {
@@ -73,6 +76,17 @@ pub enum Event {
         step: String,
         /// The error.
         error: ActionError,
+    },
+    /// The last attempt of a step and its `onError` block have ended, and its `finally` block starts. Committed before that block; the
+    /// steps inside the step never start again. With the mark [`Event::CUT`] behind the step it shows that lists side by side were cut off
+    /// in which steps have a `finally` to run.
+    StepClosing {
+        /// The time of the event.
+        at: Timestamp,
+        /// The step.
+        step: String,
+        /// The outcome, as `finally` reads it.
+        outcome: StepOutcome,
     },
     /// A step finished; it never runs again in this execution.
     StepFinished {
@@ -96,7 +110,8 @@ pub enum Event {
     },
     /// Records the start time of a step and the state that it read, so that a replay gives the same values.
     ///
-    /// Written for steps that read the clock or the automation's state, and for steps whose timeout includes pauses.
+    /// Written for steps that read the clock or the automation's state, and for steps whose timeout includes pauses. With the mark
+    /// [`Event::BEGUN`] behind the step it shows only that the step has begun.
     #[serde(rename = "stepDated")]
     StepContextRecorded {
         /// The time of the event.
@@ -212,6 +227,16 @@ pub enum Event {
 }
 
 impl Event {
+    /// The mark behind the step of an [`Event::StepContextRecorded`] that shows its begin.
+    pub const BEGUN: &str = "#begun";
+
+    /// The mark behind the step of an [`Event::StepClosing`] that shows the end of lists side by side: of that step, or of the list that
+    /// begins with it.
+    pub const CUT: &str = "#cut";
+
+    /// The mark behind the first of some closing steps, in an [`Event::StepContextRecorded`] that shows when their time limit began.
+    pub const LIMITED: &str = "#limit";
+
     /// The shortest wait that is recorded as [`Event::Waited`].
     pub const MIN_WAITED: Duration = Duration::from_millis(100);
 
@@ -230,6 +255,7 @@ impl Event {
             | Self::StepStarted { at, .. }
             | Self::StepRetry { at, .. }
             | Self::StepFailed { at, .. }
+            | Self::StepClosing { at, .. }
             | Self::StepFinished { at, .. }
             | Self::StepCalled { at, .. }
             | Self::StepContextRecorded { at, .. }
@@ -398,6 +424,9 @@ pub enum Origin {
         /// True if the caller is a test.
         #[serde(default, skip_serializing_if = "std::ops::Not::not")]
         test: bool,
+        /// True if the caller waits for it, and so cancels it when it ends first.
+        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+        awaited: bool,
         /// The trace id of the caller's chain of executions.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         trace: Option<String>,

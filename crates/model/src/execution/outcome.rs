@@ -3,7 +3,7 @@
 use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
-use value::{Json, Value};
+use value::{Json, Map, Value};
 
 use crate::action::ActionError;
 
@@ -35,7 +35,8 @@ pub enum StepOutcome {
     Jumped {
         /// The kind of jump.
         by: Jump,
-        /// The execution's result, for `stop`.
+        /// The execution's result, for `stop`; that of the iteration, for `continue`. Of a step that was cut off: [`Jump::Timeout`],
+        /// [`Jump::Cut`].
         #[serde(default, skip_serializing_if = "Value::is_null")]
         result: Value,
     },
@@ -51,6 +52,60 @@ pub enum Jump {
     Continue,
     /// Ends the execution.
     Stop,
+    /// A timeout around the step cut it off. The result is the depth of the step with that timeout; 0 is the execution.
+    Timeout,
+    /// A cancellation, or the end of the step around it, cut it off. The result is the reason.
+    Cut,
+}
+
+impl Jump {
+    /// True if the step was cut off. Recorded only of steps with a `finally`, after it.
+    #[must_use]
+    pub fn cuts(self) -> bool {
+        matches!(self, Self::Timeout | Self::Cut)
+    }
+}
+
+impl StepOutcome {
+    /// True if another attempt of the execution, or of a step around this one, repeats the step.
+    #[must_use]
+    pub fn may_repeat(&self) -> bool {
+        match self {
+            Self::Failed { handled, .. } => handled.is_none(),
+            Self::Jumped { by, .. } => by.cuts(),
+            Self::Succeeded { .. } | Self::Skipped => false,
+        }
+    }
+
+    /// The value of `outcome` in the `finally` of the step: `{status, reason, error, result}`.
+    #[must_use]
+    pub fn to_value(&self) -> Value {
+        let (status, reason, error, result) = match self {
+            Self::Succeeded { result } => (Status::Succeeded, None, None, result.clone()),
+            Self::Skipped => (Status::Succeeded, None, None, Value::Null),
+            Self::Failed { error, handled } => {
+                (Status::Failed, None, Some(error.to_value()), handled.clone().unwrap_or_default())
+            }
+            Self::Jumped { by: Jump::Timeout, .. } => {
+                let reason = "a timeout around the step has passed";
+                (Status::Cancelled, Some(Value::from(reason)), None, Value::Null)
+            }
+            Self::Jumped { by: Jump::Cut, result } => {
+                (Status::Cancelled, Some(result.clone()), None, Value::Null)
+            }
+            Self::Jumped { result, .. } => (Status::Succeeded, None, None, result.clone()),
+        };
+        outcome_value(status, reason, error, result)
+    }
+}
+
+fn outcome_value(status: Status, reason: Option<Value>, error: Option<Value>, result: Value) -> Value {
+    Value::from(Map::from_iter([
+        ("status", Value::from(status.as_str())),
+        ("reason", reason.unwrap_or_default()),
+        ("error", error.unwrap_or_default()),
+        ("result", result),
+    ]))
 }
 
 /// The outcome of an execution.
@@ -90,6 +145,17 @@ impl Outcome {
             Self::Cancelled { .. } => Status::Cancelled,
             Self::Stuck { .. } => Status::Stuck,
         }
+    }
+
+    /// The value of `outcome` in the `finally` of the execution: `{status, reason, error, result}`.
+    #[must_use]
+    pub fn to_value(&self) -> Value {
+        let (reason, error, result) = match self {
+            Self::Succeeded { result } => (None, None, result.clone()),
+            Self::Failed { error } | Self::Stuck { error } => (None, Some(error.to_value()), Value::Null),
+            Self::Cancelled { reason } => (Some(Value::from(reason.as_str())), None, Value::Null),
+        };
+        outcome_value(self.status(), reason, error, result)
     }
 
     /// Returns the error message or the cancellation reason; `None` after success.

@@ -247,6 +247,8 @@ pub struct StubError {
     pub code: Option<String>,
     /// The body of the answer.
     pub body: Option<Value>,
+    /// The data that an author added.
+    pub data: Option<Value>,
     /// The delay that the other side requests.
     pub retry_after: Option<Duration>,
 }

@@ -508,6 +508,7 @@ impl Admission {
             origin: parts.origin,
             by: parts.by,
             undos: Mutex::default(),
+            successes: Mutex::default(),
             progress,
             cancelled: Cancellation::default(),
             activity: Activity::default(),
@@ -517,7 +518,7 @@ impl Admission {
             observation,
         });
         let (pending_cancel, is_behind_recovered) = table.register(id, run.clone());
-        if let Some(reason) = pending_cancel {
+        if let Some(reason) = pending_cancel.or(parts.cancel) {
             run.cancelled.cancel(&reason);
         }
         drop(table);
@@ -544,6 +545,7 @@ impl Admission {
             results,
             trigger_memory,
             memory,
+            cancel: None,
         })
     }
 
@@ -593,4 +595,6 @@ pub(super) struct RunParts {
     pub(super) trigger_memory: usize,
     /// The memory reserved for its large values.
     pub(super) memory: Share,
+    /// The reason to cancel it at once.
+    pub(super) cancel: Option<String>,
 }

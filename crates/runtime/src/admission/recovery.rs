@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use jiff::SignedDuration;
 use model::Backoff;
-use model::execution::{ExecutionId, History, Status};
+use model::execution::{ExecutionId, History, Origin, Status};
 use model::payload::Payload;
 use store::{ExecutionRow, ReplayLog};
 use tokio::sync::OwnedSemaphorePermit;
@@ -19,7 +19,7 @@ use super::table::{ExecutionState, Queued};
 use crate::api::StartedBy;
 use crate::error::Error;
 use crate::memory::{SMALL_BODY, Share, trigger_memory};
-use crate::run::{Exit, Journal, JournalContext, ReplaySource, SnapshotState, StoredLog};
+use crate::run::{Exit, Journal, JournalContext, ReplaySource, SnapshotState, StoredLog, reason_of_cut_call};
 use catalog::Catalog;
 
 /// The page size when unfinished executions are read at startup.
@@ -177,7 +177,17 @@ impl Admission {
             trigger_memory,
             results,
             memory: Share::default(),
+            cancel: self.reason_of_caller(start.origin).await?,
         }))
+    }
+
+    /// The reason to cancel an execution that its caller awaited and that has outlived it: a crash right after the end of the caller
+    /// loses the cancellation of its calls.
+    async fn reason_of_caller(&self, origin: &Origin) -> Result<Option<String>, Error> {
+        let Origin::Call { execution, awaited: true, .. } = origin else { return Ok(None) };
+        let caller = self.context.store.execution(*execution).await?;
+        let has_ended = caller.is_some_and(|row| row.status.is_terminal());
+        Ok(has_ended.then(|| reason_of_cut_call(*execution)))
     }
 
     /// Recovers every unfinished execution: suspended ones are registered as such, all others join the backlog, oldest first.

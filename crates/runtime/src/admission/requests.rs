@@ -109,6 +109,10 @@ impl Starter for Admission {
         self.cancel_here(id, reason);
     }
 
+    async fn end(self: Arc<Self>, id: ExecutionId, reason: &str) -> Result<bool, Error> {
+        Self::cancel(&self, id, reason).await
+    }
+
     async fn emit(
         self: Arc<Self>,
         signal: Signal,

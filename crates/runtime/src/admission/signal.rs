@@ -13,7 +13,7 @@ use super::suspend::PATIENCE;
 use super::table::{Claim, ExecutionState, Queued, Suspended};
 use crate::api::{Pending, SignalError};
 use crate::error::Error;
-use crate::inputs::check_declared;
+use crate::inputs::convert_declared;
 use crate::recent_events::Delivery;
 use crate::run::{ReplaySource, StepWait, Taken};
 
@@ -206,11 +206,11 @@ impl Admission {
                 format!("`{}` is not an option; choose one of: {}", answer.option, options.join(", "));
             return Err(SignalError::Answer(message));
         }
-        check_declared(&pending.form, &answer.form, "the form")
+        let mut given = convert_declared(&pending.form, &answer.form, "the form")
             .map_err(|error| SignalError::Answer(error.to_string()))?;
         let mut form = Map::new();
         for input in &pending.form {
-            let given = answer.form.get(&input.name).cloned();
+            let given = given.remove(&input.name);
             form.insert(input.name.as_str(), given.or_else(|| input.default.clone()).unwrap_or_default());
         }
         let data = Map::from_iter([

@@ -2,6 +2,7 @@
 
 mod code_state;
 mod events;
+mod executions;
 mod files;
 mod state;
 mod values;
@@ -27,6 +28,7 @@ impl Run {
             NativeAction::State(verb) => self.state_action(verb, inputs).await,
             NativeAction::Files(verb) => self.files_action(verb, inputs, key, frame).await,
             NativeAction::Emit => self.emit_action(inputs, key).await,
+            NativeAction::CancelExecution => self.cancel_execution_action(inputs).await,
         }
     }
 }

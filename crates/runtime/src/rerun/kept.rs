@@ -341,7 +341,8 @@ impl Selection<'_> {
 
     /// Checks that no kept result was undone: what it names exists no longer.
     fn check_undone(&self, log: &[Event], kept: &Kept) -> Result<(), String> {
-        if !log.iter().any(|event| matches!(event, Event::Failing { .. })) {
+        let has_failed = log.iter().any(|event| matches!(event, Event::Failing { .. }));
+        if !has_failed && !log.iter().any(|event| matches!(event, Event::Cancelling { .. })) {
             return Ok(());
         }
         // A replay that failed has undone only what it did itself.
@@ -354,11 +355,13 @@ impl Selection<'_> {
                 continue;
             };
             let undo = self.locate(step).is_some_and(|(position, _)| {
-                position.last().is_some_and(|level| level.step().undo.is_some())
+                let undo = position.last().and_then(|level| level.step().undo.as_ref());
+                undo.is_some_and(|undo| has_failed || undo.on_cancel)
             });
             if undo && self.outcome_event(step).is_some_and(|index| index > taken_over) {
+                let ended = if has_failed { "failed" } else { "was cancelled" };
                 return Err(format!(
-                    "step `{step}` was undone when the execution failed; replay from it or an earlier step"
+                    "step `{step}` was undone when the execution {ended}; replay from it or an earlier step"
                 ));
             }
         }

@@ -7,12 +7,12 @@
 mod kept;
 mod position;
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 use catalog::Deployment;
 use model::action::Effect;
-use model::automation::{Automation, AutomationId, Block, DefinitionHash, Verb};
+use model::automation::{Automation, AutomationId, Block, DefinitionHash, Handler, Verb};
 use model::execution::{Event, ExecutionId, Origin};
 use model::payload::Payload;
 use serde::Serialize;
@@ -21,6 +21,7 @@ use store::ExecutionRow;
 use crate::api::StartedBy;
 use crate::error::Error;
 use crate::history_memory::ReadMemory;
+use crate::inputs::convert_inputs;
 use crate::records::Records;
 use crate::run::effect_of;
 
@@ -62,6 +63,23 @@ pub struct ReplayPlan {
     pub memory: Option<Arc<ReadMemory>>,
 }
 
+impl ReplayPlan {
+    /// Converts the recorded inputs to the types that the version of the replay declares.
+    ///
+    /// # Errors
+    /// Returns an error if an input does not fit.
+    pub fn convert_inputs(&mut self) -> Result<(), Error> {
+        let automation = &self.deployment.automation;
+        if let Payload::Manual { inputs } = &mut self.payload {
+            *inputs = convert_inputs(automation, inputs)?;
+        }
+        if let Some(inputs) = &mut self.by.inputs {
+            *inputs = Arc::new(convert_inputs(automation, inputs)?);
+        }
+        Ok(())
+    }
+}
+
 /// A step that calls another system again.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, utoipa::ToSchema)]
 #[schema(as = RepeatedCallView)]
@@ -99,9 +117,6 @@ impl Records {
         let test = request.test.unwrap_or_else(|| origin.is_test());
         let is_edited = request.payload.is_some();
         let payload = request.payload.unwrap_or_else(|| Payload::clone(payload));
-        if let Payload::Manual { inputs } = &payload {
-            crate::inputs::check_inputs(&deployment.automation, inputs)?;
-        }
         let decides_anew =
             is_edited || (request.from.is_none() && deployment.automation.definition != *definition);
         let kept = match &request.from {
@@ -121,7 +136,7 @@ impl Records {
         let origin = Origin::Replay { of: id, from: request.from, kept: kept_count, test };
         let calls = self.repeated_calls(&deployment.automation, &log, &kept.settled);
         let kept_steps = kept.steps;
-        Ok(ReplayPlan {
+        let mut plan = ReplayPlan {
             id: None,
             deployment,
             payload,
@@ -132,7 +147,9 @@ impl Records {
             kept: kept.events,
             kept_steps,
             calls,
-        })
+        };
+        plan.convert_inputs()?;
+        Ok(plan)
     }
 
     /// Returns the version on which a replay of this execution runs.
@@ -201,18 +218,16 @@ impl Records {
                 visit(block, list);
             }
         }
-        let mut undo = HashSet::new();
+        let mut closing = HashMap::new();
         automation.walk(&mut |step| {
-            if let Some(block) = &step.undo {
+            for (handler, block) in step.handlers().filter(|(handler, _)| *handler != Handler::OnError) {
                 block.walk(&mut |inner| {
-                    undo.insert(inner.id.to_string());
+                    closing.insert(inner.id.to_string(), handler.key());
                 });
             }
         });
         for call in &mut found {
-            if undo.contains(&call.step) {
-                call.list = "undo";
-            }
+            call.list = closing.get(&call.step).copied().unwrap_or(call.list);
         }
         found
     }

@@ -58,7 +58,7 @@ fn visit<'a>(
         for inner in step.verb.nested_blocks() {
             let kind = match inner.kind {
                 BlockKind::Loop { in_order, .. } => Nesting::Loop { in_order },
-                BlockKind::Parallel => Nesting::Parallel,
+                BlockKind::Parallel { .. } => Nesting::Parallel,
                 BlockKind::Case { .. } | BlockKind::Sequence => Nesting::Once,
             };
             visit(inner.block, kind, around, found);

@@ -5,11 +5,12 @@ use futures_util::future::BoxFuture;
 use futures_util::stream::{FuturesUnordered, StreamExt as _};
 use model::action::Effect;
 use model::automation::Block;
+use model::execution::split_key;
 use value::Value;
 
 use super::scope::Scope;
 use super::step::Frame;
-use super::{Activity, Exit, Journal, Run};
+use super::{Exit, Run};
 use catalog::BlockGraph;
 
 impl Run {
@@ -34,6 +35,11 @@ impl Run {
         .boxed()
     }
 
+    /// The frame of lists side by side.
+    pub(super) fn cuttable(&self, frame: &Frame) -> Frame {
+        if self.journal.closes_steps() { frame.cuttable() } else { frame.clone() }
+    }
+
     async fn in_order(&self, block: &Block, scope: &mut Scope, frame: &Frame) -> Result<Value, Exit> {
         let mut last = Value::Null;
         for step in &block.steps {
@@ -50,7 +56,9 @@ impl Run {
         frame: &Frame,
     ) -> Result<Value, Exit> {
         let mut waiting = graph.dependency_counts();
-        let mut running = Parallel::new(self);
+        let frame = &self.cuttable(frame);
+        let first = block.steps.first().map(|step| frame.key(&step.id)).unwrap_or_default();
+        let mut running = Parallel::new(self, frame, first, vec![block]);
         let ready: Vec<usize> = (0..waiting.len()).filter(|&index| waiting[index] == 0).collect();
         let mut last = Value::Null;
         let start = |index: usize, mut branch: Scope| async move {
@@ -76,7 +84,8 @@ impl Run {
     }
 }
 
-/// Futures that run in parallel within one execution. The first failure cancels the others. When the engine stops, each
+/// Futures that run in parallel within one execution. The first failure cancels the others: they are dropped, or if the automation has
+/// steps with a `finally`, they end by themselves, and may start others meanwhile that have to end too. When the engine stops, each
 /// finishes its current step; a waiting one lets the others continue. Results of finished futures are committed in the
 /// background.
 pub(super) struct Parallel<'a, T> {
@@ -86,25 +95,42 @@ pub(super) struct Parallel<'a, T> {
     /// Number of suspended futures, which only end when the execution resumes. They still count as started.
     suspended_count: usize,
     parked: bool,
-    activity: &'a Activity,
-    journal: &'a Journal,
+    /// The frame of the futures, whose token cuts them off.
+    frame: Frame,
+    /// The key of the lists in the log, and the lists.
+    key: String,
+    lists: Vec<&'a Block>,
+    /// The exit with which they end, once they are cut off.
+    exit: Option<Exit>,
+    /// True if a future was suspended when the others were cut off.
+    has_missed_cut: bool,
+    run: &'a Run,
 }
 
 impl<'a, T: 'a> Parallel<'a, T> {
-    pub(super) fn new(run: &'a Run) -> Self {
-        let (activity, journal) = (&run.activity, &run.journal);
+    /// Creates an empty set, in the frame of its futures. If the log shows that the lists were cut off, they are cut off from the start.
+    pub(super) fn new(run: &'a Run, frame: &Frame, key: String, lists: Vec<&'a Block>) -> Self {
+        let exit = frame.cut.as_ref().and_then(|cut| {
+            let outcome = run.journal.cut_outcome(&key)?;
+            cut.cancel();
+            Some(Exit::of(outcome))
+        });
         Self {
             running: FuturesUnordered::new(),
             background_commit: None,
             suspended_count: 0,
             parked: false,
-            activity,
-            journal,
+            frame: frame.clone(),
+            key,
+            lists,
+            exit,
+            has_missed_cut: false,
+            run,
         }
     }
 
     pub(super) fn push(&mut self, future: impl Future<Output = Result<T, Exit>> + Send + 'a) {
-        let busy = self.activity.begin();
+        let busy = self.run.activity.begin();
         let way = async move {
             let _busy = busy;
             future.await
@@ -124,7 +150,7 @@ impl<'a, T: 'a> Parallel<'a, T> {
 
     /// Awaits the next result; `None` if all futures have ended.
     pub(super) async fn next(&mut self) -> Result<Option<T>, Exit> {
-        let _pausing = self.activity.pause();
+        let _pausing = self.run.activity.pause();
         loop {
             self.keep();
             let ended = tokio::select! {
@@ -138,26 +164,76 @@ impl<'a, T: 'a> Parallel<'a, T> {
             };
             match ended {
                 None if self.parked => return Err(Exit::ShuttingDown),
-                None if self.suspended_count > 0 => return Err(Exit::Suspended),
-                None => return Ok(None),
+                None if self.suspended_count > 0 => return self.suspended(),
+                None => return self.exit.take().map_or(Ok(None), Err),
                 Some(Ok(value)) => return Ok(Some(value)),
                 Some(Err(Exit::ShuttingDown)) => self.parked = true,
                 Some(Err(Exit::Suspended)) => self.suspended_count += 1,
-                Some(Err(exit)) => return Err(exit),
+                Some(Err(exit)) => self.fail(exit)?,
             }
         }
+    }
+
+    /// Cuts off the futures because of an exit. Returns it if nothing has to end before.
+    pub(super) fn fail(&mut self, exit: Exit) -> Result<(), Exit> {
+        let Some(cut) = self.frame.cut.as_ref().filter(|_| !exit.is_immediate()) else { return Err(exit) };
+        if self.exit.is_some() {
+            return Ok(());
+        }
+        let journal = &self.run.journal;
+        if !journal.any_open(|step| self.is_inside(step)) {
+            return Err(exit);
+        }
+        if let Some(outcome) = self.run.outcome_of_exit(&exit) {
+            journal.cut(&self.key, outcome);
+        }
+        cut.cancel();
+        self.has_missed_cut = self.suspended_count > 0;
+        self.exit = Some(exit);
+        Ok(())
+    }
+
+    /// Cuts off the futures that have not ended, whatever their results would be.
+    pub(super) async fn cut(mut self) -> Result<(), Exit> {
+        if self.fail(Exit::Cancelled).is_err() {
+            return Ok(());
+        }
+        loop {
+            match self.next().await {
+                Ok(Some(_)) => {}
+                Err(exit) if exit.is_immediate() => return Err(exit),
+                Ok(None) | Err(_) => return Ok(()),
+            }
+        }
+    }
+
+    /// The exit of futures that are suspended. If one has missed the cut, the execution goes on at once, to end it.
+    fn suspended(&mut self) -> Result<Option<T>, Exit> {
+        let journal = &self.run.journal;
+        if self.exit.is_some() && !journal.any_open(|step| self.is_inside(step)) {
+            return self.exit.take().map_or(Ok(None), Err);
+        }
+        if self.has_missed_cut && journal.any_unclosed(|step| self.is_inside(step)) {
+            journal.wake_at_once();
+        }
+        Err(Exit::Suspended)
+    }
+
+    /// True if a step is in the lists.
+    fn is_inside(&self, step: &str) -> bool {
+        self.frame.is_around(step) && self.lists.iter().any(|list| list.contains(split_key(step).0))
     }
 
     /// Starts the background commit of finished futures. Not needed if all have ended: the next step commits their
     /// results.
     fn keep(&mut self) {
-        let most = self.journal.uncommitted();
+        let most = self.run.journal.uncommitted();
         let is_kept = match &self.background_commit {
             Some((kept, _)) => *kept == Effect::Write || *kept == most,
             None => self.running.is_empty(),
         };
         if most != Effect::Pure && !is_kept {
-            self.background_commit = Some((most, self.journal.commit_branch_result(most).boxed()));
+            self.background_commit = Some((most, self.run.journal.commit_branch_result(most).boxed()));
         }
     }
 }

@@ -45,18 +45,18 @@ impl Run {
         if call.detached {
             return Ok(Value::from(Map::from_iter([("executionId", child.to_string())])));
         }
-        match self.outcome_of(child, key, frame).await {
-            Ok(outcome) => result(callee, outcome),
-            Err(exit) => {
-                if !matches!(
-                    exit,
-                    Exit::ShuttingDown | Exit::Suspended | Exit::NotAccepted | Exit::StoreFailed(_)
-                ) {
-                    self.cancel_child(child);
-                }
-                Err(exit)
-            }
-        }
+        let mut awaited = AwaitedChild { run: self, child, is_cut: true };
+        let outcome = self.outcome_of(child, key, frame).await;
+        awaited.is_cut = matches!(
+            outcome,
+            Err(Exit::Stop(_)
+                | Exit::Break
+                | Exit::Continue(_)
+                | Exit::Failed(_)
+                | Exit::Expired(_)
+                | Exit::Cancelled)
+        );
+        result(callee, outcome?)
     }
 
     async fn start_child(
@@ -97,6 +97,7 @@ impl Run {
             step: key.to_owned(),
             depth,
             test: self.origin.is_test(),
+            awaited: !call.detached,
             trace: Some(self.chain_of_run().to_string()),
         };
         // The inputs become part of another execution's log.
@@ -146,6 +147,22 @@ impl Run {
                 Err(Exit::StoreFailed(Arc::new(error)))
             }
             Err(error) => Err(failed(ActionError::new(ErrorKind::Internal, error.to_string()))),
+        }
+    }
+}
+
+/// A child execution that a call waits for. It is cancelled if the call ends before it, also if the branch of the call is cut off.
+struct AwaitedChild<'a> {
+    run: &'a Run,
+    child: ExecutionId,
+    is_cut: bool,
+}
+
+impl Drop for AwaitedChild<'_> {
+    fn drop(&mut self) {
+        // A daemon that stops drops its branches too; the call goes on at the next start.
+        if self.is_cut && !self.run.context.closing.is_cancelled() {
+            self.run.cancel_child(self.child);
         }
     }
 }

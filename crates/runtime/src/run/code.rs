@@ -5,7 +5,6 @@ use std::sync::Arc;
 use model::LogLevel;
 use model::action::{ActionError, CodeLocation, ErrorKind};
 use model::automation::{Automation, Code, Step};
-use model::payload::HttpResponse;
 use script::{Level, LogLine, Module, Shape};
 use value::Value;
 use value::redact::{LengthLimit, Redactor};
@@ -43,11 +42,7 @@ impl Run {
                 (self.run_code(step, (plan, module), facts, &state, scope, frame).await?, state)
             }
         };
-        let (value, response) = self.ended(plan, code, key, ran, state)?;
-        if let Some(response) = response {
-            self.send_code_response(response, key, frame).await?;
-        }
-        Ok(value)
+        self.ended(plan, code, key, ran, state, scope)
     }
 
     fn code_plan(&self, step: &Step) -> Result<(&CodePlan, &Module), Exit> {
@@ -63,9 +58,9 @@ impl Run {
         code: &Code,
         key: &str,
         scope: &mut Scope,
-    ) -> Option<Result<(Value, Option<HttpResponse>), Exit>> {
+    ) -> Option<Result<Value, Exit>> {
         let ran = self.take_if_arrived(step, scope)?;
-        let ended = |(plan, _)| self.ended(plan, code, key, ran, CodeState::default());
+        let ended = |(plan, _)| self.ended(plan, code, key, ran, CodeState::default(), scope);
         Some(self.code_plan(step).and_then(ended))
     }
 
@@ -75,7 +70,7 @@ impl Run {
         known.map_err(|error| failed(ActionError::new(ErrorKind::Internal, error.to_string())))
     }
 
-    /// Applies the result of code: its value, state writes, log lines and the pending response to the caller.
+    /// Applies the result of code: its value, state writes, log lines and the response to the caller.
     fn ended(
         &self,
         plan: &CodePlan,
@@ -83,7 +78,8 @@ impl Run {
         key: &str,
         ran: CodeResult,
         state: CodeState,
-    ) -> Result<(Value, Option<HttpResponse>), Exit> {
+        scope: &mut Scope,
+    ) -> Result<Value, Exit> {
         let outcome = match ran {
             Ok(outcome) => outcome,
             Err(error) => {
@@ -101,26 +97,14 @@ impl Run {
         let is_answer =
             plan.may_respond && outcome.shape == Shape::Response && self.journal.response().is_none();
         if !is_answer {
-            return Ok((value, None));
+            return Ok(value);
         }
         let response = trigger::response::from_code(&value, &self.journal.id()).map_err(|error| {
             let message = format!("the code's answer: {error}");
             failed(ActionError::new(ErrorKind::Input, message))
         })?;
-        Ok((value, Some(self.journal.redact_response(response))))
-    }
-
-    /// Sends the response decided by code to the caller.
-    pub(super) async fn send_code_response(
-        &self,
-        response: HttpResponse,
-        key: &str,
-        frame: &Frame,
-    ) -> Result<(), Exit> {
-        self.journal.respond(response.clone());
-        self.await_commit(key, frame, self.journal.commit()).await?;
-        self.progressed(|progress| progress.response = Some(response));
-        Ok(())
+        self.set_response(self.journal.redact_response(response), scope);
+        Ok(value)
     }
 
     fn code_log(&self, key: &str, lines: &[LogLine]) {

@@ -32,22 +32,43 @@ pub(crate) enum Exit {
 }
 
 impl Exit {
-    /// The outcome of the steps that it leads out of; `None` for a failure, and if the steps go on later.
-    pub(super) fn leaves(&self) -> Option<StepOutcome> {
-        Some(match self {
-            Self::Stop(result) => StepOutcome::Jumped { by: Jump::Stop, result: result.clone() },
-            Self::Break => StepOutcome::Jumped { by: Jump::Break, result: Value::Null },
-            Self::Continue(result) => StepOutcome::Jumped { by: Jump::Continue, result: result.clone() },
+    /// The outcome of a step that it leads out of; `None` for a failure, and if the step goes on later. `reason` is that of a cut.
+    pub(super) fn leaves(&self, reason: impl FnOnce() -> String) -> Option<StepOutcome> {
+        let (by, result) = match self {
+            Self::Stop(result) => (Jump::Stop, result.clone()),
+            Self::Break => (Jump::Break, Value::Null),
+            Self::Continue(result) => (Jump::Continue, result.clone()),
+            Self::Expired(depth) => (Jump::Timeout, Value::from(*depth)),
+            Self::Cancelled => (Jump::Cut, Value::from(reason())),
             _ => return None,
-        })
+        };
+        Some(StepOutcome::Jumped { by, result })
     }
 
-    /// The exit of a step that led out of its list.
+    /// The exit of a step that was left, or cut off.
     pub(super) fn left(by: Jump, result: Value) -> Self {
         match by {
             Jump::Stop => Self::Stop(result),
             Jump::Break => Self::Break,
             Jump::Continue => Self::Continue(result),
+            Jump::Timeout => {
+                Self::Expired(result.as_i64().and_then(|depth| u32::try_from(depth).ok()).unwrap_or_default())
+            }
+            Jump::Cut => Self::Cancelled,
         }
+    }
+
+    /// The exit of lists that ended with this outcome.
+    pub(super) fn of(outcome: StepOutcome) -> Self {
+        match outcome {
+            StepOutcome::Failed { error, .. } => Self::Failed(error),
+            StepOutcome::Jumped { by, result } => Self::left(by, result),
+            StepOutcome::Succeeded { .. } | StepOutcome::Skipped => Self::Cancelled,
+        }
+    }
+
+    /// True if the execution, or a branch of it, ends or goes on elsewhere at once.
+    pub(super) fn is_immediate(&self) -> bool {
+        matches!(self, Self::ShuttingDown | Self::Suspended | Self::NotAccepted | Self::StoreFailed(_))
     }
 }

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use model::action::{ActionError, ErrorKind};
-use model::automation::{Block, ForEachStep, RepeatStep, Step};
+use model::automation::{Block, ForEachStep, ParallelStep, RepeatStep, Step};
 use value::{Map, Value};
 
 use super::block::Parallel;
@@ -33,6 +33,7 @@ impl Run {
     pub(super) async fn for_each(
         &self,
         each: &ForEachStep,
+        key: &str,
         scope: &mut Scope,
         frame: &Frame,
     ) -> Result<Value, Exit> {
@@ -50,7 +51,7 @@ impl Run {
         let values = if each.is_in_order() {
             self.for_each_in_turn(each, items, scope, frame).await?
         } else {
-            self.for_each_in_parallel(each, items, scope, frame).await?
+            self.for_each_in_parallel(each, items, key, scope, frame).await?
         };
         if !each.fail_fast
             && let Some(error) = common_expression_error(&values)
@@ -66,13 +67,15 @@ impl Run {
         &self,
         each: &ForEachStep,
         items: &[Value],
+        key: &str,
         scope: &mut Scope,
         frame: &Frame,
     ) -> Result<Vec<Value>, Exit> {
         let mut results: Vec<Option<(Scope, Value)>> =
             std::iter::repeat_with(|| None).take(items.len()).collect();
         let mut gathered = Gathered::new(self.context.settings.limits.result_bytes);
-        let mut running = Parallel::new(self);
+        let outer = &self.cuttable(frame);
+        let mut running = Parallel::new(self, outer, key.to_owned(), vec![&each.steps]);
         let mut upcoming = items.iter().enumerate();
         let concurrency = frame.concurrency(each) as usize;
         loop {
@@ -80,14 +83,16 @@ impl Run {
                 let Some((index, item)) = upcoming.next() else { break };
                 let mut branch = scope.fork();
                 bind_item(&mut branch, each, index, item);
-                let frame = frame.turn(index);
+                let frame = outer.turn(index);
                 running.push(async move {
                     let value = self.turn(each, &mut branch, &frame).await?;
                     Ok((index, branch, value))
                 });
             }
             let Some((index, branch, value)) = running.next().await? else { break };
-            gathered.add(&value)?;
+            if let Err(exit) = gathered.add(&value) {
+                running.fail(exit)?;
+            }
             results[index] = Some((branch, value));
         }
         let mut values = Vec::with_capacity(results.len());
@@ -247,10 +252,13 @@ impl Run {
     pub(super) async fn parallel(
         &self,
         branches: &[(Arc<str>, Block)],
+        key: &str,
         scope: &mut Scope,
         frame: &Frame,
     ) -> Result<Value, Exit> {
-        let mut running = Parallel::new(self);
+        let frame = &self.cuttable(frame);
+        let lists = branches.iter().map(|(_, block)| block).collect();
+        let mut running = Parallel::new(self, frame, key.to_owned(), lists);
         for (index, (_, block)) in branches.iter().enumerate() {
             let mut branch = scope.fork();
             running.push(async move {
@@ -269,6 +277,57 @@ impl Run {
             results.insert(name.clone(), value);
         }
         Ok(Value::from(results))
+    }
+}
+
+impl Run {
+    /// Runs the lists of a `parallel` step until enough of them have succeeded, and cuts off the others. Only the results of the lists
+    /// leave them: after a restart, the log does not tell a list that was cut off from one that had just ended.
+    pub(super) async fn race(
+        &self,
+        step: &Step,
+        parallel: &ParallelStep,
+        enough: u32,
+        key: &str,
+        scope: &mut Scope,
+        frame: &Frame,
+    ) -> Result<Value, Exit> {
+        let branches = &parallel.branches;
+        let frame = &self.cuttable(frame);
+        let lists = branches.iter().map(|(_, block)| block).collect();
+        let mut running = Parallel::new(self, frame, key.to_owned(), lists);
+        for (index, (_, block)) in branches.iter().enumerate() {
+            let mut branch = scope.fork();
+            running.push(async move {
+                match self.block(block, &mut branch, frame).await {
+                    Ok(value) => Ok((index, Ok(value))),
+                    Err(Exit::Failed(error)) => Ok((index, Err(error))),
+                    Err(exit) => Err(exit),
+                }
+            });
+        }
+        let enough = (enough as usize).min(branches.len());
+        let mut results: Vec<Option<Value>> = vec![None; branches.len()];
+        let (mut succeeded, mut left) = (0, branches.len());
+        while succeeded < enough {
+            let Some((index, ended)) = running.next().await? else { break };
+            left -= 1;
+            match ended {
+                Ok(value) => {
+                    results[index] = Some(value);
+                    succeeded += 1;
+                }
+                Err(error) if succeeded + left < enough => {
+                    running.cut().await?;
+                    return Err(failed(error));
+                }
+                Err(_) => {}
+            }
+        }
+        running.cut().await?;
+        self.abandon_inside(step, key);
+        let names = branches.iter().map(|(name, _)| name.clone());
+        Ok(Value::from(names.zip(results.into_iter().map(Option::unwrap_or_default)).collect::<Map>()))
     }
 }
 

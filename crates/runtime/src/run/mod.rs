@@ -6,8 +6,10 @@
 
 mod action;
 mod activity;
+mod attempts;
 mod block;
 mod call;
+mod closing;
 mod code;
 mod code_pipeline;
 mod determinism;
@@ -16,6 +18,7 @@ mod exit;
 mod journal;
 mod loops;
 mod pause;
+mod recorded;
 mod respond;
 mod scope;
 mod settings;
@@ -25,6 +28,7 @@ mod step_input;
 mod undo;
 mod verbs;
 
+use std::collections::HashMap;
 use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -32,7 +36,7 @@ use std::time::Duration;
 use jiff::Timestamp;
 use model::action::{ActionError, ErrorKind};
 use model::automation::setting::CONCURRENCY_LIMIT;
-use model::automation::{Block, Concurrency, Setting, TriggerKey};
+use model::automation::{Concurrency, Setting, TriggerKey};
 use model::execution::{Event, Origin, Outcome};
 use model::payload::Payload;
 use tokio::sync::watch;
@@ -48,11 +52,12 @@ pub(crate) use journal::{
     Journal, JournalContext, PendingAcceptance, ReplaySource, SnapshotState, StepWait, StoredLog, Suspension,
     Taken, Wake,
 };
+pub(crate) use pause::reason_of_cut_call;
 use scope::Scope;
 pub(crate) use starter::Starter;
 pub(crate) use step::Frame;
 pub use step_input::{DerivedInput, ExpressionValue, MissingSource};
-use undo::Undo;
+use undo::PendingUndo;
 
 use crate::api::{Progress, StartedBy};
 use crate::connections::Connections;
@@ -61,9 +66,6 @@ use crate::isolation::Observation;
 use crate::memory::Share;
 use crate::recent_events::RecentEvents;
 use catalog::Deployment;
-
-/// The timeout of the closing steps: of `onError`, and of `finally`.
-const CLOSING_TIMEOUT: Duration = Duration::from_secs(300);
 
 /// The minimum time between two checks of a deadline that pauses postpone.
 const RECHECK_DEADLINE: Duration = Duration::from_secs(1);
@@ -85,8 +87,10 @@ pub(crate) struct Run {
     pub(crate) origin: Origin,
     /// The trigger that started it.
     pub(crate) by: StartedBy,
-    /// The ended steps that may have to be undone.
-    pub(crate) undos: Mutex<Vec<Undo>>,
+    /// The steps that may have to be undone, by key.
+    pub(crate) undos: Mutex<HashMap<String, PendingUndo>>,
+    /// The last end of each step whose `steps.<id>.ok` is read: the iterations of the loops around it, and if it succeeded.
+    pub(crate) successes: Mutex<HashMap<Arc<str>, (String, bool)>>,
     pub(crate) progress: watch::Sender<Progress>,
     pub(crate) cancelled: Cancellation,
     pub(crate) activity: Activity,
@@ -204,6 +208,7 @@ impl Run {
         if let Some(reason) = self.journal.cancelling() {
             self.cancelled.cancel(&reason);
         }
+        self.cancel_cut_children();
         if self.payload.code_result().is_some_and(|decided| decided.declined) {
             return self.finish(Outcome::Cancelled { reason: DECLINED.to_owned() }).await;
         }
@@ -225,35 +230,16 @@ impl Run {
                 Ok(()) => self.block(steps, &mut scope, &self.frame()).await,
                 Err(exit) => Err(exit),
             };
-            let outcome = match self.outcome(walked, &mut scope).await? {
-                Outcome::Failed { error } => {
-                    if self.journal.closing().is_none() && self.tries_again(&error).await? {
-                        continue;
-                    }
-                    self.close(error, &mut scope).await?
-                }
-                outcome => outcome,
-            };
-            let outcome = self.run_finally(outcome, &mut scope).await?;
+            let outcome = self.outcome(walked, &mut scope).await?;
+            if let Outcome::Failed { error } = &outcome
+                && self.journal.closing().is_none()
+                && self.tries_again(error).await?
+            {
+                continue;
+            }
+            let outcome = self.close(outcome, &mut scope).await?;
             return self.finish(outcome).await;
         }
-    }
-
-    /// Runs the closing steps after a final failure: `undo` lists, then `onError`. The error is recorded before them, so that
-    /// no main step starts again if the process ends meanwhile.
-    async fn close(&self, error: ActionError, scope: &mut Scope) -> Result<Outcome, Exit> {
-        let undos = self.undos();
-        let automation = &self.deployment.automation;
-        if !undos.is_empty() || automation.on_error.is_some() || automation.finally.is_some() {
-            if self.journal.closing().is_none() {
-                // Branches that the failure cut off no longer pause, and must not wake the closing steps.
-                self.abandon(|_| true);
-            }
-            self.journal.close(&error);
-        }
-        self.undo(undos, &error).await?;
-        self.run_on_error(&error, scope).await?;
-        Ok(Outcome::Failed { error })
     }
 
     /// Returns the key of the trigger that started the execution.
@@ -321,6 +307,11 @@ impl Run {
 
     async fn outcome(&self, walked: Result<Value, Exit>, scope: &mut Scope) -> Result<Outcome, Exit> {
         let failed = |error| Ok(Outcome::Failed { error });
+        // A cancellation in the log counts, also if only the `finally` of the last step was left.
+        let has_ended = !walked.as_ref().is_err_and(Exit::is_immediate);
+        if has_ended && let Some(reason) = self.journal.cancelling() {
+            return Ok(Outcome::Cancelled { reason });
+        }
         let result = match walked {
             // A `stop` with a result ends the execution with that result, since `outputs` may read steps that did not run.
             Err(Exit::Stop(result)) if !result.is_null() => return Ok(Outcome::Succeeded { result }),
@@ -335,11 +326,7 @@ impl Run {
                 let message = format!("the execution took longer than its timeout of {timeout}");
                 return failed(ActionError::new(ErrorKind::Timeout, message));
             }
-            Err(Exit::Cancelled) => {
-                // The first cancellation counts; it is in the log.
-                let first = self.journal.cancelling();
-                return Ok(Outcome::Cancelled { reason: first.unwrap_or_else(|| self.cancelled.reason()) });
-            }
+            Err(Exit::Cancelled) => return Ok(Outcome::Cancelled { reason: self.cancelled.reason() }),
             Err(exit @ (Exit::ShuttingDown | Exit::Suspended | Exit::NotAccepted | Exit::StoreFailed(_))) => {
                 return Err(exit);
             }
@@ -370,63 +357,7 @@ impl Run {
         let event = Event::Retried { at: now, attempt, error: error.clone(), next_at };
         self.journal.retry_execution(event, self.context.clock.monotonic_now().after(delay));
         self.journal.commit().await?;
-        self.undos.lock().unwrap_or_else(std::sync::PoisonError::into_inner).clear();
         Ok(true)
-    }
-
-    async fn run_on_error(&self, error: &ActionError, scope: &mut Scope) -> Result<(), Exit> {
-        let Some(block) = &self.deployment.automation.on_error else { return Ok(()) };
-        let mut inner = scope.fork();
-        inner.bind("error", error.to_value());
-        self.run_closing(block, &mut inner, &self.closing_frame(), "onError").await.map(|_| ())
-    }
-
-    async fn run_finally(&self, outcome: Outcome, scope: &mut Scope) -> Result<Outcome, Exit> {
-        let Some(block) = &self.deployment.automation.finally else { return Ok(outcome) };
-        if let Outcome::Cancelled { reason } = &outcome {
-            // After a restart the main steps must not continue, and their waits are ended.
-            if self.journal.cancelling().is_none() {
-                self.abandon(|_| true);
-            }
-            self.journal.cancel(reason);
-            self.journal.commit().await?;
-        }
-        if let Outcome::Failed { error } = &outcome {
-            scope.bind("error", error.to_value());
-        }
-        match self.run_closing(block, scope, &self.closing_frame(), "finally").await? {
-            Some(error) if matches!(outcome, Outcome::Succeeded { .. }) => Ok(Outcome::Failed { error }),
-            _ => Ok(outcome),
-        }
-    }
-
-    /// Runs closing steps. A failure of theirs is logged and returned.
-    async fn run_closing(
-        &self,
-        block: &Block,
-        scope: &mut Scope,
-        frame: &Frame,
-        what: &str,
-    ) -> Result<Option<ActionError>, Exit> {
-        let error = match self.block(block, scope, frame).await {
-            Ok(_) | Err(Exit::Stop(_) | Exit::Break | Exit::Continue(_)) => return Ok(None),
-            Err(Exit::Failed(error)) => error,
-            Err(Exit::Expired(_)) => ActionError::new(
-                ErrorKind::Timeout,
-                format!("the steps of `{what}` took longer than 5 minutes"),
-            ),
-            Err(Exit::Cancelled) => ActionError::new(ErrorKind::Cancelled, self.cancelled.reason()),
-            Err(exit @ (Exit::ShuttingDown | Exit::Suspended | Exit::NotAccepted | Exit::StoreFailed(_))) => {
-                return Err(exit);
-            }
-        };
-        self.journal.log(model::LogLevel::Error, None, &format!("`{what}` failed: {}", error.message));
-        Ok(Some(error))
-    }
-
-    /// The frame of the closing steps.
-    fn closing_frame(&self) -> Frame {
-        Frame::closing(self.context.clock.monotonic_now().after(CLOSING_TIMEOUT))
     }
 
     async fn finish(&self, outcome: Outcome) -> Result<(), Exit> {
@@ -456,11 +387,17 @@ impl Run {
         Frame::new(began.after(self.deployment.automation.timeout))
     }
 
-    /// Completes when the execution is cancelled; never in the closing steps.
+    /// Completes when the execution is cancelled, in its closing steps never; and when the lists around the step are cut off.
     pub(crate) async fn cancellation(&self, frame: Option<&Frame>) {
-        match frame {
-            Some(frame) if frame.closing => std::future::pending().await,
-            _ => self.cancelled.token.cancelled().await,
+        let execution = async {
+            match frame {
+                Some(frame) if frame.closing => std::future::pending().await,
+                _ => self.cancelled.token.cancelled().await,
+            }
+        };
+        match frame.and_then(|frame| frame.cut.as_ref()) {
+            Some(cut) => tokio::select! { () = execution => {}, () = cut.cancelled() => {} },
+            None => execution.await,
         }
     }
 

@@ -27,6 +27,11 @@ const MAX_UNRECORDED_PAUSE: Duration = Duration::from_millis(50);
 /// Maximum length of an event name, in bytes.
 const MAX_EVENT_NAME: usize = 200;
 
+/// The reason for which an execution is cancelled whose caller no longer waits for it.
+pub(crate) fn reason_of_cut_call(caller: ExecutionId) -> String {
+    format!("cancelled: the execution {caller} that called it goes on without it")
+}
+
 /// Condition that ends a wait.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum WakeOn {
@@ -68,10 +73,21 @@ impl Run {
 
     /// Waits until the due time. Suspends the execution once all of its branches wait.
     async fn pause_beside(&self, due: Option<Due>, ends: WakeOn, frame: Option<&Frame>) -> Result<(), Exit> {
-        let (all_pause, came) = (self.activity.all_waiting(), self.activity.signal_arrived());
-        tokio::pin!(all_pause, came);
-        all_pause.as_mut().enable();
+        let came = self.activity.signal_arrived();
+        tokio::pin!(came);
         came.as_mut().enable();
+        let all_pause = async {
+            loop {
+                let all_pause = self.activity.all_waiting();
+                tokio::pin!(all_pause);
+                all_pause.as_mut().enable();
+                // After the end of the last active branch, the next one may have begun already.
+                if self.activity.is_idle() {
+                    return;
+                }
+                all_pause.await;
+            }
+        };
         let _pausing = self.activity.pause();
         if self.activity.is_idle() {
             return Err(Exit::Suspended);
@@ -84,24 +100,37 @@ impl Run {
         };
         tokio::select! {
             biased;
-            () = all_pause => Err(Exit::Suspended),
+            // Before the suspension: the end of the last active branch may have cut this one off.
             over = over => over,
+            () = all_pause => Err(Exit::Suspended),
             () = came, if ends == WakeOn::TimeOrSignal => Ok(()),
         }
     }
 
-    /// Waits for the next attempt of a step, or of the whole execution if `key` is empty.
+    /// Waits for the next attempt of a step, or of the whole execution if `key` is empty. Ends early if the time of a step around it, or
+    /// of the execution, is over.
     pub(super) async fn pause_before_try(
         &self,
         key: &str,
         due: MonotonicTime,
         frame: Option<&Frame>,
     ) -> Result<(), Exit> {
-        let paused = self.pause_until(Due::After(due), frame).await;
-        if matches!(paused, Err(Exit::Suspended)) {
-            self.journal.record_attempt_delay(key, due);
+        loop {
+            let until = frame.map_or(due, |frame| due.min(self.deadline(frame).0));
+            let paused = self.pause_until(Due::After(until), frame).await;
+            if matches!(paused, Err(Exit::Suspended)) {
+                self.journal.record_attempt_delay(key, until);
+            }
+            paused?;
+            // After a restart, steps inside may be open that have to close, whatever the deadline.
+            if self.time_left(Due::After(due)).is_zero() {
+                return Ok(());
+            }
+            // A pause of another branch postpones the deadline.
+            if let Some(frame) = frame {
+                self.check_may_start(frame)?;
+            }
         }
-        paused
     }
 
     /// Time left until the due time; zero if it has passed.
@@ -368,9 +397,27 @@ impl Run {
     }
 
     pub(super) fn cancel_child(&self, child: ExecutionId) {
-        let reason =
-            format!("cancelled: the execution {} that called it goes on without it", self.journal.id());
-        self.starter.clone().cancel(child, &reason);
+        self.starter.clone().cancel(child, &self.child_reason());
+    }
+
+    /// Repeats the cancellation of child executions whose calls were cut off before a restart, which may have lost it.
+    pub(super) fn cancel_cut_children(&self) {
+        let children = self.journal.take_cut_children();
+        if children.is_empty() {
+            return;
+        }
+        let (starter, reason) = (self.starter.clone(), self.child_reason());
+        self.context.tracker.spawn(async move {
+            for child in children {
+                if let Err(error) = starter.clone().end(child, &reason).await {
+                    tracing::warn!(execution = %child, %error, "the execution of a call that was cut off could not be cancelled");
+                }
+            }
+        });
+    }
+
+    fn child_reason(&self) -> String {
+        reason_of_cut_call(self.journal.id())
     }
 
     /// Computes the end of a wait that begins now.

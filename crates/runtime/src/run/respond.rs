@@ -1,10 +1,9 @@
-//! `respond`: sends the response to the caller.
+//! `respond`: decides the response to the caller, and sends it at the end of the step.
 
 use model::action::{ActionError, ErrorKind};
 use model::automation::{RespondBody, RespondStep, SandboxPermission};
 use model::payload::HttpResponse;
 use trigger::response::{Body, PartsError, RespondParts};
-use value::Value;
 
 use super::scope::Scope;
 use super::step::Frame;
@@ -12,31 +11,31 @@ use super::verbs::failed;
 use super::{Exit, Run};
 
 impl Run {
-    /// Decides the response to the caller and sends it; the execution continues.
-    pub(super) async fn respond(
+    /// Commits the response that a step has decided, with the end of the step, and sends it.
+    pub(super) async fn send_due_response(
         &self,
-        respond: &RespondStep,
         key: &str,
-        scope: &Scope,
+        scope: &mut Scope,
         frame: &Frame,
-    ) -> Result<Value, Exit> {
-        self.decide_response(respond, scope, frame).await?;
-        self.send_response(key, frame).await?;
-        Ok(Value::Null)
-    }
-
-    /// Commits the response and sends it.
-    pub(super) async fn send_response(&self, key: &str, frame: &Frame) -> Result<(), Exit> {
-        self.await_commit(key, frame, self.journal.commit()).await?;
-        self.progressed(|progress| progress.response = self.journal.response());
+    ) -> Result<(), Exit> {
+        if std::mem::take(&mut scope.is_response_due) {
+            self.await_commit(key, frame, self.journal.commit()).await?;
+            self.progressed(|progress| progress.response = self.journal.response());
+        }
         Ok(())
     }
 
-    /// Decides the response to the caller. The next commit records it.
+    /// Records the response to the caller, which is sent at the end of the step.
+    pub(super) fn set_response(&self, response: HttpResponse, scope: &mut Scope) {
+        self.journal.respond(response);
+        scope.is_response_due = true;
+    }
+
+    /// Decides the response to the caller.
     pub(super) async fn decide_response(
         &self,
         respond: &RespondStep,
-        scope: &Scope,
+        scope: &mut Scope,
         frame: &Frame,
     ) -> Result<(), Exit> {
         if self.journal.response().is_some() {
@@ -72,8 +71,7 @@ impl Run {
         let response = self.build_response(parts).await.map_err(|error| {
             failed(ActionError::new(ErrorKind::Input, format!("respond.{}: {error}", error.part)))
         })?;
-        let response = self.journal.redact_response(response);
-        self.journal.respond(response);
+        self.set_response(self.journal.redact_response(response), scope);
         Ok(())
     }
 

@@ -33,6 +33,9 @@ pub(crate) struct Scope {
     pub(super) pipeline: Option<CodePipeline>,
     /// Time that the last step's code ran before the walk reached it, in microseconds.
     pub(super) pipelined_us: u64,
+    /// True if the current step has decided the response to the caller, which is sent once the end of the step is recorded: one
+    /// commit has both, so that a repetition after a crash does not answer twice.
+    pub(super) is_response_due: bool,
 }
 
 /// The data of a start that the variables contain.
@@ -98,7 +101,9 @@ impl Scope {
         };
         let mut root = Map::with_capacity(12);
         root.insert("trigger", Map::from_iter([("results", results), ("id", Value::from(trigger.as_str()))]));
-        root.insert("steps", Map::new());
+        let not_run = || Value::from(Map::from_iter([("ok", false)]));
+        let asked = deployment.plan.steps_with_read_success();
+        root.insert("steps", asked.map(|id| (Key::from(id.clone()), not_run())).collect::<Map>());
         root.insert("inputs", inputs(automation, payload, given));
         root.insert("vars", Map::new());
         root.insert("configVars", config_vars);
@@ -120,6 +125,7 @@ impl Scope {
             moment: None,
             pipeline: None,
             pipelined_us: 0,
+            is_response_due: false,
         }
     }
 
@@ -178,6 +184,7 @@ impl Scope {
             moment: self.moment.clone(),
             pipeline: None,
             pipelined_us: 0,
+            is_response_due: false,
         }
     }
 
@@ -214,19 +221,36 @@ impl Scope {
         id: &Arc<str>,
         results: Value,
         error: Option<&ActionError>,
+        ok: bool,
         timed_out: Option<bool>,
     ) -> bool {
         let bytes = results.estimated_memory();
         let is_large = bytes >= LARGE_VALUE;
         self.results.set(id, if is_large { bytes } else { 0 });
-        let mut entry = Map::with_capacity(2);
+        let mut entry = Map::with_capacity(3);
         if let Some(timed_out) = timed_out {
             entry.insert("timedOut", timed_out);
         }
         entry.insert("results", results);
         entry.insert("error", error.map(ActionError::to_value));
+        entry.insert("ok", ok);
         self.put("steps", id.clone().into(), Value::from(entry));
         is_large
+    }
+
+    /// Sets `steps.<id>` to a step without results, of which only `ok` may be read.
+    pub(super) fn clear_step(&mut self, id: &Arc<str>) {
+        self.put("steps", id.clone().into(), Value::from(Map::from_iter([("ok", false)])));
+    }
+
+    /// Sets `steps.<id>.ok` to the end of a step in a branch whose variables are lost.
+    pub(super) fn set_success(&mut self, id: &Arc<str>, ok: bool) {
+        let entry = self.root.get("steps").and_then(|steps| steps.get(id));
+        let mut entry = entry.and_then(|entry| entry.as_map().cloned()).unwrap_or_default();
+        if entry.get("ok").and_then(Value::as_bool) != Some(ok) {
+            entry.insert("ok", ok);
+            self.put("steps", id.clone().into(), Value::from(entry));
+        }
     }
 
     /// Memory of all variables created by expressions in this execution, and of the large results of steps and of calls, in bytes.

@@ -6,8 +6,7 @@ use std::time::Duration;
 use expression::Expression;
 use model::action::{ActionError, ErrorKind};
 use model::automation::setting::{self, CountRule, DurationRule};
-use model::automation::{ForEachStep, NameSetting, RepeatStep, Setting, SpannedName, Step, Verb};
-use model::retry::RetryPolicy;
+use model::automation::{ForEachStep, NameSetting, RepeatStep, Setting, SpannedName, Step, StepRetry, Verb};
 
 use super::scope::Scope;
 use super::step::Frame;
@@ -18,7 +17,7 @@ use super::{Exit, Run};
 #[derive(Debug, Default)]
 pub(crate) struct StepSettings {
     timeout: Option<Duration>,
-    retry: Option<RetryPolicy>,
+    retry: Option<StepRetry>,
     /// The largest number of iterations, or of concurrent ones.
     count: Option<u32>,
     /// The delay between iterations.
@@ -43,12 +42,8 @@ impl Run {
         if let Some(timeout) = step.timeout.as_ref().and_then(Setting::expression) {
             settings.timeout = Some(site.duration(timeout, &setting::TIMEOUT).await?);
         }
-        if let Some((policy, computed)) =
-            step.retry.as_deref().and_then(|policy| Some((policy, policy.computed.as_deref()?)))
-        {
-            let max = site.optional_count(computed.max.as_ref(), &setting::RETRY_MAX).await?;
-            let delay = site.optional_duration(computed.delay.as_ref(), &setting::RETRY_DELAY).await?;
-            settings.retry = Some(policy.with_values(max, delay).map_err(input_error)?);
+        if let Some(retry) = step.retry.as_deref().filter(|retry| retry.is_computed()) {
+            settings.retry = Some(site.retry(retry).await?);
         }
         match &step.verb {
             Verb::Action(call) => {
@@ -104,6 +99,21 @@ impl Site<'_> {
         rule.read(&value).map(Some).map_err(input_error)
     }
 
+    /// Returns the retry with the values of all its policies.
+    async fn retry(&self, retry: &StepRetry) -> Result<StepRetry, Exit> {
+        let mut known = retry.clone();
+        for rule in &mut known.rules {
+            let Some(computed) = rule.policy.computed.as_deref() else { continue };
+            let max = self.optional_count(computed.max.as_ref(), &setting::RETRY_MAX).await?;
+            let delay = self.optional_duration(computed.delay.as_ref(), &setting::RETRY_DELAY).await?;
+            rule.policy = rule.policy.with_values(max, delay).map_err(input_error)?;
+        }
+        match known.excess() {
+            Some(tries) => Err(input_error(StepRetry::excess_message(tries))),
+            None => Ok(known),
+        }
+    }
+
     /// Returns the name that the expression selects. Any other value is an error: data never name credentials or code by themselves.
     async fn name(&self, setting: Option<&NameSetting>, what: &str) -> Result<Option<SpannedName>, Exit> {
         let Some(selection) = setting.and_then(NameSetting::selection) else { return Ok(None) };
@@ -131,13 +141,10 @@ impl Frame {
         }
     }
 
-    /// Returns the retry policy.
-    pub(super) fn retry<'a>(&'a self, step: &'a Step) -> Option<&'a RetryPolicy> {
-        let policy = step.retry.as_deref()?;
-        match policy.computed {
-            None => Some(policy),
-            Some(_) => self.settings().and_then(|settings| settings.retry.as_ref()),
-        }
+    /// Returns the retry policies.
+    pub(super) fn retry<'a>(&'a self, step: &'a Step) -> Option<&'a StepRetry> {
+        let retry = step.retry.as_deref()?;
+        if retry.is_computed() { self.settings()?.retry.as_ref() } else { Some(retry) }
     }
 
     /// Returns the maximum number of iterations of a `repeat`.

@@ -26,6 +26,9 @@ pub(crate) trait Starter: Send + Sync {
     /// Asks an execution of this process to end.
     fn cancel(self: Arc<Self>, id: ExecutionId, reason: &str);
 
+    /// Asks an execution to end, on whichever node it is. False if it had ended already.
+    async fn end(self: Arc<Self>, id: ExecutionId, reason: &str) -> Result<bool, Error>;
+
     /// Delivers an event of the execution `sender` to every step that waits for it. `may_repeat` is true if it may have sent
     /// the event before.
     async fn emit(

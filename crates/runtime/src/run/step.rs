@@ -1,14 +1,15 @@
 //! Runs a step: its condition, its attempts, and the handling of a permanent failure.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 
 use expression::EvalClock;
 use jiff::Timestamp;
 use model::action::{ActionError, Effect, ErrorKind};
-use model::automation::{Block, BlockKind, OnError, OnInterrupt, Step, Verb};
-use model::execution::{DelayReason, Event, StepOutcome};
+use model::automation::{OnError, OnInterrupt, Step, Verb};
+use model::execution::{DelayReason, Event, StepOutcome, split_key};
+use tokio_util::sync::CancellationToken;
 use value::Value;
 
 use super::determinism::StepClock;
@@ -27,13 +28,31 @@ pub(crate) struct Frame {
     pub(super) end: MonotonicTime,
     /// Nearest timeout of a surrounding step, and the depth of that step, if any.
     pub(super) deadline: Option<(MonotonicTime, u32)>,
-    depth: u32,
+    pub(super) depth: u32,
     /// True in the closing steps, where a cancellation no longer counts.
     pub(super) closing: bool,
     /// The time that the step has waited for commits, which does not count as its work.
     pub(super) commit_wait: CommitWait,
     /// The computed settings of the innermost step that has any.
     settings: Option<Arc<StepSettings>>,
+    /// Cancelled when the lists side by side around the step are cut off. `None` if the automation has no step with a `finally`: then
+    /// such lists are dropped.
+    pub(super) cut: Option<CancellationToken>,
+}
+
+/// The end of a step, before its `finally`.
+struct Ended {
+    outcome: StepOutcome,
+    /// The time that the last try worked, in microseconds.
+    took_us: u64,
+    /// The effect of a repetition, as far as no event before has recorded it.
+    effect: Effect,
+}
+
+impl Ended {
+    fn new(outcome: StepOutcome, took_us: u64, effect: Effect) -> Self {
+        Self { outcome, took_us, effect }
+    }
 }
 
 impl Frame {
@@ -46,6 +65,7 @@ impl Frame {
             closing: false,
             commit_wait: CommitWait::default(),
             settings: None,
+            cut: None,
         }
     }
 
@@ -69,7 +89,7 @@ impl Frame {
     }
 
     /// Enters a step and applies its time limit if it is nearer.
-    fn inner(&self, now: MonotonicTime, timeout: Option<Duration>) -> Self {
+    pub(super) fn inner(&self, now: MonotonicTime, timeout: Option<Duration>) -> Self {
         let depth = self.depth + 1;
         let own = timeout.map(|timeout| (now.after(timeout), depth));
         let nearer = |own: &(MonotonicTime, u32)| self.deadline.is_none_or(|(outer, _)| own.0 < outer);
@@ -80,6 +100,17 @@ impl Frame {
     /// The computed settings of the step.
     pub(super) fn settings(&self) -> Option<&StepSettings> {
         self.settings.as_deref()
+    }
+
+    /// Enters lists side by side that can be cut off.
+    pub(super) fn cuttable(&self) -> Self {
+        let cut = self.cut.as_ref().map_or_else(CancellationToken::new, CancellationToken::child_token);
+        Self { cut: Some(cut), ..self.clone() }
+    }
+
+    /// True if a step is in the iterations of this frame, by its key.
+    pub(super) fn is_around(&self, key: &str) -> bool {
+        split_key(key).1.starts_with(&*self.turns)
     }
 
     /// Returns the step's id with its loop indices.
@@ -102,7 +133,12 @@ impl Run {
         if self.journal.is_snapshot_due() && step.verb.nested_blocks().is_empty() {
             self.journal.mark_replayed();
         }
-        let began = self.check_may_start(frame)?;
+        let began = match self.check_may_start(frame) {
+            Err(exit) if !self.must_close(step, &key, &exit) => {
+                return self.cut(step, &key, exit).map(|_| Value::Null);
+            }
+            began => began,
+        };
         self.yield_if_due().await?;
         let reads = self.deployment.plan.reads(&step.id);
         let outer = match reads {
@@ -151,21 +187,55 @@ impl Run {
         &self,
         step: &Step,
         key: &str,
-        began: MonotonicTime,
+        began: Result<MonotonicTime, Exit>,
         scope: &mut Scope,
         frame: &Frame,
     ) -> Result<Value, Exit> {
+        let ended = match (self.journal.closing_outcome(key), began) {
+            (Some(outcome), _) => Ended { outcome, took_us: 0, effect: Effect::Pure },
+            (None, Err(exit)) if step.verb.nested_blocks().is_empty() => self.cut(step, key, exit)?,
+            (None, began) => {
+                let began = began.unwrap_or_else(|_| self.context.clock.monotonic_now());
+                match self.run(step, key, began, scope, frame).await {
+                    Err(exit) => self.cut(step, key, exit)?,
+                    Ok(ended) => ended,
+                }
+            }
+        };
+        let outcome = match &step.finally {
+            Some(_) => Box::pin(self.run_step_finally(step, key, ended.outcome, scope, frame)).await?,
+            None => ended.outcome,
+        };
+        self.journal.step_finished(key, ended.took_us, outcome.clone(), ended.effect);
+        if ended.effect != Effect::Pure {
+            self.mark_call_ended(step);
+        }
+        let result = self.apply(step, key, outcome, scope, frame);
+        if scope.is_response_due {
+            Box::pin(self.send_due_response(key, scope, frame)).await?;
+        }
+        if result.is_ok() {
+            self.keep_journal_light().await?;
+        }
+        result
+    }
+
+    /// Runs a step that has not ended to its outcome, as far as `finally`.
+    async fn run(
+        &self,
+        step: &Step,
+        key: &str,
+        began: MonotonicTime,
+        scope: &mut Scope,
+        frame: &Frame,
+    ) -> Result<Ended, Exit> {
         if let Some(error) = self.journal.failing(key) {
             return self.failed(step, key, error, 0, scope, frame).await;
         }
         if let Some(guard) = &step.guard {
             match self.condition_holds(guard, scope, "if", frame).await {
                 Ok(true) => {}
-                Ok(false) => {
-                    self.journal.step_finished(key, 0, StepOutcome::Skipped, Effect::Pure);
-                    self.set_step(scope, step, key, Value::Null, None);
-                    return Ok(Value::Null);
-                }
+                Ok(false) => return Ok(Ended::new(StepOutcome::Skipped, 0, Effect::Pure)),
                 Err(Exit::Failed(error)) => {
                     return self.failed(step, key, error, 0, scope, frame).await;
                 }
@@ -190,110 +260,52 @@ impl Run {
             Err(Exit::Failed(error)) => return self.failed(step, key, error, 0, scope, frame).await,
             Err(exit) => return Err(exit),
         };
+        if step.records_begin() {
+            self.journal.begin(key);
+            self.record_undo(step, key, scope, frame, false);
+        }
         let tried = self.run_attempts(step, key, began, scope, frame).await?;
         let took = tried.took_us.max(std::mem::take(&mut scope.pipelined_us));
-        let error = match tried.result {
+        match tried.result {
             Ok(result) => {
                 let result = self.journal.redact_value(result);
-                let outcome = StepOutcome::Succeeded { result: result.clone() };
-                self.journal.step_finished(key, took, outcome, self.effect(step));
-                self.mark_call_ended(step);
-                self.set_step(scope, step, key, result.clone(), None);
-                self.record_undo(step, key, scope, frame);
-                self.keep_journal_light().await?;
-                return Ok(result);
+                Ok(Ended::new(StepOutcome::Succeeded { result }, took, self.effect(step)))
             }
-            Err(error) => error,
-        };
-        self.failed(step, key, error, took, scope, frame).await
-    }
-
-    /// Runs attempts until one succeeds or the retry policy gives up.
-    async fn run_attempts(
-        &self,
-        step: &Step,
-        key: &str,
-        mut began: MonotonicTime,
-        scope: &mut Scope,
-        frame: &Frame,
-    ) -> Result<Tried, Exit> {
-        let mut tries = self.journal.tries(key);
-        if let Some(next_at) = tries.next_at {
-            self.pause_before_try(key, next_at, Some(frame)).await?;
-            began = self.context.clock.monotonic_now();
-        }
-        if self.journal.was_interrupted(key) && self.effect(step) == Effect::Write && is_call(step) {
-            self.journal.attempt_interrupted(key, tries.failed + 1);
-        }
-        loop {
-            if step.timeout.is_some() && spans_pauses(step) {
-                // An inner wait may outlive this process, and the attempt's time limit must continue after a restart.
-                began = self.journal.started_at(key).map_or(began, |(_, steady)| steady.min(began));
-                self.journal.record_start(key, began.to_wall(self.context.clock.wall_offset()), None);
-            }
-            let inner = frame.inner(began, frame.timeout(step));
-            let done = self.verb(step, key, tries.failed + 1, scope, &inner).await;
-            let took_us = self.work_us(began, &inner);
-            self.count_attempt(step, &done, took_us.max(scope.pipelined_us));
-            let error = match done {
-                Ok(result) => return Ok(Tried { result: Ok(result), took_us }),
-                Err(Exit::Failed(error)) => error,
-                Err(Exit::Expired(depth)) if depth == inner.depth => {
-                    let limit = text::units::format_duration(frame.timeout(step).unwrap_or_default());
-                    let message = format!("step `{}` took longer than its timeout of {limit}", step.id);
-                    let mut error = ActionError::new(ErrorKind::Timeout, message);
-                    error.outcome_unknown = is_call(step) && self.effect(step) == Effect::Write;
-                    error
-                }
-                Err(exit) => {
-                    if let Some(outcome) = exit.leaves() {
-                        self.abandon_inside(step, key);
-                        self.journal.step_finished(key, took_us, outcome, Effect::Pure);
-                    }
-                    if matches!(&step.verb, Verb::Stop { respond: Some(_), .. })
-                        && self.journal.response().is_some()
-                    {
-                        // One commit records the response and the end of its step: a repetition would answer twice.
-                        self.send_response(key, &inner).await?;
-                    }
-                    return Err(exit);
-                }
-            };
-            self.abandon_inside(step, key);
-            let failed = tries.failed + 1;
-            let error = self.journal.attempt_failed(key, failed, error);
-            let delay = frame.retry(step).and_then(|policy| policy.next_delay(failed, &error));
-            let Some(delay) = delay else { return Ok(Tried { result: Err(error), took_us }) };
-            let at = self.context.clock.now();
-            let next_at = at.checked_add(delay).unwrap_or(Timestamp::MAX);
-            let due = self.context.clock.monotonic_now().after(delay);
-            self.journal.step_retry(
-                &self.deployment.automation,
-                key,
-                Event::StepRetry { at, step: key.to_owned(), attempt: failed, error, next_at },
-                due,
-            );
-            // The delay may be long, so the results and the attempt count are committed first.
-            self.await_commit(key, &inner, self.journal.commit()).await?;
-            self.pause_before_try(key, due, Some(frame)).await?;
-            began = self.context.clock.monotonic_now();
-            tries.failed = failed;
+            Err(Exit::Failed(error)) => self.failed(step, key, error, took, scope, frame).await,
+            Err(exit) => Ok(Ended { took_us: took, ..self.cut(step, key, exit)? }),
         }
     }
 
-    /// Counts an attempt of an action or of code that has come to an end.
-    fn count_attempt(&self, step: &Step, done: &Result<Value, Exit>, took_us: u64) {
-        let action = match &step.verb {
-            Verb::Action(call) => call.action.name.as_str(),
-            Verb::Code(_) => crate::metrics::CODE_BLOCKS,
-            _ => return,
-        };
-        let failed = match done {
-            Ok(_) => false,
-            Err(Exit::Failed(_) | Exit::Expired(_)) => true,
-            Err(_) => return,
-        };
-        self.context.metrics.count_attempt(action, took_us, failed);
+    /// The end of a step that an exit leads out of. Returns the exit if the step goes on later, or if it was cut off and has no `finally`
+    /// to run.
+    fn cut(&self, step: &Step, key: &str, exit: Exit) -> Result<Ended, Exit> {
+        match self.outcome_of_exit(&exit).filter(|_| !matches!(exit, Exit::Failed(_))) {
+            Some(StepOutcome::Jumped { by, .. }) if by.cuts() && !self.journal.is_open(key) => {
+                if self.journal.closes_steps() {
+                    // The execution may pause for the `finally` of others, and nothing must wake it for this step.
+                    self.abandon_inside(step, key);
+                }
+                Err(exit)
+            }
+            Some(outcome) => {
+                self.abandon_inside(step, key);
+                Ok(Ended::new(outcome, 0, Effect::Pure))
+            }
+            None => Err(exit),
+        }
+    }
+
+    /// The outcome of what an exit leads out of; `None` if it goes on later.
+    pub(super) fn outcome_of_exit(&self, exit: &Exit) -> Option<StepOutcome> {
+        if let Exit::Failed(error) = exit {
+            return Some(StepOutcome::Failed { error: error.clone(), handled: None });
+        }
+        exit.leaves(|| {
+            if self.cancelled.token.is_cancelled() {
+                return self.journal.cancelling().unwrap_or_else(|| self.cancelled.reason());
+            }
+            "cut off: the step around it ended or failed before it".to_owned()
+        })
     }
 
     /// Marks the end of a call for the background commit.
@@ -312,21 +324,23 @@ impl Run {
         took_us: u64,
         scope: &mut Scope,
         frame: &Frame,
-    ) -> Result<Value, Exit> {
+    ) -> Result<Ended, Exit> {
         let mut error = self.journal.redact_error(error);
         error.step.get_or_insert_with(|| step.id.to_string());
-        let known = self.journal.failing(key).is_some();
-        let effect = if known { Effect::Pure } else { self.effect(step) };
+        let is_known = self.journal.failing(key).is_some();
         let handled = match &step.on_error {
             OnError::Fail => None,
             OnError::Continue => Some(Value::Null),
             OnError::Steps(block) => {
-                if self.journal.failing(key).is_none() {
-                    self.journal.step_failed(key, &error, effect);
+                if !is_known {
+                    self.journal.step_failed(key, &error, self.effect(step));
                     self.mark_call_ended(step);
+                    self.send_due_response(key, scope, frame).await?;
                 }
+                self.clear_step(scope, step, key);
                 let mut inner = scope.fork();
                 inner.bind("error", error.to_value());
+                self.apply_successes(&mut inner, frame);
                 match self.block(block, &mut inner, frame).await {
                     Ok(result) => {
                         scope.merge(inner);
@@ -336,124 +350,37 @@ impl Run {
                         error = inner_error;
                         None
                     }
-                    Err(exit) => {
-                        // If the list leaves the step, the step ends. A suspended list continues later.
-                        if let Some(outcome) = exit.leaves() {
-                            self.journal.step_finished(key, took_us, outcome, Effect::Pure);
-                        }
-                        return Err(exit);
-                    }
+                    // If the list leaves the step, the step ends. A suspended list continues later.
+                    Err(exit) => return Ok(Ended { took_us, ..self.cut(step, key, exit)? }),
                 }
             }
         };
-        let outcome = StepOutcome::Failed { error: error.clone(), handled: handled.clone() };
-        self.journal.step_finished(key, took_us, outcome, effect);
-        if !known {
-            self.mark_call_ended(step);
-        }
-        match handled {
-            Some(result) => {
-                self.set_step(scope, step, key, result.clone(), Some(&error));
-                self.keep_journal_light().await?;
-                Ok(result)
-            }
-            None => Err(Exit::Failed(error)),
-        }
+        let is_recorded = matches!(step.on_error, OnError::Steps(_));
+        let effect = if is_recorded { Effect::Pure } else { self.effect(step) };
+        Ok(Ended::new(StepOutcome::Failed { error, handled }, took_us, effect))
     }
 
-    /// Applies the recorded outcome of a step, with the results of its inner steps.
-    fn replay(
-        &self,
-        step: &Step,
-        outcome: StepOutcome,
-        scope: &mut Scope,
-        frame: &Frame,
-    ) -> Result<Value, Exit> {
-        self.replay_inside(step, scope, frame);
-        let key = &frame.key(&step.id);
-        match outcome {
-            StepOutcome::Succeeded { result } => {
-                if let (Verb::Set(_), Value::Map(values)) = (&step.verb, &result) {
-                    scope.set_vars(values);
-                }
-                self.set_step(scope, step, key, result.clone(), None);
-                self.record_undo(step, key, scope, frame);
-                Ok(result)
-            }
-            StepOutcome::Jumped { by, result } => Err(Exit::left(by, result)),
-            StepOutcome::Skipped => {
-                self.set_step(scope, step, key, Value::Null, None);
-                Ok(Value::Null)
-            }
-            StepOutcome::Failed { error, handled: Some(result) } => {
-                self.set_step(scope, step, key, result.clone(), Some(&error));
-                Ok(result)
-            }
-            StepOutcome::Failed { error, handled: None } => Err(Exit::Failed(error)),
-        }
+    /// True if a step that must not start has to go on nevertheless: it, or a step inside it, has begun and has a `finally`.
+    fn must_close(&self, step: &Step, key: &str, exit: &Exit) -> bool {
+        let turns = &key[step.id.len()..];
+        !exit.is_immediate()
+            && self.journal.any_open(|open| {
+                let (id, open_turns) = split_key(open);
+                open_turns.starts_with(turns) && step.contains(id)
+            })
     }
 
-    /// Restores the results of steps inside a finished one, loops iteration by iteration.
-    fn replay_inside(&self, step: &Step, scope: &mut Scope, frame: &Frame) {
-        for list in step.verb.nested_blocks() {
-            if !matches!(list.kind, BlockKind::Loop { .. }) {
-                self.replay_block(list.block, scope, frame);
-                continue;
-            }
-            let items = self.recompute_items(step, scope);
-            let position = self.journal.loop_position(&frame.key(&step.id));
-            if let Some(position) = &position {
-                scope.restore(position);
-            }
-            for index in position.map_or(0, |position| position.turn)..self.context.settings.limits.loop_turns
-            {
-                if let (Verb::ForEach(each), Some(items)) = (&step.verb, &items)
-                    && let Some(item) = items.get(index)
-                {
-                    super::loops::bind_item(scope, each, index, item);
-                }
-                if !self.replay_block(list.block, scope, &frame.turn(index)) {
-                    break;
-                }
-            }
-        }
-        if let OnError::Steps(block) = &step.on_error {
-            self.replay_block(block, scope, frame);
-        }
-    }
-
-    /// Recomputes the items of a finished loop for the undo lists inside it.
-    fn recompute_items(&self, step: &Step, scope: &Scope) -> Option<Vec<Value>> {
-        let Verb::ForEach(each) = &step.verb else { return None };
-        if !self.journal.is_ordered() {
-            return None;
-        }
-        let (names, moment) = scope.names();
-        let items =
-            crate::evaluator::blocking(|budget| each.items.evaluate_with_clock(names, moment, budget))
-                .ok()?;
-        items.as_list().map(<[Value]>::to_vec)
-    }
-
-    /// Replays a list of steps. Returns false if nothing is recorded.
-    fn replay_block(&self, block: &Block, scope: &mut Scope, frame: &Frame) -> bool {
-        let mut any = false;
-        for inner in &block.steps {
-            if let Some(outcome) = self.journal.finished(&frame.key(&inner.id)) {
-                any = true;
-                // An exit taken by the recorded steps has already had its effect.
-                let _ = self.replay(inner, outcome, scope, frame);
-            }
-        }
-        any
+    /// True if the execution was cancelled, and the steps in this frame with it.
+    pub(super) fn is_cancelled(&self, frame: &Frame) -> bool {
+        !frame.closing && self.cancelled.token.is_cancelled()
     }
 
     /// Checks if the next step may start, and returns the start time: reading the clock costs as much as a small step.
-    fn check_may_start(&self, frame: &Frame) -> Result<MonotonicTime, Exit> {
+    pub(super) fn check_may_start(&self, frame: &Frame) -> Result<MonotonicTime, Exit> {
         if self.context.closing.is_cancelled() {
             return Err(Exit::ShuttingDown);
         }
-        if self.cancelled.token.is_cancelled() && !frame.closing {
+        if self.is_cancelled(frame) || frame.cut.as_ref().is_some_and(CancellationToken::is_cancelled) {
             return Err(Exit::Cancelled);
         }
         let now = self.context.clock.monotonic_now();
@@ -467,18 +394,21 @@ impl Run {
     }
 
     /// Sets `steps.<id>`, unless nothing reads it.
-    fn set_step(
+    pub(super) fn set_step(
         &self,
         scope: &mut Scope,
         step: &Step,
         key: &str,
         results: Value,
         error: Option<&ActionError>,
+        succeeded: bool,
     ) {
         if self.deployment.plan.is_result_read(&step.id) {
             let waits = matches!(step.verb, Verb::WaitFor(_));
-            let is_large =
-                scope.set_step(&step.id, results, error, waits.then(|| self.journal.timed_out(key)));
+            let timed_out = waits.then(|| self.journal.timed_out(key));
+            let ok = succeeded && timed_out != Some(true);
+            self.note_success(step, key, ok);
+            let is_large = scope.set_step(&step.id, results, error, ok, timed_out);
             if is_large {
                 // A result from the log has no memory yet.
                 let held = scope.held().saturating_add(self.trigger_memory);
@@ -487,12 +417,36 @@ impl Run {
         }
     }
 
+    /// Takes the results of a step that did not succeed out of `steps.<id>`, if `steps.<id>.ok` is read.
+    pub(super) fn clear_step(&self, scope: &mut Scope, step: &Step, key: &str) {
+        if self.deployment.plan.is_success_read(&step.id) {
+            self.note_success(step, key, false);
+            scope.clear_step(&step.id);
+        }
+    }
+
+    /// Notes the end of a step for the closing lists, which do not have the variables of the branches that a failure cut off.
+    fn note_success(&self, step: &Step, key: &str, ok: bool) {
+        if self.deployment.plan.is_success_read(&step.id) {
+            let mut successes = self.successes.lock().unwrap_or_else(PoisonError::into_inner);
+            successes.insert(step.id.clone(), (key[step.id.len()..].to_owned(), ok));
+        }
+    }
+
+    /// Sets `steps.<id>.ok` of the steps that ended last in the iterations of a list that runs after a failure.
+    pub(super) fn apply_successes(&self, scope: &mut Scope, frame: &Frame) {
+        let successes = self.successes.lock().unwrap_or_else(PoisonError::into_inner);
+        for (id, (_, ok)) in successes.iter().filter(|(_, (turns, _))| turns.starts_with(&*frame.turns)) {
+            scope.set_success(id, *ok);
+        }
+    }
+
     async fn keep_journal_light(&self) -> Result<(), Exit> {
         if self.journal.wants_commit() { self.journal.commit().await } else { Ok(()) }
     }
 
     /// Ends the waits inside a step whose attempt failed: another attempt starts its own waits.
-    fn abandon_inside(&self, step: &Step, key: &str) {
+    pub(super) fn abandon_inside(&self, step: &Step, key: &str) {
         if step.verb.nested_blocks().is_empty() {
             self.abandon(|other| other == key);
         } else {
@@ -502,7 +456,7 @@ impl Run {
     }
 
     /// The time that a try has worked so far, in microseconds: without its waits for commits.
-    fn work_us(&self, began: MonotonicTime, frame: &Frame) -> u64 {
+    pub(super) fn work_us(&self, began: MonotonicTime, frame: &Frame) -> u64 {
         let took = self.context.clock.monotonic_now().since(began);
         u64::try_from(took.as_micros()).unwrap_or(u64::MAX).saturating_sub(frame.commit_wait.us())
     }
@@ -528,13 +482,6 @@ impl Run {
             self.journal.note(Event::Waited { at, step, reason, ms });
         }
     }
-}
-
-/// The end of the last try of a step.
-struct Tried {
-    result: Result<Value, ActionError>,
-    /// The time that the try worked, in microseconds.
-    took_us: u64,
 }
 
 /// The time that one try of a step has waited for commits. Each frame that is derived from another begins at zero, so
@@ -566,14 +513,4 @@ impl CommitWait {
     fn us(&self) -> u64 {
         self.0.load(Ordering::Relaxed)
     }
-}
-
-/// Returns true if the step calls an action.
-fn is_call(step: &Step) -> bool {
-    matches!(step.verb, Verb::Action(_))
-}
-
-/// Returns true if an attempt of the step may contain a wait that outlives the process.
-fn spans_pauses(step: &Step) -> bool {
-    matches!(step.verb, Verb::Wait(_) | Verb::Call(_)) || !step.verb.nested_blocks().is_empty()
 }

@@ -1,67 +1,91 @@
-//! Compensation: runs the `undo` lists of finished steps in reverse order when the execution fails permanently.
+//! Compensation: runs the `undo` lists of steps in reverse order when the execution fails permanently, or is cancelled.
 
+use std::collections::HashMap;
 use std::sync::{Arc, PoisonError};
 
-use model::LogLevel;
 use model::action::ActionError;
-use model::automation::Step;
+use model::automation::{Step, Undo};
 use value::Value;
 
 use super::scope::Scope;
 use super::step::Frame;
 use super::{Exit, Run};
 
-/// A successful step that may have to be undone.
-pub(crate) struct Undo {
+/// A step that may have to be undone.
+pub(crate) struct PendingUndo {
     step: Arc<str>,
-    /// Position in the order of completion.
-    place: u64,
-    /// Variables at the end of the step, including the loop item.
+    /// Variables at the end of the step, or at its begin while it has not ended; with the loop item.
     names: Value,
     frame: Frame,
 }
 
 impl Run {
-    /// Records a successful step with an `undo` list. A replay does not undo the work of the execution that it replays.
-    pub(super) fn record_undo(&self, step: &Step, key: &str, scope: &Scope, frame: &Frame) {
-        if step.undo.is_none() || frame.closing || self.journal.is_kept(key) {
+    /// Records a step that has an `undo`: one that succeeded, or with `when: begun` one that has begun. A replay does not undo the work
+    /// of the execution that it replays.
+    pub(super) fn record_undo(&self, step: &Step, key: &str, scope: &Scope, frame: &Frame, succeeded: bool) {
+        let Some(undo) = &step.undo else { return };
+        if frame.closing
+            || !(succeeded || undo.when_begun && self.journal.has_begun(key))
+            || self.journal.is_kept(key)
+        {
             return;
         }
-        let undo = Undo {
-            step: step.id.clone(),
-            place: self.journal.finish_order(key),
-            names: scope.root().clone(),
-            frame: frame.clone(),
-        };
-        self.undos.lock().unwrap_or_else(PoisonError::into_inner).push(undo);
+        let undo = PendingUndo { step: step.id.clone(), names: scope.root().clone(), frame: frame.clone() };
+        self.undos.lock().unwrap_or_else(PoisonError::into_inner).insert(key.to_owned(), undo);
     }
 
-    /// Returns the steps to undo, the last one first.
-    pub(super) fn undos(&self) -> Vec<Undo> {
-        let mut undos = std::mem::take(&mut *self.undos.lock().unwrap_or_else(PoisonError::into_inner));
-        undos.sort_by_key(|undo| std::cmp::Reverse(undo.place));
+    /// Returns the steps to undo by key, the last one first.
+    pub(super) fn undos(&self, is_cancelled: bool) -> Vec<(String, PendingUndo)> {
+        if !self.journal.is_ordered() {
+            return Vec::new();
+        }
+        let known = self.take_undos();
+        if self.journal.keeps_outcomes()
+            && let Ok(mut scope) = Scope::for_run(self)
+        {
+            // Of the lists that were cut off before a restart, the walk has passed only one.
+            self.replay_block(&self.deployment.automation.steps, &mut scope, &self.frame());
+        }
+        let mut undos = self.take_undos();
+        undos.extend(known);
+        let undone = self.undo_lists();
+        let mut undos: Vec<_> = undos
+            .into_iter()
+            .filter(|(_, undo)| undone.get(&undo.step).is_some_and(|list| list.on_cancel || !is_cancelled))
+            .collect();
+        undos.sort_by_cached_key(|(key, _)| std::cmp::Reverse(self.journal.finish_order(key)));
         undos
     }
 
+    fn take_undos(&self) -> HashMap<String, PendingUndo> {
+        std::mem::take(&mut *self.undos.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    fn undo_lists(&self) -> HashMap<Arc<str>, &Undo> {
+        let mut lists = HashMap::new();
+        self.deployment.automation.walk(&mut |step| {
+            lists.extend(step.undo.as_ref().map(|undo| (step.id.clone(), undo)));
+        });
+        lists
+    }
+
     /// Undoes the steps one by one. A failure does not prevent the others.
-    pub(super) async fn undo(&self, undos: Vec<Undo>, error: &ActionError) -> Result<(), Exit> {
+    pub(super) async fn undo(
+        &self,
+        undos: Vec<(String, PendingUndo)>,
+        error: &ActionError,
+    ) -> Result<(), Exit> {
         if undos.is_empty() {
             return Ok(());
         }
-        let mut steps = std::collections::HashMap::new();
-        self.deployment.automation.walk(&mut |step| {
-            steps.insert(step.id.clone(), step);
-        });
-        for undo in undos {
-            let Some(block) = steps.get(&undo.step).and_then(|step| step.undo.as_ref()) else { continue };
+        let lists = self.undo_lists();
+        for (key, undo) in undos {
+            let Some(list) = lists.get(&undo.step) else { continue };
             let mut scope = Scope::from_root(undo.names);
             scope.bind("error", error.to_value());
-            let what = format!("`undo` of `{}`", undo.frame.key(&undo.step));
-            let frame = self.closing_frame().in_turns_of(&undo.frame);
-            if let Some(error) = self.run_closing(block, &mut scope, &frame, &what).await? {
-                let message = format!("{what} failed: {}", error.message);
-                self.journal.log(LogLevel::Error, Some(&undo.step), &message);
-            }
+            let what = format!("`undo` of `{key}`");
+            let frame = self.frame_of_closing(&list.steps, &undo.frame);
+            self.run_closing(&list.steps, &mut scope, &frame, (&what, Some(&undo.step))).await?;
         }
         Ok(())
     }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use expression::template::Template;
 use model::action::{ActionError, Effect, ErrorKind};
-use model::automation::{Step, SwitchCases, SwitchStep, Verb};
+use model::automation::{FailStep, Step, SwitchCases, SwitchStep, Verb};
 use value::{Map, Value};
 
 use super::scope::Scope;
@@ -31,10 +31,7 @@ impl Run {
             // Boxed, so that the future of a small step stays small.
             Verb::Action(call) => Box::pin(self.action(step, call, key, attempt, scope, frame)).await,
             Verb::Code(code) => match self.code_from_pipeline(step, code, key, scope).transpose()? {
-                Some((value, None)) => Ok(value),
-                Some((value, Some(response))) => {
-                    Box::pin(self.send_code_response(response, key, frame)).await.map(|()| value)
-                }
+                Some(value) => Ok(value),
                 None => Box::pin(self.code(step, code, key, scope, frame)).await,
             },
             Verb::Set(values) => self.set(values, scope, frame).await,
@@ -47,14 +44,19 @@ impl Run {
                 }
             }
             Verb::Switch(switch) => self.switch(switch, scope, frame).await,
-            Verb::ForEach(each) => self.for_each(each, scope, frame).await,
+            Verb::ForEach(each) => self.for_each(each, key, scope, frame).await,
             Verb::Repeat(repeat) => self.repeat(step, repeat, scope, frame).await,
-            Verb::Parallel(branches) => self.parallel(branches, scope, frame).await,
+            Verb::Parallel(parallel) => match parallel.enough {
+                Some(enough) => Box::pin(self.race(step, parallel, enough, key, scope, frame)).await,
+                None => self.parallel(&parallel.branches, key, scope, frame).await,
+            },
             Verb::Group(block) => self.block(block, scope, frame).await,
             Verb::Call(call) => Box::pin(self.call(step, call, key, attempt, scope, frame)).await,
             Verb::Wait(wait) => self.wait(wait, key, scope, frame).await,
             Verb::WaitFor(wait) => self.wait_for(step, wait, key, scope, frame).await,
-            Verb::Respond(respond) => Box::pin(self.respond(respond, key, scope, frame)).await,
+            Verb::Respond(respond) => {
+                Box::pin(self.decide_response(respond, scope, frame)).await.map(|()| Value::Null)
+            }
             Verb::Break => Err(Exit::Break),
             Verb::Continue { result } => {
                 let result = self.evaluate(result, scope, "continue", frame).await?;
@@ -67,10 +69,7 @@ impl Run {
                 }
                 Err(Exit::Stop(result))
             }
-            Verb::Fail { message } => {
-                let value = self.evaluate(message, scope, "fail", frame).await?;
-                Err(Exit::Failed(explicit_failure(&value, scope)))
-            }
+            Verb::Fail(fail) => Err(Exit::Failed(Box::pin(self.fail(fail, scope, frame)).await?)),
         }
     }
 
@@ -95,7 +94,7 @@ impl Run {
             | Verb::Break
             | Verb::Continue { .. }
             | Verb::Stop { .. }
-            | Verb::Fail { .. } => Effect::Pure,
+            | Verb::Fail(_) => Effect::Pure,
         }
     }
 
@@ -137,6 +136,42 @@ impl Run {
         Err(failed(ActionError::new(ErrorKind::Limit, message)))
     }
 
+    /// Builds the error of `fail`, and decides its response if the caller has none yet.
+    async fn fail(&self, fail: &FailStep, scope: &mut Scope, frame: &Frame) -> Result<ActionError, Exit> {
+        let message = self.evaluate(&fail.message, scope, "fail", frame).await?;
+        let mut error = explicit_failure(&message, scope);
+        if let Some(kind) = &fail.kind {
+            error.kind = kind.clone();
+        }
+        if let Some(status) = &fail.status {
+            let status = self.evaluate(status, scope, "fail.status", frame).await?;
+            let number = status.as_i64().and_then(|status| u16::try_from(status).ok());
+            error.status = Some(number.filter(|status| (100..=599).contains(status)).ok_or_else(|| {
+                let message =
+                    format!("fail.status: expected a number from 100 to 599, found {}", status.to_text());
+                failed(ActionError::new(ErrorKind::Input, message))
+            })?);
+        }
+        if let Some(code) = &fail.code {
+            let code = self.evaluate(code, scope, "fail.code", frame).await?;
+            error.code = (!code.is_null()).then(|| code.to_text());
+        }
+        if let Some(data) = &fail.data {
+            let data = self.evaluate(data, scope, "fail.data", frame).await?;
+            if data.estimated_size(FailStep::MAX_DATA) > FailStep::MAX_DATA {
+                let limit = text::units::format_size(FailStep::MAX_DATA as u64);
+                let message = format!("fail.data: the data of an error are larger than {limit}");
+                return Err(failed(ActionError::new(ErrorKind::Limit, message)));
+            }
+            error.data = Some(data);
+        }
+        // Another attempt, or a repetition after a crash, fails in the same way and answers no second time.
+        if let Some(respond) = fail.respond.as_ref().filter(|_| self.journal.response().is_none()) {
+            self.decide_response(respond, scope, frame).await?;
+        }
+        Ok(error)
+    }
+
     async fn switch(&self, switch: &SwitchStep, scope: &mut Scope, frame: &Frame) -> Result<Value, Exit> {
         let case = match &switch.cases {
             SwitchCases::Values { value, cases } => {
@@ -167,7 +202,7 @@ impl Run {
 }
 
 /// Builds the error of `fail`: a passed error as it is, or one with the given message. While an error is handled, the
-/// message replaces its message, and kind, status and body stay.
+/// message replaces its message, and its other fields stay.
 fn explicit_failure(value: &Value, scope: &Scope) -> ActionError {
     if let Some(error) = ActionError::from_value(value) {
         return error;

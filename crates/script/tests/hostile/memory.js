@@ -78,6 +78,9 @@ export default () => 1;
 //: for (;;) (async () => { await null; })();
 //: await Promise.all((function* () { for (;;) yield 1; })());
 //: const a = []; for (;;) a.push(a.map.bind(a));
+$X
+
+//# overrun|memory|died|error heaps that grow until the engine may lack the memory for the error
 //: let f = () => 1; for (let i = 0; i < 1e5; i++) f = f.bind(null); f();
 $X
 

@@ -109,7 +109,8 @@ async fn a_batched_run_reads_earlier_results_as_if_sent_alone() {
         let argument = r#"{"before":1,"one":null,"trigger":2}"#;
         let steps = [step(&code), step(SHOW).given(argument, &[("one", 0)])];
         let seen = all(&pool, &steps).await;
-        let shown = format!(r#"{{"before":1,"one":{{"results":{alone},"error":null}},"trigger":2}}"#);
+        let shown =
+            format!(r#"{{"before":1,"one":{{"results":{alone},"error":null,"ok":true}},"trigger":2}}"#);
         let expected = all(&pool, &[step(SHOW).given(&shown, &[])]).await.remove(0);
         assert_eq!(seen, [alone, expected], "{returned}");
     }

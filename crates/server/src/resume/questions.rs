@@ -137,6 +137,7 @@ mod tests {
             attempt: 1,
             error: ActionError::new(ErrorKind::Timeout, "late"),
             next_at: at(3),
+            policy: None,
         };
         check(&[asks(1, "a"), again, asks(3, "a")], &[("a", Some((2, "timed out"))), ("a", None)]);
     }

@@ -17,8 +17,10 @@ const LOCK: &str =
     "SELECT pg_try_advisory_lock(hashtextextended('cogwork:' || current_schema() || ':join', 0))";
 const ALIVE: &str = "SELECT id, beat, host FROM nodes WHERE NOT dead ORDER BY id";
 
-/// The time between two looks at the beats.
+/// The time between two looks at the beats, and at the lock.
 const LOOK: Duration = Duration::from_millis(500);
+/// The time for which the lock is asked for: the server keeps the one of a process that was killed until it notices.
+const LOCK_WAIT: Duration = Duration::from_secs(3);
 
 /// Takes the lock for the session, and waits until no daemon can run: one that did not leave must not have beaten for as long as other
 /// daemons would wait. Its connections are fenced off then.
@@ -34,9 +36,14 @@ pub(super) async fn wait(
         location: location.to_owned(),
         reason: explain(&error),
     };
-    let locked: bool = client.query_one(LOCK, &[]).await.and_then(|row| row.try_get(0)).map_err(failed)?;
-    if !locked {
-        return Err(refused(format!("a daemon is starting on `{location}`, or it is being moved already")));
+    let asked = Instant::now();
+    while !client.query_one(LOCK, &[]).await.and_then(|row| row.try_get::<_, bool>(0)).map_err(failed)? {
+        if asked.elapsed() >= LOCK_WAIT {
+            return Err(refused(format!(
+                "a daemon is starting on `{location}`, or it is being moved already"
+            )));
+        }
+        tokio::time::sleep(LOOK).await;
     }
     let begun = Instant::now();
     let mut seen: HashMap<i64, i64> = HashMap::new();

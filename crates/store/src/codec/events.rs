@@ -222,6 +222,13 @@ pub(super) mod tests {
                 Event::StepFinished { at, step: "a".to_owned(), took_us: 1, outcome }
             }),
             (time(), "[a-z]{1,5}").prop_map(|(at, step)| Event::StepStarted { at, step, attempt: 1 }),
+            (time(), "[a-z]{1,5}", value()).prop_map(|(at, step, result)| {
+                Event::StepClosing {
+                    at,
+                    step,
+                    outcome: StepOutcome::Jumped { by: model::execution::Jump::Cut, result },
+                }
+            }),
             (time(), any::<bool>()).prop_map(|(at, waited)| Event::Resumed { at, waited }),
             (time(), "[a-z]{1,5}", call()).prop_map(|(at, step, call)| Event::StepCalled { at, step, call }),
             (time(), proptest::option::of("[a-z]{1,5}"), delay(), any::<u64>())

@@ -70,7 +70,7 @@ impl<'a> Builder<'a> {
                 self.open(step, *at).attempt = Some((*attempt, *at));
             }
             Event::StepContextRecorded { at, step, .. } => {
-                self.open(step, *at);
+                self.open(step.strip_suffix(Event::BEGUN).unwrap_or(step), *at);
             }
             Event::StepCalled { at, step, call } => {
                 if let CallRecord::Execution { id } = call {
@@ -261,6 +261,7 @@ fn status(outcome: &StepOutcome) -> &'static str {
         StepOutcome::Skipped => "skipped",
         StepOutcome::Failed { handled: None, .. } => "failed",
         StepOutcome::Failed { handled: Some(_), .. } => "handled",
+        StepOutcome::Jumped { by, .. } if by.cuts() => "cancelled",
         StepOutcome::Jumped { .. } => "left",
     }
 }

@@ -104,8 +104,14 @@ fn each_iteration_of_a_step_has_a_span_below_the_loop() {
 #[test]
 fn each_attempt_has_its_own_time_and_error() {
     let step = "call".to_owned();
-    let retry =
-        Event::StepRetry { at: at(2), step: step.clone(), attempt: 1, error: failure("no"), next_at: at(5) };
+    let retry = Event::StepRetry {
+        at: at(2),
+        step: step.clone(),
+        attempt: 1,
+        error: failure("no"),
+        next_at: at(5),
+        policy: None,
+    };
     let events = [
         started(Origin::Manual),
         Event::StepStarted { at: at(1), step: step.clone(), attempt: 1 },

@@ -268,12 +268,19 @@ impl crate::test_run::TestRun<'_> {
             let trigger = &start.plan.by.trigger;
             return StartResult::Refused(format!("this version has no trigger `{trigger}`"));
         };
-        let condition = self.ingress.evaluate_trigger_condition(&mount, &start.plan.payload).await;
+        let mut plan = start.plan.clone();
+        // The recorded version takes its inputs as they were recorded.
+        if plan.decides_anew
+            && let Err(error) = plan.convert_inputs()
+        {
+            return StartResult::Refused(error.to_string());
+        }
+        let condition = self.ingress.evaluate_trigger_condition(&mount, &plan.payload).await;
         let accepted = match condition.start() {
             None => return StartResult::Accepted,
-            Some(None) => self.ingress.replay(start.plan.clone()).await.map(|_| ()),
+            Some(None) => self.ingress.replay(plan).await.map(|_| ()),
             Some(fails) => {
-                let ReplayPlan { id, payload, by, origin, .. } = start.plan.clone();
+                let ReplayPlan { id, payload, by, origin, .. } = plan;
                 let options = AcceptOptions { id, fails, ..AcceptOptions::default() };
                 let begin = runtime::Start { payload, origin, by };
                 self.runtime.admission.accept(self.deployment, begin, options).await.map(|_| ())

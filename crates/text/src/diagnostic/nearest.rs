@@ -7,7 +7,8 @@ const MAX_LENGTH: usize = 64;
 ///
 /// The same letters in another naming convention (`space_id` for `spaceId`) always match. Otherwise at most one letter of
 /// three, two of seven, three of eleven may differ (insertion, deletion, substitution, transposition of neighbours), and most
-/// letters of each word of a name must be equal: `parseUrl` is not `parseXml`. The first of equally close candidates wins.
+/// letters of each word of a name must be equal: `parseUrl` is not `parseXml`, and `id` is not `if`. The first of equally close
+/// candidates wins.
 #[must_use]
 pub fn nearest<'a>(name: &str, candidates: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
     if name.is_empty() || name.len() > MAX_LENGTH {
@@ -26,7 +27,11 @@ pub fn nearest<'a>(name: &str, candidates: impl IntoIterator<Item = &'a str>) ->
             continue;
         }
         let distance = if other == folded { 0 } else { strsim::osa_distance(&folded, &other).max(1) };
-        let close_enough = distance <= max_distance && distance < letters && !has_other_word(name, candidate);
+        // One of two letters is half the name.
+        let is_other =
+            length == 2 && other_length == 2 && distance > 0 && !other.chars().rev().eq(folded.chars());
+        let close_enough =
+            distance <= max_distance && distance < letters && !is_other && !has_other_word(name, candidate);
         if close_enough && best.is_none_or(|(least, _)| distance < least) {
             best = Some((distance, candidate));
         }
@@ -90,6 +95,9 @@ mod tests {
     #[test]
     fn an_unrelated_name_finds_nothing() {
         check("colour", None);
+        check("if", None);
+        check("di", Some("id"));
+        check("idd", Some("id"));
         check("x", None);
         check("", None);
         check(&"steps".repeat(100), None);

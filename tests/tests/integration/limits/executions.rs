@@ -31,11 +31,17 @@ pub(super) const ROWS: &[(&str, Tried)] = &[
         ),
     ),
     (
-        "`onError` and `finally` of the file",
+        "`onError` of the file, each `finally` and each `undo`",
         elsewhere(
-            &[("crates/engine/tests/suite/limits.rs", "finally_steps_time_out_after_five_minutes")],
+            &[
+                ("crates/engine/tests/suite/limits.rs", "finally_steps_time_out_after_five_minutes"),
+                (
+                    "crates/engine/tests/suite/closing.rs",
+                    "closing_steps_that_pause_have_five_minutes_over_restarts",
+                ),
+            ],
             &[(
-                "crates/runtime/src/run/mod.rs",
+                "crates/runtime/src/run/closing.rs",
                 "const CLOSING_TIMEOUT: Duration = Duration::from_secs(300);",
             )],
         ),
@@ -54,6 +60,13 @@ pub(super) const ROWS: &[(&str, Tried)] = &[
                 ),
             ],
             &[],
+        ),
+    ),
+    (
+        "`data` of an error",
+        elsewhere(
+            &[("crates/engine/tests/suite/own_errors.rs", "a_fail_with_keys_gives_the_error_its_fields")],
+            &[("crates/model/src/automation/verbs.rs", "pub const MAX_DATA: usize = 64 << 10;")],
         ),
     ),
     (

@@ -10,7 +10,8 @@ use text::diagnostic::{Diagnostic, Span};
 use super::step_order::Uncertainty;
 use super::{Checker, PathRead};
 
-/// Collects the steps whose outcome a condition of the file asks for: `steps.a.error`, `steps.a.timedOut`, `steps.a.results`.
+/// Collects the steps whose outcome a condition of the file asks for: `steps.a.error`, `steps.a.timedOut`, `steps.a.results`,
+/// `steps.a.results.option | default('reject')`.
 pub(super) fn steps_with_checked_outcome(automation: &Automation) -> HashSet<&str> {
     let mut asked = HashSet::new();
     automation.walk(&mut |step| {
@@ -21,7 +22,9 @@ pub(super) fn steps_with_checked_outcome(automation: &Automation) -> HashSet<&st
             _ => {}
         }
         conditions.extend(step.verb.nested_blocks().iter().filter_map(|inner| inner.until));
-        conditions.into_iter().for_each(|condition| asked.extend(outcomes(condition)));
+        conditions
+            .into_iter()
+            .for_each(|condition| asked.extend(outcomes(condition).chain(defaulted(condition))));
     });
     asked
 }
@@ -32,6 +35,23 @@ fn outcomes(expression: &Expression) -> impl Iterator<Item = &str> {
         [root, id, member, rest @ ..] if root == "steps" && (member != "results" || rest.is_empty()) => {
             Some(id.as_str())
         }
+        _ => None,
+    })
+}
+
+/// True if the expression reads `steps.<id>.ok`, the only member of a step that has not succeeded.
+pub(super) fn asks_success(expression: &Expression, id: &str) -> bool {
+    expression.references().iter().any(|reference| match &*reference.path {
+        [root, step, member, ..] => root == "steps" && step.as_str() == id && member == "ok",
+        _ => false,
+    })
+}
+
+/// The steps for whose absent results an expression has another value.
+fn defaulted(expression: &Expression) -> impl Iterator<Item = &str> {
+    let handled = expression.references().iter().filter(|reference| reference.optional);
+    handled.filter_map(|reference| match &*reference.path {
+        [root, id, ..] if root == "steps" => Some(id.as_str()),
         _ => None,
     })
 }
@@ -86,7 +106,7 @@ pub(super) fn unset_variable(
             Some(format!("only if not `{}`", expression.text()))
         }
         Uncertainty::Case(around) => Some(format!("in one case of `{}` only", around.id)),
-        Uncertainty::Loop(_) | Uncertainty::OnlyOnError | Uncertainty::Failure => None,
+        Uncertainty::Loop(_) | Uncertainty::OnlyOnError | Uncertainty::Failure | Uncertainty::Begun => None,
     })?;
     let message = format!("`{name}` may not be set: step `{}` sets it {reason}", setter.id);
     Some(

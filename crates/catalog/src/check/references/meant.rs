@@ -115,7 +115,7 @@ impl Checker<'_> {
         let member = read.path.get(2).filter(|member| !members.contains(&member.as_str()))?;
         let message = match member.as_str() {
             "timedOut" => format!("`steps.{id}` has no `timedOut`: it is not a `waitFor` step"),
-            _ => format!("`steps.{id}` has no `{member}`, only `results` and `error`"),
+            _ => format!("`steps.{id}` has no `{member}`, only `results`, `error` and `ok`"),
         };
         let position = read.position(2);
         let diagnostic = Diagnostic::error("unknown-member", message, position.span);
@@ -130,7 +130,7 @@ impl Checker<'_> {
         let diagnostic = diagnostic.allowed(members.iter().copied());
         if names::OUTCOME_WORDS.contains(&member.as_str()) {
             return Some(diagnostic.help(format!(
-                "a step that fails ends the execution; with `onError: continue` the condition `steps.{id}.error is none` holds after a success, and `steps.{id}.error` is what failed"
+                "`steps.{id}.ok` is true after a success and else false; with `onError: continue`, `steps.{id}.error` is what failed"
             )));
         }
         let meant = self.result_of(id, &rest);

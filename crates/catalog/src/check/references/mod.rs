@@ -4,7 +4,7 @@
 //! Codes: `unknown-name`, `name-not-here`, `unknown-member`,
 //! `unknown-step`, `later-step`, `other-branch`, `unwaited-step`, `may-be-missing`, `last-iteration`, `own-event`, `unknown-variable`,
 //! `later-variable`, `racing-variable`, `moment-not-here`, `undeclared-input`, `undeclared-config-var`, `exposed-secret`,
-//! `unknown-trigger`, `trigger-may-differ`.
+//! `unknown-trigger`, `trigger-may-differ`, `uncertain-results`.
 
 mod absent;
 mod failed;
@@ -26,15 +26,15 @@ use model::automation::{Automation, Block, ConfigVar, DeclaredTrigger, Step, Tri
 use model::{Connection, InputType};
 use text::diagnostic::{Diagnostic, Span};
 
-use self::absent::{after_stop, missing_results, predicate, uncertain_results};
+use self::absent::{after_stop, missing_results, predicate, results_of_begun, uncertain_results};
 use self::meant::{Dashed, Elsewhere, dashed};
 pub(super) use self::names::{
-    ALWAYS as ROOTS, AUTOMATION, ERROR, EVENT, EXECUTION, STEP, TRIGGER, WAITING_STEP,
+    ALWAYS as ROOTS, AUTOMATION, ERROR, EVENT, EXECUTION, OUTCOME, STEP, TRIGGER, WAITING_STEP,
 };
 use self::names::{ErrorName, Names, Scope};
 use self::path_read::{NamePosition, PathRead};
 use self::races::Reading;
-use self::step_order::{Attachment, Availability, StepOrder, Uncertainty};
+use self::step_order::{Absence, Attachment, Availability, StepOrder, Uncertainty};
 use super::environment::own_variable;
 use super::started_by::{StartedBy, tests_trigger, unknown_ids};
 use crate::plan::Plan;
@@ -157,7 +157,7 @@ impl<'a> Checker<'a> {
             self.block(block, &Names::at(Scope::Steps).with_error(ErrorName::Yes));
         }
         if let Some(block) = &automation.finally {
-            self.block(block, &Names::at(Scope::Steps).with_error(ErrorName::Maybe));
+            self.block(block, &Names::at(Scope::Steps).with_error(ErrorName::Maybe).with_outcome());
         }
     }
 
@@ -216,15 +216,20 @@ impl<'a> Checker<'a> {
             }
             step.verb.expressions(&mut |expression| self.expression(expression, site));
             self.waits_for(step, names, site);
+            for condition in step.retry.iter().flat_map(|retry| retry.conditions()) {
+                let names = names.clone().with_error(ErrorName::Yes);
+                self.expression(condition, ReadSite { names: &names, ..site });
+            }
             for (attachment, inner) in step_order::inner_blocks(step) {
                 match attachment {
                     Attachment::Turn { item, .. } => self.block(inner, &names.clone().in_loop(item)),
                     Attachment::OnError | Attachment::Undo => {
                         self.block(inner, &names.clone().with_error(ErrorName::Yes))
                     }
+                    Attachment::Finally => self.block(inner, &names.clone().with_outcome()),
                     Attachment::Root(_)
                     | Attachment::Case(..)
-                    | Attachment::Branch(_)
+                    | Attachment::Branch { .. }
                     | Attachment::Within => self.block(inner, names),
                 }
                 self.after_turns(step, inner, attachment, site);
@@ -329,6 +334,7 @@ impl<'a> Checker<'a> {
             "execution" => read.member(1, &EXECUTION),
             "automation" => read.member(1, &AUTOMATION),
             "error" => read.error_member(),
+            "outcome" => read.member(1, &OUTCOME),
             "event" => read.member(1, &EVENT),
             "state" => read.state_key(),
             _ => None,
@@ -409,6 +415,9 @@ impl<'a> Checker<'a> {
     fn step(&self, read: PathRead<'_>, optional: bool, site: ReadSite<'a, '_>) -> Option<Diagnostic> {
         let id = read.path.get(1)?;
         let position = read.position(1);
+        // `ok` is false where the step has not run.
+        let is_success = read.path.get(2).is_some_and(|member| member == "ok");
+        let optional = optional || is_success;
         if self.unreadable.may_name(id) {
             return None;
         }
@@ -452,11 +461,19 @@ impl<'a> Checker<'a> {
             return Some(last_iteration::diagnostic(id, each, position.span));
         }
         match availability {
+            Availability::Never(Absence::OtherList(_)) if is_success => None,
             Availability::Never(why) => {
                 // With a default, a loop can carry over the result of the previous iteration.
                 let carried = optional
                     && reader.is_some_and(|reader| StepOrder::share_sequential_loop(&reader, target));
                 (!carried).then(|| missing_results(id, why, position.span))
+            }
+            Availability::Maybe(uncertainties)
+                if uncertainties.iter().any(|why| matches!(why, Uncertainty::Begun)) =>
+            {
+                let is_asked = optional || failed::asks_success(read.expression, id);
+                let is_error = read.path.get(2).is_some_and(|member| member == "error");
+                (!is_asked).then(|| results_of_begun(id, is_error, position.span))
             }
             Availability::Maybe(uncertainties) if !optional => {
                 // A step skipped by its own guard has `null` as result. Only paths below it fail.

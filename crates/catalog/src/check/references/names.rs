@@ -28,17 +28,20 @@ pub(in crate::check) const TRIGGER: [&str; 2] = ["results", "id"];
 /// Members of `automation`.
 pub(in crate::check) const AUTOMATION: [&str; 2] = ["id", "name"];
 /// Members of `steps.<id>`.
-pub(in crate::check) const STEP: [&str; 2] = ["results", "error"];
+pub(in crate::check) const STEP: [&str; 3] = ["results", "error", "ok"];
 /// Members of `steps.<id>` for a `waitFor` step.
-pub(in crate::check) const WAITING_STEP: [&str; 3] = ["results", "error", "timedOut"];
+pub(in crate::check) const WAITING_STEP: [&str; 4] = ["results", "error", "ok", "timedOut"];
+/// Members of `outcome`.
+pub(in crate::check) const OUTCOME: [&str; 4] = ["status", "reason", "error", "result"];
 /// Members of an error (`model::ActionError`).
-pub(in crate::check) const ERROR: [&str; 11] = [
+pub(in crate::check) const ERROR: [&str; 12] = [
     "kind",
     "message",
     "status",
     "code",
     "requestId",
     "body",
+    "data",
     "step",
     "retryAfterMs",
     "outcomeUnknown",
@@ -53,8 +56,8 @@ pub(super) const STEP_ROOTS: [&str; 10] =
 pub(super) const RESULT_WORDS: [&str; 6] = ["outputs", "output", "result", "results", "response", "value"];
 
 /// Terms of other tools for the outcome of a step.
-pub(super) const OUTCOME_WORDS: [&str; 8] =
-    ["conclusion", "failed", "ok", "outcome", "state", "succeeded", "success", "successful"];
+pub(super) const OUTCOME_WORDS: [&str; 7] =
+    ["conclusion", "failed", "outcome", "state", "succeeded", "success", "successful"];
 
 /// Kind of position of an expression, which determines the names in scope.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -100,11 +103,13 @@ pub(super) struct Names<'a> {
     pub(super) error: ErrorName,
     /// True in the condition of a `waitFor` event.
     pub(super) event: bool,
+    /// True in `finally`.
+    pub(super) outcome: bool,
 }
 
 impl<'a> Names<'a> {
     pub(super) fn at(scope: Scope) -> Self {
-        Self { scope, items: Vec::new(), loops: false, error: ErrorName::No, event: false }
+        Self { scope, items: Vec::new(), loops: false, error: ErrorName::No, event: false, outcome: false }
     }
 
     pub(super) fn with_error(mut self, error: ErrorName) -> Self {
@@ -116,6 +121,11 @@ impl<'a> Names<'a> {
     pub(super) fn in_loop(mut self, item: Option<&'a str>) -> Self {
         self.items.extend(item);
         self.loops = true;
+        self
+    }
+
+    pub(super) fn with_outcome(mut self) -> Self {
+        self.outcome = true;
         self
     }
 
@@ -149,6 +159,9 @@ impl<'a> Names<'a> {
         if self.error != ErrorName::No {
             allowed.push("error");
         }
+        if self.outcome && !allowed.contains(&"outcome") {
+            allowed.push("outcome");
+        }
         allowed
     }
 
@@ -170,7 +183,10 @@ impl<'a> Names<'a> {
                 "it exists only in the `if` of a `waitFor`; after the step it is `steps.<id>.results`"
             }
             ("error", Scope::Steps) => {
-                "it exists only in `onError`, `undo` and `finally`; `steps.<id>.error` is that of a step with `onError: continue`"
+                "it exists only in `onError`, `undo` and the `finally` of the file; `steps.<id>.error` is that of a step with `onError: continue`"
+            }
+            ("outcome", Scope::Steps) => {
+                "it exists only in `finally`, of the file or of a step; after a step ask `steps.<id>.ok`"
             }
             ("secrets" | "env", _) => {
                 "it exists only in connections and `configVars`: name the value there and read `configVars.<name>`"

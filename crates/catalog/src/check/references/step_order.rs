@@ -6,7 +6,7 @@ use std::rc::Rc;
 
 use expression::Expression;
 use language::load::Unreadable;
-use model::automation::{Automation, Block, BlockKind, OnError, Step};
+use model::automation::{Automation, Block, BlockKind, Handler, OnError, Step};
 
 use crate::plan::{BlockGraph, Plan};
 
@@ -37,12 +37,14 @@ pub(super) enum Attachment<'a> {
         /// True if there is at least one iteration.
         certain: bool,
     },
-    /// One of several concurrent lists.
-    Branch(&'a str),
+    /// One of several concurrent lists. If it may be cut off, what it sets stays inside it.
+    Branch { name: &'a str, may_be_cut: bool },
     /// List that always runs once.
     Within,
     /// List that runs after the step failed.
     OnError,
+    /// List that runs at the end of the step. What it sets stays inside it.
+    Finally,
     /// List that compensates the step.
     Undo,
 }
@@ -72,6 +74,8 @@ pub(super) enum Uncertainty<'a> {
     OnlyOnError,
     /// An earlier step may have failed.
     Failure,
+    /// The step is undone as soon as it has begun.
+    Begun,
 }
 
 /// Reason why a step has no results at the reading position.
@@ -81,6 +85,8 @@ pub(super) enum Absence<'a> {
     Itself,
     /// It contains the reading step.
     Around,
+    /// The reading step handles its end, and reads this name.
+    Handled(&'static str),
     /// It is inside the reading step.
     Inside,
     /// It runs later.
@@ -89,6 +95,8 @@ pub(super) enum Absence<'a> {
     OtherCase,
     /// It runs concurrently, in the list of this name.
     SideBySide(&'a str),
+    /// It is in a list that may be cut off, of this step.
+    InCutList(&'a str),
     /// `needs` does not make the reading step, or this parent of it, wait for it.
     NotWaited(&'a str),
     /// It is in a top-level list that is not visible to the reading step.
@@ -148,6 +156,9 @@ impl<'a> StepOrder<'a> {
 
     /// Returns the availability of a step at the end of the file's steps.
     pub(super) fn availability_at_end(&self, target: &StepPath<'a>) -> Availability<'a> {
+        if let Some(why) = closed_list(target, 0) {
+            return Availability::Never(why);
+        }
         match target.first().map(|hop| hop.attachment) {
             Some(Attachment::Root("steps")) | None => {
                 self.availability(uncertainties(target, 0), &[], target, &Vec::new())
@@ -164,12 +175,22 @@ impl<'a> StepOrder<'a> {
         target: &StepPath<'a>,
     ) -> Availability<'a> {
         let depth = common_prefix(reader, target);
+        if let Some(why) = closed_list(target, depth) {
+            return Availability::Never(why);
+        }
         let known_conditions = known_conditions_at(reader, in_guard);
         let undoes = reader.iter().skip(depth).any(|hop| matches!(hop.attachment, Attachment::Undo));
         match (target.get(depth), reader.get(depth)) {
             (None, None) => Availability::Never(Absence::Itself),
-            (None, Some(here)) if matches!(here.attachment, Attachment::Undo) => Availability::Always,
-            (None, Some(_)) => Availability::Never(Absence::Around),
+            (None, Some(here)) if matches!(here.attachment, Attachment::Undo) => {
+                let begun = is_undone_when_begun(reader, depth).then_some(Uncertainty::Begun);
+                self.availability(begun.into_iter().collect(), &known_conditions, target, reader)
+            }
+            (None, Some(here)) => Availability::Never(match here.attachment {
+                Attachment::OnError => Absence::Handled("error"),
+                Attachment::Finally => Absence::Handled("outcome"),
+                _ => Absence::Around,
+            }),
             (Some(_), None) => Availability::Never(Absence::Inside),
             (Some(there), Some(here)) if std::ptr::eq(there.block, here.block) => {
                 match self.before(there, here) {
@@ -183,7 +204,12 @@ impl<'a> StepOrder<'a> {
                 }
             }
             (Some(there), Some(here)) => match (there.attachment, here.attachment) {
-                (Attachment::Root("steps"), Attachment::Root(_)) | (_, Attachment::OnError) => {
+                (Attachment::Finally, _) => Availability::Never(Absence::OtherList("finally")),
+                (Attachment::Root("steps"), Attachment::Root(_))
+                | (_, Attachment::OnError | Attachment::Finally) => {
+                    self.after_failure(target, depth, &known_conditions, reader)
+                }
+                (_, Attachment::Undo) if is_undone_when_begun(reader, depth) => {
                     self.after_failure(target, depth, &known_conditions, reader)
                 }
                 (_, Attachment::Undo) => {
@@ -194,7 +220,7 @@ impl<'a> StepOrder<'a> {
                     Availability::Never(Absence::OtherList(list))
                 }
                 (Attachment::Case(..), Attachment::Case(..)) => Availability::Never(Absence::OtherCase),
-                (Attachment::Branch(name), Attachment::Branch(_)) => {
+                (Attachment::Branch { name, .. }, Attachment::Branch { .. }) => {
                     Availability::Never(Absence::SideBySide(name))
                 }
                 _ => Availability::Never(Absence::Later),
@@ -292,7 +318,7 @@ impl<'a> StepOrder<'a> {
     /// iterations.
     pub(super) fn is_concurrent(&self, path: &StepPath<'a>) -> bool {
         path.iter().any(|hop| match hop.attachment {
-            Attachment::Branch(_) | Attachment::Turn { in_order: false, .. } => true,
+            Attachment::Branch { .. } | Attachment::Turn { in_order: false, .. } => true,
             _ => self.plan.block(hop.block).is_some_and(|graph| !graph.is_chain()),
         })
     }
@@ -302,7 +328,7 @@ impl<'a> StepOrder<'a> {
         let depth = common_prefix(first, second);
         let apart = matches!(
             (first.get(depth)?.attachment, second.get(depth)?.attachment),
-            (Attachment::Branch(_), Attachment::Branch(_)) if !std::ptr::eq(first[depth].block, second[depth].block)
+            (Attachment::Branch { .. }, Attachment::Branch { .. }) if !std::ptr::eq(first[depth].block, second[depth].block)
         );
         if apart { Some(depth) } else { self.unordered_at(first, second) }
     }
@@ -345,16 +371,22 @@ pub(super) fn inner_blocks(step: &Step) -> Vec<(Attachment<'_>, &Block)> {
         let attachment = match inner.kind {
             BlockKind::Case { condition } => Attachment::Case(condition),
             BlockKind::Loop { item, in_order, certain } => Attachment::Turn { item, in_order, certain },
-            BlockKind::Parallel => Attachment::Branch(inner.name.unwrap_or_default()),
+            BlockKind::Parallel { may_be_cut } => {
+                Attachment::Branch { name: inner.name.unwrap_or_default(), may_be_cut }
+            }
             BlockKind::Sequence => Attachment::Within,
         };
         (attachment, inner.block)
     });
     let mut blocks: Vec<(Attachment<'_>, &Block)> = lists.collect();
-    if let OnError::Steps(block) = &step.on_error {
-        blocks.push((Attachment::OnError, block));
-    }
-    blocks.extend(step.undo.as_ref().map(|block| (Attachment::Undo, block)));
+    blocks.extend(step.handlers().map(|(handler, block)| {
+        let attachment = match handler {
+            Handler::OnError => Attachment::OnError,
+            Handler::Finally => Attachment::Finally,
+            Handler::Undo => Attachment::Undo,
+        };
+        (attachment, block)
+    }));
     blocks
 }
 
@@ -364,6 +396,24 @@ pub(super) fn common_prefix(first: &StepPath<'_>, second: &StepPath<'_>) -> usiz
         std::ptr::eq(first.block, second.block) && first.index == second.index
     };
     first.iter().zip(second).take_while(same).count()
+}
+
+/// Returns why nothing outside a list reads the target, if that list is below `depth` of its path: it may be cut off, or it is a
+/// `finally`.
+fn closed_list<'a>(target: &StepPath<'a>, depth: usize) -> Option<Absence<'a>> {
+    (depth + 1..target.len()).find_map(|at| match target[at].attachment {
+        Attachment::Branch { may_be_cut: true, .. } => {
+            target[at - 1].step().map(|step| Absence::InCutList(step.id.as_ref()))
+        }
+        Attachment::Finally => Some(Absence::OtherList("finally")),
+        _ => None,
+    })
+}
+
+/// True if the list at this depth undoes a step that may only have begun.
+fn is_undone_when_begun(reader: &StepPath<'_>, depth: usize) -> bool {
+    let undone = depth.checked_sub(1).and_then(|above| reader.get(above)).and_then(Hop::step);
+    undone.and_then(|step| step.undo.as_ref()).is_some_and(|undo| undo.when_begun)
 }
 
 /// Collects the reasons why a step may not have run, from a depth of its path on.
@@ -384,7 +434,10 @@ fn uncertainties<'a>(target: &StepPath<'a>, from: usize) -> Vec<Uncertainty<'a>>
                     uncertainties.extend(target.get(depth - 1).and_then(Hop::step).map(Uncertainty::Loop))
                 }
                 Attachment::OnError | Attachment::Undo => uncertainties.push(Uncertainty::OnlyOnError),
-                Attachment::Branch(_) | Attachment::Root(_) | Attachment::Within => {}
+                Attachment::Branch { .. }
+                | Attachment::Root(_)
+                | Attachment::Within
+                | Attachment::Finally => {}
             }
         }
         let own = depth + 1 == target.len();

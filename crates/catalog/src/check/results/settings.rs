@@ -15,8 +15,9 @@ impl<'a> Checker<'a> {
         if let Some(timeout) = step.timeout.as_ref().and_then(Setting::expression) {
             self.duration(timeout, "timeout", step);
         }
-        for retry in step.retry.iter().filter_map(|policy| policy.computed.as_deref()) {
-            let (max, delay) = (retry.max.as_ref(), retry.delay.as_ref());
+        let rules = step.retry.iter().flat_map(|retry| &retry.rules);
+        for computed in rules.filter_map(|rule| rule.policy.computed.as_deref()) {
+            let (max, delay) = (computed.max.as_ref(), computed.delay.as_ref());
             max.into_iter().for_each(|max| self.count(max, &setting::RETRY_MAX, Some(step)));
             delay.into_iter().for_each(|delay| self.duration(delay, "delay", step));
         }

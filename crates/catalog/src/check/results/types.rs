@@ -110,14 +110,7 @@ impl<'a> Types<'a> {
             for inner in step.verb.nested_blocks() {
                 self.collect_steps(inner.block, Some(step), matches!(inner.kind, BlockKind::Loop { .. }));
             }
-            let after = match &step.on_error {
-                OnError::Steps(block) => Some(block),
-                OnError::Fail | OnError::Continue => None,
-            };
-            after
-                .into_iter()
-                .chain(&step.undo)
-                .for_each(|block| self.collect_steps(block, Some(step), false));
+            step.handlers().for_each(|(_, block)| self.collect_steps(block, Some(step), false));
         }
     }
 
@@ -141,6 +134,7 @@ impl<'a> Types<'a> {
                 let step = self.steps.get(id).map(|nested| nested.step)?;
                 match path.get(2).map(|key| key.as_str()) {
                     Some("results") => return Some((self.step(&step.id), 3)),
+                    Some("ok") => return Some((ResultType::Boolean, 3)),
                     None => whole_step(step, self.step(&step.id)),
                     Some(_) => return None,
                 }
@@ -154,6 +148,9 @@ impl<'a> Types<'a> {
                 let variable =
                     self.automation.config_vars.iter().find(|variable| variable.name.name == name)?;
                 self.template(&variable.value, None)
+            }
+            ("outcome", "status") => {
+                ResultType::Choice { options: ["succeeded", "failed", "cancelled"].map(str::to_owned).into() }
             }
             _ => return None,
         };
@@ -291,8 +288,13 @@ impl<'a> Types<'a> {
                 let failed = ResultType::object([("error", ResultType::Any)]);
                 ResultType::list(if each.fail_fast { turn } else { ResultType::one_of([turn, failed]) })
             }
-            Verb::Parallel(branches) => {
-                ResultType::object(branches.iter().map(|(name, block)| (&**name, self.block(block))))
+            Verb::Parallel(parallel) => {
+                // A list that was cut off gives null.
+                let result = |block| match parallel.enough {
+                    Some(_) => self.block(block).or_null(),
+                    None => self.block(block),
+                };
+                ResultType::object(parallel.branches.iter().map(|(name, block)| (&**name, result(block))))
             }
             Verb::Switch(switch) => {
                 let default = switch.default.as_ref().map_or(ResultType::Null, |block| self.block(block));
@@ -311,7 +313,7 @@ impl<'a> Types<'a> {
             Verb::Respond(_) | Verb::Wait(_) => ResultType::Null,
             Verb::WaitFor(wait) => wait_result(wait),
             // Results of code have no static type; `stop` and `fail` produce none.
-            Verb::Code(_) | Verb::Break | Verb::Continue { .. } | Verb::Stop { .. } | Verb::Fail { .. } => {
+            Verb::Code(_) | Verb::Break | Verb::Continue { .. } | Verb::Stop { .. } | Verb::Fail(_) => {
                 ResultType::Any
             }
         }
@@ -447,7 +449,8 @@ impl<'a> Types<'a> {
 /// Returns the type of `steps.<id>`.
 fn whole_step(step: &Step, results: ResultType) -> ResultType {
     let timed_out = matches!(step.verb, Verb::WaitFor(_)).then_some(("timedOut", ResultType::Boolean));
-    ResultType::object([("results", results), ("error", ResultType::Any)].into_iter().chain(timed_out))
+    let own = [("results", results), ("error", ResultType::Any), ("ok", ResultType::Boolean)];
+    ResultType::object(own.into_iter().chain(timed_out))
 }
 
 /// Returns the type of an answer or an event.

@@ -25,7 +25,10 @@ impl<'a> Checker<'a> {
             Verb::Set(values) => {
                 values.iter().for_each(|(_, value)| self.whole_step_in(value, false, Some(step)))
             }
-            Verb::Fail { message: text } => self.whole_step_in(text, false, Some(step)),
+            Verb::Fail(fail) => {
+                let own = [Some(&fail.message), fail.code.as_ref(), fail.data.as_ref()];
+                own.into_iter().flatten().for_each(|value| self.whole_step_in(value, false, Some(step)));
+            }
             _ => {}
         }
         if let Some(RespondBody::Body(body) | RespondBody::Json(body)) =

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::time::Duration;
 
-use model::automation::{Automation, Block, BlockKind, OnError};
+use model::automation::{Automation, Block, BlockKind};
 
 use crate::history::Step;
 use crate::output::{BAD, GOOD, QUIET, WARN, cut, paint, plain};
@@ -86,16 +86,10 @@ impl Drawing<'_> {
                     _ => inside.extend(steps),
                 }
             }
-            if let OnError::Steps(block) = &step.on_error {
-                let handlers = self.block(block, around);
-                if !handlers.is_empty() {
-                    inside.push(Branch { text: paint(QUIET, "onError"), note: None, inside: handlers });
-                }
-            }
-            if let Some(block) = &step.undo {
-                let undone = self.block(block, around);
-                if !undone.is_empty() {
-                    inside.push(Branch { text: paint(QUIET, "undo"), note: None, inside: undone });
+            for (handler, block) in step.handlers() {
+                let steps = self.block(block, around);
+                if !steps.is_empty() {
+                    inside.push(Branch { text: paint(QUIET, handler.key()), note: None, inside: steps });
                 }
             }
             match self.steps.get_key_value(key.as_str()).map(|(key, step)| (*key, *step)) {

@@ -140,8 +140,7 @@ impl Prompt {
         }
         if !line.is_empty() {
             let (name, value) = (field.name.clone(), value(&field.kind, line));
-            connector::check_value(&field.kind, &value)?;
-            self.form.insert(name, value);
+            self.form.insert(name, connector::convert_value(&field.kind, &value)?);
         }
         self.asked += 1;
         Ok(())

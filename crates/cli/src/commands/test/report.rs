@@ -99,6 +99,7 @@ fn ran(history: &History<'_>) -> Vec<Step> {
 
 fn step(step: &StepHistory<'_>) -> Step {
     let (status, result) = match step.outcome {
+        Some(StepOutcome::Jumped { by, .. }) if by.cuts() => ("left", None),
         // Its `onError` list ended the enclosing block.
         Some(StepOutcome::Jumped { .. }) if step.failure.is_some() => ("failed", None),
         Some(StepOutcome::Succeeded { result } | StepOutcome::Jumped { result, .. }) => {

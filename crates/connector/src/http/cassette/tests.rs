@@ -239,7 +239,7 @@ async fn a_disabled_transport_rejects_every_request() {
         .await;
     let error = sent.expect_err("nothing goes out");
     assert_eq!(
-        (error.kind, error.message.as_str()),
+        (error.kind.clone(), error.message.as_str()),
         (ErrorKind::Blocked, "the other is not called: outgoing requests are disabled here")
     );
 }

@@ -12,7 +12,7 @@ use value::{Map, Value};
 use super::check_identifier;
 use crate::action::Action;
 use crate::event::{EventSource, EventSpec, PolledEvent, SubscribedEvent, SubscriptionListing};
-use crate::input::check_value;
+use crate::input::convert_value;
 use crate::manifest::Head;
 
 /// The default polling interval.
@@ -187,7 +187,7 @@ impl EventContext<'_> {
             let value = Value::from_serde(entry.value.to_json());
             if let Some(spec) =
                 action.and_then(|action| self.expect_input(&entry.key, entry.key_span, action))
-                && let Err(words) = check_value(&spec.kind, &value)
+                && let Err(words) = convert_value(&spec.kind, &value)
             {
                 let message = format!("the input `{}` {words}", entry.key);
                 self.diagnostics.push(Diagnostic::error("wrong-input", message, entry.value.head()));

@@ -8,7 +8,7 @@ use text::diagnostic::{Diagnostic, Diagnostics};
 use text::yaml::{Field, MapReader, Node};
 use value::Value;
 
-use crate::input::check_value;
+use crate::input::convert_value;
 
 /// The names of types in manifests.
 const TYPES: [&str; 10] =
@@ -80,11 +80,11 @@ pub(super) fn spec(name: &str, reader: &mut MapReader<'_, '_>) -> InputSpec {
 
 fn default(kind: &InputType, node: &Node, name: &str, diagnostics: &Diagnostics) -> Value {
     let value = Value::from_serde(node.to_json());
-    if let Err(words) = check_value(kind, &value) {
+    convert_value(kind, &value).unwrap_or_else(|words| {
         let message = format!("the default of `{name}` {words}");
         diagnostics.push(Diagnostic::error("wrong-default", message, node.head()));
-    }
-    value
+        value
+    })
 }
 
 /// Reads a type: the key `type`, and the keys that belong to this type.

@@ -155,10 +155,20 @@ async fn no_input_can_inject_a_mail_header() {
 async fn temporary_and_permanent_smtp_errors_are_distinguished() {
     let later = Double::start(Some(("RCPT", "450 busy"))).await;
     let error = send_with("127.0.0.1", plain(later.port), inputs(MAIL)).await.expect_err("refused");
-    assert_eq!((error.kind, error.code.as_deref()), (ErrorKind::Network, Some("450")), "{}", error.message);
+    assert_eq!(
+        (error.kind.clone(), error.code.as_deref()),
+        (ErrorKind::Network, Some("450")),
+        "{}",
+        error.message
+    );
     let never = Double::start(Some(("RCPT", "550 nobody"))).await;
     let error = send_with("127.0.0.1", plain(never.port), inputs(MAIL)).await.expect_err("refused");
-    assert_eq!((error.kind, error.code.as_deref()), (ErrorKind::Response, Some("550")), "{}", error.message);
+    assert_eq!(
+        (error.kind.clone(), error.code.as_deref()),
+        (ErrorKind::Response, Some("550")),
+        "{}",
+        error.message
+    );
     // The server offers no STARTTLS, so nothing is sent.
     let open = serde_json::json!({"host": "127.0.0.1", "port": later.port});
     let error = send_with("127.0.0.1", open, inputs(MAIL)).await.expect_err("not private");

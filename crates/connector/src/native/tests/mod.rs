@@ -290,7 +290,7 @@ async fn graphql_returns_data_or_an_error() {
     let error =
         call("wiki.rawGraphqlRequest", r#"{"query": "{ bad }"}"#, Some(&wiki)).await.expect_err("errors");
     assert_eq!(
-        (error.kind, error.code.as_deref(), error.status),
+        (error.kind.clone(), error.code.as_deref(), error.status),
         (ErrorKind::Response, Some("BAD"), Some(200))
     );
     assert_eq!(error.message, "the wiki answered with GraphQL errors: first; second");

@@ -285,7 +285,7 @@ async fn a_timeout_extended_by_a_wait_does_not_busy_poll() {
 
 #[tokio::test]
 async fn a_cancellation_ends_waits_before_the_finally_steps_wait() {
-    let end_of_it = "finally:\n  - wait: 4m\n  - wait: 3m\n";
+    let end_of_it = "finally:\n  - wait: 4m\n  - wait: 30s\n";
     let project = Project::with(&format!("{end_of_it}{}", manual("  - {id: a, wait: 10m}\n")));
     let engine = project.start().await;
     let id = start_and_suspend(&engine, "{}").await;
@@ -294,8 +294,8 @@ async fn a_cancellation_ends_waits_before_the_finally_steps_wait() {
     crash(engine).await;
     let engine = project.start().await;
     project.clock.advance(Duration::from_secs(240));
-    until_suspended_for(&engine, id, 180).await;
-    project.clock.advance(Duration::from_secs(180));
+    until_suspended_for(&engine, id, 30).await;
+    project.clock.advance(Duration::from_secs(30));
     assert_eq!(end(&engine, id).await, "cancelled: enough");
     stop(engine).await;
 }

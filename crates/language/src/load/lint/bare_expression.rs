@@ -256,7 +256,8 @@ impl TextPlace<'_> {
                 |verb, _| matches!(verb, Verb::Set(values) if values.iter().any(|(set, _)| **set == **name)),
             ),
             (["steps", id, member, ..], Some(automation)) => {
-                ["results", "error", "timedOut"].contains(member) && finds(automation, |_, step| step == *id)
+                ["results", "error", "ok", "timedOut"].contains(member)
+                    && finds(automation, |_, step| step == *id)
             }
             (["trigger", "results", ..], Some(_)) => true,
             (["state", key], Some(automation)) => {
@@ -267,6 +268,9 @@ impl TextPlace<'_> {
             (["error", member, ..], Some(_)) => {
                 let handles = ["onError", "undo", "finally"].iter().any(|key| self.keys.contains(key));
                 handles && ["message", "kind", "step", "status", "code", "body", "requestId"].contains(member)
+            }
+            (["outcome", member, ..], Some(_)) => {
+                self.keys.contains(&"finally") && ["status", "reason", "error", "result"].contains(member)
             }
             _ => false,
         }

@@ -221,6 +221,7 @@ impl<'a> Walk<'a> {
             () if list("onError") => Some("onError"),
             () if list("finally") => Some("finally"),
             () if self.keys.contains(&"undo") => Some("undo"),
+            () if self.keys.contains(&"finally") => Some("finally"),
             () => None,
         }
     }

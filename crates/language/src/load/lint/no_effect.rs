@@ -17,7 +17,7 @@ pub(super) fn check(map: &Map, step: &Step, closing: Option<&'static str>) -> Ve
         }
     };
     let word = step.verb.keyword();
-    if step.retry.as_ref().is_some_and(|retry| retry.max > 0) && fails_the_same_way(&step.verb) {
+    if step.retry.as_ref().is_some_and(|retry| retry.max() > 0) && fails_the_same_way(&step.verb) {
         tell("retry", format!("a `{word}` step that fails would fail the same way again"), "remove it");
     }
     if keeps_nothing_open(&step.verb) {
@@ -30,8 +30,7 @@ pub(super) fn check(map: &Map, step: &Step, closing: Option<&'static str>) -> Ve
     if let (Some(_), Some(list)) = (&step.undo, closing) {
         let why = format!("what has run in `{list}` is never undone");
         tell("undo", why, "remove it");
-    } else if matches!(step.verb, Verb::Stop { .. } | Verb::Fail { .. } | Verb::Break | Verb::Continue { .. })
-    {
+    } else if matches!(step.verb, Verb::Stop { .. } | Verb::Fail(_) | Verb::Break | Verb::Continue { .. }) {
         tell("undo", format!("after a `{word}` step there is nothing to undo"), "remove it");
     }
     found
@@ -60,7 +59,7 @@ fn fails_the_same_way(verb: &Verb) -> bool {
             | Verb::Break
             | Verb::Continue { .. }
             | Verb::Stop { .. }
-            | Verb::Fail { .. }
+            | Verb::Fail(_)
     )
 }
 

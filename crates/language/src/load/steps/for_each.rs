@@ -50,7 +50,7 @@ pub(super) static FOR_EACH: VerbSpec = VerbSpec {
             Shape::Steps,
             "The steps of an iteration; they read the item as `item` and its position as `index`.",
         ),
-        Key::new("as", Shape::Pattern(IDENTIFIER), "The name of the item instead of `item`."),
+        Key::new("as", Shape::Pattern(IDENTIFIER), "A second name of the item, which is also `item`."),
         Key::new(
             "concurrency",
             Shape::AnyOf(&[Shape::Integer(1, MAX_CONCURRENCY), Shape::WrappedExpression]),

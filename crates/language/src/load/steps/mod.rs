@@ -8,6 +8,7 @@ mod dashes;
 mod flow;
 mod for_each;
 mod group;
+mod handlers;
 mod ids;
 mod loop_exit;
 mod parallel;
@@ -29,6 +30,7 @@ use model::retry::RetryOn;
 use text::diagnostic::{Diagnostic, Diagnostics, Span, nearest};
 use text::yaml::{Entry, Field, Kind, Map, MapReader, Node};
 
+use self::handlers::UNDO;
 use self::ids::Ids;
 use self::reader::StepReader;
 use self::unknown::report_unknown;
@@ -37,7 +39,7 @@ use super::common::{named, shorten};
 use super::computed::duration;
 use super::keys::{IDENTIFIER, Key, Shape, is_identifier};
 use super::other_dialects;
-use super::policy::{STEP_RETRY, retry};
+use super::policy::{STEP_RETRY, step_retry};
 use super::template::condition;
 
 pub(super) use self::flow::{Lists, check as check_flow};
@@ -98,8 +100,13 @@ pub(crate) static STEP_KEYS: &[Key] = &[
     ),
     Key::new(
         "retry",
-        Shape::AnyOf(&[Shape::Integer(0, super::policy::MAX_RETRIES), Shape::Object(&STEP_RETRY)]),
-        "How often a failed step is tried again: a number, or `{max, delay, backoff, maxDelay, on}`. Default: never.",
+        Shape::AnyOf(&[
+            Shape::Integer(0, super::policy::MAX_RETRIES),
+            Shape::Object(&STEP_RETRY),
+            Shape::List(&Shape::Object(&STEP_RETRY)),
+        ]),
+        "How often a failed step is tried again: a number, `{max, delay, backoff, maxDelay, on}` with `if` in place of `on`, or a list of them, of \
+         which the first one that covers the error counts. Default: never.",
     ),
     Key::new(
         "timeout",
@@ -118,9 +125,16 @@ pub(crate) static STEP_KEYS: &[Key] = &[
         "What happens if the daemon died while the step ran: it starts again (`retry`, default), or it fails and never starts twice (`fail`).",
     ),
     Key::new(
-        "undo",
+        "finally",
         Shape::Steps,
-        "Steps that compensate this one if the execution fails later, in reverse order of the steps. They read `error`.",
+        "Steps that run at the end of this one, after its last try and its `onError`, however it ended: also if `break` or `stop` left it, or a \
+         timeout or a cancellation cut it off. They read `outcome`.",
+    ),
+    Key::new(
+        "undo",
+        Shape::AnyOf(&[Shape::Steps, Shape::Object(&UNDO)]),
+        "Steps that compensate this one if the execution fails later, in reverse order of the steps, or `{when, onCancel, steps}`. They read \
+         `error`.",
     ),
 ];
 
@@ -272,14 +286,9 @@ impl<'d> Steps<'d> {
         let before = diagnostics.error_count();
         let written = reader.take("retry");
         // `retry: 0` is kept: it states that there is only one attempt.
-        let mut retry = written.is_present().then(|| Box::new(retry(written, &STEP_RETRY, diagnostics)));
-        let names_errors = written.node().is_some_and(|node| node.get("on").is_some());
-        if let Some(policy) =
-            retry.as_mut().filter(|_| !names_errors && !matches!(verb, Some(Verb::Action(_))))
-        {
-            // Only an action has errors of a remote system; errors of code, calls and groups have no status.
-            policy.on = vec![RetryOn::All];
-        }
+        // Only an action has errors of a remote system; errors of code, calls and groups have no status.
+        let usual = || (!matches!(verb, Some(Verb::Action(_)))).then(|| vec![RetryOn::All]);
+        let retry = step_retry(written, usual, diagnostics).map(Box::new);
         if diagnostics.error_count() > before {
             unread.push("retry");
         }
@@ -293,7 +302,9 @@ impl<'d> Steps<'d> {
             .take("onInterrupt")
             .one_of(&[("retry", OnInterrupt::Retry), ("fail", OnInterrupt::Fail)])
             .unwrap_or_default();
-        let undo = reader.take("undo").node().map(|node| self.block(node, "undo").unwrap_or_default());
+        let closing = reader.take("finally").node();
+        let finally = closing.map(|node| self.block(node, "finally").unwrap_or_default());
+        let undo = reader.take("undo").node().map(|node| self.undo(node));
         let verb = verb.unwrap_or_else(|| {
             unread.push("verb");
             self.unreadable.note_variables();
@@ -314,53 +325,12 @@ impl<'d> Steps<'d> {
             timeout,
             on_error,
             on_interrupt,
+            finally,
             undo,
             taken,
             verb,
         }
     }
-
-    /// Lowers `onError`; `None` if it is absent or cannot be read.
-    fn on_error(&mut self, field: Field<'_, 'd>) -> Option<OnError> {
-        let node = field.node()?;
-        match &node.kind {
-            Kind::List(_) => self.block(node, "onError").map(OnError::Steps),
-            Kind::String(text) if ["ignore", "skip", "pass", "resume"].contains(&text.value.as_str()) => {
-                let message = format!("unknown value `{}` for `onError`", text.value);
-                let diagnostic = Diagnostic::error("unknown-value", message, node.span);
-                self.diagnostics.push(
-                    diagnostic
-                        .allowed(["fail", "continue"])
-                        .help(
-                            "write `continue`: the result is then null, and `steps.<id>.error` is the error",
-                        )
-                        .replace(node.span, "continue"),
-                );
-                Some(OnError::Continue)
-            }
-            Kind::String(_) => field
-                .one_of(&[("fail", OnErrorWord::Fail), ("continue", OnErrorWord::Continue)])
-                .map(|word| match word {
-                    OnErrorWord::Fail => OnError::Fail,
-                    OnErrorWord::Continue => OnError::Continue,
-                }),
-            _ => {
-                let message = format!(
-                    "expected `fail`, `continue` or a list of steps for `onError`, found {}",
-                    node.kind_name()
-                );
-                self.diagnostics.push(Diagnostic::error("wrong-type", message, node.head()));
-                self.unreadable.note_names(node);
-                None
-            }
-        }
-    }
-}
-
-#[derive(Clone, Copy)]
-enum OnErrorWord {
-    Fail,
-    Continue,
 }
 
 /// The keys of a step that were written beside an empty key instead of below it: inputs beside `with`.

@@ -107,6 +107,7 @@ static ERROR: Object = Object {
         Key::new("code", Shape::Template, "The code of the other system."),
         Key::new("step", Shape::Template, "The step that failed first."),
         Key::new("body", Shape::Template, "The body of the answer."),
+        Key::new("data", Shape::Template, "The data that `fail` has added."),
         Key::new("requestId", Shape::Template, "The request id of the other system."),
     ],
     choice: Choice::Any,

@@ -4,11 +4,11 @@ use std::time::Duration;
 
 use model::action::ErrorKind;
 use model::test_suite::{Stub, StubError, StubOutcome, StubResponse, Target};
-use text::diagnostic::Diagnostics;
+use text::diagnostic::{Diagnostics, nearest};
 use text::yaml::{Entry, Field, MapReader, Node};
 
 use super::super::common::duration_within;
-use super::super::keys::{Choice, Key, Object, Shape};
+use super::super::keys::{Choice, IDENTIFIER, Key, Object, Shape, is_identifier};
 use super::super::template::{literal, template};
 use super::pattern;
 
@@ -37,34 +37,17 @@ pub(super) static ANSWER: Object = Object {
     choice: Choice::ExactlyOne(&["result", "error"]),
 };
 
-/// The error kinds by keyword.
-const KINDS: [(&str, ErrorKind); 8] = [
-    ("status", ErrorKind::Status),
-    ("network", ErrorKind::Network),
-    ("timeout", ErrorKind::Timeout),
-    ("response", ErrorKind::Response),
-    ("input", ErrorKind::Input),
-    ("connection", ErrorKind::Connection),
-    ("blocked", ErrorKind::Blocked),
-    ("limit", ErrorKind::Limit),
-];
+/// The kinds of errors that the engine gives an action or a `call`.
+const KINDS: [&str; 9] =
+    ["status", "network", "timeout", "response", "input", "connection", "blocked", "limit", "failed"];
 
 static ERROR: Object = Object {
     what: "an error of a double",
     keys: &[
         Key::new(
             "kind",
-            Shape::Enum(&[
-                "status",
-                "network",
-                "timeout",
-                "response",
-                "input",
-                "connection",
-                "blocked",
-                "limit",
-            ]),
-            "`error.kind`. Default: status where one is given, else network.",
+            Shape::AnyOf(&[Shape::Enum(&KINDS), Shape::Pattern(IDENTIFIER)]),
+            "`error.kind`: one of the engine's, or one that the `fail` of a called automation gives. Default: status where one is given, else network.",
         ),
         Key::new("status", Shape::Integer(100, 599), "`error.status`: the status of the answer."),
         Key::new(
@@ -74,6 +57,11 @@ static ERROR: Object = Object {
         ),
         Key::new("code", Shape::NonBlankText, "`error.code`: the code of the other system."),
         Key::new("body", Shape::Template, "`error.body`: the body of the answer."),
+        Key::new(
+            "data",
+            Shape::Template,
+            "`error.data`: the data that the `fail` of a called automation gives.",
+        ),
         Key::new("retryAfter", Shape::Duration, "The `Retry-After` of the other system."),
     ],
     choice: Choice::Any,
@@ -126,13 +114,25 @@ fn reply(reader: &mut MapReader<'_, '_>, diagnostics: &Diagnostics) -> Option<St
     let status = reader.take("status").integer(100..=599).and_then(|status| u16::try_from(status).ok());
     let usual = if status.is_some() { ErrorKind::Status } else { ErrorKind::Network };
     let failure = StubError {
-        kind: reader.take("kind").one_of(&KINDS).unwrap_or(usual),
+        kind: kind(reader.take("kind")).unwrap_or(usual),
         status,
         message: reader.take("message").name().map(str::to_owned),
         code: reader.take("code").name().map(str::to_owned),
         body: reader.take("body").node().map(|node| literal(node, "the body of an error", diagnostics)),
+        data: reader.take("data").node().map(|node| literal(node, "the data of an error", diagnostics)),
         retry_after: reader.take("retryAfter").duration(),
     };
     reader.finish();
     Some(StubOutcome::Error(Box::new(failure)))
+}
+
+/// A kind of error: one of the engine's, or one of an author. A misspelt kind of the engine is reported.
+fn kind(field: Field<'_, '_>) -> Option<ErrorKind> {
+    let name = field.name()?;
+    let is_own = is_identifier(name) && !ErrorKind::NAMES.contains(&name) && nearest(name, KINDS).is_none();
+    if is_own {
+        Some(name.into())
+    } else {
+        field.one_of(&KINDS.map(|name| (name, name))).map(ErrorKind::from)
+    }
 }

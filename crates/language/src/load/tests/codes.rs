@@ -54,6 +54,7 @@ const EXAMPLES: &[(&str, &str)] = &[
     ("number-form", "S\n  - set: {a: +4930123456}\n"),
     ("out-of-range", "S\n  - {action: log.info, retry: -1}\n"),
     ("outside-loop", "S\n  - break: true\n"),
+    ("reserved-kind", "S\n  - fail: {message: a, kind: timeout}\n"),
     ("reserved-name", "S\n  - forEach: a\n    as: vars\n    steps: [{action: log.info}]\n"),
     ("respond-twice", "trigger: {webhook: {mode: sync}}\nsteps:\n  - respond: {}\n  - respond: {}\n"),
     ("respond-without-caller", "S\n  - respond: {}\n"),

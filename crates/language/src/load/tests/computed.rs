@@ -24,8 +24,26 @@ fn each_computed_setting_keeps_its_expression_and_literals_stay_literals() {
     assert_eq!((texts(repeat), texts(each)), (vec!["index".to_owned()], vec!["3".to_owned()]));
     let Verb::Repeat(repeat) = &repeat.verb else { panic!("a repeat") };
     assert_eq!(repeat.delay, Setting::Literal(Duration::from_secs(5)));
-    let policy = wait.retry.as_ref().expect("a policy");
+    let policy = wait.retry.as_ref().and_then(|retry| retry.only_policy()).expect("a policy");
     assert_eq!((policy.max, policy.delay), (100, Duration::ZERO));
+}
+
+#[test]
+fn each_policy_of_a_list_has_its_own_computed_settings() {
+    let automation = good(&steps(
+        "- {wait: 1s, retry: [{max: '${{ 1 + 1 }}', on: network}, {max: 100, if: error.code == 'a', delay: '${{ inputs.limit }}'}]}",
+    ));
+    let step = &automation.steps.steps[0];
+    let texts: Vec<&str> = step.computed_settings().into_iter().map(|found| found.text()).collect();
+    assert_eq!(texts, ["1 + 1", "inputs.limit"]);
+    let retry = step.retry.as_ref().expect("policies");
+    assert!(retry.has_computed_max());
+    let computed: Vec<bool> = retry.rules.iter().map(|rule| rule.policy.has_computed_max()).collect();
+    assert_eq!(computed, [true, false]);
+    check_steps(
+        "- {wait: 1s, retry: [{max: '${{ 1 + 1 }}', on: network}, {max: 60}, {max: 41}]}",
+        &["unused-setting 1:14", "out-of-range 1:23"],
+    );
 }
 
 #[test]

@@ -55,6 +55,10 @@ fn break_and_continue_do_not_end_the_steps_after_the_loop() {
 #[test]
 fn break_and_continue_are_allowed_only_in_a_loop() {
     check_steps("- break: true\n", &["outside-loop 1:3"]);
+    check_steps(
+        "- forEach: [1]\n  steps:\n    - wait: 1s\n      finally:\n        - break: true\n",
+        &["outside-loop 5:11"],
+    );
     check_steps("- if: a\n  then: [{continue: true}]\n", &["outside-loop 2:11"]);
     check_steps(
         "- forEach: a\n  steps: [{if: item, then: [{break: true}]}, {steps: [{continue: true, if: index}]}]\n",

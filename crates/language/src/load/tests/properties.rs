@@ -44,7 +44,10 @@ fn check(text: &str, validator: &jsonschema::Validator) {
         assert!(valid, "it loads, but the schema says: {errors:?}\n{}", shown());
     }
     let of_form = loaded.report.diagnostics().iter().find(|diagnostic| {
-        diagnostic.severity == text::Severity::Error && OF_FORM.contains(&diagnostic.code)
+        diagnostic.severity == text::Severity::Error
+            && OF_FORM.contains(&diagnostic.code)
+            // The schema cannot tell a missing value from `null`, which some keys allow.
+            && !diagnostic.message.ends_with("found nothing")
     });
     if let Some(diagnostic) = of_form {
         assert!(!valid, "the schema does not see {}\n{}", diagnostic.code, shown());

@@ -113,7 +113,7 @@ fn stop_and_fail_are_validated() {
     check_step("stop: true", &["wrong-type 1:9"]);
     check_step("stop: {value: 1}", &["unknown-key 1:10"]);
     check_step("fail: ''", &["empty-text 1:9"]);
-    check_step("fail: {message: x}", &["wrong-type 1:10"]);
+    check_step("fail: [x]", &["wrong-type 1:10"]);
 }
 
 #[test]
@@ -211,6 +211,11 @@ fn settings_of_a_step_are_checked() {
     check_step("action: log.info\nonError: ignore", &["unknown-value 2:12"]);
     check_step("action: log.info\nonError: []", &["empty-steps 2:12"]);
     check_step("action: log.info\nonError: {}", &["wrong-type 2:12"]);
+    check_step("action: log.info\nfinally: []", &["empty-steps 2:12"]);
+    check_step("action: log.info\nundo: {when: begun, onCancel: true, steps: [{wait: 1s}]}", &[]);
+    check_step("action: log.info\nundo: {when: started, steps: [{wait: 1s}]}", &["unknown-value 2:16"]);
+    check_step("action: log.info\nundo: {when: begun}", &["missing-key 2:10"]);
+    check_step("action: log.info\nundo: {steps: []}", &["empty-steps 2:17"]);
     check_step("action: log.info\nname: ''", &["empty-text 2:9"]);
 }
 
@@ -218,7 +223,8 @@ fn settings_of_a_step_are_checked() {
 fn a_retry_has_defaults_and_a_cap_of_at_least_its_delay() {
     let retry = |written: &str| {
         let text = format!("trigger: {{manual: {{}}}}\nsteps:\n  - action: log.info\n    retry: {written}\n");
-        good(&text).steps.steps[0].retry.as_deref().expect("it has a policy").clone()
+        let retry = good(&text).steps.steps[0].retry.clone().expect("it has policies");
+        retry.only_policy().expect("it has one policy").clone()
     };
     assert_eq!(retry("3"), model::RetryPolicy::times(3));
     assert_eq!(retry("{max: 3}"), model::RetryPolicy::times(3));
@@ -401,4 +407,38 @@ fn a_key_of_another_tool_is_reported_and_read_as_its_equivalent() {
     let said = shown("on: push\ntrigger: {manual: {}}\nsteps:\n  - uses: log.info\n");
     assert!(said.contains("= help: what starts it stands under `trigger`"), "{said}");
     assert!(said.contains("= help: the action is named by `action`"), "{said}");
+}
+
+#[test]
+fn a_fail_is_a_message_or_has_keys() {
+    check_step("fail: x", &[]);
+    check_step("fail: {message: x, kind: outOfStock, status: 409, code: gone, data: {a: [1]}}", &[]);
+    check_step("fail: {message: x, kind: failed, status: '${{ 400 + 9 }}'}", &[]);
+    check_step("fail: {kind: outOfStock}", &["missing-key 1:10"]);
+    check_step("fail: {message: x, kind: timeout}", &["reserved-kind 1:28"]);
+    check_step("fail: {message: x, kind: out-of-stock}", &["invalid-name 1:28"]);
+    check_step("fail: {message: x, status: 99}", &["out-of-range 1:30"]);
+    check_step("fail: {message: x, respond: {status: 409}}", &["respond-without-caller 1:3"]);
+    let fail = "fail: {message: x, respond: {status: 409}}";
+    check_with(SYNC, &format!("- {fail}\n- set: {{a: 1}}\n"), &["never-runs 2:3"]);
+    check_with(SYNC, &format!("- respond: {{}}\n- {fail}\n"), &["respond-twice 2:3"]);
+    check_with(SYNC, &format!("- {{{fail}, onError: continue}}\n- respond: {{}}\n"), &["respond-twice 2:3"]);
+    check_with(SYNC, &format!("- {{{fail}, if: execution.id}}\n- respond: {{}}\n"), &[]);
+    check_with(SYNC, &format!("- {{{fail}, if: execution.id}}\n- stop: {{}}\n"), &[]);
+}
+
+#[test]
+fn a_retry_may_be_a_list_of_policies_with_conditions() {
+    check_step(
+        "action: log.info\nretry: [{on: 429, max: 10, delay: 30s}, {if: error.kind == 'a', max: 2}]",
+        &[],
+    );
+    check_step("action: log.info\nretry: {if: error.status == 423, max: 2}", &[]);
+    check_step("action: log.info\nretry: []", &["empty-list 2:10"]);
+    check_step("action: log.info\nretry: [3]", &["wrong-type 2:11"]);
+    check_step("action: log.info\nretry: [{on: 429}]", &["missing-key 2:12"]);
+    check_step("action: log.info\nretry: {on: 429, if: error.code, max: 1}", &["conflicting-keys 2:20"]);
+    check_step("action: log.info\nretry: [{on: 429, max: 60}, {on: all, max: 41}]", &["out-of-range 2:12"]);
+    let many = vec!["{on: all, max: 1}"; 21].join(", ");
+    check_step(&format!("action: log.info\nretry: [{many}]"), &["out-of-range 2:12"]);
 }

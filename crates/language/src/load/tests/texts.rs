@@ -322,7 +322,10 @@ fn a_retry_of_anything_but_an_action_covers_every_error() {
         "trigger: {manual: {}}\nsteps:\n  - {retry: 2, steps: [{fail: x}]}\n  - {retry: 2, action: a.b}\n  - {retry: {max: 2, on: 5xx}, call: x}\n",
     );
     let automation = loaded.value.expect("the file loads");
-    let on = |at: usize| automation.steps.steps[at].retry.as_ref().expect("a retry").on.clone();
+    let on = |at: usize| {
+        let retry = automation.steps.steps[at].retry.as_ref().expect("a retry");
+        retry.only_policy().expect("one policy").on.clone()
+    };
     use model::retry::RetryOn::{All, Network, ServerError, TooManyRequests};
     assert_eq!(on(0), [All]);
     assert_eq!(on(1), [Network, ServerError, TooManyRequests]);

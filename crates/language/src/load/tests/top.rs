@@ -69,7 +69,7 @@ fn all_problems_are_reported_together() {
       |     ^^^^^ not a key of a step
       |
       = note: in step `step1`
-      = note: allowed: `id`, `name`, `if`, `needs`, `retry`, `timeout`, `onError`, `onInterrupt`, `undo`, `action`, `code`, `set`, `switch`, `forEach`, `repeat`, `parallel`, `steps`, `call`, `wait`, `waitFor`, `respond`, `break`, `continue`, `stop`, `fail`
+      = note: allowed: `id`, `name`, `if`, `needs`, `retry`, `timeout`, `onError`, `onInterrupt`, `finally`, `undo`, `action`, `code`, `set`, `switch`, `forEach`, `repeat`, `parallel`, `steps`, `call`, `wait`, `waitFor`, `respond`, `break`, `continue`, `stop`, `fail`
     help: did you mean `action`?
       |
     5 |   - action: log.info
@@ -285,6 +285,22 @@ fn a_file_needs_the_level_of_its_latest_word() {
         ("{action: http.request, with: {url: /x}}", None),
         ("{action: http.get, with: {url: /x}}", Some("http.get")),
         ("{action: http.delete, with: {url: /x}}", Some("http.delete")),
+        ("{forEach: [1], steps: [{continue: true}]}", None),
+        ("{fail: a}", None),
+        ("{fail: {message: a}}", Some("fail with keys")),
+        ("{call: a, retry: {max: 1, on: all}}", None),
+        ("{call: a, retry: [{max: 1, on: all}]}", Some("retry with a list or a condition")),
+        ("{call: a, retry: {max: 1, if: error.code == 'a'}}", Some("retry with a list or a condition")),
+        ("{id: a, wait: 1s}, {wait: 1s, if: steps.a.error is none}", None),
+        ("{id: a, wait: 1s}, {wait: 1s, if: steps.a.ok}", Some("steps.x.ok")),
+        ("{wait: 1s, onError: [{set: {a: \"${{ error.data }}\"}}]}", Some("error.data")),
+        ("{parallel: {a: [{wait: 1s}], b: [{wait: 1s}]}}", None),
+        ("{parallel: {a: [{wait: 1s}], b: [{wait: 1s}]}, enough: 1}", Some("parallel.enough")),
+        ("{wait: 1s, undo: [{wait: 1s}]}", None),
+        ("{wait: 1s, undo: {steps: [{wait: 1s}]}}", Some("undo with keys")),
+        ("{wait: 1s, finally: [{wait: 1s}]}", Some("finally of a step")),
+        ("{forEach: [1], as: outcome, steps: [{set: {a: \"${{ outcome.status }}\"}}]}", None),
+        ("{action: executions.cancel, with: {executionId: a}}", Some("executions.cancel")),
         ("{action: state.get, with: {key: a}}", None),
         ("{action: state.take, with: {key: a}}", Some("state.take")),
         ("{set: {a: \"${{ inputs.a | join(',') }}\"}}", None),
@@ -294,13 +310,20 @@ fn a_file_needs_the_level_of_its_latest_word() {
         let number = if word.is_some() { 2 } else { 1 };
         assert_eq!(level(&steps(text)), (number, word.map(str::to_owned)), "{text}");
     }
+}
+
+#[test]
+fn a_file_needs_the_level_of_the_latest_word_of_its_head() {
     for (text, word) in [
         ("triggers: [{id: main, manual: {}}]", "triggers"),
         ("inputs: {a: {}}\ntrigger: {manual: {}, inputs: {a: 1}}", "inputs of a trigger"),
         ("trigger: {manual: {}, enabled: true}", "enabled of a trigger"),
+        ("trigger: {manual: {}}\nfinally: [{set: {a: \"${{ outcome.status }}\"}}]", "outcome"),
     ] {
         let text = format!("{text}\nsteps: [{{wait: 1s}}]\n");
-        assert_eq!(level(&text), (2, Some(word.to_owned())), "{text}");
+        let automation = good(&text);
+        let latest = automation.leveled_word.as_ref().map(|word| word.word.as_str());
+        assert_eq!((automation.level().number(), latest), (2, Some(word)), "{text}");
     }
 }
 

@@ -245,6 +245,7 @@ fn step_of(event: &Event) -> Option<&str> {
         Event::StepStarted { step, .. }
         | Event::StepRetry { step, .. }
         | Event::StepFailed { step, .. }
+        | Event::StepClosing { step, .. }
         | Event::StepFinished { step, .. }
         | Event::StepCalled { step, .. }
         | Event::StepContextRecorded { step, .. }

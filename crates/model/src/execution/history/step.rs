@@ -241,7 +241,7 @@ impl<'e> StepHistory<'e> {
 
     /// A failed step may run again.
     pub(super) fn reopen(&mut self) {
-        self.is_closed &= !matches!(self.outcome, Some(StepOutcome::Failed { handled: None, .. }));
+        self.is_closed &= !self.outcome.is_some_and(StepOutcome::may_repeat);
     }
 
     /// True if only a step that has not finished can have this event.
@@ -251,6 +251,7 @@ impl<'e> StepHistory<'e> {
             Event::StepStarted { .. }
                 | Event::StepRetry { .. }
                 | Event::StepFailed { .. }
+                | Event::StepClosing { .. }
                 | Event::StepFinished { .. }
                 | Event::Waiting { .. }
         )
@@ -282,6 +283,9 @@ impl<'e> StepHistory<'e> {
                 (self.progress, self.skips) = (StepProgress::Skipped, self.skips + 1);
                 self.attempts.clear();
                 return;
+            }
+            StepOutcome::Jumped { by, .. } if by.cuts() => {
+                (self.progress, self.error) = (StepProgress::Left, None);
             }
             StepOutcome::Succeeded { .. } | StepOutcome::Jumped { .. } => {
                 (self.progress, self.error) = (StepProgress::Succeeded, None);

@@ -35,7 +35,14 @@ fn started(ms: i64, attempt: u32) -> Event {
 }
 
 fn retry(ms: i64, attempt: u32, next: i64) -> Event {
-    Event::StepRetry { at: at(ms), step: "a".to_owned(), attempt, error: error(), next_at: at(next) }
+    Event::StepRetry {
+        at: at(ms),
+        step: "a".to_owned(),
+        attempt,
+        error: error(),
+        next_at: at(next),
+        policy: None,
+    }
 }
 
 fn finished(ms: i64, step: &str, outcome: StepOutcome) -> Event {
@@ -160,19 +167,32 @@ fn the_index_of_an_event_that_cannot_follow_the_others_is_returned() {
     );
 }
 
+#[test]
+fn a_step_that_was_cut_off_is_left_and_runs_again_with_the_step_around_it() {
+    let outcome = StepOutcome::Jumped { by: Jump::Cut, result: Value::from("enough") };
+    let closing = Event::StepClosing { at: at(2), step: "b".to_owned(), outcome: outcome.clone() };
+    let log = [accepted(), closing, finished(3, "b", outcome), retry(4, 1, 5), finished(6, "b", succeeded())];
+    let progress = |count: usize| History::new(&log[..count]).step("b").map(|step| step.progress);
+    assert_eq!(progress(2), Some(StepProgress::Running));
+    assert_eq!(progress(3), Some(StepProgress::Left));
+    assert_eq!(progress(5), Some(StepProgress::Succeeded));
+    assert!(History::checked(&log).is_ok());
+}
+
 /// An event of one of three steps, by number.
 fn any_event(kind: u8, step: u8, ms: i64) -> Event {
     let step = ["a", "b[0]", "poll[1]#delay"][usize::from(step) % 3].to_owned();
     let (at, next_at) = (at(ms), at(ms + 50));
-    match kind % 9 {
+    match kind % 10 {
         0 => Event::StepStarted { at, step, attempt: 1 },
-        1 => Event::StepRetry { at, step, attempt: 1, error: error(), next_at },
+        1 => Event::StepRetry { at, step, attempt: 1, error: error(), next_at, policy: None },
         2 => Event::StepFailed { at, step, error: error() },
         3 => finished(ms, &step, succeeded()),
         4 => Event::Waiting { at, step, until: Some(next_at), limit: None, on: WaitReason::Time },
         5 => Event::WaitEnded { at, step, signal: None },
         6 => Event::Waited { at, step: Some(step), reason: DelayReason::Commit, ms: 5 },
         7 => Event::Resumed { at, waited: false },
+        8 => Event::StepClosing { at, step, outcome: succeeded() },
         _ => Event::Retried { at, attempt: 1, error: error(), next_at },
     }
 }

@@ -154,18 +154,24 @@ mod tests {
     use value::Value;
     use value::redact::Redactor;
 
+    use model::action::{ActionError, ErrorKind};
+    use model::automation::Automation;
     use model::execution::Signal;
 
     use crate::run::StepWait;
 
-    use super::super::{JournalContext, Times};
+    use super::super::{JournalContext, Times, Tries};
     use super::*;
     use crate::clock::{Clock, ManualClock};
 
-    fn journal() -> Box<Journal> {
+    fn automation() -> Automation {
         let yaml = "trigger: {manual: {}}\nsteps: [{id: paid, waitFor: {event: paid}}]\n";
         let source = Arc::new(Source::new("automations/x.yaml", yaml));
-        let automation = language::load::automation(source, "x").value.expect("it loads");
+        language::load::automation(source, "x").value.expect("it loads")
+    }
+
+    fn journal() -> Box<Journal> {
+        let automation = automation();
         let clock = ManualClock::new(Timestamp::UNIX_EPOCH);
         let around = JournalContext {
             store: Memory::default().open(),
@@ -194,6 +200,20 @@ mod tests {
     fn event(key: &str) -> Delivery {
         let signal = Signal { id: format!("id {key}"), name: "paid".to_owned(), data: Value::Null, by: None };
         Delivery { signal, key: Some(key.to_owned()) }
+    }
+
+    #[test]
+    fn a_step_inside_another_that_is_tried_again_may_have_sent_its_event() {
+        let journal = journal();
+        assert!(!journal.may_have_begun("emit"));
+        let at = journal.clock.now();
+        let error = ActionError::new(ErrorKind::Timeout, "it took too long");
+        let event =
+            Event::StepRetry { at, step: "around".to_owned(), attempt: 1, error, next_at: at, policy: None };
+        let mut tries = Tries::default();
+        tries.add(1, None, journal.clock.monotonic_now());
+        journal.step_retry(&automation(), "around", event, &tries);
+        assert!(journal.may_have_begun("emit"));
     }
 
     #[test]

@@ -3,6 +3,7 @@
 mod acceptance;
 mod accepted_events;
 mod background;
+mod closing;
 mod commit;
 mod pauses;
 mod redaction;
@@ -30,6 +31,7 @@ use value::redact::{LengthLimit, Redactor};
 
 pub(crate) use acceptance::PendingAcceptance;
 use accepted_events::AcceptedEvents;
+use closing::{Begun, Traits};
 use commit::{AcceptResult, CommitState};
 use pauses::Pauses;
 pub(crate) use pauses::{Due, StepWait, Suspension, Taken, Times, Wake};
@@ -64,8 +66,8 @@ pub(crate) struct Journal {
     resumed: bool,
     /// The instant of acceptance.
     accepted_at: MonotonicTime,
-    /// True if the order in which steps ended is kept, since one has an `undo`.
-    keeps_order: bool,
+    /// What the steps of the automation require of the journal. The order in which steps ended is kept if one has an `undo`.
+    traits: Traits,
     /// True if the outcomes of ended steps are kept: after a restart, or if a list or the whole execution may be retried.
     /// Otherwise only the scope keeps results, which saves memory in long loops.
     keeps_outcomes: bool,
@@ -106,8 +108,14 @@ struct State {
     lost: HashMap<String, UnknownAttempt>,
     /// The recorded start of steps that read the clock or the state, and the state that they read.
     step_starts: HashMap<String, StepStart>,
-    /// The order in which steps ended, if it is kept.
+    /// The order in which steps began or ended last, if it is kept, and its next position.
     order: HashMap<String, u64>,
+    next_position: u64,
+    begun: Begun,
+    /// True if the execution goes on at once after its suspension.
+    wakes_at_once: bool,
+    /// The child executions that were cut off with their calls, as the log shows them; the last ones of many.
+    cut_children: Vec<ExecutionId>,
     /// The steps that ended in the replayed execution and not in this one, if the order is kept.
     kept: HashSet<String>,
     pauses: Pauses,
@@ -176,17 +184,18 @@ impl Journal {
         (at, wall_offset): (Timestamp, SignedDuration),
         around: JournalContext,
     ) -> Box<Self> {
+        let traits = Traits::of(automation);
         Box::new(Self {
             id,
             accepted_at: MonotonicTime::from_wall(at, wall_offset),
-            keeps_outcomes: retries_lists(automation),
+            keeps_outcomes: traits.retries_lists,
             automation: automation.id.clone(),
             store: around.store,
             closing: around.closing,
             clock: around.clock,
             notices: around.notices,
             resumed: false,
-            keeps_order: has_undo(automation),
+            traits,
             redactor: around.redactor,
             observed: None,
             reads_secrets: AtomicBool::new(false),
@@ -313,7 +322,12 @@ impl Journal {
 
     /// True if the order in which steps end is kept, since one may have to be undone.
     pub(crate) fn is_ordered(&self) -> bool {
-        self.keeps_order
+        self.traits.has_undo
+    }
+
+    /// True if the outcomes of ended steps are kept.
+    pub(crate) fn keeps_outcomes(&self) -> bool {
+        self.keeps_outcomes
     }
 
     /// The position of the step in the order in which steps ended, if it is kept.
@@ -357,7 +371,8 @@ impl Journal {
         state.settle(step, &outcome);
         let now = self.clock.now();
         self.end_pause(&mut state, step);
-        state.note_finish_order(step, self.keeps_order);
+        state.note_finish_order(step, self.traits.has_undo);
+        state.close_ended(step);
         if self.keeps_outcomes {
             state.finished.insert(step.to_owned(), outcome.clone());
         }
@@ -521,11 +536,11 @@ impl State {
         std::mem::take(&mut self.pending)
     }
 
-    /// Notes the position of a step in the order in which steps end, if that is kept.
+    /// Notes the position of a step that begins or ends, if the order is kept.
     fn note_finish_order(&mut self, step: &str, keeps_order: bool) {
         if keeps_order {
-            let position = self.order.len() as u64;
-            self.order.insert(step.to_owned(), position);
+            self.order.insert(step.to_owned(), self.next_position);
+            self.next_position += 1;
         }
     }
 
@@ -561,21 +576,4 @@ impl State {
             self.pending.push(Event::ClockChanged { at: clock.now(), by_ms });
         }
     }
-}
-
-/// True if the whole execution, or a step with lists, has retries.
-fn retries_lists(automation: &Automation) -> bool {
-    let mut again = automation.retry.max > 0;
-    automation.walk(&mut |step| {
-        again |=
-            step.retry.as_ref().is_some_and(|retry| retry.max > 0) && !step.verb.nested_blocks().is_empty()
-    });
-    again
-}
-
-/// True if a step has an `undo` list.
-fn has_undo(automation: &Automation) -> bool {
-    let mut found = false;
-    automation.walk(&mut |step| found |= step.undo.is_some());
-    found
 }

@@ -475,10 +475,26 @@ impl Journal {
         self.state().pauses.tries_ahead.insert(step.to_owned(), due);
     }
 
+    /// Lets the execution go on at once after its next suspension: a suspended branch has to run its `finally`.
+    pub(crate) fn wake_at_once(&self) {
+        self.state().wakes_at_once = true;
+    }
+
+    /// The child executions of calls that were cut off before the last restart.
+    pub(crate) fn take_cut_children(&self) -> Vec<ExecutionId> {
+        std::mem::take(&mut self.state().cut_children)
+    }
+
+    /// Ends the waits of all steps but those in a `finally`. Returns the child executions that they waited for.
+    pub(crate) fn abandon_main(&self) -> Vec<ExecutionId> {
+        self.abandon(|step| !self.traits.is_in_finally(step))
+    }
+
     /// Records the suspension. `holds` says if the execution keeps its concurrency permit.
     pub(crate) fn suspend(&self, holds: bool) -> Suspension {
         let mut state = self.state();
-        let awake = state.pauses.open.values().any(|pause| !pause.signals.is_empty());
+        let has_signal = state.pauses.open.values().any(|pause| !pause.signals.is_empty());
+        let awake = has_signal || std::mem::take(&mut state.wakes_at_once);
         state.pauses.rests = true;
         let children: Vec<ExecutionId> = state.pauses.children().collect();
         // After a restart, such an execution is loaded to check if a child has ended meanwhile.

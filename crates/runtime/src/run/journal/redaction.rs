@@ -114,7 +114,7 @@ impl Journal {
             | Event::StepFailed { error, .. }
             | Event::Failing { error, .. }
             | Event::Retried { error, .. } => in_error(error),
-            Event::StepFinished { outcome, .. } => match outcome {
+            Event::StepClosing { outcome, .. } | Event::StepFinished { outcome, .. } => match outcome {
                 // Masked when it was produced.
                 StepOutcome::Succeeded { .. } | StepOutcome::Skipped => {}
                 StepOutcome::Failed { error, handled } => {

@@ -3,17 +3,19 @@
 use std::collections::{HashMap, HashSet};
 
 use model::action::{ActionError, Effect, ErrorKind, LostAttempt};
-use model::automation::Automation;
+use model::automation::{Automation, StepRetry};
 use model::execution::{Event, StepOutcome};
 
 use super::{Journal, State};
 use crate::clock::MonotonicTime;
 
 /// Attempts of an unfinished step.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct Tries {
     /// Number of failed attempts.
     pub(crate) failed: u32,
+    /// Number of failed attempts by the index of the policy that covers them; empty if the step has one policy.
+    pub(crate) by_policy: Vec<u32>,
     /// Start of the next attempt; `None` if none is due.
     pub(crate) next_at: Option<MonotonicTime>,
 }
@@ -23,6 +25,30 @@ pub(crate) struct Tries {
 pub(crate) struct UnknownAttempt {
     attempt: Box<LostAttempt>,
     since: u32,
+}
+
+impl Tries {
+    /// Number of failed attempts that a policy covers.
+    pub(crate) fn of_policy(&self, index: usize) -> u32 {
+        if self.by_policy.is_empty() && index == 0 {
+            return self.failed;
+        }
+        self.by_policy.get(index).copied().unwrap_or_default()
+    }
+
+    /// Adds a failed attempt. `policy` is the number of the policy that covers it, from 1; `None` if the step has one policy.
+    pub(crate) fn add(&mut self, failed: u32, policy: Option<u32>, next_at: MonotonicTime) {
+        self.failed = failed;
+        self.next_at = Some(next_at);
+        let Some(index) = policy.and_then(|number| (number as usize).checked_sub(1)) else { return };
+        if index >= StepRetry::MAX_RULES {
+            return;
+        }
+        if self.by_policy.len() <= index {
+            self.by_policy.resize(index + 1, 0);
+        }
+        self.by_policy[index] += 1;
+    }
 }
 
 impl Journal {
@@ -55,19 +81,12 @@ impl Journal {
         if !self.keeps_outcomes {
             return Tries::default();
         }
-        self.state().tries.get(step).copied().unwrap_or_default()
+        self.state().tries.get(step).cloned().unwrap_or_default()
     }
 
-    /// Records a failed attempt that will be followed by another at `next_at`. Failures inside a block are cleared with
-    /// it.
-    pub(crate) fn step_retry(
-        &self,
-        automation: &Automation,
-        step: &str,
-        event: Event,
-        next_at: MonotonicTime,
-    ) {
-        let Event::StepRetry { attempt, .. } = event else { return };
+    /// Records a failed attempt that will be followed by another, as `tries` says. Failures inside a block are cleared
+    /// with it.
+    pub(crate) fn step_retry(&self, automation: &Automation, step: &str, event: Event, tries: &Tries) {
         let mut state = self.state();
         state.interrupted.remove(step);
         if state.watermark.is_calling(step) {
@@ -75,8 +94,8 @@ impl Journal {
             state.watermark.record(Effect::Write);
             state.watermark.call_recorded(step);
         }
-        state.tries.insert(step.to_owned(), Tries { failed: attempt, next_at: Some(next_at) });
-        if !state.finished.is_empty() || !state.step_starts.is_empty() {
+        state.tries.insert(step.to_owned(), tries.clone());
+        if !state.finished.is_empty() || !state.step_starts.is_empty() || self.closes_steps() {
             state.forget_failures_inside(step, &Inside::of_all(automation));
         }
         state.record(&*self.clock, event);
@@ -154,16 +173,16 @@ impl State {
         self.interrupted.clear();
         self.step_starts.clear();
         self.pauses.clear(next_at);
-        self.finished.retain(|_, outcome| !matches!(outcome, StepOutcome::Failed { handled: None, .. }));
+        self.finished.retain(|_, outcome| !outcome.may_repeat());
+        self.forget_cuts(|_| true);
     }
 
     /// Clears failures inside a step that is retried.
     pub(super) fn forget_failures_inside(&mut self, step: &str, inside: &Inside) {
         let is_inside = inside.contains_step(step);
         self.step_starts.retain(|key, _| key != step && !is_inside(key));
-        self.finished.retain(|key, outcome| {
-            !(matches!(outcome, StepOutcome::Failed { handled: None, .. }) && is_inside(key))
-        });
+        self.forget_cuts(|key| key == step || is_inside(key));
+        self.finished.retain(|key, outcome| !(outcome.may_repeat() && is_inside(key)));
     }
 }
 
@@ -201,7 +220,7 @@ impl Inside {
     }
 }
 
-/// Splits a key: `copy[2][0]` is the step `copy` in the iterations `[2][0]`.
+/// Splits a key: `copy[2][0]` is the step `copy` in the iterations `[2][0]`. A mark belongs to the iterations.
 pub(super) fn split_turns(key: &str) -> (&str, &str) {
-    key.split_at(key.find('[').unwrap_or(key.len()))
+    key.split_at(key.find(['[', '#']).unwrap_or(key.len()))
 }

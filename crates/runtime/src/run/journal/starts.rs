@@ -37,11 +37,17 @@ impl Journal {
         self.resumed && self.state().interrupted.contains(step)
     }
 
-    /// True if an earlier attempt of the step may have had its effect: the step was interrupted, or it is tried again. Of steps in
-    /// parallel branches, that is exact only for steps whose start is committed before their effect.
+    /// True if an earlier attempt of the step may have had its effect: the step was interrupted, or it, a step around it or the
+    /// execution is tried again, which may have cut it off. Of steps in parallel branches, that is exact only for steps whose start
+    /// is committed before their effect.
     pub(crate) fn may_have_begun(&self, step: &str) -> bool {
         let repeats = self.resumed && !self.has_passed();
-        repeats || self.attempt() > 1 || self.was_interrupted(step) || self.tries(step).failed > 0
+        repeats
+            || self.attempt() > 1
+            || self.was_interrupted(step)
+            || self.begins_again(step)
+            // Steps elsewhere that are tried again cost a look-up only.
+            || !self.state().tries.is_empty()
     }
 
     /// The start of the step, if it was recorded.

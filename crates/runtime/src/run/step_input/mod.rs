@@ -308,7 +308,16 @@ impl Derivation<'_> {
                 Ok(Value::from(inputs))
             }
             Verb::Continue { result } => evaluator.one("result", |all| all.template(result, "continue")),
-            Verb::Fail { message } => evaluator.one("message", |all| all.template(message, "fail")),
+            Verb::Fail(fail) => {
+                let own = [("message", Some(&fail.message)), ("status", fail.status.as_ref())];
+                let own = own.into_iter().chain([("code", fail.code.as_ref()), ("data", fail.data.as_ref())]);
+                let parts = own.filter_map(|(name, template)| Some((name, template?)));
+                let Value::Map(mut inputs) = evaluator.map(parts)? else { return Ok(Value::Null) };
+                if let Some(respond) = &fail.respond {
+                    Arc::make_mut(&mut inputs).insert("respond", evaluator.response(respond)?);
+                }
+                Ok(Value::Map(inputs))
+            }
             Verb::Code(_) | Verb::Repeat(_) | Verb::Parallel(_) | Verb::Group(_) | Verb::Break => {
                 Ok(Value::Null)
             }

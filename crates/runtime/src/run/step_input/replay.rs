@@ -5,9 +5,9 @@ use std::sync::Arc;
 
 use catalog::Deployment;
 use expression::EvalClock;
-use model::action::ActionError;
-use model::automation::{Block, BlockKind, OnError, Step, Verb};
-use model::execution::{Event, ExecutionId, History, StepOutcome};
+use model::action::{ActionError, ErrorKind};
+use model::automation::{Block, BlockKind, Handler, OnError, Step, Verb};
+use model::execution::{Event, ExecutionId, History, Jump, Outcome, StepOutcome};
 use value::{Budget, Value};
 
 use super::super::determinism::StepClock;
@@ -40,8 +40,7 @@ struct Hop<'a> {
 enum Entry<'a> {
     Here,
     Nested(BlockKind<'a>),
-    OnError,
-    Undo,
+    Handler(Handler),
 }
 
 impl<'a> Replay<'a> {
@@ -75,7 +74,7 @@ impl<'a> Replay<'a> {
         let mut scope = self.at_start()?;
         let turns: Vec<usize> = key.split(['[', ']']).skip(1).filter_map(|part| part.parse().ok()).collect();
         let lists = [Some(&automation.steps), automation.on_error.as_ref(), automation.finally.as_ref()];
-        for (number, block) in lists.into_iter().enumerate() {
+        for (number, block) in lists.iter().copied().enumerate() {
             let Some(block) = block else { continue };
             let mut way = Vec::new();
             if !find(block, &step.id, &mut way) {
@@ -87,11 +86,56 @@ impl<'a> Replay<'a> {
                 if let Some(error) = self.history.closing {
                     scope.bind("error", error.to_value());
                 }
+                if number == lists.len() - 1 {
+                    let outcome = self.outcome_at_end(&scope, budget)?;
+                    scope.bind("outcome", outcome.to_value());
+                }
             }
             self.follow(&way, &turns, &mut scope, budget)?;
             break;
         }
         Ok(scope)
+    }
+
+    /// The reason of the recorded cancellation.
+    fn cancel_reason(&self) -> Option<&'a str> {
+        self.events.iter().find_map(|event| match event {
+            Event::Cancelling { reason, .. } => Some(reason.as_str()),
+            _ => None,
+        })
+    }
+
+    /// The outcome of the execution as its `finally` read it.
+    fn outcome_at_end(&self, scope: &Scope, budget: &Budget) -> Result<Outcome, ActionError> {
+        if let Some(error) = self.history.closing {
+            return Ok(Outcome::Failed { error: error.clone() });
+        }
+        if let Some(reason) = self.cancel_reason() {
+            return Ok(Outcome::Cancelled { reason: reason.to_owned() });
+        }
+        let stopped = self.events.iter().rev().find_map(|event| match event {
+            Event::StepFinished { outcome: StepOutcome::Jumped { by: Jump::Stop, result }, .. } => {
+                Some(Outcome::Succeeded { result: result.clone() }).filter(|_| !result.is_null())
+            }
+            _ => None,
+        });
+        let automation = &self.deployment.automation;
+        let last = || match automation.steps.steps.last().and_then(|step| self.outcome(&step.id)) {
+            Some(StepOutcome::Succeeded { result } | StepOutcome::Failed { handled: Some(result), .. }) => {
+                result.clone()
+            }
+            _ => Value::Null,
+        };
+        let result = match (&automation.outputs, stopped) {
+            (_, Some(outcome)) => return Ok(outcome),
+            (None, None) => last(),
+            (Some(outputs), None) => {
+                let result =
+                    outputs.evaluate_with_clock(scope.root(), self.clock("outputs").as_ref(), budget);
+                result.map_err(|error| expression_error(&error, "outputs"))?
+            }
+        };
+        Ok(Outcome::Succeeded { result })
     }
 
     fn at_start(&self) -> Result<Scope, ActionError> {
@@ -123,23 +167,39 @@ impl<'a> Replay<'a> {
             self.apply(hop.block, Some(hop.index), &suffix, scope);
             match &hop.entry {
                 Entry::Here
-                | Entry::Nested(BlockKind::Case { .. } | BlockKind::Sequence | BlockKind::Parallel) => {}
+                | Entry::Nested(BlockKind::Case { .. } | BlockKind::Sequence | BlockKind::Parallel { .. }) => {
+                }
                 Entry::Nested(BlockKind::Loop { in_order, .. }) => {
                     let turn = turns.next().copied().unwrap_or_default();
                     self.enter_loop(step, *in_order, turn, &suffix, scope, budget)?;
                     suffix.push_str(&format!("[{turn}]"));
                 }
-                Entry::OnError => {
+                Entry::Handler(Handler::OnError) => {
                     self.apply_inside(step, &suffix, scope);
                     let key = [&step.id, suffix.as_str()].concat();
                     if let Some(error) = self.failure(&key) {
                         scope.bind("error", error.to_value());
                     }
                 }
-                Entry::Undo => {
+                Entry::Handler(Handler::Finally) => {
+                    self.apply_inside(step, &suffix, scope);
+                    let key = [&step.id, suffix.as_str()].concat();
+                    let outcome = self.events.iter().rev().find_map(|event| match event {
+                        Event::StepClosing { step, outcome, .. } if *step == key => Some(outcome.to_value()),
+                        _ => None,
+                    });
+                    if let Some(outcome) = outcome {
+                        scope.bind("outcome", outcome);
+                    }
+                }
+                Entry::Handler(Handler::Undo) => {
                     let key = [&step.id, suffix.as_str()].concat();
                     self.replay(step, &key, &suffix, scope);
-                    if let Some(error) = self.history.closing {
+                    let error = self.history.closing.cloned().or_else(|| {
+                        let reason = self.cancel_reason()?;
+                        Some(ActionError::new(ErrorKind::Cancelled, reason))
+                    });
+                    if let Some(error) = error {
                         scope.bind("error", error.to_value());
                     }
                 }
@@ -231,19 +291,26 @@ impl<'a> Replay<'a> {
                 if let (Verb::Set(_), Value::Map(values)) = (&step.verb, result) {
                     scope.set_vars(values);
                 }
-                self.set_step(step, key, result.clone(), None, scope);
+                self.set_step(step, key, (result.clone(), true), None, scope);
             }
-            StepOutcome::Skipped => self.set_step(step, key, Value::Null, None, scope),
+            StepOutcome::Skipped => self.set_step(step, key, (Value::Null, false), None, scope),
             StepOutcome::Failed { error, handled: Some(result) } => {
-                self.set_step(step, key, result.clone(), Some(error), scope);
+                self.set_step(step, key, (result.clone(), false), Some(error), scope);
             }
-            StepOutcome::Failed { handled: None, .. } | StepOutcome::Jumped { .. } => {}
+            StepOutcome::Failed { handled: None, .. } | StepOutcome::Jumped { .. } => {
+                if self.deployment.plan.is_success_read(&step.id) {
+                    scope.clear_step(&step.id);
+                }
+            }
         }
     }
 
     /// Applies the finished steps inside a step, loops iteration by iteration.
     fn apply_inside(&self, step: &Step, suffix: &str, scope: &mut Scope) {
         for list in step.verb.nested_blocks() {
+            if matches!(list.kind, BlockKind::Parallel { may_be_cut: true }) {
+                continue;
+            }
             if !matches!(list.kind, BlockKind::Loop { .. }) {
                 self.apply(list.block, None, suffix, scope);
                 continue;
@@ -266,13 +333,14 @@ impl<'a> Replay<'a> {
         &self,
         step: &Step,
         key: &str,
-        result: Value,
+        (result, succeeded): (Value, bool),
         error: Option<&ActionError>,
         scope: &mut Scope,
     ) {
         if self.all_results || self.deployment.plan.is_result_read(&step.id) {
             let waits = matches!(step.verb, Verb::WaitFor(_));
-            scope.set_step(&step.id, result, error, waits.then(|| self.timed_out.contains(key)));
+            let timed_out = waits.then(|| self.timed_out.contains(key));
+            scope.set_step(&step.id, result, error, succeeded && timed_out != Some(true), timed_out);
         }
     }
 }
@@ -285,12 +353,8 @@ fn find<'a>(block: &'a Block, id: &str, way: &mut Vec<Hop<'a>>) -> bool {
             return true;
         }
         let nested = step.verb.nested_blocks().into_iter().map(|list| (list.block, Entry::Nested(list.kind)));
-        let handlers = match &step.on_error {
-            OnError::Steps(block) => Some((block, Entry::OnError)),
-            OnError::Fail | OnError::Continue => None,
-        };
-        let undo = step.undo.as_ref().map(|block| (block, Entry::Undo));
-        for (inner, entry) in nested.chain(handlers).chain(undo) {
+        let handlers = step.handlers().map(|(handler, block)| (block, Entry::Handler(handler)));
+        for (inner, entry) in nested.chain(handlers) {
             way.push(Hop { block, index, entry });
             if find(inner, id, way) {
                 return true;

@@ -35,7 +35,7 @@ const resultOf = (returned) => {
 // Puts the results of runs right before this one where they belong: the keys are there already, in their order.
 const fill = (keys, argument, earlier) => {
   keys.forEach((key, index) => {
-    argument[key] = { results: resultOf(earlier[index]), error: null };
+    argument[key] = { results: resultOf(earlier[index]), error: null, ok: true };
   });
 };
 

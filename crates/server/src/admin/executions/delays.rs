@@ -150,7 +150,8 @@ mod tests {
     #[test]
     fn the_delay_before_a_retry_and_an_interruption_are_waits() {
         let error = ActionError::new(ErrorKind::Network, "refused");
-        let retry = Event::StepRetry { at: at(1), step: "a".into(), attempt: 1, error, next_at: at(3) };
+        let retry =
+            Event::StepRetry { at: at(1), step: "a".into(), attempt: 1, error, next_at: at(3), policy: None };
         let outcome = StepOutcome::Succeeded { result: Value::Null };
         let events = [
             retry,

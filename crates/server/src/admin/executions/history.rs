@@ -320,7 +320,8 @@ mod tests {
     fn a_retried_step_counts_its_attempts() {
         let error = ActionError::new(ErrorKind::Network, "refused");
         let step = || "call".to_owned();
-        let retry = Event::StepRetry { at: at(1), step: step(), attempt: 1, error, next_at: at(5) };
+        let retry =
+            Event::StepRetry { at: at(1), step: step(), attempt: 1, error, next_at: at(5), policy: None };
         check(
             std::slice::from_ref(&retry),
             json!([{

@@ -223,6 +223,34 @@ fn a_matching_condition_settles_the_uncertainty() {
 }
 
 #[test]
+fn a_condition_with_a_default_asks_for_the_outcome() {
+    let paused = "  - id: ask\n    waitFor: {approval: {message: Refund?}}\n    timeout: 2d\n    onTimeout: continue\n";
+    let failing = "  - {id: ask, action: http.get, with: {url: 'https://a.test'}, onError: continue}\n";
+    for before in [paused, failing] {
+        let guarded = |condition: &str| {
+            format!(
+                "{before}  - {{if: \"{condition}\", set: {{x: '${{{{ steps.ask.results.option }}}}'}}}}\n"
+            )
+        };
+        check_steps(&guarded("steps.ask.results.option | default('reject') == 'approve'"), &[]);
+        check_steps(&guarded("steps.ask.results.option is defined"), &[]);
+        let bare = ["may-be-missing option", "may-be-missing option"];
+        check_steps(&guarded("steps.ask.results.option == 'approve'"), &bare);
+    }
+}
+
+#[test]
+fn a_list_that_handles_the_end_of_a_step_is_pointed_to_the_name_of_that_end() {
+    for (list, name) in [("onError", "error"), ("finally", "outcome")] {
+        let steps =
+            format!("  - {{id: a, action: log.info, {list}: [{{if: steps.a.ok, action: log.info}}]}}\n");
+        let report = report(&format!("trigger: {{manual: {{}}}}\nsteps:\n{steps}"));
+        assert_eq!(codes(&report), ["later-step a"]);
+        assert!(report.render(false).contains(&format!("read `{name}`")), "{}", report.render(false));
+    }
+}
+
+#[test]
 fn a_default_allows_reading_the_previous_iteration() {
     let turns = |concurrency: u8| {
         format!(

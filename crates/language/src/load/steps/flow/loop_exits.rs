@@ -1,6 +1,6 @@
 //! Checks where `break` and `continue` are allowed: in a loop, and not within concurrent steps.
 
-use model::automation::{Block, BlockKind, OnError, Step, Verb};
+use model::automation::{Block, BlockKind, Handler, Step, Verb};
 use text::diagnostic::{Diagnostic, Diagnostics, Span};
 
 /// The nearest enclosing loop, and what lies between.
@@ -10,8 +10,8 @@ struct LoopContext {
     each: Option<(Span, bool)>,
     /// The concurrent step inside it that contains the position in one of its lists, if any.
     beside: Option<Span>,
-    /// The step with the `undo` list that contains the position.
-    undo: Option<Span>,
+    /// The closing list that contains the position, and its step.
+    closing: Option<(Handler, Span)>,
 }
 
 pub(super) fn check(block: &Block, diagnostics: &Diagnostics) {
@@ -33,16 +33,19 @@ impl Leaving<'_> {
                     BlockKind::Loop { in_order, .. } => {
                         LoopContext { each: Some((step.span, !in_order)), ..LoopContext::default() }
                     }
-                    BlockKind::Parallel => LoopContext { beside: Some(step.span), ..around },
+                    BlockKind::Parallel { .. } => LoopContext { beside: Some(step.span), ..around },
                     BlockKind::Case { .. } | BlockKind::Sequence => around,
                 };
                 self.block(inner.block, around);
             }
-            if let OnError::Steps(block) = &step.on_error {
+            for (handler, block) in step.handlers() {
+                let around = match handler {
+                    Handler::OnError => around,
+                    Handler::Finally | Handler::Undo => {
+                        LoopContext { closing: Some((handler, step.span)), ..LoopContext::default() }
+                    }
+                };
                 self.block(block, around);
-            }
-            if let Some(undo) = &step.undo {
-                self.block(undo, LoopContext { undo: Some(step.span), ..LoopContext::default() });
             }
         }
     }
@@ -50,9 +53,16 @@ impl Leaving<'_> {
     fn leaves(&self, step: &Step, around: LoopContext) {
         let word = step.verb.keyword();
         let diagnostic = match around {
-            LoopContext { each: None, undo: Some(undo), .. } => {
+            LoopContext { each: None, closing: Some((Handler::Finally, closed)), .. } => {
+                let message =
+                    format!("`{word}` is outside a loop: `finally` cannot leave the loop around its step");
+                Diagnostic::error("outside-loop", message, step.span)
+                    .related(closed, "the step that has ended")
+            }
+            LoopContext { each: None, closing: Some((_, undone)), .. } => {
                 let message = format!("`{word}` is outside a loop: undo steps run after the loop has ended");
-                Diagnostic::error("outside-loop", message, step.span).related(undo, "the step that is undone")
+                Diagnostic::error("outside-loop", message, step.span)
+                    .related(undone, "the step that is undone")
             }
             LoopContext { each: None, .. } => {
                 let message = format!("`{word}` is outside a loop");

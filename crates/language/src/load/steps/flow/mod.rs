@@ -3,7 +3,7 @@
 
 mod loop_exits;
 
-use model::automation::{Block, BlockKind, DeclaredTrigger, NestedBlock, OnError, Step, Verb};
+use model::automation::{Block, BlockKind, DeclaredTrigger, Handler, NestedBlock, OnError, Step, Verb};
 use text::diagnostic::{Diagnostic, Diagnostics, Span};
 use value::Value;
 
@@ -65,10 +65,11 @@ pub(in crate::load) fn check(lists: &Lists<'_>, unreadable: &Unreadable, diagnos
     }
 }
 
-/// The last step that responds to the caller.
+/// The last step that responds to the caller. A `fail` is left out: it answers in place of 500, so other paths need no answer.
 fn last_answer(steps: &Block) -> Option<&Step> {
     let mut last = None;
-    steps.walk(&mut |step| last = Some(step).filter(|step| step.verb.response().is_some()).or(last));
+    let answers = |step: &&Step| step.verb.response().is_some() && !matches!(step.verb, Verb::Fail(_));
+    steps.walk(&mut |step| last = Some(step).filter(answers).or(last));
     last
 }
 
@@ -165,6 +166,7 @@ impl Flow<'_> {
     }
 
     fn step(&self, step: &Step, start: Paths) -> Exits {
+        let mut failed = start;
         let exits = match &step.verb {
             Verb::Respond(_) => {
                 self.answers_once(step, start);
@@ -186,19 +188,24 @@ impl Flow<'_> {
                 }
                 Exits::default()
             }
+            Verb::Fail(fail) if fail.respond.is_some() => {
+                self.answers_once(step, start);
+                failed = Paths { open: false, answered: Some(step.span), ..start };
+                Exits::default()
+            }
             verb if verb.ends_block() => Exits::default(),
             verb => self.inside(step, verb, start),
         };
-        if let Some(undo) = &step.undo {
-            self.block(undo, Paths::START);
+        for (_, block) in step.handlers().filter(|(handler, _)| *handler != Handler::OnError) {
+            self.block(block, Paths::START);
         }
         let exits = match &step.on_error {
             // A step that ends the execution, the loop or the iteration successfully has no error to handle.
             _ if matches!(step.verb, Verb::Stop { .. } | Verb::Break | Verb::Continue { .. }) => exits,
             OnError::Fail => exits,
-            OnError::Continue => exits.or(Exits::on(start)),
+            OnError::Continue => exits.or(Exits::on(failed)),
             // A `respond` in `onError` does not make one after the failed step superfluous.
-            OnError::Steps(block) => exits.or(self.block(block, Paths { unsure: true, ..start })),
+            OnError::Steps(block) => exits.or(self.block(block, Paths { unsure: true, ..failed })),
         };
         // An unreadable part may let the execution continue, and may have answered.
         if self.unreadable.is_unsure(&step.id) {
@@ -217,9 +224,17 @@ impl Flow<'_> {
     /// The exits of the lists inside a step.
     fn inside(&self, step: &Step, verb: &Verb, start: Paths) -> Exits {
         let lists = verb.nested_blocks();
-        let beside =
-            lists.iter().filter(|inner| matches!(inner.kind, BlockKind::Parallel)).map(|inner| inner.block);
-        let through = self.parallel(beside, start);
+        let beside = |cut: bool| {
+            let is_such = move |inner: &&NestedBlock<'_>| matches!(inner.kind, BlockKind::Parallel { may_be_cut } if may_be_cut == cut);
+            lists.iter().filter(is_such).map(|inner| inner.block)
+        };
+        let mut through = self.parallel(beside(false), start);
+        for block in beside(true) {
+            // The others may suffice, so it is not known how far it comes.
+            let own = self.block(block, start);
+            let on = own.on.map(|paths| Paths { unsure: true, ..paths });
+            through = through.or(Exits { on, ..own });
+        }
         let cases: Vec<&NestedBlock<'_>> =
             lists.iter().filter(|inner| matches!(inner.kind, BlockKind::Case { .. })).collect();
         let goes_through = cases.is_empty() || !verb.covers_every_case();

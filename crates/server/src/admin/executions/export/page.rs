@@ -185,7 +185,7 @@ fn block(steps: &Value, execution: &Value) -> Markup {
                 @for inner in list(&step["blocks"]) {
                     div.block { span.muted { (inner["name"].as_str().unwrap_or(text(&inner["kind"]))) } (block(&inner["steps"], execution)) }
                 }
-                @for (name, title) in [("onError", "on error"), ("undo", "undo")] {
+                @for (name, title) in [("onError", "on error"), ("finally", "finally"), ("undo", "undo")] {
                     @if step[name].is_array() { div.block.dashed { span.muted { (title) } (block(&step[name], execution)) } }
                 }
             }
