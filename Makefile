@@ -39,7 +39,7 @@ cluster: ## Start a PostgreSQL server and three daemons behind it, kill one, say
 
 # A build from nothing is faster, and takes half the disk, without the files for incremental ones.
 test: export CARGO_INCREMENTAL ?= 0
-test: tools ui-check format-check clippy scripts-check ci-check build-tests unit-tests server-tests examples-check examples-test docs-check editor-check imports-check ui-test run-check cluster-check ops-check hostile-check faults-check counts-check ## Check everything: this is what has to pass
+test: tools ui-check format-check clippy scripts-check ci-check build-tests unit-tests server-tests examples-check examples-test docs-check editor-check imports-check ui-test run-check cluster-check ops-check hostile-check faults-check ## Check everything: this is what has to pass
 	@echo 'All checks have passed.'
 
 ui: ui/node_modules ui-types ## Build the web UI into ui/dist, which the binary contains (Node.js 20 or later)
@@ -159,9 +159,6 @@ hostile: ## Send every filter, function, query and schema keyword with hostile o
 
 faults-check: packages # Some seconds of most faults; `make faults` does the rest.
 	$(TARGET)/debug/faults --quick $(ARGS)
-
-counts-check: packages # Instructions and allocations of single operations, beside the recorded ones.
-	$(TARGET)/debug/bench --only instructions --counts bench/instructions.json
 
 faults: packages ## Mistreat the daemon for half an hour: kill it, cut its power, fill its disk (ARGS='kill --rounds 20 --seed 7', …)
 	$(CARGO) build --locked -p tests -p cli --bin faults --bin cogwork
