@@ -33,8 +33,6 @@ pub(super) struct Counter {
 pub(super) fn command(program: &Path, output: &Path) -> Command {
     let mut command = Command::new("valgrind");
     command.args(["--tool=callgrind", "--dump-line=no", "--fair-sched=yes", "--error-limit=no"]);
-    // Uncounted work runs some five times as fast.
-    command.arg("--instr-atstart=no");
     command.arg(format!("--callgrind-out-file={}", output.display())).arg("--").arg(program);
     command
 }
@@ -45,16 +43,14 @@ impl Counter {
         Self { process, output, dumps: 0 }
     }
 
-    /// Begins to count from zero.
-    pub(super) fn begin(&self) -> Result<(), Error> {
-        self.tell(&["instrumentation", "on"])?;
+    /// Forgets what was counted.
+    pub(super) fn reset(&self) -> Result<(), Error> {
         self.tell(&["zero"])
     }
 
-    /// Returns the counts since they began, and ends counting.
-    pub(super) fn end(&mut self) -> Result<Counts, Error> {
+    /// Returns the counts since the last reset, and resets them.
+    pub(super) fn take(&mut self) -> Result<Counts, Error> {
         self.tell(&["dump"])?;
-        self.tell(&["instrumentation", "off"])?;
         self.dumps += 1;
         let file = self.output.with_added_extension(self.dumps.to_string());
         let opened = std::fs::File::open(&file).map_err(Error::io(file.display()))?;

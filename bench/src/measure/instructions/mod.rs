@@ -157,10 +157,10 @@ struct Session<'daemon> {
 
 impl Session<'_> {
     async fn measure_idle(&mut self) -> Result<(), Error> {
-        self.counter.begin()?;
+        self.counter.reset()?;
         let begun = Instant::now();
         tokio::time::sleep(IDLE).await;
-        let counts = self.counter.end()?;
+        let counts = self.counter.take()?;
         #[expect(clippy::cast_precision_loss, reason = "counts are far below 2^52")]
         let instructions = counts.instructions as f64;
         self.idle = instructions / begun.elapsed().as_secs_f64();
@@ -174,12 +174,12 @@ impl Session<'_> {
         left: u64,
         work: impl AsyncFnOnce(&mut Run<'_>) -> Result<(), Error>,
     ) -> Result<Counts, Error> {
-        self.counter.begin()?;
+        self.counter.reset()?;
         let begun = Instant::now();
         work(&mut self.run).await?;
         self.daemon.drained_to(left).await?;
         let elapsed = begun.elapsed().as_secs_f64();
-        let counts = self.counter.end()?;
+        let counts = self.counter.take()?;
         #[expect(
             clippy::cast_possible_truncation,
             clippy::cast_sign_loss,
