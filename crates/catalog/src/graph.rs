@@ -126,7 +126,7 @@ pub struct GraphStep {
     /// True if the execution continues after its failure, without steps that handle it.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub continues_on_error: bool,
-    /// The steps that run at its end, however it ended; absent if there are none.
+    /// The steps that run at its end, however it ended; absent without `finally`.
     #[schema(no_recursion)]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub finally: Option<Vec<GraphStep>>,

@@ -24,7 +24,7 @@ pub(super) enum WriteOp {
     Accept { executions: Vec<NewExecutionRow>, watermark: Option<Watermark>, poll: Option<Box<PollRow>> },
     /// Stores a subscription, or deletes it if there is none to store.
     PutSubscription { id: String, kept: Option<(TriggerKey, String)> },
-    /// What is stored under the key of one trigger, to move to another key. Returns [`WriteResult::Count`].
+    /// Moves the rows of a trigger to another key. Returns [`WriteResult::Count`].
     MoveTrigger { from: TriggerKey, to: TriggerKey },
     /// Events and log lines of one execution.
     Append(Box<AppendRow>),

@@ -365,7 +365,7 @@ fn triggers(
 ) {
     let versions = old.into_iter().chain(new);
     let triggers = versions.flat_map(|(deployment, _)| deployment.mounts());
-    // A trigger whose records have moved is the one that has them.
+    // Moved records belong to the trigger to which they moved.
     let all: BTreeSet<TriggerId> = triggers.map(|mount| mount.key().trigger).collect();
     for id in all {
         let mount = |version: Option<&Version>| {

@@ -92,7 +92,7 @@ fn move_payloads(project: &Path, automation: &str, from: &str, to: &str) -> anyh
     let mut moved = 0;
     for entry in entries {
         let entry = entry.with_context(|| format!("cannot read `{}`", from.display()))?;
-        // The payloads of other triggers are in folders beside those of `main`.
+        // Each other trigger has a folder for its payloads, beside the payloads of `main`.
         if !entry.file_type().is_ok_and(|kind| kind.is_file()) {
             continue;
         }

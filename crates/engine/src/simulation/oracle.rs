@@ -52,7 +52,7 @@ pub(super) fn check_invariants(world: &World, program: &Program) -> Result<(), S
         own.map(|(_, instant)| *instant).collect()
     };
     check_ticks(of(&["main"]))?;
-    // What a move that was interrupted left behind is not known; all other moves lose no instant and double none.
+    // An interrupted move leaves an unknown state; a complete one loses no instant and doubles no instant.
     let is_known = world.state().unknown_moves == 0;
     if is_known { check_ticks(of(&[SECOND, RENAMED])) } else { Ok(()) }
 }
@@ -139,7 +139,7 @@ fn check_executions(world: &World, program: &Program) -> Result<Vec<(TriggerId, 
     Ok(ticks)
 }
 
-/// Checks that exactly the steps were undone that had to be, and that each `finally` ran once for each begin of its step.
+/// Checks that `undo` ran for exactly the steps that require it, and each `finally` once for each begin of its step.
 fn check_closing(events: &[Event], closing: &Closing) -> Result<(), String> {
     let (mut begun, mut ends) = (HashMap::<&str, usize>::new(), HashMap::<&str, usize>::new());
     let (mut succeeded, mut ran) = (HashMap::new(), HashSet::new());

@@ -168,7 +168,7 @@ impl Closing {
         ["onError", "finally"].iter().for_each(|list| self.note(&file[list], false));
     }
 
-    /// Collects the steps with closing lists. What runs in a closing list is never undone.
+    /// Collects the steps with closing lists. Steps in a closing list are never undone.
     fn note(&mut self, file: &Value, is_undone: bool) {
         match file {
             Value::Object(entries) => {

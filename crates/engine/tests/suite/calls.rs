@@ -94,7 +94,7 @@ async fn a_callee_that_has_outlived_its_caller_is_cancelled_after_a_crash() {
     let engine = project.start().await;
     let caller = start_with(&engine, "{}").await;
     end(&engine, caller).await;
-    // What a crash between the end of the caller and the cancellation of its call leaves.
+    // The state after a crash between the end of the caller and the cancellation of its call.
     let step = "a".to_owned();
     let origin = Origin::Call { execution: caller, step, depth: 1, test: false, awaited: true, trace: None };
     let start = runtime::ManualStart::new(Payload::manual(Map::default()), origin);

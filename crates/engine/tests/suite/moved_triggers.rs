@@ -222,7 +222,7 @@ impl Oracle {
         }
     }
 
-    /// Puts another trigger in the place of one: a new one, or one that was there before.
+    /// Replaces a trigger by a new or an earlier one.
     fn replace(&mut self, id: &str, numbers: &mut Numbers) {
         let is_schedule = self.triggers.remove(id).expect("it is there");
         let known: Vec<String> = match is_schedule {

@@ -117,7 +117,7 @@ async fn executions_cancel_ends_what_this_execution_has_called_and_nothing_else(
 }
 
 #[test]
-fn what_a_list_sets_that_may_be_cut_off_is_read_by_the_result_of_the_step_alone() {
+fn variables_of_a_list_that_may_be_cut_off_are_read_in_the_result_of_the_step_alone() {
     let race = "- id: all\n  enough: 1\n  parallel: {a: [{id: a, set: {x: 1}}, {id: c, set: {y: '${{ steps.a.results.x }}'}}], b: [{id: b, set: {x: 2}}]}\n";
     check_steps(&format!("{race}- set: {{z: '${{{{ steps.all.results.a.y }}}}'}}\n"), &[]);
     check_steps(&format!("{race}- set: {{z: '${{{{ steps.a.results.x }}}}'}}\n"), &["other-branch a"]);

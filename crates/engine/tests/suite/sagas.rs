@@ -108,7 +108,7 @@ async fn a_lost_answer_is_undone_after_a_crash_and_the_step_may_read_that_it_is_
 }
 
 #[tokio::test]
-async fn what_has_ended_inside_a_cut_group_is_undone_also_after_a_crash_in_the_closing_steps() {
+async fn ended_steps_inside_a_cut_group_are_undone_also_after_a_crash_in_the_closing_steps() {
     for is_cancelled in [false, true] {
         let mut peer = Peer::new().await;
         let base = peer.base.clone();

@@ -162,7 +162,7 @@ impl Automation {
 }
 
 impl super::Block {
-    /// Calls `visit` with every step, including those of nested blocks and of handlers.
+    /// Calls `visit` with every step, also in nested blocks and handlers.
     fn walk_mut(&mut self, visit: &mut dyn FnMut(&mut Step)) {
         for step in &mut self.steps {
             visit(step);

@@ -73,7 +73,7 @@ impl Step {
 }
 
 impl Step {
-    /// Returns the lists of the step that run beside those of its verb, in the order in which they run.
+    /// Returns the handlers of the step, in the order in which they run.
     pub fn handlers(&self) -> impl Iterator<Item = (Handler, &Block)> {
         let on_error = match &self.on_error {
             OnError::Steps(block) => Some((Handler::OnError, block)),
@@ -90,7 +90,7 @@ impl Step {
         self.finally.is_some() || self.undo.as_ref().is_some_and(|undo| undo.when_begun)
     }
 
-    /// True if the id is that of the step, or of a step inside it; those of `finally` and `undo` are not inside.
+    /// True if the id names the step or a step inside it; `finally` and `undo` are not inside.
     #[must_use]
     pub fn contains(&self, id: &str) -> bool {
         let mut handled = self.handlers().filter(|(handler, _)| *handler == Handler::OnError);
@@ -143,7 +143,7 @@ pub enum OnError {
 /// The compensation of a step.
 #[derive(Clone, Debug)]
 pub struct Undo {
-    /// True if a step that has begun is undone however it ended; false if only one that has succeeded is.
+    /// True if `undo` runs for every step that has begun; false if only for a step that has succeeded.
     pub when_begun: bool,
     /// True if it also runs after a cancellation of the execution.
     pub on_cancel: bool,
@@ -153,7 +153,7 @@ pub struct Undo {
     pub steps: Block,
 }
 
-/// A list of a step that runs beside those of its verb.
+/// A list of steps that handles the end of a step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Handler {
     /// After its permanent failure.
@@ -414,7 +414,7 @@ pub enum BlockKind<'a> {
     },
     /// Runs once, in parallel with the step's other blocks.
     Parallel {
-        /// True if the step may end before the block does and cuts it off. What the block sets stays inside it then.
+        /// True if the step may end before the block does and cuts it off. The variables of the block stay inside it then.
         may_be_cut: bool,
     },
     /// Always runs once.
@@ -430,7 +430,7 @@ impl Block {
         found
     }
 
-    /// Calls `visit` with every step in document order, including those of nested blocks and of [`Step::handlers`].
+    /// Calls `visit` with every step in document order, also in nested blocks and [`Step::handlers`].
     pub fn walk<'a>(&'a self, visit: &mut dyn FnMut(&'a Step)) {
         for step in &self.steps {
             visit(step);

@@ -7,7 +7,7 @@ use expression::Expression;
 use crate::action::ActionError;
 use crate::retry::RetryPolicy;
 
-/// The retry policies of a step. The first one that covers an error counts its attempts.
+/// The retry policies of a step. The first policy that covers an error counts its attempts.
 #[derive(Clone, Debug)]
 pub struct StepRetry {
     /// The policies, at least one.

@@ -288,7 +288,7 @@ impl FailStep {
         Self { is_map: false, message, kind: None, status: None, code: None, data: None, respond: None }
     }
 
-    /// Returns the templates of its parts, each with its key; those of the response have the key `respond`.
+    /// Returns the templates of its parts, each with its key; the response has the key `respond`.
     pub fn templates(&self) -> impl Iterator<Item = (&'static str, &Template)> {
         let own = [("status", &self.status), ("code", &self.code), ("data", &self.data)];
         let own = own.into_iter().filter_map(|(key, template)| Some((key, template.as_ref()?)));

@@ -76,7 +76,7 @@ impl Run {
         }
     }
 
-    /// Runs the `finally` of a step that has begun, and returns the outcome of the step. What it sets stays inside it.
+    /// Runs the `finally` of a step that has begun, and returns the outcome of the step. Its variables stay inside it.
     pub(super) async fn run_step_finally(
         &self,
         step: &Step,

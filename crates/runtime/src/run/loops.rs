@@ -282,7 +282,7 @@ impl Run {
 
 impl Run {
     /// Runs the lists of a `parallel` step until enough of them have succeeded, and cuts off the others. Only the results of the lists
-    /// leave them: after a restart, the log does not tell a list that was cut off from one that had just ended.
+    /// leave them: after a restart, the log does not tell a list that was cut off from a list that had just ended.
     pub(super) async fn race(
         &self,
         step: &Step,

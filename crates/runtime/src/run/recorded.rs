@@ -68,7 +68,7 @@ impl Run {
             match list.kind {
                 BlockKind::Loop { .. } => {}
                 BlockKind::Parallel { may_be_cut: true } => {
-                    // What it set stayed inside it.
+                    // Its variables stayed inside it.
                     any |= self.replay_block(list.block, &mut scope.fork(), frame);
                     continue;
                 }

@@ -20,7 +20,7 @@ pub(crate) struct PendingUndo {
 }
 
 impl Run {
-    /// Records a step that has an `undo`: one that succeeded, or with `when: begun` one that has begun. A replay does not undo the work
+    /// Records a step with an `undo` once it has succeeded, or with `when: begun` once it has begun. A replay does not undo the work
     /// of the execution that it replays.
     pub(super) fn record_undo(&self, step: &Step, key: &str, scope: &Scope, frame: &Frame, succeeded: bool) {
         let Some(undo) = &step.undo else { return };

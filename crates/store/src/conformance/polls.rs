@@ -134,7 +134,7 @@ pub(super) async fn log_is_bounded(fixture: &dyn Fixture) {
     assert_eq!(store.poll_entries(&trigger("orders#others"), 2).await.expect("they are read"), []);
 }
 
-/// What is stored under the key of a trigger moves to a key without rows, all of it or nothing.
+/// The rows of a trigger move to a key without rows, all or none.
 pub(super) async fn moved_trigger(fixture: &dyn Fixture) {
     let store = fixture.open().await;
     let [orders, paid, other] = ["orders", "orders#paid", "orders#other"].map(trigger);

@@ -315,7 +315,7 @@ pub trait TriggerStore: Send + Sync {
     }
 
     /// Moves everything that is stored under the key of one trigger to the key of another trigger of the same Automation, and returns the
-    /// number of moved rows: 0, and no change, if there are none. Records of executions stay as they are.
+    /// number of moved rows: 0 without rows. Records of executions stay as they are.
     ///
     /// A crash before the return leaves all rows under `from` or all under `to`.
     ///

@@ -43,7 +43,7 @@ pub(super) enum Attachment<'a> {
     Within,
     /// List that runs after the step failed.
     OnError,
-    /// List that runs at the end of the step. What it sets stays inside it.
+    /// List that runs at the end of the step. Its variables stay inside it.
     Finally,
     /// List that compensates the step.
     Undo,

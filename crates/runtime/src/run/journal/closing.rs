@@ -49,13 +49,13 @@ impl Traits {
 /// The steps that have begun, by key.
 #[derive(Default)]
 pub(super) struct Begun {
-    /// All of them, also those that have ended.
+    /// All begun steps, also after their end.
     steps: HashSet<String>,
-    /// Those that have begun more than once: an attempt of the execution, or of a step around them, was repeated.
+    /// Steps that have begun more than once, since an attempt of the execution or of a step around them was repeated.
     again: HashSet<String>,
-    /// Those with a `finally` that has not ended.
+    /// Steps with a `finally` that has not ended.
     open: HashSet<String>,
-    /// The outcomes of those whose `finally` has begun.
+    /// The outcomes of steps whose `finally` has begun.
     closing: HashMap<String, StepOutcome>,
     /// The ends of lists side by side that were cut off.
     cuts: HashMap<String, StepOutcome>,

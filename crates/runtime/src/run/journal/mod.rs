@@ -66,7 +66,7 @@ pub(crate) struct Journal {
     resumed: bool,
     /// The instant of acceptance.
     accepted_at: MonotonicTime,
-    /// What the steps of the automation require of the journal. The order in which steps ended is kept if one has an `undo`.
+    /// The requirements of the automation's steps. The order in which steps ended is kept if a step has an `undo`.
     traits: Traits,
     /// True if the outcomes of ended steps are kept: after a restart, or if a list or the whole execution may be retried.
     /// Otherwise only the scope keeps results, which saves memory in long loops.
