@@ -26,7 +26,7 @@ export PATH := $(PATH):/usr/sbin:/sbin
 # The steps of `make test` follow one another; each of them uses every processor as it is.
 .NOTPARALLEL:
 .PHONY: help run ui ui-check ui-test ui-types test packages tools lint format-check clippy scripts-check ci-check build-tests unit-tests server-tests cluster cluster-check examples-check examples-test docs-check \
-	editor-check imports-check run-check ops-check hostile-check hostile faults-check faults fuzz schemas reference format bench audit book clean
+	editor-check imports-check run-check ops-check hostile-check hostile faults-check faults counts-check fuzz schemas reference format bench audit book clean
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-16s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -39,7 +39,7 @@ cluster: ## Start a PostgreSQL server and three daemons behind it, kill one, say
 
 # A build from nothing is faster, and takes half the disk, without the files for incremental ones.
 test: export CARGO_INCREMENTAL ?= 0
-test: tools ui-check format-check clippy scripts-check ci-check build-tests unit-tests server-tests examples-check examples-test docs-check editor-check imports-check ui-test run-check cluster-check ops-check hostile-check faults-check ## Check everything: this is what has to pass
+test: tools ui-check format-check clippy scripts-check ci-check build-tests unit-tests server-tests examples-check examples-test docs-check editor-check imports-check ui-test run-check cluster-check ops-check hostile-check faults-check counts-check ## Check everything: this is what has to pass
 	@echo 'All checks have passed.'
 
 ui: ui/node_modules ui-types ## Build the web UI into ui/dist, which the binary contains (Node.js 20 or later)
@@ -163,6 +163,9 @@ faults-check: packages # Some seconds of most faults; `make faults` does the res
 faults: packages ## Mistreat the daemon for half an hour: kill it, cut its power, fill its disk (ARGS='kill --rounds 20 --seed 7', …)
 	$(CARGO) build --locked -p tests -p cli --bin faults --bin cogwork
 	$(TARGET)/debug/faults $(ARGS)
+
+counts-check: packages # Instructions and allocations of single requests, compared with the recorded ones: no clock shows 1 %.
+	$(TARGET)/debug/bench --only instructions --counts bench/instructions.json
 
 # Coverage as libFuzzer wants it. Build scripts go without: that is what `--target` is for.
 FUZZ_FLAGS := --cfg fuzzing -Cpasses=sancov-module -Cllvm-args=-sanitizer-coverage-level=4 \

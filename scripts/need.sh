@@ -25,6 +25,7 @@ declare -A probes=(
 	[python3-venv]='python3 -c "import ensurepip, venv"'                          # checking tools from PyPI
 	[strace]='command -v strace'                                                  # faults: system calls that fail
 	[systemd]='command -v systemd-analyze'                                        # the systemd unit
+	[valgrind]='command -v valgrind'                                              # counted instructions
 )
 
 packages=("$@")

@@ -30,6 +30,11 @@ impl Processors {
         Self { apart }
     }
 
+    /// The same processors, with the servers on the driver's.
+    pub(crate) fn swapped(self) -> Self {
+        Self { apart: self.apart.map(|(server, driver)| (driver, server)) }
+    }
+
     /// Does something on both, and returns to the own one.
     pub(crate) fn on_both<T>(self, work: impl FnOnce() -> T) -> T {
         let Some((server, driver)) = self.apart else { return work() };

@@ -31,6 +31,11 @@ impl Figures {
         self.0.insert(name, Counts { instructions, allocations });
     }
 
+    /// Adds the operations of other figures.
+    pub(super) fn join(&mut self, others: Self) {
+        self.0.extend(others.0);
+    }
+
     /// The names and counts.
     pub(super) fn rows(&self) -> impl Iterator<Item = (&String, &Counts)> {
         self.0.iter()

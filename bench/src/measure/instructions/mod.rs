@@ -5,7 +5,7 @@ mod callgrind;
 mod figures;
 
 use std::path::Path;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use self::callgrind::{Counter, Counts};
 pub(crate) use self::figures::Figures;
@@ -18,39 +18,39 @@ use crate::database::Database;
 use crate::project::{self, Project, scratch};
 use crate::report::{Report, Row, Unit};
 
-/// Counts of an operation; the least is reported, since timers and other threads only add to it.
-const ROUNDS: usize = 5;
-/// The time over which the instructions of an idle daemon are counted, which do not belong to an operation.
-const IDLE: Duration = Duration::from_secs(2);
+/// Counts of an operation, one at a time; the least is reported: the work of timers only adds to it, and some counts have none of it.
+const ROUNDS: usize = 12;
+/// Requests before the first count, which fill caches and pools.
+const FIRST: usize = 20;
+/// A debug build executes ten times the instructions. It gets a shorter log and fewer waiting executions, so that `make test` can count it.
+const SIZE: usize = if cfg!(debug_assertions) { 200 } else { 1000 };
 /// Executions that wait for an event while one gets it.
-const WAITING: usize = 1000;
+const WAITING: usize = SIZE;
 /// Turns in the log of an execution that is woken.
-const TURNS: usize = 1000;
+const TURNS: usize = SIZE;
 /// The ids of automations whose executions wait.
 const WAITS: &str = "waits";
 const LONG: &str = "long";
 
-/// Webhooks that are counted: name, id, automation, and requests in a round.
-fn requests(server: &Server) -> [(&'static str, &'static str, String, usize); 4] {
+/// Webhooks that are counted: name, id, automation.
+fn requests(server: &Server) -> [(&'static str, &'static str, String); 4] {
     [
-        ("acknowledged webhook with one step", "acknowledged", project::asynchronous(), 50),
-        ("three synchronous steps", "three", project::synchronous(3), 50),
-        ("forty synchronous steps", "forty", project::synchronous(40), 20),
-        (
-            "synchronous step with a GET",
-            "get",
-            project::gets(1, &format!("http://{}/", server.address())),
-            25,
-        ),
+        ("acknowledged webhook with one step", "acknowledged", project::asynchronous()),
+        ("three synchronous steps", "three", project::synchronous(3)),
+        ("forty synchronous steps", "forty", project::synchronous(40)),
+        ("synchronous step with a GET", "get", project::gets(1, &format!("http://{}/", server.address()))),
     ]
 }
 
 /// Counts every operation on both stores, compares the counts with the recorded file, or replaces it.
 pub(super) async fn measure(terms: Terms<'_>, report: &mut Report) -> Result<(), Error> {
-    let mut figures = Figures::default();
-    count_on(terms, "SQLite", None, &mut figures).await?;
     let database = Database::start(terms.processors)?;
-    count_on(terms, "PostgreSQL", Some(&database.url()), &mut figures).await?;
+    let url = database.url();
+    // At once, and each daemon on a processor of its own: with one processor it has one thread for requests, and counts do not vary.
+    let others = Terms { processors: terms.processors.swapped(), ..terms };
+    let (mut figures, of_server) =
+        tokio::try_join!(count_on(terms, "SQLite", None), count_on(others, "PostgreSQL", Some(&url)))?;
+    figures.join(of_server);
     for (name, counts) in figures.rows() {
         for (what, value) in [("instructions", counts.instructions), ("allocations", counts.allocations)] {
             #[expect(clippy::cast_precision_loss, reason = "counts are far below 2^52")]
@@ -64,15 +64,11 @@ pub(super) async fn measure(terms: Terms<'_>, report: &mut Report) -> Result<(),
     }
 }
 
-async fn count_on(
-    terms: Terms<'_>,
-    store: &str,
-    url: Option<&str>,
-    figures: &mut Figures,
-) -> Result<(), Error> {
+async fn count_on(terms: Terms<'_>, store: &str, url: Option<&str>) -> Result<Figures, Error> {
+    let mut figures = Figures::default();
     let server = Server::start(Duration::ZERO).await?;
     let project = Project::new()?;
-    for (_, id, text, _) in requests(&server) {
+    for (_, id, text) in requests(&server) {
         project.put(id, &text)?;
     }
     let wait = "waitFor: {event: paid, if: event.data.n == trigger.results.body.data.n}";
@@ -84,26 +80,16 @@ async fn count_on(
     project.put(LONG, &format!("{trigger}{turns}  - {wait}\n"))?;
     let output = scratch()?;
     let (daemon, counter) = start(terms, &project, url, output.path()).await?;
-    let mut session =
-        Session { run: Run::without_address(&daemon).await?, daemon: &daemon, counter, idle: 0.0 };
-    session.measure_idle().await?;
-    for (name, id, _, count) in requests(&server) {
+    let mut session = Session { run: Run::without_address(&daemon).await?, daemon: &daemon, counter };
+    for (name, id, _) in requests(&server) {
         session.run.reconnect().await?;
         session.run.select(id).await?;
-        // Fills caches and pools.
-        session.run.post(count, &project::body()).await?;
+        session.run.post(FIRST, &project::body()).await?;
         daemon.drained().await?;
         let mut rounds = Vec::new();
         for _ in 0..ROUNDS {
-            let requests = async |run: &mut Run<'_>| {
-                for _ in 0..count {
-                    run.post(1, &project::body()).await?;
-                    // The commit of its end never joins that of the next start.
-                    daemon.drained().await?;
-                }
-                Ok(())
-            };
-            rounds.push(session.count(count, 0, requests).await?);
+            let request = async |run: &mut Run<'_>| run.post(1, &project::body()).await;
+            rounds.push(session.count(0, request).await?);
         }
         figures.add(format!("{store}: {name}"), &rounds);
     }
@@ -120,7 +106,7 @@ async fn count_on(
         let mut rounds = Vec::new();
         for number in 0..=ROUNDS {
             let event = async |run: &mut Run<'_>| run.emit(number).await;
-            let counts = session.count(1, (count - number - 1) as u64, event).await?;
+            let counts = session.count((count - number - 1) as u64, event).await?;
             // The first one fills caches.
             if number > 0 {
                 rounds.push(counts);
@@ -129,7 +115,8 @@ async fn count_on(
         figures.add(format!("{store}: {name}"), &rounds);
     }
     drop(session);
-    daemon.stop().await
+    daemon.stop().await?;
+    Ok(figures)
 }
 
 async fn start(
@@ -151,43 +138,18 @@ struct Session<'daemon> {
     run: Run<'daemon>,
     daemon: &'daemon Daemon,
     counter: Counter,
-    /// Instructions a second while nothing is to do.
-    idle: f64,
 }
 
 impl Session<'_> {
-    async fn measure_idle(&mut self) -> Result<(), Error> {
-        self.counter.reset()?;
-        let begun = Instant::now();
-        tokio::time::sleep(IDLE).await;
-        let counts = self.counter.take()?;
-        #[expect(clippy::cast_precision_loss, reason = "counts are far below 2^52")]
-        let instructions = counts.instructions as f64;
-        self.idle = instructions / begun.elapsed().as_secs_f64();
-        Ok(())
-    }
-
-    /// Counts `work`, which is `count` operations and leaves `left` executions, and returns the share of one.
+    /// Counts `work`, which leaves `left` executions, until the commit of its end.
     async fn count(
         &mut self,
-        count: usize,
         left: u64,
         work: impl AsyncFnOnce(&mut Run<'_>) -> Result<(), Error>,
     ) -> Result<Counts, Error> {
         self.counter.reset()?;
-        let begun = Instant::now();
         work(&mut self.run).await?;
         self.daemon.drained_to(left).await?;
-        let elapsed = begun.elapsed().as_secs_f64();
-        let counts = self.counter.take()?;
-        #[expect(
-            clippy::cast_possible_truncation,
-            clippy::cast_sign_loss,
-            reason = "a positive number of instructions"
-        )]
-        let idle = (self.idle * elapsed) as u64;
-        let count = count as u64;
-        let instructions = counts.instructions.saturating_sub(idle) / count;
-        Ok(Counts { instructions, allocations: counts.allocations / count })
+        self.counter.take()
     }
 }
