@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use async_trait::async_trait;
-use model::{ActionError, ActionSpec, Effect, ErrorKind};
+use model::{ActionError, ActionSpec, Effect, ErrorKind, ResultType};
 use value::{Map, Reserved, Value};
 
 use crate::connection::{BaseUrl, ResolvedConnection};
@@ -50,6 +50,21 @@ pub trait Action: Send + Sync {
     fn check_static(&self, inputs: &StaticInputs<'_>) -> Vec<InputProblem> {
         let _ = inputs;
         Vec::new()
+    }
+
+    /// Returns the response in the example of the action; `None` if the example has none.
+    fn example_answer(&self) -> Option<&Value> {
+        None
+    }
+
+    /// Returns the type of the response, which is the type of the result but for what the action adds.
+    fn answer_type(&self) -> ResultType {
+        self.spec().results.clone()
+    }
+
+    /// True if the action sends any request, so that its example proves nothing about the service.
+    fn is_raw(&self) -> bool {
+        false
     }
 
     /// Returns the names of the inputs that say how a request is sent, and not for which records: a poll keeps its position if they

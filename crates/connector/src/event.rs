@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use jiff::Timestamp;
+use jiff::{SignedDuration, Timestamp};
 use model::InputSpec;
 use serde::Serialize;
 use value::instant::Instant;
@@ -107,8 +107,9 @@ pub struct SubscribedEvent {
     pub id: String,
     /// The full name of the action that cancels the subscription.
     pub unsubscribe: String,
-    /// Its input for the id of the subscription.
-    pub id_input: String,
+    /// Its input for the id of the subscription; `None` if the application has one subscription only.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub id_input: Option<String>,
     /// The listing of existing subscriptions; `None` if the application cannot list them.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub list: Option<Box<SubscriptionListing>>,
@@ -117,6 +118,9 @@ pub struct SubscribedEvent {
     /// The header, in lower case, with the delivery id, which is the same when a delivery is repeated.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub delivery: Option<String>,
+    /// The path to the delivery id in the body, if no header has it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub delivery_path: Option<String>,
     /// The header, in lower case, and the value that select requests of this event.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub only: Option<(String, String)>,
@@ -181,7 +185,7 @@ impl PolledEvent {
         });
         let key = parts.collect::<Option<Vec<_>>>().map_or_else(|| record.to_json(), |parts| parts.join("/"));
         let at = value_at_path(record, &self.time).ok_or_else(|| missing(&self.time))?;
-        let at = Instant::parse(&at.to_text()).map(Instant::to_timestamp).ok_or_else(|| {
+        let at = instant(&at).map(Instant::to_timestamp).ok_or_else(|| {
             format!("`{}` gave a record whose `{}` is no instant: `{}`", self.action, self.time, at.to_text())
         })?;
         let is_new = self
@@ -192,6 +196,16 @@ impl PolledEvent {
         let value = Map::from_iter([("changeType", Value::from(change)), ("record", record.clone())]);
         Ok(Record { key, at, value: Value::from(value) })
     }
+}
+
+/// Returns the instant of a time: RFC 3339, seconds since 1970, or the same with a fraction in a text.
+fn instant(at: &Value) -> Option<Instant> {
+    Instant::from_value(at).or_else(|| {
+        let text = at.as_str()?;
+        let is_decimal = text.bytes().all(|byte| byte.is_ascii_digit() || byte == b'.');
+        let elapsed = SignedDuration::try_from_secs_f64(text.parse().ok().filter(|_| is_decimal)?).ok()?;
+        Instant::from_epoch(elapsed)
+    })
 }
 
 fn seconds<S: serde::Serializer>(duration: &Duration, serializer: S) -> Result<S::Ok, S::Error> {
@@ -241,6 +255,20 @@ mod tests {
             ),
         );
         check(r#"{"results":[]}"#, "");
+    }
+
+    #[test]
+    fn a_time_may_be_seconds_since_1970() {
+        for (time, expected) in [
+            ("1700000000", "2023-11-14T22:13:20Z"),
+            ("\"1700000000\"", "2023-11-14T22:13:20Z"),
+            ("\"1700000000.5\"", "2023-11-14T22:13:20.5Z"),
+        ] {
+            let text = format!(r#"{{"results":[{{"id":"7","version":{{"number":1,"createdAt":{time}}}}}]}}"#);
+            let value = Value::from_json(text.as_bytes(), JsonLimits::default()).expect("JSON");
+            let (records, problems) = event().records(&value).expect("records");
+            assert_eq!((records[0].at.to_string().as_str(), problems.len()), (expected, 0));
+        }
     }
 
     #[test]

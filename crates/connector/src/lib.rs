@@ -10,6 +10,7 @@
 //! * `registry`: all connectors and their actions
 //! * `manifest`: reads, interprets and proves manifests
 //! * `import`: makes a manifest from an OpenAPI document
+//! * `against`: compares a connector with the OpenAPI document of its service
 //! * `native`: actions in Rust, a file each
 //! * `action`: the trait of actions, and the context of a call
 //! * `connection`: connection types and their credentials
@@ -37,6 +38,7 @@ pub mod http;
 pub mod oauth;
 pub mod oidc;
 
+mod against;
 mod import;
 mod manifest;
 mod native;
@@ -44,6 +46,7 @@ mod native;
 pub mod registry;
 
 pub use action::{Action, AnswerMemory, Call, UncountedAnswers};
+pub use against::{Difference, differences};
 pub use connection::{
     BaseUrl, ConnectionInput, ConnectionTest, ConnectionType, ConnectionValue, ResolvedConnection,
 };
@@ -58,7 +61,7 @@ pub use http::{
 pub use import::{ImportOptions, Imported, openapi};
 pub use input::{bytes_to_load, check_inputs, convert_input, convert_value};
 pub use log::LogSink;
-pub use manifest::{Shown, show};
+pub use manifest::{Proof, ProofKind, Shown, show};
 pub use native::http_request::is_http_call;
 pub use registry::{Connector, Registry, manifest_schema};
 pub use static_inputs::{InputProblem, StaticInputs};

@@ -1,8 +1,10 @@
 //! `cogwork connectors`
 
+use std::path::{Path, PathBuf};
+
 use anyhow::Context as _;
 use clap::{Args, Subcommand as Choice};
-use connector::{ConnectionType, Connector, Registry};
+use connector::{ConnectionType, Connector, ProofKind, Registry};
 use model::action::{ActionSpec, Effect, InputSpec, InputType, ObjectType, ResultType};
 use serde_json::json;
 use text::diagnostic::nearest;
@@ -17,7 +19,8 @@ Examples:
   cogwork connectors list
   cogwork connectors show wiki
   cogwork connectors show wiki.createPage
-  cogwork connectors test shop";
+  cogwork connectors test shop
+  cogwork connectors test shop --against shop.openapi.json";
 
 /// The maximum length of a default, in characters.
 const DEFAULT: usize = 30;
@@ -49,10 +52,15 @@ enum Command {
         json: bool,
     },
     /// Test the examples of connectors up to their requests, without a network
-    #[command(after_help = "Examples:\n  cogwork connectors test\n  cogwork connectors test shop")]
+    #[command(
+        after_help = "Examples:\n  cogwork connectors test\n  cogwork connectors test shop\n  cogwork connectors test shop --against shop.openapi.json"
+    )]
     Test {
         /// A connector; default: all of the project
         name: Option<String>,
+        /// Also compare its examples and results with the OpenAPI document of the service (JSON or YAML)
+        #[arg(long, value_name = "FILE", requires = "name")]
+        against: Option<PathBuf>,
         /// Print JSON
         #[arg(long)]
         json: bool,
@@ -70,7 +78,10 @@ impl Subcommand for Connectors {
         match self.what {
             Command::List { json } => list(registry, json)?,
             Command::Show { name, json } => show(registry, &name, json)?,
-            Command::Test { name, json } => return test(&checked, name.as_deref(), json),
+            Command::Test { name: Some(name), against: Some(file), json } => {
+                return test_against(registry, &name, &file, json);
+            }
+            Command::Test { name, json, .. } => return test(&checked, name.as_deref(), json),
         }
         Ok(Exit::Done)
     }
@@ -129,6 +140,23 @@ fn test(checked: &authoring::ProjectCheck, name: Option<&str>, json: bool) -> an
     Ok(if failed == 0 { Exit::Done } else { Exit::Failed })
 }
 
+/// Prints the differences between a connector and the description of its service.
+fn test_against(registry: &Registry, name: &str, file: &Path, json: bool) -> anyhow::Result<Exit> {
+    let document = super::import::read(file)?;
+    let differences = connector::differences(registry, name, &document)
+        .map_err(|words| anyhow::anyhow!("{}: {words}", file.display()))?;
+    if json {
+        let row = |one: &connector::Difference| json!({"action": one.action, "difference": one.message});
+        output::json(&differences.iter().map(row).collect::<Vec<_>>())?;
+    } else if !differences.is_empty() {
+        let mut table = Table::new(&["ACTION", "DIFFERS FROM THE DOCUMENT"]);
+        differences.iter().for_each(|one| table.row([&one.action, &one.message]));
+        table.print()?;
+    }
+    output::say(output::count(differences.len(), "difference"));
+    Ok(if differences.is_empty() { Exit::Done } else { Exit::Failed })
+}
+
 fn list(registry: &Registry, json: bool) -> anyhow::Result<()> {
     if json {
         return output::json(&registry.connectors().collect::<Vec<_>>());
@@ -170,6 +198,14 @@ fn show_connector(registry: &Registry, connector: &Connector, json: bool) -> any
         return output::json(&json!({"connector": connector, "actions": actions, "connectionTypes": kinds}));
     }
     title(&connector.name, &connector.title, connector.description.as_deref())?;
+    if let Some(proof) = &connector.proof {
+        let by = match proof.by {
+            ProofKind::OpenApi => "the service's own description",
+            ProofKind::Examples => "the examples of the service's reference",
+            ProofKind::Live => "calls of the service",
+        };
+        output::data(format_args!("\nproven by {by}, {}", proof.date))?;
+    }
     let mut table = Table::new(&["ACTION", "", "DOES"]);
     for spec in actions {
         table.row([&spec.name, effect(spec.effect), &spec.title]);

@@ -91,8 +91,8 @@ impl Subcommand for Import {
     }
 }
 
-/// A document, as JSON or as YAML.
-fn read(path: &Path) -> anyhow::Result<serde_json::Value> {
+/// Reads a document, as JSON or as YAML.
+pub(super) fn read(path: &Path) -> anyhow::Result<serde_json::Value> {
     let shown = path.display();
     let size = fs::metadata(path).with_context(|| format!("`{shown}` cannot be read"))?.len();
     if size > MAX_DOCUMENT {

@@ -66,7 +66,7 @@ impl BaseUrl {
     }
 
     /// Returns the path of the address without a trailing slash; empty for most.
-    fn prefix(&self) -> &str {
+    pub(super) fn prefix(&self) -> &str {
         self.0.path().trim_end_matches('/')
     }
 

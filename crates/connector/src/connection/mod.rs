@@ -1,8 +1,11 @@
 //! Connection types that connectors declare, and connections resolved for use.
 
 mod base;
+mod sigv4;
+mod url_credentials;
 mod vocabulary;
 
+use std::borrow::Cow;
 use std::fmt;
 use std::sync::Arc;
 
@@ -12,6 +15,7 @@ use base64::engine::general_purpose::STANDARD;
 use indexmap::IndexMap;
 use model::{ActionError, ErrorKind, InputSpec};
 use serde::Serialize;
+use url::Url;
 use value::{Key, Map, Secret, Value};
 
 use crate::http::header;
@@ -19,6 +23,8 @@ use crate::input;
 use crate::oauth::{Flow, Gateway, OAuthClient, OAuthConfig, TokenSource};
 
 pub use base::{BaseUrl, BaseUrlError};
+pub(crate) use sigv4::{SigV4Rule, Signer};
+use url_credentials::UrlCredentials;
 pub(crate) use vocabulary::Vocabulary;
 
 /// A connection type of a connector: its inputs, and the rules that derive an address and credentials from them.
@@ -87,16 +93,39 @@ pub(crate) enum Base {
 #[derive(Clone, Debug)]
 pub(crate) enum Auth {
     None,
-    Basic { user: Vec<String>, password: Vec<String> },
-    Bearer { token: Vec<String> },
-    Header { name: AuthHeader, value: Vec<String>, prefix: String },
+    Basic {
+        user: Vec<String>,
+        password: Vec<String>,
+    },
+    Bearer {
+        token: Vec<String>,
+    },
+    Header(Vec<CredentialField>),
+    Query(Vec<CredentialField>),
+    /// A segment of the path, right after the connection's address.
+    Path(CredentialField),
     OAuth2(Box<OAuthConfig>),
+    /// A signature of each request.
+    SigV4(Box<SigV4Rule>),
 }
 
-/// The name of the header that carries the credential.
+/// A credential in a field of the request. Of the input names, the first input that is set counts.
 #[derive(Clone, Debug)]
-pub(crate) enum AuthHeader {
-    Fixed(HeaderName),
+pub(crate) struct CredentialField {
+    /// The name of the header or parameter; without meaning in a path.
+    pub(crate) name: FieldName,
+    pub(crate) value: Vec<String>,
+    /// The text before the value.
+    pub(crate) prefix: String,
+    /// True if the field is left out when no input is set.
+    pub(crate) optional: bool,
+}
+
+/// The name of a field that carries a credential.
+#[derive(Clone, Debug)]
+pub(crate) enum FieldName {
+    Fixed(String),
+    /// The input with the name.
     Input(String),
 }
 
@@ -112,6 +141,8 @@ pub struct ResolvedConnection {
     base: BaseUrl,
     /// Headers of every request. Credentials are marked sensitive, so that `Debug` of a header value hides them too.
     own_headers: Vec<(HeaderName, HeaderValue)>,
+    url_credentials: UrlCredentials,
+    signer: Option<Arc<Signer>>,
     /// The OAuth 2.0 client that obtains its tokens; `None` for other types.
     oauth: Option<Arc<OAuthClient>>,
     gateway: Option<Gateway>,
@@ -160,6 +191,19 @@ impl ResolvedConnection {
             self.base = base;
         }
         self
+    }
+
+    /// Returns the signer of requests to an address; `None` if it is not below the connection's address.
+    pub(crate) fn signer(&self, url: &Url) -> Option<&Signer> {
+        self.signer.as_deref().filter(|_| self.base.contains(url))
+    }
+
+    /// Returns the address to send a request to: with the credentials that belong into it, if it is below the connection's address.
+    pub(crate) fn outgoing<'u>(&self, url: &'u Url) -> Cow<'u, Url> {
+        if self.url_credentials.is_empty() || !self.base.contains(url) {
+            return Cow::Borrowed(url);
+        }
+        Cow::Owned(self.url_credentials.add_to(&self.base, url))
     }
 
     /// Returns the terms in which the service differs from the manifest.
@@ -235,10 +279,14 @@ impl ConnectionType {
     #[must_use]
     pub fn needs_one_of(&self) -> &[String] {
         let lists = match &self.auth {
-            Auth::None | Auth::OAuth2(_) => return &[],
+            Auth::None | Auth::OAuth2(_) | Auth::SigV4(_) => return &[],
             Auth::Basic { password, .. } => password,
             Auth::Bearer { token } => token,
-            Auth::Header { value, .. } => value,
+            Auth::Path(field) => &field.value,
+            Auth::Header(fields) | Auth::Query(fields) => {
+                let mut needed = fields.iter().filter(|field| !field.optional && field.value.len() > 1);
+                needed.next().map_or(&[] as &[String], |field| &field.value)
+            }
         };
         if lists.len() > 1 { lists } else { &[] }
     }
@@ -266,7 +314,7 @@ impl ConnectionType {
             Base::Fixed(base) => base.clone(),
             Base::Input { name, strip } => BaseUrl::parse(given(name)?, strip.as_deref()).ok()?,
         };
-        let url = url::Url::parse(address).ok()?;
+        let url = Url::parse(address).ok()?;
         let stays = if is_whole { base.contains(&url) } else { base.same_origin(&url) };
         (!stays).then(|| base.to_string())
     }
@@ -292,7 +340,7 @@ impl ConnectionType {
                 BaseUrl::parse(text, strip.as_deref()).map_err(|error| refuse(format!("`{name}` {error}")))?
             }
         };
-        let mut own_headers = self.credentials(&checked).map_err(refuse)?;
+        let (mut own_headers, url_credentials) = self.credentials(&checked).map_err(refuse)?;
         own_headers.extend(self.other_headers(&checked).map_err(refuse)?);
         let (oauth, gateway) = match &self.auth {
             Auth::OAuth2(rule) => {
@@ -300,6 +348,10 @@ impl ConnectionType {
                 (Some(Arc::new(client)), rule.gateway(&base))
             }
             _ => (None, None),
+        };
+        let signer = match &self.auth {
+            Auth::SigV4(rule) => Some(Arc::new(rule.signer(&checked).map_err(refuse)?)),
+            _ => None,
         };
         let text = |name: &String| checked.get(name).and_then(Value::as_str).unwrap_or_default().to_owned();
         let vocabulary =
@@ -325,6 +377,8 @@ impl ConnectionType {
             values: values.collect(),
             base,
             own_headers,
+            url_credentials,
+            signer,
             oauth,
             gateway,
             tokens: None,
@@ -342,19 +396,14 @@ impl ConnectionType {
         checked.map_err(|error| format!("in `{input}`, {}", error.into_message()))
     }
 
-    fn credentials(&self, inputs: &Map) -> Result<Vec<(HeaderName, HeaderValue)>, String> {
-        let first = |names: &[String]| {
-            let given =
-                names.iter().filter_map(|name| inputs.get(name)?.as_str()).find(|text| !text.is_empty());
-            given.ok_or_else(|| match names {
-                [one] => format!("`{one}` is empty"),
-                several => format!("one of `{}` must be given", several.join("`, `")),
-            })
+    fn credentials(&self, inputs: &Map) -> Result<Credentials, String> {
+        let header = |name: HeaderName, value: String| -> Result<Credentials, String> {
+            Ok((vec![(name, secret_header(&value)?)], UrlCredentials::default()))
         };
-        let (name, value) = match &self.auth {
-            Auth::None | Auth::OAuth2(_) => return Ok(Vec::new()),
+        match &self.auth {
+            Auth::None | Auth::OAuth2(_) | Auth::SigV4(_) => Ok(Credentials::default()),
             Auth::Basic { user, password } => {
-                let (user, password) = (first(user)?, first(password)?);
+                let (user, password) = (first(inputs, user)?, first(inputs, password)?);
                 // RFC 7617, section 2: the first colon ends the user name.
                 if user.contains(':') {
                     return Err(
@@ -362,26 +411,68 @@ impl ConnectionType {
                     );
                 }
                 let pair = STANDARD.encode(format!("{user}:{password}"));
-                (::http::header::AUTHORIZATION, format!("Basic {pair}"))
+                header(::http::header::AUTHORIZATION, format!("Basic {pair}"))
             }
-            Auth::Bearer { token } => (::http::header::AUTHORIZATION, format!("Bearer {}", first(token)?)),
-            Auth::Header { name, value, prefix } => {
-                let name = match name {
-                    AuthHeader::Fixed(name) => name.clone(),
-                    AuthHeader::Input(input) => {
-                        let text = inputs.get(input).and_then(Value::as_str).unwrap_or_default();
-                        HeaderName::from_bytes(text.as_bytes())
-                            .map_err(|_| format!("`{input}` is not the name of a header"))?
-                    }
-                };
-                (name, format!("{prefix}{}", first(value)?))
+            Auth::Bearer { token } => {
+                header(::http::header::AUTHORIZATION, format!("Bearer {}", first(inputs, token)?))
             }
-        };
-        let mut value = HeaderValue::from_bytes(value.as_bytes())
-            .map_err(|_| "a credential holds a line break or another control character".to_owned())?;
-        value.set_sensitive(true);
-        Ok(vec![(name, value)])
+            Auth::Header(fields) => {
+                let fields = fields_of(fields, inputs)?.into_iter().map(|(name, value)| {
+                    let header = HeaderName::from_bytes(name.as_bytes())
+                        .map_err(|_| format!("`{name}` is not the name of a header"))?;
+                    Ok((header, secret_header(&value)?))
+                });
+                Ok((fields.collect::<Result<_, String>>()?, UrlCredentials::default()))
+            }
+            Auth::Query(fields) => {
+                let fields = fields_of(fields, inputs)?.into_iter();
+                let query = fields.map(|(name, value)| (name, Secret::new(value))).collect();
+                Ok((Vec::new(), UrlCredentials::query(query)))
+            }
+            Auth::Path(field) => {
+                let text = format!("{}{}", field.prefix, first(inputs, &field.value)?);
+                Ok((Vec::new(), UrlCredentials::segment(&text)?))
+            }
+        }
     }
+}
+
+/// The headers of each request, and the credentials in its address.
+type Credentials = (Vec<(HeaderName, HeaderValue)>, UrlCredentials);
+
+/// Returns the first of these inputs that is set.
+fn first<'i>(inputs: &'i Map, names: &[String]) -> Result<&'i str, String> {
+    given(inputs, names).ok_or_else(|| match names {
+        [one] => format!("`{one}` is empty"),
+        several => format!("one of `{}` must be given", several.join("`, `")),
+    })
+}
+
+fn given<'i>(inputs: &'i Map, names: &[String]) -> Option<&'i str> {
+    names.iter().filter_map(|name| inputs.get(name)?.as_str()).find(|text| !text.is_empty())
+}
+
+/// Returns the names and values of fields, without those that are optional and not set.
+fn fields_of(fields: &[CredentialField], inputs: &Map) -> Result<Vec<(String, String)>, String> {
+    let mut sent = Vec::new();
+    for field in fields {
+        if field.optional && given(inputs, &field.value).is_none() {
+            continue;
+        }
+        let name = match &field.name {
+            FieldName::Fixed(name) => name.clone(),
+            FieldName::Input(input) => first(inputs, std::slice::from_ref(input))?.to_owned(),
+        };
+        sent.push((name, format!("{}{}", field.prefix, first(inputs, &field.value)?)));
+    }
+    Ok(sent)
+}
+
+fn secret_header(value: &str) -> Result<HeaderValue, String> {
+    let mut value = HeaderValue::from_bytes(value.as_bytes())
+        .map_err(|_| "a credential holds a line break or another control character".to_owned())?;
+    value.set_sensitive(true);
+    Ok(value)
 }
 
 #[cfg(test)]

@@ -1,17 +1,14 @@
-//! Errors of requests: transport failures and error responses, as records for people and programs.
+//! Errors of error responses, as records for people and programs.
 
-use std::io;
 use std::time::Duration;
 
 use ::http::header::LOCATION;
 use jiff::Timestamp;
 use jiff::fmt::rfc2822::DateTimeParser;
 use model::{ActionError, ErrorKind, RetryPolicy};
-use url::Url;
 use value::Value;
 use value::redact::{LengthLimit, Redactor};
 
-use super::guard::BlockedAddress;
 use super::response::Response;
 
 /// The length at which a message of the service is cut.
@@ -35,6 +32,32 @@ pub(crate) struct ErrorShape {
     pub code: Vec<String>,
     /// Names of headers with the request id.
     pub request_id: Vec<String>,
+    /// The mark of a refusal in a response with a good status; `None` if the status alone says it.
+    pub when: Option<RefusalMark>,
+    /// The codes of temporary errors, whose calls may be repeated.
+    pub retry: Vec<String>,
+    /// The path in the body to the wait in seconds that the service asks for.
+    pub retry_after: Option<String>,
+}
+
+/// The mark of a refusal in a response whose status is good: `{"ok": false}`.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct RefusalMark {
+    /// The path in the body.
+    pub path: String,
+    /// The value at the path; `None` for any value but `null`.
+    pub is: Option<Value>,
+}
+
+impl RefusalMark {
+    /// True if the body has the mark.
+    pub(crate) fn is_in(&self, body: &Value) -> bool {
+        match (value_at_path(body, &self.path), &self.is) {
+            (Some(found), Some(expected)) => found == *expected,
+            (Some(found), None) => !found.is_null(),
+            (None, _) => false,
+        }
+    }
 }
 
 impl Default for ErrorShape {
@@ -59,6 +82,9 @@ impl Default for ErrorShape {
             detail: list(&["errors.0.detail", "detail"]),
             code: list(&["code", "error.code", "errors.0.code", "error.type"]),
             request_id: list(&["x-request-id", "request-id", "x-correlation-id", "x-amzn-requestid"]),
+            when: None,
+            retry: Vec::new(),
+            retry_after: None,
         }
     }
 }
@@ -68,7 +94,20 @@ impl Default for ErrorShape {
 pub(crate) struct NotJson(pub(crate) String);
 
 impl ErrorShape {
-    /// Creates the error for a response with an error status.
+    /// Returns the error of a response that refuses the call in spite of its good status; `None` if it does not.
+    pub(crate) fn refusal(&self, subject: &str, response: &Response, now: Timestamp) -> Option<ActionError> {
+        let mark = self.when.as_ref()?;
+        let body = response.json().ok()?;
+        mark.is_in(&body).then(|| {
+            let mut error = self.status_error(subject, response, now);
+            if error.kind == ErrorKind::Status {
+                error.kind = ErrorKind::Response;
+            }
+            error
+        })
+    }
+
+    /// Creates the error for a response with an error status. An error with a code of `retry` is temporary, of the kind `network`.
     pub(crate) fn status_error(&self, subject: &str, response: &Response, now: Timestamp) -> ActionError {
         let status = response.status.as_u16();
         let json = response.json().ok().filter(|value| matches!(value, Value::Map(_) | Value::List(_)));
@@ -81,14 +120,14 @@ impl ErrorShape {
             message.push(' ');
             message.push_str(name);
         }
-        if let Some(words) = self.message_suffix(json.as_ref(), response) {
+        if let Some(words) = self.message_suffix(json.as_ref(), code.as_deref(), response) {
             message.push_str(&words);
         }
         if let Some(target) = redirect_target(response) {
             let target = one_line(&target, &response.redactor);
             message.push_str(&format!("; it redirects to `{target}`, which only GET and HEAD follow"));
         }
-        let wait = retry_after(response, now);
+        let wait = retry_after(response, now).or_else(|| self.wait_in(json.as_ref()?));
         if let Some(wait) = wait {
             message.push_str(&format!("; it asks to wait {}", text::units::format_duration(wait)));
             if wait > RetryPolicy::MAX_RETRY_AFTER {
@@ -98,6 +137,9 @@ impl ErrorShape {
         }
         let mut error = self.response_error(ErrorKind::Status, message, response);
         if let Some(code) = code {
+            if self.retry.contains(&code) {
+                error.kind = ErrorKind::Network;
+            }
             error = error.with_code(code);
         }
         if let Some(wait) = wait {
@@ -141,8 +183,19 @@ impl ErrorShape {
         error.with_body(body)
     }
 
-    /// Returns the message of the service, as a suffix to the status.
-    fn message_suffix(&self, json: Option<&Value>, response: &Response) -> Option<String> {
+    /// Returns the wait that the body asks for, rounded up to whole seconds.
+    fn wait_in(&self, body: &Value) -> Option<Duration> {
+        let seconds: f64 = value_at_path(body, self.retry_after.as_ref()?)?.to_text().parse().ok()?;
+        Duration::try_from_secs_f64(seconds.ceil()).ok()
+    }
+
+    /// Returns the message of the service, as a suffix to the status. A message that only repeats the code adds nothing.
+    fn message_suffix(
+        &self,
+        json: Option<&Value>,
+        code: Option<&str>,
+        response: &Response,
+    ) -> Option<String> {
         let Some(body) = json else {
             if is_html(response) {
                 return Some(" with an HTML page".to_owned());
@@ -156,6 +209,9 @@ impl ErrorShape {
         let found = first_text_with_path(body, &self.message)
             .or_else(|| first_text_with_path(body, &default.message));
         let Some((path, message)) = found else { return body_excerpt(body, &response.redactor) };
+        if Some(message.as_str()) == code {
+            return None;
+        }
         let detail = first_text(body, &self.detail).or_else(|| first_text(body, &default.detail));
         let detail = detail.filter(|detail| *detail != message);
         let detail =
@@ -165,12 +221,19 @@ impl ErrorShape {
     }
 }
 
-/// Returns the value at a dotted path, in which numbers index lists.
+/// Returns the value at a dotted path, in which numbers index lists. A key of the rest of the path counts before its first part: keys
+/// such as `@odata.nextLink` contain dots.
 pub(crate) fn value_at_path(value: &Value, path: &str) -> Option<Value> {
-    path.split('.').try_fold(value.clone(), |value, key| match (&value, key.parse::<i64>()) {
+    let Some((key, rest)) = path.split_once('.') else { return member(value, path) };
+    let whole = value.as_map().and_then(|map| map.get(path).cloned());
+    whole.or_else(|| value_at_path(&member(value, key)?, rest))
+}
+
+fn member(value: &Value, key: &str) -> Option<Value> {
+    match (value, key.parse::<i64>()) {
         (Value::List(_), Ok(index)) => value.at(index).cloned(),
         _ => value.get(key),
-    })
+    }
 }
 
 fn first_text(body: &Value, paths: &[String]) -> Option<String> {
@@ -264,79 +327,6 @@ fn http_date(text: &str) -> Option<Timestamp> {
     PARSER.parse_timestamp(text).ok()
 }
 
-/// Creates the error for a request that exceeded its timeout.
-pub(super) fn timeout_error(subject: &str, limit: Duration) -> ActionError {
-    let limit = text::units::format_duration(limit);
-    ActionError::new(ErrorKind::Timeout, format!("{subject} did not answer within {limit}"))
-}
-
-/// Creates the error for a request while the network is disabled.
-pub(super) fn network_disabled(subject: &str) -> ActionError {
-    ActionError::new(
-        ErrorKind::Blocked,
-        format!("{subject} is not called: outgoing requests are disabled here"),
-    )
-}
-
-/// Creates the error for an address that the guard blocks.
-pub(super) fn blocked(reason: &BlockedAddress) -> ActionError {
-    let kind = match reason {
-        BlockedAddress::Scheme(_) | BlockedAddress::NoHost | BlockedAddress::UserInfo => ErrorKind::Input,
-        BlockedAddress::Private { .. } | BlockedAddress::Own { .. } => ErrorKind::Blocked,
-    };
-    ActionError::new(kind, reason.to_string())
-}
-
-/// Names the called system and its address, or only the address if they are the same.
-pub(super) fn describe_target(subject: &str, host: &str, address: &str) -> String {
-    if *subject == format!("`{host}`") { format!("`{address}`") } else { format!("{subject} at `{address}`") }
-}
-
-/// Creates the error for a host name that does not resolve, or whose address the guard blocks.
-pub(super) fn lookup_error(subject: &str, host: &str, error: &io::Error) -> ActionError {
-    match error.get_ref().and_then(|reason| reason.downcast_ref::<BlockedAddress>()) {
-        Some(reason) => blocked(reason),
-        None => {
-            let target = describe_target(subject, host, host);
-            ActionError::new(ErrorKind::Network, format!("{target} cannot be reached: {error}"))
-        }
-    }
-}
-
-/// Creates the error for a failure of the HTTP client.
-pub(super) fn client_error(subject: &str, url: &Url, error: reqwest::Error) -> ActionError {
-    // The query of the address may contain secrets; host and port are enough to find the cause.
-    let error = error.without_url();
-    let mut cause: &(dyn std::error::Error + 'static) = &error;
-    while let Some(source) = cause.source() {
-        if let Some(reason) = source.downcast_ref::<BlockedAddress>() {
-            return not_sent(blocked(reason));
-        }
-        cause = source;
-    }
-    let host = url.host_str().unwrap_or_default();
-    let port = url.port().map(|port| format!(":{port}")).unwrap_or_default();
-    let target = describe_target(subject, host, &format!("{host}{port}"));
-    if error.is_timeout() {
-        let timed_out = ActionError::new(ErrorKind::Timeout, format!("{target} did not answer in time"));
-        return if error.is_connect() { not_sent(timed_out) } else { timed_out };
-    }
-    if error.is_builder() {
-        let message = format!("the request cannot be sent: {cause}");
-        return not_sent(ActionError::new(ErrorKind::Input, message));
-    }
-    if error.is_connect() {
-        let message = format!("{target} cannot be reached: {cause}");
-        return not_sent(ActionError::new(ErrorKind::Network, message));
-    }
-    ActionError::new(ErrorKind::Network, format!("the connection to {target} broke: {cause}"))
-}
-
-fn not_sent(mut error: ActionError) -> ActionError {
-    error.not_sent = true;
-    error
-}
-
 /// True if a request answered with this status may have been executed: the server failed at an unknown point.
 #[must_use]
 pub fn may_have_acted(status: u16) -> bool {
@@ -349,6 +339,7 @@ mod tests {
     use ::http::{HeaderMap, HeaderValue, StatusCode};
     use bytes::Bytes;
     use pretty_assertions::assert_eq;
+    use url::Url;
 
     use super::*;
 
@@ -370,15 +361,6 @@ mod tests {
     fn error(status: u16, headers: &[(&'static str, &'static str)], body: &'static str) -> ActionError {
         let now = "2026-11-21T08:00:00Z".parse().expect("a time");
         ErrorShape::default().status_error("the wiki", &response(status, headers, body), now)
-    }
-
-    #[test]
-    fn a_target_named_by_its_address_is_named_once() {
-        let unknown = io::Error::other("no such name");
-        let message = |subject| lookup_error(subject, "x.example", &unknown).message.clone();
-        assert_eq!(message("`x.example`"), "`x.example` cannot be reached: no such name");
-        assert_eq!(message("the wiki"), "the wiki at `x.example` cannot be reached: no such name");
-        assert_eq!(describe_target("`x.example`", "x.example", "x.example:81"), "`x.example:81`");
     }
 
     fn check(status: u16, headers: &[(&'static str, &'static str)], body: &'static str, expected: &str) {
@@ -437,6 +419,7 @@ mod tests {
             detail: Vec::new(),
             code: Vec::new(),
             request_id: Vec::new(),
+            ..ErrorShape::default()
         };
         let message =
             |body| own.status_error("it", &response(400, &[], body), Timestamp::UNIX_EPOCH).message.clone();

@@ -15,8 +15,9 @@ use url::Url;
 use value::redact::LengthLimit;
 
 use super::host_limits::origin;
+use super::request::{RateHeaders, RateUnit};
 use super::response::Response;
-use super::{HostPolicy, failure};
+use super::{HostPolicy, failure, transport_failure};
 
 /// Above this number of hosts, the one called longest ago is removed.
 const MAX_HOSTS: usize = 1024;
@@ -107,7 +108,8 @@ pub(super) struct HostTable(Mutex<HashMap<(String, String), HostState>>);
 
 /// The outcome of a call.
 pub(super) enum CallOutcome<'a> {
-    Response(&'a Response),
+    /// A response, and the headers in which its service reports how many calls are left.
+    Response(&'a Response, Option<&'a RateHeaders>),
     Failure(&'a ActionError),
 }
 
@@ -174,7 +176,7 @@ impl HostTable {
         });
         host.health.called_at = Some(now);
         match outcome {
-            CallOutcome::Response(response) => host.on_response(response, now),
+            CallOutcome::Response(response, rate) => host.on_response(response, *rate, now),
             CallOutcome::Failure(error) => {
                 host.last_failure = text::truncate(&error.message, MAX_CAUSE).into_owned();
                 host.on_failure(now);
@@ -192,13 +194,14 @@ impl HostTable {
 }
 
 impl HostState {
-    fn on_response(&mut self, response: &Response, now: Timestamp) {
+    fn on_response(&mut self, response: &Response, rate: Option<&RateHeaders>, now: Timestamp) {
         let status = response.status.as_u16();
         self.health.status = Some(status);
-        self.health.rate_limit = RateLimit::from_response(response).or(self.health.rate_limit.take());
+        self.health.rate_limit = RateLimit::from_response(response, rate).or(self.health.rate_limit.take());
         let retry_after = failure::retry_after(response, now);
         self.has_retry_after = retry_after.is_some();
-        let wait = match (status, retry_after) {
+        let window = rate.and_then(|rate| rate.window(response, now)).filter(|_| retry_after.is_none());
+        let wait = match (status, retry_after.or(window)) {
             (429 | 503, Some(wait)) => Some(wait.min(RetryPolicy::MAX_RETRY_AFTER)),
             (429, None) => {
                 let wait = INITIAL_BACKOFF.saturating_mul(2_u32.saturating_pow(self.throttle_count));
@@ -207,7 +210,7 @@ impl HostState {
             }
             _ => {
                 self.throttle_count = 0;
-                None
+                window.map(|wait| wait.min(RetryPolicy::MAX_RETRY_AFTER))
             }
         };
         self.health.backoff_until = wait.and_then(|wait| now.checked_add(wait).ok());
@@ -236,16 +239,37 @@ impl HostState {
     }
 }
 
+impl RateHeaders {
+    /// Returns the time until the window ends; `None` while calls are left, or if a header is missing or malformed.
+    fn window(&self, response: &Response, now: Timestamp) -> Option<Duration> {
+        let remaining: f64 = response.header(&self.remaining)?.trim().parse().ok()?;
+        if remaining >= 1.0 {
+            return None;
+        }
+        let text = response.header(&self.reset)?.trim();
+        let until = |at: Timestamp| Duration::try_from(at.duration_since(now)).unwrap_or_default();
+        let wait = match self.unit {
+            RateUnit::Seconds => Duration::try_from_secs_f64(text.parse().ok()?).ok()?,
+            RateUnit::Milliseconds => Duration::from_millis(text.parse().ok()?),
+            RateUnit::Epoch => until(Timestamp::from_second(text.split('.').next()?.parse().ok()?).ok()?),
+            RateUnit::Time => until(text.parse().ok()?),
+        };
+        Some(wait)
+    }
+}
+
 impl RateLimit {
-    fn from_response(response: &Response) -> Option<Self> {
+    fn from_response(response: &Response, rate: Option<&RateHeaders>) -> Option<Self> {
+        let (own_remaining, own_reset) = rate
+            .map_or(("x-ratelimit-remaining", "x-ratelimit-reset"), |rate| (&rate.remaining, &rate.reset));
         let first = |names: &[&str]| {
             let text = names.iter().find_map(|name| response.header(name))?;
             Some(response.redactor.redact_excerpt(text, MAX_HEADER).into_owned())
         };
         let found = Self {
             limit: first(&["x-ratelimit-limit", "ratelimit-limit"]),
-            remaining: first(&["x-ratelimit-remaining", "ratelimit-remaining"]),
-            reset: first(&["x-ratelimit-reset", "ratelimit-reset"]),
+            remaining: first(&[own_remaining, "ratelimit-remaining"]),
+            reset: first(&[own_reset, "ratelimit-reset"]),
             reason: first(&["ratelimit-reason"]),
         };
         (found != Self::default()).then_some(found)
@@ -284,7 +308,7 @@ fn circuit_open_error(
     (wait, until): (Duration, Timestamp),
 ) -> ActionError {
     let name = url.host_str().unwrap_or_default();
-    let target = failure::describe_target(subject, name, name);
+    let target = transport_failure::describe_target(subject, name, name);
     let HostState { health: HostHealth { failures, .. }, last_failure, .. } = host;
     let message = format!(
         "{target} is not called until {}: the last {failures} calls failed; the last one: {last_failure}",
@@ -331,7 +355,7 @@ mod tests {
     }
 
     fn note(hosts: &HostTable, seconds: i64, response: &Response) {
-        hosts.record(&url(), Some("main"), &CallOutcome::Response(response), at(seconds));
+        hosts.record(&url(), Some("main"), &CallOutcome::Response(response, None), at(seconds));
     }
 
     fn admit(hosts: &HostTable, seconds: i64) -> Result<u64, String> {

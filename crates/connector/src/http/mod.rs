@@ -15,6 +15,7 @@ mod resolve;
 mod response;
 mod send;
 mod streaming_body;
+mod transport_failure;
 
 #[cfg(test)]
 pub(crate) mod testing;
@@ -49,8 +50,8 @@ pub use response::Response;
 pub use streaming_body::StreamingBody;
 
 pub use failure::may_have_acted;
-pub(crate) use failure::{ErrorShape, value_at_path};
-pub(crate) use request::{decode, encode, header};
+pub(crate) use failure::{ErrorShape, RefusalMark, value_at_path};
+pub(crate) use request::{RateHeaders, RateUnit, RequestRules, decode, encode, header};
 pub(crate) use response::BodyFormat;
 
 /// The largest number of redirects followed for a GET or HEAD (threat model 4.4).
@@ -256,9 +257,12 @@ impl Http {
         subject: &str,
     ) -> Result<IpAddr, ActionError> {
         if self.client.is_none() {
-            return Err(failure::network_disabled(subject));
+            return Err(transport_failure::network_disabled(subject));
         }
-        self.guard.resolve(host, port).await.map_err(|error| failure::lookup_error(subject, host, &error))
+        self.guard
+            .resolve(host, port)
+            .await
+            .map_err(|error| transport_failure::lookup_error(subject, host, &error))
     }
 
     /// Waits until a request may leave the process. Nothing that takes long may come between this and the request: a process can be

@@ -1,5 +1,6 @@
 //! Requests before they are sent, and encodings that no input can break out of.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use ::http::header::CONTENT_TYPE;
@@ -44,6 +45,60 @@ pub struct Request<C = Content> {
     pub timeout: Option<Duration>,
     /// The largest response body in bytes; `None` for the daemon's limit, which also bounds this one.
     pub max_response: Option<usize>,
+    /// The rules of the service.
+    pub(crate) rules: Arc<RequestRules>,
+}
+
+/// The rules of a service for its requests.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct RequestRules {
+    /// The header for the key of a call that may change something; `None` if the service takes no key in a header.
+    pub key_header: Option<HeaderName>,
+    /// The headers in which the service reports how many calls are left.
+    pub rate: Option<RateHeaders>,
+    /// The hosts, besides its own, to which the service may redirect; `None` for all hosts.
+    pub redirects: Option<Vec<String>>,
+}
+
+impl Default for RequestRules {
+    fn default() -> Self {
+        Self { key_header: Some(HeaderName::from_static("idempotency-key")), rate: None, redirects: None }
+    }
+}
+
+impl RequestRules {
+    /// True if the request for `from` may be redirected to `to`. A host that begins with `*.` stands for all below it.
+    pub(crate) fn may_redirect(&self, from: &Url, to: &Url) -> bool {
+        let host = to.host_str().unwrap_or_default();
+        let is_named = |named: &String| match named.strip_prefix('*') {
+            Some(end) => host.ends_with(end),
+            None => host == named,
+        };
+        to.origin() == from.origin() || self.redirects.as_ref().is_none_or(|hosts| hosts.iter().any(is_named))
+    }
+}
+
+/// The headers with a rate limit.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct RateHeaders {
+    /// The header with the number of calls that are left.
+    pub remaining: String,
+    /// The header with the end of the window.
+    pub reset: String,
+    pub unit: RateUnit,
+}
+
+/// The notation of the end of a window.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum RateUnit {
+    /// Seconds from now.
+    Seconds,
+    /// Milliseconds from now.
+    Milliseconds,
+    /// Seconds since 1970.
+    Epoch,
+    /// RFC 3339.
+    Time,
 }
 
 /// The body of a request.
@@ -90,7 +145,15 @@ impl Request {
     /// Creates a request without headers and body.
     #[must_use]
     pub fn new(method: Method, url: Url) -> Self {
-        Self { method, url, headers: HeaderMap::new(), body: Body::Empty, timeout: None, max_response: None }
+        Self {
+            method,
+            url,
+            headers: HeaderMap::new(),
+            body: Body::Empty,
+            timeout: None,
+            max_response: None,
+            rules: Arc::default(),
+        }
     }
 
     /// True if [`Request::encoded`] reads files, which blocks.
@@ -119,7 +182,8 @@ impl Request {
         };
         let Self { method, url, headers, timeout, max_response, .. } = self;
         let (method, url, headers) = (method.clone(), url.clone(), headers.clone());
-        Ok(Request { method, url, headers, body, timeout: *timeout, max_response: *max_response })
+        let rules = self.rules.clone();
+        Ok(Request { method, url, headers, body, timeout: *timeout, max_response: *max_response, rules })
     }
 
     /// Sets a header from an input.

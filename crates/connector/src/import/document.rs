@@ -6,14 +6,14 @@ use serde_json::Value;
 const MAX_HOPS: usize = 16;
 
 /// An OpenAPI document.
-pub(super) struct Document<'a> {
+pub(crate) struct Document<'a> {
     pub root: &'a Value,
     /// True for version 2.0, which has another structure.
     pub is_v2: bool,
 }
 
 impl<'a> Document<'a> {
-    pub(super) fn new(root: &'a Value) -> Result<Self, String> {
+    pub(crate) fn new(root: &'a Value) -> Result<Self, String> {
         let version = |key: &str| root[key].as_str().unwrap_or_default();
         let is_v2 = version("swagger").starts_with("2.");
         if !is_v2 && !version("openapi").starts_with("3.") {
@@ -26,7 +26,7 @@ impl<'a> Document<'a> {
     }
 
     /// Resolves a reference; returns other values unchanged. References to other files are not resolved.
-    pub(super) fn resolve<'v>(&self, value: &'v Value) -> &'v Value
+    pub(crate) fn resolve<'v>(&self, value: &'v Value) -> &'v Value
     where
         'a: 'v,
     {
@@ -59,6 +59,20 @@ impl<'a> Document<'a> {
         let is_whole = address.starts_with("https://") || address.starts_with("http://");
         let parsed = crate::connection::BaseUrl::parse(&address, None).is_ok();
         (is_whole && parsed && !address.contains('{')).then(|| address.trim_end_matches('/').to_owned())
+    }
+
+    /// Returns the path before those of the operations, without a slash at its end; empty for most.
+    pub(crate) fn base_path(&self) -> String {
+        let address = &self.root["servers"][0]["url"];
+        let path = match self.is_v2 {
+            true => self.root["basePath"].as_str().unwrap_or_default(),
+            false => {
+                let address = address.as_str().unwrap_or_default();
+                let host = address.split_once("://").map_or(address, |(_, rest)| rest);
+                host.find('/').map_or("", |at| &host[at..])
+            }
+        };
+        path.trim_end_matches('/').to_owned()
     }
 
     /// Returns the security schemes by name.

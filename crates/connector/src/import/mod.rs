@@ -18,7 +18,8 @@ use text::diagnostic::Source;
 
 use crate::manifest;
 use crate::registry::{NATIVES, builtin_names, is_reserved};
-use document::{Document, camel, one_line};
+pub(crate) use document::Document;
+use document::{camel, one_line};
 use operation::Operations;
 
 /// The methods that a manifest supports.

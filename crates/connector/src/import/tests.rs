@@ -144,7 +144,7 @@ fn version_3_1_documents_with_forms_and_merged_schemas_are_imported() {
     assert_eq!(basic["baseUrl"], json!({"input": "baseUrl"}), "an address with blanks is the connection's");
     assert_eq!(
         example(&payments, "postCharges"),
-        ("POST /charges".to_owned(), json!("amount=1&currency=eur"))
+        ("POST /charges".to_owned(), json!({"amount": "1", "currency": "eur"}))
     );
     assert_eq!(payments.manifest["actions"]["getReceipt"]["answer"], "binary");
     let charge = &payments.manifest["types"]["Charge"]["fields"];

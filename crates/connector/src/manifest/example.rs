@@ -1,5 +1,7 @@
 //! The example of an action, and the check that the action sends the request that the example shows.
 
+use ::http::HeaderValue;
+use ::http::header::CONTENT_TYPE;
 use model::ActionError;
 use value::{Data, Map, Reserved, Value};
 
@@ -21,6 +23,8 @@ pub(crate) struct Example {
     pub body: Option<Value>,
     /// Headers that the request must contain.
     pub headers: Map,
+    /// The response of the service.
+    pub answer: Option<Value>,
 }
 
 /// A difference between an example and the actual request.
@@ -49,7 +53,8 @@ pub(crate) fn check(action: &dyn Action, example: &Example) -> Result<(), Mismat
         return Err(Mismatch::Request(format!("the request is `{line}`")));
     }
     let body = body_of(&request);
-    if body != example.body {
+    let expected = example.body.clone().map(|body| if is_form(&request) { form_of(body) } else { body });
+    if body != expected {
         let shown = body.map_or_else(|| "none".to_owned(), |body| format!("`{}`", body.to_json()));
         return Err(Mismatch::Body(format!("the body is {shown}")));
     }
@@ -70,6 +75,8 @@ pub struct Shown {
     pub request: String,
     /// The body; `None` for a request without body.
     pub body: Option<Value>,
+    /// The headers that are no credentials, in lower case.
+    pub headers: Map,
 }
 
 /// Builds the request of `action` for the inputs of its example; `None` for an action that sends no request.
@@ -87,9 +94,14 @@ pub fn show(action: &dyn Action) -> Option<Result<Shown, String>> {
     let prepared = action.prepare(&inputs, base.as_ref())?;
     let shown = |request: Request| {
         let request = request.encoded()?;
-        Ok(Shown { request: line_of(&request), body: body_of(&request) })
+        Ok(Shown { request: line_of(&request), body: body_of(&request), headers: headers_of(&request) })
     };
     Some(prepared.and_then(shown).map_err(ActionError::into_message))
+}
+
+fn headers_of(request: &Request<Data>) -> Map {
+    let text = |value: &HeaderValue| String::from_utf8_lossy(value.as_bytes()).into_owned();
+    request.headers.iter().map(|(name, value)| (name.as_str(), text(value))).collect()
 }
 
 /// Formats the request line as in examples.
@@ -112,10 +124,48 @@ fn normal(line: &str) -> (String, Vec<(String, String)>) {
     (path.split_whitespace().collect::<Vec<_>>().join(" "), pairs)
 }
 
+fn is_form(request: &Request<Data>) -> bool {
+    let media_type = request.headers.get(CONTENT_TYPE).map(|value| value.as_bytes());
+    media_type == Some(b"application/x-www-form-urlencoded")
+}
+
+/// Returns a form as a map of texts, in which a repeated field is a list. An example may also write it as it is sent.
+fn form_of(form: Value) -> Value {
+    let mut map = Map::new();
+    let mut add = |name: &str, text: Value| {
+        let value = match map.get(name) {
+            None => text,
+            Some(Value::List(list)) => list.0.iter().cloned().chain([text]).collect(),
+            Some(first) => Value::from(vec![first.clone(), text]),
+        };
+        map.insert(name, value);
+    };
+    match &form {
+        Value::String(text) => {
+            for pair in text.split('&').filter(|pair| !pair.is_empty()) {
+                let (name, value) = pair.split_once('=').unwrap_or((pair, ""));
+                add(&decode(name), Value::from(decode(value)));
+            }
+        }
+        Value::Map(fields) => {
+            for (name, value) in fields.iter() {
+                for item in value.as_list().unwrap_or(std::slice::from_ref(value)) {
+                    add(name, Value::from(item.to_text()));
+                }
+            }
+        }
+        _ => return form,
+    }
+    Value::from(map)
+}
+
 /// Formats the body as in examples: JSON as it is, a form as a map, files by their names, any other body as text.
 fn body_of(request: &Request<Data>) -> Option<Value> {
     match &request.body {
         Body::Empty => None,
+        Body::Whole(data) if is_form(request) => {
+            Some(form_of(Value::from(String::from_utf8_lossy(&data.for_display()).into_owned())))
+        }
         Body::Whole(data) => {
             let json = Value::from_json(&data.for_display(), value::JsonLimits::default()).ok();
             Some(

@@ -7,8 +7,7 @@ use std::collections::HashSet;
 use std::hash::{BuildHasher as _, Hash as _, Hasher as _, RandomState};
 use std::time::Duration;
 
-use ::http::Method;
-use model::{ActionError, ErrorKind, InputSpec, InputType, LogLevel};
+use model::{ActionError, Effect, ErrorKind, InputSpec, InputType, LogLevel};
 use value::{Map, Value};
 
 use super::{Paging, RestAction, page};
@@ -213,7 +212,7 @@ async fn patiently(
         };
         let grown = Duration::from_secs(1).saturating_mul(2_u32.saturating_pow(tries - 1));
         let wait = error.retry_after().unwrap_or(grown);
-        if tries == TRIES || wait > LONGEST_WAIT || !is_passing(&error, &rest.definition.method) {
+        if tries == TRIES || wait > LONGEST_WAIT || !is_passing(&error, rest.definition.spec.effect) {
             return Err(error);
         }
         let shown = text::units::format_duration(wait);
@@ -224,9 +223,9 @@ async fn patiently(
 }
 
 /// True if a retry may succeed (wiki-api facts, 4). A 429 was not executed; other failures may have been, so that
-/// only safe methods are retried after them.
-fn is_passing(error: &ActionError, method: &Method) -> bool {
-    let repeats = matches!(*method, Method::GET | Method::HEAD);
+/// only reads are retried after them.
+fn is_passing(error: &ActionError, effect: Effect) -> bool {
+    let repeats = effect == Effect::Read;
     match (&error.kind, error.status) {
         (ErrorKind::Status, Some(429)) => true,
         (ErrorKind::Status, Some(502..=504)) | (ErrorKind::Network | ErrorKind::Timeout, _) => repeats,

@@ -1,13 +1,14 @@
 //! The interpreter of manifests: builds requests from inputs, and results from responses.
 
+use ::http::StatusCode;
 use ::http::header::{ACCEPT, IF_MODIFIED_SINCE, IF_NONE_MATCH};
-use ::http::{Method, StatusCode};
 use async_trait::async_trait;
-use model::{ActionError, ActionSpec, ErrorKind, InputType, ResultType};
+use model::{ActionError, ActionSpec, Effect, ErrorKind, InputType, ResultType};
 use value::{Map, Value};
 
 use super::{
-    Definition, Encoding, Head, InputPlacement, Piece, RequestLocation, RestAction, fetch_all, page,
+    Definition, Encoding, Head, Idempotency, InputPlacement, NextSource, Paging, PagingStyle, Piece,
+    RequestLocation, RestAction, brackets, fetch_all, page,
 };
 use crate::action::{Action, Call, SendMode};
 use crate::connection::{BaseUrl, ResolvedConnection};
@@ -21,11 +22,19 @@ impl Action for RestAction {
     }
 
     fn prepare(&self, inputs: &Map, base: Option<&BaseUrl>) -> Option<Result<Request, ActionError>> {
-        Some(self.head.address(base).and_then(|base| self.definition.request(&self.head, base, inputs)))
+        Some(self.head.address(base).and_then(|base| self.definition.request(&self.head, base, inputs, None)))
     }
 
     fn check_static(&self, inputs: &StaticInputs<'_>) -> Vec<InputProblem> {
         self.definition.wires.iter().filter_map(|wire| wire.static_problem(inputs)).collect()
+    }
+
+    fn example_answer(&self) -> Option<&Value> {
+        self.definition.example_answer.as_ref()
+    }
+
+    fn answer_type(&self) -> ResultType {
+        self.definition.answers.clone()
     }
 
     async fn call(&self, call: Call<'_>) -> Result<Value, ActionError> {
@@ -64,7 +73,8 @@ impl RestAction {
             call.connection.map(ResolvedConnection::vocabulary).filter(|vocabulary| !vocabulary.is_empty());
         let translated =
             vocabulary.map(|vocabulary| vocabulary.to_service(&self.definition.spec.inputs, inputs));
-        let request = self.definition.request(&self.head, base, translated.as_ref().unwrap_or(inputs))?;
+        let inputs = translated.as_ref().unwrap_or(inputs);
+        let request = self.definition.request(&self.head, base, inputs, Some(call.idempotency_key))?;
         self.head.answered(call, &request, &self.head.subject, SendMode::Default).await
     }
 }
@@ -80,7 +90,8 @@ impl Head {
     ) -> Result<Response, ActionError> {
         let response = call.send(request, subject, mode).await?;
         if response.status.is_success() || is_not_modified(request, &response) {
-            return Ok(response);
+            let refusal = self.errors.refusal(subject, &response, call.http.timer().now());
+            return refusal.map_or(Ok(response), Err);
         }
         let mut error = self.errors.status_error(subject, &response, call.http.timer().now());
         error.outcome_unknown = !request.is_safe() && may_have_acted(response.status.as_u16());
@@ -122,26 +133,44 @@ fn is_not_modified(request: &Request, response: &Response) -> bool {
 }
 
 impl Definition {
-    fn request(&self, head: &Head, base: &BaseUrl, inputs: &Map) -> Result<Request, ActionError> {
+    /// Builds the request. `key` identifies the call, for services that take it in the body.
+    fn request(
+        &self,
+        head: &Head,
+        base: &BaseUrl,
+        inputs: &Map,
+        key: Option<&str>,
+    ) -> Result<Request, ActionError> {
         self.check(inputs)?;
-        let url = self.url(base, inputs)?;
-        let mut request = Request::new(self.method.clone(), url);
+        let page = self.linked_page(base, inputs)?;
+        let mut request = match &page {
+            Some(link) => Request::new(self.method.clone(), link.clone()),
+            None => Request::new(self.method.clone(), self.url(base, inputs)?),
+        };
+        request.rules = self.rules.clone();
         for (name, value) in &head.headers {
             request.set_header(name, &Value::from(value.as_str()))?;
         }
         if self.answer == BodyFormat::Json && !request.headers.contains_key(ACCEPT) {
             request.set_header("accept", &Value::from("application/json"))?;
         }
-        for (name, value) in &self.query {
+        for (name, value) in self.query.iter().filter(|_| page.is_none()) {
             request.add_query(name, &Value::from(value.as_str()));
         }
         let mut body = Body::default();
+        if let (Idempotency::Body(path), Some(key)) = (&self.idempotency, key)
+            && !request.is_safe()
+        {
+            body.put(path, Value::from(key));
+        }
         let mut merged = Vec::new();
         for (place, value) in
             self.fixed.iter().map(|(place, value)| (place, value.clone())).chain(self.sent(inputs))
         {
             match place {
                 RequestLocation::Path => {}
+                // The link of a page has the parameters of the list.
+                RequestLocation::Query(_) if page.is_some() => {}
                 RequestLocation::Query(Some(name)) => request.add_query(name, &value),
                 RequestLocation::Header(Some(name)) => request.set_header(name, &value)?,
                 RequestLocation::Query(None) | RequestLocation::Header(None) => merged.push((place, value)),
@@ -162,6 +191,26 @@ impl Definition {
         }
         self.set_body(&mut request, body)?;
         Ok(request)
+    }
+
+    /// Returns the address of a further page that the service has linked; `None` for the first page, and for other lists.
+    fn linked_page(&self, base: &BaseUrl, inputs: &Map) -> Result<Option<url::Url>, ActionError> {
+        let Some(Paging { input, style: PagingStyle::Cursor(pages), .. }) = &self.paging else {
+            return Ok(None);
+        };
+        let text = inputs.get(input).and_then(Value::as_str).unwrap_or_default();
+        let is_link = pages.next.iter().any(|next| matches!(next.source, NextSource::BodyLink(_)));
+        if !is_link || text.is_empty() {
+            return Ok(None);
+        }
+        let link = url::Url::parse(text).ok().filter(|link| base.contains(link));
+        link.map(Some).ok_or_else(|| {
+            let message = format!(
+                "`{}` cannot be called: `{input}` is not a link below `{base}`, as `nextCursor` gives it",
+                self.spec.name
+            );
+            ActionError::new(ErrorKind::Input, message)
+        })
     }
 
     /// Rejects inputs that would change the meaning of the request: an empty list in the query would drop the filter,
@@ -218,7 +267,9 @@ impl Definition {
 
     fn set_body(&self, request: &mut Request, body: Body) -> Result<(), ActionError> {
         let has_body = |place: &RequestLocation| matches!(place, RequestLocation::Body(_));
-        let wants_body = self.fixed.iter().any(|(place, _)| has_body(place))
+        let wants_body = body.whole.is_some()
+            || !body.map.is_empty()
+            || self.fixed.iter().any(|(place, _)| has_body(place))
             || self.wires.iter().any(|wire| wire.places.iter().any(has_body));
         if !wants_body {
             return Ok(());
@@ -230,6 +281,16 @@ impl Definition {
                     map.iter().map(|(name, value)| (name.to_string(), value.clone())).collect();
                 request.set_form(&fields)?;
             }
+            (Encoding::JsonForm, Value::Map(map)) => {
+                let text = |value: &Value| match value {
+                    Value::List(_) | Value::Map(_) => Value::from(value.to_json()),
+                    plain => plain.clone(),
+                };
+                let fields: Vec<_> =
+                    map.iter().map(|(name, value)| (name.to_string(), text(value))).collect();
+                request.set_form(&fields)?;
+            }
+            (Encoding::BracketedForm, Value::Map(map)) => request.set_form(&brackets::fields(map))?,
             (Encoding::Multipart, Value::Map(map)) => {
                 let parts = map.iter().map(|(name, value)| Part::from_value(name, value));
                 request.body = crate::http::Body::Multipart(parts.collect::<Result<_, _>>()?);
@@ -248,9 +309,13 @@ impl Definition {
         inputs: &Map,
         response: &Response,
     ) -> Result<(Value, Option<Value>), ActionError> {
-        let body = response
-            .decode_body(self.answer)
-            .map_err(|reason| self.unusable(head.errors.not_json(&head.subject, response, &reason)))?;
+        let body = if self.is_graphql {
+            head.graphql_data(response)?
+        } else {
+            response
+                .decode_body(self.answer)
+                .map_err(|reason| self.unusable(head.errors.not_json(&head.subject, response, &reason)))?
+        };
         if !self.fits(&body) {
             let found = if body.is_null() { "nothing".to_owned() } else { format!("a {}", body.kind()) };
             let status = response.status.as_u16();
@@ -266,6 +331,15 @@ impl Definition {
 }
 
 impl Definition {
+    /// Returns the reasons why the service cannot answer so, by what the action declares.
+    pub(super) fn answer_problems(&self, head: &Head, answer: &Value) -> Vec<String> {
+        if head.errors.when.as_ref().is_some_and(|mark| mark.is_in(answer)) {
+            return vec!["`errors.when` takes it for a refusal".to_owned()];
+        }
+        let data = if self.is_graphql { answer.get("data").unwrap_or_default() } else { answer.clone() };
+        self.answers.type_mismatches(&data)
+    }
+
     /// True if the response has the declared kind, for maps and lists. A response of another kind would otherwise
     /// fail later, in another step.
     fn fits(&self, body: &Value) -> bool {
@@ -277,11 +351,7 @@ impl Definition {
 
     /// Marks the error of an unusable response: if the request may change something, it probably did.
     fn unusable(&self, error: ActionError) -> ActionError {
-        if matches!(self.method, Method::GET | Method::HEAD | Method::OPTIONS) {
-            error
-        } else {
-            error.with_outcome_unknown()
-        }
+        if self.spec.effect == Effect::Read { error } else { error.with_outcome_unknown() }
     }
 }
 
@@ -356,11 +426,10 @@ impl InputPlacement {
 
     fn value_at(&self, place: &RequestLocation, value: &Value) -> Value {
         match (place, value, &self.join) {
-            (
-                RequestLocation::Query(Some(_)) | RequestLocation::Header(Some(_)),
-                Value::List(list),
-                Some(join),
-            ) => Value::from(list.0.iter().map(Value::to_text).collect::<Vec<_>>().join(join)),
+            (RequestLocation::Path, ..) => value.clone(),
+            (_, Value::List(list), Some(join)) => {
+                Value::from(list.0.iter().map(Value::to_text).collect::<Vec<_>>().join(join))
+            }
             _ => value.clone(),
         }
     }

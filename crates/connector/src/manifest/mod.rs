@@ -3,8 +3,10 @@
 //! A manifest has no logic: no conditions, no loops, no templates except input names. An action is a request line
 //! with the location of each input, and an example that is checked without a network.
 
+mod brackets;
 mod example;
 pub(crate) mod fetch_all;
+mod graphql;
 mod interpret;
 pub(crate) mod page;
 mod read;
@@ -12,15 +14,16 @@ mod schema;
 
 use std::sync::Arc;
 
-use ::http::Method;
+use ::http::{HeaderName, Method};
 use model::{ActionSpec, ResultType};
+use serde::Serialize;
 use text::Span;
 use value::Value;
 
 use crate::action::Action;
 use crate::connection::{BaseUrl, ConnectionType};
 use crate::event::EventSpec;
-use crate::http::{BodyFormat, ErrorShape};
+use crate::http::{BodyFormat, ErrorShape, RateHeaders, RequestRules};
 
 pub(crate) use example::Example;
 pub use example::{Shown, show};
@@ -53,6 +56,11 @@ pub(crate) struct Head {
     pub headers: Vec<(String, String)>,
     pub paging: Option<Paging>,
     pub errors: ErrorShape,
+    pub proof: Option<Proof>,
+    /// The placement of the key of a call; an action may have another one.
+    pub idempotency: Idempotency,
+    /// The rules of requests, without those of single actions.
+    pub rules: Arc<RequestRules>,
     /// The full names of the connection types.
     pub connection_types: Vec<String>,
     pub connection_required: bool,
@@ -73,10 +81,21 @@ pub(crate) struct Paging {
 /// The style of pagination.
 #[derive(Clone, Debug)]
 pub(crate) enum PagingStyle {
-    /// A cursor in the response; the locations are tried in order.
-    Cursor(Vec<Next>),
+    /// A cursor in the response.
+    Cursor(CursorPages),
+    /// A GraphQL connection: its `pageInfo` is beside its `nodes`, the items.
+    GraphQl,
     /// A page number or an offset.
     NumberedPages(NumberedPages),
+}
+
+/// A list with cursors.
+#[derive(Clone, Debug)]
+pub(crate) struct CursorPages {
+    /// The locations of the next cursor, tried in order.
+    pub next: Vec<Next>,
+    /// The path to a Boolean that is true while further pages exist; `None` if a missing cursor ends the list.
+    pub more: Option<String>,
 }
 
 /// A list with page numbers or offsets.
@@ -109,6 +128,10 @@ pub(crate) struct Next {
 pub(crate) enum NextSource {
     /// A path in the body.
     Body(String),
+    /// A path in the body to the address of the next page, which is the cursor.
+    BodyLink(String),
+    /// A path in the last item of the page.
+    LastItem(String),
     /// The target of the `Link` header with this relation.
     Link(String),
     /// A header.
@@ -132,6 +155,59 @@ pub(crate) struct Definition {
     pub answers: ResultType,
     /// The pagination; `None` if the result is not a paged list.
     pub paging: Option<Paging>,
+    /// True if the request is a GraphQL query or mutation, whose result is the `data` of the response.
+    pub is_graphql: bool,
+    pub idempotency: Idempotency,
+    pub rules: Arc<RequestRules>,
+    /// The response to the request of the example; `None` if the example has none.
+    pub example_answer: Option<Value>,
+}
+
+/// The placement of the key of a call, which is the same for each attempt at a step.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(crate) enum Idempotency {
+    /// `Idempotency-Key`, whether or not the service honours it.
+    #[default]
+    Undeclared,
+    /// A header that the service honours.
+    Header(HeaderName),
+    /// A path in the body.
+    Body(Vec<String>),
+    /// The service takes no key.
+    None,
+}
+
+impl Idempotency {
+    /// Returns the rules of requests with this placement.
+    pub(crate) fn rules(&self, rate: Option<RateHeaders>, redirects: Option<Vec<String>>) -> RequestRules {
+        let key_header = match self {
+            Self::Undeclared => RequestRules::default().key_header,
+            Self::Header(name) => Some(name.clone()),
+            Self::Body(_) | Self::None => None,
+        };
+        RequestRules { key_header, rate, redirects }
+    }
+}
+
+/// The evidence that a manifest fits its service.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Proof {
+    /// The kind of evidence.
+    pub by: ProofKind,
+    /// The day of the evidence, as `2026-11-30`.
+    pub date: String,
+}
+
+/// The kind of evidence for a manifest.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum ProofKind {
+    /// The service's own machine-readable description.
+    OpenApi,
+    /// The examples of the service's reference.
+    Examples,
+    /// Calls of the service.
+    Live,
 }
 
 /// A part of a path: constant text, or an input.
@@ -175,7 +251,12 @@ pub(crate) enum RequestLocation {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Encoding {
     Json,
+    /// A form with one field for each entry: a list repeats the field, a map is JSON.
     Form,
+    /// A form that writes what is inside lists and maps in brackets: `items[0][price]`.
+    BracketedForm,
+    /// A form in which lists and maps are JSON.
+    JsonForm,
     Multipart,
 }
 

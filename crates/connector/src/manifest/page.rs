@@ -1,7 +1,7 @@
 //! Pagination: locates the cursor of the next page in a response (RFC 8288 for the `Link` header).
 //!
-//! Only the cursor is taken from a link. The next request goes to the action's own path at the connection's own
-//! address, so a link cannot redirect it; a link to another origin is an error.
+//! Only the cursor is taken from a link, and the next request goes to the action's own path at the connection's own
+//! address; a link to another origin is an error. A `bodyLink` is requested itself: it must be below that address.
 
 use std::sync::Arc;
 
@@ -9,12 +9,14 @@ use model::action::{ObjectType, ResultField, ResultType};
 use model::{ActionError, ErrorKind};
 use value::{Map, Value};
 
-use super::{Head, Next, NextSource, NumberedPages, Paging, PagingStyle, Unit};
+use super::{CursorPages, Head, Next, NextSource, NumberedPages, Paging, PagingStyle, Unit};
 use crate::connection::BaseUrl;
 use crate::http::{Response, decode, value_at_path};
 
 /// The default path to the items of a response.
 const ITEMS: &str = "results";
+/// The default path to the items of a GraphQL connection.
+const NODES: &str = "nodes";
 
 /// Returns the cursor of the next page; `null` on the last page.
 pub(crate) fn next_cursor(
@@ -26,25 +28,54 @@ pub(crate) fn next_cursor(
     body: &Value,
 ) -> Result<Value, ActionError> {
     let places = match &paging.style {
-        PagingStyle::Cursor(places) => places,
+        PagingStyle::Cursor(pages) if pages.has_more(body) => &pages.next,
+        PagingStyle::Cursor(_) => return Ok(Value::Null),
+        PagingStyle::GraphQl => return Ok(end_cursor(paging, body).unwrap_or_default()),
         PagingStyle::NumberedPages(counted) => {
             let next = counted.next(paging, inputs, body);
             return Ok(next.map_or(Value::Null, |next| Value::from(next.to_string())));
         }
     };
     for next in places {
-        let Some(found) = find_cursor(next, response, body) else { continue };
+        let Some(found) = find_cursor(next, paging, response, body) else { continue };
+        if matches!(next.source, NextSource::BodyLink(_)) {
+            let link = response.url.join(&found).ok().filter(|link| base.contains(link));
+            let link = link.ok_or_else(|| leads_away(head, response))?;
+            return Ok(Value::from(String::from(link)));
+        }
         let Some(parameter) = &next.parameter else { return Ok(Value::from(found)) };
-        let link = response.url.join(&found).ok().filter(|link| base.same_origin(link)).ok_or_else(|| {
-            let message =
-                format!("{} links the next page of the list at another address than its own", head.subject);
-            head.errors.response_error(ErrorKind::Response, message, response)
-        })?;
+        let link = response.url.join(&found).ok().filter(|link| base.same_origin(link));
+        let link = link.ok_or_else(|| leads_away(head, response))?;
         if let Some(cursor) = parameter_of(link.query().unwrap_or_default(), parameter) {
             return Ok(Value::from(cursor));
         }
     }
     Ok(Value::Null)
+}
+
+fn leads_away(head: &Head, response: &Response) -> ActionError {
+    let message = format!("{} links the next page of the list at another address than its own", head.subject);
+    head.errors.response_error(ErrorKind::Response, message, response)
+}
+
+/// Returns the `endCursor` of the GraphQL connection with the items; `None` if there is no further page.
+fn end_cursor(paging: &Paging, body: &Value) -> Option<Value> {
+    let items = paging.items.as_deref().unwrap_or(NODES);
+    let info = match items.rsplit_once('.') {
+        Some((connection, _)) => format!("{connection}.pageInfo"),
+        None => "pageInfo".to_owned(),
+    };
+    let has_next = value_at_path(body, &format!("{info}.hasNextPage"))?.as_bool()?;
+    let cursor = value_at_path(body, &format!("{info}.endCursor"))?;
+    (has_next && !cursor.is_null()).then_some(cursor)
+}
+
+impl CursorPages {
+    /// False if the body says that there is no further page.
+    fn has_more(&self, body: &Value) -> bool {
+        let more = self.more.as_ref();
+        more.is_none_or(|path| value_at_path(body, path).and_then(|more| more.as_bool()) == Some(true))
+    }
 }
 
 impl NumberedPages {
@@ -86,9 +117,13 @@ pub(crate) fn is_counted(paging: &Paging) -> bool {
 pub(crate) fn items_of(paging: &Paging, body: &Value) -> Option<Vec<Value>> {
     let found = match (body, &paging.items) {
         (Value::List(_), _) => body.clone(),
-        (_, path) => value_at_path(body, path.as_deref().unwrap_or(ITEMS))?,
+        (_, path) => value_at_path(body, path.as_deref().unwrap_or_else(|| default_items(paging)))?,
     };
     found.as_list().map(<[Value]>::to_vec)
+}
+
+fn default_items(paging: &Paging) -> &'static str {
+    if matches!(paging.style, PagingStyle::GraphQl) { NODES } else { ITEMS }
 }
 
 /// Replaces the items of a response.
@@ -109,7 +144,9 @@ pub(super) fn with_items(paging: &Paging, body: Value, items: Vec<Value>) -> Val
     }
     match body {
         Value::List(_) => Value::from(items),
-        body => put(body, paging.items.as_deref().unwrap_or(ITEMS), Value::from(items)),
+        body => {
+            put(body, paging.items.as_deref().unwrap_or_else(|| default_items(paging)), Value::from(items))
+        }
     }
 }
 
@@ -150,13 +187,10 @@ pub(super) fn with_cursor(kind: ResultType) -> ResultType {
     }
 }
 
-fn find_cursor(next: &Next, response: &Response, body: &Value) -> Option<String> {
+fn find_cursor(next: &Next, paging: &Paging, response: &Response, body: &Value) -> Option<String> {
     let text = match &next.source {
-        NextSource::Body(path) => match value_at_path(body, path)? {
-            Value::String(text) => text.to_string(),
-            Value::Number(number) => number.to_string(),
-            _ => return None,
-        },
+        NextSource::Body(path) | NextSource::BodyLink(path) => plain_text(&value_at_path(body, path)?)?,
+        NextSource::LastItem(path) => plain_text(&value_at_path(items_of(paging, body)?.last()?, path)?)?,
         NextSource::Link(relation) => {
             let headers = response.headers.get_all("link").iter();
             headers.filter_map(|value| value.to_str().ok()).find_map(|text| link(text, relation))?
@@ -164,6 +198,11 @@ fn find_cursor(next: &Next, response: &Response, body: &Value) -> Option<String>
         NextSource::Header(name) => response.header(name)?.trim().to_owned(),
     };
     Some(text).filter(|text| !text.is_empty())
+}
+
+/// Returns the text of a text or a number.
+fn plain_text(value: &Value) -> Option<String> {
+    matches!(value, Value::String(_) | Value::Number(_)).then(|| value.to_text().to_string())
 }
 
 /// Returns the value of a query parameter, split at its first `=` only, because cursors may end in unescaped `=`.

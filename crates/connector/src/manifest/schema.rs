@@ -10,7 +10,7 @@ use crate::http::BodyFormat;
 
 const NAME: &str = "^[a-z][A-Za-z0-9]*$";
 const TYPE_NAME: &str = "^[A-Z][A-Za-z0-9]*$";
-const PLACE: &str = "^(path|query|header|body)( .*)?$";
+const PLACE: &str = "^(path|query|header|body|variable)( .*)?$";
 const INPUT_TYPES: [&str; 10] =
     ["any", "text", "integer", "number", "boolean", "choice", "list", "object", "map", "file"];
 const RESULT_TYPES: [&str; 11] =
@@ -43,6 +43,13 @@ pub(crate) fn manifest(natives: &Natives) -> Value {
         ("types", types(), "Types of results, declared once; actions and other types refer to them."),
         ("paging", paging(), "How to request further pages of a list."),
         ("errors", errors(), "Where an answer states an error. Default: the common forms."),
+        (
+            "idempotency",
+            idempotency(),
+            "How the service takes the key that is the same for each attempt at a step. Default: the header `Idempotency-Key`, whether or not the service honours it.",
+        ),
+        ("rate", rate(), "The headers with the number of calls that are left."),
+        ("proof", proof(), "The evidence that this file fits the service."),
         ("actions", named(schema_of("action")), "The actions, by name."),
         ("natives", native(natives), "Native actions of Cogwork to include."),
         ("events", named(schema_of("event")), "Events of the service that can start automations, by name."),
@@ -68,6 +75,7 @@ fn definitions() -> Value {
         "field": input(&[]),
         "innerType": {"anyOf": [{"enum": ["any", "text", "integer", "number", "boolean", "file"]}, input(&[])]},
         "inputNames": one_or_more(name()),
+        "credentialField": credential_field(),
         "action": action(),
         "places": one_or_more(json!({"type": "string", "pattern": PLACE, "examples": ["path", "query", "header", "body"]})),
         "event": event(),
@@ -87,17 +95,28 @@ fn connection() -> Value {
             "The input with the password, or several, of which the first one that is given counts.",
         ),
     ]);
-    let mut header = object(&[
-        ("name", text(), "The name of the header."),
-        ("nameFrom", name(), "The input with the name of the header."),
+    let sigv4 = object(&[
+        ("*service", text(), "The name of the service in signatures, such as `sqs`."),
+        ("*region", name(), "The input with the region."),
+        ("*accessKey", name(), "The input with the id of the key."),
+        ("*secretKey", name(), "The input with the secret key."),
+        ("sessionToken", name(), "The input with the token of temporary keys."),
+    ]);
+    let path = object(&[
         ("*value", schema_of("inputNames"), "The input with the value."),
         ("prefix", json!({"type": "string"}), "The text before the value."),
     ]);
-    put(&mut header, "oneOf", json!([{"required": ["name"]}, {"required": ["nameFrom"]}]));
     let mut auth = object(&[
         ("basic", basic, "User name and password (RFC 7617)."),
         ("bearer", schema_of("inputNames"), "The input with the token (RFC 6750)."),
-        ("header", header, "A header with the key."),
+        ("header", one_or_more(schema_of("credentialField")), "A header with the key, or several."),
+        (
+            "query",
+            one_or_more(schema_of("credentialField")),
+            "A parameter of the query with the key, or several.",
+        ),
+        ("path", path, "A segment of the path with the key, right after the address."),
+        ("sigv4", sigv4, "A signature of each request (AWS Signature Version 4)."),
         ("oauth2", oauth(), "OAuth 2.0: tokens after a person's consent, or for the client itself."),
         ("none", json!({"default": true}), "No credentials."),
     ]);
@@ -131,6 +150,18 @@ fn connection() -> Value {
     ])
 }
 
+fn credential_field() -> Value {
+    let mut field = object(&[
+        ("name", text(), "The name of the header or parameter."),
+        ("nameFrom", name(), "The input with the name."),
+        ("*value", schema_of("inputNames"), "The input with the value."),
+        ("prefix", json!({"type": "string"}), "The text before the value."),
+        ("optional", flag(), "`true`: it is left out if the input has no value. Default: false."),
+    ]);
+    put(&mut field, "oneOf", json!([{"required": ["name"]}, {"required": ["nameFrom"]}]));
+    field
+}
+
 fn oauth() -> Value {
     let sites = object(&[
         ("*list", text(), "The path of the list of sites at the connection's address."),
@@ -143,16 +174,24 @@ fn oauth() -> Value {
     object(&[
         (
             "*grant",
-            words(&["authorizationCode", "clientCredentials"]),
-            "A person consents, or the client's own credentials are sufficient.",
+            words(&["authorizationCode", "clientCredentials", "jwtBearer"]),
+            "A person consents, the client's own credentials are sufficient, or it signs an assertion (RFC 7523), as service accounts do.",
         ),
         ("server", name(), "The input with the base of the identity provider, for the two paths."),
         ("authorizePath", text(), "The path of the consent page."),
         ("tokenPath", text(), "The path that issues tokens."),
         ("authorizeUrl", name(), "The input with the complete address of the consent page."),
         ("tokenUrl", name(), "The input with the complete address that issues tokens."),
-        ("*clientId", name(), "The input with the client's id."),
-        ("*clientSecret", name(), "The input with the client's secret."),
+        ("clientId", name(), "The input with the client's id."),
+        ("clientSecret", name(), "The input with the client's secret."),
+        ("key", name(), "Of `jwtBearer`: the input with the private RSA key, PKCS #8 in PEM."),
+        ("subject", name(), "Of `jwtBearer`: the input with the account that the issuer acts for."),
+        (
+            "clientAuth",
+            words(&["body", "basic"]),
+            "Where the client's id and secret go in token requests: the body, or the header `Authorization`. Default: body.",
+        ),
+        ("tokenParameters", map_of(text()), "Further fields of token requests."),
         ("scopes", name(), "The input with the scopes, separated by spaces."),
         (
             "moreScopes",
@@ -162,8 +201,16 @@ fn oauth() -> Value {
             ]),
             "Further scopes to request if an input is true.",
         ),
-        ("audience", name(), "The input with the address whose host is the `audience`."),
-        ("issuer", name(), "The input with the provider's name in its answers (`iss`, RFC 9207)."),
+        (
+            "audience",
+            name(),
+            "The input with the address whose host is the `audience`; of `jwtBearer`: the input with the audience. Default there: the address that issues tokens.",
+        ),
+        (
+            "issuer",
+            name(),
+            "The input with the provider's name in its answers (`iss`, RFC 9207); of `jwtBearer`: the input with the issuer of the assertion.",
+        ),
         ("parameters", map_of(text()), "Further parameters of the consent page's address."),
         ("request", words(&["form", "json"]), "The form of token requests. Default: form."),
         ("sites", sites, "The sites behind a gateway, if one token opens several."),
@@ -204,15 +251,25 @@ fn needs() -> Value {
 fn paging() -> Value {
     let mut next = object(&[
         ("body", text(), "A path in the body."),
+        (
+            "bodyLink",
+            text(),
+            "A path in the body to the address of the next page, which is requested as it is.",
+        ),
+        ("lastItem", text(), "A path in the last item of the page."),
         ("link", text(), "The relation of an entry of the `Link` header."),
         ("header", text(), "The name of a header."),
         ("parameter", text(), "The query parameter of the link that is the cursor."),
     ]);
-    let places = ["body", "link", "header"].map(|key| json!({"required": [key]}));
+    let places = ["body", "bodyLink", "lastItem", "link", "header"].map(|key| json!({"required": [key]}));
     put(&mut next, "oneOf", json!(places));
     object(&[
         ("*input", name(), "The input for the cursor, the page number or the offset."),
-        ("style", words(&["cursor", "page", "offset"]), "How to request the next page. Default: cursor."),
+        (
+            "style",
+            words(&["cursor", "page", "offset", "graphql"]),
+            "How to request the next page. Default: cursor.",
+        ),
         (
             "next",
             json!({"type": "array", "items": next}),
@@ -222,13 +279,13 @@ fn paging() -> Value {
         (
             "more",
             text(),
-            "A path in the body to what is true as long as there are more; for `page` and `offset`.",
+            "A path in the body to what is true as long as there are more; for `cursor`, `page` and `offset`.",
         ),
         ("total", text(), "A path in the body to how many there are: pages for `page`, items for `offset`."),
         (
             "items",
             text(),
-            "A path in the body to the items. Default: `results`, or the body if it is a list.",
+            "A path in the body to the items. Default: `results`, or the body if it is a list; `nodes` for the style `graphql`.",
         ),
         ("limit", name(), "The input for the maximum number of items in an answer."),
     ])
@@ -236,11 +293,55 @@ fn paging() -> Value {
 
 fn errors() -> Value {
     let paths = || one_or_more(text());
+    let when = object(&[
+        ("*path", text(), "A path in the body."),
+        ("is", json!({}), "The value that marks a refusal. Default: any value but null."),
+    ]);
     object(&[
         ("message", paths(), "Paths in the body to the error message; the first one that exists counts."),
         ("detail", paths(), "Paths in the body to details."),
         ("code", paths(), "Paths in the body to a code for programs."),
         ("requestId", paths(), "Headers with the id of the request."),
+        ("when", when, "The mark of a refusal in an answer with a good status."),
+        (
+            "retry",
+            paths(),
+            "Codes of temporary errors: such an error is of the kind `network`, which `retry` repeats.",
+        ),
+        ("retryAfter", text(), "A path in the body to the seconds to wait."),
+    ])
+}
+
+fn idempotency() -> Value {
+    let mut place = object(&[
+        ("header", text(), "The header that the service honours."),
+        ("body", text(), "A path in the body."),
+    ]);
+    put(&mut place, "minProperties", json!(1));
+    put(&mut place, "maxProperties", json!(1));
+    json!({"anyOf": [{"const": "none"}, place]})
+}
+
+fn rate() -> Value {
+    object(&[
+        ("*remaining", text(), "The header with the number of calls that are left."),
+        ("*reset", text(), "The header with the end of the window."),
+        (
+            "unit",
+            words(&["seconds", "milliseconds", "epoch", "time"]),
+            "The notation of the end: seconds or milliseconds from now, seconds since 1970, or RFC 3339. Default: seconds.",
+        ),
+    ])
+}
+
+fn proof() -> Value {
+    object(&[
+        (
+            "*by",
+            words(&["openapi", "examples", "live"]),
+            "The service's own description, the examples of its reference, or calls of the service.",
+        ),
+        ("*date", json!({"type": "string", "pattern": r"^\d{4}-\d\d-\d\d$"}), "The day of the proof."),
     ])
 }
 
@@ -265,9 +366,36 @@ fn action() -> Value {
             json!({"type": "string", "pattern": "^[A-Z]+ /", "examples": ["GET /orders/{orderId}"]}),
             "The request line: method and path, with `{input}` where an input goes.",
         ),
-        ("inputs", wires, "Where each input goes: `path`, `query name`, `header Name` or `body path.in.it`."),
+        (
+            "inputs",
+            wires,
+            "Where each input goes: `path`, `query name`, `header Name`, `body path.in.it` or `variable name`.",
+        ),
         ("fixed", map_of(json!({})), "Constant values, by place: `body kind: order`."),
-        ("encoding", words(&["json", "form", "multipart"]), "The encoding of the body. Default: json."),
+        (
+            "encoding",
+            json!({"anyOf": [words(&["json", "form", "multipart"]), object(&[("*form", words(&["repeat", "brackets", "json"]), "How a form writes lists and maps: a field for each item and a map as JSON (`form` alone); names in brackets, `items[0][price]`; or both as JSON.")])]}),
+            "The encoding of the body. Default: json.",
+        ),
+        (
+            "graphql",
+            object(&[("*query", text(), "The query or mutation; its variables are inputs.")]),
+            "A GraphQL call: the result is the `data` of the answer.",
+        ),
+        (
+            "idempotency",
+            idempotency(),
+            "How the service takes the key of this call. Default: that of the connector.",
+        ),
+        (
+            "redirect",
+            object(&[(
+                "*hosts",
+                one_or_more(text()),
+                "Names of hosts; `*.example.com` stands for all below it.",
+            )]),
+            "The hosts to which the service may redirect this read, without the credentials. Default: all.",
+        ),
         ("answer", words(&BodyFormat::NAMES), "How to parse the answer. Default: json."),
         (
             "paging",
@@ -316,10 +444,14 @@ fn event() -> Value {
         ("*secret", name(), "Its input for the secret that signs the requests."),
         ("*id", text(), "The path to the id of the subscription in the result."),
         ("*unsubscribe", name(), "The action that unsubscribes."),
-        ("*idInput", name(), "Its input for the id."),
+        ("idInput", name(), "Its input for the id; without it the application has one subscription only."),
         ("list", list, "How to find a subscription that only the other application has recorded."),
         ("*verify", text(), "The preset by which requests are verified."),
-        ("delivery", text(), "The header that identifies a delivery, the same when it is repeated."),
+        (
+            "delivery",
+            json!({"anyOf": [text(), object(&[("*body", text(), "A path in the body.")])]}),
+            "The header, or the place in the body, that identifies a delivery, the same when it is repeated.",
+        ),
         ("only", only, "The header value of requests about this event. Default: all requests."),
     ]);
     let mut event = object(&[
@@ -338,12 +470,16 @@ fn event() -> Value {
 }
 
 fn example(request: &'static str) -> Value {
-    object(&[
+    let mut keys = vec![
         ("*with", map_of(json!({})), "The inputs of a step."),
         (request, text(), "The resulting request line."),
         ("body", json!({}), "The resulting body."),
         ("headers", map_of(json!({})), "Headers that the request must contain."),
-    ])
+    ];
+    if request.starts_with('*') {
+        keys.push(("answer", json!({}), "What the service answers; it must fit `results`."));
+    }
+    object(&keys)
 }
 
 fn native(natives: &Natives) -> Value {

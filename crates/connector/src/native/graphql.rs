@@ -4,17 +4,14 @@ use std::sync::Arc;
 
 use ::http::Method;
 use async_trait::async_trait;
-use model::{ActionError, ActionSpec, ErrorKind, InputType};
+use model::{ActionError, ActionSpec, InputType};
 use value::{Map, Value};
 
 use super::{add_headers, check_credentials, input_error, map_of, optional, required, spec_for, text_of};
 use crate::action::{Action, Call, SendMode};
 use crate::connection::BaseUrl;
-use crate::http::{Request, Response};
+use crate::http::Request;
 use crate::manifest::{Head, NativeSettings};
-
-/// The largest number of errors that a message repeats from one response.
-const MAX_SHOWN: usize = 3;
 
 struct RawGraphqlRequest {
     head: Arc<Head>,
@@ -50,6 +47,10 @@ impl Action for RawGraphqlRequest {
         &self.spec
     }
 
+    fn is_raw(&self) -> bool {
+        true
+    }
+
     /// Required by its specification, unlike for all other actions.
     fn reveals_credentials(&self) -> bool {
         true
@@ -69,7 +70,7 @@ impl Action for RawGraphqlRequest {
         check_credentials(&request, connection)?;
         let response =
             self.head.answered(&call, &request, &self.head.subject, SendMode::RevealCredentials).await?;
-        self.data(&response)
+        self.head.graphql_data(&response)
     }
 }
 
@@ -77,6 +78,7 @@ impl RawGraphqlRequest {
     fn request(&self, inputs: &Map, base: &BaseUrl, path: &str) -> Result<Request, ActionError> {
         let url = base.join(path).map_err(|error| input_error(format!("the endpoint's path {error}")))?;
         let mut request = Request::new(Method::POST, url);
+        request.rules = self.head.rules.clone();
         request.set_header("accept", &Value::from("application/json"))?;
         add_headers(&mut request, inputs)?;
         let mut body = Map::new();
@@ -86,28 +88,5 @@ impl RawGraphqlRequest {
         }
         request.set_json(&Value::from(body))?;
         Ok(request)
-    }
-
-    /// Returns `data` of a response. GraphQL responds with 200 in any case and lists failures in `errors`.
-    fn data(&self, response: &Response) -> Result<Value, ActionError> {
-        let errors = &self.head.errors;
-        let body =
-            response.json().map_err(|reason| errors.not_json(&self.head.subject, response, &reason))?;
-        let failures =
-            body.get("errors").and_then(|errors| errors.as_list().map(<[Value]>::to_vec)).unwrap_or_default();
-        if failures.is_empty() {
-            return Ok(body.get("data").unwrap_or_default());
-        }
-        let text =
-            |failure: &Value| failure.get("message").map_or_else(|| failure.to_json(), |text| text.to_text());
-        let shown: Vec<String> = failures.iter().take(MAX_SHOWN).map(text).collect();
-        let more = failures.len().saturating_sub(MAX_SHOWN);
-        let more = if more == 0 { String::new() } else { format!("; and {more} more") };
-        let message =
-            format!("{} answered with GraphQL errors: {}{more}", self.head.subject, shown.join("; "));
-        let mut error = errors.response_error(ErrorKind::Response, message, response);
-        error.code =
-            failures.first().and_then(|failure| failure.path("extensions.code")).map(|code| code.to_text());
-        Err(error)
     }
 }

@@ -117,6 +117,10 @@ impl Action for HttpRequest {
         &self.spec
     }
 
+    fn is_raw(&self) -> bool {
+        true
+    }
+
     fn effect<'a>(&self, known: &dyn Fn(&str) -> Option<&'a Value>) -> Effect {
         effect_of(self.method.or_else(|| known(METHOD).and_then(Value::as_str)))
     }

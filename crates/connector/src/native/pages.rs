@@ -11,7 +11,7 @@ use crate::http::{Request, Response};
 use crate::log::LogSink;
 use crate::manifest::fetch_all::{self, Cursors, SeenPages};
 use crate::manifest::page;
-use crate::manifest::{Head, Next, NextSource, NumberedPages, Paging, PagingStyle, Unit};
+use crate::manifest::{CursorPages, Head, Next, NextSource, NumberedPages, Paging, PagingStyle, Unit};
 
 /// The default of `maxItems`.
 const DEFAULT_ITEMS: i64 = 10_000;
@@ -86,7 +86,10 @@ impl Pages {
         let some = |name| Some(text_of(wanted, name).to_owned()).filter(|text| !text.is_empty());
         let (parameter, next) = (some("parameter"), some("next"));
         let counted = |unit| PagingStyle::NumberedPages(NumberedPages { unit, more: None, total: None });
-        let by_cursor = |source| PagingStyle::Cursor(vec![Next { source, parameter: None }]);
+        let by_cursor = |source| {
+            let next = vec![Next { source, parameter: None }];
+            PagingStyle::Cursor(CursorPages { next, more: None })
+        };
         let (style, usual) = match (text_of(wanted, "style"), next) {
             ("page", _) => (counted(Unit::Page { first: 1 }), "page"),
             ("offset", _) => (counted(Unit::Offset), "offset"),

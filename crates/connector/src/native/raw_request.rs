@@ -126,6 +126,10 @@ impl Action for RawRequest {
         &self.spec
     }
 
+    fn is_raw(&self) -> bool {
+        true
+    }
+
     fn effect<'a>(&self, known: &dyn Fn(&str) -> Option<&'a Value>) -> Effect {
         effect_of(known("method").and_then(Value::as_str))
     }
@@ -237,6 +241,7 @@ impl RawRequest {
         let method = Method::from_bytes(text_of(inputs, "method").as_bytes())
             .map_err(|_| input_error("`method` is not a method"))?;
         let mut request = Request::new(method, url);
+        request.rules = self.head.rules.clone();
         request.timeout = timeout_of(inputs, BareNumber::Milliseconds)?;
         for (name, value) in &self.head.headers {
             request.set_header(name, &Value::from(value.as_str()))?;

@@ -3,6 +3,7 @@
 use url::Url;
 use value::{Map, Secret, Value};
 
+use super::assertion::Assertion;
 use super::tenants::SiteSelection;
 use super::{Flow, Gateway, OAuthClient};
 use crate::connection::{BaseUrl, BaseUrlError};
@@ -30,7 +31,22 @@ pub(crate) struct OAuthConfig {
     /// Further query parameters of the authorization address.
     pub(crate) parameters: Vec<(String, String)>,
     pub(crate) json: bool,
+    /// True if the client authenticates in a header rather than in the body.
+    pub(crate) basic: bool,
+    /// Further fields of token requests.
+    pub(crate) token_parameters: Vec<(String, String)>,
+    /// The parts of a signed assertion; `None` for other grants.
+    pub(crate) assertion: Option<AssertionConfig>,
     pub(crate) sites: Option<SitesConfig>,
+}
+
+/// The inputs with the parts of a signed assertion.
+#[derive(Clone, Debug)]
+pub(crate) struct AssertionConfig {
+    pub(crate) key: String,
+    /// The audience; the address that issues tokens if `None` or not set.
+    pub(crate) audience: Option<String>,
+    pub(crate) subject: Option<String>,
 }
 
 /// The `sites` section of a manifest.
@@ -85,13 +101,19 @@ impl OAuthConfig {
             product: text(inputs, &config.product).to_owned(),
             choice: text(inputs, &config.choice).to_owned(),
         });
+        let audience = token_url.to_string();
+        // A signed assertion proves what a secret proves otherwise.
+        let client_secret = match &self.assertion {
+            Some(_) => String::new(),
+            None => required(&self.client_secret)?,
+        };
         Ok(OAuthClient {
             connection: connection.to_owned(),
             flow: self.flow,
             authorize_url,
             token_url,
             client_id: required(&self.client_id)?,
-            client_secret: Secret::new(required(&self.client_secret)?),
+            client_secret: Secret::new(client_secret),
             scopes: self.scopes(inputs),
             issuer: self
                 .issuer
@@ -99,8 +121,30 @@ impl OAuthConfig {
                 .map(|name| text(inputs, name).to_owned())
                 .filter(|issuer| !issuer.is_empty()),
             json: self.json,
+            basic: self.basic,
+            token_parameters: self.token_parameters.clone(),
+            assertion: self.assertion(inputs, &audience)?,
             sites,
         })
+    }
+
+    /// Builds the assertion from checked inputs; its issuer is the id of the client.
+    fn assertion(&self, inputs: &Map, token_url: &str) -> Result<Option<Assertion>, String> {
+        let Some(config) = &self.assertion else { return Ok(None) };
+        let given = |name: &Option<String>| {
+            let value = name.as_ref().map(|name| text(inputs, name).to_owned());
+            value.filter(|value| !value.is_empty())
+        };
+        let key = text(inputs, &config.key);
+        if key.is_empty() {
+            return Err(format!("`{}` is empty", config.key));
+        }
+        Ok(Some(Assertion {
+            issuer: text(inputs, &self.client_id).to_owned(),
+            audience: given(&config.audience).unwrap_or_else(|| token_url.to_owned()),
+            subject: given(&config.subject),
+            key: Secret::new(key),
+        }))
     }
 
     /// Returns the gateway; `None` if the manifest declares no sites.

@@ -4,6 +4,7 @@
 //! This module stores nothing: tokens are arguments and results. The caller ensures that only one refresh runs at a
 //! time and that new tokens are stored before they are used.
 
+mod assertion;
 mod config;
 mod tenants;
 
@@ -29,7 +30,8 @@ use crate::connection::BaseUrl;
 use crate::http::{ErrorShape, HostPolicy, Http, LogDetail, Request, RequestContext, Response};
 use crate::log::NoLog;
 
-pub(crate) use config::{OAuthConfig, SitesConfig};
+use assertion::Assertion;
+pub(crate) use config::{AssertionConfig, OAuthConfig, SitesConfig};
 pub use tenants::Site;
 
 /// The largest answer of a token endpoint, or list of sites, in bytes.
@@ -58,6 +60,12 @@ pub struct OAuthClient {
     pub(crate) issuer: Option<String>,
     /// True if token requests are JSON rather than a form; some providers document only that.
     pub(crate) json: bool,
+    /// True if the client's id and secret go into the header `Authorization` of token requests rather than into their body.
+    pub(crate) basic: bool,
+    /// Further fields of token requests.
+    pub(crate) token_parameters: Vec<(String, String)>,
+    /// The assertion that takes the place of the client's credentials.
+    pub(crate) assertion: Option<Assertion>,
     pub(crate) sites: Option<tenants::SiteSelection>,
 }
 
@@ -243,7 +251,10 @@ impl OAuthClient {
         BasicClient::new(ClientId::new(self.client_id.clone()))
             .set_client_secret(ClientSecret::new(self.client_secret.expose().to_owned()))
             .set_token_uri(TokenUrl::from_url(self.token_url.clone()))
-            .set_auth_type(AuthType::RequestBody)
+            .set_auth_type(match (self.basic, &self.assertion) {
+                (true, None) => AuthType::BasicAuth,
+                _ => AuthType::RequestBody,
+            })
     }
 
     /// Sends a request of the `oauth2` crate through the guarded client, within its limits.
@@ -251,13 +262,20 @@ impl OAuthClient {
         let mut request = Request::new(Method::POST, self.token_url.clone());
         request.max_response = Some(RESPONSE_BYTES);
         request.headers.insert(::http::header::ACCEPT, HeaderValue::from_static("application/json"));
+        if let Some(credentials) = token_request.headers().get(::http::header::AUTHORIZATION) {
+            let mut credentials = credentials.clone();
+            credentials.set_sensitive(true);
+            request.headers.insert(::http::header::AUTHORIZATION, credentials);
+        }
+        let fields = self.fields(token_request.body(), http.timer().now())?;
         if self.json {
-            let fields = url::form_urlencoded::parse(token_request.body());
-            let fields = fields.map(|(name, value)| (name.into_owned(), Value::from(value.into_owned())));
+            let fields = fields.into_iter().map(|(name, value)| (name, Value::from(value)));
             let body: value::Map = fields.collect();
             request.set_bytes("application/json", Value::from(body).to_json());
         } else {
-            request.set_bytes("application/x-www-form-urlencoded", token_request.into_body());
+            let mut form = url::form_urlencoded::Serializer::new(String::new());
+            form.extend_pairs(&fields);
+            request.set_bytes("application/x-www-form-urlencoded", form.finish());
         }
         let response = http.send(&request, &self.context()).await.map_err(not_sent)?;
         if let Some(error) = self.unusual_answer(&response, http.timer().now()) {
@@ -271,6 +289,21 @@ impl OAuthClient {
         };
         *reply.headers_mut() = response.headers;
         Ok(reply)
+    }
+
+    /// Returns the fields of a token request: those of the protocol, with the assertion if there is one, and those of the manifest.
+    fn fields(&self, body: &[u8], now: Timestamp) -> Result<Vec<(String, String)>, ActionError> {
+        let own = url::form_urlencoded::parse(body).into_owned();
+        let mut fields: Vec<(String, String)> = match &self.assertion {
+            None => own.collect(),
+            Some(assertion) => {
+                let signed = assertion.signed(&self.scopes, now).map_err(|words| self.refuse(words))?;
+                let (grant, assertion) = (assertion::GRANT.to_owned(), signed.expose().to_owned());
+                vec![("grant_type".to_owned(), grant), ("assertion".to_owned(), assertion)]
+            }
+        };
+        fields.extend(self.token_parameters.iter().cloned());
+        Ok(fields)
     }
 
     /// Returns the error for an answer that is no refusal of the protocol (RFC 6749, 5.2): the provider is unavailable or busy, or

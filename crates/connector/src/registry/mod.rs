@@ -1,5 +1,7 @@
 //! The registry of actions, events and connection types. It is built in one place and passed down.
 
+mod shipped;
+
 use std::sync::Arc;
 
 use indexmap::IndexMap;
@@ -9,16 +11,9 @@ use text::diagnostic::{Diagnostic, Report, Source};
 use crate::action::Action;
 use crate::connection::ConnectionType;
 use crate::event::EventSpec;
-use crate::manifest::{self, Manifest, Natives};
+use crate::manifest::{self, Manifest, Natives, Proof};
 use crate::native;
-
-/// The manifests that ship with the program, each with its display path.
-const MANIFESTS: [(&str, &str); 4] = [
-    ("connectors/wiki.yaml", include_str!("../../manifests/wiki.yaml")),
-    ("connectors/http.yaml", include_str!("../../manifests/http.yaml")),
-    ("connectors/github.yaml", include_str!("../../manifests/github.yaml")),
-    ("connectors/mail.yaml", include_str!("../../manifests/mail.yaml")),
-];
+use shipped::{Loaded, SHIPPED, Shipped};
 
 /// The native actions that a manifest may enable.
 pub(crate) const NATIVES: &Natives = &[
@@ -51,9 +46,7 @@ const RESERVED: [&str; 9] = ["log", "text", "data", "hash", "http", "mail", "fil
 
 /// Returns the names of the built-in connectors.
 pub(crate) fn builtin_names() -> impl Iterator<Item = &'static str> {
-    let shipped =
-        MANIFESTS.iter().filter_map(|(path, _)| path.strip_prefix("connectors/")?.strip_suffix(".yaml"));
-    shipped.chain(RESERVED)
+    SHIPPED.iter().map(|shipped| shipped.name).chain(RESERVED)
 }
 
 /// True if no user file may replace the connector of this name.
@@ -80,6 +73,9 @@ pub struct Connector {
     /// Further notes for authors.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub description: Option<String>,
+    /// The evidence that its manifest fits the service; `None` if the manifest states none.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub proof: Option<Proof>,
     /// The full names of its connection types.
     pub connections: Vec<String>,
     /// The full names of its actions.
@@ -95,55 +91,40 @@ pub struct Connector {
 /// An immutable set of connectors, actions, events and connection types. A reload builds a new one.
 #[derive(Clone)]
 pub struct Registry {
-    connectors: IndexMap<String, Connector>,
-    actions: IndexMap<String, Arc<dyn Action>>,
-    connection_types: IndexMap<String, ConnectionType>,
-    events: IndexMap<String, Arc<EventSpec>>,
+    /// The shipped connectors that no user's file replaces.
+    shipped: Vec<&'static Shipped>,
+    /// The other connectors, by name.
+    loaded: IndexMap<String, Arc<Loaded>>,
     /// Connectors whose manifests have errors, by name, with the paths of the files.
     invalid: IndexMap<String, String>,
 }
 
 impl Registry {
-    /// Creates a registry of the built-in connectors.
+    /// Creates a registry of the built-in connectors. Their manifests are read when they are needed.
     ///
     /// # Errors
-    /// Returns the reports of built-in manifests with errors; a test of this crate rules this out.
+    /// Returns the reports of built-in manifests that have another name than their file; a test of this crate rules this out, and also
+    /// manifests with errors.
     pub fn builtin() -> Result<Self, Vec<Report>> {
-        let mut registry = Self {
-            connectors: IndexMap::new(),
-            actions: IndexMap::new(),
-            connection_types: IndexMap::new(),
-            events: IndexMap::new(),
-            invalid: IndexMap::new(),
-        };
-        let mut reports = Vec::new();
-        for (path, text) in MANIFESTS {
-            let (manifest, report) = manifest::read(Arc::new(Source::new(path, text)), NATIVES);
-            match manifest {
-                Some(manifest) => registry.add_manifest(manifest, None),
-                None => reports.push(report),
-            }
+        let misnamed: Vec<Report> =
+            SHIPPED.iter().filter(|shipped| !shipped.is_named()).map(|shipped| shipped.read().1).collect();
+        if !misnamed.is_empty() {
+            return Err(misnamed);
         }
+        let mut registry =
+            Self { shipped: SHIPPED.iter().collect(), loaded: IndexMap::new(), invalid: IndexMap::new() };
         for (name, title, actions) in native_connectors() {
             registry = registry.with_native(name, title, actions);
         }
-        if reports.is_empty() { Ok(registry) } else { Err(reports) }
+        Ok(registry)
     }
 
     /// Adds a connector without a manifest.
     #[must_use]
     pub fn with_native(mut self, name: &str, title: &str, actions: Vec<Arc<dyn Action>>) -> Self {
-        let connector = Connector {
-            name: name.to_owned(),
-            title: title.to_owned(),
-            version: env!("CARGO_PKG_VERSION").to_owned(),
-            description: None,
-            connections: Vec::new(),
-            actions: Vec::new(),
-            events: Vec::new(),
-            file: None,
-        };
-        self.insert_connector(connector, actions, Vec::new(), Vec::new());
+        let mut loaded = Loaded::empty(name);
+        loaded.connector.title = title.to_owned();
+        self.insert(Arc::new(loaded.with_parts(actions, Vec::new(), Vec::new())));
         self
     }
 
@@ -165,7 +146,9 @@ impl Registry {
             };
             match self.duplicate(&manifest) {
                 Some(diagnostic) => reports.push(Report::new(source, [diagnostic])),
-                None => self.add_manifest(manifest, Some(source.path().to_owned())),
+                None => {
+                    self.insert(Arc::new(Loaded::new(manifest, Some(source.path().to_owned()))));
+                }
             }
         }
         (self, reports)
@@ -180,25 +163,21 @@ impl Registry {
     /// Keeps the connector that `before` had loaded from the file at `path`, if that file is now missing or invalid.
     /// It takes the place of a shipped connector, but not of another user's file.
     pub fn retain_previous(&mut self, before: &Self, path: &str) {
-        let is_there = |connector: &&Connector| connector.file.as_deref() == Some(path);
-        if self.connectors().any(|connector| is_there(&connector)) {
+        let is_there = |loaded: &&Arc<Loaded>| loaded.connector.file.as_deref() == Some(path);
+        if self.loaded.values().any(|loaded| is_there(&loaded)) {
             return;
         }
-        let Some(connector) = before.connectors().find(is_there) else { return };
-        if self.connector(&connector.name).is_some_and(|taken| taken.file.is_some()) {
+        let Some(kept) = before.loaded.values().find(is_there) else { return };
+        if self.loaded.get(&kept.connector.name).is_some_and(|taken| taken.connector.file.is_some()) {
             return;
         }
-        let actions = connector.actions.iter().filter_map(|name| before.action(name).cloned());
-        let connections =
-            connector.connections.iter().filter_map(|name| before.connection_type(name).cloned());
-        let events = connector.events.iter().filter_map(|name| before.event(name));
-        let events = events.map(|event| EventSpec::clone(event)).collect();
-        self.insert_connector(connector.clone(), actions.collect(), connections.collect(), events);
+        self.insert(kept.clone());
     }
 
     fn duplicate(&self, manifest: &Manifest) -> Option<Diagnostic> {
         let name = manifest.head.name.as_str();
-        let message = match self.connectors.get(name).and_then(|connector| connector.file.as_deref()) {
+        let taken = self.loaded.get(name).and_then(|loaded| loaded.connector.file.as_deref());
+        let message = match taken {
             _ if RESERVED.contains(&name) => {
                 format!("the name `{name}` belongs to a connector that is built in")
             }
@@ -209,90 +188,80 @@ impl Registry {
         Some(diagnostic.help("give it another name"))
     }
 
-    fn add_manifest(&mut self, manifest: Manifest, file: Option<String>) {
-        let head = &manifest.head;
-        let connector = Connector {
-            name: head.name.clone(),
-            title: head.title.clone(),
-            version: head.version.clone(),
-            description: head.description.clone(),
-            connections: Vec::new(),
-            actions: Vec::new(),
-            events: Vec::new(),
-            file,
-        };
-        self.insert_connector(connector, manifest.actions, manifest.connections, manifest.events);
+    /// Adds a connector in place of one with its name.
+    fn insert(&mut self, loaded: Arc<Loaded>) {
+        let name = loaded.connector.name.clone();
+        self.shipped.retain(|shipped| shipped.name != name);
+        self.loaded.insert(name, loaded);
     }
 
-    fn insert_connector(
-        &mut self,
-        mut connector: Connector,
-        actions: Vec<Arc<dyn Action>>,
-        connections: Vec<ConnectionType>,
-        events: Vec<EventSpec>,
-    ) {
-        let prefix = format!("{}.", connector.name);
-        self.actions.retain(|name, _| !name.starts_with(&prefix));
-        self.connection_types.retain(|name, _| !name.starts_with(&prefix));
-        self.events.retain(|name, _| !name.starts_with(&prefix));
-        connector.events = events.iter().map(|event| event.name.clone()).collect();
-        self.events.extend(events.into_iter().map(|event| (event.name.clone(), Arc::new(event))));
-        connector.actions = actions.iter().map(|action| action.spec().name.clone()).collect();
-        connector.connections = connections.iter().map(|connection| connection.name.clone()).collect();
-        self.actions.extend(actions.into_iter().map(|action| (action.spec().name.clone(), action)));
-        self.connection_types
-            .extend(connections.into_iter().map(|connection| (connection.name.clone(), connection)));
-        self.connectors.insert(connector.name.clone(), connector);
+    /// Returns all connectors with their parts, and reads all manifests for it.
+    fn all(&self) -> impl Iterator<Item = &Loaded> {
+        self.shipped
+            .iter()
+            .map(|shipped| shipped.loaded())
+            .chain(self.loaded.values().map(|loaded| &**loaded))
+    }
+
+    /// Returns the connector whose name is the part of `name` before its dot.
+    fn of(&self, name: &str) -> Option<&Loaded> {
+        let name = name.split('.').next().unwrap_or_default();
+        match self.loaded.get(name) {
+            Some(loaded) => Some(loaded),
+            None => self.shipped.iter().find(|shipped| shipped.name == name).map(|shipped| shipped.loaded()),
+        }
     }
 
     /// Returns the action with this full name, such as `wiki.createPage`.
     #[must_use]
     pub fn action(&self, name: &str) -> Option<&Arc<dyn Action>> {
-        self.actions.get(name)
+        self.of(name)?.actions.get(name)
     }
 
     /// Returns all actions, grouped by connector, in declaration order.
     pub fn actions(&self) -> impl Iterator<Item = &Arc<dyn Action>> {
-        self.actions.values()
+        self.all().flat_map(|loaded| loaded.actions.values())
     }
 
     /// Returns the event with this full name, such as `wiki.pageChanged`.
     #[must_use]
     pub fn event(&self, name: &str) -> Option<&Arc<EventSpec>> {
-        self.events.get(name)
+        self.of(name)?.events.get(name)
     }
 
     /// Returns all events, grouped by connector, in declaration order.
     pub fn events(&self) -> impl Iterator<Item = &Arc<EventSpec>> {
-        self.events.values()
+        self.all().flat_map(|loaded| loaded.events.values())
     }
 
     /// Returns all connectors.
     pub fn connectors(&self) -> impl Iterator<Item = &Connector> {
-        self.connectors.values()
+        self.all().map(|loaded| &loaded.connector)
     }
 
     /// Returns the connector with this name.
     #[must_use]
     pub fn connector(&self, name: &str) -> Option<&Connector> {
-        self.connectors.get(name)
+        self.of(name).map(|loaded| &loaded.connector).filter(|connector| connector.name == name)
     }
 
     /// Returns the connection type with this full name, such as `wiki.basic`.
     #[must_use]
     pub fn connection_type(&self, name: &str) -> Option<&ConnectionType> {
-        self.connection_types.get(name)
+        self.of(name)?.connection_types.get(name)
     }
 
     /// Returns all connection types.
     pub fn connection_types(&self) -> impl Iterator<Item = &ConnectionType> {
-        self.connection_types.values()
+        self.all().flat_map(|loaded| loaded.connection_types.values())
     }
 }
 
 impl std::fmt::Debug for Registry {
     fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        formatter.debug_struct("Registry").field("connectors", &self.connectors).finish_non_exhaustive()
+        let shipped = self.shipped.iter().map(|shipped| shipped.name);
+        let names: Vec<&str> = shipped.chain(self.loaded.keys().map(String::as_str)).collect();
+        formatter.debug_struct("Registry").field("connectors", &names).finish_non_exhaustive()
     }
 }
 

@@ -101,7 +101,9 @@ impl Ingress {
         let action = catalog.registry().action(&hook.unsubscribe).cloned();
         let action = action.ok_or_else(|| format!("the action `{}` no longer exists", hook.unsubscribe))?;
         let mut with = declared_inputs(action.spec(), &subscription.inputs);
-        with.insert(hook.id_input.as_str(), remote.clone());
+        if let Some(input) = &hook.id_input {
+            with.insert(input.as_str(), remote.clone());
+        }
         match self.call_action(catalog, subscription, &hook.unsubscribe, &with).await {
             Ok(_) => Ok(()),
             Err(error) if matches!(error.status, Some(404 | 410)) => Ok(()),

@@ -63,11 +63,13 @@ impl Ingress {
             });
         }
         verified?;
-        let key = hook.delivery.as_deref().and_then(header).map(|id| match &route.mount.declared().id {
+        let in_header = hook.delivery.as_deref().and_then(header);
+        let ReceivedRequest { payload, results, .. } = self.receive_inflated(&webhook, request).await?;
+        let in_body = || results.path("body.data")?.path(hook.delivery_path.as_ref()?).map(|id| id.to_text());
+        let key = in_header.or_else(in_body).map(|id| match &route.mount.declared().id {
             trigger if trigger.is_main() => format!("delivery:{id}"),
             trigger => format!("delivery:{trigger}:{id}"),
         });
-        let ReceivedRequest { payload, results, .. } = self.receive_inflated(&webhook, request).await?;
         let payload = Payload::Webhook(payload);
         let Some((by, fails)) = self.prepare_start(&route.mount, &payload).await else {
             return Ok(Reply::without_start(acknowledgement("filtered"), "filtered"));

@@ -1,5 +1,7 @@
 //! Tests of every preset with its golden vector, and with each single-bit change of it. Vectors: published by GitHub, Slack,
-//! Standard Webhooks, Discord's scheme and Twilio; the others computed from the references with another implementation.
+//! Standard Webhooks, Discord's scheme and Twilio; made or accepted by the senders' own libraries of npm (`stripe` 23.1.0,
+//! `@notionhq/client` 5.26.0, `@hubspot/api-client` 13.5.0, `@slack/bolt` 5.1.0, `discord-interactions` 4.4.0); the others computed
+//! from the references with another implementation.
 
 use std::sync::Arc;
 
@@ -137,6 +139,7 @@ static VECTORS: &[Vector] = &[
         ],
         body: "To=%2B18005551212&CallSid=CA1234567890ABCDE&Caller=%2B14158675310&From=%2B14158675310&Digits=1234",
     },
+    // Made by `generateTestHeaderString` of `stripe`.
     own(
         "stripe",
         &[(
@@ -144,7 +147,36 @@ static VECTORS: &[Vector] = &[
             "t=1700000000,v1=00,v1=0a02322c2600e88d745c9bcd1b8340b36b6dbe5e7a66ca5feb74035f4ed01d71",
         )],
     ),
+    // `@slack/bolt` accepts it.
+    own(
+        "slack",
+        &[
+            ("X-Slack-Request-Timestamp", "1700000000"),
+            ("X-Slack-Signature", "v0=2fe63a12ee63d47929617c1474b61c5af74f05b3959a1e09ccc3f5aa3fcbfafa"),
+        ],
+    ),
+    // Made by `signWebhookPayload` of `@notionhq/client`.
+    own(
+        "notion",
+        &[("X-Notion-Signature", "sha256=4a64d0e9019775dc4fe9bb67b6045974cdf296f3ef5ba4d9cb9669d055325b9f")],
+    ),
+    // Made with TweetNaCl from the seed `07…07`; `verifyKey` of `discord-interactions` accepts it.
+    Vector {
+        preset: "discord",
+        secret: "ea4a6c63e29c520abef5507b132ec5f9954776aebebe7b92421eea691446d22c",
+        url: URL,
+        now: NOW,
+        headers: &[
+            ("X-Signature-Timestamp", "1700000000"),
+            (
+                "X-Signature-Ed25519",
+                "a0ad725c2b72576194e74b69141fbaecf7298319719861b5d25991ebc910a40188dfb3d968376cfbb94a2d06b520a0ac6082fed8ca09817938573f8b8544110f",
+            ),
+        ],
+        body: BODY,
+    },
     own("shopify", &[("X-Shopify-Hmac-SHA256", "SmTQ6QGXddxP6btntgRZdM3ylvPvW6TZy5Zp0FUyW58=")]),
+    // Made by `Signature.getSignature` of `@hubspot/api-client`.
     own(
         "hubspot",
         &[
@@ -253,6 +285,15 @@ fn a_signed_timestamp_is_read_from_its_declared_location() {
     let sent = request(&[("Linear-Signature", &value)], body);
     assert_eq!(verify_result(&linear, SECRET, &sent, URL, NOW), Ok(()));
     assert_eq!(verify_result(&linear, SECRET, &sent, URL, "2023-11-14T22:14:30Z"), Err(Reason::Late));
+}
+
+#[test]
+fn a_token_in_the_header_of_its_sender_verifies() {
+    for (preset, header) in [("telegram", "X-Telegram-Bot-Api-Secret-Token"), ("gitlab", "X-Gitlab-Token")] {
+        let rule = rule(&format!("{{preset: {preset}, secret: S}}"));
+        let said = |token: &str| verify_result(&rule, SECRET, &request(&[(header, token)], BODY), URL, NOW);
+        assert_eq!((said(SECRET), said("test-secreT")), (Ok(()), Err(Reason::Wrong)), "{preset}");
+    }
 }
 
 #[test]

@@ -1,5 +1,6 @@
 //! The path of one request: guard, concurrency limit, exchange, and redirects by our own rules.
 
+use std::borrow::Cow;
 use std::time::Duration;
 
 use ::http::header::{
@@ -19,15 +20,13 @@ use super::response::Response;
 use super::streaming_body::StreamingBody;
 use super::{
     Http, MAX_REDIRECTS, MAX_RESPONSE_HEADERS, MAX_TIMEOUT, RequestContext, SendResult, Transport, debug,
-    failure, multipart,
+    multipart, transport_failure,
 };
 use crate::action::AnswerMemory;
 use crate::trace::{TRACE_HEADER, TRACEPARENT};
 
 /// The bytes of an answer that is read, and becomes a value, without being counted; the value takes up to some 25 times as much.
 const SMALL_ANSWER: usize = 64 << 10;
-
-const IDEMPOTENCY_KEY: HeaderName = HeaderName::from_static("idempotency-key");
 
 /// Headers that may follow a redirect to another origin, because they reveal nothing about the caller.
 const CROSS_ORIGIN_HEADERS: [HeaderName; 3] = [ACCEPT, ACCEPT_LANGUAGE, USER_AGENT];
@@ -73,7 +72,7 @@ impl Http {
         match within(limit, context.answers, sent).await {
             Some(sent) => sent,
             None => {
-                let error = failure::timeout_error(context.subject, limit);
+                let error = transport_failure::timeout_error(context.subject, limit);
                 self.record_outcome(&request.url, context, &CallOutcome::Failure(&error));
                 Err(mark_outcome_unknown(error, request))
             }
@@ -96,6 +95,14 @@ impl Http {
             let Some(next) = redirect(&request.method, &response, context.subject)? else {
                 return Ok(response);
             };
+            if !request.rules.may_redirect(&request.url, &next) {
+                let host = next.host_str().unwrap_or_default();
+                let message = format!(
+                    "{} redirects to the host `{host}`, which its connector does not name",
+                    context.subject
+                );
+                return Err(ActionError::new(ErrorKind::Blocked, message));
+            }
             // Credentials are bound to the connection's address, including its path.
             let leaves = context.connection.is_some_and(|connection| {
                 connection.base().contains(&request.url) && !connection.base().contains(&next)
@@ -121,7 +128,7 @@ impl Http {
         let response = match (&self.options.transport, &self.client) {
             // A recording replays offline; the guard does not apply.
             (Transport::Cassette(cassette), None) => cassette.replay(request, url, headers, context)?,
-            (_, None) => return Err(failure::network_disabled(context.subject)),
+            (_, None) => return Err(transport_failure::network_disabled(context.subject)),
             (Transport::Cassette(cassette), Some(client)) => {
                 let response = self.send_over_network(client, request, url, headers, context).await?;
                 cassette.record(request, url, headers, &response, context);
@@ -141,7 +148,7 @@ impl Http {
         headers: &HeaderMap,
         context: &RequestContext<'_>,
     ) -> SendResult {
-        let _in_flight = self.guard.enter(url).map_err(|reason| failure::blocked(&reason))?;
+        let _in_flight = self.guard.enter(url).map_err(|reason| transport_failure::blocked(&reason))?;
         let requested_at = self.timer().now();
         let _permit = self.host_limits.acquire(url).await;
         let now = self.timer().now();
@@ -158,7 +165,11 @@ impl Http {
         let sent =
             sent.map_err(|error| if error.not_sent { error } else { mark_outcome_unknown(error, request) });
         match &sent {
-            Ok(response) => self.record_outcome(url, context, &CallOutcome::Response(response)),
+            Ok(response) => self.record_outcome(
+                url,
+                context,
+                &CallOutcome::Response(response, request.rules.rate.as_ref()),
+            ),
             Err(error) if matches!(error.kind, ErrorKind::Network | ErrorKind::Timeout) => {
                 self.record_outcome(url, context, &CallOutcome::Failure(error));
             }
@@ -192,8 +203,15 @@ impl Http {
         headers: &HeaderMap,
         context: &RequestContext<'_>,
     ) -> SendResult {
-        let client_error = |error| failure::client_error(context.subject, url, error);
-        let mut builder = client.request(request.method.clone(), url.clone()).headers(headers.clone());
+        let client_error = |error| transport_failure::client_error(context.subject, url, error);
+        let target = context.connection.map_or(Cow::Borrowed(url), |connection| connection.outgoing(url));
+        let mut signed = headers.clone();
+        if let Some(signer) = context.connection.and_then(|connection| connection.signer(url)) {
+            let refuse = |words| ActionError::new(ErrorKind::Connection, words);
+            let now = self.timer().now();
+            signer.sign(&request.method, url, &mut signed, &request.body, now).map_err(refuse)?;
+        }
+        let mut builder = client.request(request.method.clone(), target.into_owned()).headers(signed);
         builder = match &request.body {
             Body::Empty => builder,
             Body::Whole(data) => builder.body(self.request_body(vec![data.clone()])),
@@ -285,7 +303,7 @@ impl Http {
                         format!("the answer of {} stopped for {idle} in its middle", context.subject);
                     return Err(ActionError::new(ErrorKind::Timeout, message));
                 }
-                Ok(Err(error)) => return Err(failure::client_error(context.subject, &url, error)),
+                Ok(Err(error)) => return Err(transport_failure::client_error(context.subject, &url, error)),
                 Ok(Ok(None)) => break,
                 Ok(Ok(Some(chunk))) => {
                     has_bytes |= !chunk.is_empty();
@@ -368,10 +386,11 @@ fn headers(request: &Request<Data>, context: &RequestContext<'_>) -> HeaderMap {
         headers.insert(name.clone(), value.clone());
     }
     if !request.is_safe()
-        && !headers.contains_key(IDEMPOTENCY_KEY)
+        && let Some(name) = &request.rules.key_header
+        && !headers.contains_key(name)
         && let Ok(key) = HeaderValue::from_str(context.idempotency_key)
     {
-        headers.insert(IDEMPOTENCY_KEY, key);
+        headers.insert(name.clone(), key);
     }
     if let Some(trace) = context.trace.and_then(|trace| HeaderValue::from_str(&trace.to_string()).ok()) {
         headers.insert(HeaderName::from_static(TRACE_HEADER), trace);

@@ -6,17 +6,18 @@ use ::http::Method;
 use model::{ActionSpec, Effect, InputSpec, ResultType};
 use text::Span;
 use text::diagnostic::{Diagnostic, Diagnostics};
-use text::yaml::{Entry, Field, MapReader, Text};
+use text::yaml::{Entry, Field, MapReader, Node, Text};
 use value::Value;
 
 use super::input::DeclaredInput;
 use super::types::Types;
-use super::{check_example, check_identifier, read_example};
+use super::{check_example, check_identifier, read_example, service};
 use crate::action::Action;
-use crate::http::{BodyFormat, decode};
+use crate::http::{BodyFormat, RequestRules, decode};
 use crate::manifest::interpret::fits_text;
 use crate::manifest::{
-    Definition, Encoding, Head, InputPlacement, Paging, Piece, RequestLocation, RestAction, fetch_all, page,
+    Definition, Encoding, Example, Head, Idempotency, InputPlacement, Paging, Piece, RequestLocation,
+    RestAction, fetch_all, page,
 };
 
 /// The methods that a request line may have.
@@ -46,19 +47,18 @@ fn action(
     let title = reader.required("title").name().unwrap_or_default().to_owned();
     let description = reader.take("description").name().map(str::to_owned);
     let line = reader.required("request").text().and_then(|text| request_line(text, diagnostics));
+    let graphql = reader.take("graphql").map("a GraphQL call").and_then(graphql);
     let mut wired = wired(reader.take("inputs"), declared, diagnostics);
-    let fixed = fixed(reader.take("fixed"), diagnostics);
-    let encoding = reader.take("encoding").one_of(&[
-        ("json", Encoding::Json),
-        ("form", Encoding::Form),
-        ("multipart", Encoding::Multipart),
-    ]);
+    let mut fixed = fixed(reader.take("fixed"), diagnostics);
+    let encoding = encoding(reader.take("encoding"), diagnostics);
     let answer = reader.take("answer").choice(&BodyFormat::NAMES).map_or(BodyFormat::Json, BodyFormat::parse);
     let pages = pages(reader.take("paging"), head, diagnostics);
     let effect = reader.take("effect").one_of(&[("read", Effect::Read), ("write", Effect::Write)]);
     let (results, result) = types.results(reader.take("results")).unzip();
     let mut results = results.unwrap_or_else(|| answered(answer));
-    let example = reader.required("example").map("an example").map(read_example);
+    let mut example = reader.required("example").map("an example").map(read_example);
+    let own_key = service::idempotency(reader.take("idempotency"), diagnostics);
+    let redirects = reader.take("redirect").map("a redirect").map(redirect_hosts);
     let line_span = reader.key_span("request");
     let answers = results.clone();
     if let Some(paging) = &pages {
@@ -67,19 +67,20 @@ fn action(
     }
     reader.finish();
     let line = line?;
+    check_graphql(&line, line_span, graphql.as_ref(), &wired, diagnostics);
+    if let Some(call) = &graphql {
+        add_query(call, &mut fixed, example.as_mut().map(|(example, _)| example));
+    }
     check_places(&line, line_span, &mut wired, &fixed, diagnostics);
-    let is_read = matches!(line.method, Method::GET | Method::HEAD | Method::OPTIONS);
     let (mut specs, wires): (Vec<_>, _) = wired.into_iter().map(|wired| (wired.spec, wired.wire)).unzip();
     if pages.is_some() {
-        let own =
-            fetch_all::inputs().into_iter().filter(|own| !specs.iter().any(|spec| spec.name == own.name));
-        specs.extend(own.collect::<Vec<_>>());
+        add_list_inputs(&mut specs);
     }
     let spec = ActionSpec {
         name: format!("{}.{}", head.name, entry.key),
         title,
         description,
-        effect: effect.unwrap_or(if is_read { Effect::Read } else { Effect::Write }),
+        effect: effect.unwrap_or_else(|| usual_effect(&line, graphql.as_ref())),
         connections: head.connection_types.clone(),
         connection_required: head.connection_required,
         inputs: specs,
@@ -98,13 +99,166 @@ fn action(
         answer,
         answers,
         paging: pages,
+        is_graphql: graphql.is_some(),
+        rules: action_rules(head, own_key.as_ref(), redirects),
+        idempotency: own_key.unwrap_or_else(|| head.idempotency.clone()),
+        example_answer: example.as_ref().and_then(|(example, _)| example.answer.clone()),
     };
+    Some(checked(head, definition, example.as_ref(), diagnostics))
+}
+
+/// Returns the action after the checks of its example.
+fn checked(
+    head: &Arc<Head>,
+    definition: Definition,
+    example: Option<&(Example, &Node)>,
+    diagnostics: &Diagnostics,
+) -> Arc<dyn Action> {
+    if let Some((Example { answer: Some(answer), .. }, node)) = example {
+        check_answer(&definition, head, answer, node, diagnostics);
+    }
     let action: Arc<dyn Action> = Arc::new(RestAction { head: head.clone(), definition });
     // If the action has other errors, its example would only repeat them.
-    if let (0, Some((example, node))) = (diagnostics.error_count(), &example) {
+    if let (0, Some((example, node))) = (diagnostics.error_count(), example) {
         check_example(&*action, example, node, diagnostics);
     }
-    Some(action)
+    action
+}
+
+/// Adds the query to the body, and to that of the example, which shows the variables only.
+fn add_query(call: &GraphqlCall, fixed: &mut Vec<(RequestLocation, Value)>, example: Option<&mut Example>) {
+    let query = Value::from(call.query.as_str());
+    fixed.push((RequestLocation::Body(Some(vec!["query".to_owned()])), query.clone()));
+    if let Some(Example { body: Some(Value::Map(body)), .. }) = example {
+        let shown = body.iter().map(|(name, value)| (name.clone(), value.clone()));
+        *body = Arc::new([("query".into(), query)].into_iter().chain(shown).collect());
+    }
+}
+
+/// Adds the inputs of every list that the action does not declare itself.
+fn add_list_inputs(specs: &mut Vec<InputSpec>) {
+    let mut own = fetch_all::inputs();
+    own.retain(|own| !specs.iter().any(|spec| spec.name == own.name));
+    specs.extend(own);
+}
+
+fn usual_effect(line: &Line, graphql: Option<&GraphqlCall>) -> Effect {
+    let is_read = match graphql {
+        Some(call) => !call.query.trim_start().starts_with("mutation"),
+        None => matches!(line.method, Method::GET | Method::HEAD | Method::OPTIONS),
+    };
+    if is_read { Effect::Read } else { Effect::Write }
+}
+
+/// Returns the rules of the action's requests: those of the connector, unless it has its own.
+fn action_rules(
+    head: &Head,
+    own_key: Option<&Idempotency>,
+    redirects: Option<Vec<String>>,
+) -> Arc<RequestRules> {
+    if own_key.is_none() && redirects.is_none() {
+        return head.rules.clone();
+    }
+    Arc::new(own_key.unwrap_or(&head.idempotency).rules(head.rules.rate.clone(), redirects))
+}
+
+/// Reads the encoding of the body: a word, or how a form writes lists and maps: `{form: brackets}`.
+fn encoding(field: Field<'_, '_>, diagnostics: &Diagnostics) -> Option<Encoding> {
+    let node = field.node()?;
+    if node.as_map().is_none() {
+        let words = [("json", Encoding::Json), ("form", Encoding::Form), ("multipart", Encoding::Multipart)];
+        return field.one_of(&words);
+    }
+    let mut reader = MapReader::new(node, "an encoding", diagnostics)?;
+    let form = reader.required("form");
+    let form = form.one_of(&[
+        ("brackets", Encoding::BracketedForm),
+        ("json", Encoding::JsonForm),
+        ("repeat", Encoding::Form),
+    ]);
+    reader.finish();
+    form
+}
+
+/// The query or mutation of an action.
+struct GraphqlCall {
+    query: String,
+}
+
+fn graphql(mut reader: MapReader<'_, '_>) -> Option<GraphqlCall> {
+    let query = reader.required("query").name().map(str::to_owned);
+    reader.finish();
+    Some(GraphqlCall { query: query? })
+}
+
+/// Reports variables that the query does not declare, and a request that cannot carry a query.
+fn check_graphql(
+    line: &Line,
+    line_span: Span,
+    call: Option<&GraphqlCall>,
+    wired: &[Wired],
+    diagnostics: &Diagnostics,
+) {
+    let Some(call) = call else { return };
+    if line.method != Method::POST {
+        let message = format!("a {} carries no GraphQL query", line.method);
+        diagnostics
+            .push(Diagnostic::error("wrong-place", message, line_span).help("write `POST` and the path"));
+    }
+    for input in wired {
+        for variable in input.wire.places.iter().filter_map(variable) {
+            if !declares(&call.query, variable) {
+                let message = format!("the query declares no variable `${variable}`");
+                diagnostics.push(Diagnostic::error("wrong-place", message, input.span));
+            }
+        }
+    }
+}
+
+/// The key of GraphQL requests with the variables.
+const VARIABLES: &str = "variables";
+
+fn variable(place: &RequestLocation) -> Option<&str> {
+    match place {
+        RequestLocation::Body(Some(path)) => match path.as_slice() {
+            [variables, name] if variables == VARIABLES => Some(name),
+            _ => None,
+        },
+        _ => None,
+    }
+}
+
+/// True if the query uses the variable, of which the declaration is one use.
+fn declares(query: &str, name: &str) -> bool {
+    query.split('$').skip(1).any(|rest| {
+        rest.strip_prefix(name)
+            .is_some_and(|rest| !rest.starts_with(|c: char| c.is_ascii_alphanumeric() || c == '_'))
+    })
+}
+
+/// Reads the hosts to which the service may redirect a request.
+fn redirect_hosts(mut reader: MapReader<'_, '_>) -> Vec<String> {
+    let hosts = reader.required("hosts").one_or_more().unwrap_or_default();
+    let hosts = hosts.into_iter().filter_map(|host| host.name().map(str::to_ascii_lowercase)).collect();
+    reader.finish();
+    hosts
+}
+
+/// Reports an answer in the example that is not of the declared type.
+fn check_answer(
+    definition: &Definition,
+    head: &Head,
+    answer: &Value,
+    node: &Node,
+    diagnostics: &Diagnostics,
+) {
+    let problems = definition.answer_problems(head, answer);
+    if problems.is_empty() {
+        return;
+    }
+    let span = node.get("answer").map_or_else(|| node.head(), Node::head);
+    let message = format!("the answer of the example does not fit the action: {}", problems.join("; "));
+    diagnostics.push(Diagnostic::error("wrong-example", message, span));
 }
 
 /// Returns the type of responses of an action that declares none.
@@ -142,7 +296,7 @@ fn request_line(text: &Text, diagnostics: &Diagnostics) -> Option<Line> {
     }
     let method = Method::from_bytes(word.as_bytes()).ok()?;
     let (path, query) = target.split_once('?').unwrap_or((target, ""));
-    let plain = |c: char| c.is_ascii_alphanumeric() || "-._~/{}:,;=+!$()*'%".contains(c);
+    let plain = |c: char| c.is_ascii_alphanumeric() || "-._~/{}:,;=+!$()*'%@".contains(c);
     if !path.starts_with('/') || path.starts_with("//") || !path.chars().all(plain) {
         return refuse(format!("`{path}` is not a path that begins with one `/`"), whole);
     }
@@ -273,6 +427,7 @@ fn place(text: &Text, diagnostics: &Diagnostics) -> Option<RequestLocation> {
         ("path", None) => Some(RequestLocation::Path),
         ("query", name) => Some(RequestLocation::Query(name)),
         ("header", name) => Some(RequestLocation::Header(name)),
+        ("variable", Some(name)) => Some(RequestLocation::Body(Some(vec![VARIABLES.to_owned(), name]))),
         ("body", path) => {
             Some(RequestLocation::Body(path.map(|path| path.split('.').map(str::to_owned).collect())))
         }

@@ -102,14 +102,15 @@ impl EventContext<'_> {
         let [url, secret] = ["url", "secret"].map(|key| self.input_of(reader.required(key), subscribe));
         let id = reader.required("id").name().unwrap_or_default().to_owned();
         let unsubscribe = self.action(reader.required("unsubscribe"));
-        let id_input = self.input_of(reader.required("idInput"), unsubscribe);
+        let id_input = reader.take("idInput");
+        let id_input = id_input.is_present().then(|| self.input_of(id_input, unsubscribe));
         let list = reader
             .take("list")
             .map("how subscriptions are listed")
             .and_then(|list| self.listed(list))
             .map(Box::new);
         let verify = reader.required("verify").name().unwrap_or_default().to_owned();
-        let delivery = reader.take("delivery").name().map(str::to_ascii_lowercase);
+        let (delivery, delivery_path) = self.delivery(reader.take("delivery"));
         if !verify.is_empty() && language::load::event_webhook(&verify, "x").is_none() {
             let message = format!("`{verify}` is no preset by which requests are verified");
             let span = reader.key_span("verify");
@@ -124,7 +125,8 @@ impl EventContext<'_> {
         });
         reader.finish();
         let (subscribe, unsubscribe) = (subscribe?, unsubscribe?);
-        let inputs = self.inputs(named, &[subscribe, unsubscribe]);
+        // The call that unsubscribes gets those inputs that it has.
+        let inputs = self.inputs(named, &[subscribe]);
         let [subscribe, unsubscribe] = [subscribe, unsubscribe].map(|action| action.spec().name.clone());
         let hook = SubscribedEvent {
             subscribe,
@@ -137,9 +139,23 @@ impl EventContext<'_> {
             list,
             verify,
             delivery,
+            delivery_path,
             only,
         };
         Some((EventSource::Hook(hook), inputs))
+    }
+
+    /// Reads the place of the delivery id: the name of a header, or `{body: path}`.
+    fn delivery(&self, field: Field<'_, '_>) -> (Option<String>, Option<String>) {
+        let Some(node) = field.node().filter(|node| node.as_map().is_some()) else {
+            return (field.name().map(str::to_ascii_lowercase), None);
+        };
+        let Some(mut reader) = MapReader::new(node, "the place of a delivery's id", self.diagnostics) else {
+            return (None, None);
+        };
+        let path = reader.required("body").name().map(str::to_owned);
+        reader.finish();
+        (None, path)
     }
 
     fn listed(&self, mut reader: MapReader<'_, '_>) -> Option<SubscriptionListing> {

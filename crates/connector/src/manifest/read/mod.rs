@@ -5,6 +5,7 @@ mod connection;
 mod event;
 mod input;
 mod paging;
+mod service;
 mod types;
 
 use std::sync::Arc;
@@ -69,7 +70,11 @@ fn manifest(node: &Node, natives: &Natives, diagnostics: &Diagnostics) -> Option
     let declared = input::declared(reader.take("inputs"), diagnostics);
     let types = Types::read(reader.take("types"), diagnostics);
     let paging = reader.take("paging").map("paging").map(paging::read);
-    let errors = reader.take("errors").map("errors").map_or_else(ErrorShape::default, errors);
+    let errors = reader.take("errors").map("errors").map_or_else(ErrorShape::default, service::errors);
+    let proof = reader.take("proof").map("a proof").and_then(service::proof);
+    let idempotency = service::idempotency(reader.take("idempotency"), diagnostics).unwrap_or_default();
+    let rate = reader.take("rate").map("a rate limit").and_then(service::rate);
+    let rules = Arc::new(idempotency.rules(rate, None));
     let head = Arc::new(Head {
         connection_types: connections.iter().map(|connection| connection.name.clone()).collect(),
         connection_required: required.unwrap_or(!connections.is_empty()),
@@ -82,6 +87,9 @@ fn manifest(node: &Node, natives: &Natives, diagnostics: &Diagnostics) -> Option
         headers,
         paging,
         errors,
+        proof,
+        idempotency,
+        rules,
     });
     paging::check(&head, &declared, &reader, diagnostics);
     let mut actions = action::read(reader.take("actions"), &head, &declared, &types, diagnostics);
@@ -136,21 +144,6 @@ fn headers(field: Field<'_, '_>, diagnostics: &Diagnostics) -> Vec<(String, Stri
         headers.push((entry.key.clone(), value.to_owned()));
     }
     headers
-}
-
-fn errors(mut reader: MapReader<'_, '_>) -> ErrorShape {
-    let mut list = |key| {
-        let items = reader.take(key).one_or_more().unwrap_or_default();
-        items.into_iter().filter_map(|item| item.name().map(str::to_owned)).collect()
-    };
-    let shape = ErrorShape {
-        message: list("message"),
-        detail: list("detail"),
-        code: list("code"),
-        request_id: list("requestId"),
-    };
-    reader.finish();
-    shape
 }
 
 fn native_actions(
@@ -212,6 +205,11 @@ fn read_any_example<'n>(mut reader: MapReader<'n, '_>, sends: bool) -> (Example,
             .to_owned(),
         body: reader.take("body").node().map(|node| Value::from_serde(node.to_json())),
         headers: map(reader.take("headers")).unwrap_or_else(Map::new),
+        answer: if sends {
+            reader.take("answer").node().map(|node| Value::from_serde(node.to_json()))
+        } else {
+            None
+        },
     };
     let node = reader.node();
     reader.finish();

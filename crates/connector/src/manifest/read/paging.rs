@@ -4,18 +4,23 @@ use text::diagnostic::{Diagnostic, Diagnostics};
 use text::yaml::{Field, MapReader};
 
 use super::input::DeclaredInput;
-use crate::manifest::{Head, Next, NextSource, NumberedPages, Paging, PagingStyle, Unit};
+use crate::manifest::{CursorPages, Head, Next, NextSource, NumberedPages, Paging, PagingStyle, Unit};
 
 /// Reads the `paging` section.
 pub(super) fn read(mut reader: MapReader<'_, '_>) -> Paging {
     let input = reader.required("input").name().unwrap_or_default().to_owned();
-    let style = match reader.take("style").choice(&["cursor", "page", "offset"]) {
+    let style = match reader.take("style").choice(&["cursor", "page", "offset", "graphql"]) {
         Some("page") => {
             let first = reader.take("first").integer(0..=1).unwrap_or(1);
             counted(&mut reader, Unit::Page { first })
         }
         Some("offset") => counted(&mut reader, Unit::Offset),
-        _ => PagingStyle::Cursor(next(reader.required("next"))),
+        Some("graphql") => PagingStyle::GraphQl,
+        _ => {
+            let next = next(reader.required("next"));
+            let more = reader.take("more").name().map(str::to_owned);
+            PagingStyle::Cursor(CursorPages { next, more })
+        }
     };
     let text = |field: Field<'_, '_>| field.name().map(str::to_owned);
     let (items, limit) = (text(reader.take("items")), text(reader.take("limit")));
@@ -33,8 +38,14 @@ fn next(field: Field<'_, '_>) -> Vec<Next> {
     let mut next = Vec::new();
     for item in field.items().unwrap_or_default() {
         let Some(mut item) = item.map("a place of the next cursor") else { continue };
-        let source = match item.exactly_one_of(&["body", "link", "header"]) {
+        let source = match item.exactly_one_of(&["body", "bodyLink", "lastItem", "link", "header"]) {
             Some("body") => item.take("body").name().map(|path| NextSource::Body(path.to_owned())),
+            Some("bodyLink") => {
+                item.take("bodyLink").name().map(|path| NextSource::BodyLink(path.to_owned()))
+            }
+            Some("lastItem") => {
+                item.take("lastItem").name().map(|path| NextSource::LastItem(path.to_owned()))
+            }
             Some("link") => item.take("link").name().map(|relation| NextSource::Link(relation.to_owned())),
             Some(_) => item.take("header").name().map(|name| NextSource::Header(name.to_owned())),
             None => None,

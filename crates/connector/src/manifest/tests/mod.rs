@@ -1,5 +1,6 @@
 mod paging;
 mod schema;
+mod service;
 mod types;
 
 use ::http::{HeaderMap, HeaderValue, StatusCode};

@@ -229,3 +229,78 @@ async fn a_list_is_bounded_in_bytes_and_each_page_in_attempts() {
     let (error, lines, _) = list(&text, r#"{"fetchAll": true}"#, busy).await;
     assert_eq!((error.expect_err("an error").status, lines.len()), (Some(503), 4));
 }
+
+#[tokio::test]
+async fn the_next_page_begins_after_the_last_item_while_there_are_more() {
+    let paging = "{input: at, next: [{lastItem: id}], more: has_more, items: data}";
+    let (result, lines, _) = list(&listing(paging, "true"), r#"{"fetchAll": true}"#, |count, _| {
+        ok(match count {
+            0 => r#"{"data": [{"id": "a"}, {"id": "b"}], "has_more": true}"#,
+            _ => r#"{"data": [{"id": "c"}], "has_more": false}"#,
+        })
+    })
+    .await;
+    let result = result.expect("both pages");
+    assert_eq!(result.get("data").expect("items").to_json(), r#"[{"id":"a"},{"id":"b"},{"id":"c"}]"#);
+    assert_eq!(result.get("nextCursor"), Some(Value::Null));
+    assert_eq!(lines, ["limit=10", "at=b&limit=10"]);
+}
+
+#[tokio::test]
+async fn a_link_in_the_body_is_requested_as_it_is() {
+    let paging = "{input: at, next: [{bodyLink: '@odata.nextLink'}], items: value}";
+    let (result, lines, _) =
+        list(&listing(paging, "true"), r#"{"fetchAll": true, "state": "open"}"#, |count, request| {
+            let host = request.lines().find_map(|line| line.strip_prefix("host: ")).unwrap_or_default();
+            ok(&match count {
+                0 => format!(r#"{{"value": [1], "@odata.nextLink": "http://{host}/v1/items?skip=1&x=%20"}}"#),
+                _ => r#"{"value": [2]}"#.to_owned(),
+            })
+        })
+        .await;
+    assert_eq!(result.expect("both pages").get("value").expect("items").to_json(), "[1,2]");
+    assert_eq!(lines, ["state=open&limit=10", "skip=1&x=%20"]);
+}
+
+#[tokio::test]
+async fn a_link_in_the_body_never_leads_away_from_the_address() {
+    let paging = "{input: at, next: [{bodyLink: next}], items: value}";
+    for link in ["https://elsewhere.example/v1/items", "/v2/items", "//elsewhere.example/v1/items"] {
+        let body = format!(r#"{{"value": [1], "next": "{link}"}}"#);
+        let (result, _, _) = list(&listing(paging, "true"), "{}", move |_, _| ok(&body)).await;
+        let message = result.expect_err("it leads away").into_message();
+        assert_eq!(message, "Shop links the next page of the list at another address than its own");
+    }
+    let (result, lines, _) =
+        list(&listing(paging, "true"), r#"{"at": "https://elsewhere.example/"}"#, |_, _| ok("{}")).await;
+    let message = result.expect_err("it leads away").into_message();
+    assert!(message.contains("`at` is not a link below"), "{message}");
+    assert_eq!(lines, Vec::<String>::new());
+}
+
+#[tokio::test]
+async fn a_cursor_may_go_into_the_body_of_a_read() {
+    let text = listing("{input: at, next: [{body: next_cursor}], more: has_more}", "true")
+        .replace("request: GET /items\n", "request: POST /items\n    effect: read\n")
+        .replace(
+            "at: query at, state: query state, limit: query limit",
+            "at: body start_cursor, limit: body page_size",
+        )
+        .replace("request: GET /items?limit=10}", "request: POST /items, body: {page_size: 10}}")
+        .replace("  state: {type: text}\n", "");
+    let bodies = Arc::new(std::sync::Mutex::new(Vec::new()));
+    let seen = bodies.clone();
+    let (result, _, waits) = list(&text, r#"{"fetchAll": true}"#, move |count, request| {
+        seen.lock().expect("not poisoned").push(request.split_once("\r\n\r\n").expect("a body").1.to_owned());
+        match count {
+            0 => ok(r#"{"results": [1], "next_cursor": "c", "has_more": true}"#),
+            1 => testing::reply("503 Service Unavailable", b""),
+            _ => ok(r#"{"results": [2], "next_cursor": null, "has_more": false}"#),
+        }
+    })
+    .await;
+    assert_eq!(result.expect("both pages").get("results").expect("items").to_json(), "[1,2]");
+    let again = r#"{"start_cursor":"c","page_size":10}"#;
+    assert_eq!(*bodies.lock().expect("not poisoned"), [r#"{"page_size":10}"#, again, again]);
+    assert_eq!(waits.len(), 1, "a page of a read is asked for again");
+}

@@ -89,9 +89,15 @@ fn the_reader_allows_exactly_the_keys_of_the_schema() {
         &["connections: {a: {auth: {basic: {zzz: 1}}}}"],
     );
     check(
-        "/$defs/connection/properties/auth/properties/header",
-        &["connections: {a: {auth: {header: {zzz: 1}}}}"],
+        "/$defs/connection/properties/auth/properties/path",
+        &["connections: {a: {auth: {path: {zzz: 1}}}}"],
     );
+    check(
+        "/$defs/connection/properties/auth/properties/sigv4",
+        &["connections: {a: {auth: {sigv4: {zzz: 1}}}}"],
+    );
+    check("/$defs/credentialField", &["connections: {a: {auth: {header: [{zzz: 1}]}}}"]);
+    check("/$defs/credentialField", &["connections: {a: {auth: {query: {zzz: 1}}}}"]);
     check_typed("/$defs/connectionInput", "connections: {a: {inputs: {b: {type: TYPE, zzz: 1}}}}");
     check_typed("/$defs/declaredInput", "inputs: {b: {type: TYPE, zzz: 1}}");
     check_typed("/$defs/field", "inputs: {b: {type: object, fields: {c: {type: TYPE, zzz: 1}}}}");
@@ -107,6 +113,13 @@ fn the_reader_allows_exactly_the_keys_of_the_schema() {
     );
     check("/properties/paging/properties/next/items", &["paging: {next: [{zzz: 1}]}"]);
     check("/properties/errors", &["errors: {zzz: 1}"]);
+    check("/properties/errors/properties/when", &["errors: {when: {zzz: 1}}"]);
+    check("/properties/idempotency/anyOf/1", &["idempotency: {zzz: 1}"]);
+    check("/properties/rate", &["rate: {zzz: 1}"]);
+    check("/properties/proof", &["proof: {zzz: 1}"]);
+    check("/$defs/action/properties/encoding/anyOf/1", &["actions: {a: {encoding: {zzz: 1}}}"]);
+    check("/$defs/action/properties/graphql", &["actions: {a: {graphql: {zzz: 1}}}"]);
+    check("/$defs/action/properties/redirect", &["actions: {a: {redirect: {zzz: 1}}}"]);
     check("/$defs/action", &["actions: {a: {zzz: 1}}"]);
     check(
         "/$defs/action/properties/inputs/additionalProperties/anyOf/1",

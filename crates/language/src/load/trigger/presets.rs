@@ -151,6 +151,11 @@ pub(crate) static PRESETS: &[Preset] = &[
     ),
     signed("meta", GITHUB),
     with_pointer(
+        "notion",
+        "/id",
+        Signature { header: "x-notion-signature", format: Form::Plain("sha256="), ..USUAL },
+    ),
+    with_pointer(
         "paddle",
         "/event_id",
         Signature {
@@ -223,6 +228,11 @@ pub(crate) static PRESETS: &[Preset] = &[
             ..STANDARD
         },
     ),
+    Preset {
+        name: "telegram",
+        scheme: Scheme::Token("x-telegram-bot-api-secret-token"),
+        id: Some(RequestField::Body(Cow::Borrowed("/update_id"))),
+    },
     signed(
         "trello",
         Signature {

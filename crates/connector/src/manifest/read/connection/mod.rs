@@ -12,7 +12,10 @@ use text::yaml::{Field, MapReader};
 use value::{Map, Value};
 
 use super::{check_identifier, input};
-use crate::connection::{Auth, AuthHeader, Base, BaseUrl, ConnectionInput, ConnectionTest, ConnectionType};
+use crate::connection::{
+    Auth, Base, BaseUrl, ConnectionInput, ConnectionTest, ConnectionType, CredentialField, FieldName,
+    SigV4Rule,
+};
 
 /// Reads the `connections` section.
 pub(super) fn read(
@@ -91,7 +94,9 @@ fn address(reader: &mut MapReader<'_, '_>, check: &Check<'_>, fixed: Option<&Bas
 }
 
 fn auth(mut reader: MapReader<'_, '_>, check: &Check<'_>) -> Auth {
-    let auth = match reader.exactly_one_of(&["basic", "bearer", "header", "oauth2", "none"]) {
+    let auth = match reader
+        .exactly_one_of(&["basic", "bearer", "header", "query", "path", "oauth2", "sigv4", "none"])
+    {
         Some("basic") => reader.take("basic").map("basic").map(|mut basic| {
             let user = check.inputs(basic.required("user"));
             let password = check.inputs(basic.required("password"));
@@ -99,17 +104,24 @@ fn auth(mut reader: MapReader<'_, '_>, check: &Check<'_>) -> Auth {
             Auth::Basic { user, password }
         }),
         Some("bearer") => Some(Auth::Bearer { token: check.inputs(reader.take("bearer")) }),
-        Some("header") => reader.take("header").map("header").and_then(|mut header| {
-            let name = match header.exactly_one_of(&["name", "nameFrom"]) {
-                Some("name") => header_name(header.take("name"), check.diagnostics).map(AuthHeader::Fixed),
-                Some(_) => check.input(header.take("nameFrom")).map(AuthHeader::Input),
-                None => None,
-            };
-            let value = check.inputs(header.required("value"));
-            let prefix = header.take("prefix").string().unwrap_or_default().to_owned();
-            header.finish();
-            Some(Auth::Header { name: name?, value, prefix })
+        Some("header") => Some(Auth::Header(credential_fields(reader.take("header"), "header", check))),
+        Some("query") => Some(Auth::Query(credential_fields(reader.take("query"), "query", check))),
+        Some("path") => reader.take("path").map("path").map(|mut path| {
+            let value = check.inputs(path.required("value"));
+            let prefix = path.take("prefix").string().unwrap_or_default().to_owned();
+            path.finish();
+            Auth::Path(CredentialField {
+                name: FieldName::Fixed(String::new()),
+                value,
+                prefix,
+                optional: false,
+            })
         }),
+        Some("sigv4") => reader
+            .take("sigv4")
+            .map("sigv4")
+            .and_then(|reader| sigv4(reader, check))
+            .map(|rule| Auth::SigV4(Box::new(rule))),
         Some("oauth2") => reader
             .take("oauth2")
             .map("oauth2")
@@ -121,26 +133,74 @@ fn auth(mut reader: MapReader<'_, '_>, check: &Check<'_>) -> Auth {
     auth.unwrap_or(Auth::None)
 }
 
-fn header_name(field: Field<'_, '_>, diagnostics: &Diagnostics) -> Option<HeaderName> {
+/// Reads the `sigv4` section of a connection type.
+fn sigv4(mut reader: MapReader<'_, '_>, check: &Check<'_>) -> Option<SigV4Rule> {
+    let service = reader.required("service").name().map(str::to_owned);
+    let mut input = |key| check.input(reader.required(key));
+    let (region, access_key, secret_key) = (input("region"), input("accessKey"), input("secretKey"));
+    let token = reader.take("sessionToken");
+    let session_token = if token.is_present() { check.input(token) } else { None };
+    reader.finish();
+    Some(SigV4Rule {
+        service: service?,
+        region: region?,
+        access_key: access_key?,
+        secret_key: secret_key?,
+        session_token,
+    })
+}
+
+/// Reads one field with a credential, or a list of them.
+fn credential_fields<'n, 'd>(
+    field: Field<'n, 'd>,
+    place: &'d str,
+    check: &Check<'_>,
+) -> Vec<CredentialField> {
+    let items = field.one_or_more().unwrap_or_default();
+    let read = |item: Field<'n, 'd>| {
+        let mut reader = item.map(place)?;
+        let name = match reader.exactly_one_of(&["name", "nameFrom"]) {
+            Some("name") if place == "header" => {
+                header_name(reader.take("name"), check.diagnostics).map(FieldName::Fixed)
+            }
+            Some("name") => reader.take("name").name().map(|name| FieldName::Fixed(name.to_owned())),
+            Some(_) => check.input(reader.take("nameFrom")).map(FieldName::Input),
+            None => None,
+        };
+        let value = check.inputs(reader.required("value"));
+        let prefix = reader.take("prefix").string().unwrap_or_default().to_owned();
+        let optional = reader.take("optional").bool().unwrap_or(false);
+        reader.finish();
+        Some(CredentialField { name: name?, value, prefix, optional })
+    };
+    items.into_iter().filter_map(read).collect()
+}
+
+fn header_name(field: Field<'_, '_>, diagnostics: &Diagnostics) -> Option<String> {
     let text = field.name()?;
-    let name = HeaderName::from_bytes(text.as_bytes()).ok();
-    if name.is_none() {
-        let message = format!("`{text}` is not the name of a header");
-        diagnostics.push(Diagnostic::error("invalid-header", message, field.span().unwrap_or_default()));
+    if HeaderName::from_bytes(text.as_bytes()).is_ok() {
+        return Some(text.to_owned());
     }
-    name
+    let message = format!("`{text}` is not the name of a header");
+    diagnostics.push(Diagnostic::error("invalid-header", message, field.span().unwrap_or_default()));
+    None
 }
 
 /// Reports credentials that are not marked as secret, because they would be logged.
 fn check_secrets(auth: &Auth, check: &Check<'_>, span: Span) {
-    let names = match auth {
+    let names: Vec<&String> = match auth {
         Auth::None => return,
-        Auth::Basic { password, .. } => password.as_slice(),
-        Auth::Bearer { token } => token,
-        Auth::Header { value, .. } => value,
-        Auth::OAuth2(rule) => std::slice::from_ref(&rule.client_secret),
+        Auth::Basic { password, .. } => password.iter().collect(),
+        Auth::Bearer { token } => token.iter().collect(),
+        Auth::Path(field) => field.value.iter().collect(),
+        // An optional field tells more about the caller, and is no proof of who that is.
+        Auth::Header(fields) | Auth::Query(fields) => {
+            fields.iter().filter(|field| !field.optional).flat_map(|field| &field.value).collect()
+        }
+        Auth::OAuth2(rule) => vec![&rule.client_secret],
+        Auth::SigV4(rule) => [&rule.secret_key].into_iter().chain(&rule.session_token).collect(),
     };
-    let open = check.inputs.iter().filter(|input| names.contains(&input.spec.name) && !input.secret);
+    let open = check.inputs.iter().filter(|input| names.contains(&&input.spec.name) && !input.secret);
     for input in open {
         let message = format!("`{}` is sent as a credential but is not marked as secret", input.spec.name);
         let diagnostic = Diagnostic::error("open-secret", message, span);

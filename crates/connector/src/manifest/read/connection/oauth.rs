@@ -3,13 +3,17 @@
 use text::yaml::{Field, MapReader};
 
 use super::Check;
-use crate::oauth::{Flow, OAuthConfig, SitesConfig};
+use crate::oauth::{AssertionConfig, Flow, OAuthConfig, SitesConfig};
 
 pub(super) fn read(mut reader: MapReader<'_, '_>, check: &Check<'_>) -> Option<OAuthConfig> {
-    let flow = reader.required("grant").one_of(&[
-        ("authorizationCode", Flow::AuthorizationCode),
-        ("clientCredentials", Flow::ClientCredentials),
+    // With an assertion a client gets tokens by itself, too.
+    let grant = reader.required("grant").one_of(&[
+        ("authorizationCode", (Flow::AuthorizationCode, false)),
+        ("clientCredentials", (Flow::ClientCredentials, false)),
+        ("jwtBearer", (Flow::ClientCredentials, true)),
     ]);
+    let (flow, asserts) = grant.unzip();
+    let asserts = asserts.unwrap_or(false);
     let input = |reader: &mut MapReader<'_, '_>, key: &'static str| {
         if reader.has(key) { check.input(reader.take(key)) } else { None }
     };
@@ -27,9 +31,16 @@ pub(super) fn read(mut reader: MapReader<'_, '_>, check: &Check<'_>) -> Option<O
     let issuer = input(&mut reader, "issuer");
     let authorize_path = reader.take("authorizePath").name().map(str::to_owned);
     let token_path = reader.take("tokenPath").name().map(str::to_owned);
-    let client_id = check.input(reader.required("clientId"));
-    let client_secret = check.input(reader.required("clientSecret"));
+    let client_id = check.input(reader.required(if asserts { "issuer" } else { "clientId" }));
+    let client_secret = check.input(reader.required(if asserts { "key" } else { "clientSecret" }));
+    let assertion = asserts.then(|| AssertionConfig {
+        key: client_secret.clone().unwrap_or_default(),
+        audience: audience.clone(),
+        subject: input(&mut reader, "subject"),
+    });
     let parameters = pairs(reader.take("parameters"));
+    let token_parameters = pairs(reader.take("tokenParameters"));
+    let client_auth = reader.take("clientAuth").one_of(&[("body", false), ("basic", true)]);
     let json = reader.take("request").one_of(&[("form", false), ("json", true)]).unwrap_or(false);
     let sites = reader.take("sites").map("sites").and_then(|reader| sites(reader, check));
     reader.finish();
@@ -45,9 +56,12 @@ pub(super) fn read(mut reader: MapReader<'_, '_>, check: &Check<'_>) -> Option<O
         scopes,
         optional_scopes,
         audience,
-        issuer,
+        issuer: issuer.filter(|_| !asserts),
         parameters,
         json,
+        basic: client_auth.unwrap_or(false),
+        token_parameters,
+        assertion,
         sites,
     })
 }
