@@ -100,6 +100,7 @@ build-tests: # All at once, also the programs that the integration tests start: 
 
 unit-tests: packages
 	$(CARGO) nextest run --workspace --locked
+	$(CARGO) nextest run -p systems --features mysql --locked
 
 # The end-to-end tests once more, with their stores on PostgreSQL. Those of files as stores, and those that start a server anyway, are not
 # among them.

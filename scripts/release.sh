@@ -31,7 +31,7 @@ if [ "$target" != "$host" ]; then
 	variable=${target//-/_}
 	export "CC_$variable=$compiler" "CARGO_TARGET_${variable^^}_LINKER=$compiler"
 fi
-cargo build --profile dist --locked --target "$target" -p cli --bin cogwork
+cargo build --profile dist --locked --target "$target" -p cli --features full --bin cogwork
 binary=$folder/$target/dist/cogwork
 if readelf --sections --wide "$binary" | grep -q ' \.symtab '; then
 	echo "$binary has symbols: the profile \`dist\` does not strip it" >&2

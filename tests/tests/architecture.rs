@@ -11,14 +11,15 @@ use pretty_assertions::assert_eq;
 use tests::project::repository;
 
 /// The product's crates by level. A crate may depend only on crates of lower levels.
-const LEVELS: [&[&str]; 13] = [
+const LEVELS: [&[&str]; 14] = [
     &["allocator", "text"],
     &["value"],
     &["expression"],
     &["model"],
     &["language"],
     &["trigger", "connector", "script", "store"],
-    &["catalog", "store-sqlite", "store-postgres"],
+    &["systems", "store-sqlite", "store-postgres"],
+    &["catalog"],
     &["runtime", "authoring"],
     &["ingress", "telemetry"],
     &["testing"],
@@ -28,16 +29,18 @@ const LEVELS: [&[&str]; 13] = [
 ];
 
 /// External crates that only some product crates may use, with the reason. A `*` at the end matches any suffix.
-const AT_HOME: [(&str, &[&str], &str); 49] = [
+const AT_HOME: [(&str, &[&str], &str); 51] = [
     ("opentelemetry*", &["telemetry"], "only telemetry knows OpenTelemetry"),
     ("reqwest", &["connector"], "only connector calls other systems"),
     ("lettre", &["connector"], "only connector calls other systems"),
     ("regex", &["connector"], "patterns of authors are bounded in one place"),
-    ("rusqlite", &["store-sqlite"], "only the stores know SQL"),
+    ("rusqlite", &["store-sqlite", "systems"], "only the stores and systems know SQL"),
     ("libsqlite3-sys", &["store-sqlite"], "only the stores know SQL"),
     ("refinery*", &["store-sqlite", "store-postgres"], "only the stores know SQL"),
     ("zstd*", &["store"], "only store compresses what it keeps"),
-    ("tokio-postgres*", &["store-postgres"], "only the stores know SQL"),
+    ("tokio-postgres*", &["store-postgres", "systems"], "only the stores and systems know SQL"),
+    ("postgres-protocol", &["systems"], "only the stores and systems know SQL"),
+    ("csv*", &["expression", "systems"], "only expression and systems read CSV"),
     ("deadpool*", &["store-postgres"], "only the stores know SQL"),
     ("axum*", &["server"], "only server knows HTTP serving"),
     ("hyper", &["server"], "only server knows HTTP serving"),
@@ -106,6 +109,7 @@ const AT_HOME: [(&str, &[&str], &str); 49] = [
             "store",
             "store-sqlite",
             "store-postgres",
+            "systems",
             "catalog",
             "runtime",
             "ingress",
@@ -284,6 +288,22 @@ fn only_cli_prints() {
         of_crate || (path.starts_with("tests/src") && !path.starts_with("tests/src/bin"))
     };
     assert_eq!(lines_with(&words, is_library), Vec::<String>::new());
+}
+
+#[test]
+fn only_the_dialer_opens_connections() {
+    // The guard, the gate and the states of hosts apply to what goes through the dialer and the client of HTTP.
+    let words = ["TcpStream::connect(", "lookup_host("].map(str::to_owned);
+    let is_other = |path: &Path| {
+        let is_shipped = path.components().nth(2).is_some_and(|part| part.as_os_str() == "src");
+        // The server's client calls a daemon, and the tests of script try closed sockets: neither follows an automation.
+        let others = ["crates/server", "crates/script"];
+        let homes = ["crates/connector/src/net/mod.rs", "crates/connector/src/http/resolve.rs"];
+        path.starts_with("crates")
+            && is_shipped
+            && !others.iter().chain(&homes).any(|home| path.starts_with(home))
+    };
+    assert_eq!(lines_with(&words, is_other), Vec::<String>::new());
 }
 
 #[test]

@@ -1,13 +1,17 @@
 //! The [`Action`] trait, and [`Call`] with the arguments of one call.
 
+use std::path::Path;
+use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
 use model::{ActionError, ActionSpec, Effect, ErrorKind, ResultType};
-use value::{Map, Reserved, Value};
+use value::{FileStorage, Map, MemoryFiles, Reserved, Value};
 
 use crate::connection::{BaseUrl, ResolvedConnection};
-use crate::http::{HostPolicy, Http, LogDetail, Request, RequestContext, Response};
+use crate::http::{
+    HostPolicy, Http, LogDetail, MadeCall, Request, RequestContext, Response, Transport, transport_failure,
+};
 use crate::log::LogSink;
 use crate::static_inputs::{InputProblem, StaticInputs};
 use crate::trace::Trace;
@@ -23,6 +27,13 @@ pub trait Action: Send + Sync {
     fn effect<'a>(&self, known: &dyn Fn(&str) -> Option<&'a Value>) -> Effect {
         let _ = known;
         self.spec().effect
+    }
+
+    /// True if another attempt after a lost answer may change more than the first one did, although the action could prevent that.
+    /// `known` returns the value or the default of an input, or `None` if only the run determines it.
+    fn repeats_change(&self, known: &dyn Fn(&str) -> Option<Value>) -> bool {
+        let _ = known;
+        false
     }
 
     /// The memory in bytes that a call with these inputs takes for external files that it loads. The caller reserves it before the
@@ -126,6 +137,27 @@ pub struct Call<'a> {
     pub log: &'a dyn LogSink,
     /// The chain of executions that caused the call.
     pub trace: Option<&'a Trace>,
+    /// The files that the call may read and write.
+    pub files: FileAccess<'a>,
+    /// The time that is left to the step; `None` if nothing but the limits of the action bounds the call.
+    pub time_left: Option<Duration>,
+}
+
+/// The files that a call may use.
+#[derive(Clone, Debug)]
+pub struct FileAccess<'a> {
+    /// Takes the bytes of a large result.
+    pub storage: Arc<dyn FileStorage>,
+    /// The folder of the setting `filesDir`; `None` if it is not set.
+    pub dir: Option<&'a Path>,
+}
+
+impl FileAccess<'_> {
+    /// No folder, and results in memory: for callers whose actions make no files, and for tests.
+    #[must_use]
+    pub fn in_memory() -> Self {
+        Self { storage: Arc::new(MemoryFiles), dir: None }
+    }
 }
 
 /// Variations in how an action sends a request.
@@ -141,10 +173,10 @@ pub(crate) enum SendMode {
 
 impl<'a> Call<'a> {
     /// Returns the connection after checking that the action accepts its type.
-    pub(crate) fn connection_for(
-        &self,
-        spec: &ActionSpec,
-    ) -> Result<Option<&'a ResolvedConnection>, ActionError> {
+    ///
+    /// # Errors
+    /// Returns [`ErrorKind::Connection`] if the connection is missing or of another type.
+    pub fn connection_for(&self, spec: &ActionSpec) -> Result<Option<&'a ResolvedConnection>, ActionError> {
         let connection_error = |message| Err(ActionError::new(ErrorKind::Connection, message));
         match self.connection {
             None if spec.connection_required => connection_error(format!(
@@ -160,6 +192,30 @@ impl<'a> Call<'a> {
                 if spec.connections.is_empty() { "none".to_owned() } else { spec.connections.join(" or ") }
             )),
             other => Ok(other),
+        }
+    }
+
+    /// Runs the part of a call that leaves the process without HTTP: over the network, recorded to a cassette or replayed from it, or
+    /// not at all where requests are disabled.
+    ///
+    /// # Errors
+    /// Returns the error of the call, or the reason why it is not made.
+    pub async fn recorded(
+        &self,
+        spec: &ActionSpec,
+        subject: &str,
+        live: impl Future<Output = Result<Value, ActionError>>,
+    ) -> Result<Value, ActionError> {
+        let made = MadeCall { action: &spec.name, inputs: self.inputs, connection: self.connection };
+        match &self.http.options().transport {
+            Transport::Network => live.await,
+            Transport::Disabled => Err(transport_failure::network_disabled(subject)),
+            Transport::Cassette(cassette) if cassette.is_recording() => {
+                let answer = live.await;
+                cassette.record_call(&made, &answer);
+                answer
+            }
+            Transport::Cassette(cassette) => cassette.replay_call(&made),
         }
     }
 

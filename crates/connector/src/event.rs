@@ -63,7 +63,8 @@ pub enum EventDelivery {
     Polled,
 }
 
-/// A polled event: a list with the newest entry first, read until an entry is older than the known ones.
+/// A polled event: a list with the newest entry first, read until an entry is older than the known ones; or one that begins at an instant,
+/// oldest first.
 #[derive(Clone, Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct PolledEvent {
@@ -83,12 +84,31 @@ pub struct PolledEvent {
     /// The path and the value that mark a record as new rather than changed; `None` if all records are new.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub created: Option<(String, Value)>,
+    /// The path, in each record, to the part that an execution gets; `None` for the whole record.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub record: Option<String>,
+    /// The inputs of a list that begins at an instant, oldest first; `None` for one with the newest entry first.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub since: Option<Since>,
     /// The default polling interval.
     #[serde(serialize_with = "seconds")]
     pub every: Duration,
     /// The longest time by which a record may appear late, before the newest known timestamp.
     #[serde(serialize_with = "seconds")]
     pub overlap: Duration,
+}
+
+/// The inputs of a list that begins at an instant.
+#[derive(Clone, Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Since {
+    /// The input for the instant.
+    pub input: String,
+    /// The input that, if true, limits the list to the newest record.
+    pub newest: String,
+    /// The input in which an author sets [`PolledEvent::overlap`]; `None` if there is none.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub overlap: Option<String>,
 }
 
 /// An event that the other application sends to a webhook, after a subscription.
@@ -193,7 +213,9 @@ impl PolledEvent {
             .as_ref()
             .is_none_or(|(path, value)| value_at_path(record, path).as_ref() == Some(value));
         let change = if is_new { "created" } else { "updated" };
-        let value = Map::from_iter([("changeType", Value::from(change)), ("record", record.clone())]);
+        let part = self.record.as_ref().and_then(|path| value_at_path(record, path));
+        let record = part.unwrap_or_else(|| record.clone());
+        let value = Map::from_iter([("changeType", Value::from(change)), ("record", record)]);
         Ok(Record { key, at, value: Value::from(value) })
     }
 }
@@ -226,6 +248,8 @@ mod tests {
             items: "results".to_owned(),
             id: vec!["id".to_owned(), "version.number".to_owned()],
             time: "version.createdAt".to_owned(),
+            record: None,
+            since: None,
             created: Some(("version.number".to_owned(), Value::from(1))),
             every: Duration::from_secs(300),
             overlap: Duration::from_secs(60),

@@ -18,6 +18,7 @@
 //! * `static_inputs`: the inputs of a step that are known before it runs
 //! * `event`: events of other applications
 //! * `http`: the client with its guard, limits, redirects, failures and cassettes
+//! * `net`: connections for other protocols, under the same guard
 //! * `oauth`: the OAuth protocol, without state
 //! * `oidc`: logins of people: a provider's description, keys and ID tokens
 //! * `trace`: the chain of executions that a call belongs to
@@ -35,6 +36,7 @@ pub mod event;
 pub mod input;
 
 pub mod http;
+pub mod net;
 pub mod oauth;
 pub mod oidc;
 
@@ -45,14 +47,14 @@ mod native;
 
 pub mod registry;
 
-pub use action::{Action, AnswerMemory, Call, UncountedAnswers};
+pub use action::{Action, AnswerMemory, Call, FileAccess, UncountedAnswers};
 pub use against::{Difference, differences};
 pub use connection::{
     BaseUrl, ConnectionInput, ConnectionTest, ConnectionType, ConnectionValue, ResolvedConnection,
 };
 pub use error::Error;
 pub use event::{
-    EventDelivery, EventSource, EventSpec, PolledEvent, Record, SubscribedEvent, SubscriptionListing,
+    EventDelivery, EventSource, EventSpec, PolledEvent, Record, Since, SubscribedEvent, SubscriptionListing,
 };
 pub use http::{
     AllowList, Cassette, Gate, HostHealth, Http, HttpOptions, Lookup, RateLimit, Recording, Timer, Transport,
@@ -63,6 +65,6 @@ pub use input::{bytes_to_load, check_inputs, convert_input, convert_value};
 pub use log::LogSink;
 pub use manifest::{Proof, ProofKind, Shown, show};
 pub use native::http_request::is_http_call;
-pub use registry::{Connector, Registry, manifest_schema};
+pub use registry::{BuildSystemAction, Connector, Registry, manifest_schema};
 pub use static_inputs::{InputProblem, StaticInputs};
 pub use trace::{ParseTraceError, TRACE_HEADER, Trace};

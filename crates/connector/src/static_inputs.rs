@@ -2,6 +2,7 @@
 
 use expression::Template;
 use expression::template::Part;
+use language::load::PathSegment;
 use value::{Map, Value};
 
 /// The unevaluated inputs of a step.
@@ -10,6 +11,8 @@ pub struct StaticInputs<'a> {
     pub template: &'a dyn Fn(&str) -> Option<&'a Template>,
     /// True if the step names a connection.
     pub has_connection: bool,
+    /// The types of the connections that the step may use, as far as they are known.
+    pub connection_types: Vec<String>,
 }
 
 /// A reason why a call with these inputs can only fail, or is probably a mistake.
@@ -17,6 +20,8 @@ pub struct StaticInputs<'a> {
 pub struct InputProblem {
     /// The name of the input.
     pub input: String,
+    /// The way to the part of the input that the problem is in; empty for the whole input.
+    pub path: Vec<PathSegment>,
     /// The problem, as a phrase to follow the input's name and a colon.
     pub message: String,
     /// The suggested fix.
@@ -25,8 +30,10 @@ pub struct InputProblem {
     pub meant: Option<String>,
     /// Another input that is meant to have the second name.
     pub renamed: Option<(String, &'static str)>,
-    /// The code of a warning; `None` for an error.
-    pub warning: Option<&'static str>,
+    /// The code; `None` for `wrong-input`.
+    pub code: Option<&'static str>,
+    /// True for a warning, which has a code.
+    pub is_warning: bool,
 }
 
 impl InputProblem {
@@ -35,11 +42,13 @@ impl InputProblem {
     pub fn new(input: &str, message: impl Into<String>, help: impl Into<String>) -> Self {
         Self {
             input: input.to_owned(),
+            path: Vec::new(),
             message: message.into(),
             help: help.into(),
             meant: None,
             renamed: None,
-            warning: None,
+            code: None,
+            is_warning: false,
         }
     }
 
@@ -75,14 +84,28 @@ impl InputProblem {
     }
 
     /// Makes it a warning with this code.
-    pub(crate) fn into_warning(self, code: &'static str) -> Self {
-        Self { warning: Some(code), ..self }
+    #[must_use]
+    pub fn into_warning(self, code: &'static str) -> Self {
+        Self { code: Some(code), is_warning: true, ..self }
+    }
+
+    /// Gives the error a code of its own.
+    #[must_use]
+    pub fn with_code(self, code: &'static str) -> Self {
+        Self { code: Some(code), ..self }
+    }
+
+    /// Places it at a part of the input.
+    #[must_use]
+    pub fn at(self, path: Vec<PathSegment>) -> Self {
+        Self { path, ..self }
     }
 }
 
 impl<'a> StaticInputs<'a> {
     /// Returns the value of an input without expressions.
-    pub(crate) fn literal(&self, name: &str) -> Option<&'a Value> {
+    #[must_use]
+    pub fn literal(&self, name: &str) -> Option<&'a Value> {
         (self.template)(name)?.literal().filter(|value| !value.is_null())
     }
 
@@ -104,7 +127,8 @@ impl<'a> StaticInputs<'a> {
     }
 
     /// Returns the keys of an input that is a map; `None` if they are not known.
-    pub(crate) fn keys(&self, name: &str) -> Option<Vec<&'a str>> {
+    #[must_use]
+    pub fn keys(&self, name: &str) -> Option<Vec<&'a str>> {
         match (self.template)(name)? {
             Template::Map(entries) => Some(entries.iter().map(|(key, _)| &**key).collect()),
             Template::Literal(Value::Map(map)) => Some(map.keys().collect()),

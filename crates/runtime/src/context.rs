@@ -170,6 +170,12 @@ impl Context {
         })
     }
 
+    /// The files that calls of actions may use.
+    #[must_use]
+    pub fn file_access(&self) -> connector::FileAccess<'_> {
+        connector::FileAccess { storage: self.store.files(), dir: self.settings.files_dir.as_deref() }
+    }
+
     /// The encrypted secrets.
     pub(crate) fn vault(&self) -> Result<&Arc<Vault>, Error> {
         self.vault.as_ref().ok_or_else(|| Error::Vault("a test has none".to_owned()))

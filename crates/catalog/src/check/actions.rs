@@ -120,9 +120,10 @@ fn static_problem(
                 Some(rest) => format!("input {name}{rest}"),
                 None => format!("input {name}: {}", problem.message),
             };
-            match problem.warning {
-                Some(code) => Diagnostic::warning(code, message, span),
-                None => Diagnostic::error("wrong-input", message, span),
+            let code = problem.code.unwrap_or("wrong-input");
+            match problem.is_warning {
+                true => Diagnostic::warning(code, message, span),
+                false => Diagnostic::error(code, message, span),
             }
         }
         None => {
@@ -192,11 +193,15 @@ fn check_call(
     }
     let written =
         |name: &str| call.with.iter().find(|(given, _)| given.name == name).map(|(_, template)| template);
-    let problems =
-        action.check_static(&StaticInputs { template: &written, has_connection: call.connection.is_some() });
+    let problems = action.check_static(&StaticInputs {
+        template: &written,
+        has_connection: call.connection.is_some(),
+        connection_types: connection_types(call, context),
+    });
     for problem in problems {
         let given = call.with.iter().find(|(given, _)| given.name == problem.input);
         let span = given.map_or(place, |(given, _)| given.span);
+        let span = given.and_then(|(name, _)| part_of(context.source, name.span, &problem)).unwrap_or(span);
         // Skip inputs that already have a type error.
         if given.is_some()
             && found[before..]
@@ -211,6 +216,23 @@ fn check_call(
         found.extend(other_host(call, connection, takes_default, context));
     }
     found.extend(body_without_method(call, inputs, context.source));
+}
+
+/// The part of an input that a problem is in; `None` for the whole input.
+fn part_of(source: &Source, name: Span, problem: &InputProblem) -> Option<Span> {
+    if problem.path.is_empty() {
+        return None;
+    }
+    language::load::span_at_path(source, name, &problem.path)
+}
+
+/// The types of the connections that a call may use, without missing and invalid ones.
+fn connection_types(call: &ActionStep, context: &CheckContext<'_>) -> Vec<String> {
+    let known = candidates(call).iter().filter_map(|name| match (context.connection)(&name.name) {
+        ConnectionLookup::Loaded(connection) => Some(connection.kind.clone()),
+        _ => None,
+    });
+    known.collect()
 }
 
 /// Warns of a body in a request whose method is the default, GET.

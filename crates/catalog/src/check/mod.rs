@@ -161,7 +161,9 @@ fn correction(
 
 /// Loads the connectors that come with Cogwork.
 pub fn builtin() -> Result<Registry, crate::error::Error> {
-    Registry::builtin().map(crate::native::add).map_err(|reports| {
+    let registry =
+        Registry::builtin().and_then(|registry| systems::register(registry).map_err(|report| vec![*report]));
+    registry.map(crate::native::add).map_err(|reports| {
         let text: Vec<String> = reports.iter().map(|report| report.render(false)).collect();
         crate::error::Error::Connectors(text.join("\n"))
     })

@@ -23,6 +23,7 @@ pub(super) fn check(
     registry: &Registry,
 ) -> Vec<Diagnostic> {
     let mut found = without_effect(automation, unreadable, registry);
+    found.extend(repeated_writes(automation, unreadable, registry));
     found.extend(hints(automation, unreadable, registry));
     found
 }
@@ -96,6 +97,40 @@ fn without_effect(automation: &Automation, unreadable: &Unreadable, registry: &R
                 .help(format!(
                     "write `retry: {{max: {max}, on: all}}` to try again after every error, or remove it"
                 ))
+                .step(step.id.as_ref()),
+        );
+    });
+    found
+}
+
+/// Warns of changes that another attempt may make once more, although the action could recognise it.
+fn repeated_writes(automation: &Automation, unreadable: &Unreadable, registry: &Registry) -> Vec<Diagnostic> {
+    let mut found = Vec::new();
+    automation.walk(&mut |step| {
+        let retries = step.retry.as_ref().is_some_and(|retry| retry.max() > 0);
+        let Verb::Action(call) = &step.verb else { return };
+        let Some(action) = registry.action(&call.action.name).filter(|_| retries && unreadable.is_empty())
+        else {
+            return;
+        };
+        let known = |name: &str| match call.with.iter().find(|(input, _)| input.name == name) {
+            // An input that is computed may be what it has to be.
+            Some((_, template)) => template.literal().cloned(),
+            None => action.spec().input(name)?.default.clone(),
+        };
+        let is_computed =
+            call.with.iter().any(|(input, value)| input.name == "once" && value.literal().is_none());
+        if is_computed || !action.repeats_change(&known) {
+            return;
+        }
+        let span = step_key_span(&automation.source, step.span, "retry").unwrap_or(call.action.span);
+        let message = format!(
+            "if an answer is lost, another attempt of `{}` changes the data once more",
+            call.action.name
+        );
+        found.push(
+            Diagnostic::warning("repeated-write", message, span)
+                .help("add `once: true` below `with`, by which a repeated step changes nothing more")
                 .step(step.id.as_ref()),
         );
     });

@@ -65,6 +65,11 @@ impl BaseUrl {
         Ok(Self(url))
     }
 
+    /// Returns an address that no name leads to (RFC 2606), for connections without one.
+    pub(crate) fn none() -> Self {
+        Self(Url::parse("https://none.invalid").unwrap_or_else(|_| unreachable!("a constant address")))
+    }
+
     /// Returns the path of the address without a trailing slash; empty for most.
     pub(super) fn prefix(&self) -> &str {
         self.0.path().trim_end_matches('/')

@@ -83,6 +83,8 @@ pub struct ConnectionInput {
 /// The source of a connection's address.
 #[derive(Clone, Debug)]
 pub(crate) enum Base {
+    /// There is none: no request goes out with the connection.
+    None,
     /// All connections of the connector share this address.
     Fixed(BaseUrl),
     /// The input `name` holds the address; a trailing path equal to `strip` is removed.
@@ -311,6 +313,7 @@ impl ConnectionType {
         is_whole: bool,
     ) -> Option<String> {
         let base = match &self.base {
+            Base::None => return None,
             Base::Fixed(base) => base.clone(),
             Base::Input { name, strip } => BaseUrl::parse(given(name)?, strip.as_deref()).ok()?,
         };
@@ -334,6 +337,7 @@ impl ConnectionType {
         let specs: Vec<InputSpec> = self.inputs.iter().map(|input| input.spec.clone()).collect();
         let checked = input::check_fields(&specs, inputs).map_err(refuse)?;
         let base = match &self.base {
+            Base::None => BaseUrl::none(),
             Base::Fixed(base) => base.clone(),
             Base::Input { name, strip } => {
                 let text = checked.get(name).and_then(Value::as_str).unwrap_or_default();

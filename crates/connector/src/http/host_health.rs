@@ -104,12 +104,14 @@ struct HostState {
 
 /// The states of all hosts, by origin and connection.
 #[derive(Default)]
-pub(super) struct HostTable(Mutex<HashMap<(String, String), HostState>>);
+pub(crate) struct HostTable(Mutex<HashMap<(String, String), HostState>>);
 
 /// The outcome of a call.
-pub(super) enum CallOutcome<'a> {
+pub(crate) enum CallOutcome<'a> {
     /// A response, and the headers in which its service reports how many calls are left.
     Response(&'a Response, Option<&'a RateHeaders>),
+    /// A connection of another protocol was made.
+    Connected,
     Failure(&'a ActionError),
 }
 
@@ -118,7 +120,7 @@ impl HostTable {
     ///
     /// # Errors
     /// Returns an error with `not_sent` if the circuit is open or the back-off is too long to wait out.
-    pub(super) fn admit(
+    pub(crate) fn admit(
         &self,
         url: &Url,
         connection: Option<&str>,
@@ -152,7 +154,7 @@ impl HostTable {
     }
 
     /// Records the outcome of a call.
-    pub(super) fn record(
+    pub(crate) fn record(
         &self,
         url: &Url,
         connection: Option<&str>,
@@ -177,6 +179,7 @@ impl HostTable {
         host.health.called_at = Some(now);
         match outcome {
             CallOutcome::Response(response, rate) => host.on_response(response, *rate, now),
+            CallOutcome::Connected => host.on_success(),
             CallOutcome::Failure(error) => {
                 host.last_failure = text::truncate(&error.message, MAX_CAUSE).into_owned();
                 host.on_failure(now);
@@ -218,6 +221,10 @@ impl HostState {
             self.last_failure = format!("it answered {status}");
             return self.on_failure(now);
         }
+        self.on_success();
+    }
+
+    fn on_success(&mut self) {
         self.last_failure.clear();
         self.health.failures = 0;
         self.health.open_until = None;

@@ -9,7 +9,7 @@ use url::{Position, Url};
 /// Above this number of hosts, semaphores without users are removed.
 const MAX_HOSTS: usize = 1024;
 
-pub(super) struct HostLimits {
+pub(crate) struct HostLimits {
     per_host: usize,
     hosts: Mutex<HashMap<String, Weak<Semaphore>>>,
 }
@@ -20,7 +20,7 @@ impl HostLimits {
     }
 
     /// Waits for a permit of the URL's host and port. Dropping the permit releases it.
-    pub(super) async fn acquire(&self, url: &Url) -> Option<OwnedSemaphorePermit> {
+    pub(crate) async fn acquire(&self, url: &Url) -> Option<OwnedSemaphorePermit> {
         // The semaphore is never closed, so acquiring always succeeds.
         self.semaphore(url).acquire_owned().await.ok()
     }

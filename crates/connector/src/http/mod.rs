@@ -5,7 +5,7 @@ pub mod guard;
 mod cassette;
 mod content_encoding;
 mod debug;
-mod failure;
+pub(crate) mod failure;
 mod gated_body;
 mod host_health;
 mod host_limits;
@@ -15,11 +15,12 @@ mod resolve;
 mod response;
 mod send;
 mod streaming_body;
-mod transport_failure;
+pub(crate) mod transport_failure;
 
 #[cfg(test)]
 pub(crate) mod testing;
 
+use std::io;
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 use std::time::Duration;
@@ -34,12 +35,13 @@ use crate::action::AnswerMemory;
 use crate::connection::ResolvedConnection;
 use crate::error::Error;
 use crate::log::LogSink;
+use crate::net::Dialer;
 use crate::trace::Trace;
 use guard::Guard;
 
 pub use cassette::{
-    Cassette, Exchange, HeaderValues, RecordedBody, RecordedPart, RecordedRequest, RecordedResponse,
-    Recording, UnmatchedRequest,
+    Cassette, Exchange, HeaderValues, RecordedBody, RecordedCall, RecordedPart, RecordedRequest,
+    RecordedResponse, Recording, UnmatchedRequest,
 };
 pub use guard::AllowList;
 pub use host_health::{FAILURES_TO_OPEN, HostHealth, INITIAL_OPEN_TIME, MAX_OPEN_TIME, RateLimit};
@@ -49,8 +51,10 @@ pub use resolve::{Lookup, SystemLookup};
 pub use response::Response;
 pub use streaming_body::StreamingBody;
 
+pub(crate) use cassette::MadeCall;
 pub use failure::may_have_acted;
 pub(crate) use failure::{ErrorShape, RefusalMark, value_at_path};
+pub(crate) use host_health::CallOutcome;
 pub(crate) use request::{RateHeaders, RateUnit, RequestRules, decode, encode, header};
 pub(crate) use response::BodyFormat;
 
@@ -197,9 +201,9 @@ const GATE_CHECK: Duration = Duration::from_millis(50);
 pub struct Http {
     /// `None` if no request reaches the network.
     client: Option<reqwest::Client>,
-    guard: Arc<Guard>,
-    host_limits: host_limits::HostLimits,
-    hosts: host_health::HostTable,
+    pub(crate) guard: Arc<Guard>,
+    pub(crate) host_limits: host_limits::HostLimits,
+    pub(crate) hosts: host_health::HostTable,
     /// Turns to read files for the body of a request.
     encoders: Semaphore,
     options: HttpOptions,
@@ -256,13 +260,31 @@ impl Http {
         port: u16,
         subject: &str,
     ) -> Result<IpAddr, ActionError> {
+        let addresses = self.resolve_all(host, port, subject).await?;
+        let first = addresses.first().map(SocketAddr::ip);
+        first.ok_or_else(|| transport_failure::lookup_error(subject, host, &io::ErrorKind::NotFound.into()))
+    }
+
+    /// As [`Self::resolve_checked`], with all addresses.
+    pub(crate) async fn resolve_all(
+        &self,
+        host: &str,
+        port: u16,
+        subject: &str,
+    ) -> Result<Vec<SocketAddr>, ActionError> {
         if self.client.is_none() {
             return Err(transport_failure::network_disabled(subject));
         }
-        self.guard
-            .resolve(host, port)
-            .await
-            .map_err(|error| transport_failure::lookup_error(subject, host, &error))
+        let addresses = self.guard.resolve(host, port).await;
+        let addresses =
+            addresses.map_err(|error| transport_failure::lookup_error(subject, host, &error))?;
+        Ok(addresses.into_iter().map(|address| SocketAddr::new(address, port)).collect())
+    }
+
+    /// Returns what opens connections for protocols other than HTTP.
+    #[must_use]
+    pub fn dialer(&self) -> Dialer<'_> {
+        Dialer(self)
     }
 
     /// Waits until a request may leave the process. Nothing that takes long may come between this and the request: a process can be
@@ -273,7 +295,9 @@ impl Http {
         }
     }
 
-    pub(crate) fn timer(&self) -> &dyn Timer {
+    /// Returns the clock of actions.
+    #[must_use]
+    pub fn timer(&self) -> &dyn Timer {
         &*self.options.timer
     }
 

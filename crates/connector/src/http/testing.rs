@@ -13,7 +13,7 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 
 use super::{AllowList, HostPolicy, Http, HttpOptions, LogDetail, Lookup, RequestContext, Timer};
-use crate::action::{Call, UncountedAnswers};
+use crate::action::{Call, FileAccess, UncountedAnswers};
 use crate::connection::ResolvedConnection;
 use crate::log::LogSink;
 use value::Map;
@@ -190,5 +190,7 @@ pub(crate) fn call<'a>(
         debug: false,
         log,
         trace: None,
+        files: FileAccess::in_memory(),
+        time_left: None,
     }
 }

@@ -15,7 +15,7 @@ pub(super) fn timeout_error(subject: &str, limit: Duration) -> ActionError {
 }
 
 /// Creates the error for a request while the network is disabled.
-pub(super) fn network_disabled(subject: &str) -> ActionError {
+pub(crate) fn network_disabled(subject: &str) -> ActionError {
     ActionError::new(
         ErrorKind::Blocked,
         format!("{subject} is not called: outgoing requests are disabled here"),
@@ -32,7 +32,7 @@ pub(super) fn blocked(reason: &BlockedAddress) -> ActionError {
 }
 
 /// Names the called system and its address, or only the address if they are the same.
-pub(super) fn describe_target(subject: &str, host: &str, address: &str) -> String {
+pub(crate) fn describe_target(subject: &str, host: &str, address: &str) -> String {
     if *subject == format!("`{host}`") { format!("`{address}`") } else { format!("{subject} at `{address}`") }
 }
 
@@ -76,7 +76,8 @@ pub(super) fn client_error(subject: &str, url: &Url, error: reqwest::Error) -> A
     ActionError::new(ErrorKind::Network, format!("the connection to {target} broke: {cause}"))
 }
 
-fn not_sent(mut error: ActionError) -> ActionError {
+/// Marks the error of a request that never left the process.
+pub(crate) fn not_sent(mut error: ActionError) -> ActionError {
     error.not_sent = true;
     error
 }

@@ -278,10 +278,11 @@ pub(crate) struct NativeSettings {
 }
 
 /// Builds a native action for a connector. The error is for the author of the manifest.
-pub(crate) type BuildNative = fn(&Arc<Head>, &NativeSettings) -> Result<Arc<dyn Action>, String>;
+pub(crate) type BuildNative<'a> =
+    &'a (dyn Fn(&Arc<Head>, &NativeSettings) -> Result<Arc<dyn Action>, String> + Sync);
 
 /// The native actions that a manifest may enable, by name.
-pub(crate) type Natives = [(&'static str, BuildNative)];
+pub(crate) type Natives<'a> = [(&'static str, BuildNative<'a>)];
 
 #[cfg(test)]
 mod tests;

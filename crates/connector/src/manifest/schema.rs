@@ -122,10 +122,16 @@ fn connection() -> Value {
     ]);
     put(&mut auth, "minProperties", json!(1));
     put(&mut auth, "maxProperties", json!(1));
-    let address = object(&[
-        ("*input", name(), "The input with the address."),
+    let mut address = object(&[
+        ("input", name(), "The input with the address."),
         ("strip", text(), "A path that the address may end in and that is taken away."),
+        (
+            "none",
+            json!({"const": true}),
+            "There is no address: no action sends requests with the connection.",
+        ),
     ]);
+    put(&mut address, "oneOf", json!([{"required": ["input"]}, {"required": ["none"]}]));
     object(&[
         ("*title", text(), "The title, in one line."),
         ("description", text(), "Further information for authors."),
@@ -417,13 +423,25 @@ fn event() -> Value {
         ("*path", text(), "A path in each record."),
         ("*is", json!({}), "The value of a new record; other records are changed ones."),
     ]);
+    let since = object(&[
+        ("*input", name(), "The input for the instant."),
+        ("*newest", name(), "The input that, if true, limits the list to the newest record."),
+        ("overlap", name(), "The input in which an author sets `overlap`."),
+    ]);
     let poll = object(&[
-        ("*action", name(), "The action that lists the records, newest first."),
+        ("*action", name(), "The action that lists the records: newest first, or with `since` oldest first."),
         ("with", map_of(json!({})), "Its constant inputs."),
         ("*items", text(), "The path to the list in the result."),
         ("*id", one_or_more(text()), "The paths in each record to the values that identify it."),
         ("*time", text(), "The path in each record to the timestamp by which the list is sorted."),
         ("created", created, "How to recognise a new record. Default: all are new."),
+        (
+            "record",
+            text(),
+            "The path in each record to the part that starts an execution. Default: the whole record.",
+        ),
+        ("since", since, "The inputs of a list that begins at an instant, oldest first."),
+        ("cursor", name(), "The input for the next page. Default: that of `paging`."),
         ("every", text(), "The polling interval. Default: 5m."),
         ("overlap", text(), "How late a record may appear in the list. Default: 2m."),
     ]);

@@ -52,7 +52,7 @@ fn map_of(values: InputType) -> InputType {
 }
 
 /// Returns the spec of a native action in a connector with connections.
-fn spec_for(head: &Arc<Head>, name: &str, title: &str) -> ActionSpec {
+pub(crate) fn spec_for(head: &Arc<Head>, name: &str, title: &str) -> ActionSpec {
     ActionSpec {
         name: format!("{}.{name}", head.name),
         title: title.to_owned(),

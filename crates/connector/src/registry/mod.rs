@@ -5,28 +5,32 @@ mod shipped;
 use std::sync::Arc;
 
 use indexmap::IndexMap;
+use model::ActionSpec;
 use serde::Serialize;
 use text::diagnostic::{Diagnostic, Report, Source};
 
 use crate::action::Action;
 use crate::connection::ConnectionType;
 use crate::event::EventSpec;
-use crate::manifest::{self, Manifest, Natives, Proof};
+use crate::manifest::{self, BuildNative, Head, Manifest, NativeSettings, Natives, Proof};
 use crate::native;
 use shipped::{Loaded, SHIPPED, Shipped};
 
 /// The native actions that a manifest may enable.
-pub(crate) const NATIVES: &Natives = &[
-    ("rawRequest", native::raw_request::build),
-    ("rawGraphqlRequest", native::graphql::build),
-    ("request", native::http_request::build),
-    ("get", native::http_request::build),
-    ("post", native::http_request::build),
-    ("put", native::http_request::build),
-    ("patch", native::http_request::build),
-    ("delete", native::http_request::build),
-    ("send", native::mail::build),
+pub(crate) const NATIVES: &Natives<'static> = &[
+    ("rawRequest", &native::raw_request::build),
+    ("rawGraphqlRequest", &native::graphql::build),
+    ("request", &native::http_request::build),
+    ("get", &native::http_request::build),
+    ("post", &native::http_request::build),
+    ("put", &native::http_request::build),
+    ("patch", &native::http_request::build),
+    ("delete", &native::http_request::build),
+    ("send", &native::mail::build),
 ];
+
+/// Builds an action of another crate from its specification and the called system as messages name it.
+pub type BuildSystemAction<'a> = &'a (dyn Fn(ActionSpec, &str) -> Arc<dyn Action> + Sync);
 
 /// The name, the title and the actions of a connector without a manifest.
 type NativeConnector = (&'static str, &'static str, Vec<Arc<dyn Action>>);
@@ -42,7 +46,8 @@ fn native_connectors() -> [NativeConnector; 4] {
 }
 
 /// Names of the engine, which a user's connector may not take.
-const RESERVED: [&str; 9] = ["log", "text", "data", "hash", "http", "mail", "files", "state", "events"];
+const RESERVED: [&str; 10] =
+    ["log", "text", "data", "hash", "http", "mail", "files", "state", "events", "sql"];
 
 /// Returns the names of the built-in connectors.
 pub(crate) fn builtin_names() -> impl Iterator<Item = &'static str> {
@@ -97,6 +102,8 @@ pub struct Registry {
     loaded: IndexMap<String, Arc<Loaded>>,
     /// Connectors whose manifests have errors, by name, with the paths of the files.
     invalid: IndexMap<String, String>,
+    /// Connection types and actions of families that are not built, with their features.
+    not_built: IndexMap<String, &'static str>,
 }
 
 impl Registry {
@@ -112,11 +119,51 @@ impl Registry {
             return Err(misnamed);
         }
         let mut registry =
-            Self { shipped: SHIPPED.iter().collect(), loaded: IndexMap::new(), invalid: IndexMap::new() };
+            Self { shipped: SHIPPED.iter().collect(), loaded: IndexMap::new(), invalid: IndexMap::new(), not_built: IndexMap::new() };
         for (name, title, actions) in native_connectors() {
             registry = registry.with_native(name, title, actions);
         }
         Ok(registry)
+    }
+
+    /// Adds a connector whose manifest and native actions another crate has. Each action is built from the specification that the
+    /// manifest gives it: its name, its connections and its example.
+    ///
+    /// # Errors
+    /// Returns the report of a manifest with errors; a test of that crate rules this out.
+    pub fn with_system(
+        mut self,
+        path: &str,
+        manifest: &str,
+        natives: &[(&'static str, BuildSystemAction<'_>)],
+    ) -> Result<Self, Box<Report>> {
+        let builders = natives.iter().map(|(name, build)| {
+            let build = move |head: &Arc<Head>, settings: &NativeSettings| {
+                let spec = native::spec_for(head, name, "");
+                Ok(build(ActionSpec { example: settings.example.clone(), ..spec }, &head.subject))
+            };
+            (*name, build)
+        });
+        let builders: Vec<_> = builders.collect();
+        let natives: Vec<(&'static str, BuildNative<'_>)> =
+            builders.iter().map(|(name, build)| (*name, build as BuildNative<'_>)).collect();
+        let (manifest, report) = manifest::read(Arc::new(Source::new(path, manifest)), &natives);
+        let Some(manifest) = manifest else { return Err(Box::new(report)) };
+        self.insert(Arc::new(Loaded::new(manifest, None)));
+        Ok(self)
+    }
+
+    /// Notes that the connection types and actions of this name are not part of this program, which was built without `feature`.
+    #[must_use]
+    pub fn without_feature(mut self, name: &str, feature: &'static str) -> Self {
+        self.not_built.insert(name.to_owned(), feature);
+        self
+    }
+
+    /// Returns the feature without which the connection type or the action of this name was not built; `None` if it was.
+    #[must_use]
+    pub fn missing_feature(&self, name: &str) -> Option<&'static str> {
+        self.not_built.get(name).copied()
     }
 
     /// Adds a connector without a manifest.

@@ -9,8 +9,8 @@ use std::net::IpAddr;
 use std::sync::{Arc, Mutex};
 
 use connector::{
-    AllowList, Call, Http, HttpOptions, LogSink, Lookup, Registry, ResolvedConnection, UncountedAnswers,
-    check_inputs,
+    AllowList, Call, FileAccess, Http, HttpOptions, LogSink, Lookup, Registry, ResolvedConnection,
+    UncountedAnswers, check_inputs,
 };
 use model::{ActionError, ErrorKind, LogLevel, ResultType};
 use pretty_assertions::assert_eq;
@@ -83,6 +83,8 @@ impl Wiki {
                 debug: false,
                 log: &Quiet,
                 trace: None,
+                files: FileAccess::in_memory(),
+                time_left: None,
             })
             .await?;
         let spec = action.spec();

@@ -7,7 +7,7 @@ use catalog::Catalog;
 use pretty_assertions::assert_eq;
 use text::diagnostic::Report;
 
-/// Returns the catalog of a project with the connections `mainWiki` and `broken`; the file of `broken` has an error.
+/// Returns the catalog of a project with the connections `mainWiki`, `books` and `broken`; the file of `broken` has an error.
 pub(crate) fn catalog() -> Catalog {
     let dir = tempfile::tempdir().expect("a folder");
     std::fs::create_dir(dir.path().join("connections")).expect("a folder");
@@ -16,6 +16,7 @@ pub(crate) fn catalog() -> Catalog {
     };
     let wiki = "type: wiki.basic\nwith: {host: x.test, email: a@x.test, apiToken: \"${{ secrets.wiki }}\"}\n";
     write("mainWiki.yaml", wiki);
+    write("books.yaml", "type: sql.sqlite\nwith: {file: books.db}\n");
     write("broken.yaml", &wiki.replace("secrets.wiki", "secrets."));
     check_project(dir.path(), &[]).expect("the connectors load").catalog
 }

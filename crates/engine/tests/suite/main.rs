@@ -64,6 +64,7 @@ mod schemas;
 mod shared_shards;
 mod slips;
 mod snapshots;
+mod sql;
 mod stores;
 mod transfer;
 mod trials;

@@ -54,7 +54,7 @@ async fn next_poll(project: &Project, engine: &Engine, peer: &mut Peer, body: &s
 }
 
 /// Waits until `polls` polls are done and the engine sleeps until the next one.
-async fn polled(project: &Project, engine: &Engine, polls: u64) {
+pub(crate) async fn polled(project: &Project, engine: &Engine, polls: u64) {
     let reached = async {
         while poll_state(engine).polls != polls {
             tokio::task::yield_now().await;

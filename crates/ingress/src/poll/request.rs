@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use connector::{Action, Call, EventSource, LogSink, PolledEvent, Record};
+use connector::{Action, Call, EventSource, LogSink, PolledEvent, Record, Since};
 use jiff::Timestamp;
 use model::LogLevel;
 use model::action::ActionError;
@@ -205,6 +205,8 @@ impl Requester<'_> {
             debug: false,
             log: &Log(&self.call.action.name),
             trace: None,
+            files: self.ingress.context.file_access(),
+            time_left: None,
         };
         Action::call(&*action, call).await.map_err(ActionError::into_message)
     }
@@ -219,20 +221,16 @@ impl Requester<'_> {
         start: PollStart,
     ) -> Result<PollResult, String> {
         let newest = poll_state.cursor.as_str().and_then(Instant::parse).map(Instant::to_timestamp);
+        if let Some(since) = &polled.since {
+            let is_first = poll_state.polled_at.is_none() && start == PollStart::New;
+            return self.since(polled, since, with, (newest, is_first)).await;
+        }
         let mut oldest = newest.map(|at| before(at, polled.overlap));
         let mut records: Vec<Record> = Vec::new();
         let mut complete = false;
         for _ in 0..MAX_PAGES {
             let result = self.call(&polled.action, &with).await?;
-            let (page, problems) = polled.records(&result)?;
-            if let Some(problem) = problems.first() {
-                tracing::warn!(
-                    event = self.call.action.name,
-                    records = problems.len(),
-                    problem,
-                    "a poll left records out"
-                );
-            }
+            let page = page(polled, &self.call.action.name, &result)?;
             let first = page.first().map(|record| record.at);
             if poll_state.polled_at.is_none() && start == PollStart::New {
                 // The first poll needs no older records. Records inside the overlap must still be known, because some
@@ -260,6 +258,62 @@ impl Requester<'_> {
         }
         Ok(answer(records, newest))
     }
+
+    /// Reads a list that begins at an instant, oldest first, page by page. What one poll does not read, the next one does.
+    async fn since(
+        &self,
+        polled: &PolledEvent,
+        since: &Since,
+        mut with: Map,
+        (newest, is_first): (Option<Timestamp>, bool),
+    ) -> Result<PollResult, String> {
+        let event = &self.call.action.name;
+        let own = since.overlap.as_ref().and_then(|name| with.remove(name));
+        let own = own.map(|text| text::units::parse_fixed_period(&text.to_text()));
+        let overlap =
+            own.transpose().map_err(|error| format!("`overlap`: {error}"))?.unwrap_or(polled.overlap);
+        let mut from = newest.map(|at| before(at, overlap));
+        if is_first {
+            // The first poll needs no older records. Records inside the overlap must still be known.
+            with.insert(&*since.newest, true);
+            let last = page(polled, event, &self.call(&polled.action, &with).await?)?;
+            with.remove(&since.newest);
+            let Some(last) = last.first() else { return Ok(answer(Vec::new(), None)) };
+            from = Some(before(last.at, overlap));
+        }
+        if let Some(from) = from {
+            with.insert(&*since.input, from.to_string());
+        }
+        let mut records: Vec<Record> = Vec::new();
+        for _ in 0..MAX_PAGES {
+            let result = self.call(&polled.action, &with).await?;
+            let found = page(polled, event, &result)?;
+            records.extend(found.into_iter().filter(|record| from.is_none_or(|from| record.at >= from)));
+            let next = result.get("nextCursor").filter(|next| !next.is_null());
+            let (Some(input), Some(next)) = (&polled.cursor, next) else {
+                return Ok(answer(records, newest));
+            };
+            with.insert(&**input, next);
+        }
+        let last = records.iter().map(|record| record.at).max();
+        if last <= newest {
+            let overlap = text::units::format_duration(overlap);
+            let count = records.len();
+            return Err(format!(
+                "{count} records are within the overlap of {overlap}, which is all that a poll reads; shorten it"
+            ));
+        }
+        Ok(answer(records, newest))
+    }
+}
+
+/// The part of a result that becomes records, with a line in the log if some cannot.
+fn page(polled: &PolledEvent, event: &str, result: &Value) -> Result<Vec<Record>, String> {
+    let (page, problems) = polled.records(result)?;
+    if let Some(problem) = problems.first() {
+        tracing::warn!(event, records = problems.len(), problem, "a poll left records out");
+    }
+    Ok(page)
 }
 
 /// Sorts the records oldest first, each with the cursor that is valid once it has been processed.

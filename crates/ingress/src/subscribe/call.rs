@@ -167,6 +167,8 @@ impl Ingress {
             debug: false,
             log: &DaemonLog,
             trace: None,
+            files: self.context.file_access(),
+            time_left: None,
         };
         tokio::select! {
             biased;

@@ -9,7 +9,7 @@ use std::ops::RangeInclusive;
 use text::diagnostic::{Diagnostic, Diagnostics, Report, Severity, Source, Span, nearest};
 use text::yaml::{Kind, Node, parse};
 
-use super::codes::{CHECK_WARNING_CODES, CODES};
+use super::codes::{ALLOWED_ERROR_CODES, CHECK_WARNING_CODES, CODES};
 
 /// The code of warnings about comments that suppress nothing.
 const CODE: &str = "unused-allow";
@@ -47,14 +47,15 @@ pub fn apply_allow_comments(report: Report) -> Report {
             .filter(|(_, allowed)| allowed.code == diagnostic.code && allowed.lines.contains(&at));
         let mut is_off = false;
         for (index, allowed) in hits {
-            if used.insert(index) && diagnostic.severity == Severity::Error {
+            let can_be_off = can_be_off(diagnostic);
+            if used.insert(index) && !can_be_off {
                 let message = format!("`{}` is an error here, which cannot be switched off", allowed.code);
                 found.push(
                     Diagnostic::warning(CODE, message, allowed.span)
                         .help("correct it, and remove the comment"),
                 );
             }
-            is_off |= diagnostic.severity != Severity::Error;
+            is_off |= can_be_off;
         }
         !is_off
     });
@@ -75,13 +76,19 @@ pub fn filter_allowed(source: &Source, found: Vec<Diagnostic>) -> Vec<Diagnostic
     let is_off = |diagnostic: &Diagnostic| {
         let line = source.position(diagnostic.span.start as usize).line;
         let hits = |allowed: &Allowed<'_>| allowed.code == diagnostic.code && allowed.lines.contains(&line);
-        diagnostic.severity != Severity::Error && allowed.iter().any(hits)
+        can_be_off(diagnostic) && allowed.iter().any(hits)
     };
     found.into_iter().filter(|diagnostic| !is_off(diagnostic)).collect()
 }
 
+/// True if a comment may switch the diagnostic off.
+fn can_be_off(diagnostic: &Diagnostic) -> bool {
+    diagnostic.severity != Severity::Error || ALLOWED_ERROR_CODES.contains(&diagnostic.code)
+}
+
 fn unused(allowed: &Allowed<'_>, has_errors: bool) -> Option<Diagnostic> {
-    let names = || CODES.iter().map(|(code, _)| *code).chain(CHECK_WARNING_CODES.iter().copied());
+    let others = || CHECK_WARNING_CODES.iter().chain(ALLOWED_ERROR_CODES).copied();
+    let names = || CODES.iter().map(|(code, _)| *code).chain(others());
     if !names().any(|name| name == allowed.code) {
         let message = format!("there is no warning `{}` to switch off", allowed.code);
         return Some(match nearest(allowed.code, names()) {

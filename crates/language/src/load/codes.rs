@@ -90,6 +90,9 @@ pub const CODES: &[(&str, &str)] = &[
     ("yaml-unquoted-value", "A value has characters that need quotes."),
 ];
 
+/// The codes of errors that a comment switches off, since they may be meant.
+pub(super) const ALLOWED_ERROR_CODES: &[&str] = &["computed-statement"];
+
 /// The codes of warnings and hints that are found later, when a file is checked against the rest of the project.
 pub const CHECK_WARNING_CODES: &[&str] = &[
     "body-without-method",
@@ -113,6 +116,7 @@ pub const CHECK_WARNING_CODES: &[&str] = &[
     "outlasts-timeout",
     "own-event",
     "racing-variable",
+    "repeated-write",
     "retry-covers-nothing",
     "success-status",
     "text-as-condition",

@@ -266,6 +266,8 @@ impl Connections {
                 debug: false,
                 log: &NoLog,
                 trace: None,
+                files: self.context.file_access(),
+                time_left: None,
             };
             action.call(call).await
         };

@@ -109,6 +109,8 @@ impl Run {
                 debug: call.debug,
                 log: &log,
                 trace: trace.as_ref(),
+                files: self.context.file_access(),
+                time_left: self.time_to_timeout(frame),
             }),
         };
         let _live = self.context.doubles.as_ref().and_then(|doubles| doubles.track_live_call());

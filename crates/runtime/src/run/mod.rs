@@ -401,6 +401,12 @@ impl Run {
         }
     }
 
+    /// Returns the time until the nearest timeout of the step and those around it; `None` without a timeout.
+    pub(super) fn time_to_timeout(&self, frame: &Frame) -> Option<Duration> {
+        frame.deadline?;
+        Some(self.deadline(frame).0.since(self.context.clock.monotonic_now()))
+    }
+
     /// Completes when the nearest deadline passes; never without a deadline.
     pub(crate) async fn expiry(&self, frame: Option<&Frame>) -> Exit {
         let Some(frame) = frame else { return std::future::pending().await };

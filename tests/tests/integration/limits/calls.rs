@@ -4,6 +4,70 @@ use super::{Tried, elsewhere};
 
 pub(super) const ROWS: &[(&str, Tried)] = &[
     (
+        "rows of `sql.query`",
+        elsewhere(
+            &[("crates/systems/tests/sql/results.rs", "a_result_says_if_there_are_more_rows")],
+            &[
+                ("crates/systems/src/sql/spec.rs", "const USUAL_ROWS: i64 = 10_000;"),
+                ("crates/systems/src/sql/spec.rs", "const MAX_ROWS: i64 = 100_000;"),
+                ("crates/systems/src/sql/rows.rs", "const MAX_ROW: usize = 16 << 20;"),
+            ],
+        ),
+    ),
+    (
+        "a file of rows",
+        elsewhere(
+            &[("crates/systems/src/sql/file.rs", "a_file_has_a_size_limit_and_little_of_it_in_memory")],
+            &[
+                ("crates/systems/src/sql/file.rs", "const MAX_IN_MEMORY: usize = 1 << 20;"),
+                ("crates/systems/src/sql/file.rs", "const MAX_FILE: usize = 512 << 20;"),
+            ],
+        ),
+    ),
+    (
+        "a list in `in (…)`",
+        elsewhere(
+            &[("crates/systems/tests/sql/parameters.rs", "a_list_in_parentheses_is_several_values")],
+            &[("crates/systems/src/sql/params.rs", "const MAX_LIST: usize = 1_000;")],
+        ),
+    ),
+    (
+        "the stored result of a step with `once`",
+        elsewhere(
+            &[("crates/systems/tests/sql/once.rs", "a_result_that_cannot_be_stored_changes_nothing")],
+            &[("crates/systems/src/sql/once.rs", "const MAX_RESULT: usize = 256 << 10;")],
+        ),
+    ),
+    (
+        "a connection to a database",
+        elsewhere(
+            &[("crates/systems/tests/sql/cancel.rs", "sessions_are_kept_and_limited")],
+            &[
+                ("crates/systems/src/sql/pool.rs", "const MAX_WAIT: Duration = Duration::from_secs(10);"),
+                ("crates/systems/src/sql/pool.rs", "const MAX_IDLE: Duration = Duration::from_secs(60);"),
+            ],
+        ),
+    ),
+    (
+        "a statement | 60 s",
+        elsewhere(
+            &[
+                (
+                    "crates/systems/tests/sql/cancel.rs",
+                    "a_statement_that_takes_too_long_is_ended_and_taken_back",
+                ),
+                ("crates/systems/tests/sql/transactions.rs", "transactions_that_collide_are_tried_again"),
+            ],
+            &[
+                (
+                    "crates/systems/src/sql/attempt.rs",
+                    "const USUAL_LIMIT: Duration = Duration::from_secs(60);",
+                ),
+                ("crates/systems/src/sql/attempt.rs", "const MAX_CONFLICTS: u32 = 5;"),
+            ],
+        ),
+    ),
+    (
         "names in `of` of a connection or a `call`",
         elsewhere(
             &[("crates/language/src/load/tests/computed.rs", "a_selection_has_at_most_a_hundred_names")],

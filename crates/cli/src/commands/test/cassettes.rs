@@ -73,7 +73,8 @@ impl Recorded {
     pub(super) fn write(&self) -> anyhow::Result<()> {
         for (path, recording) in &self.recordings {
             let shown = path.display();
-            if recording.exchanges.is_empty() {
+            let entries = recording.exchanges.len() + recording.calls.len();
+            if entries == 0 {
                 output::warn(format_args!("nothing was sent, so `{shown}` stays as it is"));
                 continue;
             }
@@ -83,7 +84,7 @@ impl Recorded {
             scaffold::make_parent(&file)?;
             let text = format!("{HEAD}{}", serde_yaml::to_string(recording)?);
             std::fs::write(&file, text).with_context(|| format!("cannot write `{shown}`"))?;
-            let exchanges = count(recording.exchanges.len(), "exchange");
+            let exchanges = count(entries, "exchange");
             output::say(format_args!("recorded {exchanges} in {shown}"));
         }
         Ok(())

@@ -16,6 +16,7 @@ use value::redact::{MASK, Redactor};
 use super::super::multipart::Part;
 use super::super::request::{Body, Request};
 use super::super::response::Response;
+use super::call::RecordedCall;
 use super::mask::Mask;
 
 /// Request headers that differ in each execution; recording them would only add noise.
@@ -27,7 +28,11 @@ const VOLATILE_HEADERS: [&str; 3] =
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct Recording {
     /// The exchanges.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub exchanges: Vec<Exchange>,
+    /// The calls of actions that send no request.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub calls: Vec<RecordedCall>,
 }
 
 /// One request and its response.
@@ -171,6 +176,13 @@ impl RecordedRequest {
         }
         found
     }
+}
+
+/// Describes the differences of the inputs of a call from recorded ones.
+pub(super) fn input_differences(recorded: &Value, made: &Value) -> Vec<String> {
+    let mut found = Vec::new();
+    differences("with", recorded, made, &mut found);
+    found
 }
 
 /// Collects the differences of two JSON values.

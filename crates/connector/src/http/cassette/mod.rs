@@ -1,9 +1,10 @@
-//! Recordings of HTTP exchanges: recorded while a test calls the real system, and replayed offline afterwards.
+//! Recordings of HTTP exchanges, and of calls of actions without HTTP: recorded while a test calls the real system, and replayed offline afterwards.
 //!
 //! A cassette sits below all other layers of a request and sees the final address, headers and credentials. It
 //! redacts an exchange before storing it, so that a recording may be committed to a repository. On replay it redacts
 //! each request in the same way before comparing it.
 
+mod call;
 mod exchange;
 mod mask;
 #[cfg(test)]
@@ -14,12 +15,14 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use ::http::HeaderMap;
 use model::{ActionError, ErrorKind};
 use url::Url;
-use value::Data;
+use value::{Data, Value};
 
 use super::request::Request;
 use super::response::Response;
 use super::{RequestContext, SendResult};
 
+pub(crate) use call::MadeCall;
+pub use call::RecordedCall;
 pub use exchange::{
     Exchange, HeaderValues, RecordedBody, RecordedPart, RecordedRequest, RecordedResponse, Recording,
 };
@@ -41,6 +44,9 @@ pub struct Cassette {
 #[derive(Debug, Default)]
 struct State {
     exchanges: Vec<Exchange>,
+    calls: Vec<RecordedCall>,
+    /// As `used`, of the calls.
+    used_calls: Vec<bool>,
     /// On replay, true at the index of each exchange that has been used.
     used: Vec<bool>,
     mask: Mask,
@@ -67,7 +73,9 @@ impl Cassette {
     #[must_use]
     pub fn for_replay(recording: Recording) -> Self {
         let used = vec![false; recording.exchanges.len()];
-        let state = State { exchanges: recording.exchanges, used, ..State::default() };
+        let used_calls = vec![false; recording.calls.len()];
+        let Recording { exchanges, calls } = recording;
+        let state = State { exchanges, used, calls, used_calls, ..State::default() };
         Self { is_recording: false, state: Mutex::new(state) }
     }
 
@@ -85,7 +93,8 @@ impl Cassette {
     /// Returns the recording.
     #[must_use]
     pub fn recording(&self) -> Recording {
-        Recording { exchanges: self.state().exchanges.clone() }
+        let state = self.state();
+        Recording { exchanges: state.exchanges.clone(), calls: state.calls.clone() }
     }
 
     /// Returns the requests without a matching exchange, without duplicates.
@@ -94,13 +103,16 @@ impl Cassette {
         self.state().unmatched.clone()
     }
 
-    /// Returns the recorded requests that were not sent, as method and address.
+    /// Returns the recorded requests that were not sent, as method and address, and the calls that were not made.
     #[must_use]
     pub fn unused_exchanges(&self) -> Vec<String> {
         let state = self.state();
         let unused =
             state.exchanges.iter().zip(&state.used).filter(|(_, used)| !**used && !self.is_recording);
-        unused.map(|(exchange, _)| exchange.request.line()).collect()
+        let lines = unused.map(|(exchange, _)| exchange.request.line());
+        let calls = state.calls.iter().zip(&state.used_calls);
+        let calls = calls.filter(|(_, used)| !**used && !self.is_recording);
+        lines.chain(calls.map(|(call, _)| format!("the call of `{}`", call.action))).collect()
     }
 
     /// Adds an exchange to the recording.
@@ -153,6 +165,44 @@ impl Cassette {
             state.unmatched.push(unmatched);
         }
         let message = format!("the recording has no answer to `{line}`");
+        Err(ActionError::new(ErrorKind::Internal, message))
+    }
+
+    /// Adds a call of an action without HTTP to the recording.
+    pub(crate) fn record_call(&self, made: &MadeCall<'_>, answer: &Result<Value, ActionError>) {
+        let mut state = self.state();
+        made.connection.into_iter().for_each(|connection| state.mask.add_secrets_of(connection));
+        if state.calls.len() + state.exchanges.len() < MAX_EXCHANGES {
+            let call = RecordedCall::new(made, answer, &state.mask);
+            state.calls.push(call);
+        }
+    }
+
+    /// Returns the recorded answer to a call: that of the first matching one not yet used.
+    pub(crate) fn replay_call(&self, made: &MadeCall<'_>) -> Result<Value, ActionError> {
+        let mut state = self.state();
+        made.connection.into_iter().for_each(|connection| state.mask.add_secrets_of(connection));
+        let asked = call::inputs_of(made.inputs, &state.mask);
+        let same = |index: &usize| {
+            let call = &state.calls[*index];
+            !state.used_calls[*index] && call.action == made.action && call.inputs == asked
+        };
+        if let Some(index) = (0..state.calls.len()).find(same) {
+            state.used_calls[index] = true;
+            return state.calls[index].answer();
+        }
+        let line = format!("`{}`", made.action);
+        let unused = state.calls.iter().zip(&state.used_calls).filter(|(_, used)| !**used);
+        let alike = unused.map(|(call, _)| call).filter(|call| call.action == made.action);
+        let nearest =
+            alike.map(|call| exchange::input_differences(&call.inputs, &asked)).min_by_key(Vec::len);
+        let mut differences = nearest.unwrap_or_default();
+        differences.truncate(MAX_DIFFERENCES);
+        let unmatched = UnmatchedRequest { line: line.clone(), differences };
+        if !state.unmatched.contains(&unmatched) {
+            state.unmatched.push(unmatched);
+        }
+        let message = format!("the recording has no answer to this call of {line}");
         Err(ActionError::new(ErrorKind::Internal, message))
     }
 

@@ -257,3 +257,36 @@ async fn a_recording_is_bounded_in_exchanges() {
         assert_eq!(cassette.recording().exchanges.len(), expected);
     }
 }
+
+#[test]
+fn a_call_without_http_is_replayed_once_without_secrets_and_with_the_begin_of_its_files() {
+    let file = |size: usize| File {
+        content_type: "application/octet-stream".into(),
+        filename: None,
+        data: vec![b'x'; size].into(),
+    };
+    let secret = "canary-77ab";
+    let inputs: Map =
+        [("sql", Value::from("select 1")), ("file", Value::from(file(3)))].into_iter().collect();
+    let made = |inputs| MadeCall { action: "sql.query", inputs, connection: None };
+    let recorder = Cassette::for_recording();
+    recorder.add_secret(secret);
+    let result: Map =
+        [("name", Value::from(secret)), ("file", Value::from(file(100_000)))].into_iter().collect();
+    recorder.record_call(&made(&inputs), &Ok(Value::from(result)));
+    let refused = ActionError::new(ErrorKind::Response, format!("{secret} refused")).with_code("23505");
+    recorder.record_call(&made(&inputs), &Err(refused));
+    let text = serde_json::to_string(&recorder.recording()).expect("JSON");
+    assert!(!text.contains(secret), "{text}");
+    let cassette = Cassette::for_replay(serde_json::from_str(&text).expect("it reads back"));
+    let first = cassette.replay_call(&made(&inputs)).expect("it is recorded");
+    assert_eq!(first.get("name"), Some("***".into()));
+    assert_eq!(first.path("file.size"), Some((64 << 10).into()));
+    let second = cassette.replay_call(&made(&inputs)).expect_err("it failed");
+    assert_eq!((second.message.as_str(), second.code.as_deref()), ("*** refused", Some("23505")));
+    assert_eq!(cassette.unused_exchanges(), Vec::<String>::new());
+    let other: Map = [("sql", Value::from("select 2"))].into_iter().collect();
+    let error = cassette.replay_call(&made(&other)).expect_err("it is used up");
+    assert_eq!(error.message, "the recording has no answer to this call of `sql.query`");
+    assert_eq!(cassette.unmatched_requests().len(), 1);
+}

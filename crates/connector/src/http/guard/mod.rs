@@ -217,8 +217,8 @@ impl Guard {
         Ok(InFlight { guard: self, target: None })
     }
 
-    /// Resolves a host and returns its first address, after checking all of them.
-    pub(super) async fn resolve(&self, host: &str, port: u16) -> io::Result<IpAddr> {
+    /// Resolves a host and returns its addresses, at least one, after checking all of them.
+    pub(super) async fn resolve(&self, host: &str, port: u16) -> io::Result<Vec<IpAddr>> {
         let refused = |reason| io::Error::other::<BlockedAddress>(reason);
         let name = match Host::parse(host) {
             Ok(Host::Ipv4(address)) => return self.check_literal(address.into(), port).map_err(refused),
@@ -230,14 +230,19 @@ impl Guard {
         for address in &addresses {
             self.check_address(Some(&name), *address, |own| own == port).map_err(refused)?;
         }
-        addresses
-            .first()
-            .copied()
-            .ok_or_else(|| io::Error::new(io::ErrorKind::NotFound, "the name has no address"))
+        match addresses.is_empty() {
+            true => Err(io::Error::new(io::ErrorKind::NotFound, "the name has no address")),
+            false => Ok(addresses),
+        }
     }
 
-    fn check_literal(&self, address: IpAddr, port: u16) -> Result<IpAddr, BlockedAddress> {
-        self.check_address(None, address, |own| own == port).map(|()| address)
+    fn check_literal(&self, address: IpAddr, port: u16) -> Result<Vec<IpAddr>, BlockedAddress> {
+        self.check_address(None, address, |own| own == port).map(|()| vec![address])
+    }
+
+    /// True if the allow list has the host or its address.
+    pub(crate) fn is_named(&self, host: &str, address: IpAddr) -> bool {
+        self.allow.allows(Some(host), address)
     }
 
     /// Checks one address of a name. The port of the connection is not known here, so one of our own ports among the

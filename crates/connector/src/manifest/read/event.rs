@@ -11,7 +11,7 @@ use value::{Map, Value};
 
 use super::check_identifier;
 use crate::action::Action;
-use crate::event::{EventSource, EventSpec, PolledEvent, SubscribedEvent, SubscriptionListing};
+use crate::event::{EventSource, EventSpec, PolledEvent, Since, SubscribedEvent, SubscriptionListing};
 use crate::input::convert_value;
 use crate::manifest::Head;
 
@@ -81,14 +81,26 @@ impl EventContext<'_> {
             reader.finish();
             (path, is.unwrap_or(Value::Null))
         });
+        let record = reader.take("record").name().map(str::to_owned);
+        let since = reader.take("since").map("how a list begins").map(|mut since| {
+            let input = self.input_of(since.required("input"), action);
+            let newest = self.input_of(since.required("newest"), action);
+            let overlap = since.take("overlap");
+            let overlap = overlap.name().is_some().then(|| self.input_of(overlap, action));
+            since.finish();
+            Since { input, newest, overlap }
+        });
+        let own_cursor = reader.take("cursor");
+        let own_cursor = own_cursor.name().is_some().then(|| self.input_of(own_cursor, action));
         let every = reader.take("every").duration().unwrap_or(USUAL_PERIOD);
         let overlap = reader.take("overlap").duration().unwrap_or(USUAL_OVERLAP);
         reader.finish();
         let action = action?;
         let inputs = self.inputs(named, &[action]);
-        let cursor = self.cursor_of(action);
+        let cursor = own_cursor.or_else(|| self.cursor_of(action));
         let action = action.spec().name.clone();
-        let poll = PolledEvent { action, with, cursor, items, id, time, created, every, overlap };
+        let poll =
+            PolledEvent { action, with, cursor, items, id, time, created, record, since, every, overlap };
         Some((EventSource::Poll(poll), inputs))
     }
 

@@ -55,7 +55,7 @@ fn malformed_manifests_do_not_match_the_schema() {
 
 /// Returns the keys that the reader offers in place of the unknown key `zzz`.
 fn allowed(text: &str) -> BTreeSet<String> {
-    let natives: &crate::manifest::Natives = &[("request", |_, _| Err("no".to_owned()))];
+    let natives: &crate::manifest::Natives = &[("request", &|_, _| Err("no".to_owned()))];
     let (_, report) = read(Arc::new(Source::new("shop.yaml", text)), natives);
     let found = report
         .diagnostics()

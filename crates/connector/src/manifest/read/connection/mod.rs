@@ -87,6 +87,10 @@ fn address(reader: &mut MapReader<'_, '_>, check: &Check<'_>, fixed: Option<&Bas
         return Some(Base::Fixed(fixed.clone()));
     }
     let mut base = reader.required("baseUrl").map("baseUrl")?;
+    if base.take("none").bool() == Some(true) {
+        base.finish();
+        return Some(Base::None);
+    }
     let name = check.input(base.required("input"));
     let strip = base.take("strip").name().map(str::to_owned);
     base.finish();

@@ -1,0 +1,66 @@
+//! TLS for protocols that begin without it.
+
+use std::sync::{Arc, OnceLock};
+
+use rustls::pki_types::pem::PemObject as _;
+use rustls::pki_types::{CertificateDer, PrivateKeyDer};
+use rustls::{ClientConfig, RootCertStore};
+use rustls_platform_verifier::BuilderVerifierExt as _;
+
+/// The certificates of a connection, as PEM.
+#[derive(Clone, Copy, Default)]
+pub struct TlsFiles<'a> {
+    /// The authorities that the server's certificate is checked against; `None` for those of the system.
+    pub authorities: Option<&'a str>,
+    /// The certificate and the private key by which the client shows who it is.
+    pub client: Option<(&'a str, &'a str)>,
+}
+
+/// Returns the settings of TLS, which always checks the certificate and the name of the server.
+///
+/// # Errors
+/// Returns the reason, without content of a file, if a certificate or a key cannot be read.
+pub fn tls_config(files: TlsFiles<'_>) -> Result<Arc<ClientConfig>, String> {
+    static SYSTEM: OnceLock<Arc<ClientConfig>> = OnceLock::new();
+    if files.authorities.is_none() && files.client.is_none() {
+        if let Some(config) = SYSTEM.get() {
+            return Ok(config.clone());
+        }
+        let config = Arc::new(build(files)?);
+        return Ok(SYSTEM.get_or_init(|| config).clone());
+    }
+    build(files).map(Arc::new)
+}
+
+fn build(files: TlsFiles<'_>) -> Result<ClientConfig, String> {
+    let provider = Arc::new(rustls::crypto::ring::default_provider());
+    let builder = ClientConfig::builder_with_provider(provider)
+        .with_safe_default_protocol_versions()
+        .map_err(|error| error.to_string())?;
+    let builder = match files.authorities {
+        Some(pem) => {
+            let mut roots = RootCertStore::empty();
+            for certificate in certificates(pem, "ca")? {
+                roots.add(certificate).map_err(|error| format!("`ca`: {error}"))?;
+            }
+            builder.with_root_certificates(roots)
+        }
+        None => builder.with_platform_verifier().map_err(|error| error.to_string())?,
+    };
+    let Some((certificate, key)) = files.client else { return Ok(builder.with_no_client_auth()) };
+    let chain = certificates(certificate, "clientCert")?;
+    // The reason could repeat a line of the key.
+    let key = PrivateKeyDer::from_pem_slice(key.as_bytes());
+    let key = key.map_err(|_| "`clientKey` is not a private key as PEM".to_owned())?;
+    builder.with_client_auth_cert(chain, key).map_err(|error| format!("`clientKey`: {error}"))
+}
+
+fn certificates(pem: &str, input: &str) -> Result<Vec<CertificateDer<'static>>, String> {
+    let found: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(pem.as_bytes()).collect();
+    match found {
+        Ok(found) if !found.is_empty() => Ok(found),
+        _ => Err(format!(
+            "`{input}` has no certificate as PEM, which begins with `-----BEGIN CERTIFICATE-----`"
+        )),
+    }
+}

@@ -1,0 +1,258 @@
+//! `sql.insert`: many rows of a list or a file, some with each statement.
+
+use std::fmt::Write as _;
+use std::sync::Arc;
+
+use connector::Call;
+use model::ActionError;
+use value::{File, Map, Value};
+
+use super::file::{Format, read_rows};
+use super::params::{Bound, Parameter, input_error};
+use super::rows::{Form, RowSink};
+use super::session::{Failure, Session};
+use super::statement::Dialect;
+
+/// The largest number of parts of the name of a table: database, schema, table.
+const MAX_PARTS: usize = 3;
+
+/// The inputs of a call, checked.
+pub(super) struct Insert<'a> {
+    dialect: Dialect,
+    table: String,
+    source: Source<'a>,
+    columns: Option<Vec<(String, String)>>,
+    on_conflict: OnConflict,
+    key: Vec<String>,
+    batch: usize,
+}
+
+enum Source<'a> {
+    List(&'a [Value]),
+    File(Arc<File>, Format),
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum OnConflict {
+    Error,
+    Skip,
+    Update,
+}
+
+/// The name of a table in quotes.
+pub(super) fn table_name(text: &str, dialect: Dialect) -> Result<String, String> {
+    let parts: Vec<&str> = text.split('.').collect();
+    if parts.len() > MAX_PARTS || parts.iter().any(|part| part.is_empty() || part.contains(['"', '`', '\0']))
+    {
+        return Err(format!(
+            "`{text}` is not the name of a table; write it like `payments` or `shop.payments`, without quotes"
+        ));
+    }
+    let quoted: Vec<String> = parts.into_iter().map(|part| dialect.quoted(part)).collect();
+    Ok(quoted.join("."))
+}
+
+/// The columns of `columns`, each with its field.
+fn columns(value: &Value) -> Result<Vec<(String, String)>, ActionError> {
+    let wrong = || input_error("`columns` is a list of names, or a map from columns to fields");
+    let named = |value: &Value| value.as_str().map(str::to_owned).ok_or_else(wrong);
+    match value {
+        Value::List(list) => list.0.iter().map(|name| named(name).map(|name| (name.clone(), name))).collect(),
+        Value::Map(map) => map.iter().map(|(name, field)| Ok((name.to_string(), named(field)?))).collect(),
+        _ => Err(wrong()),
+    }
+}
+
+impl<'a> Insert<'a> {
+    pub(super) fn of(inputs: &'a Map, dialect: Dialect) -> Result<Self, ActionError> {
+        let text = |name: &str| inputs.get(name).and_then(Value::as_str).unwrap_or_default();
+        let table =
+            table_name(text("table"), dialect).map_err(|error| input_error(format!("`table`: {error}")))?;
+        let format = if text("format") == "jsonLines" { Format::JsonLines } else { Format::Csv };
+        let source = match inputs.get("rows") {
+            Some(Value::List(list)) => Source::List(&list.0),
+            Some(Value::File(file)) => Source::File(file.clone(), format),
+            Some(Value::String(text)) => {
+                let data = text.to_string().into();
+                let file = File { content_type: "text/plain".into(), filename: None, data };
+                Source::File(Arc::new(file), format)
+            }
+            other => {
+                let kind = other.map_or("null", Value::kind);
+                return Err(input_error(format!("`rows` is a {kind}; it takes a list of maps, or a file")));
+            }
+        };
+        let key = inputs.get("key").and_then(Value::as_list).unwrap_or_default();
+        let on_conflict = match text("onConflict") {
+            "skip" => OnConflict::Skip,
+            "update" => OnConflict::Update,
+            _ => OnConflict::Error,
+        };
+        if on_conflict == OnConflict::Update && key.is_empty() {
+            return Err(input_error("`onConflict: update` needs `key`, the columns by which a row is found"));
+        }
+        let batch = inputs.get("batch").and_then(Value::as_i64).and_then(|batch| usize::try_from(batch).ok());
+        Ok(Self {
+            dialect,
+            table,
+            source,
+            columns: inputs.get("columns").filter(|value| !value.is_null()).map(columns).transpose()?,
+            on_conflict,
+            key: key.iter().map(Value::to_text).collect(),
+            batch: batch.unwrap_or(1).max(1),
+        })
+    }
+
+    pub(super) async fn run(&self, session: &mut dyn Session, call: &Call<'_>) -> Result<Map, Failure> {
+        let mut totals = Totals::default();
+        let mut columns = self.columns.clone();
+        match &self.source {
+            Source::List(rows) => {
+                let mut batch = Vec::new();
+                for chunk in rows.chunks(self.batch) {
+                    batch.clear();
+                    for (index, row) in chunk.iter().enumerate() {
+                        let number = totals.rows + index + 1;
+                        let wrong =
+                            || input_error(format!("row {number} is a {}, and a row is a map", row.kind()));
+                        batch.push(row.as_map().cloned().ok_or_else(wrong)?);
+                    }
+                    self.insert(session, call, &batch, &mut columns, &mut totals).await?;
+                }
+            }
+            Source::File(file, format) => {
+                let mut batches = read_rows(file.data.clone(), *format, self.batch);
+                while let Some(batch) = batches.recv().await {
+                    self.insert(session, call, &batch?, &mut columns, &mut totals).await?;
+                }
+            }
+        }
+        let skipped = match self.on_conflict {
+            OnConflict::Skip => (totals.rows as u64).saturating_sub(totals.affected),
+            OnConflict::Error | OnConflict::Update => 0,
+        };
+        // MySQL counts an update twice, and one that changes nothing not at all.
+        let affected =
+            if self.on_conflict == OnConflict::Skip { totals.affected } else { totals.rows as u64 };
+        Ok(Map::from_iter([("affected", Value::from(affected)), ("skipped", Value::from(skipped))]))
+    }
+
+    async fn insert(
+        &self,
+        session: &mut dyn Session,
+        call: &Call<'_>,
+        rows: &[Map],
+        columns: &mut Option<Vec<(String, String)>>,
+        totals: &mut Totals,
+    ) -> Result<(), Failure> {
+        let is_first = totals.rows == 0;
+        let is_derived = self.columns.is_none();
+        let columns = columns.get_or_insert_with(|| {
+            let first = rows.first().into_iter().flat_map(Map::keys);
+            first.map(|name| (name.to_owned(), name.to_owned())).collect()
+        });
+        if columns.is_empty() {
+            return Err(input_error("the rows have no fields").into());
+        }
+        check_fields(rows, columns, (is_first, is_derived), totals.rows)?;
+        // A statement may have a limited number of values.
+        let most = (self.dialect.max_values() / columns.len()).max(1);
+        for (index, part) in rows.chunks(most).enumerate() {
+            let begin = totals.rows + index * most;
+            let statement = self.statement(part, columns, begin);
+            let mut none = RowSink::new(Form::Rows { max: 0 }, usize::MAX, call.answers);
+            let done = session.run(&statement, &mut none).await?;
+            totals.affected += done.affected;
+        }
+        totals.rows += rows.len();
+        Ok(())
+    }
+
+    /// A statement that inserts these rows, the first of which is the one after `begin`.
+    fn statement(&self, rows: &[Map], columns: &[(String, String)], begin: usize) -> Bound {
+        let names: Vec<String> = columns.iter().map(|(column, _)| self.dialect.quoted(column)).collect();
+        let mut sql = format!("insert into {} ({}) values ", self.table, names.join(", "));
+        let mut values = Vec::with_capacity(rows.len() * columns.len());
+        for (index, row) in rows.iter().enumerate() {
+            sql.push_str(if index == 0 { "(" } else { ", (" });
+            for (position, (_, field)) in columns.iter().enumerate() {
+                let separator = if position == 0 { "" } else { ", " };
+                let _ = write!(sql, "{separator}{}", self.dialect.placeholder(values.len()));
+                let name = format!("rows[{}].{field}", begin + index);
+                values.push(Parameter { name, value: row.get(field).cloned().unwrap_or_default() });
+            }
+            sql.push(')');
+        }
+        sql.push_str(&self.conflict_clause(columns));
+        Bound { sql, values }
+    }
+
+    fn conflict_clause(&self, columns: &[(String, String)]) -> String {
+        let quoted = |name: &String| self.dialect.quoted(name);
+        let key: Vec<String> = self.key.iter().map(quoted).collect();
+        let key_clause = if key.is_empty() { String::new() } else { format!(" ({})", key.join(", ")) };
+        let others: Vec<String> = columns
+            .iter()
+            .map(|(column, _)| column)
+            .filter(|column| !self.key.contains(column))
+            .map(quoted)
+            .collect();
+        let is_mysql = self.dialect == Dialect::Mysql;
+        match self.on_conflict {
+            OnConflict::Error => String::new(),
+            // Unlike `ignore`, it hides no other error.
+            OnConflict::Skip if is_mysql => {
+                let first = columns.first().map(|(column, _)| quoted(column)).unwrap_or_default();
+                format!(" on duplicate key update {first} = {first}")
+            }
+            OnConflict::Update if is_mysql => {
+                let set = others.iter().chain(key.iter().filter(|_| others.is_empty()));
+                let set: Vec<String> = set.map(|name| format!("{name} = values({name})")).collect();
+                format!(" on duplicate key update {}", set.join(", "))
+            }
+            OnConflict::Update if !others.is_empty() => {
+                let set: Vec<String> =
+                    others.iter().map(|name| format!("{name} = excluded.{name}")).collect();
+                format!(" on conflict{key_clause} do update set {}", set.join(", "))
+            }
+            OnConflict::Skip | OnConflict::Update => format!(" on conflict{key_clause} do nothing"),
+        }
+    }
+}
+
+/// The numbers of rows so far.
+#[derive(Default)]
+struct Totals {
+    rows: usize,
+    affected: u64,
+}
+
+/// Finds fields that the columns do not have, and columns that no row has: misspelt names would go unnoticed.
+fn check_fields(
+    rows: &[Map],
+    columns: &[(String, String)],
+    (is_first, is_derived): (bool, bool),
+    before: usize,
+) -> Result<(), ActionError> {
+    if is_derived {
+        for (index, row) in rows.iter().enumerate() {
+            let known = |name: &&str| columns.iter().any(|(_, field)| field == name);
+            if let Some(other) = row.keys().find(|name| !known(name)) {
+                let number = before + index + 1;
+                return Err(input_error(format!(
+                    "row {number} has the field `{other}`, which the first row lacks; name the `columns`"
+                )));
+            }
+        }
+    } else if is_first {
+        let absent = columns.iter().find(|(_, field)| !rows.iter().any(|row| row.contains_key(field)));
+        if let Some((column, field)) = absent {
+            let has: Vec<&str> = rows.first().into_iter().flat_map(Map::keys).collect();
+            return Err(input_error(format!(
+                "no row has the field `{field}` for the column `{column}`; the first one has `{}`",
+                has.join("`, `")
+            )));
+        }
+    }
+    Ok(())
+}

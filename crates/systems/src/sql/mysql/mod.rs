@@ -1,0 +1,248 @@
+//! MySQL and MariaDB.
+
+mod convert;
+mod failure;
+
+use std::time::Duration;
+
+use async_trait::async_trait;
+use connector::Call;
+use connector::net::{Endpoint, Route};
+use model::ActionError;
+use mysql_async::prelude::Queryable as _;
+use mysql_async::{ClientIdentity, Conn, Opts, OptsBuilder, Params, SslOpts};
+
+use super::params::Bound;
+use super::rows::{Column, MAX_ROW, RowSink};
+use super::server::Inputs;
+use super::session::{Class, Done, Failure, Mode, Session};
+use failure::failure;
+
+/// The settings of a session: what does not fit is an error, and not cut.
+const SESSION: [&str; 3] = [
+    "set names utf8mb4",
+    "set time_zone = '+00:00'",
+    "set sql_mode = 'STRICT_ALL_TABLES,ERROR_FOR_DIVISION_BY_ZERO,NO_ENGINE_SUBSTITUTION'",
+];
+/// The prepared statements that a session keeps.
+const MAX_PREPARED: usize = 100;
+/// The time for a request that cancels a statement.
+const CANCEL_TIME: Duration = Duration::from_secs(5);
+
+/// The server of a connection.
+pub(super) struct MysqlServer<'a> {
+    inputs: Inputs<'a>,
+    subject: &'a str,
+}
+
+impl<'a> MysqlServer<'a> {
+    pub(super) fn of(inputs: Inputs<'a>, subject: &'a str) -> Self {
+        Self { inputs, subject }
+    }
+
+    /// Opens a session.
+    pub(super) async fn open(&self, call: &Call<'_>) -> Result<Box<dyn Session>, ActionError> {
+        let (inputs, subject) = (self.inputs, self.subject);
+        let host = inputs.text("host").unwrap_or_default();
+        let port = inputs.number("port").and_then(|port| u16::try_from(port).ok()).unwrap_or(3306);
+        let tls = self.tls()?;
+        let to = Endpoint { host, port, subject, connection: Some(&inputs.0.name) };
+        // The client opens the connection itself, to the address that was dialled and checked.
+        let route = call.http.dialer().dial(&to, call.log).await?.route;
+        let password = inputs.text("password");
+        if tls.is_none() {
+            inputs.check_open(&route, subject, call, password.is_some())?;
+        }
+        let options = OptsBuilder::default()
+            .ip_or_hostname(host)
+            .resolved_ips(Some(vec![route.address().ip()]))
+            .tcp_port(port)
+            .user(inputs.text("user"))
+            .pass(password)
+            .db_name(inputs.text("database"))
+            .prefer_socket(false)
+            .secure_auth(true)
+            .enable_cleartext_plugin(false)
+            .max_allowed_packet(Some(MAX_ROW))
+            .stmt_cache_size(MAX_PREPARED)
+            .ssl_opts(tls);
+        let options = Opts::from(options);
+        let refused = |error: &mysql_async::Error| failure(error, subject).error;
+        let mut connection = Conn::new(options.clone()).await.map_err(|error| refused(&error))?;
+        let read_only = inputs.flag("readOnly").then_some("set session transaction read only");
+        for setting in SESSION.into_iter().chain(read_only) {
+            connection.query_drop(setting).await.map_err(|error| refused(&error))?;
+        }
+        let subject = subject.to_owned();
+        let connection = Some(connection);
+        Ok(Box::new(MysqlSession { connection, options, route, subject, is_busy: false, is_lost: false }))
+    }
+
+    fn tls(&self) -> Result<Option<SslOpts>, ActionError> {
+        let inputs = self.inputs;
+        if inputs.text("tls") == Some("none") {
+            return Ok(None);
+        }
+        let mut tls = SslOpts::default();
+        if let Some(authorities) = inputs.text("ca") {
+            let authorities = authorities.as_bytes().to_vec();
+            tls = tls.with_root_certs(vec![authorities.into()]).with_disable_built_in_roots(true);
+        }
+        match (inputs.text("clientCert"), inputs.text("clientKey")) {
+            (None, None) => Ok(Some(tls)),
+            (Some(certificate), Some(key)) => {
+                let (certificate, key) = (certificate.as_bytes().to_vec(), key.as_bytes().to_vec());
+                let identity = ClientIdentity::new(certificate.into(), key.into());
+                Ok(Some(tls.with_client_identity(Some(identity))))
+            }
+            _ => Err(inputs.refuse("`clientCert` and `clientKey` are given together or not at all")),
+        }
+    }
+}
+
+struct MysqlSession {
+    /// `None` once it is dropped.
+    connection: Option<Conn>,
+    options: Opts,
+    route: Route,
+    subject: String,
+    /// True from the begin of a transaction to its end: then the session is not given back, but closed.
+    is_busy: bool,
+    is_lost: bool,
+}
+
+impl MysqlSession {
+    fn failed(&mut self, error: &mysql_async::Error) -> Failure {
+        let failure = failure(error, &self.subject);
+        self.is_lost |= failure.class == Class::Lost;
+        failure
+    }
+
+    fn connection(&mut self) -> Result<&mut Conn, Failure> {
+        let lost = || Failure::new(Class::Lost, model::ErrorKind::Network, "the session was closed");
+        self.connection.as_mut().ok_or_else(lost)
+    }
+
+    async fn control(&mut self, sql: &str) -> Result<(), Failure> {
+        let done = self.connection()?.query_drop(sql).await;
+        done.map_err(|error| self.failed(&error))
+    }
+}
+
+#[async_trait]
+impl Session for MysqlSession {
+    async fn begin(&mut self, mode: Mode, _: Duration) -> Result<(), Failure> {
+        self.is_busy = true;
+        match mode {
+            Mode::Read => self.control("start transaction read only").await,
+            Mode::Write(isolation) => {
+                self.control(&format!("set transaction isolation level {}", isolation.words())).await?;
+                self.control("start transaction").await
+            }
+        }
+    }
+
+    async fn run(&mut self, bound: &Bound, rows: &mut RowSink<'_>) -> Result<Done, Failure> {
+        let values = convert::values(&bound.values)?;
+        let connection = self.connection()?;
+        let ran = run(connection, &bound.sql, values, rows).await;
+        ran.map_err(|error| match error {
+            Ran::Database(error) => self.failed(&error),
+            Ran::Other(error) => error.into(),
+        })
+    }
+
+    async fn commit(&mut self) -> Result<(), Failure> {
+        self.control("commit").await?;
+        self.is_busy = false;
+        Ok(())
+    }
+
+    async fn rollback(&mut self) -> Result<(), Failure> {
+        self.control("rollback").await?;
+        self.is_busy = false;
+        Ok(())
+    }
+
+    fn is_usable(&self) -> bool {
+        self.connection.is_some() && !self.is_busy && !self.is_lost
+    }
+}
+
+/// The reason why a statement did not run to its end.
+enum Ran {
+    Database(mysql_async::Error),
+    Other(ActionError),
+}
+
+impl From<mysql_async::Error> for Ran {
+    fn from(error: mysql_async::Error) -> Self {
+        Self::Database(error)
+    }
+}
+
+impl From<ActionError> for Ran {
+    fn from(error: ActionError) -> Self {
+        Self::Other(error)
+    }
+}
+
+async fn run(
+    connection: &mut Conn,
+    sql: &str,
+    values: Vec<mysql_async::Value>,
+    rows: &mut RowSink<'_>,
+) -> Result<Done, Ran> {
+    let statement = connection.prep(sql).await?;
+    let values = if values.is_empty() { Params::Empty } else { Params::Positional(values) };
+    let mut result = connection.exec_iter(&statement, values).await?;
+    let columns = result.columns_ref().to_vec();
+    let named = columns
+        .iter()
+        .map(|column| Column { name: column.name_str().into(), kind: convert::type_name(column) });
+    rows.columns(named.collect()).await?;
+    let mut returned = 0;
+    while let Some(row) = result.next().await? {
+        returned += 1;
+        let values = row.unwrap_raw().into_iter().zip(&columns);
+        let values: Result<Vec<_>, _> =
+            values.map(|(value, column)| convert::value(value, column, rows)).collect();
+        if !rows.row(values?).await? {
+            return Ok(Done::default());
+        }
+    }
+    let last_id = result.last_insert_id().and_then(|id| i64::try_from(id).ok()).filter(|id| *id != 0);
+    // MariaDB does not count what it returns.
+    let affected = if columns.is_empty() { result.affected_rows() } else { returned };
+    Ok(Done { affected, last_id })
+}
+
+impl Drop for MysqlSession {
+    /// Ends the session on the server if a statement still runs there: it would run on, although nobody waits for it.
+    fn drop(&mut self) {
+        if !self.is_busy || self.is_lost {
+            return;
+        }
+        let (Some(connection), Ok(runtime)) = (self.connection.take(), tokio::runtime::Handle::try_current())
+        else {
+            return;
+        };
+        let (id, options, route) = (connection.id(), self.options.clone(), self.route.clone());
+        runtime.spawn(async move {
+            let killed = async {
+                // Asks the gate too.
+                drop(route.again().await.map_err(|error| error.to_string())?);
+                let mut other = Conn::new(options).await.map_err(|error| error.to_string())?;
+                let killed = other.query_drop(format!("kill {id}")).await;
+                let _ = other.disconnect().await;
+                killed.map_err(|error| error.to_string())
+            };
+            match tokio::time::timeout(CANCEL_TIME, killed).await {
+                Ok(Ok(())) => {}
+                Ok(Err(error)) => tracing::debug!(error, "a statement could not be cancelled"),
+                Err(_) => tracing::debug!("a statement could not be cancelled in time"),
+            }
+            drop(connection);
+        });
+    }
+}

@@ -1,0 +1,166 @@
+//! The keys by which a repeated step changes nothing more. They stand in the table `cogwork_once` of the database, and are written in
+//! the transaction of the step.
+
+use std::time::Duration;
+
+use connector::UncountedAnswers;
+use model::{ActionError, ErrorKind};
+use sha2::{Digest as _, Sha256};
+use tokio::time::Instant;
+use value::{Map, Value};
+
+use super::params::{Bound, Parameter, input_error};
+use super::pool::Pool;
+use super::rows::{Form, RowSink};
+use super::session::{Done, Failure, Isolation, Mode, Session};
+use super::statement::Dialect;
+
+/// The largest stored result, in bytes.
+const MAX_RESULT: usize = 256 << 10;
+/// The longest key that is stored as it is, in bytes.
+const MAX_KEY: usize = 255;
+/// The time between two deletions of old keys.
+const SWEEP: Duration = Duration::from_secs(3_600);
+
+/// The key of a step.
+pub(super) fn key(idempotency_key: &str) -> Result<String, ActionError> {
+    match idempotency_key.len() {
+        0 => Err(input_error("`once` needs an execution, whose step it marks")),
+        1..=MAX_KEY => Ok(idempotency_key.to_owned()),
+        _ => Ok(Sha256::digest(idempotency_key).iter().map(|byte| format!("{byte:02x}")).collect()),
+    }
+}
+
+/// Writes the key. If it is there, an earlier attempt was committed, and its result is returned. A concurrent attempt waits here.
+pub(super) async fn claim(
+    session: &mut dyn Session,
+    dialect: Dialect,
+    key: &str,
+) -> Result<Option<Map>, Failure> {
+    let sql = match dialect {
+        Dialect::Postgres => "insert into cogwork_once (key) values ($1) on conflict (key) do nothing",
+        Dialect::Mysql => "insert ignore into cogwork_once (`key`) values (?)",
+        Dialect::Sqlite => "insert into cogwork_once (key) values (?) on conflict (key) do nothing",
+    };
+    let (done, _) = fetch(session, sql, [("key", key)]).await?;
+    if done.affected > 0 {
+        return Ok(None);
+    }
+    let sql = match dialect {
+        Dialect::Postgres => "select result from cogwork_once where key = $1",
+        Dialect::Mysql => "select result from cogwork_once where `key` = ?",
+        Dialect::Sqlite => "select result from cogwork_once where key = ?",
+    };
+    let (_, row) = fetch(session, sql, [("key", key)]).await?;
+    let stored = row.path("result").and_then(|text| Value::from_stored(text.as_str()?).ok());
+    let result = stored.and_then(|value| value.as_map().cloned());
+    let damaged =
+        || ActionError::new(ErrorKind::Response, format!("the row `{key}` of `cogwork_once` has no result"));
+    Ok(Some(result.ok_or_else(damaged)?))
+}
+
+/// Writes the result to the key.
+pub(super) async fn keep(
+    session: &mut dyn Session,
+    dialect: Dialect,
+    key: &str,
+    result: &Map,
+) -> Result<(), Failure> {
+    let value = Value::from(result.clone());
+    let stored = value.to_stored().ok().filter(|_| !value.has_external_file());
+    let Some(stored) = stored.filter(|stored| stored.len() <= MAX_RESULT) else {
+        let most = text::units::format_size(MAX_RESULT as u64);
+        let message = format!(
+            "with `once`, the result may have at most {most}, since it is stored; return fewer rows. Nothing was changed"
+        );
+        return Err(ActionError::new(ErrorKind::Limit, message).into());
+    };
+    let sql = match dialect {
+        Dialect::Postgres => "update cogwork_once set result = $1 where key = $2",
+        Dialect::Mysql => "update cogwork_once set result = ? where `key` = ?",
+        Dialect::Sqlite => "update cogwork_once set result = ? where key = ?",
+    };
+    let (done, _) = fetch(session, sql, [("result", &*stored), ("key", key)]).await?;
+    if done.affected == 1 {
+        return Ok(());
+    }
+    let message = "the statement ended the transaction or removed its key from `cogwork_once`, so `once` cannot be kept";
+    Err(ActionError::new(ErrorKind::Failed, message).with_code("transaction_ended").into())
+}
+
+/// The statement that creates the table.
+pub(super) fn table(dialect: Dialect) -> &'static str {
+    match dialect {
+        Dialect::Postgres => {
+            "create table if not exists cogwork_once (key text primary key, at timestamptz not null default now(), result text)"
+        }
+        Dialect::Mysql => {
+            "create table if not exists cogwork_once (`key` varchar(255) character set utf8mb4 collate utf8mb4_bin primary key, \
+             at timestamp not null default current_timestamp, result mediumtext character set utf8mb4) engine = InnoDB"
+        }
+        Dialect::Sqlite => {
+            "create table if not exists cogwork_once (key text primary key, at text not null default current_timestamp, result text)"
+        }
+    }
+}
+
+/// Creates the table.
+pub(super) async fn create(
+    session: &mut dyn Session,
+    dialect: Dialect,
+    limit: Duration,
+) -> Result<(), Failure> {
+    session.begin(Mode::Write(Isolation::default()), limit).await?;
+    let created = fetch(session, table(dialect), []).await;
+    match created {
+        Ok(_) => session.commit().await,
+        // Two sessions that create it at the same time: one of them fails, and then it is there.
+        Err(failure) if failure.error.code.as_deref() == Some("23505") => session.rollback().await,
+        Err(mut failure) => {
+            failure.error.message = format!(
+                "the table `cogwork_once` is not there and cannot be created: {}",
+                failure.error.message
+            );
+            Err(failure)
+        }
+    }
+}
+
+/// Deletes keys older than 30 days, once an hour. What fails here is tried again at the next time.
+pub(super) async fn sweep(session: &mut dyn Session, dialect: Dialect, pool: &Pool, limit: Duration) {
+    {
+        let mut swept = pool.swept.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+        if swept.is_some_and(|at| at.elapsed() < SWEEP) {
+            return;
+        }
+        *swept = Some(Instant::now());
+    }
+    let sql = match dialect {
+        Dialect::Postgres => "delete from cogwork_once where at < now() - interval '30 days'",
+        Dialect::Mysql => "delete from cogwork_once where at < now() - interval 30 day",
+        Dialect::Sqlite => "delete from cogwork_once where at < datetime('now', '-30 days')",
+    };
+    let swept = async {
+        session.begin(Mode::Write(Isolation::default()), limit).await?;
+        fetch(session, sql, []).await?;
+        session.commit().await
+    };
+    if let Err(failure) = swept.await {
+        tracing::debug!(error = %failure.error, "old keys of `cogwork_once` could not be deleted");
+        let _ = session.rollback().await;
+    }
+}
+
+/// Runs a statement of this module, and returns its first row.
+async fn fetch<const N: usize>(
+    session: &mut dyn Session,
+    sql: &str,
+    values: [(&str, &str); N],
+) -> Result<(Done, Value), Failure> {
+    let values = values.map(|(name, value)| Parameter { name: name.to_owned(), value: value.into() });
+    let statement = Bound { sql: sql.to_owned(), values: values.into() };
+    let mut rows = RowSink::new(Form::Rows { max: 1 }, MAX_RESULT * 2, &UncountedAnswers);
+    let done = session.run(&statement, &mut rows).await?;
+    let [_, (_, row)] = rows.into_rows();
+    Ok((done, row))
+}

@@ -1,0 +1,105 @@
+//! Sessions with a database: what each kind of database has to offer, and how its errors count.
+
+use std::time::Duration;
+
+use async_trait::async_trait;
+use model::{ActionError, ErrorKind};
+
+use super::params::Bound;
+use super::rows::RowSink;
+
+/// A session in which one transaction runs at a time.
+#[async_trait]
+pub(super) trait Session: Send {
+    /// Begins a transaction, whose statements may take `limit`.
+    async fn begin(&mut self, mode: Mode, limit: Duration) -> Result<(), Failure>;
+
+    /// Runs a statement and passes its rows on.
+    async fn run(&mut self, statement: &Bound, rows: &mut RowSink<'_>) -> Result<Done, Failure>;
+
+    /// Commits the transaction. After [`Class::Lost`] the outcome is unknown.
+    async fn commit(&mut self) -> Result<(), Failure>;
+
+    /// Takes the transaction back. An error leaves that to the end of the session.
+    async fn rollback(&mut self) -> Result<(), Failure>;
+
+    /// False if the session cannot be used again.
+    fn is_usable(&self) -> bool;
+}
+
+/// The kind of a transaction.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Mode {
+    /// It reads.
+    Read,
+    /// It writes, with this isolation.
+    Write(Isolation),
+}
+
+/// The isolation of a transaction.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) enum Isolation {
+    #[default]
+    ReadCommitted,
+    RepeatableRead,
+    Serializable,
+}
+
+impl Isolation {
+    pub(super) fn parse(name: &str) -> Self {
+        match name {
+            "repeatableRead" => Self::RepeatableRead,
+            "serializable" => Self::Serializable,
+            _ => Self::ReadCommitted,
+        }
+    }
+
+    /// The words of SQL.
+    pub(super) fn words(self) -> &'static str {
+        match self {
+            Self::ReadCommitted => "read committed",
+            Self::RepeatableRead => "repeatable read",
+            Self::Serializable => "serializable",
+        }
+    }
+}
+
+/// The effect of a statement.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Done {
+    pub affected: u64,
+    /// The last id that the database gave, where it says so.
+    pub last_id: Option<i64>,
+}
+
+/// A failed operation.
+#[derive(Debug)]
+pub(super) struct Failure {
+    pub error: ActionError,
+    pub class: Class,
+}
+
+/// What follows from a failure.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Class {
+    /// Nothing: the transaction failed.
+    Other,
+    /// The transaction collided with another one, was taken back, and may succeed when it is tried again.
+    Conflict,
+    /// The connection is lost.
+    Lost,
+    /// A table does not exist.
+    NoTable,
+}
+
+impl Failure {
+    pub(super) fn new(class: Class, kind: ErrorKind, message: impl Into<String>) -> Self {
+        Self { error: ActionError::new(kind, message), class }
+    }
+}
+
+impl From<ActionError> for Failure {
+    fn from(error: ActionError) -> Self {
+        Self { error, class: Class::Other }
+    }
+}

@@ -1,0 +1,113 @@
+use model::ErrorKind;
+use pretty_assertions::assert_eq;
+use serde_json::json;
+
+use crate::database::Database;
+
+async fn with_orders(database: &Database) {
+    let id = match database.name {
+        "sqlite" => "integer primary key",
+        "mysql" => "integer primary key auto_increment",
+        _ => "serial primary key",
+    };
+    database.execute(&format!("create table orders (id {id}, customer text)")).await;
+    database.execute("create table items (order_id integer, name text)").await;
+}
+
+#[tokio::test]
+async fn a_later_statement_reads_the_row_of_an_earlier_one() {
+    for database in Database::all() {
+        with_orders(&database).await;
+        let result = database
+            .call(
+                "transaction",
+                json!({"statements": [
+                    {"id": "order", "sql": "insert into orders (customer) values (:c) returning id", "params": {"c": "ada"}},
+                    {
+                        "sql": "insert into items values (:order, :name)",
+                        "params": {"order": {"result": "order", "column": "id"}},
+                        "rows": [{"name": "tea"}, {"name": "milk"}],
+                        "expect": 2,
+                    },
+                ]}),
+            )
+            .await;
+        let affected: Vec<_> = (0..2)
+            .map(|index| result.get("results").and_then(|all| all.at(index)?.get("affected")))
+            .collect();
+        assert_eq!(affected, [Some(1.into()), Some(2.into())], "{}", database.name);
+        let rows =
+            database.rows("select i.name from items i join orders o on o.id = i.order_id order by 1").await;
+        assert_eq!(rows, r#"[{"name":"milk"},{"name":"tea"}]"#);
+    }
+}
+
+#[tokio::test]
+async fn all_statements_happen_or_none() {
+    for database in Database::all() {
+        with_orders(&database).await;
+        let first = json!({"sql": "insert into orders (customer) values ('ada')"});
+        for (second, kind, code) in [
+            (json!({"sql": "insert into nowhere values (1)"}), ErrorKind::Response, None),
+            (
+                json!({"sql": "delete from orders where customer = 'bob'", "expect": 1}),
+                ErrorKind::Failed,
+                Some("unexpected_count"),
+            ),
+        ] {
+            let error = database.fails("transaction", json!({"statements": [first, second]})).await;
+            assert_eq!(error.kind, kind, "{}: {}", database.name, error.message);
+            assert!(error.message.starts_with("statement 2: "), "{}", error.message);
+            assert!(code.is_none_or(|code| error.code.as_deref() == Some(code)), "{error:?}");
+        }
+        assert_eq!(database.rows("select * from orders").await, "[]", "{}", database.name);
+    }
+}
+
+#[tokio::test]
+async fn a_statement_that_affects_another_number_of_rows_is_taken_back() {
+    for database in Database::all() {
+        with_orders(&database).await;
+        database.execute("insert into orders (customer) values ('ada'), ('bob')").await;
+        let error = database.fails("execute", json!({"sql": "delete from orders", "expect": 1})).await;
+        assert_eq!(error.message, "the statement affected 2 rows, and `expect` is 1; nothing was changed");
+        assert_eq!(
+            database.rows("select count(*) as n from orders").await,
+            r#"[{"n":2}]"#,
+            "{}",
+            database.name
+        );
+    }
+}
+
+#[tokio::test]
+async fn the_last_id_is_that_of_an_insert() {
+    let database = Database::sqlite();
+    with_orders(&database).await;
+    let inserted = database.execute("insert into orders (customer) values ('ada')").await;
+    assert_eq!(inserted.get("lastId"), Some(1.into()));
+    assert_eq!(database.execute("create table other (n)").await.get("affected"), Some(0.into()));
+    assert_eq!(
+        database.execute("update orders set customer = 'bob'").await.get("lastId"),
+        Some(value::Value::Null)
+    );
+}
+
+#[tokio::test]
+async fn transactions_that_collide_are_tried_again() {
+    for database in Database::all() {
+        database.execute("create table counter (n integer)").await;
+        database.execute("insert into counter values (0)").await;
+        let one = || {
+            database.call(
+                "transaction",
+                json!({"isolation": "serializable", "statements": [
+                    {"id": "now", "sql": "select n + 1 as n from counter"},
+                    {"sql": "update counter set n = :n", "params": {"n": {"result": "now", "column": "n"}}},
+                ]}),
+            )
+        };
+        futures_util::future::join_all((0..4).map(|_| one())).await;
+        assert_eq!(database.rows("select n from counter").await, r#"[{"n":4}]"#, "{}", database.name);
+    }
+}
